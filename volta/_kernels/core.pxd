@@ -1,0 +1,64 @@
+# The C structs that every layer shares: element types, devices, storages and tensor views.
+# Kernels cimport them; Python sees the readonly attributes.
+
+cdef enum DTypeCode:
+    # Ordered so that promotion of two types is the larger code.
+    BOOL = 0
+    UINT8 = 1
+    INT32 = 2
+    INT64 = 3
+    FLOAT16 = 4
+    FLOAT32 = 5
+    FLOAT64 = 6
+
+cdef enum:
+    MAX_RANK = 32
+
+cdef class DType:
+    cdef readonly str name
+    cdef readonly int code
+    cdef readonly int itemsize              # bytes of one element on the host
+    cdef readonly int category              # 0 bool, 1 integer, 2 floating point
+    cdef readonly bint is_floating_point
+
+cdef class Device:
+    cdef readonly str type                  # "cpu" or "gpu"
+    cdef readonly int index
+    cdef readonly bint is_gpu
+
+cdef class Storage:
+    cdef char* data                         # host bytes; NULL on a GPU
+    cdef void* block                        # what the host allocator gave, NULL where `buffer` owns the bytes
+    cdef readonly object buffer             # the GPU Buffer, or the object that owns borrowed host memory
+    cdef readonly Device device
+    cdef readonly Py_ssize_t nbytes
+    cdef public long long version           # grows with every in-place write
+
+cdef class TensorBase:
+    cdef readonly Storage storage
+    cdef readonly tuple shape
+    cdef readonly tuple _strides            # in elements
+    cdef readonly Py_ssize_t offset         # in elements
+    cdef readonly Py_ssize_t size           # number of elements
+    cdef readonly DType dtype
+    cdef readonly bint contiguous
+    cdef public bint _requires_grad         # a leaf that wants a gradient, or the output of a recorded op
+    cdef public int _index                  # which output of `_node` this is
+    cdef public long long _node_version     # storage version when `_node` was set
+    cdef public object _node                # autograd.Node, None for a leaf
+    cdef public object grad
+    cdef public object _hooks
+    cdef object __weakref__
+
+cdef Storage host_storage(Py_ssize_t nbytes)
+cdef TensorBase make_tensor(Storage storage, tuple shape, tuple strides, Py_ssize_t offset, DType dtype)
+cdef tuple contiguous_strides(tuple shape)
+cdef DType dtype_of(int code)
+# New contiguous host tensor, contents undefined.
+cdef TensorBase empty_host(tuple shape, DType dtype)
+# The same where the caller knows that `strides` are those of a contiguous `shape` (no tuple is built).
+cdef TensorBase empty_host_like(TensorBase like, DType dtype)
+
+cdef inline char* address(TensorBase t) noexcept:
+    """Address of the first element of a host tensor."""
+    return t.storage.data + t.offset * t.dtype.itemsize

@@ -1,0 +1,385 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""The structs behind every tensor, and the host allocator.
+
+Knows memory, shapes and strides. Must not know operations, derivatives or how a GPU works: a GPU storage only
+carries the buffer object that keeps its bytes alive.
+"""
+from cpython.buffer cimport PyBuffer_FillInfo
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM, PyTuple_GET_SIZE
+from libc.stdint cimport uintptr_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        object (*tp_new)(PyTypeObject*, PyObject*, PyObject*)
+    Py_ssize_t Py_REFCNT(object)
+
+
+# ---------------------------------------------------------------- element types
+
+cdef class DType:
+    """An element type, such as `volta.float32`. Compare with `is` or `==`."""
+
+    def __cinit__(self, str name, int code, int itemsize, int category):
+        self.name = name
+        self.code = code
+        self.itemsize = itemsize
+        self.category = category
+        self.is_floating_point = category == 2
+
+    def __repr__(self):
+        return "volta." + self.name
+
+    def __reduce__(self):
+        return (dtype_from_code, (self.code,))
+
+
+cdef list _DTYPES = [
+    DType("bool", BOOL, 1, 0), DType("uint8", UINT8, 1, 1), DType("int32", INT32, 4, 1), DType("int64", INT64, 8, 1),
+    DType("float16", FLOAT16, 2, 2), DType("float32", FLOAT32, 4, 2), DType("float64", FLOAT64, 8, 2),
+]
+
+
+def dtype_from_code(int code):
+    """The element type with this code."""
+    return _DTYPES[code]
+
+
+cdef DType dtype_of(int code):
+    return <DType>_DTYPES[code]
+
+
+# ---------------------------------------------------------------- devices
+
+cdef class Device:
+    """Where a tensor lives. One object per place, so `is` compares."""
+
+    def __cinit__(self, str type, int index):
+        self.type = type
+        self.index = index
+        self.is_gpu = type != "cpu"
+
+    def __repr__(self):
+        return f"device(type='{self.type}', index={self.index})" if self.is_gpu else "device(type='cpu')"
+
+    def __str__(self):
+        return self.type if self.index == 0 else f"{self.type}:{self.index}"
+
+    def __reduce__(self):
+        return (device_from_name, (str(self),))
+
+
+CPU = Device("cpu", 0)
+cdef Device _CPU = CPU
+
+
+def device_from_name(str name):
+    from volta.device import device
+    return device(name)
+
+
+# ---------------------------------------------------------------- host memory
+# Freed blocks are kept by size class, since fresh pages of a large block cost more than most loops over it.
+# A block is malloc's; the bytes start at its next 64-byte boundary, and the word before them is the block's class.
+
+cdef enum:
+    CLASSES = 256
+    ALIGNMENT = 64
+
+cdef void* _free_blocks[CLASSES]
+cdef Py_ssize_t _cached_bytes = 0
+cdef Py_ssize_t _live_bytes = 0
+cdef Py_ssize_t _peak_bytes = 0
+cdef Py_ssize_t CACHE_LIMIT = 1 << 30
+
+
+cdef inline int _size_class(Py_ssize_t nbytes) noexcept nogil:
+    """Class whose size is the least power of two, in quarter steps, that holds nbytes."""
+    cdef int log = 6
+    if nbytes <= 64:
+        return 24
+    while (<Py_ssize_t>1 << (log + 1)) <= nbytes:
+        log += 1
+    cdef Py_ssize_t base = <Py_ssize_t>1 << log
+    cdef int step = <int>((nbytes - base + (base >> 2) - 1) // (base >> 2))
+    return log * 4 + step
+
+
+cdef inline Py_ssize_t _class_bytes(int size_class) noexcept nogil:
+    cdef Py_ssize_t base = <Py_ssize_t>1 << (size_class >> 2)
+    return base + (size_class & 3) * (base >> 2)
+
+
+cdef void* _allocate(Py_ssize_t nbytes) except NULL:
+    """Block for nbytes; its first usable byte is `_usable(block)`."""
+    global _cached_bytes, _live_bytes, _peak_bytes
+    cdef int size_class = _size_class(nbytes)
+    cdef void* block
+    if size_class >= CLASSES:
+        raise _out_of_memory(nbytes)
+    block = _free_blocks[size_class]
+    cdef Py_ssize_t capacity = _class_bytes(size_class)
+    if block != NULL:
+        _free_blocks[size_class] = (<void**>_usable(block))[0]
+        _cached_bytes -= capacity
+    else:
+        block = malloc(capacity + 2 * ALIGNMENT)
+        if block == NULL:
+            empty_host_cache()
+            block = malloc(capacity + 2 * ALIGNMENT)
+            if block == NULL:
+                raise _out_of_memory(nbytes)
+        (<int*>block)[0] = size_class
+    _live_bytes += capacity
+    if _live_bytes > _peak_bytes:
+        _peak_bytes = _live_bytes
+    return block
+
+
+cdef inline char* _usable(void* block) noexcept nogil:
+    return <char*>((<uintptr_t>block + 2 * ALIGNMENT - 1) & ~<uintptr_t>(ALIGNMENT - 1))
+
+
+cdef void _release(void* block) noexcept:
+    global _cached_bytes, _live_bytes
+    cdef int size_class = (<int*>block)[0]
+    cdef Py_ssize_t capacity = _class_bytes(size_class)
+    _live_bytes -= capacity
+    if _cached_bytes + capacity > CACHE_LIMIT:
+        free(block)
+        return
+    (<void**>_usable(block))[0] = _free_blocks[size_class]
+    _free_blocks[size_class] = block
+    _cached_bytes += capacity
+
+
+def empty_host_cache():
+    """Give all cached host blocks back to the system."""
+    global _cached_bytes
+    cdef int i
+    cdef void* block
+    for i in range(CLASSES):
+        while _free_blocks[i] != NULL:
+            block = _free_blocks[i]
+            _free_blocks[i] = (<void**>_usable(block))[0]
+            free(block)
+    _cached_bytes = 0
+
+
+def host_memory_stats():
+    """Bytes of host memory: live (held by storages), cached (free, kept for reuse) and peak (most live so far)."""
+    return {"live": _live_bytes, "cached": _cached_bytes, "peak": _peak_bytes}
+
+
+cdef object _out_of_memory(Py_ssize_t nbytes):
+    from volta.errors import OutOfMemoryError
+    return OutOfMemoryError(
+        f"cpu: cannot allocate {nbytes:,} bytes; {_live_bytes:,} bytes are live. Free tensors or use smaller ones.")
+
+
+# ---------------------------------------------------------------- storage
+
+cdef class Storage:
+    """The bytes under one or more tensors."""
+
+    def __cinit__(self):
+        self.data = NULL
+        self.block = NULL
+        self.version = 0
+
+    def __dealloc__(self):
+        if self.block != NULL:
+            _release(self.block)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        if self.device.is_gpu:
+            raise BufferError("storage: its bytes are on the GPU; copy the tensor to the CPU first")
+        PyBuffer_FillInfo(view, self, self.data, self.nbytes, 0, flags)
+
+
+cdef Storage host_storage(Py_ssize_t nbytes):
+    cdef Storage storage = Storage.__new__(Storage)
+    storage.block = _allocate(nbytes)
+    storage.data = _usable(storage.block)
+    storage.nbytes = nbytes
+    storage.device = _CPU
+    return storage
+
+
+def gpu_storage(object buffer, Py_ssize_t nbytes, Device device not None):
+    """Storage over a GPU buffer, which it keeps alive."""
+    cdef Storage storage = Storage.__new__(Storage)
+    storage.buffer = buffer
+    storage.nbytes = nbytes
+    storage.device = device
+    return storage
+
+
+def borrowed_storage(object owner, Py_ssize_t data, Py_ssize_t nbytes):
+    """Host storage over memory of `owner` (a NumPy array) at address `data`."""
+    cdef Storage storage = Storage.__new__(Storage)
+    storage.buffer = owner
+    storage.data = <char*>data
+    storage.nbytes = nbytes
+    storage.device = _CPU
+    return storage
+
+
+# ---------------------------------------------------------------- tensors
+
+cdef class TensorBase:
+    """A strided view of a storage, with its place in the autograd graph."""
+
+    @property
+    def device(self):
+        """The device that holds the data."""
+        return self.storage.device
+
+    @property
+    def _address(self):
+        """Host address of the first element."""
+        return <Py_ssize_t>address(self)
+
+
+cdef object _tensor_type = TensorBase
+
+
+def set_tensor_type(type cls):
+    """Make `cls`, a subclass of TensorBase with no fields of its own, the class of every new tensor."""
+    global _tensor_type
+    _tensor_type = cls
+
+
+cdef tuple contiguous_strides(tuple shape):
+    """Strides of a row-major tensor. A size-0 dimension counts as 1, as in PyTorch."""
+    cdef Py_ssize_t n = PyTuple_GET_SIZE(shape), i, step = 1, length
+    cdef tuple strides = PyTuple_New(n)
+    cdef object value
+    for i in range(n - 1, -1, -1):
+        value = step
+        Py_INCREF(value)
+        PyTuple_SET_ITEM(strides, i, value)
+        length = <Py_ssize_t>shape[i]
+        if length > 1:
+            step *= length
+    return strides
+
+
+cdef TensorBase _new(Storage storage, tuple shape, tuple strides, Py_ssize_t offset, DType dtype):
+    cdef PyTypeObject* cls = <PyTypeObject*>_tensor_type
+    cdef TensorBase t = <TensorBase>cls.tp_new(cls, <PyObject*>(), NULL)
+    t.storage = storage
+    t.shape = shape
+    t._strides = strides
+    t.offset = offset
+    t.dtype = dtype
+    return t
+
+
+cdef TensorBase make_tensor(Storage storage, tuple shape, tuple strides, Py_ssize_t offset, DType dtype):
+    """Tensor over a storage. IN: strides and offset in elements, within the storage (checked by the caller)."""
+    cdef TensorBase t = _new(storage, shape, strides, offset, dtype)
+    cdef Py_ssize_t size = 1, i, length, n = PyTuple_GET_SIZE(shape)
+    cdef bint contiguous = True
+    for i in range(n - 1, -1, -1):
+        length = <Py_ssize_t>shape[i]
+        if length != 1 and <Py_ssize_t>strides[i] != size:
+            contiguous = False
+        size *= length
+    t.size = size
+    t.contiguous = contiguous or size == 0
+    return t
+
+
+cdef TensorBase empty_host(tuple shape, DType dtype):
+    cdef Py_ssize_t size = 1, i
+    for i in range(PyTuple_GET_SIZE(shape)):
+        size *= <Py_ssize_t>shape[i]
+    cdef TensorBase t = _new(host_storage(size * dtype.itemsize), shape, contiguous_strides(shape), 0, dtype)
+    t.size = size
+    t.contiguous = True
+    return t
+
+
+cdef TensorBase empty_host_like(TensorBase like, DType dtype):
+    cdef TensorBase t
+    if not like.contiguous:
+        return empty_host(like.shape, dtype)
+    t = _new(host_storage(like.size * dtype.itemsize), like.shape, like._strides, 0, dtype)
+    t.size = like.size
+    t.contiguous = True
+    return t
+
+
+def empty(tuple shape, DType dtype not None):
+    """Contiguous host tensor with undefined contents. IN: sizes are non-negative ints."""
+    return empty_host(shape, dtype)
+
+
+def tensor(Storage storage not None, tuple shape, strides, Py_ssize_t offset, DType dtype not None):
+    """Tensor over `storage`; `strides` None means contiguous."""
+    return make_tensor(storage, shape, contiguous_strides(shape) if strides is None else strides, offset, dtype)
+
+
+def alias(TensorBase t not None):
+    """A new tensor of the same data with no graph."""
+    cdef TensorBase out = _new(t.storage, t.shape, t._strides, t.offset, t.dtype)
+    out.size = t.size
+    out.contiguous = t.contiguous
+    return out
+
+
+def view(TensorBase t not None, tuple shape, tuple strides, Py_ssize_t offset):
+    """A view of the same storage with another geometry, no graph."""
+    return make_tensor(t.storage, shape, strides, offset, t.dtype)
+
+
+def reshaped(TensorBase t not None, tuple shape):
+    """A contiguous tensor's data under another shape of as many elements, no graph."""
+    return make_tensor(t.storage, shape, contiguous_strides(shape), t.offset, t.dtype)
+
+
+def strides_of(tuple shape):
+    """Row-major strides of `shape`, in elements."""
+    return contiguous_strides(shape)
+
+
+def assign(TensorBase t not None, TensorBase source not None):
+    """Make `t` the view that `source` is (`.data =`, in-place results); its graph fields stay."""
+    t.storage = source.storage
+    t.shape = source.shape
+    t._strides = source._strides
+    t.offset = source.offset
+    t.size = source.size
+    t.dtype = source.dtype
+    t.contiguous = source.contiguous
+
+
+def sole_owner(TensorBase t not None, int extra):
+    """Whether nothing but the caller refers to `t` and its storage; `extra` counts the caller's own references."""
+    return Py_REFCNT(t) <= extra + 1 and Py_REFCNT(t.storage) <= 1 and t.storage.buffer is None or (
+        t.storage.buffer is not None and t.storage.device.is_gpu and Py_REFCNT(t) <= extra + 1
+        and Py_REFCNT(t.storage) <= 1)
+
+
+def read_scalar(TensorBase t not None):
+    """The value of a one-element host tensor as a Python number."""
+    cdef char* data = address(t)
+    cdef int code = t.dtype.code
+    if code == FLOAT32:
+        return (<float*>data)[0]
+    if code == FLOAT64:
+        return (<double*>data)[0]
+    if code == INT64:
+        return (<long long*>data)[0]
+    if code == INT32:
+        return (<int*>data)[0]
+    if code == BOOL:
+        return (<unsigned char*>data)[0] != 0
+    if code == UINT8:
+        return (<unsigned char*>data)[0]
+    import struct
+    return struct.unpack("e", (<char*>data)[:2])[0]

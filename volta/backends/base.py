@@ -1,0 +1,71 @@
+"""The contract between the op records and the kernels of a device.
+
+A backend is a module with a dict `KERNELS: name -> callable`. Every callable takes tensors of its device and returns
+new tensors of it, with no graph (ARCHITECTURE.md, Kernels). The front end has normalised the arguments: `dim` values are
+non-negative ints (tuples of them sorted and unique), shapes broadcast, dtypes agree, indices are int64, sizes fit.
+Tensors may have any strides unless stated; outputs are contiguous.
+
+elementwise  A tensor operand may be replaced by a Python number (at least one operand is a tensor). Tensor operands have one
+             dtype (`where`: the condition is bool and may not be a number). Comparisons, is* and logical_* return bool.
+    unary    neg abs sign reciprocal sqrt rsqrt exp exp2 expm1 log log2 log1p sin cos tanh sigmoid erf relu gelu gelu_tanh silu
+             floor ceil round trunc logical_not isnan isinf isfinite
+    grads    relu_grad(g, out) sigmoid_grad(g, out) tanh_grad(g, out) gelu_grad(g, x) gelu_tanh_grad(g, x) silu_grad(g, x)
+    binary   add sub mul div pow remainder floor_divide fmod maximum minimum eq ne lt le gt ge
+             logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor
+    ternary  where(condition, a, b)  mulacc(a, b, c) = a * b + c
+    The number operand takes the tensors' dtype. Every kernel object also has `into(out, *inputs)`, which writes its result
+    into the existing tensor `out` (any strides; `out` may be one of the inputs exactly, and the kernel copes with any other
+    overlap by copying first). `into` does not bump versions; the caller does.
+
+movement     (views need no kernel)
+    contiguous(x)                                 row-major copy, always a new tensor
+    cast(x, dtype)                                C conversion as in PyTorch; bool is `!= 0`
+    copy_into(out, x)                             out[...] = x: broadcast-free, same shape, dtypes may differ, any strides
+    fill_into(out, value)                         any strides
+    place(x, shape, starts, steps, value)         full(shape, value) with x written at starts + i * steps; steps >= 1
+    cat(tensors: tuple, dim)
+
+creation     full(shape, value, dtype, device)  arange(start, step, count, dtype, device)  empty(shape, dtype, device)
+    uniform(shape, low, high, seed, offset, dtype, device)       Philox 4x32-10: see volta/random.py
+    normal(shape, mean, std, seed, offset, dtype, device)        Box-Muller over the same bits
+    randint(shape, low, high, seed, offset, dtype, device)
+transfer     upload(array: contiguous numpy array, dtype, device) -> tensor    download(x) -> numpy array (contiguous copy)
+
+reduce       dim: tuple (never empty; all dims for a full reduction); keepdim: bool
+    sum(x, dim, keepdim) mean(...) amax(...) amin(...) prod(...)   NaN wins in amax and amin; amax of 0 elements never comes
+    argmax(x, dim: int, keepdim) argmin(...)                       int64; first of equal values; a NaN wins
+    any(x, dim, keepdim) all(x, dim, keepdim)                      bool
+    sum of bool and integers is int64
+
+linalg       matmul(a[..., M, K], b[..., K, N])    batch dims broadcast; both have rank >= 2
+             linear(x[R, K], weight[N, K], bias[N] or None) -> [R, N]
+
+softmax      softmax(x, dim: int) log_softmax(x, dim) softmax_grad(g, out, dim) log_softmax_grad(g, out, dim)
+
+index        gather(x, index, dim)                 as torch.gather; same rank
+             scatter_add(g, index, dim, size)      zeros with `size` along dim, g added at index: gather's derivative; fixed order
+             index_select(x, index[n], dim)        rows of x
+             index_add(g, index[n], dim, size)     zeros with `size` along dim, slices of g added: index_select's derivative
+             Indices are in range (the front end checks where the host can see them); a GPU kernel clamps them all the same.
+
+conv         stride, padding, dilation: (height, width) tuples; groups: int; layouts N, C, H, W and O, C/groups, kh, kw
+             conv2d(x, weight, bias or None, stride, padding, dilation, groups)
+             conv2d_grad_input(g, weight, height, width, stride, padding, dilation, groups)
+             conv2d_grad_weight(g, x, kernel: (kh, kw), stride, padding, dilation, groups)
+             max_pool2d(x, kernel, stride, padding, dilation) -> (out, index)   index int64 into H * W; the first maximum wins; NaN wins
+             max_pool2d_grad(g, index, height, width)                            fixed summing order
+
+norm         batch_norm(x[N, C, ...], weight[C] or None, bias[C] or None, eps) -> (out, mean[C], rstd[C])   biased variance
+             batch_norm_grad(g, x, weight or None, mean, rstd) -> (dx, dweight[C], dbias[C])
+             batch_norm_update(running_mean, running_var, mean, rstd, momentum, eps, count)    in place; unbiased variance
+
+loss         cross_entropy(x[N, C], target[N], ignore_index) -> (loss[N], logsumexp[N])   0 where target == ignore_index
+             cross_entropy_grad(g[N], x, logsumexp, target, ignore_index) -> [N, C]
+
+random       dropout(x, p, seed, offset)           x * keep / (1 - p), keep from Philox(seed, offset) bits of each element
+
+update       in place, one pass over the parameter; maximize etc. are not here
+             sgd(param, grad, momentum_buffer or None, lr, momentum, dampening, weight_decay, nesterov, first)
+             adam(param, grad, exp_avg, exp_avg_sq, lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2)
+                 correction1 = 1 - beta1**step; correction2 = 1 - beta2**step, as torch.optim.Adam(W) uses them
+"""
