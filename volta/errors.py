@@ -1,0 +1,52 @@
+"""Every exception and warning of Volta. Each also is the built-in exception that a PyTorch user would catch."""
+
+
+class VoltaError(Exception):
+    """Base of Volta's exceptions."""
+
+
+class ShapeError(VoltaError, RuntimeError, ValueError):
+    """Shapes that do not fit together."""
+
+
+class DTypeError(VoltaError, RuntimeError, TypeError):
+    """An element type that the operation does not take."""
+
+
+class ArgumentError(VoltaError, ValueError, RuntimeError):
+    """An argument outside what the operation takes."""
+
+
+class IndexRangeError(VoltaError, IndexError, RuntimeError):
+    """An index or label outside its dimension."""
+
+
+class AutogradError(VoltaError, RuntimeError):
+    """A graph that cannot be differentiated as asked."""
+
+
+class DeviceError(VoltaError, RuntimeError):
+    """A device that is not there, failed, or does not match."""
+
+
+class TransferError(VoltaError, RuntimeError):
+    """A copy between host and GPU inside `forbid_transfers()`."""
+
+
+class OutOfMemoryError(VoltaError, MemoryError):
+    """A device has no room for a tensor."""
+
+
+class StateDictError(VoltaError, RuntimeError, KeyError):
+    """A state dict or checkpoint that does not fit the module."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class GPUUnavailableWarning(UserWarning):
+    """A GPU was asked for and none is usable."""
+
+
+class MixedDeviceWarning(UserWarning):
+    """An operation's tensors are on different devices."""
