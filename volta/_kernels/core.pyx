@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """The structs behind every tensor, and the host allocator.
 
 Knows memory, shapes and strides. Must not know operations, derivatives or how a GPU works: a GPU storage only
