@@ -2,6 +2,7 @@
 __version__ = "0.1.0"
 
 import volta.backends.cpu  # noqa: F401  binds the CPU kernels; GPU kernels are bound when a GPU is first used
+from volta.tensor import Tensor  # isort: skip  (first: the function `tensor` below takes the submodule's name)
 from volta import autograd, errors, gpu, ops
 from volta.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from volta.device import device, set_mixed_device
@@ -27,7 +28,6 @@ from volta.ops.reduce import (all, amax, amin, any, argmax, argmin, log_softmax,
                               var)
 from volta.printing import set_printoptions
 from volta.random import Generator, manual_seed
-from volta.tensor import Tensor
 
 
 
