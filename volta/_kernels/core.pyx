@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """The structs behind every tensor, and the host allocator.
 
 Knows memory, shapes and strides. Must not know operations, derivatives or how a GPU works: a GPU storage only
@@ -15,7 +14,6 @@ from libc.string cimport memcpy
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
         object (*tp_new)(PyTypeObject*, PyObject*, PyObject*)
-    Py_ssize_t Py_REFCNT(object)
 
 
 # ---------------------------------------------------------------- element types
@@ -289,8 +287,8 @@ cdef TensorBase make_tensor(Storage storage, tuple shape, tuple strides, Py_ssiz
         if length != 1 and <Py_ssize_t>strides[i] != size:
             contiguous = False
         size *= length
-    t.size = size
-    t.contiguous = contiguous or size == 0
+    t._size = size
+    t._contiguous = contiguous or size == 0
     return t
 
 
@@ -299,18 +297,18 @@ cdef TensorBase empty_host(tuple shape, DType dtype):
     for i in range(PyTuple_GET_SIZE(shape)):
         size *= <Py_ssize_t>shape[i]
     cdef TensorBase t = _new(host_storage(size * dtype.itemsize), shape, contiguous_strides(shape), 0, dtype)
-    t.size = size
-    t.contiguous = True
+    t._size = size
+    t._contiguous = True
     return t
 
 
 cdef TensorBase empty_host_like(TensorBase like, DType dtype):
     cdef TensorBase t
-    if not like.contiguous:
+    if not like._contiguous:
         return empty_host(like.shape, dtype)
-    t = _new(host_storage(like.size * dtype.itemsize), like.shape, like._strides, 0, dtype)
-    t.size = like.size
-    t.contiguous = True
+    t = _new(host_storage(like._size * dtype.itemsize), like.shape, like._strides, 0, dtype)
+    t._size = like._size
+    t._contiguous = True
     return t
 
 
@@ -327,8 +325,8 @@ def tensor(Storage storage not None, tuple shape, strides, Py_ssize_t offset, DT
 def alias(TensorBase t not None):
     """A new tensor of the same data with no graph."""
     cdef TensorBase out = _new(t.storage, t.shape, t._strides, t.offset, t.dtype)
-    out.size = t.size
-    out.contiguous = t.contiguous
+    out._size = t._size
+    out._contiguous = t._contiguous
     return out
 
 
@@ -353,16 +351,9 @@ def assign(TensorBase t not None, TensorBase source not None):
     t.shape = source.shape
     t._strides = source._strides
     t.offset = source.offset
-    t.size = source.size
+    t._size = source._size
     t.dtype = source.dtype
-    t.contiguous = source.contiguous
-
-
-def sole_owner(TensorBase t not None, int extra):
-    """Whether nothing but the caller refers to `t` and its storage; `extra` counts the caller's own references."""
-    return Py_REFCNT(t) <= extra + 1 and Py_REFCNT(t.storage) <= 1 and t.storage.buffer is None or (
-        t.storage.buffer is not None and t.storage.device.is_gpu and Py_REFCNT(t) <= extra + 1
-        and Py_REFCNT(t.storage) <= 1)
+    t._contiguous = source._contiguous
 
 
 def read_scalar(TensorBase t not None):
