@@ -34,6 +34,17 @@ def context(device):
     return ctx
 
 
+def max_binding(ctx) -> int:
+    """Bytes of a buffer that one launch can see."""
+    return ctx.limits["max-storage-buffer-binding-size"] & ~15
+
+
+def large_operands(ctx, tensors) -> tuple:
+    """Which of the tensors have a buffer that cannot be bound whole."""
+    limit = max_binding(ctx)
+    return tuple(i for i, t in enumerate(tensors) if t.storage.nbytes > limit)
+
+
 def check_dtype(ctx, dtype) -> None:
     """Raises: DTypeError where the GPU has no such elements."""
     if dtype is FLOAT64:
@@ -76,20 +87,19 @@ def pack_number(value, dtype) -> bytes:
     return (int(value) & (0xFF if code == 1 else 0xFFFF_FFFF)).to_bytes(4, "little")
 
 
-def number_packer(formats: str, dtype, used: int):
-    """Function from numbers to their words, padded so that a parameter block of `used` bytes ends on 16."""
-    padding = bytes(-(used + 4 * len(formats)) % 16)
+def number_packer(formats: str, dtype, padding: int):
+    """Function from numbers to their words and `padding` zero bytes; no numbers give nothing."""
     if not formats:
         return lambda numbers: b""
     if dtype.code < 4:
-        return lambda numbers: b"".join(pack_number(n, dtype) for n in numbers) + padding
-    quick = struct.Struct(f"<{formats}{len(padding)}x").pack
+        return lambda numbers: b"".join(pack_number(n, dtype) for n in numbers) + bytes(padding)
+    quick = struct.Struct(f"<{formats}{padding}x").pack
 
     def words(numbers):
         try:
             return quick(*numbers)
         except OverflowError:
-            return b"".join(map(pack_float, numbers)) + padding
+            return b"".join(map(pack_float, numbers)) + bytes(padding)
     return words
 
 

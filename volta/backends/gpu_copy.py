@@ -7,12 +7,14 @@ from __future__ import annotations
 import numpy as np
 
 from volta._kernels import core
-from volta.backends.gpu_common import (BOOL, BYTES, COMPUTED, INT64, NUMPY, UINT8, check_dtype, context, new,
-                                       number_packer)
-from volta.backends.gpu_map import Expression, RankError, make_plan
+from volta.backends.gpu_common import (BOOL, BYTES, COMPUTED, INT64, NUMPY, STORED, UINT8, check_dtype, context, large_operands,
+                                       new, pack)
+from volta.backends.gpu_map import Expression, RankError, elementwise_step, make_plan, stored_text
 from volta.errors import ArgumentError
 
 CACHE_LIMIT = 4096
+TILE = 32
+TRANSPOSE = 8               # least size of both dims for the transposing kernel
 _plans: dict = {}
 
 
@@ -29,17 +31,39 @@ def _conversion(source, target) -> str:
 
 
 def _copy_plan(source, out):
-    key = (source.shape, source._strides, source.offset, source.dtype,
-           out._strides, out.offset, out.dtype, out.storage.device)
+    device = out.storage.device
+    large = large_operands(context(device), (source, out))
+    key = (source.shape, source._strides, source.offset, source.dtype, out._strides, out.offset, out.dtype, device, large)
     plan = _plans.get(key)
     if plan is None:
         expression = Expression("", _conversion(source.dtype, out.dtype), "x", COMPUTED[source.dtype.code])
-        plan = make_plan(out.storage.device, expression, [(source._strides, source.offset, source.dtype)],
-                         (out.shape, out._strides, out.offset), out.dtype)
+        plan = make_plan(device, expression, [(source._strides, source.offset, source.dtype)],
+                         (out.shape, out._strides, out.offset), out.dtype, large, _copy_step)
         if len(_plans) >= CACHE_LIMIT:
             _plans.clear()
         _plans[key] = plan
     return plan
+
+
+def _copy_step(ctx, expression, geometry, dtypes, windows):
+    """The transposing kernel where source and target run along different dims, else the elementwise one."""
+    sizes, (source, target) = geometry.sizes, geometry.strides
+    rank = len(sizes)
+    row = next((d for d in range(rank - 1) if source[d] == 1 and sizes[d] >= TRANSPOSE), None)
+    if row is None or rank > 6 or source[-1] in (0, 1) or target[-1] != 1 or sizes[-1] < TRANSPOSE:
+        return elementwise_step(ctx, expression, geometry, dtypes, windows)
+    batch = [d for d in reversed(range(rank - 1)) if d != row]
+    row_tiles, column_tiles = -(-sizes[row] // TILE), -(-sizes[-1] // TILE)
+    groups = row_tiles * column_tiles
+    for d in batch:
+        groups *= sizes[d]
+    spare = 4 - len(batch)
+    words = [*(sizes[d] for d in batch), *[1] * spare, *(source[d] for d in batch), *[0] * spare,
+             *(target[d] for d in batch), *[0] * spare, sizes[row], sizes[-1], source[-1], target[row],
+             *geometry.offsets, row_tiles, column_tiles]
+    pipeline = ctx.pipeline("copy", A=STORED[dtypes[0].code], X=COMPUTED[dtypes[0].code], O=STORED[dtypes[1].code],
+                            R=COMPUTED[dtypes[1].code], op=expression.text, stored=stored_text(dtypes[1]))
+    return pipeline, windows, pack(*words), groups
 
 
 def copy_into(out, x) -> None:
@@ -77,11 +101,13 @@ def cast(x, dtype):
 # ---------------------------------------------------------------- creation
 
 def _fill_plan(out, call: str, formats: str, number_dtype):
-    key = (call, out.shape, out._strides, out.offset, out.dtype, out.storage.device)
+    device = out.storage.device
+    large = large_operands(context(device), (out,))
+    key = (call, out.shape, out._strides, out.offset, out.dtype, device, large)
     plan = _plans.get(key)
     if plan is None:
         expression = Expression("", call, "i", COMPUTED[out.dtype.code], formats=formats, number_dtype=number_dtype)
-        plan = make_plan(out.storage.device, expression, [], (out.shape, out._strides, out.offset), out.dtype)
+        plan = make_plan(device, expression, [], (out.shape, out._strides, out.offset), out.dtype, large)
         if len(_plans) >= CACHE_LIMIT:
             _plans.clear()
         _plans[key] = plan
@@ -168,25 +194,22 @@ def upload(array, dtype, device):
         array = array != 0
     out = new(device, array.shape, dtype)
     if array.size:
-        data = array.astype(NUMPY[dtype.code], copy=False).reshape(-1)
-        if data.nbytes % 4:         # copies take whole words
-            data = np.append(data, data[:1])
-        ctx.upload(out.storage.buffer, data)
+        ctx.upload(out.storage.buffer, array.astype(NUMPY[dtype.code], copy=False))
     return out
 
 
 def download(x):
     """Tensor to a new contiguous host array."""
     dtype = x.dtype
-    host = {"bool": "bool"}.get(dtype.name, dtype.name)
+    host = dtype.name
     if x.size == 0:
         return np.empty(x.shape, host)
     start = x.offset * BYTES[dtype.code]
-    if not x.contiguous or start % 4:
+    if not x.contiguous:
         x, start = contiguous(x), 0
-    data = np.empty(x.size + (x.size * BYTES[dtype.code] % 4) // 2, NUMPY[dtype.code])
+    data = np.empty(x.shape, NUMPY[dtype.code])
     context(x.storage.device).download(x.storage.buffer, data, start)
-    return data[:x.size].astype(host, copy=False).reshape(x.shape)
+    return data.astype(host, copy=False)
 
 
 KERNELS = {"contiguous": contiguous, "cast": cast, "copy_into": copy_into, "fill_into": fill_into, "place": place,

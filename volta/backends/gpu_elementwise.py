@@ -8,10 +8,10 @@ import re
 
 from volta._kernels import core
 from volta.backends.gpu_common import (BOOL, COMPUTED, FLOAT32, INT64, broadcast_shape, broadcast_strides,
-                                       shader_text)
+                                       context, large_operands, shader_text)
 from volta.backends.gpu_copy import contiguous, copy_into
 from volta.backends.gpu_map import Expression, RankError, StridedOutput, make_plan
-from volta.errors import DTypeError
+from volta.errors import DeviceError, DTypeError
 
 CACHE_LIMIT = 4096          # plans of one kernel; beyond, it starts anew
 NUMBERS = frozenset((float, int, bool))
@@ -53,15 +53,25 @@ class Kernel:
                 key += operand.shape, operand._strides, operand.offset, operand.dtype
         device = tensors[0].storage.device
         key.append(device)
+        large = large_operands(context(device), tensors)
+        if large:
+            key.append(large)
         key = tuple(key)
         plan = self.plans.get(key)
         if plan is None:
             try:
-                plan = self._plan(key, device, operands, None, ())
+                plan = self._plan(key, device, operands, None, (), tensors, large)
             except RankError:
                 shape = broadcast_shape([t.shape for t in tensors])
                 return self(*[o if type(o) in NUMBERS else contiguous(_expanded(o, shape)) for o in operands])
         return plan.run([t.storage.buffer for t in tensors], numbers, device)
+
+    def _again(self, operands):
+        """After a refused launch: once more where an operand is a view of a buffer too large to bind whole."""
+        tensors = [o for o in operands if type(o) not in NUMBERS]
+        if not large_operands(context(tensors[0].storage.device), tensors):
+            raise
+        return Kernel.__call__(self, *operands)
 
     def into(self, out, *operands):
         """Write the result into `out`, which may have any strides and be one of the operands."""
@@ -80,22 +90,21 @@ class Kernel:
             tensors.append(operand)
             key += operand.shape, operand._strides, operand.offset, operand.dtype
         device = out.storage.device
-        key.append(device)
+        large = large_operands(context(device), (*tensors, out))
+        key += device, large
         key = tuple(key)
         plan = self.plans.get(key)
         if plan is None:
             try:
-                plan = self._plan(key, device, operands, out, own, tensors)
+                plan = self._plan(key, device, operands, out, own, tensors, large)
             except (RankError, StridedOutput):
                 copy_into(out, self(*operands))
                 return
         if plan.pipeline is not None:
             plan.launch((*[t.storage.buffer for t in tensors], out.storage.buffer), plan.words(numbers))
 
-    def _plan(self, key, device, operands, out, own, tensors=None):
+    def _plan(self, key, device, operands, out, own, tensors, large):
         """Plan for these operands. IN: out None for a new tensor; own: the operands that are read through `out`."""
-        if tensors is None:
-            tensors = [o for o in operands if type(o) not in NUMBERS]
         dtype = _operand_dtype(self.name, operands)
         name, line, result = function(self.name, dtype)
         result_dtype = BOOL if result == "bool" else dtype
@@ -106,7 +115,8 @@ class Kernel:
         strides = core.strides_of(shape) if out is None else out._strides
         expression = _expression(name, line, result, dtype, result_dtype, operands, own)
         inputs = [(broadcast_strides(t, shape), t.offset, t.dtype) for t in tensors]
-        plan = make_plan(device, expression, inputs, (shape, strides, 0 if out is None else out.offset), result_dtype)
+        plan = make_plan(device, expression, inputs, (shape, strides, 0 if out is None else out.offset),
+                         result_dtype, large)
         if len(self.plans) >= CACHE_LIMIT:
             self.plans.clear()
         self.plans[key] = plan
@@ -124,7 +134,10 @@ class UnaryKernel(Kernel):
             return Kernel.__call__(self, x)
         nbytes = plan.nbytes
         buffer = plan.alloc(nbytes)
-        plan.submit(plan.pipeline, (storage.buffer, buffer), plan.head, plan.groups)
+        try:
+            plan.submit(plan.pipeline, (storage.buffer, buffer), plan.head, plan.groups)
+        except DeviceError:
+            return self._again((x,))
         return core.tensor(core.gpu_storage(buffer, nbytes, device), plan.shape, plan.strides, 0, plan.dtype)
 
 
@@ -140,7 +153,10 @@ class BinaryKernel(Kernel):
                 return Kernel.__call__(self, a, b)
             nbytes = plan.nbytes
             buffer = plan.alloc(nbytes)
-            plan.submit(plan.pipeline, (storage.buffer, buffer), plan.head + plan.words((b,)), plan.groups)
+            try:
+                plan.submit(plan.pipeline, (storage.buffer, buffer), plan.head + plan.words((b,)), plan.groups)
+            except DeviceError:
+                return self._again((a, b))
         elif type(a) in NUMBERS:
             return Kernel.__call__(self, a, b)
         else:
@@ -151,7 +167,10 @@ class BinaryKernel(Kernel):
                 return Kernel.__call__(self, a, b)
             nbytes = plan.nbytes
             buffer = plan.alloc(nbytes)
-            plan.submit(plan.pipeline, (storage.buffer, b.storage.buffer, buffer), plan.head, plan.groups)
+            try:
+                plan.submit(plan.pipeline, (storage.buffer, b.storage.buffer, buffer), plan.head, plan.groups)
+            except DeviceError:
+                return self._again((a, b))
         return core.tensor(core.gpu_storage(buffer, nbytes, device), plan.shape, plan.strides, 0, plan.dtype)
 
 

@@ -10,7 +10,7 @@ import struct
 
 from volta._kernels import core
 from volta.backends.gpu_common import (BOOL, BYTES, COMPUTED, MAX_RANK, STORED, THREADS, UINT8, WINDOW_ALIGNMENT,
-                                       collapse, context, extent, number_packer, row_major)
+                                       collapse, context, extent, max_binding, number_packer, row_major)
 
 FILES = ("nullary", "unary", "binary", "ternary")
 ITEMS = 1                   # vectors of 4 elements a thread
@@ -75,13 +75,15 @@ def stored_text(dtype) -> str:
     return "fn stored(r: R) -> O { return O(r); }"
 
 
-def make_plan(device, expression: Expression, inputs: list, out_geometry: tuple, dtype) -> Plan:
+def make_plan(device, expression: Expression, inputs: list, out_geometry: tuple, dtype, large=(), step=None) -> Plan:
     """Plan of one elementwise computation.
 
-    IN: inputs as (strides over the output's shape, offset, dtype); out_geometry (shape, strides, offset).
+    IN: inputs as (strides over the output's shape, offset, dtype); out_geometry (shape, strides, offset); large: the
+    operands, counting `out` last, whose whole buffers may not be bound.
     Raises: RankError where there are more dims than the kernel takes; StridedOutput.
     """
     shape, strides, offset = out_geometry
+    step = step or elementwise_step
     ctx = context(device)
     plan = Plan()
     plan.alloc, plan.submit = ctx.alloc, ctx.launch
@@ -98,12 +100,11 @@ def make_plan(device, expression: Expression, inputs: list, out_geometry: tuple,
         raise StridedOutput
     geometry = Geometry(sizes, merged, (*[o for _, o, _ in inputs], offset))
     dtypes = (*[d for _, _, d in inputs], dtype)
-    pieces = _split(geometry, dtypes, ctx.max_binding)
-    steps = [_step(ctx, expression, piece, dtypes, windows) for piece, windows in pieces]
-    plan.words = number_packer(expression.formats, expression.number_dtype, len(steps[0][2]))
-    if not expression.formats:
-        steps = [(pipeline, windows, head + bytes(-len(head) % 16), groups) for pipeline, windows, head, groups in steps]
+    pieces = _split(geometry, dtypes, max_binding(ctx), large)
+    steps = [step(ctx, expression, piece, dtypes, windows) for piece, windows in pieces]
     plan.pipeline, _, plan.head, plan.groups = steps[0]
+    padding = plan.pipeline.params_size - len(plan.head) - 4 * len(expression.formats)
+    plan.words = number_packer(expression.formats, expression.number_dtype, padding)
     plan.steps = steps if len(steps) > 1 or any(w is not None for w in steps[0][1]) else None
     return plan
 
@@ -116,26 +117,26 @@ class StridedOutput(Exception):
     """An output that is not row-major, for a kernel of two or three operands."""
 
 
-def _split(geometry: Geometry, dtypes: tuple, limit: int) -> list:
+def _split(geometry: Geometry, dtypes: tuple, limit: int, large=()) -> list:
     """Pieces of a geometry in which every tensor fits one binding: [(geometry, windows)]."""
     windows, offsets = [], []
-    for strides, offset, dtype in zip(geometry.strides, geometry.offsets, dtypes):
+    for i, (strides, offset, dtype) in enumerate(zip(geometry.strides, geometry.offsets, dtypes)):
         itemsize = BYTES[dtype.code]
         low, high = extent(geometry.sizes, strides)
-        if (offset + high + 4) * itemsize <= limit:
+        if i not in large and (offset + high + 4) * itemsize <= limit:
             windows.append(None)
             offsets.append(offset)
             continue
         start = (offset + low) * itemsize // WINDOW_ALIGNMENT * WINDOW_ALIGNMENT
         size = -(-((offset + high + 1) * itemsize - start) // 16) * 16
         if size > limit:
-            return _halves(geometry, dtypes, limit, strides)
+            return _halves(geometry, dtypes, limit, strides, large)
         windows.append((start, size))
         offsets.append(offset - start // itemsize)
     return [(Geometry(geometry.sizes, geometry.strides, tuple(offsets), geometry.first), tuple(windows))]
 
 
-def _halves(geometry: Geometry, dtypes: tuple, limit: int, strides: tuple) -> list:
+def _halves(geometry: Geometry, dtypes: tuple, limit: int, strides: tuple, large) -> list:
     sizes = geometry.sizes
     if len(dtypes) > 2:         # these write row-major outputs only, so that just the outermost dim can be cut
         d = next(d for d, n in enumerate(sizes) if n > 1)
@@ -149,7 +150,7 @@ def _halves(geometry: Geometry, dtypes: tuple, limit: int, strides: tuple) -> li
         part = Geometry(sizes[:d] + (length,) + sizes[d + 1:], geometry.strides,
                         tuple(o + start * s[d] for o, s in zip(geometry.offsets, geometry.strides)),
                         geometry.first + start * row_major(sizes)[d])
-        pieces += _split(part, dtypes, limit)
+        pieces += _split(part, dtypes, limit, large)
     return pieces
 
 
@@ -168,7 +169,7 @@ def _kinds(sizes: tuple, strides: tuple, offsets: tuple):
     return kinds
 
 
-def _step(ctx, expression: Expression, geometry: Geometry, dtypes: tuple, windows: tuple):
+def elementwise_step(ctx, expression: Expression, geometry: Geometry, dtypes: tuple, windows: tuple):
     """(pipeline, windows, parameter head, grid) of one piece."""
     sizes, strides, offsets = geometry.sizes, geometry.strides, geometry.offsets
     count = 1
@@ -189,6 +190,8 @@ def _step(ctx, expression: Expression, geometry: Geometry, dtypes: tuple, window
         offsets = tuple(o // 4 if kind == 0 else o for o, kind in zip(offsets, kinds))
     head = _head(inputs, sizes, strides, offsets, count, geometry.first)
     pipeline = ctx.pipeline(FILES[inputs], **overrides)
+    if not expression.formats:
+        head += bytes(pipeline.params_size - len(head))
     return pipeline, windows, head, -(-count // (4 * THREADS * ITEMS))
 
 
