@@ -21,10 +21,6 @@ var<immediate> p: Params;
 
 var<workgroup> tree: array<f32, 256>;
 
-fn larger(a: f32, b: f32) -> f32 {
-    return select(select(b, a, a > b), a, is_nan(a));
-}
-
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -34,13 +30,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     let start = p.x_offset + min(row, p.rows - 1u) * p.classes;
     var top = x[start];
     for (var j = lane; j < p.classes; j += LANES) {
-        top = larger(top, x[start + j]);
+        top = max_nan(top, x[start + j]);
     }
     tree[local] = top;
     workgroupBarrier();
     for (var half = LANES / 2u; half > 0u; half >>= 1u) {
         if (lane < half) {
-            tree[local] = larger(tree[local], tree[local + half]);
+            tree[local] = max_nan(tree[local], tree[local + half]);
         }
         workgroupBarrier();
     }
@@ -48,9 +44,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     workgroupBarrier();
     var total = 0.0;
     for (var j = lane; j < p.classes; j += LANES) {
-        let away = x[start + j] - top;
-        // exp of NaN may be a number.
-        total += select(exp(away), away, is_nan(away));
+        total += exp_accurate(x[start + j] - top);
     }
     tree[local] = total;
     workgroupBarrier();
@@ -61,8 +55,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
         workgroupBarrier();
     }
     if (lane == 0u && row < p.rows) {
-        total = tree[local];
-        let sum = top + select(log(total), total, is_nan(total));
+        let sum = top + log_accurate(tree[local]);
         logsumexp[row] = sum;
         let label = labels[p.target_offset + row];
         var value = 0.0;

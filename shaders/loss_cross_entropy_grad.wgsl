@@ -33,8 +33,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     for (var j = local % LANES; j < p.classes; j += LANES) {
         var value = 0.0;
         if (counts) {
-            let away = x[p.x_offset + start + j] - sum;
-            value = slope * (select(exp(away), away, is_nan(away)) - select(0.0, 1.0, j == hot));
+            value = slope * (exp_accurate(x[p.x_offset + start + j] - sum) - select(0.0, 1.0, j == hot));
         }
         dx[start + j] = value;
     }

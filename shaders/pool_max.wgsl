@@ -49,7 +49,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
                 continue;
             }
             let value = x[start + y * p.x_row + across * p.x_column];
-            if (place == 0xffffffffu || value > best || (is_nan(value) && !is_nan(best))) {
+            if (place == 0xffffffffu || beats_max(value, best)) {
                 best = value;
                 place = y * p.width + across;
             }

@@ -9,25 +9,17 @@ import struct
 
 from volta._kernels import core
 from volta.backends.gpu_common import FLOAT32, context
+from volta.backends.gpu_copy import contiguous, fill_into
 from volta.errors import DTypeError
 
 THREADS = 256
 
 _spare: dict = {}
-_copy_kernels: list = []
-
-
-def copy_kernels() -> tuple:
-    """(contiguous, copy_into, fill_into), found late since those modules may use this one."""
-    if not _copy_kernels:
-        from volta.backends.gpu_elementwise import KERNELS
-        _copy_kernels[:] = [KERNELS[name] for name in ("contiguous", "copy_into", "fill_into")]
-    return tuple(_copy_kernels)
 
 
 def dense(t):
     """`t`, or a row-major copy where its strides are others."""
-    return t if t.contiguous else copy_kernels()[0](t)
+    return t if t.contiguous else contiguous(t)
 
 
 def need_float32(op: str, t) -> None:
@@ -48,7 +40,7 @@ def zeros(device, shape: tuple):
         count *= length
     out = floats(device, shape, 4 * count)
     if count:
-        copy_kernels()[2](out, 0.0)
+        fill_into(out, 0.0)
     return out
 
 

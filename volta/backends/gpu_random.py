@@ -7,7 +7,8 @@ from __future__ import annotations
 import struct
 
 from volta.backends.gpu_common import BYTES, COMPUTED, FLOAT32, context, new
-from volta.backends.gpu_plans import THREADS, ceil_div, copy_kernels, floats, need_float32, packer, spare
+from volta.backends.gpu_copy import contiguous
+from volta.backends.gpu_plans import THREADS, ceil_div, floats, need_float32, packer, spare
 from volta.errors import ArgumentError, DTypeError
 
 UNIFORM, NORMAL, RANDINT, DROPOUT = range(4)
@@ -85,7 +86,7 @@ def dropout(x, p, seed, offset):
         need_float32("dropout", x)
         plan = _plan(DROPOUT, device, x.dtype)
     if x.offset & 3 or not x.contiguous:
-        x = copy_kernels()[0](x)
+        x = contiguous(x)
     ctx, pipeline, pack = plan
     size = x.size
     out = floats(device, x.shape, 4 * size)

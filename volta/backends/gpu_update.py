@@ -11,7 +11,8 @@ take lists of equal length in place of the tensors (no None among them) and do w
 from __future__ import annotations
 
 from volta.backends.gpu_common import context
-from volta.backends.gpu_plans import THREADS, ceil_div, copy_kernels, dense, need_float32, packer, spare, vector_type, vectors
+from volta.backends.gpu_copy import copy_into
+from volta.backends.gpu_plans import THREADS, ceil_div, dense, need_float32, packer, spare, vector_type, vectors
 
 ADAM_PLACES = 7         # parameters per dispatch: four buffers each, and the smallest limit in use is 31
 SGD_PLACES = 10         # three buffers each
@@ -34,7 +35,6 @@ def _plan(file: str, key: tuple, tensors: tuple, **overrides):
 
 def _through_copies(kernel, tensors: list, args: tuple) -> None:
     """The step on row-major copies, written back: for parameters or states with other strides."""
-    copy_into = copy_kernels()[1]
     copies = [dense(t) for t in tensors]
     kernel(*copies, *args)
     for t, copy in zip(tensors, copies):
