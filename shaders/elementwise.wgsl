@@ -7,7 +7,7 @@ alias T = f32;
 fn neg_f(x: f32) -> f32 { return -x; }
 fn neg_i(x: i32) -> i32 { return -x; }
 fn neg_u(x: u32) -> u32 { return 0u - x; }
-fn abs_f(x: f32) -> f32 { return bitcast<f32>(magnitude_bits(x)); }
+fn abs_f(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) & 0x7fffffffu); }
 fn abs_i(x: i32) -> i32 { return abs(x); }
 fn abs_u(x: u32) -> u32 { return x; }
 fn abs_b(x: u32) -> u32 { return x; }
@@ -16,24 +16,24 @@ fn sign_i(x: i32) -> i32 { return sign(x); }
 fn sign_u(x: u32) -> u32 { return min(x, 1u); }
 fn sign_b(x: u32) -> u32 { return x; }
 fn reciprocal_f(x: f32) -> f32 { return 1.0 / x; }
-fn sqrt_f(x: f32) -> f32 { return sqrt(x); }
-fn rsqrt_f(x: f32) -> f32 { return inverseSqrt(x); }
-fn exp_f(x: f32) -> f32 { return exp_f32(x); }
-fn exp2_f(x: f32) -> f32 { return exp2_f32(x); }
-fn expm1_f(x: f32) -> f32 { return expm1_f32(x); }
-fn log_f(x: f32) -> f32 { return log_f32(x); }
-fn log2_f(x: f32) -> f32 { return log2_f32(x); }
-fn log1p_f(x: f32) -> f32 { return log1p_f32(x); }
-fn sin_f(x: f32) -> f32 { return sin_f32(x); }
-fn cos_f(x: f32) -> f32 { return cos_f32(x); }
-fn tanh_f(x: f32) -> f32 { return tanh_f32(x); }
-fn sigmoid_f(x: f32) -> f32 { return sigmoid_f32(x); }
-fn erf_f(x: f32) -> f32 { return erf_f32(x); }
+fn sqrt_f(x: f32) -> f32 { return sqrt_nan(x); }
+fn rsqrt_f(x: f32) -> f32 { return 1.0 / sqrt_nan(x); }
+fn exp_f(x: f32) -> f32 { return exp_accurate(x); }
+fn exp2_f(x: f32) -> f32 { return exp2_accurate(x); }
+fn expm1_f(x: f32) -> f32 { return expm1_accurate(x); }
+fn log_f(x: f32) -> f32 { return log_accurate(x); }
+fn log2_f(x: f32) -> f32 { return log2_accurate(x); }
+fn log1p_f(x: f32) -> f32 { return log1p_accurate(x); }
+fn sin_f(x: f32) -> f32 { return sin_accurate(x); }
+fn cos_f(x: f32) -> f32 { return cos_accurate(x); }
+fn tanh_f(x: f32) -> f32 { return tanh_accurate(x); }
+fn sigmoid_f(x: f32) -> f32 { return sigmoid_accurate(x); }
+fn erf_f(x: f32) -> f32 { return erf_accurate(x); }
 fn relu_f(x: f32) -> f32 { return select(x, 0.0, x < 0.0); }
 fn relu_n(x: T) -> T { return max(x, T(0)); }
-fn gelu_f(x: f32) -> f32 { return gelu_f32(x); }
-fn gelu_tanh_f(x: f32) -> f32 { return gelu_tanh_f32(x); }
-fn silu_f(x: f32) -> f32 { return silu_f32(x); }
+fn gelu_f(x: f32) -> f32 { return x * normal_cdf(x); }
+fn gelu_tanh_f(x: f32) -> f32 { return x * gelu_tanh_factor(x); }
+fn silu_f(x: f32) -> f32 { return x / (1.0 + exp_accurate(-x)); }
 fn floor_n(x: T) -> T { return x; }
 fn floor_f(x: f32) -> f32 { return floor(x); }
 fn ceil_n(x: T) -> T { return x; }
@@ -45,7 +45,7 @@ fn trunc_f(x: f32) -> f32 { return trunc(x); }
 fn logical_not_n(x: T) -> bool { return x == T(0); }
 fn isnan_f(x: f32) -> bool { return is_nan(x); }
 fn isnan_n(x: T) -> bool { return false; }
-fn isinf_f(x: f32) -> bool { return is_infinite(x); }
+fn isinf_f(x: f32) -> bool { return is_inf(x); }
 fn isinf_n(x: T) -> bool { return false; }
 fn isfinite_f(x: f32) -> bool { return is_finite(x); }
 fn isfinite_n(x: T) -> bool { return true; }
@@ -54,9 +54,9 @@ fn copy_n(x: T) -> T { return x; }
 fn relu_grad_f(g: f32, y: f32) -> f32 { return select(g, 0.0, y <= 0.0); }
 fn sigmoid_grad_f(g: f32, y: f32) -> f32 { return g * (y * (1.0 - y)); }
 fn tanh_grad_f(g: f32, y: f32) -> f32 { return g * (1.0 - y * y); }
-fn gelu_grad_f(g: f32, x: f32) -> f32 { return g * gelu_grad_f32(x); }
-fn gelu_tanh_grad_f(g: f32, x: f32) -> f32 { return g * gelu_tanh_grad_f32(x); }
-fn silu_grad_f(g: f32, x: f32) -> f32 { return g * silu_grad_f32(x); }
+fn gelu_grad_f(g: f32, x: f32) -> f32 { return g * gelu_slope(x); }
+fn gelu_tanh_grad_f(g: f32, x: f32) -> f32 { return g * gelu_tanh_slope(x); }
+fn silu_grad_f(g: f32, x: f32) -> f32 { return g * silu_slope(x); }
 
 fn add_n(x: T, y: T) -> T { return x + y; }
 fn add_b(x: u32, y: u32) -> u32 { return x | y; }
@@ -64,16 +64,16 @@ fn sub_n(x: T, y: T) -> T { return x - y; }
 fn sub_b(x: u32, y: u32) -> u32 { return x ^ y; }
 fn mul_n(x: T, y: T) -> T { return x * y; }
 fn div_n(x: T, y: T) -> T { return x / y; }
-fn pow_f(x: f32, y: f32) -> f32 { return pow_f32(x, y); }
-fn pow_i(x: i32, y: i32) -> i32 { return pow_i32(x, y); }
-fn pow_u(x: u32, y: u32) -> u32 { return u32(pow_i32(i32(x), i32(y))); }
+fn pow_f(x: f32, y: f32) -> f32 { return pow_torch(x, y); }
+fn pow_i(x: i32, y: i32) -> i32 { return power_i32(x, y); }
+fn pow_u(x: u32, y: u32) -> u32 { return u32(power_i32(i32(x), i32(y))); }
 fn remainder_f(x: f32, y: f32) -> f32 { return remainder_f32(x, y); }
 fn remainder_i(x: i32, y: i32) -> i32 { return remainder_i32(x, y); }
 fn remainder_u(x: u32, y: u32) -> u32 { return x % y; }
-fn floor_divide_f(x: f32, y: f32) -> f32 { return floor_divide_f32(x, y); }
-fn floor_divide_i(x: i32, y: i32) -> i32 { return floor_divide_i32(x, y); }
+fn floor_divide_f(x: f32, y: f32) -> f32 { return floor_div_f32(x, y); }
+fn floor_divide_i(x: i32, y: i32) -> i32 { return floor_div_i32(x, y); }
 fn floor_divide_u(x: u32, y: u32) -> u32 { return x / y; }
-fn fmod_f(x: f32, y: f32) -> f32 { return fmod_f32(x, y); }
+fn fmod_f(x: f32, y: f32) -> f32 { return fmod_accurate(x, y); }
 fn fmod_i(x: i32, y: i32) -> i32 { return x % y; }
 fn fmod_u(x: u32, y: u32) -> u32 { return x % y; }
 fn maximum_f(x: f32, y: f32) -> f32 { return max_nan(x, y); }

@@ -59,6 +59,21 @@ fn beats_min(a: f32, best: f32) -> bool {
     return !is_nan(best) && (is_nan(a) || a < best);
 }
 
+// Order of float32 as that of i32: NaN is above everything, -0 just below +0.
+fn order_max(x: f32) -> i32 {
+    let bits = bitcast<i32>(x);
+    return select(bits ^ ((bits >> 31u) & 0x7fffffff), 0x7fffffff, is_nan(x));
+}
+
+// The same with NaN below everything.
+fn order_min(x: f32) -> i32 {
+    let bits = bitcast<i32>(x);
+    return select(bits ^ ((bits >> 31u) & 0x7fffffff), -0x7fffffff - 1, is_nan(x));
+}
+
+// The float of an order (either NaN gives a NaN).
+fn from_order(order: i32) -> f32 { return bitcast<f32>(order ^ ((order >> 31u) & 0x7fffffff)); }
+
 fn sign_nan(x: f32) -> f32 {
     return select(select(select(0.0, -1.0, x < 0.0), 1.0, x > 0.0), x, is_nan(x));
 }
@@ -205,6 +220,25 @@ fn normal_cdf(x: f32) -> f32 {
     return 0.5 * erfc_accurate(x * -0.70710678);
 }
 
+fn gelu_slope(x: f32) -> f32 {
+    return normal_cdf(x) + x * (0.39894228 * exp_minus_square(x * 0.70710678));
+}
+
+// 0.5 (1 + tanh(u)) is sigmoid(2 u).
+fn gelu_tanh_factor(x: f32) -> f32 {
+    return sigmoid_accurate(1.5957691 * (x + 0.044715 * x * x * x));
+}
+
+fn gelu_tanh_slope(x: f32) -> f32 {
+    let s = gelu_tanh_factor(x);
+    return s + x * (s * (1.0 - s) * (1.5957691 * (1.0 + 0.134145 * x * x)));
+}
+
+fn silu_slope(x: f32) -> f32 {
+    let s = sigmoid_accurate(x);
+    return s * (1.0 + x * (1.0 - s));
+}
+
 // x less the nearest multiple of pi/2, and that multiple mod 4: (r, quadrant). Good to 1e-7 up to |x| = 1e5.
 fn reduce_angle(x: f32) -> vec2<f32> {
     let k = round(x * 0.63661977);
@@ -318,6 +352,20 @@ fn remainder_i32(a: i32, b: i32) -> i32 {
     return select(r, r + b, r != 0 && (r < 0) != (b < 0));
 }
 
+// By repeated squaring; a negative power gives 0 but for the bases 1 and -1.
+fn power_i32(x: i32, y: i32) -> i32 {
+    if (y < 0) { return select(select(0, select(1, -1, (y & 1) == 1), x == -1), 1, x == 1); }
+    var value = 1;
+    var base = x;
+    var left = y;
+    while (left > 0) {
+        if ((left & 1) == 1) { value *= base; }
+        base *= base;
+        left = left >> 1u;
+    }
+    return value;
+}
+
 // C's fmod, exact: long division, 22 bits of the quotient at a time.
 fn fmod_accurate(x: f32, y: f32) -> f32 {
     if (!is_finite(x) || is_nan(y) || y == 0.0) { return nan(); }
@@ -399,4 +447,39 @@ fn strided_offset8(index: u32, outer_sizes: vec4<u32>, inner_sizes: vec4<u32>,
     let outer_index = index / inner_count;
     return strided_offset4(index - outer_index * inner_count, inner_sizes, inner_strides)
         + strided_offset4(outer_index, outer_sizes, outer_strides);
+}
+
+// Coordinates of a linear index, innermost dimension first in lo.x. Sizes and strides come in the same order, strides
+// modulo 2^32, so that negative ones work. `rank` should be a constant: what is beyond it costs nothing then.
+
+struct Coordinates { lo: vec4<u32>, hi: vec4<u32> }
+
+fn coordinates(index: u32, rank: u32, n0: vec4<u32>, n1: vec4<u32>) -> Coordinates {
+    var c = Coordinates(vec4<u32>(0u), vec4<u32>(0u));
+    var rest = index;
+    if (rank > 1u) { c.lo.x = rest % n0.x; rest = rest / n0.x; }
+    if (rank > 2u) { c.lo.y = rest % n0.y; rest = rest / n0.y; }
+    if (rank > 3u) { c.lo.z = rest % n0.z; rest = rest / n0.z; }
+    if (rank > 4u) { c.lo.w = rest % n0.w; rest = rest / n0.w; }
+    if (rank > 5u) { c.hi.x = rest % n1.x; rest = rest / n1.x; }
+    if (rank > 6u) { c.hi.y = rest % n1.y; rest = rest / n1.y; }
+    if (rank > 7u) { c.hi.z = rest % n1.z; rest = rest / n1.z; }
+    if (rank == 1u) { c.lo.x = rest; }
+    if (rank == 2u) { c.lo.y = rest; }
+    if (rank == 3u) { c.lo.z = rest; }
+    if (rank == 4u) { c.lo.w = rest; }
+    if (rank == 5u) { c.hi.x = rest; }
+    if (rank == 6u) { c.hi.y = rest; }
+    if (rank == 7u) { c.hi.z = rest; }
+    if (rank == 8u) { c.hi.w = rest; }
+    return c;
+}
+
+fn position(c: Coordinates, rank: u32, s0: vec4<u32>, s1: vec4<u32>) -> u32 {
+    var at = c.lo.x * s0.x;
+    if (rank > 1u) { at += c.lo.y * s0.y; }
+    if (rank > 2u) { at += c.lo.z * s0.z; }
+    if (rank > 3u) { at += c.lo.w * s0.w; }
+    if (rank > 4u) { at += dot(c.hi, s1); }
+    return at;
 }
