@@ -55,7 +55,7 @@ def fetch(t):
     flat = np.empty(buffer.nbytes // kind.itemsize, kind)
     if flat.size:
         gpu.context(0).download(buffer, flat)
-    view = np.lib.stride_tricks.as_strided(flat[t.offset:] if t.size else flat, t.shape, [s * kind.itemsize for s in t._strides])
+    view = np.lib.stride_tricks.as_strided(flat[t.offset:] if t._size else flat, t.shape, [s * kind.itemsize for s in t._strides])
     return view.astype({0: bool, 1: np.uint8, 3: np.int64}.get(t.dtype.code, kind))
 
 

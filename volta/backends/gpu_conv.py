@@ -127,7 +127,7 @@ def conv2d(x, weight, bias, stride, padding, dilation, groups):
     plan = _plan(x.shape, device, shape[0], shape[2:], stride, padding, dilation, groups)
     ctx = plan.ctx
     out = floats(device, plan.out_shape, plan.out_bytes)
-    if not out.size:
+    if not out._size:
         return out
     weight = dense(weight)
     bias = None if bias is None else dense(bias)
@@ -191,9 +191,9 @@ def conv2d_grad_weight(g, x, kernel, stride, padding, dilation, groups):
                  columns, Operand(True, row, inner * row, 0), part or out.storage.buffer)
         if part is not None:
             pipeline, pack = plan._launch("accumulate", "conv_accumulate")
-            ctx.launch(pipeline, (part, out.storage.buffer), pack(out.size), ceil_div(out.size, THREADS))
+            ctx.launch(pipeline, (part, out.storage.buffer), pack(out._size), ceil_div(out._size, THREADS))
         elif len(plan.pieces) > 1:
-            part = ctx.alloc(4 * out.size)
+            part = ctx.alloc(4 * out._size)
     return out
 
 

@@ -60,14 +60,14 @@ def index_select(x, index, dim):
     """Slices of x along dim."""
     x, index = dense(x), dense(index)
     shape, dtype, device = x.shape, x.dtype, x.storage.device
-    entries = index.size
+    entries = index._size
     inner = _product(shape[dim + 1:])
     out = new(device, shape[:dim] + (entries,) + shape[dim + 1:], dtype)
-    if out.size:
+    if out._size:
         lanes = _lanes(dtype, inner, x.offset)
         plan = _plans.get(("select", device, dtype, lanes))
         ctx, pipeline, pack = plan or _launch("index_select", ("select", device, dtype, lanes), {"V": _bits(dtype, lanes)}, device)
-        count = out.size // lanes
+        count = out._size // lanes
         ctx.launch(pipeline, (x.storage.buffer, index.storage.buffer, out.storage.buffer),
                    pack(count, inner // lanes, entries, shape[dim], x.offset // lanes, index.offset), ceil_div(count, THREADS))
     return out
@@ -83,12 +83,12 @@ def gather(x, index, dim):
         x = core.view(x, narrowed, x._strides, x.offset)
     x, index = dense(x), dense(index)
     out = new(device, shape, dtype)
-    if out.size:
+    if out._size:
         ctx, pipeline, pack = _plans.get(("gather", device, dtype)) or _launch(
             "index_gather", ("gather", device, dtype), {"T": _bits(dtype)}, device)
         ctx.launch(pipeline, (x.storage.buffer, index.storage.buffer, out.storage.buffer),
-                   pack(out.size, _product(shape[dim + 1:]), shape[dim], size, x.offset, index.offset),
-                   ceil_div(out.size, THREADS))
+                   pack(out._size, _product(shape[dim + 1:]), shape[dim], size, x.offset, index.offset),
+                   ceil_div(out._size, THREADS))
     return out
 
 
@@ -97,7 +97,7 @@ def scatter_add(g, index, dim, size):
     g, index = dense(g), dense(index)
     shape, dtype, device = g.shape, g.dtype, g.storage.device
     out = new(device, shape[:dim] + (size,) + shape[dim + 1:], dtype)
-    if out.size:
+    if out._size:
         _add(g, index, out, True, _product(shape[dim + 1:]), shape[dim], size)
     return out
 
@@ -107,9 +107,9 @@ def index_add(g, index, dim, size):
     g, index = dense(g), dense(index)
     shape, dtype, device = g.shape, g.dtype, g.storage.device
     out = new(device, shape[:dim] + (size,) + shape[dim + 1:], dtype)
-    if out.size:
+    if out._size:
         inner, entries = _product(shape[dim + 1:]), shape[dim]
-        if entries <= FEW_ENTRIES or out.size * entries <= FEW_READS:
+        if entries <= FEW_ENTRIES or out._size * entries <= FEW_READS:
             _add(g, index, out, False, inner, entries, size)
         else:
             _chain(g, index, out, inner, entries, size)
@@ -121,7 +121,7 @@ def _add(g, index, out, full: bool, inner: int, entries: int, size: int) -> None
     lanes = 1 if full else _lanes(dtype, inner, g.offset)
     key = ("add", device, dtype, full, lanes)
     ctx, pipeline, pack = _plans.get(key) or _launch("index_add", key, {"FULL": full, **_sums(dtype, lanes)}, device)
-    count = out.size // lanes
+    count = out._size // lanes
     ctx.launch(pipeline, (g.storage.buffer, index.storage.buffer, out.storage.buffer),
                pack(count, inner // lanes, entries, size, g.offset // lanes, index.offset), ceil_div(count, THREADS))
 
@@ -134,7 +134,7 @@ def _chain(g, index, out, inner: int, entries: int, size: int) -> None:
     ctx.launch(pipeline, (index.storage.buffer, links, heads), pack(entries, size, index.offset), ceil_div(entries, THREADS))
     key = ("chain", device, dtype, lanes)
     ctx, pipeline, pack = _plans.get(key) or _launch("index_chain", key, _sums(dtype, lanes), device)
-    count = out.size // lanes
+    count = out._size // lanes
     ctx.launch(pipeline, (g.storage.buffer, index.storage.buffer, links, heads, out.storage.buffer),
                pack(count, inner // lanes, entries, size, g.offset // lanes, index.offset), ceil_div(count, THREADS))
 

@@ -128,7 +128,7 @@ def batch_norm_update(running_mean, running_var, mean, rstd, momentum, eps, coun
         pipeline = context(device).pipeline("norm_update")
         plan = _plans[device] = (context(device), pipeline, packer(pipeline))
     ctx, pipeline, pack = plan
-    channels = mean.size
+    channels = mean._size
     ctx.launch(pipeline, (mean.storage.buffer, rstd.storage.buffer, running_mean.storage.buffer, running_var.storage.buffer),
                pack(channels, mean.offset, rstd.offset, running_mean.offset, running_var.offset, momentum, 1.0 - momentum,
                     eps, count / (count - 1) if count > 1 else float("nan")), ceil_div(channels, 64))

@@ -19,7 +19,7 @@ _spare: dict = {}
 
 def dense(t):
     """`t`, or a row-major copy where its strides are others."""
-    return t if t.contiguous else contiguous(t)
+    return t if t._contiguous else contiguous(t)
 
 
 def need_float32(op: str, t) -> None:

@@ -48,7 +48,7 @@ def _draw(kind: int, shape: tuple, low: int, span: int, seed: int, offset: int, 
     plan = _plans.get((kind, device, dtype)) or _plan(kind, device, dtype)
     ctx, pipeline, pack = plan
     out = new(device, shape, dtype)
-    quads = (out.size + 3) >> 2
+    quads = (out._size + 3) >> 2
     if quads:
         ctx.launch(pipeline, (spare(ctx), out.storage.buffer),
                    pack(quads, 0, seed & WORD, seed >> 32 & WORD, offset & WORD, offset >> 32 & WORD, low, span, 0),
@@ -85,10 +85,10 @@ def dropout(x, p, seed, offset):
     if plan is None:
         need_float32("dropout", x)
         plan = _plan(DROPOUT, device, x.dtype)
-    if x.offset & 3 or not x.contiguous:
+    if x.offset & 3 or not x._contiguous:
         x = contiguous(x)
     ctx, pipeline, pack = plan
-    size = x.size
+    size = x._size
     out = floats(device, x.shape, 4 * size)
     if size:
         quads = (size + 3) >> 2

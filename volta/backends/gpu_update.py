@@ -26,10 +26,10 @@ def _plan(file: str, key: tuple, tensors: tuple, **overrides):
         need_float32(file.removeprefix("update_"), t)
     param = tensors[0]
     ctx = context(param.device)
-    lanes = vectors(param.size, *(t.offset for t in tensors))
+    lanes = vectors(param._size, *(t.offset for t in tensors))
     pipeline = ctx.pipeline(file, V=vector_type(lanes), **overrides)
     offsets = [t.offset // lanes for t in (tensors[1], param, *tensors[2:])]
-    plan = _plans[key] = (ctx, pipeline, packer(pipeline), (param.size // lanes, *offsets), ceil_div(param.size // lanes, THREADS))
+    plan = _plans[key] = (ctx, pipeline, packer(pipeline), (param._size // lanes, *offsets), ceil_div(param._size // lanes, THREADS))
     return plan
 
 
@@ -45,11 +45,11 @@ def _through_copies(kernel, tensors: list, args: tuple) -> None:
 def sgd(param, grad, momentum_buffer, lr, momentum, dampening, weight_decay, nesterov, first):
     """One step of torch.optim.SGD; `momentum_buffer` None is plain descent."""
     if momentum_buffer is None:
-        if not (param.contiguous and grad.contiguous):
+        if not (param._contiguous and grad._contiguous):
             return _through_copies(lambda p, g, *rest: sgd(p, g, None, *rest), [param, grad],
                                    (lr, momentum, dampening, weight_decay, nesterov, first))
         storage = param.storage
-        key = ("sgd", storage.device, param.dtype, param.size, param.offset, grad.offset)
+        key = ("sgd", storage.device, param.dtype, param._size, param.offset, grad.offset)
         plan = _plans.get(key)
         if plan is None:
             plan = _plan("update_sgd", key, (param, grad), MOMENTUM=False)
@@ -57,11 +57,11 @@ def sgd(param, grad, momentum_buffer, lr, momentum, dampening, weight_decay, nes
         ctx.launch(pipeline, (grad.storage.buffer, storage.buffer, spare(ctx)),
                    pack(*lead, 0, 0, 0, lr, 0.0, 0.0, weight_decay), groups)
         return None
-    if not (param.contiguous and grad.contiguous and momentum_buffer.contiguous):
+    if not (param._contiguous and grad._contiguous and momentum_buffer._contiguous):
         return _through_copies(sgd, [param, grad, momentum_buffer],
                                (lr, momentum, dampening, weight_decay, nesterov, first))
     storage = param.storage
-    key = ("momentum", storage.device, param.dtype, param.size, param.offset, grad.offset, momentum_buffer.offset)
+    key = ("momentum", storage.device, param.dtype, param._size, param.offset, grad.offset, momentum_buffer.offset)
     plan = _plans.get(key)
     if plan is None:
         plan = _plan("update_sgd", key, (param, grad, momentum_buffer), MOMENTUM=True)
@@ -72,11 +72,11 @@ def sgd(param, grad, momentum_buffer, lr, momentum, dampening, weight_decay, nes
 
 def adam(param, grad, exp_avg, exp_avg_sq, lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2):
     """One step of torch.optim.Adam, or of AdamW where `decoupled`."""
-    if not (param.contiguous and grad.contiguous and exp_avg.contiguous and exp_avg_sq.contiguous):
+    if not (param._contiguous and grad._contiguous and exp_avg._contiguous and exp_avg_sq._contiguous):
         return _through_copies(adam, [param, grad, exp_avg, exp_avg_sq],
                                (lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2))
     storage = param.storage
-    key = (storage.device, param.dtype, param.size, param.offset, grad.offset, exp_avg.offset, exp_avg_sq.offset)
+    key = (storage.device, param.dtype, param._size, param.offset, grad.offset, exp_avg.offset, exp_avg_sq.offset)
     plan = _plans.get(key)
     if plan is None:
         plan = _plan("update_adam", key, (param, grad, exp_avg, exp_avg_sq))
@@ -106,10 +106,10 @@ def _many(file: str, places: int, lists: tuple, tail: tuple, kernel, single: tup
     for row in zip(*lists):
         simple = True
         for t in row:
-            if t.offset or not t.contiguous:
+            if t.offset or not t._contiguous:
                 simple = False
         if simple:
-            by_lanes[1 if row[0].size & 3 else 4].append(row)
+            by_lanes[1 if row[0]._size & 3 else 4].append(row)
         else:
             kernel(*row, *single)
     for lanes, rows in by_lanes.items():
@@ -123,7 +123,7 @@ def _many(file: str, places: int, lists: tuple, tail: tuple, kernel, single: tup
 
 def _launch_many(file: str, places: int, lanes: int, rows: list, tail: tuple) -> None:
     device = rows[0][0].storage.device
-    key = (file, device, lanes, *[row[0].size for row in rows])
+    key = (file, device, lanes, *[row[0]._size for row in rows])
     plan = _plans.get(key)
     if plan is None:
         plan = _plan_many(key, file, places, lanes, rows)
@@ -146,7 +146,7 @@ def _plan_many(key: tuple, file: str, places: int, lanes: int, rows: list):
     pipeline = ctx.pipeline(file, V=vector_type(lanes))
     counts, starts, groups = [], [], 0
     for row in rows:
-        counts.append(row[0].size // lanes)
+        counts.append(row[0]._size // lanes)
         starts.append(groups)
         groups += ceil_div(counts[-1], THREADS)
     missing = places - len(rows)
