@@ -96,7 +96,7 @@ class Pass:
     __slots__ = ("pipeline", "params", "groups", "splits", "kept", "partial", "nbytes")
 
 
-def _lanes(units: int) -> int:
+def row_lanes(units: int) -> int:
     """Threads for a contiguous row of so many units: a power of two, about four units each."""
     lanes = 1
     while lanes < 256 and lanes * 4 < units:
@@ -104,10 +104,10 @@ def _lanes(units: int) -> int:
     return lanes
 
 
-def _column_lanes(inner: int, outer: int) -> int:
+def column_lanes(kept: int) -> int:
     """Threads along the reduced dim where positions are neighbours: the fewer positions, the more."""
     lanes = 256
-    while lanes > 8 and 256 // lanes < inner:
+    while lanes > 8 and 256 // lanes < kept:
         lanes //= 2
     return lanes
 
@@ -139,7 +139,7 @@ def _make_pass(ctx, rule: Rule, geometry, offset: int, dtype_stored: str, raw: b
         width, inner, offset = 4, inner // 4, offset // 4
         outer_stride, stride = outer_stride // 4, stride // 4
     kept = outer * inner
-    lanes = _lanes(count) if rows else min(_column_lanes(kept, outer), max(1, 1 << max(count - 1, 1).bit_length()), 256)
+    lanes = row_lanes(count) if rows else min(column_lanes(kept), max(1, 1 << max(count - 1, 1).bit_length()), 256)
     blocks = -(-kept // (THREADS // lanes))
     splits, part = _splits(blocks, count, lanes) if may_split else (1, count)
     last = splits == 1
@@ -287,7 +287,7 @@ class Reduction:
             return self._call(contiguous(x), dim, keepdim)
         split = max(range(len(x.shape)), key=lambda d: (d not in dim and x.shape[d] > 1, x.shape[d]))
         half = x.shape[split] // 2
-        parts = [_narrow(x, split, 0, half), _narrow(x, split, half, x.shape[split] - half)]
+        parts = [narrow(x, split, 0, half), narrow(x, split, half, x.shape[split] - half)]
         if split not in dim:
             out = cat(tuple(self._large(part, dim, True) for part in parts), split)
         elif self.argument:
@@ -309,7 +309,7 @@ class Reduction:
         return ELEMENTWISE["where"](better, ELEMENTWISE["add"](second, half), first)
 
 
-def _narrow(x, dim: int, start: int, length: int):
+def narrow(x, dim: int, start: int, length: int):
     return core.view(x, x.shape[:dim] + (length,) + x.shape[dim + 1:], x._strides, x.offset + start * x._strides[dim])
 
 
