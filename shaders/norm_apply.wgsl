@@ -34,6 +34,18 @@ fn merge(a: vec3<f32>, b: vec3<f32>) -> vec3<f32> {
     return vec3<f32>(count, a.y + apart * share, a.z + b.z + apart * apart * (a.x * share));
 }
 
+// The middle one of the channel's first, central and last value.
+fn origin_of(channel: u32) -> f32 {
+    let first = p.x_offset + channel * p.inner;
+    let image = p.channels * p.inner;
+    let last = p.total / p.inner - 1u;
+    // A scalar V fills all four places of a vec4, of which the first is used.
+    let a = vec4<f32>(x[first]).x;
+    let b = vec4<f32>(x[first + last / 2u * image + p.inner / 2u]).x;
+    let c = vec4<f32>(x[first + last * image + p.inner - 1u]).x;
+    return max(min(a, b), min(max(a, b), c));
+}
+
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -54,10 +66,12 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     if (channel >= p.channels) {
         return;
     }
+    // What norm_stats counted from.
+    let origin = origin_of(channel);
     let center = tree[0].y;
     let scale = 1.0 / sqrt(tree[0].z / tree[0].x + p.eps);
     if (block == 0u && local == 0u) {
-        mean[channel] = center;
+        mean[channel] = origin + center;
         rstd[channel] = scale;
     }
     var slope = scale;
@@ -72,6 +86,6 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     for (var i = block * p.chunk + local; i < end; i += 256u) {
         let image = i / p.inner;
         let at = (image * p.channels + channel) * p.inner + i - image * p.inner;
-        out[at] = (x[p.x_offset + at] - center) * slope + shift;
+        out[at] = ((x[p.x_offset + at] - origin) - center) * slope + shift;
     }
 }

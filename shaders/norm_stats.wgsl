@@ -1,8 +1,10 @@
-// norm_stats: (count, mean, sum of squared deviations) of parts of each channel of x[N, C, inner].
+// norm_stats: (count, mean less origin, sum of squared deviations) of parts of each channel of x[N, C, inner].
+//
+// The origin is one of the channel's values: means are kept as distances from it, so that a mean far from 0 costs no digits.
 //
 // A channel's values are N runs of `inner`; part s of `splits` is [s * chunk, (s + 1) * chunk) of them, counted in V's.
 // Each thread sums deviations from the first value that it meets: since that is one of its own values, the correction
-// can never be more than about its number of values times the result, so no digits are lost where the mean is far from 0.
+// can never be more than about its number of values times the result.
 // Threads, and later parts, are merged by Chan's formula.
 //
 // Bindings: 0 x (read), 1 parts[C, splits] (read_write).
@@ -30,6 +32,18 @@ fn merge(a: vec3<f32>, b: vec3<f32>) -> vec3<f32> {
     return vec3<f32>(count, a.y + apart * share, a.z + b.z + apart * apart * (a.x * share));
 }
 
+// The middle one of the channel's first, central and last value.
+fn origin_of(channel: u32) -> f32 {
+    let first = p.x_offset + channel * p.inner;
+    let image = p.channels * p.inner;
+    let last = p.total / p.inner - 1u;
+    // A scalar V fills all four places of a vec4, of which the first is used.
+    let a = vec4<f32>(x[first]).x;
+    let b = vec4<f32>(x[first + last / 2u * image + p.inner / 2u]).x;
+    let c = vec4<f32>(x[first + last * image + p.inner - 1u]).x;
+    return max(min(a, b), min(max(a, b), c));
+}
+
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -37,6 +51,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     let channel = group / p.splits;
     let start = (group - channel * p.splits) * p.chunk;
     let end = select(min(start + p.chunk, p.total), 0u, channel >= p.channels);
+    let origin = origin_of(min(channel, p.channels - 1u));
     var count = 0.0;
     var pivot = V(0.0);
     var sum = V(0.0);
@@ -55,8 +70,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     var mine = vec3<f32>(0.0);
     if (count > 0.0) {
         let average = sum / count;
-        // A scalar V fills all four places, of which the first is used.
-        let means = vec4<f32>(average + pivot);
+        let means = vec4<f32>(average + (pivot - origin));
         let rests = vec4<f32>(squares - average * sum);
         mine = vec3<f32>(count, means.x, rests.x);
         if (LANES == 4u) {

@@ -93,7 +93,7 @@ def batch_norm_grad(g, x, weight, mean, rstd):
         need_float32("batch_norm_grad", x)
     storage = x.storage
     device, shape = storage.device, x.shape
-    key = (device, shape, x.offset & 3, g.offset & 3, weight is None)
+    key = ("grad", device, shape, x.offset & 3, g.offset & 3, weight is None)
     plan = _plans.get(key)
     if plan is None:
         plan = _plans[key] = Plan(True, device, shape, vectors(_inner(shape), x.offset, g.offset),
