@@ -118,9 +118,8 @@ fn split_power(x: f32) -> vec2<f32> {
     return vec2<f32>(bitcast<f32>((bits & 0x7fffffu) | ((127u - up) << 23u)), f32(e));
 }
 
-// ln(m) for m in [0.70, 1.42), as 2 atanh((m - 1) / (m + 1)).
-fn log_near_one(m: f32) -> f32 {
-    let f = m - 1.0;
+// ln(1 + f) for f in [-0.30, 0.42], as 2 atanh(f / (f + 2)).
+fn log_near_one(f: f32) -> f32 {
     let s = f / (2.0 + f);
     let z = s * s;
     let tail = z * (0.66666667 + z * (0.4 + z * (0.28571429 + z * 0.22222222)));
@@ -137,19 +136,16 @@ fn log_special(x: f32, y: f32) -> f32 {
 
 fn log_accurate(x: f32) -> f32 {
     let p = split_power(abs(x));
-    return log_special(x, p.y * LN2_HIGH + (log_near_one(p.x) + p.y * LN2_LOW));
+    return log_special(x, p.y * LN2_HIGH + (log_near_one(p.x - 1.0) + p.y * LN2_LOW));
 }
 
 fn log2_accurate(x: f32) -> f32 {
     let p = split_power(abs(x));
-    return log_special(x, p.y + log_near_one(p.x) * LOG2_E);
+    return log_special(x, p.y + log_near_one(p.x - 1.0) * LOG2_E);
 }
 
 fn log1p_accurate(x: f32) -> f32 {
-    let u = 1.0 + x;
-    // The rounding of 1 + x is put back to first order; below 2^-13 two terms of the series are exact.
-    let y = log_accurate(u) + select((x - (u - 1.0)) / u, 0.0, !is_finite(u) || u <= 0.0);
-    return select(y, x - 0.5 * x * x, abs(x) < 1.2e-4);
+    return select(log_accurate(1.0 + x), log_near_one(x), x > -0.29 && x < 0.41);
 }
 
 fn tanh_accurate(x: f32) -> f32 {
@@ -208,7 +204,8 @@ fn normal_cdf(x: f32) -> f32 {
 // x less the nearest multiple of pi/2, and that multiple mod 4: (r, quadrant). Good to 1e-7 up to |x| = 1e5.
 fn reduce_angle(x: f32) -> vec2<f32> {
     let k = round(x * 0.63661977);
-    let r = fma(-k, 5.39030253e-15, fma(-k, 7.54978942e-8, fma(-k, 1.57079625, x)));
+    // pi/2 in pieces of 8 bits: k times a piece is exact up to 2^16, fused or not.
+    let r = (((x - k * 1.5703125) - k * 0.0004825592041015625) - k * 1.2665987014770508e-06) - k * 9.9209358e-10;
     return vec2<f32>(r, k - 4.0 * floor(k * 0.25));
 }
 
@@ -281,7 +278,7 @@ fn pow_torch(x: f32, y: f32) -> f32 {
     } else {
         // The exponent in two parts: its whole part, exact, scales; the rest keeps its low bits.
         let p = split_power(a);
-        let l = log_near_one(p.x) * LOG2_E;
+        let l = log_near_one(p.x - 1.0) * LOG2_E;
         let high = bitcast<f32>(bitcast<u32>(l) & 0xfffff000u);
         let y_high = bitcast<f32>(bitcast<u32>(y) & 0xfffff000u);
         let main = y_high * p.y;
@@ -318,21 +315,36 @@ fn remainder_i32(a: i32, b: i32) -> i32 {
     return select(r, r + b, r != 0 && (r < 0) != (b < 0));
 }
 
-// C's fmod, exact: long division, 22 bits of the quotient at a time.
+// (mantissa, biased exponent) of |x|, so that |x| = mantissa * 2^(exponent - 150); denormals included.
+fn split_bits(x: f32) -> vec2<u32> {
+    let e = (bitcast<u32>(x) >> 23u) & 0xffu;
+    return vec2<u32>((bitcast<u32>(x) & 0x7fffffu) | select(0u, 0x800000u, e != 0u), max(e, 1u));
+}
+
+// mantissa * 2^(exponent - 150) for a mantissa below 2^24: the inverse of split_bits.
+fn join_bits(mantissa: u32, exponent: u32) -> f32 {
+    let shift = min(countLeadingZeros(mantissa) - 8u, exponent - 1u);
+    let m = mantissa << shift;
+    return bitcast<f32>(select(m, (m & 0x7fffffu) | ((exponent - shift) << 23u), m >= 0x800000u));
+}
+
+// C's fmod, exact: long division of the mantissas in integers, 8 bits of the quotient at a time.
 fn fmod_accurate(x: f32, y: f32) -> f32 {
-    if (!is_finite(x) || is_nan(y) || y == 0.0) { return nan(); }
-    if (is_inf(y)) { return x; }
-    let b = abs(y);
-    var a = abs(x);
-    for (var i = 0u; i < 16u; i++) {
-        if (a < b) { break; }
-        let gap = i32(bitcast<u32>(a) >> 23u) - i32(bitcast<u32>(b) >> 23u) - 21;
-        let step = select(b, scale_by_power(b, max(gap, 0)), gap > 0);
-        a = fma(-floor(a / step), step, a);
-        if (a < 0.0) { a += step; }
-        if (a >= step) { a -= step; }
+    let zero = (bitcast<u32>(y) & 0x7fffffffu) == 0u;
+    if (!is_finite(x) || is_nan(y) || zero) { return nan(); }
+    let a = split_bits(x);
+    let b = split_bits(y);
+    if (is_inf(y) || a.y < b.y) { return x; }
+    var r = a.x % b.x;
+    var gap = a.y - b.y;
+    for (var i = 0u; i < 32u; i++) {
+        if (gap == 0u || r == 0u) { break; }
+        let step = min(gap, 8u);
+        r = (r << step) % b.x;
+        gap -= step;
     }
-    return select(a, -a, is_negative(x));
+    let size = select(join_bits(max(r, 1u), b.y), 0.0, r == 0u);
+    return bitcast<f32>(bitcast<u32>(size) | (bitcast<u32>(x) & 0x80000000u));
 }
 
 fn remainder_f32(x: f32, y: f32) -> f32 {
@@ -341,11 +353,12 @@ fn remainder_f32(x: f32, y: f32) -> f32 {
 }
 
 fn floor_div_f32(x: f32, y: f32) -> f32 {
-    if (y == 0.0 || !is_finite(x) || is_nan(y)) { return select(x / y, nan(), is_nan(x) || is_nan(y)); }
-    let r = remainder_f32(x, y);
-    let q = (x - r) / y;
-    let rounded = floor(q);
-    return select(rounded, rounded + 1.0, q - rounded > 0.5);
+    if (y == 0.0) { return select(x / y, nan(), is_nan(x) || x == 0.0); }
+    let r = fmod_accurate(x, y);
+    if (is_nan(r)) { return r; }
+    let q = (x - r) / y - select(0.0, 1.0, r != 0.0 && (r < 0.0) != (y < 0.0));
+    let down = floor(q);
+    return select(down, down + 1.0, q - down > 0.5);
 }
 
 // ---- Philox 4x32-10: four random words from a 64-bit key and a 128-bit counter.
