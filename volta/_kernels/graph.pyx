@@ -1,0 +1,768 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""Recording and replaying the autograd graph: `Primitive` (an op), `Node` (one recorded call) and the engine.
+
+Knows no op and no device beyond "each primitive has a kernel for the CPU and one for GPUs". Public names and
+documentation are in `volta/autograd.py`. A node refers to its parents, never to its outputs, so that a graph is freed
+by reference counts as soon as its last output is.
+"""
+import inspect
+
+from cpython.object cimport PyObject
+from cpython.tuple cimport PyTuple_GET_SIZE
+
+from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta._kernels import core as _core
+from volta._kernels.core cimport BOOL, FLOAT32, INT64, Device, DType, Storage, TensorBase, dtype_of
+
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+    static __declspec(thread) int volta_grad_mode = 1;
+    #else
+    static __thread int volta_grad_mode = 1;
+    #endif
+    """
+    int volta_grad_mode
+
+cdef extern from "Python.h":
+    Py_ssize_t Py_REFCNT(object)
+
+cdef unsigned long long _sequence = 0
+# Set by volta.ops and volta.device: what the engine and the operators need of the layers above.
+cdef Primitive _cast = None
+cdef object _add = None
+cdef object _mixed_devices = None
+cdef object _as_operand = None
+cdef object _sum_to = None
+cdef object _clone = None
+
+
+def configure(**hooks):
+    """Give the core the pieces of higher layers that it calls: cast, add, mixed_devices, as_operand, sum_to, clone."""
+    global _cast, _add, _mixed_devices, _as_operand, _sum_to, _clone
+    _cast = hooks["cast"]
+    _add = hooks["add"]
+    _mixed_devices = hooks["mixed_devices"]
+    _as_operand = hooks["as_operand"]
+    _sum_to = hooks["sum_to"]
+    _clone = hooks["clone"]
+
+
+cdef bint grad_enabled() noexcept:
+    return volta_grad_mode
+
+
+def is_grad_enabled():
+    """Whether operations are recorded in this thread."""
+    return volta_grad_mode != 0
+
+
+def set_grad_mode(bint enabled):
+    """Switch recording in this thread; gives the previous setting."""
+    global volta_grad_mode
+    previous = volta_grad_mode != 0
+    volta_grad_mode = enabled
+    return previous
+
+
+# ---------------------------------------------------------------- records
+
+cdef class Primitive:
+    """One operation: a kernel for each device and its derivative.
+
+    `vjp` holds a function per input (None where there is no gradient), or a single function that gives all of them as a
+    tuple. After the gradient `g`, the parameters of such a function are named after what they receive: an input, an output
+    ("out"), a keyword parameter of the op, `<input>_shape`, or `needs` (which inputs want a gradient). Only what is named is
+    saved. Without `vjp`, `reference` is recorded in the op's place.
+    """
+
+    def __init__(self, str name, tuple inputs, *, vjp=None, str family="", tuple outputs=("out",), reference=None,
+                 str promote="none", details=None):
+        self.name = name
+        self.inputs = inputs
+        self.outputs = outputs
+        self.family = family
+        self.reference = reference
+        self.promotion = ("none", "common", "float").index(promote)
+        self.details = details
+        self.vjp = vjp
+        self.joint = callable(vjp)
+        functions = (vjp,) if self.joint else (vjp or ())
+        if functions and not self.joint and len(functions) != len(inputs):
+            raise ArgumentError(f"{name}: {len(functions)} vjp functions for {len(inputs)} inputs")
+        self.arguments = tuple([None if f is None else self._sources(f) for f in functions])
+        self.plans = [None] * (1 << len(inputs))
+
+    def _sources(self, function):
+        """Where each argument after g comes from: (kind, index or name)."""
+        sources = []
+        for name in list(inspect.signature(function).parameters)[1:]:
+            if name in self.inputs:
+                sources.append(("input", self.inputs.index(name)))
+            elif name in self.outputs:
+                sources.append(("output", self.outputs.index(name)))
+            elif name.removesuffix("_shape") in self.inputs:
+                sources.append(("shape", self.inputs.index(name.removesuffix("_shape"))))
+            elif name == "needs":
+                sources.append(("needs", 0))
+            else:
+                sources.append(("param", name))
+        return tuple(sources)
+
+    def _plan(self, int mask):
+        """(inputs to save, outputs to save, per function its (kind code, value) list) for these wanted gradients."""
+        wanted = [self.arguments[0]] if self.joint else [
+            self.arguments[i] if mask >> i & 1 and i < len(self.arguments) else None for i in range(len(self.inputs))]
+        ins = sorted({i for s in wanted if s for kind, i in s if kind == "input"})
+        outs = sorted({i for s in wanted if s for kind, i in s if kind == "output"})
+
+        def place(source):
+            kind, value = source
+            if kind == "input":
+                return (0, ins.index(value))
+            if kind == "output":
+                return (0, len(ins) + outs.index(value))
+            if kind == "shape":
+                return (1, value)
+            if kind == "param":
+                return (2, value)
+            return (3, tuple([bool(mask >> i & 1) for i in range(len(self.inputs))]))
+
+        plan = (tuple(ins), tuple(outs), tuple([None if s is None else tuple([place(x) for x in s]) for s in wanted]))
+        self.plans[mask] = plan
+        return plan
+
+    def __repr__(self):
+        return f"<Primitive {self.name}>"
+
+    def __reduce__(self):
+        return (_primitive, (self.name,))
+
+    def __call__(self, *inputs, **params):
+        return apply(self, inputs, params)
+
+    def into(self, TensorBase target not None, *others):
+        """Elementwise in place: target = op(target, *others), recorded where gradients are wanted."""
+        return apply_into(self, target, others)
+
+
+def _primitive(name):
+    from volta.ops.families import PRIMITIVES
+    return PRIMITIVES[name]
+
+
+# ---------------------------------------------------------------- applying an op
+
+cdef object apply(Primitive self, tuple inputs, dict params):
+    cdef Py_ssize_t i, n = PyTuple_GET_SIZE(inputs)
+    cdef Device device = None
+    cdef TensorBase t
+    cdef int code = -1
+    cdef bint uniform = True, wants = False
+    cdef object x, result
+    for i in range(n):
+        x = <object>inputs[i]
+        if isinstance(x, TensorBase):
+            t = <TensorBase>x
+            if device is None:
+                device = t.storage.device
+                code = t.dtype.code
+            elif t.storage.device is not device:
+                return _mixed_devices(self, inputs, params)
+            elif t.dtype.code != code:
+                uniform = False
+            if t._requires_grad:
+                wants = True
+        elif self.promotion:
+            if type(x) is not float and (type(x) is not int and type(x) is not bool):
+                x = _as_operand(self, x, inputs)
+                return apply(self, inputs[:i] + (x,) + inputs[i + 1:], params)
+        elif x is not None:
+            raise DTypeError(f"{self.name}: {self.inputs[i]} must be a tensor, got {type(x).__name__}")
+    if device is None:
+        return apply(self, (_as_operand(self, inputs[0], None),) + inputs[1:], params)
+    if self.promotion:
+        if not uniform or (code < FLOAT32 and (self.promotion == 2 or n > 1)):
+            inputs = _promote(self, inputs)
+        if n > 1:
+            check_broadcast(self, inputs)
+    elif not uniform:
+        _check_dtypes(self, inputs)
+    if wants and volta_grad_mode and self.vjp is None and self.reference is not None:
+        return self.reference(*inputs, **params)
+    kernel = self.gpu if device.is_gpu else self.cpu
+    result = kernel(*inputs, **params) if params else kernel(*inputs)
+    if wants and volta_grad_mode and self.vjp is not None:
+        _record(self, inputs, params, result)
+    return result
+
+
+cdef object apply2(Primitive self, object a, object b):
+    """`apply` for the commonest call: two float tensors of one device and dtype, or one and a number."""
+    cdef TensorBase x, y
+    cdef object result
+    cdef bint wants
+    if isinstance(a, TensorBase):
+        x = <TensorBase>a
+        if x.dtype.code < FLOAT32:
+            return apply(self, (a, b), {})
+        if isinstance(b, TensorBase):
+            y = <TensorBase>b
+            if x.dtype is not y.dtype or x.storage.device is not y.storage.device:
+                return apply(self, (a, b), {})
+            if x.shape is not y.shape and x.shape != y.shape:
+                check_broadcast(self, (a, b))
+            wants = x._requires_grad or y._requires_grad
+        elif type(b) is float or type(b) is int:
+            wants = x._requires_grad
+        else:
+            return apply(self, (a, b), {})
+        result = (self.gpu if x.storage.device.is_gpu else self.cpu)(a, b)
+        if wants and volta_grad_mode and self.vjp is not None:
+            _record(self, (a, b), None, result)
+        return result
+    return apply(self, (a, b), {})
+
+
+def check_broadcast(Primitive op, tuple inputs):
+    """Raise ShapeError unless the shapes of the tensors among `inputs` broadcast together; gives the common shape."""
+    cdef tuple shape = None, other
+    cdef object x
+    for x in inputs:
+        if isinstance(x, TensorBase):
+            other = (<TensorBase>x).shape
+            if shape is None:
+                shape = other
+            elif shape is not other and shape != other:
+                shape = _broadcast(op, inputs, shape, other)
+    return shape
+
+
+cdef tuple _broadcast(Primitive op, tuple inputs, tuple a, tuple b):
+    cdef Py_ssize_t n, i, la, lb, m
+    if len(a) < len(b):
+        a, b = b, a
+    n, m = len(a), len(a) - len(b)
+    cdef list out = list(a)
+    for i in range(m, n):
+        la, lb = a[i], b[i - m]
+        if la != lb:
+            if la == 1:
+                out[i] = lb
+            elif lb != 1:
+                shapes = " and ".join([str(x.shape) for x in inputs if isinstance(x, TensorBase)])
+                raise ShapeError(f"{op.name}: shapes {shapes} do not broadcast: sizes {la} and {lb} at dimension {i - n} "
+                                 f"differ and neither is 1")
+    return tuple(out)
+
+
+def result_type(*values):
+    """PyTorch's promoted dtype of tensors and numbers: a dimensioned tensor outranks a 0-d one, which outranks a number,
+    within the same category; a higher category (bool < integer < floating) always wins."""
+    cdef int best[3]
+    cdef int code, rank, k
+    best[0] = best[1] = best[2] = -1
+    for x in values:
+        if isinstance(x, TensorBase):
+            code = (<TensorBase>x).dtype.code
+            rank = 0 if len((<TensorBase>x).shape) else 1
+        else:
+            rank = 2
+            code = BOOL if isinstance(x, bool) else INT64 if isinstance(x, int) else FLOAT32
+        best[rank] = max(best[rank], code)
+    code = best[0]
+    for k in range(1, 3):
+        if best[k] >= 0 and (code < 0 or dtype_of(best[k]).category > dtype_of(code).category):
+            code = best[k]
+    return dtype_of(code)
+
+
+cdef tuple _promote(Primitive op, tuple inputs):
+    """Inputs with every tensor cast to the common dtype. The condition of `where` is left alone."""
+    cdef bint skip = op.inputs[0] == "condition"
+    cdef DType dtype = result_type(*(inputs[1:] if skip else inputs))
+    if op.promotion == 2 and not dtype.is_floating_point:
+        dtype = dtype_of(FLOAT32)
+    cdef list out = []
+    for i, x in enumerate(inputs):
+        if isinstance(x, TensorBase) and not (skip and i == 0) and (<TensorBase>x).dtype is not dtype:
+            x = _cast(x, dtype=dtype)
+        out.append(x)
+    return tuple(out)
+
+
+cdef _check_dtypes(Primitive op, tuple inputs):
+    """Floating inputs of an op that does not promote must agree."""
+    found = {x.dtype for x in inputs if isinstance(x, TensorBase) and x.dtype.is_floating_point}
+    if len(found) > 1:
+        given = ", ".join([f"{n} {x.dtype}" for n, x in zip(op.inputs, inputs) if isinstance(x, TensorBase)])
+        raise DTypeError(f"{op.name}: the inputs must have one dtype, got {given}; convert with .to(dtype)")
+
+
+cdef _record(Primitive op, tuple inputs, dict params, object result):
+    """Give `result` (a tensor, or a tuple whose first tensor counts) its node."""
+    global _sequence
+    cdef Py_ssize_t i, n = PyTuple_GET_SIZE(inputs)
+    cdef TensorBase t, out
+    cdef int mask = 0
+    cdef list parents = [None] * n, shapes = [None] * n
+    cdef object slots = None, x
+    cdef Node node = Node.__new__(Node)
+    for i in range(n):
+        x = <object>inputs[i]
+        if not isinstance(x, TensorBase):
+            continue
+        t = <TensorBase>x
+        shapes[i] = t.shape
+        if not t._requires_grad or not t.dtype.is_floating_point or (not op.joint and op.vjp[i] is None):
+            continue
+        mask |= 1 << i
+        if t._node is None:
+            parents[i] = t
+            continue
+        if t._node_version != t.storage.version:
+            _stale(op, t)
+        parents[i] = t._node
+        if t._index:
+            if slots is None:
+                slots = [0] * n
+            slots[i] = t._index
+    if mask == 0:
+        return
+    plan = op.plans[mask]
+    if plan is None:
+        plan = op._plan(mask)
+    out = <TensorBase>(result[0] if isinstance(result, tuple) else result)
+    _save(node, plan, inputs, result)
+    node.primitive = op
+    node.parents = tuple(parents)
+    node.shapes = tuple(shapes)
+    node.slots = slots
+    node.params = params
+    node.mask = mask
+    node.n_outputs = 1
+    _sequence += 1
+    node.sequence = _sequence
+    out._node = node
+    out._requires_grad = True
+    out._node_version = out.storage.version
+
+
+cdef _save(Node node, tuple plan, tuple inputs, object result):
+    """Keep the inputs, and graph-free aliases of the outputs, that the plan names."""
+    cdef tuple ins = <tuple>plan[0], outs = <tuple>plan[1]
+    if PyTuple_GET_SIZE(ins) == 0 and PyTuple_GET_SIZE(outs) == 0:
+        node.saved = ()
+        return
+    cdef list saved = [inputs[i] for i in ins]
+    for i in outs:
+        saved.append(_core.alias(result[i] if isinstance(result, tuple) else result))
+    node.saved = tuple(saved)
+    node.versions = tuple([(<TensorBase>x).storage.version if isinstance(x, TensorBase) else 0 for x in saved])
+
+
+cdef _stale(Primitive op, TensorBase t):
+    raise AutogradError(
+        f"{op.name}: the data of an input of shape {t.shape} was changed in place through another tensor that shares it, so "
+        f"its recorded history is no longer true; use an out-of-place op, or clone() before the change")
+
+
+cdef object apply_into(Primitive op, TensorBase target, tuple others):
+    """target = op(target, *others) in place."""
+    cdef tuple inputs = (target,) + others
+    cdef object x
+    cdef bint wants = target._requires_grad
+    for x in others:
+        if isinstance(x, TensorBase):
+            wants = wants or (<TensorBase>x)._requires_grad
+            if (<TensorBase>x).storage.device is not target.storage.device:
+                inputs = _mixed_devices(op, inputs, None)
+                break
+    shape = check_broadcast(op, inputs)
+    if shape != target.shape:
+        raise ShapeError(f"{op.name}_: the result has shape {shape} but the tensor changed in place has {target.shape}; "
+                         f"use the out-of-place {op.name}")
+    dtype = result_type(*inputs)
+    if op.promotion == 2 and not dtype.is_floating_point:
+        dtype = dtype_of(FLOAT32)
+    if dtype.category > target.dtype.category:
+        raise DTypeError(f"{op.name}_: the result is {dtype} and cannot be stored in place in {target.dtype}")
+    if wants and volta_grad_mode:
+        check_inplace(op.name, target)
+        source = _core.alias(target)
+        (<TensorBase>source)._node = target._node
+        (<TensorBase>source)._requires_grad = target._requires_grad
+        (<TensorBase>source)._node_version = target._node_version
+        (<TensorBase>source)._index = target._index
+        result = apply(op, (source,) + inputs[1:], {})
+        return adopt(target, result)
+    kernel = op.gpu if target.storage.device.is_gpu else op.cpu
+    if dtype is target.dtype:
+        kernel.into(target, *_promote(op, inputs))
+    else:
+        from volta.ops.movement import copy_into
+        copy_into(target, apply(op, inputs, {}))
+    target.storage.version += 1
+    return target
+
+
+def check_inplace(str name, TensorBase target not None):
+    """Raise where a recorded in-place write is impossible."""
+    if target._requires_grad and target._node is None:
+        raise AutogradError(f"{name}_: a leaf tensor that requires grad (shape {target.shape}) cannot be changed in place; "
+                            f"do it under no_grad(), or use the out-of-place op")
+    if any([s == 0 and n > 1 for n, s in zip(target.shape, target._strides)]):
+        raise AutogradError(f"{name}_: an expanded tensor holds one element many times; clone() it before writing")
+
+
+def adopt(TensorBase target not None, TensorBase result not None):
+    """Write `result` into `target` and make its graph the target's: an in-place op whose value is already computed."""
+    from volta.ops.movement import copy_into
+    copy_into(target, result)
+    target.storage.version += 1
+    target._node = result._node
+    target._index = result._index
+    target._requires_grad = result._requires_grad
+    target._node_version = target.storage.version
+    return target
+
+
+# ---------------------------------------------------------------- nodes and the engine
+
+cdef class Node:
+    """One recorded call: what its derivative needs, and the nodes that gave its inputs."""
+
+    @property
+    def name(self):
+        """Name of the op."""
+        return self.primitive.name if self.primitive is not None else type(self.function).__name__
+
+    @property
+    def next_functions(self):
+        """Per input: the parent node, or None."""
+        return tuple([p if isinstance(p, Node) else None for p in self.parents])
+
+    @property
+    def saved_tensors(self):
+        """What was saved for the derivative, None once freed."""
+        return self.saved
+
+    def __repr__(self):
+        return f"<{self.name} backward>"
+
+
+def custom_node(object function, tuple inputs, tuple outputs):
+    """Record a call of a custom `Function`: `function.gradients(grads)` gives a gradient per input."""
+    global _sequence
+    cdef Node node = Node.__new__(Node)
+    cdef TensorBase t
+    parents, shapes, slots = [], [], []
+    cdef int mask = 0
+    for i, x in enumerate(inputs):
+        parent = None
+        if isinstance(x, TensorBase):
+            t = <TensorBase>x
+            if t._requires_grad:
+                parent = t._node if t._node is not None else t
+                mask |= 1 << i
+        parents.append(parent)
+        slots.append((<TensorBase>x)._index if isinstance(x, TensorBase) else 0)
+        shapes.append((<TensorBase>x).shape if isinstance(x, TensorBase) else None)
+    node.parents, node.shapes, node.slots = tuple(parents), tuple(shapes), slots
+    node.function = function
+    node.saved = ()
+    node.mask = mask
+    node.n_outputs = len(outputs)
+    _sequence += 1
+    node.sequence = _sequence
+    for i, x in enumerate(outputs):
+        t = <TensorBase>x
+        if t.dtype.is_floating_point:
+            t._node, t._index, t._requires_grad, t._node_version = node, i, True, t.storage.version
+    return node
+
+
+cdef inline void _push(list heap, Node node):
+    """Max-heap by sequence number."""
+    cdef Py_ssize_t i = len(heap), parent
+    heap.append(node)
+    while i > 0:
+        parent = (i - 1) >> 1
+        if (<Node>heap[parent]).sequence >= node.sequence:
+            break
+        heap[i] = heap[parent]
+        i = parent
+    heap[i] = node
+
+
+cdef inline Node _pop(list heap):
+    cdef Node top = <Node>heap[0], last = <Node>heap.pop()
+    cdef Py_ssize_t n = len(heap), i = 0, child
+    if n == 0:
+        return top
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            break
+        if child + 1 < n and (<Node>heap[child + 1]).sequence > (<Node>heap[child]).sequence:
+            child += 1
+        if (<Node>heap[child]).sequence <= last.sequence:
+            break
+        heap[i] = heap[child]
+        i = child
+    heap[i] = last
+    return top
+
+
+cdef class _Engine:
+    """One backward pass. `pending` maps a node or leaf to its gradient so far; `owned` holds those whose gradient is a
+    buffer that only the engine refers to, which later contributions are added into."""
+    cdef dict pending
+    cdef set owned
+    cdef list heap
+    cdef bint create_graph, retain_graph
+    cdef object wanted                      # None, or the set of nodes and leaves on a path to the asked inputs
+    cdef dict captures                      # (node, slot) -> gradient, for asked inputs that are not leaves
+
+    cdef _send(self, object parent, int slot, object gradient):
+        """Add a contribution to what `parent` (node or leaf) has."""
+        cdef object current, key = parent
+        if isinstance(parent, Node) and (<Node>parent).n_outputs > 1:
+            key = (parent, slot)
+            if parent not in self.pending:
+                self.pending[parent] = True
+                _push(self.heap, <Node>parent)
+        current = self.pending.get(key)
+        if current is None:
+            self.pending[key] = gradient
+            if key is parent and isinstance(parent, Node):
+                _push(self.heap, <Node>parent)
+        elif self.create_graph:
+            self.pending[key] = _add(current, gradient)
+        elif key in self.owned:
+            _accumulate(<TensorBase>current, gradient)
+        else:
+            self.pending[key] = _add(current, gradient)
+            self.owned.add(key)
+
+    cdef object _take(self, Node node):
+        """The gradient (a tuple of them for several outputs) that has arrived at a node; hooks and .grad of it done."""
+        cdef object g
+        if node.n_outputs == 1:
+            g = self.pending.pop(node)
+            self.owned.discard(node)
+            return self._observe(node, 0, g)
+        del self.pending[node]
+        grads = []
+        for i in range(node.n_outputs):
+            g = self.pending.pop((node, i), None)
+            self.owned.discard((node, i))
+            grads.append(None if g is None else self._observe(node, i, g))
+        return tuple(grads)
+
+    cdef object _observe(self, Node node, int slot, object g):
+        if node.hooks is None and node.retained is None and self.captures is None:
+            return g
+        for index, hook in list(node.hooks.values()) if node.hooks is not None else ():
+            if index == slot:
+                changed = hook(g)
+                g = g if changed is None else changed
+        for index, reference in node.retained if node.retained is not None else ():
+            tensor = reference()
+            if index == slot and tensor is not None:
+                tensor.grad = g if tensor.grad is None else _add(tensor.grad, g)
+        if self.captures is not None and (node, slot) in self.captures:
+            self.captures[node, slot] = g
+        return g
+
+    cdef run(self):
+        cdef Node node
+        while self.heap:
+            node = _pop(self.heap)
+            self._step(node, self._take(node))
+
+    cdef _step(self, Node node, object g):
+        """Send the gradients of one node to its parents."""
+        cdef Primitive op = node.primitive
+        cdef Py_ssize_t i
+        cdef object gradient, parent, grads = None
+        cdef tuple plan, sources
+        if node.saved is None:
+            raise AutogradError(f"backward: the graph of {node.name} has already been freed by an earlier backward; pass "
+                                f"retain_graph=True to the first one to go through it again")
+        if op is None:
+            grads = node.function.gradients(g)
+        else:
+            plan = <tuple>op.plans[node.mask]
+            if PyTuple_GET_SIZE(node.saved):
+                self._check_versions(node)
+            if op.joint:
+                grads = op.vjp(g, *self._arguments(node, plan[2][0]))
+        for i in range(PyTuple_GET_SIZE(node.parents)):
+            parent = <object>node.parents[i]
+            if parent is None or (self.wanted is not None and parent not in self.wanted):
+                continue
+            if grads is not None:
+                gradient = grads[i]
+            else:
+                sources = <tuple>(<tuple>plan[2])[i]
+                if PyTuple_GET_SIZE(sources) == 0:
+                    gradient = op.vjp[i](g)
+                else:
+                    gradient = op.vjp[i](g, *self._arguments(node, sources))
+            if gradient is None:
+                continue
+            if (<TensorBase>gradient).shape is not node.shapes[i] and (<TensorBase>gradient).shape != node.shapes[i]:
+                gradient = _sum_to(gradient, node.shapes[i])
+            self._send(parent, node.slots[i] if node.slots is not None else 0, gradient)
+        if not self.retain_graph:
+            node.saved = None
+            node.versions = None
+            if op is None:
+                node.function.release()
+
+    cdef _check_versions(self, Node node):
+        cdef Py_ssize_t i
+        cdef TensorBase t
+        for i in range(PyTuple_GET_SIZE(node.saved)):
+            if isinstance(node.saved[i], TensorBase):
+                t = <TensorBase>node.saved[i]
+                if t.storage.version != <long long>node.versions[i]:
+                    raise AutogradError(
+                        f"{node.name}: a tensor of shape {t.shape} that is needed for its gradient was changed in place "
+                        f"(version {t.storage.version}, saved at version {node.versions[i]}); use an out-of-place op, or clone() "
+                        f"it first")
+
+    cdef list _arguments(self, Node node, tuple sources):
+        cdef list out = []
+        cdef int kind
+        cdef TensorBase t
+        for kind, value in sources:
+            if kind == 0:
+                x = node.saved[value]
+                if self.create_graph and value >= len(node.primitive.plans[node.mask][0]):
+                    t = <TensorBase>_core.alias(x)      # an output: relink it to this node for higher orders
+                    t._node, t._requires_grad, t._node_version = node, True, t.storage.version
+                    x = t
+                out.append(x)
+            elif kind == 1:
+                out.append(node.shapes[value])
+            elif kind == 2:
+                out.append(node.params.get(value) if node.params is not None else None)
+            else:
+                out.append(value)
+        return out
+
+
+cdef _accumulate(TensorBase target, object gradient):
+    """target += gradient, unrecorded."""
+    (_add.gpu if target.storage.device.is_gpu else _add.cpu).into(target, target, gradient)
+    target.storage.version += 1
+
+
+def run_backward(list roots, list gradients, bint retain_graph, bint create_graph, wanted=None, captures=None):
+    """Propagate `gradients` from `roots`; gives dict leaf -> gradient, and the set of those that only the engine refers to.
+
+    `wanted` restricts the walk to these nodes and leaves; `captures` is a dict (node, output index) -> None to be filled.
+    """
+    global volta_grad_mode
+    cdef _Engine engine = _Engine.__new__(_Engine)
+    cdef TensorBase t
+    engine.pending, engine.owned, engine.heap = {}, set(), []
+    engine.create_graph, engine.retain_graph = create_graph, retain_graph
+    engine.wanted, engine.captures = wanted, captures
+    previous = volta_grad_mode
+    volta_grad_mode = create_graph
+    try:
+        for root, gradient in zip(roots, gradients):
+            t = <TensorBase>root
+            if t._node is not None and t._node_version != t.storage.version:
+                raise AutogradError(f"backward: the tensor of shape {t.shape} was changed in place through another tensor "
+                                    f"that shares its data after it was computed; clone() it before the change")
+            engine._send(t._node if t._node is not None else t, t._index if t._node is not None else 0, gradient)
+        engine.run()
+    finally:
+        volta_grad_mode = previous
+    return engine.pending, engine.owned
+
+
+def accumulate_leaves(dict pending, set owned, bint create_graph):
+    """Add what a backward pass gave to the `.grad` of each leaf, running the leaves' hooks."""
+    global volta_grad_mode
+    cdef TensorBase leaf
+    cdef object gradient, item
+    previous = volta_grad_mode
+    volta_grad_mode = create_graph
+    try:
+        while pending:
+            item = pending.popitem()
+            leaf = <TensorBase>(<tuple>item)[0]
+            gradient = <object>(<tuple>item)[1]
+            item = None
+            _set_gradient(leaf, gradient, leaf in owned, create_graph)
+    finally:
+        volta_grad_mode = previous
+
+
+cdef _set_gradient(TensorBase leaf, object gradient, bint owned, bint create_graph):
+    """leaf.grad += gradient. The buffer is taken over where nothing else can see it, else copied."""
+    cdef TensorBase current, g
+    if leaf._hooks is not None:
+        for hook in list(leaf._hooks.values()):
+            changed = hook(gradient)
+            if changed is not None:
+                gradient, owned = changed, False
+    g = <TensorBase>gradient
+    if leaf.grad is not None:
+        current = <TensorBase>leaf.grad
+        if create_graph or current._requires_grad:
+            leaf.grad = _add(current, g)
+        else:
+            _accumulate(current, g)
+    elif create_graph or owned or (Py_REFCNT(g) <= 3 and Py_REFCNT(g.storage) == 1 and g.contiguous):
+        leaf.grad = g
+    else:
+        leaf.grad = _clone(g)
+
+
+# ---------------------------------------------------------------- operators
+
+cdef dict _operators = {}
+
+
+def set_operators(dict table):
+    """Bind the arithmetic operators of tensors to primitives or functions by name."""
+    global _op_add, _op_sub, _op_mul, _op_div
+    _operators.update(table)
+    _op_add, _op_sub, _op_mul, _op_div = table["add"], table["sub"], table["mul"], table["div"]
+
+
+cdef Primitive _op_add = None, _op_sub = None, _op_mul = None, _op_div = None
+
+
+cdef class Operators(TensorBase):
+    """A tensor with the arithmetic operators, in C so that `a + b` costs no Python frame."""
+
+    def __add__(self, other):
+        return apply2(_op_add, self, other)
+
+    def __radd__(self, other):
+        return apply2(_op_add, self, other)
+
+    def __sub__(self, other):
+        return apply2(_op_sub, self, other)
+
+    def __rsub__(self, other):
+        return apply(_op_sub, (other, self), {})
+
+    def __mul__(self, other):
+        return apply2(_op_mul, self, other)
+
+    def __rmul__(self, other):
+        return apply2(_op_mul, self, other)
+
+    def __truediv__(self, other):
+        return apply2(_op_div, self, other)
+
+    def __rtruediv__(self, other):
+        return apply(_op_div, (other, self), {})

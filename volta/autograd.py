@@ -1,0 +1,227 @@
+"""Automatic differentiation: `backward`, `grad`, the grad modes, and custom functions.
+
+The hot path (recording a call, walking the graph) is `volta/_kernels/graph.pyx`; this file owns what users call. It knows no
+op and no device.
+"""
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from volta._kernels import core, graph
+from volta._kernels.graph import Node, Primitive, is_grad_enabled
+from volta.errors import ArgumentError, AutogradError, ShapeError
+
+__all__ = ["Node", "Primitive", "Function", "backward", "grad", "no_grad", "enable_grad", "set_grad_enabled",
+           "inference_mode", "is_grad_enabled"]
+
+
+class set_grad_enabled:
+    """Switch recording on or off, as a context manager, a decorator, or at once."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = bool(mode)
+        self.previous = graph.set_grad_mode(self.mode)
+
+    def __enter__(self) -> None:
+        graph.set_grad_mode(self.mode)
+
+    def __exit__(self, *exc: object) -> None:
+        graph.set_grad_mode(self.previous)
+
+
+class _GradMode:
+    mode = True
+
+    def __enter__(self) -> None:
+        stack = self.__dict__.setdefault("stack", [])
+        stack.append(graph.set_grad_mode(self.mode))
+
+    def __exit__(self, *exc: object) -> None:
+        graph.set_grad_mode(self.stack.pop())
+
+    def __call__(self, function: Callable) -> Callable:
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            with type(self)():
+                return function(*args, **kwargs)
+        return wrapped
+
+    def __new__(cls, function: Callable | None = None):
+        self = super().__new__(cls)
+        return self(function) if callable(function) else self
+
+
+class no_grad(_GradMode):
+    """Context manager and decorator: nothing inside is recorded."""
+    mode = False
+
+
+class enable_grad(_GradMode):
+    """Context manager and decorator: recording inside, also within `no_grad`."""
+    mode = True
+
+
+inference_mode = no_grad
+
+
+def _seed(name: str, output, gradient):
+    """The gradient that starts at `output`: ones for a single element, else what the caller gave."""
+    if not output.requires_grad:
+        raise AutogradError(f"{name}: the tensor of shape {output.shape} does not require grad and has no graph; set "
+                            f"requires_grad=True on an input, or leave no_grad()")
+    if gradient is None:
+        if output.size != 1:
+            raise AutogradError(f"{name}: the output has shape {output.shape}; a gradient can start by itself only at a single "
+                                f"element, so reduce it (.sum(), .mean()) or pass gradient=")
+        from volta.ops.creation import ones_like
+        return ones_like(output)
+    if not isinstance(gradient, core.TensorBase):
+        raise ArgumentError(f"{name}: gradient must be a tensor, got {type(gradient).__name__}")
+    if gradient.shape != output.shape:
+        raise ShapeError(f"{name}: gradient has shape {gradient.shape}, the output has {output.shape}")
+    return gradient.to(output.device, output.dtype)
+
+
+def _as_list(value) -> list:
+    return [value] if value is None or isinstance(value, core.TensorBase) else list(value)
+
+
+def backward(tensors, grad_tensors=None, retain_graph: bool | None = None, create_graph: bool = False, inputs=None) -> None:
+    """Add the gradients of `tensors` to the `.grad` of the leaves (or of `inputs` alone), on the device of their data.
+
+    Raises: AutogradError where a tensor has no graph, its graph was freed, or a saved value was changed in place.
+    """
+    roots = _as_list(tensors)
+    given = _as_list(grad_tensors) if grad_tensors is not None else [None] * len(roots)
+    if len(given) != len(roots):
+        raise ArgumentError(f"backward: {len(roots)} tensors but {len(given)} gradients")
+    seeds = [_seed("backward", t, g) for t, g in zip(roots, given)]
+    keep = create_graph if retain_graph is None else retain_graph
+    if inputs is not None:
+        targets = _as_list(inputs)
+        wanted, captures = _paths(roots, targets)
+        pending, owned = graph.run_backward(roots, seeds, keep, create_graph, wanted, captures)
+        for t in targets:
+            if t._node is not None and captures[t._node, t._index] is not None:
+                g = captures[t._node, t._index]
+                t.grad = g if t.grad is None else t.grad + g
+    else:
+        pending, owned = graph.run_backward(roots, seeds, keep, create_graph)
+    del seeds, given
+    graph.accumulate_leaves(pending, owned, create_graph)
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph: bool | None = None, create_graph: bool = False,
+         allow_unused: bool = False) -> tuple:
+    """Gradients of the sum of `outputs` for each of `inputs`; no `.grad` changes.
+
+    Raises: AutogradError where an input is not part of the graph, unless `allow_unused`, which gives None for it.
+    """
+    roots, targets = _as_list(outputs), _as_list(inputs)
+    given = _as_list(grad_outputs) if grad_outputs is not None else [None] * len(roots)
+    if len(given) != len(roots):
+        raise ArgumentError(f"grad: {len(roots)} outputs but {len(given)} gradients")
+    for t in targets:
+        if not t.requires_grad:
+            raise AutogradError(f"grad: an input of shape {t.shape} does not require grad; call requires_grad_() on it first")
+    seeds = [_seed("grad", t, g) for t, g in zip(roots, given)]
+    keep = create_graph if retain_graph is None else retain_graph
+    wanted, captures = _paths(roots, targets)
+    pending, _ = graph.run_backward(roots, seeds, keep, create_graph, wanted, captures)
+    found = tuple(pending.get(t) if t._node is None else captures[t._node, t._index] for t in targets)
+    if not allow_unused:
+        for t, g in zip(targets, found):
+            if g is None:
+                raise AutogradError(f"grad: the input of shape {t.shape} was not used to compute the outputs; pass "
+                                    f"allow_unused=True to get None for it")
+    return found
+
+
+def _paths(roots: list, targets: list) -> tuple[set, dict]:
+    """The nodes and leaves on a path from `roots` to `targets`, and an empty capture for each target that is no leaf."""
+    nodes, stack = set(), [t._node for t in roots if t._node is not None]
+    while stack:
+        node = stack.pop()
+        if node not in nodes:
+            nodes.add(node)
+            stack.extend(p for p in node.parents if isinstance(p, Node))
+    wanted = {t if t._node is None else t._node for t in targets}
+    for node in sorted(nodes, key=lambda n: n.sequence):
+        if any(p in wanted for p in node.parents if p is not None):
+            wanted.add(node)
+    return wanted, {(t._node, t._index): None for t in targets if t._node is not None}
+
+
+class _Context:
+    """What a custom Function's forward leaves for its backward."""
+
+    def __init__(self, cls: type, n_inputs: int) -> None:
+        self.cls = cls
+        self.n_inputs = n_inputs
+        self.needs_input_grad: tuple[bool, ...] = ()
+        self._saved: tuple | None = ()
+        self._own: dict[int, object] = {}
+
+    def save_for_backward(self, *tensors) -> None:
+        """Keep tensors for backward; an in-place change of one before it raises there."""
+        self._saved = tuple((t, None if t is None else t.storage.version) for t in tensors)
+
+    @property
+    def saved_tensors(self) -> tuple:
+        """What `save_for_backward` kept."""
+        if self._saved is None:
+            raise AutogradError(f"backward: the graph of {self.cls.__name__} has already been freed by an earlier backward; pass "
+                                f"retain_graph=True to the first one")
+        for t, version in self._saved:
+            if t is not None and t.storage.version != version:
+                raise AutogradError(f"{self.cls.__name__}: a saved tensor of shape {t.shape} was changed in place before backward")
+        return tuple(t for t, _ in self._saved)
+
+    def mark_non_differentiable(self, *tensors) -> None:
+        """Outputs that get no gradient."""
+        self._fixed = {id(t) for t in tensors}
+
+    def gradients(self, grads):
+        """Called by the engine: one gradient per input."""
+        grads = grads if isinstance(grads, tuple) else (grads,)
+        result = self.cls.backward(self, *grads)
+        result = result if isinstance(result, tuple) else (result,)
+        if len(result) != self.n_inputs:
+            raise AutogradError(f"{self.cls.__name__}: backward gave {len(result)} gradients for {self.n_inputs} inputs of forward; "
+                                f"return None for those without one")
+        return result
+
+    def release(self) -> None:
+        """Drop what was saved."""
+        self._saved = None
+
+
+class Function:
+    """A custom operation: subclass it with static `forward(ctx, *args)` and `backward(ctx, *grads)`, call `apply`."""
+
+    @staticmethod
+    def forward(ctx, *args, **kwargs):
+        raise NotImplementedError("Function: define a static forward(ctx, *args)")
+
+    @staticmethod
+    def backward(ctx, *grads):
+        raise NotImplementedError("Function: define a static backward(ctx, *grads)")
+
+    @classmethod
+    def apply(cls, *args, **kwargs):
+        """Run forward unrecorded and attach backward to its outputs."""
+        ctx = _Context(cls, len(args))
+        tensors = [isinstance(a, core.TensorBase) for a in args]
+        ctx.needs_input_grad = tuple(is_t and a.requires_grad for a, is_t in zip(args, tensors))
+        with no_grad():
+            outputs = cls.forward(ctx, *args, **kwargs)
+        if not (is_grad_enabled() and any(ctx.needs_input_grad)):
+            return outputs
+        several = isinstance(outputs, tuple)
+        fixed = getattr(ctx, "_fixed", set())
+        results = [core.alias(o) if any(o is a for a in args) else o for o in (outputs if several else (outputs,))]
+        graph.custom_node(ctx, args, tuple(r for r in results if id(r) not in fixed))
+        return tuple(results) if several else results[0]
+
+

@@ -1,0 +1,94 @@
+"""Devices by name, the rule for tensors on different devices, and the fallback where no GPU is usable."""
+from __future__ import annotations
+
+import os
+import warnings
+
+from volta._kernels.core import CPU, Device, TensorBase
+from volta.errors import ArgumentError, DeviceError, GPUUnavailableWarning, MixedDeviceWarning
+
+_devices: dict[tuple[str, int], Device] = {("cpu", 0): CPU}
+_mixed = "warn"
+_warned_unavailable = False
+
+
+def device(name: str | Device | int | None = None, index: int | None = None) -> Device:
+    """The device of a name: "cpu", "gpu", "gpu:1", "metal"; "cuda" is another name of "gpu".
+
+    Raises: DeviceError for an unknown name or a GPU number that does not exist. Where no GPU is usable, "gpu" warns once
+    and gives the CPU; with VOLTA_REQUIRE_GPU=1 in the environment it raises.
+    """
+    if isinstance(name, Device):
+        return name
+    if name is None:
+        return CPU
+    if isinstance(name, int) and not isinstance(name, bool):
+        name, index = "gpu", name
+    if not isinstance(name, str):
+        raise DeviceError(f"device: expected a name such as 'cpu' or 'gpu:1', got {name!r}")
+    kind, colon, number = name.partition(":")
+    if colon:
+        if not number.isdigit():
+            raise DeviceError(f"device: {name!r} has no valid number after the colon; write 'gpu:0'")
+        index = int(number)
+    index = index or 0
+    if kind == "cpu":
+        if index:
+            raise DeviceError(f"device: {name!r}: there is one cpu; write 'cpu'")
+        return CPU
+    if kind not in ("gpu", "cuda", "metal"):
+        raise DeviceError(f"device: unknown device {name!r}; use 'cpu', 'gpu', 'gpu:N', 'metal' or 'cuda' (the same as 'gpu')")
+    return _gpu(kind, index)
+
+
+def _gpu(kind: str, index: int) -> Device:
+    found = _devices.get((kind, index))
+    if found is not None:
+        return found
+    from volta import gpu
+    if not gpu.is_available():
+        return _no_gpu(gpu.unavailable_reason())
+    present = gpu.devices()
+    if index >= len(present):
+        raise DeviceError(f"device: gpu:{index} was asked for, but there are {len(present)} GPUs (gpu:0 to gpu:{len(present) - 1})")
+    if kind == "metal" and present[index].backend.lower() != "metal":
+        return _no_gpu(f"device 'metal' was asked for, but gpu:{index} runs on {present[index].backend}; use 'gpu'")
+    import volta.backends.gpu  # noqa: F401  binds the kernels
+    made = _devices.setdefault(("gpu", index), Device("gpu", index))
+    _devices[kind, index] = made
+    return made
+
+
+def _no_gpu(reason: str) -> Device:
+    global _warned_unavailable
+    text = f"no usable GPU: {reason}"
+    if os.environ.get("VOLTA_REQUIRE_GPU") == "1":
+        raise DeviceError(text + " (VOLTA_REQUIRE_GPU=1 forbids the fall-back to the CPU)")
+    if not _warned_unavailable:
+        _warned_unavailable = True
+        warnings.warn(text + " Continuing on the CPU.", GPUUnavailableWarning, stacklevel=4)
+    return CPU
+
+
+def set_mixed_device(mode: str) -> str:
+    """What an op with tensors on different devices does: "warn" (run on the CPU) or "error". Gives the previous setting."""
+    global _mixed
+    if mode not in ("warn", "error"):
+        raise ArgumentError(f"set_mixed_device: mode must be 'warn' or 'error', got {mode!r}")
+    previous, _mixed = _mixed, mode
+    return previous
+
+
+def mixed_devices(op, inputs: tuple, params: dict | None):
+    """Run `op` on the CPU for inputs on different devices, with a warning, or refuse: the device rule.
+
+    With `params` None it only gives the inputs moved to the device of the first (an in-place op writes there).
+    """
+    places = ", ".join(f"{name} {x.shape} on {x.device}" for name, x in zip(op.inputs, inputs) if isinstance(x, TensorBase))
+    text = f"{op.name}: the tensors are on different devices ({places}); move them to one with .to(device)"
+    if _mixed == "error":
+        raise DeviceError(text)
+    target = CPU if params is not None else inputs[0].device
+    warnings.warn(f"{text}. Ran on {'the CPU' if params is not None else target}.", MixedDeviceWarning, stacklevel=3)
+    moved = tuple(x.to(target) if isinstance(x, TensorBase) else x for x in inputs)
+    return moved if params is None else op(*moved, **params)
