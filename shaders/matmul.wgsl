@@ -1,24 +1,28 @@
 // matmul: out = op(A) @ op(B) (+ bias), batched; one workgroup computes one TILE_M x TILE_N tile of one product.
 //
-// Bindings: 0 a (read), 1 b (read), 2 bias (read; any buffer where finish() ignores it), 3 out (read_write).
+// Bindings: 0 a (read), 1 b (read), 2 bias (read; unused with BIAS = 0), 3 out (read_write).
 // Launch:   x = splits * batch * tiles_m * tiles_n workgroups of THREADS.
 // Sums:     in T, along k in a fixed order; SLICES partial sums per workgroup are added in slice order.
 //
-// Each k step, the workgroup copies TILE_K columns of A and rows of B into workgroup memory, both stored [k][outer],
-// so that a thread reads four rows or columns at once. The next tile is fetched into registers before the current
-// one is used. With SLICES > 1 the threads are split into groups that share the tile but each take a part of its k.
-// With splits > 1 a workgroup sums only k_chunk of K and writes to its own copy of out; matmul_reduce adds them.
+// Each step, the workgroup copies TILE_K columns of A and rows of B into workgroup memory, both stored [k][outer], so
+// that a thread reads four rows or columns at once. The next step's values are fetched into registers before this
+// step's are used. With SLICES > 1 the threads form groups that share the tile and take a part of its k each. With
+// splits > 1 a workgroup sums only k_chunk of K, into its own copy of out; matmul_reduce adds the copies.
 //
-// Specialised by layout: X_ALONG_K = 1 where operand x has unit stride along k, 0 where along its outer index.
-// X_WORD = 4 where loads are vec4 (the unit-stride extent, the other stride and the offset are multiples of 4), else 1.
-// Guards: rows and columns past the edge read the last valid one and are not stored; k past the end reads 0.
+// A_ALONG_K, B_ALONG_K: 1 where the operand has unit stride along k, 0 where along m or n (its outer index).
+// A_WORD, B_WORD: 4 where the unit-stride extent, the other strides and the offset are multiples of 4, so that loads
+// are vec4; else 1. OUT_WORD: 4 where n and out_offset are multiples of 4. Rows and columns past the edge read the last valid one and are not
+// stored; k past the end reads as 0 (GUARD_K = 0 where TILE_K divides every range of k).
+//
+// Loops are left to the driver: measured, texts with the loops unrolled are no faster at the best tiles. Modules must
+// be trusted ones: bounded loops cost a factor of ten.
 
-alias T = f32;
-alias T4 = vec4<f32>;
-alias WordA = vec4<f32>;
-alias WordB = vec4<f32>;
-alias WordOut = vec4<f32>;
+alias T = f32;                  // in arithmetic
+alias S = f32;                  // a, b and bias in memory
+alias R = f32;                  // out in memory
+alias T4 = vec4<T>;
 
+// Tile sizes; a thread owns ROWS x COLS blocks of 4 x 4; LANES_M x LANES_N threads of a warp lie side by side.
 const TILE_M: u32 = 64u;
 const TILE_N: u32 = 64u;
 const TILE_K: u32 = 16u;
@@ -32,7 +36,8 @@ const A_ALONG_K: u32 = 0u;
 const B_ALONG_K: u32 = 0u;
 const A_WORD: u32 = 4u;
 const B_WORD: u32 = 4u;
-const BLOCKS: u32 = 1u;
+const OUT_WORD: u32 = 4u;
+const BIAS: u32 = 0u;
 const GUARD_K: u32 = 1u;
 
 const SLICE_THREADS: u32 = (TILE_M / (4u * ROWS)) * (TILE_N / (4u * COLS));
@@ -44,8 +49,8 @@ const UNITS_A: u32 = TILE_M * TILE_K / 4u / THREADS;
 const UNITS_B: u32 = TILE_N * TILE_K / 4u / THREADS;
 // An operand along k is transposed on its way in: as 4x4 blocks in registers where a thread has whole blocks,
 // else by single stores, whose bank conflicts one vec4 of padding avoids.
-const BLOCK_A: u32 = select(0u, 1u, BLOCKS * A_ALONG_K == 1u && UNITS_A % 4u == 0u);
-const BLOCK_B: u32 = select(0u, 1u, BLOCKS * B_ALONG_K == 1u && UNITS_B % 4u == 0u);
+const BLOCK_A: u32 = select(0u, 1u, A_ALONG_K == 1u && UNITS_A % 4u == 0u);
+const BLOCK_B: u32 = select(0u, 1u, B_ALONG_K == 1u && UNITS_B % 4u == 0u);
 const STRIDE_A: u32 = TILE_M / 4u + A_ALONG_K - BLOCK_A;
 const STRIDE_B: u32 = TILE_N / 4u + B_ALONG_K - BLOCK_B;
 const SIZE_A: u32 = TILE_K * STRIDE_A;
@@ -55,7 +60,10 @@ const A_DIV: u32 = select(1u, A_WORD, A_ALONG_K == 1u);
 const B_DIV: u32 = select(1u, B_WORD, B_ALONG_K == 1u);
 const HOIST_A: u32 = select(0u, 1u, GUARD_K == 0u && A_WORD == 4u);
 const HOIST_B: u32 = select(0u, 1u, GUARD_K == 0u && B_WORD == 4u);
-const STASH: u32 = select(1u, THREADS * 4u, SLICES > 1u);
+// The tiles and, after them in time, four sums of every thread share the workgroup memory.
+const TILES: u32 = BUFFERS * (SIZE_A + SIZE_B);
+const SHARED: u32 = select(TILES, max(TILES, THREADS * 4u), SLICES > 1u);
+const START_B: u32 = BUFFERS * SIZE_A;
 
 struct Params {
     m: u32, n: u32, k: u32, batch: u32,
@@ -64,14 +72,12 @@ struct Params {
     tiles_m: u32, tiles_n: u32, k_chunk: u32, groups: u32,
 }
 var<immediate> p: Params;
-@group(0) @binding(0) var<storage, read> a: array<WordA>;
-@group(0) @binding(1) var<storage, read> b: array<WordB>;
-@group(0) @binding(2) var<storage, read> bias: array<T>;
-@group(0) @binding(3) var<storage, read_write> out: array<WordOut>;
+@group(0) @binding(0) var<storage, read> a: array<vec4<S>>;
+@group(0) @binding(1) var<storage, read> b: array<vec4<S>>;
+@group(0) @binding(2) var<storage, read> bias: array<S>;
+@group(0) @binding(3) var<storage, read_write> out: array<vec4<R>>;
 
-var<workgroup> tile_a: array<T4, BUFFERS * SIZE_A>;
-var<workgroup> tile_b: array<T4, BUFFERS * SIZE_B>;
-var<workgroup> stash: array<T4, STASH>;
+var<workgroup> tiles: array<T4, SHARED>;
 
 var<private> acc: array<T4, SUMS>;
 var<private> next_a: array<T4, UNITS_A>;
@@ -87,11 +93,35 @@ var<private> k_begin: u32;
 var<private> k_end: u32;
 
 fn mad(x: T, y: T4, z: T4) -> T4 { return fma(T4(x), y, z); }
-// Reads four values; `room` is how many more than one there are.
-fn read_a(i: u32, room: u32) -> T4 { return a[i]; }
-fn read_b(i: u32, room: u32) -> T4 { return b[i]; }
-fn finish(v: T4, col: u32) -> T4 { return v; }
-fn write(i: u32, col: u32, v: T4) { if (col < p.n) { out[i / 4u] = v; } }
+fn one_a(i: u32) -> T { return T(a[i / 4u][i % 4u]); }
+fn one_b(i: u32) -> T { return T(b[i / 4u][i % 4u]); }
+
+// Four values from word i, or from element i on; `room` is how many there are beyond the first.
+fn read_a(i: u32, room: u32) -> T4 {
+    if (A_WORD == 4u) { return T4(a[i]); }
+    return T4(one_a(i), one_a(i + min(1u, room)), one_a(i + min(2u, room)), one_a(i + min(3u, room)));
+}
+
+fn read_b(i: u32, room: u32) -> T4 {
+    if (B_WORD == 4u) { return T4(b[i]); }
+    return T4(one_b(i), one_b(i + min(1u, room)), one_b(i + min(2u, room)), one_b(i + min(3u, room)));
+}
+
+fn store(row: u32, col: u32, base: u32, sum: T4) {
+    if (row >= p.m || col >= p.n) { return; }
+    var v = sum;
+    if (BIAS == 1u) {
+        for (var c = 0u; c < 4u; c += 1u) { v[c] += T(bias[p.bias_offset + min(col + c, p.n - 1u)]); }
+    }
+    let i = base + row * p.n + col;
+    if (OUT_WORD == 4u) {
+        out[i / 4u] = vec4<R>(v);
+    } else {
+        for (var c = 0u; c < 4u; c += 1u) {
+            if (col + c < p.n) { out[(i + c) / 4u][(i + c) % 4u] = R(v[c]); }
+        }
+    }
+}
 
 // Where unit i of this thread lies in a tile: x the outer index, y the k index (the first of four along one of them).
 fn spot(i: u32, along_k: u32, block: u32, tile: u32) -> vec2<u32> {
@@ -148,30 +178,30 @@ fn stash_a(buffer: u32) {
     for (var i = 0u; i < UNITS_A; i += 1u) {
         let s = spot(i, A_ALONG_K, BLOCK_A, TILE_M);
         let at = to + s.y * STRIDE_A + s.x / 4u;
-        if (A_ALONG_K == 0u) { tile_a[at] = next_a[i]; }
+        if (A_ALONG_K == 0u) { tiles[at] = next_a[i]; }
         if (A_ALONG_K == 1u && BLOCK_A == 0u) {
-            for (var c = 0u; c < 4u; c += 1u) { tile_a[at + c * STRIDE_A][s.x % 4u] = next_a[i][c]; }
+            for (var c = 0u; c < 4u; c += 1u) { tiles[at + c * STRIDE_A][s.x % 4u] = next_a[i][c]; }
         }
         if (BLOCK_A == 1u && i % 4u == 0u) {
             for (var c = 0u; c < 4u; c += 1u) {
-                tile_a[at + c * STRIDE_A] = T4(next_a[i][c], next_a[(i + 1u) % UNITS_A][c], next_a[(i + 2u) % UNITS_A][c], next_a[(i + 3u) % UNITS_A][c]);
+                tiles[at + c * STRIDE_A] = T4(next_a[i][c], next_a[(i + 1u) % UNITS_A][c], next_a[(i + 2u) % UNITS_A][c], next_a[(i + 3u) % UNITS_A][c]);
             }
         }
     }
 }
 
 fn stash_b(buffer: u32) {
-    let to = buffer * SIZE_B;
+    let to = START_B + buffer * SIZE_B;
     for (var i = 0u; i < UNITS_B; i += 1u) {
         let s = spot(i, B_ALONG_K, BLOCK_B, TILE_N);
         let at = to + s.y * STRIDE_B + s.x / 4u;
-        if (B_ALONG_K == 0u) { tile_b[at] = next_b[i]; }
+        if (B_ALONG_K == 0u) { tiles[at] = next_b[i]; }
         if (B_ALONG_K == 1u && BLOCK_B == 0u) {
-            for (var c = 0u; c < 4u; c += 1u) { tile_b[at + c * STRIDE_B][s.x % 4u] = next_b[i][c]; }
+            for (var c = 0u; c < 4u; c += 1u) { tiles[at + c * STRIDE_B][s.x % 4u] = next_b[i][c]; }
         }
         if (BLOCK_B == 1u && i % 4u == 0u) {
             for (var c = 0u; c < 4u; c += 1u) {
-                tile_b[at + c * STRIDE_B] = T4(next_b[i][c], next_b[(i + 1u) % UNITS_B][c], next_b[(i + 2u) % UNITS_B][c], next_b[(i + 3u) % UNITS_B][c]);
+                tiles[at + c * STRIDE_B] = T4(next_b[i][c], next_b[(i + 1u) % UNITS_B][c], next_b[(i + 2u) % UNITS_B][c], next_b[(i + 3u) % UNITS_B][c]);
             }
         }
     }
@@ -181,8 +211,8 @@ fn multiply(a_at: u32, b_at: u32) {
     for (var k = 0u; k < SLICE_K; k += 1u) {
         var x: array<T4, ROWS>;
         var y: array<T4, COLS>;
-        for (var i = 0u; i < ROWS; i += 1u) { x[i] = tile_a[a_at + k * STRIDE_A + i * LANES_M]; }
-        for (var j = 0u; j < COLS; j += 1u) { y[j] = tile_b[b_at + k * STRIDE_B + j * LANES_N]; }
+        for (var i = 0u; i < ROWS; i += 1u) { x[i] = tiles[a_at + k * STRIDE_A + i * LANES_M]; }
+        for (var j = 0u; j < COLS; j += 1u) { y[j] = tiles[b_at + k * STRIDE_B + j * LANES_N]; }
         for (var i = 0u; i < ROWS; i += 1u) {
             for (var c = 0u; c < 4u; c += 1u) {
                 for (var j = 0u; j < COLS; j += 1u) {
@@ -191,10 +221,6 @@ fn multiply(a_at: u32, b_at: u32) {
             }
         }
     }
-}
-
-fn store(row: u32, col: u32, base: u32, v: T4) {
-    if (row < p.m) { write(base + row * p.n + col, col, finish(v, col)); }
 }
 
 @compute @workgroup_size(THREADS)
@@ -248,7 +274,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
             fetch_a(k_begin + (tile + 1u) * TILE_K);
             fetch_b(k_begin + (tile + 1u) * TILE_K);
         }
-        multiply(now * SIZE_A + from_a, now * SIZE_B + from_b);
+        multiply(now * SIZE_A + from_a, START_B + now * SIZE_B + from_b);
         if (BUFFERS == 1u) { workgroupBarrier(); }
         if (more) {
             stash_a(then);
@@ -268,15 +294,15 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
         }
         return;
     }
-    // Four sums of every thread at a time go through workgroup memory; each thread then adds one over all slices.
+    // The barrier that ended the last step also frees the tiles. Four sums of every thread at a time go through workgroup memory; each thread then adds one over all slices.
     for (var r = 0u; r < SUMS; r += 4u) {
-        for (var c = 0u; c < 4u; c += 1u) { stash[c * THREADS + lane] = acc[r + c]; }
+        for (var c = 0u; c < 4u; c += 1u) { tiles[c * THREADS + lane] = acc[r + c]; }
         workgroupBarrier();
         for (var o = lane; o < 4u * SLICE_THREADS; o += THREADS) {
             let c = o / SLICE_THREADS;
             let owner = o % SLICE_THREADS;
-            var sum = stash[c * THREADS + owner];
-            for (var s = 1u; s < SLICES; s += 1u) { sum += stash[c * THREADS + owner + s * SLICE_THREADS]; }
+            var sum = tiles[c * THREADS + owner];
+            for (var s = 1u; s < SLICES; s += 1u) { sum += tiles[c * THREADS + owner + s * SLICE_THREADS]; }
             let at = seat(owner % (LANES_M * LANES_N));
             let group_of = owner / (LANES_M * LANES_N);
             let row = group_of / WARPS_N * (LANES_M * ROWS) + at.x + (r + c) / (4u * COLS) * LANES_M;
