@@ -71,7 +71,7 @@ def _seed(name: str, output, gradient):
         raise AutogradError(f"{name}: the tensor of shape {output.shape} does not require grad and has no graph; set "
                             f"requires_grad=True on an input, or leave no_grad()")
     if gradient is None:
-        if output.size != 1:
+        if output._size != 1:
             raise AutogradError(f"{name}: the output has shape {output.shape}; a gradient can start by itself only at a single "
                                 f"element, so reduce it (.sum(), .mean()) or pass gradient=")
         from volta.ops.creation import ones_like

@@ -27,6 +27,9 @@ cdef extern from *:
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(object)
 
+cdef enum:
+    DEVICE = 1000                           # marks "the device of input i" among the saved inputs of a plan
+
 cdef unsigned long long _sequence = 0
 # Set by volta.ops and volta.device: what the engine and the operators need of the layers above.
 cdef Primitive _cast = None
@@ -72,8 +75,9 @@ cdef class Primitive:
 
     `vjp` holds a function per input (None where there is no gradient), or a single function that gives all of them as a
     tuple. After the gradient `g`, the parameters of such a function are named after what they receive: an input, an output
-    ("out"), a keyword parameter of the op, `<input>_shape`, or `needs` (which inputs want a gradient). Only what is named is
-    saved. Without `vjp`, `reference` is recorded in the op's place.
+    ("out"), a keyword parameter of the op, `<input>_shape`, `<input>_dtype`, `<input>_device`, `needs` (which inputs want a
+    gradient) or `shapes` (of all inputs). Only what is named is saved. Without `vjp`, `reference` is recorded in the op's
+    place. An op of any number of inputs has inputs ("*",) and a single vjp.
     """
 
     def __init__(self, str name, tuple inputs, *, vjp=None, str family="", tuple outputs=("out",), reference=None,
@@ -87,6 +91,7 @@ cdef class Primitive:
         self.details = details
         self.vjp = vjp
         self.joint = callable(vjp)
+        self.variadic = inputs == ("*",)
         functions = (vjp,) if self.joint else (vjp or ())
         if functions and not self.joint and len(functions) != len(inputs):
             raise ArgumentError(f"{name}: {len(functions)} vjp functions for {len(inputs)} inputs")
@@ -103,8 +108,12 @@ cdef class Primitive:
                 sources.append(("output", self.outputs.index(name)))
             elif name.removesuffix("_shape") in self.inputs:
                 sources.append(("shape", self.inputs.index(name.removesuffix("_shape"))))
-            elif name == "needs":
-                sources.append(("needs", 0))
+            elif name.removesuffix("_dtype") in self.inputs:
+                sources.append(("input", -1 - self.inputs.index(name.removesuffix("_dtype"))))
+            elif name.removesuffix("_device") in self.inputs:
+                sources.append(("input", -DEVICE - self.inputs.index(name.removesuffix("_device"))))
+            elif name in ("needs", "shapes"):
+                sources.append((name, 0))
             else:
                 sources.append(("param", name))
         return tuple(sources)
@@ -124,9 +133,7 @@ cdef class Primitive:
                 return (0, len(ins) + outs.index(value))
             if kind == "shape":
                 return (1, value)
-            if kind == "param":
-                return (2, value)
-            return (3, tuple([bool(mask >> i & 1) for i in range(len(self.inputs))]))
+            return ({"param": 2, "needs": 3, "shapes": 4}[kind], value)
 
         plan = (tuple(ins), tuple(outs), tuple([None if s is None else tuple([place(x) for x in s]) for s in wanted]))
         self.plans[mask] = plan
@@ -316,7 +323,7 @@ cdef _record(Primitive op, tuple inputs, dict params, object result):
         shapes[i] = t.shape
         if not t._requires_grad or not t.dtype.is_floating_point or (not op.joint and op.vjp[i] is None):
             continue
-        mask |= 1 << i
+        mask |= 1 if op.variadic else 1 << i
         if t._node is None:
             parents[i] = t
             continue
@@ -354,7 +361,15 @@ cdef _save(Node node, tuple plan, tuple inputs, object result):
     if PyTuple_GET_SIZE(ins) == 0 and PyTuple_GET_SIZE(outs) == 0:
         node.saved = ()
         return
-    cdef list saved = [inputs[i] for i in ins]
+    cdef Py_ssize_t i
+    cdef list saved = []
+    for i in ins:
+        if i >= 0:
+            saved.append(inputs[i])
+        elif i > -DEVICE:
+            saved.append((<TensorBase>inputs[-1 - i]).dtype)
+        else:
+            saved.append((<TensorBase>inputs[-DEVICE - i]).storage.device)
     for i in outs:
         saved.append(_core.alias(result[i] if isinstance(result, tuple) else result))
     node.saved = tuple(saved)
@@ -411,6 +426,9 @@ def check_inplace(str name, TensorBase target not None):
     if target._requires_grad and target._node is None:
         raise AutogradError(f"{name}_: a leaf tensor that requires grad (shape {target.shape}) cannot be changed in place; "
                             f"do it under no_grad(), or use the out-of-place op")
+    if Py_REFCNT(target.storage) > 2:
+        raise AutogradError(f"{name}_: the tensor of shape {target.shape} shares its data with another one (a view, or a value kept "
+                            f"for a gradient), so a recorded in-place change would falsify that one's history; clone() it first")
     if any([s == 0 and n > 1 for n, s in zip(target.shape, target._strides)]):
         raise AutogradError(f"{name}_: an expanded tensor holds one element many times; clone() it before writing")
 
@@ -633,6 +651,12 @@ cdef class _Engine:
                         f"(version {t.storage.version}, saved at version {node.versions[i]}); use an out-of-place op, or clone() "
                         f"it first")
 
+    cdef bint _is_output(self, Node node, Py_ssize_t position):
+        """Whether this saved value is the op's differentiable output."""
+        cdef tuple plan = <tuple>node.primitive.plans[node.mask]
+        cdef Py_ssize_t k = position - PyTuple_GET_SIZE(<tuple>plan[0])
+        return k >= 0 and (<tuple>plan[1])[k] == 0
+
     cdef list _arguments(self, Node node, tuple sources):
         cdef list out = []
         cdef int kind
@@ -640,7 +664,7 @@ cdef class _Engine:
         for kind, value in sources:
             if kind == 0:
                 x = node.saved[value]
-                if self.create_graph and value >= len(node.primitive.plans[node.mask][0]):
+                if self.create_graph and self._is_output(node, value):
                     t = <TensorBase>_core.alias(x)      # an output: relink it to this node for higher orders
                     t._node, t._requires_grad, t._node_version = node, True, t.storage.version
                     x = t
@@ -649,8 +673,10 @@ cdef class _Engine:
                 out.append(node.shapes[value])
             elif kind == 2:
                 out.append(node.params.get(value) if node.params is not None else None)
+            elif kind == 3:
+                out.append(tuple([p is not None for p in node.parents]))
             else:
-                out.append(value)
+                out.append(node.shapes)
         return out
 
 
