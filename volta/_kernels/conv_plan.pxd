@@ -9,9 +9,8 @@
 from volta._kernels.tile cimport copy_run, real, zero_run
 
 cdef struct Run:
-    Py_ssize_t source           # offset into the band
+    int source                  # offset into the band
     int column                  # first column, counted in the panel
-    int length
 
 cdef struct Plan:
     Py_ssize_t n, groups, c, o, h, w, oh, ow            # c and o count the channels of one group
@@ -22,13 +21,12 @@ cdef struct Plan:
     Py_ssize_t band_rows, band_width                    # the padded input of a chunk
     Py_ssize_t* taps                                    # [c * kh * kw] offset of each tap into the band
     int* offsets                                        # [columns] offset of each column into the band
-    Run* runs                                           # the same for stride 1, as runs of neighbours
+    Run* runs                                           # the same for stride 1: copies of one vector each, which overrun
     int* panel_runs                                     # [panels + 1] first run of each panel
 
 cdef enum:
     PANELS_PER_CHUNK = 16
-    BAND_LIMIT = 131072         # elements of a band that stay in the L2 cache
-    FEWEST_ITEMS = 8            # chunks that are wanted for the threads, where the sizes allow
+    BAND_LIMIT = 262144         # elements of a band, about the L2 cache
 
 
 cdef inline Py_ssize_t ceil_div(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
@@ -49,8 +47,11 @@ cdef inline void set_chunk(Plan* p, Py_ssize_t images, Py_ssize_t rows) noexcept
     p.band_width = (p.ow - 1) * p.sw + (p.kw - 1) * p.dw + 1
 
 
-cdef inline void choose_chunk(Plan* p, int lanes, Py_ssize_t channels) noexcept nogil:
-    """Chunk for bands of `channels` channels. Depends on sizes only, so that results do not depend on threads."""
+cdef inline void choose_chunk(Plan* p, int lanes, Py_ssize_t channels, Py_ssize_t fewest) noexcept nogil:
+    """Chunk for bands of `channels` channels, at least `fewest` of them where the sizes allow.
+
+    Depends on sizes only, so that results do not depend on threads.
+    """
     cdef Py_ssize_t target, pixels = p.oh * p.ow
     p.panel = 3 * lanes
     target = PANELS_PER_CHUNK * p.panel
@@ -61,12 +62,12 @@ cdef inline void choose_chunk(Plan* p, int lanes, Py_ssize_t channels) noexcept 
             set_chunk(p, 1, ceil_div(p.oh, max(1, (pixels + target // 2) // target)))
         if target <= 2 * p.panel:
             break
-        if p.chunks * p.groups >= FEWEST_ITEMS and band_size(p, channels) <= BAND_LIMIT:
+        if p.chunks * p.groups >= fewest and band_size(p, channels) <= BAND_LIMIT:
             break
         target //= 2
 
 
-cdef inline void fill_tables(Plan* p, Py_ssize_t channels) noexcept nogil:
+cdef inline void fill_tables(Plan* p, Py_ssize_t channels, int lanes) noexcept nogil:
     """Offsets of taps and columns into bands of `channels` channels. OUT: taps, offsets, runs, panel_runs."""
     cdef Py_ssize_t c, ky, kx, i, y, x, k = 0, column = 0, run = 0, source, room
     for c in range(channels):
@@ -80,10 +81,9 @@ cdef inline void fill_tables(Plan* p, Py_ssize_t channels) noexcept nogil:
             source = (i * channels * p.band_rows + y * p.sh) * p.band_width
             x = 0
             while x < p.ow:
-                room = min(p.ow - x, p.panel - column % p.panel)
-                p.runs[run].source = source + x * p.sw
+                room = min(lanes, min(p.ow - x, p.panel - column % p.panel))
+                p.runs[run].source = <int>(source + x * p.sw)
                 p.runs[run].column = <int>(column % p.panel)
-                p.runs[run].length = <int>room
                 for k in range(room):
                     p.offsets[column + k] = <int>(source + (x + k) * p.sw)
                 x += room
@@ -93,14 +93,19 @@ cdef inline void fill_tables(Plan* p, Py_ssize_t channels) noexcept nogil:
 
 
 cdef inline void load_band(Plan* p, const real* x, Py_ssize_t image_stride, const real* end, Py_ssize_t y0,
-                           Py_ssize_t images, Py_ssize_t channels, real* band, int lanes) noexcept nogil:
-    """Copy `images` padded inputs of `channels` channels. IN: x[images][channels][h][w], `end` the end of its memory."""
+                           Py_ssize_t images, Py_ssize_t channels, Py_ssize_t room, real* band,
+                           int lanes) noexcept nogil:
+    """Copy `images` padded inputs of `channels` channels into a band that has room for `room` channels of each image.
+
+    IN: x[images][channels][h][w], `end` the end of its memory.
+    """
     cdef Py_ssize_t i, c, r, y, k, n
     cdef Py_ssize_t left = min(max(0, p.pw), p.band_width), first = max(0, -p.pw)
     cdef const real* line
-    cdef real* out = band
+    cdef real* out
     n = min(p.w - first, p.band_width - left)
     for i in range(images):
+        out = band + i * room * p.band_rows * p.band_width
         for c in range(channels):
             for r in range(p.band_rows):
                 y = y0 * p.sh - p.ph + r
@@ -124,7 +129,7 @@ cdef inline void form_line(Plan* p, const real* source, Py_ssize_t panel, real* 
     cdef int* offsets
     if p.sw == 1:
         for j in range(p.panel_runs[panel], p.panel_runs[panel + 1]):
-            copy_run(out + p.runs[j].column, source + p.runs[j].source, p.runs[j].length)
+            copy_run(out + p.runs[j].column, source + p.runs[j].source, 1)
     else:
         offsets = p.offsets + panel * p.panel
         n = min(p.panel, p.columns - panel * p.panel)
