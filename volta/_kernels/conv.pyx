@@ -20,7 +20,7 @@ cdef enum:
     MOST_TAPS = 384             # rows of im2col that one pass over a panel takes
     LARGEST_TILE = 8 * 3 * 16   # elements of a register tile
     FEWEST_CHUNKS = 4           # for the threads
-    BLOCK_TAPS = 48             # gradient of the weight: its columns and rows in one block, and how many
+    BLOCK_TAPS = 96             # gradient of the weight: its columns and rows in one block, and how many
     BLOCK_ROWS = 64             # blocks there should be for the threads
     FEWEST_BLOCKS = 16
     FLOPS_PER_ELEMENT = 16      # multiply-adds that take as long as one element of a cheap loop

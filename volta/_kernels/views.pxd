@@ -65,3 +65,31 @@ cdef inline TensorBase packed(TensorBase t):
                 position[i] = 0
                 i -= 1
     return out
+
+
+cdef inline void copy_back(TensorBase t, TensorBase source):
+    """Write a row-major copy that `packed` made, and a kernel changed, back into `t`."""
+    cdef Py_ssize_t i, last = len(t.shape) - 1, done = 0, rest, at
+    cdef int itemsize = t.dtype.itemsize
+    cdef char* x = address(source)
+    cdef char* y = address(t)
+    while done < t.size:
+        rest, at = done, 0
+        for i in range(last, -1, -1):
+            at += rest % <Py_ssize_t>t.shape[i] * <Py_ssize_t>t._strides[i]
+            rest //= <Py_ssize_t>t.shape[i]
+        memcpy(y + at * itemsize, x + done * itemsize, itemsize)
+        done += 1
+
+
+cdef inline void split_at(tuple shape, Py_ssize_t dim, Py_ssize_t* outer, Py_ssize_t* length, Py_ssize_t* inner):
+    """Sizes before, of and after a dimension; a tensor of rank 0 counts as one of shape (1,)."""
+    cdef Py_ssize_t i
+    outer[0] = length[0] = inner[0] = 1
+    for i in range(len(shape)):
+        if i < dim:
+            outer[0] *= <Py_ssize_t>shape[i]
+        elif i == dim:
+            length[0] = shape[i]
+        else:
+            inner[0] *= <Py_ssize_t>shape[i]
