@@ -137,14 +137,16 @@ cdef TensorBase dispatch(str name, TensorBase g, TensorBase x, Py_ssize_t dim, b
     g = packed(g) if g is not None else None
     cdef void* gradient = address(g) if g is not None else NULL
     cdef TensorBase out = empty_host_like(x, x.dtype)
+    cdef void* source = address(x)
+    cdef void* target = address(out)
     split_at(x.shape, dim, &outer, &length, &inner)
     if x.size == 0:
         return out
     with nogil:
         if code == FLOAT32:
-            run(<const float*>gradient, <const float*>address(x), <float*>address(out), outer, length, inner, logarithm)
+            run(<const float*>gradient, <const float*>source, <float*>target, outer, length, inner, logarithm)
         else:
-            run(<const double*>gradient, <const double*>address(x), <double*>address(out), outer, length, inner, logarithm)
+            run(<const double*>gradient, <const double*>source, <double*>target, outer, length, inner, logarithm)
     return out
 
 
