@@ -302,7 +302,7 @@ fn pow_torch(x: f32, y: f32) -> f32 {
     if (y == 0.0 || x == 1.0) { return 1.0; }
     if (is_nan(x) || is_nan(y)) { return nan(); }
     let a = abs(x);
-    if (is_inf(y)) {
+    if (abs(y) > 1.0e10) {          // saturates; infinite or an even integer
         if (a == 1.0) { return 1.0; }
         return select(0.0, inf(), (a > 1.0) == (y > 0.0));
     }
@@ -470,13 +470,13 @@ struct Coordinates { lo: vec4<u32>, hi: vec4<u32> }
 fn coordinates(index: u32, rank: u32, n0: vec4<u32>, n1: vec4<u32>) -> Coordinates {
     var c = Coordinates(vec4<u32>(0u), vec4<u32>(0u));
     var rest = index;
-    if (rank > 1u) { c.lo.x = rest % n0.x; rest = rest / n0.x; }
-    if (rank > 2u) { c.lo.y = rest % n0.y; rest = rest / n0.y; }
-    if (rank > 3u) { c.lo.z = rest % n0.z; rest = rest / n0.z; }
-    if (rank > 4u) { c.lo.w = rest % n0.w; rest = rest / n0.w; }
-    if (rank > 5u) { c.hi.x = rest % n1.x; rest = rest / n1.x; }
-    if (rank > 6u) { c.hi.y = rest % n1.y; rest = rest / n1.y; }
-    if (rank > 7u) { c.hi.z = rest % n1.z; rest = rest / n1.z; }
+    if (rank > 1u) { let q = rest / n0.x; c.lo.x = rest - q * n0.x; rest = q; }
+    if (rank > 2u) { let q = rest / n0.y; c.lo.y = rest - q * n0.y; rest = q; }
+    if (rank > 3u) { let q = rest / n0.z; c.lo.z = rest - q * n0.z; rest = q; }
+    if (rank > 4u) { let q = rest / n0.w; c.lo.w = rest - q * n0.w; rest = q; }
+    if (rank > 5u) { let q = rest / n1.x; c.hi.x = rest - q * n1.x; rest = q; }
+    if (rank > 6u) { let q = rest / n1.y; c.hi.y = rest - q * n1.y; rest = q; }
+    if (rank > 7u) { let q = rest / n1.z; c.hi.z = rest - q * n1.z; rest = q; }
     if (rank == 1u) { c.lo.x = rest; }
     if (rank == 2u) { c.lo.y = rest; }
     if (rank == 3u) { c.lo.z = rest; }
