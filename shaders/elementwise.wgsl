@@ -33,7 +33,7 @@ fn relu_f(x: f32) -> f32 { return select(x, 0.0, x < 0.0); }
 fn relu_n(x: T) -> T { return max(x, T(0)); }
 fn gelu_f(x: f32) -> f32 { return x * normal_cdf(x); }
 fn gelu_tanh_f(x: f32) -> f32 { return x * gelu_tanh_factor(x); }
-fn silu_f(x: f32) -> f32 { return x / (1.0 + exp_accurate(-x)); }
+fn silu_f(x: f32) -> f32 { return x * sigmoid_accurate(x); }
 fn floor_n(x: T) -> T { return x; }
 fn floor_f(x: f32) -> f32 { return floor(x); }
 fn ceil_n(x: T) -> T { return x; }

@@ -59,21 +59,6 @@ fn beats_min(a: f32, best: f32) -> bool {
     return !is_nan(best) && (is_nan(a) || a < best);
 }
 
-// Order of float32 as that of i32: NaN is above everything, -0 just below +0.
-fn order_max(x: f32) -> i32 {
-    let bits = bitcast<i32>(x);
-    return select(bits ^ ((bits >> 31u) & 0x7fffffff), 0x7fffffff, is_nan(x));
-}
-
-// The same with NaN below everything.
-fn order_min(x: f32) -> i32 {
-    let bits = bitcast<i32>(x);
-    return select(bits ^ ((bits >> 31u) & 0x7fffffff), -0x7fffffff - 1, is_nan(x));
-}
-
-// The float of an order (either NaN gives a NaN).
-fn from_order(order: i32) -> f32 { return bitcast<f32>(order ^ ((order >> 31u) & 0x7fffffff)); }
-
 fn sign_nan(x: f32) -> f32 {
     return select(select(select(0.0, -1.0, x < 0.0), 1.0, x > 0.0), x, is_nan(x));
 }
@@ -133,9 +118,8 @@ fn split_power(x: f32) -> vec2<f32> {
     return vec2<f32>(bitcast<f32>((bits & 0x7fffffu) | ((127u - up) << 23u)), f32(e));
 }
 
-// ln(m) for m in [0.70, 1.42), as 2 atanh((m - 1) / (m + 1)).
-fn log_near_one(m: f32) -> f32 {
-    let f = m - 1.0;
+// ln(1 + f) for f in [-0.30, 0.42], as 2 atanh(f / (f + 2)).
+fn log_near_one(f: f32) -> f32 {
     let s = f / (2.0 + f);
     let z = s * s;
     let tail = z * (0.66666667 + z * (0.4 + z * (0.28571429 + z * 0.22222222)));
@@ -152,19 +136,16 @@ fn log_special(x: f32, y: f32) -> f32 {
 
 fn log_accurate(x: f32) -> f32 {
     let p = split_power(abs(x));
-    return log_special(x, p.y * LN2_HIGH + (log_near_one(p.x) + p.y * LN2_LOW));
+    return log_special(x, p.y * LN2_HIGH + (log_near_one(p.x - 1.0) + p.y * LN2_LOW));
 }
 
 fn log2_accurate(x: f32) -> f32 {
     let p = split_power(abs(x));
-    return log_special(x, p.y + log_near_one(p.x) * LOG2_E);
+    return log_special(x, p.y + log_near_one(p.x - 1.0) * LOG2_E);
 }
 
 fn log1p_accurate(x: f32) -> f32 {
-    let u = 1.0 + x;
-    // The rounding of 1 + x is put back to first order; below 2^-13 two terms of the series are exact.
-    let y = log_accurate(u) + select((x - (u - 1.0)) / u, 0.0, !is_finite(u) || u <= 0.0);
-    return select(y, x - 0.5 * x * x, abs(x) < 1.2e-4);
+    return select(log_accurate(1.0 + x), log_near_one(x), x > -0.29 && x < 0.41);
 }
 
 fn tanh_accurate(x: f32) -> f32 {
@@ -220,29 +201,56 @@ fn normal_cdf(x: f32) -> f32 {
     return 0.5 * erfc_accurate(x * -0.70710678);
 }
 
-fn gelu_slope(x: f32) -> f32 {
-    return normal_cdf(x) + x * (0.39894228 * exp_minus_square(x * 0.70710678));
+// Word i of the fraction bits of 2/pi; word -1 is the zero before them.
+fn two_over_pi(i: u32) -> u32 {
+    switch i {
+        case 0u: { return 0xa2f9836eu; }
+        case 1u: { return 0x4e441529u; }
+        case 2u: { return 0xfc2757d1u; }
+        case 3u: { return 0xf534ddc0u; }
+        case 4u: { return 0xdb629599u; }
+        case 5u: { return 0x3c439041u; }
+        case 6u: { return 0xfe5163abu; }
+        default: { return 0u; }
+    }
 }
 
-// 0.5 (1 + tanh(u)) is sigmoid(2 u).
-fn gelu_tanh_factor(x: f32) -> f32 {
-    return sigmoid_accurate(1.5957691 * (x + 0.044715 * x * x * x));
+// reduce_angle for |x| >= 2^16: x = m * 2^e, and m times the 96 bits of 2^e * 2/pi from weight 2 down, modulo 4, in integers.
+// Source: Payne and Hanek, "Radian reduction for trigonometric functions", 1983.
+fn reduce_large_angle(x: f32) -> vec2<f32> {
+    let bits = bitcast<u32>(x);
+    let m = (bits & 0x7fffffu) | 0x800000u;
+    let first = ((bits >> 23u) & 0xffu) - 120u; // e + 30: the first bit, counted from 32 zeros before the table
+    let word = first >> 5u;
+    let shift = first & 31u;
+    let w0 = two_over_pi(word - 1u);
+    let w1 = two_over_pi(word);
+    let w2 = two_over_pi(word + 1u);
+    let w3 = two_over_pi(word + 2u);
+    let up = 32u - shift;
+    let y0 = select((w0 << shift) | (w1 >> up), w0, shift == 0u);
+    let y1 = select((w1 << shift) | (w2 >> up), w1, shift == 0u);
+    let y2 = select((w2 << shift) | (w3 >> up), w2, shift == 0u);
+    let middle = multiply_wide(m, y1);
+    let low = multiply_wide(m, y2).y;
+    let p1 = middle.x + low;
+    let p0 = m * y0 + middle.y + select(0u, 1u, p1 < low);
+    let fraction = vec2<u32>((p0 << 2u) | (p1 >> 30u), p1 << 2u); // of a quarter turn, in 64 bits
+    let over = fraction.x >= 0x80000000u;
+    let high = select(fraction.x, ~fraction.x, over);
+    let rest = select(fraction.y, ~fraction.y, over);
+    let size = (f32(high) + f32(rest) * 2.3283064e-10) * 3.6572952e-10; // pi/2 * 2^-32
+    let quadrant = ((p0 >> 30u) + select(0u, 1u, over)) & 3u;
+    let r = select(size, -size, over);
+    return select(vec2<f32>(r, f32(quadrant)), vec2<f32>(-r, f32((4u - quadrant) & 3u)), x < 0.0);
 }
 
-fn gelu_tanh_slope(x: f32) -> f32 {
-    let s = gelu_tanh_factor(x);
-    return s + x * (s * (1.0 - s) * (1.5957691 * (1.0 + 0.134145 * x * x)));
-}
-
-fn silu_slope(x: f32) -> f32 {
-    let s = sigmoid_accurate(x);
-    return s * (1.0 + x * (1.0 - s));
-}
-
-// x less the nearest multiple of pi/2, and that multiple mod 4: (r, quadrant). Good to 1e-7 up to |x| = 1e5.
+// x less the nearest multiple of pi/2, and that multiple mod 4: (r, quadrant).
 fn reduce_angle(x: f32) -> vec2<f32> {
+    if (abs(x) >= 65536.0) { return reduce_large_angle(x); }
     let k = round(x * 0.63661977);
-    let r = fma(-k, 5.39030253e-15, fma(-k, 7.54978942e-8, fma(-k, 1.57079625, x)));
+    // pi/2 in pieces of 8 bits: k times a piece is exact up to 2^16, fused or not.
+    let r = (((x - k * 1.5703125) - k * 0.0004825592041015625) - k * 1.2665987014770508e-06) - k * 9.9209358e-10;
     return vec2<f32>(r, k - 4.0 * floor(k * 0.25));
 }
 
@@ -262,8 +270,7 @@ fn sin_turned(x: f32, turns: f32) -> f32 {
     let quadrant = u32(p.y + turns) & 3u;
     let y = select(sin_small(p.x), cos_small(p.x), (quadrant & 1u) == 1u);
     let reduced = select(y, -y, quadrant > 1u);
-    let plain = select(sin(x), cos(x), turns == 1.0);
-    return select(select(plain, reduced, abs(x) < 1.0e5), nan(), !is_finite(x));
+    return select(reduced, nan(), !is_finite(x));
 }
 
 fn sin_accurate(x: f32) -> f32 {
@@ -315,7 +322,7 @@ fn pow_torch(x: f32, y: f32) -> f32 {
     } else {
         // The exponent in two parts: its whole part, exact, scales; the rest keeps its low bits.
         let p = split_power(a);
-        let l = log_near_one(p.x) * LOG2_E;
+        let l = log_near_one(p.x - 1.0) * LOG2_E;
         let high = bitcast<f32>(bitcast<u32>(l) & 0xfffff000u);
         let y_high = bitcast<f32>(bitcast<u32>(y) & 0xfffff000u);
         let main = y_high * p.y;
@@ -352,35 +359,36 @@ fn remainder_i32(a: i32, b: i32) -> i32 {
     return select(r, r + b, r != 0 && (r < 0) != (b < 0));
 }
 
-// By repeated squaring; a negative power gives 0 but for the bases 1 and -1.
-fn power_i32(x: i32, y: i32) -> i32 {
-    if (y < 0) { return select(select(0, select(1, -1, (y & 1) == 1), x == -1), 1, x == 1); }
-    var value = 1;
-    var base = x;
-    var left = y;
-    while (left > 0) {
-        if ((left & 1) == 1) { value *= base; }
-        base *= base;
-        left = left >> 1u;
-    }
-    return value;
+// (mantissa, biased exponent) of |x|, so that |x| = mantissa * 2^(exponent - 150); denormals included.
+fn split_bits(x: f32) -> vec2<u32> {
+    let e = (bitcast<u32>(x) >> 23u) & 0xffu;
+    return vec2<u32>((bitcast<u32>(x) & 0x7fffffu) | select(0u, 0x800000u, e != 0u), max(e, 1u));
 }
 
-// C's fmod, exact: long division, 22 bits of the quotient at a time.
+// mantissa * 2^(exponent - 150) for a mantissa below 2^24: the inverse of split_bits.
+fn join_bits(mantissa: u32, exponent: u32) -> f32 {
+    let shift = min(countLeadingZeros(mantissa) - 8u, exponent - 1u);
+    let m = mantissa << shift;
+    return bitcast<f32>(select(m, (m & 0x7fffffu) | ((exponent - shift) << 23u), m >= 0x800000u));
+}
+
+// C's fmod, exact: long division of the mantissas in integers, 8 bits of the quotient at a time.
 fn fmod_accurate(x: f32, y: f32) -> f32 {
-    if (!is_finite(x) || is_nan(y) || y == 0.0) { return nan(); }
-    if (is_inf(y)) { return x; }
-    let b = abs(y);
-    var a = abs(x);
-    for (var i = 0u; i < 16u; i++) {
-        if (a < b) { break; }
-        let gap = i32(bitcast<u32>(a) >> 23u) - i32(bitcast<u32>(b) >> 23u) - 21;
-        let step = select(b, scale_by_power(b, max(gap, 0)), gap > 0);
-        a = fma(-floor(a / step), step, a);
-        if (a < 0.0) { a += step; }
-        if (a >= step) { a -= step; }
+    let zero = (bitcast<u32>(y) & 0x7fffffffu) == 0u;
+    if (!is_finite(x) || is_nan(y) || zero) { return nan(); }
+    let a = split_bits(x);
+    let b = split_bits(y);
+    if (is_inf(y) || a.y < b.y) { return x; }
+    var r = a.x % b.x;
+    var gap = a.y - b.y;
+    for (var i = 0u; i < 32u; i++) {
+        if (gap == 0u || r == 0u) { break; }
+        let step = min(gap, 8u);
+        r = (r << step) % b.x;
+        gap -= step;
     }
-    return select(a, -a, is_negative(x));
+    let size = select(join_bits(max(r, 1u), b.y), 0.0, r == 0u);
+    return bitcast<f32>(bitcast<u32>(size) | (bitcast<u32>(x) & 0x80000000u));
 }
 
 fn remainder_f32(x: f32, y: f32) -> f32 {
@@ -389,11 +397,12 @@ fn remainder_f32(x: f32, y: f32) -> f32 {
 }
 
 fn floor_div_f32(x: f32, y: f32) -> f32 {
-    if (y == 0.0 || !is_finite(x) || is_nan(y)) { return select(x / y, nan(), is_nan(x) || is_nan(y)); }
-    let r = remainder_f32(x, y);
-    let q = (x - r) / y;
-    let rounded = floor(q);
-    return select(rounded, rounded + 1.0, q - rounded > 0.5);
+    if (y == 0.0) { return select(x / y, nan(), is_nan(x) || x == 0.0); }
+    let r = fmod_accurate(x, y);
+    if (is_nan(r)) { return r; }
+    let q = (x - r) / y - select(0.0, 1.0, r != 0.0 && (r < 0.0) != (y < 0.0));
+    let down = floor(q);
+    return select(down, down + 1.0, q - down > 0.5);
 }
 
 // ---- Philox 4x32-10: four random words from a 64-bit key and a 128-bit counter.
@@ -482,4 +491,54 @@ fn position(c: Coordinates, rank: u32, s0: vec4<u32>, s1: vec4<u32>) -> u32 {
     if (rank > 3u) { at += c.lo.w * s0.w; }
     if (rank > 4u) { at += dot(c.hi, s1); }
     return at;
+}
+
+// ---- Orders, slopes and integer powers: what several families share.
+
+// Order of float32 as that of i32: NaN is above everything, -0 just below +0.
+fn order_max(x: f32) -> i32 {
+    let bits = bitcast<i32>(x);
+    return select(bits ^ ((bits >> 31u) & 0x7fffffff), 0x7fffffff, is_nan(x));
+}
+
+// The same with NaN below everything.
+fn order_min(x: f32) -> i32 {
+    let bits = bitcast<i32>(x);
+    return select(bits ^ ((bits >> 31u) & 0x7fffffff), -0x7fffffff - 1, is_nan(x));
+}
+
+// The float of an order (either NaN gives a NaN).
+fn from_order(order: i32) -> f32 { return bitcast<f32>(order ^ ((order >> 31u) & 0x7fffffff)); }
+
+fn gelu_slope(x: f32) -> f32 {
+    return normal_cdf(x) + x * (0.39894228 * exp_minus_square(x * 0.70710678));
+}
+
+// 0.5 (1 + tanh(u)) is sigmoid(2 u).
+fn gelu_tanh_factor(x: f32) -> f32 {
+    return sigmoid_accurate(1.5957691 * (x + 0.044715 * x * x * x));
+}
+
+fn gelu_tanh_slope(x: f32) -> f32 {
+    let s = gelu_tanh_factor(x);
+    return s + x * (s * (1.0 - s) * (1.5957691 * (1.0 + 0.134145 * x * x)));
+}
+
+fn silu_slope(x: f32) -> f32 {
+    let s = sigmoid_accurate(x);
+    return s * (1.0 + x * (1.0 - s));
+}
+
+// By repeated squaring; a negative power gives 0 but for the bases 1 and -1.
+fn power_i32(x: i32, y: i32) -> i32 {
+    if (y < 0) { return select(select(0, select(1, -1, (y & 1) == 1), x == -1), 1, x == 1); }
+    var value = 1;
+    var base = x;
+    var left = y;
+    while (left > 0) {
+        if ((left & 1) == 1) { value *= base; }
+        base *= base;
+        left = left >> 1u;
+    }
+    return value;
 }
