@@ -116,10 +116,14 @@ CONVOLUTIONS = [  # x, outputs, kernel, stride, padding, dilation, groups
     ((1, 1, 1, 1), 1, (1, 1), (1, 1), (0, 0), (1, 1), 1),
     ((2, 2, 3, 3), 2, (3, 3), (1, 1), (0, 0), (1, 1), 1),
     ((2, 4, 6, 7), 8, (2, 5), (3, 2), (1, 3), (3, 1), 4),
+    ((3, 2, 8, 8), 3, (3, 3), (1, 1), (1, 1), (1, 1), 1),       # from here on, images are the product's batch
+    ((3, 2, 16, 17), 5, (3, 3), (2, 2), (1, 0), (1, 1), 1),
+    ((3, 3, 8, 8), 5, (1, 1), (1, 1), (0, 0), (1, 1), 1),
+    ((2, 2, 37, 30), 3, (2, 2), (1, 1), (0, 0), (1, 1), 1),
 ]
 
 
-@pytest.mark.parametrize("bound", [256 << 20, 4000, 200])
+@pytest.mark.parametrize("bound", [256 << 20, 10000, 4000, 200])
 @pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
 def test_conv2d(case, bound, monkeypatch):
     monkeypatch.setattr(gpu_conv, "column_bytes", bound)
