@@ -201,8 +201,53 @@ fn normal_cdf(x: f32) -> f32 {
     return 0.5 * erfc_accurate(x * -0.70710678);
 }
 
-// x less the nearest multiple of pi/2, and that multiple mod 4: (r, quadrant). Good to 1e-7 up to |x| = 1e5.
+// Word i of the fraction bits of 2/pi; word -1 is the zero before them.
+fn two_over_pi(i: u32) -> u32 {
+    switch i {
+        case 0u: { return 0xa2f9836eu; }
+        case 1u: { return 0x4e441529u; }
+        case 2u: { return 0xfc2757d1u; }
+        case 3u: { return 0xf534ddc0u; }
+        case 4u: { return 0xdb629599u; }
+        case 5u: { return 0x3c439041u; }
+        case 6u: { return 0xfe5163abu; }
+        default: { return 0u; }
+    }
+}
+
+// reduce_angle for |x| >= 2^16: x = m * 2^e, and m times the 96 bits of 2^e * 2/pi from weight 2 down, modulo 4, in integers.
+// Source: Payne and Hanek, "Radian reduction for trigonometric functions", 1983.
+fn reduce_large_angle(x: f32) -> vec2<f32> {
+    let bits = bitcast<u32>(x);
+    let m = (bits & 0x7fffffu) | 0x800000u;
+    let first = ((bits >> 23u) & 0xffu) - 120u; // e + 30: the first bit, counted from 32 zeros before the table
+    let word = first >> 5u;
+    let shift = first & 31u;
+    let w0 = two_over_pi(word - 1u);
+    let w1 = two_over_pi(word);
+    let w2 = two_over_pi(word + 1u);
+    let w3 = two_over_pi(word + 2u);
+    let up = 32u - shift;
+    let y0 = select((w0 << shift) | (w1 >> up), w0, shift == 0u);
+    let y1 = select((w1 << shift) | (w2 >> up), w1, shift == 0u);
+    let y2 = select((w2 << shift) | (w3 >> up), w2, shift == 0u);
+    let middle = multiply_wide(m, y1);
+    let low = multiply_wide(m, y2).y;
+    let p1 = middle.x + low;
+    let p0 = m * y0 + middle.y + select(0u, 1u, p1 < low);
+    let fraction = vec2<u32>((p0 << 2u) | (p1 >> 30u), p1 << 2u); // of a quarter turn, in 64 bits
+    let over = fraction.x >= 0x80000000u;
+    let high = select(fraction.x, ~fraction.x, over);
+    let rest = select(fraction.y, ~fraction.y, over);
+    let size = (f32(high) + f32(rest) * 2.3283064e-10) * 3.6572952e-10; // pi/2 * 2^-32
+    let quadrant = ((p0 >> 30u) + select(0u, 1u, over)) & 3u;
+    let r = select(size, -size, over);
+    return select(vec2<f32>(r, f32(quadrant)), vec2<f32>(-r, f32((4u - quadrant) & 3u)), x < 0.0);
+}
+
+// x less the nearest multiple of pi/2, and that multiple mod 4: (r, quadrant).
 fn reduce_angle(x: f32) -> vec2<f32> {
+    if (abs(x) >= 65536.0) { return reduce_large_angle(x); }
     let k = round(x * 0.63661977);
     // pi/2 in pieces of 8 bits: k times a piece is exact up to 2^16, fused or not.
     let r = (((x - k * 1.5703125) - k * 0.0004825592041015625) - k * 1.2665987014770508e-06) - k * 9.9209358e-10;
@@ -225,8 +270,7 @@ fn sin_turned(x: f32, turns: f32) -> f32 {
     let quadrant = u32(p.y + turns) & 3u;
     let y = select(sin_small(p.x), cos_small(p.x), (quadrant & 1u) == 1u);
     let reduced = select(y, -y, quadrant > 1u);
-    let plain = select(sin(x), cos(x), turns == 1.0);
-    return select(select(plain, reduced, abs(x) < 1.0e5), nan(), !is_finite(x));
+    return select(reduced, nan(), !is_finite(x));
 }
 
 fn sin_accurate(x: f32) -> f32 {
@@ -412,4 +456,89 @@ fn strided_offset8(index: u32, outer_sizes: vec4<u32>, inner_sizes: vec4<u32>,
     let outer_index = index / inner_count;
     return strided_offset4(index - outer_index * inner_count, inner_sizes, inner_strides)
         + strided_offset4(outer_index, outer_sizes, outer_strides);
+}
+
+// Coordinates of a linear index, innermost dimension first in lo.x. Sizes and strides come in the same order, strides
+// modulo 2^32, so that negative ones work. `rank` should be a constant: what is beyond it costs nothing then.
+
+struct Coordinates { lo: vec4<u32>, hi: vec4<u32> }
+
+fn coordinates(index: u32, rank: u32, n0: vec4<u32>, n1: vec4<u32>) -> Coordinates {
+    var c = Coordinates(vec4<u32>(0u), vec4<u32>(0u));
+    var rest = index;
+    if (rank > 1u) { c.lo.x = rest % n0.x; rest = rest / n0.x; }
+    if (rank > 2u) { c.lo.y = rest % n0.y; rest = rest / n0.y; }
+    if (rank > 3u) { c.lo.z = rest % n0.z; rest = rest / n0.z; }
+    if (rank > 4u) { c.lo.w = rest % n0.w; rest = rest / n0.w; }
+    if (rank > 5u) { c.hi.x = rest % n1.x; rest = rest / n1.x; }
+    if (rank > 6u) { c.hi.y = rest % n1.y; rest = rest / n1.y; }
+    if (rank > 7u) { c.hi.z = rest % n1.z; rest = rest / n1.z; }
+    if (rank == 1u) { c.lo.x = rest; }
+    if (rank == 2u) { c.lo.y = rest; }
+    if (rank == 3u) { c.lo.z = rest; }
+    if (rank == 4u) { c.lo.w = rest; }
+    if (rank == 5u) { c.hi.x = rest; }
+    if (rank == 6u) { c.hi.y = rest; }
+    if (rank == 7u) { c.hi.z = rest; }
+    if (rank == 8u) { c.hi.w = rest; }
+    return c;
+}
+
+fn position(c: Coordinates, rank: u32, s0: vec4<u32>, s1: vec4<u32>) -> u32 {
+    var at = c.lo.x * s0.x;
+    if (rank > 1u) { at += c.lo.y * s0.y; }
+    if (rank > 2u) { at += c.lo.z * s0.z; }
+    if (rank > 3u) { at += c.lo.w * s0.w; }
+    if (rank > 4u) { at += dot(c.hi, s1); }
+    return at;
+}
+
+// ---- Orders, slopes and integer powers: what several families share.
+
+// Order of float32 as that of i32: NaN is above everything, -0 just below +0.
+fn order_max(x: f32) -> i32 {
+    let bits = bitcast<i32>(x);
+    return select(bits ^ ((bits >> 31u) & 0x7fffffff), 0x7fffffff, is_nan(x));
+}
+
+// The same with NaN below everything.
+fn order_min(x: f32) -> i32 {
+    let bits = bitcast<i32>(x);
+    return select(bits ^ ((bits >> 31u) & 0x7fffffff), -0x7fffffff - 1, is_nan(x));
+}
+
+// The float of an order (either NaN gives a NaN).
+fn from_order(order: i32) -> f32 { return bitcast<f32>(order ^ ((order >> 31u) & 0x7fffffff)); }
+
+fn gelu_slope(x: f32) -> f32 {
+    return normal_cdf(x) + x * (0.39894228 * exp_minus_square(x * 0.70710678));
+}
+
+// 0.5 (1 + tanh(u)) is sigmoid(2 u).
+fn gelu_tanh_factor(x: f32) -> f32 {
+    return sigmoid_accurate(1.5957691 * (x + 0.044715 * x * x * x));
+}
+
+fn gelu_tanh_slope(x: f32) -> f32 {
+    let s = gelu_tanh_factor(x);
+    return s + x * (s * (1.0 - s) * (1.5957691 * (1.0 + 0.134145 * x * x)));
+}
+
+fn silu_slope(x: f32) -> f32 {
+    let s = sigmoid_accurate(x);
+    return s * (1.0 + x * (1.0 - s));
+}
+
+// By repeated squaring; a negative power gives 0 but for the bases 1 and -1.
+fn power_i32(x: i32, y: i32) -> i32 {
+    if (y < 0) { return select(select(0, select(1, -1, (y & 1) == 1), x == -1), 1, x == 1); }
+    var value = 1;
+    var base = x;
+    var left = y;
+    while (left > 0) {
+        if ((left & 1) == 1) { value *= base; }
+        base *= base;
+        left = left >> 1u;
+    }
+    return value;
 }
