@@ -237,6 +237,16 @@ cdef class TensorBase:
         return self.storage.device
 
     @property
+    def _size(self):
+        """Number of elements."""
+        return self.size
+
+    @property
+    def _contiguous(self):
+        """Whether the elements lie row-major without gaps."""
+        return self.contiguous
+
+    @property
     def _address(self):
         """Host address of the first element."""
         return <Py_ssize_t>address(self)
@@ -287,8 +297,8 @@ cdef TensorBase make_tensor(Storage storage, tuple shape, tuple strides, Py_ssiz
         if length != 1 and <Py_ssize_t>strides[i] != size:
             contiguous = False
         size *= length
-    t._size = size
-    t._contiguous = contiguous or size == 0
+    t.size = size
+    t.contiguous = contiguous or size == 0
     return t
 
 
@@ -297,18 +307,18 @@ cdef TensorBase empty_host(tuple shape, DType dtype):
     for i in range(PyTuple_GET_SIZE(shape)):
         size *= <Py_ssize_t>shape[i]
     cdef TensorBase t = _new(host_storage(size * dtype.itemsize), shape, contiguous_strides(shape), 0, dtype)
-    t._size = size
-    t._contiguous = True
+    t.size = size
+    t.contiguous = True
     return t
 
 
 cdef TensorBase empty_host_like(TensorBase like, DType dtype):
     cdef TensorBase t
-    if not like._contiguous:
+    if not like.contiguous:
         return empty_host(like.shape, dtype)
-    t = _new(host_storage(like._size * dtype.itemsize), like.shape, like._strides, 0, dtype)
-    t._size = like._size
-    t._contiguous = True
+    t = _new(host_storage(like.size * dtype.itemsize), like.shape, like._strides, 0, dtype)
+    t.size = like.size
+    t.contiguous = True
     return t
 
 
@@ -325,8 +335,8 @@ def tensor(Storage storage not None, tuple shape, strides, Py_ssize_t offset, DT
 def alias(TensorBase t not None):
     """A new tensor of the same data with no graph."""
     cdef TensorBase out = _new(t.storage, t.shape, t._strides, t.offset, t.dtype)
-    out._size = t._size
-    out._contiguous = t._contiguous
+    out.size = t.size
+    out.contiguous = t.contiguous
     return out
 
 
@@ -351,9 +361,9 @@ def assign(TensorBase t not None, TensorBase source not None):
     t.shape = source.shape
     t._strides = source._strides
     t.offset = source.offset
-    t._size = source._size
+    t.size = source.size
     t.dtype = source.dtype
-    t._contiguous = source._contiguous
+    t.contiguous = source.contiguous
 
 
 def read_scalar(TensorBase t not None):

@@ -745,7 +745,7 @@ cdef _set_gradient(TensorBase leaf, object gradient, bint owned, bint create_gra
             leaf.grad = _add(current, g)
         else:
             _accumulate(current, g)
-    elif create_graph or owned or (Py_REFCNT(g) <= 3 and Py_REFCNT(g.storage) == 1 and g._contiguous):
+    elif create_graph or owned or (Py_REFCNT(g) <= 3 and Py_REFCNT(g.storage) == 1 and g.contiguous):
         leaf.grad = g
     else:
         leaf.grad = _clone(g)
