@@ -125,9 +125,9 @@ class Plan:
     def add_bias(self, bias, out) -> None:
         """out[N, O, oh, ow] += bias[O], in place."""
         pipeline, pack = self._launch("bias", "conv_bias")
-        vectors_of_all = self.positions * self.out_channels // 4
-        self.ctx.launch(pipeline, (bias.storage.buffer, out), pack(vectors_of_all, self.length // 4, self.out_channels, bias.offset),
-                        ceil_div(vectors_of_all, THREADS))
+        count = self.positions * self.out_channels // 4
+        self.ctx.launch(pipeline, (bias.storage.buffer, out), pack(count, self.length // 4, self.out_channels, bias.offset),
+                        ceil_div(count, THREADS))
 
     def part(self, buffer, first: int, count: int, channels: int):
         """Binding of the whole images [first, first + count) of a contiguous buffer; 256-byte aligned, since length % 64 == 0."""

@@ -14,7 +14,8 @@ _steps: dict = {}
 def _compile(ctx, m, n, k, batch, a, b) -> tuple:
     """([(pipeline, params, workgroups, buffers)], bytes of scratch)."""
     made = plan(m, n, k, batch, a, b)
-    return [(ctx.pipeline(step.file, **step.overrides), step.params, step.groups, step.buffers) for step in made.steps], made.scratch
+    steps = [(ctx.pipeline(step.file, **step.overrides), step.params, step.groups, step.buffers) for step in made.steps]
+    return steps, made.scratch
 
 
 def multiply(ctx, m: int, n: int, k: int, batch: int, a, a_layout: Operand, b, b_layout: Operand, out) -> None:
