@@ -27,7 +27,7 @@ ctypedef fused number:
     double
 
 cdef enum:
-    COLUMNS = 64                # elements of one slice that one thread adds
+    COLUMNS = 16                # fewest elements of a slice that one thread adds
 
 
 # ---------------------------------------------------------------- checks
@@ -169,32 +169,50 @@ def index_select(TensorBase x not None, TensorBase index not None, int dim):
 
 # ---------------------------------------------------------------- additions
 
-cdef void add_items(const number* g, const int64_t* index, bint full, Py_ssize_t first, Py_ssize_t last, Py_ssize_t n,
-                    Py_ssize_t size, Py_ssize_t inner, number* out) noexcept nogil:
-    """Items first .. last of outer and blocks of inner. IN: index[outer][n][inner] where `full`, else index[n]."""
-    cdef Py_ssize_t item, i, j, start, columns, at, blocks = (inner + COLUMNS - 1) // COLUMNS
+cdef void add_lines(const number* g, const int64_t* index, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t columns, bint full,
+                    number* out) noexcept nogil:
+    """`columns` neighbouring columns, from the first index to the last. IN: index[n][inner] where `full`, else index[n]."""
+    cdef Py_ssize_t i, j
+    cdef number* row
+    for i in range(n):
+        if inner == 1:
+            out[index[i]] += g[i]
+        elif full:
+            for j in range(columns):
+                out[index[i * inner + j] * inner + j] += g[i * inner + j]
+        else:
+            row = out + index[i] * inner
+            for j in range(columns):
+                row[j] += g[i * inner + j]
+
+
+cdef void add_items(const number* g, const int64_t* index, bint full, Py_ssize_t block, Py_ssize_t first, Py_ssize_t last,
+                    Py_ssize_t n, Py_ssize_t size, Py_ssize_t inner, number* out) noexcept nogil:
+    """Items first .. last of outer and of blocks of columns."""
+    cdef Py_ssize_t item, i, start, columns, at, blocks = (inner + block - 1) // block
     cdef number* y
     for item in range(first, last):
-        start = item % blocks * COLUMNS
-        columns = min(COLUMNS, inner - start)
+        start = item % blocks * block
+        columns = min(block, inner - start)
         y = out + item // blocks * size * inner + start
-        for i in range(n):
-            at = (item // blocks * n + i) * inner + start
-            if full:
-                for j in range(columns):
-                    y[index[at + j] * inner + j] += g[at + j]
-            else:
-                for j in range(columns):
-                    y[index[i] * inner + j] += g[at + j]
+        if columns == inner:
+            memset(y, 0, size * inner * sizeof(number))
+        else:
+            for i in range(size):
+                memset(y + i * inner, 0, columns * sizeof(number))
+        at = item // blocks * n * inner + start
+        add_lines(g + at, index + at if full else index, n, inner, columns, full, y)
 
 
 cdef void add(const number* g, const int64_t* index, bint full, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t size,
               Py_ssize_t inner, number* out) noexcept nogil:
-    cdef Py_ssize_t items = outer * ((inner + COLUMNS - 1) // COLUMNS)
-    cdef int threads = threads_for(2 * outer * n * inner), t
-    memset(out, 0, outer * size * inner * sizeof(number))
+    cdef int threads = threads_for(outer * (2 * n + size) * inner), t
+    cdef Py_ssize_t block = max(1, inner), items
+    if outer < threads:                         # the order of a column's sum does not depend on its block
+        block = max(COLUMNS, (inner + threads - 1) // threads)
+    items = outer * ((inner + block - 1) // block)
     for t in prange(threads, num_threads=threads, schedule="static"):
-        add_items(g, index, full, items * t // threads, items * (t + 1) // threads, n, size, inner, out)
+        add_items(g, index, full, block, items * t // threads, items * (t + 1) // threads, n, size, inner, out)
 
 
 cdef TensorBase added(str name, TensorBase g, TensorBase index, int dim, Py_ssize_t size, bint full):
