@@ -100,9 +100,9 @@ def linear(TensorBase x not None, TensorBase weight not None, TensorBase bias):
         return out
     bias = packed(bias)
     if x.dtype.code == FLOAT32:
-        add_bias(<float*>address(out), <const float*>address(bias), out.shape[0], out.shape[1])
+        add_bias[float](<float*>address(out), <const float*>address(bias), out.shape[0], out.shape[1])
     elif x.dtype.code == FLOAT64:
-        add_bias(<double*>address(out), <const double*>address(bias), out.shape[0], out.shape[1])
+        add_bias[double](<double*>address(out), <const double*>address(bias), out.shape[0], out.shape[1])
     else:
         from volta.errors import DTypeError
         raise DTypeError(f"linear: needs float32 or float64, got {x.dtype.name}; cast it with .float()")
