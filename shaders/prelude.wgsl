@@ -1,0 +1,544 @@
+// prelude: put before every shader file. Grid, NaN and infinity, accurate functions, integer division, Philox, strides.
+//
+// No bindings, no entry point. Names here must not be declared again by a file; unused functions cost nothing.
+// WGSL lets compilers assume that NaN and infinity do not occur: `a != b` is false for NaN, max, min, clamp and sign
+// drop NaN, `v - v` folds to 0, and constants may not be NaN or infinite. Whatever must be right tests bits.
+
+// ---- Grid. The runtime folds a grid of more than 65,535 workgroups along x into y; these undo it. Guard the result:
+// ---- a folded grid may have more workgroups than were asked for.
+
+fn group_index(group: vec3<u32>, groups: vec3<u32>) -> u32 {
+    return group.y * groups.x + group.x;
+}
+
+fn global_index(group: vec3<u32>, groups: vec3<u32>, local_index: u32, group_size: u32) -> u32 {
+    return group_index(group, groups) * group_size + local_index;
+}
+
+// ---- NaN and infinity.
+
+fn is_nan(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
+
+fn is_inf(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u;
+}
+
+fn is_finite(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u;
+}
+
+fn is_negative(x: f32) -> bool { // sign bit: true for -0.0
+    return (bitcast<u32>(x) >> 31u) != 0u;
+}
+
+fn nan() -> f32 {
+    return bitcast<f32>(0x7fc00000u);
+}
+
+fn inf() -> f32 {
+    return bitcast<f32>(0x7f800000u);
+}
+
+// torch.maximum and torch.minimum: NaN where either is NaN.
+fn max_nan(a: f32, b: f32) -> f32 {
+    return select(select(b, a, a > b), select(b, a, is_nan(a)), is_nan(a) || is_nan(b));
+}
+
+fn min_nan(a: f32, b: f32) -> f32 {
+    return select(select(b, a, a < b), select(b, a, is_nan(a)), is_nan(a) || is_nan(b));
+}
+
+// Whether `a` replaces `best` in a running maximum or minimum: the first NaN wins, ties keep the first.
+fn beats_max(a: f32, best: f32) -> bool {
+    return !is_nan(best) && (is_nan(a) || a > best);
+}
+
+fn beats_min(a: f32, best: f32) -> bool {
+    return !is_nan(best) && (is_nan(a) || a < best);
+}
+
+fn sign_nan(x: f32) -> f32 {
+    return select(select(select(0.0, -1.0, x < 0.0), 1.0, x > 0.0), x, is_nan(x));
+}
+
+fn relu_nan(x: f32) -> f32 {
+    return select(x, 0.0, x < 0.0);
+}
+
+// ---- Functions with at most a few ulp of error. Drivers' exp and log are 28 and 78 ulp off, tanh is wrong near 0.
+
+const LN2_HIGH: f32 = 0.693359375; // few bits, so that a multiple up to 2^11 is exact
+const LN2_LOW: f32 = -2.12194440e-4;
+const LN2: f32 = 0.69314718;
+const LOG2_E: f32 = 1.44269504;
+
+// p * 2^k for |k| <= 252, in two steps, as 2^k itself may overflow.
+fn scale_by_power(p: f32, k: i32) -> f32 {
+    let half = k / 2;
+    return p * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(k - half + 127) << 23u);
+}
+
+// (e^r - 1) / r for |r| <= 0.36.
+fn exp_tail(r: f32) -> f32 {
+    return 1.0 + r * (0.5 + r * (0.16666667 + r * (0.041666667 + r * (8.3333333e-3 + r * (1.3888889e-3 + r * 1.9841270e-4)))));
+}
+
+fn exp_accurate(x: f32) -> f32 {
+    let bounded = clamp(x, -104.0, 89.0);
+    let k = round(bounded * LOG2_E);
+    let r = (bounded - k * LN2_HIGH) - k * LN2_LOW;
+    let y = scale_by_power(1.0 + r * exp_tail(r), i32(k));
+    return select(select(select(y, 0.0, x < -104.0), inf(), x > 88.72284), x, is_nan(x));
+}
+
+fn exp2_accurate(x: f32) -> f32 {
+    let bounded = clamp(x, -151.0, 129.0);
+    let k = round(bounded);
+    let r = (bounded - k) * LN2;
+    let y = scale_by_power(1.0 + r * exp_tail(r), i32(k));
+    return select(select(select(y, 0.0, x < -151.0), inf(), x >= 128.0), x, is_nan(x));
+}
+
+fn expm1_accurate(x: f32) -> f32 {
+    return select(exp_accurate(x) - 1.0, x * exp_tail(x), abs(x) < 0.35);
+}
+
+// x = m * 2^e with m in [0.70, 1.42), for x > 0 and finite: (m, e). Integer steps keep denormals, which arithmetic may flush.
+fn split_power(x: f32) -> vec2<f32> {
+    var bits = bitcast<u32>(x);
+    var e = -127;
+    if (bits < 0x00800000u) {
+        bits = bitcast<u32>(f32(bits));
+        e = -127 - 149;
+    }
+    let up = select(0u, 1u, (bits & 0x7fffffu) > 0x3504f3u);
+    e += i32(bits >> 23u) + i32(up);
+    return vec2<f32>(bitcast<f32>((bits & 0x7fffffu) | ((127u - up) << 23u)), f32(e));
+}
+
+// ln(1 + f) for f in [-0.30, 0.42], as 2 atanh(f / (f + 2)).
+fn log_near_one(f: f32) -> f32 {
+    let s = f / (2.0 + f);
+    let z = s * s;
+    let tail = z * (0.66666667 + z * (0.4 + z * (0.28571429 + z * 0.22222222)));
+    return f - s * (f - tail);
+}
+
+// What ln, log2 and log10 give where x is no positive finite number; `y` elsewhere.
+fn log_special(x: f32, y: f32) -> f32 {
+    let bits = bitcast<u32>(x);
+    if ((bits & 0x7fffffffu) == 0u) { return -inf(); }
+    if (bits > 0x80000000u && !is_nan(x)) { return nan(); }
+    return select(y, x, bits >= 0x7f800000u);
+}
+
+fn log_accurate(x: f32) -> f32 {
+    let p = split_power(abs(x));
+    return log_special(x, p.y * LN2_HIGH + (log_near_one(p.x - 1.0) + p.y * LN2_LOW));
+}
+
+fn log2_accurate(x: f32) -> f32 {
+    let p = split_power(abs(x));
+    return log_special(x, p.y + log_near_one(p.x - 1.0) * LOG2_E);
+}
+
+fn log1p_accurate(x: f32) -> f32 {
+    return select(log_accurate(1.0 + x), log_near_one(x), x > -0.29 && x < 0.41);
+}
+
+fn tanh_accurate(x: f32) -> f32 {
+    let e = 2.0 * x * exp_tail(2.0 * x);
+    let large = 1.0 - 2.0 / (exp_accurate(2.0 * abs(x)) + 1.0);
+    let y = select(select(large, -large, x < 0.0), e / (e + 2.0), abs(x) < 0.17);
+    return select(select(y, sign(x), abs(x) > 10.0), x, is_nan(x));
+}
+
+fn sigmoid_accurate(x: f32) -> f32 {
+    let e = exp_accurate(-abs(x));
+    return select(select(e, 1.0, x >= 0.0) / (1.0 + e), x, is_nan(x));
+}
+
+// ln(1 + e^x) without overflow.
+fn softplus_accurate(x: f32) -> f32 {
+    return select(max(x, 0.0) + log1p_accurate(exp_accurate(-abs(x))), x, is_nan(x));
+}
+
+// e^(-x^2): x is cut to 12 bits, whose square is exact, as the rounding of x * x would cost 81 times as much.
+fn exp_minus_square(x: f32) -> f32 {
+    let high = bitcast<f32>(bitcast<u32>(x) & 0xfffff000u);
+    return exp_accurate(-high * high) * exp_accurate((high - x) * (high + x));
+}
+
+// 1 - erf(x) for x >= 1: e^(-x^2) t P(t) with t = 1 / (1 + x / 2), P fitted on [1, 10.2] to 1.6e-8.
+fn erfc_tail(x: f32) -> f32 {
+    let t = 1.0 / (1.0 + 0.5 * x);
+    let p = 0.282096237 + t * (0.282086184 + t * (0.24655296 + t * (0.180710783
+        + t * (0.0557731603 + t * (0.0906529065 + t * (-0.233151238 + t * 0.0958964673))))));
+    return select(exp_minus_square(x) * t * p, 0.0, x > 10.1);
+}
+
+// erf(x) / x for |x| <= 1, by its series.
+fn erf_series(z: f32) -> f32 {
+    return 1.12837917 + z * (-0.376126389 + z * (0.112837917 + z * (-0.0268661706 + z * (5.22397763e-3 + z * (-8.54832702e-4
+        + z * (1.20553330e-4 + z * (-1.49256504e-5 + z * (1.64621144e-6 + z * -1.63658447e-7))))))));
+}
+
+fn erf_accurate(x: f32) -> f32 {
+    let a = abs(x);
+    let large = 1.0 - erfc_tail(max(a, 1.0));
+    return select(select(select(large, -large, x < 0.0), x * erf_series(x * x), a < 1.0), x, is_nan(x));
+}
+
+fn erfc_accurate(x: f32) -> f32 {
+    let tail = erfc_tail(max(abs(x), 1.0));
+    return select(select(select(tail, 2.0 - tail, x < 0.0), 1.0 - x * erf_series(x * x), abs(x) < 1.0), x, is_nan(x));
+}
+
+// The standard normal distribution function: the factor of gelu(x) = x * normal_cdf(x).
+fn normal_cdf(x: f32) -> f32 {
+    return 0.5 * erfc_accurate(x * -0.70710678);
+}
+
+// Word i of the fraction bits of 2/pi; word -1 is the zero before them.
+fn two_over_pi(i: u32) -> u32 {
+    switch i {
+        case 0u: { return 0xa2f9836eu; }
+        case 1u: { return 0x4e441529u; }
+        case 2u: { return 0xfc2757d1u; }
+        case 3u: { return 0xf534ddc0u; }
+        case 4u: { return 0xdb629599u; }
+        case 5u: { return 0x3c439041u; }
+        case 6u: { return 0xfe5163abu; }
+        default: { return 0u; }
+    }
+}
+
+// reduce_angle for |x| >= 2^16: x = m * 2^e, and m times the 96 bits of 2^e * 2/pi from weight 2 down, modulo 4, in integers.
+// Source: Payne and Hanek, "Radian reduction for trigonometric functions", 1983.
+fn reduce_large_angle(x: f32) -> vec2<f32> {
+    let bits = bitcast<u32>(x);
+    let m = (bits & 0x7fffffu) | 0x800000u;
+    let first = ((bits >> 23u) & 0xffu) - 120u; // e + 30: the first bit, counted from 32 zeros before the table
+    let word = first >> 5u;
+    let shift = first & 31u;
+    let w0 = two_over_pi(word - 1u);
+    let w1 = two_over_pi(word);
+    let w2 = two_over_pi(word + 1u);
+    let w3 = two_over_pi(word + 2u);
+    let up = 32u - shift;
+    let y0 = select((w0 << shift) | (w1 >> up), w0, shift == 0u);
+    let y1 = select((w1 << shift) | (w2 >> up), w1, shift == 0u);
+    let y2 = select((w2 << shift) | (w3 >> up), w2, shift == 0u);
+    let middle = multiply_wide(m, y1);
+    let low = multiply_wide(m, y2).y;
+    let p1 = middle.x + low;
+    let p0 = m * y0 + middle.y + select(0u, 1u, p1 < low);
+    let fraction = vec2<u32>((p0 << 2u) | (p1 >> 30u), p1 << 2u); // of a quarter turn, in 64 bits
+    let over = fraction.x >= 0x80000000u;
+    let high = select(fraction.x, ~fraction.x, over);
+    let rest = select(fraction.y, ~fraction.y, over);
+    let size = (f32(high) + f32(rest) * 2.3283064e-10) * 3.6572952e-10; // pi/2 * 2^-32
+    let quadrant = ((p0 >> 30u) + select(0u, 1u, over)) & 3u;
+    let r = select(size, -size, over);
+    return select(vec2<f32>(r, f32(quadrant)), vec2<f32>(-r, f32((4u - quadrant) & 3u)), x < 0.0);
+}
+
+// x less the nearest multiple of pi/2, and that multiple mod 4: (r, quadrant).
+fn reduce_angle(x: f32) -> vec2<f32> {
+    if (abs(x) >= 65536.0) { return reduce_large_angle(x); }
+    let k = round(x * 0.63661977);
+    // pi/2 in pieces of 8 bits: k times a piece is exact up to 2^16, fused or not.
+    let r = (((x - k * 1.5703125) - k * 0.0004825592041015625) - k * 1.2665987014770508e-06) - k * 9.9209358e-10;
+    return vec2<f32>(r, k - 4.0 * floor(k * 0.25));
+}
+
+fn sin_small(r: f32) -> f32 {
+    let z = r * r;
+    return r + r * z * (-0.16666667 + z * (8.3333333e-3 + z * (-1.9841270e-4 + z * 2.7557319e-6)));
+}
+
+fn cos_small(r: f32) -> f32 {
+    let z = r * r;
+    return 1.0 + z * (-0.5 + z * (0.041666667 + z * (-1.3888889e-3 + z * (2.4801587e-5 - z * 2.7557319e-7))));
+}
+
+// sin(x + turns * pi / 2).
+fn sin_turned(x: f32, turns: f32) -> f32 {
+    let p = reduce_angle(x);
+    let quadrant = u32(p.y + turns) & 3u;
+    let y = select(sin_small(p.x), cos_small(p.x), (quadrant & 1u) == 1u);
+    let reduced = select(y, -y, quadrant > 1u);
+    return select(reduced, nan(), !is_finite(x));
+}
+
+fn sin_accurate(x: f32) -> f32 {
+    return sin_turned(x, 0.0);
+}
+
+fn cos_accurate(x: f32) -> f32 {
+    return sin_turned(x, 1.0);
+}
+
+// x to the n-th for 0 <= n <= 64, by squaring.
+fn power_by_squaring(x: f32, n: u32) -> f32 {
+    var left = n;
+    var square = x;
+    var result = 1.0;
+    for (var i = 0u; i < 7u; i++) {
+        if ((left & 1u) == 1u) { result *= square; }
+        square *= square;
+        left >>= 1u;
+    }
+    return result;
+}
+
+// torch.pow: 1 for y = 0 and for x = 1, NaN for a negative base with a fractional exponent, C's pow for zeros and infinities.
+fn pow_torch(x: f32, y: f32) -> f32 {
+    if (y == 0.0 || x == 1.0) { return 1.0; }
+    if (is_nan(x) || is_nan(y)) { return nan(); }
+    let a = abs(x);
+    if (is_inf(y)) {
+        if (a == 1.0) { return 1.0; }
+        return select(0.0, inf(), (a > 1.0) == (y > 0.0));
+    }
+    let whole = floor(y) == y;
+    let odd = whole && abs(y) < 16777216.0 && (u32(abs(y)) & 1u) == 1u;
+    let negative = is_negative(x) && odd;
+    if ((bitcast<u32>(x) & 0x7fffffffu) == 0u || is_inf(x)) {
+        let y_up = (a > 1.0) == (y > 0.0); // towards infinity rather than 0
+        let size = select(0.0, inf(), y_up);
+        return select(size, -size, negative);
+    }
+    if (x < 0.0 && !whole) { return nan(); }
+    var size: f32;
+    if (whole && abs(y) <= 64.0) {
+        size = power_by_squaring(a, u32(abs(y)));
+        if (y < 0.0) {
+            // A power that overflowed or is denormal has no usable reciprocal.
+            size = select(1.0 / size, exp2_accurate(y * log2_accurate(a)), size > 1.0e38 || size < 1.2e-38);
+        }
+    } else {
+        // The exponent in two parts: its whole part, exact, scales; the rest keeps its low bits.
+        let p = split_power(a);
+        let l = log_near_one(p.x - 1.0) * LOG2_E;
+        let high = bitcast<f32>(bitcast<u32>(l) & 0xfffff000u);
+        let y_high = bitcast<f32>(bitcast<u32>(y) & 0xfffff000u);
+        let main = y_high * p.y;
+        let main_whole = round(main);
+        let rest = (main - main_whole) + (y - y_high) * p.y + (y_high * high + ((y - y_high) * high + y * (l - high)));
+        size = power_parts(main_whole, rest);
+    }
+    return select(size, -size, negative);
+}
+
+// 2^(whole + rest).
+fn power_parts(whole: f32, rest: f32) -> f32 {
+    let k = round(rest);
+    let total = clamp(whole + k, -1000.0, 1000.0);
+    if (total > 129.0) { return inf(); }
+    if (total < -152.0) { return 0.0; }
+    let r = (rest - k) * LN2;
+    return scale_by_power(1.0 + r * exp_tail(r), i32(total));
+}
+
+fn sqrt_nan(x: f32) -> f32 {
+    return select(sqrt(x), nan(), x < 0.0 || is_nan(x));
+}
+
+// ---- Division as Python and torch do it: the quotient is rounded down, the remainder has the divisor's sign.
+
+fn floor_div_i32(a: i32, b: i32) -> i32 {
+    let q = a / b;
+    return select(q, q - 1, q * b != a && (a < 0) != (b < 0));
+}
+
+fn remainder_i32(a: i32, b: i32) -> i32 {
+    let r = a % b;
+    return select(r, r + b, r != 0 && (r < 0) != (b < 0));
+}
+
+// (mantissa, biased exponent) of |x|, so that |x| = mantissa * 2^(exponent - 150); denormals included.
+fn split_bits(x: f32) -> vec2<u32> {
+    let e = (bitcast<u32>(x) >> 23u) & 0xffu;
+    return vec2<u32>((bitcast<u32>(x) & 0x7fffffu) | select(0u, 0x800000u, e != 0u), max(e, 1u));
+}
+
+// mantissa * 2^(exponent - 150) for a mantissa below 2^24: the inverse of split_bits.
+fn join_bits(mantissa: u32, exponent: u32) -> f32 {
+    let shift = min(countLeadingZeros(mantissa) - 8u, exponent - 1u);
+    let m = mantissa << shift;
+    return bitcast<f32>(select(m, (m & 0x7fffffu) | ((exponent - shift) << 23u), m >= 0x800000u));
+}
+
+// C's fmod, exact: long division of the mantissas in integers, 8 bits of the quotient at a time.
+fn fmod_accurate(x: f32, y: f32) -> f32 {
+    let zero = (bitcast<u32>(y) & 0x7fffffffu) == 0u;
+    if (!is_finite(x) || is_nan(y) || zero) { return nan(); }
+    let a = split_bits(x);
+    let b = split_bits(y);
+    if (is_inf(y) || a.y < b.y) { return x; }
+    var r = a.x % b.x;
+    var gap = a.y - b.y;
+    for (var i = 0u; i < 32u; i++) {
+        if (gap == 0u || r == 0u) { break; }
+        let step = min(gap, 8u);
+        r = (r << step) % b.x;
+        gap -= step;
+    }
+    let size = select(join_bits(max(r, 1u), b.y), 0.0, r == 0u);
+    return bitcast<f32>(bitcast<u32>(size) | (bitcast<u32>(x) & 0x80000000u));
+}
+
+fn remainder_f32(x: f32, y: f32) -> f32 {
+    let r = fmod_accurate(x, y);
+    return select(r, r + y, r != 0.0 && (r < 0.0) != (y < 0.0) && !is_nan(r));
+}
+
+fn floor_div_f32(x: f32, y: f32) -> f32 {
+    if (y == 0.0) { return select(x / y, nan(), is_nan(x) || x == 0.0); }
+    let r = fmod_accurate(x, y);
+    if (is_nan(r)) { return r; }
+    let q = (x - r) / y - select(0.0, 1.0, r != 0.0 && (r < 0.0) != (y < 0.0));
+    let down = floor(q);
+    return select(down, down + 1.0, q - down > 0.5);
+}
+
+// ---- Philox 4x32-10: four random words from a 64-bit key and a 128-bit counter.
+// ---- Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11, table 2.
+
+// (low, high) word of a * b; WGSL has no wide product.
+fn multiply_wide(a: u32, b: u32) -> vec2<u32> {
+    let low = (a & 0xffffu) * (b & 0xffffu);
+    let middle = (a >> 16u) * (b & 0xffffu) + (low >> 16u);
+    let cross = (a & 0xffffu) * (b >> 16u) + (middle & 0xffffu);
+    return vec2<u32>((cross << 16u) | (low & 0xffffu), (a >> 16u) * (b >> 16u) + (middle >> 16u) + (cross >> 16u));
+}
+
+fn philox(key: vec2<u32>, counter: vec4<u32>) -> vec4<u32> {
+    var k = key;
+    var c = counter;
+    for (var i = 0u; i < 10u; i++) {
+        let p = multiply_wide(0xD2511F53u, c.x);
+        let q = multiply_wide(0xCD9E8D57u, c.z);
+        c = vec4<u32>(q.y ^ c.y ^ k.x, q.x, p.y ^ c.w ^ k.y, p.x);
+        k += vec2<u32>(0x9E3779B9u, 0xBB67AE85u);
+    }
+    return c;
+}
+
+// Four words of a draw: `offset` is the draw's 64-bit position (low, high), `block` the element's number / 4.
+fn random_words(seed: vec2<u32>, offset: vec2<u32>, block: u32) -> vec4<u32> {
+    let low = offset.x + block;
+    return philox(seed, vec4<u32>(low, offset.y + select(0u, 1u, low < block), 0u, 0u));
+}
+
+// Uniform in [0, 1), multiples of 2^-24.
+fn uniform_from_bits(bits: u32) -> f32 {
+    return f32(bits >> 8u) * 5.9604645e-8;
+}
+
+// ---- Strides. Sizes and strides (in elements) outermost first; unused leading dims have size 1.
+
+fn strided_offset4(index: u32, sizes: vec4<u32>, strides: vec4<i32>) -> i32 {
+    let d2 = index / sizes.w;
+    let d1 = d2 / sizes.z;
+    let d0 = d1 / sizes.y;
+    return i32(index - d2 * sizes.w) * strides.w + i32(d2 - d1 * sizes.z) * strides.z
+        + i32(d1 - d0 * sizes.y) * strides.y + i32(d0) * strides.x;
+}
+
+// Dims 0..3 in `outer`, 4..7 in `inner`.
+fn strided_offset8(index: u32, outer_sizes: vec4<u32>, inner_sizes: vec4<u32>,
+                   outer_strides: vec4<i32>, inner_strides: vec4<i32>) -> i32 {
+    let inner_count = inner_sizes.x * inner_sizes.y * inner_sizes.z * inner_sizes.w;
+    let outer_index = index / inner_count;
+    return strided_offset4(index - outer_index * inner_count, inner_sizes, inner_strides)
+        + strided_offset4(outer_index, outer_sizes, outer_strides);
+}
+
+// Coordinates of a linear index, innermost dimension first in lo.x. Sizes and strides come in the same order, strides
+// modulo 2^32, so that negative ones work. `rank` should be a constant: what is beyond it costs nothing then.
+
+struct Coordinates { lo: vec4<u32>, hi: vec4<u32> }
+
+fn coordinates(index: u32, rank: u32, n0: vec4<u32>, n1: vec4<u32>) -> Coordinates {
+    var c = Coordinates(vec4<u32>(0u), vec4<u32>(0u));
+    var rest = index;
+    if (rank > 1u) { c.lo.x = rest % n0.x; rest = rest / n0.x; }
+    if (rank > 2u) { c.lo.y = rest % n0.y; rest = rest / n0.y; }
+    if (rank > 3u) { c.lo.z = rest % n0.z; rest = rest / n0.z; }
+    if (rank > 4u) { c.lo.w = rest % n0.w; rest = rest / n0.w; }
+    if (rank > 5u) { c.hi.x = rest % n1.x; rest = rest / n1.x; }
+    if (rank > 6u) { c.hi.y = rest % n1.y; rest = rest / n1.y; }
+    if (rank > 7u) { c.hi.z = rest % n1.z; rest = rest / n1.z; }
+    if (rank == 1u) { c.lo.x = rest; }
+    if (rank == 2u) { c.lo.y = rest; }
+    if (rank == 3u) { c.lo.z = rest; }
+    if (rank == 4u) { c.lo.w = rest; }
+    if (rank == 5u) { c.hi.x = rest; }
+    if (rank == 6u) { c.hi.y = rest; }
+    if (rank == 7u) { c.hi.z = rest; }
+    if (rank == 8u) { c.hi.w = rest; }
+    return c;
+}
+
+fn position(c: Coordinates, rank: u32, s0: vec4<u32>, s1: vec4<u32>) -> u32 {
+    var at = c.lo.x * s0.x;
+    if (rank > 1u) { at += c.lo.y * s0.y; }
+    if (rank > 2u) { at += c.lo.z * s0.z; }
+    if (rank > 3u) { at += c.lo.w * s0.w; }
+    if (rank > 4u) { at += dot(c.hi, s1); }
+    return at;
+}
+
+// ---- Orders, slopes and integer powers: what several families share.
+
+// Order of float32 as that of i32: NaN is above everything, -0 just below +0.
+fn order_max(x: f32) -> i32 {
+    let bits = bitcast<i32>(x);
+    return select(bits ^ ((bits >> 31u) & 0x7fffffff), 0x7fffffff, is_nan(x));
+}
+
+// The same with NaN below everything.
+fn order_min(x: f32) -> i32 {
+    let bits = bitcast<i32>(x);
+    return select(bits ^ ((bits >> 31u) & 0x7fffffff), -0x7fffffff - 1, is_nan(x));
+}
+
+// The float of an order (either NaN gives a NaN).
+fn from_order(order: i32) -> f32 { return bitcast<f32>(order ^ ((order >> 31u) & 0x7fffffff)); }
+
+fn gelu_slope(x: f32) -> f32 {
+    return normal_cdf(x) + x * (0.39894228 * exp_minus_square(x * 0.70710678));
+}
+
+// 0.5 (1 + tanh(u)) is sigmoid(2 u).
+fn gelu_tanh_factor(x: f32) -> f32 {
+    return sigmoid_accurate(1.5957691 * (x + 0.044715 * x * x * x));
+}
+
+fn gelu_tanh_slope(x: f32) -> f32 {
+    let s = gelu_tanh_factor(x);
+    return s + x * (s * (1.0 - s) * (1.5957691 * (1.0 + 0.134145 * x * x)));
+}
+
+fn silu_slope(x: f32) -> f32 {
+    let s = sigmoid_accurate(x);
+    return s * (1.0 + x * (1.0 - s));
+}
+
+// By repeated squaring; a negative power gives 0 but for the bases 1 and -1.
+fn power_i32(x: i32, y: i32) -> i32 {
+    if (y < 0) { return select(select(0, select(1, -1, (y & 1) == 1), x == -1), 1, x == 1); }
+    var value = 1;
+    var base = x;
+    var left = y;
+    while (left > 0) {
+        if ((left & 1) == 1) { value *= base; }
+        base *= base;
+        left = left >> 1u;
+    }
+    return value;
+}

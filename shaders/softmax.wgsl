@@ -1,0 +1,109 @@
+// softmax and log_softmax.
+// A workgroup of 256 threads takes 256 / LANES rows with LANES threads each; LANES is a power of two. With ADJACENT the lanes
+// of a row are neighbours (softmax over the last dim; E holds four elements of a row, or one), else the rows are (E holds
+// four rows, or one). Launch: x = ceil(rows / (256 / LANES)). float32 throughout; trees of fixed order in workgroup memory.
+alias E = vec4<f32>;            // in memory
+alias V = vec4<f32>;            // in arithmetic
+const LANES: u32 = 256u;
+const ADJACENT: bool = true;
+const ITEMS: u32 = 8u;          // units that a thread keeps in registers
+const KEEP: bool = true;        // the row fits: LANES * ITEMS units; else it is read twice
+const LOG: bool = false;        // log_softmax
+fn fold_max(v: V) -> V { return V(max(max(v.x, v.y), max(v.z, v.w))); }
+fn fold_sum(v: V) -> V { return V((v.x + v.y) + (v.z + v.w)); }
+fn log_each(v: V) -> V { return V(log_accurate(v.x), log_accurate(v.y), log_accurate(v.z), log_accurate(v.w)); }
+struct Params {
+    kept: u32,                  // rows
+    inner: u32,
+    outer_stride: u32,          // strides in units of E, the same for all buffers
+    stride: u32,
+    count: u32,                 // units of a row
+    a_offset: u32,
+}
+var<immediate> p: Params;
+
+@group(0) @binding(0) var<storage, read> a: array<E>;
+@group(0) @binding(1) var<storage, read_write> out: array<E>;
+
+const ROWS: u32 = 256u / LANES;
+const LOWEST: f32 = -3.4028234e38;      // finite, so that a row of -inf alone divides 0 by 0
+
+var<workgroup> tops: array<V, 256>;
+var<workgroup> sums: array<V, 256>;
+
+fn row_max(place: u32, lane: u32, value: V) -> V {
+    var v = value;
+    tops[place] = v;
+    for (var half = LANES / 2u; half > 0u; half = half / 2u) {
+        workgroupBarrier();
+        if (lane < half) { v = max(v, tops[place + half * ROWS]); tops[place] = v; }
+    }
+    workgroupBarrier();
+    return fold_max(tops[place - lane * ROWS]);
+}
+
+fn row_sum(place: u32, lane: u32, value: V) -> V {
+    var v = value;
+    sums[place] = v;
+    for (var half = LANES / 2u; half > 0u; half = half / 2u) {
+        workgroupBarrier();
+        if (lane < half) { v = v + sums[place + half * ROWS]; sums[place] = v; }
+    }
+    workgroupBarrier();
+    return fold_sum(sums[place - lane * ROWS]);
+}
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) thread: u32) {
+    var lane = thread / ROWS;
+    var slot = thread % ROWS;
+    if (ADJACENT) { lane = thread % LANES; slot = thread / LANES; }
+    let row = group_index(group, groups) * ROWS + slot;
+    let count = select(0u, p.count, row < p.kept);
+    let at = (row / p.inner) * p.outer_stride + row % p.inner + lane * p.stride;
+    let step = LANES * p.stride;
+    let place = lane * ROWS + slot;
+    var top = V(LOWEST);
+    var sum = V(0.0);
+    if (KEEP) {
+        var x: array<V, ITEMS>;
+        for (var i = 0u; i < ITEMS; i++) {
+            if (lane + i * LANES < count) { x[i] = V(a[p.a_offset + at + i * step]); top = max(top, x[i]); }
+        }
+        top = row_max(place, lane, top);
+        for (var i = 0u; i < ITEMS; i++) {
+            if (lane + i * LANES < count) {
+                let below = x[i] - top;
+                let e = exp(below);
+                sum += e;
+                if (LOG) { x[i] = below; } else { x[i] = e; }
+            }
+        }
+        sum = row_sum(place, lane, sum);
+        if (LOG) { sum = log_each(sum); }
+        for (var i = 0u; i < ITEMS; i++) {
+            if (lane + i * LANES < count) { out[at + i * step] = finish(x[i], sum); }
+        }
+        return;
+    }
+    for (var i = 0u; lane + i * LANES < count; i++) {
+        let x = V(a[p.a_offset + at + i * step]);
+        let higher = max(top, x);
+        sum = sum * exp(top - higher) + exp(x - higher);
+        top = higher;
+    }
+    let all_top = row_max(place, lane, top);
+    sum = row_sum(place, lane, sum * exp(top - all_top));
+    if (LOG) { sum = log_each(sum); }
+    for (var i = 0u; lane + i * LANES < count; i++) {
+        let below = V(a[p.a_offset + at + i * step]) - all_top;
+        if (LOG) { out[at + i * step] = finish(below, sum); } else { out[at + i * step] = finish(exp(below), sum); }
+    }
+}
+
+// x is e^(element - top) of its row's `sum`; with LOG element - top, and `sum` is the logarithm.
+fn finish(x: V, sum: V) -> E {
+    if (LOG) { return E(x - sum); }
+    return E(x / sum);
+}

@@ -1,0 +1,169 @@
+"""What every GPU kernel needs: element types, new tensors, parameter packing, collapsed shapes, windows of large buffers.
+
+Knows tensors and the runtime's context. Must not know any operation.
+"""
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+
+import volta.gpu
+from volta._kernels import core
+from volta.errors import DTypeError
+
+BOOL, UINT8, INT32, INT64, FLOAT16, FLOAT32, FLOAT64 = (core.dtype_from_code(code) for code in range(7))
+
+# By DType.code. Device types: what a buffer holds. Compute types: what the arithmetic is done in.
+STORED = ("u32", "u32", "i32", "i32", "f16", "f32", None)
+COMPUTED = ("u32", "u32", "i32", "i32", "f32", "f32", None)
+BYTES = (4, 4, 4, 4, 2, 4, None)
+NUMPY = ("uint32", "uint32", "int32", "int32", "float16", "float32", None)
+
+THREADS = 256
+MAX_RANK = 8
+WINDOW_ALIGNMENT = 256      # of binding offsets, in bytes; no adapter asks for more
+
+_contexts: dict = {}
+
+
+def context(device):
+    """The runtime context of a GPU device."""
+    ctx = _contexts.get(device)
+    if ctx is None:
+        ctx = _contexts[device] = volta.gpu.context(device.index)
+    return ctx
+
+
+def max_binding(ctx) -> int:
+    """Bytes of a buffer that one launch can see."""
+    return ctx.limits["max-storage-buffer-binding-size"] & ~15
+
+
+def large_operands(ctx, tensors) -> tuple:
+    """Which of the tensors have a buffer that cannot be bound whole."""
+    limit = max_binding(ctx)
+    return tuple(i for i, t in enumerate(tensors) if t.storage.nbytes > limit)
+
+
+def check_dtype(ctx, dtype) -> None:
+    """Raises: DTypeError where the GPU has no such elements."""
+    if dtype is FLOAT64:
+        raise DTypeError("float64 is not available on the GPU; use float32")
+    if dtype is FLOAT16 and not ctx.has_f16:
+        raise DTypeError("float16 is not available on this GPU; use float32")
+
+
+def new(device, shape: tuple, dtype):
+    """Contiguous GPU tensor, contents undefined."""
+    ctx = context(device)
+    if dtype.code >= 4:
+        check_dtype(ctx, dtype)
+    nbytes = BYTES[dtype.code]
+    for length in shape:
+        nbytes *= length
+    return core.tensor(core.gpu_storage(ctx.alloc(nbytes or 4), nbytes, device), shape, None, 0, dtype)
+
+
+def pack(*words) -> bytes:
+    """Parameters as 32-bit words: ints (negative or unsigned) and floats (float32)."""
+    return b"".join(struct.pack("<f", w) if type(w) is float else (w & 0xFFFF_FFFF).to_bytes(4, "little") for w in words)
+
+
+def pack_float(value: float) -> bytes:
+    """One float32 word; a magnitude beyond float32 becomes infinite."""
+    try:
+        return struct.pack("<f", value)
+    except OverflowError:
+        return struct.pack("<f", float("inf") if value > 0 else float("-inf"))
+
+
+def pack_number(value, dtype) -> bytes:
+    """A Python number as one word of the compute type of `dtype`."""
+    code = dtype.code
+    if code >= 4:
+        return pack_float(float(value))
+    if code == 0:
+        return b"\1\0\0\0" if value else b"\0\0\0\0"
+    return (int(value) & (0xFF if code == 1 else 0xFFFF_FFFF)).to_bytes(4, "little")
+
+
+def number_packer(formats: str, dtype, padding: int):
+    """Function from numbers to their words and `padding` zero bytes; no numbers give nothing."""
+    if not formats:
+        return lambda numbers: b""
+    if dtype.code < 4:
+        return lambda numbers: b"".join(pack_number(n, dtype) for n in numbers) + bytes(padding)
+    quick = struct.Struct(f"<{formats}{padding}x").pack
+
+    def words(numbers):
+        try:
+            return quick(*numbers)
+        except OverflowError:
+            return b"".join(map(pack_float, numbers)) + bytes(padding)
+    return words
+
+
+@lru_cache(maxsize=4096)
+def collapse(shape: tuple, strides: tuple) -> tuple:
+    """Merge neighbouring dims that every operand walks in one step.
+
+    IN: strides, one tuple per operand. Gives (sizes, strides), outermost first; size-1 dims are gone, rank >= 1.
+    """
+    sizes: list = []
+    merged: list = [[] for _ in strides]
+    for d, length in enumerate(shape):
+        if length == 1:
+            continue
+        if sizes and all(m[-1] == s[d] * length for m, s in zip(merged, strides)):
+            sizes[-1] *= length
+            for m, s in zip(merged, strides):
+                m[-1] = s[d]
+        else:
+            sizes.append(length)
+            for m, s in zip(merged, strides):
+                m.append(s[d])
+    if not sizes:
+        return (1,), tuple((1,) for _ in strides)
+    return tuple(sizes), tuple(tuple(m) for m in merged)
+
+
+def row_major(sizes: tuple) -> tuple:
+    """Strides of contiguous elements."""
+    strides, step = [], 1
+    for n in reversed(sizes):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def extent(sizes: tuple, strides: tuple) -> tuple:
+    """(lowest, highest) element offset that a geometry touches."""
+    low = sum((n - 1) * s for n, s in zip(sizes, strides) if s < 0)
+    high = sum((n - 1) * s for n, s in zip(sizes, strides) if s > 0)
+    return low, high
+
+
+def broadcast_strides(t, shape: tuple) -> tuple:
+    """Strides of `t` read as `shape`: 0 where it is broadcast."""
+    own, strides = t.shape, t._strides
+    if own == shape:
+        return strides
+    lead = len(shape) - len(own)
+    return (0,) * lead + tuple(0 if n == 1 else s for n, s in zip(own, strides))
+
+
+def broadcast_shape(shapes) -> tuple:
+    """The common shape; the front end has checked that there is one."""
+    rank = max(map(len, shapes))
+    out = [1] * rank
+    for shape in shapes:
+        for d, n in enumerate(shape, rank - len(shape)):
+            if n != 1:
+                out[d] = n
+    return tuple(out)
+
+
+def shader_text(file: str) -> str:
+    """Text of `shaders/<file>.wgsl`."""
+    from volta.gpu import shaders
+    return shaders.read(file)

@@ -1,0 +1,168 @@
+"""GPU devices: which there are, what they did, how much memory they hold.
+
+wgpu is imported on first use, never by `import volta.gpu`.
+"""
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+from dataclasses import dataclass, fields
+
+from volta.errors import DeviceError
+
+__all__ = [
+    "MemoryStats", "Stats", "context", "devices", "empty_cache", "forbid_transfers", "is_available", "memory_stats",
+    "set_memory_limit", "stats", "synchronize", "unavailable_reason",
+]
+
+_contexts: dict = {}
+_lock = threading.RLock()
+_limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Counters of all devices since the start; the difference of two is what happened between."""
+
+    uploads: int = 0
+    downloads: int = 0
+    upload_bytes: int = 0
+    download_bytes: int = 0
+    dispatches: int = 0
+    submits: int = 0
+    buffers_created: int = 0
+    bind_groups_created: int = 0
+    pipelines_created: int = 0
+
+    def __sub__(self, other: Stats) -> Stats:
+        return Stats(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(self)))
+
+    def __add__(self, other: Stats) -> Stats:
+        return Stats(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+@dataclass(frozen=True)
+class MemoryStats:
+    """Device memory. Units: bytes."""
+
+    live: int
+    pooled: int
+    peak: int
+
+
+def is_available() -> bool:
+    """Whether a GPU can be used here."""
+    from volta.gpu import adapters
+    return bool(adapters.find()[0])
+
+
+def unavailable_reason() -> str | None:
+    """Why no GPU can be used and what to install; None where one can."""
+    from volta.gpu import adapters
+    return adapters.find()[1]
+
+
+def devices() -> list:
+    """The usable GPUs; `gpu:i` is the one with index i."""
+    from volta.gpu import adapters
+    return [adapters.describe(i, adapter) for i, adapter in enumerate(adapters.find()[0])]
+
+
+def context(index: int = 0):
+    """The runtime of GPU `index`, made on first use. Raises: DeviceError where there is no such GPU."""
+    found = _contexts.get(index)
+    return found if found is not None else _make_context(index)
+
+
+def _make_context(index: int):
+    from volta.gpu import adapters
+    usable, reason = adapters.find()
+    if not usable:
+        raise DeviceError(f"gpu: none is usable: {reason}")
+    if not 0 <= index < len(usable):
+        raise DeviceError(f"gpu:{index} does not exist, there are {len(usable)} (gpu:0 to gpu:{len(usable) - 1})")
+    from volta.gpu.runtime import Context
+    with _lock:
+        if index not in _contexts:
+            made = Context(index, usable[index])
+            if _limit is not None:
+                made.set_memory_limit(_limit)
+            _contexts[index] = made
+        return _contexts[index]
+
+
+def stats() -> Stats:
+    """Counters of all devices since the start."""
+    total = Stats()
+    for c in list(_contexts.values()):
+        total += Stats(c.uploads, c.downloads, c.upload_bytes, c.download_bytes, c.dispatches, c.submits,
+                       c.pool.created, c.groups.created, c.pipelines_created)
+    return total
+
+
+def memory_stats(index: int | None = None) -> MemoryStats:
+    """Memory of one GPU, or of all."""
+    every = list(_contexts.values()) if index is None else [context(index)]
+    sums = [sum(column) for column in zip(*(c.memory for c in every))] or [0] * 4
+    return MemoryStats(*sums[:3])
+
+
+def set_memory_limit(nbytes: int | None) -> None:
+    """Let each GPU hold at most `nbytes` (live and pooled); None lifts the limit."""
+    global _limit
+    with _lock:
+        for c in _contexts.values():
+            c.set_memory_limit(nbytes)
+        _limit = nbytes
+
+
+def empty_cache() -> None:
+    """Give pooled memory back to the devices."""
+    for c in list(_contexts.values()):
+        c.empty_cache()
+
+
+def synchronize(index: int | None = None) -> None:
+    """Wait until everything recorded has been done, on one GPU or on all."""
+    for c in list(_contexts.values()) if index is None else [context(index)]:
+        c.synchronize()
+
+
+@contextlib.contextmanager
+def forbid_transfers():
+    """Raise TransferError at every upload or download that this thread makes inside."""
+    try:
+        from volta._kernels.gpu_stream import forbid
+    except ImportError:         # no GPU extension, hence no transfers
+        yield
+        return
+    forbid(1)
+    try:
+        yield
+    finally:
+        forbid(-1)
+
+
+def _at_exit() -> None:
+    # Let running work end while the driver is whole; afterwards nothing may reach the queue.
+    for c in list(_contexts.values()):
+        try:
+            c.drain()
+        finally:
+            c.abandon("the interpreter is shutting down")
+
+
+def _after_fork() -> None:
+    # The child has the driver's memory but not its threads: any call may hang, releasing included.
+    global _lock
+    _lock = threading.RLock()
+    for c in _contexts.values():
+        c.abandon("a GPU cannot be used in a forked process; start workers with the 'spawn' method, or keep them to the CPU")
+        c.forget_native()
+
+
+atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,71 @@
+"""One adapter's device as Volta uses it: the recorded stream, plus pipelines, limits and features.
+
+Memory, launching and transfers are `gpu_stream.Stream`'s. Must not know tensors.
+"""
+from __future__ import annotations
+
+import os
+import threading
+
+from volta._kernels.gpu_stream import DeviceLink, Stream
+from volta.gpu import adapters
+from volta.gpu.pipelines import Compiler
+
+RING_SLOTS = 256        # MAX_OPS of the stream
+PARAMS_BYTES = 128
+
+
+class Context(Stream):
+    """A GPU: `alloc`, `pipeline`, `launch`, `upload`, `download`, `copy`, `clear`, `flush`, `synchronize`."""
+
+    def __init__(self, index: int, adapter) -> None:
+        self.index = index
+        self.info = adapters.describe(index, adapter)
+        link = DeviceLink()
+        self._device = adapters.open_device(adapter, link)
+        self.limits = dict(self._device.limits)
+        self.features = frozenset(self._device.features)
+        self.has_f16 = "shader-f16" in self.features
+        self.start(link, self.limits)
+        immediates = ("immediates" in self.features and self.limits["max-immediate-size"] >= PARAMS_BYTES
+                      and os.environ.get("VOLTA_GPU_IMMEDIATES", "1") != "0")
+        self.uses_immediates = immediates
+        self._compiler = Compiler(self._device, self.token, immediates)
+        self._pipelines: dict = {}
+        self._compile_lock = threading.Lock()
+        if not immediates:
+            stride = max(PARAMS_BYTES, self.limits["min-uniform-buffer-offset-alignment"])
+            ring, group = self._compiler.ring(stride, RING_SLOTS)
+            self.use_ring(Compiler._address(ring), Compiler._address(group), stride, (ring, group))
+
+    def pipeline(self, file: str, *, entry: str | None = None, **overrides):
+        """The kernel in `shaders/<file>.wgsl`, compiled once per set of overrides.
+
+        An override replaces the one-line declaration of its name: a type for an `alias`, a number or text for a `const`, an
+        expression or body for a `fn`; or the whole new line. `entry` names the entry point where the file has several.
+        Raises: DeviceError naming file and line where an override fits nothing or the shader does not compile.
+        """
+        key = (file, entry, *sorted(overrides.items())) if overrides else (file, entry)
+        pipeline = self._pipelines.get(key)
+        if pipeline is None:
+            with self._compile_lock:
+                self.link_check()
+                pipeline = self._pipelines.get(key)
+                if pipeline is None:
+                    pipeline = self._pipelines[key] = self._compiler.compile(file, overrides, entry)
+        return pipeline
+
+    @property
+    def pipelines_created(self) -> int:
+        """Pipelines compiled so far."""
+        return self._compiler.created
+
+    def forget_native(self) -> None:
+        """Make releasing wgpu's objects a no-op; for a forked child."""
+        device = self._device
+        device._poller = None
+        device._queue._internal = None
+        device._internal = None
+
+    def __repr__(self) -> str:
+        return f"Context({self.index}, {self.info.name!r}, {self.info.backend})"

@@ -1,0 +1,239 @@
+"""Shader text: where it lies, how it is specialised, and what its declarations say about buffers and parameters.
+
+Knows WGSL declarations by their lines. Must not know devices or wgpu.
+"""
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from volta.errors import DeviceError
+
+PACKAGE = Path(__file__).resolve().parent.parent
+FOLDERS = (PACKAGE / "shaders", PACKAGE.parent / "shaders")
+
+_COMMENT = re.compile(r"//[^\n]*")
+_DECLARATION = {
+    "alias": re.compile(r"^\s*alias\s+(\w+)\s*=[^;]*;"),
+    "const": re.compile(r"^\s*const\s+(\w+)\s*(?::\s*(\w+))?\s*=[^;]*;"),
+    "fn": re.compile(r"^(\s*fn\s+(\w+)\s*\([^{]*\{).*\}\s*$"),
+}
+_BINDING = re.compile(r"@group\((\d+)\)\s*@binding\((\d+)\)\s*var<storage(?:\s*,\s*(read|read_write))?>\s*(\w+)\s*:\s*([^;]+);")
+_IMMEDIATE = re.compile(r"\bvar<immediate>\s+(\w+)\s*:\s*(\w+)\s*;")
+_STRUCT = re.compile(r"\bstruct\s+(\w+)\s*\{([^}]*)\}")
+_ALIAS = re.compile(r"\balias\s+(\w+)\s*=\s*([^;]+);")
+_ENTRY = re.compile(r"@compute\b([^{]*?)\bfn\s+(\w+)")
+_SCALARS = {"f32": "f", "i32": "i", "u32": "I"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A specialised shader and what its declarations say."""
+
+    label: str
+    file: str
+    text: str               # prelude and file, line for line
+    prelude_lines: int
+    access: tuple           # of binding 0, 1, ...: "read" or "read_write"
+    min_sizes: tuple        # bytes that each binding needs at least
+    params_size: int
+    params_format: str
+    entry: str
+    uses_f16: bool
+
+
+@lru_cache(maxsize=None)
+def read(file: str) -> str:
+    """Text of `shaders/<file>.wgsl`. Raises: DeviceError naming the folders that were searched."""
+    for folder in FOLDERS:
+        path = folder / f"{file}.wgsl"
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    searched = " and ".join(str(folder) for folder in FOLDERS)
+    raise DeviceError(f"pipeline: no shader {file}.wgsl in {searched}")
+
+
+def files() -> list[str]:
+    """Names of all shader files but the prelude."""
+    for folder in FOLDERS:
+        if (folder / "prelude.wgsl").is_file():
+            return sorted(path.stem for path in folder.glob("*.wgsl") if path.stem != "prelude")
+    return []
+
+
+def source(file: str, overrides: dict, immediates: bool = True, entry: str | None = None) -> Source:
+    """The prelude and `file`, specialised.
+
+    Raises: DeviceError naming file and line where an override fits no declaration, or a declaration is not understood.
+    """
+    prelude = read("prelude")
+    if not prelude.endswith("\n"):
+        prelude += "\n"
+    text = _specialise(file, read(file), overrides)
+    code = _COMMENT.sub("", prelude + text)
+    aliases = dict(_ALIAS.findall(code))
+    structs = {name: _fields(body) for name, body in _STRUCT.findall(code)}
+    access, min_sizes = _bindings(file, code, aliases, structs)
+    params_size, params_format = _params(file, code, aliases, structs)
+    uses_f16 = re.search(r"\bf16\b|\d\.?\d*h\b", code) is not None
+    whole = prelude + text
+    if not immediates:
+        whole = _IMMEDIATE.sub(r"@group(1) @binding(0) var<uniform> \1: \2;", whole)
+    if uses_f16:
+        whole = "enable f16; " + whole      # must come first, on the prelude's first line to keep the line numbers
+    label = file + ("" if not overrides else "[" + ", ".join(f"{k}={v}" for k, v in sorted(overrides.items())) + "]")
+    return Source(label, file, whole, prelude.count("\n"), access, min_sizes, params_size, params_format,
+                  _entry(file, code, entry), uses_f16)
+
+
+def _specialise(file: str, text: str, overrides: dict) -> str:
+    """Replace the single-line declarations that `overrides` names."""
+    left = dict(overrides)
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        bare = _COMMENT.sub("", line).rstrip()
+        for kind, pattern in _DECLARATION.items():
+            match = pattern.match(bare)
+            name = match and match.group(2 if kind == "fn" else 1)
+            if match and name in left:
+                lines[number] = _replacement(file, number + 1, kind, name, match, left.pop(name))
+    if left:
+        raise DeviceError(f"pipeline: {file}.wgsl has no single-line alias, const or fn named {', '.join(sorted(left))}; "
+                          "the name must be declared on one line of its own")
+    return "\n".join(lines)
+
+
+def _replacement(file: str, number: int, kind: str, name: str, match, value) -> str:
+    if isinstance(value, str) and value.lstrip().startswith(kind + " "):
+        return value
+    if kind == "alias":
+        return f"alias {name} = {value};"
+    if kind == "const":
+        return f"const {name}{': ' + match.group(2) if match.group(2) else ''} = {_literal(file, number, match.group(2), value)};"
+    if not isinstance(value, str):
+        raise DeviceError(f"pipeline: {file}.wgsl line {number}: fn {name} must be replaced by a body text, got {value!r}")
+    body = value if ";" in value else f"return {value};"
+    return f"{match.group(1)} {body} }}"
+
+
+def _literal(file: str, number: int, declared: str | None, value) -> str:
+    """A Python number as a WGSL literal of the declared type."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or declared == "bool":
+        return "true" if value else "false"
+    if declared in ("u32", "i32") or (declared is None and isinstance(value, int)):
+        return f"{int(value)}{'u' if declared == 'u32' else ''}"
+    if not math.isfinite(value):
+        raise DeviceError(f"pipeline: {file}.wgsl line {number}: WGSL has no literal for {value}; pass it as a parameter")
+    return f"{float(value)!r}{'f' if declared == 'f32' else ''}"
+
+
+def _fields(body: str) -> list[tuple[str, str]]:
+    """(name, type) of a struct's members."""
+    parts = re.split(r",(?![^<]*>)", re.sub(r"@\w+\([^)]*\)", "", body))
+    return [tuple(word.strip() for word in part.split(":", 1)) for part in parts if ":" in part]
+
+
+def _bindings(file: str, code: str, aliases: dict, structs: dict) -> tuple[tuple, tuple]:
+    found = {}
+    for group, binding, access, name, kind in _BINDING.findall(code):
+        if group != "0" or int(binding) in found:
+            raise DeviceError(f"pipeline: {file}.wgsl: buffer {name} must have its own binding in @group(0)")
+        found[int(binding)] = (access or "read", _layout(kind, aliases, structs)[0])
+    if sorted(found) != list(range(len(found))):
+        raise DeviceError(f"pipeline: {file}.wgsl: bindings must be 0, 1, 2, ... without gaps, got {sorted(found)}")
+    if re.search(r"var<storage", code) and code.count("var<storage") != len(found):
+        raise DeviceError(f"pipeline: {file}.wgsl: every buffer must be declared on one line, "
+                          "@group(0) @binding(k) var<storage, read> name: type;")
+    ordered = [found[k] for k in range(len(found))]
+    return tuple(access for access, _ in ordered), tuple(max(size, 4) for _, size in ordered)
+
+
+def _layout(kind: str, aliases: dict, structs: dict, depth: int = 0) -> tuple[int, int]:
+    """(size, alignment) in bytes of a type; a runtime-sized array counts as one element, an unknown type as 4."""
+    kind = kind.strip()
+    if depth > 8:
+        return 4, 4
+    if kind in aliases:
+        return _layout(aliases[kind], aliases, structs, depth + 1)
+    if kind == "f16":
+        return 2, 2
+    vector = re.fullmatch(r"vec([234])\s*<(.*)>|vec([234])([fiuh])", kind)
+    if vector:
+        count = int(vector.group(1) or vector.group(3))
+        inner = vector.group(2) or {"h": "f16"}.get(vector.group(4), "f32")
+        size = _layout(inner, aliases, structs, depth + 1)[0]
+        return size * count, size * (2 if count == 2 else 4)
+    array = re.fullmatch(r"array\s*<(.*?)(?:,\s*(\d+)u?)?\s*>", kind)
+    if array:
+        size, align = _layout(array.group(1), aliases, structs, depth + 1)
+        return -(-size // align) * align * int(array.group(2) or 1), align
+    atomic = re.fullmatch(r"atomic\s*<(.*)>", kind)
+    if atomic:
+        return _layout(atomic.group(1), aliases, structs, depth + 1)
+    if kind in structs:
+        end, biggest = 0, 4
+        for _, member in structs[kind]:
+            size, align = _layout(member, aliases, structs, depth + 1)
+            end = -(-end // align) * align + size
+            biggest = max(biggest, align)
+        return -(-end // biggest) * biggest, biggest
+    return 4, 4
+
+
+def _params(file: str, code: str, aliases: dict, structs: dict) -> tuple[int, str]:
+    """(bytes, struct format) of `var<immediate> p: Params;`; (0, "") where there is none."""
+    found = _IMMEDIATE.findall(code)
+    if not found:
+        return 0, ""
+    name = found[0][1]
+    if len(found) > 1 or name not in structs:
+        raise DeviceError(f"pipeline: {file}.wgsl: one var<immediate> of a struct type is allowed, got {found}")
+    end, parts = 0, ["<"]
+    for member, kind in structs[name]:
+        kind = aliases.get(kind, kind)
+        vector = re.fullmatch(r"vec4\s*<\s*(\w+)\s*>|vec4([fiu])", kind)
+        scalar = _SCALARS.get(aliases.get(vector.group(1), vector.group(1)) if vector and vector.group(1) else kind)
+        if vector and vector.group(2):
+            scalar = {"f": "f", "i": "i", "u": "I"}[vector.group(2)]
+        if scalar is None:
+            raise DeviceError(f"pipeline: {file}.wgsl: {name}.{member} must be f32, i32, u32 or a vec4 of these, got {kind}")
+        padding = -end % 16 if vector else 0
+        parts.append(f"{padding}x" * bool(padding) + (f"4{scalar}" if vector else scalar))
+        end += padding + (16 if vector else 4)
+    total = _layout(name, aliases, structs)[0]
+    parts.append(f"{total - end}x" * bool(total - end))
+    if total > 128:
+        raise DeviceError(f"pipeline: {file}.wgsl: {name} takes {total} bytes, at most 128 are allowed")
+    return total, "".join(parts)
+
+
+def _entry(file: str, code: str, wanted: str | None) -> str:
+    names = [name for _, name in _ENTRY.findall(code)]
+    if wanted is None and len(names) == 1:
+        return names[0]
+    if wanted in names:
+        return wanted
+    raise DeviceError(f"pipeline: {file}.wgsl has the entry points {names}; "
+                      + ("name one with entry=" if wanted is None else f"{wanted!r} is not among them"))
+
+
+def entries(file: str) -> list[str]:
+    """Names of a shader file's entry points."""
+    return [name for _, name in _ENTRY.findall(_COMMENT.sub("", read(file)))]
+
+
+def locate(code: Source, message: str) -> str:
+    """A compiler's message with its line counted in the file that it lies in, quoting the line."""
+    match = re.search(r"wgsl:(\d+):(\d+)|:(\d+):(\d+)", message)
+    where = f"{code.file}.wgsl"
+    if match:
+        line = int(match.group(1) or match.group(3))
+        quoted = code.text.split("\n")[line - 1].strip() if line <= code.text.count("\n") + 1 else ""
+        where = f"prelude.wgsl line {line}" if line <= code.prelude_lines else f"{where} line {line - code.prelude_lines}"
+        where += f": {quoted}"
+    return f"pipeline {code.label}: {where}\n{message.strip()}"
