@@ -5,10 +5,11 @@ Knows the runtime's context. Must not know tensors.
 from __future__ import annotations
 
 from volta.backends.gpu_matmul_plan import Operand, plan
+from volta.backends.gpu_plans import Plans
 
 __all__ = ["Operand", "multiply"]
 
-_steps: dict = {}
+_steps = Plans()
 
 
 def _compile(ctx, m, n, k, batch, a, b) -> tuple:
