@@ -83,7 +83,7 @@ def _make_context(index: int):
         raise DeviceError(f"gpu: none is usable: {reason}")
     if not 0 <= index < len(usable):
         raise DeviceError(f"gpu:{index} does not exist, there are {len(usable)} (gpu:0 to gpu:{len(usable) - 1})")
-    from volta.gpu.context import Context
+    from volta.gpu.runtime import Context
     with _lock:
         if index not in _contexts:
             made = Context(index, usable[index])
