@@ -9,8 +9,19 @@ import math
 
 from volta.backends.gpu_common import FLOAT32, context
 from volta.backends.gpu_copy import fill_into
-from volta.backends.gpu_plans import (THREADS, Plans, ceil_div, dense, floats, need_float32, packer,
-                                       spare, vector_type, vectors, zeros)
+from volta.backends.gpu_plans import (
+    THREADS,
+    Plans,
+    ceil_div,
+    dense,
+    floats,
+    need_float32,
+    packer,
+    spare,
+    vector_type,
+    vectors,
+    zeros,
+)
 
 MAX_SPLITS = 256            # one thread each when parts are merged
 FULL_GPU = 1024             # workgroups that keep a large GPU busy
