@@ -11,7 +11,7 @@
 //
 // A_ALONG_K, B_ALONG_K: 1 where the operand has unit stride along k, 0 where along m or n (its outer index).
 // A_WORD, B_WORD: 4 where the unit-stride extent, the other strides and the offset are multiples of 4, so that loads
-// are vec4; else 1. OUT_WORD: 4 where n and out_offset are multiples of 4. Rows and columns past the edge read the last valid one and are not
+// are vec4; else 1. OUT_WORD: 4 where n is a multiple of 4. Rows and columns past the edge read the last valid one and are not
 // stored; k past the end reads as 0 (GUARD_K = 0 where TILE_K divides every range of k).
 //
 // Loops are left to the driver: measured, texts with the loops unrolled are no faster at the best tiles. Modules must
@@ -66,8 +66,8 @@ const SHARED: u32 = select(TILES, max(TILES, THREADS * 4u), SLICES > 1u);
 const START_B: u32 = BUFFERS * SIZE_A;
 
 struct Params {
+    a_offset: u32, b_offset: u32, bias_offset: u32,
     m: u32, n: u32, k: u32, batch: u32,
-    a_offset: u32, b_offset: u32, out_offset: u32, bias_offset: u32,
     a_stride: u32, b_stride: u32, a_batch: u32, b_batch: u32,
     tiles_m: u32, tiles_n: u32, k_chunk: u32, groups: u32,
 }
@@ -93,6 +93,7 @@ var<private> k_begin: u32;
 var<private> k_end: u32;
 
 fn mad(x: T, y: T4, z: T4) -> T4 { return fma(T4(x), y, z); }
+fn stored(v: T4) -> vec4<R> { return vec4<R>(v); }
 fn one_a(i: u32) -> T { return T(a[i / 4u][i % 4u]); }
 fn one_b(i: u32) -> T { return T(b[i / 4u][i % 4u]); }
 
@@ -115,10 +116,11 @@ fn store(row: u32, col: u32, base: u32, sum: T4) {
     }
     let i = base + row * p.n + col;
     if (OUT_WORD == 4u) {
-        out[i / 4u] = vec4<R>(v);
+        out[i / 4u] = stored(v);
     } else {
+        let last = stored(v);
         for (var c = 0u; c < 4u; c += 1u) {
-            if (col + c < p.n) { out[(i + c) / 4u][(i + c) % 4u] = R(v[c]); }
+            if (col + c < p.n) { out[(i + c) / 4u][(i + c) % 4u] = last[c]; }
         }
     }
 }
@@ -283,7 +285,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
         workgroupBarrier();
     }
 
-    let base = p.out_offset + product * p.m * p.n;
+    let base = product * p.m * p.n;
     if (SLICES == 1u) {
         for (var i = 0u; i < ROWS; i += 1u) {
             for (var c = 0u; c < 4u; c += 1u) {

@@ -8,4 +8,14 @@ for _module in (elementwise, copy, reduce, linalg, softmax, index, conv, pool, n
 _cat = KERNELS["cat"]
 KERNELS["cat"] = lambda *tensors, dim: _cat(tensors, dim)
 
+
+def _each(kernel):
+    """`kernel` for lists of tensors: on the CPU a call costs less than a microsecond."""
+    def many(*lists, **params):
+        for tensors in zip(*lists):
+            kernel(*tensors, **params)
+    return many
+
+
+KERNELS["sgd_many"], KERNELS["adam_many"] = _each(KERNELS["sgd"]), _each(KERNELS["adam"])
 bind(KERNELS, "cpu")

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from volta._kernels import core
-from volta.backends.gpu_common import FLOAT32, INT64, context
+from volta.backends.gpu_common import INT64, context
 from volta.backends.gpu_plans import THREADS, ceil_div, dense, floats, need_float32, packer
 
 SEGMENT = 2048              # pixels that a workgroup of the gradient holds

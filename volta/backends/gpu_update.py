@@ -29,7 +29,8 @@ def _plan(file: str, key: tuple, tensors: tuple, **overrides):
     lanes = vectors(param._size, *(t.offset for t in tensors))
     pipeline = ctx.pipeline(file, V=vector_type(lanes), **overrides)
     offsets = [t.offset // lanes for t in (tensors[1], param, *tensors[2:])]
-    plan = _plans[key] = (ctx, pipeline, packer(pipeline), (param._size // lanes, *offsets), ceil_div(param._size // lanes, THREADS))
+    count = param._size // lanes
+    plan = _plans[key] = (ctx, pipeline, packer(pipeline), (count, *offsets), ceil_div(count, THREADS))
     return plan
 
 

@@ -88,12 +88,11 @@ def missing_kernels() -> list[tuple[str, str]]:
     return [(name, device) for name, op in PRIMITIVES.items() for device in ("cpu", "gpu") if getattr(op, device) is None]
 
 
-def update(op: Primitive, tensors: tuple, changed: int, **params: object) -> None:
-    """Run an in-place update kernel; the first `changed` tensors are written."""
+def update(op: Primitive, tensors: tuple, changed: tuple[int, ...], **params: object) -> None:
+    """Run an in-place update kernel; `changed` are the positions of the tensors that are written."""
     (op.gpu if tensors[0].device.is_gpu else op.cpu)(*tensors, **params)
-    for t in tensors[:changed]:
-        if t is not None:
-            t.storage.version += 1
+    for position in changed:
+        tensors[position].storage.version += 1
 
 
 def create(op: Primitive, *args: object, device, **params: object):

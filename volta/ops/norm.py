@@ -113,7 +113,7 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
         raise ShapeError(f"batch_norm: training needs more than one value per channel, got input {input.shape}")
     out, mean, rstd = _batch_norm(input, weight, bias, eps=float(eps))
     if running_mean is not None:
-        update(_batch_norm_update, (running_mean, running_var, mean, rstd), 2, momentum=float(momentum), eps=float(eps), count=count)
+        update(_batch_norm_update, (running_mean, running_var, mean, rstd), (0, 1), momentum=float(momentum), eps=float(eps), count=count)
     return out
 
 
