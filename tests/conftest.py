@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import volta
+import volta.testing
 
 hypothesis.settings.register_profile(
     "volta", derandomize=True, max_examples=40, deadline=None, database=None,

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import volta
+import volta.testing
 from volta.ops.families import PRIMITIVES, Case, Derived, Flags, Labels, create, update
 
 # Moved between host and GPU, not computed: tests/test_devices.py.
