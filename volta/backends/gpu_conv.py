@@ -12,7 +12,8 @@ Knows tensors, the runtime's context and the matrix product on buffers. Must not
 from __future__ import annotations
 
 from volta.backends.gpu_common import FLOAT32, context
-from volta.backends.gpu_plans import THREADS, ceil_div, dense, floats, need_float32, packer, spare, vector_type, vectors, zeros
+from volta.backends.gpu_plans import (THREADS, ceil_div, dense, floats, need_float32, packer, spare, vector_type, vectors, words,
+                                     zeros)
 from volta.backends.gpu_product import Operand, multiply
 
 column_bytes = 256 << 20    # of one piece's columns, at most; also at most what the adapter binds at once
@@ -85,7 +86,7 @@ class Plan:
         blocks = ceil_div(words, THREADS)
         # One thread does all taps of a channel, unless that leaves the GPU idle.
         taps = self.kernel[0] if self.channels * words >= FULL_GPU else 1
-        params = pack(x.offset, *x._strides, self.height, self.width, self.out_height, self.out_width, *self.kernel, *self.stride,
+        params = pack(x.offset, *words(x._strides), self.height, self.width, self.out_height, self.out_width, *self.kernel, *self.stride,
                       *self.padding, *self.dilation, first, count, row, taps, blocks, self.channels, words)
         self.ctx.launch(pipeline, (x.storage.buffer, columns), params, self.channels * (self.kernel[0] // taps) * blocks)
 
