@@ -12,15 +12,27 @@ Knows tensors, the runtime's context and the matrix product on buffers. Must not
 from __future__ import annotations
 
 from volta.backends.gpu_common import FLOAT32, context
-from volta.backends.gpu_plans import (THREADS, ceil_div, dense, floats, need_float32, packer, spare, vector_type, vectors, words,
-                                     zeros)
+from volta.backends.gpu_plans import (
+    THREADS,
+    Plans,
+    ceil_div,
+    dense,
+    floats,
+    need_float32,
+    packer,
+    spare,
+    vector_type,
+    vectors,
+    words,
+    zeros,
+)
 from volta.backends.gpu_product import Operand, multiply
 
 column_bytes = 256 << 20    # of one piece's columns, at most; also at most what the adapter binds at once
 FULL_GPU = 1 << 17          # threads that keep a large GPU busy
 TILE = 64                   # outputs of an image that a tile of the product covers
 
-_plans: dict = {}
+_plans = Plans()
 
 
 class Plan:

@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 from volta.backends.gpu_common import FLOAT32, context
-from volta.backends.gpu_plans import THREADS, ceil_div, dense, floats, need_float32, packer
+from volta.backends.gpu_plans import THREADS, Plans, ceil_div, dense, floats, need_float32, packer
 
-_plans: dict = {}
+_plans = Plans()
 
 
 def _lanes(classes: int) -> int:

@@ -9,7 +9,19 @@ import math
 
 from volta.backends.gpu_common import FLOAT32, context
 from volta.backends.gpu_copy import fill_into
-from volta.backends.gpu_plans import THREADS, ceil_div, dense, floats, need_float32, packer, spare, vector_type, vectors, zeros
+from volta.backends.gpu_plans import (
+    THREADS,
+    Plans,
+    ceil_div,
+    dense,
+    floats,
+    need_float32,
+    packer,
+    spare,
+    vector_type,
+    vectors,
+    zeros,
+)
 
 MAX_SPLITS = 256            # one thread each when parts are merged
 FULL_GPU = 1024             # workgroups that keep a large GPU busy
@@ -17,7 +29,7 @@ SERIAL = 4                  # V's that a thread sums at least before a channel i
 APPLY_SERIAL = 8            # V's that a thread of the last pass makes
 WHOLE = 4096                # V's of a channel up to which one workgroup is no slower than another dispatch
 
-_plans: dict = {}
+_plans = Plans()
 
 
 class Plan:

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from volta._kernels import core
 from volta.backends.gpu_common import INT64, context
-from volta.backends.gpu_plans import THREADS, ceil_div, dense, floats, need_float32, packer, words
+from volta.backends.gpu_plans import THREADS, Plans, ceil_div, dense, floats, need_float32, packer, words
 
 SEGMENT = 2048              # pixels that a workgroup of the gradient holds
 
-_plans: dict = {}
+_plans = Plans()
 
 
 def _forward_plan(key: tuple, x, kernel, stride, padding, dilation):

@@ -1,19 +1,21 @@
-"""Matrix products on buffers, for kernels that use one inside: plans of gpu_matmul_plan, compiled, cached and launched.
+"""Matrix products on buffers, for kernels that use one inside: plans of gpu_matmul, compiled, cached and launched.
 
 Knows the runtime's context. Must not know tensors.
 """
 from __future__ import annotations
 
-from volta.backends.gpu_matmul_plan import Operand, plan
+from volta.backends.gpu_linalg import LARGE_GPU, SMALL_GPU
+from volta.backends.gpu_matmul import Operand, plan
+from volta.backends.gpu_plans import Plans
 
 __all__ = ["Operand", "multiply"]
 
-_steps: dict = {}
+_steps = Plans()
 
 
 def _compile(ctx, m, n, k, batch, a, b) -> tuple:
     """([(pipeline, params, workgroups, buffers)], bytes of scratch)."""
-    made = plan(m, n, k, batch, a, b)
+    made = plan(m, n, k, batch, a, b, units=LARGE_GPU if ctx.info.type == "DiscreteGPU" else SMALL_GPU)
     steps = [(ctx.pipeline(step.file, **step.overrides), step.params, step.groups, step.buffers) for step in made.steps]
     return steps, made.scratch
 

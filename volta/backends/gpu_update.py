@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from volta.backends.gpu_common import context
 from volta.backends.gpu_copy import copy_into
-from volta.backends.gpu_plans import THREADS, ceil_div, dense, need_float32, packer, spare, vector_type, vectors
+from volta.backends.gpu_plans import THREADS, Plans, ceil_div, dense, need_float32, packer, spare, vector_type, vectors
 
 ADAM_PLACES = 7         # parameters per dispatch: four buffers each, and the smallest limit in use is 31
 SGD_PLACES = 10         # three buffers each
 
-_plans: dict = {}
+_plans = Plans()
 
 
 def _plan(file: str, key: tuple, tensors: tuple, **overrides):
