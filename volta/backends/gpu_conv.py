@@ -23,7 +23,6 @@ from volta.backends.gpu_plans import (
     spare,
     vector_type,
     vectors,
-    words,
     zeros,
 )
 from volta.backends.gpu_product import Operand, multiply
@@ -62,7 +61,7 @@ class Plan:
         self.out_bytes = 4 * self.positions * out_channels
         self.column_bytes = 4 * self.rows * self.row
         self.matrix_bytes = 4 * out_channels * self.row
-        self.launches: dict = {}
+        self.launches = Plans()
 
     def _pieces(self, bound: int) -> list:
         """[(first position, count)]; firsts are multiples of 4 where it matters for vec4, i.e. where length is one."""
@@ -83,64 +82,77 @@ class Plan:
     def _row(count: int) -> int:
         return (count + 3) // 4 * 4
 
-    def _launch(self, name: str, file: str, **overrides):
-        found = self.launches.get(name)
+    def _launch(self, buffers: tuple, make, *args) -> None:
+        """Launch what `make(*args)` gives, (pipeline, parameters, workgroups), which is made once."""
+        key = make, args
+        found = self.launches.get(key)
         if found is None:
-            pipeline = self.ctx.pipeline(file, **overrides)
-            found = self.launches[name] = (pipeline, packer(pipeline))
-        return found
+            found = self.launches[key] = make(self, *args)
+        self.ctx.launch(found[0], buffers, found[1], found[2])
 
     def im2col(self, x, first: int, count: int, columns, by_image: bool) -> None:
         """columns[rows, row(count)] of `count` positions of the tensor x, or columns[images, rows, length]."""
-        pipeline, pack = self._launch(f"im2col{by_image}", "conv_im2col", BY_IMAGE=by_image)
+        self._launch((x.storage.buffer, columns), Plan._im2col, x.offset, x._strides, first, count, by_image)
+
+    def _im2col(self, offset: int, strides: tuple, first: int, count: int, by_image: bool) -> tuple:
+        pipeline = self.ctx.pipeline("conv_im2col", BY_IMAGE=by_image)
         words = self._row(count) // 4
         row = self.length // 4 if by_image else words
         blocks = ceil_div(words, THREADS)
         # One thread does all taps of a channel, unless that leaves the GPU idle.
         taps = self.kernel[0] if self.channels * words >= FULL_GPU else 1
-        params = pack(x.offset, *words(x._strides), self.height, self.width, self.out_height, self.out_width, *self.kernel, *self.stride,
-                      *self.padding, *self.dilation, first, count, row, taps, blocks, self.channels, words)
-        self.ctx.launch(pipeline, (x.storage.buffer, columns), params, self.channels * (self.kernel[0] // taps) * blocks)
+        params = packer(pipeline)(offset, *strides, self.height, self.width, self.out_height, self.out_width,
+                                  *self.kernel, *self.stride, *self.padding, *self.dilation, first, count, row, taps, blocks,
+                                  self.channels, words)
+        return pipeline, params, self.channels * (self.kernel[0] // taps) * blocks
 
     def col2im(self, columns, first: int, count: int, x) -> None:
         """Add the columns of `count` positions into the buffer x, from zero where an image begins."""
-        strided = self.stride != (1, 1)
-        pipeline, pack = self._launch("col2im", "conv_col2im", STRIDED=strided, BY_IMAGE=self.by_image)
+        self._launch((columns, x), Plan._col2im, first, count)
+
+    def _col2im(self, first: int, count: int) -> tuple:
+        pipeline = self.ctx.pipeline("conv_col2im", STRIDED=self.stride != (1, 1), BY_IMAGE=self.by_image)
         image = first // self.length
         images = (first + count - 1) // self.length + 1 - image
         pixels = images * self.channels * self.height * self.width
-        params = pack(pixels, image, self.channels, self.height, self.width, self.out_height, self.out_width, *self.kernel,
-                      *self.stride, *self.padding, *self.dilation, first, count,
-                      self.length if self.by_image else self._row(count))
-        self.ctx.launch(pipeline, (columns, x), params, ceil_div(pixels, THREADS))
+        row = self.length if self.by_image else self._row(count)
+        params = packer(pipeline)(pixels, image, self.channels, self.height, self.width, self.out_height, self.out_width,
+                                  *self.kernel, *self.stride, *self.padding, *self.dilation, first, count, row)
+        return pipeline, params, ceil_div(pixels, THREADS)
 
     def to_matrix(self, g, first: int, count: int, matrix) -> None:
         """matrix[O, row(count)] of the contiguous images g[N, O, oh, ow]."""
-        lanes = vectors(self.length, g.offset, first, count)
-        pipeline, pack = self._launch(f"to_matrix{lanes}", "conv_permute", V=vector_type(lanes), TO_MATRIX=True)
-        row = self._row(count) // lanes
-        params = pack(self.out_channels, self.length // lanes, row, first // lanes, count // lanes, g.offset // lanes, 0)
-        self.ctx.launch(pipeline, (g.storage.buffer, spare(self.ctx), matrix), params,
-                        ceil_div(self.out_channels * row, THREADS))
+        self._launch((g.storage.buffer, spare(self.ctx), matrix), Plan._permute, g.offset, first, count, None, True)
 
     def to_images(self, matrix, first: int, count: int, bias, out) -> None:
         """The buffer out[N, O, oh, ow] from matrix[O, row(count)], plus bias[O]."""
-        lanes = vectors(self.length, first, count)
-        pipeline, pack = self._launch(f"to_images{lanes}{bias is None}", "conv_permute", V=vector_type(lanes),
-                                      HAS_BIAS=bias is not None)
-        row = self._row(count) // lanes
-        params = pack(self.out_channels, self.length // lanes, row, first // lanes, count // lanes, 0,
-                      0 if bias is None else bias.offset)
-        self.ctx.launch(pipeline, (matrix, spare(self.ctx) if bias is None else bias.storage.buffer, out), params,
-                        ceil_div(self.out_channels * row, THREADS))
+        other, offset = (spare(self.ctx), None) if bias is None else (bias.storage.buffer, bias.offset)
+        self._launch((matrix, other, out), Plan._permute, 0, first, count, offset, False)
 
+    def _permute(self, offset: int, first: int, count: int, bias: int | None, to_matrix: bool) -> tuple:
+        lanes = vectors(self.length, offset, first, count)
+        pipeline = self.ctx.pipeline("conv_permute", V=vector_type(lanes), TO_MATRIX=to_matrix, HAS_BIAS=bias is not None)
+        row = self._row(count) // lanes
+        params = packer(pipeline)(self.out_channels, self.length // lanes, row, first // lanes, count // lanes, offset // lanes,
+                                  bias or 0)
+        return pipeline, params, ceil_div(self.out_channels * row, THREADS)
 
     def add_bias(self, bias, out) -> None:
-        """out[N, O, oh, ow] += bias[O], in place."""
-        pipeline, pack = self._launch("bias", "conv_bias")
+        """out[N, O, oh, ow] += bias[O], in place; length is a multiple of 4."""
+        self._launch((bias.storage.buffer, out), Plan._add_bias, bias.offset)
+
+    def _add_bias(self, offset: int) -> tuple:
+        pipeline = self.ctx.pipeline("conv_bias")
         count = self.positions * self.out_channels // 4
-        self.ctx.launch(pipeline, (bias.storage.buffer, out), pack(count, self.length // 4, self.out_channels, bias.offset),
-                        ceil_div(count, THREADS))
+        return pipeline, packer(pipeline)(count, self.length // 4, self.out_channels, offset), ceil_div(count, THREADS)
+
+    def accumulate(self, part, total, count: int) -> None:
+        """The buffer total += part."""
+        self._launch((part, total), Plan._accumulate, count)
+
+    def _accumulate(self, count: int) -> tuple:
+        pipeline = self.ctx.pipeline("conv_accumulate")
+        return pipeline, packer(pipeline)(count), ceil_div(count, THREADS)
 
     def part(self, buffer, first: int, count: int, channels: int):
         """Binding of the whole images [first, first + count) of a contiguous buffer; 256-byte aligned, since length % 64 == 0."""
@@ -260,8 +272,7 @@ def conv2d_grad_weight(g, x, kernel, stride, padding, dilation, groups):
         multiply(ctx, outputs, inner, row, groups, matrix, Operand(True, row, outputs * row, 0),
                  columns, Operand(True, row, inner * row, 0), part or out.storage.buffer)
         if part is not None:
-            pipeline, pack = plan._launch("accumulate", "conv_accumulate")
-            ctx.launch(pipeline, (part, out.storage.buffer), pack(out._size), ceil_div(out._size, THREADS))
+            plan.accumulate(part, out.storage.buffer, out._size)
         elif len(plan.pieces) > 1:
             part = ctx.alloc(4 * out._size)
     return out
