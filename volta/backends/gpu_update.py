@@ -110,7 +110,7 @@ def _many(file: str, places: int, lists: tuple, tail: tuple, kernel, single: tup
             if t.offset or not t._contiguous:
                 simple = False
         if simple:
-            by_lanes[1 if row[0]._size & 3 else 4].append(row)
+            by_lanes[4 if not row[0]._size & 3 or _owned(row) else 1].append(row)
         else:
             kernel(*row, *single)
     for lanes, rows in by_lanes.items():
@@ -120,6 +120,15 @@ def _many(file: str, places: int, lists: tuple, tail: tuple, kernel, single: tup
                 kernel(*piece[0], *single)
             else:
                 _launch_many(file, places, lanes, piece, tail)
+
+
+def _owned(row: tuple) -> bool:
+    """Whether all that is written has its storage to itself, so that vec4 may run over the end, into the block's padding."""
+    nbytes = 4 * row[0]._size
+    for t in row:
+        if t.storage.nbytes != nbytes and t is not row[1]:
+            return False
+    return True
 
 
 def _launch_many(file: str, places: int, lanes: int, rows: list, tail: tuple) -> None:
@@ -147,7 +156,7 @@ def _plan_many(key: tuple, file: str, places: int, lanes: int, rows: list):
     pipeline = ctx.pipeline(file, V=vector_type(lanes))
     counts, starts, groups = [], [], 0
     for row in rows:
-        counts.append(row[0]._size // lanes)
+        counts.append(ceil_div(row[0]._size, lanes))
         starts.append(groups)
         groups += ceil_div(counts[-1], THREADS)
     missing = places - len(rows)
