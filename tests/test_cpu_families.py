@@ -1,4 +1,4 @@
-"""The CPU kernels of convolution, pooling, norm, softmax, loss, index, update, random and linalg, against NumPy in float64.
+"""The CPU kernels of convolution, pooling, norm, softmax, loss and index, against NumPy in float64.
 
 These call kernels directly (no autograd); the op table's tests cover the same kernels through the public functions.
 """
@@ -7,8 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from volta._kernels import (
-    conv, conv_weight, core, cpu, index, linalg, loss, norm, pool, random, softmax, update)
+from volta._kernels import conv, conv_weight, core, cpu, index, linalg, loss, norm, pool, random, softmax, update
 from volta.errors import DTypeError, IndexRangeError
 
 CODES = {"bool": 0, "uint8": 1, "int32": 2, "int64": 3, "float16": 4, "float32": 5, "float64": 6}
@@ -141,14 +140,15 @@ def test_convolution_ignores_what_lies_beside_its_input(rng):
 
 
 def test_results_do_not_depend_on_threads(rng):
-    x, weight = tensor(rng.standard_normal((16, 8, 20, 20)).astype("f4")), tensor(rng.standard_normal((8, 8, 3, 3)).astype("f4"))
-    rows = tensor(rng.standard_normal((300, 700)).astype("f4"))
+    shapes = (16, 8, 20, 20), (8, 8, 3, 3), (300, 700)
+    x, weight, rows = (tensor(rng.standard_normal(shape).astype("f4")) for shape in shapes)
     geometry = ((1, 1), (1, 1), (1, 1), 1)
 
     def results():
         out, mean, rstd = KERNELS["batch_norm"](x, None, None, 1e-5)
         tensors = [out, mean, rstd, *KERNELS["batch_norm_grad"](out, x, None, mean, rstd),
-                   KERNELS["conv2d"](x, weight, None, *geometry), KERNELS["conv2d_grad_input"](x, weight, 20, 20, *geometry),
+                   KERNELS["conv2d"](x, weight, None, *geometry),
+                   KERNELS["conv2d_grad_input"](x, weight, 20, 20, *geometry),
                    KERNELS["conv2d_grad_weight"](x, x, (3, 3), *geometry), KERNELS["softmax"](rows, 1),
                    KERNELS["softmax"](rows, 0), KERNELS["normal"]((300_001,), 0.0, 1.0, 3, 5, dtype("float32"), None)]
         return [values(t).copy() for t in tensors]
@@ -162,7 +162,7 @@ def test_results_do_not_depend_on_threads(rng):
     finally:
         cpu.set_num_threads(before)
     for other in found[1:]:
-        assert all((a == b).all() for a, b in zip(found[0], other))
+        assert all((a == b).all() for a, b in zip(found[0], other, strict=True))
 
 
 # ---------------------------------------------------------------- pooling
@@ -186,7 +186,8 @@ def test_max_pool(shape, kernel, stride, padding, dilation, name, rng):
     col = np.where(place == 0, -np.inf, col)
     n, c, kh, kw, oh, ow = col.shape
     best = np.argmax(col.reshape(n, c, kh * kw, oh, ow), axis=2)                # NaN wins, the first
-    where = np.take_along_axis(np.broadcast_to(place, col.shape).reshape(n, c, kh * kw, oh, ow), best[:, :, None], 2)[:, :, 0] - 1
+    place = np.broadcast_to(place, col.shape).reshape(n, c, kh * kw, oh, ow)
+    where = np.take_along_axis(place, best[:, :, None], 2)[:, :, 0] - 1
     for make in (tensor, strided):
         out, index = KERNELS["max_pool2d"](make(x), kernel, stride, padding, dilation)
         np.testing.assert_array_equal(values(index), where)
@@ -202,7 +203,8 @@ def test_max_pool(shape, kernel, stride, padding, dilation, name, rng):
 
 @pytest.mark.parametrize("name", FLOATS)
 @pytest.mark.parametrize("affine", [True, False])
-@pytest.mark.parametrize("shape", [(6, 5), (7, 300), (4, 3, 9), (2, 3, 4, 5), (3, 4, 33, 21), (2, 3, 2, 3, 4), (1, 3, 1, 2)])
+@pytest.mark.parametrize(
+    "shape", [(6, 5), (7, 300), (4, 3, 9), (2, 3, 4, 5), (3, 4, 33, 21), (2, 3, 2, 3, 4), (1, 3, 1, 2)])
 def test_batch_norm(shape, affine, name, rng):
     c, axes = shape[1], (0, *range(2, len(shape)))
     cast = [1, c] + [1] * (len(shape) - 2)
@@ -236,8 +238,8 @@ def test_batch_norm(shape, affine, name, rng):
 # ---------------------------------------------------------------- softmax and loss
 
 @pytest.mark.parametrize("name", FLOATS)
-@pytest.mark.parametrize("shape, dim", [((5, 7), 1), ((5, 7), 0), ((3, 4, 5), 1), ((2, 150, 200), 1), ((), 0), ((1,), 0),
-                                        ((0, 3), 1), ((33, 1000), 1), ((4, 1, 3), 1)])
+@pytest.mark.parametrize("shape, dim", [((5, 7), 1), ((5, 7), 0), ((3, 4, 5), 1), ((2, 150, 200), 1), ((), 0),
+                                        ((1,), 0), ((0, 3), 1), ((33, 1000), 1), ((4, 1, 3), 1)])
 def test_softmax(shape, dim, name, rng):
     x, g = ((rng.standard_normal(shape) * 5).astype(name) for _ in range(2))
     x, g = x.reshape(shape), g.reshape(shape)
@@ -250,7 +252,8 @@ def test_softmax(shape, dim, name, rng):
         close(KERNELS["log_softmax"](make(x), dim), log, 4e-6)
     y, log = y.astype(name), log.astype(name)
     close(KERNELS["softmax_grad"](strided(g), tensor(y), dim), y * (g - (g * y).sum(axis, keepdims=True)))
-    close(KERNELS["log_softmax_grad"](tensor(g), strided(log), dim), g - np.exp(log) * g.sum(axis, keepdims=True), 1e-4)
+    expected = g - np.exp(log) * g.sum(axis, keepdims=True)
+    close(KERNELS["log_softmax_grad"](tensor(g), strided(log), dim), expected, 1e-4)
 
 
 @pytest.mark.parametrize("dim", [0, 1])
@@ -290,8 +293,8 @@ def test_cross_entropy_refuses_wrong_labels(label):
 
 # ---------------------------------------------------------------- index
 
-INDEXED = [((5,), (3,), 0), ((4, 5), (4, 3), 1), ((4, 5), (3, 5), 0), ((3, 4, 5), (2, 6, 5), 1), ((3, 4, 5), (3, 4, 7), 2),
-           ((3, 4), (0, 4), 0), ((200, 300), (200, 300), 1), ((300, 70), (400, 70), 0)]
+INDEXED = [((5,), (3,), 0), ((4, 5), (4, 3), 1), ((4, 5), (3, 5), 0), ((3, 4, 5), (2, 6, 5), 1),
+           ((3, 4, 5), (3, 4, 7), 2), ((3, 4), (0, 4), 0), ((200, 300), (200, 300), 1), ((300, 70), (400, 70), 0)]
 
 
 @pytest.mark.parametrize("name", list(CODES))
@@ -301,8 +304,10 @@ def test_gather_and_select(shape, places, dim, name, rng):
     at, rows = rng.integers(0, shape[dim], places), rng.integers(0, shape[dim], 6)
     part = x[tuple(slice(0, n) if i != dim else slice(None) for i, n in enumerate(places))]
     for make in (tensor, strided):
-        np.testing.assert_array_equal(values(KERNELS["gather"](make(x), make(at), dim)), np.take_along_axis(part, at, dim))
-        np.testing.assert_array_equal(values(KERNELS["index_select"](make(x), make(rows), dim)), np.take(x, rows, dim))
+        gathered = KERNELS["gather"](make(x), make(at), dim)
+        selected = KERNELS["index_select"](make(x), make(rows), dim)
+        np.testing.assert_array_equal(values(gathered), np.take_along_axis(part, at, dim))
+        np.testing.assert_array_equal(values(selected), np.take(x, rows, dim))
 
 
 @pytest.mark.parametrize("name", ["float32", "float64", "int32", "int64"])
@@ -322,7 +327,8 @@ def test_additions(shape, places, dim, name, rng):
         np.testing.assert_array_equal(values(KERNELS["index_add"](make(g), make(rows), dim, size)), by_row)
 
 
-@pytest.mark.parametrize("op, extra", [("gather", ()), ("scatter_add", (4,)), ("index_select", ()), ("index_add", (4,))])
+@pytest.mark.parametrize(
+    "op, extra", [("gather", ()), ("scatter_add", (4,)), ("index_select", ()), ("index_add", (4,))])
 @pytest.mark.parametrize("wrong", [4, -1, 1 << 62])
 def test_indices_out_of_range(op, extra, wrong):
     at = np.array([0, wrong, 2, 1])

@@ -3,12 +3,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from test_cpu_families import FLOATS, KERNELS, close, dtype, strided, tensor, values
 
-from test_cpu_families import FLOATS, KERNELS, close, dtype, rng, strided, tensor, values  # noqa: F401
 from volta._kernels import random
 from volta.errors import DTypeError
 
 SEEDS = [(0, 0), (2**64 - 1, 7), (123456789123, 2**32 - 3), (5, 2**64 - 2)]
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
 
 
 # ---------------------------------------------------------------- optimizer steps

@@ -1,10 +1,11 @@
 # 2-D convolution and the gradient of its input: im2col, a matrix product in register tiles, col2im.
 #
 # Layout: x[N, C, H, W], weight[O, C / groups, kh, kw], out[N, O, oh, ow], all made contiguous here.
-# Threads: over chunks of output pixels; for strided gradients over images and groups. Every sum has an order that depends on
-#   sizes only.
+# Threads: over chunks of output pixels; for strided gradients over images and groups. Every sum has an order that
+#   depends on sizes only.
 # Sizes: the front end has checked them; `out` sizes are computed here.
-# The product is not NumPy's: im2col of a panel goes from the L1 cache straight into the tile, which is worth a factor of two.
+# The product is not NumPy's: im2col of a panel goes from the L1 cache straight into the tile, which is worth a factor
+#   of two.
 
 from cython.parallel cimport prange
 from libc.string cimport memset
@@ -31,7 +32,10 @@ cdef struct Pick:
 # ---------------------------------------------------------------- the weight, packed
 
 cdef void pack_tile(const real* a, Pick* pick, Py_ssize_t group, Py_ssize_t tile, real* out) noexcept nogil:
-    """One tile of rows of the left matrix of one group. OUT: [block of depth][tile][depth][TILE_ROWS], zeros past `rows`."""
+    """One tile of rows of the left matrix of one group.
+
+    OUT: [block of depth][tile][depth][TILE_ROWS], zeros past `rows`.
+    """
     cdef Py_ssize_t depth = pick.outer * pick.inner, padded = ceil_div(pick.rows, TILE_ROWS) * TILE_ROWS
     cdef Py_ssize_t k0 = 0, k, kc, r, source
     cdef Py_ssize_t rows = min(TILE_ROWS, pick.rows - tile * TILE_ROWS)
@@ -168,8 +172,8 @@ def conv2d(TensorBase x not None, TensorBase weight not None, TensorBase bias, t
     cdef int code = float_code("conv2d", x)
     x, weight = packed(x), packed(weight)
     bias = packed(bias) if bias is not None else None
-    set_geometry(&plan, x.shape, weight.shape[1], <Py_ssize_t>weight.shape[0] // groups, weight.shape[2:], stride, padding,
-                 dilation, groups)
+    set_geometry(&plan, x.shape, weight.shape[1], <Py_ssize_t>weight.shape[0] // groups, weight.shape[2:], stride,
+                 padding, dilation, groups)
     cdef TensorBase out = empty_host((plan.n, weight.shape[0], plan.oh, plan.ow), x.dtype)
     cdef Py_ssize_t taps = plan.kh * plan.kw
     cdef Pick pick = Pick(rows=plan.o, outer=plan.c, inner=taps, block=0, start=0, group_stride=plan.o * plan.c * taps,
@@ -177,7 +181,8 @@ def conv2d(TensorBase x not None, TensorBase weight not None, TensorBase bias, t
     if out.size == 0:
         return out
     if code == FLOAT32:
-        forward[float](&plan, <float*>address(x), <float*>address(weight), &pick, <float*>pointer(bias), <float*>address(out))
+        forward[float](&plan, <float*>address(x), <float*>address(weight), &pick, <float*>pointer(bias),
+                       <float*>address(out))
     else:
         forward[double](&plan, <double*>address(x), <double*>address(weight), &pick, <double*>pointer(bias),
                         <double*>address(out))
@@ -277,8 +282,8 @@ def conv2d_grad_input(TensorBase g not None, TensorBase weight not None, Py_ssiz
     cdef int code = float_code("conv2d_grad_input", g)
     cdef tuple shape = (g.shape[0], <Py_ssize_t>weight.shape[1] * groups, height, width)
     g, weight = packed(g), packed(weight)
-    set_geometry(&plan, shape, weight.shape[1], <Py_ssize_t>weight.shape[0] // groups, weight.shape[2:], stride, padding,
-                 dilation, groups)
+    set_geometry(&plan, shape, weight.shape[1], <Py_ssize_t>weight.shape[0] // groups, weight.shape[2:], stride,
+                 padding, dilation, groups)
     cdef TensorBase out = empty_host(shape, g.dtype)
     if g.size == 0 or out.size == 0:
         memset(address(out), 0, out.size * out.dtype.itemsize)

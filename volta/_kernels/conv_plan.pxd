@@ -1,10 +1,9 @@
 # Geometry of a 2-D convolution for the CPU, and how its columns are formed.
 #
-# The output pixels are worked through in chunks: some whole images, or a band of rows of one image, so that a chunk's input
-# stays in the L2 cache. A chunk's input is first copied with its zero padding ("the band": [image][channel][row][width]), so
-# that column p of im2col is a fixed offset into it and no tap has to test for the border. A panel is as many
-# columns as a register tile is wide; im2col of one panel exists at a time.
-# Sizes are checked by the front end.
+# The output pixels are worked through in chunks: some whole images, or a band of rows of one image, so that a chunk's
+# input stays in the L2 cache. That input is first copied with its zero padding ("the band": [image][channel][row]
+# [width]), so that column p of im2col is a fixed offset into it and no tap has to test for the border. A panel is as
+# many columns as a register tile is wide; im2col of one panel exists at a time. Sizes are checked by the front end.
 
 from volta._kernels.core cimport Storage, host_storage
 from volta._kernels.cpu cimport threads_for
@@ -23,7 +22,7 @@ cdef struct Plan:
     Py_ssize_t band_rows, band_width                    # the padded input of a chunk
     Py_ssize_t* taps                                    # [c * kh * kw] offset of each tap into the band
     int* offsets                                        # [columns] offset of each column into the band
-    Run* runs                                           # the same for stride 1: copies of one vector each, which overrun
+    Run* runs                                           # the same for stride 1: copies of one vector each
     int* panel_runs                                     # [panels + 1] first run of each panel
 
 cdef enum:
@@ -127,7 +126,7 @@ cdef inline void load_band(Plan* p, const real* x, Py_ssize_t image_stride, cons
 
 
 cdef inline void form_line(Plan* p, const real* source, Py_ssize_t panel, real* out) noexcept nogil:
-    """One tap of im2col for the columns of a panel. IN: source, the band at that tap. OUT: out[panel], overrun by lanes."""
+    """One tap of im2col for a panel. IN: source, the band at that tap. OUT: out[panel], overrun by up to a vector."""
     cdef Py_ssize_t j, n
     cdef int* offsets
     if p.sw == 1:
@@ -140,7 +139,8 @@ cdef inline void form_line(Plan* p, const real* source, Py_ssize_t panel, real* 
             out[j] = source[offsets[j]]
 
 
-cdef inline void set_geometry(Plan* p, tuple shape, Py_ssize_t channels, Py_ssize_t out_channels, tuple kernel, tuple stride,
+cdef inline void set_geometry(Plan* p, tuple shape, Py_ssize_t channels, Py_ssize_t out_channels, tuple kernel,
+                              tuple stride,
                        tuple padding, tuple dilation, Py_ssize_t groups):
     """Sizes of a convolution of x with `shape`. IN: channels and out_channels of one group."""
     p.n, p.groups, p.c, p.o = shape[0], groups, channels, out_channels

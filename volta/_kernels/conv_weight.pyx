@@ -1,10 +1,11 @@
 # The gradient of the weight of a 2-D convolution.
 #
 # Layout: g[N, O, oh, ow], x[N, C, H, W], out[O, C / groups, kh, kw], contiguous.
-# An entry is a sum over pixels. For a chunk of pixels, im2col of a block of taps and the gradients of a block of channels lie as
-#   rows along the pixels; register tiles hold the products of 3 taps with TILE_ROWS channels, one pixel a lane.
-# Threads: over blocks, and slices of the pixels where there are few blocks; slices are added in their order. Which blocks and
-#   slices there are depends on sizes only. Sizes: the front end.
+# An entry is a sum over pixels. For a chunk of pixels, im2col of a block of taps and the gradients of a block of
+#   channels lie as rows along the pixels; register tiles hold the products of 3 taps with TILE_ROWS channels, one
+#   pixel a lane.
+# Threads: over blocks, and slices of the pixels where there are few blocks; slices are added in their order. Which
+#   blocks and slices there are depends on sizes only. Sizes: the front end.
 
 from cython.parallel cimport prange
 from libc.string cimport memcpy, memset
@@ -21,8 +22,8 @@ cdef enum:
     FEWEST_BLOCKS = 16          # blocks times slices that there should be for the threads
 
 cdef struct Blocks:
-    # The weight's gradient is made in blocks of rows (output channels) and columns (input channels with their taps); each
-    # block is the sum over all pixels, which are cut into slices of whole chunks where there are few blocks.
+    # The weight's gradient is made in blocks of rows (output channels) and columns (input channels with their taps);
+    # each block is the sum over all pixels, which are cut into slices of whole chunks where there are few blocks.
     Py_ssize_t channels, columns                        # of a block
     Py_ssize_t rows, row_blocks, column_blocks, slices
     Py_ssize_t line                                     # elements from one row of a chunk to the next
@@ -137,7 +138,8 @@ cdef void grad_weight(Plan* p, const real* g, const real* x, real* out):
     cdef int threads = threads_of(p), lane_count = lanes(out), t
     choose_blocks(p, &b, lane_count)
     cdef Storage tables = make_tables(p, b.channels, lane_count)
-    cdef Py_ssize_t size = p.groups * p.o * p.c * p.kh * p.kw, items = p.groups * b.row_blocks * b.column_blocks * b.slices
+    cdef Py_ssize_t size = p.groups * p.o * p.c * p.kh * p.kw
+    cdef Py_ssize_t items = p.groups * b.row_blocks * b.column_blocks * b.slices
     cdef Py_ssize_t own = b.sums + band_size(p, b.channels) + 2 * p.panel + (
         b.line * (ceil_div(b.columns, 3) * 3 + ceil_div(b.rows, TILE_ROWS) * TILE_ROWS + 2))
     own = ceil_div(own, 16) * 16

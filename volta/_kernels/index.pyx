@@ -2,8 +2,8 @@
 #
 # Layout: tensors seen as [outer, length, inner] around the indexed dimension; gather reads its input with any strides.
 # Indices are int64 and checked here before any is used: one outside [0, length) raises.
-# Threads: over elements of the output (gather, index_select); over outer and inner of the output where elements are added, so
-#   that every sum has the order of the indices.
+# Threads: over elements of the output (gather, index_select); over outer and inner of the output where elements are
+#   added, so that every sum has the order of the indices.
 # Sizes: the front end. Data is moved by its size in bytes, and added by type.
 
 from cython.parallel cimport prange
@@ -48,7 +48,7 @@ cdef Py_ssize_t first_outside(const int64_t* index, Py_ssize_t n, Py_ssize_t len
 
 
 cdef TensorBase checked(str name, TensorBase index, Py_ssize_t dim, Py_ssize_t length):
-    """Contiguous indices. Raises: DTypeError unless int64; IndexRangeError naming the first index outside [0, length)."""
+    """Contiguous indices. Raises: DTypeError unless int64; IndexRangeError for the first index outside [0, length)."""
     if index.dtype.code != INT64:
         from volta.errors import DTypeError
         raise DTypeError(f"{name}: indices must be int64, got {index.dtype.name}; cast them with .long()")
@@ -138,8 +138,8 @@ cdef void select_words(const word* x, const int64_t* index, Py_ssize_t first, Py
             memcpy(out + i * inner, slice, inner * sizeof(word))
 
 
-cdef void select(const word* x, const int64_t* index, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t length, Py_ssize_t inner,
-                 word* out) noexcept nogil:
+cdef void select(const word* x, const int64_t* index, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t length,
+                 Py_ssize_t inner, word* out) noexcept nogil:
     cdef Py_ssize_t slices = outer * n
     cdef int threads = threads_for(slices * inner), t
     for t in prange(threads, num_threads=threads, schedule="static"):
@@ -169,9 +169,9 @@ def index_select(TensorBase x not None, TensorBase index not None, int dim):
 
 # ---------------------------------------------------------------- additions
 
-cdef void add_lines(const number* g, const int64_t* index, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t columns, bint full,
-                    number* out) noexcept nogil:
-    """`columns` neighbouring columns, from the first index to the last. IN: index[n][inner] where `full`, else index[n]."""
+cdef void add_lines(const number* g, const int64_t* index, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t columns,
+                    bint full, number* out) noexcept nogil:
+    """`columns` neighbouring columns, first index to last. IN: index[n][inner] where `full`, else index[n]."""
     cdef Py_ssize_t i, j
     cdef number* row
     for i in range(n):
@@ -186,8 +186,8 @@ cdef void add_lines(const number* g, const int64_t* index, Py_ssize_t n, Py_ssiz
                 row[j] += g[i * inner + j]
 
 
-cdef void add_items(const number* g, const int64_t* index, bint full, Py_ssize_t block, Py_ssize_t first, Py_ssize_t last,
-                    Py_ssize_t n, Py_ssize_t size, Py_ssize_t inner, number* out) noexcept nogil:
+cdef void add_items(const number* g, const int64_t* index, bint full, Py_ssize_t block, Py_ssize_t first,
+                    Py_ssize_t last, Py_ssize_t n, Py_ssize_t size, Py_ssize_t inner, number* out) noexcept nogil:
     """Items first .. last of outer and of blocks of columns."""
     cdef Py_ssize_t item, i, start, columns, at, blocks = (inner + block - 1) // block
     cdef number* y

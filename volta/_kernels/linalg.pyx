@@ -1,7 +1,7 @@
 # Matrix products through NumPy's BLAS, on arrays laid over the tensors' memory: transposed operands are not copied.
 #
-# Layout: any strides. BLAS takes a matrix of which one stride is 1 and the other at least the length of a line; any other
-#   is copied first, since NumPy would fall back on a plain loop.
+# Layout: any strides. BLAS takes a matrix of which one stride is 1 and the other at least the length of a line; any
+#   other is copied first, since NumPy would fall back on a plain loop.
 # Threads: BLAS's own; the bias is added over rows. Sizes: the front end.
 
 import numpy
@@ -33,7 +33,8 @@ cdef object as_array(TensorBase t, tuple shape, tuple strides):
 
 cdef bint fits_blas(TensorBase t):
     cdef Py_ssize_t n = len(t.shape)
-    cdef Py_ssize_t rows = t.shape[n - 2], columns = t.shape[n - 1], down = t._strides[n - 2], across = t._strides[n - 1]
+    cdef Py_ssize_t rows = t.shape[n - 2], columns = t.shape[n - 1]
+    cdef Py_ssize_t down = t._strides[n - 2], across = t._strides[n - 1]
     return (across == 1 and down >= columns) or (down == 1 and across >= rows)
 
 

@@ -37,8 +37,8 @@ cdef TensorBase labels(str name, TensorBase target, Py_ssize_t classes, int64_t 
     cdef Py_ssize_t at = first_wrong(data, target.size, classes, ignored)
     if at >= 0:
         from volta.errors import IndexRangeError
-        raise IndexRangeError(f"{name}: label {data[at]} at position {at} is outside [0, {classes}) for {classes} classes; "
-                              f"fix the labels, or pass ignore_index={data[at]} to leave it out")
+        raise IndexRangeError(f"{name}: label {data[at]} at position {at} is outside [0, {classes}) for {classes} "
+                              f"classes; fix the labels, or pass ignore_index={data[at]} to leave it out")
     return target
 
 
@@ -128,8 +128,8 @@ def cross_entropy_grad(TensorBase g not None, TensorBase x not None, TensorBase 
         grad(<const float*>address(g), <const float*>address(x), <const float*>address(logsumexp), wanted, n, classes,
              ignore_index, <float*>address(out))
     else:
-        grad(<const double*>address(g), <const double*>address(x), <const double*>address(logsumexp), wanted, n, classes,
-             ignore_index, <double*>address(out))
+        grad(<const double*>address(g), <const double*>address(x), <const double*>address(logsumexp), wanted, n,
+             classes, ignore_index, <double*>address(out))
     return out
 
 

@@ -1,7 +1,7 @@
 # Batch normalisation, its gradient, and the update of its running statistics.
 #
-# Layout: x seen as [n, channels, pixels], contiguous. With pixels == 1 (rank 2) a channel is a column, and blocks of channels are
-#   worked together; else a channel is n runs of memory.
+# Layout: x seen as [n, channels, pixels], contiguous. With pixels == 1 (rank 2) a channel is a column, and blocks of
+#   channels are worked together; else a channel is n runs of memory.
 # Sums: float32 lanes over short blocks, added in double; the variance is a second pass over (x - mean).
 # Threads: over channels or blocks of them. Sizes: the front end.
 
@@ -33,8 +33,8 @@ cdef void statistics(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t 
     rstd[0] = <real>(1.0 / sqrt(total / count + eps))
 
 
-cdef void normalize(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t pixels, real mean, real scale, real shift,
-                    real* out) noexcept nogil:
+cdef void normalize(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t pixels, real mean, real scale,
+                    real shift, real* out) noexcept nogil:
     cdef Py_ssize_t i, j
     for i in range(n):
         for j in range(i * stride, i * stride + pixels):
@@ -112,7 +112,8 @@ cdef void column_grad(const real* g, const real* x, Py_ssize_t n, Py_ssize_t str
 
 # ---------------------------------------------------------------- all channels
 
-cdef void forward_items(const real* x, const real* weight, const real* bias, double eps, Py_ssize_t n, Py_ssize_t channels,
+cdef void forward_items(const real* x, const real* weight, const real* bias, double eps, Py_ssize_t n,
+                        Py_ssize_t channels,
                         Py_ssize_t pixels, Py_ssize_t first, Py_ssize_t last, real* out, real* mean,
                         real* rstd) noexcept nogil:
     """Channels first .. last."""
@@ -160,7 +161,8 @@ cdef void grad(const real* g, const real* x, const real* weight, const real* mea
                Py_ssize_t channels, Py_ssize_t pixels, real* dx, real* dweight, real* dbias) noexcept nogil:
     cdef int threads = threads_for(n * channels * pixels * 2), t
     for t in prange(threads, num_threads=threads, schedule="static"):
-        grad_items(g, x, weight, mean, rstd, n, channels, pixels, channels * t // threads, channels * (t + 1) // threads,
+        grad_items(g, x, weight, mean, rstd, n, channels, pixels, channels * t // threads,
+                   channels * (t + 1) // threads,
                    dx, dweight, dbias)
 
 
@@ -171,7 +173,7 @@ cdef void* pointer(TensorBase t) noexcept:
 
 
 def batch_norm(TensorBase x not None, TensorBase weight, TensorBase bias, double eps):
-    """(x - mean) * rstd * weight + bias for each channel of x[N, C, ...], with mean and rstd = 1 / sqrt(variance + eps)."""
+    """(x - mean) * rstd * weight + bias for each channel of x[N, C, ...], where rstd = 1 / sqrt(variance + eps)."""
     cdef int code = float_code("batch_norm", x)
     cdef Py_ssize_t n = 0, channels = 0, pixels = 0
     split_at(x.shape, 1, &n, &channels, &pixels)
@@ -184,8 +186,8 @@ def batch_norm(TensorBase x not None, TensorBase weight, TensorBase bias, double
         forward(<const float*>address(x), <const float*>pointer(weight), <const float*>pointer(bias), eps, n, channels,
                 pixels, <float*>address(out), <float*>address(mean), <float*>address(rstd))
     else:
-        forward(<const double*>address(x), <const double*>pointer(weight), <const double*>pointer(bias), eps, n, channels,
-                pixels, <double*>address(out), <double*>address(mean), <double*>address(rstd))
+        forward(<const double*>address(x), <const double*>pointer(weight), <const double*>pointer(bias), eps, n,
+                channels, pixels, <double*>address(out), <double*>address(mean), <double*>address(rstd))
     return out, mean, rstd
 
 

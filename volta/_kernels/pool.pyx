@@ -20,14 +20,14 @@ cdef extern from *:
     #else
       #define VOLTA_RESTRICT __restrict__
     #endif
-    /* Take v where it is larger or NaN, unless `top` is NaN already. One comparison a select: GCC makes vector code of that. */
+    /* Take v where it is larger or NaN, unless `top` is NaN already. One comparison a select, for the vectoriser. */
     #define VOLTA_POOL_STEP(T, I, v, i) {                                                                           \\
         T u = !(v <= top) ? v : top;                                                                                \\
         I m = !(v <= top) ? i : k;                                                                                  \\
         k = top != top ? k : m;                                                                                     \\
         top = top != top ? top : u;                                                                                 \\
     }
-    /* Maxima of 2 x 2 windows of two lines; place 0..3 in row-major order. Selects only, so that it becomes vector code. */
+    /* Maxima of 2 x 2 windows of two lines; place 0..3 in row-major order. Selects only. */
     #define VOLTA_POOL(NAME, T, I)                                                                                  \\
     static void NAME(const T* VOLTA_RESTRICT x, const T* VOLTA_RESTRICT y, Py_ssize_t n, T* VOLTA_RESTRICT out,     \\
                      I* VOLTA_RESTRICT place) {                                                                     \\
@@ -44,7 +44,8 @@ cdef extern from *:
     VOLTA_POOL(volta_pool64, double, long long)
     """
     void pool32 "volta_pool32"(const float* x, const float* y, Py_ssize_t n, float* out, int* place) noexcept nogil
-    void pool64 "volta_pool64"(const double* x, const double* y, Py_ssize_t n, double* out, long long* place) noexcept nogil
+    void pool64 "volta_pool64"(const double* x, const double* y, Py_ssize_t n, double* out,
+                               long long* place) noexcept nogil
 
 cdef enum:
     LINE = 256                  # windows of one line that are worked at a time
@@ -55,7 +56,8 @@ cdef struct Window:
 
 # ---------------------------------------------------------------- forward
 
-cdef inline void pool_pixel(Window* p, const real* x, Py_ssize_t oy, Py_ssize_t ox, real* out, int64_t* index) noexcept nogil:
+cdef inline void pool_pixel(Window* p, const real* x, Py_ssize_t oy, Py_ssize_t ox, real* out,
+                            int64_t* index) noexcept nogil:
     """The maximum of one window."""
     cdef Py_ssize_t ky, kx, y, z, at, best = -1
     cdef real top = 0, value
@@ -100,7 +102,8 @@ cdef void pool_planes_2x2(Window* p, const real* x, Py_ssize_t first, Py_ssize_t
             while j < p.ow:
                 n = min(LINE, p.ow - j)
                 at = (plane * p.oh + y) * p.ow + j
-                pool_line_2x2(x + (plane * p.h + 2 * y) * p.w + 2 * j, p.w, n, 2 * y * p.w + 2 * j, out + at, index + at)
+                pool_line_2x2(x + (plane * p.h + 2 * y) * p.w + 2 * j, p.w, n, 2 * y * p.w + 2 * j, out + at,
+                              index + at)
                 j += n
 
 

@@ -119,7 +119,8 @@ cdef inline void normal_block(const uint32_t* words, real mean, real std, real* 
             pairs[2 * i + 1] = mean + radius * sin(6.283185307179586 * u)
 
 
-cdef inline void dropout_block(const uint32_t* words, Py_ssize_t n, const real* x, real p, real scale, real* out) noexcept nogil:
+cdef inline void dropout_block(const uint32_t* words, Py_ssize_t n, const real* x, real p, real scale,
+                               real* out) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(n):
         out[i] = x[i] * (scale if unit(words[i], p) >= p else 0)
@@ -213,7 +214,7 @@ cdef object refusal(str name, DType dtype):
 
 
 def philox_bits(Py_ssize_t n, uint64_t seed, uint64_t offset, uint64_t high=0):
-    """The first n words (a list) of the stream `seed` from counter `offset` on; `high` is the counter's upper half, else 0."""
+    """The first n words of the stream `seed` from counter `offset`, as a list; `high` is the counter's upper half."""
     cdef uint32_t lanes[WORDS]
     cdef Py_ssize_t i
     cdef list words = []

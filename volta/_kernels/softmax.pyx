@@ -1,7 +1,7 @@
 # Softmax and log-softmax along one dimension, and their gradients.
 #
-# Layout: x seen as [outer, length, inner], made contiguous. inner == 1: a line is a row; else lines are columns, and blocks of
-#   neighbouring columns are worked together so that loops run along memory.
+# Layout: x seen as [outer, length, inner], made contiguous. inner == 1: a line is a row; else lines are columns, and
+#   blocks of neighbouring columns are worked together so that loops run along memory.
 # Threads: over rows, or over blocks of columns. Sizes: the front end. A line of -inf gives NaN, as 0 / 0 does.
 
 from cython.parallel cimport prange
@@ -82,8 +82,8 @@ cdef void softmax_columns(const real* x, real* out, Py_ssize_t length, Py_ssize_
                 out[at + j] /= total[j]
 
 
-cdef void softmax_grad_columns(const real* g, const real* y, real* out, Py_ssize_t length, Py_ssize_t stride, Py_ssize_t n,
-                               bint logarithm) noexcept nogil:
+cdef void softmax_grad_columns(const real* g, const real* y, real* out, Py_ssize_t length, Py_ssize_t stride,
+                               Py_ssize_t n, bint logarithm) noexcept nogil:
     cdef real total[COLUMNS]
     cdef Py_ssize_t i, j, at
     for j in range(n):
@@ -106,7 +106,7 @@ cdef void softmax_grad_columns(const real* g, const real* y, real* out, Py_ssize
 
 cdef void lines(const real* g, const real* x, real* out, Py_ssize_t first, Py_ssize_t last, Py_ssize_t length,
                 Py_ssize_t inner, bint logarithm) noexcept nogil:
-    """Items first .. last: rows, or blocks of columns. IN: g is NULL for the forward kernels; else x is their output."""
+    """Items first .. last: rows, or blocks of columns. IN: g is NULL in the forward kernels; else x is their output."""
     cdef Py_ssize_t item, at, start, n, blocks = (inner + COLUMNS - 1) // COLUMNS
     for item in range(first, last):
         start = item % blocks * COLUMNS

@@ -1,7 +1,7 @@
 # Sums and maxima over contiguous memory, and exp and log by element type.
 #
-# float32 sums run in vector lanes over blocks of 512 elements, whose results are added in double: the error does not grow with the
-# length, and the order depends on the length only. Threads: none. Sizes: the caller's; n may be 0.
+# float32 sums run in vector lanes over blocks of 512 elements, whose results are added in double: the error does not
+# grow with the length, and the order depends on the length only. Threads: none. Sizes: the caller's; n may be 0.
 
 from volta._kernels.scalar cimport exp_f32, exp_f64, log_f32, log_f64
 from volta._kernels.tile cimport real

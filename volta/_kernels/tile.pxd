@@ -36,7 +36,7 @@ cdef extern from *:
       #define VOLTA_UNROLL
     #endif
 
-    /* tile[ROWS][3 * LANES] = sum over p < k of a[p][ROWS] x b[p][3 * LANES], of which the first N vectors are wanted. */
+    /* tile[ROWS][3 * LANES] = sum over p < k of a[p][ROWS] x b[p][3 * LANES]; the first N vectors are wanted. */
     #define VOLTA_OUTER(NAME, T, V, LANES, N)                                                                     \\
     static void NAME(Py_ssize_t k, const T* a, const T* b, T* tile) {                                             \\
         V sum[VOLTA_TILE_ROWS][N];                                                                                \\

@@ -1,7 +1,7 @@
 # Optimizer steps: one pass over a parameter and its state, in place.
 #
-# Layout: all of one shape. The gradient may have any strides; a parameter or state that is not contiguous is worked on in a
-#   copy, which is written back. Arithmetic is in the parameter's type, in the order of torch.optim.
+# Layout: all of one shape. The gradient may have any strides; a parameter or state that is not contiguous is worked
+#   on in a copy, which is written back. Arithmetic is in the parameter's type, in the order of torch.optim.
 # Threads: over elements. Sizes: the front end.
 
 from cython.parallel cimport prange
@@ -118,7 +118,8 @@ cdef void adam_run(real* x, const real* g, real* mean, real* square, Py_ssize_t 
         adam_part(x + start, g + start, mean + start, square + start, n * (t + 1) // threads - start, s)
 
 
-def adam(TensorBase param not None, TensorBase grad not None, TensorBase exp_avg not None, TensorBase exp_avg_sq not None,
+def adam(TensorBase param not None, TensorBase grad not None, TensorBase exp_avg not None,
+         TensorBase exp_avg_sq not None,
          double lr, double beta1, double beta2, double eps, double weight_decay, bint decoupled, double correction1,
          double correction2):
     """One step of Adam (AdamW where decoupled), in place on param, exp_avg and exp_avg_sq. Source: Kingma and Ba 2015,
@@ -128,9 +129,11 @@ def adam(TensorBase param not None, TensorBase grad not None, TensorBase exp_avg
     cdef Moments s = Moments(lr, beta1, beta2, eps, weight_decay, correction1, correction2, decoupled)
     cdef TensorBase x = packed(param), g = packed(grad), mean = packed(exp_avg), square = packed(exp_avg_sq)
     if code == FLOAT32:
-        adam_run(<float*>address(x), <const float*>address(g), <float*>address(mean), <float*>address(square), x.size, &s)
+        adam_run(<float*>address(x), <const float*>address(g), <float*>address(mean), <float*>address(square), x.size,
+                 &s)
     else:
-        adam_run(<double*>address(x), <const double*>address(g), <double*>address(mean), <double*>address(square), x.size, &s)
+        adam_run(<double*>address(x), <const double*>address(g), <double*>address(mean), <double*>address(square),
+                 x.size, &s)
     finish(param, x)
     finish(exp_avg, mean)
     finish(exp_avg_sq, square)
