@@ -6,7 +6,7 @@ import pytest
 
 import volta
 import volta.testing
-from volta.ops.families import PRIMITIVES, Case, Derived, Flags, Labels, create, update
+from volta.ops.families import PRIMITIVES, Case, Derived, Flags, Labels, Many, create
 
 # Moved between host and GPU, not computed: tests/test_devices.py.
 TRANSFERS = {"upload", "download", "transfer"}
@@ -34,7 +34,10 @@ def sample(op, case: Case, rng: np.random.Generator, dtype) -> list:
     out: list = []
     for spec in case.inputs:
         if isinstance(spec, Derived):
-            out.append(np.asarray(spec.make(*out)).astype(volta.dtypes.to_numpy(dtype)))
+            made = spec.make(*out)
+            out.append([as_dtype(m, dtype) for m in made] if isinstance(made, list) else as_dtype(made, dtype))
+        elif isinstance(spec, Many):
+            out.append([values(op, shape, rng, dtype) for shape in spec.shapes])
         elif isinstance(spec, Labels):
             out.append(rng.integers(0, spec.high, spec.shape))
         elif isinstance(spec, Flags):
@@ -55,13 +58,18 @@ def values(op, shape: tuple, rng: np.random.Generator, dtype) -> np.ndarray:
         drawn = rng.uniform(low, high, shape)
     else:
         drawn = rng.integers(1, 10, shape) if low > 0 or dtype is volta.uint8 else rng.integers(-9, 10, shape)
-    return np.asarray(drawn).astype(volta.dtypes.to_numpy(dtype))
+    return as_dtype(drawn, dtype)
+
+
+def as_dtype(value, dtype) -> np.ndarray:
+    """An array of a Volta dtype."""
+    return np.asarray(value).astype(volta.dtypes.to_numpy(dtype))
 
 
 def to_device(arrays: list, device: str, requires_grad: bool = False) -> list:
     """Tensors of the arrays; with `requires_grad` the floating point ones are leaves that want gradients."""
-    return [volta.tensor(a, device=device, requires_grad=requires_grad and a.dtype.kind == "f") if isinstance(a, np.ndarray) else a
-            for a in arrays]
+    return [volta.tensor(a, device=device, requires_grad=requires_grad and a.dtype.kind == "f") if isinstance(a, np.ndarray)
+            else to_device(a, device) if isinstance(a, list) else a for a in arrays]
 
 
 # ---------------------------------------------------------------- calls and references
@@ -70,7 +78,8 @@ def run(op, tensors: list, params: dict, device: str, dtype=None) -> tuple:
     if op.family == "creation":
         return (create(op, *tensors, device=volta.device(device), dtype=dtype, **params),)
     if op.family in IN_PLACE:
-        update(op, tuple(tensors), 0, **params)
+        kernel = op.gpu if volta.device(device).is_gpu else op.cpu
+        kernel(*tensors, **params)
         return tuple(tensors)
     with volta.no_grad():
         result = op(*tensors, **params)
@@ -81,10 +90,21 @@ def expected(op, arrays: list, params: dict, dtype=None) -> tuple:
     """The record's NumPy reference in float64 (or the integers given); None for an input that an in-place op leaves."""
     if op.family == "creation":
         params = {**params, "dtype": volta.dtypes.to_numpy(dtype)}
-    arrays = [a.astype(np.float64) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in arrays]
     with np.errstate(all="ignore"):
-        result = op.details.numpy(*arrays, **params)
-    return tuple(r if r is None else np.asarray(r) for r in (result if isinstance(result, tuple) else (result,)))
+        result = op.details.numpy(*[widened(a) for a in arrays], **params)
+    return tuple(r if r is None or isinstance(r, list) else np.asarray(r) for r in (result if isinstance(result, tuple) else (result,)))
+
+
+def widened(a):
+    """Floats as float64, within lists too."""
+    if isinstance(a, list):
+        return [widened(x) for x in a]
+    return a.astype(np.float64) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a
+
+
+def flat(values) -> list:
+    """The elements of nested lists and tuples, in order."""
+    return [y for x in values for y in (flat(x) if isinstance(x, (list, tuple)) else (x,))]
 
 
 def on_device(reference: np.ndarray, device: str) -> np.ndarray:

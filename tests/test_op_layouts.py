@@ -40,8 +40,6 @@ def test_strided_inputs(op, layout, device, rng):
 def test_expanded_inputs(op, device, rng):
     """Stride 0 along the first dimension of every input that has one."""
     case = max(op.details.cases, key=lambda c: sum(len(s) for s in c.inputs if isinstance(s, tuple)))
-    if any(isinstance(spec, table.Derived) for spec in case.inputs):
-        case = type(case)(case.inputs, dict(case.params))
     arrays = table.sample(op, case, rng, volta.float32)
     arrays = [np.repeat(a[:1], len(a), 0) if isinstance(a, np.ndarray) and a.ndim and len(a) else a for a in arrays]
     views = [x[:1].expand(*x.shape) if isinstance(a, np.ndarray) and a.ndim and len(a) else x
@@ -55,7 +53,7 @@ def test_expanded_inputs(op, device, rng):
 def test_rank_eight(op, device, rng):
     """Permuted tensors of rank 8, broadcast against each other where the op takes several."""
     shape = (2, 1, 3, 2, 1, 2, 2, 3)
-    shapes = (shape, (3, 1, 2, 1, 2, 1, 3), (2, 2, 1, 1, 1, 1, 2, 1))
+    shapes = (shape, (1, 3, 1, 1, 2, 1, 3), (2, 1, 1, 1, 1, 1, 2, 1))
     if op.family == "grad":
         shapes = (shape, shape)
     order = (5, 0, 3, 7, 1, 6, 2, 4)

@@ -29,11 +29,11 @@ def forward(op, case, device, dtype, rng):
     tensors = table.to_device(arrays, device)
     results = table.run(op, tensors, case.params, device, dtype)
     assert len(results) == len(references)
-    for i, (found, reference, before) in enumerate(zip(results, references, arrays if op.family in table.IN_PLACE else references)):
-        if reference is None:                       # an input that the op must not touch
-            reference = before
-            if not isinstance(found, volta.Tensor):
-                continue
+    if op.family in table.IN_PLACE:                 # what has no reference must not be touched
+        references = [before if r is None else r for r, before in zip(references, arrays)]
+    for i, (found, reference) in enumerate(zip(table.flat(results), table.flat(references), strict=True)):
+        if not isinstance(found, volta.Tensor):
+            continue
         msg = f"{op.name} output {i} on {device}"
         assert found.device == volta.device(device), msg
         assert found.dtype is case.params.get("dtype", result_dtype(op, reference, dtype)), f"{msg}: {found.dtype}"
@@ -45,7 +45,7 @@ def forward(op, case, device, dtype, rng):
             reference = reference != 0
         precision = found.dtype if found.dtype.is_floating_point else dtype
         rtol = op.details.rtol if precision is volta.float32 else 1e-10
-        table.check(found, table.on_device(reference, device), rtol, msg, table.magnitude(arrays))
+        table.check(found, table.on_device(reference, device), rtol, msg, table.magnitude(table.flat(arrays)))
 
 
 def result_dtype(op, reference, dtype):

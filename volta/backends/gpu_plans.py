@@ -60,7 +60,7 @@ def packer(pipeline):
     return struct.Struct(pipeline.params_format).pack
 
 
-def words(strides: tuple) -> list:
+def unsigned(strides: tuple) -> list:
     """Strides as unsigned parameters: a negative one wraps, and so does the index that the shader adds up with it."""
     return [s & 0xFFFF_FFFF for s in strides]
 

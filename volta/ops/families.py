@@ -26,6 +26,12 @@ class Flags:
 
 
 @dataclass(frozen=True)
+class Many:
+    """A sample list of tensors of these shapes."""
+    shapes: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
 class Derived:
     """A sample input that follows from those before it: `make(*arrays)`. Gradients see it as a constant."""
     make: Callable
@@ -33,8 +39,8 @@ class Derived:
 
 @dataclass(frozen=True)
 class Case:
-    """A sample call: per input a shape (floats from the record's domain), Labels, Flags, Derived, None or a number; and
-    parameters. Of the family "creation" the inputs are the positional arguments as they are."""
+    """A sample call: per input a shape (floats from the record's domain), Labels, Flags, Many, Derived, None or a number;
+    and parameters. Of the family "creation" the inputs are the positional arguments as they are."""
     inputs: tuple
     params: dict = field(default_factory=dict)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from volta.ops.families import Derived, case, register
+from volta.ops.families import Derived, Many, case, register
 
 
 def _np_sgd(param, grad, momentum_buffer, lr, momentum, dampening, weight_decay, nesterov, first):
@@ -39,8 +39,25 @@ adam = register(
     "adam", ("param", "grad", "exp_avg", "exp_avg_sq"), family="update", numpy=_np_adam,
     cases=tuple(case(s, s, s, _SQUARES, **{**_ADAM, **changes}) for s, changes in (
         ((7, 3), {}), ((300,), dict(weight_decay=0.3)), ((4, 5), dict(weight_decay=0.3, decoupled=True)), ((0, 2), {}))))
-sgd_many = register("sgd_many", ("params", "grads", "momentum_buffers"), family="update")
-adam_many = register("adam_many", ("params", "grads", "exp_avgs", "exp_avg_sqs"), family="update")
+
+
+def _np_many(reference):
+    """A reference over lists of arrays."""
+    def many(*lists, **params):
+        each = [reference(*arrays, **params) for arrays in zip(*lists)]
+        return tuple(None if column[0] is None else list(column) for column in zip(*each))
+    return many
+
+
+_MANY = Many(((7, 3), (), (300,), (0, 2), (4, 5)))
+_MANY_SQUARES = Derived(lambda params, grads, exp_avgs: [m ** 2 + 0.1 for m in exp_avgs])
+sgd_many = register(
+    "sgd_many", ("params", "grads", "momentum_buffers"), family="update", numpy=_np_many(_np_sgd),
+    cases=(case(_MANY, _MANY, _MANY, **{**_SGD, "momentum": 0.9, "weight_decay": 0.1, "nesterov": True}),
+           case(_MANY, _MANY, _MANY, **{**_SGD, "momentum": 0.9, "dampening": 0.5, "first": True})))
+adam_many = register(
+    "adam_many", ("params", "grads", "exp_avgs", "exp_avg_sqs"), family="update", numpy=_np_many(_np_adam),
+    cases=tuple(case(_MANY, _MANY, _MANY, _MANY_SQUARES, **{**_ADAM, "weight_decay": 0.3, "decoupled": d}) for d in (False, True)))
 
 
 def update_many(op, lists: tuple, changed: tuple[int, ...], **params: object) -> None:

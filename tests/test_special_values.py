@@ -1,0 +1,175 @@
+"""Zeros of both signs, infinities, NaN, the largest numbers, denormals and ties: PyTorch's results, on every device.
+
+NumPy gives PyTorch's results but for the entries of PYTORCH below.
+"""
+import math
+
+import numpy as np
+import op_cases as table
+import pytest
+
+import volta
+
+NAN, INF, MAX = math.nan, math.inf, float(np.finfo(np.float32).max)
+VALUES = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, -3.0, INF, -INF, NAN, MAX, -MAX], np.float32)
+DENORMALS = np.array([1e-40, -1e-40, 1e-45], np.float32)
+
+# (op, operands) -> PyTorch's result, where NumPy's is another one.
+PYTORCH = {("sign", NAN): 0.0}
+
+UNARY = table.records(family={"unary"})
+BINARY = [op for op in table.records(family={"binary", "comparison"}) if "f" in op.details.kinds]
+# The sign of a zero result, which WGSL does not promise, is compared on the CPU only, and not where PyTorch's own kernels
+# (vector and scalar) disagree: remainder's follows the divisor in NumPy and the dividend in PyTorch.
+ANY_ZERO = {"remainder", "relu", "maximum", "minimum"}
+
+
+def compare(op, found, reference, operands, device):
+    """`found` equals `reference` (float64, rounded to float32 here) at every combination of operands."""
+    with np.errstate(all="ignore"):
+        reference = reference if reference.dtype.kind == "b" else reference.astype(np.float32)
+    for index in np.ndindex(reference.shape):
+        given = tuple(float(x[index]) for x in operands)
+        key = (op.name, *(NAN if math.isnan(v) else v for v in given))
+        want, got = PYTORCH.get(key, reference[index].item()), found[index].item()
+        text = f"{op.name}{given} on {device}: {got}, expected {want}"
+        if isinstance(want, float) and math.isnan(want):
+            assert math.isnan(got), text
+        else:
+            assert got == want or math.isclose(got, want, rel_tol=max(op.details.rtol, 1e-5)), text
+            if want == 0 and device == "cpu" and op.name not in ANY_ZERO:
+                assert math.copysign(1, got) == math.copysign(1, want), text
+
+
+@pytest.mark.parametrize("op", UNARY, ids=lambda op: op.name)
+def test_unary(op, device):
+    (reference,) = table.expected(op, [VALUES], {})
+    compare(op, op(volta.tensor(VALUES, device=device)).numpy(), reference, [VALUES], device)
+
+
+@pytest.mark.parametrize("op", BINARY, ids=lambda op: op.name)
+def test_binary(op, device):
+    a, b = (x.ravel() for x in np.meshgrid(VALUES, VALUES, indexing="ij"))
+    (reference,) = table.expected(op, [a, b], {})
+    compare(op, op(volta.tensor(a, device=device), volta.tensor(b, device=device)).numpy(), reference, [a, b], device)
+
+
+@pytest.mark.parametrize("op", BINARY, ids=lambda op: op.name)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_binary_with_a_number(op, side, device):
+    """A special number as an operand: it reaches the kernel without passing through a tensor."""
+    x = volta.tensor(VALUES, device=device)
+    for number in (0.0, -0.0, 1.0, -2.5, 2.0, 3.0, INF, -INF, NAN):
+        filled = np.full_like(VALUES, number)
+        operands = [filled, VALUES] if side == "left" else [VALUES, filled]
+        (reference,) = table.expected(op, operands, {})
+        found = op(number, x) if side == "left" else op(x, number)
+        compare(op, found.numpy(), reference, operands, device)
+
+
+@pytest.mark.parametrize("op", UNARY, ids=lambda op: op.name)
+def test_denormals(op, device):
+    """The CPU keeps denormals; a GPU may take them for zero or for the smallest normal number."""
+    (reference,) = table.expected(op, [DENORMALS], {})
+    found = op(volta.tensor(DENORMALS, device=device)).numpy()
+    allowed = [reference]
+    if device == "gpu":
+        tiny = np.finfo(np.float32).tiny
+        allowed += [table.expected(op, [np.copysign(v, DENORMALS)], {})[0] for v in (0.0, tiny)]
+    with np.errstate(over="ignore"):
+        allowed = [a.astype(np.float32) if a.dtype.kind == "f" else a for a in allowed]
+    for i, value in enumerate(DENORMALS):
+        fits = [np.isclose(found[i], a[i], rtol=1e-5, atol=0, equal_nan=True) for a in allowed]
+        fits += [device == "gpu" and found[i] == 0 and any(abs(float(a[i])) < 1e-37 for a in allowed)]
+        assert any(fits), f"{op.name}({value}) on {device}: {found[i]}, expected one of {[a[i] for a in allowed]}"
+
+
+# ---------------------------------------------------------------- derivatives at the special points
+@pytest.mark.parametrize("function, at, slope", [
+    ("relu", 0.0, 0.0), ("relu", -0.0, 0.0), ("abs", 0.0, 0.0), ("sign", 0.0, 0.0), ("sqrt", 0.0, INF), ("tanh", 100.0, 0.0),
+    ("sigmoid", -200.0, 0.0), ("sigmoid", 200.0, 0.0), ("exp", -INF, 0.0), ("log", INF, 0.0), ("gelu", 30.0, 1.0), ("silu", 100.0, 1.0),
+    ("silu", -100.0, 0.0), ("relu", INF, 1.0), ("relu", -INF, 0.0), ("floor", 0.5, 0.0)])
+def test_slope(function, at, slope, device):
+    x = volta.tensor([at], device=device, requires_grad=True)
+    getattr(x, function)().sum().backward()
+    assert x.grad.item() == pytest.approx(slope, abs=1e-30, rel=1e-5)
+
+
+def test_equal_values_share_the_gradient(device):
+    a = volta.tensor([1.0, 2.0, 3.0], device=device, requires_grad=True)
+    b = volta.tensor([1.0, 3.0, 2.0], device=device, requires_grad=True)
+    volta.maximum(a, b).sum().backward()
+    assert a.grad.tolist() == [0.5, 0.0, 1.0] and b.grad.tolist() == [0.5, 1.0, 0.0]
+    x = volta.tensor([[1.0, 4.0, 4.0], [2.0, 2.0, 2.0]], device=device, requires_grad=True)
+    x.amax(1).sum().backward()
+    volta.testing.assert_close(x.grad.numpy(), np.array([[0, 0.5, 0.5], [1 / 3, 1 / 3, 1 / 3]], np.float32))
+    y = volta.tensor([[1.0, 4.0, 4.0]], device=device, requires_grad=True)
+    y.max(1).values.sum().backward()
+    assert y.grad.tolist() == [[0.0, 1.0, 0.0]]
+
+
+# ---------------------------------------------------------------- reductions
+@pytest.mark.parametrize("length", [3, 70, 1030])
+def test_nan_and_infinity_in_reductions(length, device):
+    base = np.linspace(-2, 3, length, dtype=np.float32)
+    for at in (0, length // 2, length - 1):
+        x = base.copy()
+        x[at] = NAN
+        t = volta.tensor(np.stack([x, base]), device=device)
+        for name in ("sum", "mean", "amax", "amin", "prod"):
+            got = getattr(volta, name)(t, 1).numpy()
+            assert math.isnan(got[0]) and not math.isnan(got[1]), name
+        assert t.argmax(1).tolist() == [at, length - 1] and t.argmin(1).tolist() == [at, 0]
+        assert math.isnan(t.max().item()) and math.isnan(t.sum().item())
+    low = volta.full((2, length), -INF, device=device)
+    assert low.amax(1).tolist() == [-INF, -INF] and low.argmax(1).tolist() == [0, 0] and low.sum(1).tolist() == [-INF, -INF]
+    high = volta.full((2, length), INF, device=device)
+    assert high.amin(0).tolist() == [INF] * length and math.isnan((high[0] - high[1]).sum().item())
+
+
+def test_ties_take_the_first(device):
+    x = np.zeros((2, 300), np.float32)
+    x[0, [17, 40, 299]] = 5
+    x[1, [0, 299]] = -5
+    t = volta.tensor(x, device=device)
+    assert t.argmax(1).tolist() == [17, 1] and t.argmin(1).tolist() == [0, 0]
+    assert t.t().argmax(0).tolist() == [17, 1]
+    assert t.argmax().item() == 17 and t.argmin().item() == 300
+    assert volta.ones(4, 4, device=device).argmax(0).tolist() == [0, 0, 0, 0]
+
+
+def test_values_below_minus_one_billion_are_not_cut(device):
+    t = volta.tensor([-3e9, -2e9], device=device)
+    assert t.amax().item() == -2e9 and t.argmax().item() == 1
+    pooled = volta.max_pool2d(volta.full((1, 1, 2, 2), -1e30, device=device), 2)
+    assert pooled.item() == pytest.approx(-1e30)
+
+
+def test_empty_reductions(device):
+    x = volta.zeros(0, 3, device=device)
+    assert x.sum(0).tolist() == [0, 0, 0] and x.prod(0).tolist() == [1, 1, 1]
+    assert x.any(0).tolist() == [False] * 3 and x.all(0).tolist() == [True] * 3
+    assert x.sum().item() == 0 and x.sum(1).shape == (0,)
+    assert all(math.isnan(v) for v in x.mean(0).tolist()) and math.isnan(x.mean().item())
+
+
+# ---------------------------------------------------------------- softmax and losses
+def test_softmax_without_overflow(device):
+    x = volta.tensor([[1e4, 1e4 - 1, 0.0], [-INF, 0.0, 0.0], [-1e30, -1e30, -1e30]], device=device)
+    e = math.exp(-1)
+    expected = np.array([[1 / (1 + e), e / (1 + e), 0], [0, 0.5, 0.5], [1 / 3] * 3], np.float32)
+    volta.testing.assert_close(volta.softmax(x, 1).numpy(), expected, 1e-5, 1e-7)
+    log = volta.log_softmax(x, 1).numpy()
+    assert log[1, 0] == -INF and log[0, 2] == pytest.approx(-1e4, rel=1e-4)
+    bad = volta.tensor([[NAN, 0.0], [INF, 0.0], [-INF, -INF], [1.0, 1.0]], device=device)
+    for function in (volta.softmax, volta.log_softmax):
+        rows = function(bad, 1).numpy()
+        assert np.isnan(rows[:3]).any(axis=1).all() and np.isfinite(rows[3]).all()
+
+
+def test_max_pool_of_nan_and_infinity(device):
+    x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    x[0, 0, 0, 0], x[0, 0, 3, 2], x[0, 0, :2, 2:] = NAN, INF, -INF
+    out, index = volta.max_pool2d(volta.tensor(x, device=device), 2, return_indices=True)
+    assert math.isnan(out[0, 0, 0, 0].item()) and out[0, 0, 0, 1].item() == -INF and out[0, 0, 1].tolist() == [13, INF]
+    assert index.tolist() == [[[[0, 2], [13, 14]]]]
