@@ -21,7 +21,6 @@ from volta.backends.gpu_plans import (
     need_float32,
     packer,
     spare,
-    unsigned,
     vector_type,
     vectors,
     zeros,
@@ -102,16 +101,10 @@ class Plan:
         blocks = ceil_div(words, THREADS)
         # One thread does all taps of a channel, unless that leaves the GPU idle.
         taps = self.kernel[0] if self.channels * words >= FULL_GPU else 1
-<<<<<<< HEAD
         params = packer(pipeline)(offset, *strides, self.height, self.width, self.out_height, self.out_width,
                                   *self.kernel, *self.stride, *self.padding, *self.dilation, first, count, row, taps, blocks,
                                   self.channels, words)
         return pipeline, params, self.channels * (self.kernel[0] // taps) * blocks
-=======
-        params = pack(x.offset, *unsigned(x._strides), self.height, self.width, self.out_height, self.out_width, *self.kernel, *self.stride,
-                      *self.padding, *self.dilation, first, count, row, taps, blocks, self.channels, words)
-        self.ctx.launch(pipeline, (x.storage.buffer, columns), params, self.channels * (self.kernel[0] // taps) * blocks)
->>>>>>> tests
 
     def col2im(self, columns, first: int, count: int, x) -> None:
         """Add the columns of `count` positions into the buffer x, from zero where an image begins."""
