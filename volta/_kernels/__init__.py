@@ -1,0 +1,29 @@
+"""CPU kernels. Imports of this package's modules resolve to the best instruction set that the running CPU has.
+
+The loop modules lie in `baseline/`, `avx2/` and `avx512/`; the chosen folder is put on this package's path, so that
+`from volta._kernels import elementwise` (and one loop module's cimport of another) finds that variant and no other.
+The environment variable VOLTA_CPU forces a lower one.
+"""
+import os
+
+from volta._kernels import cpu
+
+LEVELS = ("baseline", "avx2", "avx512")
+
+
+def _choose() -> str:
+    """Name of the variant to use: VOLTA_CPU, else the best that is built and that the CPU supports."""
+    here = os.path.dirname(__file__)
+    supported = LEVELS[: cpu.instruction_level() + 1]
+    usable = [level for level in supported if os.path.isdir(os.path.join(here, level))]
+    wanted = os.environ.get("VOLTA_CPU")
+    if wanted is None:
+        return usable[-1] if usable else "baseline"
+    if wanted not in usable:
+        raise ImportError(f"VOLTA_CPU={wanted}: this CPU and build have {', '.join(usable) or 'no variant'}; "
+                          "unset VOLTA_CPU to take the best")
+    return wanted
+
+
+variant = _choose()
+__path__.append(os.path.join(os.path.dirname(__file__), variant))

@@ -39,9 +39,9 @@ cdef class TensorBase:
     cdef readonly tuple shape
     cdef readonly tuple _strides            # in elements
     cdef readonly Py_ssize_t offset         # in elements
-    cdef readonly Py_ssize_t size           # number of elements
+    cdef Py_ssize_t size                    # number of elements; `_size` in Python, where `size()` is PyTorch's method
     cdef readonly DType dtype
-    cdef readonly bint contiguous
+    cdef bint contiguous                    # row-major, or empty; `_contiguous` in Python
     cdef public bint _requires_grad         # a leaf that wants a gradient, or the output of a recorded op
     cdef public int _index                  # which output of `_node` this is
     cdef public long long _node_version     # storage version when `_node` was set

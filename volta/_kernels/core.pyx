@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """The structs behind every tensor, and the host allocator.
 
 Knows memory, shapes and strides. Must not know operations, derivatives or how a GPU works: a GPU storage only
@@ -15,7 +14,6 @@ from libc.string cimport memcpy
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
         object (*tp_new)(PyTypeObject*, PyObject*, PyObject*)
-    Py_ssize_t Py_REFCNT(object)
 
 
 # ---------------------------------------------------------------- element types
@@ -239,6 +237,16 @@ cdef class TensorBase:
         return self.storage.device
 
     @property
+    def _size(self):
+        """Number of elements."""
+        return self.size
+
+    @property
+    def _contiguous(self):
+        """Whether the elements lie row-major without gaps."""
+        return self.contiguous
+
+    @property
     def _address(self):
         """Host address of the first element."""
         return <Py_ssize_t>address(self)
@@ -356,13 +364,6 @@ def assign(TensorBase t not None, TensorBase source not None):
     t.size = source.size
     t.dtype = source.dtype
     t.contiguous = source.contiguous
-
-
-def sole_owner(TensorBase t not None, int extra):
-    """Whether nothing but the caller refers to `t` and its storage; `extra` counts the caller's own references."""
-    return Py_REFCNT(t) <= extra + 1 and Py_REFCNT(t.storage) <= 1 and t.storage.buffer is None or (
-        t.storage.buffer is not None and t.storage.device.is_gpu and Py_REFCNT(t) <= extra + 1
-        and Py_REFCNT(t.storage) <= 1)
 
 
 def read_scalar(TensorBase t not None):

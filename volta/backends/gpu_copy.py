@@ -80,7 +80,7 @@ def _copy_step(ctx, expression, geometry, dtypes, windows):
 
 def copy_into(out, x) -> None:
     """out[...] = x; one shape, any strides and dtypes."""
-    if x.size == 0:
+    if x._size == 0:
         return
     if x.storage is out.storage:
         x = contiguous(x)
@@ -133,7 +133,7 @@ def _word(index: int, dtype) -> str:
 
 def fill_into(out, value) -> None:
     """out[...] = value; any strides."""
-    if out.size == 0:
+    if out._size == 0:
         return
     try:
         plan = _fill_plan(out, _word(0, out.dtype), "f", out.dtype)
@@ -214,10 +214,10 @@ def download(x):
     """Tensor to a new contiguous host array."""
     dtype = x.dtype
     host = dtype.name
-    if x.size == 0:
+    if x._size == 0:
         return np.empty(x.shape, host)
     start = x.offset * BYTES[dtype.code]
-    if not x.contiguous:
+    if not x._contiguous:
         x, start = contiguous(x), 0
     data = np.empty(x.shape, NUMPY[dtype.code])
     context(x.storage.device).download(x.storage.buffer, data, start)

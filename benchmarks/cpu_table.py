@@ -1,0 +1,60 @@
+"""Volta against PyTorch on the CPU, same threads, same process: per-op overhead, and training steps.
+
+    python benchmarks/cpu_table.py [--threads N]
+"""
+from __future__ import annotations
+
+import argparse
+
+import torch
+from models import training_step
+from timing import alternate, header, row
+
+import volta
+
+
+def chain(x, length: int):
+    z = x
+    for _ in range(length):
+        z = z + x
+    return z
+
+
+def overhead(length: int = 1000) -> None:
+    """`z = z + x` on 32x32 float32 with grad, and the backward of that chain. Units: microseconds per op."""
+    xs = {"volta": volta.randn(32, 32, requires_grad=True), "torch": torch.randn(32, 32, requires_grad=True)}
+    forward = alternate({k: lambda x=x: chain(x, length) for k, x in xs.items()}, rounds=25)
+
+    def backward(x):
+        x.grad = None
+        chain(x, length).sum().backward()
+    both = alternate({k: lambda x=x: backward(x) for k, x in xs.items()}, rounds=25)
+    print(header("z = z + x, 32x32 float32 with grad, a chain of 1000", "us"))
+    print(row("forward, per op", forward, unit=1e6 / length))
+    print(row("forward + backward, per op", both, unit=1e6 / length))
+    rest = {k: [b - f for b, f in zip(both[k], forward[k])] for k in both}
+    print(row("backward alone, per op", rest, unit=1e6 / length))
+
+
+def steps() -> None:
+    """Whole training steps. Units: milliseconds."""
+    print(header("training step (forward, cross-entropy, backward, Adam)", "ms"))
+    for name, batch in (("mlp", 64), ("mlp", 256), ("mnist_cnn", 64)):
+        runs = {"volta": training_step(volta, name, batch, "cpu"), "torch": training_step(torch, name, batch, "cpu")}
+        print(row(f"{name} batch {batch}", alternate(runs, rounds=25, inner=2)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    volta.set_num_threads(arguments.threads)
+    print(f"threads: {arguments.threads}; volta {volta.__version__}; torch {torch.__version__}\n")
+    overhead()
+    print()
+    steps()
+
+
+if __name__ == "__main__":
+    main()

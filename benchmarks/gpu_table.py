@@ -1,0 +1,135 @@
+"""Volta on the GPU against PyTorch on the same GPU (CUDA), same process: ops at full size and training steps.
+
+    python benchmarks/gpu_table.py
+
+Float32 without TF32. Every result is first compared with PyTorch's. Units as in each table.
+"""
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import torch
+from models import training_step
+from timing import alternate, header, row
+
+import volta
+
+torch.backends.cuda.matmul.allow_tf32 = False
+torch.backends.cudnn.allow_tf32 = False
+
+
+def sync() -> None:
+    volta.gpu.synchronize()
+    torch.cuda.synchronize()
+
+
+def pair(shape: tuple[int, ...], seed: int = 0):
+    """The same numbers on both: (volta tensor, torch tensor)."""
+    values = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+    return volta.tensor(values, device="gpu"), torch.tensor(values, device="cuda")
+
+
+def check(label: str, ours, theirs, tolerance: float) -> None:
+    a, b = ours.numpy().astype(np.float64), theirs.cpu().numpy().astype(np.float64)
+    error = np.abs(a - b).max() / max(np.abs(b).max(), 1e-30)
+    if not error < tolerance:
+        raise SystemExit(f"{label}: differs from PyTorch by {error:.2e} (allowed {tolerance:.0e})")
+
+
+def compare(label: str, ours, theirs, inner: int, tolerance: float = 1e-4, rounds: int = 7) -> dict[str, list[float]]:
+    """Check, then time in turns; each turn waits for its own device."""
+    check(label, ours(), theirs(), tolerance)
+    times: dict[str, list[float]] = {"volta": [], "torch": []}
+    for turn in range(rounds + 2):
+        for name, function, wait in (("volta", ours, volta.gpu.synchronize), ("torch", theirs, torch.cuda.synchronize)):
+            wait()
+            start = time.perf_counter()
+            for _ in range(inner):
+                function()
+            wait()
+            if turn > 1:
+                times[name].append((time.perf_counter() - start) / inner)
+    return times
+
+
+def matmuls() -> None:
+    print(header("matmul float32, four transpositions", "TFLOPS") + "   (ratio of speeds: volta / torch)")
+    for n, inner in ((1024, 60), (2048, 30), (4096, 8)):
+        (a, ta), (b, tb) = pair((n, n)), pair((n, n), 1)
+        for layout in ("nn", "nt", "tn", "tt"):
+            x, tx = (a.T, ta.T) if layout[0] == "t" else (a, ta)
+            y, ty = (b.T, tb.T) if layout[1] == "t" else (b, tb)
+            t = compare(f"matmul {n} {layout}", lambda: x @ y, lambda: tx @ ty, inner)
+            speed_row(f"{n} {layout}", t, 2 * n ** 3 / 1e12)
+
+
+def speed_row(label: str, times, amount: float) -> None:
+    speeds = {k: [amount / s for s in v] for k, v in times.items()}
+    print(row(label, speeds, unit=1.0), flush=True)
+
+
+def bandwidths() -> None:
+    print(header("memory-bound ops", "GB/s") + "   (ratio of speeds: volta / torch)")
+    (a, ta), (b, tb) = pair((65536, 1024)), pair((65536, 1024), 1)
+    (r, tr) = pair((1024,), 2)
+    size = 64 * 1024 * 1024 * 4 / 1e9
+    cases = [("add 64M", lambda: a + b, lambda: ta + tb, 3), ("relu 64M", lambda: volta.relu(a), lambda: torch.relu(ta), 2),
+             ("exp 64M", lambda: volta.exp(a), lambda: torch.exp(ta), 2), ("row broadcast 64M", lambda: a + r, lambda: ta + tr, 2),
+             ("sum of all 64M", lambda: a.sum(), lambda: ta.sum(), 1), ("sum dim 0", lambda: a.sum(0), lambda: ta.sum(0), 1),
+             ("sum dim 1", lambda: a.sum(1), lambda: ta.sum(1), 1), ("amax of all", lambda: volta.amax(a), lambda: torch.amax(ta), 1),
+             ("amax dim 0", lambda: volta.amax(a, 0), lambda: torch.amax(ta, 0), 1),
+             ("amax dim 1", lambda: volta.amax(a, 1), lambda: torch.amax(ta, 1), 1)]
+    for label, ours, theirs, passes in cases:
+        speed_row(label, compare(label, ours, theirs, 20, 2e-3 if "sum of" in label else 1e-4), passes * size)
+    c, tc = pair((8192, 8192))
+    for label, ours, theirs in (("softmax 8192x8192", lambda: volta.softmax(c, 1), lambda: torch.softmax(tc, 1)),
+                                ("transposing copy 8192x8192", lambda: c.T.contiguous(), lambda: tc.T.contiguous())):
+        speed_row(label, compare(label, ours, theirs, 20), 2 * size)
+
+
+def steps() -> None:
+    print(header("training step", "ms"))
+    for name, batch in (("mlp", 256), ("mnist_cnn", 256)):
+        ours, theirs = training_step(volta, name, batch, "gpu"), training_step(torch, name, batch, "cuda", fused=True)
+        print(row(f"{name} batch {batch}", _steps(ours, theirs)), flush=True)
+
+
+def _steps(ours, theirs, inner: int = 50) -> dict[str, list[float]]:
+    times = {"volta": [], "torch": []}
+    for turn in range(9):
+        for label, function, wait in (("volta", ours, volta.gpu.synchronize), ("torch", theirs, torch.cuda.synchronize)):
+            start = time.perf_counter()
+            for _ in range(inner):
+                function()
+            wait()
+            if turn > 1:
+                times[label].append((time.perf_counter() - start) / inner)
+    return times
+
+
+def recording() -> None:
+    """`z = z + x` on 32x32 with grad: host time per op until it is recorded, submission excluded by the batch bound."""
+    x = volta.randn(32, 32, device="gpu", requires_grad=True)
+    y = torch.randn(32, 32, device="cuda", requires_grad=True)
+
+    def chain(z, x, n=200):
+        for _ in range(n):
+            z = z + x
+        return z
+    print(header("z = z + x, 32x32, host time per recorded op", "us"))
+    print(row("forward with grad", alternate({"volta": lambda: chain(x, x), "torch": lambda: chain(y, y)}, rounds=15, sync=sync), unit=1e6 / 200))
+
+
+def main() -> None:
+    print(f"{volta.gpu.devices()[0].name}; volta {volta.__version__}; torch {torch.__version__}")
+    for part in (recording, steps, matmuls, bandwidths):
+        print()
+        before = volta.gpu.stats()
+        part()
+        used = volta.gpu.stats() - before
+        print(f"   ({used.dispatches} dispatches, {used.submits} submits)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""Fair timing on noisy machines: candidates take turns, and the table gives ratios with their spread."""
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+
+def alternate(candidates: dict[str, Callable[[], object]], rounds: int = 15, inner: int = 1, warmup: int = 3,
+              sync: Callable[[], object] | None = None) -> dict[str, list[float]]:
+    """Seconds per call of each candidate, in `rounds` turns of `inner` calls; `sync` ends each turn."""
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    for name, function in candidates.items():
+        for _ in range(warmup):
+            function()
+    if sync:
+        sync()
+    for _ in range(rounds):
+        for name, function in candidates.items():
+            start = time.perf_counter()
+            for _ in range(inner):
+                function()
+            if sync:
+                sync()
+            times[name].append((time.perf_counter() - start) / inner)
+    return times
+
+
+def row(label: str, times: dict[str, list[float]], ours: str = "volta", theirs: str = "torch", unit: float = 1e3) -> str:
+    """One line: both medians and the ratio ours / theirs (median, and the 10th to 90th percentile over the turns)."""
+    a, b = times[ours], times[theirs]
+    ratios = sorted(x / y for x, y in zip(a, b))
+    low, high = ratios[len(ratios) // 10], ratios[-1 - len(ratios) // 10]
+    return (f"{label:34s} {statistics.median(a) * unit:10.3f} {statistics.median(b) * unit:10.3f} "
+            f"{statistics.median(ratios):7.2f}  [{low:.2f} - {high:.2f}]")
+
+
+def header(title: str, unit: str, ours: str = "volta", theirs: str = "torch") -> str:
+    """The two lines above a table of `row`s."""
+    return f"{title}\n{'':34s} {ours + ' ' + unit:>10s} {theirs + ' ' + unit:>10s} {'ratio':>7s}  [10% - 90%]"

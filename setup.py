@@ -1,0 +1,191 @@
+"""Builds Volta's Cython extensions; everything else about the package is in pyproject.toml.
+
+Every `volta/_kernels/*.pyx` becomes an extension, and every `*.pyx.in` first passes through Cython's Tempita. The
+modules in ONCE are compiled once; all others are loops, compiled once per instruction set from the same C file into
+`volta/_kernels/<variant>/`, of which `volta/_kernels/__init__.py` takes the best that the running CPU has.
+
+Environment:
+    VOLTA_BOUNDSCHECK=1   index checks, and a check that every view lies inside its storage (slow; for tests)
+    VOLTA_VARIANTS=a,b    build only these instruction sets (`baseline`, `avx2`, `avx512`), for quick rebuilds
+"""
+from __future__ import annotations
+
+import os
+import shutil
+import sysconfig
+import tempfile
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
+from setuptools.errors import CompileError, LinkError
+
+KERNELS = Path("volta/_kernels")
+GENERATED = Path("build/cython")
+ONCE = {"core", "cpu", "engine", "graph", "gpu_stream"}
+CHECKED = os.environ.get("VOLTA_BOUNDSCHECK", "") not in ("", "0")
+
+# The instruction sets of x86-64: name -> (flags of GCC and Clang, flags of MSVC). Other machines have `baseline` only.
+VARIANTS = {
+    "baseline": ([], []),
+    "avx2": (["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2"], ["/arch:AVX2"]),
+    "avx512": (["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2", "-mavx512f", "-mavx512bw", "-mavx512cd", "-mavx512dq",
+                "-mavx512vl", "-mprefer-vector-width=512"], ["/arch:AVX512"]),
+}
+# Not -ffast-math: NaN and infinity must behave. No errno and no traps let the compiler vectorise sqrt and comparisons.
+UNIX_FLAGS = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing", "-fwrapv", "-g0",
+              "-Wno-unused-function", "-Wno-misleading-indentation"]
+MSVC_FLAGS = ["/O2", "/fp:precise"]
+DIRECTIVES = {"language_level": 3, "boundscheck": CHECKED, "wraparound": False, "initializedcheck": CHECKED,
+              "cdivision": True}
+
+
+def variants() -> list[str]:
+    """The instruction sets that this build makes."""
+    platform = sysconfig.get_platform()
+    arch_flags = os.environ.get("ARCHFLAGS", "")
+    if not platform.endswith(("x86_64", "amd64")) or "arm64" in arch_flags:
+        return ["baseline"]
+    wanted = os.environ.get("VOLTA_VARIANTS")
+    names = wanted.split(",") if wanted else list(VARIANTS)
+    if unknown := set(names) - set(VARIANTS):
+        raise SystemExit(f"setup.py: VOLTA_VARIANTS has {sorted(unknown)}, known are {list(VARIANTS)}")
+    return names
+
+
+def module_sources() -> dict[str, Path]:
+    """Name of each extension module and its source, `.pyx` or `.pyx.in`."""
+    templates = {path.name.removesuffix(".pyx.in"): path for path in sorted(KERNELS.glob("*.pyx.in"))}
+    plain = {path.stem: path for path in sorted(KERNELS.glob("*.pyx"))}
+    return {**templates, **plain}
+
+
+def pyx_path(name: str, source: Path) -> Path:
+    """Where the Cython source of a module is, for a template after its expansion."""
+    return KERNELS / "generated" / f"{name}.pyx" if source.name.endswith(".in") else source
+
+
+def c_path(name: str, source: Path) -> Path:
+    """The C file that Cython writes for a module."""
+    return GENERATED / pyx_path(name, source).with_suffix(".c")
+
+
+def extensions() -> list[Extension]:
+    """One extension per module, or per module and variant. The C files appear when `build_ext` runs."""
+    result = []
+    for name, source in module_sources().items():
+        common = str(c_path(name, source))
+        if name in ONCE:
+            result.append(Extension(f"volta._kernels.{name}", [common]))
+            continue
+        for variant in variants():
+            own = str(GENERATED / variant / f"{name}.c")
+            result.append(Extension(f"volta._kernels.{variant}.{name}", [own], depends=[common]))
+    # The longest compilations first, so that two processors finish together.
+    return sorted(result, key=lambda e: not e.name.endswith(("elementwise", "reduce", "copy")))
+
+
+def write_if_changed(path: Path, text: str) -> None:
+    """Write a file only where its text differs, so that time stamps tell what has to be rebuilt."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def generate_c() -> None:
+    """Expand the templates, run Cython, and write for each variant a file that includes the common C file."""
+    from Cython.Build import cythonize
+    from Cython.Tempita import Template
+
+    modules = []
+    for name, source in module_sources().items():
+        path = pyx_path(name, source)
+        if path != source:
+            write_if_changed(path, Template(source.read_text(encoding="utf-8"), name=str(source)).substitute())
+        modules.append(Extension(f"volta._kernels.{name}", [str(path)]))
+        for variant in () if name in ONCE else variants():
+            include = Path("..", c_path(name, source).relative_to(GENERATED)).as_posix()
+            write_if_changed(GENERATED / variant / f"{name}.c", f'#include "{include}"\n')
+    # A change of mode has to translate everything anew.
+    stamp = GENERATED / ("checked" if CHECKED else "unchecked")
+    cythonize(modules, compiler_directives=DIRECTIVES, include_path=["."], build_dir=str(GENERATED), quiet=True,
+              force=not stamp.exists())
+    for mode in ("checked", "unchecked"):
+        (GENERATED / mode).unlink(missing_ok=True)
+    stamp.touch()
+
+
+class BuildExt(build_ext):
+    """Generates the C files, then compiles them with the flags of compiler, variant and build mode."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        if self.parallel is None:
+            self.parallel = max(2, os.cpu_count() or 1)
+
+    def get_source_files(self) -> list[str]:
+        return [str(path) for path in module_sources().values()]
+
+    def build_extensions(self) -> None:
+        generate_c()
+        openmp = self.openmp_flags()
+        for extension in self.extensions:
+            parts = extension.name.split(".")
+            self.set_flags(extension, parts[2] if len(parts) == 4 else None, openmp)
+        super().build_extensions()
+
+    def copy_extensions_to_source(self) -> None:
+        for variant in variants():
+            (KERNELS / variant).mkdir(exist_ok=True)
+        super().copy_extensions_to_source()
+
+    def set_flags(self, extension: Extension, variant: str | None, openmp: list[str]) -> None:
+        msvc = self.compiler.compiler_type == "msvc"
+        flags = list(MSVC_FLAGS if msvc else UNIX_FLAGS)
+        if variant:
+            flags += VARIANTS[variant][msvc] + openmp
+            extension.extra_link_args = [] if msvc else list(openmp)
+        if not msvc:
+            extension.libraries = ["m"]
+        if CHECKED:
+            extension.define_macros = [("VOLTA_BOUNDSCHECK", "1")]
+        extension.extra_compile_args = flags
+
+    def openmp_flags(self) -> list[str]:
+        """The compiler's OpenMP switch, or nothing where it cannot compile and link a file with it."""
+        msvc = self.compiler.compiler_type == "msvc"
+        flags = ["/openmp"] if msvc else ["-fopenmp"]
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "probe.c")
+            source.write_text("#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n")
+            try:
+                objects = self.compiler.compile([str(source)], output_dir=folder, extra_postargs=flags)
+                self.compiler.link_executable(objects, "probe", output_dir=folder,
+                                              extra_postargs=[] if msvc else flags)
+            except (CompileError, LinkError):
+                print("volta: this compiler has no OpenMP; CPU kernels will run on one thread")
+                return []
+        return flags
+
+
+class BuildPy(build_py):
+    """Ships shaders/ as volta/shaders. (Declared as a package it would break editable installs.)"""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            for source, target in self.shader_files():
+                Path(target).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, target)
+
+    def get_outputs(self, include_bytecode: bool = True) -> list[str]:
+        shaders = [] if self.editable_mode else [target for _, target in self.shader_files()]
+        return super().get_outputs(include_bytecode) + shaders
+
+    def shader_files(self) -> list[tuple[str, str]]:
+        target = Path(self.build_lib, "volta", "shaders")
+        return [(str(path), str(target / path.name)) for path in sorted(Path("shaders").glob("*.wgsl"))]
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExt, "build_py": BuildPy})

@@ -1,0 +1,323 @@
+// matmul: out = op(A) @ op(B) (+ bias), batched; one workgroup computes one TILE_M x TILE_N tile of one product.
+//
+// Bindings: 0 a (read), 1 b (read), 2 bias (read; unused with BIAS = 0), 3 out (read_write).
+// Launch:   x = splits * batch * tiles_m * tiles_n workgroups of THREADS.
+// Sums:     in T, along k in a fixed order; SLICES partial sums per workgroup are added in slice order.
+//
+// Each step, the workgroup copies TILE_K columns of A and rows of B into workgroup memory, both stored [k][outer], so
+// that a thread reads four rows or columns at once. The next step's values are fetched into registers before this
+// step's are used. With SLICES > 1 the threads form groups that share the tile and take a part of its k each. With
+// splits > 1 a workgroup sums only k_chunk of K, into its own copy of out; matmul_reduce adds the copies.
+//
+// A_ALONG_K, B_ALONG_K: 1 where the operand has unit stride along k, 0 where along m or n (its outer index).
+// A_WORD, B_WORD: 4 where the unit-stride extent, the other strides and the offset are multiples of 4, so that loads
+// are vec4; else 1. OUT_WORD: 4 where n is a multiple of 4. Rows and columns past the edge read the last valid one and are not
+// stored; k past the end reads as 0 (GUARD_K = 0 where TILE_K divides every range of k).
+//
+// Loops are left to the driver: measured, texts with the loops unrolled are no faster at the best tiles. Modules must
+// be trusted ones: bounded loops cost a factor of ten.
+
+alias T = f32;                  // in arithmetic
+alias S = f32;                  // a, b and bias in memory
+alias R = f32;                  // out in memory
+alias T4 = vec4<T>;
+
+// Tile sizes; a thread owns ROWS x COLS blocks of 4 x 4; LANES_M x LANES_N threads of a warp lie side by side.
+const TILE_M: u32 = 64u;
+const TILE_N: u32 = 64u;
+const TILE_K: u32 = 16u;
+const ROWS: u32 = 2u;
+const COLS: u32 = 2u;
+const LANES_M: u32 = 4u;
+const LANES_N: u32 = 8u;
+const SLICES: u32 = 1u;
+const BUFFERS: u32 = 2u;
+const A_ALONG_K: u32 = 0u;
+const B_ALONG_K: u32 = 0u;
+const A_WORD: u32 = 4u;
+const B_WORD: u32 = 4u;
+const OUT_WORD: u32 = 4u;
+const BIAS: u32 = 0u;
+const GUARD_K: u32 = 1u;
+
+const SLICE_THREADS: u32 = (TILE_M / (4u * ROWS)) * (TILE_N / (4u * COLS));
+const THREADS: u32 = SLICE_THREADS * SLICES;
+const SLICE_K: u32 = TILE_K / SLICES;
+const WARPS_N: u32 = TILE_N / (4u * COLS * LANES_N);
+const SUMS: u32 = 4u * ROWS * COLS;
+const UNITS_A: u32 = TILE_M * TILE_K / 4u / THREADS;
+const UNITS_B: u32 = TILE_N * TILE_K / 4u / THREADS;
+// An operand along k is transposed on its way in: as 4x4 blocks in registers where a thread has whole blocks,
+// else by single stores, whose bank conflicts one vec4 of padding avoids. Long steps are read eight vec4 of a row side by
+// side, which needs the columns of a tile permuted as well (TURN): every eight k, the next of four orders.
+const BLOCK_A: u32 = select(0u, 1u, A_ALONG_K == 1u && UNITS_A % 4u == 0u && TILE_K < 32u);
+const BLOCK_B: u32 = select(0u, 1u, B_ALONG_K == 1u && UNITS_B % 4u == 0u && TILE_K < 32u);
+const TURN_A: u32 = select(0u, 1u, A_ALONG_K == 1u && TILE_K % 32u == 0u && SLICE_K == 8u);
+const TURN_B: u32 = select(0u, 1u, B_ALONG_K == 1u && TILE_K % 32u == 0u && SLICE_K == 8u);
+const STRIDE_A: u32 = TILE_M / 4u + A_ALONG_K - BLOCK_A;
+const STRIDE_B: u32 = TILE_N / 4u + B_ALONG_K - BLOCK_B;
+const SIZE_A: u32 = TILE_K * STRIDE_A;
+const SIZE_B: u32 = TILE_K * STRIDE_B;
+// Along k, k counts in steps of 1 word of X_WORD elements; along the outer index, in steps of a whole stride.
+const A_DIV: u32 = select(1u, A_WORD, A_ALONG_K == 1u);
+const B_DIV: u32 = select(1u, B_WORD, B_ALONG_K == 1u);
+const HOIST_A: u32 = select(0u, 1u, GUARD_K == 0u && A_WORD == 4u);
+const HOIST_B: u32 = select(0u, 1u, GUARD_K == 0u && B_WORD == 4u);
+// The tiles and, after them in time, four sums of every thread share the workgroup memory.
+const TILES: u32 = BUFFERS * (SIZE_A + SIZE_B);
+const SHARED: u32 = select(TILES, max(TILES, THREADS * 4u), SLICES > 1u);
+const START_B: u32 = BUFFERS * SIZE_A;
+
+struct Params {
+    a_offset: u32, b_offset: u32, bias_offset: u32,
+    m: u32, n: u32, k: u32, batch: u32,
+    a_stride: u32, b_stride: u32, a_batch: u32, b_batch: u32,
+    tiles_m: u32, tiles_n: u32, k_chunk: u32, groups: u32,
+}
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read> a: array<vec4<S>>;
+@group(0) @binding(1) var<storage, read> b: array<vec4<S>>;
+@group(0) @binding(2) var<storage, read> bias: array<S>;
+@group(0) @binding(3) var<storage, read_write> out: array<vec4<R>>;
+
+var<workgroup> tiles: array<T4, SHARED>;
+
+var<private> acc: array<T4, SUMS>;
+var<private> next_a: array<T4, UNITS_A>;
+var<private> next_b: array<T4, UNITS_B>;
+var<private> at_a: array<u32, UNITS_A>;
+var<private> at_b: array<u32, UNITS_B>;
+var<private> step_a: u32;
+var<private> step_b: u32;
+var<private> lane: u32;
+var<private> row0: u32;
+var<private> col0: u32;
+var<private> k_begin: u32;
+var<private> k_end: u32;
+
+fn mad(x: T, y: T4, z: T4) -> T4 { return fma(T4(x), y, z); }
+fn stored(v: T4) -> vec4<R> { return vec4<R>(v); }
+fn one_a(i: u32) -> T { return T(a[i / 4u][i % 4u]); }
+fn one_b(i: u32) -> T { return T(b[i / 4u][i % 4u]); }
+
+// Four values from word i, or from element i on; `room` is how many there are beyond the first.
+fn read_a(i: u32, room: u32) -> T4 {
+    if (A_WORD == 4u) { return T4(a[i]); }
+    return T4(one_a(i), one_a(i + min(1u, room)), one_a(i + min(2u, room)), one_a(i + min(3u, room)));
+}
+
+fn read_b(i: u32, room: u32) -> T4 {
+    if (B_WORD == 4u) { return T4(b[i]); }
+    return T4(one_b(i), one_b(i + min(1u, room)), one_b(i + min(2u, room)), one_b(i + min(3u, room)));
+}
+
+fn store(row: u32, col: u32, base: u32, sum: T4) {
+    if (row >= p.m || col >= p.n) { return; }
+    var v = sum;
+    if (BIAS == 1u) {
+        for (var c = 0u; c < 4u; c += 1u) { v[c] += T(bias[p.bias_offset + min(col + c, p.n - 1u)]); }
+    }
+    let i = base + row * p.n + col;
+    if (OUT_WORD == 4u) {
+        out[i / 4u] = stored(v);
+    } else {
+        let last = stored(v);
+        for (var c = 0u; c < 4u; c += 1u) {
+            if (col + c < p.n) { out[(i + c) / 4u][(i + c) % 4u] = last[c]; }
+        }
+    }
+}
+
+// Where unit i of this thread lies in a tile: x the outer index, y the k index (the first of four along one of them).
+fn spot(i: u32, along_k: u32, block: u32, turn: u32, tile: u32) -> vec2<u32> {
+    let u = lane + i * THREADS;
+    if (turn == 1u) { return vec2<u32>(u / 8u % tile, (u % 8u + u / (8u * tile) * 8u) * 4u); }
+    if (block == 1u) {
+        let v = lane + (i / 4u) * THREADS;
+        return vec2<u32>((v % (tile / 4u)) * 4u + i % 4u, (v / (tile / 4u)) * 4u);
+    }
+    if (along_k == 1u) {
+        return vec2<u32>(u % 16u + 16u * (u / (4u * TILE_K)), ((u / 16u) % (TILE_K / 4u)) * 4u);
+    }
+    return vec2<u32>((u % (tile / 4u)) * 4u, u / (tile / 4u));
+}
+
+// Which row and column group of its warp's tile a lane owns. Neighbouring lanes share a column and lanes two apart a
+// row, so that most of a warp's vec4 reads of workgroup memory are broadcasts.
+fn seat(l: u32) -> vec2<u32> { return vec2<u32>(l / (2u * LANES_N) * 2u + l % 2u, l / 2u % LANES_N); }
+
+// Where vec4 x of row k is kept in a tile.
+fn turned(x: u32, k: u32, turn: u32) -> u32 { return x ^ (k / 8u % 4u * turn); }
+
+fn mask(v: T4, k: u32, along_k: u32) -> T4 {
+    let first = vec4<u32>(k) + vec4<u32>(0u, 1u, 2u, 3u) * along_k;
+    return select(T4(), v, first < vec4<u32>(k_end));
+}
+
+fn fetch_a(k0: u32) {
+    for (var i = 0u; i < UNITS_A; i += 1u) {
+        if (GUARD_K == 0u && A_WORD == 4u) {
+            next_a[i] = read_a(at_a[i] + k0 * step_a / A_DIV, 3u);
+        } else {
+            let s = spot(i, A_ALONG_K, BLOCK_A, TURN_A, TILE_M);
+            let k = k0 + s.y;
+            let last = min(k, k_end - 1u);
+            let room = select(p.m - 1u - min(row0 + s.x, p.m - 1u), k_end - 1u - last, A_ALONG_K == 1u);
+            next_a[i] = mask(read_a(at_a[i] + last * step_a / A_DIV, room), k, A_ALONG_K);
+        }
+    }
+}
+
+fn fetch_b(k0: u32) {
+    for (var i = 0u; i < UNITS_B; i += 1u) {
+        if (GUARD_K == 0u && B_WORD == 4u) {
+            next_b[i] = read_b(at_b[i] + k0 * step_b / B_DIV, 3u);
+        } else {
+            let s = spot(i, B_ALONG_K, BLOCK_B, TURN_B, TILE_N);
+            let k = k0 + s.y;
+            let last = min(k, k_end - 1u);
+            let room = select(p.n - 1u - min(col0 + s.x, p.n - 1u), k_end - 1u - last, B_ALONG_K == 1u);
+            next_b[i] = mask(read_b(at_b[i] + last * step_b / B_DIV, room), k, B_ALONG_K);
+        }
+    }
+}
+
+fn stash_a(buffer: u32) {
+    let to = buffer * SIZE_A;
+    for (var i = 0u; i < UNITS_A; i += 1u) {
+        let s = spot(i, A_ALONG_K, BLOCK_A, TURN_A, TILE_M);
+        let at = to + s.y * STRIDE_A + turned(s.x / 4u, s.y, TURN_A);
+        if (A_ALONG_K == 0u) { tiles[at] = next_a[i]; }
+        if (A_ALONG_K == 1u && BLOCK_A == 0u) {
+            for (var c = 0u; c < 4u; c += 1u) { tiles[at + c * STRIDE_A][s.x % 4u] = next_a[i][c]; }
+        }
+        if (BLOCK_A == 1u && i % 4u == 0u) {
+            for (var c = 0u; c < 4u; c += 1u) {
+                tiles[at + c * STRIDE_A] = T4(next_a[i][c], next_a[(i + 1u) % UNITS_A][c], next_a[(i + 2u) % UNITS_A][c], next_a[(i + 3u) % UNITS_A][c]);
+            }
+        }
+    }
+}
+
+fn stash_b(buffer: u32) {
+    let to = START_B + buffer * SIZE_B;
+    for (var i = 0u; i < UNITS_B; i += 1u) {
+        let s = spot(i, B_ALONG_K, BLOCK_B, TURN_B, TILE_N);
+        let at = to + s.y * STRIDE_B + turned(s.x / 4u, s.y, TURN_B);
+        if (B_ALONG_K == 0u) { tiles[at] = next_b[i]; }
+        if (B_ALONG_K == 1u && BLOCK_B == 0u) {
+            for (var c = 0u; c < 4u; c += 1u) { tiles[at + c * STRIDE_B][s.x % 4u] = next_b[i][c]; }
+        }
+        if (BLOCK_B == 1u && i % 4u == 0u) {
+            for (var c = 0u; c < 4u; c += 1u) {
+                tiles[at + c * STRIDE_B] = T4(next_b[i][c], next_b[(i + 1u) % UNITS_B][c], next_b[(i + 2u) % UNITS_B][c], next_b[(i + 3u) % UNITS_B][c]);
+            }
+        }
+    }
+}
+
+fn multiply(a_at: u32, b_at: u32) {
+    for (var k = 0u; k < SLICE_K; k += 1u) {
+        var x: array<T4, ROWS>;
+        var y: array<T4, COLS>;
+        for (var i = 0u; i < ROWS; i += 1u) { x[i] = tiles[a_at + k * STRIDE_A + i * LANES_M]; }
+        for (var j = 0u; j < COLS; j += 1u) { y[j] = tiles[b_at + k * STRIDE_B + j * LANES_N]; }
+        for (var i = 0u; i < ROWS; i += 1u) {
+            for (var c = 0u; c < 4u; c += 1u) {
+                for (var j = 0u; j < COLS; j += 1u) {
+                    acc[(i * 4u + c) * COLS + j] = mad(x[i][c], y[j], acc[(i * 4u + c) * COLS + j]);
+                }
+            }
+        }
+    }
+}
+
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+    let group = group_index(wid, ngroups);
+    if (group >= p.groups) { return; }
+    lane = local;
+    col0 = (group % p.tiles_n) * TILE_N;
+    row0 = (group / p.tiles_n) % p.tiles_m * TILE_M;
+    let product = group / (p.tiles_n * p.tiles_m);
+    let split = product / p.batch;
+    k_begin = min(split * p.k_chunk, p.k);
+    k_end = min(p.k, k_begin + p.k_chunk);
+    let a0 = (p.a_offset + (product % p.batch) * p.a_batch) / A_WORD;
+    let b0 = (p.b_offset + (product % p.batch) * p.b_batch) / B_WORD;
+    step_a = select(p.a_stride / A_WORD, 1u, A_ALONG_K == 1u);
+    step_b = select(p.b_stride / B_WORD, 1u, B_ALONG_K == 1u);
+    for (var i = 0u; i < UNITS_A; i += 1u) {
+        let s = spot(i, A_ALONG_K, BLOCK_A, TURN_A, TILE_M);
+        let row = min(row0 + s.x, p.m - 1u);
+        at_a[i] = a0 + select(row / A_WORD, row * (p.a_stride / A_WORD), A_ALONG_K == 1u) + HOIST_A * s.y * step_a / A_DIV;
+    }
+    for (var i = 0u; i < UNITS_B; i += 1u) {
+        let s = spot(i, B_ALONG_K, BLOCK_B, TURN_B, TILE_N);
+        let col = min(col0 + s.x, p.n - 1u);
+        at_b[i] = b0 + select(col / B_WORD, col * (p.b_stride / B_WORD), B_ALONG_K == 1u) + HOIST_B * s.y * step_b / B_DIV;
+    }
+    let member = lane % SLICE_THREADS;
+    let cell = seat(member % (LANES_M * LANES_N));
+    let warp = member / (LANES_M * LANES_N);
+    let row4 = warp / WARPS_N * (LANES_M * ROWS) + cell.x;
+    let col4 = warp % WARPS_N * (LANES_N * COLS) + cell.y;
+    let slice = lane / SLICE_THREADS;
+    let from_a = slice * SLICE_K * STRIDE_A + turned(row4, slice * SLICE_K, TURN_A);
+    let from_b = slice * SLICE_K * STRIDE_B + turned(col4, slice * SLICE_K, TURN_B);
+
+    let count = (k_end - k_begin + TILE_K - 1u) / TILE_K;
+    if (count > 0u) {
+        fetch_a(k_begin);
+        fetch_b(k_begin);
+        stash_a(0u);
+        stash_b(0u);
+    }
+    workgroupBarrier();
+    for (var tile = 0u; tile < count; tile += 1u) {
+        let more = tile + 1u < count;
+        let now = tile % BUFFERS;
+        let then = (tile + 1u) % BUFFERS;
+        if (more) {
+            fetch_a(k_begin + (tile + 1u) * TILE_K);
+            fetch_b(k_begin + (tile + 1u) * TILE_K);
+        }
+        multiply(now * SIZE_A + from_a, START_B + now * SIZE_B + from_b);
+        if (BUFFERS == 1u) { workgroupBarrier(); }
+        if (more) {
+            stash_a(then);
+            stash_b(then);
+        }
+        workgroupBarrier();
+    }
+
+    let base = product * p.m * p.n;
+    if (SLICES == 1u) {
+        for (var i = 0u; i < ROWS; i += 1u) {
+            for (var c = 0u; c < 4u; c += 1u) {
+                for (var j = 0u; j < COLS; j += 1u) {
+                    store(row0 + (row4 + i * LANES_M) * 4u + c, col0 + (col4 + j * LANES_N) * 4u, base, acc[(i * 4u + c) * COLS + j]);
+                }
+            }
+        }
+        return;
+    }
+    // The barrier that ended the last step also frees the tiles. Four sums of every thread at a time go through workgroup memory; each thread then adds one over all slices.
+    for (var r = 0u; r < SUMS; r += 4u) {
+        for (var c = 0u; c < 4u; c += 1u) { tiles[c * THREADS + lane] = acc[r + c]; }
+        workgroupBarrier();
+        for (var o = lane; o < 4u * SLICE_THREADS; o += THREADS) {
+            let c = o / SLICE_THREADS;
+            let owner = o % SLICE_THREADS;
+            var sum = tiles[c * THREADS + owner];
+            for (var s = 1u; s < SLICES; s += 1u) { sum += tiles[c * THREADS + owner + s * SLICE_THREADS]; }
+            let at = seat(owner % (LANES_M * LANES_N));
+            let group_of = owner / (LANES_M * LANES_N);
+            let row = group_of / WARPS_N * (LANES_M * ROWS) + at.x + (r + c) / (4u * COLS) * LANES_M;
+            let col = group_of % WARPS_N * (LANES_N * COLS) + at.y + (r + c) % COLS * LANES_N;
+            store(row0 + row * 4u + (r + c) / COLS % 4u, col0 + col * 4u, base, sum);
+        }
+        workgroupBarrier();
+    }
+}

@@ -1,0 +1,89 @@
+"""The CPU that runs Volta: its instruction sets and how many threads kernels use.
+
+Knows no tensor and no kernel. Built once, since it decides which variant of the loop modules is taken.
+"""
+import os
+
+cdef extern from *:
+    """
+    #if defined(_MSC_VER) && (defined(_M_X64) || defined(_M_IX86))
+      #include <intrin.h>
+      #define VOLTA_X86 1
+      static void volta_cpuid(int leaf, unsigned r[4]) { __cpuidex((int *)r, leaf, 0); }
+      static unsigned volta_xcr0(void) { return (unsigned)_xgetbv(0); }
+    #elif defined(__x86_64__) || defined(__i386__)
+      #include <cpuid.h>
+      #define VOLTA_X86 1
+      static void volta_cpuid(int leaf, unsigned r[4]) { __cpuid_count(leaf, 0, r[0], r[1], r[2], r[3]); }
+      static unsigned volta_xcr0(void) {
+          unsigned low, high;
+          __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+          return low;
+      }
+    #endif
+
+    /* 0: baseline; 1: AVX2, FMA, F16C, BMI; 2: AVX-512 F, BW, CD, DQ, VL as well. Both processor and system must agree. */
+    static int volta_cpu_level(void) {
+    #ifdef VOLTA_X86
+        unsigned r[4];
+        const unsigned leaf1 = 1u << 12 | 1u << 27 | 1u << 28 | 1u << 29;            /* FMA, OSXSAVE, AVX, F16C */
+        const unsigned avx2 = 1u << 3 | 1u << 5 | 1u << 8;                           /* BMI, AVX2, BMI2 */
+        const unsigned avx512 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31; /* F, DQ, CD, BW, VL */
+        volta_cpuid(0, r);
+        if (r[0] < 7) return 0;
+        volta_cpuid(1, r);
+        if ((r[2] & leaf1) != leaf1 || (volta_xcr0() & 6) != 6) return 0;
+        volta_cpuid(7, r);
+        if ((r[1] & avx2) != avx2) return 0;
+        return (r[1] & avx512) == avx512 && (volta_xcr0() & 0xe6) == 0xe6 ? 2 : 1;
+    #else
+        return 0;
+    #endif
+    }
+    """
+    int volta_cpu_level() nogil
+
+
+cdef int _num_threads = 1
+
+
+def instruction_level():
+    """0 where the CPU has only the baseline of its architecture, 1 with AVX2, 2 with AVX-512."""
+    return volta_cpu_level()
+
+
+cdef int threads_for(Py_ssize_t work) noexcept nogil:
+    if work < PARALLEL_SIZE or _num_threads == 1:
+        return 1
+    cdef Py_ssize_t most = work // (PARALLEL_SIZE // 2)
+    return _num_threads if _num_threads < most else <int>most
+
+
+def get_num_threads():
+    """Threads that one CPU kernel may use."""
+    return _num_threads
+
+
+def set_num_threads(n):
+    """Let one CPU kernel use up to `n` threads. Results do not depend on it.
+
+    Raises: ArgumentError if n is not a positive integer.
+    """
+    global _num_threads
+    if isinstance(n, bool) or not hasattr(n, "__index__") or not 1 <= int(n) <= 4096:
+        from volta.errors import ArgumentError
+        raise ArgumentError(f"set_num_threads: needs an integer from 1 to 4096, got {n!r}")
+    _num_threads = int(n)
+
+
+def _default_num_threads():
+    """OMP_NUM_THREADS, else the processors that this process may use."""
+    text = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if text.isdigit() and int(text) > 0:
+        return min(int(text), 4096)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+set_num_threads(_default_num_threads())

@@ -1,0 +1,451 @@
+# The scalar functions behind the loops: name_f32 and name_f64, name_i32, name_i64 and name_u8 where integers have it.
+#
+# The float32 functions are straight-line code (selects, no branches, no calls), so that a plain loop over one becomes
+# vector code; they are accurate to 4 units in the last place or better and right for NaN, infinities, signed zeros,
+# denormals and overflow. float64 calls the C library. Polynomials are near-minimax (Chebyshev) fits over the
+# reduced range. Integer division never traps: divisors are checked before a loop, and zero gives zero here.
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
+
+cdef extern from *:
+    """
+    #ifndef VOLTA_SCALAR
+    #define VOLTA_SCALAR
+    #include <math.h>
+    #include <stdint.h>
+    #include <string.h>
+    #if defined(__F16C__) || (defined(_MSC_VER) && defined(__AVX2__))
+      #include <immintrin.h>
+      #define VOLTA_F16C 1
+    #endif
+    #define VOLTA_INLINE static inline
+    /* Pointers for loops that write: elements are read before the same element is written, never after. */
+    #define VOLTA_POINTERS(T, s) typedef T *__restrict s##_out; typedef const T *__restrict s##_in;
+    VOLTA_POINTERS(float, f32) VOLTA_POINTERS(double, f64) VOLTA_POINTERS(int32_t, i32)
+    VOLTA_POINTERS(int64_t, i64) VOLTA_POINTERS(uint8_t, u8) VOLTA_POINTERS(uint16_t, u16)
+
+    VOLTA_INLINE int32_t volta_bits(float x) { int32_t i; memcpy(&i, &x, 4); return i; }
+    VOLTA_INLINE float volta_float(int32_t i) { float x; memcpy(&x, &i, 4); return x; }
+    VOLTA_INLINE int64_t volta_bits64(double x) { int64_t i; memcpy(&i, &x, 8); return i; }
+    VOLTA_INLINE double volta_double(int64_t i) { double x; memcpy(&x, &i, 8); return x; }
+    VOLTA_INLINE float volta_with_sign(float magnitude, float sign) {
+        return volta_float((volta_bits(magnitude) & 0x7fffffff) | (volta_bits(sign) & (int32_t)0x80000000));
+    }
+
+    /* Adding this rounds to an integer, which is then in the low bits. */
+    #define VOLTA_ROUNDER 12582912.0f
+    #define VOLTA_ROUNDER64 6755399441055744.0
+
+    /* x = n ln 2 + r, |r| <= ln 2 / 2; gives exp(r) - 1. */
+    VOLTA_INLINE float volta_exp_reduced(float x, int32_t *n) {
+        float t = x * 1.44269504f + VOLTA_ROUNDER, k = t - VOLTA_ROUNDER;
+        float r = x - k * 0.693359375f + k * 2.12194440e-4f;
+        float p = 1.98919806e-4f;
+        p = p * r + 1.39345415e-3f;
+        p = p * r + 8.33331049e-3f;
+        p = p * r + 4.16664556e-2f;
+        p = p * r + 1.66666672e-1f;
+        p = p * r + 0.5f;
+        *n = volta_bits(t) - volta_bits(VOLTA_ROUNDER);
+        return p * (r * r) + r;
+    }
+    /* p * 2**n in two steps, so that results may be denormal or infinite. */
+    VOLTA_INLINE float volta_scaled(float p, int32_t n) {
+        int32_t half = n >> 1;
+        return p * volta_float((half + 127) << 23) * volta_float((n - half + 127) << 23);
+    }
+    VOLTA_INLINE float exp_f32(float x) {
+        int32_t n;
+        float c = x < -104.0f ? -104.0f : x;
+        c = c > 89.0f ? 89.0f : c;
+        float p = 1.0f + volta_exp_reduced(c, &n);
+        return volta_scaled(p, n);
+    }
+    VOLTA_INLINE float expm1_f32(float x) {
+        int32_t n;
+        float c = x < -20.0f ? -20.0f : x;
+        c = c > 89.0f ? 89.0f : c;
+        float p = volta_exp_reduced(c, &n), half = volta_float((n + 126) << 23);
+        float y = 2.0f * (p * half + (half - 0.5f));
+        return fabsf(x) < 1e-30f ? x : y;
+    }
+    VOLTA_INLINE float exp2_f32(float x) {
+        float c = x < -151.0f ? -151.0f : x;
+        c = c > 129.0f ? 129.0f : c;
+        float t = c + VOLTA_ROUNDER, r = c - (t - VOLTA_ROUNDER);
+        float p = 1.52982211e-5f;
+        p = p * r + 1.54626105e-4f;
+        p = p * r + 1.33334997e-3f;
+        p = p * r + 9.61805414e-3f;
+        p = p * r + 5.55041097e-2f;
+        p = p * r + 2.40226507e-1f;
+        p = p * r + 6.93147182e-1f;
+        return volta_scaled(p * r + 1.0f, volta_bits(t) - volta_bits(VOLTA_ROUNDER));
+    }
+
+    /* x = 2**e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), for positive finite x. */
+    VOLTA_INLINE float volta_split(float x, float *e) {
+        float scaled = x < 1.17549435e-38f ? x * 8388608.0f : x;
+        float shift = x < 1.17549435e-38f ? 23.0f : 0.0f;
+        int32_t bits = volta_bits(scaled), n = (bits - 0x3f3504f3) >> 23;
+        *e = (float)n - shift;
+        return volta_float(bits - (int32_t)((uint32_t)n << 23)) - 1.0f;
+    }
+    /* log(1 + f) - f */
+    VOLTA_INLINE float volta_log_tail(float f) {
+        float p = 6.97161183e-2f;
+        p = p * f - 1.14797339e-1f;
+        p = p * f + 1.16854198e-1f;
+        p = p * f - 1.24256872e-1f;
+        p = p * f + 1.42490581e-1f;
+        p = p * f - 1.66678026e-1f;
+        p = p * f + 2.00007156e-1f;
+        p = p * f - 2.49999970e-1f;
+        p = p * f + 3.33333313e-1f;
+        return (p * f - 0.5f) * (f * f);
+    }
+    VOLTA_INLINE float volta_log_special(float x, float y) {
+        y = x < 0.0f ? NAN : y;
+        y = x == 0.0f ? -INFINITY : y;
+        return x < INFINITY ? y : x;               /* +inf and NaN are their own logarithm */
+    }
+    VOLTA_INLINE float log_f32(float x) {
+        float e, f = volta_split(x, &e);
+        float y = volta_log_tail(f) - e * 2.12194440e-4f + f + e * 0.693359375f;
+        return volta_log_special(x, y);
+    }
+    VOLTA_INLINE float log2_f32(float x) {
+        float e, f = volta_split(x, &e), tail = volta_log_tail(f);
+        float y = tail * 0.442695041f + f * 0.442695041f + tail + f + e;   /* log2(e) = 1 + 0.4427 */
+        return volta_log_special(x, y);
+    }
+    VOLTA_INLINE float log1p_f32(float x) {
+        float u = 1.0f + x, e, f = volta_split(u, &e);
+        float y = volta_log_tail(f) + (x - (u - 1.0f)) / u - e * 2.12194440e-4f + f + e * 0.693359375f;
+        y = volta_log_special(u, y);
+        return fabsf(x) < 1e-8f ? x : y;
+    }
+
+    /* x = q pi / 2 + r for |x| <= VOLTA_TRIG_LIMIT, reduced in double. */
+    #define VOLTA_TRIG_LIMIT 1e6f
+    VOLTA_INLINE float volta_trig(float x, int32_t quarter) {
+        double t = x * 0.63661977236758134 + VOLTA_ROUNDER64, k = t - VOLTA_ROUNDER64;
+        float r = (float)(x - k * 1.57079632673412561417 - k * 6.07710050650619224932e-11), z = r * r;
+        int32_t q = (int32_t)volta_bits64(t) + quarter;
+        float s = 2.72438115e-6f;
+        s = s * z - 1.98400390e-4f;
+        s = s * z + 8.33333191e-3f;
+        s = s * z - 1.66666672e-1f;
+        s = s * (z * r) + r;
+        float c = -2.72958573e-7f;
+        c = c * z + 2.48005599e-5f;
+        c = c * z - 1.38888881e-3f;
+        c = c * z + 4.16666679e-2f;
+        c = c * (z * z) - 0.5f * z + 1.0f;
+        float y = q & 1 ? c : s;
+        return volta_float(volta_bits(y) ^ (int32_t)((uint32_t)(q & 2) << 30));
+    }
+    VOLTA_INLINE float sin_f32(float x) { float y = volta_trig(x, 0); return x == 0.0f ? x : y; }
+    VOLTA_INLINE float cos_f32(float x) { return volta_trig(x, 1); }
+    VOLTA_INLINE int trig_rare_f32(float x) { return fabsf(x) > VOLTA_TRIG_LIMIT; }
+
+    VOLTA_INLINE float tanh_f32(float x) {
+        float a = fabsf(x), m = expm1_f32(a > 10.0f ? 20.0f : 2.0f * a);
+        return volta_with_sign(m / (m + 2.0f), x);
+    }
+    VOLTA_INLINE float sigmoid_f32(float x) {
+        float e = exp_f32(-fabsf(x));
+        return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+    }
+    /* |x| < 1: x P(x**2); else 1 - exp(-Q(|x|)), Q = -log erfc. */
+    VOLTA_INLINE float erf_f32(float x) {
+        float z = x * x, a = fabsf(x), p = 7.87587487e-5f, q = -1.62267918e-6f;
+        p = p * z - 8.01686430e-4f;
+        p = p * z + 5.18908724e-3f;
+        p = p * z - 2.68542115e-2f;
+        p = p * z + 1.12835944e-1f;
+        p = p * z - 3.76126260e-1f;
+        p = p * z + 1.12837911f;
+        float c = a > 4.0f ? 4.0f : a;
+        q = q * c + 4.57862479e-5f;
+        q = q * c - 5.94631769e-4f;
+        q = q * c + 4.74993512e-3f;
+        q = q * c - 2.63950545e-2f;
+        q = q * c + 1.10036284e-1f;
+        q = q * c + 6.31870747e-1f;
+        q = q * c + 1.13020804f;
+        q = q * c - 3.13977100e-4f;
+        float large = volta_with_sign(1.0f - exp_f32(-q), x);
+        return a < 1.0f ? p * x : large;
+    }
+
+    /* |x|**y through double: a relative error of about 1e-12 before the last rounding. */
+    VOLTA_INLINE float volta_pow_positive(float a, float y) {
+        float e, f = volta_split(a, &e);
+        double s = f / (2.0 + f), z = s * s, p = 0.2431378046690069;
+        p = p * z + 0.26142622173862223;
+        p = p * z + 0.32061693320147355;
+        p = p * z + 0.41219839452951484;
+        p = p * z + 0.5770780172926201;
+        p = p * z + 0.961796693924232;
+        p = p * z + 2.885390081777927;
+        double l = p * s + e;
+        l = a == 0.0f ? -INFINITY : l;
+        l = a < INFINITY ? l : a;
+        double t = y * l;
+        t = l == 0.0 ? 0.0 : t;
+        t = t < -200.0 ? -200.0 : t;
+        t = t > 200.0 ? 200.0 : t;
+        double k = t + VOLTA_ROUNDER64, r = t - (k - VOLTA_ROUNDER64), v = 1.0205905413765595e-07;
+        v = v * r + 1.325964524488711e-06;
+        v = v * r + 1.5252672924850737e-05;
+        v = v * r + 0.0001540343375125101;
+        v = v * r + 0.0013333558200794592;
+        v = v * r + 0.009618129193934313;
+        v = v * r + 0.05550410866465167;
+        v = v * r + 0.2402265069564034;
+        v = v * r + 0.6931471805599462;
+        v = v * r + 1.0;
+        int64_t n = volta_bits64(k) - volta_bits64(VOLTA_ROUNDER64);
+        return (float)(v * volta_double((int64_t)((uint64_t)(n + 1023) << 52)));
+    }
+    VOLTA_INLINE float pow_f32(float x, float y) {
+        float v = volta_pow_positive(fabsf(x), y), big = fabsf(y), small = big < 16777216.0f ? y : 0.0f;
+        int32_t n = (int32_t)small;                            /* every float from 2**24 on is an even integer */
+        int integer = (float)n == small, odd = n & 1, negative = volta_bits(x) < 0;
+        v = negative & odd & integer ? -v : v;
+        v = (x < 0.0f) & (x > -INFINITY) & !integer ? NAN : v;
+        v = (x != x) | (y != y) ? NAN : v;
+        return (x == 1.0f) | (y == 0.0f) ? 1.0f : v;
+    }
+
+    VOLTA_INLINE double exp_f64(double x) { return exp(x); }
+    VOLTA_INLINE double expm1_f64(double x) { return expm1(x); }
+    VOLTA_INLINE double exp2_f64(double x) { return exp2(x); }
+    VOLTA_INLINE double log_f64(double x) { return log(x); }
+    VOLTA_INLINE double log2_f64(double x) { return log2(x); }
+    VOLTA_INLINE double log1p_f64(double x) { return log1p(x); }
+    VOLTA_INLINE double sin_f64(double x) { return sin(x); }
+    VOLTA_INLINE double cos_f64(double x) { return cos(x); }
+    VOLTA_INLINE double tanh_f64(double x) { return tanh(x); }
+    VOLTA_INLINE double erf_f64(double x) { return erf(x); }
+    VOLTA_INLINE double pow_f64(double x, double y) { return pow(x, y); }
+    VOLTA_INLINE double sigmoid_f64(double x) { double e = exp(-fabs(x)); return (x < 0 ? e : 1) / (1 + e); }
+
+    /* What float32 and float64 write alike; F is the suffix of the C library's function. */
+    #define VOLTA_FLOAT(T, s, F)                                                                                       \
+        VOLTA_INLINE T sqrt_##s(T x) { return sqrt##F(x); }                                                            \
+        VOLTA_INLINE T abs_##s(T x) { return fabs##F(x); }                                                             \
+        VOLTA_INLINE T floor_##s(T x) { return floor##F(x); }                                                          \
+        VOLTA_INLINE T ceil_##s(T x) { return ceil##F(x); }                                                            \
+        VOLTA_INLINE T round_##s(T x) { return rint##F(x); }                                                           \
+        VOLTA_INLINE T trunc_##s(T x) { return trunc##F(x); }                                                          \
+        VOLTA_INLINE T relu_##s(T x) { return x <= 0 ? 0 : x; }                                                        \
+        VOLTA_INLINE T sign_##s(T x) { T y = (T)((x > 0) - (x < 0)); return x != x ? x : y; }                          \
+        VOLTA_INLINE T maximum_##s(T a, T b) { return (a > b) | (a != a) ? a : b; }                                    \
+        VOLTA_INLINE T minimum_##s(T a, T b) { return (a < b) | (a != a) ? a : b; }                                    \
+        VOLTA_INLINE T gelu_##s(T x) { return (T)0.5 * x * (1 + erf_##s(x * (T)0.70710678118654752)); }                \
+        VOLTA_INLINE T gelu_grad_##s(T g, T x) {                                                                       \
+            T cdf = (T)0.5 * (1 + erf_##s(x * (T)0.70710678118654752));                                                \
+            return g * (cdf + x * (T)0.39894228040143268 * exp_##s((T)-0.5 * x * x));                                  \
+        }                                                                                                              \
+        /* 0.5 (1 + tanh(u)) = sigmoid(2 u), without its cancellation */                                               \
+        VOLTA_INLINE T gelu_tanh_##s(T x) {                                                                            \
+            return x * sigmoid_##s(x * ((T)1.5957691216057308 + (T)0.071354816272600246 * x * x));                     \
+        }                                                                                                              \
+        VOLTA_INLINE T gelu_tanh_grad_##s(T g, T x) {                                                                  \
+            T v = sigmoid_##s(x * ((T)1.5957691216057308 + (T)0.071354816272600246 * x * x));                          \
+            return g * (v + x * v * (1 - v) * ((T)1.5957691216057308 + (T)0.21406444881780074 * x * x));               \
+        }                                                                                                              \
+        VOLTA_INLINE T silu_##s(T x) { return x * sigmoid_##s(x); }                                                    \
+        VOLTA_INLINE T silu_grad_##s(T g, T x) { T v = sigmoid_##s(x); return g * v * (1 + x * (1 - v)); }             \
+        VOLTA_INLINE T fmod_##s(T a, T b) { return fmod##F(a, b); }                                                    \
+        VOLTA_INLINE T remainder_##s(T a, T b) {                                                                       \
+            T m = fmod##F(a, b);                                                                                       \
+            return (m != 0) & ((b < 0) != (m < 0)) ? m + b : m;                                                        \
+        }                                                                                                              \
+        VOLTA_INLINE T floor_divide_##s(T a, T b) {                                                                    \
+            T m = fmod##F(a, b), d = (a - m) / b, f;                                                                   \
+            if (b == 0) return a / b;                                                                                  \
+            if ((m != 0) & ((b < 0) != (m < 0))) d -= 1;                                                               \
+            if (d == 0) return copysign##F(0, a / b);                                                                  \
+            f = floor##F(d);                                                                                           \
+            return d - f > (T)0.5 ? f + 1 : f;                                                                         \
+        }
+    VOLTA_FLOAT(float, f32, f)
+    VOLTA_FLOAT(double, f64, )
+
+    #define VOLTA_INTEGER(T, s)                                                                                        \
+        VOLTA_INLINE T abs_##s(T x) { return (T)(x < 0 ? -x : x); }                                                    \
+        VOLTA_INLINE T relu_##s(T x) { return x < 0 ? 0 : x; }                                                         \
+        VOLTA_INLINE T sign_##s(T x) { return (T)((x > 0) - (x < 0)); }                                                \
+        VOLTA_INLINE T maximum_##s(T a, T b) { return a > b ? a : b; }                                                 \
+        VOLTA_INLINE T minimum_##s(T a, T b) { return a < b ? a : b; }                                                 \
+        VOLTA_INLINE T fmod_##s(T a, T b) { return b == 0 || (b == (T)-1 && (T)-1 < 0) ? 0 : a % b; }                  \
+        VOLTA_INLINE T remainder_##s(T a, T b) {                                                                       \
+            T m = fmod_##s(a, b);                                                                                      \
+            return m != 0 && (b < 0) != (m < 0) ? (T)(m + b) : m;                                                      \
+        }                                                                                                              \
+        VOLTA_INLINE T floor_divide_##s(T a, T b) {                                                                    \
+            if (b == 0) return 0;                                                                                      \
+            if (b == (T)-1 && (T)-1 < 0) return (T)-a;              /* the least integer / -1 would trap */            \
+            return (T)(a / b - (a % b != 0 && (a < 0) != (b < 0)));                                                    \
+        }                                                                                                              \
+        VOLTA_INLINE T pow_##s(T a, T b) {                                                                             \
+            uint64_t base = (uint64_t)a, y = 1, n = (uint64_t)b;                                                       \
+            if (b < 0) return a == 1 ? 1 : a == (T)-1 ? (T)(b & 1 ? -1 : 1) : 0;                                       \
+            for (; n; n >>= 1, base *= base) if (n & 1) y *= base;                                                     \
+            return (T)y;                                                                                               \
+        }
+    VOLTA_INTEGER(int32_t, i32)
+    VOLTA_INTEGER(int64_t, i64)
+    VOLTA_INTEGER(uint8_t, u8)
+
+    VOLTA_INLINE float volta_from_half(uint16_t h) {
+    #ifdef VOLTA_F16C
+        return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(h)));
+    #else
+        uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;
+        float x;
+        if (rest >= 0x7c00) x = volta_float((int32_t)(0x7f800000 | (rest & 0x3ff) << 13));
+        else if (rest >= 0x400) x = volta_float((int32_t)((rest << 13) + 0x38000000));
+        else x = (float)rest * 5.9604644775390625e-8f;         /* denormal: units of 2**-24 */
+        return volta_float(volta_bits(x) | (int32_t)sign);
+    #endif
+    }
+    VOLTA_INLINE uint16_t volta_to_half(float x) {
+    #ifdef VOLTA_F16C
+        return (uint16_t)_mm_cvtsi128_si32(_mm_cvtps_ph(_mm_set_ss(x), 0));
+    #else
+        uint32_t bits = (uint32_t)volta_bits(x), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
+        if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00);
+        if (rest >= 0x477ff000) return (uint16_t)(sign | 0x7c00);                   /* rounds to 65536 or more */
+        if (rest < 0x38800000)                                 /* denormal: the addition rounds at 2**-24 */
+            return (uint16_t)(sign | (uint32_t)(volta_bits(volta_float((int32_t)rest) + 0.5f) - 0x3f000000));
+        rest += 0xfff + (rest >> 13 & 1);                      /* nearest, ties to even */
+        return (uint16_t)(sign | ((rest - 0x38000000) >> 13));
+    #endif
+    }
+    VOLTA_INLINE void half_to_float(float *out, const uint16_t *x, Py_ssize_t n) {
+        Py_ssize_t i = 0;
+    #ifdef VOLTA_F16C
+        for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(x + i))));
+    #endif
+        for (; i < n; i++) out[i] = volta_from_half(x[i]);
+    }
+    VOLTA_INLINE void float_to_half(uint16_t *out, const float *x, Py_ssize_t n) {
+        Py_ssize_t i = 0;
+    #ifdef VOLTA_F16C
+        for (; i + 8 <= n; i += 8) _mm_storeu_si128((__m128i *)(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), 0));
+    #endif
+        for (; i < n; i++) out[i] = volta_to_half(x[i]);
+    }
+    #endif
+    """
+    ctypedef float* f32_out
+    ctypedef double* f64_out
+    ctypedef int32_t* i32_out
+    ctypedef int64_t* i64_out
+    ctypedef uint8_t* u8_out
+    ctypedef uint16_t* u16_out
+    ctypedef const float* f32_in
+    ctypedef const double* f64_in
+    ctypedef const int32_t* i32_in
+    ctypedef const int64_t* i64_in
+    ctypedef const uint8_t* u8_in
+    ctypedef const uint16_t* u16_in
+
+    const float NAN_F32 "NAN"
+    void half_to_float(float* out, const uint16_t* x, Py_ssize_t n) noexcept nogil
+    void float_to_half(uint16_t* out, const float* x, Py_ssize_t n) noexcept nogil
+    float volta_from_half(uint16_t h) noexcept nogil
+    uint16_t volta_to_half(float x) noexcept nogil
+    int trig_rare_f32(float x) noexcept nogil
+    float exp_f32(float x) noexcept nogil
+    float expm1_f32(float x) noexcept nogil
+    float exp2_f32(float x) noexcept nogil
+    float log_f32(float x) noexcept nogil
+    float log2_f32(float x) noexcept nogil
+    float log1p_f32(float x) noexcept nogil
+    float sin_f32(float x) noexcept nogil
+    float cos_f32(float x) noexcept nogil
+    float tanh_f32(float x) noexcept nogil
+    float erf_f32(float x) noexcept nogil
+    float sigmoid_f32(float x) noexcept nogil
+    float sqrt_f32(float x) noexcept nogil
+    float abs_f32(float x) noexcept nogil
+    float floor_f32(float x) noexcept nogil
+    float ceil_f32(float x) noexcept nogil
+    float round_f32(float x) noexcept nogil
+    float trunc_f32(float x) noexcept nogil
+    float relu_f32(float x) noexcept nogil
+    float sign_f32(float x) noexcept nogil
+    float gelu_f32(float x) noexcept nogil
+    float gelu_tanh_f32(float x) noexcept nogil
+    float silu_f32(float x) noexcept nogil
+    float pow_f32(float a, float b) noexcept nogil
+    float maximum_f32(float a, float b) noexcept nogil
+    float minimum_f32(float a, float b) noexcept nogil
+    float fmod_f32(float a, float b) noexcept nogil
+    float remainder_f32(float a, float b) noexcept nogil
+    float floor_divide_f32(float a, float b) noexcept nogil
+    float gelu_grad_f32(float a, float b) noexcept nogil
+    float gelu_tanh_grad_f32(float a, float b) noexcept nogil
+    float silu_grad_f32(float a, float b) noexcept nogil
+    double exp_f64(double x) noexcept nogil
+    double expm1_f64(double x) noexcept nogil
+    double exp2_f64(double x) noexcept nogil
+    double log_f64(double x) noexcept nogil
+    double log2_f64(double x) noexcept nogil
+    double log1p_f64(double x) noexcept nogil
+    double sin_f64(double x) noexcept nogil
+    double cos_f64(double x) noexcept nogil
+    double tanh_f64(double x) noexcept nogil
+    double erf_f64(double x) noexcept nogil
+    double sigmoid_f64(double x) noexcept nogil
+    double sqrt_f64(double x) noexcept nogil
+    double abs_f64(double x) noexcept nogil
+    double floor_f64(double x) noexcept nogil
+    double ceil_f64(double x) noexcept nogil
+    double round_f64(double x) noexcept nogil
+    double trunc_f64(double x) noexcept nogil
+    double relu_f64(double x) noexcept nogil
+    double sign_f64(double x) noexcept nogil
+    double gelu_f64(double x) noexcept nogil
+    double gelu_tanh_f64(double x) noexcept nogil
+    double silu_f64(double x) noexcept nogil
+    double pow_f64(double a, double b) noexcept nogil
+    double maximum_f64(double a, double b) noexcept nogil
+    double minimum_f64(double a, double b) noexcept nogil
+    double fmod_f64(double a, double b) noexcept nogil
+    double remainder_f64(double a, double b) noexcept nogil
+    double floor_divide_f64(double a, double b) noexcept nogil
+    double gelu_grad_f64(double a, double b) noexcept nogil
+    double gelu_tanh_grad_f64(double a, double b) noexcept nogil
+    double silu_grad_f64(double a, double b) noexcept nogil
+    int32_t abs_i32(int32_t x) noexcept nogil
+    int32_t relu_i32(int32_t x) noexcept nogil
+    int32_t sign_i32(int32_t x) noexcept nogil
+    int32_t pow_i32(int32_t a, int32_t b) noexcept nogil
+    int32_t maximum_i32(int32_t a, int32_t b) noexcept nogil
+    int32_t minimum_i32(int32_t a, int32_t b) noexcept nogil
+    int32_t fmod_i32(int32_t a, int32_t b) noexcept nogil
+    int32_t remainder_i32(int32_t a, int32_t b) noexcept nogil
+    int32_t floor_divide_i32(int32_t a, int32_t b) noexcept nogil
+    int64_t abs_i64(int64_t x) noexcept nogil
+    int64_t relu_i64(int64_t x) noexcept nogil
+    int64_t sign_i64(int64_t x) noexcept nogil
+    int64_t pow_i64(int64_t a, int64_t b) noexcept nogil
+    int64_t maximum_i64(int64_t a, int64_t b) noexcept nogil
+    int64_t minimum_i64(int64_t a, int64_t b) noexcept nogil
+    int64_t fmod_i64(int64_t a, int64_t b) noexcept nogil
+    int64_t remainder_i64(int64_t a, int64_t b) noexcept nogil
+    int64_t floor_divide_i64(int64_t a, int64_t b) noexcept nogil
+    uint8_t abs_u8(uint8_t x) noexcept nogil
+    uint8_t relu_u8(uint8_t x) noexcept nogil
+    uint8_t sign_u8(uint8_t x) noexcept nogil
+    uint8_t pow_u8(uint8_t a, uint8_t b) noexcept nogil
+    uint8_t maximum_u8(uint8_t a, uint8_t b) noexcept nogil
+    uint8_t minimum_u8(uint8_t a, uint8_t b) noexcept nogil
+    uint8_t fmod_u8(uint8_t a, uint8_t b) noexcept nogil
+    uint8_t remainder_u8(uint8_t a, uint8_t b) noexcept nogil
+    uint8_t floor_divide_u8(uint8_t a, uint8_t b) noexcept nogil

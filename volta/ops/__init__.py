@@ -1,0 +1,26 @@
+"""The op records and the functions over them. Importing this package fills the table `families.PRIMITIVES`."""
+from volta._kernels import engine as _engine
+from volta._kernels import graph as _graph
+from volta.device import mixed_devices as _mixed_devices
+from volta.ops import conv, creation, elementwise, families, index, linalg, loss, movement, norm, reduce, update
+
+__all__ = ["conv", "creation", "elementwise", "families", "index", "linalg", "loss", "movement", "norm", "reduce", "update"]
+
+
+def _as_operand(op, value, inputs):
+    """A tensor from an operand that is neither a tensor nor a plain Python number."""
+    import numpy as np
+
+    from volta._kernels.core import TensorBase
+    from volta.errors import DTypeError
+    if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0:
+        return value.item()
+    if isinstance(value, (bool, int, float, list, tuple, np.ndarray)):
+        like = next((x for x in inputs or () if isinstance(x, TensorBase)), None)
+        return creation.tensor(value, device=None if like is None else like.device)
+    raise DTypeError(f"{op.name}: expected tensors or numbers, got {type(value).__name__}")
+
+
+_graph.configure(cast=movement._cast, mixed_devices=_mixed_devices, as_operand=_as_operand)
+_engine.configure(add=elementwise.add, sum_to=movement.sum_to, clone=movement.clone)
+_graph.set_operators({"add": elementwise.add, "sub": elementwise.sub, "mul": elementwise.mul, "div": elementwise.div_})

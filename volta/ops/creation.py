@@ -1,0 +1,303 @@
+"""Tensors from data, from rules (zeros, arange, ...) and from random numbers, made on the device that is asked for."""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from volta import random
+from volta._kernels import core
+from volta.device import device as as_device
+from volta.dtypes import as_dtype, bool_, from_numpy_dtype, get_default_dtype, int64, to_numpy
+from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.ops.families import case, create, register
+from volta.ops.movement import cast, from_array, to
+from volta.shapes import as_shape
+
+
+
+def _np_uniform(shape, low, high, seed, offset, dtype):
+    return low + (high - low) * random.unit(seed, offset, math.prod(shape), dtype).reshape(shape)
+
+
+def _np_normal(shape, mean, std, seed, offset, dtype):
+    count = math.prod(shape)
+    u = random.unit(seed, offset, count + count % 2, dtype).reshape(-1, 2)
+    r, t = np.sqrt(-2 * np.log(1 - u[:, 0])), 2 * np.pi * u[:, 1]
+    return mean + std * np.stack([r * np.cos(t), r * np.sin(t)], 1).reshape(-1)[:count].reshape(shape)
+
+
+def _np_randint(shape, low, high, seed, offset, dtype):
+    words = random.bits(seed, offset, math.prod(shape)).astype(np.uint64)
+    return low + (words * np.uint64(high - low) >> np.uint64(32)).astype(np.int64).reshape(shape)
+
+
+def _np_dropout(x, p, seed, offset):
+    keep = random.unit(seed, offset, x.size, np.float32).reshape(x.shape) >= p
+    return np.where(keep, x / (1 - p), 0.0)
+
+
+_STREAMS = (dict(seed=0, offset=0), dict(seed=0x1234_5678_9ABC_DEF0, offset=(1 << 32) - 2))
+empty_primitive = register("empty", (), family="creation", cases=(case((3, 4)), case(()), case((0, 2))), kinds="fib",
+                           numpy=lambda shape, dtype: np.empty(shape))
+full_primitive = register("full", (), family="creation", cases=(case((3, 4), 2), case((), 1), case((0, 2), 1), case((130, 3), 7)),
+                          kinds="fib", numpy=lambda shape, value, dtype: np.full(shape, value))
+arange_primitive = register("arange", (), family="creation", cases=(case(0, 1, 7), case(5, -2, 300), case(-3, 4, 0)), kinds="fi",
+                            numpy=lambda start, step, count, dtype: start + step * np.arange(count))
+uniform_primitive = register(
+    "uniform", (), family="creation", numpy=_np_uniform, rtol=1e-6,
+    cases=tuple(case(shape, -1.0, 3.0, **s) for shape in ((5, 3), (), (0, 4), (301,)) for s in _STREAMS))
+normal_primitive = register(
+    "normal", (), family="creation", numpy=_np_normal, rtol=1e-5,
+    cases=tuple(case(shape, 1.0, 0.5, **s) for shape in ((5, 3), (), (0, 4), (302,)) for s in _STREAMS))
+randint_primitive = register(
+    "randint", (), family="creation", numpy=_np_randint, kinds="i",
+    cases=tuple(case(shape, -3, 1000, **s) for shape in ((5, 3), (), (0, 4), (303,)) for s in _STREAMS))
+
+
+def _finish(t, requires_grad):
+    if requires_grad:
+        t.requires_grad_()
+    return t
+
+
+# ---------------------------------------------------------------- from data
+def tensor(data, *, dtype=None, device=None, requires_grad: bool = False):
+    """A new tensor with a copy of `data`: numbers, nested sequences, a NumPy array or a tensor.
+
+    Raises: DTypeError for data without a counterpart; ShapeError for ragged sequences.
+    """
+    if isinstance(data, core.TensorBase):
+        out = to(data.detach(), dtype=dtype, device=data.device if device is None else device)
+        return _finish(out.clone() if out.storage is data.storage else out, requires_grad)
+    array = _as_array(data)
+    wanted = from_numpy_dtype(array.dtype) if dtype is None else as_dtype(dtype)
+    if dtype is None and array.dtype == np.float64 and not isinstance(data, (np.ndarray, np.generic)):
+        wanted = get_default_dtype()
+    array = np.array(array, dtype=to_numpy(wanted), order="C", copy=True)
+    return _finish(_place(array, wanted, device), requires_grad)
+
+
+def _as_array(data):
+    if isinstance(data, (list, tuple)) and any(isinstance(x, core.TensorBase) for x in data):
+        data = [x.detach().numpy() if isinstance(x, core.TensorBase) else x for x in data]
+    try:
+        return np.asarray(data)
+    except ValueError as error:
+        raise ShapeError(f"tensor: the sequences differ in length: {error}") from None
+
+
+def _place(array, dtype, device):
+    """Array (owned, C-contiguous, of `dtype`) as a tensor on `device`."""
+    where = as_device(device)
+    if where.is_gpu:
+        from volta.ops.movement import _upload
+        return _upload.gpu(array, dtype, where)
+    return from_array(array)
+
+
+def from_numpy(array):
+    """CPU tensor that shares the memory of a NumPy array, as torch.from_numpy.
+
+    Raises: DTypeError for an element type without counterpart or a read-only array.
+    """
+    if not isinstance(array, np.ndarray):
+        raise DTypeError(f"from_numpy: expected a NumPy array, got {type(array).__name__}; use volta.tensor")
+    dtype = from_numpy_dtype(array.dtype)
+    if to_numpy(dtype) != array.dtype:
+        raise DTypeError(f"from_numpy: {array.dtype} cannot be shared; copy it with volta.tensor(array)")
+    if not array.flags.writeable:
+        array = array.copy()
+    low = array
+    for axis, step in enumerate(array.strides):
+        if step < 0:
+            low = array.copy()
+            break
+    if any(s % array.itemsize for s in low.strides):
+        low = low.copy()
+    span = sum((n - 1) * s for n, s in zip(low.shape, low.strides)) + low.itemsize if low.size else 0
+    storage = core.borrowed_storage(low, low.__array_interface__["data"][0], span)
+    return core.tensor(storage, low.shape, tuple(s // low.itemsize for s in low.strides), 0, dtype)
+
+
+def as_tensor(data, *, dtype=None, device=None):
+    """`data` as a tensor, without a copy where that is possible."""
+    if isinstance(data, core.TensorBase):
+        return to(data, dtype=dtype, device=device)
+    if isinstance(data, np.ndarray) and dtype is None and not as_device(device).is_gpu:
+        return from_numpy(data)
+    return tensor(data, dtype=dtype, device=device)
+
+
+# ---------------------------------------------------------------- by rule
+def empty(*size, dtype=None, device=None, requires_grad: bool = False):
+    """Contents undefined."""
+    dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
+    return _finish(create(empty_primitive, as_shape(*size), dtype=dtype, device=as_device(device)), requires_grad)
+
+
+def full(size, fill_value, *, dtype=None, device=None, requires_grad: bool = False):
+    """Every element `fill_value`; its type decides the dtype."""
+    if dtype is None:
+        dtype = bool_ if isinstance(fill_value, bool) else int64 if isinstance(fill_value, int) else get_default_dtype()
+    return _finish(create(full_primitive, as_shape(size) if hasattr(size, "__index__") else as_shape(*size), fill_value,
+                          dtype=as_dtype(dtype), device=as_device(device)), requires_grad)
+
+
+def zeros(*size, dtype=None, device=None, requires_grad: bool = False):
+    """Every element 0."""
+    return full(as_shape(*size), 0, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
+
+
+def ones(*size, dtype=None, device=None, requires_grad: bool = False):
+    """Every element 1."""
+    return full(as_shape(*size), 1, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
+
+
+def arange(start, end=None, step=1, *, dtype=None, device=None, requires_grad: bool = False):
+    """start, start + step, ... before end.
+
+    Raises: ArgumentError where step is 0 or leads away from end.
+    """
+    if end is None:
+        start, end = 0, start
+    if step == 0 or (end - start) / step < 0:
+        raise ArgumentError(f"arange: from {start} to {end} cannot be walked in steps of {step}")
+    if dtype is None:
+        dtype = int64 if all(isinstance(v, int) for v in (start, end, step)) else get_default_dtype()
+    count = max(0, math.ceil((end - start) / step))
+    return _finish(create(arange_primitive, start, step, count, dtype=as_dtype(dtype), device=as_device(device)), requires_grad)
+
+
+def linspace(start: float, end: float, steps: int, *, dtype=None, device=None):
+    """`steps` values from start to end, both included."""
+    if steps < 1:
+        raise ArgumentError(f"linspace: steps must be at least 1, got {steps}")
+    width = (end - start) / max(steps - 1, 1)
+    return cast(arange(steps, dtype=get_default_dtype(), device=device) * width + float(start), as_dtype(dtype or get_default_dtype()))
+
+
+def eye(n: int, m: int | None = None, *, dtype=None, device=None):
+    """Ones on the diagonal, zeros elsewhere."""
+    rows, columns = arange(n, device=device), arange(n if m is None else m, device=device)
+    return cast(rows.reshape(-1, 1) == columns, as_dtype(dtype or get_default_dtype()))
+
+
+def tril(input, diagonal: int = 0):
+    """The lower triangle of the last two dimensions; zeros above `diagonal`."""
+    return _triangle(input, lambda row, column: column <= row + diagonal)
+
+
+def triu(input, diagonal: int = 0):
+    """The upper triangle of the last two dimensions; zeros below `diagonal`."""
+    return _triangle(input, lambda row, column: column >= row + diagonal)
+
+
+def _triangle(input, keep):
+    from volta.ops.elementwise import where
+    if input.ndim < 2:
+        raise ShapeError(f"tril/triu: needs at least 2 dimensions, got shape {input.shape}")
+    rows = arange(input.shape[-2], device=input.device).reshape(-1, 1)
+    return where(keep(rows, arange(input.shape[-1], device=input.device)), input, 0)
+
+
+# ---------------------------------------------------------------- random
+def _check_generator(op, generator):
+    if generator is not None and not isinstance(generator, random.Generator):
+        raise ArgumentError(f"{op}: generator must be a volta.Generator, got {type(generator).__name__}")
+    return generator or random.default_generator
+
+
+def _draw(op, primitive, shape, a, b, dtype, device, generator):
+    generator = _check_generator(op, generator)
+    count = 1
+    for s in shape:
+        count *= s
+    seed, offset = generator.advance(count)
+    return create(primitive, shape, a, b, seed=seed, offset=offset, dtype=as_dtype(dtype), device=as_device(device))
+
+
+def rand(*size, dtype=None, device=None, requires_grad: bool = False, generator=None):
+    """Uniform on [0, 1)."""
+    dtype = _floating_dtype("rand", dtype)
+    return _finish(_draw("rand", uniform_primitive, as_shape(*size), 0.0, 1.0, dtype, device, generator), requires_grad)
+
+
+def randn(*size, dtype=None, device=None, requires_grad: bool = False, generator=None):
+    """Normal, mean 0 and standard deviation 1."""
+    dtype = _floating_dtype("randn", dtype)
+    return _finish(_draw("randn", normal_primitive, as_shape(*size), 0.0, 1.0, dtype, device, generator), requires_grad)
+
+
+def randint(low: int, high: int | None = None, size=None, *, dtype=None, device=None, generator=None):
+    """Integers on [low, high); `randint(high, size)` starts at 0.
+
+    Raises: ArgumentError unless low < high and they are less than 2**32 apart.
+    """
+    if size is None:
+        low, high, size = 0, low, high
+    if not (hasattr(low, "__index__") and hasattr(high, "__index__")) or not 0 < high - low <= 1 << 32:
+        raise ArgumentError(f"randint: needs integers low < high at most 2**32 apart, got {low!r}, {high!r}")
+    return _draw("randint", randint_primitive, as_shape(*size), low, high, dtype or int64, device, generator)
+
+
+def randperm(n: int, *, device=None, generator=None):
+    """A random order of 0 to n - 1, the same on every device."""
+    seed, offset = _check_generator("randperm", generator).advance(n)
+    order = np.random.Generator(np.random.Philox(key=seed, counter=offset)).permutation(n)
+    return tensor(order.astype(np.int64), device=device)
+
+
+def _floating_dtype(op, dtype):
+    dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
+    if not dtype.is_floating_point:
+        raise DTypeError(f"{op}: needs a floating point dtype, got {dtype}")
+    return dtype
+
+
+def fill_random_(t, primitive, a: float, b: float, generator=None):
+    """Overwrite `t` with random numbers (for nn.init); unrecorded."""
+    from volta.ops.movement import copy_into
+    copy_into(t, _draw("init", primitive, t.shape, a, b, t.dtype, t.device, generator))
+    t.storage.version += 1
+    return t
+
+
+# ---------------------------------------------------------------- like another
+def _like(make):
+    def function(input, *args, dtype=None, device=None, requires_grad: bool = False):
+        return make(input.shape, *args, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    function.__doc__ = f"`{make.__name__}` with the shape, dtype and device of `input`."
+    function.__name__ = function.__qualname__ = make.__name__ + "_like"
+    return function
+
+
+zeros_like, ones_like, empty_like, full_like = _like(zeros), _like(ones), _like(empty), _like(full)
+rand_like, randn_like = _like(rand), _like(randn)
+
+
+def randint_like(input, low: int, high: int | None = None, *, dtype=None, device=None):
+    """`randint` with the shape and device of `input`."""
+    low, high = (0, low) if high is None else (low, high)
+    return randint(low, high, input.shape, dtype=dtype or input.dtype, device=device or input.device)
+
+
+dropout_primitive = register(
+    "dropout", ("x",), family="random", vjp=(lambda g, p, seed, offset: dropout_primitive(g, p=p, seed=seed, offset=offset),),
+    numpy=_np_dropout, cases=(case((7, 3), p=0.5, **_STREAMS[0]), case((), p=0.25, **_STREAMS[0]), case((0, 2), p=0.5, **_STREAMS[0]),
+                              case((150,), p=0.75, **_STREAMS[1])))
+
+
+def dropout(input, p: float = 0.5, training: bool = True, generator=None):
+    """Zero each element with probability p and scale the others by 1 / (1 - p), in training.
+
+    Raises: ArgumentError unless 0 <= p <= 1. Source: Srivastava et al. 2014, in the inverted form.
+    """
+    if not 0.0 <= p <= 1.0:
+        raise ArgumentError(f"dropout: p must be a probability in [0, 1], got {p}")
+    if not training or p == 0.0:
+        return input
+    if p == 1.0:
+        return input * 0.0
+    seed, offset = _check_generator("dropout", generator).advance(input._size)
+    return dropout_primitive(input, p=float(p), seed=seed, offset=offset)

@@ -1,0 +1,343 @@
+"""Reading and writing by integer tensors: gather, index_select, `x[...]` and `x[...] = v`."""
+from __future__ import annotations
+
+import numpy as np
+
+from volta._kernels import core, graph
+from volta.dtypes import int64
+from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
+from volta.ops.elementwise import mul, where
+from volta.ops.families import Labels, case, register
+from volta.ops.movement import _expand, _reshape, cast, copy_into, fill_into, permute, reshape, slice_view, squeeze, unsqueeze
+from volta.shapes import as_dim, broadcast_shapes
+
+
+def _np_scatter_add(g, index, dim, size):
+    out = np.zeros(g.shape[:dim] + (size,) + g.shape[dim + 1:], g.dtype)
+    where_ = list(np.indices(g.shape))
+    where_[dim] = index
+    np.add.at(out, tuple(where_), g)
+    return out
+
+
+def _np_index_add(g, index, dim, size):
+    out = np.zeros(g.shape[:dim] + (size,) + g.shape[dim + 1:], g.dtype)
+    np.add.at(np.moveaxis(out, dim, 0), index, np.moveaxis(g, dim, 0))
+    return out
+
+
+gather_primitive = register(
+    "gather", ("x", "index"), family="index", kinds="fib", numpy=lambda x, index, dim: np.take_along_axis(x, index, dim),
+    vjp=(lambda g, x_shape, index, dim: scatter_add_primitive(g, index, dim=dim, size=x_shape[dim]), None),
+    cases=(case((3, 5), Labels((3, 2), 5), dim=1), case((4, 3), Labels((6, 3), 4), dim=0), case((2, 3, 4), Labels((2, 5, 4), 3), dim=1)))
+scatter_add_primitive = register(
+    "scatter_add", ("g", "index"), family="index", kinds="fi", numpy=_np_scatter_add,
+    vjp=(lambda _, index, dim: gather_primitive(_, index, dim=dim), None),
+    cases=(case((3, 4), Labels((3, 4), 5), dim=1, size=5), case((6, 3), Labels((6, 3), 4), dim=0, size=4)))
+index_select_primitive = register(
+    "index_select", ("x", "index"), family="index", kinds="fib", numpy=lambda x, index, dim: np.take(x, index, dim),
+    vjp=(lambda g, x_shape, index, dim: index_add_primitive(g, index, dim=dim, size=x_shape[dim]), None),
+    cases=(case((5, 3), Labels((7,), 5), dim=0), case((2, 4, 3), Labels((2,), 4), dim=1), case((3, 4), Labels((0,), 4), dim=1)))
+index_add_primitive = register(
+    "index_add", ("g", "index"), family="index", kinds="fi", numpy=_np_index_add,
+    vjp=(lambda _, index, dim: index_select_primitive(_, index, dim=dim), None),
+    cases=(case((7, 3), Labels((7,), 5), dim=0, size=5), case((2, 6, 3), Labels((6,), 4), dim=1, size=4)))
+
+
+def check_index(op: str, index, size: int) -> None:
+    """Raise unless `index` holds integers in [-size, size). Only host data is read: a GPU kernel clamps instead."""
+    if index.dtype.is_floating_point or index.dtype.code == 0:
+        raise DTypeError(f"{op}: the index must be an integer tensor, got {index.dtype}; convert it with .long()")
+    if not index.device.is_gpu and index._size:
+        values = np.asarray(index)
+        low, high = values.min(), values.max()
+        if low < -size or high >= size:
+            raise IndexRangeError(f"{op}: index {low if low < -size else high} is out of range for a dimension of size {size}")
+
+
+def _indices(op, index, size):
+    """int64 and non-negative."""
+    check_index(op, index, size)
+    index = cast(index, int64)
+    if not index.device.is_gpu and index._size and np.asarray(index).min() >= 0:
+        return index
+    return where(index < 0, index + size, index)
+
+
+def gather(input, dim: int, index):
+    """Elements of `input` at `index` along `dim`: out[i][j] = input[index[i][j]][j] for dim 0.
+
+    Raises: ShapeError unless the ranks agree and `index` is no larger in the other dimensions; IndexRangeError.
+    """
+    d = as_dim("gather", dim, input.ndim)
+    if index.ndim != input.ndim:
+        raise ShapeError(f"gather: index has shape {index.shape}, the input {input.shape}; their ranks must be the same")
+    if any(a > b for i, (a, b) in enumerate(zip(index.shape, input.shape)) if i != d):
+        raise ShapeError(f"gather: index {index.shape} is larger than the input {input.shape} outside dimension {d}")
+    if input.ndim == 0:
+        return input * 1
+    index = _indices("gather", index, input.shape[d])
+    fitted = slice_view(input, tuple(slice(None) if i == d else slice(0, n) for i, n in enumerate(index.shape)))
+    return gather_primitive(fitted, index, dim=d)
+
+
+take_along_dim = gather
+
+
+def scatter_add(input, dim: int, index, src):
+    """input + src added at `index` along `dim` (src and index have one shape)."""
+    d = as_dim("scatter_add", dim, input.ndim)
+    if index.shape != src.shape or any(a != b for i, (a, b) in enumerate(zip(index.shape, input.shape)) if i != d):
+        raise ShapeError(f"scatter_add: index {index.shape} and src {src.shape} must agree, and with input {input.shape} outside dimension {d}")
+    index = _indices("scatter_add", index, input.shape[d])
+    return input + scatter_add_primitive(src, index, dim=d, size=input.shape[d])
+
+
+def index_select(input, dim: int, index):
+    """Slices of `input` along `dim` at the positions of the 1-D `index`."""
+    d = as_dim("index_select", dim, input.ndim)
+    if index.ndim != 1:
+        raise ShapeError(f"index_select: index must be 1-D, got shape {index.shape}")
+    return index_select_primitive(input, _indices("index_select", index, input.shape[d]), dim=d)
+
+
+def one_hot(input, num_classes: int):
+    """int64 rows with a 1 at each label."""
+    from volta.ops.creation import arange
+    check_index("one_hot", input, num_classes)
+    return cast(unsqueeze(input, -1) == arange(num_classes, device=input.device), int64)
+
+
+# ---------------------------------------------------------------- x[...]
+def _as_index(item, x):
+    """A Python or NumPy index as slice, int, None, Ellipsis or integer/bool tensor."""
+    if item is None or item is Ellipsis or isinstance(item, slice) or isinstance(item, core.TensorBase):
+        return item
+    if isinstance(item, (bool, np.bool_)):
+        raise ArgumentError("indexing: a single bool is no index; use x[None] or a bool tensor")
+    if hasattr(item, "__index__") and not isinstance(item, np.ndarray):
+        return item.__index__()
+    if isinstance(item, (list, np.ndarray, range)):
+        from volta.ops.creation import tensor
+        array = np.asarray(item)
+        if array.size == 0:
+            array = array.astype(np.int64)
+        return tensor(array, device=x.device)
+    raise ArgumentError(f"indexing: {type(item).__name__} is no index; use ints, slices, None, ..., or integer and bool tensors")
+
+
+def _expand_ellipsis(x, key):
+    items = [_as_index(i, x) for i in (key if isinstance(key, tuple) else (key,))]
+    used = sum(i.ndim if isinstance(i, core.TensorBase) and i.dtype.code == 0 else 1
+               for i in items if i is not None and i is not Ellipsis)
+    dots = [k for k, i in enumerate(items) if i is Ellipsis]
+    if used > x.ndim or len(dots) > 1:
+        raise IndexRangeError(f"indexing: {used} indices for a tensor of shape {x.shape}")
+    fill = [slice(None)] * (x.ndim - used)
+    at = dots[0] if dots else len(items)
+    return items[:at] + fill + items[at + 1:]
+
+
+def _nonzero(mask):
+    """Positions of the true elements, per dimension. The count decides a shape, so the mask is read on the host."""
+    from volta.ops.creation import tensor
+    return [tensor(i, device=mask.device) for i in np.nonzero(mask.numpy())]
+
+
+def nonzero(input):
+    """Positions of the non-zero elements, (count, rank) int64. Reads the values on the host."""
+    from volta.ops.creation import tensor
+    return tensor(np.argwhere(input.detach().numpy() != 0), device=input.device)
+
+
+def masked_select(input, mask):
+    """The elements where `mask` holds, as a vector."""
+    return getitem(_expand(input, shape=broadcast_shapes(input.shape, mask.shape)), mask)
+
+
+def _basic(x, items):
+    """The view for the ints, slices and Nones of an index, and where its tensors stand in that view."""
+    slices, shape_plan, d = [], [], 0
+    for item in items:
+        if item is None:
+            shape_plan.append(("new", None))
+        elif isinstance(item, slice):
+            slices.append(item)
+            shape_plan.append(("keep", None))
+            d += 1
+        elif isinstance(item, int):
+            n = x.shape[d]
+            if not -n <= item < n:
+                raise IndexRangeError(f"indexing: index {item} is out of range for dimension {d} of size {n}")
+            at = item % n
+            slices.append(slice(at, at + 1))
+            shape_plan.append(("drop", None))
+            d += 1
+        else:
+            slices.append(slice(None))
+            shape_plan.append(("tensor", item))
+            d += 1
+    out = slice_view(x, tuple(slices)) if any(s != slice(None) for s in slices) else x
+    shape, tensors, k = [], {}, 0
+    for kind, item in shape_plan:
+        if kind == "new":
+            shape.append(1)
+            continue
+        if kind == "tensor":
+            tensors[len(shape)] = item
+        if kind != "drop":
+            shape.append(out.shape[k])
+        k += 1
+    if tuple(shape) != out.shape:
+        out = _reshape(out, shape=tuple(shape))
+    elif out is x:
+        out = _expand(x, shape=x.shape)       # x[:] is a new tensor on the same storage
+    return out, tensors
+
+
+def _split_masks(x, items):
+    """Bool tensors replaced by the positions of their true elements."""
+    out, d = [], 0
+    for item in items:
+        if isinstance(item, core.TensorBase) and item.dtype.code == 0:
+            if item.shape != x.shape[d:d + item.ndim]:
+                raise IndexRangeError(f"indexing: a mask of shape {item.shape} does not fit {x.shape} at dimension {d}")
+            out.extend(_nonzero(item))
+            d += item.ndim
+            continue
+        d += item is not None
+        out.append(item)
+    return out
+
+
+def _linearised(view, tensors):
+    """(the view with its indexed dimensions joined in front, one flat index, the index shape, where the result goes)."""
+    dims = sorted(tensors)
+    shape = broadcast_shapes(*(tensors[d].shape for d in dims))
+    flat = None
+    for d in dims:
+        index = _expand(_indices("indexing", tensors[d], view.shape[d]), shape=shape)
+        flat = index if flat is None else flat * view.shape[d] + index
+    rest = [d for d in range(view.ndim) if d not in tensors]
+    front = permute(view, *dims, *rest)
+    joined = 1
+    for d in dims:
+        joined *= view.shape[d]
+    front = reshape(front, (joined,) + tuple(view.shape[d] for d in rest))
+    at = dims[0] if dims == list(range(dims[0], dims[0] + len(dims))) else 0
+    return front, reshape(flat, (flat._size,)), shape, at
+
+
+def getitem(x, key):
+    """x[key]: views for ints, slices, None and ...; copies for integer and bool tensors. NumPy's and PyTorch's rules.
+
+    Raises: IndexRangeError.
+    """
+    if type(key) is int and x.ndim == 1:
+        key = (key,)
+    view, tensors = _basic(x, _split_masks(x, _expand_ellipsis(x, key)))
+    if not tensors:
+        return view
+    front, flat, shape, at = _linearised(view, tensors)
+    out = index_select_primitive(front, flat, dim=0)
+    out = _reshape(out, shape=shape + front.shape[1:])
+    if at:
+        k, n = len(shape), len(shape) + len(front.shape) - 1
+        order = list(range(k, k + at)) + list(range(k)) + list(range(k + at, n))
+        out = permute(out, *order)
+    return out
+
+
+# ---------------------------------------------------------------- x[...] = v
+class _SetItem:
+    """Backward of a recorded x[key] = value, in the form that `graph.custom_node` takes."""
+
+    def __init__(self, key, value_shape):
+        self.key, self.value_shape = key, value_shape
+
+    def gradients(self, g):
+        """(for x: g with the written part cleared, for value: the written part of g)."""
+        kept = g.clone()
+        setitem(kept, self.key, 0.0)
+        return kept, getitem(g, self.key)
+
+    def release(self):
+        """Nothing is saved but the key."""
+
+
+def setitem(x, key, value) -> None:
+    """x[key] = value, in place, recorded where a gradient is wanted.
+
+    Raises: ShapeError where the value does not broadcast; AutogradError on a leaf that requires grad.
+    """
+    number = isinstance(value, (bool, int, float))
+    if not number and not isinstance(value, core.TensorBase):
+        from volta.ops.creation import tensor
+        value = tensor(value, dtype=x.dtype, device=x.device)
+    wants = graph.is_grad_enabled() and (x.requires_grad or (not number and value.requires_grad))
+    if wants:
+        graph.check_inplace("setitem", x)
+    previous = graph.set_grad_mode(False)
+    try:
+        _write(x, key, value, number)
+    finally:
+        graph.set_grad_mode(previous)
+    x.storage.version += 1
+    if wants:
+        before = core.alias(x)
+        before._node, before._index, before._requires_grad = x._node, x._index, x._requires_grad
+        graph.custom_node(_SetItem(key, None if number else value.shape), (before, None if number else value), (x,))
+
+
+def _write(x, key, value, number):
+    view, tensors = _basic(x, _split_masks(x, _expand_ellipsis(x, key)))
+    if view.storage is not x.storage:
+        raise ShapeError("setitem: the index of this tensor is no view of it; make it contiguous first")
+    if not tensors:
+        if number:
+            return fill_into(view, value)
+        value = value.to(x.device)
+        while value.ndim > view.ndim and value.shape[0] == 1:
+            value = squeeze(value, 0)
+        if broadcast_shapes(value.shape, view.shape) != view.shape:
+            raise ShapeError(f"setitem: a value of shape {value.shape} does not broadcast to the indexed shape {view.shape}")
+        return copy_into(view, value)
+    _put(view, tensors, value, number)
+
+
+def _put(view, tensors, value, number):
+    """Write at integer positions: mark the places, then choose between old and new. The last of equal positions wins on no
+    device in particular, as in PyTorch."""
+    from volta.ops.creation import arange, full, zeros
+    front, flat, shape, at = _linearised(view, tensors)
+    if flat._size == 0:
+        return
+    rest = front.shape[1:]
+    target = shape + rest if not at else rest[:at] + shape + rest[at:]
+    if number:
+        value = full((), value, dtype=view.dtype, device=view.device)
+    if broadcast_shapes(value.shape, target) != target:
+        raise ShapeError(f"setitem: a value of shape {value.shape} does not broadcast to the indexed shape {target}")
+    value = _expand(cast(value.to(view.device), view.dtype), shape=target)
+    if at:
+        k = len(shape)
+        value = permute(value, *range(at, at + k), *range(at), *range(at + k, len(target)))
+    value = reshape(value, (flat._size,) + rest)
+    rows = front.shape[0]
+    order = cast(arange(1, flat._size + 1, device=view.device), int64)
+    hits = cast(reshape(flat, (1, -1)) == reshape(arange(rows, device=view.device), (-1, 1)), int64)
+    last = mul(hits, order).amax(1)                               # 1 + the last entry that names this row, 0 for none
+    source = index_select_primitive(value, where(last > 0, last - 1, zeros((), dtype=int64, device=view.device)), dim=0)
+    merged = where(reshape(last > 0, (rows,) + (1,) * len(rest)), source, front)
+    dims = sorted(tensors)
+    others = [d for d in range(view.ndim) if d not in tensors]
+    merged = reshape(merged, tuple(view.shape[d] for d in dims) + rest)
+    order_back = [0] * view.ndim
+    for i, d in enumerate(dims + others):
+        order_back[d] = i
+    copy_into(view, permute(merged, *order_back))
+
+
+def masked_fill(input, mask, value):
+    """`input` with `value` where `mask` holds."""
+    return where(mask, value, input)

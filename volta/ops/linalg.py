@@ -1,0 +1,107 @@
+"""Matrix products: `matmul` in 1-D, 2-D and batched forms, and `linear` with its bias."""
+from __future__ import annotations
+
+import numpy as np
+
+from volta.errors import DTypeError, ShapeError
+from volta.ops.families import case, register
+from volta.ops.movement import _reshape, transpose
+from volta.ops.reduce import sum_primitive
+
+matmul_primitive = register(
+    "matmul", ("a", "b"), family="linalg", numpy=np.matmul, kinds="fi", rtol=1e-4,
+    vjp=(lambda g, b: matmul_primitive(g, transpose(b, -1, -2)), lambda g, a: matmul_primitive(transpose(a, -1, -2), g)),
+    cases=(case((3, 4), (4, 5)), case((2, 3, 4), (2, 4, 5)), case((2, 1, 3, 4), (5, 4, 2)), case((1, 1), (1, 1)), case((0, 3), (3, 2)),
+           case((2, 0), (0, 3)), case((33, 65), (65, 17)), case((1, 70), (70, 5))))
+linear_primitive = register(
+    "linear", ("x", "weight", "bias"), family="linalg", rtol=1e-4,
+    numpy=lambda x, weight, bias: x @ weight.T + (0 if bias is None else bias),
+    vjp=(lambda g, weight: matmul_primitive(g, weight), lambda g, x: matmul_primitive(transpose(g, 0, 1), x),
+         lambda g: sum_primitive(g, dim=(0,), keepdim=False)),
+    cases=(case((3, 4), (5, 4), (5,)), case((3, 4), (5, 4), None), case((0, 4), (2, 4), (2,)), case((40, 33), (18, 33), (18,))))
+
+
+def matmul(input, other):
+    """Matrix product. 1-D operands are a row on the left and a column on the right; leading dimensions are batches and broadcast.
+
+    Shape: (..., m, k) @ (..., k, n) -> (..., m, n).
+    Raises: ShapeError where the inner sizes or the batches do not fit; DTypeError for different dtypes.
+    """
+    a, b = input.shape, other.shape
+    if not a or not b:
+        raise ShapeError(f"matmul: both operands need at least 1 dimension, got {a} @ {b}; use * for a scalar")
+    if a[-1] != b[-2 if len(b) > 1 else 0]:
+        raise ShapeError(f"matmul: inner sizes differ, got {a} @ {b}")
+    if input.dtype is not other.dtype:
+        raise DTypeError(f"matmul: the operands must have one dtype, got {input.dtype} @ {other.dtype}; convert with .to(dtype)")
+    if len(a) == 2 and len(b) == 2:
+        return matmul_primitive(input, other)
+    if len(a) == 1:
+        out = matmul(_reshape(input, shape=(1,) + a), other)
+        return _reshape(out, shape=out.shape[:-2] + out.shape[-1:] if len(b) > 1 else ())
+    if len(b) == 1:
+        out = matmul(input, _reshape(other, shape=b + (1,)))
+        return _reshape(out, shape=out.shape[:-1])
+    if len(b) == 2:
+        rows = 1
+        for s in a[:-1]:
+            rows *= s
+        return _reshape(matmul_primitive(_reshape(input, shape=(rows, a[-1])), other), shape=a[:-1] + b[-1:])
+    for i in range(1, min(len(a), len(b)) - 1):
+        if a[-2 - i] != b[-2 - i] and 1 not in (a[-2 - i], b[-2 - i]):
+            raise ShapeError(f"matmul: batch sizes do not broadcast, got {a} @ {b}")
+    return matmul_primitive(input, other)
+
+
+def mm(input, mat2):
+    """Product of two matrices."""
+    if input.ndim != 2 or mat2.ndim != 2:
+        raise ShapeError(f"mm: needs two matrices, got {input.shape} @ {mat2.shape}")
+    return matmul(input, mat2)
+
+
+def bmm(input, mat2):
+    """Product of two batches of matrices: (b, m, k) @ (b, k, n)."""
+    if input.ndim != 3 or mat2.ndim != 3 or input.shape[0] != mat2.shape[0]:
+        raise ShapeError(f"bmm: needs (b, m, k) @ (b, k, n), got {input.shape} @ {mat2.shape}")
+    return matmul(input, mat2)
+
+
+def dot(input, tensor):
+    """Inner product of two vectors."""
+    if input.ndim != 1 or tensor.ndim != 1:
+        raise ShapeError(f"dot: needs two vectors, got {input.shape} and {tensor.shape}")
+    return matmul(input, tensor)
+
+
+def outer(input, vec2):
+    """Outer product of two vectors."""
+    return _reshape(input, shape=(input._size, 1)) * _reshape(vec2, shape=(1, vec2._size))
+
+
+def addmm(input, mat1, mat2, *, beta: float = 1, alpha: float = 1):
+    """beta * input + alpha * (mat1 @ mat2)."""
+    product = mm(mat1, mat2)
+    return (product if alpha == 1 else product * alpha) + (input if beta == 1 else input * beta)
+
+
+def linear(input, weight, bias=None):
+    """input @ weight.T + bias over the last dimension.
+
+    Shape: (..., in) with weight (out, in) and bias (out,) -> (..., out).
+    Raises: ShapeError where they do not fit.
+    """
+    if weight.ndim != 2 or input.ndim < 1 or input.shape[-1] != weight.shape[1]:
+        raise ShapeError(f"linear: input {input.shape} does not fit weight {weight.shape}: the last size of the input must be "
+                         f"{weight.shape[1] if weight.ndim == 2 else 'that of a (out, in) matrix'}")
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise ShapeError(f"linear: bias must have shape {weight.shape[:1]}, got {bias.shape}")
+    if input.ndim == 2:
+        return linear_primitive(input, weight, bias)
+    rows = 1
+    for s in input.shape[:-1]:
+        rows *= s
+    out = linear_primitive(_reshape(input, shape=(rows, input.shape[-1])), weight, bias)
+    return _reshape(out, shape=input.shape[:-1] + weight.shape[:1])
+
+

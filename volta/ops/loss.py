@@ -1,0 +1,182 @@
+"""Losses: cross entropy (fused), negative log likelihood, and the elementwise ones."""
+from __future__ import annotations
+
+import numpy as np
+
+from volta.dtypes import int64
+from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
+from volta.ops.elementwise import exp, log1p, relu, where
+from volta.ops.families import Derived, Labels, case, register
+from volta.ops.index import gather_primitive
+from volta.ops.movement import _reshape, cast, permute, unsqueeze
+from volta.ops.reduce import log_softmax, mean, softmax_primitive, sum
+
+
+def _np_cross_entropy(x, target, ignore_index):
+    top = x.max(axis=1, keepdims=True)
+    lse = (np.log(np.exp(x - top).sum(axis=1, keepdims=True)) + top)[:, 0]
+    picked = x[np.arange(len(x)), np.where(target == ignore_index, 0, target)]
+    return np.where(target == ignore_index, 0.0, lse - picked), lse
+
+
+def _np_cross_entropy_grad(g, x, logsumexp, target, ignore_index):
+    hot = target[:, None] == np.arange(x.shape[1])
+    return (np.exp(x - logsumexp[:, None]) - hot) * (g * (target != ignore_index))[:, None]
+
+
+def _cross_entropy_grad(g, x, logsumexp, target, ignore_index):
+    """(softmax(x) - one_hot(target)) * g in simpler ops, the softmax taken from x again for higher orders."""
+    from volta.ops.creation import arange
+    classes = _reshape(arange(x.shape[1], device=x.device), shape=(1, x.shape[1]))
+    hot = cast(unsqueeze(target, 1) == classes, x.dtype)
+    kept = cast(target != ignore_index, x.dtype)
+    return (softmax_primitive(x, dim=1) - hot) * unsqueeze(g * kept, 1)
+
+
+_CASES = (case((4, 5), Labels((4,), 5), ignore_index=-100), case((3, 1), Labels((3,), 1), ignore_index=-100),
+          case((6, 4), Labels((6,), 4), ignore_index=2), case((2, 300), Labels((2,), 300), ignore_index=-100))
+cross_entropy_primitive = register(
+    "cross_entropy", ("x", "target"), family="loss", outputs=("out", "logsumexp"), numpy=_np_cross_entropy, cases=_CASES,
+    vjp=(lambda g, x, logsumexp, target, ignore_index: cross_entropy_grad(g, x, logsumexp, target, ignore_index=ignore_index), None))
+cross_entropy_grad = register(
+    "cross_entropy_grad", ("g", "x", "logsumexp", "target"), family="loss", reference=_cross_entropy_grad,
+    numpy=_np_cross_entropy_grad,
+    cases=tuple(case(c.inputs[0][:1], c.inputs[0], Derived(lambda g, x: np.log(np.exp(x).sum(axis=1))), c.inputs[1], **c.params)
+                for c in _CASES))
+
+
+def _reduce(name, values, reduction):
+    if reduction == "mean":
+        return mean(values)
+    if reduction == "sum":
+        return sum(values)
+    if reduction == "none":
+        return values
+    raise ArgumentError(f"{name}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+
+
+def _check_target(name, input, target, ignore_index):
+    """Class indices that fit (N, C): shape, dtype and, where the host holds them, range."""
+    if target.dtype.is_floating_point or target.dtype.code == 0:
+        raise DTypeError(f"{name}: target must hold class indices (int64), got {target.dtype}; convert it with .long()")
+    if target.shape != input.shape[:1]:
+        raise ShapeError(f"{name}: target must have shape {input.shape[:1]} for input {input.shape}, got {target.shape}")
+    if not target.device.is_gpu and target._size:
+        values = np.asarray(target)
+        wrong = np.flatnonzero((values != ignore_index) & ((values < 0) | (values >= input.shape[1])))
+        if wrong.size:
+            raise IndexRangeError(f"{name}: label {values[wrong[0]]} at position {wrong[0]} is outside the {input.shape[1]} classes "
+                                  f"(0 to {input.shape[1] - 1})")
+
+
+def _rows(name, input, target):
+    """(N, C, d1, ...) and (N, d1, ...) as (rows, C) and (rows,), and the shape to give back."""
+    if input.ndim == 1:
+        return _reshape(input, shape=(1,) + input.shape), _reshape(target, shape=(1,)) if target.ndim == 0 else target, ()
+    if input.ndim < 1:
+        raise ShapeError(f"{name}: input needs a class dimension, got shape {input.shape}")
+    if input.ndim == 2:
+        return input, target, target.shape
+    if target.shape != input.shape[:1] + input.shape[2:]:
+        raise ShapeError(f"{name}: target must have shape {input.shape[:1] + input.shape[2:]} for input {input.shape}, got {target.shape}")
+    moved = permute(input, 0, *range(2, input.ndim), 1)
+    return moved.reshape(-1, input.shape[1]), target.reshape(-1), target.shape
+
+
+def cross_entropy(input, target, weight=None, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0):
+    """Cross entropy of logits and class indices (or class probabilities, as a floating point target).
+
+    Shape: input (N, C, ...), target (N, ...) or, for probabilities, that of input.
+    Units: nats.
+    Raises: IndexRangeError for a label outside the classes; ShapeError, DTypeError, ArgumentError.
+    """
+    if not input.dtype.is_floating_point:
+        raise DTypeError(f"cross_entropy: input must be floating point logits, got {input.dtype}")
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise ArgumentError(f"cross_entropy: label_smoothing must be in [0, 1], got {label_smoothing}")
+    if target.dtype.is_floating_point and target.shape == input.shape:
+        return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
+    x, labels, shape = _rows("cross_entropy", input, target)
+    _check_target("cross_entropy", x, labels, ignore_index)
+    labels = cast(labels, int64)
+    if weight is not None or label_smoothing:
+        return _weighted(x, labels, shape, weight, ignore_index, reduction, label_smoothing)
+    losses, _ = cross_entropy_primitive(x, labels, ignore_index=int(ignore_index))
+    if reduction == "mean":
+        return sum(losses) / _kept(labels, ignore_index)
+    return _reduce("cross_entropy", losses if reduction != "none" else _reshape(losses, shape=shape), reduction)
+
+
+def _kept(labels, ignore_index):
+    """How many labels count: a number where the host holds them, else a tensor, since reading it would be a transfer."""
+    if labels.device.is_gpu:
+        return sum(labels != ignore_index)
+    kept = int(np.count_nonzero(np.asarray(labels) != ignore_index))
+    return float(kept) if kept else float("nan")
+
+
+def _weighted(x, labels, shape, weight, ignore_index, reduction, smoothing):
+    """Class weights and label smoothing, composed."""
+    logp = log_softmax(x, 1)
+    kept = cast(labels != ignore_index, x.dtype)
+    safe = where(labels != ignore_index, labels, 0)
+    picked = _reshape(gather_primitive(logp, _reshape(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
+    scale = kept if weight is None else kept * weight[safe]
+    losses = -picked * scale
+    if smoothing:
+        each = logp if weight is None else logp * weight
+        losses = losses * (1 - smoothing) - sum(each, 1) * kept * (smoothing / x.shape[1])
+    if reduction == "mean":
+        return sum(losses) / sum(scale)
+    return _reduce("cross_entropy", losses if reduction == "sum" else _reshape(losses, shape=shape), reduction)
+
+
+def _soft_cross_entropy(input, target, weight, reduction, smoothing):
+    classes = input.shape[1 if input.ndim > 1 else 0]
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / classes
+    dim = 1 if input.ndim > 1 else 0
+    logp = log_softmax(input, dim)
+    if weight is not None:
+        logp = logp * weight.reshape(*([1] * dim), classes, *([1] * (input.ndim - dim - 1)))
+    losses = -sum(logp * target, dim)
+    return sum(losses) / float(max(losses._size, 1)) if reduction == "mean" else _reduce("cross_entropy", losses, reduction)
+
+
+def nll_loss(input, target, weight=None, ignore_index: int = -100, reduction: str = "mean"):
+    """Negative log likelihood of log-probabilities. Shape: (N, C, ...) and (N, ...)."""
+    x, labels, shape = _rows("nll_loss", input, target)
+    _check_target("nll_loss", x, labels, ignore_index)
+    labels = cast(labels, int64)
+    safe = where(labels != ignore_index, labels, 0)
+    picked = _reshape(gather_primitive(x, _reshape(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
+    kept = cast(labels != ignore_index, x.dtype)
+    scale = kept if weight is None else kept * weight[safe]
+    losses = -picked * scale
+    if reduction == "mean":
+        return sum(losses) / sum(scale)
+    return _reduce("nll_loss", losses if reduction == "sum" else _reshape(losses, shape=shape), reduction)
+
+
+def _same_shape(name, input, target):
+    if input.shape != target.shape:
+        raise ShapeError(f"{name}: input {input.shape} and target {target.shape} must have the same shape")
+
+
+def mse_loss(input, target, reduction: str = "mean"):
+    """Squared error."""
+    _same_shape("mse_loss", input, target)
+    d = input - target
+    return _reduce("mse_loss", d * d, reduction)
+
+
+def l1_loss(input, target, reduction: str = "mean"):
+    """Absolute error."""
+    _same_shape("l1_loss", input, target)
+    return _reduce("l1_loss", abs(input - target), reduction)
+
+
+def binary_cross_entropy_with_logits(input, target, reduction: str = "mean"):
+    """Cross entropy of a sigmoid, from logits, without overflow. Units: nats."""
+    _same_shape("binary_cross_entropy_with_logits", input, target)
+    return _reduce("binary_cross_entropy_with_logits", relu(input) - input * target + log1p(exp(-abs(input))), reduction)

@@ -1,0 +1,432 @@
+"""Views (reshape, permute, expand, slicing), copies (contiguous, cast, place, cat) and transfer between devices.
+
+A view shares its storage and costs no kernel; its derivative is another view or `place`, the inverse of slicing.
+"""
+from __future__ import annotations
+
+from volta._kernels import core
+from volta.device import device as as_device
+from volta.dtypes import as_dtype, bool_, float32, int32, int64, promote_types, to_numpy
+from volta.errors import ArgumentError, IndexRangeError, ShapeError
+from volta.ops.families import case, register
+from volta.shapes import as_dim, as_dims, as_shape, infer, slice_range, view_strides
+
+
+# ---------------------------------------------------------------- views
+def _reshape_kernel(x, *, shape):
+    if x._contiguous:
+        return core.reshaped(x, shape)
+    strides = view_strides(x.shape, x._strides, shape)
+    if strides is not None:
+        return core.view(x, shape, strides, x.offset)
+    return core.reshaped(_kernel(contiguous_, x)(x), shape)
+
+
+def _permute_kernel(x, *, dims):
+    return core.view(x, tuple([x.shape[d] for d in dims]), tuple([x._strides[d] for d in dims]), x.offset)
+
+
+def _expand_kernel(x, *, shape):
+    lead = len(shape) - len(x.shape)
+    strides = [0] * lead + [0 if a == 1 and b != 1 else s for a, b, s in zip(x.shape, shape[lead:], x._strides)]
+    return core.view(x, shape, tuple(strides), x.offset)
+
+
+def _slice_kernel(x, *, starts, sizes, steps):
+    offset = x.offset + sum([a * s for a, s in zip(starts, x._strides)])
+    return core.view(x, sizes, tuple([a * s for a, s in zip(steps, x._strides)]), offset)
+
+
+def _kernel(op, x):
+    return op.gpu if x.device.is_gpu else op.cpu
+
+
+def _invert(dims):
+    out = [0] * len(dims)
+    for i, d in enumerate(dims):
+        out[d] = i
+    return tuple(out)
+
+
+_reshape = register(
+    "reshape", ("x",), family="view", view=_reshape_kernel, vjp=(lambda g, x_shape: _reshape(g, shape=x_shape),),
+    numpy=lambda x, shape: x.reshape(shape), cases=(case((2, 6), shape=(3, 4)), case((), shape=(1, 1)), case((0, 3), shape=(3, 0))))
+_permute = register(
+    "permute", ("x",), family="view", view=_permute_kernel, vjp=(lambda g, dims: _permute(g, dims=_invert(dims)),),
+    numpy=lambda x, dims: x.transpose(dims), cases=(case((2, 3, 4), dims=(2, 0, 1)), case((3, 0), dims=(1, 0))))
+_expand = register(
+    "expand", ("x",), family="view", view=_expand_kernel, vjp=(lambda g, x_shape: sum_to(g, x_shape),),
+    numpy=lambda x, shape: _np_expand(x, shape), cases=(case((3, 1), shape=(2, 3, 4)), case((1,), shape=(0,))))
+_slice = register(
+    "slice", ("x",), family="view", view=_slice_kernel,
+    vjp=(lambda g, x_shape, starts, steps: _unslice(g, x_shape, starts, steps),),
+    numpy=lambda x, starts, sizes, steps: x[_np_slices(starts, sizes, steps)],
+    cases=(case((5, 6), starts=(1, 4), sizes=(2, 3), steps=(2, -2)), case((4,), starts=(0,), sizes=(0,), steps=(1,))))
+
+
+def _np_expand(x, shape):
+    import numpy
+    return numpy.broadcast_to(x, shape)
+
+
+def _np_slices(starts, sizes, steps):
+    return tuple(slice(a, None if a + n * s < 0 else a + n * s, s) for a, n, s in zip(starts, sizes, steps))
+
+
+def _unslice(g, shape, starts, steps):
+    """The derivative of slicing: g put where it was taken from. A negative step is undone by flipping first."""
+    backwards = [d for d, s in enumerate(steps) if s < 0]
+    if backwards:
+        g = flip(g, backwards)
+        starts = tuple(a + (n - 1) * s if s < 0 and n else a for a, n, s in zip(starts, g.shape, steps))
+        steps = tuple(-s if s < 0 else s for s in steps)
+    return _place(g, shape=shape, starts=starts, steps=steps, value=0.0)
+
+
+# ---------------------------------------------------------------- copies
+def _np_place(x, shape, starts, steps, value):
+    import numpy
+    out = numpy.full(shape, value, x.dtype)
+    out[tuple(slice(a, a + (n - 1) * s + 1 if n else a, s) for a, n, s in zip(starts, x.shape, steps))] = x
+    return out
+
+
+contiguous_ = register("contiguous", ("x",), family="movement", vjp=(lambda g: g,), numpy=lambda x: x.copy(), kinds="fib",
+                       cases=(case((3, 4)), case(()), case((0, 2))))
+_cast = register("cast", ("x",), family="movement", vjp=(lambda g, x_dtype: cast(g, x_dtype),), smooth=False, kinds="fib",
+                 numpy=lambda x, dtype: x.astype(to_numpy(dtype)),
+                 cases=(case((3, 4), dtype=int64), case((2, 3), dtype=bool_), case((5,), dtype=int32), case((), dtype=float32),
+                        case((0, 2), dtype=int32), case((70, 3), dtype=float32)))
+_place = register(
+    "place", ("x",), family="movement", vjp=(lambda g, x_shape, starts, steps: _slice(g, starts=starts, sizes=x_shape, steps=steps),),
+    numpy=_np_place, kinds="fi",
+    cases=(case((2, 3), shape=(4, 7), starts=(1, 0), steps=(2, 3), value=0.5), case((0,), shape=(3,), starts=(0,), steps=(1,), value=1.0)))
+
+
+def _cat_vjp(g, needs, shapes, dim):
+    out, start = [], 0
+    for need, shape in zip(needs, shapes):
+        out.append(narrow(g, dim, start, shape[dim]) if need else None)
+        start += shape[dim]
+    return tuple(out)
+
+
+def _np_cat(*tensors, dim):
+    import numpy
+    return numpy.concatenate(tensors, dim)
+
+
+_cat = register("cat", ("*",), family="movement", vjp=_cat_vjp, numpy=_np_cat, kinds="fib",
+                cases=(case((2, 3), (2, 1), dim=1), case((2, 3), (0, 3), (4, 3), dim=0)))
+_copy_into = register("copy_into", ("out", "x"), family="inplace", numpy=lambda out, x: (x, None), kinds="fib",
+                      cases=(case((3, 4), (3, 4)), case((), ()), case((0, 2), (0, 2))))
+_fill_into = register("fill_into", ("out", "value"), family="inplace", numpy=lambda out, value: (out * 0 + value, None), kinds="fi",
+                      cases=(case((3, 4), 2), case((), 1), case((2, 0), 3)))
+
+
+def copy_into(out, x):
+    """out[...] = x with broadcasting, unrecorded and without bumping the version (the caller does)."""
+    if x.shape != out.shape:
+        x = _expand_kernel(x, shape=out.shape)
+    (_copy_into.gpu if out.device.is_gpu else _copy_into.cpu)(out, x)
+
+
+def fill_into(out, value):
+    """out[...] = number, unrecorded and without bumping the version."""
+    (_fill_into.gpu if out.device.is_gpu else _fill_into.cpu)(out, value)
+
+
+def cast(x, dtype):
+    """x as another element type; x itself where it already has it."""
+    return x if x.dtype is dtype else _cast(x, dtype=dtype)
+
+
+# ---------------------------------------------------------------- transfer
+_download = register("download", ("x",), family="transfer", cases=())
+_upload = register("upload", (), family="transfer", cases=())
+
+
+def _transfer_kernel(x, *, device):
+    host = x
+    if x.device.is_gpu:
+        host = from_array(_download.gpu(x))
+        if host.dtype is not x.dtype:
+            host = cast(host, x.dtype)
+    if not device.is_gpu:
+        return host
+    return _upload.gpu(_download.cpu(host), x.dtype, device)
+
+
+def from_array(array):
+    """Host tensor over the memory of a C-contiguous NumPy array."""
+    from volta.dtypes import from_numpy_dtype
+    storage = core.borrowed_storage(array, array.__array_interface__["data"][0], array.nbytes)
+    return core.tensor(storage, array.shape, tuple(s // array.itemsize for s in array.strides), 0, from_numpy_dtype(array.dtype))
+
+
+_transfer = register("transfer", ("x",), family="view", view=_transfer_kernel, cases=(),
+                     vjp=(lambda g, x_device: _transfer(g, device=x_device),))
+
+
+def to(input, *args, dtype=None, device=None, copy=False, non_blocking=False):
+    """The tensor on another device, as another dtype, or both: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(other)`."""
+    for a in args:
+        if isinstance(a, core.TensorBase):
+            device, dtype = a.device, a.dtype
+        elif isinstance(a, (str, core.Device)) or isinstance(a, int):
+            device = a
+        elif a is not None:
+            dtype = a
+    out = input
+    if dtype is not None:
+        out = cast(out, as_dtype(dtype))
+    if device is not None and (place := as_device(device)) is not out.device:
+        out = _transfer(out, device=place)
+    return clone(out) if copy and out is input else out
+
+
+def clone(input):
+    """A copy with its own storage, differentiable."""
+    return contiguous_(input)
+
+
+def contiguous(input):
+    """The tensor itself where it is row-major, else a row-major copy."""
+    return input if input._contiguous else contiguous_(input)
+
+
+# ---------------------------------------------------------------- functions
+def reshape(input, *shape):
+    """The same elements under another shape (one size may be -1): a view where the strides allow, else a copy.
+
+    Raises: ShapeError where the number of elements differs.
+    """
+    shape = shape[0] if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
+    return _reshape(input, shape=infer("reshape", input._size, tuple(map(int, shape))))
+
+
+def view(input, *shape):
+    """`reshape` that never copies.
+
+    Raises: ShapeError where the strides allow no view.
+    """
+    if len(shape) == 1 and not hasattr(shape[0], "__index__"):
+        shape = shape[0]
+    new = infer("view", input._size, tuple(map(int, shape)))
+    if not input._contiguous and view_strides(input.shape, input._strides, new) is None:
+        raise ShapeError(f"view: shape {input.shape} with strides {input._strides} cannot be seen as {new} without a copy; use reshape")
+    return _reshape(input, shape=new)
+
+
+def flatten(input, start_dim: int = 0, end_dim: int = -1):
+    """Dimensions start_dim to end_dim as one."""
+    rank = input.ndim
+    a, b = as_dim("flatten", start_dim, rank), as_dim("flatten", end_dim, rank)
+    if a > b:
+        raise ArgumentError(f"flatten: start_dim {start_dim} lies behind end_dim {end_dim}")
+    size = 1
+    for s in input.shape[a:b + 1]:
+        size *= s
+    return _reshape(input, shape=input.shape[:a] + (size,) + input.shape[b + 1:])
+
+
+def permute(input, *dims):
+    """Dimensions in another order, as a view."""
+    dims = dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims
+    order = tuple(as_dim("permute", d, input.ndim) for d in dims)
+    if len(order) != input.ndim or len(set(order)) != len(order):
+        raise ArgumentError(f"permute: dims {tuple(dims)} must name each of the {input.ndim} dimensions once")
+    return _permute(input, dims=order)
+
+
+def transpose(input, dim0: int, dim1: int):
+    """Two dimensions exchanged, as a view."""
+    order = list(range(input.ndim))
+    if not order:
+        return input
+    a, b = as_dim("transpose", dim0, input.ndim), as_dim("transpose", dim1, input.ndim)
+    order[a], order[b] = b, a
+    return _permute(input, dims=tuple(order))
+
+
+def t(input):
+    """Transpose of a tensor of rank 2 or less."""
+    if input.ndim > 2:
+        raise ShapeError(f"t: needs rank 2 or less, got shape {input.shape}; use transpose(dim0, dim1) or mT")
+    return transpose(input, 0, -1) if input.ndim == 2 else input
+
+
+def expand(input, *shape):
+    """Size-1 dimensions repeated without copying; -1 keeps a size.
+
+    Raises: ShapeError where a size other than 1 would change.
+    """
+    shape = tuple(shape[0]) if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
+    lead = len(shape) - input.ndim
+    if lead < 0:
+        raise ShapeError(f"expand: shape {shape} has fewer dimensions than the tensor's {input.shape}")
+    new = tuple(input.shape[i - lead] if s == -1 and i >= lead else int(s) for i, s in enumerate(shape))
+    for i, (a, b) in enumerate(zip(input.shape, new[lead:])):
+        if a not in (1, b):
+            raise ShapeError(f"expand: {input.shape} cannot become {new}: size {a} at dimension {i} is not 1")
+    if any(s < 0 for s in new):
+        raise ShapeError(f"expand: sizes must not be negative, got {shape}; -1 may stand only for an existing dimension")
+    return _expand(input, shape=new)
+
+
+def broadcast_to(input, shape):
+    """`expand` with the shape as a tuple."""
+    return expand(input, shape)
+
+
+def unsqueeze(input, dim: int):
+    """A new dimension of size 1 at `dim`."""
+    d = as_dim("unsqueeze", dim, input.ndim + 1)
+    return _reshape(input, shape=input.shape[:d] + (1,) + input.shape[d:])
+
+
+def squeeze(input, dim=None):
+    """Without its dimensions of size 1 (or those of `dim` that have it)."""
+    dims = range(input.ndim) if dim is None else as_dims("squeeze", dim, input.ndim)
+    return _reshape(input, shape=tuple(s for i, s in enumerate(input.shape) if not (i in dims and s == 1)))
+
+
+def narrow(input, dim: int, start: int, length: int):
+    """`length` slices from `start` along `dim`, as a view."""
+    d = as_dim("narrow", dim, input.ndim)
+    if not 0 <= start <= start + length <= input.shape[d]:
+        raise IndexRangeError(f"narrow: {start}:{start + length} lies outside dimension {dim} of size {input.shape[d]}")
+    starts = tuple(start if i == d else 0 for i in range(input.ndim))
+    return _slice(input, starts=starts, sizes=input.shape[:d] + (length,) + input.shape[d + 1:], steps=(1,) * input.ndim)
+
+
+def slice_view(input, slices: tuple[slice, ...]):
+    """Basic slicing of the leading dimensions."""
+    parts = [slice_range(s, n) for s, n in zip(slices, input.shape)]
+    parts += [(0, 1, n) for n in input.shape[len(parts):]]
+    starts, steps, sizes = (tuple(p[k] for p in parts) for k in (0, 1, 2))
+    return _slice(input, starts=starts, sizes=sizes, steps=steps)
+
+
+def shrink(input, bounds):
+    """Per dimension (start, stop), as a view: the inverse of `pad`."""
+    if len(bounds) != input.ndim:
+        raise ArgumentError(f"shrink: {len(bounds)} bounds for a tensor of rank {input.ndim}")
+    for d, ((a, b), n) in enumerate(zip(bounds, input.shape)):
+        if not 0 <= a <= b <= n:
+            raise IndexRangeError(f"shrink: bounds ({a}, {b}) lie outside dimension {d} of size {n}")
+    return slice_view(input, tuple(slice(a, b) for a, b in bounds))
+
+
+def stride_op(input, steps):
+    """Every steps[i]-th element of dimension i, as a view; a negative step runs backwards."""
+    if len(steps) != input.ndim or 0 in steps:
+        raise ArgumentError(f"stride_op: needs {input.ndim} non-zero steps, got {tuple(steps)}")
+    return slice_view(input, tuple(slice(None, None, s) for s in steps))
+
+
+def flip(input, *dims):
+    """The order of the elements reversed along `dims`, as a copy."""
+    dims = dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims
+    chosen = as_dims("flip", tuple(dims), input.ndim)
+    return contiguous_(slice_view(input, tuple(slice(None, None, -1 if d in chosen else 1) for d in range(input.ndim))))
+
+
+def pad(input, pad, mode: str = "constant", value: float | None = None):
+    """Constant padding; `pad` = (left, right) of the last dimension, then of the one before it, and so on. Negative cuts.
+
+    Raises: ArgumentError for a mode other than "constant" or an odd number of sizes.
+    """
+    if mode != "constant":
+        raise ArgumentError(f"pad: mode must be 'constant', got {mode!r}")
+    if len(pad) % 2 or len(pad) > 2 * input.ndim:
+        raise ArgumentError(f"pad: needs two sizes for each of up to {input.ndim} dimensions, got {tuple(pad)}")
+    before, after = [0] * input.ndim, [0] * input.ndim
+    for i in range(len(pad) // 2):
+        before[-1 - i], after[-1 - i] = int(pad[2 * i]), int(pad[2 * i + 1])
+    if any(n + a + b < 0 for n, a, b in zip(input.shape, before, after)):
+        raise ShapeError(f"pad: {tuple(pad)} cuts more than shape {input.shape} has")
+    if min(before + after, default=0) < 0:
+        input = slice_view(input, tuple(slice(max(-a, 0), n + min(b, 0)) for n, a, b in zip(input.shape, before, after)))
+        before, after = [max(a, 0) for a in before], [max(b, 0) for b in after]
+    shape = tuple(n + a + b for n, a, b in zip(input.shape, before, after))
+    return _place(input, shape=shape, starts=tuple(before), steps=(1,) * input.ndim, value=value or 0.0)
+
+
+def cat(tensors, dim: int = 0):
+    """Tensors joined along `dim`; their dtypes are promoted.
+
+    Raises: ShapeError where other sizes differ.
+    """
+    tensors = tuple(tensors)
+    if not tensors:
+        raise ArgumentError("cat: needs at least one tensor")
+    d = as_dim("cat", dim, tensors[0].ndim)
+    dtype = tensors[0].dtype
+    for i, x in enumerate(tensors):
+        if x.ndim != tensors[0].ndim or x.ndim == 0 or x.shape[:d] + x.shape[d + 1:] != tensors[0].shape[:d] + tensors[0].shape[d + 1:]:
+            raise ShapeError(f"cat: tensor {i} has shape {x.shape}, which differs from {tensors[0].shape} outside dimension {d}")
+        dtype = promote_types(dtype, x.dtype)
+    return _cat(*[cast(x, dtype) for x in tensors], dim=d)
+
+
+def stack(tensors, dim: int = 0):
+    """Tensors of one shape joined along a new dimension."""
+    tensors = tuple(tensors)
+    if tensors and any(x.shape != tensors[0].shape for x in tensors):
+        raise ShapeError(f"stack: shapes differ: {', '.join(str(x.shape) for x in tensors)}")
+    return cat([unsqueeze(x, dim) for x in tensors], as_dim("stack", dim, tensors[0].ndim + 1) if tensors else 0)
+
+
+def split(input, split_size_or_sections, dim: int = 0) -> tuple:
+    """Views of `split_size` slices each (the last may be smaller), or of the given lengths."""
+    d = as_dim("split", dim, input.ndim)
+    n = input.shape[d]
+    if hasattr(split_size_or_sections, "__index__"):
+        if split_size_or_sections <= 0:
+            raise ArgumentError(f"split: the size must be positive, got {split_size_or_sections}")
+        sizes = [min(split_size_or_sections, n - i) for i in range(0, n, split_size_or_sections)] or [0]
+    else:
+        sizes = list(split_size_or_sections)
+        if sum(sizes) != n:
+            raise ArgumentError(f"split: the sections {sizes} add up to {sum(sizes)}, dimension {dim} has {n}")
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    return tuple(narrow(input, d, a, s) for a, s in zip(starts, sizes))
+
+
+def chunk(input, chunks: int, dim: int = 0) -> tuple:
+    """Views of at most `chunks` equal parts."""
+    if chunks <= 0:
+        raise ArgumentError(f"chunk: chunks must be positive, got {chunks}")
+    n = input.shape[as_dim("chunk", dim, input.ndim)]
+    return split(input, max(1, -(-n // chunks)), dim)
+
+
+def unbind(input, dim: int = 0) -> tuple:
+    """The slices along `dim`, each without it."""
+    d = as_dim("unbind", dim, input.ndim)
+    return tuple(squeeze(narrow(input, d, i, 1), d) for i in range(input.shape[d]))
+
+
+def repeat(input, *sizes):
+    """The tensor tiled `sizes` times per dimension, as a copy."""
+    sizes = as_shape(*sizes)
+    if len(sizes) < input.ndim:
+        raise ShapeError(f"repeat: {len(sizes)} counts for a tensor of rank {input.ndim}")
+    shape = (1,) * (len(sizes) - input.ndim) + input.shape
+    interleaved = tuple(v for s in shape for v in (1, s))
+    tiled = tuple(v for n, s in zip(sizes, shape) for v in (n, s))
+    wide = expand(reshape(input, interleaved), tiled)
+    return reshape(wide, tuple(n * s for n, s in zip(sizes, shape)))
+
+
+def sum_to(g, shape: tuple[int, ...]):
+    """Undo broadcasting: sum `g` down to `shape`."""
+    from volta.ops.reduce import sum_primitive
+    lead = len(g.shape) - len(shape)
+    dims = tuple(i for i, n in enumerate(g.shape) if i < lead or (shape[i - lead] == 1 and n != 1))
+    if dims:
+        g = sum_primitive(g, dim=dims, keepdim=lead == 0)
+    return g if g.shape == shape else _reshape(g, shape=shape)
+
+

@@ -1,0 +1,270 @@
+"""Reductions over any dimensions, softmax, and what is composed of them (mean, var, norm, ...)."""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from volta._kernels.core import dtype_from_code
+from volta.dtypes import as_dtype
+from volta.errors import ArgumentError, DTypeError, IndexRangeError
+from volta.ops.elementwise import exp, log, where
+from volta.ops.elementwise import sqrt as sqrt_op
+from volta.ops.families import case, register
+from volta.ops.movement import _expand, _reshape, cast
+from volta.shapes import as_dim, as_dims, reduced
+
+_CASES = (case((3, 4), dim=(1,), keepdim=False), case((3, 4), dim=(0,), keepdim=True), case((2, 3, 4), dim=(0, 2), keepdim=False),
+          case((2, 3, 4), dim=(0, 1, 2), keepdim=False), case((5, 1), dim=(1,), keepdim=False), case((2, 70), dim=(1,), keepdim=True))
+_EMPTY = (case((0, 3), dim=(0,), keepdim=False), case((2, 0), dim=(1,), keepdim=True))
+
+
+def _spread(g, shape, dim, keepdim):
+    """A reduced gradient seen at every element that went into it."""
+    if not keepdim:
+        g = _reshape(g, shape=reduced(shape, dim, True))
+    return _expand(g, shape=shape)
+
+
+def _count(shape, dim):
+    return math.prod([shape[d] for d in dim])
+
+
+def _extreme_vjp(g, x, out, dim, keepdim):
+    """Shared equally among equal extremes, as in torch.amax."""
+    hit = cast(x == _spread(out, x.shape, dim, keepdim), g.dtype)
+    return hit * _spread(g, x.shape, dim, keepdim) / sum_primitive(hit, dim=dim, keepdim=True)
+
+
+def _prod_vjp(g, x, out, dim, keepdim):
+    """out / x; where one factor is zero, the product of the others; where several are, zero."""
+    zero = x == 0
+    zeros = _spread(sum_primitive(zero, dim=dim, keepdim=True), x.shape, dim, True)
+    filled = where(zero, 1.0, x)
+    others = _spread(prod_primitive(filled, dim=dim, keepdim=True), x.shape, dim, True) / filled
+    return _spread(g, x.shape, dim, keepdim) * where(zeros == cast(zero, zeros.dtype), others, 0.0)
+
+
+def _reduction(name, vjp, numpy, cases=_CASES + _EMPTY, **options):
+    return register(name, ("x",), family="reduce", vjp=vjp and (vjp,), cases=cases,
+                    numpy=lambda x, dim, keepdim: numpy(x, axis=dim, keepdims=keepdim), **options)
+
+
+sum_primitive = _reduction("sum", lambda g, x_shape, dim, keepdim: _spread(g, x_shape, dim, keepdim), np.sum, kinds="fib")
+mean_primitive = _reduction(
+    "mean", lambda g, x_shape, dim, keepdim: _spread(g * (1.0 / (_count(x_shape, dim) or 1)), x_shape, dim, keepdim), np.mean, _CASES)
+amax_primitive = _reduction("amax", _extreme_vjp, np.amax, _CASES, kinds="fi")
+amin_primitive = _reduction("amin", _extreme_vjp, np.amin, _CASES, kinds="fi")
+prod_primitive = _reduction("prod", _prod_vjp, np.prod, kinds="fi", domain=(0.5, 1.5))
+any_primitive = _reduction("any", None, np.any, kinds="fib")
+all_primitive = _reduction("all", None, np.all, kinds="fib")
+
+_ARG_CASES = (case((3, 4), dim=1, keepdim=False), case((3, 4), dim=0, keepdim=True), case((2, 3, 4), dim=1, keepdim=False), case((130,), dim=0, keepdim=False))
+argmax_primitive = register("argmax", ("x",), family="arg", kinds="fi", cases=_ARG_CASES,
+                            numpy=lambda x, dim, keepdim: np.argmax(x, axis=dim, keepdims=keepdim))
+argmin_primitive = register("argmin", ("x",), family="arg", kinds="fi", cases=_ARG_CASES,
+                            numpy=lambda x, dim, keepdim: np.argmin(x, axis=dim, keepdims=keepdim))
+
+
+# ---------------------------------------------------------------- softmax
+def _np_softmax(x, dim):
+    e = np.exp(x - x.max(axis=dim, keepdims=True))
+    return e / e.sum(axis=dim, keepdims=True)
+
+
+_SOFTMAX_CASES = (case((3, 5), dim=1), case((3, 5), dim=0), case((2, 3, 4), dim=1), case((4, 1), dim=1), case((0, 3), dim=1))
+_SOFTMAX_GRAD_CASES = tuple(case(c.inputs[0], c.inputs[0], **c.params) for c in _SOFTMAX_CASES)
+softmax_primitive = register("softmax", ("x",), family="softmax", numpy=_np_softmax, cases=_SOFTMAX_CASES,
+                             vjp=(lambda g, out, dim: softmax_grad(g, out, dim=dim),))
+log_softmax_primitive = register(
+    "log_softmax", ("x",), family="softmax", cases=_SOFTMAX_CASES, vjp=(lambda g, out, dim: log_softmax_grad(g, out, dim=dim),),
+    numpy=lambda x, dim: x - x.max(axis=dim, keepdims=True) - np.log(np.exp(x - x.max(axis=dim, keepdims=True)).sum(axis=dim, keepdims=True)))
+softmax_grad = register(
+    "softmax_grad", ("g", "out"), family="softmax", cases=_SOFTMAX_GRAD_CASES,
+    reference=lambda g, out, dim: out * (g - sum_primitive(g * out, dim=(dim,), keepdim=True)),
+    numpy=lambda g, out, dim: out * (g - (g * out).sum(axis=dim, keepdims=True)))
+log_softmax_grad = register(
+    "log_softmax_grad", ("g", "out"), family="softmax", cases=_SOFTMAX_GRAD_CASES,
+    reference=lambda g, out, dim: g - exp(out) * sum_primitive(g, dim=(dim,), keepdim=True),
+    numpy=lambda g, out, dim: g - np.exp(out) * g.sum(axis=dim, keepdims=True))
+
+
+def softmax(input, dim: int, dtype=None):
+    """exp(x) / sum(exp(x)) along `dim`, without overflow."""
+    input = _floating("softmax", input, dtype)
+    return input * 0.0 + 1.0 if input.ndim == 0 else softmax_primitive(input, dim=as_dim("softmax", dim, input.ndim))
+
+
+def log_softmax(input, dim: int, dtype=None):
+    """log(softmax(x)) along `dim`, without overflow."""
+    input = _floating("log_softmax", input, dtype)
+    return input * 0.0 if input.ndim == 0 else log_softmax_primitive(input, dim=as_dim("log_softmax", dim, input.ndim))
+
+
+# ---------------------------------------------------------------- functions
+def _floating(name, x, dtype=None):
+    if dtype is not None:
+        x = cast(x, as_dtype(dtype))
+    if not x.dtype.is_floating_point:
+        raise DTypeError(f"{name}: needs a floating point tensor, got {x.dtype}; convert it with .float()")
+    return x
+
+
+def sum(input, dim=None, keepdim: bool = False, *, dtype=None):
+    """Sum over `dim` (an int, several, or None for all). Integers and bool add up in int64."""
+    if dtype is not None:
+        input = cast(input, as_dtype(dtype))
+    dims = as_dims("sum", dim, input.ndim)
+    if not dims:
+        return input * 1 if input.dtype.category else cast(input, dtype_from_code(3))
+    return sum_primitive(input, dim=dims, keepdim=keepdim)
+
+
+def mean(input, dim=None, keepdim: bool = False, *, dtype=None):
+    """Mean over `dim`.
+
+    Raises: DTypeError for integers.
+    """
+    input = _floating("mean", input, dtype)
+    dims = as_dims("mean", dim, input.ndim)
+    return mean_primitive(input, dim=dims, keepdim=keepdim) if dims else input * 1.0
+
+
+def _extreme(name, primitive, input, dim, keepdim):
+    dims = as_dims(name, dim, input.ndim)
+    if input._size == 0 and 0 in [input.shape[d] for d in dims]:
+        raise IndexRangeError(f"{name}: cannot reduce {dims} of shape {input.shape}: there are no elements, and it has no neutral one")
+    return primitive(input, dim=dims, keepdim=keepdim) if dims else input * 1
+
+
+def amax(input, dim=None, keepdim: bool = False):
+    """Largest value over `dim`; equal ones share the gradient; NaN wins."""
+    return _extreme("amax", amax_primitive, input, dim, keepdim)
+
+
+def amin(input, dim=None, keepdim: bool = False):
+    """Smallest value over `dim`; equal ones share the gradient; NaN wins."""
+    return _extreme("amin", amin_primitive, input, dim, keepdim)
+
+
+def _arg(name, primitive, input, dim, keepdim):
+    if dim is None:
+        flat = _reshape(input, shape=(input._size,))
+        out = _arg(name, primitive, flat, 0, False)
+        return _reshape(out, shape=(1,) * input.ndim) if keepdim else out
+    d = as_dim(name, dim, input.ndim)
+    if input.ndim == 0:
+        return _reshape(_arg(name, primitive, _reshape(input, shape=(1,)), 0, False), shape=())
+    if input.shape[d] == 0:
+        raise IndexRangeError(f"{name}: dimension {d} of shape {input.shape} is empty and has no {name[3:]}imum")
+    return primitive(input, dim=d, keepdim=keepdim)
+
+
+def argmax(input, dim: int | None = None, keepdim: bool = False):
+    """Index (int64) of the largest value, the first of equal ones; of the flattened tensor without `dim`."""
+    return _arg("argmax", argmax_primitive, input, dim, keepdim)
+
+
+def argmin(input, dim: int | None = None, keepdim: bool = False):
+    """Index (int64) of the smallest value, the first of equal ones; of the flattened tensor without `dim`."""
+    return _arg("argmin", argmin_primitive, input, dim, keepdim)
+
+
+class ValuesIndices(tuple):
+    """(values, indices) of max, min: a pair with names."""
+    __slots__ = ()
+
+    @property
+    def values(self):
+        """The extreme values."""
+        return self[0]
+
+    @property
+    def indices(self):
+        """Where they are."""
+        return self[1]
+
+
+def _pick(name, arg, input, dim, keepdim):
+    from volta.ops.index import gather_primitive
+    d = as_dim(name, dim, input.ndim)
+    if input.ndim == 0:
+        return ValuesIndices((input * 1, arg(input, 0)))
+    indices = arg(input, d, keepdim=True)
+    values = gather_primitive(input, indices, dim=d)
+    if not keepdim:
+        shape = input.shape[:d] + input.shape[d + 1:]
+        values, indices = _reshape(values, shape=shape), _reshape(indices, shape=shape)
+    return ValuesIndices((values, indices))
+
+
+def max(input, dim=None, keepdim: bool = False):
+    """The largest value; with an int `dim` (values, indices); with another tensor, `maximum`."""
+    if hasattr(dim, "dtype"):
+        from volta.ops.elementwise import maximum
+        return maximum(input, dim)
+    return amax(input) if dim is None else _pick("max", argmax, input, dim, keepdim)
+
+
+def min(input, dim=None, keepdim: bool = False):
+    """The smallest value; with an int `dim` (values, indices); with another tensor, `minimum`."""
+    if hasattr(dim, "dtype"):
+        from volta.ops.elementwise import minimum
+        return minimum(input, dim)
+    return amin(input) if dim is None else _pick("min", argmin, input, dim, keepdim)
+
+
+def prod(input, dim=None, keepdim: bool = False):
+    """Product over `dim`."""
+    dims = as_dims("prod", dim, input.ndim)
+    return prod_primitive(input, dim=dims, keepdim=keepdim) if dims else input * 1
+
+
+def any(input, dim=None, keepdim: bool = False):
+    """Whether any element is non-zero."""
+    dims = as_dims("any", dim, input.ndim)
+    return any_primitive(input, dim=dims, keepdim=keepdim) if dims else input != 0
+
+
+def all(input, dim=None, keepdim: bool = False):
+    """Whether all elements are non-zero."""
+    dims = as_dims("all", dim, input.ndim)
+    return all_primitive(input, dim=dims, keepdim=keepdim) if dims else input != 0
+
+
+def var(input, dim=None, *, correction: float = 1, keepdim: bool = False):
+    """Variance over `dim`, divided by (count - correction)."""
+    input = _floating("var", input)
+    dims = as_dims("var", dim, input.ndim)
+    n = _count(input.shape, dims)
+    centred = input - mean(input, dims, True)
+    total = sum(centred * centred, dims, keepdim)
+    return total / float(n - correction) if n > correction else total * math.nan
+
+
+def std(input, dim=None, *, correction: float = 1, keepdim: bool = False):
+    """Square root of `var`."""
+    return sqrt_op(var(input, dim, correction=correction, keepdim=keepdim))
+
+
+def logsumexp(input, dim, keepdim: bool = False):
+    """log(sum(exp(x))) over `dim`, without overflow."""
+    dims = as_dims("logsumexp", dim, input.ndim)
+    top = amax(input, dims, True).detach()
+    top = where(top.isfinite(), top, 0.0)
+    out = log(sum(exp(input - top), dims, True)) + top
+    return out if keepdim else _reshape(out, shape=reduced(input.shape, dims, False))
+
+
+def norm(input, p: float = 2, dim=None, keepdim: bool = False):
+    """p-norm over `dim`; p = 1, 2 or infinity.
+
+    Raises: ArgumentError for another p.
+    """
+    if p == 2:
+        return sqrt_op(sum(input * input, dim, keepdim))
+    if p == 1:
+        return sum(abs(input), dim, keepdim)
+    if p == math.inf:
+        return amax(abs(input), dim, keepdim)
+    raise ArgumentError(f"norm: p must be 1, 2 or inf, got {p!r}")

@@ -1,0 +1,126 @@
+"""Shapes, axes, strides and indices as tuples; knows no storage and no op."""
+from __future__ import annotations
+
+import math
+import operator
+
+from volta.errors import ArgumentError, IndexRangeError, ShapeError
+
+
+def as_shape(*sizes: object) -> tuple[int, ...]:
+    """A shape from `(2, 3)` or `2, 3`.
+
+    Raises: ShapeError for a negative size or one that is no integer.
+    """
+    if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
+        sizes = tuple(sizes[0])
+    try:
+        shape = tuple(operator.index(s) for s in sizes)
+    except TypeError:
+        raise ShapeError(f"shape: sizes must be integers, got {sizes!r}") from None
+    if any(s < 0 for s in shape):
+        raise ShapeError(f"shape: sizes must not be negative, got {shape}")
+    return shape
+
+
+def as_dim(op: str, dim: int, rank: int) -> int:
+    """A dimension as a non-negative number.
+
+    Raises: IndexRangeError outside [-rank, rank).
+    """
+    low = max(rank, 1)
+    if not hasattr(dim, "__index__") or isinstance(dim, bool):
+        raise ArgumentError(f"{op}: dim must be an integer, got {dim!r}")
+    if not -low <= dim < low:
+        raise IndexRangeError(f"{op}: dim {dim} is out of range for a tensor of rank {rank}; use {-low} to {low - 1}")
+    return dim + rank if dim < 0 and rank else (0 if not rank else operator.index(dim))
+
+
+def as_dims(op: str, dim: object, rank: int) -> tuple[int, ...]:
+    """Sorted unique dimensions from None (all), an int or a sequence.
+
+    Raises: ArgumentError for a dimension given twice.
+    """
+    if dim is None or (not hasattr(dim, "__index__") and len(dim) == 0):
+        return tuple(range(rank))
+    dims = [as_dim(op, d, rank) for d in ((dim,) if hasattr(dim, "__index__") else dim)]
+    if len(set(dims)) != len(dims):
+        raise ArgumentError(f"{op}: dim {tuple(dim)} names a dimension twice")
+    return tuple(sorted(dims)) if rank else ()
+
+
+def reduced(shape: tuple[int, ...], dims: tuple[int, ...], keepdim: bool) -> tuple[int, ...]:
+    """Shape after reducing `dims`."""
+    if keepdim:
+        return tuple(1 if i in dims else s for i, s in enumerate(shape))
+    return tuple(s for i, s in enumerate(shape) if i not in dims)
+
+
+def infer(op: str, size: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """`shape` with a -1 replaced so that it holds `size` elements.
+
+    Raises: ShapeError where no shape fits.
+    """
+    if -1 in shape:
+        if shape.count(-1) > 1:
+            raise ShapeError(f"{op}: only one size may be -1, got {shape}")
+        known = math.prod(s for s in shape if s != -1)
+        if known == 0 or size % known:
+            raise ShapeError(f"{op}: {size} elements do not fit shape {shape}")
+        return tuple(size // known if s == -1 else s for s in shape)
+    if math.prod(shape) != size or any(s < 0 for s in shape):
+        raise ShapeError(f"{op}: {size} elements do not fit shape {shape}")
+    return shape
+
+
+def view_strides(shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides that show the same elements under shape `new`, or None where only a copy can."""
+    if 0 in shape:
+        return None
+    blocks: list[list[int]] = []          # (size, stride) of runs of dimensions that lie as one
+    for size, stride in zip(shape, strides):
+        if size == 1:
+            continue
+        if blocks and blocks[-1][1] == size * stride:
+            blocks[-1] = [blocks[-1][0] * size, stride]
+        else:
+            blocks.append([size, stride])
+    out: list[int] = []
+    block, left, step = len(blocks) - 1, 1, 1
+    if blocks:
+        left, step = blocks[block]
+    for size in reversed(new):
+        if size == 1:
+            out.append(step)
+            continue
+        while left == 1 and block > 0:
+            block -= 1
+            left, step = blocks[block]
+        if left % size:
+            return None
+        out.append(step)
+        step *= size
+        left //= size
+    return tuple(reversed(out))
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that all of `shapes` broadcast to.
+
+    Raises: ShapeError where sizes differ and neither is 1.
+    """
+    rank = max((len(s) for s in shapes), default=0)
+    out = [1] * rank
+    for shape in shapes:
+        for i, size in enumerate(shape, rank - len(shape)):
+            if size != 1:
+                if out[i] not in (1, size):
+                    raise ShapeError(f"broadcast_shapes: {', '.join(map(str, shapes))} do not broadcast at dimension {i - rank}")
+                out[i] = size
+    return tuple(out)
+
+
+def slice_range(s: slice, size: int) -> tuple[int, int, int]:
+    """(start, step, length) of a slice of a dimension; NumPy's rules, negative steps too."""
+    start, stop, step = s.indices(size)
+    return start, step, len(range(start, stop, step))

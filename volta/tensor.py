@@ -1,0 +1,440 @@
+"""The Tensor: operators, methods, conversion to NumPy and Python, repr. No mathematics: methods are the functions of `volta.ops`."""
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+
+from volta import autograd
+from volta._kernels import core, graph
+from volta.device import device as as_device
+from volta.dtypes import as_dtype, float16, float32, float64, int32, int64, to_numpy, uint8
+from volta.dtypes import bool_ as bool_dtype
+from volta.errors import AutogradError, DTypeError, ShapeError
+from volta.ops import creation, elementwise, families, index, linalg, movement, reduce
+
+
+class Tensor(graph.Operators):
+    """An n-dimensional array on a device, with its place in the autograd graph. Made by `volta.tensor` and its kin."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+    __array_priority__ = 1000
+
+    # ------------------------------------------------------------ facts
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to this tensor."""
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    @property
+    def grad_fn(self):
+        """The node that made this tensor, None for a leaf."""
+        return self._node
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded op made it."""
+        return self._node is None
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether its data is on a GPU."""
+        return self.device.is_gpu
+
+    is_cuda = is_gpu
+
+    @property
+    def data(self) -> Tensor:
+        """The same data without a graph."""
+        return core.alias(self)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if value.shape != self.shape or value.dtype is not self.dtype:
+            raise ShapeError(f"data: needs shape {self.shape} and {self.dtype}, got {value.shape} and {value.dtype}")
+        core.assign(self, value)
+
+    @property
+    def T(self) -> Tensor:
+        """The dimensions in reverse order."""
+        return movement.permute(self, *reversed(range(self.ndim)))
+
+    @property
+    def mT(self) -> Tensor:
+        """The last two dimensions exchanged."""
+        return movement.transpose(self, -1, -2)
+
+    @property
+    def itemsize(self) -> int:
+        """Units: bytes of one element on the host."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Units: bytes of the elements on the host."""
+        return self._size * self.dtype.itemsize
+
+    @property
+    def _version(self) -> int:
+        return self.storage.version
+
+    def size(self, dim: int | None = None):
+        """The shape, or one size of it."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def numel(self) -> int:
+        """Number of elements."""
+        return self._size
+
+    def dim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def element_size(self) -> int:
+        """Units: bytes."""
+        return self.dtype.itemsize
+
+    def stride(self, dim: int | None = None):
+        """Strides. Units: elements."""
+        return self._strides if dim is None else self._strides[dim]
+
+    def storage_offset(self) -> int:
+        """Position of the first element in the storage. Units: elements."""
+        return self.offset
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie row-major."""
+        return self._contiguous
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is floating point."""
+        return self.dtype.is_floating_point
+
+    # ------------------------------------------------------------ graph
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Make this leaf want gradients, or not.
+
+        Raises: AutogradError on a non-leaf; DTypeError for integers.
+        """
+        if requires_grad and not self.dtype.is_floating_point:
+            raise DTypeError(f"requires_grad_: only floating point tensors have gradients, this one is {self.dtype}")
+        if self._node is not None:
+            if not requires_grad:
+                raise AutogradError("requires_grad_: only leaves can be switched off; use detach()")
+            return self
+        self._requires_grad = bool(requires_grad)
+        return self
+
+    def backward(self, gradient=None, retain_graph=None, create_graph: bool = False, inputs=None) -> None:
+        """Add the gradients of this tensor to the `.grad` of the leaves. See `volta.autograd.backward`."""
+        autograd.backward(self, gradient, retain_graph, create_graph, inputs)
+
+    def detach(self) -> Tensor:
+        """The same data without a graph."""
+        return core.alias(self)
+
+    def detach_(self) -> Tensor:
+        """Forget the graph of this tensor."""
+        self._node, self._requires_grad, self._index = None, False, 0
+        return self
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this non-leaf in `.grad`."""
+        if self._node is not None:
+            self._node.retained = (self._node.retained or []) + [(self._index, weakref.ref(self))]
+
+    def register_hook(self, hook):
+        """Call `hook(grad)` when this tensor's gradient is known; what it returns, if not None, replaces it. Gives a handle with
+        `remove()`."""
+        if not self.requires_grad:
+            raise AutogradError("register_hook: the tensor does not require grad")
+        if self._node is None:
+            self._hooks = {} if self._hooks is None else self._hooks
+            return _Handle(self._hooks, hook)
+        self._node.hooks = {} if self._node.hooks is None else self._node.hooks
+        return _Handle(self._node.hooks, (self._index, hook))
+
+    # ------------------------------------------------------------ values
+    def item(self):
+        """The value of a one-element tensor as a Python number; a read from the GPU waits for it.
+
+        Raises: ShapeError for more or fewer elements.
+        """
+        if self._size != 1:
+            raise ShapeError(f"item: needs one element, got shape {self.shape}; use tolist() or index it")
+        return core.read_scalar(self if not self.device.is_gpu else movement.to(core.alias(self), "cpu"))
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """As a NumPy array: a view of the memory on the CPU, a copy from a GPU.
+
+        Raises: AutogradError where a gradient would be lost silently (detach() first, or force=True).
+        """
+        if self.requires_grad and not force:
+            raise AutogradError("numpy: the tensor requires grad; call detach() first")
+        host = movement.to(core.alias(self), "cpu") if self.device.is_gpu else self
+        dtype = to_numpy(host.dtype)
+        return np.ndarray(host.shape, dtype, host.storage, host.offset * dtype.itemsize,
+                          tuple(s * dtype.itemsize for s in host._strides))
+
+    def tolist(self):
+        """Nested lists of Python numbers."""
+        return self.detach().numpy().tolist()
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype, copy=bool(copy))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ShapeError("len: a 0-d tensor has no length")
+        return self.shape[0]
+
+    def __iter__(self):
+        if not self.shape:
+            raise ShapeError("iter: a 0-d tensor cannot be iterated")
+        return iter(movement.unbind(self))
+
+    def __bool__(self) -> bool:
+        if self._size != 1:
+            raise ShapeError(f"bool: a tensor of shape {self.shape} is neither true nor false; use .any() or .all()")
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.is_floating_point or self._size != 1:
+            raise DTypeError(f"index: needs one integer, got {self.dtype} of shape {self.shape}")
+        return int(self.item())
+
+    def __contains__(self, value) -> bool:
+        return bool((self == value).any())
+
+    def __getitem__(self, key) -> Tensor:
+        return index.getitem(self, key)
+
+    def __setitem__(self, key, value) -> None:
+        index.setitem(self, key, value)
+
+    def __repr__(self) -> str:
+        from volta.printing import tensor_repr
+        return tensor_repr(self)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if self.ndim == 0 and spec else repr(self)
+
+    def __deepcopy__(self, memo) -> Tensor:
+        if self._node is not None:
+            raise AutogradError("deepcopy: only leaves can be copied with their graph; use detach().clone()")
+        out = core.alias(self).clone()
+        memo[id(self)] = out
+        return out.requires_grad_(self.requires_grad)
+
+    def __reduce_ex__(self, protocol):
+        return (_rebuild, (np.asarray(self.detach().numpy()), self.dtype, str(self.device), self.requires_grad))
+
+    # ------------------------------------------------------------ places and types
+    to, contiguous, clone = movement.to, movement.contiguous, movement.clone
+
+    def cpu(self) -> Tensor:
+        """The tensor on the CPU."""
+        return movement.to(self, "cpu")
+
+    def gpu(self, index: int = 0) -> Tensor:
+        """The tensor on a GPU."""
+        return movement.to(self, as_device(index))
+
+    cuda = gpu
+
+    def type(self, dtype=None):
+        """The dtype, or the tensor as another one."""
+        return self.dtype if dtype is None else movement.cast(self, as_dtype(dtype))
+
+    def type_as(self, other) -> Tensor:
+        """As the dtype of `other`."""
+        return movement.cast(self, other.dtype)
+
+    def view_as(self, other) -> Tensor:
+        """As the shape of `other`."""
+        return movement.view(self, other.shape)
+
+    def expand_as(self, other) -> Tensor:
+        """Expanded to the shape of `other`."""
+        return movement.expand(self, other.shape)
+
+    # ------------------------------------------------------------ in place
+    def copy_(self, source) -> Tensor:
+        """Overwrite with `source` (broadcast, cast, moved); its gradient flows on."""
+        if not isinstance(source, core.TensorBase):
+            source = creation.tensor(source)
+        source = movement.expand(movement.to(source, self.device, self.dtype), self.shape)
+        if graph.is_grad_enabled() and (source.requires_grad or self.requires_grad):
+            graph.check_inplace("copy", self)
+            result = movement.clone(source) if source.requires_grad else core.alias(source)
+            return graph.adopt(self, result)
+        movement.copy_into(self, source)
+        self.storage.version += 1
+        return self
+
+    def fill_(self, value) -> Tensor:
+        """Every element `value`."""
+        if isinstance(value, core.TensorBase):
+            return self.copy_(value)
+        if graph.is_grad_enabled() and self.requires_grad:
+            return self.copy_(creation.full_like(self, value))
+        movement.fill_into(self, value)
+        self.storage.version += 1
+        return self
+
+    def zero_(self) -> Tensor:
+        """Every element 0."""
+        return self.fill_(0)
+
+    def clamp_(self, min=None, max=None) -> Tensor:
+        """`clamp` in place."""
+        return self.copy_(elementwise.clamp(self, min, max)) if not self.requires_grad else graph.adopt(
+            self, elementwise.clamp(_as_source(self), min, max))
+
+    def masked_fill_(self, mask, value) -> Tensor:
+        """`masked_fill` in place."""
+        self[mask.expand(*self.shape)] = value
+        return self
+
+    def uniform_(self, low: float = 0.0, high: float = 1.0, *, generator=None) -> Tensor:
+        """Overwrite with uniform random numbers on [low, high)."""
+        _unrecorded("uniform_", self)
+        return creation.fill_random_(self, creation.uniform_primitive, low, high, generator)
+
+    def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator=None) -> Tensor:
+        """Overwrite with normal random numbers."""
+        _unrecorded("normal_", self)
+        return creation.fill_random_(self, creation.normal_primitive, mean, std, generator)
+
+
+class _Handle:
+    """Removes a hook."""
+
+    def __init__(self, table: dict, hook) -> None:
+        self._table, self._key = table, object()
+        table[self._key] = hook
+
+    def remove(self) -> None:
+        """Take the hook away."""
+        self._table.pop(self._key, None)
+
+
+def _rebuild(array, dtype, device, requires_grad):
+    return creation.tensor(array, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def _as_source(t):
+    """A tensor that stands for `t` before an in-place change."""
+    out = core.alias(t)
+    out._node, out._index, out._requires_grad, out._node_version = t._node, t._index, t._requires_grad, t._node_version
+    return out
+
+
+def _unrecorded(name, t):
+    if graph.is_grad_enabled() and t.requires_grad:
+        raise AutogradError(f"{name}: a tensor that requires grad cannot be overwritten in place; do it under no_grad()")
+
+
+def _casting(dtype):
+    def method(self):
+        return movement.cast(self, dtype)
+    method.__doc__ = f"As {dtype.name}."
+    return method
+
+
+def _inplace(op):
+    def method(self, *others):
+        return op.into(self, *others)
+    method.__doc__ = f"`{op.name}` in place."
+    return method
+
+
+def _reflected(function):
+    def method(self, other):
+        return function(creation.tensor(other, device=self.device) if not isinstance(other, (int, float)) else other, self)
+    return method
+
+
+def _compare(op):
+    def method(self, other):
+        return NotImplemented if other is None or isinstance(other, str) else op(self, other)
+    return method
+
+
+def _install() -> None:
+    """Make the functions of `volta.ops` methods."""
+    functions = {
+        elementwise: "sign reciprocal sqrt rsqrt exp exp2 expm1 log log2 log1p sin cos tanh sigmoid relu neg abs floor ceil round trunc "
+                     "logical_not isnan isinf isfinite add sub mul div pow remainder fmod floor_divide maximum minimum eq ne lt le gt "
+                     "ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor clamp square addcmul mulacc recip mod "
+                     "cmplt gelu silu",
+        movement: "reshape view flatten permute transpose t expand broadcast_to unsqueeze squeeze narrow shrink stride_op flip pad split "
+                  "chunk unbind repeat",
+        reduce: "sum mean amax amin argmax argmin max min prod any all var std logsumexp norm softmax log_softmax",
+        linalg: "matmul mm bmm dot outer addmm",
+        index: "gather scatter_add index_select masked_fill masked_select nonzero take_along_dim",
+        creation: "tril triu",
+    }
+    for module, names in functions.items():
+        for name in names.split():
+            if name not in Tensor.__dict__:
+                setattr(Tensor, name, _method(getattr(module, name)))
+    Tensor.erf = _method(elementwise.erf_)
+    Tensor.clip, Tensor.absolute, Tensor.multiply, Tensor.divide = Tensor.clamp, Tensor.abs, Tensor.mul, Tensor.div
+    Tensor.where = lambda self, condition, other: elementwise.where(condition, self, other)
+    for name in ("add", "sub", "mul", "neg", "abs", "sqrt", "exp", "log", "relu", "sigmoid", "tanh", "maximum", "minimum", "remainder",
+                 "reciprocal", "floor", "ceil", "round"):
+        setattr(Tensor, name + "_", _inplace(families.PRIMITIVES[name]))
+    Tensor.div_, Tensor.pow_ = _inplace(elementwise.div_), _inplace(elementwise.pow_)
+    for name, dtype in (("float", float32), ("double", float64), ("half", float16), ("long", int64), ("int", int32), ("bool", bool_dtype),
+                        ("byte", uint8)):
+        setattr(Tensor, name, _casting(dtype))
+    _install_operators()
+
+
+def _method(function):
+    if isinstance(function, graph.Primitive):
+        def method(self, *others):
+            return function(self, *others)
+        method.__name__, method.__doc__ = function.name, f"See `volta.{function.name}`."
+        return method
+    return function
+
+
+def _install_operators() -> None:
+    e = elementwise
+    Tensor.__neg__, Tensor.__abs__ = lambda self: e.neg(self), lambda self: e.abs(self)
+    Tensor.__pow__, Tensor.__rpow__ = e.pow, _reflected(e.pow_)
+    Tensor.__mod__, Tensor.__rmod__ = Tensor.remainder, _reflected(e.remainder)
+    Tensor.__floordiv__, Tensor.__rfloordiv__ = Tensor.floor_divide, _reflected(e.floor_divide)
+    Tensor.__matmul__ = linalg.matmul
+    Tensor.__rmatmul__ = _reflected(linalg.matmul)
+    Tensor.__invert__ = lambda self: e.logical_not(self)
+    Tensor.__and__ = Tensor.__rand__ = e.bitwise_and
+    Tensor.__or__ = Tensor.__ror__ = e.bitwise_or
+    Tensor.__xor__ = Tensor.__rxor__ = e.bitwise_xor
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        setattr(Tensor, f"__{name}__", _compare(families.PRIMITIVES[name]))
+    for name, op in (("iadd", e.add), ("isub", e.sub), ("imul", e.mul), ("itruediv", e.div_), ("ipow", e.pow_), ("imod", e.remainder)):
+        setattr(Tensor, f"__{name}__", _inplace(op))
+
+
+_install()
+core.set_tensor_type(Tensor)
