@@ -11,9 +11,10 @@ import os
 import numpy as np
 import pytest
 
+from volta import gpu
 from volta._kernels import core
 
-gpu = pytest.importorskip("volta.gpu")
+pytestmark = pytest.mark.gpu
 if not gpu.is_available() and os.environ.get("VOLTA_REQUIRE_GPU") != "1":
     pytest.skip(f"no usable GPU: {gpu.unavailable_reason()}", allow_module_level=True)
 

@@ -7,6 +7,7 @@
 import numpy
 
 from cython.parallel cimport prange
+from libc.string cimport memset
 
 from volta._kernels.core cimport FLOAT16, FLOAT32, FLOAT64, DType, TensorBase, address, empty_host, make_tensor
 from volta._kernels.cpu cimport threads_for
@@ -44,6 +45,14 @@ cdef TensorBase operand(str name, TensorBase t):
     return t if t.contiguous or fits_blas(t) else packed(t)
 
 
+cdef bint is_trivial(TensorBase out, TensorBase a, TensorBase b):
+    """Whether there is nothing to multiply; then `out` is zeros. (NumPy refuses some strides of empty arrays.)"""
+    if out.size and a.size and b.size:
+        return False
+    memset(address(out), 0, out.size * out.dtype.itemsize)
+    return True
+
+
 cdef tuple joint_batch(tuple a, tuple b):
     """Broadcast batch dimensions of two shapes."""
     cdef Py_ssize_t i, j, n = max(len(a), len(b)) - 2
@@ -62,11 +71,15 @@ def matmul(TensorBase a not None, TensorBase b not None):
     a, b = operand("matmul", a), operand("matmul", b)
     if len(left) == 2 and len(right) == 2:
         out = empty_host((left[0], right[1]), a.dtype)
+        if is_trivial(out, a, b):
+            return out
         product(as_array(a, left, a._strides), as_array(b, right, b._strides), as_array(out, out.shape, out._strides))
         return out
     shape = joint_batch(left, right) + (left[len(left) - 2], right[len(right) - 1])
     out = empty_host(shape, a.dtype)
-    if len(right) == 2 and a.contiguous and out.size:       # one product for the whole batch
+    if is_trivial(out, a, b):
+        return out
+    if len(right) == 2 and a.contiguous:       # one product for the whole batch
         rows = out.size // <Py_ssize_t>shape[len(shape) - 1]
         left, shape = (rows, right[0]), (rows, right[1])
         product(as_array(a, left, (right[0], 1)), as_array(b, right, b._strides), as_array(out, shape, (right[1], 1)))
@@ -93,9 +106,10 @@ def linear(TensorBase x not None, TensorBase weight not None, TensorBase bias):
     cdef tuple shape = weight.shape
     cdef TensorBase out = empty_host((x.shape[0], shape[0]), x.dtype)
     x, weight = operand("linear", x), operand("linear", weight)
-    product(as_array(x, x.shape, x._strides),
-            as_array(weight, (shape[1], shape[0]), (weight._strides[1], weight._strides[0])),
-            as_array(out, out.shape, out._strides))
+    if not is_trivial(out, x, weight):
+        product(as_array(x, x.shape, x._strides),
+                as_array(weight, (shape[1], shape[0]), (weight._strides[1], weight._strides[0])),
+                as_array(out, out.shape, out._strides))
     if bias is None:
         return out
     bias = packed(bias)

@@ -1,5 +1,5 @@
 """The CPU's kernels by name: typed Cython from `volta/_kernels`, in the best variant for the running CPU."""
-from volta._kernels import conv, copy, elementwise, index, linalg, loss, norm, pool, random, reduce, softmax, update
+from volta._kernels import conv, conv_weight, copy, elementwise, index, linalg, loss, norm, pool, random, reduce, softmax, update
 from volta.ops.families import bind
 
 
@@ -12,7 +12,7 @@ def _each(kernel):
 
 
 KERNELS: dict = {}
-for _module in (elementwise, copy, reduce, linalg, softmax, index, conv, pool, norm, loss, random, update):
+for _module in (elementwise, copy, reduce, linalg, softmax, index, conv, conv_weight, pool, norm, loss, random, update):
     KERNELS.update(_module.KERNELS)
 _cat = KERNELS["cat"]
 KERNELS["cat"] = lambda *tensors, dim: _cat(tensors, dim)

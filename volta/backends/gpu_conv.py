@@ -23,6 +23,7 @@ from volta.backends.gpu_plans import (
     spare,
     vector_type,
     vectors,
+    words,
     zeros,
 )
 from volta.backends.gpu_product import Operand, multiply
@@ -97,7 +98,7 @@ class Plan:
         blocks = ceil_div(words, THREADS)
         # One thread does all taps of a channel, unless that leaves the GPU idle.
         taps = self.kernel[0] if self.channels * words >= FULL_GPU else 1
-        params = pack(x.offset, *x._strides, self.height, self.width, self.out_height, self.out_width, *self.kernel, *self.stride,
+        params = pack(x.offset, *words(x._strides), self.height, self.width, self.out_height, self.out_width, *self.kernel, *self.stride,
                       *self.padding, *self.dilation, first, count, row, taps, blocks, self.channels, words)
         self.ctx.launch(pipeline, (x.storage.buffer, columns), params, self.channels * (self.kernel[0] // taps) * blocks)
 

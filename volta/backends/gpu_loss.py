@@ -63,7 +63,7 @@ def cross_entropy_grad(g, x, logsumexp, target, ignore_index):
     if rows and classes:
         ctx.launch(pipeline, (g.storage.buffer, storage.buffer, logsumexp.storage.buffer, target.storage.buffer,
                               out.storage.buffer),
-                   pack(rows, classes, g.offset, g._strides[0], x.offset, logsumexp.offset, target.offset,
+                   pack(rows, classes, g.offset, g._strides[0] & 0xFFFF_FFFF, x.offset, logsumexp.offset, target.offset,
                         _word(ignore_index)), groups)
     return out
 

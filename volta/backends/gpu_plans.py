@@ -60,6 +60,11 @@ def packer(pipeline):
     return struct.Struct(pipeline.params_format).pack
 
 
+def words(strides: tuple) -> list:
+    """Strides as unsigned parameters: a negative one wraps, and so does the index that the shader adds up with it."""
+    return [s & 0xFFFF_FFFF for s in strides]
+
+
 def spare(ctx, i: int = 0):
     """A small buffer to bind where a kernel's variant does not look; one per `i`, since a buffer may be written only once."""
     key = (ctx, i)
