@@ -29,7 +29,7 @@ fn cos_f(x: f32) -> f32 { return cos_accurate(x); }
 fn tanh_f(x: f32) -> f32 { return tanh_accurate(x); }
 fn sigmoid_f(x: f32) -> f32 { return sigmoid_accurate(x); }
 fn erf_f(x: f32) -> f32 { return erf_accurate(x); }
-fn relu_f(x: f32) -> f32 { return select(x, 0.0, x < 0.0); }
+fn relu_f(x: f32) -> f32 { return relu_nan(x); }
 fn relu_n(x: T) -> T { return max(x, T(0)); }
 fn gelu_f(x: f32) -> f32 { return x * normal_cdf(x); }
 fn gelu_tanh_f(x: f32) -> f32 { return x * gelu_tanh_factor(x); }
@@ -51,7 +51,7 @@ fn isfinite_f(x: f32) -> bool { return is_finite(x); }
 fn isfinite_n(x: T) -> bool { return true; }
 fn copy_n(x: T) -> T { return x; }
 
-fn relu_grad_f(g: f32, y: f32) -> f32 { return select(g, 0.0, y <= 0.0); }
+fn relu_grad_f(g: f32, y: f32) -> f32 { return select(g, 0.0, not_positive(y)); }
 fn sigmoid_grad_f(g: f32, y: f32) -> f32 { return g * (y * (1.0 - y)); }
 fn tanh_grad_f(g: f32, y: f32) -> f32 { return g * (1.0 - y * y); }
 fn gelu_grad_f(g: f32, x: f32) -> f32 { return g * gelu_slope(x); }

@@ -499,6 +499,12 @@ fn position(c: Coordinates, rank: u32, s0: vec4<u32>, s1: vec4<u32>) -> u32 {
 
 // ---- Orders, slopes and integer powers: what several families share.
 
+// y <= 0 by bits: false for NaN, whatever a driver makes of comparisons.
+fn not_positive(y: f32) -> bool {
+    let bits = bitcast<u32>(y);
+    return bits - 1u >= 0x7fffffffu && bits <= 0xff800000u;
+}
+
 // Order of float32 as that of i32: NaN is above everything, -0 just below +0.
 fn order_max(x: f32) -> i32 {
     let bits = bitcast<i32>(x);

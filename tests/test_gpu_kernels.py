@@ -19,6 +19,7 @@ SHAPES = [(), (1,), (0,), (7,), (1023,), (4, 5), (3, 0, 2), (2, 3, 4, 5), (2, 1,
 
 
 def _load():
+    global gpu_copy
     try:
         from volta.backends import gpu_common, gpu_copy, gpu_elementwise, gpu_reduce, gpu_softmax
         gpu_common.context(DEVICE)
@@ -384,8 +385,8 @@ def test_place_and_cat():
 def test_creation_uploads_nothing():
     before = CTX.uploads
     made = [K["full"]((3, 5), 2.5, FLOAT32, DEVICE), K["full"]((), True, BOOL, DEVICE), K["full"]((7,), -3, INT64, DEVICE),
-            K["arange"](1.0, 0.5, 1000, FLOAT32, DEVICE), K["arange"](10, -3, 7, INT64, DEVICE), K["empty"]((0, 3), FLOAT32, DEVICE),
-            K["arange"](0, 1, 0, INT64, DEVICE), K["full"]((5,), 300, UINT8, DEVICE)]
+            K["arange"](1.0, 0.5, 1000, FLOAT32, DEVICE), K["arange"](10, -3, 7, INT64, DEVICE),
+            K["empty"]((0, 3), FLOAT32, DEVICE), K["arange"](0, 1, 0, INT64, DEVICE), K["full"]((5,), 300, UINT8, DEVICE)]
     assert CTX.uploads == before
     wants = [np.full((3, 5), 2.5), np.array(True), np.full(7, -3), 1 + 0.5 * np.arange(1000), 10 - 3 * np.arange(7),
              np.empty((0, 3)), np.empty(0), np.full(5, 44)]
@@ -484,8 +485,8 @@ def test_arguments_take_the_first(shape):
 
 # ---------------------------------------------------------------- softmax
 
-@pytest.mark.parametrize("shape", [(5,), (), (7, 9), (3, 4, 5), (3, 8, 8), (1000, 8), (2, 8192), (2, 8193), (2, 20000), (2, 70000), (0, 3),
-                                   (5000, 2), (2, 3000, 4)])
+@pytest.mark.parametrize("shape", [(5,), (), (7, 9), (3, 4, 5), (3, 8, 8), (1000, 8), (2, 8192), (2, 8193), (2, 20000),
+                                   (2, 70000), (0, 3), (5000, 2), (2, 3000, 4)])
 def test_softmax(shape):
     x, g = data(shape), data(shape, 1)
     for dim in range(max(len(shape), 1)):
@@ -526,7 +527,59 @@ def test_more_elements_than_one_grid_dimension_or_binding_holds():
     tail = core.view(y, (5,), (-1,), count - 1)
     assert (down(tail) == -x[:-6:-1]).all()
     close(down(K["add"](tail, 1.0)), 1 - x[:-6:-1])
+    # Views of the same geometry in a small and in a large buffer share a plan.
+    small = up(x[:5])
+    head = core.view(t, (5,), (1,), 0)
+    for v in (small, head):
+        close(down(K["exp2"](v)), np.exp2(x[:5]))
+        close(down(K["sub"](v, v)), np.zeros(5))
+        close(down(K["sub"](v, 1.0)), x[:5] - 1)
+        close(down(K["sum"](v, (0,), False)), x[:5].sum())
+        close(down(K["softmax"](v, 0)), np.exp(x[:5]) / np.exp(x[:5]).sum())
     close(down(K["sum"](t, (0,), False)), double(x).sum())
     assert down(K["argmax"](t, 0, False)) == 999
     close(down(K["mean"](t, (0,), True)), [double(x).mean()])
     assert down(K["amax"](core.view(t, (count // 7, 7), (7, 1), 0), (0,), False)).max() == 999
+
+
+@pytest.fixture
+def tiny_bindings(monkeypatch):
+    """Pretend that a launch sees 4 KB of a buffer at most, so that everything larger goes in windows."""
+    plans = [k.plans for k in K.values() if hasattr(k, "plans")] + [gpu_copy._plans]
+    for cache in plans:
+        cache.clear()
+    monkeypatch.setitem(CTX.limits, "max-storage-buffer-binding-size", 4096)
+    yield
+    for cache in plans:
+        cache.clear()
+
+
+def test_windows(tiny_bindings):
+    x, y = data((60, 101)), data((60, 101), 1)
+    a, b = up(x), up(y)
+    close(down(K["add"](a, b)), x + y)
+    close(down(K["mul"](a, 0.5)), x * 0.5)
+    close(down(K["mul"](view_of(a, x[::-1]), view_of(b, y[:, :1]))), x[::-1] * y[:, :1])
+    close(down(K["where"](K["gt"](a, b), a, b)), np.maximum(x, y))
+    close(down(K["exp"](view_of(a, x[30:32]))), np.exp(double(x[30:32])))
+    assert (down(K["contiguous"](view_of(a, x.T))) == x.T).all()
+    assert (down(K["cast"](view_of(a, x[:, ::-3]), INT32)) == x[:, ::-3].astype(np.int32)).all()
+    assert (down(K["arange"](0, 1, 5000, INT64, DEVICE)) == np.arange(5000)).all()
+    assert (down(K["full"]((5001,), 2.0, FLOAT32, DEVICE)) == 2).all()
+    K["sub"].into(b, b, a)
+    close(down(b), y - x)
+    for dim in ((0,), (1,), (0, 1)):
+        close(down(K["sum"](a, dim, False)), double(x).sum(dim), atol=1e-5)
+        close(down(K["mean"](a, dim, True)), double(x).mean(dim, keepdims=True))
+        assert (down(K["amax"](a, dim, False)) == x.max(dim)).all()
+    for d in (0, 1):
+        assert (down(K["argmax"](a, d, False)) == x.argmax(d)).all()
+        assert (down(K["argmin"](a, d, True)) == x.argmin(d, keepdims=True)).all()
+        e = np.exp(double(x) - x.max(d, keepdims=True))
+        close(down(K["softmax"](a, d)), e / e.sum(d, keepdims=True), rtol=2e-5)
+    row = data((1, 5000))
+    e = np.exp(double(row) - row.max())
+    close(down(K["softmax"](up(row), 1)), e / e.sum(), rtol=2e-5)
+    long = np.round(data(6000))
+    long[5000] = math.nan
+    assert down(K["argmax"](up(long), 0, False)) == 5000

@@ -11,14 +11,15 @@ import argparse
 import json
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from volta._kernels import core  # noqa: E402
-from volta.backends import gpu_common, gpu_copy, gpu_elementwise, gpu_map, gpu_reduce, gpu_softmax  # noqa: E402
+from volta._kernels import core
+from volta.backends import gpu_common, gpu_copy, gpu_elementwise, gpu_map, gpu_reduce, gpu_softmax
 
 FLOAT32 = gpu_common.FLOAT32
 DEVICE = core.Device("gpu", 0)
@@ -37,22 +38,22 @@ def cases(torch, size: int, side: int):
     n, m = 4 * size, 4 * side * side
     row = size // 1024
     relu, softmax, gelu = (torch.relu, torch.softmax, torch.nn.functional.gelu) if torch else (None,) * 3
-    flat, square = lambda t: core.reshaped(t, (size,)), lambda t: core.view(t, (side, side), (side, 1), 0)
-    tflat, tsquare = lambda t: t[:size], lambda t: t[:side * side].view(side, side)
+    square, tsquare = lambda t: core.view(t, (side, side), (side, 1), 0), lambda t: t[:side * side].view(side, side)
     tall, ttall = lambda t: core.reshaped(t, (size // 8, 8)), lambda t: t.view(size // 8, 8)
     rows, trows = lambda t: core.reshaped(t, (row, 1024)), lambda t: t.view(row, 1024)
-    head = lambda t, c: core.view(t, (c,), (1,), 0)
     yield "add", .85, 3 * n, lambda a, b: k["add"](a, b), lambda a, b: a + b
     yield "relu", .85, 2 * n, lambda a, b: k["relu"](a), lambda a, b: relu(a)
     yield "exp", .85, 2 * n, lambda a, b: k["exp"](a), lambda a, b: torch.exp(a)
-    yield "add row [N, 1024] + [1024]", .85, 2 * n, lambda a, b: k["add"](rows(a), head(b, 1024)), lambda a, b: trows(a) + b[:1024]
+    yield "add row [N, 1024] + [1024]", .85, 2 * n, lambda a, b: k["add"](rows(a), core.view(b, (1024,), (1,), 0)), \
+        lambda a, b: trows(a) + b[:1024]
     yield "mul number", None, 2 * n, lambda a, b: k["mul"](a, 1.5), lambda a, b: a * 1.5
     yield "gelu", None, 2 * n, lambda a, b: k["gelu"](a), lambda a, b: gelu(a)
     yield "tanh", None, 2 * n, lambda a, b: k["tanh"](a), lambda a, b: torch.tanh(a)
     yield "maximum", None, 3 * n, lambda a, b: k["maximum"](a, b), lambda a, b: torch.maximum(a, b)
     yield "add column [N, 1024] + [N, 1]", None, 2 * n, lambda a, b: k["add"](rows(a), core.view(b, (row, 1), (1, 1), 0)), \
         lambda a, b: trows(a) + b[:row].view(row, 1)
-    yield "fill", None, n, lambda a, b: k["full"]((size,), 1.0, FLOAT32, DEVICE), lambda a, b: torch.full((size,), 1.0, device="cuda")
+    yield "fill", None, n, lambda a, b: k["full"]((size,), 1.0, FLOAT32, DEVICE), \
+        lambda a, b: torch.full((size,), 1.0, device="cuda")
     yield "copy", None, 2 * n, lambda a, b: k["contiguous"](a), lambda a, b: a.clone()
     yield "copy transposed", .7, 2 * m, lambda a, b: k["contiguous"](transposed(square(a), (1, 0))), \
         lambda a, b: tsquare(a).t().contiguous()
@@ -62,14 +63,18 @@ def cases(torch, size: int, side: int):
     for name, reference in (("sum", "sum"), ("amax", "amax")):
         f = getattr(torch, reference) if torch else None
         yield f"{name} of all", .7, n, lambda a, b, name=name: k[name](a, (0,), False), lambda a, b, f=f: f(a)
-        yield f"{name} over rows (dim 0)", .7, m, lambda a, b, name=name: k[name](square(a), (0,), False), lambda a, b, f=f: f(tsquare(a), 0)
-        yield f"{name} over columns (dim 1)", .7, m, lambda a, b, name=name: k[name](square(a), (1,), False), lambda a, b, f=f: f(tsquare(a), 1)
+        yield f"{name} over rows (dim 0)", .7, m, lambda a, b, name=name: k[name](square(a), (0,), False), \
+            lambda a, b, f=f: f(tsquare(a), 0)
+        yield f"{name} over columns (dim 1)", .7, m, lambda a, b, name=name: k[name](square(a), (1,), False), \
+            lambda a, b, f=f: f(tsquare(a), 1)
     yield "sum [N, 8] over dim 0", None, n, lambda a, b: k["sum"](tall(a), (0,), False), lambda a, b: ttall(a).sum(0)
     yield "sum [N, 8] over dim 1", None, n, lambda a, b: k["sum"](tall(a), (1,), False), lambda a, b: ttall(a).sum(1)
     yield "argmax over columns", None, m, lambda a, b: k["argmax"](square(a), 1, False), lambda a, b: tsquare(a).argmax(1)
     for dim, target in ((1, .7), (0, None)):
-        yield f"softmax over dim {dim}", target, 2 * m, lambda a, b, d=dim: k["softmax"](square(a), d), lambda a, b, d=dim: softmax(tsquare(a), d)
-    yield "log_softmax over dim 1", None, 2 * m, lambda a, b: k["log_softmax"](square(a), 1), lambda a, b: torch.log_softmax(tsquare(a), 1)
+        yield f"softmax over dim {dim}", target, 2 * m, lambda a, b, d=dim: k["softmax"](square(a), d), \
+            lambda a, b, d=dim: softmax(tsquare(a), d)
+    yield "log_softmax over dim 1", None, 2 * m, lambda a, b: k["log_softmax"](square(a), 1), \
+        lambda a, b: torch.log_softmax(tsquare(a), 1)
     yield "softmax_grad over dim 1", None, 3 * m, lambda a, b: k["softmax_grad"](square(a), square(b), 1), \
         lambda a, b: torch._softmax_backward_data(tsquare(a), tsquare(b), 1, torch.float32)
 
@@ -140,19 +145,20 @@ def main() -> int:
             wrong = check(name, ours(a, b), theirs(ta, tb)) if torch else ""
             best, best_torch = 1e9, 1e9
             for _ in range(ROUNDS):
-                best = min(best, per_op(lambda: ours(a, b), ctx.synchronize))
+                best = min(best, per_op(partial(ours, a, b), ctx.synchronize))
                 if torch:
-                    best_torch = min(best_torch, per_op(lambda: theirs(ta, tb), torch.cuda.synchronize))
+                    best_torch = min(best_torch, per_op(partial(theirs, ta, tb), torch.cuda.synchronize))
         except Exception as error:          # one broken kernel must not hide the others
             print(f"{name:32} FAILED: {type(error).__name__}: {str(error)[:300]}")
             failed += 1
             continue
         ratio = best_torch / best if torch else float("nan")
         verdict = "" if target is None or not torch else f"{target}  {'ok' if ratio >= target else 'BELOW'}"
-        print(f"{name:32}{nbytes / best / 1e9:9.0f}{nbytes / best_torch / 1e9 if torch else 0:9.0f}      {ratio:8.2f}  {verdict} {wrong}", flush=True)
+        speed, speed_torch = nbytes / best / 1e9, nbytes / best_torch / 1e9 if torch else 0.0
+        print(f"{name:32}{speed:9.0f}{speed_torch:9.0f}      {ratio:8.2f}  {verdict} {wrong}", flush=True)
         failed += bool(wrong)
-        table.append({"name": name, "gbps": nbytes / best / 1e9, "torch_gbps": nbytes / best_torch / 1e9, "ratio": ratio,
-                      "target": target, "wrong": wrong})
+        table.append({"name": name, "gbps": speed, "torch_gbps": speed_torch, "ratio": ratio, "target": target,
+                      "wrong": wrong})
     if options.tune:
         tune(ctx, a, b, size)
     if options.json:

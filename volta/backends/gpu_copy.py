@@ -7,8 +7,20 @@ from __future__ import annotations
 import numpy as np
 
 from volta._kernels import core
-from volta.backends.gpu_common import (BOOL, BYTES, COMPUTED, INT64, NUMPY, STORED, UINT8, check_dtype, context, large_operands,
-                                       new, pack)
+from volta.backends.gpu_common import (
+    BOOL,
+    BYTES,
+    COMPUTED,
+    INT64,
+    NUMPY,
+    STORED,
+    UINT8,
+    check_dtype,
+    context,
+    large_operands,
+    new,
+    pack,
+)
 from volta.backends.gpu_map import Expression, RankError, elementwise_step, make_plan, stored_text
 from volta.errors import ArgumentError
 

@@ -7,8 +7,17 @@ from __future__ import annotations
 import re
 
 from volta._kernels import core
-from volta.backends.gpu_common import (BOOL, COMPUTED, FLOAT32, INT64, broadcast_shape, broadcast_strides,
-                                       context, large_operands, shader_text)
+from volta.backends.gpu_common import (
+    BOOL,
+    COMPUTED,
+    FLOAT32,
+    INT64,
+    broadcast_shape,
+    broadcast_strides,
+    context,
+    large_operands,
+    shader_text,
+)
 from volta.backends.gpu_copy import contiguous, copy_into
 from volta.backends.gpu_map import Expression, RankError, StridedOutput, make_plan
 from volta.errors import DeviceError, DTypeError

@@ -9,8 +9,22 @@ import math
 import struct
 
 from volta._kernels import core
-from volta.backends.gpu_common import (BOOL, BYTES, COMPUTED, MAX_RANK, STORED, THREADS, UINT8, WINDOW_ALIGNMENT,
-                                       collapse, context, extent, max_binding, number_packer, row_major)
+from volta.backends.gpu_common import (
+    BOOL,
+    BYTES,
+    COMPUTED,
+    MAX_RANK,
+    STORED,
+    THREADS,
+    UINT8,
+    WINDOW_ALIGNMENT,
+    collapse,
+    context,
+    extent,
+    max_binding,
+    number_packer,
+    row_major,
+)
 
 FILES = ("nullary", "unary", "binary", "ternary")
 ITEMS = 1                   # vectors of 4 elements a thread

@@ -7,16 +7,18 @@ Must not know the graph.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+import re
+from functools import lru_cache, partial
 
 from volta._kernels import core
-from volta.backends.gpu_common import BOOL, BYTES, COMPUTED, FLOAT32, INT64, STORED, THREADS, context, max_binding, pack
+from volta.backends.gpu_common import BOOL, BYTES, COMPUTED, FLOAT16, FLOAT32, INT64, STORED, THREADS, context, max_binding, pack
 from volta.backends.gpu_copy import cat, contiguous, full
 from volta.backends.gpu_elementwise import KERNELS as ELEMENTWISE
 
 WORKGROUPS = 2048           # workgroups at which the largest GPUs are full
 PART = 2048                 # least units that a split is worth
 CACHE_LIMIT = 4096
+PAIR = "vec2<i32>"          # accumulator of argmax and argmin
 
 
 class Rule:
@@ -68,18 +70,19 @@ def _argument_rule(name: str, dtype) -> Rule:
     else:
         order = "i32(x)"
     better = "y.x > x.x || (y.x == x.x && y.y < x.y)"
-    return Rule("vec2<i32>", "vec2<i32>(-0x7fffffff - 1, 0x7fffffff)", f"vec2<i32>({invert}{order}, i32(r))",
+    return Rule(PAIR, "vec2<i32>(-0x7fffffff - 1, 0x7fffffff)", f"vec2<i32>({invert}{order}, i32(r))",
                 f"select(x, y, vec2<bool>({better}))", "x.y", INT64)
+
+
+def _combined(rule: Rule, a: str, b: str) -> str:
+    return "(" + re.sub(r"\b[xy]\b", lambda name: a if name[0] == "x" else b, rule.combine) + ")"
 
 
 def _leave(rule: Rule, width: int, rows: bool, stored: str, last: bool) -> str:
     """Text of `leave`: folds the four parts of a row, converts where this is the last pass."""
     value = "x"
     if width == 4 and rows:
-        pair = lambda a, b: "(" + rule.combine.replace("x", "\0").replace("y", b).replace("\0", a) + ")"
-        if rule.combine.startswith(("max", "min")):
-            pair = lambda a, b: f"{rule.combine[:3]}({a}, {b})"
-        value = pair(pair("x.x", "x.y"), pair("x.z", "x.w"))
+        value = _combined(rule, _combined(rule, "x.x", "x.y"), _combined(rule, "x.z", "x.w"))
     if last and rule.leave == "from_order(x)":
         if width == 4 and not rows:
             parts = ", ".join(f"from_order(x.{c})" for c in "xyzw")
@@ -88,6 +91,10 @@ def _leave(rule: Rule, width: int, rows: bool, stored: str, last: bool) -> str:
     if last and rule.leave != "x":
         value = rule.leave.replace("x", value, 1)
     return f"fn leave(x: V) -> O {{ return O({value}); }}"
+
+
+def _vector(kind: str, width: int) -> str:
+    return f"vec4<{kind}>" if width == 4 else kind
 
 
 class Pass:
@@ -120,40 +127,40 @@ def _splits(kept_groups: int, units: int, lanes: int) -> tuple:
     return -(-units // part), part
 
 
-def _make_pass(ctx, rule: Rule, geometry, offset: int, dtype_stored: str, raw: bool, out_stored: str, number: float,
-               may_split: bool = True):
-    """The pass over (outer, reduced, inner) as ((n, stride), ...).
-
-    IN: raw: the input holds elements, else partial results of the rule's kind.
-    """
+def _widen(geometry, offset: int):
+    """(rows, width, geometry, offset) in units of `width` elements: four where alignment allows."""
     (outer, outer_stride), (count, stride), (inner, inner_stride) = geometry
     rows = stride == 1 and (inner == 1 or inner_stride != 1)
-    width = 1
-    if rule.kind == "vec2<i32>":
-        pass
-    elif rows and count % 4 == 0 and offset % 4 == 0 and (outer == 1 or outer_stride % 4 == 0) and (inner == 1 or inner_stride % 4 == 0):
-        width, count, offset = 4, count // 4, offset // 4
-        outer_stride, inner_stride = outer_stride // 4, inner_stride // 4
-    elif (not rows and inner_stride == 1 and inner % 4 == 0 and offset % 4 == 0 and stride % 4 == 0
-          and (outer == 1 or outer_stride % 4 == 0)):
-        width, inner, offset = 4, inner // 4, offset // 4
-        outer_stride, stride = outer_stride // 4, stride // 4
+    if offset % 4 or (outer > 1 and outer_stride % 4):
+        return rows, 1, geometry, offset
+    if rows and count % 4 == 0 and (inner == 1 or inner_stride % 4 == 0):
+        return rows, 4, ((outer, outer_stride // 4), (count // 4, 1), (inner, inner_stride // 4)), offset // 4
+    if not rows and inner_stride == 1 and inner % 4 == 0 and stride % 4 == 0:
+        return rows, 4, ((outer, outer_stride // 4), (count, stride // 4), (inner // 4, 1)), offset // 4
+    return rows, 1, geometry, offset
+
+
+def _make_pass(ctx, rule: Rule, geometry, offset: int, loaded: str, raw: bool, out_stored: str, number: float) -> Pass:
+    """The pass over (outer, reduced, inner) as ((n, stride), ...).
+
+    IN: loaded: type of an element of the input; raw: those are the tensor's, else parts of the rule's kind.
+    """
+    rows, width = geometry[1][1] == 1 and (geometry[2][0] == 1 or geometry[2][1] != 1), 1
+    if rule.kind != PAIR:
+        rows, width, geometry, offset = _widen(geometry, offset)
+    (outer, outer_stride), (count, stride), (inner, inner_stride) = geometry
     kept = outer * inner
-    lanes = row_lanes(count) if rows else min(column_lanes(kept), max(1, 1 << max(count - 1, 1).bit_length()), 256)
+    lanes = row_lanes(count) if rows else min(column_lanes(kept), 1 << max(count - 1, 1).bit_length())
     blocks = -(-kept // (THREADS // lanes))
-    splits, part = _splits(blocks, count, lanes) if may_split else (1, count)
+    splits, part = _splits(blocks, count, lanes)
     last = splits == 1
-    vector = lambda kind: f"vec4<{kind}>" if width == 4 else kind
-    v, w = vector(rule.kind), vector("u32")
-    e = vector(dtype_stored)
-    fill = lambda text: text.format(v=v, w=w, e=e, f=vector("f32"))
-    enter = fill(rule.enter) if raw else "x"
-    stored = out_stored if last else rule.kind
-    out = vector(stored) if width == 4 and not rows else stored
+    names = {"v": _vector(rule.kind, width), "w": _vector("u32", width), "e": _vector(loaded, width), "f": _vector("f32", width)}
+    enter = rule.enter.format(**names) if raw else "x"
+    out = _vector(out_stored if last else rule.kind, 1 if rows else width)
     made = Pass()
     made.pipeline = ctx.pipeline(
-        "reduce", E=e, V=v, W=w, O=out, LANES=lanes, ADJACENT=rows,
-        initial=f"fn initial() -> V {{ return {fill(rule.initial)}; }}",
+        "reduce", E=names["e"], V=names["v"], W=names["w"], O=out, LANES=lanes, ADJACENT=rows,
+        initial=f"fn initial() -> V {{ return {rule.initial.format(**names)}; }}",
         enter=f"fn enter(x: E, r: u32) -> V {{ return {enter}; }}",
         combine=f"fn combine(x: V, y: V) -> V {{ return {rule.combine}; }}",
         leave=_leave(rule, width, rows, out_stored, last))
@@ -161,7 +168,7 @@ def _make_pass(ctx, rule: Rule, geometry, offset: int, dtype_stored: str, raw: b
     made.groups = blocks * splits
     made.splits, made.kept = splits, kept * (4 if width == 4 and not rows else 1)
     made.partial = not last
-    made.nbytes = made.splits * made.kept * (8 if rule.kind == "vec2<i32>" else 4)     # of the parts
+    made.nbytes = made.splits * made.kept * (8 if rule.kind == PAIR else 4)     # of the parts
     return made
 
 
@@ -240,14 +247,16 @@ class Reduction:
             self.plans.clear()
         shape = tuple(1 if d in dim else n for d, n in enumerate(x.shape) if keepdim or d not in dim)
         if x._size == 0:
-            value, result = self.empty.get(self.name, 0), _rule(self.name, x.dtype).result
-            plan = lambda x: full(shape, value, result, device)
+            plan = partial(self._of_nothing, shape, _rule(self.name, x.dtype).result, device)
         elif _groups(x.shape, x._strides, dim) is None:
-            plan = lambda x: self._permuted(x, dim, shape)
+            plan = partial(self._permuted, shape, dim)
         else:
             plan = self._direct(x, dim, shape)
         self.plans[(x.shape, x._strides, x.offset, x.dtype, dim, keepdim, device)] = plan
         return plan
+
+    def _of_nothing(self, shape, result, device, x):
+        return full(shape, self.empty.get(self.name, 0), result, device)
 
     def _call(self, x, dim, keepdim):
         return self(x, dim[0] if self.argument else dim, keepdim)
@@ -274,9 +283,17 @@ class Reduction:
 
         return run
 
-    def _permuted(self, x, dim, shape):
-        """Over dims that do not collapse: of a copy with the reduced dims last."""
+    def _permuted(self, shape, dim, x):
+        """Over dims that do not collapse: run by run where the parts lose nothing, else of a copy with those dims last."""
+        run = dim[-1:]
+        while len(run) < len(dim) and dim[-len(run) - 1] == run[0] - 1:
+            run = dim[-len(run) - 1:]
+        if len(run) < len(dim) and x.dtype is not FLOAT16 and self.name != "mean":
+            part = self(x, run, True)
+            return core.reshaped(KERNELS[self.name](part, dim[:-len(run)], True), shape)
         count = math.prod(x.shape[d] for d in dim)
+        if len(run) < len(dim) and x.dtype is FLOAT32:      # mean
+            return core.reshaped(ELEMENTWISE["div"](KERNELS["sum"](x, dim, True), float(count)), shape)
         rows = core.reshaped(_reduced_last(x, dim), (x._size // count, count))
         return core.reshaped(self._call(rows, (1,), False), shape)
 

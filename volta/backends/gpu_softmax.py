@@ -11,7 +11,8 @@ from volta._kernels import core
 from volta.backends.gpu_common import BYTES, STORED, THREADS, context, max_binding, new, pack
 from volta.backends.gpu_copy import cat, contiguous
 from volta.backends.gpu_elementwise import KERNELS as ELEMENTWISE
-from volta.backends.gpu_reduce import KERNELS as REDUCE, column_lanes, narrow, row_lanes
+from volta.backends.gpu_reduce import KERNELS as REDUCE
+from volta.backends.gpu_reduce import column_lanes, narrow, row_lanes
 
 CACHE_LIMIT = 4096
 REGISTERS = 32              # float32 values of one buffer that a thread keeps
@@ -30,7 +31,9 @@ class Softmax:
     def __repr__(self):
         return f"<GPU kernel {self.name}>"
 
-    def __call__(self, *inputs, dim):
+    def __call__(self, *inputs, dim=None):
+        if dim is None:
+            *inputs, dim = inputs
         first = inputs[0]
         device = first.storage.device
         if first._size == 0 or not first.shape:
