@@ -2,12 +2,14 @@
 //
 // The transpose of conv_im2col as a gather: every input pixel adds up its windows, in the order of ky, then kx. A dispatch
 // sees the `count` positions from `first`; where an image began in an earlier piece the sum goes on from what x holds.
+// BY_IMAGE: each image has its own matrix of columns, one after the other, and the piece is whole images.
 //
 // Bindings: 0 columns (read), 1 x (read_write, contiguous).
 // Launch:   x = ceil(pixels / 256) workgroups of 256; a thread makes one pixel of the images from `image`.
 // Sums:     in f32, fixed order.
 
 const STRIDED: bool = true;
+const BY_IMAGE: bool = false;
 
 struct Params {
     pixels: u32, image: u32, channels: u32, height: u32,
@@ -40,6 +42,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
         total = x[at_x];
     }
     let kernel_row = channel * p.kernel_height;
+    let image_size = p.channels * p.kernel_height * p.kernel_width * p.row;
     for (var ky = 0u; ky < p.kernel_height; ky++) {
         // Below 0 wraps to a large number, which is no window.
         var oy = iy + p.padding_y - ky * p.dilation_y;
@@ -65,9 +68,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
             if (ix + p.padding_x < kx * p.dilation_x || ox >= p.out_width) {
                 continue;
             }
-            let position = first_of_image + oy * p.out_width + ox - p.first;
-            if (position < p.count) {
-                total += columns[((kernel_row + ky) * p.kernel_width + kx) * p.row + position];
+            let row = ((kernel_row + ky) * p.kernel_width + kx) * p.row;
+            let place = oy * p.out_width + ox;
+            let position = first_of_image + place - p.first;
+            if (BY_IMAGE) {
+                total += columns[image * image_size + row + place];
+            } else if (position < p.count) {
+                total += columns[row + position];
             }
         }
     }

@@ -2,6 +2,7 @@
 //
 // Positions count (n, oy, ox) in row-major order; the dispatch makes `count` of them from `first`, so that a batch can be
 // done in pieces. Rows of columns are `row` words of 4 positions; the places after `count` in the last word are 0.
+// BY_IMAGE: each image has its own matrix, one after the other; then `row` is of one image, which is whole words long.
 //
 // Bindings: 0 x (read, any strides), 1 columns (read_write).
 // Launch:   x = C * (kh / taps) * blocks workgroups of 256; a thread makes one word in `taps` kernel rows of one channel.
@@ -9,13 +10,15 @@
 //
 // The position is taken apart once per thread and then serves all taps, since integer division is what costs here.
 
+const BY_IMAGE: bool = false;
+
 struct Params {
     x_offset: u32, x_image: u32, x_channel: u32, x_row: u32,
     x_column: u32, height: u32, width: u32, out_height: u32,
     out_width: u32, kernel_height: u32, kernel_width: u32, stride_y: u32,
     stride_x: u32, padding_y: u32, padding_x: u32, dilation_y: u32,
     dilation_x: u32, first: u32, count: u32, row: u32,
-    taps: u32, blocks: u32, channels: u32,
+    taps: u32, blocks: u32, channels: u32, words: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> x: array<f32>;
@@ -31,7 +34,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     let channel = rest / parts;
     let first_y = (rest - channel * parts) * p.taps;
     // A folded grid has spare workgroups at its end.
-    if (word >= p.row || channel >= p.channels) {
+    if (word >= p.words || channel >= p.channels) {
         return;
     }
     let position = p.first + word * 4u;
@@ -59,7 +62,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     }
     let size_y = vec4<u32>(p.height);
     let size_x = vec4<u32>(p.width);
-    var at_row = (channel * p.kernel_height + first_y) * p.kernel_width * p.row + word;
+    var at_row = (channel * p.kernel_height + first_y) * p.kernel_width * p.row;
+    if (BY_IMAGE) {
+        let nth = word / p.row;
+        at_row += nth * p.channels * p.kernel_height * p.kernel_width * p.row + word - nth * p.row;
+    } else {
+        at_row += word;
+    }
     for (var ky = first_y; ky < first_y + p.taps; ky++) {
         let y = vec4<u32>(top + vec4<i32>(i32(ky * p.dilation_y)));
         let in_y = y < size_y;

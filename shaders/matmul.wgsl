@@ -11,7 +11,7 @@
 //
 // A_ALONG_K, B_ALONG_K: 1 where the operand has unit stride along k, 0 where along m or n (its outer index).
 // A_WORD, B_WORD: 4 where the unit-stride extent, the other strides and the offset are multiples of 4, so that loads
-// are vec4; else 1. OUT_WORD: 4 where n and out_offset are multiples of 4. Rows and columns past the edge read the last valid one and are not
+// are vec4; else 1. OUT_WORD: 4 where n is a multiple of 4. Rows and columns past the edge read the last valid one and are not
 // stored; k past the end reads as 0 (GUARD_K = 0 where TILE_K divides every range of k).
 //
 // Loops are left to the driver: measured, texts with the loops unrolled are no faster at the best tiles. Modules must
@@ -48,9 +48,12 @@ const SUMS: u32 = 4u * ROWS * COLS;
 const UNITS_A: u32 = TILE_M * TILE_K / 4u / THREADS;
 const UNITS_B: u32 = TILE_N * TILE_K / 4u / THREADS;
 // An operand along k is transposed on its way in: as 4x4 blocks in registers where a thread has whole blocks,
-// else by single stores, whose bank conflicts one vec4 of padding avoids.
-const BLOCK_A: u32 = select(0u, 1u, A_ALONG_K == 1u && UNITS_A % 4u == 0u);
-const BLOCK_B: u32 = select(0u, 1u, B_ALONG_K == 1u && UNITS_B % 4u == 0u);
+// else by single stores, whose bank conflicts one vec4 of padding avoids. Long steps are read eight vec4 of a row side by
+// side, which needs the columns of a tile permuted as well (TURN): every eight k, the next of four orders.
+const BLOCK_A: u32 = select(0u, 1u, A_ALONG_K == 1u && UNITS_A % 4u == 0u && TILE_K < 32u);
+const BLOCK_B: u32 = select(0u, 1u, B_ALONG_K == 1u && UNITS_B % 4u == 0u && TILE_K < 32u);
+const TURN_A: u32 = select(0u, 1u, A_ALONG_K == 1u && TILE_K % 32u == 0u && SLICE_K == 8u);
+const TURN_B: u32 = select(0u, 1u, B_ALONG_K == 1u && TILE_K % 32u == 0u && SLICE_K == 8u);
 const STRIDE_A: u32 = TILE_M / 4u + A_ALONG_K - BLOCK_A;
 const STRIDE_B: u32 = TILE_N / 4u + B_ALONG_K - BLOCK_B;
 const SIZE_A: u32 = TILE_K * STRIDE_A;
@@ -66,8 +69,8 @@ const SHARED: u32 = select(TILES, max(TILES, THREADS * 4u), SLICES > 1u);
 const START_B: u32 = BUFFERS * SIZE_A;
 
 struct Params {
+    a_offset: u32, b_offset: u32, bias_offset: u32,
     m: u32, n: u32, k: u32, batch: u32,
-    a_offset: u32, b_offset: u32, out_offset: u32, bias_offset: u32,
     a_stride: u32, b_stride: u32, a_batch: u32, b_batch: u32,
     tiles_m: u32, tiles_n: u32, k_chunk: u32, groups: u32,
 }
@@ -93,6 +96,7 @@ var<private> k_begin: u32;
 var<private> k_end: u32;
 
 fn mad(x: T, y: T4, z: T4) -> T4 { return fma(T4(x), y, z); }
+fn stored(v: T4) -> vec4<R> { return vec4<R>(v); }
 fn one_a(i: u32) -> T { return T(a[i / 4u][i % 4u]); }
 fn one_b(i: u32) -> T { return T(b[i / 4u][i % 4u]); }
 
@@ -115,17 +119,19 @@ fn store(row: u32, col: u32, base: u32, sum: T4) {
     }
     let i = base + row * p.n + col;
     if (OUT_WORD == 4u) {
-        out[i / 4u] = vec4<R>(v);
+        out[i / 4u] = stored(v);
     } else {
+        let last = stored(v);
         for (var c = 0u; c < 4u; c += 1u) {
-            if (col + c < p.n) { out[(i + c) / 4u][(i + c) % 4u] = R(v[c]); }
+            if (col + c < p.n) { out[(i + c) / 4u][(i + c) % 4u] = last[c]; }
         }
     }
 }
 
 // Where unit i of this thread lies in a tile: x the outer index, y the k index (the first of four along one of them).
-fn spot(i: u32, along_k: u32, block: u32, tile: u32) -> vec2<u32> {
+fn spot(i: u32, along_k: u32, block: u32, turn: u32, tile: u32) -> vec2<u32> {
     let u = lane + i * THREADS;
+    if (turn == 1u) { return vec2<u32>(u / 8u % tile, (u % 8u + u / (8u * tile) * 8u) * 4u); }
     if (block == 1u) {
         let v = lane + (i / 4u) * THREADS;
         return vec2<u32>((v % (tile / 4u)) * 4u + i % 4u, (v / (tile / 4u)) * 4u);
@@ -140,6 +146,9 @@ fn spot(i: u32, along_k: u32, block: u32, tile: u32) -> vec2<u32> {
 // row, so that most of a warp's vec4 reads of workgroup memory are broadcasts.
 fn seat(l: u32) -> vec2<u32> { return vec2<u32>(l / (2u * LANES_N) * 2u + l % 2u, l / 2u % LANES_N); }
 
+// Where vec4 x of row k is kept in a tile.
+fn turned(x: u32, k: u32, turn: u32) -> u32 { return x ^ (k / 8u % 4u * turn); }
+
 fn mask(v: T4, k: u32, along_k: u32) -> T4 {
     let first = vec4<u32>(k) + vec4<u32>(0u, 1u, 2u, 3u) * along_k;
     return select(T4(), v, first < vec4<u32>(k_end));
@@ -150,7 +159,7 @@ fn fetch_a(k0: u32) {
         if (GUARD_K == 0u && A_WORD == 4u) {
             next_a[i] = read_a(at_a[i] + k0 * step_a / A_DIV, 3u);
         } else {
-            let s = spot(i, A_ALONG_K, BLOCK_A, TILE_M);
+            let s = spot(i, A_ALONG_K, BLOCK_A, TURN_A, TILE_M);
             let k = k0 + s.y;
             let last = min(k, k_end - 1u);
             let room = select(p.m - 1u - min(row0 + s.x, p.m - 1u), k_end - 1u - last, A_ALONG_K == 1u);
@@ -164,7 +173,7 @@ fn fetch_b(k0: u32) {
         if (GUARD_K == 0u && B_WORD == 4u) {
             next_b[i] = read_b(at_b[i] + k0 * step_b / B_DIV, 3u);
         } else {
-            let s = spot(i, B_ALONG_K, BLOCK_B, TILE_N);
+            let s = spot(i, B_ALONG_K, BLOCK_B, TURN_B, TILE_N);
             let k = k0 + s.y;
             let last = min(k, k_end - 1u);
             let room = select(p.n - 1u - min(col0 + s.x, p.n - 1u), k_end - 1u - last, B_ALONG_K == 1u);
@@ -176,8 +185,8 @@ fn fetch_b(k0: u32) {
 fn stash_a(buffer: u32) {
     let to = buffer * SIZE_A;
     for (var i = 0u; i < UNITS_A; i += 1u) {
-        let s = spot(i, A_ALONG_K, BLOCK_A, TILE_M);
-        let at = to + s.y * STRIDE_A + s.x / 4u;
+        let s = spot(i, A_ALONG_K, BLOCK_A, TURN_A, TILE_M);
+        let at = to + s.y * STRIDE_A + turned(s.x / 4u, s.y, TURN_A);
         if (A_ALONG_K == 0u) { tiles[at] = next_a[i]; }
         if (A_ALONG_K == 1u && BLOCK_A == 0u) {
             for (var c = 0u; c < 4u; c += 1u) { tiles[at + c * STRIDE_A][s.x % 4u] = next_a[i][c]; }
@@ -193,8 +202,8 @@ fn stash_a(buffer: u32) {
 fn stash_b(buffer: u32) {
     let to = START_B + buffer * SIZE_B;
     for (var i = 0u; i < UNITS_B; i += 1u) {
-        let s = spot(i, B_ALONG_K, BLOCK_B, TILE_N);
-        let at = to + s.y * STRIDE_B + s.x / 4u;
+        let s = spot(i, B_ALONG_K, BLOCK_B, TURN_B, TILE_N);
+        let at = to + s.y * STRIDE_B + turned(s.x / 4u, s.y, TURN_B);
         if (B_ALONG_K == 0u) { tiles[at] = next_b[i]; }
         if (B_ALONG_K == 1u && BLOCK_B == 0u) {
             for (var c = 0u; c < 4u; c += 1u) { tiles[at + c * STRIDE_B][s.x % 4u] = next_b[i][c]; }
@@ -240,12 +249,12 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     step_a = select(p.a_stride / A_WORD, 1u, A_ALONG_K == 1u);
     step_b = select(p.b_stride / B_WORD, 1u, B_ALONG_K == 1u);
     for (var i = 0u; i < UNITS_A; i += 1u) {
-        let s = spot(i, A_ALONG_K, BLOCK_A, TILE_M);
+        let s = spot(i, A_ALONG_K, BLOCK_A, TURN_A, TILE_M);
         let row = min(row0 + s.x, p.m - 1u);
         at_a[i] = a0 + select(row / A_WORD, row * (p.a_stride / A_WORD), A_ALONG_K == 1u) + HOIST_A * s.y * step_a / A_DIV;
     }
     for (var i = 0u; i < UNITS_B; i += 1u) {
-        let s = spot(i, B_ALONG_K, BLOCK_B, TILE_N);
+        let s = spot(i, B_ALONG_K, BLOCK_B, TURN_B, TILE_N);
         let col = min(col0 + s.x, p.n - 1u);
         at_b[i] = b0 + select(col / B_WORD, col * (p.b_stride / B_WORD), B_ALONG_K == 1u) + HOIST_B * s.y * step_b / B_DIV;
     }
@@ -255,8 +264,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     let row4 = warp / WARPS_N * (LANES_M * ROWS) + cell.x;
     let col4 = warp % WARPS_N * (LANES_N * COLS) + cell.y;
     let slice = lane / SLICE_THREADS;
-    let from_a = slice * SLICE_K * STRIDE_A + row4;
-    let from_b = slice * SLICE_K * STRIDE_B + col4;
+    let from_a = slice * SLICE_K * STRIDE_A + turned(row4, slice * SLICE_K, TURN_A);
+    let from_b = slice * SLICE_K * STRIDE_B + turned(col4, slice * SLICE_K, TURN_B);
 
     let count = (k_end - k_begin + TILE_K - 1u) / TILE_K;
     if (count > 0u) {
@@ -283,7 +292,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
         workgroupBarrier();
     }
 
-    let base = p.out_offset + product * p.m * p.n;
+    let base = product * p.m * p.n;
     if (SLICES == 1u) {
         for (var i = 0u; i < ROWS; i += 1u) {
             for (var c = 0u; c < 4u; c += 1u) {

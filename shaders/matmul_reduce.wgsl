@@ -12,11 +12,13 @@ alias R = f32;                  // out in memory
 const WORD: u32 = 4u;
 const BIAS: u32 = 0u;
 
-struct Params { count: u32, splits: u32, n: u32, bias_offset: u32, }
+struct Params { bias_offset: u32, count: u32, splits: u32, n: u32, }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> partial: array<vec4<T>>;
 @group(0) @binding(1) var<storage, read> bias: array<S>;
 @group(0) @binding(2) var<storage, read_write> out: array<vec4<R>>;
+
+fn stored(v: vec4<T>) -> vec4<R> { return vec4<R>(v); }
 
 fn load(i: u32) -> vec4<T> {
     if (WORD == 4u) { return partial[i]; }
@@ -34,8 +36,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
         for (var c = 0u; c < WORD; c += 1u) { sum[c] += T(bias[p.bias_offset + (i * WORD + c) % p.n]); }
     }
     if (WORD == 4u) {
-        out[i] = vec4<R>(sum);
+        out[i] = stored(sum);
     } else {
-        out[i / 4u][i % 4u] = R(sum.x);
+        out[i / 4u][i % 4u] = stored(sum).x;
     }
 }

@@ -23,8 +23,8 @@ const TEAMS: u32 = THREADS / LANES;
 const OWNED: u32 = select(WORD, 1u, ALONG_K == 1u);
 
 struct Params {
-    outer: u32, k: u32, batch: u32, blocks: u32,
     matrix_offset: u32, vector_offset: u32, bias_offset: u32, bias_stride: u32,
+    outer: u32, k: u32, batch: u32, blocks: u32,
     matrix_stride: u32, vector_stride: u32, matrix_batch: u32, vector_batch: u32,
     k_chunk: u32, groups: u32,
 }
@@ -38,6 +38,8 @@ var<workgroup> sums: array<T4, THREADS>;
 
 fn mad(x: T4, y: T4, z: T4) -> T4 { return fma(x, y, z); }
 
+fn stored(v: T) -> R { return R(v); }
+
 fn load(i: u32) -> T4 {
     if (WORD == 4u) { return T4(matrix[i / 4u]); }
     return T4(T(matrix[i / 4u][i % 4u]), T(), T(), T());
@@ -50,9 +52,9 @@ fn gather(i: u32, step: u32) -> T4 {
 
 fn store(i: u32, o: u32, sum: T) {
     if (BIAS == 1u) {
-        out[i] = R(sum + T(bias[p.bias_offset + o * p.bias_stride]));
+        out[i] = stored(sum + T(bias[p.bias_offset + o * p.bias_stride]));
     } else {
-        out[i] = R(sum);
+        out[i] = stored(sum);
     }
 }
 

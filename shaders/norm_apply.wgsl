@@ -1,6 +1,7 @@
 // norm_apply: out = (x - mean) * rstd * weight + bias per channel of x[N, C, inner]; also writes mean[C] and rstd[C].
 //
 // Each workgroup first merges the channel's parts, which norm_stats made: that is cheaper than a dispatch of its own.
+// WHOLE: a workgroup does a whole small channel and takes the statistics itself, as norm_stats would; parts is a spare buffer.
 //
 // Bindings: 0 x, 1 parts[C, splits], 2 weight, 3 bias (all read; any buffer without HAS_WEIGHT, HAS_BIAS),
 //           4 out, 5 mean, 6 rstd (read_write).
@@ -8,6 +9,8 @@
 // Sums:     in f32, a tree over at most 256 parts.
 
 alias V = vec4<f32>;
+const LANES: u32 = 4u;
+const WHOLE: bool = false;
 const HAS_WEIGHT: bool = true;
 const HAS_BIAS: bool = true;
 
@@ -46,19 +49,53 @@ fn origin_of(channel: u32) -> f32 {
     return max(min(a, b), min(max(a, b), c));
 }
 
+// What norm_stats gives for all of a channel and this thread's share of it.
+fn share_of(channel: u32, origin: f32, local: u32) -> vec3<f32> {
+    var count = 0.0;
+    var pivot = V(0.0);
+    var sum = V(0.0);
+    var squares = V(0.0);
+    for (var i = local; i < p.total; i += 256u) {
+        let image = i / p.inner;
+        let value = x[p.x_offset + (image * p.channels + channel) * p.inner + i - image * p.inner];
+        if (count == 0.0) {
+            pivot = value;
+        }
+        let away = value - pivot;
+        sum += away;
+        squares += away * away;
+        count += 1.0;
+    }
+    if (count == 0.0) {
+        return vec3<f32>(0.0);
+    }
+    let average = sum / count;
+    let means = vec4<f32>(average + (pivot - origin));
+    let rests = vec4<f32>(squares - average * sum);
+    let first = vec3<f32>(count, means.x, rests.x);
+    if (LANES == 1u) {
+        return first;
+    }
+    return merge(merge(first, vec3<f32>(count, means.y, rests.y)),
+                 merge(vec3<f32>(count, means.z, rests.z), vec3<f32>(count, means.w, rests.w)));
+}
+
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
     let group = group_index(wid, ngroups);
     let channel = group / p.blocks;
     let block = group - channel * p.blocks;
+    let origin = origin_of(min(channel, p.channels - 1u));
     tree[local] = vec3<f32>(0.0);
-    if (local < p.splits && channel < p.channels) {
+    if (WHOLE) {
+        tree[local] = share_of(min(channel, p.channels - 1u), origin, local);
+    } else if (local < p.splits && channel < p.channels) {
         tree[local] = parts[channel * p.splits + local].xyz;
     }
     workgroupBarrier();
     for (var half = 128u; half > 0u; half >>= 1u) {
-        if (local < half && half < p.splits * 2u) {
+        if (local < half && (WHOLE || half < p.splits * 2u)) {
             tree[local] = merge(tree[local], tree[local + half]);
         }
         workgroupBarrier();
@@ -66,8 +103,6 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     if (channel >= p.channels) {
         return;
     }
-    // What norm_stats counted from.
-    let origin = origin_of(channel);
     let center = tree[0].y;
     let scale = 1.0 / sqrt(tree[0].z / tree[0].x + p.eps);
     if (block == 0u && local == 0u) {

@@ -1,5 +1,6 @@
 // norm_grad_apply: dx = weight * rstd * (g - mean(g) - xhat * mean(g * xhat)), xhat = (x - mean) * rstd, per channel;
 // also writes dweight[C] = sum of g * xhat and dbias[C] = sum of g, from the parts that norm_grad_stats made.
+// WHOLE: a workgroup does a whole small channel and takes the sums itself; parts is a spare buffer.
 //
 // Bindings: 0 g, 1 x, 2 parts[C, splits], 3 weight, 4 mean, 5 rstd (read; weight any buffer without HAS_WEIGHT),
 //           6 dx, 7 dweight, 8 dbias (read_write).
@@ -7,6 +8,8 @@
 // Sums:     in f32, a tree over at most 256 parts.
 
 alias V = vec4<f32>;
+const LANES: u32 = 4u;
+const WHOLE: bool = false;
 const HAS_WEIGHT: bool = true;
 
 struct Params {
@@ -27,6 +30,26 @@ var<immediate> p: Params;
 
 var<workgroup> tree: array<vec2<f32>, 256>;
 
+// What norm_grad_stats gives for all of a channel and this thread's share of it.
+fn share_of(channel: u32, local: u32) -> vec2<f32> {
+    let center = mean[p.mean_offset + channel];
+    var sum = V(0.0);
+    var product = V(0.0);
+    for (var i = local; i < p.total; i += 256u) {
+        let image = i / p.inner;
+        let at = (image * p.channels + channel) * p.inner + i - image * p.inner;
+        let slope = g[p.g_offset + at];
+        sum += slope;
+        product += slope * (x[p.x_offset + at] - center);
+    }
+    let sums = vec4<f32>(sum);
+    let products = vec4<f32>(product) * rstd[p.rstd_offset + channel];
+    if (LANES == 1u) {
+        return vec2<f32>(sums.x, products.x);
+    }
+    return vec2<f32>((sums.x + sums.y) + (sums.z + sums.w), (products.x + products.y) + (products.z + products.w));
+}
+
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -34,12 +57,14 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     let channel = group / p.blocks;
     let block = group - channel * p.blocks;
     tree[local] = vec2<f32>(0.0);
-    if (local < p.splits && channel < p.channels) {
+    if (WHOLE) {
+        tree[local] = share_of(min(channel, p.channels - 1u), local);
+    } else if (local < p.splits && channel < p.channels) {
         tree[local] = parts[channel * p.splits + local];
     }
     workgroupBarrier();
     for (var half = 128u; half > 0u; half >>= 1u) {
-        if (local < half && half < p.splits * 2u) {
+        if (local < half && (WHOLE || half < p.splits * 2u)) {
             tree[local] += tree[local + half];
         }
         workgroupBarrier();

@@ -4,8 +4,10 @@
 # stays in the L2 cache. A chunk's input is first copied with its zero padding ("the band": [image][channel][row][width]), so
 # that column p of im2col is a fixed offset into it and no tap has to test for the border. A panel is as many
 # columns as a register tile is wide; im2col of one panel exists at a time.
-# Nothing here allocates or raises. Sizes are checked by the front end.
+# Sizes are checked by the front end.
 
+from volta._kernels.core cimport Storage, host_storage
+from volta._kernels.cpu cimport threads_for
 from volta._kernels.tile cimport copy_run, real, zero_run
 
 cdef struct Run:
@@ -27,6 +29,7 @@ cdef struct Plan:
 cdef enum:
     PANELS_PER_CHUNK = 16
     BAND_LIMIT = 262144         # elements of a band, about the L2 cache
+    FLOPS_PER_ELEMENT = 16      # multiply-adds that take as long as one element of a cheap loop
 
 
 cdef inline Py_ssize_t ceil_div(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
@@ -135,3 +138,35 @@ cdef inline void form_line(Plan* p, const real* source, Py_ssize_t panel, real* 
         n = min(p.panel, p.columns - panel * p.panel)
         for j in range(n):
             out[j] = source[offsets[j]]
+
+
+cdef inline void set_geometry(Plan* p, tuple shape, Py_ssize_t channels, Py_ssize_t out_channels, tuple kernel, tuple stride,
+                       tuple padding, tuple dilation, Py_ssize_t groups):
+    """Sizes of a convolution of x with `shape`. IN: channels and out_channels of one group."""
+    p.n, p.groups, p.c, p.o = shape[0], groups, channels, out_channels
+    p.h, p.w = shape[2], shape[3]
+    p.kh, p.kw = kernel
+    p.sh, p.sw = stride
+    p.ph, p.pw = padding
+    p.dh, p.dw = dilation
+    p.oh = (p.h + 2 * p.ph - p.dh * (p.kh - 1) - 1) // p.sh + 1
+    p.ow = (p.w + 2 * p.pw - p.dw * (p.kw - 1) - 1) // p.sw + 1
+
+
+cdef inline Storage make_tables(Plan* p, Py_ssize_t channels, int lane_count):
+    """Allocate and fill the tables of a plan; they live as long as the storage."""
+    cdef Py_ssize_t taps = channels * p.kh * p.kw, lines = p.images * p.rows
+    cdef Py_ssize_t most_runs = p.columns // lane_count + lines + p.panels + 1
+    cdef Py_ssize_t tables = taps * sizeof(Py_ssize_t) + most_runs * sizeof(Run)
+    cdef Storage storage = host_storage(tables + (p.columns + p.panels + 2) * sizeof(int))
+    p.taps = <Py_ssize_t*>storage.data
+    p.runs = <Run*>(p.taps + taps)
+    p.offsets = <int*>(p.runs + most_runs)
+    p.panel_runs = p.offsets + p.columns
+    fill_tables(p, channels, lane_count)
+    return storage
+
+
+cdef inline int threads_of(Plan* p) noexcept nogil:
+    cdef Py_ssize_t work = p.n * p.groups * p.o * p.oh * p.ow * p.c * p.kh * p.kw
+    return threads_for(work // FLOPS_PER_ELEMENT)

@@ -4,18 +4,35 @@ A position counts (image, oy, ox). Columns are a matrix [C * kh * kw, positions]
 products over rows that lie one after the other. Where the columns of all positions would take more than `column_bytes`, the
 positions are done in pieces: whole images where one fits, else parts of an image.
 
+With one group and large images, each image has its own matrix of columns instead, and the product's batch is the images: then
+it writes and reads images as they lie, and nothing has to be permuted. A 1 x 1 kernel needs no columns then.
+
 Knows tensors, the runtime's context and the matrix product on buffers. Must not know derivatives.
 """
 from __future__ import annotations
 
 from volta.backends.gpu_common import FLOAT32, context
-from volta.backends.gpu_matmul import Operand, multiply
-from volta.backends.gpu_plans import THREADS, ceil_div, dense, floats, need_float32, packer, spare, vector_type, vectors, zeros
+from volta.backends.gpu_plans import (
+    THREADS,
+    Plans,
+    ceil_div,
+    dense,
+    floats,
+    need_float32,
+    packer,
+    spare,
+    vector_type,
+    vectors,
+    words,
+    zeros,
+)
+from volta.backends.gpu_product import Operand, multiply
 
 column_bytes = 256 << 20    # of one piece's columns, at most; also at most what the adapter binds at once
 FULL_GPU = 1 << 17          # threads that keep a large GPU busy
+TILE = 64                   # outputs of an image that a tile of the product covers
 
-_plans: dict = {}
+_plans = Plans()
 
 
 class Plan:
@@ -36,6 +53,11 @@ class Plan:
         self.group_outputs = out_channels // groups
         self.pieces = self._pieces(min(bound, ctx.limits["max-storage-buffer-binding-size"]))
         self.row = max((self._row(count) for _, count in self.pieces), default=0)
+        # Images as the product's batch: only whole ones, and where tiles do not hang over an image's end by much.
+        whole = all(count % self.length == 0 for _, count in self.pieces)
+        self.by_image = groups == 1 and whole and (
+            self.length % TILE == 0 or self.length % 4 == 0 and self.length >= 16 * TILE and len(self.pieces) == 1)
+        self.pointwise = self.by_image and kernel == (1, 1) == stride and padding == (0, 0)
         self.out_shape = (self.images, out_channels, self.out_height, self.out_width)
         self.out_bytes = 4 * self.positions * out_channels
         self.column_bytes = 4 * self.rows * self.row
@@ -68,26 +90,28 @@ class Plan:
             found = self.launches[name] = (pipeline, packer(pipeline))
         return found
 
-    def im2col(self, x, first: int, count: int, columns) -> None:
-        """columns[rows, row(count)] of `count` positions of the tensor x."""
-        pipeline, pack = self._launch("im2col", "conv_im2col")
+    def im2col(self, x, first: int, count: int, columns, by_image: bool) -> None:
+        """columns[rows, row(count)] of `count` positions of the tensor x, or columns[images, rows, length]."""
+        pipeline, pack = self._launch(f"im2col{by_image}", "conv_im2col", BY_IMAGE=by_image)
         words = self._row(count) // 4
+        row = self.length // 4 if by_image else words
         blocks = ceil_div(words, THREADS)
         # One thread does all taps of a channel, unless that leaves the GPU idle.
         taps = self.kernel[0] if self.channels * words >= FULL_GPU else 1
-        params = pack(x.offset, *x._strides, self.height, self.width, self.out_height, self.out_width, *self.kernel, *self.stride,
-                      *self.padding, *self.dilation, first, count, words, taps, blocks, self.channels)
+        params = pack(x.offset, *words(x._strides), self.height, self.width, self.out_height, self.out_width, *self.kernel, *self.stride,
+                      *self.padding, *self.dilation, first, count, row, taps, blocks, self.channels, words)
         self.ctx.launch(pipeline, (x.storage.buffer, columns), params, self.channels * (self.kernel[0] // taps) * blocks)
 
     def col2im(self, columns, first: int, count: int, x) -> None:
         """Add the columns of `count` positions into the buffer x, from zero where an image begins."""
         strided = self.stride != (1, 1)
-        pipeline, pack = self._launch("col2im", "conv_col2im", STRIDED=strided)
+        pipeline, pack = self._launch("col2im", "conv_col2im", STRIDED=strided, BY_IMAGE=self.by_image)
         image = first // self.length
         images = (first + count - 1) // self.length + 1 - image
         pixels = images * self.channels * self.height * self.width
         params = pack(pixels, image, self.channels, self.height, self.width, self.out_height, self.out_width, *self.kernel,
-                      *self.stride, *self.padding, *self.dilation, first, count, self._row(count))
+                      *self.stride, *self.padding, *self.dilation, first, count,
+                      self.length if self.by_image else self._row(count))
         self.ctx.launch(pipeline, (columns, x), params, ceil_div(pixels, THREADS))
 
     def to_matrix(self, g, first: int, count: int, matrix) -> None:
@@ -111,6 +135,20 @@ class Plan:
                         ceil_div(self.out_channels * row, THREADS))
 
 
+    def add_bias(self, bias, out) -> None:
+        """out[N, O, oh, ow] += bias[O], in place."""
+        pipeline, pack = self._launch("bias", "conv_bias")
+        count = self.positions * self.out_channels // 4
+        self.ctx.launch(pipeline, (bias.storage.buffer, out), pack(count, self.length // 4, self.out_channels, bias.offset),
+                        ceil_div(count, THREADS))
+
+    def part(self, buffer, first: int, count: int, channels: int):
+        """Binding of the whole images [first, first + count) of a contiguous buffer; 256-byte aligned, since length % 64 == 0."""
+        if count == self.positions:
+            return buffer
+        return buffer, 4 * first * channels, 4 * count * channels
+
+
 def _plan(x_shape, device, out_channels, kernel, stride, padding, dilation, groups) -> Plan:
     key = (device, x_shape, out_channels, kernel, stride, padding, dilation, groups, column_bytes)
     plan = _plans.get(key)
@@ -131,16 +169,35 @@ def conv2d(x, weight, bias, stride, padding, dilation, groups):
         return out
     weight = dense(weight)
     bias = None if bias is None else dense(bias)
-    columns, matrix = ctx.alloc(plan.column_bytes), ctx.alloc(plan.matrix_bytes)
     inner = plan.group_rows
-    w = Operand(True, inner, plan.group_outputs * inner, weight.offset)
+    w = Operand(True, inner, 0 if groups == 1 else plan.group_outputs * inner, weight.offset)
+    if plan.by_image:
+        _conv_by_image(plan, x, weight.storage.buffer, w, out.storage.buffer)
+        if bias is not None:
+            plan.add_bias(bias, out.storage.buffer)
+        return out
+    columns, matrix = ctx.alloc(plan.column_bytes), ctx.alloc(plan.matrix_bytes)
     for first, count in plan.pieces:
         row = plan._row(count)
-        plan.im2col(x, first, count, columns)
+        plan.im2col(x, first, count, columns, False)
         multiply(ctx, plan.group_outputs, row, inner, groups, weight.storage.buffer, w,
                  columns, Operand(False, row, inner * row, 0), matrix)
         plan.to_images(matrix, first, count, bias, out.storage.buffer)
     return out
+
+
+def _conv_by_image(plan: Plan, x, weight, w, out) -> None:
+    ctx, length, rows, outputs = plan.ctx, plan.length, plan.rows, plan.out_channels
+    if plan.pointwise:
+        x = dense(x)
+        multiply(ctx, outputs, length, rows, plan.images, weight, w,
+                 x.storage.buffer, Operand(False, length, rows * length, x.offset), out)
+        return
+    columns = ctx.alloc(plan.column_bytes)
+    for first, count in plan.pieces:
+        plan.im2col(x, first, count, columns, True)
+        multiply(ctx, outputs, length, rows, count // length, weight, w,
+                 columns, Operand(False, length, rows * length, 0), plan.part(out, first, count, outputs))
 
 
 def conv2d_grad_input(g, weight, height, width, stride, padding, dilation, groups):
@@ -155,9 +212,12 @@ def conv2d_grad_input(g, weight, height, width, stride, padding, dilation, group
     ctx = plan.ctx
     g, weight = dense(g), dense(weight)
     out = floats(device, x_shape, 4 * x_shape[0] * x_shape[1] * height * width)
-    columns, matrix = ctx.alloc(plan.column_bytes), ctx.alloc(plan.matrix_bytes)
     inner, outputs = plan.group_rows, plan.group_outputs
-    w = Operand(False, inner, outputs * inner, weight.offset)
+    w = Operand(False, inner, 0 if groups == 1 else outputs * inner, weight.offset)
+    if plan.by_image:
+        _grad_input_by_image(plan, g, weight.storage.buffer, w, out.storage.buffer)
+        return out
+    columns, matrix = ctx.alloc(plan.column_bytes), ctx.alloc(plan.matrix_bytes)
     for first, count in plan.pieces:
         row = plan._row(count)
         plan.to_matrix(g, first, count, matrix)
@@ -165,6 +225,16 @@ def conv2d_grad_input(g, weight, height, width, stride, padding, dilation, group
                  matrix, Operand(False, row, outputs * row, 0), columns)
         plan.col2im(columns, first, count, out.storage.buffer)
     return out
+
+
+def _grad_input_by_image(plan: Plan, g, weight, w, out) -> None:
+    ctx, length, rows, outputs = plan.ctx, plan.length, plan.rows, plan.out_channels
+    columns = out if plan.pointwise else ctx.alloc(plan.column_bytes)
+    for first, count in [(0, plan.positions)] if plan.pointwise else plan.pieces:
+        multiply(ctx, rows, length, outputs, count // length, weight, w,
+                 g.storage.buffer, Operand(False, length, outputs * length, g.offset + first * outputs), columns)
+        if not plan.pointwise:
+            plan.col2im(columns, first, count, out)
 
 
 def conv2d_grad_weight(g, x, kernel, stride, padding, dilation, groups):
@@ -184,7 +254,7 @@ def conv2d_grad_weight(g, x, kernel, stride, padding, dilation, groups):
     part = None
     for first, count in plan.pieces:
         row = plan._row(count)
-        plan.im2col(x, first, count, columns)
+        plan.im2col(x, first, count, columns, False)
         plan.to_matrix(g, first, count, matrix)
         # The places that fill up a row are 0 in both matrices.
         multiply(ctx, outputs, inner, row, groups, matrix, Operand(True, row, outputs * row, 0),

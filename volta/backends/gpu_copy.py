@@ -184,7 +184,7 @@ def upload(array, dtype, device):
     """
     ctx = context(device)
     check_dtype(ctx, dtype)
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C")
     if dtype is INT64 and array.dtype.itemsize == 8 and array.size:
         low, high = int(array.min()), int(array.max())
         if low < -2**31 or high >= 2**31:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from volta._kernels import core
 from volta.backends.gpu_common import COMPUTED, STORED, UINT8, context, new
-from volta.backends.gpu_plans import THREADS, ceil_div, dense, packer
+from volta.backends.gpu_plans import THREADS, Plans, ceil_div, dense, packer
 
 FEW_ENTRIES = 64            # up to which an index_add is one dispatch
 FEW_READS = 1 << 22         # index reads up to which it is, too
 
-_plans: dict = {}
+_plans = Plans()
 
 
 def _product(lengths) -> int:

@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 from volta.backends.gpu_common import FLOAT32, context
-from volta.backends.gpu_plans import THREADS, ceil_div, dense, floats, need_float32, packer
+from volta.backends.gpu_plans import THREADS, Plans, ceil_div, dense, floats, need_float32, packer
 
-_plans: dict = {}
+_plans = Plans()
 
 
 def _lanes(classes: int) -> int:
@@ -63,7 +63,7 @@ def cross_entropy_grad(g, x, logsumexp, target, ignore_index):
     if rows and classes:
         ctx.launch(pipeline, (g.storage.buffer, storage.buffer, logsumexp.storage.buffer, target.storage.buffer,
                               out.storage.buffer),
-                   pack(rows, classes, g.offset, g._strides[0], x.offset, logsumexp.offset, target.offset,
+                   pack(rows, classes, g.offset, g._strides[0] & 0xFFFF_FFFF, x.offset, logsumexp.offset, target.offset,
                         _word(ignore_index)), groups)
     return out
 

@@ -17,6 +17,17 @@ THREADS = 256
 _spare: dict = {}
 
 
+class Plans(dict):
+    """Plans by everything that they depend on; starts anew where ever new shapes have filled it."""
+
+    limit = 4096
+
+    def __setitem__(self, key, plan) -> None:
+        if len(self) >= self.limit:
+            self.clear()
+        super().__setitem__(key, plan)
+
+
 def dense(t):
     """`t`, or a row-major copy where its strides are others."""
     return t if t._contiguous else contiguous(t)
@@ -47,6 +58,11 @@ def zeros(device, shape: tuple):
 def packer(pipeline):
     """`struct` packer of a pipeline's Params, padding included."""
     return struct.Struct(pipeline.params_format).pack
+
+
+def words(strides: tuple) -> list:
+    """Strides as unsigned parameters: a negative one wraps, and so does the index that the shader adds up with it."""
+    return [s & 0xFFFF_FFFF for s in strides]
 
 
 def spare(ctx, i: int = 0):

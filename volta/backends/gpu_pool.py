@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 from volta._kernels import core
-from volta.backends.gpu_common import FLOAT32, INT64, context
-from volta.backends.gpu_plans import THREADS, ceil_div, dense, floats, need_float32, packer
+from volta.backends.gpu_common import INT64, context
+from volta.backends.gpu_plans import THREADS, Plans, ceil_div, dense, floats, need_float32, packer, words
 
 SEGMENT = 2048              # pixels that a workgroup of the gradient holds
 
-_plans: dict = {}
+_plans = Plans()
 
 
 def _forward_plan(key: tuple, x, kernel, stride, padding, dilation):
@@ -18,7 +18,7 @@ def _forward_plan(key: tuple, x, kernel, stride, padding, dilation):
     count = images * channels * sizes[0] * sizes[1]
     ctx = context(x.device)
     pipeline = ctx.pipeline("pool_max", KERNEL_HEIGHT=kernel[0], KERNEL_WIDTH=kernel[1])
-    params = packer(pipeline)(count, channels, height, width, *sizes, x.offset, *x._strides, *stride, *padding, *dilation)
+    params = packer(pipeline)(count, channels, height, width, *sizes, x.offset, *words(x._strides), *stride, *padding, *dilation)
     plan = _plans[key] = (ctx, pipeline, params, ceil_div(count, THREADS), shape, 4 * count)
     return plan
 

@@ -8,13 +8,13 @@ import struct
 
 from volta.backends.gpu_common import BYTES, COMPUTED, FLOAT32, context, new
 from volta.backends.gpu_copy import contiguous
-from volta.backends.gpu_plans import THREADS, ceil_div, floats, need_float32, packer, spare
+from volta.backends.gpu_plans import THREADS, Plans, ceil_div, floats, need_float32, packer, spare
 from volta.errors import ArgumentError, DTypeError
 
 UNIFORM, NORMAL, RANDINT, DROPOUT = range(4)
 WORD = 0xFFFF_FFFF
 
-_plans: dict = {}
+_plans = Plans()
 _as_float = struct.Struct("<f")
 
 

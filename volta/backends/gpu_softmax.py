@@ -30,8 +30,7 @@ class Softmax:
     def __repr__(self):
         return f"<GPU kernel {self.name}>"
 
-    def __call__(self, *arguments):
-        *inputs, dim = arguments
+    def __call__(self, *inputs, dim):
         first = inputs[0]
         device = first.storage.device
         if first._size == 0 or not first.shape:
@@ -89,7 +88,7 @@ class Softmax:
         if first._size == 0:
             return new(device, first.shape, first.dtype)
         shape = first.shape
-        return core.reshaped(self(*[core.reshaped(contiguous(x), (1,)) for x in inputs], 0), shape)
+        return core.reshaped(self(*[core.reshaped(contiguous(x), (1,)) for x in inputs], dim=0), shape)
 
     def _composed(self, inputs, dim):
         e, r = ELEMENTWISE, REDUCE
@@ -110,7 +109,7 @@ class Softmax:
         if split == dim:
             return self._composed(inputs, dim)
         half = shape[split] // 2
-        return cat(tuple(self(*[narrow(x, split, start, length) for x in inputs], dim)
+        return cat(tuple(self(*[narrow(x, split, start, length) for x in inputs], dim=dim)
                          for start, length in ((0, half), (half, shape[split] - half))), split)
 
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from volta.backends.gpu_common import context
 from volta.backends.gpu_copy import copy_into
-from volta.backends.gpu_plans import THREADS, ceil_div, dense, need_float32, packer, spare, vector_type, vectors
+from volta.backends.gpu_plans import THREADS, Plans, ceil_div, dense, need_float32, packer, spare, vector_type, vectors
 
 ADAM_PLACES = 7         # parameters per dispatch: four buffers each, and the smallest limit in use is 31
 SGD_PLACES = 10         # three buffers each
 
-_plans: dict = {}
+_plans = Plans()
 
 
 def _plan(file: str, key: tuple, tensors: tuple, **overrides):
@@ -29,7 +29,8 @@ def _plan(file: str, key: tuple, tensors: tuple, **overrides):
     lanes = vectors(param._size, *(t.offset for t in tensors))
     pipeline = ctx.pipeline(file, V=vector_type(lanes), **overrides)
     offsets = [t.offset // lanes for t in (tensors[1], param, *tensors[2:])]
-    plan = _plans[key] = (ctx, pipeline, packer(pipeline), (param._size // lanes, *offsets), ceil_div(param._size // lanes, THREADS))
+    count = param._size // lanes
+    plan = _plans[key] = (ctx, pipeline, packer(pipeline), (count, *offsets), ceil_div(count, THREADS))
     return plan
 
 

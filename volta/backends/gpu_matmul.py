@@ -36,13 +36,15 @@ class Tile(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One launch; `buffers` are indices into (a, b, bias, out, scratch), in binding order."""
+    """One launch. `buffers` and `offsets` are indices into (a, b, bias, out, scratch): what is bound, in binding order, and whose
+    offsets, one 32-bit word each, `params` begins with."""
 
     file: str
     overrides: dict
     params: bytes
     groups: int
     buffers: tuple
+    offsets: tuple
 
 
 class Plan(NamedTuple):
@@ -91,7 +93,7 @@ def plan(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, bias: int |
          tile: Tile | None = None, splits: int | None = None, units: int = 132) -> Plan:
     """Launches for out[batch, m, n] = A[batch, m, k] @ B[batch, k, n] + bias[n].
 
-    IN: bias is the offset of the bias in its buffer, None for no bias; element is what memory holds: f32, f16 or i32.
+    IN: bias is the offset of the bias in its buffer, None for no bias; element is what memory holds: f32, f16, i32, or u8 in 32-bit words.
     `tile` and `splits` overrule the choice made here; `units` is the number of the GPU's multiprocessors.
     """
     if m == 0 or n == 0 or batch == 0:
@@ -108,11 +110,9 @@ def plan(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, bias: int |
         LANES_M=tile.lanes_m, LANES_N=tile.lanes_n, BUFFERS=tile.buffers, A_ALONG_K=int(a.along_k), B_ALONG_K=int(b.along_k),
         A_WORD=word(k if a.along_k else m, a), B_WORD=word(k if b.along_k else n, b), OUT_WORD=1 if n & 3 else 4,
         GUARD_K=int(k % tile.k != 0), BIAS=int(bias is not None and splits == 1))
-    if element == "i32":
-        overrides["mad"] = "fn mad(x: T, y: T4, z: T4) -> T4 { return x * y + z; }"
-    params = struct.pack("<16I", m, n, k, batch, a.offset, b.offset, 0, bias or 0, a.stride, b.stride, a.batch, b.batch,
+    params = struct.pack("<15I", a.offset, b.offset, bias or 0, m, n, k, batch, a.stride, b.stride, a.batch, b.batch,
                          tiles_m, tiles_n, chunk, groups)
-    return _finish(Step("matmul", overrides, params, groups, (A, B, B, OUT)), splits, m, n, batch, bias, element)
+    return _finish(Step("matmul", overrides, params, groups, (A, B, B, OUT), (A, B, BIAS)), splits, m, n, batch, bias, element)
 
 
 def choose(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, units: int = 132) -> tuple[Tile, int]:
@@ -158,12 +158,10 @@ def _vector_plan(m, n, k, batch, a, b, bias, element, splits) -> Plan:
     chunk, splits = split_k(k, max(1, splits), step)
     groups = splits * batch * blocks
     overrides = dict(_types(element, splits > 1), ALONG_K=int(matrix.along_k), WORD=width, LANES=lanes, BIAS=int(bias is not None and splits == 1))
-    if element == "i32":
-        overrides["mad"] = "fn mad(x: T4, y: T4, z: T4) -> T4 { return x * y + z; }"
-    params = struct.pack("<14I", outer, k, batch, blocks, matrix.offset, vector.offset, bias or 0, int(m == 1), matrix.stride,
+    params = struct.pack("<14I", matrix.offset, vector.offset, bias or 0, int(m == 1), outer, k, batch, blocks, matrix.stride,
                          1 if vector.along_k else vector.stride, matrix.batch, vector.batch, chunk, groups)
     inputs = (B, A) if m == 1 else (A, B)
-    return _finish(Step("matvec", overrides, params, groups, (*inputs, B, OUT)), splits, m, n, batch, bias, element)
+    return _finish(Step("matvec", overrides, params, groups, (*inputs, B, OUT), (*inputs, BIAS)), splits, m, n, batch, bias, element)
 
 
 def _finish(step: Step, splits: int, m, n, batch, bias, element) -> Plan:
@@ -174,8 +172,9 @@ def _finish(step: Step, splits: int, m, n, batch, bias, element) -> Plan:
     size = batch * m * n
     width = 1 if size & 3 else 4
     overrides = dict(_types(element, False), WORD=width, BIAS=int(bias is not None))
-    reduce = Step("matmul_reduce", overrides, struct.pack("<4I", size // width, splits, n, bias or 0),
-                  ceil_div(size // width, 256), (SCRATCH, third, OUT))
+    overrides.pop("mad", None)
+    reduce = Step("matmul_reduce", overrides, struct.pack("<4I", bias or 0, size // width, splits, n),
+                  ceil_div(size // width, 256), (SCRATCH, third, OUT), (BIAS,))
     return Plan((step._replace(buffers=(*step.buffers[:2], B, SCRATCH)), reduce), splits * size * 4)
 
 
@@ -195,7 +194,13 @@ def ceil_div(x: int, y: int) -> int:
 
 
 def _types(element: str, partial: bool) -> dict:
-    """Aliases where memory or arithmetic is not float32, which the shaders are written in."""
-    arithmetic = "i32" if element == "i32" else "f32"
-    types = dict(T=arithmetic, S=element, R=arithmetic if partial else element)
-    return {name: kind for name, kind in types.items() if kind != "f32"}
+    """Declarations that change where memory or arithmetic is not float32. IN: partial, out holds partial sums."""
+    if element == "f32":
+        return {}
+    if element == "f16":
+        return dict(S="f16") if partial else dict(S="f16", R="f16")
+    kind = "u32" if element == "u8" else element
+    types = dict(T=kind, S=kind, R=kind, mad="x * y + z")
+    if element == "u8" and not partial:
+        types["stored"] = "v % 256u"
+    return types
