@@ -63,8 +63,10 @@ fn sign_nan(x: f32) -> f32 {
     return select(select(select(0.0, -1.0, x < 0.0), 1.0, x > 0.0), x, is_nan(x));
 }
 
+// By bits: drivers turn select(x, 0.0, x < 0.0) into max(x, 0.0), which drops NaN.
 fn relu_nan(x: f32) -> f32 {
-    return select(x, 0.0, x < 0.0);
+    let bits = bitcast<u32>(x);
+    return select(x, 0.0, bits > 0x80000000u && bits <= 0xff800000u);
 }
 
 // ---- Functions with at most a few ulp of error. Drivers' exp and log are 28 and 78 ulp off, tanh is wrong near 0.
@@ -105,9 +107,10 @@ fn expm1_accurate(x: f32) -> f32 {
     return select(exp_accurate(x) - 1.0, x * exp_tail(x), abs(x) < 0.35);
 }
 
-// x = m * 2^e with m in [0.70, 1.42), for x > 0 and finite: (m, e). Integer steps keep denormals, which arithmetic may flush.
+// |x| = m * 2^e with m in [0.70, 1.42), for x finite and not 0: (m, e). Integer steps keep denormals, which arithmetic,
+// abs() included, may flush.
 fn split_power(x: f32) -> vec2<f32> {
-    var bits = bitcast<u32>(x);
+    var bits = bitcast<u32>(x) & 0x7fffffffu;
     var e = -127;
     if (bits < 0x00800000u) {
         bits = bitcast<u32>(f32(bits));
@@ -135,12 +138,12 @@ fn log_special(x: f32, y: f32) -> f32 {
 }
 
 fn log_accurate(x: f32) -> f32 {
-    let p = split_power(abs(x));
+    let p = split_power(x);
     return log_special(x, p.y * LN2_HIGH + (log_near_one(p.x - 1.0) + p.y * LN2_LOW));
 }
 
 fn log2_accurate(x: f32) -> f32 {
-    let p = split_power(abs(x));
+    let p = split_power(x);
     return log_special(x, p.y + log_near_one(p.x - 1.0) * LOG2_E);
 }
 
@@ -299,7 +302,7 @@ fn pow_torch(x: f32, y: f32) -> f32 {
     if (y == 0.0 || x == 1.0) { return 1.0; }
     if (is_nan(x) || is_nan(y)) { return nan(); }
     let a = abs(x);
-    if (is_inf(y)) {
+    if (abs(y) > 1.0e10) {          // saturates; infinite or an even integer
         if (a == 1.0) { return 1.0; }
         return select(0.0, inf(), (a > 1.0) == (y > 0.0));
     }
@@ -321,7 +324,7 @@ fn pow_torch(x: f32, y: f32) -> f32 {
         }
     } else {
         // The exponent in two parts: its whole part, exact, scales; the rest keeps its low bits.
-        let p = split_power(a);
+        let p = split_power(x);
         let l = log_near_one(p.x - 1.0) * LOG2_E;
         let high = bitcast<f32>(bitcast<u32>(l) & 0xfffff000u);
         let y_high = bitcast<f32>(bitcast<u32>(y) & 0xfffff000u);
@@ -393,7 +396,8 @@ fn fmod_accurate(x: f32, y: f32) -> f32 {
 
 fn remainder_f32(x: f32, y: f32) -> f32 {
     let r = fmod_accurate(x, y);
-    return select(r, r + y, r != 0.0 && (r < 0.0) != (y < 0.0) && !is_nan(r));
+    let other_sign = ((bitcast<u32>(r) ^ bitcast<u32>(y)) >> 31u) != 0u;
+    return select(r, r + y, other_sign && (bitcast<u32>(r) & 0x7fffffffu) != 0u && !is_nan(r));
 }
 
 fn floor_div_f32(x: f32, y: f32) -> f32 {
@@ -466,13 +470,13 @@ struct Coordinates { lo: vec4<u32>, hi: vec4<u32> }
 fn coordinates(index: u32, rank: u32, n0: vec4<u32>, n1: vec4<u32>) -> Coordinates {
     var c = Coordinates(vec4<u32>(0u), vec4<u32>(0u));
     var rest = index;
-    if (rank > 1u) { c.lo.x = rest % n0.x; rest = rest / n0.x; }
-    if (rank > 2u) { c.lo.y = rest % n0.y; rest = rest / n0.y; }
-    if (rank > 3u) { c.lo.z = rest % n0.z; rest = rest / n0.z; }
-    if (rank > 4u) { c.lo.w = rest % n0.w; rest = rest / n0.w; }
-    if (rank > 5u) { c.hi.x = rest % n1.x; rest = rest / n1.x; }
-    if (rank > 6u) { c.hi.y = rest % n1.y; rest = rest / n1.y; }
-    if (rank > 7u) { c.hi.z = rest % n1.z; rest = rest / n1.z; }
+    if (rank > 1u) { let q = rest / n0.x; c.lo.x = rest - q * n0.x; rest = q; }
+    if (rank > 2u) { let q = rest / n0.y; c.lo.y = rest - q * n0.y; rest = q; }
+    if (rank > 3u) { let q = rest / n0.z; c.lo.z = rest - q * n0.z; rest = q; }
+    if (rank > 4u) { let q = rest / n0.w; c.lo.w = rest - q * n0.w; rest = q; }
+    if (rank > 5u) { let q = rest / n1.x; c.hi.x = rest - q * n1.x; rest = q; }
+    if (rank > 6u) { let q = rest / n1.y; c.hi.y = rest - q * n1.y; rest = q; }
+    if (rank > 7u) { let q = rest / n1.z; c.hi.z = rest - q * n1.z; rest = q; }
     if (rank == 1u) { c.lo.x = rest; }
     if (rank == 2u) { c.lo.y = rest; }
     if (rank == 3u) { c.lo.z = rest; }

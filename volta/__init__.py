@@ -28,7 +28,8 @@ from volta.ops.reduce import (all, amax, amin, any, argmax, argmin, log_softmax,
                               var)
 from volta.printing import set_printoptions
 from volta.random import Generator, manual_seed
-
+from volta import data, nn, optim  # isort: skip  (last: they use all of the above)
+from volta.io import load, save  # isort: skip
 
 
 def is_tensor(obj: object) -> "bool":

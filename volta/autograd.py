@@ -1,6 +1,6 @@
 """Automatic differentiation: `backward`, `grad`, the grad modes, and custom functions.
 
-The hot path (recording a call, walking the graph) is `volta/_kernels/graph.pyx`; this file owns what users call. It knows no
+The hot paths are `volta/_kernels/graph.pyx` (recording a call) and `engine.pyx` (walking the graph); this file owns what users call. It knows no
 op and no device.
 """
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from volta._kernels import core, graph
+from volta._kernels import core, engine, graph
 from volta._kernels.graph import Node, Primitive, is_grad_enabled
 from volta.errors import ArgumentError, AutogradError, ShapeError
 
@@ -101,15 +101,15 @@ def backward(tensors, grad_tensors=None, retain_graph: bool | None = None, creat
     if inputs is not None:
         targets = _as_list(inputs)
         wanted, captures = _paths(roots, targets)
-        pending, owned = graph.run_backward(roots, seeds, keep, create_graph, wanted, captures)
+        pending, owned = engine.run_backward(roots, seeds, keep, create_graph, wanted, captures)
         for t in targets:
             if t._node is not None and captures[t._node, t._index] is not None:
                 g = captures[t._node, t._index]
                 t.grad = g if t.grad is None else t.grad + g
     else:
-        pending, owned = graph.run_backward(roots, seeds, keep, create_graph)
+        pending, owned = engine.run_backward(roots, seeds, keep, create_graph)
     del seeds, given
-    graph.accumulate_leaves(pending, owned, create_graph)
+    engine.accumulate_leaves(pending, owned, create_graph)
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph: bool | None = None, create_graph: bool = False,
@@ -128,7 +128,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph: bool | None = None, c
     seeds = [_seed("grad", t, g) for t, g in zip(roots, given)]
     keep = create_graph if retain_graph is None else retain_graph
     wanted, captures = _paths(roots, targets)
-    pending, _ = graph.run_backward(roots, seeds, keep, create_graph, wanted, captures)
+    pending, _ = engine.run_backward(roots, seeds, keep, create_graph, wanted, captures)
     found = tuple(pending.get(t) if t._node is None else captures[t._node, t._index] for t in targets)
     if not allow_unused:
         for t, g in zip(targets, found):

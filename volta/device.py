@@ -66,7 +66,7 @@ def _no_gpu(reason: str) -> Device:
         raise DeviceError(text + " (VOLTA_REQUIRE_GPU=1 forbids the fall-back to the CPU)")
     if not _warned_unavailable:
         _warned_unavailable = True
-        warnings.warn(text + " Continuing on the CPU.", GPUUnavailableWarning, stacklevel=4)
+        warnings.warn(text + ". Continuing on the CPU.", GPUUnavailableWarning, stacklevel=4)
     return CPU
 
 

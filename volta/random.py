@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
+
 from volta.errors import ArgumentError
 
 
@@ -54,6 +56,25 @@ class Generator:
 
 
 default_generator = Generator(0)
+
+
+def bits(seed: int, offset: int, count: int) -> np.ndarray:
+    """The definition above in NumPy: the first `count` words (uint32) of the draw at `offset`. Kernels are tested against it."""
+    blocks = np.uint64(offset) + np.arange((count + 3) // 4, dtype=np.uint64)
+    low, high = (np.uint64(v) for v in (0xFFFF_FFFF, 32))
+    c = [blocks & low, blocks >> high, np.zeros_like(blocks), np.zeros_like(blocks)]
+    key = [seed & 0xFFFF_FFFF, seed >> 32 & 0xFFFF_FFFF]
+    for _ in range(10):
+        a, b = c[0] * np.uint64(0xD251_1F53), c[2] * np.uint64(0xCD9E_8D57)
+        c = [(b >> high) ^ c[1] ^ np.uint64(key[0]), b & low, (a >> high) ^ c[3] ^ np.uint64(key[1]), a & low]
+        key = [(key[0] + 0x9E37_79B9) & 0xFFFF_FFFF, (key[1] + 0xBB67_AE85) & 0xFFFF_FFFF]
+    return np.stack(c, 1).reshape(-1)[:count].astype(np.uint32)
+
+
+def unit(seed: int, offset: int, count: int, dtype: np.dtype) -> np.ndarray:
+    """u of the definition above, as float64 values."""
+    words = bits(seed, offset, count)
+    return words * 2.0 ** -32 if np.dtype(dtype) == np.float64 else (words >> 8) * 2.0 ** -24
 
 
 def manual_seed(seed: int) -> Generator:

@@ -143,3 +143,28 @@ cdef class DeviceLink:
     def mark_lost(self):
         """Treat the device as lost; for tests."""
         self.lost[0] = 1
+
+
+cdef extern from *:
+    """
+    #include <stdio.h>
+    #if defined(__GLIBC__)
+    #include <stdlib.h>
+    #include <unistd.h>
+    static void volta_leave(int status, void *unused) { (void)unused; fflush(NULL); _exit(status); }
+    static void volta_leave_early(void) { on_exit(volta_leave, NULL); }
+    #else
+    static void volta_leave_early(void) { }
+    #endif
+    """
+    void volta_leave_early()
+
+
+def protect_forked_child(keep):
+    """In a forked child: never release `keep`, and leave the process before the drivers' exit handlers run.
+
+    A driver's handlers wait for threads that the child does not have, or give back what the parent still uses. Handlers
+    run newest first, so the one set here comes before them; Python's own have run by then.
+    """
+    Py_INCREF(keep)
+    volta_leave_early()

@@ -1,8 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The GPU's hot path: blocks, bind groups, the recorded stream and transfers, through wgpu-native's C functions.
 
-Layout: gpu_native.pxi (C functions), gpu_pool.pxi (blocks and Buffer), gpu_groups.pxi (bind group cache), here Pipeline and
-Recorder, gpu_transfer.pxi (uploads and downloads). Knows buffers and pipelines; must not know tensors or shader text.
+Layout: gpu_native.pxi (C functions), gpu_pool.pxi (blocks and Buffer), gpu_groups.pxi (bind group cache), then one class on
+the other: Queue (gpu_queue.pxi: the open batch and submission), Memory (gpu_memory.pxi: alloc), Recorder (here: launch,
+copy, clear), Stream (gpu_transfer.pxi: upload, download). Knows buffers and pipelines; must not know tensors or shaders.
 
 wgpu-native aborts the process on an error inside submit or poll, so whatever could be wrong is checked before it is
 recorded, and an error while a batch is encoded drops the batch.
@@ -12,7 +13,7 @@ sent to the queue goes through one lock, in order. Encoding, waiting and large c
 """
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
@@ -25,32 +26,8 @@ from volta.errors import ArgumentError, DeviceError, OutOfMemoryError, TransferE
 include "gpu_native.pxi"
 include "gpu_pool.pxi"
 include "gpu_groups.pxi"
-
-cdef enum:
-    MAX_OPS = 256                # recorded operations at which a batch is sent
-    MAX_IN_FLIGHT = 16           # batches sent and not waited for
-    MAX_PARAMS = 128
-    OP_DISPATCH = 0
-    OP_COPY = 1
-    OP_CLEAR = 2
-
-# Bytes of outputs at which a batch is sent: 0.1 ms of memory traffic on a large GPU, so that it starts before a long
-# recording ends; a step of a small model stays in one batch.
-cdef uint64_t MAX_WRITTEN = 512 << 20
-
-# Bytes handed to write_buffer at which they are sent: wgpu holds a copy of them until then.
-cdef uint64_t MAX_UNSENT = 64 << 20
-
-cdef struct Op:
-    Handle first           # pipeline, or source buffer
-    Handle second          # bind group, or target buffer
-    uint64_t first_offset
-    uint64_t second_offset
-    uint64_t size
-    uint32_t x, y, z
-    uint32_t kind
-    uint32_t params_size
-    char[MAX_PARAMS] params
+include "gpu_queue.pxi"
+include "gpu_memory.pxi"
 
 
 @cython.final
@@ -96,187 +73,13 @@ cdef class Pipeline:
         return f"Pipeline({self.label}, buffers={self.access}, params={self.params_size} bytes)"
 
 
-cdef class Recorder:
-    """Memory, recording and submission of one device."""
+cdef class Recorder(Memory):
+    """Launches, copies and clears, checked and recorded."""
 
-    cdef readonly DeviceLink link
-    cdef readonly Pool pool
-    cdef readonly GroupCache groups
     cdef readonly object token            # identity of this device's pipelines
-    cdef object lock
-    cdef Op* ops                          # the open batch
-    cdef Op* spare_ops
-    cdef uint32_t count
-    cdef uint64_t serial, submitted       # of the open batch; of the last batch sent or dropped
-    cdef uint64_t written, unsent         # bytes; see MAX_WRITTEN, MAX_UNSENT
-    cdef uint64_t[MAX_IN_FLIGHT] in_flight
-    cdef uint32_t in_flight_first, in_flight_count
-    cdef uint64_t max_groups, max_binding, max_buffer, offset_alignment
-    cdef readonly uint64_t limit          # bytes of blocks, 0 = none
-    cdef readonly uint64_t dispatches, submits
-    cdef Handle ring, ring_group          # parameters on adapters without immediates
-    cdef uint32_t ring_stride
-    cdef char* ring_bytes
-    cdef object ring_keep
 
     def __cinit__(self, *args, **kwargs):
-        self.ops = <Op*>malloc(MAX_OPS * sizeof(Op))
-        self.spare_ops = <Op*>malloc(MAX_OPS * sizeof(Op))
-        if self.ops == NULL or self.spare_ops == NULL:
-            raise MemoryError()
-        self.pool = Pool()
         self.token = object()
-        self.lock = threading.RLock()
-        self.serial = 1
-
-    def __dealloc__(self):
-        free(self.ops)
-        free(self.spare_ops)
-        free(self.ring_bytes)
-
-    def start(self, DeviceLink link not None, dict limits not None, uint32_t group_capacity=8192):
-        """Begin on an attached device; `limits` by WebGPU's names with dashes."""
-        self.link = link
-        self.groups = GroupCache(group_capacity)
-        self.max_groups = limits["max-compute-workgroups-per-dimension"]
-        self.max_binding = <uint64_t>limits["max-storage-buffer-binding-size"] & ~<uint64_t>15
-        self.max_buffer = <uint64_t>limits["max-buffer-size"] & ~<uint64_t>15
-        self.offset_alignment = limits["min-storage-buffer-offset-alignment"]
-
-    def use_ring(self, size_t ring, size_t group, uint32_t stride, object keep):
-        """Pass parameters in a uniform buffer of 256 slots of `stride` bytes instead of immediates."""
-        self.ring_bytes = <char*>calloc(MAX_OPS, stride)
-        if self.ring_bytes == NULL:
-            raise MemoryError()
-        self.ring = <Handle>ring
-        self.ring_group = <Handle>group
-        self.ring_stride = stride
-        self.ring_keep = keep
-
-    # ---------------------------------------------------------------------------------------------------- memory
-
-    def alloc(self, long long nbytes):
-        """A buffer of `nbytes` (0 is allowed), contents undefined.
-
-        Raises: OutOfMemoryError where the device, the limit or the largest possible buffer does not allow it.
-        """
-        cdef int size_class
-        cdef Heap* heap
-        cdef Buffer result = Buffer.__new__(Buffer)
-        if nbytes < 0:
-            raise ArgumentError(f"alloc: nbytes must not be negative, got {nbytes}")
-        if <uint64_t>nbytes > self.max_buffer:
-            raise OutOfMemoryError(f"alloc: {_bytes(nbytes)} asked for, but this device's largest buffer is "
-                                   f"{_bytes(self.max_buffer)}; use smaller tensors (a smaller batch, or split the tensor)")
-        size_class = _size_class(nbytes)
-        heap = &self.pool.heaps[size_class]
-        while heap.count == 0:
-            self._grow(size_class, nbytes)
-        result.block = _heap_pop(heap)
-        self.pool.take(result.block, nbytes)
-        result.pool = self.pool
-        result.nbytes = nbytes
-        result.capacity = self.pool.blocks[result.block].capacity
-        return result
-
-    cdef int _grow(self, int size_class, uint64_t nbytes) except -1:
-        # One more free block of the class.
-        cdef uint64_t capacity = min(_class_bytes(size_class), self.max_buffer)
-        cdef Handle handle
-        self.link.check()
-        self.pool.reserve(size_class)
-        handle = self._new_block(capacity)
-        if handle == NULL:
-            self.empty_cache()
-            handle = self._new_block(capacity)
-        if handle == NULL:
-            raise OutOfMemoryError(self._memory_text(nbytes, capacity))
-        self.pool.add(handle, size_class, capacity)
-        return 0
-
-    cdef Handle _new_block(self, uint64_t capacity) except? NULL:
-        if self.limit != 0 and self.pool.held + capacity > self.limit:
-            return NULL
-        return self._new_buffer(capacity, USAGE_STORAGE | USAGE_COPY_SRC | USAGE_COPY_DST)
-
-    cdef Handle _new_buffer(self, uint64_t size, uint64_t usage, bint mapped=False) except? NULL:
-        # A native buffer; NULL where the device is out of memory.
-        cdef BufferDescriptor descriptor
-        cdef Handle handle
-        memset(&descriptor, 0, sizeof(descriptor))
-        descriptor.usage = usage
-        descriptor.size = size
-        descriptor.mapped_at_creation = mapped
-        self.link._capture("volta")
-        with nogil:
-            handle = self.link.api.create_buffer(self.link.device, &descriptor)
-        error = self.link._release("volta")
-        if error is None and handle != NULL:
-            return handle
-        if handle != NULL:
-            self.link.api.buffer_release(handle)
-        # wgpu reports a full device as a validation error with this text.
-        if error is None or "memory" in error[1].lower():
-            return NULL
-        raise DeviceError(f"alloc: no buffer of {size} bytes: {error[1]}")
-
-    def _memory_text(self, nbytes, capacity):
-        pool = self.pool
-        largest = ", ".join(_bytes(size) for size in pool.largest()) or "none"
-        limit = _bytes(self.limit) if self.limit else "none"
-        return (f"alloc: out of GPU memory, {_bytes(nbytes)} asked for (a block of {_bytes(capacity)}); live "
-                f"{_bytes(pool.live)}, pooled {_bytes(pool.held - pool.live)}, limit {limit}; largest live buffers: "
-                f"{largest}. Use a smaller batch, free tensors, or raise volta.gpu.set_memory_limit")
-
-    def set_memory_limit(self, nbytes):
-        """Allow at most this many bytes of blocks, live and pooled; None lifts the limit."""
-        if nbytes is not None and nbytes <= 0:
-            raise ArgumentError(f"set_memory_limit: a positive number of bytes or None is needed, got {nbytes}")
-        self.limit = nbytes or 0
-        if self.limit and self.pool.held > self.limit:
-            self.empty_cache()
-
-    def empty_cache(self):
-        """Give the pool's free blocks back to the device."""
-        cdef uint32_t i, kept
-        cdef int c
-        cdef Heap* heap
-        cdef Block* record
-        with self.lock:
-            self.synchronize()
-            # No Python code runs until `drop_dead`: a block id must not be taken anew while a group still names it.
-            for c in range(CLASS_COUNT):
-                heap = &self.pool.heaps[c]
-                kept = 0
-                for i in range(heap.count):
-                    record = &self.pool.blocks[heap.ids[i]]
-                    if record.last_use > self.submitted:     # recorded by another thread since the flush
-                        heap.ids[kept] = heap.ids[i]
-                        kept += 1
-                        continue
-                    self.link.api.buffer_release(record.handle)
-                    record.handle = NULL
-                    self.pool.held -= record.capacity
-                    self.pool.made[c] -= 1
-                    self.pool.spare_ids.append(heap.ids[i])
-                self._rebuild_heap(heap, kept)
-            self.groups.drop_dead(self.pool.blocks, self.link.api.bind_group_release)
-            with nogil:
-                self.link.api.poll(self.link.device, 0, NULL)
-
-    cdef void _rebuild_heap(self, Heap* heap, uint32_t kept) noexcept nogil:
-        cdef uint32_t i, block
-        heap.count = 0
-        for i in range(kept):
-            block = heap.ids[i]
-            _heap_push(heap, block)
-
-    @property
-    def memory(self):
-        """(live, pooled, peak, held by the device) in bytes."""
-        return self.pool.live, self.pool.held - self.pool.live, self.pool.peak, self.pool.held
-
-    # ------------------------------------------------------------------------------------------------- recording
 
     def launch(self, Pipeline pipeline not None, tuple buffers not None, bytes params not None,
                long long x, long long y=1, long long z=1):
@@ -476,182 +279,6 @@ cdef class Recorder:
             self._record(OP_CLEAR, NULL, 0, self.pool.blocks[buffer.block].handle, offset, size)
             self.pool.blocks[buffer.block].last_use = self.serial
 
-    cdef int _record(self, uint32_t kind, Handle first, uint64_t first_offset, Handle second, uint64_t second_offset, uint64_t size) except -1:
-        # One operation that is no dispatch.
-        cdef Op* op
-        self.link.check()
-        while self.count >= MAX_OPS:
-            self.flush()
-        op = &self.ops[self.count]
-        op.kind = kind
-        op.first = first
-        op.first_offset = first_offset
-        op.second = second
-        op.second_offset = second_offset
-        op.size = size
-        self.count += 1
-        self.written += size
-        return 0
-
-    # ------------------------------------------------------------------------------------------------ submission
-
-    cpdef flush(self):
-        """Send everything recorded so far to the device; does not wait.
-
-        Raises: DeviceError where the device is lost or refuses the batch, which is then dropped.
-        """
-        cdef Op* batch
-        cdef uint32_t count
-        cdef uint64_t serial
-        self.link.check()
-        with self.lock:
-            self.link.check()
-            count = self.count
-            if count == 0 and self.unsent == 0:
-                return
-            batch = self.ops
-            if self.spare_ops == NULL:           # a flush inside a flush: a finaliser that runs while Python code is called
-                self.spare_ops = <Op*>malloc(MAX_OPS * sizeof(Op))
-                if self.spare_ops == NULL:
-                    raise MemoryError()
-            self.ops = self.spare_ops
-            self.spare_ops = NULL
-            serial = self.serial
-            self.count = 0
-            self.serial += 1
-            self.written = self.unsent = 0
-            try:
-                self._send(batch, count)
-            finally:
-                self.submitted = max(self.submitted, serial)
-                if self.spare_ops == NULL:
-                    self.spare_ops = batch
-                else:
-                    free(batch)
-
-    cdef int _send(self, Op* batch, uint32_t count) except -1:
-        cdef Handle commands = NULL
-        cdef uint64_t index
-        cdef size_t command_count = 0
-        self._wait_for_room()
-        self.link._capture("volta")
-        try:
-            with nogil:
-                if self.ring != NULL:
-                    self._write_ring(batch, count)
-                if count:
-                    commands = self._encode(batch, count)
-                    command_count = 1
-        finally:
-            error = self.link._release("volta")
-        if error is not None or (count and commands == NULL):
-            if commands != NULL:
-                self.link.api.command_buffer_release(commands)
-            raise DeviceError(f"gpu: the device refused {count} recorded operations, which are dropped: "
-                              f"{error[1] if error else 'no command buffer'}")
-        self.link.check()
-        with nogil:
-            index = self.link.api.submit(self.link.queue, command_count, &commands)
-            if commands != NULL:
-                self.link.api.command_buffer_release(commands)
-        self.submits += 1
-        self.in_flight[(self.in_flight_first + self.in_flight_count) % MAX_IN_FLIGHT] = index
-        self.in_flight_count += 1
-        return 0
-
-    cdef int _wait_for_room(self) except -1:
-        # Bounds what the queue holds; the oldest batch is usually long done.
-        cdef uint64_t index
-        while self.in_flight_count >= MAX_IN_FLIGHT:
-            index = self.in_flight[self.in_flight_first]
-            with nogil:
-                self.link.api.poll(self.link.device, 1, &index)
-            self.in_flight_first = (self.in_flight_first + 1) % MAX_IN_FLIGHT
-            self.in_flight_count -= 1
-        return 0
-
-    cdef void _write_ring(self, Op* batch, uint32_t count) noexcept nogil:
-        # Queue order makes one buffer enough: this write lands after the batches sent before, ahead of the next.
-        cdef uint32_t i
-        for i in range(count):
-            if batch[i].kind == OP_DISPATCH:
-                memcpy(self.ring_bytes + i * self.ring_stride, batch[i].params, batch[i].params_size)
-        if count:
-            self.link.api.write_buffer(self.link.queue, self.ring, 0, self.ring_bytes, count * self.ring_stride)
-
-    cdef Handle _encode(self, Op* batch, uint32_t count) noexcept nogil:
-        cdef Api* api = &self.link.api
-        cdef Handle encoder = api.create_encoder(self.link.device, NULL)
-        cdef Handle compute = NULL, last = NULL, commands
-        cdef uint32_t i, slot
-        cdef Op* op
-        if encoder == NULL:
-            return NULL
-        for i in range(count):
-            op = &batch[i]
-            if op.kind == OP_DISPATCH:
-                if compute == NULL:
-                    compute = api.begin_pass(encoder, NULL)
-                    last = NULL
-                if op.first != last:
-                    api.set_pipeline(compute, op.first)
-                    last = op.first
-                api.set_bind_group(compute, 0, op.second, 0, NULL)
-                if op.params_size and self.ring != NULL:
-                    slot = i * self.ring_stride
-                    api.set_bind_group(compute, 1, self.ring_group, 1, &slot)
-                elif op.params_size:
-                    api.set_immediates(compute, 0, op.params, op.params_size)
-                api.dispatch(compute, op.x, op.y, op.z)
-                continue
-            if compute != NULL:
-                api.end_pass(compute)
-                api.pass_release(compute)
-                compute = NULL
-            if op.kind == OP_COPY:
-                api.copy_buffer(encoder, op.first, op.first_offset, op.second, op.second_offset, op.size)
-            else:
-                api.clear_buffer(encoder, op.second, op.second_offset, op.size)
-        if compute != NULL:
-            api.end_pass(compute)
-            api.pass_release(compute)
-        commands = api.finish(encoder, NULL)
-        api.encoder_release(encoder)
-        return commands
-
-    def synchronize(self):
-        """Send everything recorded and wait until the device has done it."""
-        cdef uint64_t index
-        with self.lock:
-            self.flush()
-            if self.in_flight_count == 0:
-                return
-            index = self.in_flight[(self.in_flight_first + self.in_flight_count - 1) % MAX_IN_FLIGHT]
-            with nogil:
-                self.link.api.poll(self.link.device, 1, &index)
-            self.in_flight_count = 0
-
-    def drain(self):
-        """Wait for what was sent, at exit; what is only recorded is not sent."""
-        if self.link.lost[0] == 0 and self.link.dead_reason is None and self.lock.acquire(timeout=5):
-            self.link.api.poll(self.link.device, 1, NULL)
-            self.in_flight_count = 0
-            self.lock.release()
-
-    def link_check(self):
-        """Raises: DeviceError where the device cannot be used any more."""
-        self.link.check()
-
-    def abandon(self, reason):
-        """Drop what is recorded and refuse all further work with `reason`; at exit and after fork."""
-        self.link.dead_reason = reason
-        self.count = 0
-
-    @property
-    def recorded(self):
-        """Operations in the open batch."""
-        return self.count
-
 
 cdef uint64_t _copy_size(str op, Buffer buffer, long long offset, long long nbytes, bint padded=False) except? 0xFFFFFFFFFFFFFFFF:
     # The multiple of 4 to copy. An odd size is padded only where no element of the buffer follows.
@@ -663,15 +290,6 @@ cdef uint64_t _copy_size(str op, Buffer buffer, long long offset, long long nbyt
         raise ArgumentError(f"{op}: offset and size must be multiples of 4 bytes unless the range ends the buffer, "
                             f"got {nbytes} bytes at byte {offset} of {buffer.nbytes}")
     return size
-
-
-def _bytes(count):
-    """A byte count for people."""
-    for unit in ("bytes", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.4g} {unit}"
-        count /= 1024
-    return f"{count:.4g} GiB"
 
 
 include "gpu_transfer.pxi"

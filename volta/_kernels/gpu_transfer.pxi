@@ -33,7 +33,7 @@ cdef class Staging:
 
 
 cdef class Stream(Recorder):
-    """Everything that a device does for Volta; `volta.gpu.context.Context` adds pipelines."""
+    """Everything that a device does for Volta; `volta.gpu.runtime.Context` adds pipelines."""
 
     cdef list read_staging, write_staging
     cdef readonly uint64_t uploads, downloads, upload_bytes, download_bytes

@@ -68,4 +68,6 @@ update       in place, one pass over the parameter; maximize etc. are not here
              sgd(param, grad, momentum_buffer or None, lr, momentum, dampening, weight_decay, nesterov, first)
              adam(param, grad, exp_avg, exp_avg_sq, lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2)
                  correction1 = 1 - beta1**step; correction2 = 1 - beta2**step, as torch.optim.Adam(W) uses them
+             sgd_many(params, grads, momentum_buffers, ...) adam_many(params, grads, exp_avgs, exp_avg_sqs, ...)
+                 the same for lists of equal length (no None among them), as few dispatches as the device allows
 """

@@ -1,11 +1,21 @@
 """The CPU's kernels by name: typed Cython from `volta/_kernels`, in the best variant for the running CPU."""
-from volta._kernels import conv, copy, elementwise, index, linalg, loss, norm, pool, random, reduce, softmax, update
+from volta._kernels import conv, conv_weight, copy, elementwise, index, linalg, loss, norm, pool, random, reduce, softmax, update
 from volta.ops.families import bind
 
+
+def _each(kernel):
+    """An update kernel over lists of tensors; on the CPU a call costs little, so it is a loop."""
+    def many(*lists, **params):
+        for tensors in zip(*lists):
+            kernel(*tensors, **params)
+    return many
+
+
 KERNELS: dict = {}
-for _module in (elementwise, copy, reduce, linalg, softmax, index, conv, pool, norm, loss, random, update):
+for _module in (elementwise, copy, reduce, linalg, softmax, index, conv, conv_weight, pool, norm, loss, random, update):
     KERNELS.update(_module.KERNELS)
 _cat = KERNELS["cat"]
 KERNELS["cat"] = lambda *tensors, dim: _cat(tensors, dim)
+KERNELS["sgd_many"], KERNELS["adam_many"] = _each(KERNELS["sgd"]), _each(KERNELS["adam"])
 
 bind(KERNELS, "cpu")

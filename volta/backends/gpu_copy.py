@@ -68,7 +68,7 @@ def _copy_step(ctx, expression, geometry, dtypes, windows):
 
 def copy_into(out, x) -> None:
     """out[...] = x; one shape, any strides and dtypes."""
-    if x.size == 0:
+    if x._size == 0:
         return
     if x.storage is out.storage:
         x = contiguous(x)
@@ -121,7 +121,7 @@ def _word(index: int, dtype) -> str:
 
 def fill_into(out, value) -> None:
     """out[...] = value; any strides."""
-    if out.size == 0:
+    if out._size == 0:
         return
     try:
         plan = _fill_plan(out, _word(0, out.dtype), "f", out.dtype)
@@ -184,7 +184,7 @@ def upload(array, dtype, device):
     """
     ctx = context(device)
     check_dtype(ctx, dtype)
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C")
     if dtype is INT64 and array.dtype.itemsize == 8 and array.size:
         low, high = int(array.min()), int(array.max())
         if low < -2**31 or high >= 2**31:
@@ -202,10 +202,10 @@ def download(x):
     """Tensor to a new contiguous host array."""
     dtype = x.dtype
     host = dtype.name
-    if x.size == 0:
+    if x._size == 0:
         return np.empty(x.shape, host)
     start = x.offset * BYTES[dtype.code]
-    if not x.contiguous:
+    if not x._contiguous:
         x, start = contiguous(x), 0
     data = np.empty(x.shape, NUMPY[dtype.code])
     context(x.storage.device).download(x.storage.buffer, data, start)

@@ -130,13 +130,13 @@ def _split(geometry: Geometry, dtypes: tuple, limit: int, large=()) -> list:
         start = (offset + low) * itemsize // WINDOW_ALIGNMENT * WINDOW_ALIGNMENT
         size = -(-((offset + high + 1) * itemsize - start) // 16) * 16
         if size > limit:
-            return _halves(geometry, dtypes, limit, strides, large)
+            return _halves(geometry, dtypes, limit, strides)
         windows.append((start, size))
         offsets.append(offset - start // itemsize)
     return [(Geometry(geometry.sizes, geometry.strides, tuple(offsets), geometry.first), tuple(windows))]
 
 
-def _halves(geometry: Geometry, dtypes: tuple, limit: int, strides: tuple, large) -> list:
+def _halves(geometry: Geometry, dtypes: tuple, limit: int, strides: tuple) -> list:
     sizes = geometry.sizes
     if len(dtypes) > 2:         # these write row-major outputs only, so that just the outermost dim can be cut
         d = next(d for d, n in enumerate(sizes) if n > 1)
@@ -150,7 +150,7 @@ def _halves(geometry: Geometry, dtypes: tuple, limit: int, strides: tuple, large
         part = Geometry(sizes[:d] + (length,) + sizes[d + 1:], geometry.strides,
                         tuple(o + start * s[d] for o, s in zip(geometry.offsets, geometry.strides)),
                         geometry.first + start * row_major(sizes)[d])
-        pieces += _split(part, dtypes, limit, large)
+        pieces += _split(part, dtypes, limit, range(len(dtypes)))
     return pieces
 
 

@@ -233,13 +233,13 @@ class Reduction:
         device = x.storage.device
         limit = max_binding(context(device))
         if x.storage.nbytes > limit:
-            if x.size * BYTES[x.dtype.code] > limit:
+            if x._size * BYTES[x.dtype.code] > limit:
                 return lambda x: self._large(x, dim, keepdim)
             return lambda x: self._call(contiguous(x), dim, keepdim)
         if len(self.plans) >= CACHE_LIMIT:
             self.plans.clear()
         shape = tuple(1 if d in dim else n for d, n in enumerate(x.shape) if keepdim or d not in dim)
-        if x.size == 0:
+        if x._size == 0:
             value, result = self.empty.get(self.name, 0), _rule(self.name, x.dtype).result
             plan = lambda x: full(shape, value, result, device)
         elif _groups(x.shape, x._strides, dim) is None:
@@ -277,13 +277,13 @@ class Reduction:
     def _permuted(self, x, dim, shape):
         """Over dims that do not collapse: of a copy with the reduced dims last."""
         count = math.prod(x.shape[d] for d in dim)
-        rows = core.reshaped(_reduced_last(x, dim), (x.size // count, count))
+        rows = core.reshaped(_reduced_last(x, dim), (x._size // count, count))
         return core.reshaped(self._call(rows, (1,), False), shape)
 
     def _large(self, x, dim, keepdim):
         """Of data too large for one binding: by halves along the longest dim, kept ones first."""
         limit = max_binding(context(x.storage.device))
-        if x.size * BYTES[x.dtype.code] <= limit:
+        if x._size * BYTES[x.dtype.code] <= limit:
             return self._call(contiguous(x), dim, keepdim)
         split = max(range(len(x.shape)), key=lambda d: (d not in dim and x.shape[d] > 1, x.shape[d]))
         half = x.shape[split] // 2

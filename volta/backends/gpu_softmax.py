@@ -30,17 +30,16 @@ class Softmax:
     def __repr__(self):
         return f"<GPU kernel {self.name}>"
 
-    def __call__(self, *arguments):
-        *inputs, dim = arguments
+    def __call__(self, *inputs, dim):
         first = inputs[0]
         device = first.storage.device
-        if first.size == 0 or not first.shape:
+        if first._size == 0 or not first.shape:
             return self._trivial(inputs, device)
         ctx = context(device)
         limit = max_binding(ctx)
-        if first.size * BYTES[first.dtype.code] > limit:
+        if first._size * BYTES[first.dtype.code] > limit:
             return self._large(inputs, dim)
-        inputs = [x if x.contiguous and x.storage.nbytes <= limit else contiguous(x) for x in inputs]
+        inputs = [x if x._contiguous and x.storage.nbytes <= limit else contiguous(x) for x in inputs]
         offsets = tuple(x.offset for x in inputs)
         key = (first.shape, first.dtype, dim, offsets, device)
         plan = self.plans.get(key)
@@ -58,7 +57,7 @@ class Softmax:
     def _plan(self, ctx, x, dim, offsets):
         """(pipeline, parameters, grid), or "composed"."""
         shape = x.shape
-        count, inner, kept = shape[dim], math.prod(shape[dim + 1:]), x.size // shape[dim]
+        count, inner, kept = shape[dim], math.prod(shape[dim + 1:]), x._size // shape[dim]
         rows = inner == 1
         aligned = not any(offset % 4 for offset in offsets)
         width = 4 if aligned and (count if rows else inner) % 4 == 0 else 1
@@ -86,10 +85,10 @@ class Softmax:
 
     def _trivial(self, inputs, device):
         first = inputs[0]
-        if first.size == 0:
+        if first._size == 0:
             return new(device, first.shape, first.dtype)
         shape = first.shape
-        return core.reshaped(self(*[core.reshaped(contiguous(x), (1,)) for x in inputs], 0), shape)
+        return core.reshaped(self(*[core.reshaped(contiguous(x), (1,)) for x in inputs], dim=0), shape)
 
     def _composed(self, inputs, dim):
         e, r = ELEMENTWISE, REDUCE
@@ -110,7 +109,7 @@ class Softmax:
         if split == dim:
             return self._composed(inputs, dim)
         half = shape[split] // 2
-        return cat(tuple(self(*[narrow(x, split, start, length) for x in inputs], dim)
+        return cat(tuple(self(*[narrow(x, split, start, length) for x in inputs], dim=dim)
                          for start, length in ((0, half), (half, shape[split] - half))), split)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import sys
 import threading
 from dataclasses import dataclass, fields
 
@@ -83,7 +84,7 @@ def _make_context(index: int):
         raise DeviceError(f"gpu: none is usable: {reason}")
     if not 0 <= index < len(usable):
         raise DeviceError(f"gpu:{index} does not exist, there are {len(usable)} (gpu:0 to gpu:{len(usable) - 1})")
-    from volta.gpu.context import Context
+    from volta.gpu.runtime import Context
     with _lock:
         if index not in _contexts:
             made = Context(index, usable[index])
@@ -158,9 +159,13 @@ def _after_fork() -> None:
     # The child has the driver's memory but not its threads: any call may hang, releasing included.
     global _lock
     _lock = threading.RLock()
+    module = sys.modules.get("volta.gpu.adapters")
+    if module is None or not module.find.cache_info().currsize or not module.find()[0]:
+        return
+    from volta._kernels.gpu_stream import protect_forked_child
+    protect_forked_child((module.find(), dict(_contexts)))
     for c in _contexts.values():
         c.abandon("a GPU cannot be used in a forked process; start workers with the 'spawn' method, or keep them to the CPU")
-        c.forget_native()
 
 
 atexit.register(_at_exit)

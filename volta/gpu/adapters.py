@@ -66,12 +66,22 @@ def find() -> tuple[tuple, str | None]:
         from volta._kernels import gpu_stream  # noqa: F401
     except ImportError as error:
         return (), f"Volta's GPU extension is not built ({error}); reinstall volta with a C compiler at hand"
+    _keep_out_opengl()
     try:
         every = list(wgpu.gpu.enumerate_adapters_sync())
     except Exception as error:
         return (), f"the system's graphics drivers cannot be listed ({type(error).__name__}: {error})"
     usable = _choose(every, os.environ.get("VOLTA_ADAPTER", "").strip().lower())
     return tuple(usable), None if usable else _nothing_found(every)
+
+
+def _keep_out_opengl() -> None:
+    # OpenGL adapters are never used, and their drivers' exit handlers crash forked children.
+    from wgpu.backends.wgpu_native.extras import set_instance_extras
+    try:
+        set_instance_extras(backends=["Vulkan", "Metal", "DX12"])
+    except (RuntimeError, KeyError):      # the program has used wgpu before, or another version names them otherwise
+        pass
 
 
 def _choose(adapters: list, wish: str) -> list:

@@ -222,6 +222,11 @@ def _entry(file: str, code: str, wanted: str | None) -> str:
                       + ("name one with entry=" if wanted is None else f"{wanted!r} is not among them"))
 
 
+def entries(file: str) -> list[str]:
+    """Names of a shader file's entry points."""
+    return [name for _, name in _ENTRY.findall(_COMMENT.sub("", read(file)))]
+
+
 def locate(code: Source, message: str) -> str:
     """A compiler's message with its line counted in the file that it lies in, quoting the line."""
     match = re.search(r"wgsl:(\d+):(\d+)|:(\d+):(\d+)", message)

@@ -1,4 +1,5 @@
 """The op records and the functions over them. Importing this package fills the table `families.PRIMITIVES`."""
+from volta._kernels import engine as _engine
 from volta._kernels import graph as _graph
 from volta.device import mixed_devices as _mixed_devices
 from volta.ops import conv, creation, elementwise, families, index, linalg, loss, movement, norm, reduce, update
@@ -20,6 +21,6 @@ def _as_operand(op, value, inputs):
     raise DTypeError(f"{op.name}: expected tensors or numbers, got {type(value).__name__}")
 
 
-_graph.configure(cast=movement._cast, add=elementwise.add, mixed_devices=_mixed_devices, as_operand=_as_operand,
-                 sum_to=movement.sum_to, clone=movement.clone)
+_graph.configure(cast=movement._cast, mixed_devices=_mixed_devices, as_operand=_as_operand)
+_engine.configure(add=elementwise.add, sum_to=movement.sum_to, clone=movement.clone)
 _graph.set_operators({"add": elementwise.add, "sub": elementwise.sub, "mul": elementwise.mul, "div": elementwise.div_})

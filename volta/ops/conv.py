@@ -29,6 +29,53 @@ def _np_conv2d(x, weight, bias, stride, padding, dilation, groups):
     return out if bias is None else out + bias[:, None, None]
 
 
+def _np_windows(g_shape, kernel, stride, dilation):
+    """Per kernel element (i, j), the slices of the padded input that meet it."""
+    for i in range(kernel[0]):
+        for j in range(kernel[1]):
+            a, b = i * dilation[0], j * dilation[1]
+            yield i, j, (Ellipsis, slice(a, a + (g_shape[2] - 1) * stride[0] + 1, stride[0]),
+                         slice(b, b + (g_shape[3] - 1) * stride[1] + 1, stride[1]))
+
+
+def _np_conv2d_grad_input(g, weight, height, width, stride, padding, dilation, groups):
+    n, o, oh, ow = g.shape
+    cg, kernel = weight.shape[1], weight.shape[2:]
+    dx = np.zeros((n, cg * groups, height + 2 * padding[0], width + 2 * padding[1]))
+    for i, j, window in _np_windows(g.shape, kernel, stride, dilation):
+        w = weight[:, :, i, j].reshape(groups, o // groups, cg)
+        dx[window] += np.einsum("ngohw,goc->ngchw", g.reshape(n, groups, -1, oh, ow), w).reshape(n, -1, oh, ow)
+    return dx[:, :, padding[0]:padding[0] + height, padding[1]:padding[1] + width]
+
+
+def _np_conv2d_grad_weight(g, x, kernel, stride, padding, dilation, groups):
+    n, o, oh, ow = g.shape
+    x = np.pad(x, ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2))
+    dw = np.zeros((o, x.shape[1] // groups) + tuple(kernel))
+    for i, j, window in _np_windows(g.shape, kernel, stride, dilation):
+        patch = x[window].reshape(n, groups, -1, oh, ow)
+        dw[:, :, i, j] = np.einsum("ngohw,ngchw->goc", g.reshape(n, groups, -1, oh, ow), patch).reshape(o, -1)
+    return dw
+
+
+def _np_max_pool2d(x, kernel, stride, padding, dilation):
+    n, c, h, w = x.shape
+    oh, ow = ((s + 2 * p - d * (k - 1) - 1) // t + 1 for s, k, p, d, t in zip((h, w), kernel, padding, dilation, stride))
+    widths = ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2)
+    values = np.pad(x.astype(np.float64), widths, constant_values=-np.inf)
+    places = np.pad(np.broadcast_to(np.arange(h * w).reshape(h, w), x.shape), widths, constant_values=-1)
+    windows = [window for _, _, window in _np_windows((n, c, oh, ow), kernel, stride, dilation)]
+    stacked, where = np.stack([values[v] for v in windows]), np.stack([places[v] for v in windows])
+    best = np.argmax(np.where(where < 0, -np.inf, stacked), axis=0)[None]
+    return np.take_along_axis(stacked, best, 0)[0], np.take_along_axis(where, best, 0)[0]
+
+
+def _np_max_pool2d_grad(g, index, height, width):
+    out = np.zeros(g.shape[:2] + (height * width,))
+    np.add.at(out, (*np.indices(g.shape)[:2], index), g)
+    return out.reshape(g.shape[:2] + (height, width))
+
+
 def _geometry(**changes):
     return {**_DEFAULT, **changes}
 
@@ -49,7 +96,7 @@ conv2d_primitive = register(
            case((1, 2, 8, 8), (3, 2, 3, 3), (3,), **_geometry(stride=(1, 2), padding=(2, 2), dilation=(2, 2))),
            case((2, 3, 4, 4), (5, 3, 1, 1), (5,), **_DEFAULT)))
 conv2d_grad_input = register(
-    "conv2d_grad_input", ("g", "weight"), family="conv", rtol=1e-4, numpy=None,
+    "conv2d_grad_input", ("g", "weight"), family="conv", rtol=1e-4, numpy=_np_conv2d_grad_input,
     vjp=(lambda _, weight, stride, padding, dilation, groups: conv2d_primitive(
             _, weight, None, stride=stride, padding=padding, dilation=dilation, groups=groups),
          lambda _, g, weight_shape, stride, padding, dilation, groups: conv2d_grad_weight(
@@ -57,7 +104,7 @@ conv2d_grad_input = register(
     cases=(case((2, 4, 6, 5), (4, 3, 3, 3), height=6, width=5, **_geometry(padding=(1, 1))),
            case((2, 6, 4, 5), (6, 2, 3, 2), height=7, width=6, **_geometry(stride=(2, 1), padding=(1, 0), groups=2))))
 conv2d_grad_weight = register(
-    "conv2d_grad_weight", ("g", "x"), family="conv", rtol=1e-4, numpy=None,
+    "conv2d_grad_weight", ("g", "x"), family="conv", rtol=1e-4, numpy=_np_conv2d_grad_weight,
     vjp=(lambda _, x, stride, padding, dilation, groups: conv2d_primitive(
             x, _, None, stride=stride, padding=padding, dilation=dilation, groups=groups),
          lambda _, g, x_shape, stride, padding, dilation, groups: conv2d_grad_input(
@@ -74,12 +121,12 @@ def _pool_grad_vjp(_, index):
 
 
 max_pool2d_primitive = register(
-    "max_pool2d", ("x",), family="pool", outputs=("out", "index"), numpy=None,
+    "max_pool2d", ("x",), family="pool", outputs=("out", "index"), numpy=_np_max_pool2d,
     vjp=(lambda g, index, x_shape: max_pool2d_grad(g, index, height=x_shape[2], width=x_shape[3]),),
     cases=(case((2, 3, 6, 8), kernel=(2, 2), stride=(2, 2), padding=(0, 0), dilation=(1, 1)),
            case((1, 2, 7, 5), kernel=(3, 2), stride=(2, 1), padding=(1, 1), dilation=(1, 2))))
 max_pool2d_grad = register(
-    "max_pool2d_grad", ("g", "index"), family="pool", vjp=(_pool_grad_vjp, None), numpy=None,
+    "max_pool2d_grad", ("g", "index"), family="pool", vjp=(_pool_grad_vjp, None), numpy=_np_max_pool2d_grad,
     cases=(case((2, 3, 3, 4), Labels((2, 3, 3, 4), 48), height=6, width=8),))
 
 

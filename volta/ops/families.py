@@ -26,8 +26,15 @@ class Flags:
 
 
 @dataclass(frozen=True)
+class Derived:
+    """A sample input that follows from those before it: `make(*arrays)`. Gradients see it as a constant."""
+    make: Callable
+
+
+@dataclass(frozen=True)
 class Case:
-    """A sample call: per input a shape (floats from the record's domain), Labels, Flags, None or a number; and parameters."""
+    """A sample call: per input a shape (floats from the record's domain), Labels, Flags, Derived, None or a number; and
+    parameters. Of the family "creation" the inputs are the positional arguments as they are."""
     inputs: tuple
     params: dict = field(default_factory=dict)
 
@@ -40,7 +47,8 @@ def case(*inputs: object, **params: object) -> Case:
 @dataclass(frozen=True)
 class Details:
     """What the tests use of a record."""
-    numpy: Callable | None          # the op on float64 NumPy arrays: fn(*inputs, **params)
+    numpy: Callable | None          # the op on float64 NumPy arrays: fn(*inputs, **params); creation also gets dtype; families
+    #                                 inplace and update give, per input, its value afterwards (None: unchanged)
     domain: tuple[float, float]     # sample values are drawn from here; kinks inside are avoided by random draws
     cases: tuple[Case, ...]
     kinds: str                      # element types it takes: f floating, i integer, b bool
@@ -80,12 +88,11 @@ def missing_kernels() -> list[tuple[str, str]]:
     return [(name, device) for name, op in PRIMITIVES.items() for device in ("cpu", "gpu") if getattr(op, device) is None]
 
 
-def update(op: Primitive, tensors: tuple, changed: int, **params: object) -> None:
-    """Run an in-place update kernel; the first `changed` tensors are written."""
+def update(op: Primitive, tensors: tuple, changed: tuple[int, ...], **params: object) -> None:
+    """Run an in-place update kernel; `changed` are the positions of the tensors that are written."""
     (op.gpu if tensors[0].device.is_gpu else op.cpu)(*tensors, **params)
-    for t in tensors[:changed]:
-        if t is not None:
-            t.storage.version += 1
+    for position in changed:
+        tensors[position].storage.version += 1
 
 
 def create(op: Primitive, *args: object, device, **params: object):

@@ -6,7 +6,7 @@ import numpy as np
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.elementwise import exp, log1p, relu, where
-from volta.ops.families import Labels, case, register
+from volta.ops.families import Derived, Labels, case, register
 from volta.ops.index import gather_primitive
 from volta.ops.movement import _reshape, cast, permute, unsqueeze
 from volta.ops.reduce import log_softmax, mean, softmax_primitive, sum
@@ -17,6 +17,11 @@ def _np_cross_entropy(x, target, ignore_index):
     lse = (np.log(np.exp(x - top).sum(axis=1, keepdims=True)) + top)[:, 0]
     picked = x[np.arange(len(x)), np.where(target == ignore_index, 0, target)]
     return np.where(target == ignore_index, 0.0, lse - picked), lse
+
+
+def _np_cross_entropy_grad(g, x, logsumexp, target, ignore_index):
+    hot = target[:, None] == np.arange(x.shape[1])
+    return (np.exp(x - logsumexp[:, None]) - hot) * (g * (target != ignore_index))[:, None]
 
 
 def _cross_entropy_grad(g, x, logsumexp, target, ignore_index):
@@ -34,7 +39,10 @@ cross_entropy_primitive = register(
     "cross_entropy", ("x", "target"), family="loss", outputs=("out", "logsumexp"), numpy=_np_cross_entropy, cases=_CASES,
     vjp=(lambda g, x, logsumexp, target, ignore_index: cross_entropy_grad(g, x, logsumexp, target, ignore_index=ignore_index), None))
 cross_entropy_grad = register(
-    "cross_entropy_grad", ("g", "x", "logsumexp", "target"), family="loss", reference=_cross_entropy_grad, cases=())
+    "cross_entropy_grad", ("g", "x", "logsumexp", "target"), family="loss", reference=_cross_entropy_grad,
+    numpy=_np_cross_entropy_grad,
+    cases=tuple(case(c.inputs[0][:1], c.inputs[0], Derived(lambda g, x: np.log(np.exp(x).sum(axis=1))), c.inputs[1], **c.params)
+                for c in _CASES))
 
 
 def _reduce(name, values, reduction):

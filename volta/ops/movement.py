@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from volta._kernels import core
 from volta.device import device as as_device
-from volta.dtypes import as_dtype, promote_types
+from volta.dtypes import as_dtype, bool_, float32, int32, int64, promote_types, to_numpy
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
 from volta.ops.families import case, register
 from volta.shapes import as_dim, as_dims, as_shape, infer, slice_range, view_strides
@@ -93,8 +93,10 @@ def _np_place(x, shape, starts, steps, value):
 
 contiguous_ = register("contiguous", ("x",), family="movement", vjp=(lambda g: g,), numpy=lambda x: x.copy(), kinds="fib",
                        cases=(case((3, 4)), case(()), case((0, 2))))
-_cast = register("cast", ("x",), family="movement", vjp=(lambda g, x_dtype: cast(g, x_dtype),), smooth=False,
-                 numpy=None, cases=())
+_cast = register("cast", ("x",), family="movement", vjp=(lambda g, x_dtype: cast(g, x_dtype),), smooth=False, kinds="fib",
+                 numpy=lambda x, dtype: x.astype(to_numpy(dtype)),
+                 cases=(case((3, 4), dtype=int64), case((2, 3), dtype=bool_), case((5,), dtype=int32), case((), dtype=float32),
+                        case((0, 2), dtype=int32), case((70, 3), dtype=float32)))
 _place = register(
     "place", ("x",), family="movement", vjp=(lambda g, x_shape, starts, steps: _slice(g, starts=starts, sizes=x_shape, steps=steps),),
     numpy=_np_place, kinds="fi",
@@ -116,8 +118,10 @@ def _np_cat(*tensors, dim):
 
 _cat = register("cat", ("*",), family="movement", vjp=_cat_vjp, numpy=_np_cat, kinds="fib",
                 cases=(case((2, 3), (2, 1), dim=1), case((2, 3), (0, 3), (4, 3), dim=0)))
-_copy_into = register("copy_into", ("out", "x"), family="inplace", cases=())
-_fill_into = register("fill_into", ("out",), family="inplace", cases=())
+_copy_into = register("copy_into", ("out", "x"), family="inplace", numpy=lambda out, x: (x, None), kinds="fib",
+                      cases=(case((3, 4), (3, 4)), case((), ()), case((0, 2), (0, 2))))
+_fill_into = register("fill_into", ("out", "value"), family="inplace", numpy=lambda out, value: (out * 0 + value, None), kinds="fi",
+                      cases=(case((3, 4), 2), case((), 1), case((2, 0), 3)))
 
 
 def copy_into(out, x):

@@ -5,7 +5,7 @@ import numpy as np
 
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.elementwise import mulacc, reciprocal, rsqrt
-from volta.ops.families import case, register, update
+from volta.ops.families import Derived, case, register, update
 from volta.ops.movement import _reshape
 from volta.ops.reduce import mean_primitive, sum_primitive
 
@@ -28,6 +28,19 @@ def _np_batch_norm(x, weight, bias, eps):
     if weight is not None:
         out = out * weight.reshape(shape) + (0 if bias is None else bias.reshape(shape))
     return out, mean, rstd
+
+
+def _np_batch_norm_grad(g, x, weight, mean, rstd):
+    axes, shape = _axes(x), (1, -1) + (1,) * (x.ndim - 2)
+    normal = (x - mean.reshape(shape)) * rstd.reshape(shape)
+    h = g if weight is None else g * weight.reshape(shape)
+    centred = h - h.mean(axis=axes, keepdims=True) - normal * (h * normal).mean(axis=axes, keepdims=True)
+    return centred * rstd.reshape(shape), (g * normal).sum(axis=axes), g.sum(axis=axes)
+
+
+def _np_batch_norm_update(running_mean, running_var, mean, rstd, momentum, eps, count):
+    var = (1 / rstd ** 2 - eps) * count / (count - 1)
+    return (running_mean + momentum * (mean - running_mean), running_var + momentum * (var - running_var), None, None)
 
 
 def _batch_norm_grad(g, x, weight, mean, rstd):
@@ -55,14 +68,19 @@ def _batch_norm_vjp(g, x, weight, mean, rstd, needs):
     return tuple(d if need else None for d, need in zip(gradients, needs))
 
 
+_MEAN = Derived(lambda g, x, weight: x.mean(axis=_axes(x)))
+_RSTD = Derived(lambda g, x, weight, mean: 1 / np.sqrt(x.var(axis=_axes(x)) + 1e-5))
 _batch_norm = register(
     "batch_norm", ("x", "weight", "bias"), family="norm", outputs=("out", "mean", "rstd"), vjp=_batch_norm_vjp,
     numpy=_np_batch_norm, rtol=1e-4,
     cases=(case((4, 3, 5, 2), (3,), (3,), eps=1e-5), case((6, 2), (2,), (2,), eps=1e-3), case((3, 2, 4), None, None, eps=1e-5)))
 batch_norm_grad = register(
     "batch_norm_grad", ("g", "x", "weight", "mean", "rstd"), family="norm", outputs=("dx", "dweight", "dbias"),
-    reference=_batch_norm_grad, cases=())
-_batch_norm_update = register("batch_norm_update", ("running_mean", "running_var", "mean", "rstd"), family="update", cases=())
+    reference=_batch_norm_grad, numpy=_np_batch_norm_grad, rtol=1e-4,
+    cases=tuple(case(s, s, w, _MEAN, _RSTD) for s, w in (((4, 3, 5, 2), (3,)), ((6, 2), (2,)), ((3, 2, 4), None), ((9, 3, 7, 1), (3,)))))
+_batch_norm_update = register(
+    "batch_norm_update", ("running_mean", "running_var", "mean", "rstd"), family="update", numpy=_np_batch_norm_update, domain=(0.3, 2.0),
+    rtol=1e-4, cases=(case((3,), (3,), (3,), (3,), momentum=0.1, eps=1e-5, count=40), case((300,), (300,), (300,), (300,), momentum=1.0, eps=1e-3, count=2)))
 
 
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5):
@@ -95,7 +113,7 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
         raise ShapeError(f"batch_norm: training needs more than one value per channel, got input {input.shape}")
     out, mean, rstd = _batch_norm(input, weight, bias, eps=float(eps))
     if running_mean is not None:
-        update(_batch_norm_update, (running_mean, running_var, mean, rstd), 2, momentum=float(momentum), eps=float(eps), count=count)
+        update(_batch_norm_update, (running_mean, running_var, mean, rstd), (0, 1), momentum=float(momentum), eps=float(eps), count=count)
     return out
 
 

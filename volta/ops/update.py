@@ -1,7 +1,51 @@
-"""Optimizer steps: one fused kernel over a parameter and its state."""
+"""Optimizer steps: one fused kernel over a parameter and its state, or over many parameters at once (lists of tensors)."""
 from __future__ import annotations
 
-from volta.ops.families import register
+import numpy as np
 
-sgd = register("sgd", ("param", "grad", "momentum_buffer"), family="update")
-adam = register("adam", ("param", "grad", "exp_avg", "exp_avg_sq"), family="update")
+from volta.ops.families import Derived, case, register
+
+
+def _np_sgd(param, grad, momentum_buffer, lr, momentum, dampening, weight_decay, nesterov, first):
+    step = grad + weight_decay * param
+    if momentum_buffer is not None:
+        momentum_buffer = step if first else momentum * momentum_buffer + (1 - dampening) * step
+        step = step + momentum * momentum_buffer if nesterov else momentum_buffer
+    return param - lr * step, None, momentum_buffer
+
+
+def _np_adam(param, grad, exp_avg, exp_avg_sq, lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2):
+    if decoupled:
+        param = param * (1 - lr * weight_decay)
+    else:
+        grad = grad + weight_decay * param
+    exp_avg = beta1 * exp_avg + (1 - beta1) * grad
+    exp_avg_sq = beta2 * exp_avg_sq + (1 - beta2) * grad * grad
+    param = param - lr / correction1 * exp_avg / (np.sqrt(exp_avg_sq / correction2) + eps)
+    return param, None, exp_avg, exp_avg_sq
+
+
+_SGD = dict(lr=0.1, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, first=False)
+_ADAM = dict(lr=0.1, beta1=0.9, beta2=0.99, eps=1e-8, weight_decay=0.0, decoupled=False, correction1=0.19, correction2=0.0199)
+_SQUARES = Derived(lambda param, grad, exp_avg: exp_avg ** 2 + 0.1)
+
+sgd = register(
+    "sgd", ("param", "grad", "momentum_buffer"), family="update", numpy=_np_sgd,
+    cases=(case((7, 3), (7, 3), None, **_SGD), case((5,), (5,), None, **{**_SGD, "weight_decay": 0.3}),
+           case((300,), (300,), (300,), **{**_SGD, "momentum": 0.9, "dampening": 0.2}),
+           case((4, 5), (4, 5), (4, 5), **{**_SGD, "momentum": 0.9, "weight_decay": 0.1, "nesterov": True}),
+           case((6,), (6,), (6,), **{**_SGD, "momentum": 0.9, "dampening": 0.5, "first": True}), case((0,), (0,), None, **_SGD)))
+adam = register(
+    "adam", ("param", "grad", "exp_avg", "exp_avg_sq"), family="update", numpy=_np_adam,
+    cases=tuple(case(s, s, s, _SQUARES, **{**_ADAM, **changes}) for s, changes in (
+        ((7, 3), {}), ((300,), dict(weight_decay=0.3)), ((4, 5), dict(weight_decay=0.3, decoupled=True)), ((0, 2), {}))))
+sgd_many = register("sgd_many", ("params", "grads", "momentum_buffers"), family="update")
+adam_many = register("adam_many", ("params", "grads", "exp_avgs", "exp_avg_sqs"), family="update")
+
+
+def update_many(op, lists: tuple, changed: tuple[int, ...], **params: object) -> None:
+    """Run an in-place update kernel on lists of tensors of one device; `changed` are the positions of the lists that are written."""
+    (op.gpu if lists[0][0].device.is_gpu else op.cpu)(*lists, **params)
+    for position in changed:
+        for t in lists[position]:
+            t.storage.version += 1

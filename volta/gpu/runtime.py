@@ -60,12 +60,5 @@ class Context(Stream):
         """Pipelines compiled so far."""
         return self._compiler.created
 
-    def forget_native(self) -> None:
-        """Make releasing wgpu's objects a no-op; for a forked child."""
-        device = self._device
-        device._poller = None
-        device._queue._internal = None
-        device._internal = None
-
     def __repr__(self) -> str:
         return f"Context({self.index}, {self.info.name!r}, {self.info.backend})"

@@ -1,0 +1,28 @@
+// index_gather: out[outer, k, inner] = x[outer, index[outer, k, inner], inner].
+//
+// Bindings: 0 x (read), 1 index (read), 2 out (read_write).
+// Launch:   x = ceil(count / 256) workgroups of 256; a thread copies one element.
+// Sums:     none. Copies bits: T is u32 for every type of 32 bits.
+
+alias T = u32;
+
+struct Params {
+    count: u32, inner: u32, entries: u32, size: u32,
+    x_offset: u32, index_offset: u32,
+}
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read> x: array<T>;
+@group(0) @binding(1) var<storage, read> index: array<i32>;
+@group(0) @binding(2) var<storage, read_write> out: array<T>;
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+    let i = group_index(wid, ngroups) * 256u + local;
+    if (i >= p.count) {
+        return;
+    }
+    let line = i / p.inner;
+    let place = u32(clamp(index[p.index_offset + i], 0, i32(p.size) - 1));
+    out[i] = x[p.x_offset + (line / p.entries * p.size + place) * p.inner + i - line * p.inner];
+}

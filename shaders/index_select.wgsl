@@ -1,0 +1,29 @@
+// index_select: out[outer, k, inner] = x[outer, index[k], inner].
+//
+// Bindings: 0 x (read), 1 index (read), 2 out (read_write).
+// Launch:   x = ceil(count / 256) workgroups of 256; a thread copies one V; count, inner and x_offset are in V's.
+// Sums:     none. Copies bits: V is of u32 for every type of 32 bits.
+
+alias V = vec4<u32>;
+
+struct Params {
+    count: u32, inner: u32, entries: u32, size: u32,
+    x_offset: u32, index_offset: u32,
+}
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read> x: array<V>;
+@group(0) @binding(1) var<storage, read> index: array<i32>;
+@group(0) @binding(2) var<storage, read_write> out: array<V>;
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+    let i = group_index(wid, ngroups) * 256u + local;
+    if (i >= p.count) {
+        return;
+    }
+    let line = i / p.inner;
+    let outer = line / p.entries;
+    let place = u32(clamp(index[p.index_offset + line - outer * p.entries], 0, i32(p.size) - 1));
+    out[i] = x[p.x_offset + (outer * p.size + place) * p.inner + i - line * p.inner];
+}

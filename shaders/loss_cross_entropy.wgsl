@@ -1,0 +1,67 @@
+// loss_cross_entropy: logsumexp[n] of a row of x[N, C], loss[n] = logsumexp[n] - x[n, target[n]], 0 where it is ignored.
+//
+// LANES neighbouring threads share a row: they find its maximum, then the sum of exp(x - maximum). A NaN in a row, a row of
+// -inf only and a row with +inf give NaN, as in PyTorch.
+//
+// Bindings: 0 x (read), 1 target (read), 2 loss (read_write), 3 logsumexp (read_write).
+// Launch:   x = ceil(N / (256 / LANES)) workgroups of 256.
+// Sums:     in f32: a serial run per thread, then a tree; fixed order.
+
+const LANES: u32 = 4u;
+
+struct Params {
+    rows: u32, classes: u32, x_offset: u32, target_offset: u32,
+    ignore: i32,
+}
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read> labels: array<i32>;
+@group(0) @binding(2) var<storage, read_write> loss: array<f32>;
+@group(0) @binding(3) var<storage, read_write> logsumexp: array<f32>;
+
+var<workgroup> tree: array<f32, 256>;
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+    let row = group_index(wid, ngroups) * (256u / LANES) + local / LANES;
+    let lane = local % LANES;
+    // Rows past the end do as the last one does, up to the store: barriers need them.
+    let start = p.x_offset + min(row, p.rows - 1u) * p.classes;
+    var top = x[start];
+    for (var j = lane; j < p.classes; j += LANES) {
+        top = max_nan(top, x[start + j]);
+    }
+    tree[local] = top;
+    workgroupBarrier();
+    for (var half = LANES / 2u; half > 0u; half >>= 1u) {
+        if (lane < half) {
+            tree[local] = max_nan(tree[local], tree[local + half]);
+        }
+        workgroupBarrier();
+    }
+    top = tree[local - lane];
+    workgroupBarrier();
+    var total = 0.0;
+    for (var j = lane; j < p.classes; j += LANES) {
+        total += exp_accurate(x[start + j] - top);
+    }
+    tree[local] = total;
+    workgroupBarrier();
+    for (var half = LANES / 2u; half > 0u; half >>= 1u) {
+        if (lane < half) {
+            tree[local] += tree[local + half];
+        }
+        workgroupBarrier();
+    }
+    if (lane == 0u && row < p.rows) {
+        let sum = top + log_accurate(tree[local]);
+        logsumexp[row] = sum;
+        let label = labels[p.target_offset + row];
+        var value = 0.0;
+        if (label != p.ignore) {
+            value = sum - x[start + u32(clamp(label, 0, i32(p.classes) - 1))];
+        }
+        loss[row] = value;
+    }
+}

@@ -1,0 +1,84 @@
+// random: draws and dropout from Philox 4x32-10, with the layout that volta/random.py fixes for every device.
+//
+// KIND 0 uniform, 1 normal, 2 randint, 3 dropout. Thread i makes elements 4 i .. 4 i + 3 from counter offset + i; the places
+// after the last element fall into the padding of a whole vec4, which every new buffer has.
+//
+// Bindings: 0 x (read; dropout's input, else a spare buffer), 1 out (read_write, offset 0).
+// Launch:   x = ceil(count / 1024) workgroups of 256; `quads` = ceil(count / 4).
+// Sums:     none.
+//
+// Normal numbers use the prelude's logarithm, sine and cosine: those of the hardware differ between adapters.
+
+alias T = f32;
+const KIND: u32 = 0u;
+
+struct Params {
+    quads: u32, x_offset: u32, seed_low: u32, seed_high: u32,
+    offset_low: u32, offset_high: u32, low: u32, span: u32,
+    zero: u32,
+}
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
+@group(0) @binding(1) var<storage, read_write> out: array<vec4<T>>;
+
+// Keeps a product from being fused with the sum after it: the compiler cannot know that `zero` is 0.
+fn rounded(v: vec4<f32>) -> vec4<f32> {
+    return bitcast<vec4<f32>>(bitcast<vec4<u32>>(v) ^ vec4<u32>(p.zero));
+}
+
+// (cos, sin) of 2 pi turn, for turn in 0 .. 1: the reduction to an eighth of a turn is exact.
+fn circle(turn: f32) -> vec2<f32> {
+    let quarter = floor(turn * 4.0 + 0.5);
+    let angle = (turn * 4.0 - quarter) * 1.5707963267948966;
+    let s = sin_small(angle);
+    let c = cos_small(angle);
+    switch u32(quarter) & 3u {
+        case 1u: {
+            return vec2<f32>(-s, c);
+        }
+        case 2u: {
+            return vec2<f32>(-c, -s);
+        }
+        case 3u: {
+            return vec2<f32>(s, -c);
+        }
+        default: {
+            return vec2<f32>(c, s);
+        }
+    }
+}
+
+fn normals(u: vec4<f32>) -> vec4<f32> {
+    let r0 = sqrt(-2.0 * log_accurate(1.0 - u.x));
+    let r1 = sqrt(-2.0 * log_accurate(1.0 - u.z));
+    return vec4<f32>(r0 * circle(u.y), r1 * circle(u.w));
+}
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+    let i = group_index(wid, ngroups) * 256u + local;
+    if (i >= p.quads) {
+        return;
+    }
+    let bits = random_words(vec2<u32>(p.seed_low, p.seed_high), vec2<u32>(p.offset_low, p.offset_high), i);
+    let u = vec4<f32>(uniform_from_bits(bits.x), uniform_from_bits(bits.y), uniform_from_bits(bits.z), uniform_from_bits(bits.w));
+    let low = bitcast<f32>(p.low);
+    let span = bitcast<f32>(p.span);
+    if (KIND == 0u) {
+        out[i] = vec4<T>(low + rounded(span * u));
+    } else if (KIND == 1u) {
+        out[i] = vec4<T>(low + rounded(span * normals(u)));
+    } else if (KIND == 2u) {
+        // A span of 2^32 arrives as 0.
+        var shifted = bits;
+        if (p.span != 0u) {
+            shifted = vec4<u32>(multiply_wide(bits.x, p.span).y, multiply_wide(bits.y, p.span).y,
+                                multiply_wide(bits.z, p.span).y, multiply_wide(bits.w, p.span).y);
+        }
+        out[i] = vec4<T>(bitcast<vec4<i32>>(shifted + vec4<u32>(p.low)));
+    } else {
+        // low is p, span is 1 / (1 - p). A dropped NaN stays NaN, so the factor is multiplied and not selected.
+        out[i] = vec4<T>(x[p.x_offset + i] * select(vec4<f32>(0.0), vec4<f32>(span), u >= vec4<f32>(low)));
+    }
+}

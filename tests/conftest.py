@@ -1,0 +1,66 @@
+"""Fixtures of all tests: the device they run on, fixed seeds, the strict device rule, and a check of the GPU after each."""
+from __future__ import annotations
+
+import os
+import zlib
+
+import hypothesis
+import numpy as np
+import pytest
+
+import volta
+import volta.testing
+
+hypothesis.settings.register_profile(
+    "volta", derandomize=True, max_examples=40, deadline=None, database=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.function_scoped_fixture])
+hypothesis.settings.load_profile("volta")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "gpu: needs a GPU; skipped without one, unless VOLTA_REQUIRE_GPU=1")
+
+
+def require_gpu() -> None:
+    """Go on where a GPU is usable; else skip with the reason, or fail where VOLTA_REQUIRE_GPU=1 forbids skipping."""
+    if volta.gpu.is_available():
+        return
+    reason = f"no usable GPU: {volta.gpu.unavailable_reason()}"
+    if os.environ.get("VOLTA_REQUIRE_GPU") == "1":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(params=["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])
+def device(request) -> str:
+    """Name of the device under test."""
+    if request.param == "gpu":
+        request.getfixturevalue("gpu")
+    return request.param
+
+
+@pytest.fixture
+def gpu() -> str:
+    """The GPU, for a test that needs one. Afterwards everything recorded must have run without an error."""
+    require_gpu()
+    yield "gpu"
+    volta.gpu.synchronize()
+
+
+@pytest.fixture(autouse=True)
+def strict(request):
+    """Mixed devices are errors, the default dtype is float32, and random numbers start from the test's name."""
+    previous = volta.set_mixed_device("error")
+    seed = zlib.crc32(request.node.nodeid.encode())
+    volta.manual_seed(seed)
+    np.random.seed(seed)
+    yield
+    volta.set_default_dtype(volta.float32)
+    volta.set_mixed_device(previous)
+    assert volta.is_grad_enabled(), "the test left recording switched off"
+
+
+@pytest.fixture
+def rng(request) -> np.random.Generator:
+    """NumPy's generator, seeded by the test's name."""
+    return np.random.default_rng(zlib.crc32(request.node.nodeid.encode()))

@@ -1,0 +1,133 @@
+"""The op table as test cases: sample inputs, calls, references and layouts for any record on any device. Knows no single op."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import volta
+import volta.testing
+from volta.ops.families import PRIMITIVES, Case, Derived, Flags, Labels, create, update
+
+# Moved between host and GPU, not computed: tests/test_devices.py.
+TRANSFERS = {"upload", "download", "transfer"}
+IN_PLACE = {"inplace", "update"}
+ELEMENTWISE = {"unary", "grad", "binary", "comparison", "bitwise", "ternary"}
+
+
+def records(*, family: set[str] | None = None, creation: bool = False, in_place: bool = False) -> list:
+    """Records of the table, without creation and in-place ops unless asked for."""
+    return [op for name, op in PRIMITIVES.items()
+            if name not in TRANSFERS and (family is None or op.family in family)
+            and (creation or op.family != "creation") and (in_place or op.family not in IN_PLACE)]
+
+
+def cases(ops: list) -> list:
+    """(record, case) parameters with readable names."""
+    return [pytest.param(op, c, id=f"{op.name}-{i}") for op in ops for i, c in enumerate(op.details.cases)]
+
+
+# ---------------------------------------------------------------- samples
+def sample(op, case: Case, rng: np.random.Generator, dtype) -> list:
+    """Inputs of a case as arrays of the element type under test; labels are int64, flags bool, numbers and None as they are."""
+    if op.family == "creation":
+        return list(case.inputs)
+    out: list = []
+    for spec in case.inputs:
+        if isinstance(spec, Derived):
+            out.append(np.asarray(spec.make(*out)).astype(volta.dtypes.to_numpy(dtype)))
+        elif isinstance(spec, Labels):
+            out.append(rng.integers(0, spec.high, spec.shape))
+        elif isinstance(spec, Flags):
+            out.append(np.asarray(rng.random(spec.shape) < 0.5))
+        elif isinstance(spec, tuple):
+            out.append(values(op, spec, rng, dtype))
+        else:
+            out.append(spec)
+    return out
+
+
+def values(op, shape: tuple, rng: np.random.Generator, dtype) -> np.ndarray:
+    """Random elements from the record's domain; integers are positive where the domain is."""
+    low, high = op.details.domain
+    if dtype is volta.bool:
+        drawn = rng.random(shape) < 0.5
+    elif dtype.is_floating_point:
+        drawn = rng.uniform(low, high, shape)
+    else:
+        drawn = rng.integers(1, 10, shape) if low > 0 or dtype is volta.uint8 else rng.integers(-9, 10, shape)
+    return np.asarray(drawn).astype(volta.dtypes.to_numpy(dtype))
+
+
+def to_device(arrays: list, device: str, requires_grad: bool = False) -> list:
+    """Tensors of the arrays; with `requires_grad` the floating point ones are leaves that want gradients."""
+    return [volta.tensor(a, device=device, requires_grad=requires_grad and a.dtype.kind == "f") if isinstance(a, np.ndarray) else a
+            for a in arrays]
+
+
+# ---------------------------------------------------------------- calls and references
+def run(op, tensors: list, params: dict, device: str, dtype=None) -> tuple:
+    """All results of a call. An in-place op gives its inputs afterwards."""
+    if op.family == "creation":
+        return (create(op, *tensors, device=volta.device(device), dtype=dtype, **params),)
+    if op.family in IN_PLACE:
+        update(op, tuple(tensors), 0, **params)
+        return tuple(tensors)
+    with volta.no_grad():
+        result = op(*tensors, **params)
+    return result if isinstance(result, tuple) else (result,)
+
+
+def expected(op, arrays: list, params: dict, dtype=None) -> tuple:
+    """The record's NumPy reference in float64 (or the integers given); None for an input that an in-place op leaves."""
+    if op.family == "creation":
+        params = {**params, "dtype": volta.dtypes.to_numpy(dtype)}
+    arrays = [a.astype(np.float64) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in arrays]
+    with np.errstate(all="ignore"):
+        result = op.details.numpy(*arrays, **params)
+    return tuple(r if r is None else np.asarray(r) for r in (result if isinstance(result, tuple) else (result,)))
+
+
+def on_device(reference: np.ndarray, device: str) -> np.ndarray:
+    """Integers as the device holds them: a GPU computes int64 in 32 bits, wrapping."""
+    return reference.astype(np.int32).astype(np.int64) if device == "gpu" and reference.dtype == np.int64 else reference
+
+
+def magnitude(arrays) -> float:
+    """The largest finite number among some arrays."""
+    return max((float(np.abs(a[np.isfinite(a)]).max(initial=0.0)) for a in arrays if isinstance(a, np.ndarray) and a.dtype.kind == "f"),
+               default=0.0)
+
+
+def check(actual, reference: np.ndarray, rtol: float, msg: str, scale: float = 0.0) -> None:
+    """Floats to `rtol` of the element or, where terms cancel, of the largest element or of `scale` (that of the inputs);
+    everything else exactly."""
+    found = actual.detach().numpy()
+    assert found.shape == reference.shape, f"{msg}: shape {found.shape}, expected {reference.shape}"
+    if found.dtype.kind != "f":
+        np.testing.assert_array_equal(found, reference, err_msg=msg)
+        return
+    volta.testing.assert_close(found, reference, rtol=rtol, atol=rtol * max(scale, magnitude([reference])), equal_nan=True, msg=msg)
+
+
+# ---------------------------------------------------------------- layouts
+def transposed(array: np.ndarray, device: str):
+    """The array as the transpose of row-major data."""
+    return volta.tensor(np.ascontiguousarray(array.T), device=device).T
+
+
+def sliced(array: np.ndarray, device: str):
+    """The array as every second element of a larger tensor, from an offset; what lies between must not be read."""
+    junk = np.nan if array.dtype.kind == "f" else np.zeros((), array.dtype)
+    whole = np.full([2 * n + 3 for n in array.shape], junk, array.dtype)
+    where = tuple(slice(1, 1 + 2 * n, 2) for n in array.shape)
+    whole[where] = array
+    return volta.tensor(whole, device=device)[where]
+
+
+def reversed_(array: np.ndarray, device: str):
+    """The array as a view with negative strides."""
+    back = tuple(slice(None, None, -1) for _ in array.shape)
+    return volta.tensor(np.ascontiguousarray(array[back]), device=device)[back]
+
+
+LAYOUTS = {"transposed": transposed, "sliced": sliced, "reversed": reversed_}

@@ -1,0 +1,338 @@
+"""The CPU kernels of convolution, pooling, norm, softmax, loss, index, update, random and linalg, against NumPy in float64.
+
+These call kernels directly (no autograd); the op table's tests cover the same kernels through the public functions.
+"""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from volta._kernels import (
+    conv, conv_weight, core, cpu, index, linalg, loss, norm, pool, random, softmax, update)
+from volta.errors import DTypeError, IndexRangeError
+
+CODES = {"bool": 0, "uint8": 1, "int32": 2, "int64": 3, "float16": 4, "float32": 5, "float64": 6}
+FLOATS = ["float32", "float64"]
+KERNELS: dict = {}
+for module in (conv, conv_weight, index, linalg, loss, norm, pool, random, softmax, update):
+    KERNELS.update(module.KERNELS)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+def dtype(name):
+    return core.dtype_from_code(CODES[name])
+
+
+def tensor(array):
+    """Contiguous tensor with a copy of the array's data."""
+    t = core.empty(tuple(array.shape), dtype(str(array.dtype)))
+    if array.size:
+        np.ndarray(array.shape, array.dtype, buffer=t.storage)[...] = array
+    return t
+
+
+def strided(array):
+    """The same data as a view with gaps, an offset and reversed order of dimensions in memory."""
+    wide = np.zeros([2 * n + 1 for n in array.shape[::-1]], array.dtype)
+    t = tensor(wide)
+    steps = tuple(2 * s for s in t._strides[::-1])
+    offset = sum(t._strides)
+    view = core.view(t, tuple(array.shape), steps, offset)
+    values(view)[...] = array
+    return view
+
+
+def values(t):
+    """NumPy array over a tensor's memory."""
+    kind = np.dtype(t.dtype.name)
+    if t.size == 0:
+        return np.empty(t.shape, kind)
+    return np.ndarray(t.shape, kind, buffer=t.storage, offset=t.offset * kind.itemsize,
+                      strides=[s * kind.itemsize for s in t._strides])
+
+
+def close(t, expected, float32=2e-5, float64=1e-11):
+    """The larger of relative and absolute error is below a tolerance of the dtype."""
+    assert t.shape == np.shape(expected)
+    tolerance = float32 if t.dtype.name == "float32" else float64
+    np.testing.assert_allclose(values(t), expected, rtol=tolerance, atol=tolerance)
+
+
+# ---------------------------------------------------------------- convolution
+
+CONVOLUTIONS = [  # n, c, h, w, o, kernel, stride, padding, dilation, groups
+    (2, 3, 8, 8, 4, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    (1, 4, 9, 7, 6, (3, 2), (2, 1), (1, 0), (1, 2), 2),
+    (5, 6, 5, 5, 9, (1, 1), (1, 1), (0, 0), (1, 1), 3),
+    (3, 2, 11, 13, 5, (5, 3), (2, 3), (2, 1), (2, 1), 1),
+    (0, 2, 5, 5, 3, (3, 3), (1, 1), (0, 0), (1, 1), 1),
+    (19, 1, 28, 28, 8, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    (2, 40, 7, 7, 17, (7, 7), (1, 1), (0, 0), (1, 1), 1),      # more taps than one pass takes; one output pixel
+    (3, 5, 6, 6, 4, (1, 1), (1, 1), (2, 2), (1, 1), 1),        # more padding than the kernel reaches
+    (3, 5, 6, 6, 4, (1, 1), (2, 2), (0, 0), (1, 1), 1),
+    (2, 8, 40, 100, 8, (3, 3), (1, 1), (1, 1), (1, 1), 8),     # depthwise; an image of several chunks
+    (1, 3, 70, 61, 5, (7, 7), (2, 2), (3, 3), (1, 1), 1),
+    (50, 3, 3, 3, 4, (3, 3), (1, 1), (0, 0), (1, 1), 1),       # a panel over many images
+    (1, 1, 1, 1, 1, (1, 1), (1, 1), (0, 0), (1, 1), 1),
+]
+
+
+def columns(x, kernel, stride, padding, dilation):
+    """im2col: [n, c, kh, kw, oh, ow]."""
+    x = np.pad(x, [(0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2])
+    size = [(x.shape[2 + i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in (0, 1)]
+    taps = [[x[:, :, ky * dilation[0]:ky * dilation[0] + (size[0] - 1) * stride[0] + 1:stride[0],
+               kx * dilation[1]:kx * dilation[1] + (size[1] - 1) * stride[1] + 1:stride[1]]
+             for kx in range(kernel[1])] for ky in range(kernel[0])]
+    return np.array(taps).transpose(2, 3, 0, 1, 4, 5)
+
+
+def convolution(x, weight, stride, padding, dilation, groups):
+    c, o = x.shape[1] // groups, weight.shape[0] // groups
+    col = columns(x, weight.shape[2:], stride, padding, dilation)
+    return np.concatenate([np.einsum("nckhyx,ockh->noyx", col[:, i * c:(i + 1) * c], weight[i * o:(i + 1) * o])
+                           for i in range(groups)], axis=1)
+
+
+@pytest.mark.parametrize("make", [tensor, strided])
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_convolution(case, name, make, rng):
+    n, c, h, w, o, kernel, stride, padding, dilation, groups = case
+    x = rng.standard_normal((n, c, h, w)).astype(name)
+    weight = rng.standard_normal((o, c // groups, *kernel)).astype(name)
+    bias = rng.standard_normal(o).astype(name)
+    geometry = (stride, padding, dilation, groups)
+    expected = convolution(x.astype("f8"), weight.astype("f8"), *geometry)
+    scale = 1 / np.sqrt(weight[0].size)                 # sums of this many products of order one
+    out = KERNELS["conv2d"](make(x), make(weight), make(bias), *geometry)
+    close(out, expected + bias[:, None, None], 2e-5 / scale, 1e-12 / scale)
+    close(KERNELS["conv2d"](make(x), make(weight), None, *geometry), expected, 2e-5 / scale, 1e-12 / scale)
+
+    g = rng.standard_normal(expected.shape).astype(name)
+    dx = values(KERNELS["conv2d_grad_input"](make(g), make(weight), h, w, *geometry))
+    dw = values(KERNELS["conv2d_grad_weight"](make(g), make(x), kernel, *geometry))
+    # The three are one trilinear form: <g, conv(y, weight)> = <dx, y> and <g, conv(x, v)> = <dw, v> for every y and v.
+    total = 4e-6 if name == "float32" else 1e-13
+    for _ in range(4):
+        y, v = rng.standard_normal(x.shape), rng.standard_normal(weight.shape)
+        terms = g * convolution(y, weight.astype("f8"), *geometry)
+        assert abs(terms.sum() - (dx * y).sum()) <= total * (np.abs(terms).sum() + np.abs(dx * y).sum())
+        terms = g * convolution(x.astype("f8"), v, *geometry)
+        assert abs(terms.sum() - (dw * v).sum()) <= total * (np.abs(terms).sum() + np.abs(dw * v).sum())
+    assert dx.shape == x.shape and dw.shape == weight.shape
+
+
+def test_convolution_ignores_what_lies_beside_its_input(rng):
+    """Reads run past rows in whole vectors: NaN beside the data must not get in."""
+    wide = np.full((4, 3, 9, 9), np.nan, "f4")
+    wide[1:3] = rng.standard_normal((2, 3, 9, 9))
+    t = tensor(wide)
+    x = core.view(t, (2, 3, 9, 9), t._strides, t._strides[0])
+    weight = tensor(np.ones((2, 3, 3, 3), "f4"))
+    geometry = ((1, 1), (1, 1), (1, 1), 1)
+    assert np.isfinite(values(KERNELS["conv2d"](x, weight, None, *geometry))).all()
+    assert np.isfinite(values(KERNELS["conv2d_grad_weight"](core.view(t, (2, 2, 9, 9), (243, 81, 9, 1), 243), x, (3, 3),
+                                                            *geometry))).all()
+
+
+def test_results_do_not_depend_on_threads(rng):
+    x, weight = tensor(rng.standard_normal((16, 8, 20, 20)).astype("f4")), tensor(rng.standard_normal((8, 8, 3, 3)).astype("f4"))
+    rows = tensor(rng.standard_normal((300, 700)).astype("f4"))
+    geometry = ((1, 1), (1, 1), (1, 1), 1)
+
+    def results():
+        out, mean, rstd = KERNELS["batch_norm"](x, None, None, 1e-5)
+        tensors = [out, mean, rstd, *KERNELS["batch_norm_grad"](out, x, None, mean, rstd),
+                   KERNELS["conv2d"](x, weight, None, *geometry), KERNELS["conv2d_grad_input"](x, weight, 20, 20, *geometry),
+                   KERNELS["conv2d_grad_weight"](x, x, (3, 3), *geometry), KERNELS["softmax"](rows, 1),
+                   KERNELS["softmax"](rows, 0), KERNELS["normal"]((300_001,), 0.0, 1.0, 3, 5, dtype("float32"), None)]
+        return [values(t).copy() for t in tensors]
+
+    before = cpu.get_num_threads()
+    try:
+        found = []
+        for threads in (1, 2, 3):
+            cpu.set_num_threads(threads)
+            found.append(results())
+    finally:
+        cpu.set_num_threads(before)
+    for other in found[1:]:
+        assert all((a == b).all() for a, b in zip(found[0], other))
+
+
+# ---------------------------------------------------------------- pooling
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("shape, kernel, stride, padding, dilation", [
+    ((2, 3, 8, 8), (2, 2), (2, 2), (0, 0), (1, 1)),
+    ((2, 3, 9, 7), (2, 2), (2, 2), (0, 0), (1, 1)),
+    ((1, 2, 9, 11), (3, 2), (2, 1), (1, 1), (1, 2)),
+    ((0, 2, 4, 4), (2, 2), (2, 2), (0, 0), (1, 1)),
+    ((2, 1, 5, 600), (2, 2), (2, 2), (0, 0), (1, 1)),
+    ((3, 4, 20, 20), (3, 3), (2, 2), (1, 1), (1, 1)),
+    ((1, 1, 1, 1), (1, 1), (1, 1), (0, 0), (1, 1)),
+])
+def test_max_pool(shape, kernel, stride, padding, dilation, name, rng):
+    x = rng.integers(-4, 4, shape).astype(name)             # many ties
+    x[rng.random(shape) < 0.02] = np.nan
+    places = np.arange(shape[2] * shape[3]).reshape(1, 1, *shape[2:]) + 1       # 0 marks padding
+    place = columns(places, kernel, stride, padding, dilation)
+    col = columns(x.astype("f8"), kernel, stride, padding, dilation)
+    col = np.where(place == 0, -np.inf, col)
+    n, c, kh, kw, oh, ow = col.shape
+    best = np.argmax(col.reshape(n, c, kh * kw, oh, ow), axis=2)                # NaN wins, the first
+    where = np.take_along_axis(np.broadcast_to(place, col.shape).reshape(n, c, kh * kw, oh, ow), best[:, :, None], 2)[:, :, 0] - 1
+    for make in (tensor, strided):
+        out, index = KERNELS["max_pool2d"](make(x), kernel, stride, padding, dilation)
+        np.testing.assert_array_equal(values(index), where)
+        np.testing.assert_array_equal(values(out), np.max(col, axis=(2, 3), initial=-np.inf).reshape(n, c, oh, ow))
+    g = rng.standard_normal((n, c, oh, ow)).astype(name)
+    expected = np.zeros((n * c, shape[2] * shape[3]))
+    for plane in range(n * c):
+        np.add.at(expected[plane], where.reshape(n * c, -1)[plane], g.reshape(n * c, -1)[plane])
+    close(KERNELS["max_pool2d_grad"](strided(g), strided(where), *shape[2:]), expected.reshape(shape), 1e-6)
+
+
+# ---------------------------------------------------------------- norm
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("shape", [(6, 5), (7, 300), (4, 3, 9), (2, 3, 4, 5), (3, 4, 33, 21), (2, 3, 2, 3, 4), (1, 3, 1, 2)])
+def test_batch_norm(shape, affine, name, rng):
+    c, axes = shape[1], (0, *range(2, len(shape)))
+    cast = [1, c] + [1] * (len(shape) - 2)
+    x = (rng.standard_normal(shape) * 2 + 10).astype(name)
+    g = rng.standard_normal(shape).astype(name)
+    weight, bias = (rng.standard_normal(c).astype(name) for _ in range(2))
+    wide = x.astype("f8")
+    mean, variance, count = wide.mean(axes), wide.var(axes), x.size // c
+    rstd = 1 / np.sqrt(variance + 1e-5)
+    normal = (wide - mean.reshape(cast)) * rstd.reshape(cast)
+    scale = weight.reshape(cast) if affine else 1
+    given = (tensor(weight), strided(bias)) if affine else (None, None)
+    for make in (tensor, strided):
+        out, m, r = KERNELS["batch_norm"](make(x), *given, 1e-5)
+        close(out, normal * scale + (bias.reshape(cast) if affine else 0))
+        close(m, mean)
+        close(r, rstd)
+    dx, dweight, dbias = KERNELS["batch_norm_grad"](strided(g), tensor(x), given[0], m, r)
+    sums = [(g * t).sum(axes, dtype="f8") for t in (normal, 1)]
+    close(dweight, sums[0], 1e-4)
+    close(dbias, sums[1], 1e-4)
+    inner = g - sums[1].reshape(cast) / count - normal * sums[0].reshape(cast) / count
+    close(dx, inner * scale * rstd.reshape(cast), 1e-4)
+    running = [rng.random(c).astype(name) for _ in range(2)]
+    kept = tensor(running[0]), strided(running[1])
+    KERNELS["batch_norm_update"](*kept, m, r, 0.3, 1e-5, count)
+    close(kept[0], 0.7 * running[0] + 0.3 * mean, 1e-5, 1e-10)
+    close(kept[1], 0.7 * running[1] + 0.3 * variance * count / max(count - 1, 1), 1e-5, 1e-8)
+
+
+# ---------------------------------------------------------------- softmax and loss
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("shape, dim", [((5, 7), 1), ((5, 7), 0), ((3, 4, 5), 1), ((2, 150, 200), 1), ((), 0), ((1,), 0),
+                                        ((0, 3), 1), ((33, 1000), 1), ((4, 1, 3), 1)])
+def test_softmax(shape, dim, name, rng):
+    x, g = ((rng.standard_normal(shape) * 5).astype(name) for _ in range(2))
+    x, g = x.reshape(shape), g.reshape(shape)
+    axis = dim if shape else None
+    e = np.exp(x.astype("f8") - x.max(axis, keepdims=True)) if x.size else x.astype("f8")
+    y = e / e.sum(axis, keepdims=True)
+    log = np.log(y)
+    for make in (tensor, strided):
+        close(KERNELS["softmax"](make(x), dim), y, 2e-6)
+        close(KERNELS["log_softmax"](make(x), dim), log, 4e-6)
+    y, log = y.astype(name), log.astype(name)
+    close(KERNELS["softmax_grad"](strided(g), tensor(y), dim), y * (g - (g * y).sum(axis, keepdims=True)))
+    close(KERNELS["log_softmax_grad"](tensor(g), strided(log), dim), g - np.exp(log) * g.sum(axis, keepdims=True), 1e-4)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_softmax_special_values(dim):
+    inf, nan = np.inf, np.nan
+    x = np.array([[-inf, -inf], [1, nan], [inf, 1], [-inf, 2]], "f4")
+    x = x if dim == 1 else np.ascontiguousarray(x.T)
+    expected = np.array([[nan, nan], [nan, nan], [nan, nan], [0, 1]])
+    np.testing.assert_array_equal(values(KERNELS["softmax"](tensor(x), dim)), expected if dim == 1 else expected.T)
+
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("n, classes", [(5, 10), (64, 10), (3, 1), (0, 4), (200, 1500)])
+def test_cross_entropy(n, classes, name, rng):
+    x, g = (rng.standard_normal((n, classes)) * 4).astype(name), rng.standard_normal(n).astype(name)
+    target = rng.integers(0, classes, n)
+    target[1:2] = -100
+    wide = x.astype("f8")
+    logsumexp = np.log(np.exp(wide).sum(1))
+    kept = target != -100
+    picked = np.where(kept, target, 0)
+    out, found = KERNELS["cross_entropy"](strided(x), strided(target), -100)
+    close(found, logsumexp, 2e-6)
+    close(out, np.where(kept, logsumexp - wide[np.arange(n), picked], 0), 4e-6)
+    expected = (np.exp(wide - logsumexp[:, None]) - np.eye(classes)[picked]) * (g * kept)[:, None]
+    close(KERNELS["cross_entropy_grad"](strided(g), strided(x), found, tensor(target), -100), expected, 1e-5)
+
+
+@pytest.mark.parametrize("label", [4, -1, 1 << 40, -(1 << 62)])
+def test_cross_entropy_refuses_wrong_labels(label):
+    x, target = tensor(np.zeros((3, 4), "f4")), tensor(np.array([0, label, 2]))
+    text = rf"cross_entropy: label {label} at position 1 is outside \[0, 4\) for 4 classes"
+    with pytest.raises(IndexRangeError, match=text):
+        KERNELS["cross_entropy"](x, target, -100)
+    KERNELS["cross_entropy"](x, target, label)
+
+
+# ---------------------------------------------------------------- index
+
+INDEXED = [((5,), (3,), 0), ((4, 5), (4, 3), 1), ((4, 5), (3, 5), 0), ((3, 4, 5), (2, 6, 5), 1), ((3, 4, 5), (3, 4, 7), 2),
+           ((3, 4), (0, 4), 0), ((200, 300), (200, 300), 1), ((300, 70), (400, 70), 0)]
+
+
+@pytest.mark.parametrize("name", list(CODES))
+@pytest.mark.parametrize("shape, places, dim", INDEXED)
+def test_gather_and_select(shape, places, dim, name, rng):
+    x = rng.integers(0, 2 if name == "bool" else 100, shape).astype(name)
+    at, rows = rng.integers(0, shape[dim], places), rng.integers(0, shape[dim], 6)
+    part = x[tuple(slice(0, n) if i != dim else slice(None) for i, n in enumerate(places))]
+    for make in (tensor, strided):
+        np.testing.assert_array_equal(values(KERNELS["gather"](make(x), make(at), dim)), np.take_along_axis(part, at, dim))
+        np.testing.assert_array_equal(values(KERNELS["index_select"](make(x), make(rows), dim)), np.take(x, rows, dim))
+
+
+@pytest.mark.parametrize("name", ["float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("shape, places, dim", INDEXED)
+def test_additions(shape, places, dim, name, rng):
+    size = shape[dim] + 2
+    g = rng.integers(-50, 50, places).astype(name)
+    at, rows = rng.integers(0, size, places), rng.integers(0, size, places[dim])
+    full = np.zeros([size if i == dim else n for i, n in enumerate(places)], name)
+    by_row = full.copy()
+    grid = list(np.indices(places))
+    grid[dim] = at
+    np.add.at(full, tuple(grid), g)
+    np.add.at(by_row, (*[slice(None)] * dim, rows), g)
+    for make in (tensor, strided):
+        np.testing.assert_array_equal(values(KERNELS["scatter_add"](make(g), make(at), dim, size)), full)
+        np.testing.assert_array_equal(values(KERNELS["index_add"](make(g), make(rows), dim, size)), by_row)
+
+
+@pytest.mark.parametrize("op, extra", [("gather", ()), ("scatter_add", (4,)), ("index_select", ()), ("index_add", (4,))])
+@pytest.mark.parametrize("wrong", [4, -1, 1 << 62])
+def test_indices_out_of_range(op, extra, wrong):
+    at = np.array([0, wrong, 2, 1])
+    at = np.tile(at[:, None], 5) if op in ("gather", "scatter_add") else at
+    position = 5 if at.ndim == 2 else 1
+    text = rf"{op}: index {wrong} at position {position} is outside \[0, 4\), the size of dimension 0"
+    with pytest.raises(IndexRangeError, match=text):
+        KERNELS[op](tensor(np.zeros((4, 5), "f4")), tensor(at), 0, *extra)
+
+
+def test_additions_refuse_other_types():
+    with pytest.raises(DTypeError, match="scatter_add: the CPU adds float32, float64, int32 and int64, got uint8"):
+        KERNELS["scatter_add"](tensor(np.zeros(3, "u1")), tensor(np.zeros(3, "i8")), 0, 4)

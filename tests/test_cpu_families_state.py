@@ -1,0 +1,162 @@
+"""The CPU kernels of optimizer steps, random numbers and matrix products, against NumPy in float64."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from test_cpu_families import FLOATS, KERNELS, close, dtype, rng, strided, tensor, values  # noqa: F401
+from volta._kernels import random
+from volta.errors import DTypeError
+
+SEEDS = [(0, 0), (2**64 - 1, 7), (123456789123, 2**32 - 3), (5, 2**64 - 2)]
+
+
+# ---------------------------------------------------------------- optimizer steps
+
+@pytest.mark.parametrize("make", [tensor, strided])
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("momentum, dampening, decay, nesterov", [
+    (0, 0, 0, False), (0, 0, 0.1, False), (0.9, 0, 0, False), (0.9, 0.3, 0.1, False), (0.9, 0, 0.01, True)])
+def test_sgd(momentum, dampening, decay, nesterov, name, make, rng):
+    x = rng.standard_normal((7, 11))
+    param = make(x.astype(name))
+    buffer = make(np.full(x.shape, np.nan, name)) if momentum else None         # undefined before the first step
+    kept = None
+    for step in range(4):
+        g = rng.standard_normal(x.shape).astype(name)
+        KERNELS["sgd"](param, strided(g), buffer, 0.1, momentum, dampening, decay, nesterov, step == 0)
+        d = g + decay * x
+        if momentum:
+            kept = d if step == 0 else momentum * kept + (1 - dampening) * d
+            d = d + momentum * kept if nesterov else kept
+        x = x - 0.1 * d
+    close(param, x, 2e-6)
+
+
+@pytest.mark.parametrize("make", [tensor, strided])
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("decay", [0, 0.1])
+@pytest.mark.parametrize("decoupled", [False, True])
+def test_adam(decay, decoupled, name, make, rng):
+    x, m, v = rng.standard_normal((5, 40)), 0, 0
+    state = [make(t.astype(name)) for t in (x, 0 * x, 0 * x)]
+    for step in range(1, 5):
+        g = rng.standard_normal(x.shape).astype(name)
+        corrections = 1 - 0.9**step, 1 - 0.999**step
+        KERNELS["adam"](state[0], strided(g), *state[1:], 0.01, 0.9, 0.999, 1e-8, decay, decoupled, *corrections)
+        d = g if decoupled else g + decay * x
+        x = x * (1 - 0.01 * decay) if decoupled else x
+        m, v = 0.9 * m + 0.1 * d, 0.999 * v + 0.001 * d * d
+        x = x - 0.01 / corrections[0] * m / (np.sqrt(v) / np.sqrt(corrections[1]) + 1e-8)
+    close(state[0], x, 4e-6)
+    close(state[1], m, 2e-6)
+    close(state[2], v, 2e-6)
+
+
+# ---------------------------------------------------------------- random numbers
+
+def philox(n, seed, offset):
+    """Words of the stream, in Python integers."""
+    words, mask = [], 2**32 - 1
+    for block in range((n + 3) // 4):
+        at = (offset + block) % 2**64
+        c, k = [at & mask, at >> 32, 0, 0], [seed & mask, seed >> 32]
+        for _ in range(10):
+            p, q = c[0] * 0xD2511F53, c[2] * 0xCD9E8D57
+            c = [q >> 32 ^ c[1] ^ k[0], q & mask, p >> 32 ^ c[3] ^ k[1], p & mask]
+            k = [k[0] + 0x9E3779B9 & mask, k[1] + 0xBB67AE85 & mask]
+        words += c
+    return np.array(words[:n], dtype="u8")
+
+
+def test_known_answers():
+    """The vectors that Random123 publishes for Philox 4x32-10."""
+    ones = 2**64 - 1
+    assert random.philox_bits(4, 0, 0) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+    assert random.philox_bits(4, ones, ones, ones) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
+    pi = random.philox_bits(4, 0x299F31D0A4093822, 0x85A308D3243F6A88, 0x0370734413198A2E)
+    assert pi == [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1]
+
+
+@pytest.mark.parametrize("seed, offset", SEEDS)
+@pytest.mark.parametrize("n", [0, 1, 255, 256, 1003])
+def test_draws(n, seed, offset):
+    bits = philox(n + 3, seed, offset)
+    assert random.philox_bits(n, seed, offset) == bits[:n].tolist()
+    u32, u64 = (bits >> np.uint64(8)) * 2.0**-24, bits * 2.0**-32
+    for name, u in (("float32", u32), ("float64", u64)):
+        close(KERNELS["uniform"]((n,), -2.0, 3.0, seed, offset, dtype(name), None), -2 + 5 * u[:n], 4e-7, 1e-15)
+        even = u[: n + n % 2]
+        radius, angle = np.sqrt(-2 * np.log(1 - even[::2])), 2 * np.pi * even[1::2]
+        pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1).ravel()[:n]
+        close(KERNELS["normal"]((n,), 1.0, 3.0, seed, offset, dtype(name), None), 1 + 3 * pairs, 4e-6, 1e-13)
+    whole = -5 + (bits[:n] * np.uint64(15) >> np.uint64(32)).astype("i8")
+    for name in ("int64", "int32", "float32"):
+        close(KERNELS["randint"]((n,), -5, 10, seed, offset, dtype(name), None), whole, 0, 0)
+
+
+def test_uniform_of_the_unit_interval_is_exact():
+    u = values(KERNELS["uniform"]((1000,), 0.0, 1.0, 1, 0, dtype("float32"), None))
+    assert (u == (philox(1000, 1, 0) >> np.uint64(8)).astype("f4") * np.float32(2**-24)).all()
+
+
+@pytest.mark.parametrize("make", [tensor, strided])
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
+def test_dropout(p, name, make, rng):
+    x = rng.standard_normal((13, 77)).astype(name)
+    bits = philox(x.size, 9, 4).reshape(x.shape)
+    u = (bits >> np.uint64(8)) * 2.0**-24 if name == "float32" else bits * 2.0**-32
+    kept = u >= np.dtype(name).type(p)
+    close(KERNELS["dropout"](make(x), p, 9, 4), x * kept / (1 - p) if p < 1 else 0 * x, 1e-6)
+
+
+def test_draws_refuse_other_types():
+    with pytest.raises(DTypeError, match="normal: the CPU does not draw int64"):
+        KERNELS["normal"]((3,), 0.0, 1.0, 0, 0, dtype("int64"), None)
+
+
+# ---------------------------------------------------------------- matrix products
+
+@pytest.mark.parametrize("make", [tensor, strided])
+@pytest.mark.parametrize("name", ["float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("a, b", [
+    ((3, 4), (4, 5)), ((3, 0), (0, 5)), ((0, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((1, 1), (1, 1)),
+    ((5, 1, 3, 4), (2, 4, 5)), ((3, 4), (2, 4, 5)), ((2, 3, 0), (0, 4)), ((0, 3, 4), (4, 5)), ((70, 90), (90, 33))])
+def test_matmul(a, b, name, make, rng):
+    x, y = rng.integers(-5, 5, a).astype(name), rng.integers(-5, 5, b).astype(name)
+    out = KERNELS["matmul"](make(x), make(y))
+    assert out.dtype.name == name and out.contiguous
+    np.testing.assert_array_equal(values(out), x @ y)
+
+
+def test_matmul_takes_transposed_and_repeated_operands(rng):
+    from volta._kernels import core
+    a = rng.standard_normal((40, 30))
+    t = tensor(a)
+    flipped = core.view(t, (30, 40), (1, 30), 0)
+    repeated = core.view(t, (3, 40, 30), (0, 30, 1), 0)
+    row = core.view(t, (20, 30), (0, 1), 30)
+    close(KERNELS["matmul"](flipped, t), a.T @ a)
+    close(KERNELS["matmul"](repeated, flipped), np.broadcast_to(a @ a.T, (3, 40, 40)))
+    close(KERNELS["matmul"](row, flipped), np.broadcast_to(a[1] @ a.T, (20, 40)))
+
+
+@pytest.mark.parametrize("make", [tensor, strided])
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("rows, inner, columns", [(64, 30, 50), (0, 3, 4), (5, 0, 4), (1, 1, 1), (300, 20, 400)])
+def test_linear(rows, inner, columns, name, make, rng):
+    x, weight, bias = (rng.standard_normal(s).astype(name) for s in ((rows, inner), (columns, inner), (columns,)))
+    expected = x.astype("f8") @ weight.astype("f8").T
+    close(KERNELS["linear"](make(x), make(weight), make(bias)), expected + bias)
+    close(KERNELS["linear"](make(x), make(weight), None), expected)
+
+
+# ---------------------------------------------------------------- float16
+
+@pytest.mark.parametrize("op, arguments", [
+    ("conv2d", (None, (1, 1), (0, 0), (1, 1), 1)), ("softmax", ()), ("matmul", ()), ("linear", (None,))])
+def test_half_is_refused(op, arguments):
+    x = tensor(np.zeros((1, 1, 1, 1) if op == "conv2d" else (2, 2), "f2"))
+    with pytest.raises(DTypeError, match=rf"{op}: .*float16.*cast it with \.float\(\)"):
+        KERNELS[op](x, *((0,) if op == "softmax" else (x,)), *arguments)

@@ -1,0 +1,174 @@
+# Register tiles of matrix products, the innermost loops of convolution.
+#
+# A tile is TILE_ROWS x (3 vectors) accumulators, which fills the vector registers of the instruction set. C, since it
+# needs vector types: GCC and Clang have them; elsewhere a "vector" is one number and the same code is correct but slow.
+# Layout: panels are padded by the caller (see each function). Threads: none. Sizes: the caller's, nothing is checked.
+
+cdef extern from *:
+    """
+    #if defined(__AVX512F__)
+      #define VOLTA_VECTOR_BYTES 64
+    #elif defined(__AVX__)
+      #define VOLTA_VECTOR_BYTES 32
+    #else
+      #define VOLTA_VECTOR_BYTES 16
+    #endif
+    #if defined(__AVX512F__) || defined(__aarch64__)      /* 32 vector registers; else 16 */
+      #define VOLTA_TILE_ROWS 8
+    #else
+      #define VOLTA_TILE_ROWS 4
+    #endif
+    #if defined(__GNUC__) || defined(__clang__)
+      typedef float volta_v32 __attribute__((vector_size(VOLTA_VECTOR_BYTES), aligned(4), may_alias));
+      typedef double volta_v64 __attribute__((vector_size(VOLTA_VECTOR_BYTES), aligned(8), may_alias));
+      #define VOLTA_LANES32 (VOLTA_VECTOR_BYTES / 4)
+      #define VOLTA_LANES64 (VOLTA_VECTOR_BYTES / 8)
+      #if defined(__clang__)
+        #define VOLTA_UNROLL _Pragma("unroll")
+      #else
+        #define VOLTA_UNROLL _Pragma("GCC unroll 8")
+      #endif
+    #else
+      typedef float volta_v32;
+      typedef double volta_v64;
+      #define VOLTA_LANES32 1
+      #define VOLTA_LANES64 1
+      #define VOLTA_UNROLL
+    #endif
+
+    /* tile[ROWS][3 * LANES] = sum over p < k of a[p][ROWS] x b[p][3 * LANES], of which the first N vectors are wanted. */
+    #define VOLTA_OUTER(NAME, T, V, LANES, N)                                                                     \\
+    static void NAME(Py_ssize_t k, const T* a, const T* b, T* tile) {                                             \\
+        V sum[VOLTA_TILE_ROWS][N];                                                                                \\
+        Py_ssize_t p; int i, j;                                                                                   \\
+        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                        \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = (V){0};                                              \\
+        for (p = 0; p < k; p++, a += VOLTA_TILE_ROWS, b += 3 * LANES) {                                           \\
+            V y[N];                                                                                               \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) y[j] = ((const V*)b)[j];                                         \\
+            VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) {                                                  \\
+                const T x = a[i];                                                                                 \\
+                VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] += x * y[j];                                       \\
+            }                                                                                                     \\
+        }                                                                                                         \\
+        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                        \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) ((V*)(tile + i * 3 * LANES))[j] = sum[i][j];                     \\
+    }
+    VOLTA_OUTER(volta_outer32_1, float, volta_v32, VOLTA_LANES32, 1)
+    VOLTA_OUTER(volta_outer32_2, float, volta_v32, VOLTA_LANES32, 2)
+    VOLTA_OUTER(volta_outer32_3, float, volta_v32, VOLTA_LANES32, 3)
+    VOLTA_OUTER(volta_outer64_1, double, volta_v64, VOLTA_LANES64, 1)
+    VOLTA_OUTER(volta_outer64_2, double, volta_v64, VOLTA_LANES64, 2)
+    VOLTA_OUTER(volta_outer64_3, double, volta_v64, VOLTA_LANES64, 3)
+
+    /* sums[ROWS][3][LANES] += elementwise products of ROWS rows of a and 3 rows of b; n is a multiple of LANES. */
+    #define VOLTA_INNER(NAME, T, V, LANES)                                                                        \\
+    static void NAME(Py_ssize_t n, const T* a, Py_ssize_t lda, const T* b, Py_ssize_t ldb, T* sums) {             \\
+        V sum[VOLTA_TILE_ROWS][3];                                                                                \\
+        Py_ssize_t p; int i, j;                                                                                   \\
+        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                        \\
+            VOLTA_UNROLL for (j = 0; j < 3; j++) sum[i][j] = ((V*)sums)[i * 3 + j];                               \\
+        for (p = 0; p < n; p += LANES) {                                                                          \\
+            V y[3];                                                                                               \\
+            VOLTA_UNROLL for (j = 0; j < 3; j++) y[j] = *(const V*)(b + j * ldb + p);                             \\
+            VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) {                                                  \\
+                const V x = *(const V*)(a + i * lda + p);                                                         \\
+                VOLTA_UNROLL for (j = 0; j < 3; j++) sum[i][j] += x * y[j];                                       \\
+            }                                                                                                     \\
+        }                                                                                                         \\
+        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                        \\
+            VOLTA_UNROLL for (j = 0; j < 3; j++) ((V*)sums)[i * 3 + j] = sum[i][j];                               \\
+    }
+    VOLTA_INNER(volta_inner32, float, volta_v32, VOLTA_LANES32)
+    VOLTA_INNER(volta_inner64, double, volta_v64, VOLTA_LANES64)
+
+    /* Copies n elements in whole vectors: up to LANES - 1 elements beyond the end are read and written too. */
+    #define VOLTA_RUN(NAME, T, V, LANES)                                                                          \\
+    static inline void NAME(T* out, const T* x, Py_ssize_t n) {                                                   \\
+        Py_ssize_t i = 0;                                                                                         \\
+        do { *(V*)(out + i) = *(const V*)(x + i); i += LANES; } while (i < n);                                    \\
+    }
+    VOLTA_RUN(volta_run32, float, volta_v32, VOLTA_LANES32)
+    VOLTA_RUN(volta_run64, double, volta_v64, VOLTA_LANES64)
+
+    /* The same with zeros; n may be 0. */
+    #define VOLTA_ZERO(NAME, T, V, LANES)                                                                         \\
+    static inline void NAME(T* out, Py_ssize_t n) {                                                               \\
+        Py_ssize_t i;                                                                                             \\
+        for (i = 0; i < n; i += LANES) *(V*)(out + i) = (V){0};                                                   \\
+    }
+    VOLTA_ZERO(volta_zero32, float, volta_v32, VOLTA_LANES32)
+    VOLTA_ZERO(volta_zero64, double, volta_v64, VOLTA_LANES64)
+    """
+    const int TILE_ROWS "VOLTA_TILE_ROWS"
+    const int LANES32 "VOLTA_LANES32"
+    const int LANES64 "VOLTA_LANES64"
+    void outer32_1 "volta_outer32_1"(Py_ssize_t k, const float* a, const float* b, float* tile) noexcept nogil
+    void outer32_2 "volta_outer32_2"(Py_ssize_t k, const float* a, const float* b, float* tile) noexcept nogil
+    void outer32_3 "volta_outer32_3"(Py_ssize_t k, const float* a, const float* b, float* tile) noexcept nogil
+    void outer64_1 "volta_outer64_1"(Py_ssize_t k, const double* a, const double* b, double* tile) noexcept nogil
+    void outer64_2 "volta_outer64_2"(Py_ssize_t k, const double* a, const double* b, double* tile) noexcept nogil
+    void outer64_3 "volta_outer64_3"(Py_ssize_t k, const double* a, const double* b, double* tile) noexcept nogil
+    void inner32 "volta_inner32"(Py_ssize_t n, const float* a, Py_ssize_t lda, const float* b, Py_ssize_t ldb,
+                                 float* sums) noexcept nogil
+    void inner64 "volta_inner64"(Py_ssize_t n, const double* a, Py_ssize_t lda, const double* b, Py_ssize_t ldb,
+                                 double* sums) noexcept nogil
+    void run32 "volta_run32"(float* out, const float* x, Py_ssize_t n) noexcept nogil
+    void run64 "volta_run64"(double* out, const double* x, Py_ssize_t n) noexcept nogil
+    void zero32 "volta_zero32"(float* out, Py_ssize_t n) noexcept nogil
+    void zero64 "volta_zero64"(double* out, Py_ssize_t n) noexcept nogil
+
+ctypedef fused real:
+    float
+    double
+
+
+cdef inline int lanes(real* kind) noexcept nogil:
+    """Elements of one vector. The argument only names the type."""
+    if real is float:
+        return LANES32
+    else:
+        return LANES64
+
+
+cdef inline void outer(Py_ssize_t k, const real* a, const real* b, real* tile, int vectors) noexcept nogil:
+    """Tile of the product of a[k][TILE_ROWS] and b[k][3 * lanes]; OUT: `vectors` vectors of each row of the tile."""
+    if real is float:
+        if vectors == 3:
+            outer32_3(k, a, b, tile)
+        elif vectors == 2:
+            outer32_2(k, a, b, tile)
+        else:
+            outer32_1(k, a, b, tile)
+    else:
+        if vectors == 3:
+            outer64_3(k, a, b, tile)
+        elif vectors == 2:
+            outer64_2(k, a, b, tile)
+        else:
+            outer64_1(k, a, b, tile)
+
+
+cdef inline void inner(Py_ssize_t n, const real* a, Py_ssize_t lda, const real* b, Py_ssize_t ldb,
+                       real* sums) noexcept nogil:
+    """sums[TILE_ROWS][3][lanes] += products of the rows of a and of 3 rows of b; IN: n a multiple of lanes."""
+    if real is float:
+        inner32(n, a, lda, b, ldb, sums)
+    else:
+        inner64(n, a, lda, b, ldb, sums)
+
+
+cdef inline void copy_run(real* out, const real* x, Py_ssize_t n) noexcept nogil:
+    """out[:n] = x[:n] in whole vectors; both need a vector's room beyond the end."""
+    if real is float:
+        run32(out, x, n)
+    else:
+        run64(out, x, n)
+
+
+cdef inline void zero_run(real* out, Py_ssize_t n) noexcept nogil:
+    """out[:n] = 0 in whole vectors; needs a vector's room beyond the end."""
+    if real is float:
+        zero32(out, n)
+    else:
+        zero64(out, n)

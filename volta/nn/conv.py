@@ -1,0 +1,75 @@
+"""Conv2d and MaxPool2d."""
+from __future__ import annotations
+
+from volta.errors import ArgumentError
+from volta.nn import functional, init
+from volta.nn.linear import sizes
+from volta.nn.module import Module
+from volta.nn.parameter import Parameter
+from volta.ops.conv import pair
+from volta.ops.creation import empty
+from volta.tensor import Tensor
+
+
+class Conv2d(Module):
+    """2-D cross-correlation with a learned kernel. `padding` may be "same" (stride 1) or "valid".
+
+    Shape: (N, in_channels, H, W) or (in_channels, H, W) -> the same with out_channels and the sizes that remain.
+    Raises: ArgumentError for arguments that do not fit; ShapeError for an input that does not.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, kernel_size, stride=1, padding=0, dilation=1, groups: int = 1,
+                 bias: bool = True, padding_mode: str = "zeros", device=None, dtype=None) -> None:
+        super().__init__()
+        self.in_channels, self.out_channels, self.groups = sizes("Conv2d", in_channels=in_channels, out_channels=out_channels,
+                                                                 groups=groups)
+        if groups < 1 or in_channels % groups or out_channels % groups:
+            raise ArgumentError(f"Conv2d: in_channels {in_channels} and out_channels {out_channels} must be multiples of groups {groups}")
+        if padding_mode != "zeros":
+            raise ArgumentError(f"Conv2d: padding_mode {padding_mode!r} is not available; use 'zeros', or pad() the input first")
+        if isinstance(padding, str) and padding not in ("same", "valid"):
+            raise ArgumentError(f"Conv2d: padding must be ints, 'same' or 'valid', got {padding!r}")
+        self.kernel_size, self.stride = pair("Conv2d", "kernel_size", kernel_size), pair("Conv2d", "stride", stride)
+        self.padding = padding if isinstance(padding, str) else pair("Conv2d", "padding", padding, 0)
+        if self.padding == "same" and self.stride != (1, 1):
+            raise ArgumentError(f"Conv2d: padding 'same' needs stride 1, got {stride}")
+        self.dilation, self.padding_mode = pair("Conv2d", "dilation", dilation), padding_mode
+        self.weight = Parameter(empty(out_channels, in_channels // groups, *self.kernel_size, device=device, dtype=dtype))
+        self.register_parameter("bias", Parameter(empty(out_channels, device=device, dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew."""
+        init.default_(self.weight, self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.conv2d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+    def extra_repr(self) -> str:
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        for name, default in (("padding", (0, 0)), ("dilation", (1, 1)), ("groups", 1)):
+            value = getattr(self, name)
+            text += "" if value == default else f", {name}={value}"
+        return text + ("" if self.bias is not None else ", bias=False")
+
+
+class MaxPool2d(Module):
+    """Largest value of each window; the stride is the window where not given.
+
+    Shape: (N, C, H, W) or (C, H, W) -> the same with the sizes that remain.
+    """
+
+    def __init__(self, kernel_size, stride=None, padding=0, dilation=1, return_indices: bool = False, ceil_mode: bool = False) -> None:
+        super().__init__()
+        if ceil_mode:
+            raise ArgumentError("MaxPool2d: ceil_mode=True is not available; pad() the input instead")
+        self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
+        self.padding, self.dilation, self.return_indices, self.ceil_mode = padding, dilation, return_indices, ceil_mode
+
+    def forward(self, input: Tensor):
+        return functional.max_pool2d(input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode,
+                                     self.return_indices)
+
+    def extra_repr(self) -> str:
+        return (f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}, "
+                f"ceil_mode={self.ceil_mode}")

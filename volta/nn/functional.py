@@ -1,0 +1,86 @@
+"""The functions behind the layers, under PyTorch's names. What `volta.ops` already has in PyTorch's form is only named here."""
+from __future__ import annotations
+
+from volta.errors import ArgumentError
+from volta.ops import creation, elementwise, index, loss, reduce
+from volta.ops.conv import conv2d, max_pool2d
+from volta.ops.linalg import linear
+from volta.ops.loss import cross_entropy, l1_loss, mse_loss, nll_loss
+from volta.ops.movement import pad
+from volta.ops.norm import batch_norm, layer_norm
+from volta.tensor import Tensor
+
+__all__ = ["batch_norm", "binary_cross_entropy_with_logits", "conv2d", "cross_entropy", "dropout", "gelu", "l1_loss", "layer_norm",
+           "leaky_relu", "linear", "log_softmax", "max_pool2d", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "relu", "relu_",
+           "sigmoid", "silu", "softmax", "softplus", "tanh"]
+
+gelu, silu, softplus, sigmoid, tanh = elementwise.gelu, elementwise.silu, elementwise.softplus, elementwise.sigmoid, elementwise.tanh
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """The larger of 0 and x; the derivative at 0 is 0."""
+    return input.relu_() if inplace else elementwise.relu(input)
+
+
+def relu_(input: Tensor) -> Tensor:
+    """`relu` in place."""
+    return input.relu_()
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """x where positive, else negative_slope * x."""
+    refuse_inplace("leaky_relu", inplace)
+    return elementwise.leaky_relu(input, negative_slope)
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zero each element with probability p and scale the others by 1 / (1 - p), in training."""
+    refuse_inplace("dropout", inplace)
+    return creation.dropout(input, p, training)
+
+
+def softmax(input: Tensor, dim: int | None = None, dtype=None) -> Tensor:
+    """exp(x) normalised to sum 1 along `dim`."""
+    return reduce.softmax(input, need_dim("softmax", dim), dtype)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, dtype=None) -> Tensor:
+    """The logarithm of `softmax`, without overflow."""
+    return reduce.log_softmax(input, need_dim("log_softmax", dim), dtype)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """int64 rows with a 1 at each label; num_classes -1 takes the largest label + 1, which reads the tensor."""
+    return index.one_hot(tensor, int(tensor.max()) + 1 if num_classes == -1 else num_classes)
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """input / max(norm, eps) along `dim`."""
+    return input / elementwise.maximum(reduce.norm(input, p, dim, keepdim=True), eps)
+
+
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean",
+                                     pos_weight: Tensor | None = None) -> Tensor:
+    """Cross entropy of a sigmoid, from logits, without overflow; `pos_weight` scales the term of the positive target. Units: nats."""
+    if weight is None and pos_weight is None:
+        return loss.binary_cross_entropy_with_logits(input, target, reduction)
+    values = loss.binary_cross_entropy_with_logits(input, target, "none")
+    if pos_weight is not None:
+        values = values + (pos_weight - 1.0) * target * softplus(-input)
+    return loss._reduce("binary_cross_entropy_with_logits", values if weight is None else values * weight, reduction)
+
+
+def need_dim(name: str, dim: int | None) -> int:
+    """`dim`, which PyTorch once guessed and Volta does not.
+
+    Raises: ArgumentError for None.
+    """
+    if dim is None:
+        raise ArgumentError(f"{name}: give dim, the dimension that is normalised (often dim=1 or dim=-1)")
+    return dim
+
+
+def refuse_inplace(name: str, inplace: bool) -> None:
+    """Raise ArgumentError for inplace=True where only the out-of-place form exists."""
+    if inplace:
+        raise ArgumentError(f"{name}: inplace=True is not available; use inplace=False")

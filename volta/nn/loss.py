@@ -1,0 +1,71 @@
+"""Losses as layers."""
+from __future__ import annotations
+
+from volta.errors import ArgumentError
+from volta.nn import functional
+from volta.nn.module import Module
+from volta.tensor import Tensor
+
+
+class _Loss(Module):
+    """Holds the reduction, and class weights as a buffer, since they move with the module."""
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__()
+        if reduction not in ("mean", "sum", "none"):
+            raise ArgumentError(f"{type(self).__name__}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+        self.reduction = reduction
+
+
+class CrossEntropyLoss(_Loss):
+    """Cross entropy of logits and class indices, or class probabilities. Units: nats.
+
+    Shape: (N, C, ...) and (N, ...) or, for probabilities, (N, C, ...).
+    """
+
+    def __init__(self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",
+                 label_smoothing: float = 0.0) -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return functional.cross_entropy(input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing)
+
+
+class NLLLoss(_Loss):
+    """Negative log likelihood of log-probabilities. Shape: (N, C, ...) and (N, ...). Units: nats."""
+
+    def __init__(self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+        self.ignore_index = ignore_index
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return functional.nll_loss(input, target, self.weight, self.ignore_index, self.reduction)
+
+
+class MSELoss(_Loss):
+    """Squared error."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return functional.mse_loss(input, target, self.reduction)
+
+
+class L1Loss(_Loss):
+    """Absolute error."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return functional.l1_loss(input, target, self.reduction)
+
+
+class BCEWithLogitsLoss(_Loss):
+    """Cross entropy of a sigmoid, from logits, without overflow. Units: nats."""
+
+    def __init__(self, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None) -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+        self.register_buffer("pos_weight", pos_weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return functional.binary_cross_entropy_with_logits(input, target, self.weight, self.reduction, self.pos_weight)

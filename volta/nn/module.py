@@ -1,0 +1,328 @@
+"""Module: the base class of layers. Registration, traversal, moving, hooks and repr; state dicts are in `state.py`.
+
+Knows tensors only as things that it holds: no op and no device.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from volta._kernels import core
+from volta.device import device as as_device
+from volta.dtypes import as_dtype, float16, float32, float64
+from volta.errors import ArgumentError, DTypeError
+from volta.nn.parameter import Parameter
+from volta.nn.state import StateMethods
+from volta.tensor import Tensor, _Handle
+
+_TABLES = ("_parameters", "_buffers", "_modules")
+
+
+class Module(StateMethods):
+    """A layer or a model: holds parameters, buffers and other modules under attribute names, and computes in `forward`.
+
+    Example:
+        >>> class Net(volta.nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.fc = volta.nn.Linear(4, 2)
+        ...     def forward(self, x):
+        ...         return self.fc(x).relu()
+        >>> Net()(volta.zeros(3, 4)).shape
+        (3, 2)
+    """
+
+    training: bool
+
+    def __init__(self) -> None:
+        state = self.__dict__
+        state["training"] = True
+        for table in _TABLES:
+            state[table] = {}
+        state["_non_persistent"] = set()
+        state["_forward_hooks"], state["_forward_pre_hooks"] = {}, {}
+
+    def forward(self, *args, **kwargs):
+        """What the layer computes; subclasses define it."""
+        raise NotImplementedError(f"{type(self).__name__}: define forward(self, ...)")
+
+    def __call__(self, *args, **kwargs):
+        if not self._forward_hooks and not self._forward_pre_hooks:
+            return self.forward(*args, **kwargs)
+        for hook in tuple(self._forward_pre_hooks.values()):
+            changed = hook(self, args)
+            if changed is not None:
+                args = changed if isinstance(changed, tuple) else (changed,)
+        result = self.forward(*args, **kwargs)
+        for hook in tuple(self._forward_hooks.values()):
+            changed = hook(self, args, result)
+            result = result if changed is None else changed
+        return result
+
+    def register_forward_hook(self, hook: Callable) -> _Handle:
+        """Call `hook(module, args, output)` after forward; what it returns, if not None, replaces the output."""
+        return _Handle(self._forward_hooks, hook)
+
+    def register_forward_pre_hook(self, hook: Callable) -> _Handle:
+        """Call `hook(module, args)` before forward; what it returns, if not None, replaces the arguments."""
+        return _Handle(self._forward_pre_hooks, hook)
+
+    # ------------------------------------------------------------ registration
+    def __setattr__(self, name: str, value: object) -> None:
+        state = self.__dict__
+        if isinstance(value, Parameter):
+            self._need_init("parameters")
+            self._forget(name, keep="_parameters")
+            self.register_parameter(name, value)
+        elif isinstance(value, Module):
+            self._need_init("modules")
+            self._forget(name, keep="_modules")
+            state["_modules"][name] = value
+        elif (table := self._table_of(name)) is None:
+            object.__setattr__(self, name, value)
+        elif value is None or (table == "_buffers" and isinstance(value, core.TensorBase)):
+            state[table][name] = value
+        else:
+            kind = {"_parameters": "a Parameter", "_buffers": "a tensor", "_modules": "a Module"}[table]
+            raise TypeError(f"{type(self).__name__}: attribute {name!r} is registered and takes {kind} or None, got "
+                            f"{type(value).__name__}; delete it first to hold something else")
+
+    def __getattr__(self, name: str):
+        state = self.__dict__
+        for table in _TABLES:
+            if table in state and name in state[table]:
+                return state[table][name]
+        hint = "" if "_modules" in state else "; call super().__init__() first"
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
+
+    def __delattr__(self, name: str) -> None:
+        table = self._table_of(name)
+        if table is None:
+            return object.__delattr__(self, name)
+        del self.__dict__[table][name]
+        self._non_persistent.discard(name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(name for table in _TABLES for name in self.__dict__.get(table, ()))})
+
+    def _table_of(self, name):
+        return next((table for table in _TABLES if name in self.__dict__.get(table, ())), None)
+
+    def _need_init(self, what):
+        if "_modules" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__}: {what} cannot be assigned before super().__init__() was called")
+
+    def _forget(self, name, keep):
+        """Drop what else stands under `name`."""
+        self.__dict__.pop(name, None)
+        for table in _TABLES:
+            if table != keep:
+                self.__dict__[table].pop(name, None)
+
+    def _check_name(self, kind, name, table):
+        self._need_init(f"{kind}s")
+        if not isinstance(name, str) or "." in name or not name:
+            raise ArgumentError(f"register_{kind}: the name must be a non-empty string without a dot, got {name!r}")
+        if name not in self.__dict__[table] and (hasattr(type(self), name) or name in self.__dict__ or self._table_of(name)):
+            raise ArgumentError(f"register_{kind}: {type(self).__name__} already has an attribute {name!r}")
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Hold `param` under `name`; None reserves the name.
+
+        Raises: ArgumentError for a name in use or a tensor that is no Parameter leaf.
+        """
+        self._check_name("parameter", name, "_parameters")
+        if param is not None and (not isinstance(param, Parameter) or param.grad_fn is not None):
+            raise ArgumentError(f"register_parameter: {name!r} must be a Parameter that no op made, got {type(param).__name__}")
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Hold a tensor that is no parameter but moves and is saved with the module (unless not `persistent`)."""
+        self._check_name("buffer", name, "_buffers")
+        if tensor is not None and not isinstance(tensor, core.TensorBase):
+            raise ArgumentError(f"register_buffer: {name!r} must be a tensor or None, got {type(tensor).__name__}")
+        self._buffers[name] = tensor
+        (self._non_persistent.discard if persistent else self._non_persistent.add)(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Hold `module` under `name`; None reserves the name."""
+        self._check_name("module", name, "_modules")
+        if module is not None and not isinstance(module, Module):
+            raise ArgumentError(f"register_module: {name!r} must be a Module or None, got {type(module).__name__}")
+        self._modules[name] = module
+
+    register_module = add_module
+
+    # ------------------------------------------------------------ traversal
+    def named_modules(self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
+        """This module and all below it, each once, with dotted names; this one's is ""."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The modules directly below, each once, with names."""
+        seen = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def children(self) -> Iterator[Module]:
+        """The modules directly below, each once."""
+        return (module for _, module in self.named_children())
+
+    def _named_tensors(self, table, prefix, recurse, remove_duplicate):
+        seen = set()
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in modules:
+            for name, tensor in module.__dict__[table].items():
+                if tensor is None or tensor in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(tensor)
+                yield f"{path}.{name}" if path else name, tensor
+
+    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """Parameters with dotted names; a shared one comes once, under its first name."""
+        return self._named_tensors("_parameters", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Parameters, each once."""
+        return (tensor for _, tensor in self.named_parameters(recurse=recurse))
+
+    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
+        """Buffers with dotted names, each once."""
+        return self._named_tensors("_buffers", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Buffers, each once."""
+        return (tensor for _, tensor in self.named_buffers(recurse=recurse))
+
+    def get_submodule(self, target: str) -> Module:
+        """The module under a dotted name.
+
+        Raises: AttributeError where there is none.
+        """
+        module = self
+        for part in target.split(".") if target else ():
+            module = module._modules.get(part)
+            if module is None:
+                raise AttributeError(f"get_submodule: {type(self).__name__} has no module {target!r}")
+        return module
+
+    def apply(self, fn: Callable[[Module], object]) -> Module:
+        """Call `fn` on every module below, then on this one."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    # ------------------------------------------------------------ modes
+    def train(self, mode: bool = True) -> Module:
+        """Training behaviour (dropout, batch statistics) on or off, here and below.
+
+        Raises: ArgumentError unless `mode` is a bool.
+        """
+        if not isinstance(mode, bool):
+            raise ArgumentError(f"train: mode must be True or False, got {mode!r}")
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> Module:
+        """Evaluation behaviour, here and below."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Module:
+        """Whether the parameters want gradients."""
+        for p in self.parameters():
+            p.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the gradients of all parameters, or zero them in place."""
+        for p in self.parameters():
+            if p.grad is not None:
+                p.grad = None if set_to_none else p.grad.detach().zero_()
+
+    # ------------------------------------------------------------ places and types
+    def _apply(self, convert: Callable[[Tensor], Tensor]) -> Module:
+        """Replace the data of every parameter in place, so that optimizers keep hold of it, and every buffer.
+        Everything is converted before anything is replaced: an error leaves the module as it was."""
+        parameters = [(p, convert(p.detach()), None if p.grad is None else convert(p.grad.detach())) for p in self.parameters()]
+        buffers = {b: convert(b) for b in self.buffers()}
+        for p, data, grad in parameters:
+            core.assign(p, data)
+            p.grad = grad
+        for module in self.modules():
+            for name, b in module._buffers.items():
+                if b is not None:
+                    module._buffers[name] = buffers[b]
+        return self
+
+    def to(self, *args, device=None, dtype=None, non_blocking: bool = False) -> Module:
+        """Move to a device, to a floating point dtype, or both: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`. Integer
+        buffers keep their dtype.
+
+        Raises: DTypeError for a dtype that is not floating point; DeviceError.
+        """
+        for a in args:
+            if isinstance(a, core.TensorBase):
+                device, dtype = a.device, a.dtype
+            elif isinstance(a, (str, core.Device, int)) and not isinstance(a, bool) and a not in _DTYPE_NAMES:
+                device = a
+            elif a is not None:
+                dtype = a
+        place = None if device is None else as_device(device)
+        kind = None if dtype is None else as_dtype(dtype)
+        if kind is not None and not kind.is_floating_point:
+            raise DTypeError(f"Module.to: needs a floating point dtype, got {kind}")
+        return self._apply(lambda t: t.to(device=place, dtype=kind if t.dtype.is_floating_point else None))
+
+    def cpu(self) -> Module:
+        """Move to the CPU."""
+        return self.to(device="cpu")
+
+    def gpu(self, index: int = 0) -> Module:
+        """Move to a GPU."""
+        return self.to(device=index)
+
+    cuda = gpu
+
+    def float(self) -> Module:
+        """To float32."""
+        return self.to(dtype=float32)
+
+    def double(self) -> Module:
+        """To float64."""
+        return self.to(dtype=float64)
+
+    def half(self) -> Module:
+        """To float16."""
+        return self.to(dtype=float16)
+
+    # ------------------------------------------------------------ repr
+    def extra_repr(self) -> str:
+        """What stands between the parentheses of the repr; subclasses define it."""
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        below = [f"({name}): " + repr(module).replace("\n", "\n  ") for name, module in self._modules.items()]
+        if not below and len(lines) <= 1:
+            return f"{type(self).__name__}({extra})"
+        return f"{type(self).__name__}(\n  " + "\n  ".join(lines + below) + "\n)"
+
+
+_DTYPE_NAMES = ("float16", "float32", "float64")

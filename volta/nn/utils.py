@@ -1,0 +1,72 @@
+"""Helpers over the parameters of a model: gradient clipping, and parameters as one vector."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from volta._kernels import core
+from volta.autograd import no_grad
+from volta.errors import ArgumentError, ShapeError
+from volta.ops.creation import zeros
+from volta.ops.elementwise import where
+from volta.ops.movement import cat, narrow, reshape, stack
+from volta.ops.reduce import amax, norm
+from volta.tensor import Tensor
+
+
+def _tensors(parameters):
+    return [parameters] if isinstance(parameters, core.TensorBase) else list(parameters)
+
+
+@no_grad
+def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0) -> Tensor:
+    """Scale all gradients together so that their norm is at most `max_norm`; gives the norm that they had, as a tensor on their
+    device: nothing is read back.
+
+    Raises: ArgumentError for a negative max_norm.
+    """
+    if not max_norm >= 0:
+        raise ArgumentError(f"clip_grad_norm_: max_norm must be >= 0, got {max_norm}")
+    gradients = [p.grad for p in _tensors(parameters) if p.grad is not None]
+    if not gradients:
+        return zeros(())
+    home = gradients[0].device
+    if norm_type == float("inf"):
+        total = amax(stack([amax(abs(g)).to(home) for g in gradients]))
+    else:
+        total = norm(stack([norm(g, norm_type).to(home) for g in gradients]), norm_type)
+    scale = max_norm / (total + 1e-6)
+    scale = where(scale > 1.0, 1.0, scale)          # not minimum: a NaN norm must reach the gradients
+    for g in gradients:
+        g.mul_(scale.to(g.device, g.dtype))
+    return total
+
+
+@no_grad
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
+    """Limit every gradient to [-clip_value, clip_value]."""
+    if not clip_value >= 0:
+        raise ArgumentError(f"clip_grad_value_: clip_value must be >= 0, got {clip_value}")
+    for p in _tensors(parameters):
+        if p.grad is not None:
+            p.grad.clamp_(-float(clip_value), float(clip_value))
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """All parameters as one vector."""
+    return cat([reshape(p, -1) for p in parameters])
+
+
+@no_grad
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Overwrite the parameters with pieces of a vector.
+
+    Raises: ShapeError where the lengths differ; nothing is written then.
+    """
+    targets = list(parameters)
+    needed = sum(p.numel() for p in targets)
+    if vec.shape != (needed,):
+        raise ShapeError(f"vector_to_parameters: needs a vector of {needed} elements, got {vec.shape}")
+    start = 0
+    for p in targets:
+        p.copy_(reshape(narrow(vec, 0, start, p.numel()), p.shape))
+        start += p.numel()
