@@ -61,8 +61,6 @@ const SIZE_B: u32 = TILE_K * STRIDE_B;
 // Along k, k counts in steps of 1 word of X_WORD elements; along the outer index, in steps of a whole stride.
 const A_DIV: u32 = select(1u, A_WORD, A_ALONG_K == 1u);
 const B_DIV: u32 = select(1u, B_WORD, B_ALONG_K == 1u);
-const HOIST_A: u32 = select(0u, 1u, GUARD_K == 0u && A_WORD == 4u);
-const HOIST_B: u32 = select(0u, 1u, GUARD_K == 0u && B_WORD == 4u);
 // The tiles and, after them in time, four sums of every thread share the workgroup memory.
 const TILES: u32 = BUFFERS * (SIZE_A + SIZE_B);
 const SHARED: u32 = select(TILES, max(TILES, THREADS * 4u), SLICES > 1u);
@@ -155,30 +153,32 @@ fn mask(v: T4, k: u32, along_k: u32) -> T4 {
 }
 
 fn fetch_a(k0: u32) {
+    let whole = A_WORD == 4u || A_ALONG_K == 1u || row0 + TILE_M <= p.m;
+    if (whole && (GUARD_K == 0u || k0 + TILE_K <= k_end)) {
+        for (var i = 0u; i < UNITS_A; i += 1u) { next_a[i] = read_a(at_a[i] + k0 / A_DIV * step_a, 3u); }
+        return;
+    }
     for (var i = 0u; i < UNITS_A; i += 1u) {
-        if (GUARD_K == 0u && A_WORD == 4u) {
-            next_a[i] = read_a(at_a[i] + k0 * step_a / A_DIV, 3u);
-        } else {
-            let s = spot(i, A_ALONG_K, BLOCK_A, TURN_A, TILE_M);
-            let k = k0 + s.y;
-            let last = min(k, k_end - 1u);
-            let room = select(p.m - 1u - min(row0 + s.x, p.m - 1u), k_end - 1u - last, A_ALONG_K == 1u);
-            next_a[i] = mask(read_a(at_a[i] + last * step_a / A_DIV, room), k, A_ALONG_K);
-        }
+        let s = spot(i, A_ALONG_K, BLOCK_A, TURN_A, TILE_M);
+        let last = min(k0 + s.y, k_end - 1u);
+        let room = select(p.m - 1u - min(row0 + s.x, p.m - 1u), k_end - 1u - last, A_ALONG_K == 1u);
+        let at = at_a[i] + (last / A_DIV - s.y / A_DIV) * step_a;
+        next_a[i] = mask(read_a(at, room), k0 + s.y, A_ALONG_K);
     }
 }
 
 fn fetch_b(k0: u32) {
+    let whole = B_WORD == 4u || B_ALONG_K == 1u || col0 + TILE_N <= p.n;
+    if (whole && (GUARD_K == 0u || k0 + TILE_K <= k_end)) {
+        for (var i = 0u; i < UNITS_B; i += 1u) { next_b[i] = read_b(at_b[i] + k0 / B_DIV * step_b, 3u); }
+        return;
+    }
     for (var i = 0u; i < UNITS_B; i += 1u) {
-        if (GUARD_K == 0u && B_WORD == 4u) {
-            next_b[i] = read_b(at_b[i] + k0 * step_b / B_DIV, 3u);
-        } else {
-            let s = spot(i, B_ALONG_K, BLOCK_B, TURN_B, TILE_N);
-            let k = k0 + s.y;
-            let last = min(k, k_end - 1u);
-            let room = select(p.n - 1u - min(col0 + s.x, p.n - 1u), k_end - 1u - last, B_ALONG_K == 1u);
-            next_b[i] = mask(read_b(at_b[i] + last * step_b / B_DIV, room), k, B_ALONG_K);
-        }
+        let s = spot(i, B_ALONG_K, BLOCK_B, TURN_B, TILE_N);
+        let last = min(k0 + s.y, k_end - 1u);
+        let room = select(p.n - 1u - min(col0 + s.x, p.n - 1u), k_end - 1u - last, B_ALONG_K == 1u);
+        let at = at_b[i] + (last / B_DIV - s.y / B_DIV) * step_b;
+        next_b[i] = mask(read_b(at, room), k0 + s.y, B_ALONG_K);
     }
 }
 
@@ -251,12 +251,12 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     for (var i = 0u; i < UNITS_A; i += 1u) {
         let s = spot(i, A_ALONG_K, BLOCK_A, TURN_A, TILE_M);
         let row = min(row0 + s.x, p.m - 1u);
-        at_a[i] = a0 + select(row / A_WORD, row * (p.a_stride / A_WORD), A_ALONG_K == 1u) + HOIST_A * s.y * step_a / A_DIV;
+        at_a[i] = a0 + select(row / A_WORD, row * (p.a_stride / A_WORD), A_ALONG_K == 1u) + s.y / A_DIV * step_a;
     }
     for (var i = 0u; i < UNITS_B; i += 1u) {
         let s = spot(i, B_ALONG_K, BLOCK_B, TURN_B, TILE_N);
         let col = min(col0 + s.x, p.n - 1u);
-        at_b[i] = b0 + select(col / B_WORD, col * (p.b_stride / B_WORD), B_ALONG_K == 1u) + HOIST_B * s.y * step_b / B_DIV;
+        at_b[i] = b0 + select(col / B_WORD, col * (p.b_stride / B_WORD), B_ALONG_K == 1u) + s.y / B_DIV * step_b;
     }
     let member = lane % SLICE_THREADS;
     let cell = seat(member % (LANES_M * LANES_N));

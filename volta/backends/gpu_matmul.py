@@ -77,14 +77,14 @@ SMALL = Tile(32, 32, 32, 1, 1, slices=4)
 TINY = Tile(16, 16, 128, 1, 1, slices=16, lanes_n=4)
 
 COSTS = {
-    LARGE: Cost(0.86, 0.81, 2, 0.07, 0.25, 0.11, 4.2),
-    MEDIUM: Cost(0.32, 0.24, 5, 0.14, 0.11, 0.0, 3.9),
-    SMALL: Cost(0.43, 0.36, 4, 0.23, 0.0, 0.03, 3.3),
-    TINY: Cost(0.83, 0.69, 4, 0.23, 0.0, 0.0, 3.1),
+    LARGE: Cost(0.84, 0.76, 2, 0.07, 0.32, 0.04, 2.9),
+    MEDIUM: Cost(0.37, 0.243, 5, 0.19, 0.02, 0.09, 2.6),
+    SMALL: Cost(0.39, 0.284, 4, 0.08, 0.07, 0.15, 2.7),
+    TINY: Cost(0.65, 0.517, 4, 0.01, 0.15, 0.01, 2.9),
 }
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-SPLIT_COST = 3.2            # microseconds: one more launch
-BYTES_PER_US = 4e6          # of partial sums written and read again: mostly in cache
+SPLIT_COST = 3.0            # microseconds: one more launch
+BYTES_PER_US = 2.2e6        # of partial sums written and read again: mostly in cache
 VECTOR_GROUPS = 512         # workgroups that a matrix-vector product is split into, where k is long enough
 VECTOR_STEPS = 8            # shortest loop of such a split
 
