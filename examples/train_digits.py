@@ -26,20 +26,21 @@ READ_EVERY = 11     # steps between looks at the loss: a look waits for the GPU
 
 
 class DigitNet(nn.Module):
-    """Three convolutions, each with batch normalisation and ReLU, then one linear layer."""
+    """Three convolutions, each with batch normalisation and GELU, the last two halving the image; then one linear layer.
+
+    Everything is smooth: at the kinks of ReLU and max pooling, the last bit of a number, which differs from device to device, decides
+    which way a gradient flows, and two runs drift apart by a percent in 100 steps. Without kinks they agree to about 1e-5.
+    """
 
     def __init__(self, device=None) -> None:
         super().__init__()
         self.features = nn.Sequential(
-            *self.block(1, 32, device),
-            *self.block(32, 64, device), nn.MaxPool2d(2),
-            *self.block(64, 64, device), nn.MaxPool2d(2),
-            nn.Flatten(), nn.Dropout(0.3))
+            *self.block(1, 32, 1, device), *self.block(32, 64, 2, device), *self.block(64, 64, 2, device), nn.Flatten(), nn.Dropout(0.3))
         self.classify = nn.Linear(64 * 2 * 2, 10, device=device)
 
     @staticmethod
-    def block(inputs: int, outputs: int, device) -> list[nn.Module]:
-        return [nn.Conv2d(inputs, outputs, 3, padding=1, bias=False, device=device), nn.BatchNorm2d(outputs, device=device), nn.ReLU()]
+    def block(inputs: int, outputs: int, stride: int, device) -> list[nn.Module]:
+        return [nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False, device=device), nn.BatchNorm2d(outputs, device=device), nn.GELU()]
 
     def forward(self, x: volta.Tensor) -> volta.Tensor:
         return self.classify(self.features(x))
