@@ -23,6 +23,7 @@ cdef extern from *:
       typedef double volta_v64 __attribute__((vector_size(VOLTA_VECTOR_BYTES), aligned(8), may_alias));
       #define VOLTA_LANES32 (VOLTA_VECTOR_BYTES / 4)
       #define VOLTA_LANES64 (VOLTA_VECTOR_BYTES / 8)
+      #define VOLTA_PREFETCH(x) __builtin_prefetch(x)
       #if defined(__clang__)
         #define VOLTA_UNROLL _Pragma("unroll")
       #else
@@ -34,6 +35,7 @@ cdef extern from *:
       #define VOLTA_LANES32 1
       #define VOLTA_LANES64 1
       #define VOLTA_UNROLL
+      #define VOLTA_PREFETCH(x)
     #endif
 
     /* tile[ROWS][3 * LANES] = sum over p < k of a[p][ROWS] x b[p][3 * LANES]; the first N vectors are wanted. */
@@ -70,7 +72,10 @@ cdef extern from *:
             VOLTA_UNROLL for (j = 0; j < 3; j++) sum[i][j] = ((V*)sums)[i * 3 + j];                               \\
         for (p = 0; p < n; p += LANES) {                                                                          \\
             V y[3];                                                                                               \\
-            VOLTA_UNROLL for (j = 0; j < 3; j++) y[j] = *(const V*)(b + j * ldb + p);                             \\
+            VOLTA_UNROLL for (j = 0; j < 3; j++) {                                                                \\
+                y[j] = *(const V*)(b + j * ldb + p);                                                              \\
+                VOLTA_PREFETCH(b + (j + 3) * ldb + p);               /* the rows of the next tile */              \\
+            }                                                                                                     \\
             VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) {                                                  \\
                 const V x = *(const V*)(a + i * lda + p);                                                         \\
                 VOLTA_UNROLL for (j = 0; j < 3; j++) sum[i][j] += x * y[j];                                       \\
