@@ -9,7 +9,7 @@ from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.elementwise import where
 from volta.ops.families import Labels, case, register
 from volta.ops.movement import _expand, _reshape, cast, copy_into, fill_into, permute, reshape, slice_view, squeeze, unsqueeze
-from volta.shapes import as_dim, broadcast_shapes
+from volta.shapes import as_dim, broadcast_shapes, broadcasts_to
 
 
 def _np_scatter_add(g, index, dim, size):
@@ -313,7 +313,7 @@ def _write(x, key, value, number):
         value = value.to(x.device)
         while value.ndim > view.ndim and value.shape[0] == 1:
             value = squeeze(value, 0)
-        if broadcast_shapes(value.shape, view.shape) != view.shape:
+        if not broadcasts_to(value.shape, view.shape):
             raise ShapeError(f"setitem: a value of shape {value.shape} does not broadcast to the indexed shape {view.shape}")
         return copy_into(view, value)
     _put(view, tensors, value, number)
@@ -341,7 +341,7 @@ def _put(view, tensors, value, number):
     target = shape + rest if not at else rest[:at] + shape + rest[at:]
     if number:
         value = full((), value, dtype=view.dtype, device=view.device)
-    if broadcast_shapes(value.shape, target) != target:
+    if not broadcasts_to(value.shape, target):
         raise ShapeError(f"setitem: a value of shape {value.shape} does not broadcast to the indexed shape {target}")
     value = _expand(cast(value.to(view.device), view.dtype), shape=target)
     if at:
