@@ -261,7 +261,7 @@ cdef extern from *:
         VOLTA_INLINE T round_##s(T x) { return rint##F(x); }                                                           \
         VOLTA_INLINE T trunc_##s(T x) { return trunc##F(x); }                                                          \
         VOLTA_INLINE T relu_##s(T x) { return x <= 0 ? 0 : x; }                                                        \
-        VOLTA_INLINE T sign_##s(T x) { T y = (T)((x > 0) - (x < 0)); return x != x ? x : y; }                          \
+        VOLTA_INLINE T sign_##s(T x) { return (T)((x > 0) - (x < 0)); }                                                \
         VOLTA_INLINE T maximum_##s(T a, T b) { T m = a > b ? a : b; return a != a ? a : m; }                           \
         VOLTA_INLINE T minimum_##s(T a, T b) { T m = a < b ? a : b; return a != a ? a : m; }                           \
         VOLTA_INLINE T gelu_##s(T x) { return (T)0.5 * x * (1 + erf_##s(x * (T)0.70710678118654752)); }                \
