@@ -84,7 +84,7 @@ def _seed(name: str, output, gradient):
 
 
 def _as_list(value) -> list:
-    return [value] if value is None or isinstance(value, core.TensorBase) else list(value)
+    return [value] if isinstance(value, core.TensorBase) or not hasattr(value, "__iter__") else list(value)
 
 
 def backward(tensors, grad_tensors=None, retain_graph: bool | None = None, create_graph: bool = False, inputs=None) -> None:
@@ -187,6 +187,8 @@ class _Context:
         grads = grads if isinstance(grads, tuple) else (grads,)
         result = self.cls.backward(self, *grads)
         result = result if isinstance(result, tuple) else (result,)
+        if len(result) > self.n_inputs and all(g is None for g in result[self.n_inputs:]):
+            result = result[:self.n_inputs]         # None for optional arguments that forward was not given
         if len(result) != self.n_inputs:
             raise AutogradError(f"{self.cls.__name__}: backward gave {len(result)} gradients for {self.n_inputs} inputs of forward; "
                                 f"return None for those without one")

@@ -41,6 +41,8 @@ def as_dims(op: str, dim: object, rank: int) -> tuple[int, ...]:
 
     Raises: ArgumentError for a dimension given twice.
     """
+    if dim is not None and not hasattr(dim, "__index__") and not isinstance(dim, (tuple, list)):
+        raise ArgumentError(f"{op}: dim must be an integer or a tuple of them, got {dim!r}")
     if dim is None or (not hasattr(dim, "__index__") and len(dim) == 0):
         return tuple(range(rank))
     dims = [as_dim(op, d, rank) for d in ((dim,) if hasattr(dim, "__index__") else dim)]
@@ -118,6 +120,11 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
                     raise ShapeError(f"broadcast_shapes: {', '.join(map(str, shapes))} do not broadcast at dimension {i - rank}")
                 out[i] = size
     return tuple(out)
+
+
+def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether a tensor of `shape` can be repeated to `target`."""
+    return len(shape) <= len(target) and all(a in (1, b) for a, b in zip(reversed(shape), reversed(target)))
 
 
 def slice_range(s: slice, size: int) -> tuple[int, int, int]:

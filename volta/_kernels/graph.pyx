@@ -302,7 +302,9 @@ cdef _record(Primitive op, tuple inputs, dict params, object result):
     """Give `result` (a tensor, or a tuple whose first tensor counts) its node."""
     global _sequence
     cdef Py_ssize_t i, n = PyTuple_GET_SIZE(inputs)
-    cdef TensorBase t, out
+    cdef TensorBase t, out = <TensorBase>(result[0] if isinstance(result, tuple) else result)
+    if not out.dtype.is_floating_point:             # a cast to integers
+        return
     cdef int mask = 0
     cdef list parents = [None] * n, shapes = [None] * n
     cdef object slots = None, x
@@ -331,7 +333,6 @@ cdef _record(Primitive op, tuple inputs, dict params, object result):
     plan = op.plans[mask]
     if plan is None:
         plan = op._plan(mask)
-    out = <TensorBase>(result[0] if isinstance(result, tuple) else result)
     _save(node, plan, inputs, result)
     node.primitive = op
     node.parents = tuple(parents)

@@ -1,0 +1,80 @@
+"""Both devices have every op, and the GPU's really run there."""
+import op_cases as table
+import pytest
+
+import volta
+from volta.ops import families
+from volta.ops.families import PRIMITIVES, Case, Flags, Labels
+
+# They move or reserve bytes without a kernel.
+WITHOUT_DISPATCH = {"empty"}
+
+
+def holds_elements(case: Case) -> bool:
+    """Whether no input of the case is empty."""
+    shapes = [s if isinstance(s, tuple) else s.shape for s in case.inputs if isinstance(s, (tuple, Labels, Flags))]
+    return all(0 not in s for s in shapes) and not (case.inputs and case.inputs[-1] == 0 and not shapes)
+
+
+def test_every_record_has_every_kernel(gpu):
+    volta.device(gpu)
+    assert families.missing_kernels() == []
+
+
+def test_every_kernel_belongs_to_a_record(gpu):
+    from volta.backends import cpu as cpu_backend
+    from volta.backends import gpu as gpu_backend
+    for backend in (cpu_backend, gpu_backend):
+        assert set(backend.KERNELS) - set(PRIMITIVES) == set(), backend.__name__
+
+
+def test_backends_have_the_same_kernels(gpu):
+    from volta.backends import cpu as cpu_backend
+    from volta.backends import gpu as gpu_backend
+    assert set(cpu_backend.KERNELS) == set(gpu_backend.KERNELS)
+
+
+@pytest.mark.parametrize("op", [op for op in table.records(creation=True, in_place=True) if op.family != "view"], ids=lambda op: op.name)
+def test_runs_on_the_gpu(op, gpu, rng):
+    """No bytes cross while the op runs, and dispatches are recorded: it cannot have been computed on the host."""
+    dtype = volta.float32 if "f" in op.details.kinds else volta.int32
+    ran = 0
+    for case in op.details.cases:
+        arrays = table.sample(op, case, rng, dtype)
+        if not holds_elements(case):
+            continue
+        tensors = table.to_device(arrays, gpu)
+        before = volta.gpu.stats()
+        with volta.gpu.forbid_transfers():
+            results = table.run(op, tensors, case.params, gpu, dtype)
+        done = volta.gpu.stats() - before
+        assert (done.uploads, done.downloads) == (0, 0)
+        assert done.dispatches > 0 or op.name in WITHOUT_DISPATCH
+        assert all(t.device.is_gpu for t in table.flat(results) if isinstance(t, volta.Tensor))
+        ran += 1
+    assert ran > 0
+
+
+@pytest.mark.parametrize("op", [op for op in PRIMITIVES.values() if op.family == "view" and op.name != "transfer"], ids=lambda op: op.name)
+def test_views_share_the_storage(op, device, rng):
+    """A view costs no kernel and no memory."""
+    for case in op.details.cases:
+        (x,) = table.to_device(table.sample(op, case, rng, volta.float32), device)
+        before = volta.gpu.stats()
+        (y,) = table.run(op, [x], case.params, device)
+        assert y.storage is x.storage and (volta.gpu.stats() - before).dispatches == 0
+
+
+def test_backward_runs_on_the_gpu(gpu):
+    """A whole step of a small network: forward, loss, backward, update. Nothing crosses after the data is there."""
+    x, labels = volta.randn(8, 3, 6, 6, device=gpu), volta.randint(0, 5, (8,), device=gpu)
+    model = volta.nn.Sequential(volta.nn.Conv2d(3, 4, 3, padding=1, device=gpu), volta.nn.BatchNorm2d(4, device=gpu), volta.nn.ReLU(),
+                                volta.nn.MaxPool2d(2), volta.nn.Flatten(), volta.nn.Dropout(0.1), volta.nn.Linear(36, 5, device=gpu))
+    optimizer = volta.optim.Adam(model.parameters(), lr=1e-2)
+    before = [p.detach().numpy().copy() for p in model.parameters()]
+    with volta.gpu.forbid_transfers():
+        for _ in range(2):
+            optimizer.zero_grad()
+            volta.nn.functional.cross_entropy(model(x), labels).backward()
+            optimizer.step()
+    assert all((b != p.detach().numpy()).any() for b, p in zip(before, model.parameters()))
