@@ -177,7 +177,7 @@ def plot(path: Path, losses: np.ndarray, images: np.ndarray, labels: np.ndarray,
     smooth = np.convolve(losses, np.ones(width) / width, "valid")
     axes.plot(np.arange(1, len(losses) + 1), losses, color="#9db8d9", linewidth=0.8, label="each step")
     axes.plot(np.arange(len(smooth)) + 1 + width / 2, smooth, color="#1f4e8c", linewidth=2, label=f"mean of {width} steps")
-    axes.set(xlabel="step", ylabel="training loss (nats)", yscale="log", xlim=(1, max(len(losses), 2)))
+    axes.set(xlabel="step", ylabel="training loss (nats)", xlim=(1, max(len(losses), 2)), ylim=(0, None))
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
