@@ -34,7 +34,8 @@ def test_batches_in_order(device, prefetch):
     assert all(isinstance(b, tuple) and b[0].device.type == device for b in batches)
     assert batches[0][0].dtype is volta.float32 and batches[0][1].dtype is volta.int64
     np.testing.assert_array_equal(np.concatenate([b[0].numpy() for b in batches]), X)
-    assert len(DataLoader((X, Y), 4, drop_last=True)) == 2 and labels_of(DataLoader((X, Y), 4, drop_last=True)) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    short = DataLoader((X, Y), 4, drop_last=True)
+    assert len(short) == 2 and labels_of(short) == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
 def test_shuffle_depends_on_seed_and_epoch_alone(device):
@@ -112,7 +113,8 @@ def test_transform_is_reproducible():
 
 def test_batches_are_assembled_ahead_and_bounded():
     calls = []
-    iterator = iter(DataLoader(np.arange(100), 1, prefetch=3, transform=lambda b, rng: calls.append(threading.current_thread().name) or b))
+    iterator = iter(DataLoader(np.arange(100), 1, prefetch=3,
+                               transform=lambda batch, rng: calls.append(threading.current_thread().name) or batch))
     next(iterator)
     deadline = time.monotonic() + 5
     while len(calls) < 5 and time.monotonic() < deadline:

@@ -15,12 +15,13 @@ def test_state_dict_round_trip(device, tmp_path):
     path = tmp_path / "net.safetensors"
     volta.save(net.state_dict(), path)
     loaded = volta.load(path, device=device)
-    assert list(sorted(loaded)) == sorted(net.state_dict()) and all(t.device.type == device for t in loaded.values())
+    assert sorted(loaded) == sorted(net.state_dict()) and all(t.device.type == device for t in loaded.values())
     assert loaded["1.num_batches_tracked"].shape == () and loaded["1.num_batches_tracked"].dtype is volta.int64
     other = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2))
     other.load_state_dict(volta.load(str(path)))
     x = volta.randn(2, 1, 5, 5)
-    np.testing.assert_allclose(other.eval()(x).detach().numpy(), net.eval()(x.to(device)).detach().cpu().numpy(), rtol=1e-4, atol=1e-5)
+    expected = net.eval()(x.to(device)).detach().cpu().numpy()
+    np.testing.assert_allclose(other.eval()(x).detach().numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "int32", "uint8", "bool"])
@@ -48,7 +49,8 @@ def test_checkpoint_with_an_optimizer(device, tmp_path):
         model(volta.ones(1, 3, device=device)).sum().backward()
         optimizer.step()
     step(net, optimizer)
-    saved = {"model": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3, "note": "a", "best": None, "list": [1, (2.5, True)]}
+    saved = {"model": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3, "note": "a", "best": None,
+             "list": [1, (2.5, True)]}
     volta.save(saved, tmp_path / "run")
     loaded = volta.load(tmp_path / "run", device=device)
     assert (loaded["epoch"], loaded["note"], loaded["best"], loaded["list"]) == (3, "a", None, [1, (2.5, True)])
@@ -63,10 +65,9 @@ def test_checkpoint_with_an_optimizer(device, tmp_path):
 
 
 def test_keys_that_look_like_structure(tmp_path):
-    for obj in ({"$tensor": 1, "a": volta.ones(1)}, {"a": {"$pairs": [1]}}, {1: "one", "1": "text"}, {}):
+    for obj in ({"$tensor": 1, "a": 2}, {"a": {"$pairs": [1]}}, {"a": {"$tuple": 3, 4: 5}}, {1: "one", "1": "text"}, {}):
         volta.save(obj, tmp_path / "x")
-        loaded = volta.load(tmp_path / "x")
-        assert {k: v for k, v in loaded.items() if k != "a" or isinstance(v, dict)} == {k: v for k, v in obj.items() if k != "a" or isinstance(v, dict)}
+        assert volta.load(tmp_path / "x") == obj
 
 
 @pytest.mark.parametrize("obj, text", [

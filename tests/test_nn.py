@@ -50,7 +50,8 @@ def test_names_and_traversal():
     net = Net()
     assert [n for n, _ in net.named_parameters()] == ["conv.weight", "conv.bias", "norm.weight", "norm.bias", "head.3.weight",
                                                      "head.3.bias"]
-    assert [n for n, _ in net.named_buffers()] == ["scale", "scratch", "norm.running_mean", "norm.running_var", "norm.num_batches_tracked"]
+    assert [n for n, _ in net.named_buffers()] == ["scale", "scratch", "norm.running_mean", "norm.running_var",
+                                                   "norm.num_batches_tracked"]
     assert list(net.state_dict()) == ["scale", "conv.weight", "conv.bias", "norm.weight", "norm.bias", "norm.running_mean",
                                       "norm.running_var", "norm.num_batches_tracked", "head.3.weight", "head.3.bias"]
     assert [n for n, _ in net.named_children()] == ["conv", "norm", "head"]
@@ -89,7 +90,7 @@ def test_setattr_rules():
     assert "child" not in m._modules and "child" in m._parameters
     del m.child
     with pytest.raises(AttributeError, match="'Module' object has no attribute 'child'"):
-        m.child  # noqa: B018
+        _ = m.child
     m.register_buffer("b", None)
     m.b = volta.ones(1)
     assert [n for n, _ in m.named_buffers()] == ["b"]
@@ -102,9 +103,11 @@ def test_setattr_rules():
 
 
 @pytest.mark.parametrize("call, text", [
-    (lambda m: m.register_parameter("a.b", None), "register_parameter: the name must be a non-empty string without a dot, got 'a.b'"),
+    (lambda m: m.register_parameter("a.b", None),
+     "register_parameter: the name must be a non-empty string without a dot, got 'a.b'"),
     (lambda m: m.register_parameter("forward", None), "register_parameter: Module already has an attribute 'forward'"),
-    (lambda m: m.register_parameter("p", volta.zeros(1)), "register_parameter: 'p' must be a Parameter that no op made, got Tensor"),
+    (lambda m: m.register_parameter("p", volta.zeros(1)),
+     "register_parameter: 'p' must be a Parameter that no op made, got Tensor"),
     (lambda m: m.register_buffer("b", 1), "register_buffer: 'b' must be a tensor or None, got int"),
     (lambda m: m.add_module("c", 1), "register_module: 'c' must be a Module or None, got int"),
     (lambda m: m.train(1), "train: mode must be True or False, got 1"),
@@ -219,8 +222,8 @@ def test_load_state_dict_names_every_problem_and_changes_nothing(device):
     with pytest.raises(StateDictError) as error:
         net.load_state_dict(bad)
     assert str(error.value) == (
-        "load_state_dict: the state dict does not fit Sequential:\n  0.bias: needs shape (3,), got (4,)\n  1.weight: needs a tensor, got "
-        "str\n  missing keys: 1.bias\n  unexpected keys: extra")
+        "load_state_dict: the state dict does not fit Sequential:\n  0.bias: needs shape (3,), got (4,)\n"
+        "  1.weight: needs a tensor, got str\n  missing keys: 1.bias\n  unexpected keys: extra")
     for p, value in zip(net.parameters(), before):
         np.testing.assert_array_equal(host(p), value)
     result = net.load_state_dict({"0.bias": volta.ones(3), "extra": volta.ones(1)}, strict=False)
@@ -257,23 +260,24 @@ def naive_conv(x, w, b, stride, padding, dilation, groups):
     return out
 
 
-@pytest.mark.parametrize("options", [{}, dict(stride=2, padding=1), dict(dilation=2, padding=2), dict(groups=2), dict(padding="same"),
-                                     dict(padding="valid")])
+@pytest.mark.parametrize("options", [{}, {"stride": 2, "padding": 1}, {"dilation": 2, "padding": 2}, {"groups": 2},
+                                     {"padding": "same"},
+                                     {"padding": "valid"}])
 def test_conv2d(device, options):
     layer = nn.Conv2d(4, 6, 3, device=device, **options)
     x = volta.randn(2, 4, 7, 6, device=device)
     padding = {"same": 1, "valid": 0}.get(options.get("padding"), options.get("padding", 0))
-    expected = naive_conv(host(x), host(layer.weight), host(layer.bias), options.get("stride", 1), padding, options.get("dilation", 1),
-                          options.get("groups", 1))
+    expected = naive_conv(host(x), host(layer.weight), host(layer.bias), options.get("stride", 1), padding,
+                          options.get("dilation", 1), options.get("groups", 1))
     assert_close(host(layer(x)), expected, 1e-4, 1e-5)
 
 
 @pytest.mark.parametrize("options, text", [
-    (dict(padding_mode="reflect"), "Conv2d: padding_mode 'reflect' is not available; use 'zeros'"),
-    (dict(padding="full"), "Conv2d: padding must be ints, 'same' or 'valid', got 'full'"),
-    (dict(padding="same", stride=2), "Conv2d: padding 'same' needs stride 1, got 2"),
-    (dict(groups=3), "Conv2d: in_channels 4 and out_channels 6 must be multiples of groups 3"),
-    (dict(stride=0), "Conv2d: stride must be an int or a pair of ints >= 1, got 0"),
+    ({"padding_mode": "reflect"}, "Conv2d: padding_mode 'reflect' is not available; use 'zeros'"),
+    ({"padding": "full"}, "Conv2d: padding must be ints, 'same' or 'valid', got 'full'"),
+    ({"padding": "same", "stride": 2}, "Conv2d: padding 'same' needs stride 1, got 2"),
+    ({"groups": 3}, "Conv2d: in_channels 4 and out_channels 6 must be multiples of groups 3"),
+    ({"stride": 0}, "Conv2d: stride must be an int or a pair of ints >= 1, got 0"),
 ])
 def test_conv2d_errors(options, text):
     with pytest.raises(ArgumentError) as error:
@@ -286,8 +290,8 @@ def test_max_pool(device):
     expected = host(x).reshape(2, 3, 3, 2, 4, 2).max((3, 5))
     assert_close(host(nn.MaxPool2d(2)(x)), expected, 0, 0)
     out, index = nn.MaxPool2d(2, return_indices=True)(x)
-    np.testing.assert_array_equal(np.take_along_axis(host(x).reshape(2, 3, -1), host(index).astype(int).reshape(2, 3, -1), 2).reshape(
-        expected.shape), expected)
+    picked = np.take_along_axis(host(x).reshape(2, 3, -1), host(index).astype(int).reshape(2, 3, -1), 2)
+    np.testing.assert_array_equal(picked.reshape(expected.shape), expected)
     with pytest.raises(ArgumentError, match="MaxPool2d: ceil_mode=True is not available"):
         nn.MaxPool2d(2, ceil_mode=True)
 
@@ -355,7 +359,8 @@ def test_dropout(device):
 
 ERF = np.vectorize(math.erf)
 ACTIVATIONS = [
-    (nn.ReLU(), lambda x: np.maximum(x, 0)), (nn.ReLU(inplace=True), lambda x: np.maximum(x, 0)), (nn.Sigmoid(), lambda x: 1 / (1 + np.exp(-x))),
+    (nn.ReLU(), lambda x: np.maximum(x, 0)), (nn.ReLU(inplace=True), lambda x: np.maximum(x, 0)),
+    (nn.Sigmoid(), lambda x: 1 / (1 + np.exp(-x))),
     (nn.LeakyReLU(0.1), lambda x: np.where(x > 0, x, 0.1 * x)), (nn.Tanh(), np.tanh), (nn.SiLU(), lambda x: x / (1 + np.exp(-x))),
     (nn.GELU(), lambda x: x * (1 + ERF(x / math.sqrt(2))) / 2), (nn.Identity(), lambda x: x),
     (nn.GELU("tanh"), lambda x: x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3))) / 2),
@@ -383,13 +388,14 @@ def test_cross_entropy_forms(device):
     each, rows = -logp[np.arange(6), t], np.arange(6)
     weight = np.array([1, 2, 0.5, 1])
     w = volta.tensor(weight.astype(np.float32), device=device)
-    cases = [({}, each.mean()), (dict(reduction="sum"), each.sum()), (dict(reduction="none"), each),
-             (dict(ignore_index=1), each[t != 1].mean()), (dict(weight=w), (each * weight[t]).sum() / weight[t].sum()),
-             (dict(label_smoothing=0.1), (0.9 * each - 0.1 * logp.mean(1)).mean())]
+    cases = [({}, each.mean()), ({"reduction": "sum"}, each.sum()), ({"reduction": "none"}, each),
+             ({"ignore_index": 1}, each[t != 1].mean()), ({"weight": w}, (each * weight[t]).sum() / weight[t].sum()),
+             ({"label_smoothing": 0.1}, (0.9 * each - 0.1 * logp.mean(1)).mean())]
     for options, expected in cases:
         assert_close(host(nn.CrossEntropyLoss(**options)(x, labels)), expected, 1e-5, 1e-6, msg=str(options))
     soft = np.full((6, 4), 0.1) + 0.6 * np.eye(4)[t]
-    assert_close(host(F.cross_entropy(x, volta.tensor(soft.astype(np.float32), device=device))), -(soft * logp).sum(1).mean(), 1e-5, 1e-6)
+    target = volta.tensor(soft.astype(np.float32), device=device)
+    assert_close(host(F.cross_entropy(x, target)), -(soft * logp).sum(1).mean(), 1e-5, 1e-6)
     assert_close(host(nn.NLLLoss(reduction="none")(F.log_softmax(x, 1), labels)), -logp[rows, t], 1e-5, 1e-6)
 
 
@@ -448,8 +454,10 @@ def test_lists_and_dicts():
 # ---------------------------------------------------------------- init and utils
 def test_init_statistics(device):
     w = volta.empty(300, 200, device=device)
-    for call, std in [(lambda: nn.init.normal_(w, 1.0, 2.0), 2.0), (lambda: nn.init.xavier_uniform_(w, 2.0), 2 * math.sqrt(2 / 500)),
-                      (lambda: nn.init.xavier_normal_(w), math.sqrt(2 / 500)), (lambda: nn.init.kaiming_normal_(w), math.sqrt(2 / 200)),
+    for call, std in [(lambda: nn.init.normal_(w, 1.0, 2.0), 2.0),
+                      (lambda: nn.init.xavier_uniform_(w, 2.0), 2 * math.sqrt(2 / 500)),
+                      (lambda: nn.init.xavier_normal_(w), math.sqrt(2 / 500)),
+                      (lambda: nn.init.kaiming_normal_(w), math.sqrt(2 / 200)),
                       (lambda: nn.init.kaiming_uniform_(w, mode="fan_out", nonlinearity="relu"), math.sqrt(2 / 300)),
                       (lambda: nn.init.trunc_normal_(w, std=0.5, a=-5, b=5), 0.5)]:
         assert call() is w

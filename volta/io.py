@@ -54,10 +54,11 @@ def load(path: str | os.PathLike, device=None) -> dict:
     try:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a dict)
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
         structure = json.loads(metadata["volta.structure"]) if "volta.structure" in metadata else None
     except (SafetensorError, ValueError, TypeError, AttributeError) as error:
-        raise StateDictError(f"load: {str(path)!r} is no whole safetensors file, or has a dtype that Volta lacks: {error}") from None
+        raise StateDictError(f"load: {str(path)!r} is no whole safetensors file, or has a dtype that Volta lacks: "
+                             f"{error}") from None
     tensors = {name: tensor(array, device=device) for name, array in arrays.items()}
     if structure is None:
         return tensors
@@ -89,7 +90,8 @@ def _describe(value, path, tensors):
     if isinstance(value, (list, tuple)):
         entries = [_describe(entry, f"{path}.{i}" if path else str(i), tensors) for i, entry in enumerate(value)]
         return {_TUPLE: entries} if isinstance(value, tuple) else entries
-    raise ArgumentError(f"save: {path or 'the object'} is {type(value).__name__}; needs tensors, numbers, strings, None, dicts and lists")
+    raise ArgumentError(f"save: {path or 'the object'} is {type(value).__name__}; needs tensors, numbers, strings, None, dicts "
+                        f"and lists")
 
 
 def _restore(value, tensors):

@@ -8,8 +8,8 @@ from volta.errors import ArgumentError, IndexRangeError, ShapeError
 
 
 class Dataset:
-    """Map-style data: subclasses define `__len__` and `__getitem__(index)`, which gives one sample (an array, a number, a tensor, or
-    a tuple, list or dict of these)."""
+    """Map-style data: subclasses define `__len__` and `__getitem__(index)`, which gives one sample (an array, a number, a tensor,
+    or a tuple, list or dict of these)."""
 
     def __getitem__(self, index: int):
         raise NotImplementedError(f"{type(self).__name__}: define __getitem__(self, index)")

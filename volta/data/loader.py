@@ -28,8 +28,8 @@ class DataLoader:
                seed one is drawn from the default generator (`volta.manual_seed`).
     device     where batches are put; None leaves host data on the CPU and device tensors where they are.
     prefetch   host batches assembled ahead; 0 assembles each when it is asked for.
-    transform  `transform(batch, rng)` changes an assembled host batch (a tuple of NumPy arrays, or what `collate_fn` gave); `rng` is a
-               numpy.random.Generator that depends on seed, epoch and batch alone.
+    transform  `transform(batch, rng)` changes an assembled host batch (a tuple of NumPy arrays, or what `collate_fn` gave);
+               `rng` is a numpy.random.Generator that depends on seed, epoch and batch alone.
     collate_fn list of samples -> batch, for a map-style dataset.
 
     Example:
@@ -50,7 +50,8 @@ class DataLoader:
         if isinstance(dataset, (tuple, list)) and dataset and all(isinstance(a, (core.TensorBase, np.ndarray)) for a in dataset):
             dataset = TensorDataset(*dataset)
         if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
-            raise ArgumentError(f"DataLoader: needs arrays, or a dataset with __len__ and __getitem__, got {type(dataset).__name__}")
+            raise ArgumentError(f"DataLoader: needs arrays, or a dataset with __len__ and __getitem__, got "
+                                f"{type(dataset).__name__}")
         self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, int(batch_size), bool(shuffle), bool(drop_last)
         self.seed = default_generator.advance(4)[1] + (default_generator.seed << 64) if seed is None else int(seed)
         self.device = None if device is None else as_device(device)
@@ -58,7 +59,7 @@ class DataLoader:
         self._arrays = collate_fn is None and isinstance(dataset, TensorDataset)
         self._on_device = self._arrays and any(isinstance(t, core.TensorBase) and t.device.is_gpu for t in dataset.tensors)
         if self._on_device and transform is not None:
-            raise ArgumentError("DataLoader: transform works on host arrays; these tensors are on a GPU, transform the batches there")
+            raise ArgumentError("DataLoader: transform works on host arrays, these tensors are on a GPU; transform the batches")
 
     def __len__(self) -> int:
         """Batches in an epoch."""
@@ -154,7 +155,8 @@ def collate(samples: list):
         return samples
     if isinstance(first, core.TensorBase):
         if first.device.is_gpu:
-            raise ArgumentError("DataLoader: the dataset's samples are on a GPU; give whole device tensors (TensorDataset), or host samples")
+            raise ArgumentError("DataLoader: the dataset's samples are on a GPU; give whole device tensors (TensorDataset), or "
+                                "host samples")
         samples = [s.detach().numpy() for s in samples]
     try:
         batch = np.stack([np.asarray(s) for s in samples])

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 
 def ahead(work: Callable[[int], object], count: int, depth: int) -> Iterator:
-    """work(0), work(1), ... work(count - 1), up to `depth` results made ahead by a thread. An exception in `work` reaches the caller
-    in the place of its result. Leaving the loop early stops the thread."""
+    """work(0), work(1), ... work(count - 1), up to `depth` results made ahead by a thread. An exception in `work` reaches the
+    caller in the place of its result. Leaving the loop early stops the thread."""
     if depth == 0 or count == 0:
         yield from map(work, range(count))
         return

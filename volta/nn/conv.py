@@ -24,7 +24,8 @@ class Conv2d(Module):
         self.in_channels, self.out_channels, self.groups = sizes("Conv2d", in_channels=in_channels, out_channels=out_channels,
                                                                  groups=groups)
         if groups < 1 or in_channels % groups or out_channels % groups:
-            raise ArgumentError(f"Conv2d: in_channels {in_channels} and out_channels {out_channels} must be multiples of groups {groups}")
+            raise ArgumentError(f"Conv2d: in_channels {in_channels} and out_channels {out_channels} must be multiples of groups "
+                                f"{groups}")
         if padding_mode != "zeros":
             raise ArgumentError(f"Conv2d: padding_mode {padding_mode!r} is not available; use 'zeros', or pad() the input first")
         if isinstance(padding, str) and padding not in ("same", "valid"):
@@ -59,7 +60,8 @@ class MaxPool2d(Module):
     Shape: (N, C, H, W) or (C, H, W) -> the same with the sizes that remain.
     """
 
-    def __init__(self, kernel_size, stride=None, padding=0, dilation=1, return_indices: bool = False, ceil_mode: bool = False) -> None:
+    def __init__(self, kernel_size, stride=None, padding=0, dilation=1, return_indices: bool = False,
+                 ceil_mode: bool = False) -> None:
         super().__init__()
         if ceil_mode:
             raise ArgumentError("MaxPool2d: ceil_mode=True is not available; pad() the input instead")

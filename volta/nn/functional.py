@@ -11,10 +11,11 @@ from volta.ops.norm import batch_norm, layer_norm
 from volta.tensor import Tensor
 
 __all__ = ["batch_norm", "binary_cross_entropy_with_logits", "conv2d", "cross_entropy", "dropout", "gelu", "l1_loss", "layer_norm",
-           "leaky_relu", "linear", "log_softmax", "max_pool2d", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "relu", "relu_",
-           "sigmoid", "silu", "softmax", "softplus", "tanh"]
+           "leaky_relu", "linear", "log_softmax", "max_pool2d", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "relu",
+           "relu_", "sigmoid", "silu", "softmax", "softplus", "tanh"]
 
-gelu, silu, softplus, sigmoid, tanh = elementwise.gelu, elementwise.silu, elementwise.softplus, elementwise.sigmoid, elementwise.tanh
+gelu, silu, softplus = elementwise.gelu, elementwise.silu, elementwise.softplus
+sigmoid, tanh = elementwise.sigmoid, elementwise.tanh
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -61,7 +62,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
 
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean",
                                      pos_weight: Tensor | None = None) -> Tensor:
-    """Cross entropy of a sigmoid, from logits, without overflow; `pos_weight` scales the term of the positive target. Units: nats."""
+    """Cross entropy of a sigmoid, from logits, without overflow; `pos_weight` scales the positive target's term. Units: nats."""
     if weight is None and pos_weight is None:
         return loss.binary_cross_entropy_with_logits(input, target, reduction)
     values = loss.binary_cross_entropy_with_logits(input, target, "none")

@@ -153,7 +153,8 @@ class Module(StateMethods):
     register_module = add_module
 
     # ------------------------------------------------------------ traversal
-    def named_modules(self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
+    def named_modules(self, memo: set | None = None, prefix: str = "",
+                      remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
         """This module and all below it, each once, with dotted names; this one's is ""."""
         memo = set() if memo is None else memo
         if self in memo:
@@ -192,7 +193,8 @@ class Module(StateMethods):
                     seen.add(tensor)
                 yield f"{path}.{name}" if path else name, tensor
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
+    def named_parameters(self, prefix: str = "", recurse: bool = True,
+                         remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
         """Parameters with dotted names; a shared one comes once, under its first name."""
         return self._named_tensors("_parameters", prefix, recurse, remove_duplicate)
 
@@ -271,8 +273,8 @@ class Module(StateMethods):
         return self
 
     def to(self, *args, device=None, dtype=None, non_blocking: bool = False) -> Module:
-        """Move to a device, to a floating point dtype, or both: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`. Integer
-        buffers keep their dtype.
+        """Move to a device, to a floating point dtype, or both: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`.
+        Integer buffers keep their dtype.
 
         Raises: DTypeError for a dtype that is not floating point; DeviceError.
         """

@@ -25,7 +25,7 @@ class _BatchNorm(Module):
             raise ArgumentError(f"{name}: momentum=None (a cumulative average) is not available; give a number such as 0.1")
         (self.num_features,) = sizes(name, num_features=num_features)
         self.eps, self.momentum, self.affine, self.track_running_stats = eps, momentum, affine, track_running_stats
-        place = dict(device=device, dtype=dtype)
+        place = {"device": device, "dtype": dtype}
         self.register_parameter("weight", Parameter(ones(num_features, **place)) if affine else None)
         self.register_parameter("bias", Parameter(zeros(num_features, **place)) if affine else None)
         self.register_buffer("running_mean", zeros(num_features, **place) if track_running_stats else None)
@@ -78,7 +78,7 @@ class LayerNorm(Module):
         super().__init__()
         self.normalized_shape = as_shape(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        place = dict(device=device, dtype=dtype)
+        place = {"device": device, "dtype": dtype}
         self.register_parameter("weight", Parameter(empty(self.normalized_shape, **place)) if elementwise_affine else None)
         self.register_parameter("bias", Parameter(empty(self.normalized_shape, **place)) if elementwise_affine and bias else None)
         self.reset_parameters()

@@ -18,11 +18,11 @@ class Adam(Optimizer):
     slots = ("exp_avg", "exp_avg_sq")
     decoupled = False
 
-    def __init__(self, params, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0,
-                 amsgrad: bool = False, *, maximize: bool = False) -> None:
+    def __init__(self, params, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 0.0, amsgrad: bool = False, *, maximize: bool = False) -> None:
         if amsgrad:
             raise ArgumentError(f"{type(self).__name__}: amsgrad=True is not available; use amsgrad=False")
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize))
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize})
 
     def _update(self, group, params):
         batches: dict = {}          # (device, step): the kernel takes parameters of one device with equal bias corrections
@@ -40,8 +40,8 @@ class Adam(Optimizer):
             lists[3].append(state["exp_avg_sq"])
         beta1, beta2 = map(float, group["betas"])
         for (_, step), lists in batches.items():
-            update.update_many(update.adam_many, lists, (0, 2, 3), lr=float(group["lr"]), beta1=beta1, beta2=beta2, eps=float(group["eps"]),
-                               weight_decay=float(group["weight_decay"]), decoupled=self.decoupled,
+            update.update_many(update.adam_many, lists, (0, 2, 3), lr=float(group["lr"]), beta1=beta1, beta2=beta2,
+                               eps=float(group["eps"]), weight_decay=float(group["weight_decay"]), decoupled=self.decoupled,
                                correction1=1.0 - beta1 ** step, correction2=1.0 - beta2 ** step)
 
 

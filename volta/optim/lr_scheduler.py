@@ -93,8 +93,8 @@ class LinearLR(LRScheduler):
     def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5,
                  last_epoch: int = -1) -> None:
         if total_iters < 1 or not 0 < start_factor <= 1 or not 0 <= end_factor <= 1:
-            raise ArgumentError(f"LinearLR: needs total_iters >= 1, start_factor in (0, 1] and end_factor in [0, 1], got {total_iters}, "
-                                f"{start_factor} and {end_factor}")
+            raise ArgumentError(f"LinearLR: needs total_iters >= 1, start_factor in (0, 1] and end_factor in [0, 1], got "
+                                f"{total_iters}, {start_factor} and {end_factor}")
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 

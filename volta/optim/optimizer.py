@@ -25,15 +25,15 @@ def below_one(optimizer: str, name: str, value: object) -> None:
 
 
 class Optimizer:
-    """Base of the optimizers. Each gives `rules` (hyperparameter -> check), `slots` (the names of the tensors of a parameter's state)
-    and `_update(group, params)`."""
+    """Base of the optimizers. Each gives `rules` (hyperparameter -> check), `slots` (the names of the tensors of a parameter's
+    state) and `_update(group, params)`."""
 
     rules: dict[str, Callable] = {}
     slots: tuple[str, ...] = ()
 
     def __init__(self, params: Iterable, defaults: dict) -> None:
         if isinstance(params, core.TensorBase):
-            raise ArgumentError(f"{type(self).__name__}: params must be a list of tensors or of groups, got one tensor; write [tensor]")
+            raise ArgumentError(f"{type(self).__name__}: params must be a list of tensors or of groups, got one; write [tensor]")
         self.defaults = defaults
         self.param_groups: list[dict] = []
         self.state: defaultdict[Tensor, dict] = defaultdict(dict)
@@ -58,7 +58,8 @@ class Optimizer:
             if not isinstance(p, core.TensorBase):
                 raise ArgumentError(f"{name}: params must be tensors, got {type(p).__name__}")
             if p.grad_fn is not None:
-                raise ArgumentError(f"{name}: a tensor of shape {p.shape} was made by {p.grad_fn.name}; only leaves can be optimized")
+                raise ArgumentError(f"{name}: a tensor of shape {p.shape} was made by {p.grad_fn.name}; only leaves can be "
+                                    f"optimized")
             if p in held:
                 raise ArgumentError(f"{name}: a parameter of shape {p.shape} was given twice")
             held.add(p)
@@ -110,8 +111,8 @@ class Optimizer:
 
     def _fits(self, p, t, name):
         if t.shape != p.shape or t.dtype is not p.dtype or t.device is not p.device:
-            raise ShapeError(f"{type(self).__name__}: a parameter is {p.dtype} {p.shape} on {p.device}, its {name} {t.dtype} {t.shape} on "
-                             f"{t.device}; they must be alike (make the optimizer after moving the model)")
+            raise ShapeError(f"{type(self).__name__}: a parameter is {p.dtype} {p.shape} on {p.device}, its {name} {t.dtype} "
+                             f"{t.shape} on {t.device}; they must be alike (make the optimizer after moving the model)")
 
     def _gradients(self, group, params):
         return [-p.grad for p in params] if group["maximize"] else [p.grad for p in params]

@@ -19,8 +19,8 @@ class SGD(Optimizer):
 
     def __init__(self, params, lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0, weight_decay: float = 0.0,
                  nesterov: bool = False, *, maximize: bool = False) -> None:
-        super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov,
-                                      maximize=maximize))
+        super().__init__(params, {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
+                                  "nesterov": nesterov, "maximize": maximize})
 
     def _check_group(self, group):
         super()._check_group(group)
@@ -32,8 +32,8 @@ class SGD(Optimizer):
 
     def _update(self, group, params):
         momentum, gradients = float(group["momentum"]), self._gradients(group, params)
-        settings = dict(lr=float(group["lr"]), momentum=momentum, dampening=float(group["dampening"]),
-                        weight_decay=float(group["weight_decay"]), nesterov=bool(group["nesterov"]))
+        settings = {"lr": float(group["lr"]), "momentum": momentum, "dampening": float(group["dampening"]),
+                        "weight_decay": float(group["weight_decay"]), "nesterov": bool(group["nesterov"])}
         if not momentum:
             for p, g in zip(params, gradients):
                 families.update(update.sgd, (p, g, None), (0,), **settings, first=False)

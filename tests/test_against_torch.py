@@ -1,0 +1,118 @@
+"""Extra: layers, losses and optimizers beside PyTorch's own, where it is installed. It is no dependency: elsewhere this file skips.
+
+The same module is built in both libraries and the state dict carried over, so that key names and layouts are compared too.
+"""
+import numpy as np
+import pytest
+
+import volta
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed; these comparisons are an extra")
+
+LAYERS = [
+    ("Linear", lambda nn: nn.Linear(6, 4), (3, 6)),
+    ("Conv2d", lambda nn: nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2), (2, 4, 7, 6)),
+    ("same", lambda nn: nn.Conv2d(2, 3, (3, 5), padding="same", dilation=(2, 1)), (2, 2, 7, 6)),
+    ("BatchNorm1d", lambda nn: nn.BatchNorm1d(5), (6, 5)),
+    ("BatchNorm2d", lambda nn: nn.BatchNorm2d(3, eps=1e-3, momentum=0.3), (4, 3, 5, 5)),
+    ("LayerNorm", lambda nn: nn.LayerNorm((4, 5)), (3, 4, 5)),
+    ("MaxPool2d", lambda nn: nn.MaxPool2d(3, 2, padding=1), (2, 3, 7, 8)),
+    ("cnn", lambda nn: nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.GELU(), nn.MaxPool2d(2), nn.Flatten(),
+                                     nn.Linear(64, 5), nn.LogSoftmax(dim=1)), (3, 1, 8, 8)),
+    ("mlp", lambda nn: nn.Sequential(nn.Linear(5, 8), nn.SiLU(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2), nn.LeakyReLU(0.2)),
+     (4, 5)),
+]
+
+
+def both(make, device):
+    theirs = make(torch.nn)
+    ours = make(volta.nn).to(device)
+    ours.load_state_dict({key: value.numpy() for key, value in theirs.state_dict().items()})
+    return ours, theirs
+
+
+def close(ours, theirs, rtol=1e-4, atol=1e-5, text=""):
+    np.testing.assert_allclose(ours.detach().cpu().numpy(), theirs.detach().numpy(), rtol=rtol, atol=atol, err_msg=text)
+
+
+@pytest.mark.parametrize("make, shape", [row[1:] for row in LAYERS], ids=[row[0] for row in LAYERS])
+def test_layers(device, rng, make, shape):
+    ours, theirs = both(make, device)
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    assert repr(ours).replace(", bias=True", "") == repr(theirs).replace(", bias=True", "")     # some versions name it for norms
+    a = rng.standard_normal(shape).astype(np.float32)
+    x, y = volta.tensor(a, device=device, requires_grad=True), torch.tensor(a, requires_grad=True)
+    out, expected = ours(x), theirs(y)
+    close(out, expected)
+    g = rng.standard_normal(expected.shape).astype(np.float32)
+    out.backward(volta.tensor(g, device=device))
+    expected.backward(torch.tensor(g))
+    close(x.grad, y.grad, text="input")
+    for (name, p), q in zip(ours.named_parameters(), theirs.parameters()):
+        close(p.grad, q.grad, 1e-3, 1e-4, name)
+    for (name, b), c in zip(ours.named_buffers(), theirs.buffers()):
+        close(b, c, text=name)
+    close(ours.eval()(x), theirs.eval()(y), text="eval")
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("options", [{}, {"ignore_index": 2}, {"label_smoothing": 0.1}, {"weight": [1.0, 2.0, 0.5, 1.5]},
+                                     {"weight": [1.0, 2.0, 0.5, 1.5], "label_smoothing": 0.1, "ignore_index": 1}])
+@pytest.mark.parametrize("shape", [(6, 4), (2, 4, 3)])
+def test_cross_entropy(device, rng, shape, options, reduction):
+    a, labels = rng.standard_normal(shape).astype(np.float32), rng.integers(0, 4, shape[:1] + shape[2:])
+    x, y = volta.tensor(a, device=device, requires_grad=True), torch.tensor(a, requires_grad=True)
+
+    def loss(lib, input, target, **place):
+        weight = {"weight": lib.tensor(options["weight"], **place)} if "weight" in options else {}
+        return lib.nn.CrossEntropyLoss(**{**options, **weight}, reduction=reduction)(input, target)
+    ours, theirs = loss(volta, x, volta.tensor(labels, device=device), device=device), loss(torch, y, torch.tensor(labels))
+    close(ours, theirs)
+    ours.sum().backward()
+    theirs.sum().backward()
+    close(x.grad, y.grad)
+
+
+@pytest.mark.parametrize("make", [
+    lambda o, p: o.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
+    lambda o, p: o.SGD(p, lr=0.1, momentum=0.5, dampening=0.2), lambda o, p: o.Adam(p, lr=0.01, weight_decay=0.1),
+    lambda o, p: o.AdamW(p, lr=0.01), lambda o, p: o.Adam(p, lr=0.01, maximize=True)],
+    ids=["nesterov", "dampening", "adam", "adamw", "maximize"])
+def test_optimizers_and_their_state(device, rng, make):
+    """Three steps in each library, then PyTorch's state is carried over and two more are taken."""
+    ours, theirs = both(lambda nn: nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)), device)
+    mine, other = make(volta.optim, ours.parameters()), make(torch.optim, theirs.parameters())
+    a = rng.standard_normal((16, 4)).astype(np.float32)
+
+    def step(model, optimizer, x):
+        optimizer.zero_grad()
+        (model(x) ** 2).mean().backward()
+        optimizer.step()
+    for i in range(5):
+        step(ours, mine, volta.tensor(a, device=device))
+        step(theirs, other, torch.tensor(a))
+        for p, q in zip(ours.parameters(), theirs.parameters()):
+            close(p, q, 1e-3, 1e-4)
+        if i == 2:
+            state = other.state_dict()
+            assert set(mine.state_dict()["state"]) == set(state["state"])
+            state["state"] = {n: {k: volta.tensor(v.numpy()) for k, v in s.items()} for n, s in state["state"].items()}
+            for group in state["param_groups"]:
+                for key in set(group) - set(mine.param_groups[0]):
+                    del group[key]
+            mine.load_state_dict(state)
+
+
+@pytest.mark.parametrize("make", [
+    lambda s, o: s.StepLR(o, 2), lambda s, o: s.CosineAnnealingLR(o, 5, 0.01), lambda s, o: s.LinearLR(o),
+    lambda s, o: s.ExponentialLR(o, 0.7), lambda s, o: s.LambdaLR(o, lambda e: 0.5 ** e)])
+def test_schedules(make):
+    def rates(lib):
+        optimizer = lib.optim.SGD([lib.nn.Parameter(lib.ones(1))], lr=0.5)
+        schedule, out = make(lib.optim.lr_scheduler, optimizer), []
+        for _ in range(8):
+            out.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            schedule.step()
+        return out
+    assert rates(volta) == pytest.approx(rates(torch), rel=1e-9)
