@@ -26,20 +26,21 @@ READ_EVERY = 11     # steps between looks at the loss: a look waits for the GPU
 
 
 class DigitNet(nn.Module):
-    """Three convolutions, each with batch normalisation and ReLU, then one linear layer."""
+    """Three convolutions, each with batch normalisation and GELU, the last two halving the image; then one linear layer.
+
+    Everything is smooth: at the kinks of ReLU and max pooling, the last bit of a number, which differs from device to device, decides
+    which way a gradient flows, and two runs drift apart by a percent in 100 steps. Without kinks they agree to about 1e-5.
+    """
 
     def __init__(self, device=None) -> None:
         super().__init__()
         self.features = nn.Sequential(
-            *self.block(1, 32, device),
-            *self.block(32, 64, device), nn.MaxPool2d(2),
-            *self.block(64, 64, device), nn.MaxPool2d(2),
-            nn.Flatten(), nn.Dropout(0.3))
+            *self.block(1, 32, 1, device), *self.block(32, 64, 2, device), *self.block(64, 64, 2, device), nn.Flatten(), nn.Dropout(0.3))
         self.classify = nn.Linear(64 * 2 * 2, 10, device=device)
 
     @staticmethod
-    def block(inputs: int, outputs: int, device) -> list[nn.Module]:
-        return [nn.Conv2d(inputs, outputs, 3, padding=1, bias=False, device=device), nn.BatchNorm2d(outputs, device=device), nn.ReLU()]
+    def block(inputs: int, outputs: int, stride: int, device) -> list[nn.Module]:
+        return [nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False, device=device), nn.BatchNorm2d(outputs, device=device), nn.GELU()]
 
     def forward(self, x: volta.Tensor) -> volta.Tensor:
         return self.classify(self.features(x))
@@ -77,14 +78,20 @@ class StepCheck:
         volta.gpu.synchronize()
         self.steps.append(volta.gpu.stats() - before)
 
-    def report(self) -> str:
+    def totals(self) -> tuple[int, int, int, int]:
+        """From the step after the warm ones on: new buffers, new bind groups, and the most submits and dispatches of a step."""
         warm = self.steps[WARM_STEPS:]
-        buffers, groups = sum(s.buffers_created for s in warm), sum(s.bind_groups_created for s in warm)
-        submits = max((s.submits for s in warm), default=0)
-        dispatches = max((s.dispatches for s in warm), default=0)
-        verdict = "ok" if not buffers and not groups and submits <= 2 else "NOT AS PROMISED"
+        return (sum(s.buffers_created for s in warm), sum(s.bind_groups_created for s in warm),
+                max((s.submits for s in warm), default=0), max((s.dispatches for s in warm), default=0))
+
+    def passed(self) -> bool:
+        buffers, groups, submits, _ = self.totals()
+        return not buffers and not groups and submits <= 2
+
+    def report(self) -> str:
+        buffers, groups, submits, dispatches = self.totals()
         return (f"steps: {len(self.steps)} passed without a transfer; from step {WARM_STEPS + 1} on {buffers} new buffers, {groups} new bind "
-                f"groups, at most {submits} submits and {dispatches} dispatches a step: {verdict}")
+                f"groups, at most {submits} submits and {dispatches} dispatches a step: {'ok' if self.passed() else 'NOT AS PROMISED'}")
 
 
 def load_digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -111,6 +118,16 @@ def distort(batch: tuple, rng: np.random.Generator) -> tuple:
     return (upper * (1 - fy) + lower * fy).reshape(images.shape).astype(np.float32), labels
 
 
+def train_step(model: nn.Module, optimizer: volta.optim.Optimizer, x: volta.Tensor, y: volta.Tensor, history: History, step: int) -> None:
+    """One step on one batch. Nothing here reads from the device."""
+    optimizer.zero_grad()
+    logits = model(x)
+    loss = F.cross_entropy(logits, y, label_smoothing=0.05)
+    loss.backward()
+    optimizer.step()
+    history.write(step, loss, logits, y)
+
+
 def train(model: nn.Module, images: np.ndarray, labels: np.ndarray, options: argparse.Namespace, device) -> tuple[np.ndarray, StepCheck]:
     """Train in place; gives the loss of every step, and what --check-steps found."""
     loader = volta.data.DataLoader((images, labels), BATCH, shuffle=True, seed=options.seed, drop_last=True, device=device, transform=distort)
@@ -124,12 +141,7 @@ def train(model: nn.Module, images: np.ndarray, labels: np.ndarray, options: arg
             bar.set_description(f"epoch {epoch + 1}/{options.epochs}")
             for x, y in loader:
                 with check():
-                    optimizer.zero_grad()
-                    logits = model(x)
-                    loss = F.cross_entropy(logits, y)
-                    loss.backward()
-                    optimizer.step()
-                    history.write(step, loss, logits, y)
+                    train_step(model, optimizer, x, y, history, step)
                 step += 1
                 if step % READ_EVERY == 0 or step == total:
                     losses, accuracies = history.read()
@@ -165,7 +177,7 @@ def plot(path: Path, losses: np.ndarray, images: np.ndarray, labels: np.ndarray,
     smooth = np.convolve(losses, np.ones(width) / width, "valid")
     axes.plot(np.arange(1, len(losses) + 1), losses, color="#9db8d9", linewidth=0.8, label="each step")
     axes.plot(np.arange(len(smooth)) + 1 + width / 2, smooth, color="#1f4e8c", linewidth=2, label=f"mean of {width} steps")
-    axes.set(xlabel="step", ylabel="training loss (nats)", yscale="log", xlim=(1, max(len(losses), 2)))
+    axes.set(xlabel="step", ylabel="training loss (nats)", xlim=(1, max(len(losses), 2)), ylim=(0, None))
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
@@ -182,7 +194,7 @@ def plot(path: Path, losses: np.ndarray, images: np.ndarray, labels: np.ndarray,
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=("cpu", "gpu", "auto"), default="auto", help="auto takes a GPU where there is one")
-    parser.add_argument("--epochs", type=int, default=25)
+    parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("digits-out"), metavar="DIR", help="where the results go")
     parser.add_argument("--losses", type=Path, metavar="FILE", help="write the loss of every step to this text file")
@@ -226,6 +238,8 @@ def main() -> None:
         np.savetxt(options.losses, losses, fmt="%.9g")
     if check.active:
         print(check.report())
+        if not check.passed():
+            raise SystemExit(1)
     elif options.check_steps:
         print("steps: nothing to check on the CPU; --check-steps looks at a GPU's transfers, buffers and submits")
 

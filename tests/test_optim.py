@@ -1,0 +1,258 @@
+"""Optimizers on each device against NumPy's formulas; schedules; state dicts; errors that change nothing."""
+import math
+
+import numpy as np
+import pytest
+
+import volta
+from volta import nn, optim
+from volta.errors import ArgumentError, ShapeError, StateDictError
+from volta.testing import assert_close
+
+
+def host(t):
+    return t.detach().cpu().numpy().astype(np.float64)
+
+
+def numpy_sgd(x, grads, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, maximize=False):
+    buffer = None
+    for g in grads:
+        g = (-g if maximize else g) + weight_decay * x
+        if momentum:
+            buffer = g if buffer is None else momentum * buffer + (1 - dampening) * g
+            g = g + momentum * buffer if nesterov else buffer
+        x = x - lr * g
+    return x
+
+
+def numpy_adam(x, grads, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, maximize=False, decoupled=False):
+    m = v = np.zeros_like(x)
+    for t, g in enumerate(grads, 1):
+        g = -g if maximize else g
+        if decoupled:
+            x = x * (1 - lr * weight_decay)
+        else:
+            g = g + weight_decay * x
+        m, v = betas[0] * m + (1 - betas[0]) * g, betas[1] * v + (1 - betas[1]) * g * g
+        x = x - lr * (m / (1 - betas[0] ** t)) / (np.sqrt(v / (1 - betas[1] ** t)) + eps)
+    return x
+
+
+def numpy_adamw(x, grads, weight_decay=1e-2, **options):
+    return numpy_adam(x, grads, weight_decay=weight_decay, decoupled=True, **options)
+
+
+CASES = [(optim.SGD, numpy_sgd, o) for o in (
+    dict(lr=0.1), dict(lr=0.1, weight_decay=0.1), dict(lr=0.1, momentum=0.9), dict(lr=0.1, momentum=0.9, dampening=0.5, weight_decay=0.1),
+    dict(lr=0.1, momentum=0.9, nesterov=True), dict(lr=0.1, momentum=0.5, maximize=True), {})]
+CASES += [(optim.Adam, numpy_adam, o) for o in (
+    {}, dict(lr=0.1, betas=(0.8, 0.9), eps=1e-3), dict(lr=0.1, weight_decay=0.1), dict(lr=0.1, maximize=True))]
+CASES += [(optim.AdamW, numpy_adamw, o) for o in ({}, dict(lr=0.1, weight_decay=0.3))]
+
+
+@pytest.mark.parametrize("make, formula, options", CASES, ids=lambda v: str(v) if isinstance(v, dict) else getattr(v, "__name__", ""))
+def test_steps(device, rng, make, formula, options):
+    shapes = [(3, 4), (5,), (), (2, 1, 3), (8, 8), (1000,), (7, 3), (2,), (4,), (16,)]
+    params = [nn.Parameter(volta.tensor(rng.standard_normal(s).astype(np.float32), device=device)) for s in shapes]
+    grads = [[rng.standard_normal(s).astype(np.float32) for _ in range(4)] for s in shapes]
+    start, versions = [host(p) for p in params], [p._version for p in params]
+    optimizer = make(params, **options)
+    for step in range(4):
+        for p, g in zip(params, grads):
+            p.grad = volta.tensor(g[step], device=device)
+        optimizer.step()
+    for p, x, g, version in zip(params, start, grads, versions):
+        assert_close(host(p), formula(x, [v.astype(np.float64) for v in g], **options), 1e-4, 1e-5)
+        assert p._version > version and p.is_leaf and p.requires_grad
+        for value in optimizer.state[p].values():
+            assert isinstance(value, int) or (value.device is p.device and value.shape == p.shape)
+
+
+def test_parameters_without_gradients_wait(device):
+    a, b = (nn.Parameter(volta.ones(2, device=device)) for _ in range(2))
+    optimizer = optim.Adam([a, b], lr=0.1)
+    a.grad = volta.ones(2, device=device)
+    optimizer.step()
+    assert host(b).tolist() == [1, 1] and b not in optimizer.state
+    a.grad = b.grad = volta.ones(2, device=device)
+    optimizer.step()
+    assert optimizer.state[a]["step"] == 2 and optimizer.state[b]["step"] == 1
+    assert_close(host(b), np.array([0.9, 0.9]), 1e-5, 0)
+
+
+def test_groups():
+    a, b = nn.Linear(2, 2), nn.Linear(2, 2)
+    optimizer = optim.SGD([{"params": a.parameters(), "lr": 0.5}, {"params": b.parameters()}], lr=0.1)
+    assert [g["lr"] for g in optimizer.param_groups] == [0.5, 0.1]
+    optimizer.add_param_group({"params": nn.Parameter(volta.ones(1)), "momentum": 0.9})
+    assert len(optimizer.param_groups[2]["params"]) == 1
+    assert "Parameter Group 1\n    dampening: 0.0\n    lr: 0.1" in repr(optimizer)
+
+
+def test_zero_grad_and_closure():
+    p = nn.Parameter(volta.ones(2))
+    optimizer = optim.SGD([p], lr=0.5)
+
+    @volta.no_grad()
+    def run():
+        def closure():
+            optimizer.zero_grad()
+            loss = (p * p).sum()
+            loss.backward()
+            return loss
+        return optimizer.step(closure)
+    assert run().item() == 2 and host(p).tolist() == [0, 0]
+    optimizer.zero_grad(set_to_none=False)
+    assert p.grad.tolist() == [0, 0]
+    optimizer.zero_grad()
+    assert p.grad is None
+
+
+def test_training_step_saves_nothing_stale(device):
+    """A backward through values saved before the step must notice it."""
+    p = nn.Parameter(volta.ones(2, device=device))
+    loss = (p * p).sum()
+    loss.backward(retain_graph=True)
+    optim.SGD([p], lr=0.1).step()
+    with pytest.raises(volta.errors.AutogradError, match="changed in place"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("call, text", [
+    (lambda p: optim.SGD(p, lr=-1.0), "SGD: lr must be a finite number >= 0, got -1.0"),
+    (lambda p: optim.SGD(p, lr=float("nan")), "SGD: lr must be a finite number >= 0, got nan"),
+    (lambda p: optim.SGD(p, momentum=-0.1), "SGD: momentum must be a finite number >= 0, got -0.1"),
+    (lambda p: optim.SGD(p, nesterov=True), "SGD: nesterov needs momentum > 0 and dampening 0, got momentum 0.0 and dampening 0.0"),
+    (lambda p: optim.SGD(p, dampening=float("nan")), "SGD: dampening must be a number, got nan"),
+    (lambda p: optim.Adam(p, lr="fast"), "Adam: lr must be a finite number >= 0, got 'fast'"),
+    (lambda p: optim.Adam(p, betas=(0.9, 1.0)), "Adam: betas must be two numbers in [0, 1), got (0.9, 1.0)"),
+    (lambda p: optim.Adam(p, betas=(float("nan"), 0.9)), "Adam: betas must be two numbers in [0, 1), got (nan, 0.9)"),
+    (lambda p: optim.AdamW(p, eps=-1e-8), "AdamW: eps must be a finite number >= 0, got -1e-08"),
+    (lambda p: optim.Adam(p, amsgrad=True), "Adam: amsgrad=True is not available"),
+    (lambda p: optim.Adam([]), "Adam: params is empty; pass model.parameters()"),
+    (lambda p: optim.Adam(p[0]), "Adam: params must be a list of tensors or of groups, got one tensor"),
+    (lambda p: optim.Adam([1.0]), "Adam: params must be tensors, got float"),
+    (lambda p: optim.Adam([p[0], p[0]]), "Adam: a parameter of shape (2,) was given twice"),
+    (lambda p: optim.Adam([p[0] * 2]), "Adam: a tensor of shape (2,) was made by mul; only leaves can be optimized"),
+    (lambda p: optim.Adam([{"lr": 1}]), "Adam: a parameter group must be a dict with 'params'"),
+])
+def test_errors(call, text):
+    with pytest.raises(ArgumentError) as error:
+        call([nn.Parameter(volta.ones(2))])
+    assert text in str(error.value)
+
+
+@pytest.mark.parametrize("make", [optim.SGD, optim.Adam])
+def test_nan_learning_rate_later_changes_nothing(device, make):
+    a, b = (nn.Parameter(volta.ones(2, device=device)) for _ in range(2))
+    optimizer = make([{"params": [a]}, {"params": [b]}], lr=0.1)
+    a.grad = b.grad = volta.ones(2, device=device)
+    optimizer.param_groups[1]["lr"] = float("nan")
+    with pytest.raises(ArgumentError, match="lr must be a finite number >= 0, got nan"):
+        optimizer.step()
+    assert host(a).tolist() == [1, 1] and not optimizer.state
+
+
+def test_gradient_or_state_that_does_not_fit():
+    a, b = nn.Parameter(volta.ones(2)), nn.Parameter(volta.ones(3))
+    optimizer = optim.Adam([a, b])
+    a.grad, b.grad = volta.ones(2), volta.ones(1)
+    with pytest.raises(ShapeError, match=r"Adam: a parameter is volta.float32 \(3,\) on cpu, its gradient volta.float32 \(1,\) on cpu"):
+        optimizer.step()
+    assert host(a).tolist() == [1, 1]
+    b.grad = volta.ones(3)
+    optimizer.step()
+    model = nn.Module()
+    model.a = a
+    model.double()
+    with pytest.raises(ShapeError, match="its exp_avg volta.float32"):
+        optimizer.step()
+
+
+# ---------------------------------------------------------------- state dicts
+@pytest.mark.parametrize("make", [lambda p: optim.SGD(p, lr=0.1, momentum=0.9), lambda p: optim.AdamW(p, lr=0.1)])
+def test_state_dict_continues_exactly(device, make):
+    def advance(model, optimizer, steps):
+        for _ in range(steps):
+            optimizer.zero_grad()
+            (model(x) ** 2).sum().backward()
+            optimizer.step()
+    x = volta.randn(4, 3, device=device)
+    model, other = nn.Linear(3, 2, device=device), nn.Linear(3, 2, device=device)
+    optimizer, second = make(model.parameters()), make(other.parameters())
+    advance(model, optimizer, 3)
+    state = optimizer.state_dict()
+    assert set(state) == {"state", "param_groups"} and state["param_groups"][0]["params"] == [0, 1] and set(state["state"]) == {0, 1}
+    other.load_state_dict(model.state_dict())
+    second.load_state_dict(state)
+    assert next(iter(second.state.values())).keys() == next(iter(optimizer.state.values())).keys()
+    advance(model, optimizer, 2)
+    advance(other, second, 2)
+    np.testing.assert_array_equal(host(other.weight), host(model.weight))
+
+
+def test_load_state_dict_errors_change_nothing():
+    p = nn.Parameter(volta.ones(2))
+    optimizer = optim.Adam([p], lr=0.1)
+    p.grad = volta.ones(2)
+    optimizer.step()
+    good = optimizer.state_dict()
+    group = good["param_groups"][0]
+    for bad, text in [
+            ({"state": {}}, "Adam: load_state_dict needs a dict with 'state' and 'param_groups', got the keys ['state']"),
+            ({**good, "param_groups": [{**group, "params": [0, 1]}]}, "the state dict has groups of [2] parameters, this optimizer has [1]"),
+            ({**good, "param_groups": [{**group, "lr": -1.0}]}, "Adam: lr must be a finite number >= 0, got -1.0"),
+            ({**good, "state": {0: {"exp_avg": volta.ones(3)}}}, "Adam: exp_avg of parameter 0 has shape (3,), the parameter has (2,)")]:
+        with pytest.raises((StateDictError, ArgumentError)) as error:
+            optimizer.load_state_dict(bad)
+        assert text in str(error.value)
+        assert optimizer.param_groups[0]["lr"] == 0.1 and optimizer.state[p]["step"] == 1
+
+
+# ---------------------------------------------------------------- schedules
+def rates(make, steps=6, lr=1.0):
+    optimizer = optim.SGD([nn.Parameter(volta.ones(1))], lr=lr)
+    schedule = make(optimizer)
+    out = []
+    for _ in range(steps):
+        out.append(optimizer.param_groups[0]["lr"])
+        schedule.step()
+    return out
+
+
+def test_schedules():
+    s = optim.lr_scheduler
+    assert rates(lambda o: s.StepLR(o, 2, 0.5)) == [1, 1, 0.5, 0.5, 0.25, 0.25]
+    assert rates(lambda o: s.LambdaLR(o, lambda e: 1 / (e + 1)), 3) == [1, 0.5, 1 / 3]
+    assert rates(lambda o: s.ExponentialLR(o, 0.5), 3) == [1, 0.5, 0.25]
+    assert rates(lambda o: s.LinearLR(o, 0.25, total_iters=3), 5) == pytest.approx([0.25, 0.5, 0.75, 1, 1])
+    assert rates(lambda o: s.CosineAnnealingLR(o, 4, 0.2), 5) == pytest.approx([0.2 + 0.4 * (1 + math.cos(math.pi * i / 4)) for i in range(5)])
+    with pytest.raises(ArgumentError, match="StepLR: step_size must be at least 1, got 0"):
+        rates(lambda o: s.StepLR(o, 0))
+    with pytest.raises(ArgumentError, match="StepLR: needs an optimizer, got int"):
+        s.StepLR(3, 1)
+
+
+def test_schedule_state():
+    def make():
+        optimizer = optim.SGD([nn.Parameter(volta.ones(1))], lr=1.0)
+        return optimizer, optim.lr_scheduler.StepLR(optimizer, 2, 0.1)
+    (_, first), (optimizer, second) = make(), make()
+    for _ in range(3):
+        first.step()
+    second.load_state_dict(first.state_dict())
+    assert second.get_last_lr() == first.get_last_lr() == [0.1] and optimizer.param_groups[0]["initial_lr"] == 1.0
+
+
+# ---------------------------------------------------------------- the step as the GPU sees it
+def test_a_step_copies_nothing_and_is_few_dispatches(gpu):
+    model = nn.Sequential(*[nn.Linear(8, 8, device=gpu) for _ in range(6)])
+    optimizer, x = optim.Adam(model.parameters()), volta.randn(4, 8, device=gpu)
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        with volta.gpu.forbid_transfers():
+            before = volta.gpu.stats()
+            optimizer.step()
+            dispatches = (volta.gpu.stats() - before).dispatches
+    assert dispatches <= 12
