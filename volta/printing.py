@@ -36,9 +36,7 @@ def _number(array: np.ndarray):
         kind = "e" if wide else "f"
         plain = [f"{v:.{digits}{kind}}" for v in (finite.min(), finite.max())] if finite.size else []
         style = lambda v: f"{v:.{digits}{kind}}" if np.isfinite(v) else str(v)  # noqa: E731
-    odd = ["nan"] if np.isnan(array).any() else []
-    odd += ["-inf"] if np.isneginf(array).any() else ["inf"] if np.isposinf(array).any() else []
-    width = max((len(s) for s in plain + odd), default=1)
+    width = max((len(s) for s in plain), default=1)         # PyTorch leaves no room for inf and nan
     return lambda v: style(v).rjust(width)
 
 
