@@ -14,7 +14,11 @@ CASES = [
     (lambda t: t([-1, 10]), "tensor([-1, 10])"),
     (lambda t: t([1e-5, 1.0]), "tensor([1.0000e-05, 1.0000e+00])"),
     (lambda t: t([1e10, 1.0]), "tensor([1.0000e+10, 1.0000e+00])"),
-    (lambda t: t([0.0001, 0.05]), "tensor([0.0001, 0.0500])"),
+    (lambda t: t([0.0002, 0.05]), "tensor([0.0002, 0.0500])"),
+    (lambda t: t([1.0, 2000.0]), "tensor([1.0000e+00, 2.0000e+03])"),
+    (lambda t: t([0.0, -0.0]), "tensor([0., -0.])"),
+    (lambda t: t([True, True]), "tensor([True, True])"),
+    (lambda t: volta.zeros(0, dtype=volta.int64), "tensor([], dtype=volta.int64)"),
     (lambda t: t([1.0, float("nan"), float("inf")]), "tensor([1., nan, inf])"),
     (lambda t: t([1.5, float("nan"), -float("inf")]), "tensor([1.5000,    nan,   -inf])"),
     (lambda t: t([float("nan")]), "tensor([nan])"),
@@ -38,9 +42,9 @@ def test_text(make, text):
 
 
 def test_long_tensors_are_summarised():
-    assert repr(volta.arange(2000)) == "tensor([   0,    1,    2, ..., 1997, 1998, 1999])"
+    assert repr(volta.arange(2000)) == "tensor([   0,    1,    2,  ..., 1997, 1998, 1999])"
     rows = repr(volta.zeros(200, 30)).splitlines()
-    assert rows[0] == "tensor([[0., 0., 0., ..., 0., 0., 0.]," and rows[3] == "        ..." + ","[:rows[3].endswith(",")] and len(rows) == 7
+    assert rows[0] == "tensor([[0., 0., 0.,  ..., 0., 0., 0.]," and rows[4] == "        ...," and len(rows) == 7
 
 
 def test_wide_tensors_wrap():
@@ -60,7 +64,7 @@ def test_options():
         volta.set_printoptions(precision=2)
         assert repr(volta.tensor([1.23456])) == "tensor([1.23])"
         volta.set_printoptions(threshold=5, edgeitems=1)
-        assert repr(volta.arange(10)) == "tensor([0, ..., 9])"
+        assert repr(volta.arange(10)) == "tensor([0,  ..., 9])"
     finally:
         volta.set_printoptions(**before)
 
