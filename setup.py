@@ -34,8 +34,9 @@ VARIANTS = {
                 "-mavx512vl", "-mprefer-vector-width=512"], ["/arch:AVX512"]),
 }
 # Not -ffast-math: NaN and infinity must behave. No errno and no traps let the compiler vectorise sqrt and comparisons.
-UNIX_FLAGS = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing", "-fwrapv", "-g0",
-              "-Wno-unused-function", "-Wno-misleading-indentation"]
+# No contraction: an element's value must not depend on whether the vector part of a loop or its rest computes it.
+UNIX_FLAGS = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv",
+              "-g0", "-Wno-unused-function", "-Wno-misleading-indentation"]
 MSVC_FLAGS = ["/O2", "/fp:precise"]
 DIRECTIVES = {"language_level": 3, "boundscheck": CHECKED, "wraparound": False, "initializedcheck": CHECKED,
               "cdivision": True}

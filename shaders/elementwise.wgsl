@@ -63,7 +63,7 @@ fn add_b(x: u32, y: u32) -> u32 { return x | y; }
 fn sub_n(x: T, y: T) -> T { return x - y; }
 fn sub_b(x: u32, y: u32) -> u32 { return x ^ y; }
 fn mul_n(x: T, y: T) -> T { return x * y; }
-fn div_n(x: T, y: T) -> T { return x / y; }
+fn div_f(x: f32, y: f32) -> f32 { return div_f32(x, y); }
 fn pow_f(x: f32, y: f32) -> f32 { return pow_torch(x, y); }
 fn pow_i(x: i32, y: i32) -> i32 { return power_i32(x, y); }
 fn pow_u(x: u32, y: u32) -> u32 { return u32(power_i32(i32(x), i32(y))); }
@@ -74,7 +74,7 @@ fn floor_divide_f(x: f32, y: f32) -> f32 { return floor_div_f32(x, y); }
 fn floor_divide_i(x: i32, y: i32) -> i32 { return floor_div_i32(x, y); }
 fn floor_divide_u(x: u32, y: u32) -> u32 { return x / y; }
 fn fmod_f(x: f32, y: f32) -> f32 { return fmod_accurate(x, y); }
-fn fmod_i(x: i32, y: i32) -> i32 { return x % y; }
+fn fmod_i(x: i32, y: i32) -> i32 { return fmod_i32(x, y); }
 fn fmod_u(x: u32, y: u32) -> u32 { return x % y; }
 fn maximum_f(x: f32, y: f32) -> f32 { return max_nan(x, y); }
 fn maximum_n(x: T, y: T) -> T { return max(x, y); }

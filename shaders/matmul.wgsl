@@ -193,7 +193,8 @@ fn stash_a(buffer: u32) {
         }
         if (BLOCK_A == 1u && i % 4u == 0u) {
             for (var c = 0u; c < 4u; c += 1u) {
-                tiles[at + c * STRIDE_A] = T4(next_a[i][c], next_a[(i + 1u) % UNITS_A][c], next_a[(i + 2u) % UNITS_A][c], next_a[(i + 3u) % UNITS_A][c]);
+                tiles[at + c * STRIDE_A] = T4(next_a[i][c], next_a[(i + 1u) % UNITS_A][c], next_a[(i + 2u) % UNITS_A][c],
+                                              next_a[(i + 3u) % UNITS_A][c]);
             }
         }
     }
@@ -210,7 +211,8 @@ fn stash_b(buffer: u32) {
         }
         if (BLOCK_B == 1u && i % 4u == 0u) {
             for (var c = 0u; c < 4u; c += 1u) {
-                tiles[at + c * STRIDE_B] = T4(next_b[i][c], next_b[(i + 1u) % UNITS_B][c], next_b[(i + 2u) % UNITS_B][c], next_b[(i + 3u) % UNITS_B][c]);
+                tiles[at + c * STRIDE_B] = T4(next_b[i][c], next_b[(i + 1u) % UNITS_B][c], next_b[(i + 2u) % UNITS_B][c],
+                                              next_b[(i + 3u) % UNITS_B][c]);
             }
         }
     }
@@ -297,13 +299,15 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
         for (var i = 0u; i < ROWS; i += 1u) {
             for (var c = 0u; c < 4u; c += 1u) {
                 for (var j = 0u; j < COLS; j += 1u) {
-                    store(row0 + (row4 + i * LANES_M) * 4u + c, col0 + (col4 + j * LANES_N) * 4u, base, acc[(i * 4u + c) * COLS + j]);
+                    let row = row0 + (row4 + i * LANES_M) * 4u + c;
+                    store(row, col0 + (col4 + j * LANES_N) * 4u, base, acc[(i * 4u + c) * COLS + j]);
                 }
             }
         }
         return;
     }
-    // The barrier that ended the last step also frees the tiles. Four sums of every thread at a time go through workgroup memory; each thread then adds one over all slices.
+    // The barrier that ended the last step also frees the tiles. Four sums of every thread at a time go through workgroup
+    // memory; each thread then adds one over all slices.
     for (var r = 0u; r < SUMS; r += 4u) {
         for (var c = 0u; c < 4u; c += 1u) { tiles[c * THREADS + lane] = acc[r + c]; }
         workgroupBarrier();

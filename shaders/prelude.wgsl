@@ -357,8 +357,11 @@ fn floor_div_i32(a: i32, b: i32) -> i32 {
     return select(q, q - 1, q * b != a && (a < 0) != (b < 0));
 }
 
+// The remainder with the sign of a. (SPIR-V leaves its own undefined for negative operands; NVIDIA gives 0 there.)
+fn fmod_i32(a: i32, b: i32) -> i32 { return a - a / b * b; }
+
 fn remainder_i32(a: i32, b: i32) -> i32 {
-    let r = a % b;
+    let r = fmod_i32(a, b);
     return select(r, r + b, r != 0 && (r < 0) != (b < 0));
 }
 
@@ -400,11 +403,17 @@ fn remainder_f32(x: f32, y: f32) -> f32 {
     return select(r, r + y, other_sign && (bitcast<u32>(r) & 0x7fffffffu) != 0u && !is_nan(r));
 }
 
+// x / y. WGSL promises nothing for |y| > 2^126, where drivers multiply by a reciprocal that has become a denormal.
+fn div_f32(x: f32, y: f32) -> f32 {
+    let scale = select(1.0, 0.25, abs(y) > 8.5e37);
+    return (x * scale) / (y * scale);
+}
+
 fn floor_div_f32(x: f32, y: f32) -> f32 {
     if (y == 0.0) { return select(x / y, nan(), is_nan(x) || x == 0.0); }
     let r = fmod_accurate(x, y);
     if (is_nan(r)) { return r; }
-    let q = (x - r) / y - select(0.0, 1.0, r != 0.0 && (r < 0.0) != (y < 0.0));
+    let q = div_f32(x - r, y) - select(0.0, 1.0, r != 0.0 && (r < 0.0) != (y < 0.0));
     let down = floor(q);
     return select(down, down + 1.0, q - down > 0.5);
 }

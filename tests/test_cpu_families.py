@@ -48,7 +48,7 @@ def strided(array):
 def values(t):
     """NumPy array over a tensor's memory."""
     kind = np.dtype(t.dtype.name)
-    if t.size == 0:
+    if t._size == 0:
         return np.empty(t.shape, kind)
     return np.ndarray(t.shape, kind, buffer=t.storage, offset=t.offset * kind.itemsize,
                       strides=[s * kind.itemsize for s in t._strides])

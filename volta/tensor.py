@@ -183,6 +183,8 @@ class Tensor(graph.Operators):
             raise AutogradError("numpy: the tensor requires grad; call detach() first")
         host = movement.to(core.alias(self), "cpu") if self.device.is_gpu else self
         dtype = to_numpy(host.dtype)
+        if not host._size:                  # its strides and offset may lead outside the storage
+            return np.empty(host.shape, dtype)
         return np.ndarray(host.shape, dtype, host.storage, host.offset * dtype.itemsize,
                           tuple(s * dtype.itemsize for s in host._strides))
 

@@ -40,13 +40,14 @@ LAYOUTS = [(0, 0), (0, 1), (1, 0), (1, 1)]          # (A transposed, B transpose
 BIG = [(n, n, n, *t) for n in (4096, 2048, 1024) for t in LAYOUTS]
 STEP = [(256, 512, 784, 0, 1), (256, 512, 512, 0, 1), (256, 10, 512, 0, 1), (256, 512, 512, 0, 0), (256, 512, 10, 0, 0),
         (512, 784, 256, 1, 0), (512, 512, 256, 1, 0), (10, 512, 256, 1, 0)]
-OTHER = [(512, 512, 512, 0, 0), (4095, 4095, 4095, 0, 0), (2047, 2049, 2045, 0, 1), (1, 4096, 4096, 0, 0), (1, 4096, 4096, 0, 1), (4096, 1, 4096, 0, 0),
-         (64, 64, 65536, 1, 0), (64, 1152, 100352, 0, 1), (8192, 64, 576, 0, 1), (2048, 768, 768, 0, 1), (2048, 3072, 768, 0, 1), (16, 4096, 4096, 0, 1), (128, 128, 128, 0, 1), (64, 10, 128, 0, 1), (768, 768, 2048, 1, 0)]
+OTHER = [(512, 512, 512, 0, 0), (4095, 4095, 4095, 0, 0), (2047, 2049, 2045, 0, 1), (1, 4096, 4096, 0, 0), (1, 4096, 4096, 0, 1),
+         (4096, 1, 4096, 0, 0), (64, 64, 65536, 1, 0), (64, 1152, 100352, 0, 1), (8192, 64, 576, 0, 1), (2048, 768, 768, 0, 1),
+         (2048, 3072, 768, 0, 1), (16, 4096, 4096, 0, 1), (128, 128, 128, 0, 1), (64, 10, 128, 0, 1), (768, 768, 2048, 1, 0)]
 T = plans.Tile
-OTHER_TILES = [T(64, 128, 8, 2, 2), T(128, 64, 8, 2, 2), T(64, 64, 8, 2, 2), T(64, 64, 16, 2, 2), T(64, 64, 16, 2, 2, 2), T(64, 64, 32, 2, 2, 4),
-         T(64, 64, 16, 2, 2, 4), T(64, 64, 16, 1, 1), T(128, 128, 16, 2, 2, 2), T(64, 32, 32, 2, 1, 4), T(64, 32, 64, 2, 1, 8),
-         T(64, 32, 16, 2, 1, 2), T(32, 32, 64, 1, 1, 8), T(32, 32, 64, 1, 1, 4), T(32, 32, 128, 1, 1, 8), T(32, 32, 16, 1, 1, 2),
-         T(16, 16, 64, 1, 1, 16, 4), T(16, 32, 64, 1, 1, 8), T(16, 32, 128, 1, 1, 16)]
+OTHER_TILES = [
+    T(64, 128, 8, 2, 2), T(128, 64, 8, 2, 2), T(64, 64, 8, 2, 2), T(64, 64, 16, 2, 2), T(64, 64, 16, 1, 1), T(32, 32, 64, 1, 1, 8),
+    T(32, 32, 64, 1, 1, 4), T(32, 32, 128, 1, 1, 8), T(32, 32, 16, 1, 1, 2), T(16, 16, 64, 1, 1, 16, 4), T(16, 32, 64, 1, 1, 8),
+    T(16, 32, 128, 1, 1, 16)]
 
 
 class GPU:
@@ -70,9 +71,10 @@ class GPU:
     def layout(self, buffers, nbytes):
         if (buffers, nbytes) not in self.layouts:
             kinds = ["read-only-storage"] * (buffers - 1) + ["storage"]
-            groups = self.device.create_bind_group_layout(
-                entries=[dict(binding=i, visibility=wgpu.ShaderStage.COMPUTE, buffer=dict(type=kind)) for i, kind in enumerate(kinds)])
-            self.layouts[buffers, nbytes] = groups, self.device.create_pipeline_layout(bind_group_layouts=[groups], immediate_size=nbytes)
+            groups = self.device.create_bind_group_layout(entries=[
+                {"binding": i, "visibility": wgpu.ShaderStage.COMPUTE, "buffer": {"type": kind}} for i, kind in enumerate(kinds)])
+            layout = self.device.create_pipeline_layout(bind_group_layouts=[groups], immediate_size=nbytes)
+            self.layouts[buffers, nbytes] = groups, layout
         return self.layouts[buffers, nbytes]
 
     def pipeline(self, step):
@@ -89,7 +91,7 @@ class GPU:
             about.nextInChain = ffi.cast("WGPUChainedStruct *", source)
             module = _api.GPUShaderModule("", lib.wgpuDeviceCreateShaderModuleTrusted(self.device._internal, about, 0), self.device)
             self.pipelines[key] = self.device.create_compute_pipeline(
-                layout=self.layout(len(step.buffers), len(step.params))[1], compute=dict(module=module, entry_point="main"))
+                layout=self.layout(len(step.buffers), len(step.params))[1], compute={"module": module, "entry_point": "main"})
         return self.pipelines[key]
 
     def bind(self, plan, buffers):
@@ -97,8 +99,8 @@ class GPU:
         out = []
         for step in plan.steps:
             layout = self.layout(len(step.buffers), len(step.params))[0]
-            group = self.device.create_bind_group(
-                layout=layout, entries=[dict(binding=i, resource=dict(buffer=buffers[b])) for i, b in enumerate(step.buffers)])
+            group = self.device.create_bind_group(layout=layout, entries=[
+                {"binding": i, "resource": {"buffer": buffers[b]}} for i, b in enumerate(step.buffers)])
             y = -(-step.groups // 65535)
             out.append((self.pipeline(step), group, step.params, -(-step.groups // y), y))
         return out
@@ -106,7 +108,8 @@ class GPU:
     def run(self, launches, repeats):
         """Seconds per repeat."""
         encoder = self.device.create_command_encoder()
-        compute = encoder.begin_compute_pass(timestamp_writes=dict(query_set=self.queries, beginning_of_pass_write_index=0, end_of_pass_write_index=1))
+        compute = encoder.begin_compute_pass(timestamp_writes={
+            "query_set": self.queries, "beginning_of_pass_write_index": 0, "end_of_pass_write_index": 1})
         for _ in range(repeats):
             for pipeline, group, params, x, y in launches:
                 compute.set_pipeline(pipeline)
@@ -169,20 +172,24 @@ class Bench:
         seconds = min(gpu.run(launches, self.repeats) for _ in range(3))
         step = plan.steps[0]
         o = step.overrides
-        what = f"{o['TILE_M']}x{o['TILE_N']}x{o['TILE_K']}/{o['ROWS']}{o['COLS']}/{o['SLICES']}" if step.file == "matmul" else step.file
-        row = dict(shape=self.shape, kernel=what, tile=list(tile) if tile else None, splits=splits, launches=len(plan.steps), groups=step.groups,
-                   us=seconds * 1e6, tflops=2e-12 * m * n * k / seconds, error=error, graph=self.graph, eager=self.eager)
+        what = step.file
+        if what == "matmul":
+            what = f"{o['TILE_M']}x{o['TILE_N']}x{o['TILE_K']}/{o['ROWS']}{o['COLS']}/{o['SLICES']}"
+        row = {"shape": self.shape, "kernel": what, "tile": list(tile) if tile else None, "splits": splits,
+               "launches": len(plan.steps), "groups": step.groups, "us": seconds * 1e6, "tflops": 2e-12 * m * n * k / seconds,
+               "error": error, "graph": self.graph, "eager": self.eager}
         self.rows.append(row)
         return row
 
     def line(self, row):
         m, n, k, ta, tb = row["shape"]
-        torch_part = ""
+        size = f"{m}x{n}x{k}"
+        text = (f"{size:18s}{'NT'[ta]}{'NT'[tb]} {row['kernel']:16s} split {row['splits'] or '-'} {row['groups']:6d} groups "
+                f"{row['us']:9.1f} us {row['tflops']:6.2f} TFLOPS")
         if row["graph"]:
-            torch_part = f"  torch {row['graph'] * 1e6:8.1f} ({row['eager'] * 1e6:.1f}) us  {row['graph'] * 1e6 / row['us']:.2f} ({row['eager'] * 1e6 / row['us']:.2f}) of its speed"
-        good = "" if row["error"] < max(2e-6, 2e-8 * k ** 0.5) else f"  WRONG {row['error']:.1e}"
-        return (f"{f'{m}x{n}x{k}':18s}{'NT'[ta]}{'NT'[tb]} {row['kernel']:16s} split {row['splits'] or '-'} {row['groups']:6d} groups {row['us']:9.1f} us "
-                f"{row['tflops']:6.2f} TFLOPS{torch_part}{good}")
+            graph, eager = row["graph"] * 1e6, row["eager"] * 1e6
+            text += f"  torch {graph:8.1f} ({eager:.1f}) us  {graph / row['us']:.2f} ({eager / row['us']:.2f}) of its speed"
+        return text if row["error"] < max(2e-6, 2e-8 * k ** 0.5) else f"{text}  WRONG {row['error']:.1e}"
 
 
 def torch_times(x, y, repeats):
@@ -245,7 +252,7 @@ def main():
     args = parser.parse_args()
     shapes = []
     for name in args.shapes.split(","):
-        named = dict(big=BIG, step=STEP, other=OTHER).get(name)
+        named = {"big": BIG, "step": STEP, "other": OTHER}.get(name)
         size, _, letters = name.partition("-")
         shapes += named or [(*map(int, size.split("x")), letters[0] == "T", letters[1] == "T")]
     gpu = GPU()

@@ -13,13 +13,14 @@ from libc.string cimport memcpy, memset
 from volta._kernels.conv_plan cimport (
     Plan, band_size, ceil_div, choose_chunk, form_line, load_band, make_tables, set_geometry, threads_of)
 from volta._kernels.core cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
-from volta._kernels.tile cimport TILE_ROWS, inner, lanes, real, zero_run
+from volta._kernels.sums cimport line_sum
+from volta._kernels.tile cimport TILE_ROWS, copy_run, inner, lanes, real, zero_run
 from volta._kernels.views cimport float_code, packed
 
 cdef enum:
     BLOCK_TAPS = 96             # columns of a block of the gradient
     BLOCK_ROWS = 64             # rows of a block
-    FEWEST_BLOCKS = 16          # blocks times slices that there should be for the threads
+    FEWEST_BLOCKS = 8           # blocks times slices that there should be for the threads
 
 cdef struct Blocks:
     # The weight's gradient is made in blocks of rows (output channels) and columns (input channels with their taps);
@@ -56,13 +57,18 @@ cdef void form_columns(Plan* p, Blocks* b, Py_ssize_t columns, Py_ssize_t count,
         zero_run(out + k * b.line + count, 1)
 
 
-cdef void form_gradients(Plan* p, Blocks* b, const real* g, Py_ssize_t images, Py_ssize_t rows, Py_ssize_t pixels,
-                         real* out) noexcept nogil:
-    """The gradients of a chunk, one line per output channel. IN: `pixels` of each of `images` images."""
+cdef void form_gradients(Plan* p, Blocks* b, const real* g, const real* end, Py_ssize_t images, Py_ssize_t rows,
+                         Py_ssize_t pixels, real* out) noexcept nogil:
+    """The gradients of a chunk, one line per output channel. IN: `pixels` of each of `images` images; g's end."""
     cdef Py_ssize_t r, i
+    cdef const real* source
     for r in range(rows):
         for i in range(images):
-            memcpy(out + r * b.line + i * pixels, g + (i * p.groups * p.o + r) * p.oh * p.ow, pixels * sizeof(real))
+            source = g + (i * p.groups * p.o + r) * p.oh * p.ow
+            if source + pixels + p.panel <= end:
+                copy_run(out + r * b.line + i * pixels, source, pixels)
+            else:
+                memcpy(out + r * b.line + i * pixels, source, pixels * sizeof(real))
         zero_run(out + r * b.line + images * pixels, 1)
 
 
@@ -79,16 +85,12 @@ cdef void add_chunk(Blocks* b, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t n
 cdef void store_block(Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t stride, int lane_count, const real* sums,
                       real* out) noexcept nogil:
     """Add up the lanes of every entry of a block."""
-    cdef Py_ssize_t i, j, lane, tiles = ceil_div(columns, 3)
+    cdef Py_ssize_t i, j, tiles = ceil_div(columns, 3)
     cdef const real* vector
-    cdef real total
     for i in range(rows):
         for j in range(columns):
             vector = sums + (((i // TILE_ROWS * tiles + j // 3) * TILE_ROWS + i % TILE_ROWS) * 3 + j % 3) * lane_count
-            total = 0
-            for lane in range(lane_count):
-                total += vector[lane]
-            out[i * stride + j] = total
+            out[i * stride + j] = <real>line_sum(vector, lane_count)
 
 
 cdef void weight_block(Plan* p, Blocks* b, Py_ssize_t item, const real* g, const real* x, real* out, real* sums,
@@ -109,8 +111,8 @@ cdef void weight_block(Plan* p, Blocks* b, Py_ssize_t item, const real* g, const
         load_band(p, x + ((n0 * p.groups + group) * p.c + c0) * plane, p.groups * p.c * plane,
                   x + p.n * p.groups * p.c * plane, y0, images, channels, b.channels, band, lane_count)
         form_columns(p, b, channels * taps, count, <const real*>band, lines)
-        form_gradients(p, b, g + ((n0 * p.groups + group) * p.o + row0) * p.oh * p.ow + y0 * p.ow, images, rows, pixels,
-                       g_lines)
+        form_gradients(p, b, g + ((n0 * p.groups + group) * p.o + row0) * p.oh * p.ow + y0 * p.ow,
+                       g + p.n * p.groups * p.o * p.oh * p.ow, images, rows, pixels, g_lines)
         add_chunk(b, rows, channels * taps, ceil_div(count, lane_count) * lane_count, <const real*>g_lines,
                   <const real*>lines, sums)
     store_block(rows, channels * taps, depth, lane_count, <const real*>sums,

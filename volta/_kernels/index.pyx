@@ -249,4 +249,20 @@ def index_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssiz
     return added("index_add", g, index, dim, size, False)
 
 
-KERNELS = {"gather": gather, "scatter_add": scatter_add, "index_select": index_select, "index_add": index_add}
+# ---------------------------------------------------------------- who wins
+
+def index_last(TensorBase index not None, Py_ssize_t size):
+    """[size] int64: 1 + the position of the last entry of index[n] that names the row, 0 where none does."""
+    index = checked("index_last", index, 0, size)
+    cdef TensorBase out = empty_host((size,), index.dtype)
+    cdef const int64_t* places = <const int64_t*>address(index)
+    cdef int64_t* last = <int64_t*>address(out)
+    cdef Py_ssize_t i, n = index.size
+    with nogil:
+        memset(last, 0, size * sizeof(int64_t))
+        for i in range(n):
+            last[places[i]] = i + 1
+    return out
+
+
+KERNELS = {"gather": gather, "scatter_add": scatter_add, "index_select": index_select, "index_add": index_add, "index_last": index_last}

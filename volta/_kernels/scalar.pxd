@@ -17,16 +17,35 @@ cdef extern from *:
       #include <immintrin.h>
       #define VOLTA_F16C 1
     #endif
-    #define VOLTA_INLINE static inline
+    /* A call left in a loop would keep it scalar. */
+    #if defined(_MSC_VER)
+      #define VOLTA_INLINE static __forceinline
+    #else
+      #define VOLTA_INLINE static inline __attribute__((always_inline))
+    #endif
     /* Pointers for loops that write: elements are read before the same element is written, never after. */
     #define VOLTA_POINTERS(T, s) typedef T *__restrict s##_out; typedef const T *__restrict s##_in;
     VOLTA_POINTERS(float, f32) VOLTA_POINTERS(double, f64) VOLTA_POINTERS(int32_t, i32)
     VOLTA_POINTERS(int64_t, i64) VOLTA_POINTERS(uint8_t, u8) VOLTA_POINTERS(uint16_t, u16)
 
+    /* a * b + c, in one rounding where the hardware can. The build forbids the compiler to fuse by itself, since it would
+       do so differently in the vector part and the rest of one loop. */
+    #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+      #define VOLTA_FMA(a, b, c) __builtin_fmaf(a, b, c)
+      #define VOLTA_FMA64(a, b, c) __builtin_fma(a, b, c)
+    #else
+      #define VOLTA_FMA(a, b, c) ((a) * (b) + (c))
+      #define VOLTA_FMA64(a, b, c) ((a) * (b) + (c))
+    #endif
+
     VOLTA_INLINE int32_t volta_bits(float x) { int32_t i; memcpy(&i, &x, 4); return i; }
     VOLTA_INLINE float volta_float(int32_t i) { float x; memcpy(&x, &i, 4); return x; }
     VOLTA_INLINE int64_t volta_bits64(double x) { int64_t i; memcpy(&i, &x, 8); return i; }
     VOLTA_INLINE double volta_double(int64_t i) { double x; memcpy(&x, &i, 8); return x; }
+    /* condition ? a : b by masks: where a or b is long, a select would become a branch, which stops vectorisation. */
+    VOLTA_INLINE float volta_pick(int condition, float a, float b) {
+        return volta_float((volta_bits(a) & -condition) | (volta_bits(b) & ~-condition));
+    }
     VOLTA_INLINE float volta_with_sign(float magnitude, float sign) {
         return volta_float((volta_bits(magnitude) & 0x7fffffff) | (volta_bits(sign) & (int32_t)0x80000000));
     }
@@ -37,16 +56,16 @@ cdef extern from *:
 
     /* x = n ln 2 + r, |r| <= ln 2 / 2; gives exp(r) - 1. */
     VOLTA_INLINE float volta_exp_reduced(float x, int32_t *n) {
-        float t = x * 1.44269504f + VOLTA_ROUNDER, k = t - VOLTA_ROUNDER;
-        float r = x - k * 0.693359375f + k * 2.12194440e-4f;
+        float t = VOLTA_FMA(x, 1.44269504f, VOLTA_ROUNDER), k = t - VOLTA_ROUNDER;
+        float r = VOLTA_FMA(k, 2.12194440e-4f, VOLTA_FMA(k, -0.693359375f, x));
         float p = 1.98919806e-4f;
-        p = p * r + 1.39345415e-3f;
-        p = p * r + 8.33331049e-3f;
-        p = p * r + 4.16664556e-2f;
-        p = p * r + 1.66666672e-1f;
-        p = p * r + 0.5f;
+        p = VOLTA_FMA(p, r, 1.39345415e-3f);
+        p = VOLTA_FMA(p, r, 8.33331049e-3f);
+        p = VOLTA_FMA(p, r, 4.16664556e-2f);
+        p = VOLTA_FMA(p, r, 1.66666672e-1f);
+        p = VOLTA_FMA(p, r, 0.5f);
         *n = volta_bits(t) - volta_bits(VOLTA_ROUNDER);
-        return p * (r * r) + r;
+        return VOLTA_FMA(p, r * r, r);
     }
     /* p * 2**n in two steps, so that results may be denormal or infinite. */
     VOLTA_INLINE float volta_scaled(float p, int32_t n) {
@@ -65,21 +84,21 @@ cdef extern from *:
         float c = x < -20.0f ? -20.0f : x;
         c = c > 89.0f ? 89.0f : c;
         float p = volta_exp_reduced(c, &n), half = volta_float((n + 126) << 23);
-        float y = 2.0f * (p * half + (half - 0.5f));
-        return fabsf(x) < 1e-30f ? x : y;
+        float y = 2.0f * VOLTA_FMA(p, half, half - 0.5f);
+        return volta_pick(fabsf(x) < 1e-30f, x, y);
     }
     VOLTA_INLINE float exp2_f32(float x) {
         float c = x < -151.0f ? -151.0f : x;
         c = c > 129.0f ? 129.0f : c;
         float t = c + VOLTA_ROUNDER, r = c - (t - VOLTA_ROUNDER);
         float p = 1.52982211e-5f;
-        p = p * r + 1.54626105e-4f;
-        p = p * r + 1.33334997e-3f;
-        p = p * r + 9.61805414e-3f;
-        p = p * r + 5.55041097e-2f;
-        p = p * r + 2.40226507e-1f;
-        p = p * r + 6.93147182e-1f;
-        return volta_scaled(p * r + 1.0f, volta_bits(t) - volta_bits(VOLTA_ROUNDER));
+        p = VOLTA_FMA(p, r, 1.54626105e-4f);
+        p = VOLTA_FMA(p, r, 1.33334997e-3f);
+        p = VOLTA_FMA(p, r, 9.61805414e-3f);
+        p = VOLTA_FMA(p, r, 5.55041097e-2f);
+        p = VOLTA_FMA(p, r, 2.40226507e-1f);
+        p = VOLTA_FMA(p, r, 6.93147182e-1f);
+        return volta_scaled(VOLTA_FMA(p, r, 1.0f), volta_bits(t) - volta_bits(VOLTA_ROUNDER));
     }
 
     /* x = 2**e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), for positive finite x. */
@@ -93,24 +112,24 @@ cdef extern from *:
     /* log(1 + f) - f */
     VOLTA_INLINE float volta_log_tail(float f) {
         float p = 6.97161183e-2f;
-        p = p * f - 1.14797339e-1f;
-        p = p * f + 1.16854198e-1f;
-        p = p * f - 1.24256872e-1f;
-        p = p * f + 1.42490581e-1f;
-        p = p * f - 1.66678026e-1f;
-        p = p * f + 2.00007156e-1f;
-        p = p * f - 2.49999970e-1f;
-        p = p * f + 3.33333313e-1f;
-        return (p * f - 0.5f) * (f * f);
+        p = VOLTA_FMA(p, f, -1.14797339e-1f);
+        p = VOLTA_FMA(p, f, 1.16854198e-1f);
+        p = VOLTA_FMA(p, f, -1.24256872e-1f);
+        p = VOLTA_FMA(p, f, 1.42490581e-1f);
+        p = VOLTA_FMA(p, f, -1.66678026e-1f);
+        p = VOLTA_FMA(p, f, 2.00007156e-1f);
+        p = VOLTA_FMA(p, f, -2.49999970e-1f);
+        p = VOLTA_FMA(p, f, 3.33333313e-1f);
+        return VOLTA_FMA(p, f, -0.5f) * (f * f);
     }
     VOLTA_INLINE float volta_log_special(float x, float y) {
-        y = x < 0.0f ? NAN : y;
-        y = x == 0.0f ? -INFINITY : y;
-        return x < INFINITY ? y : x;               /* +inf and NaN are their own logarithm */
+        y = volta_pick(x < 0.0f, NAN, y);
+        y = volta_pick(x == 0.0f, -INFINITY, y);
+        return volta_pick(x < INFINITY, y, x);     /* +inf and NaN are their own logarithm */
     }
     VOLTA_INLINE float log_f32(float x) {
         float e, f = volta_split(x, &e);
-        float y = volta_log_tail(f) - e * 2.12194440e-4f + f + e * 0.693359375f;
+        float y = VOLTA_FMA(e, 0.693359375f, VOLTA_FMA(e, -2.12194440e-4f, volta_log_tail(f)) + f);
         return volta_log_special(x, y);
     }
     VOLTA_INLINE float log2_f32(float x) {
@@ -122,29 +141,29 @@ cdef extern from *:
         float u = 1.0f + x, e, f = volta_split(u, &e);
         float y = volta_log_tail(f) + (x - (u - 1.0f)) / u - e * 2.12194440e-4f + f + e * 0.693359375f;
         y = volta_log_special(u, y);
-        return fabsf(x) < 1e-8f ? x : y;
+        return volta_pick(fabsf(x) < 1e-8f, x, y);
     }
 
     /* x = q pi / 2 + r for |x| <= VOLTA_TRIG_LIMIT, reduced in double. */
     #define VOLTA_TRIG_LIMIT 1e6f
     VOLTA_INLINE float volta_trig(float x, int32_t quarter) {
-        double t = x * 0.63661977236758134 + VOLTA_ROUNDER64, k = t - VOLTA_ROUNDER64;
-        float r = (float)(x - k * 1.57079632673412561417 - k * 6.07710050650619224932e-11), z = r * r;
+        double t = VOLTA_FMA64(x, 0.63661977236758134, VOLTA_ROUNDER64), k = t - VOLTA_ROUNDER64;
+        float r = (float)VOLTA_FMA64(k, -6.07710050650619224932e-11, VOLTA_FMA64(k, -1.57079632673412561417, x)), z = r * r;
         int32_t q = (int32_t)volta_bits64(t) + quarter;
         float s = 2.72438115e-6f;
-        s = s * z - 1.98400390e-4f;
-        s = s * z + 8.33333191e-3f;
-        s = s * z - 1.66666672e-1f;
-        s = s * (z * r) + r;
+        s = VOLTA_FMA(s, z, -1.98400390e-4f);
+        s = VOLTA_FMA(s, z, 8.33333191e-3f);
+        s = VOLTA_FMA(s, z, -1.66666672e-1f);
+        s = VOLTA_FMA(s, z * r, r);
         float c = -2.72958573e-7f;
-        c = c * z + 2.48005599e-5f;
-        c = c * z - 1.38888881e-3f;
-        c = c * z + 4.16666679e-2f;
-        c = c * (z * z) - 0.5f * z + 1.0f;
-        float y = q & 1 ? c : s;
+        c = VOLTA_FMA(c, z, 2.48005599e-5f);
+        c = VOLTA_FMA(c, z, -1.38888881e-3f);
+        c = VOLTA_FMA(c, z, 4.16666679e-2f);
+        c = VOLTA_FMA(c, z * z, VOLTA_FMA(-0.5f, z, 1.0f));
+        float y = volta_pick(q & 1, c, s);
         return volta_float(volta_bits(y) ^ (int32_t)((uint32_t)(q & 2) << 30));
     }
-    VOLTA_INLINE float sin_f32(float x) { float y = volta_trig(x, 0); return x == 0.0f ? x : y; }
+    VOLTA_INLINE float sin_f32(float x) { float y = volta_trig(x, 0); return volta_pick(x == 0.0f, x, y); }
     VOLTA_INLINE float cos_f32(float x) { return volta_trig(x, 1); }
     VOLTA_INLINE int trig_rare_f32(float x) { return fabsf(x) > VOLTA_TRIG_LIMIT; }
 
@@ -154,68 +173,70 @@ cdef extern from *:
     }
     VOLTA_INLINE float sigmoid_f32(float x) {
         float e = exp_f32(-fabsf(x));
-        return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+        return volta_pick(x < 0.0f, e, 1.0f) / (1.0f + e);
     }
     /* |x| < 1: x P(x**2); else 1 - exp(-Q(|x|)), Q = -log erfc. */
     VOLTA_INLINE float erf_f32(float x) {
         float z = x * x, a = fabsf(x), p = 7.87587487e-5f, q = -1.62267918e-6f;
-        p = p * z - 8.01686430e-4f;
-        p = p * z + 5.18908724e-3f;
-        p = p * z - 2.68542115e-2f;
-        p = p * z + 1.12835944e-1f;
-        p = p * z - 3.76126260e-1f;
-        p = p * z + 1.12837911f;
+        p = VOLTA_FMA(p, z, -8.01686430e-4f);
+        p = VOLTA_FMA(p, z, 5.18908724e-3f);
+        p = VOLTA_FMA(p, z, -2.68542115e-2f);
+        p = VOLTA_FMA(p, z, 1.12835944e-1f);
+        p = VOLTA_FMA(p, z, -3.76126260e-1f);
+        p = VOLTA_FMA(p, z, 1.12837911f);
         float c = a > 4.0f ? 4.0f : a;
-        q = q * c + 4.57862479e-5f;
-        q = q * c - 5.94631769e-4f;
-        q = q * c + 4.74993512e-3f;
-        q = q * c - 2.63950545e-2f;
-        q = q * c + 1.10036284e-1f;
-        q = q * c + 6.31870747e-1f;
-        q = q * c + 1.13020804f;
-        q = q * c - 3.13977100e-4f;
+        q = VOLTA_FMA(q, c, 4.57862479e-5f);
+        q = VOLTA_FMA(q, c, -5.94631769e-4f);
+        q = VOLTA_FMA(q, c, 4.74993512e-3f);
+        q = VOLTA_FMA(q, c, -2.63950545e-2f);
+        q = VOLTA_FMA(q, c, 1.10036284e-1f);
+        q = VOLTA_FMA(q, c, 6.31870747e-1f);
+        q = VOLTA_FMA(q, c, 1.13020804f);
+        q = VOLTA_FMA(q, c, -3.13977100e-4f);
         float large = volta_with_sign(1.0f - exp_f32(-q), x);
-        return a < 1.0f ? p * x : large;
+        return volta_pick(a < 1.0f, p * x, large);
     }
 
     /* |x|**y through double: a relative error of about 1e-12 before the last rounding. */
     VOLTA_INLINE float volta_pow_positive(float a, float y) {
         float e, f = volta_split(a, &e);
         double s = f / (2.0 + f), z = s * s, p = 0.2431378046690069;
-        p = p * z + 0.26142622173862223;
-        p = p * z + 0.32061693320147355;
-        p = p * z + 0.41219839452951484;
-        p = p * z + 0.5770780172926201;
-        p = p * z + 0.961796693924232;
-        p = p * z + 2.885390081777927;
-        double l = p * s + e;
-        l = a == 0.0f ? -INFINITY : l;
-        l = a < INFINITY ? l : a;
+        p = VOLTA_FMA64(p, z, 0.26142622173862223);
+        p = VOLTA_FMA64(p, z, 0.32061693320147355);
+        p = VOLTA_FMA64(p, z, 0.41219839452951484);
+        p = VOLTA_FMA64(p, z, 0.5770780172926201);
+        p = VOLTA_FMA64(p, z, 0.961796693924232);
+        p = VOLTA_FMA64(p, z, 2.885390081777927);
+        float special = a == 0.0f ? -INFINITY : 0.0f;
+        special = a < INFINITY ? special : a;
+        double l = VOLTA_FMA64(p, s, e) + special;
         double t = y * l;
         t = l == 0.0 ? 0.0 : t;
         t = t < -200.0 ? -200.0 : t;
         t = t > 200.0 ? 200.0 : t;
         double k = t + VOLTA_ROUNDER64, r = t - (k - VOLTA_ROUNDER64), v = 1.0205905413765595e-07;
-        v = v * r + 1.325964524488711e-06;
-        v = v * r + 1.5252672924850737e-05;
-        v = v * r + 0.0001540343375125101;
-        v = v * r + 0.0013333558200794592;
-        v = v * r + 0.009618129193934313;
-        v = v * r + 0.05550410866465167;
-        v = v * r + 0.2402265069564034;
-        v = v * r + 0.6931471805599462;
-        v = v * r + 1.0;
+        v = VOLTA_FMA64(v, r, 1.325964524488711e-06);
+        v = VOLTA_FMA64(v, r, 1.5252672924850737e-05);
+        v = VOLTA_FMA64(v, r, 0.0001540343375125101);
+        v = VOLTA_FMA64(v, r, 0.0013333558200794592);
+        v = VOLTA_FMA64(v, r, 0.009618129193934313);
+        v = VOLTA_FMA64(v, r, 0.05550410866465167);
+        v = VOLTA_FMA64(v, r, 0.2402265069564034);
+        v = VOLTA_FMA64(v, r, 0.6931471805599462);
+        v = VOLTA_FMA64(v, r, 1.0);
         int64_t n = volta_bits64(k) - volta_bits64(VOLTA_ROUNDER64);
         return (float)(v * volta_double((int64_t)((uint64_t)(n + 1023) << 52)));
     }
     VOLTA_INLINE float pow_f32(float x, float y) {
-        float v = volta_pow_positive(fabsf(x), y), big = fabsf(y), small = big < 16777216.0f ? y : 0.0f;
-        int32_t n = (int32_t)small;                            /* every float from 2**24 on is an even integer */
-        int integer = (float)n == small, odd = n & 1, negative = volta_bits(x) < 0;
-        v = negative & odd & integer ? -v : v;
-        v = (x < 0.0f) & (x > -INFINITY) & !integer ? NAN : v;
-        v = (x != x) | (y != y) ? NAN : v;
-        return (x == 1.0f) | (y == 0.0f) ? 1.0f : v;
+        /* From 2**24 on, every y is an even integer. */
+        float v = volta_pow_positive(fabsf(x), y), small = volta_pick(fabsf(y) < 16777216.0f, y, 0.0f);
+        int32_t n = (int32_t)small;
+        int32_t bits = volta_bits(x), fraction = -(small != (float)n);
+        int32_t negative = -((uint32_t)bits - 0x80000001u < 0x7f7fffffu);           /* and finite, not -0 */
+        int32_t sign = bits & (int32_t)((uint32_t)n << 31) & ~fraction;
+        v = volta_float((volta_bits(v) ^ sign) | (fraction & negative & 0x7fc00000));
+        v = volta_pick(y != y, NAN, v);                        /* a NaN x has given NaN already */
+        return volta_pick((x == 1.0f) | (y == 0.0f), 1.0f, v);
     }
 
     VOLTA_INLINE double exp_f64(double x) { return exp(x); }
@@ -240,9 +261,9 @@ cdef extern from *:
         VOLTA_INLINE T round_##s(T x) { return rint##F(x); }                                                           \
         VOLTA_INLINE T trunc_##s(T x) { return trunc##F(x); }                                                          \
         VOLTA_INLINE T relu_##s(T x) { return x <= 0 ? 0 : x; }                                                        \
-        VOLTA_INLINE T sign_##s(T x) { return (T)((x > 0) - (x < 0)); }                                                 \
-        VOLTA_INLINE T maximum_##s(T a, T b) { return (a > b) | (a != a) ? a : b; }                                    \
-        VOLTA_INLINE T minimum_##s(T a, T b) { return (a < b) | (a != a) ? a : b; }                                    \
+        VOLTA_INLINE T sign_##s(T x) { return (T)((x > 0) - (x < 0)); }                                                \
+        VOLTA_INLINE T maximum_##s(T a, T b) { T m = a > b ? a : b; return a != a ? a : m; }                           \
+        VOLTA_INLINE T minimum_##s(T a, T b) { T m = a < b ? a : b; return a != a ? a : m; }                           \
         VOLTA_INLINE T gelu_##s(T x) { return (T)0.5 * x * (1 + erf_##s(x * (T)0.70710678118654752)); }                \
         VOLTA_INLINE T gelu_grad_##s(T g, T x) {                                                                       \
             T cdf = (T)0.5 * (1 + erf_##s(x * (T)0.70710678118654752));                                                \

@@ -23,10 +23,33 @@ cdef extern from *:
       typedef double volta_v64 __attribute__((vector_size(VOLTA_VECTOR_BYTES), aligned(8), may_alias));
       #define VOLTA_LANES32 (VOLTA_VECTOR_BYTES / 4)
       #define VOLTA_LANES64 (VOLTA_VECTOR_BYTES / 8)
+      #define VOLTA_PREFETCH(x) __builtin_prefetch(x)
       #if defined(__clang__)
         #define VOLTA_UNROLL _Pragma("unroll")
       #else
         #define VOLTA_UNROLL _Pragma("GCC unroll 8")
+      #endif
+      /* c + a * b in one rounding where the hardware can: the build forbids the compiler to fuse by itself. */
+      #if defined(__AVX512F__)
+        #include <immintrin.h>
+        #define VOLTA_MADD32(a, b, c) ((volta_v32)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+        #define VOLTA_MADD64(a, b, c) ((volta_v64)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c)))
+        #define VOLTA_SAME32(x) ((volta_v32)_mm512_set1_ps(x))
+        #define VOLTA_SAME64(x) ((volta_v64)_mm512_set1_pd(x))
+      #elif defined(__FMA__)
+        #include <immintrin.h>
+        #define VOLTA_MADD32(a, b, c) ((volta_v32)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
+        #define VOLTA_MADD64(a, b, c) ((volta_v64)_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c)))
+        #define VOLTA_SAME32(x) ((volta_v32)_mm256_set1_ps(x))
+        #define VOLTA_SAME64(x) ((volta_v64)_mm256_set1_pd(x))
+      #elif defined(__aarch64__)
+        #include <arm_neon.h>
+        #define VOLTA_MADD32(a, b, c) \\
+            ((volta_v32)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
+        #define VOLTA_MADD64(a, b, c) \\
+            ((volta_v64)vfmaq_f64((float64x2_t)(c), (float64x2_t)(a), (float64x2_t)(b)))
+        #define VOLTA_SAME32(x) ((volta_v32)vdupq_n_f32(x))
+        #define VOLTA_SAME64(x) ((volta_v64)vdupq_n_f64(x))
       #endif
     #else
       typedef float volta_v32;
@@ -34,68 +57,79 @@ cdef extern from *:
       #define VOLTA_LANES32 1
       #define VOLTA_LANES64 1
       #define VOLTA_UNROLL
+      #define VOLTA_PREFETCH(x)
+    #endif
+
+    #if !defined(VOLTA_MADD32)
+      #define VOLTA_MADD32(a, b, c) ((c) + (a) * (b))
+      #define VOLTA_MADD64(a, b, c) ((c) + (a) * (b))
+      #define VOLTA_SAME32(x) (x)
+      #define VOLTA_SAME64(x) (x)
     #endif
 
     /* tile[ROWS][3 * LANES] = sum over p < k of a[p][ROWS] x b[p][3 * LANES]; the first N vectors are wanted. */
-    #define VOLTA_OUTER(NAME, T, V, LANES, N)                                                                     \\
+    #define VOLTA_OUTER(NAME, T, V, LANES, N, S)                                                                    \\
     static void NAME(Py_ssize_t k, const T* a, const T* b, T* tile) {                                             \\
-        V sum[VOLTA_TILE_ROWS][N];                                                                                \\
-        Py_ssize_t p; int i, j;                                                                                   \\
-        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                        \\
-            VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = (V){0};                                              \\
-        for (p = 0; p < k; p++, a += VOLTA_TILE_ROWS, b += 3 * LANES) {                                           \\
-            V y[N];                                                                                               \\
-            VOLTA_UNROLL for (j = 0; j < N; j++) y[j] = ((const V*)b)[j];                                         \\
-            VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) {                                                  \\
-                const T x = a[i];                                                                                 \\
-                VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] += x * y[j];                                       \\
-            }                                                                                                     \\
-        }                                                                                                         \\
-        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                        \\
-            VOLTA_UNROLL for (j = 0; j < N; j++) ((V*)(tile + i * 3 * LANES))[j] = sum[i][j];                     \\
+        V sum[VOLTA_TILE_ROWS][N];                                                                                  \\
+        Py_ssize_t p; int i, j;                                                                                     \\
+        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = (V){0};                                                \\
+        for (p = 0; p < k; p++, a += VOLTA_TILE_ROWS, b += 3 * LANES) {                                             \\
+            V y[N];                                                                                                 \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) y[j] = ((const V*)b)[j];                                           \\
+            VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) {                                                    \\
+                const T x = a[i];                                                                                   \\
+                VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = VOLTA_MADD##S(VOLTA_SAME##S(x), y[j], sum[i][j]);  \\
+            }                                                                                                       \\
+        }                                                                                                           \\
+        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) ((V*)(tile + i * 3 * LANES))[j] = sum[i][j];                       \\
     }
-    VOLTA_OUTER(volta_outer32_1, float, volta_v32, VOLTA_LANES32, 1)
-    VOLTA_OUTER(volta_outer32_2, float, volta_v32, VOLTA_LANES32, 2)
-    VOLTA_OUTER(volta_outer32_3, float, volta_v32, VOLTA_LANES32, 3)
-    VOLTA_OUTER(volta_outer64_1, double, volta_v64, VOLTA_LANES64, 1)
-    VOLTA_OUTER(volta_outer64_2, double, volta_v64, VOLTA_LANES64, 2)
-    VOLTA_OUTER(volta_outer64_3, double, volta_v64, VOLTA_LANES64, 3)
+    VOLTA_OUTER(volta_outer32_1, float, volta_v32, VOLTA_LANES32, 1, 32)
+    VOLTA_OUTER(volta_outer32_2, float, volta_v32, VOLTA_LANES32, 2, 32)
+    VOLTA_OUTER(volta_outer32_3, float, volta_v32, VOLTA_LANES32, 3, 32)
+    VOLTA_OUTER(volta_outer64_1, double, volta_v64, VOLTA_LANES64, 1, 64)
+    VOLTA_OUTER(volta_outer64_2, double, volta_v64, VOLTA_LANES64, 2, 64)
+    VOLTA_OUTER(volta_outer64_3, double, volta_v64, VOLTA_LANES64, 3, 64)
 
     /* sums[ROWS][3][LANES] += elementwise products of ROWS rows of a and 3 rows of b; n is a multiple of LANES. */
-    #define VOLTA_INNER(NAME, T, V, LANES)                                                                        \\
+    #define VOLTA_INNER(NAME, T, V, LANES, S)                                                                       \\
     static void NAME(Py_ssize_t n, const T* a, Py_ssize_t lda, const T* b, Py_ssize_t ldb, T* sums) {             \\
-        V sum[VOLTA_TILE_ROWS][3];                                                                                \\
-        Py_ssize_t p; int i, j;                                                                                   \\
-        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                        \\
-            VOLTA_UNROLL for (j = 0; j < 3; j++) sum[i][j] = ((V*)sums)[i * 3 + j];                               \\
-        for (p = 0; p < n; p += LANES) {                                                                          \\
-            V y[3];                                                                                               \\
-            VOLTA_UNROLL for (j = 0; j < 3; j++) y[j] = *(const V*)(b + j * ldb + p);                             \\
-            VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) {                                                  \\
-                const V x = *(const V*)(a + i * lda + p);                                                         \\
-                VOLTA_UNROLL for (j = 0; j < 3; j++) sum[i][j] += x * y[j];                                       \\
-            }                                                                                                     \\
-        }                                                                                                         \\
-        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                        \\
-            VOLTA_UNROLL for (j = 0; j < 3; j++) ((V*)sums)[i * 3 + j] = sum[i][j];                               \\
+        V sum[VOLTA_TILE_ROWS][3];                                                                                  \\
+        Py_ssize_t p; int i, j;                                                                                     \\
+        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
+            VOLTA_UNROLL for (j = 0; j < 3; j++) sum[i][j] = ((V*)sums)[i * 3 + j];                                 \\
+        for (p = 0; p < n; p += LANES) {                                                                            \\
+            V y[3];                                                                                                 \\
+            VOLTA_UNROLL for (j = 0; j < 3; j++) {                                                                  \\
+                y[j] = *(const V*)(b + j * ldb + p);                                                                \\
+                VOLTA_PREFETCH(b + (j + 3) * ldb + p);               /* the rows of the next tile */                \\
+            }                                                                                                       \\
+            VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) {                                                    \\
+                const V x = *(const V*)(a + i * lda + p);                                                           \\
+                VOLTA_UNROLL for (j = 0; j < 3; j++) sum[i][j] = VOLTA_MADD##S(x, y[j], sum[i][j]);                 \\
+            }                                                                                                       \\
+        }                                                                                                           \\
+        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
+            VOLTA_UNROLL for (j = 0; j < 3; j++) ((V*)sums)[i * 3 + j] = sum[i][j];                                 \\
     }
-    VOLTA_INNER(volta_inner32, float, volta_v32, VOLTA_LANES32)
-    VOLTA_INNER(volta_inner64, double, volta_v64, VOLTA_LANES64)
+    VOLTA_INNER(volta_inner32, float, volta_v32, VOLTA_LANES32, 32)
+    VOLTA_INNER(volta_inner64, double, volta_v64, VOLTA_LANES64, 64)
 
     /* Copies n elements in whole vectors: up to LANES - 1 elements beyond the end are read and written too. */
-    #define VOLTA_RUN(NAME, T, V, LANES)                                                                          \\
+    #define VOLTA_RUN(NAME, T, V, LANES)                                                                            \\
     static inline void NAME(T* out, const T* x, Py_ssize_t n) {                                                   \\
-        Py_ssize_t i = 0;                                                                                         \\
-        do { *(V*)(out + i) = *(const V*)(x + i); i += LANES; } while (i < n);                                    \\
+        Py_ssize_t i = 0;                                                                                           \\
+        do { *(V*)(out + i) = *(const V*)(x + i); i += LANES; } while (i < n);                                      \\
     }
     VOLTA_RUN(volta_run32, float, volta_v32, VOLTA_LANES32)
     VOLTA_RUN(volta_run64, double, volta_v64, VOLTA_LANES64)
 
     /* The same with zeros; n may be 0. */
-    #define VOLTA_ZERO(NAME, T, V, LANES)                                                                         \\
+    #define VOLTA_ZERO(NAME, T, V, LANES)                                                                           \\
     static inline void NAME(T* out, Py_ssize_t n) {                                                               \\
-        Py_ssize_t i;                                                                                             \\
-        for (i = 0; i < n; i += LANES) *(V*)(out + i) = (V){0};                                                   \\
+        Py_ssize_t i;                                                                                               \\
+        for (i = 0; i < n; i += LANES) *(V*)(out + i) = (V){0};                                                     \\
     }
     VOLTA_ZERO(volta_zero32, float, volta_v32, VOLTA_LANES32)
     VOLTA_ZERO(volta_zero64, double, volta_v64, VOLTA_LANES64)

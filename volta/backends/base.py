@@ -46,6 +46,7 @@ index        gather(x, index, dim)                 as torch.gather; same rank
              scatter_add(g, index, dim, size)      zeros with `size` along dim, g added at index: gather's derivative; fixed order
              index_select(x, index[n], dim)        rows of x
              index_add(g, index[n], dim, size)     zeros with `size` along dim, slices of g added: index_select's derivative
+             index_last(index[n], size)            [size] int64: 1 + the last position that names each row, 0 where none does
              Indices are in range (the front end checks where the host can see them); a GPU kernel clamps them all the same.
 
 conv         stride, padding, dilation: (height, width) tuples; groups: int; layouts N, C, H, W and O, C/groups, kh, kw

@@ -101,7 +101,7 @@ class Plan:
         blocks = ceil_div(words, THREADS)
         # One thread does all taps of a channel, unless that leaves the GPU idle.
         taps = self.kernel[0] if self.channels * words >= FULL_GPU else 1
-        params = packer(pipeline)(offset, *strides, self.height, self.width, self.out_height, self.out_width,
+        params = packer(pipeline)(offset, *[s & 0xFFFFFFFF for s in strides], self.height, self.width, self.out_height, self.out_width,
                                   *self.kernel, *self.stride, *self.padding, *self.dilation, first, count, row, taps, blocks,
                                   self.channels, words)
         return pipeline, params, self.channels * (self.kernel[0] // taps) * blocks

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from volta._kernels import core
 from volta.backends.gpu_common import COMPUTED, STORED, UINT8, context, new
+from volta.backends.gpu_copy import fill_into
 from volta.backends.gpu_plans import THREADS, Plans, ceil_div, dense, packer
 
 FEW_ENTRIES = 64            # up to which an index_add is one dispatch
@@ -116,6 +117,20 @@ def index_add(g, index, dim, size):
     return out
 
 
+def index_last(index, size):
+    """[size]: 1 + the position of the last entry that names the row, 0 where none does."""
+    index = dense(index)
+    device = index.storage.device
+    out = new(device, (size,), index.dtype)
+    if size:
+        fill_into(out, 0)
+    if size and index._size:
+        ctx, pipeline, pack = _plans.get(("last", device)) or _launch("index_last", ("last", device), {}, device)
+        ctx.launch(pipeline, (index.storage.buffer, out.storage.buffer), pack(index._size, size, index.offset),
+                   ceil_div(index._size, THREADS))
+    return out
+
+
 def _add(g, index, out, full: bool, inner: int, entries: int, size: int) -> None:
     dtype, device = g.dtype, g.storage.device
     lanes = 1 if full else _lanes(dtype, inner, g.offset)
@@ -139,4 +154,5 @@ def _chain(g, index, out, inner: int, entries: int, size: int) -> None:
                pack(count, inner // lanes, entries, size, g.offset // lanes, index.offset), ceil_div(count, THREADS))
 
 
-KERNELS = {"gather": gather, "scatter_add": scatter_add, "index_select": index_select, "index_add": index_add}
+KERNELS = {"gather": gather, "scatter_add": scatter_add, "index_select": index_select, "index_add": index_add,
+           "index_last": index_last}

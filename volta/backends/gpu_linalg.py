@@ -11,8 +11,21 @@ from typing import NamedTuple
 from volta._kernels import core
 from volta._kernels.core import gpu_storage, tensor
 from volta.backends import gpu_matmul
-from volta.backends.gpu_common import (BYTES, FLOAT16, FLOAT32, INT32, INT64, UINT8, broadcast_shape, broadcast_strides, check_dtype,
-                                       collapse, context, pack, row_major)
+from volta.backends.gpu_common import (
+    BYTES,
+    FLOAT16,
+    FLOAT32,
+    INT32,
+    INT64,
+    UINT8,
+    broadcast_shape,
+    broadcast_strides,
+    check_dtype,
+    collapse,
+    context,
+    pack,
+    row_major,
+)
 from volta.backends.gpu_copy import contiguous
 from volta.backends.gpu_matmul import Operand
 from volta.errors import DTypeError

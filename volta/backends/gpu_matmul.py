@@ -79,7 +79,7 @@ TINY = Tile(16, 16, 128, 1, 1, slices=16, lanes_n=4)
 COSTS = {
     LARGE: Cost(0.84, 0.76, 2, 0.07, 0.32, 0.04, 2.9),
     MEDIUM: Cost(0.37, 0.243, 5, 0.19, 0.02, 0.09, 2.6),
-    SMALL: Cost(0.39, 0.284, 4, 0.08, 0.07, 0.15, 2.7),
+    SMALL: Cost(0.39, 0.284, 4, 0.08, 0.07, 0.35, 2.7),
     TINY: Cost(0.65, 0.517, 4, 0.01, 0.15, 0.01, 2.9),
 }
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -93,7 +93,8 @@ def plan(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, bias: int |
          tile: Tile | None = None, splits: int | None = None, units: int = 132) -> Plan:
     """Launches for out[batch, m, n] = A[batch, m, k] @ B[batch, k, n] + bias[n].
 
-    IN: bias is the offset of the bias in its buffer, None for no bias; element is what memory holds: f32, f16, i32, or u8 in 32-bit words.
+    IN: bias is the offset of the bias in its buffer, None for no bias; element is what memory holds: f32, f16, i32, or u8 (in
+    32-bit words).
     `tile` and `splits` overrule the choice made here; `units` is the number of the GPU's multiprocessors.
     """
     if m == 0 or n == 0 or batch == 0:
@@ -106,8 +107,9 @@ def plan(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, bias: int |
     tiles_m, tiles_n = ceil_div(m, tile.m), ceil_div(n, tile.n)
     groups = splits * batch * tiles_m * tiles_n
     overrides = dict(
-        _types(element, splits > 1), TILE_M=tile.m, TILE_N=tile.n, TILE_K=tile.k, ROWS=tile.rows, COLS=tile.cols, SLICES=tile.slices,
-        LANES_M=tile.lanes_m, LANES_N=tile.lanes_n, BUFFERS=tile.buffers, A_ALONG_K=int(a.along_k), B_ALONG_K=int(b.along_k),
+        _types(element, splits > 1), TILE_M=tile.m, TILE_N=tile.n, TILE_K=tile.k, ROWS=tile.rows, COLS=tile.cols,
+        SLICES=tile.slices, LANES_M=tile.lanes_m, LANES_N=tile.lanes_n, BUFFERS=tile.buffers,
+        A_ALONG_K=int(a.along_k), B_ALONG_K=int(b.along_k),
         A_WORD=word(k if a.along_k else m, a), B_WORD=word(k if b.along_k else n, b), OUT_WORD=1 if n & 3 else 4,
         GUARD_K=int(k % tile.k != 0), BIAS=int(bias is not None and splits == 1))
     params = struct.pack("<15I", a.offset, b.offset, bias or 0, m, n, k, batch, a.stride, b.stride, a.batch, b.batch,
@@ -157,11 +159,13 @@ def _vector_plan(m, n, k, batch, a, b, bias, element, splits) -> Plan:
         splits = min(VECTOR_GROUPS // (blocks * batch), k // (step * VECTOR_STEPS), SPLITS[-1])
     chunk, splits = split_k(k, max(1, splits), step)
     groups = splits * batch * blocks
-    overrides = dict(_types(element, splits > 1), ALONG_K=int(matrix.along_k), WORD=width, LANES=lanes, BIAS=int(bias is not None and splits == 1))
+    overrides = dict(_types(element, splits > 1), ALONG_K=int(matrix.along_k), WORD=width, LANES=lanes,
+                     BIAS=int(bias is not None and splits == 1))
     params = struct.pack("<14I", matrix.offset, vector.offset, bias or 0, int(m == 1), outer, k, batch, blocks, matrix.stride,
                          1 if vector.along_k else vector.stride, matrix.batch, vector.batch, chunk, groups)
     inputs = (B, A) if m == 1 else (A, B)
-    return _finish(Step("matvec", overrides, params, groups, (*inputs, B, OUT), (*inputs, BIAS)), splits, m, n, batch, bias, element)
+    step = Step("matvec", overrides, params, groups, (*inputs, B, OUT), (*inputs, BIAS))
+    return _finish(step, splits, m, n, batch, bias, element)
 
 
 def _finish(step: Step, splits: int, m, n, batch, bias, element) -> Plan:
@@ -198,9 +202,9 @@ def _types(element: str, partial: bool) -> dict:
     if element == "f32":
         return {}
     if element == "f16":
-        return dict(S="f16") if partial else dict(S="f16", R="f16")
+        return {"S": "f16"} if partial else {"S": "f16", "R": "f16"}
     kind = "u32" if element == "u8" else element
-    types = dict(T=kind, S=kind, R=kind, mad="x * y + z")
+    types = {"T": kind, "S": kind, "R": kind, "mad": "x * y + z"}
     if element == "u8" and not partial:
         types["stored"] = "v % 256u"
     return types

@@ -6,7 +6,7 @@ import numpy as np
 from volta._kernels import core, graph
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
-from volta.ops.elementwise import mul, where
+from volta.ops.elementwise import where
 from volta.ops.families import Labels, case, register
 from volta.ops.movement import _expand, _reshape, cast, copy_into, fill_into, permute, reshape, slice_view, squeeze, unsqueeze
 from volta.shapes import as_dim, broadcast_shapes, broadcasts_to
@@ -42,6 +42,18 @@ index_add_primitive = register(
     "index_add", ("g", "index"), family="index", kinds="fi", numpy=_np_index_add,
     vjp=(lambda _, index, dim: index_select_primitive(_, index, dim=dim), None),
     cases=(case((7, 3), Labels((7,), 5), dim=0, size=5), case((2, 6, 3), Labels((6,), 4), dim=1, size=4)))
+
+
+
+def _np_index_last(index, size):
+    out = np.zeros(size, np.int64)
+    np.maximum.at(out, index, np.arange(1, index.size + 1))
+    return out
+
+
+index_last_primitive = register(
+    "index_last", ("index",), family="index", numpy=_np_index_last,
+    cases=(case(Labels((7,), 5), size=5), case(Labels((0,), 3), size=3), case(Labels((600,), 300), size=300)))
 
 
 def check_index(op: str, index, size: int) -> None:
@@ -290,6 +302,8 @@ def setitem(x, key, value) -> None:
 
 
 def _write(x, key, value, number):
+    if isinstance(key, core.TensorBase) and key.dtype.code == 0 and (number or value._size == 1):
+        return _write_masked(x, key, value)
     view, tensors = _basic(x, _split_masks(x, _expand_ellipsis(x, key)))
     if view.storage is not x.storage:
         raise ShapeError("setitem: the index of this tensor is no view of it; make it contiguous first")
@@ -305,10 +319,21 @@ def _write(x, key, value, number):
     _put(view, tensors, value, number)
 
 
+def _write_masked(x, mask, value):
+    """x[mask] = one value, without asking where the mask is true."""
+    if mask.shape != x.shape[:mask.ndim]:
+        raise IndexRangeError(f"indexing: a mask of shape {mask.shape} does not fit {x.shape} at dimension 0")
+    mask = _reshape(mask, shape=mask.shape + (1,) * (x.ndim - mask.ndim))
+    if isinstance(value, core.TensorBase):
+        value = cast(_reshape(value.to(x.device), shape=()), x.dtype)
+    elif not x.dtype.is_floating_point:
+        value = int(value)
+    copy_into(x, cast(where(mask, value, x), x.dtype))
+
+
 def _put(view, tensors, value, number):
-    """Write at integer positions: mark the places, then choose between old and new. The last of equal positions wins on no
-    device in particular, as in PyTorch."""
-    from volta.ops.creation import arange, full, zeros
+    """Write at integer positions: find the last entry that names each row, then choose between its value and the old one."""
+    from volta.ops.creation import full
     front, flat, shape, at = _linearised(view, tensors)
     if flat._size == 0:
         return
@@ -324,10 +349,8 @@ def _put(view, tensors, value, number):
         value = permute(value, *range(at, at + k), *range(at), *range(at + k, len(target)))
     value = reshape(value, (flat._size,) + rest)
     rows = front.shape[0]
-    order = cast(arange(1, flat._size + 1, device=view.device), int64)
-    hits = cast(reshape(flat, (1, -1)) == reshape(arange(rows, device=view.device), (-1, 1)), int64)
-    last = mul(hits, order).amax(1)                               # 1 + the last entry that names this row, 0 for none
-    source = index_select_primitive(value, where(last > 0, last - 1, zeros((), dtype=int64, device=view.device)), dim=0)
+    last = index_last_primitive(flat, size=rows)
+    source = index_select_primitive(value, where(last > 0, last - 1, 0), dim=0)
     merged = where(reshape(last > 0, (rows,) + (1,) * len(rest)), source, front)
     dims = sorted(tensors)
     others = [d for d in range(view.ndim) if d not in tensors]

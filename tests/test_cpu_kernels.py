@@ -1,0 +1,376 @@
+"""The CPU kernels by themselves, below the op records: layouts, special values, overlap, variants, threads.
+
+The op table's tests cover what each operation computes; here is what only the CPU's loops and driver can get wrong.
+"""
+import itertools
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from volta._kernels import copy, core, cpu, elementwise, reduce
+from volta.errors import ArgumentError, DTypeError, ShapeError
+
+DTYPES = {dtype.name: dtype for dtype in map(core.dtype_from_code, range(7))}
+LAYOUTS = ("contiguous", "transposed", "strided", "expanded", "reversed")
+SHAPES = ((5,), (1, 1), (0, 4), (7, 33), (3, 5, 40), (70, 90))
+KERNELS = elementwise.KERNELS
+
+
+def upload(array):
+    return copy.upload(array, DTYPES[array.dtype.name])
+
+
+def random(shape, dtype, rng):
+    """Numbers with zeros and, where the dtype has them, NaN and infinities among them."""
+    if dtype == "bool":
+        return rng.random(shape) > 0.5
+    if not dtype.startswith("float"):
+        return rng.integers(0 if dtype == "uint8" else -20, 100, shape).astype(dtype)
+    x = (rng.standard_normal(shape) * 3).astype(dtype)
+    flat = x.reshape(-1)
+    for start, value in enumerate((0, -0.0, np.nan, np.inf, -np.inf)):
+        flat[start * 3 + 1 :: 23] = value
+    return x
+
+
+def laid_out(shape, dtype, layout, rng):
+    """A NumPy array and the tensor of the same values in the given layout."""
+    if layout == "transposed":
+        base = random(shape[::-1], dtype, rng)
+        x = upload(base)
+        return base.T, core.view(x, shape, x._strides[::-1], 0)
+    if layout == "strided":
+        base = random(tuple(2 * n + 1 for n in shape), dtype, rng)
+        x = upload(base)
+        view = base[tuple(slice(1, None, 2) for _ in shape)]
+        return view, core.view(x, shape, tuple(2 * s for s in x._strides), sum(x._strides))
+    if layout == "expanded":
+        base = random((1, *shape[1:]), dtype, rng)
+        x = upload(base)
+        return np.broadcast_to(base, shape), core.view(x, shape, (0, *x._strides[1:]), 0)
+    base = random(shape, dtype, rng)
+    x = upload(base)
+    if layout == "reversed" and shape[-1]:
+        return base[..., ::-1], core.view(x, shape, (*x._strides[:-1], -1), shape[-1] - 1)
+    return base, x
+
+
+def same(x, want, **tolerance):
+    got = copy.download(x)
+    assert got.dtype == want.dtype and got.shape == want.shape
+    np.testing.assert_allclose(got, want, **({"rtol": 0, "atol": 0} | tolerance), equal_nan=True)
+
+
+# ---------------------------------------------------------------- elementwise: layouts
+
+EXACT = {
+    "neg": np.negative, "abs": np.abs, "floor": np.floor, "trunc": np.trunc, "round": np.round,
+    "logical_not": np.logical_not, "isnan": np.isnan, "isfinite": np.isfinite, "add": np.add, "sub": np.subtract, "mul": np.multiply,
+    "maximum": np.maximum, "minimum": np.minimum, "lt": np.less, "ge": np.greater_equal, "eq": np.equal,
+    "logical_xor": np.logical_xor, "bitwise_and": np.bitwise_and,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_layouts_and_dtypes(name):
+    kernel, rng = KERNELS[name], np.random.default_rng(0)
+    for dtype in kernel.dtypes():
+        for shape, layouts in itertools.product(SHAPES, itertools.product(LAYOUTS, repeat=kernel.arity)):
+            pairs = [laid_out(shape, dtype.name, layout, rng) for layout in layouts]
+            with np.errstate(all="ignore"):
+                want = EXACT[name](*[array for array, _ in pairs])
+            want = want.astype(dtype.name) if want.dtype != bool else want      # NumPy floors bool and integers to floats
+            inputs = [x for _, x in pairs]
+            same(kernel(*inputs), want)
+            base = copy.full(shape[::-1], 0, DTYPES[want.dtype.name])
+            out = core.view(base, shape, base._strides[::-1], 0)
+            kernel.into(out, *inputs)
+            same(out, want)
+
+
+@pytest.mark.parametrize("name", ["exp", "tanh", "gelu", "sin", "log", "erf", "pow", "silu_grad"])
+def test_value_does_not_depend_on_the_layout(name):
+    # The vector part of a loop and its rest, and rows of any length, must round alike.
+    rng = np.random.default_rng(1)
+    kernel = KERNELS[name]
+    arrays = [random((37, 41), "float32", rng) for _ in range(kernel.arity)]
+    whole = copy.download(kernel(*[upload(a) for a in arrays]))
+    parts = [copy.download(kernel(*[upload(a[i : i + 1, :n]) for a in arrays])) for i in range(37) for n in (1, 5, 41)]
+    for i, n in itertools.product(range(37), (1, 5, 41)):
+        part = parts.pop(0)
+        assert np.array_equal(part[0], whole[i, :n], equal_nan=True)
+
+
+@pytest.mark.parametrize("a_shape, b_shape", [
+    ((64, 10), (10,)), ((2, 3, 8, 8), (3, 1, 1)), ((5, 1), (1, 7)), ((1,), (4, 3)), ((), (3,)), ((3, 0), (1, 1)),
+    ((4, 1, 6, 1), (1, 5, 1, 70)),
+])  # fmt: skip
+def test_broadcasting(a_shape, b_shape):
+    rng = np.random.default_rng(2)
+    a, b, c = rng.random(a_shape, "f4"), rng.random(b_shape, "f4"), rng.random(b_shape, "f4")
+    same(KERNELS["sub"](upload(a), upload(b)), a - b)
+    same(KERNELS["sub"](upload(b), upload(a)), b - a)
+    same(KERNELS["where"](upload(a > 0.5), upload(b), upload(c)), np.where(a > 0.5, b, c))
+    same(KERNELS["mulacc"](upload(a), upload(b), upload(c)), a * b + c)
+    same(KERNELS["where"](upload(a > 0.5), upload(b), -1.0), np.where(a > 0.5, b, np.float32(-1)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_number_operands(dtype):
+    x = random((7, 9), dtype, np.random.default_rng(3))
+    number = True if dtype == "bool" else 3
+    with np.errstate(all="ignore"):
+        same(KERNELS["lt"](upload(x), number), x < number)
+        same(KERNELS["gt"](number, upload(x)), number > x)
+        same(KERNELS["add"](upload(x), number), x + np.array(number, dtype))
+        same(KERNELS["maximum"](number, upload(x)), np.maximum(np.array(number, dtype), x))
+
+
+def test_large_tensors_on_several_threads():
+    rng = np.random.default_rng(4)
+    x = rng.random((700, 1100), "f4")
+    t = upload(x)
+    turned = core.view(t, (1100, 700), (1, 1100), 0)
+    same(KERNELS["add"](turned, upload(np.ascontiguousarray(x.T))), x.T + x.T)
+    same(KERNELS["mul"](t, upload(x[0])), x * x[0])
+    same(copy.contiguous(turned), np.ascontiguousarray(x.T))
+
+
+# ---------------------------------------------------------------- elementwise: values
+
+SPECIAL = np.array([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-38, 3e38, -3e38, 88.7, 88.8, -87.4, -103,
+                    -105, 128, -149, 2e6, -1e30, 0.5, 1e-5], "f4")  # fmt: skip
+
+
+@pytest.mark.parametrize("name, function", [
+    ("exp", np.exp), ("exp2", np.exp2), ("expm1", np.expm1), ("log", np.log), ("log2", np.log2), ("log1p", np.log1p),
+    ("sin", np.sin), ("cos", np.cos), ("tanh", np.tanh), ("sqrt", np.sqrt), ("reciprocal", np.reciprocal),
+    ("sigmoid", lambda x: 1 / (1 + np.exp(-x))), ("relu", lambda x: np.where(x <= 0, 0, x)),
+    ("sign", lambda x: np.where(np.isnan(x), 0, np.sign(x))),
+])  # fmt: skip
+def test_special_values_and_accuracy(name, function):
+    rng = np.random.default_rng(5)
+    anything = rng.integers(0, 2**32, 20000, "u4").view("f4")
+    x = np.concatenate([SPECIAL, anything, rng.standard_normal(20000).astype("f4") * 5])
+    with np.errstate(all="ignore"):
+        want = function(x.astype("f8")).astype("f4")
+    got = copy.download(KERNELS[name](upload(x)))
+    assert np.array_equal(np.isnan(got), np.isnan(want))
+    assert np.array_equal(np.signbit(got[want == 0]), np.signbit(want[want == 0]))
+    np.testing.assert_array_max_ulp(np.nan_to_num(got), np.nan_to_num(want), maxulp=4)
+
+
+def test_pow_of_special_values():
+    values = np.append(SPECIAL, np.float32([2, 3, -2, -3]))
+    x, y = (grid.ravel() for grid in np.meshgrid(values, values))
+    with np.errstate(all="ignore"):
+        want = np.power(x.astype("f8"), y.astype("f8")).astype("f4")
+    got = copy.download(KERNELS["pow"](upload(x), upload(y)))
+    assert np.array_equal(np.isnan(got), np.isnan(want))
+    np.testing.assert_array_max_ulp(np.nan_to_num(got), np.nan_to_num(want), maxulp=1)
+    same(KERNELS["pow"](upload(np.int64([-3, 2, 0])), upload(np.int64([3, 62, 0]))), np.int64([-27, 2**62, 1]))
+
+
+def test_signs_of_division():
+    a, b = np.int32([7, -7, 7, -7, 6, -(2**31)]), np.int32([3, 3, -3, -3, 3, -1])
+    same(KERNELS["fmod"](upload(a), upload(b)), np.int32([1, -1, 1, -1, 0, 0]))
+    same(KERNELS["remainder"](upload(a), upload(b)), np.int32([1, 2, -2, -1, 0, 0]))
+    same(KERNELS["floor_divide"](upload(a), upload(b)), np.int32([2, -3, -3, 2, 2, -(2**31)]))
+    x, y = np.float32([7.5, -7.5, 1, -1, 0]), np.float32([2, 2, 0, np.inf, -3])
+    with np.errstate(all="ignore"):
+        same(KERNELS["remainder"](upload(x), upload(y)), np.remainder(x, y))
+        same(KERNELS["floor_divide"](upload(x), upload(y)), np.floor_divide(x, y))
+
+
+@pytest.mark.parametrize("name", ["remainder", "floor_divide", "fmod"])
+@pytest.mark.parametrize("divisor", [0, np.int32([1, 0, 3]), np.array(0, "i4")])
+def test_integer_division_by_zero(name, divisor):
+    divisor = upload(divisor) if isinstance(divisor, np.ndarray) else divisor
+    with pytest.raises(ArgumentError, match=f"{name}: integer division by zero"):
+        KERNELS[name](upload(np.int32([1, 2, 3])), divisor)
+
+
+# ---------------------------------------------------------------- elementwise: overlap and errors
+
+def test_overlap():
+    for step in (1, 2, -1):
+        want = np.arange(100.0)
+        x = upload(want)
+        count = 40
+        start = 60 if step < 0 else 0
+        source, target = want[start::step][:count].copy(), core.view(x, (count,), (step,), start + step)
+        KERNELS["add"].into(target, core.view(x, (count,), (step,), start), 1.0)
+        same(target, source + 1)
+    x, want = upload(np.arange(9.0).reshape(3, 3)), np.arange(9.0).reshape(3, 3)
+    KERNELS["add"].into(x, x, core.view(x, (3, 3), (1, 3), 0))
+    same(x, want + want.T)
+    x = upload(np.arange(100.0))
+    copy.copy_into(core.view(x, (99,), (1,), 1), core.view(x, (99,), (1,), 0))
+    same(x, np.concatenate([[0.0], np.arange(99.0)]))
+
+
+@pytest.mark.parametrize("call, error, text", [
+    (lambda f, d, i: KERNELS["add"](f, upload(np.zeros((2, 4), "f4"))), ShapeError, r"add: shapes \(2, 3\) and \(2, 4"),
+    (lambda f, d, i: KERNELS["add"](f, d), DTypeError, "add: operands are volta.float32 and volta.float64"),
+    (lambda f, d, i: KERNELS["div"](i, i), DTypeError, "div: does not take volta.int32; it takes volta.float16"),
+    (lambda f, d, i: KERNELS["add"](i, 2**40), ArgumentError, "add: 1099511627776 does not fit into volta.int32"),
+    (lambda f, d, i: KERNELS["where"](i, f, f), DTypeError, "where: the condition must be a volta.bool tensor"),
+    (lambda f, d, i: KERNELS["add"].into(d, f, f), DTypeError, "add: the result is volta.float32"),
+    (lambda f, d, i: KERNELS["add"].into(upload(np.zeros(3, "f4")), f, f), ShapeError, "add: the result has shape"),
+])  # fmt: skip
+def test_refusals(call, error, text):
+    tensors = [upload(np.zeros((2, 3), dtype)) for dtype in ("f4", "f8", "i4")]
+    with pytest.raises(error, match=text):
+        call(*tensors)
+
+
+# ---------------------------------------------------------------- copies
+
+@pytest.mark.parametrize("source, target", list(itertools.product(DTYPES, repeat=2)))
+def test_cast(source, target):
+    rng = np.random.default_rng(6)
+    for layout in LAYOUTS:
+        array, x = laid_out((13, 90), source, layout, rng)
+        if source.startswith("float") and not target.startswith("float") and target != "bool":
+            continue                             # NaN and infinity to integers: undefined in C
+        with np.errstate(all="ignore"):
+            # float64 goes to float16 through float32, as in PyTorch.
+            want = array.astype("f4").astype(target) if target == "float16" else array.astype(target)
+        same(copy.cast(x, DTYPES[target]), want)
+        base = copy.full((90, 13), 0, DTYPES[target])
+        out = core.view(base, (13, 90), (1, 13), 0)
+        copy.copy_into(out, x)
+        same(out, want)
+    whole = random((50,), "int32", rng)          # conversions of finite numbers
+    same(copy.cast(upload(whole.astype("f8")), DTYPES["int32"]), whole)
+
+
+def test_permuted_copies():
+    rng = np.random.default_rng(7)
+    for _ in range(100):
+        rank = rng.integers(1, 6)
+        shape = tuple(int(n) for n in rng.integers(1, 20, rank))
+        array = (np.arange(np.prod(shape)) % 2000).reshape(shape).astype(rng.choice(list(DTYPES)))
+        order = rng.permutation(rank)
+        x = upload(array)
+        view = core.view(x, tuple(shape[i] for i in order), tuple(x._strides[i] for i in order), 0)
+        same(copy.contiguous(view), np.ascontiguousarray(array.transpose(order)))
+
+
+def test_creation_and_movement():
+    want = np.full((7, 9), -1.5, "f4")
+    want[1:7:3, 2:8:2] = np.arange(6).reshape(2, 3)
+    same(copy.place(upload(np.arange(6, dtype="f4").reshape(2, 3)), (7, 9), (1, 2), (3, 2), -1.5), want)
+    parts = [np.ones((2, n, 3), "i8") * n for n in (1, 0, 4)]
+    same(copy.cat(tuple(map(upload, parts)), 1), np.concatenate(parts, 1))
+    same(copy.arange(0.5, 0.25, 5, DTYPES["float16"]), np.arange(0.5, 1.75, 0.25).astype("f2"))
+    same(copy.arange(5, -2, 4, DTYPES["int32"]), np.int32([5, 3, 1, -1]))
+    zeros = copy.download(copy.full((2,), -0.0, DTYPES["float32"]))
+    assert np.signbit(zeros).all()
+    same(copy.full((), True, DTYPES["bool"]), np.array(True))
+    same(copy.upload(np.uint8([0, 2, 255]).view(bool), DTYPES["bool"]), np.array([False, True, True]))
+
+
+# ---------------------------------------------------------------- reductions
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_reductions(dtype, layout):
+    rng = np.random.default_rng(8)
+    real = dtype.startswith("float")
+    tolerance = {"float16": 2e-3, "float32": 3e-6, "float64": 1e-12}.get(dtype, 0)
+    for shape in ((5,), (2000,), (7, 33), (4, 3, 5, 6), (2, 0, 3), (1500, 3), (3, 1500), (2, 1300, 2)):
+        array, x = laid_out(shape, dtype, layout, rng)
+        wide = array.astype("f8") if real else array
+        for count in range(1, len(shape) + 1):
+            for dims, keep in itertools.product(itertools.combinations(range(len(shape)), count), (False, True)):
+                options = {"axis": dims, "keepdims": keep}
+                with np.errstate(all="ignore"):
+                    want = np.asarray(wide.sum(dtype=None if real else "i8", **options), dtype if real else "i8")
+                same(reduce.sum(x, dims, keep), want, rtol=tolerance, atol=30 * tolerance)
+                same(reduce.any(x, dims, keep), np.asarray((array != 0).any(**options)))
+                same(reduce.all(x, dims, keep), np.asarray((array != 0).all(**options)))
+                if array.size:
+                    same(reduce.amax(x, dims, keep), np.asarray(array.max(**options)))
+                    same(reduce.amin(x, dims, keep), np.asarray(array.min(**options)))
+        for dim in range(len(shape)) if array.size else ():
+            same(reduce.argmax(x, dim, False), np.asarray(array.argmax(dim)))
+            same(reduce.argmin(x, dim, True), np.expand_dims(array.argmin(dim), dim))
+
+
+def test_mean_and_prod():
+    x = np.random.default_rng(9).random((40, 50)) + 0.5
+    same(reduce.mean(upload(x), (0,), False), x.mean(0), rtol=1e-12)
+    same(reduce.prod(upload(x), (1,), True), x.prod(1, keepdims=True), rtol=1e-12)
+    same(reduce.prod(upload(np.int32([[2, 3], [-4, 5]])), (0, 1), False), np.array(-120))
+    assert np.isnan(copy.download(reduce.mean(upload(np.zeros((0, 2))), (0,), False))).all()
+    with pytest.raises(DTypeError, match="mean: does not take volta.int64"):
+        reduce.mean(upload(np.zeros(3, "i8")), (0,), False)
+
+
+def test_float32_sums_are_accurate():
+    x = np.random.default_rng(10).random(3_000_001).astype("f4")
+    exact = x.sum(dtype="f8")
+    assert abs(float(copy.download(reduce.sum(upload(x), (0,), False))) - exact) <= 2e-7 * exact
+
+
+# ---------------------------------------------------------------- threads and variants
+
+def sample_results():
+    """Results of many kernels on inputs large enough for threads."""
+    rng = np.random.default_rng(11)
+    x, y = (upload(random((301, 1003), "float32", rng)) for _ in range(2))
+    finite = upload(rng.standard_normal((301, 1003)).astype("f4"))
+    results = {}
+    for name, kernel in KERNELS.items():
+        if DTYPES["float32"] in kernel.dtypes() and name != "where":
+            results[name] = kernel(*(x, y, finite)[: kernel.arity])
+    for name in ("sum", "mean", "prod", "amax"):
+        for dims in ((0,), (1,), (0, 1)):
+            results[f"{name}{dims}"] = getattr(reduce, name)(finite, dims, False)
+    results["copy"] = copy.contiguous(core.view(x, (1003, 301), (1, 1003), 0))
+    results["half"] = KERNELS["exp"](copy.cast(finite, DTYPES["float16"]))
+    return {name: copy.download(result) for name, result in results.items()}
+
+
+def test_results_do_not_depend_on_the_number_of_threads():
+    before = cpu.get_num_threads()
+    try:
+        cpu.set_num_threads(1)
+        one = sample_results()
+        for count in (2, 3, 7):
+            cpu.set_num_threads(count)
+            for name, result in sample_results().items():
+                assert result.tobytes() == one[name].tobytes(), name
+    finally:
+        cpu.set_num_threads(before)
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.5, True, "2"])
+def test_set_num_threads_refuses(count):
+    with pytest.raises(ArgumentError, match="set_num_threads: needs an integer from 1 to 4096"):
+        cpu.set_num_threads(count)
+
+
+@pytest.mark.parametrize("variant", ["baseline", "avx2"])
+def test_variants_agree(variant, tmp_path):
+    code = (f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\nimport numpy, test_cpu_kernels as t\n"
+            f"from volta import _kernels\nassert _kernels.variant == {variant!r}\n"
+            f"numpy.savez({str(tmp_path / 'results.npz')!r}, **t.sample_results())")  # fmt: skip
+    run = subprocess.run([sys.executable, "-c", code], env=os.environ | {"VOLTA_CPU": variant}, capture_output=True,
+                         text=True)  # fmt: skip
+    if "this CPU and build have" in run.stderr:
+        pytest.skip(f"this machine or build has no {variant}")
+    assert run.returncode == 0, run.stderr
+    with np.load(tmp_path / "results.npz") as other:
+        for name, result in sample_results().items():
+            np.testing.assert_allclose(other[name], result, rtol=3e-6, atol=1e-6, equal_nan=True, err_msg=name)
+
+
+def test_an_unknown_variant_is_refused():
+    run = subprocess.run([sys.executable, "-c", "import volta._kernels"], env=os.environ | {"VOLTA_CPU": "avx9"},
+                         capture_output=True, text=True)  # fmt: skip
+    assert "VOLTA_CPU=avx9: this CPU and build have " in run.stderr
