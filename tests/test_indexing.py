@@ -71,7 +71,8 @@ def test_masks(data, device):
 def test_kinds_of_index(device):
     array = strategies.distinct((4, 5))
     x = volta.tensor(array, device=device)
-    for index in ([1, 3], np.array([1, 3]), range(1, 3), [True, False, True, False], np.int64(2), ([0, 1], [2, 3]), (slice(None), [0, 0, 4]),
+    for index in ([1, 3], np.array([1, 3]), range(1, 3), [True, False, True, False], np.int64(2), ([0, 1], [2, 3]),
+                  (slice(None), [0, 0, 4]),
                   [[0, 1], [2, 3]], (None, [1], None), [], np.array([-1, -4]), (Ellipsis, [1, 2]), np.uint8(3)):
         numpy_index = list(index) if isinstance(index, range) else index
         numpy_index = np.array([], np.int64) if isinstance(index, list) and not index else numpy_index
@@ -173,7 +174,8 @@ def test_gather_and_scatter(data, device):
     count = data.draw(st.integers(0, 4))
     shape = array.shape[:dim] + (count,) + array.shape[dim + 1:]
     size = int(np.prod(shape))
-    index = np.array(data.draw(st.lists(st.integers(0, array.shape[dim] - 1), min_size=size, max_size=size)), np.int64).reshape(shape)
+    index = np.array(data.draw(st.lists(st.integers(0, array.shape[dim] - 1), min_size=size, max_size=size)),
+                     np.int64).reshape(shape)
     x, i = volta.tensor(array, device=device), volta.tensor(index, device=device)
     np.testing.assert_array_equal(volta.gather(x, dim - array.ndim, i).numpy(), np.take_along_axis(array, index, dim))
     source, expected, places = strategies.distinct(shape) + 1, array.copy(), list(np.indices(shape))
@@ -207,7 +209,8 @@ REDUCTIONS = {"sum": np.sum, "mean": np.mean, "prod": np.prod, "amax": np.max, "
 @hypothesis.given(data=st.data())
 def test_reductions(name, data, device):
     shape = data.draw(strategies.shapes(0, 5).filter(lambda s: 0 not in s or name not in ("amax", "amin", "mean")))
-    dims = data.draw(st.one_of(st.none(), st.sets(st.integers(0, max(len(shape) - 1, 0)), min_size=1).map(sorted)) if shape else st.none())
+    dims = data.draw(st.one_of(st.none(),
+                               st.sets(st.integers(0, max(len(shape) - 1, 0)), min_size=1).map(sorted)) if shape else st.none())
     keep = data.draw(st.booleans())
     array = np.random.default_rng(len(shape)).integers(-3, 4, shape).astype(np.float32)
     if dims is not None:
@@ -246,7 +249,8 @@ def test_statistics(data, device):
     np.testing.assert_allclose(volta.logsumexp(x, dim).numpy(), np.log(np.exp(wide).sum(dim)), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(volta.norm(x, 2, dim).numpy(), np.sqrt((wide ** 2).sum(dim)), rtol=1e-5, atol=1e-6)
     if shape[dim] > 1:
-        np.testing.assert_allclose(volta.std(x, dim, keepdim=True).numpy(), wide.std(dim, ddof=1, keepdims=True), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(volta.std(x, dim, keepdim=True).numpy(), wide.std(dim, ddof=1, keepdims=True), rtol=1e-4,
+                                   atol=1e-6)
     else:
         assert np.isnan(volta.std(x, dim).numpy()).all()
 
@@ -328,10 +332,13 @@ def test_promotion(pair):
 
 @pytest.mark.parametrize("tensor, other, expected", [
     # (dtype and rank of the tensor, a number or the dtype of a 0-d tensor, result), as in PyTorch
-    (("int32", 1), 2, "int32"), (("int32", 1), 2.5, "float32"), (("uint8", 1), 300, "uint8"), (("bool", 1), 1, "int64"), (("bool", 1), True, "bool"),
-    (("float16", 1), 2.5, "float16"), (("float64", 1), 2.5, "float64"), (("int64", 1), True, "int64"), (("int32", 1), "int64", "int32"),
+    (("int32", 1), 2, "int32"), (("int32", 1), 2.5, "float32"), (("uint8", 1), 300, "uint8"), (("bool", 1), 1, "int64"),
+    (("bool", 1), True, "bool"),
+    (("float16", 1), 2.5, "float16"), (("float64", 1), 2.5, "float64"), (("int64", 1), True, "int64"),
+    (("int32", 1), "int64", "int32"),
     (("float32", 1), "float64", "float32"), (("int64", 1), "float64", "float64"), (("float16", 1), "int64", "float16"),
-    (("int32", 0), 2.5, "float32"), (("float32", 0), "float64", "float64"), (("int32", 0), "int64", "int64"), (("bool", 1), "uint8", "uint8")])
+    (("int32", 0), 2.5, "float32"), (("float32", 0), "float64", "float64"), (("int32", 0), "int64", "int64"),
+    (("bool", 1), "uint8", "uint8")])
 def test_promotion_with_numbers_and_scalars(tensor, other, expected):
     name, rank = tensor
     x = volta.ones((3,) * rank, dtype=getattr(volta, name))

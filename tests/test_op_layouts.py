@@ -119,7 +119,8 @@ def test_number_operand_of_integers(op, device, rng):
     array = rng.integers(1, 9, (3, 5))
     x = volta.tensor(array, dtype=volta.int32, device=device)
     for number, dtype in ((2, volta.int32), (2.5, volta.float32)):
-        for found, reference in ((op(x, number), op.details.numpy(array, number)), (op(number, x), op.details.numpy(number, array))):
+        for found, reference in ((op(x, number), op.details.numpy(array, number)),
+                                 (op(number, x), op.details.numpy(number, array))):
             assert found.dtype is (volta.bool if reference.dtype.kind == "b" else dtype), f"{op.name} with {number}"
             table.check(found, reference, 1e-5, f"{op.name} with {number}")
 

@@ -30,8 +30,7 @@ CASES = [
     (lambda t: t([0.5, 1.0], dtype=volta.float16), "tensor([0.5000, 1.0000], dtype=volta.float16)"),
     (lambda t: t([1.0], requires_grad=True), "tensor([1.], requires_grad=True)"),
     (lambda t: t([1.0], requires_grad=True) * 2, "tensor([2.], grad_fn=<mul backward>)"),
-    (lambda t: volta.arange(12).reshape(3, 4).t()[1:3], "tensor([[1, 5, 9],\n        [2, 6, 10]])".replace("[[1, 5, 9]", "[[ 1,  5,  9]").replace(
-        "[2, 6, 10]", "[ 2,  6, 10]")),
+    (lambda t: volta.arange(12).reshape(3, 4).t()[1:3], "tensor([[ 1,  5,  9],\n        [ 2,  6, 10]])"),
     (lambda t: volta.zeros(2, 1, 2), "tensor([[[0., 0.]],\n\n        [[0., 0.]]])"),
 ]
 
@@ -44,7 +43,7 @@ def test_text(make, text):
 def test_long_tensors_are_summarised():
     assert repr(volta.arange(2000)) == "tensor([   0,    1,    2,  ..., 1997, 1998, 1999])"
     rows = repr(volta.zeros(200, 30)).splitlines()
-    assert rows[0] == "tensor([[0., 0., 0.,  ..., 0., 0., 0.]," and rows[4] == "        ...," and len(rows) == 7
+    assert rows[0] == "tensor([[0., 0., 0.,  ..., 0., 0., 0.]," and rows[3] == "        ...," and len(rows) == 7
 
 
 def test_wide_tensors_wrap():
