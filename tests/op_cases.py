@@ -110,6 +110,8 @@ def flat(values) -> list:
 
 def on_device(reference: np.ndarray, device: str) -> np.ndarray:
     """Integers as the device holds them: a GPU computes int64 in 32 bits, wrapping."""
+    if reference.dtype == np.uint64:            # NumPy's sum and product of uint8
+        reference = reference.astype(np.int64)
     return reference.astype(np.int32).astype(np.int64) if device == "gpu" and reference.dtype == np.int64 else reference
 
 
