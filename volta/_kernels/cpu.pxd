@@ -1,8 +1,9 @@
 # How many threads a loop may use. Kernels: `for t in prange(T, num_threads=T)` with T = threads_for(work).
 
 cdef enum:
-    # Elements of a cheap loop (add, copy) below which one thread is faster; 64 Ki is 256 KiB of float32.
-    PARALLEL_SIZE = 65536
+    # Elements of a cheap loop (add, copy) below which one thread is faster: waking a sleeping worker takes 10 us and more,
+    # in which one thread adds 100,000 float32 numbers.
+    PARALLEL_SIZE = 262144
     # Above this many elements a loop releases the GIL.
     NOGIL_SIZE = 16384
 
