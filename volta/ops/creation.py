@@ -37,7 +37,7 @@ def _np_dropout(x, p, seed, offset):
     return np.where(keep, x / (1 - p), 0.0)
 
 
-_STREAMS = (dict(seed=0, offset=0), dict(seed=0x1234_5678_9ABC_DEF0, offset=(1 << 32) - 2))
+_STREAMS = ({"seed": 0, "offset": 0}, {"seed": 0x1234_5678_9ABC_DEF0, "offset": (1 << 32) - 2})
 empty_primitive = register("empty", (), family="creation", cases=(case((3, 4)), case(()), case((0, 2))), kinds="fib",
                            numpy=lambda shape, dtype: np.empty(shape))
 full_primitive = register("full", (), family="creation", cases=(case((3, 4), 2), case((), 1), case((0, 2), 1), case((130, 3), 7)),
@@ -284,8 +284,8 @@ def randint_like(input, low: int, high: int | None = None, *, dtype=None, device
 
 dropout_primitive = register(
     "dropout", ("x",), family="random", vjp=(lambda g, p, seed, offset: dropout_primitive(g, p=p, seed=seed, offset=offset),),
-    numpy=_np_dropout, cases=(case((7, 3), p=0.5, **_STREAMS[0]), case((), p=0.25, **_STREAMS[0]), case((0, 2), p=0.5, **_STREAMS[0]),
-                              case((150,), p=0.75, **_STREAMS[1])))
+    numpy=_np_dropout, cases=(case((7, 3), p=0.5, **_STREAMS[0]), case((), p=0.25, **_STREAMS[0]),
+                              case((0, 2), p=0.5, **_STREAMS[0]), case((150,), p=0.75, **_STREAMS[1])))
 
 
 def dropout(input, p: float = 0.5, training: bool = True, generator=None):
