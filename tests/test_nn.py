@@ -89,7 +89,7 @@ def test_setattr_rules():
     assert "child" not in m._modules and "child" in m._parameters
     del m.child
     with pytest.raises(AttributeError, match="'Module' object has no attribute 'child'"):
-        m.child  # noqa: B018
+        m.child
     m.register_buffer("b", None)
     m.b = volta.ones(1)
     assert [n for n, _ in m.named_buffers()] == ["b"]

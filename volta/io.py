@@ -54,7 +54,7 @@ def load(path: str | os.PathLike, device=None) -> dict:
     try:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a dict)
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
         structure = json.loads(metadata["volta.structure"]) if "volta.structure" in metadata else None
     except (SafetensorError, ValueError, TypeError, AttributeError) as error:
         raise StateDictError(f"load: {str(path)!r} is no whole safetensors file, or has a dtype that Volta lacks: {error}") from None

@@ -15,7 +15,6 @@ from volta.ops.movement import cast, from_array, to
 from volta.shapes import as_shape
 
 
-
 def _np_uniform(shape, low, high, seed, offset, dtype):
     return low + (high - low) * random.unit(seed, offset, math.prod(shape), dtype).reshape(shape)
 
@@ -109,10 +108,8 @@ def from_numpy(array):
     if not array.flags.writeable:
         array = array.copy()
     low = array
-    for axis, step in enumerate(array.strides):
-        if step < 0:
-            low = array.copy()
-            break
+    if any(step < 0 for step in array.strides):
+        low = array.copy()
     if any(s % array.itemsize for s in low.strides):
         low = low.copy()
     span = sum((n - 1) * s for n, s in zip(low.shape, low.strides)) + low.itemsize if low.size else 0
