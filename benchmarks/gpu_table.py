@@ -55,7 +55,7 @@ def matmuls() -> None:
         for layout in ("nn", "nt", "tn", "tt"):
             x, tx = (a.T, ta.T) if layout[0] == "t" else (a, ta)
             y, ty = (b.T, tb.T) if layout[1] == "t" else (b, tb)
-            t = compare(f"matmul {n} {layout}", lambda: x @ y, lambda: tx @ ty, inner)
+            t = compare(f"matmul {n} {layout}", lambda x=x, y=y: x @ y, lambda tx=tx, ty=ty: tx @ ty, inner)
             speed_row(f"{n} {layout}", t, 2 * n ** 3 / 1e12)
 
 

@@ -10,7 +10,7 @@ def alternate(candidates: dict[str, Callable[[], object]], rounds: int = 15, inn
               sync: Callable[[], object] | None = None) -> dict[str, list[float]]:
     """Seconds per call of each candidate, in `rounds` turns of `inner` calls; `sync` ends each turn."""
     times: dict[str, list[float]] = {name: [] for name in candidates}
-    for name, function in candidates.items():
+    for function in candidates.values():
         for _ in range(warmup):
             function()
     if sync:

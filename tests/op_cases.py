@@ -92,7 +92,8 @@ def expected(op, arrays: list, params: dict, dtype=None) -> tuple:
         params = {**params, "dtype": volta.dtypes.to_numpy(dtype)}
     with np.errstate(all="ignore"):
         result = op.details.numpy(*[widened(a) for a in arrays], **params)
-    return tuple(r if r is None or isinstance(r, list) else np.asarray(r) for r in (result if isinstance(result, tuple) else (result,)))
+    results = result if isinstance(result, tuple) else (result,)
+    return tuple(r if r is None or isinstance(r, list) else np.asarray(r) for r in results)
 
 
 def widened(a):
@@ -109,13 +110,15 @@ def flat(values) -> list:
 
 def on_device(reference: np.ndarray, device: str) -> np.ndarray:
     """Integers as the device holds them: a GPU computes int64 in 32 bits, wrapping."""
+    if reference.dtype == np.uint64:            # NumPy's sum and product of uint8
+        reference = reference.astype(np.int64)
     return reference.astype(np.int32).astype(np.int64) if device == "gpu" and reference.dtype == np.int64 else reference
 
 
 def magnitude(arrays) -> float:
     """The largest finite number among some arrays."""
-    return max((float(np.abs(a[np.isfinite(a)]).max(initial=0.0)) for a in arrays if isinstance(a, np.ndarray) and a.dtype.kind == "f"),
-               default=0.0)
+    floats = [a for a in arrays if isinstance(a, np.ndarray) and a.dtype.kind == "f"]
+    return max((float(np.abs(a[np.isfinite(a)]).max(initial=0.0)) for a in floats), default=0.0)
 
 
 def check(actual, reference: np.ndarray, rtol: float, msg: str, scale: float = 0.0) -> None:

@@ -168,7 +168,7 @@ def test_deep_chain_freed_in_a_thread():
             for _ in range(100_000):
                 y = y * 2.0
             del y
-        except BaseException as error:      # noqa: BLE001  reported below
+        except BaseException as error:
             failures.append(error)
 
     thread = threading.Thread(target=work)
@@ -199,7 +199,7 @@ def test_modes_nest():
 
 def test_modes_end_with_an_exception():
     with pytest.raises(ZeroDivisionError), volta.no_grad():
-        1 / 0
+        raise ZeroDivisionError
     assert volta.is_grad_enabled()
 
 
@@ -322,7 +322,8 @@ def test_grad_of_an_inner_tensor():
 
 def test_grad_of_unused_inputs():
     x, unused = leaf(2.0), leaf(1.0, 2.0)
-    with pytest.raises(AutogradError, match=r"grad: the input of shape \(2,\) was not used to compute the outputs; pass allow_unused=True"):
+    with pytest.raises(AutogradError,
+                       match=r"grad: the input of shape \(2,\) was not used to compute the outputs; pass allow_unused=True"):
         grad((x * x).sum(), [x, unused])
     assert grad((x * x).sum(), [x, unused], allow_unused=True)[1] is None
     with pytest.raises(AutogradError, match=r"grad: an input of shape \(2,\) does not require grad"):
@@ -384,137 +385,14 @@ def test_second_derivative_of_outputs_that_are_saved():
 def test_composed_functions():
     x = volta.tensor(np.random.uniform(0.5, 1.5, (3, 4)), requires_grad=True)
     w = volta.tensor(np.random.uniform(-1, 1, (4, 3)), requires_grad=True)
-    for function in (lambda a: volta.var(a, 1), lambda a: volta.std(a), lambda a: volta.logsumexp(a, 0), lambda a: volta.norm(a, 2, 1),
+    for function in (lambda a: volta.var(a, 1), lambda a: volta.std(a), lambda a: volta.logsumexp(a, 0),
+                     lambda a: volta.norm(a, 2, 1),
                      lambda a: a[1:, ::2] * a[:2, 1::2], lambda a: volta.cat([a, a * 2], 1).t(), lambda a: a.clamp(0.6, 1.2),
                      lambda a: volta.stack([a, a * a]), lambda a: a.flip(1), lambda a: a[[0, 2, 0]],
                      lambda a: a.max(1).values, lambda a: a.repeat(2, 1), lambda a: volta.pad(a, (1, -1, 0, 2))):
         assert gradcheck(function, [x])
         assert gradgradcheck(function, [x])
     assert gradgradcheck(lambda a, b: volta.tanh(a @ b).sum(0), [x, w])
-
-
-# ---------------------------------------------------------------- in place
-def test_change_of_a_saved_value_is_noticed(device):
-    x = leaf(1.0, 2.0, device=device)
-    w = volta.tensor([3.0, 4.0], device=device)
-    y = (x * w).sum()
-    w.add_(1.0)
-    with pytest.raises(AutogradError, match=r"mul: a tensor of shape \(2,\) that is needed for its gradient was changed in place "
-                                            r"\(version 1, saved at version 0\); use an out-of-place op, or clone\(\)"):
-        y.backward()
-    assert x.grad is None
-
-
-def test_change_of_a_saved_output_is_noticed():
-    x = leaf(1.0)
-    y = x.exp()
-    z = y.sum()
-    with volta.no_grad():
-        y.mul_(2.0)
-    with pytest.raises(AutogradError, match="exp: a tensor"):
-        z.backward()
-
-
-def test_change_of_an_unsaved_value_is_fine():
-    x = leaf(1.0, 2.0)
-    w = volta.tensor([3.0, 4.0])
-    y = (x + w).sum()
-    w.add_(1.0)
-    y.backward()
-    assert x.grad.tolist() == [1.0, 1.0]
-
-
-def test_leaf_cannot_be_changed_in_place(device):
-    x = leaf(1.0, 2.0, device=device)
-    with pytest.raises(AutogradError, match=r"add_: a leaf tensor that requires grad \(shape \(2,\)\) cannot be changed in place; "
-                                            r"do it under no_grad\(\)"):
-        x.add_(1.0)
-    with pytest.raises(AutogradError, match="setitem_?: a leaf tensor"):
-        x[0] = 5.0
-    assert x.tolist() == [1.0, 2.0]
-    with volta.no_grad():
-        x.add_(1.0)
-    assert x.tolist() == [2.0, 3.0]
-
-
-@pytest.mark.parametrize("change, scale", [
-    (lambda y: y.add_(5.0), 6.0), (lambda y: y.mul_(3.0), 18.0), (lambda y: y.sub_(y.detach().clone()), 6.0), (lambda y: y.neg_(), -6.0),
-    (lambda y: y.div_(2.0), 3.0)])
-def test_gradient_of_an_in_place_op(change, scale, device):
-    """d/dx of change(3x) * 2."""
-    x = leaf(1.0, 2.0, device=device)
-    y = x * 3.0
-    assert change(y) is y
-    (y * 2.0).sum().backward()
-    assert x.grad.tolist() == [scale, scale]
-
-
-def test_gradient_of_setitem(device):
-    x, v = leaf(1.0, 2.0, 3.0, device=device), leaf(10.0, device=device)
-    y = x * 2.0
-    y[1] = v[0] * 5.0
-    y[2:] = 7.0
-    assert y.tolist() == [2.0, 50.0, 7.0]
-    (y * volta.tensor([1.0, 10.0, 100.0], device=device)).sum().backward()
-    assert x.grad.tolist() == [2.0, 0.0, 0.0] and v.grad.tolist() == [50.0]
-
-
-def test_gradient_of_setitem_by_index_and_mask(device):
-    x, v = volta.ones(3, 4, device=device, requires_grad=True), volta.full((2, 4), 5.0, device=device, requires_grad=True)
-    y = x * 1.0
-    y[volta.tensor([2, 0], device=device)] = v
-    y.sum().backward()
-    assert x.grad.tolist() == [[0.0] * 4, [1.0] * 4, [0.0] * 4] and v.grad.tolist() == [[1.0] * 4] * 2
-    z = x * 2.0
-    z[volta.tensor([True, False, True], device=device)] = 0.0
-    x.grad = None
-    z.sum().backward()
-    assert x.grad.tolist() == [[0.0] * 4, [2.0] * 4, [0.0] * 4]
-
-
-def test_gradient_of_a_broadcast_setitem():
-    x, v = volta.ones(3, 4, requires_grad=True), leaf(2.0)
-    y = x * 1.0
-    y[:2] = v
-    y.sum().backward()
-    assert v.grad.tolist() == [8.0] and x.grad.tolist() == [[0.0] * 4] * 2 + [[1.0] * 4]
-
-
-def test_gradient_of_copy(device):
-    x, v = leaf(1.0, 2.0, device=device), leaf(5.0, device=device)
-    y = x * 2.0
-    y.copy_(v * 3.0)
-    y.sum().backward()
-    assert v.grad.tolist() == [6.0] and (x.grad is None or x.grad.tolist() == [0.0, 0.0])
-
-
-def test_in_place_on_shared_data_is_refused():
-    x = leaf(1.0, 2.0)
-    y = x * 2.0
-    view = y[:1]
-    with pytest.raises(AutogradError, match=r"add_: the tensor of shape \(2,\) shares its data with another one"):
-        y.add_(1.0)
-    assert y.tolist() == [2.0, 4.0] and view.tolist() == [2.0]
-
-
-def test_view_that_went_stale_is_noticed():
-    """A view's history is no longer true once its base was changed through another tensor."""
-    x = leaf(1.0, 2.0)
-    y = x * 2.0
-    view = y[:1]
-    with volta.no_grad():
-        y.add_(1.0)
-    with pytest.raises(AutogradError, match="was changed in place through another tensor that shares"):
-        (view * 3.0).sum().backward()
-    with pytest.raises(AutogradError, match="was changed in place through another tensor that shares"):
-        view.sum().backward()
-
-
-def test_expanded_tensor_cannot_be_written():
-    x = leaf(1.0)
-    wide = (x * 2.0).expand(3)
-    with pytest.raises(AutogradError, match="add_: "):
-        wide.add_(1.0)
 
 
 # ---------------------------------------------------------------- detach, leaves, dtypes
@@ -535,106 +413,6 @@ def test_only_floats_have_gradients():
     with pytest.raises(AutogradError, match=r"requires_grad_: only leaves can be switched off; use detach\(\)"):
         (leaf(1.0) * 2).requires_grad_(False)
     assert not (leaf(1.0) > 0).requires_grad and not leaf(1.0).argmax().requires_grad and not leaf(1.0).long().requires_grad
-
-
-# ---------------------------------------------------------------- custom functions
-class Polar(volta.autograd.Function):
-    """(x, y) -> (radius, angle), with the radius differentiable alone or with the angle."""
-
-    @staticmethod
-    def forward(ctx, x, y, scale=1.0):
-        radius = volta.sqrt(x * x + y * y) * scale
-        ctx.save_for_backward(x, y, radius)
-        ctx.scale = scale
-        sector = (x > 0).long()
-        ctx.mark_non_differentiable(sector)
-        return radius, x / y, sector
-
-    @staticmethod
-    def backward(ctx, g_radius, g_ratio, g_sector=None):
-        x, y, radius = ctx.saved_tensors
-        gx = gy = 0.0
-        if g_radius is not None:
-            factor = g_radius * ctx.scale * ctx.scale / radius
-            gx, gy = gx + factor * x, gy + factor * y
-        if g_ratio is not None:
-            gx, gy = gx + g_ratio / y, gy - g_ratio * x / (y * y)
-        return gx, gy, None
-
-
-def test_custom_function(device):
-    x, y = leaf(3.0, -1.0, device=device), leaf(4.0, 2.0, device=device)
-    radius, ratio, sector = Polar.apply(x, y, 2.0)
-    assert radius.tolist() == pytest.approx([10.0, 2 * 5 ** 0.5]) and sector.tolist() == [1, 0]
-    assert radius.requires_grad and ratio.requires_grad and not sector.requires_grad
-    (radius.sum() + 3 * ratio.sum()).backward()
-    assert x.grad.tolist() == pytest.approx([2 * 0.6 + 0.75, -2 / 5 ** 0.5 + 1.5])
-    assert y.grad.tolist() == pytest.approx([2 * 0.8 - 9 / 16, 4 / 5 ** 0.5 + 0.75])
-
-
-def test_custom_function_with_one_output_used():
-    x, y = leaf(3.0), leaf(4.0)
-    Polar.apply(x, y)[1].sum().backward()
-    assert x.grad.tolist() == [0.25] and y.grad.tolist() == [-3 / 16]
-
-
-def test_custom_function_against_finite_differences():
-    x = volta.tensor([1.0, -2.0], dtype=volta.float64, requires_grad=True)
-    y = volta.tensor([0.5, 1.5], dtype=volta.float64, requires_grad=True)
-    assert gradcheck(lambda a, b: Polar.apply(a, b, 1.5)[:2], [x, y])
-    assert gradgradcheck(lambda a, b: Polar.apply(a, b, 1.5)[:2], [x, y])
-
-
-def test_custom_function_saved_tensors():
-    x, y = leaf(3.0), leaf(4.0)
-    out = Polar.apply(x, y)[0].sum()
-    with volta.no_grad():
-        y.add_(1.0)
-    with pytest.raises(AutogradError, match=r"Polar: a saved tensor of shape \(1,\) was changed in place before backward"):
-        out.backward()
-    out = Polar.apply(x, y)[0].sum()
-    out.backward()
-    with pytest.raises(AutogradError, match="already been freed"):
-        out.backward()
-
-
-def test_custom_function_wrong_number_of_gradients():
-    class Wrong(volta.autograd.Function):
-        @staticmethod
-        def forward(ctx, a, b):
-            return a * b
-
-        @staticmethod
-        def backward(ctx, g):
-            return g
-
-    with pytest.raises(AutogradError, match="Wrong: backward gave 1 gradients for 2 inputs of forward; return None for those without"):
-        Wrong.apply(leaf(1.0), leaf(2.0)).sum().backward()
-
-
-def test_custom_function_without_grad():
-    assert Polar.apply(volta.ones(2), volta.ones(2))[0].grad_fn is None
-    with volta.no_grad():
-        assert not Polar.apply(leaf(1.0), leaf(1.0))[0].requires_grad
-
-
-def test_gradcheck_notices_a_wrong_derivative():
-    class Off(volta.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * x
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * 1.9
-
-    x = volta.tensor([1.0, 2.0], dtype=volta.float64, requires_grad=True)
-    with pytest.raises(volta.testing.GradcheckError, match=r"gradcheck: input 0: 2 of 2 elements differ"):
-        gradcheck(Off.apply, [x])
-    with pytest.raises(DTypeError, match="finite differences need float64, input 0 is volta.float32"):
-        gradcheck(Off.apply, [leaf(1.0)])
-    with pytest.raises(ArgumentError, match="gradcheck: no input requires grad"):
-        gradcheck(Off.apply, [volta.ones(2)])
 
 
 def test_graph_can_be_looked_at():

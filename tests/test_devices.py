@@ -18,14 +18,16 @@ ROOT = Path(__file__).resolve().parent.parent
 def python(code: str, **env: str) -> subprocess.CompletedProcess:
     """Run code in a fresh interpreter that sees this checkout; every warning is shown."""
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    return subprocess.run([sys.executable, "-W", "always", "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120,
+    return subprocess.run([sys.executable, "-W", "always", "-c", textwrap.dedent(code)], capture_output=True, text=True,
+                          timeout=120,
                           env={**os.environ, "PYTHONPATH": path, **env})
 
 
 # ---------------------------------------------------------------- names
 def test_cpu():
     cpu = volta.device("cpu")
-    assert cpu is volta.device() and cpu is volta.device(cpu) and (cpu.type, str(cpu), repr(cpu)) == ("cpu", "cpu", "device(type='cpu')")
+    assert cpu is volta.device() and cpu is volta.device(cpu)
+    assert (cpu.type, str(cpu), repr(cpu)) == ("cpu", "cpu", "device(type='cpu')")
     assert volta.ones(1).device is cpu
 
 
@@ -58,7 +60,8 @@ def test_metal(gpu, monkeypatch):
         assert volta.device("metal") is volta.device("gpu")
         return
     monkeypatch.setenv("VOLTA_REQUIRE_GPU", "1")
-    with pytest.raises(DeviceError, match=r"device 'metal' was asked for, but gpu:0 runs on \w+; use 'gpu' \(VOLTA_REQUIRE_GPU=1 forbids"):
+    with pytest.raises(DeviceError,
+                       match=r"device 'metal' was asked for, but gpu:0 runs on \w+; use 'gpu' \(VOLTA_REQUIRE_GPU=1 forbids"):
         volta.device("metal")
 
 
@@ -111,7 +114,8 @@ def test_to_gives_the_tensor_itself_where_nothing_changes(device):
 # ---------------------------------------------------------------- different devices
 def test_mixed_devices_are_an_error_in_this_suite(gpu):
     a, b = volta.ones(2, 3), volta.ones(3, device=gpu)
-    text = (r"add: the tensors are on different devices \(a \(2, 3\) on cpu, b \(3,\) on gpu\); move them to one with \.to\(device\)")
+    text = (r"add: the tensors are on different devices \(a \(2, 3\) on cpu, b \(3,\) on gpu\); "
+            r"move them to one with \.to\(device\)")
     with pytest.raises(DeviceError, match=text):
         a + b
     with pytest.raises(DeviceError, match="matmul: the tensors are on different devices"):

@@ -21,13 +21,15 @@ CASES = [
     # shapes
     (lambda d: make(3, 4, device=d) + make(3, 5, device=d), ShapeError,
      r"add: shapes \(3, 4\) and \(3, 5\) do not broadcast: sizes 4 and 5 at dimension -1 differ and neither is 1"),
-    (lambda d: volta.where(make(2, device=d) > 0, make(3, device=d), 0.0), ShapeError, r"where: shapes \(2,\) and \(3,\) do not broadcast"),
+    (lambda d: volta.where(make(2, device=d) > 0, make(3, device=d), 0.0), ShapeError,
+     r"where: shapes \(2,\) and \(3,\) do not broadcast"),
     (lambda d: make(3, 4, device=d).add_(make(2, 3, 4, device=d)), ShapeError,
      r"add_: the result has shape \(2, 3, 4\) but the tensor changed in place has \(3, 4\); use the out-of-place add"),
     (lambda d: make(3, 4, device=d) @ make(5, 2, device=d), ShapeError, r"matmul: inner sizes differ, got \(3, 4\) @ \(5, 2\)"),
     (lambda d: make(2, 3, 4, device=d) @ make(3, 4, 5, device=d), ShapeError,
      r"matmul: batch sizes do not broadcast, got \(2, 3, 4\) @ \(3, 4, 5\)"),
-    (lambda d: make(device=d) @ make(3, device=d), ShapeError, r"matmul: both operands need at least 1 dimension, got \(\) @ \(3,\); use \*"),
+    (lambda d: make(device=d) @ make(3, device=d), ShapeError,
+     r"matmul: both operands need at least 1 dimension, got \(\) @ \(3,\); use \*"),
     (lambda d: volta.mm(make(3, device=d), make(3, 3, device=d)), ShapeError, r"mm: needs two matrices, got \(3,\) @ \(3, 3\)"),
     (lambda d: volta.bmm(make(2, 3, 4, device=d), make(3, 4, 5, device=d)), ShapeError,
      r"bmm: needs \(b, m, k\) @ \(b, k, n\), got \(2, 3, 4\) @ \(3, 4, 5\)"),
@@ -37,7 +39,8 @@ CASES = [
     (lambda d: make(2, 3, device=d).reshape(-1, -1), ShapeError, r"reshape: only one size may be -1, got \(-1, -1\)"),
     (lambda d: make(2, 3, device=d).t().view(6), ShapeError,
      r"view: shape \(3, 2\) with strides \(1, 3\) cannot be seen as \(6,\) without a copy; use reshape"),
-    (lambda d: make(2, 3, device=d).expand(2, 4), ShapeError, r"expand: \(2, 3\) cannot become \(2, 4\): size 3 at dimension 1 is not 1"),
+    (lambda d: make(2, 3, device=d).expand(2, 4), ShapeError,
+     r"expand: \(2, 3\) cannot become \(2, 4\): size 3 at dimension 1 is not 1"),
     (lambda d: make(2, 3, device=d).expand(3), ShapeError, r"expand: shape \(3,\) has fewer dimensions than the tensor's \(2, 3\)"),
     (lambda d: volta.cat([make(2, 3, device=d), make(2, 4, device=d)]), ShapeError,
      r"cat: tensor 1 has shape \(2, 4\), which differs from \(2, 3\) outside dimension 0"),
@@ -50,7 +53,8 @@ CASES = [
      r"conv2d: an input of 2x2 with padding \(0, 0\) is smaller than the kernel 3x3 with dilation \(1, 1\)"),
     (lambda d: volta.conv2d(make(1, 3, 8, 8, device=d), make(4, 3, 3, 3, device=d), make(5, device=d)), ShapeError,
      r"conv2d: bias must have shape \(4,\), got \(5,\)"),
-    (lambda d: volta.max_pool2d(make(8, 8, device=d), 2), ShapeError, r"max_pool2d: needs an input \(N, C, H, W\) or \(C, H, W\), got \(8, 8\)"),
+    (lambda d: volta.max_pool2d(make(8, 8, device=d), 2), ShapeError,
+     r"max_pool2d: needs an input \(N, C, H, W\) or \(C, H, W\), got \(8, 8\)"),
     (lambda d: volta.ops.norm.batch_norm(make(4, 3, device=d), None, None, make(2, device=d), training=True), ShapeError,
      r"batch_norm: weight must have shape \(3,\) for input \(4, 3\), got \(2,\)"),
     (lambda d: volta.ops.norm.batch_norm(make(1, 3, device=d), None, None, training=True), ShapeError,
@@ -66,7 +70,8 @@ CASES = [
     (lambda d: make(2, 3, device=d).__setitem__(0, make(4, device=d)), ShapeError,
      r"setitem: a value of shape \(4,\) does not broadcast to the indexed shape \(3,\)"),
     (lambda d: make(2, device=d).item(), ShapeError, r"item: needs one element, got shape \(2,\); use tolist\(\) or index it"),
-    (lambda d: bool(make(2, device=d)), ShapeError, r"bool: a tensor of shape \(2,\) is neither true nor false; use \.any\(\) or \.all\(\)"),
+    (lambda d: bool(make(2, device=d)), ShapeError,
+     r"bool: a tensor of shape \(2,\) is neither true nor false; use \.any\(\) or \.all\(\)"),
     (lambda d: len(make(device=d)), ShapeError, "len: a 0-d tensor has no length"),
     (lambda d: list(make(device=d)), ShapeError, "iter: a 0-d tensor cannot be iterated"),
     (lambda d: volta.zeros(2, -1, device=d), ShapeError, r"shape: sizes must not be negative, got \(2, -1\)"),
@@ -74,20 +79,26 @@ CASES = [
     # dtypes
     (lambda d: make(2, 2, device=d) @ make(2, 2, device=d, dtype=volta.int64), DTypeError,
      r"matmul: the operands must have one dtype, got volta.float32 @ volta.int64; convert with \.to\(dtype\)"),
-    (lambda d: make(2, device=d, dtype=volta.int64).mean(), DTypeError, r"mean: needs a floating point tensor, got volta.int64; convert it"),
-    (lambda d: make(2, device=d, dtype=volta.int64).softmax(0), DTypeError, r"softmax: needs a floating point tensor, got volta.int64"),
+    (lambda d: make(2, device=d, dtype=volta.int64).mean(), DTypeError,
+     r"mean: needs a floating point tensor, got volta.int64; convert it"),
+    (lambda d: make(2, device=d, dtype=volta.int64).softmax(0), DTypeError,
+     r"softmax: needs a floating point tensor, got volta.int64"),
     (lambda d: make(2, device=d, dtype=volta.int64).add_(1.5), DTypeError,
      r"add_: the result is volta.float32 and cannot be stored in place in volta.int64"),
     (lambda d: volta.where(make(2, device=d), 1.0, make(2, device=d)), DTypeError,
      r"where: the condition must be bool, got volta.float32; compare it first"),
-    (lambda d: volta.bitwise_and(make(2, device=d), 1), DTypeError, r"bitwise_and: needs bool or integer tensors, got volta.float32"),
+    (lambda d: volta.bitwise_and(make(2, device=d), 1), DTypeError,
+     r"bitwise_and: needs bool or integer tensors, got volta.float32"),
     (lambda d: make(2, device=d, dtype=volta.int64) ** -1, DTypeError,
      r"pow: integers \(volta.int64\) to the negative power -1 are no integers; convert to float first"),
     (lambda d: volta.ops.loss.cross_entropy(make(2, 3, device=d), make(2, device=d)), DTypeError,
      r"cross_entropy: target must hold class indices \(int64\), got volta.float32; convert it with \.long\(\)"),
-    (lambda d: make(4, device=d)[make(2, device=d)], DTypeError, r"indexing: the index must be an integer tensor, got volta.float32"),
-    (lambda d: volta.index_select(make(4, device=d), 0, make(2, device=d)), DTypeError, r"index_select: the index must be an integer tensor"),
-    (lambda d: volta.conv2d(make(1, 1, 3, 3, device=d, dtype=volta.int64), make(1, 1, 1, 1, device=d, dtype=volta.int64)), DTypeError,
+    (lambda d: make(4, device=d)[make(2, device=d)], DTypeError,
+     r"indexing: the index must be an integer tensor, got volta.float32"),
+    (lambda d: volta.index_select(make(4, device=d), 0, make(2, device=d)), DTypeError,
+     r"index_select: the index must be an integer tensor"),
+    (lambda d: volta.conv2d(make(1, 1, 3, 3, device=d, dtype=volta.int64), make(1, 1, 1, 1, device=d, dtype=volta.int64)),
+     DTypeError,
      r"conv2d: needs floating point tensors, got volta.int64"),
     (lambda d: volta.rand(2, dtype=volta.int64, device=d), DTypeError, "rand: needs a floating point dtype, got volta.int64"),
     (lambda d: make(2, device=d) + "a", (DTypeError, TypeError), "add: expected tensors or numbers, got str"),
@@ -100,8 +111,10 @@ CASES = [
     (lambda d: make(2, 3, device=d).sum(2), IndexRangeError, r"sum: dim 2 is out of range for a tensor of rank 2; use -2 to 1"),
     (lambda d: make(2, 3, device=d).transpose(0, -3), IndexRangeError, "transpose: dim -3 is out of range for a tensor of rank 2"),
     (lambda d: make(2, 3, device=d).sum((0, -2)), ArgumentError, r"sum: dim \(0, -2\) names a dimension twice"),
-    (lambda d: make(2, 3, device=d).sum(1.0), (ArgumentError, TypeError), "sum: dim must be an integer or a tuple of them, got 1.0"),
-    (lambda d: make(2, 3, device=d).permute(0, 0), ArgumentError, r"permute: dims \(0, 0\) must name each of the 2 dimensions once"),
+    (lambda d: make(2, 3, device=d).sum(1.0), (ArgumentError, TypeError),
+     "sum: dim must be an integer or a tuple of them, got 1.0"),
+    (lambda d: make(2, 3, device=d).permute(0, 0), ArgumentError,
+     r"permute: dims \(0, 0\) must name each of the 2 dimensions once"),
     (lambda d: make(2, 3, device=d)[2], IndexRangeError, "indexing: index 2 is out of range for dimension 0 of size 2"),
     (lambda d: make(2, 3, device=d)[0, -4], IndexRangeError, "indexing: index -4 is out of range for dimension 1 of size 3"),
     (lambda d: make(2, 3, device=d)[0, 0, 0], IndexRangeError, r"indexing: 3 indices for a tensor of shape \(2, 3\)"),
@@ -109,9 +122,12 @@ CASES = [
     (lambda d: make(2, 3, device=d)[volta.tensor([True], device=d)], IndexRangeError,
      r"indexing: a mask of shape \(1,\) does not fit \(2, 3\) at dimension 0"),
     (lambda d: make(2, 3, device=d).narrow(1, 2, 2), IndexRangeError, "narrow: 2:4 lies outside dimension 1 of size 3"),
-    (lambda d: volta.shrink(make(2, 3, device=d), ((0, 3), (0, 1))), IndexRangeError, r"shrink: bounds \(0, 3\) lie outside dimension 0 of size 2"),
-    (lambda d: make(0, 3, device=d).amax(0), IndexRangeError, r"amax: cannot reduce \(0,\) of shape \(0, 3\): there are no elements"),
-    (lambda d: make(0, 3, device=d).argmax(0), IndexRangeError, r"argmax: dimension 0 of shape \(0, 3\) is empty and has no maximum"),
+    (lambda d: volta.shrink(make(2, 3, device=d), ((0, 3), (0, 1))), IndexRangeError,
+     r"shrink: bounds \(0, 3\) lie outside dimension 0 of size 2"),
+    (lambda d: make(0, 3, device=d).amax(0), IndexRangeError,
+     r"amax: cannot reduce \(0,\) of shape \(0, 3\): there are no elements"),
+    (lambda d: make(0, 3, device=d).argmax(0), IndexRangeError,
+     r"argmax: dimension 0 of shape \(0, 3\) is empty and has no maximum"),
     # other arguments
     (lambda d: volta.cat([]), ArgumentError, "cat: needs at least one tensor"),
     (lambda d: make(4, device=d).split(0), ArgumentError, "split: the size must be positive, got 0"),
@@ -120,8 +136,10 @@ CASES = [
     (lambda d: volta.pad(make(2, device=d), (1, 1), "reflect"), ArgumentError, "pad: mode must be 'constant', got 'reflect'"),
     (lambda d: volta.pad(make(2, device=d), (-3, 0)), ShapeError, r"pad: \(-3, 0\) cuts more than shape \(2,\) has"),
     (lambda d: volta.dropout(make(2, device=d), 1.5), ArgumentError, r"dropout: p must be a probability in \[0, 1\], got 1.5"),
-    (lambda d: volta.ops.elementwise.gelu(make(2, device=d), "fast"), ArgumentError, "gelu: approximate must be 'none' or 'tanh', got 'fast'"),
-    (lambda d: volta.div(make(2, device=d), 2, rounding_mode="up"), ArgumentError, "div: rounding_mode must be None, 'floor' or 'trunc', got 'up'"),
+    (lambda d: volta.ops.elementwise.gelu(make(2, device=d), "fast"), ArgumentError,
+     "gelu: approximate must be 'none' or 'tanh', got 'fast'"),
+    (lambda d: volta.div(make(2, device=d), 2, rounding_mode="up"), ArgumentError,
+     "div: rounding_mode must be None, 'floor' or 'trunc', got 'up'"),
     (lambda d: make(2, device=d).clamp(), ArgumentError, "clamp: give min, max or both"),
     (lambda d: make(2, device=d).norm(3), ArgumentError, "norm: p must be 1, 2 or inf, got 3"),
     (lambda d: volta.arange(0, 5, 0, device=d), ArgumentError, "arange: from 0 to 5 cannot be walked in steps of 0"),
@@ -134,7 +152,8 @@ CASES = [
     (lambda d: volta.ops.loss.mse_loss(make(2, device=d), make(2, device=d), "avg"), ArgumentError,
      "mse_loss: reduction must be 'mean', 'sum' or 'none', got 'avg'"),
     (lambda d: volta.manual_seed(1.5), ArgumentError, "manual_seed: seed must be an integer, got 1.5"),
-    (lambda d: volta.set_default_dtype(volta.int64), ArgumentError, "set_default_dtype: needs volta.float32 or volta.float64, got volta.int64"),
+    (lambda d: volta.set_default_dtype(volta.int64), ArgumentError,
+     "set_default_dtype: needs volta.float32 or volta.float64, got volta.int64"),
 ]
 
 
@@ -150,7 +169,8 @@ def test_label_out_of_range():
     for wrong, at in ((4, 1), (-1, 2)):
         target = labels(0, 0, 0)
         target[at] = wrong
-        with pytest.raises(IndexRangeError, match=rf"cross_entropy: label {wrong} at position {at} is outside the 4 classes \(0 to 3\)"):
+        with pytest.raises(IndexRangeError,
+                           match=rf"cross_entropy: label {wrong} at position {at} is outside the 4 classes \(0 to 3\)"):
             volta.ops.loss.cross_entropy(x, target)
     assert volta.ops.loss.cross_entropy(x, labels(0, -100, 3)).item() == pytest.approx(np.log(4))
 
@@ -194,7 +214,8 @@ def test_forbidden_transfers(gpu):
 
 # ---------------------------------------------------------------- nothing is changed by a refused call
 def test_tensors_stay_as_they_were(device):
-    calls = (lambda x: x.add_(make(2, 3, 4, device=device)), lambda x: x.add_(make(5, device=device)), lambda x: x.__setitem__(9, 1.0),
+    calls = (lambda x: x.add_(make(2, 3, 4, device=device)), lambda x: x.add_(make(5, device=device)),
+             lambda x: x.__setitem__(9, 1.0),
              lambda x: x.__setitem__(0, make(7, device=device)), lambda x: x.copy_(make(7, device=device)),
              lambda x: x.__setitem__("a", 1.0), lambda x: x.masked_fill_(make(2, 9, device=device) > 0, 1.0))
     for call in calls:
@@ -206,7 +227,8 @@ def test_tensors_stay_as_they_were(device):
 
 
 def test_errors_are_what_pytorch_users_catch():
-    for call, error in ((lambda: make(2) + make(3), RuntimeError), (lambda: make(2)[5], IndexError), (lambda: make(2) @ make(3), RuntimeError),
+    for call, error in ((lambda: make(2) + make(3), RuntimeError), (lambda: make(2)[5], IndexError),
+                        (lambda: make(2) @ make(3), RuntimeError),
                         (lambda: volta.zeros(2, dtype="no"), TypeError), (lambda: make(2).reshape(3), RuntimeError)):
         with pytest.raises(error) as caught:
             call()

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.gpu
 if not gpu.is_available() and os.environ.get("VOLTA_REQUIRE_GPU") != "1":
     pytest.skip(f"no usable GPU: {gpu.unavailable_reason()}", allow_module_level=True)
 
-from volta.backends import gpu_conv, gpu_index, gpu_loss, gpu_norm, gpu_pool, gpu_random, gpu_update  # noqa: E402
-from volta.backends.gpu_common import NUMPY  # noqa: E402
-from volta.errors import ArgumentError, DTypeError  # noqa: E402
+from volta.backends import gpu_conv, gpu_index, gpu_loss, gpu_norm, gpu_pool, gpu_random, gpu_update
+from volta.backends.gpu_common import NUMPY
+from volta.errors import ArgumentError, DTypeError
 
 DEVICE = core.Device("gpu", 0)
 BOOL, UINT8, INT32, INT64, FLOAT16, FLOAT32 = (core.dtype_from_code(code) for code in range(6))

@@ -94,7 +94,8 @@ def test_every_differentiable_method_without_cycles(device):
     x = volta.full((4, 6), 0.5, device=device, requires_grad=True)
     x.grad = volta.zeros(4, 6, device=device)
     index = volta.tensor([0, 2], device=device)
-    uses = (lambda: x.softmax(1), lambda: x.amax(1), lambda: x.max(0).values, lambda: x[1:, ::2], lambda: x[index], lambda: x.t() @ x,
+    uses = (lambda: x.softmax(1), lambda: x.amax(1), lambda: x.max(0).values, lambda: x[1:, ::2], lambda: x[index],
+            lambda: x.t() @ x,
             lambda: volta.cat([x, x]), lambda: volta.where(x > 0, x, 0.0), lambda: x.prod(1), lambda: volta.pad(x, (1, 1)),
             lambda: x.var(), lambda: x.std(0), lambda: x.reshape(3, 8).flip(0), lambda: volta.dropout(x, 0.5), lambda: x.gelu())
     for use in uses:

@@ -36,6 +36,24 @@ def test_strided_inputs(op, layout, device, rng):
         compare(op, case, arrays, views, device)
 
 
+@pytest.mark.parametrize("layout", table.LAYOUTS)
+@pytest.mark.parametrize("op", table.records(family={"inplace", "update"}, in_place=True), ids=lambda op: op.name)
+def test_strided_targets(op, layout, device, rng):
+    """In-place ops write where the strides point; views of one storage stay apart."""
+    def place(a):
+        if isinstance(a, list):
+            return [place(x) for x in a]
+        return table.LAYOUTS[layout](a, device) if isinstance(a, np.ndarray) and a.ndim else table.to_device([a], device)[0]
+
+    for case in op.details.cases:
+        arrays = table.sample(op, case, rng, volta.float32)
+        references = [before if r is None else r for r, before in zip(table.expected(op, arrays, case.params), arrays)]
+        results = table.run(op, [place(a) for a in arrays], case.params, device)
+        for found, reference in zip(table.flat(results), table.flat(references)):
+            if isinstance(found, volta.Tensor):
+                table.check(found, reference, op.details.rtol, f"{op.name} on {device}", table.magnitude(table.flat(arrays)))
+
+
 @pytest.mark.parametrize("op", FLOAT, ids=lambda op: op.name)
 def test_expanded_inputs(op, device, rng):
     """Stride 0 along the first dimension of every input that has one."""
@@ -119,7 +137,8 @@ def test_number_operand_of_integers(op, device, rng):
     array = rng.integers(1, 9, (3, 5))
     x = volta.tensor(array, dtype=volta.int32, device=device)
     for number, dtype in ((2, volta.int32), (2.5, volta.float32)):
-        for found, reference in ((op(x, number), op.details.numpy(array, number)), (op(number, x), op.details.numpy(number, array))):
+        for found, reference in ((op(x, number), op.details.numpy(array, number)),
+                                 (op(number, x), op.details.numpy(number, array))):
             assert found.dtype is (volta.bool if reference.dtype.kind == "b" else dtype), f"{op.name} with {number}"
             table.check(found, reference, 1e-5, f"{op.name} with {number}")
 

@@ -7,12 +7,16 @@ import op_cases as table
 import pytest
 
 import volta
+from volta.errors import DTypeError
 from volta.ops.families import PRIMITIVES
 from volta.testing import gradcheck, gradgradcheck
 
 EVERY = table.records(creation=True, in_place=True)
 FLOAT = [op for op in EVERY if "f" in op.details.kinds]
 DIFFERENTIABLE = [op for op in table.records() if op.vjp is not None or op.reference is not None]
+HALF = table.ELEMENTWISE | {"view", "movement", "inplace", "reduce", "arg"}
+# The CPU adds at indices in the types that gradients and counts have, and says so for others.
+WITHOUT_UINT8 = {"scatter_add", "index_add"}
 FUSED = [op for op in table.records() if op.reference is not None]
 
 
@@ -41,10 +45,10 @@ def forward(op, case, device, dtype, rng):
         if op.name == "empty":                      # of undefined contents
             assert found.shape == reference.shape
             continue
-        if op.family == "creation" and dtype is volta.bool:
-            reference = reference != 0
+        if op.family == "creation" and not dtype.is_floating_point:
+            reference = reference.astype(volta.dtypes.to_numpy(dtype))
         precision = found.dtype if found.dtype.is_floating_point else dtype
-        rtol = op.details.rtol if precision is volta.float32 else 1e-10
+        rtol = {volta.float16: 2e-3, volta.float32: op.details.rtol}.get(precision, 1e-10)
         table.check(found, table.on_device(reference, device), rtol, msg, table.magnitude(table.flat(arrays)))
 
 
@@ -67,10 +71,29 @@ def test_float64(op, case, rng):
     forward(op, case, "cpu", volta.float64, rng)
 
 
+@pytest.mark.parametrize("op, case", table.cases(FLOAT))
+def test_float16(op, case, device, rng):
+    """Elementwise ops, reductions and copies compute in half precision; others do, or refuse by name. None is wrong."""
+    try:
+        volta.zeros(1, dtype=volta.float16, device=device)
+    except DTypeError as error:
+        pytest.skip(str(error))
+    try:
+        forward(op, case, device, volta.float16, rng)
+    except DTypeError as error:
+        assert op.family not in HALF and op.name.removesuffix("_many") in str(error) and "float16" in str(error)
+
+
 @pytest.mark.parametrize("op, case", table.cases([op for op in EVERY if "i" in op.details.kinds]))
 @pytest.mark.parametrize("dtype", [volta.int64, volta.int32], ids=lambda d: d.name)
 def test_integers(op, case, dtype, device, rng):
     forward(op, case, device, dtype, rng)
+
+
+@pytest.mark.parametrize("op, case", table.cases([op for op in EVERY if "i" in op.details.kinds and op.name not in WITHOUT_UINT8]))
+def test_uint8(op, case, device, rng):
+    """Wraps at 8 bits, on the GPU too, where an element has 32."""
+    forward(op, case, device, volta.uint8, rng)
 
 
 @pytest.mark.parametrize("op, case", table.cases([op for op in EVERY if "b" in op.details.kinds]))

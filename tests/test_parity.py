@@ -34,7 +34,8 @@ def test_backends_have_the_same_kernels(gpu):
     assert set(cpu_backend.KERNELS) == set(gpu_backend.KERNELS)
 
 
-@pytest.mark.parametrize("op", [op for op in table.records(creation=True, in_place=True) if op.family != "view"], ids=lambda op: op.name)
+@pytest.mark.parametrize("op", [op for op in table.records(creation=True, in_place=True) if op.family != "view"],
+                         ids=lambda op: op.name)
 def test_runs_on_the_gpu(op, gpu, rng):
     """No bytes cross while the op runs, and dispatches are recorded: it cannot have been computed on the host."""
     dtype = volta.float32 if "f" in op.details.kinds else volta.int32
@@ -55,7 +56,8 @@ def test_runs_on_the_gpu(op, gpu, rng):
     assert ran > 0
 
 
-@pytest.mark.parametrize("op", [op for op in PRIMITIVES.values() if op.family == "view" and op.name != "transfer"], ids=lambda op: op.name)
+@pytest.mark.parametrize("op", [op for op in PRIMITIVES.values() if op.family == "view" and op.name != "transfer"],
+                         ids=lambda op: op.name)
 def test_views_share_the_storage(op, device, rng):
     """A view costs no kernel and no memory."""
     for case in op.details.cases:
@@ -68,8 +70,10 @@ def test_views_share_the_storage(op, device, rng):
 def test_backward_runs_on_the_gpu(gpu):
     """A whole step of a small network: forward, loss, backward, update. Nothing crosses after the data is there."""
     x, labels = volta.randn(8, 3, 6, 6, device=gpu), volta.randint(0, 5, (8,), device=gpu)
-    model = volta.nn.Sequential(volta.nn.Conv2d(3, 4, 3, padding=1, device=gpu), volta.nn.BatchNorm2d(4, device=gpu), volta.nn.ReLU(),
-                                volta.nn.MaxPool2d(2), volta.nn.Flatten(), volta.nn.Dropout(0.1), volta.nn.Linear(36, 5, device=gpu))
+    model = volta.nn.Sequential(volta.nn.Conv2d(3, 4, 3, padding=1, device=gpu), volta.nn.BatchNorm2d(4, device=gpu),
+                                volta.nn.ReLU(),
+                                volta.nn.MaxPool2d(2), volta.nn.Flatten(), volta.nn.Dropout(0.1),
+                                volta.nn.Linear(36, 5, device=gpu))
     optimizer = volta.optim.Adam(model.parameters(), lr=1e-2)
     before = [p.detach().numpy().copy() for p in model.parameters()]
     with volta.gpu.forbid_transfers():

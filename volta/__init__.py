@@ -1,34 +1,162 @@
 """Volta: a PyTorch-shaped deep-learning framework for any CPU and, through wgpu, any GPU."""
 __version__ = "0.1.0"
 
-import volta.backends.cpu  # noqa: F401  binds the CPU kernels; GPU kernels are bound when a GPU is first used
+import volta.backends.cpu
+
 from volta.tensor import Tensor  # isort: skip  (first: the function `tensor` below takes the submodule's name)
 from volta import autograd, errors, gpu, ops
 from volta._kernels.cpu import get_num_threads, set_num_threads
 from volta.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from volta.device import device, set_mixed_device
 from volta.dtypes import bool_ as bool
-from volta.dtypes import (double, dtype, float16, float32, float64, get_default_dtype, half, int32, int64, long, promote_types,
-                          result_type, set_default_dtype, uint8)
+from volta.dtypes import (
+    double,
+    dtype,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    half,
+    int32,
+    int64,
+    long,
+    promote_types,
+    result_type,
+    set_default_dtype,
+    uint8,
+)
 from volta.dtypes import float_ as float
 from volta.dtypes import int_ as int
 from volta.ops.conv import conv2d, max_pool2d
-from volta.ops.creation import (arange, as_tensor, dropout, empty, empty_like, eye, from_numpy, full, full_like, linspace, ones,
-                                ones_like, rand, rand_like, randint, randint_like, randn, randn_like, randperm, tensor, tril, triu,
-                                zeros, zeros_like)
-from volta.ops.elementwise import (abs, add, addcmul, bitwise_and, bitwise_or, bitwise_xor, ceil, clamp, cmplt, cos, div, eq, exp, exp2,
-                                   expm1, floor, floor_divide, fmod, ge, gt, isfinite, isinf, isnan, le, log, log1p, log2, logical_and,
-                                   logical_not, logical_or, logical_xor, lt, maximum, minimum, mod, mul, mulacc, ne, neg, pow, recip,
-                                   reciprocal, relu, remainder, round, rsqrt, sigmoid, sign, sin, sqrt, square, sub, tanh, trunc, where)
+from volta.ops.creation import (
+    arange,
+    as_tensor,
+    dropout,
+    empty,
+    empty_like,
+    eye,
+    from_numpy,
+    full,
+    full_like,
+    linspace,
+    ones,
+    ones_like,
+    rand,
+    rand_like,
+    randint,
+    randint_like,
+    randn,
+    randn_like,
+    randperm,
+    tensor,
+    tril,
+    triu,
+    zeros,
+    zeros_like,
+)
+from volta.ops.elementwise import (
+    abs,
+    add,
+    addcmul,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    ceil,
+    clamp,
+    cmplt,
+    cos,
+    div,
+    eq,
+    exp,
+    exp2,
+    expm1,
+    floor,
+    floor_divide,
+    fmod,
+    ge,
+    gt,
+    isfinite,
+    isinf,
+    isnan,
+    le,
+    log,
+    log1p,
+    log2,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    lt,
+    maximum,
+    minimum,
+    mod,
+    mul,
+    mulacc,
+    ne,
+    neg,
+    pow,
+    recip,
+    reciprocal,
+    relu,
+    remainder,
+    round,
+    rsqrt,
+    sigmoid,
+    sign,
+    sin,
+    sqrt,
+    square,
+    sub,
+    tanh,
+    trunc,
+    where,
+)
 from volta.ops.elementwise import erf_ as erf
 from volta.ops.index import gather, index_select, masked_fill, masked_select, nonzero, one_hot, scatter_add, take_along_dim
 from volta.ops.linalg import addmm, bmm, dot, matmul, mm, outer
-from volta.ops.movement import (broadcast_to, cat, chunk, clone, flatten, flip, narrow, pad, permute, reshape, shrink, split, squeeze,
-                                stack, stride_op, t, transpose, unbind, unsqueeze)
-from volta.ops.reduce import (all, amax, amin, any, argmax, argmin, log_softmax, logsumexp, max, mean, min, norm, prod, softmax, std, sum,
-                              var)
+from volta.ops.movement import (
+    broadcast_to,
+    cat,
+    chunk,
+    clone,
+    flatten,
+    flip,
+    narrow,
+    pad,
+    permute,
+    reshape,
+    shrink,
+    split,
+    squeeze,
+    stack,
+    stride_op,
+    t,
+    transpose,
+    unbind,
+    unsqueeze,
+)
+from volta.ops.reduce import (
+    all,
+    amax,
+    amin,
+    any,
+    argmax,
+    argmin,
+    log_softmax,
+    logsumexp,
+    max,
+    mean,
+    min,
+    norm,
+    prod,
+    softmax,
+    std,
+    sum,
+    var,
+)
 from volta.printing import set_printoptions
 from volta.random import Generator, manual_seed
+
 from volta import data, nn, optim  # isort: skip  (last: they use all of the above)
 from volta.io import load, save  # isort: skip
 

@@ -1,7 +1,7 @@
 """Automatic differentiation: `backward`, `grad`, the grad modes, and custom functions.
 
-The hot paths are `volta/_kernels/graph.pyx` (recording a call) and `engine.pyx` (walking the graph); this file owns what users call. It knows no
-op and no device.
+The hot paths are `volta/_kernels/graph.pyx` (recording a call) and `engine.pyx` (walking the graph); this file owns what users
+call. It knows no op and no device.
 """
 from __future__ import annotations
 

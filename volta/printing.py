@@ -1,12 +1,15 @@
-"""How tensors print: PyTorch's layout, by NumPy's array printer."""
+"""How tensors print: PyTorch's layout to the character, but for the device's name and grad_fn."""
 from __future__ import annotations
 
+import math
 import threading
+from collections.abc import Callable
 
 import numpy as np
 
 _options = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80}
 _lock = threading.Lock()
+_PREFIX = "tensor("
 
 
 def set_printoptions(precision: int | None = None, threshold: int | None = None, edgeitems: int | None = None,
@@ -18,58 +21,95 @@ def set_printoptions(precision: int | None = None, threshold: int | None = None,
                 _options[name] = int(value)
 
 
-def _number(array: np.ndarray):
-    """A formatter for the elements of `array`, all as wide as the widest."""
-    if array.dtype == bool:
-        return lambda v: " True" if v else "False"
-    if array.dtype.kind in "iu":
-        width = max((len(str(v)) for v in (array.min(), array.max())), default=1) if array.size else 1
-        return lambda v: f"{v:{width}d}"
-    finite = array[np.isfinite(array)].astype(np.float64)
+def _float_style(array: np.ndarray) -> tuple[Callable, int]:
+    """(text of one number, width of all): whole numbers with a bare point, scientific where the sizes lie far apart."""
     digits = _options["precision"]
-    if finite.size and np.all(finite == np.round(finite)) and np.abs(finite).max() < 1e8:
-        plain = [f"{v:.0f}." for v in (finite.min(), finite.max())]
-        style = lambda v: f"{v:.0f}." if np.isfinite(v) else str(v)  # noqa: E731
+    sizes = np.abs(array[np.isfinite(array) & (array != 0)])
+    if sizes.size == 0:
+        return lambda v: f"{v:.0f}." if math.isfinite(v) else f"{v}", 1
+    low, high = sizes.min(), sizes.max()
+    whole = bool(np.all(sizes == np.ceil(sizes)))
+    if high / low > 1000 or high > 1e8 or (not whole and low < 1e-4):
+        def style(v):
+            return f"{v:.{digits}e}"
+    elif whole:
+        def style(v):
+            return f"{v:.0f}." if math.isfinite(v) else f"{v}"
     else:
-        size = np.abs(finite[finite != 0])
-        wide = size.size and (size.max() > 1e8 or size.max() / size.min() > 1000 or size.max() < 1e-4)
-        kind = "e" if wide else "f"
-        plain = [f"{v:.{digits}{kind}}" for v in (finite.min(), finite.max())] if finite.size else []
-        style = lambda v: f"{v:.{digits}{kind}}" if np.isfinite(v) else str(v)  # noqa: E731
-    odd = ["nan"] if np.isnan(array).any() else []
-    odd += ["-inf"] if np.isneginf(array).any() else ["inf"] if np.isposinf(array).any() else []
-    width = max((len(s) for s in plain + odd), default=1)
-    return lambda v: style(v).rjust(width)
+        def style(v):
+            return f"{v:.{digits}f}"
+    return style, max(len(style(v)) for v in array[np.isfinite(array) & (array != 0)].tolist())
 
 
-def _shown(array: np.ndarray) -> np.ndarray:
-    """The elements that a summary shows."""
+def _formatter(array: np.ndarray) -> tuple[Callable, int]:
+    """(text of one element, padded; width)."""
+    if array.dtype.kind == "f":
+        style, width = _float_style(array.astype(np.float64))
+    else:
+        style, width = str, max((len(str(v)) for v in array.reshape(-1).tolist()), default=1)
+    return lambda v: style(v).rjust(width), width
+
+
+def _summary(array: np.ndarray) -> np.ndarray:
+    """The elements that a shortened print shows."""
     edge = _options["edgeitems"]
-    if array.size > _options["threshold"]:
-        for axis, n in enumerate(array.shape):
-            if n > 2 * edge:
-                array = np.take(array, [*range(edge), *range(n - edge, n)], axis)
+    for axis, n in enumerate(array.shape):
+        if n > 2 * edge:
+            array = np.take(array, [*range(edge), *range(n - edge, n)], axis)
     return array
 
 
-def tensor_repr(t) -> str:
-    """`tensor([...], device='gpu', requires_grad=True)`."""
-    array = t.detach().numpy()
-    values = array.astype(np.float32) if array.dtype == np.float16 else array
-    if array.size == 0:
-        body = "[" * max(array.ndim, 1) + "]" * max(array.ndim, 1) if array.shape == (0,) else f"[], size={tuple(array.shape)}"
-    elif array.ndim == 0:
-        body = _number(values)(values[()]).strip()
-    else:
-        body = np.array2string(values, separator=", ", prefix="tensor(", formatter={"all": _number(_shown(values))},
-                               threshold=_options["threshold"], edgeitems=_options["edgeitems"], max_line_width=_options["linewidth"])
+def _body(array: np.ndarray, indent: int, text: Callable, width: int, short: bool) -> str:
+    """The brackets and numbers of an array; `indent` is the column of its opening bracket."""
+    if array.ndim == 0:
+        return text(array.item())
+    edge = _options["edgeitems"]
+    cut = short and array.shape[0] > 2 * edge
+    if array.ndim == 1:
+        values = array.tolist()
+        items = [*map(text, values[:edge]), " ...", *map(text, values[-edge:])] if cut else [*map(text, values)]
+        per_line = max(1, (_options["linewidth"] - indent) // (width + 2))
+        lines = [", ".join(items[i:i + per_line]) for i in range(0, len(items), per_line)]
+        return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
+    places = [*range(edge), *range(array.shape[0] - edge, array.shape[0])] if cut else range(array.shape[0])
+    parts = [_body(array[i], indent + 1, text, width, short) for i in places]
+    if cut:
+        parts.insert(edge, "...")
+    return "[" + ("," + "\n" * (array.ndim - 1) + " " * (indent + 1)).join(parts) + "]"
+
+
+def _notes(t) -> list[str]:
+    """What follows the numbers."""
+    from volta.dtypes import get_default_dtype
     notes = []
     if t.device.is_gpu:
         notes.append(f"device='{t.device.type}:{t.device.index}'")
-    if t.dtype.name not in ("float32", "int64", "bool") or (array.size == 0 and t.dtype.name != "float32"):
+    if t._size == 0 and len(t.shape) != 1:
+        notes.append(f"size={tuple(t.shape)}")
+    if t.dtype is not get_default_dtype() and (t._size == 0 or t.dtype.name not in ("int64", "bool")):
         notes.append(f"dtype={t.dtype}")
     if t.grad_fn is not None:
         notes.append(f"grad_fn={t.grad_fn!r}")
     elif t.requires_grad:
         notes.append("requires_grad=True")
-    return f"tensor({', '.join([body, *notes])})"
+    return notes
+
+
+def tensor_repr(t) -> str:
+    """`tensor([...], device='gpu:0', requires_grad=True)`."""
+    array = t.detach().numpy()
+    if array.size == 0:
+        out = _PREFIX + "[]"
+    else:
+        short = array.size > _options["threshold"]
+        text, width = _formatter(_summary(array) if short else array)
+        out = _PREFIX + _body(array, len(_PREFIX), text, width, short)
+    column = len(out) - out.rfind("\n") + 1
+    for note in _notes(t):
+        if column + len(note) + 2 > _options["linewidth"]:
+            out += ",\n" + " " * len(_PREFIX) + note
+            column = len(_PREFIX) + len(note)
+        else:
+            out += ", " + note
+            column += len(note) + 2
+    return out + ")"

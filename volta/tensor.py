@@ -422,6 +422,7 @@ def _method(function):
 
 def _install_operators() -> None:
     e = elementwise
+    Tensor.__pos__ = lambda self: self
     Tensor.__neg__, Tensor.__abs__ = lambda self: e.neg(self), lambda self: e.abs(self)
     Tensor.__pow__, Tensor.__rpow__ = e.pow, _reflected(e.pow_)
     Tensor.__mod__, Tensor.__rmod__ = Tensor.remainder, _reflected(e.remainder)

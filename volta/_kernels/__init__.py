@@ -5,7 +5,7 @@ The loop modules lie in `baseline/`, `avx2/` and `avx512/`; the chosen folder is
 The environment variable VOLTA_CPU forces a lower one.
 
 OpenMP's workers are told to sleep while there is no loop for them, unless the user has set how they wait. By default
-they spin, and fight for the cores with the threads of NumPy's BLAS, which spin too: with two cores, a step of matmul,
+they spin, and fight for the cores with other libraries' threads, such as those of NumPy's BLAS: with two cores, a step of matmul,
 add and exp was measured at 0.6 ms with sleeping workers and at 24 to 105 ms with spinning ones. (Where PyTorch has been
 imported before, its OpenMP library serves; set OMP_WAIT_POLICY=passive in the environment then.)
 """

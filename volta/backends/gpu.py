@@ -1,6 +1,18 @@
 """The GPU's kernels by name: WGSL from `shaders/`, dispatched by the `gpu_*` modules. Imported when a GPU is first used."""
-from volta.backends import (gpu_conv, gpu_copy, gpu_elementwise, gpu_index, gpu_linalg, gpu_loss, gpu_norm, gpu_pool, gpu_random,
-                            gpu_reduce, gpu_softmax, gpu_update)
+from volta.backends import (
+    gpu_conv,
+    gpu_copy,
+    gpu_elementwise,
+    gpu_index,
+    gpu_linalg,
+    gpu_loss,
+    gpu_norm,
+    gpu_pool,
+    gpu_random,
+    gpu_reduce,
+    gpu_softmax,
+    gpu_update,
+)
 from volta.ops.families import bind
 
 KERNELS: dict = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from volta.backends.gpu_common import FLOAT32, context
-from volta.backends.gpu_copy import fill_into
+from volta.backends.gpu_copy import copy_into, fill_into
 from volta.backends.gpu_plans import (
     THREADS,
     Plans,
@@ -146,11 +146,20 @@ def batch_norm_grad(g, x, weight, mean, rstd):
 
 def batch_norm_update(running_mean, running_var, mean, rstd, momentum, eps, count):
     """Move both running statistics, in place, by the batch's mean and unbiased variance."""
+    for t in (running_mean, running_var, mean, rstd):
+        if t.dtype is not FLOAT32:
+            need_float32("batch_norm_update", t)
+    if not (running_mean._contiguous and running_var._contiguous):
+        copies = dense(running_mean), dense(running_var)
+        batch_norm_update(*copies, mean, rstd, momentum, eps, count)
+        for t, copy in zip((running_mean, running_var), copies):
+            if copy is not t:
+                copy_into(t, copy)
+        return
+    mean, rstd = dense(mean), dense(rstd)
     device = mean.storage.device
     plan = _plans.get(device)
     if plan is None:
-        for t in (running_mean, running_var, mean, rstd):
-            need_float32("batch_norm_update", t)
         pipeline = context(device).pipeline("norm_update")
         plan = _plans[device] = (context(device), pipeline, packer(pipeline))
     ctx, pipeline, pack = plan

@@ -63,7 +63,7 @@ def find() -> tuple[tuple, str | None]:
     if wgpu is None:
         return (), reason
     try:
-        from volta._kernels import gpu_stream  # noqa: F401
+        from volta._kernels import gpu_stream  # noqa: F401  (is it built?)
     except ImportError as error:
         return (), f"Volta's GPU extension is not built ({error}); reinstall volta with a C compiler at hand"
     _keep_out_opengl()

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from volta.errors import DeviceError
@@ -45,7 +45,7 @@ class Source:
     uses_f16: bool
 
 
-@lru_cache(maxsize=None)
+@cache
 def read(file: str) -> str:
     """Text of `shaders/<file>.wgsl`. Raises: DeviceError naming the folders that were searched."""
     for folder in FOLDERS:

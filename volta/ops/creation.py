@@ -15,7 +15,6 @@ from volta.ops.movement import cast, from_array, to
 from volta.shapes import as_shape
 
 
-
 def _np_uniform(shape, low, high, seed, offset, dtype):
     return low + (high - low) * random.unit(seed, offset, math.prod(shape), dtype).reshape(shape)
 
@@ -37,7 +36,7 @@ def _np_dropout(x, p, seed, offset):
     return np.where(keep, x / (1 - p), 0.0)
 
 
-_STREAMS = (dict(seed=0, offset=0), dict(seed=0x1234_5678_9ABC_DEF0, offset=(1 << 32) - 2))
+_STREAMS = ({"seed": 0, "offset": 0}, {"seed": 0x1234_5678_9ABC_DEF0, "offset": (1 << 32) - 2})
 empty_primitive = register("empty", (), family="creation", cases=(case((3, 4)), case(()), case((0, 2))), kinds="fib",
                            numpy=lambda shape, dtype: np.empty(shape))
 full_primitive = register("full", (), family="creation", cases=(case((3, 4), 2), case((), 1), case((0, 2), 1), case((130, 3), 7)),
@@ -109,10 +108,8 @@ def from_numpy(array):
     if not array.flags.writeable:
         array = array.copy()
     low = array
-    for axis, step in enumerate(array.strides):
-        if step < 0:
-            low = array.copy()
-            break
+    if any(step < 0 for step in array.strides):
+        low = array.copy()
     if any(s % array.itemsize for s in low.strides):
         low = low.copy()
     span = sum((n - 1) * s for n, s in zip(low.shape, low.strides)) + low.itemsize if low.size else 0
@@ -284,8 +281,8 @@ def randint_like(input, low: int, high: int | None = None, *, dtype=None, device
 
 dropout_primitive = register(
     "dropout", ("x",), family="random", vjp=(lambda g, p, seed, offset: dropout_primitive(g, p=p, seed=seed, offset=offset),),
-    numpy=_np_dropout, cases=(case((7, 3), p=0.5, **_STREAMS[0]), case((), p=0.25, **_STREAMS[0]), case((0, 2), p=0.5, **_STREAMS[0]),
-                              case((150,), p=0.75, **_STREAMS[1])))
+    numpy=_np_dropout, cases=(case((7, 3), p=0.5, **_STREAMS[0]), case((), p=0.25, **_STREAMS[0]),
+                              case((0, 2), p=0.5, **_STREAMS[0]), case((150,), p=0.75, **_STREAMS[1])))
 
 
 def dropout(input, p: float = 0.5, training: bool = True, generator=None):

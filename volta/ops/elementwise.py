@@ -180,8 +180,8 @@ def where(condition, input, other):
     if condition.dtype.code != 0:
         raise DTypeError(f"where: the condition must be bool, got {condition.dtype}; compare it first, as in where(x > 0, ...)")
     if isinstance(input, (int, float)) and isinstance(other, (int, float)):
-        from volta.ops.creation import full_like
         from volta.dtypes import result_type
+        from volta.ops.creation import full_like
         input = full_like(condition, input, dtype=result_type(input, other))
     return _where(condition, input, other)
 

@@ -100,7 +100,8 @@ def scatter_add(input, dim: int, index, src):
     """input + src added at `index` along `dim` (src and index have one shape)."""
     d = as_dim("scatter_add", dim, input.ndim)
     if index.shape != src.shape or any(a != b for i, (a, b) in enumerate(zip(index.shape, input.shape)) if i != d):
-        raise ShapeError(f"scatter_add: index {index.shape} and src {src.shape} must agree, and with input {input.shape} outside dimension {d}")
+        raise ShapeError(f"scatter_add: index {index.shape} and src {src.shape} must agree, and with input "
+                         f"{input.shape} outside dimension {d}")
     index = _indices("scatter_add", index, input.shape[d])
     return input + scatter_add_primitive(src, index, dim=d, size=input.shape[d])
 

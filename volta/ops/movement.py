@@ -33,7 +33,8 @@ def _expand_kernel(x, *, shape):
 
 
 def _slice_kernel(x, *, starts, sizes, steps):
-    offset = x.offset + sum([a * s for a, s in zip(starts, x._strides)])
+    # Of nothing, the start may lie outside the storage.
+    offset = x.offset if 0 in sizes else x.offset + sum([a * s for a, s in zip(starts, x._strides)])
     return core.view(x, sizes, tuple([a * s for a, s in zip(steps, x._strides)]), offset)
 
 
@@ -417,7 +418,8 @@ def repeat(input, *sizes):
     interleaved = tuple(v for s in shape for v in (1, s))
     tiled = tuple(v for n, s in zip(sizes, shape) for v in (n, s))
     wide = expand(reshape(input, interleaved), tiled)
-    return reshape(wide, tuple(n * s for n, s in zip(sizes, shape)))
+    out = reshape(wide, tuple(n * s for n, s in zip(sizes, shape)))
+    return clone(out) if out.storage is input.storage else out
 
 
 def sum_to(g, shape: tuple[int, ...]):

@@ -77,10 +77,13 @@ _batch_norm = register(
 batch_norm_grad = register(
     "batch_norm_grad", ("g", "x", "weight", "mean", "rstd"), family="norm", outputs=("dx", "dweight", "dbias"),
     reference=_batch_norm_grad, numpy=_np_batch_norm_grad, rtol=1e-4,
-    cases=tuple(case(s, s, w, _MEAN, _RSTD) for s, w in (((4, 3, 5, 2), (3,)), ((6, 2), (2,)), ((3, 2, 4), None), ((9, 3, 7, 1), (3,)))))
+    cases=tuple(case(s, s, w, _MEAN, _RSTD)
+                for s, w in (((4, 3, 5, 2), (3,)), ((6, 2), (2,)), ((3, 2, 4), None), ((9, 3, 7, 1), (3,)))))
 _batch_norm_update = register(
-    "batch_norm_update", ("running_mean", "running_var", "mean", "rstd"), family="update", numpy=_np_batch_norm_update, domain=(0.3, 2.0),
-    rtol=1e-4, cases=(case((3,), (3,), (3,), (3,), momentum=0.1, eps=1e-5, count=40), case((300,), (300,), (300,), (300,), momentum=1.0, eps=1e-3, count=2)))
+    "batch_norm_update", ("running_mean", "running_var", "mean", "rstd"), family="update", numpy=_np_batch_norm_update,
+    domain=(0.3, 2.0), rtol=1e-4,
+    cases=(case((3,), (3,), (3,), (3,), momentum=0.1, eps=1e-5, count=40),
+           case((300,), (300,), (300,), (300,), momentum=1.0, eps=1e-3, count=2)))
 
 
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5):

@@ -59,7 +59,8 @@ prod_primitive = _reduction("prod", _prod_vjp, np.prod, kinds="fi", domain=(0.5,
 any_primitive = _reduction("any", None, np.any, kinds="fib")
 all_primitive = _reduction("all", None, np.all, kinds="fib")
 
-_ARG_CASES = (case((3, 4), dim=1, keepdim=False), case((3, 4), dim=0, keepdim=True), case((2, 3, 4), dim=1, keepdim=False), case((130,), dim=0, keepdim=False))
+_ARG_CASES = (case((3, 4), dim=1, keepdim=False), case((3, 4), dim=0, keepdim=True), case((2, 3, 4), dim=1, keepdim=False),
+              case((130,), dim=0, keepdim=False))
 argmax_primitive = register("argmax", ("x",), family="arg", kinds="fi", cases=_ARG_CASES,
                             numpy=lambda x, dim, keepdim: np.argmax(x, axis=dim, keepdims=keepdim))
 argmin_primitive = register("argmin", ("x",), family="arg", kinds="fi", cases=_ARG_CASES,
@@ -78,7 +79,7 @@ softmax_primitive = register("softmax", ("x",), family="softmax", numpy=_np_soft
                              vjp=(lambda g, out, dim: softmax_grad(g, out, dim=dim),))
 log_softmax_primitive = register(
     "log_softmax", ("x",), family="softmax", cases=_SOFTMAX_CASES, vjp=(lambda g, out, dim: log_softmax_grad(g, out, dim=dim),),
-    numpy=lambda x, dim: x - x.max(axis=dim, keepdims=True) - np.log(np.exp(x - x.max(axis=dim, keepdims=True)).sum(axis=dim, keepdims=True)))
+    numpy=lambda x, dim: np.log(_np_softmax(x, dim)))
 softmax_grad = register(
     "softmax_grad", ("g", "out"), family="softmax", cases=_SOFTMAX_GRAD_CASES,
     reference=lambda g, out, dim: out * (g - sum_primitive(g * out, dim=(dim,), keepdim=True)),

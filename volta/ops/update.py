@@ -25,8 +25,9 @@ def _np_adam(param, grad, exp_avg, exp_avg_sq, lr, beta1, beta2, eps, weight_dec
     return param, None, exp_avg, exp_avg_sq
 
 
-_SGD = dict(lr=0.1, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, first=False)
-_ADAM = dict(lr=0.1, beta1=0.9, beta2=0.99, eps=1e-8, weight_decay=0.0, decoupled=False, correction1=0.19, correction2=0.0199)
+_SGD = {"lr": 0.1, "momentum": 0.0, "dampening": 0.0, "weight_decay": 0.0, "nesterov": False, "first": False}
+_ADAM = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.0, "decoupled": False, "correction1": 0.19,
+         "correction2": 0.0199}
 _SQUARES = Derived(lambda param, grad, exp_avg: exp_avg ** 2 + 0.1)
 
 sgd = register(
@@ -38,7 +39,7 @@ sgd = register(
 adam = register(
     "adam", ("param", "grad", "exp_avg", "exp_avg_sq"), family="update", numpy=_np_adam,
     cases=tuple(case(s, s, s, _SQUARES, **{**_ADAM, **changes}) for s, changes in (
-        ((7, 3), {}), ((300,), dict(weight_decay=0.3)), ((4, 5), dict(weight_decay=0.3, decoupled=True)), ((0, 2), {}))))
+        ((7, 3), {}), ((300,), {"weight_decay": 0.3}), ((4, 5), {"weight_decay": 0.3, "decoupled": True}), ((0, 2), {}))))
 
 
 def _np_many(reference):

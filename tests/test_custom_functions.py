@@ -1,0 +1,111 @@
+"""Custom functions: several inputs and outputs, saved tensors, wrong ones; and what gradcheck notices."""
+import pytest
+
+import volta
+import volta.testing
+from volta.errors import ArgumentError, AutogradError, DTypeError
+from volta.testing import gradcheck, gradgradcheck
+
+
+def leaf(*values, device="cpu", dtype=volta.float32):
+    return volta.tensor(list(values), dtype=dtype, device=device, requires_grad=True)
+
+
+class Polar(volta.autograd.Function):
+    """(x, y) -> (radius times scale, x / y, sector); the sector is not differentiable."""
+
+    @staticmethod
+    def forward(ctx, x, y, scale=1.0):
+        radius = volta.sqrt(x * x + y * y) * scale
+        ctx.save_for_backward(x, y, radius)
+        ctx.scale = scale
+        sector = (x > 0).long()
+        ctx.mark_non_differentiable(sector)
+        return radius, x / y, sector
+
+    @staticmethod
+    def backward(ctx, g_radius, g_ratio, g_sector=None):
+        x, y, radius = ctx.saved_tensors
+        gx = gy = 0.0
+        if g_radius is not None:
+            factor = g_radius * ctx.scale * ctx.scale / radius
+            gx, gy = gx + factor * x, gy + factor * y
+        if g_ratio is not None:
+            gx, gy = gx + g_ratio / y, gy - g_ratio * x / (y * y)
+        return gx, gy, None
+
+
+def test_custom_function(device):
+    x, y = leaf(3.0, -1.0, device=device), leaf(4.0, 2.0, device=device)
+    radius, ratio, sector = Polar.apply(x, y, 2.0)
+    assert radius.tolist() == pytest.approx([10.0, 2 * 5 ** 0.5]) and sector.tolist() == [1, 0]
+    assert radius.requires_grad and ratio.requires_grad and not sector.requires_grad
+    (radius.sum() + 3 * ratio.sum()).backward()
+    assert x.grad.tolist() == pytest.approx([2 * 0.6 + 0.75, -2 / 5 ** 0.5 + 1.5])
+    assert y.grad.tolist() == pytest.approx([2 * 0.8 - 9 / 16, 4 / 5 ** 0.5 + 0.75])
+
+
+def test_custom_function_with_one_output_used():
+    x, y = leaf(3.0), leaf(4.0)
+    Polar.apply(x, y)[1].sum().backward()
+    assert x.grad.tolist() == [0.25] and y.grad.tolist() == [-3 / 16]
+
+
+def test_custom_function_against_finite_differences():
+    x = volta.tensor([1.0, -2.0], dtype=volta.float64, requires_grad=True)
+    y = volta.tensor([0.5, 1.5], dtype=volta.float64, requires_grad=True)
+    assert gradcheck(lambda a, b: Polar.apply(a, b, 1.5)[:2], [x, y])
+    assert gradgradcheck(lambda a, b: Polar.apply(a, b, 1.5)[:2], [x, y])
+
+
+def test_custom_function_saved_tensors():
+    x, y = leaf(3.0), leaf(4.0)
+    out = Polar.apply(x, y)[0].sum()
+    with volta.no_grad():
+        y.add_(1.0)
+    with pytest.raises(AutogradError, match=r"Polar: a saved tensor of shape \(1,\) was changed in place before backward"):
+        out.backward()
+    out = Polar.apply(x, y)[0].sum()
+    out.backward()
+    with pytest.raises(AutogradError, match="already been freed"):
+        out.backward()
+
+
+def test_custom_function_wrong_number_of_gradients():
+    class Wrong(volta.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            return a * b
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    with pytest.raises(AutogradError,
+                       match="Wrong: backward gave 1 gradients for 2 inputs of forward; return None for those without"):
+        Wrong.apply(leaf(1.0), leaf(2.0)).sum().backward()
+
+
+def test_custom_function_without_grad():
+    assert Polar.apply(volta.ones(2), volta.ones(2))[0].grad_fn is None
+    with volta.no_grad():
+        assert not Polar.apply(leaf(1.0), leaf(1.0))[0].requires_grad
+
+
+def test_gradcheck_notices_a_wrong_derivative():
+    class Off(volta.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 1.9
+
+    x = volta.tensor([1.0, 2.0], dtype=volta.float64, requires_grad=True)
+    with pytest.raises(volta.testing.GradcheckError, match=r"gradcheck: input 0: 2 of 2 elements differ"):
+        gradcheck(Off.apply, [x])
+    with pytest.raises(DTypeError, match="finite differences need float64, input 0 is volta.float32"):
+        gradcheck(Off.apply, [leaf(1.0)])
+    with pytest.raises(ArgumentError, match="gradcheck: no input requires grad"):
+        gradcheck(Off.apply, [volta.ones(2)])

@@ -1,0 +1,226 @@
+"""Making tensors, their facts, conversion to Python and NumPy, methods and operators, copying and pickling."""
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+import volta
+from volta.errors import AutogradError, DTypeError, ShapeError
+
+
+# ---------------------------------------------------------------- making them
+@pytest.mark.parametrize("data, dtype, shape", [
+    (1, "int64", ()), (1.5, "float32", ()), (True, "bool", ()), ([1, 2], "int64", (2,)), ([1, 2.5], "float32", (2,)),
+    ([True, False], "bool", (2,)),
+    ([[1.0], [2.0]], "float32", (2, 1)), ((1, (2)), "int64", (2,)), ([], "float32", (0,)), ([[], []], "float32", (2, 0)),
+    (range(3), "int64", (3,)),
+    (np.float64(2), "float64", ()), (np.zeros(2, np.int16), "int32", (2,)), (np.zeros((1, 2), np.float16), "float16", (1, 2)),
+    (np.zeros(2, np.uint8), "uint8", (2,)), (np.zeros(2, np.uint32), "int64", (2,)), ([np.float32(1), 2], "float32", (2,))])
+def test_tensor(data, dtype, shape):
+    x = volta.tensor(data)
+    assert x.dtype is getattr(volta, dtype) and x.shape == shape and x.tolist() == np.asarray(data).tolist()
+
+
+def test_tensor_copies(device):
+    source = np.array([1.0, 2.0], np.float32)
+    x = volta.tensor(source, device=device)
+    source[0] = 9
+    y = volta.tensor(x)
+    y.add_(1.0)
+    assert x.tolist() == [1.0, 2.0] and y.tolist() == [2.0, 3.0] and y.device == x.device
+    z = volta.tensor([x[0], x[1] * 2], device=device)
+    assert z.tolist() == [1.0, 4.0]
+    assert volta.as_tensor(x) is x and volta.tensor(x, dtype=volta.int64).dtype is volta.int64
+    shared = np.array([1.0, 2.0], np.float32)
+    t = volta.as_tensor(shared)
+    shared[0] = 5
+    assert t.tolist() == [5.0, 2.0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "int32", "uint8", "bool"])
+def test_rules(dtype, device):
+    dtype = getattr(volta, dtype)
+    f = {"dtype": dtype, "device": device}
+    numpy = dtype.name
+    for found, expected in (
+            (volta.zeros(2, 3, **f), np.zeros((2, 3))), (volta.ones((2, 3), **f), np.ones((2, 3))),
+            (volta.full((2,), 3, **f), np.full(2, 3)),
+            (volta.full((), 1, **f), np.ones(())), (volta.arange(5, **f), np.arange(5)), (volta.zeros(0, 3, **f), np.zeros((0, 3))),
+            (volta.eye(2, 3, **f), np.eye(2, 3)), (volta.ones([3], **f), np.ones(3)), (volta.zeros((), **f), np.zeros(()))):
+        assert found.dtype is dtype and found.device == volta.device(device) and found.is_contiguous()
+        np.testing.assert_array_equal(found.numpy(), expected.astype(numpy))
+    assert volta.empty(2, 3, **f).shape == (2, 3)
+
+
+def test_arange_and_linspace(device):
+    assert volta.arange(2, 10, 3, device=device).tolist() == [2, 5, 8]
+    assert volta.arange(5, 0, -2, device=device).tolist() == [5, 3, 1]
+    assert volta.arange(0, 1, 0.25, device=device).tolist() == [0.0, 0.25, 0.5, 0.75]
+    assert volta.arange(3.0, device=device).dtype is volta.float32
+    assert volta.arange(0, device=device).shape == (0,) and volta.arange(3, device=device).dtype is volta.int64
+    np.testing.assert_allclose(volta.linspace(-1, 1, 5, device=device).numpy(), [-1, -0.5, 0, 0.5, 1])
+    assert volta.linspace(3, 9, 1, device=device).tolist() == [3.0]
+    long = volta.arange(0, 100_000, 1, dtype=volta.float32, device=device)
+    np.testing.assert_array_equal(long.numpy(), np.arange(100_000, dtype=np.float32))
+
+
+def test_like(device):
+    x = volta.zeros(2, 3, dtype=volta.int32, device=device).t()
+    for y in (volta.zeros_like(x), volta.ones_like(x), volta.full_like(x, 7), volta.empty_like(x)):
+        assert y.shape == (3, 2) and y.dtype is volta.int32 and y.device == x.device and y.storage is not x.storage
+    assert volta.full_like(x, 7).tolist() == [[7, 7]] * 3
+    f = volta.zeros(4, device=device)
+    assert volta.rand_like(f).shape == volta.randn_like(f).shape == (4,)
+    assert volta.randint_like(x, 3).dtype is volta.int32
+    assert volta.ones_like(f, dtype=volta.int64, requires_grad=False).dtype is volta.int64
+
+
+def test_default_dtype():
+    volta.set_default_dtype(volta.float64)
+    assert volta.tensor(1.5).dtype is volta.zeros(2).dtype is volta.rand(2).dtype is volta.float64
+    assert volta.tensor(1).dtype is volta.int64 and volta.get_default_dtype() is volta.float64
+    volta.set_default_dtype(volta.float32)
+    assert volta.tensor(1.5).dtype is volta.float32
+
+
+def test_from_numpy():
+    with pytest.raises(DTypeError, match="from_numpy: expected a NumPy array, got list; use volta.tensor"):
+        volta.from_numpy([1])
+    with pytest.raises(DTypeError, match=r"from_numpy: int16 cannot be shared; copy it with volta.tensor\(array\)"):
+        volta.from_numpy(np.zeros(2, np.int16))
+    backwards = np.arange(4.0)[::-1]
+    assert volta.from_numpy(backwards).tolist() == [3, 2, 1, 0]
+    fixed = np.arange(3.0)
+    fixed.flags.writeable = False
+    x = volta.from_numpy(fixed)
+    x.add_(1.0)
+    assert fixed.tolist() == [0, 1, 2] and x.tolist() == [1, 2, 3]
+    assert volta.from_numpy(np.zeros((0, 3))).shape == (0, 3)
+
+
+# ---------------------------------------------------------------- facts
+def test_facts(device):
+    x = volta.zeros(2, 3, 4, device=device)[:, 1:]
+    assert (x.shape, x.size(), x.size(1), x.size(-1)) == ((2, 2, 4), (2, 2, 4), 2, 4)
+    assert (x.ndim, x.dim(), x.numel(), len(x)) == (3, 3, 16, 2)
+    assert (x.stride(), x.stride(0), x.storage_offset(), x.is_contiguous(), x.itemsize, x.nbytes, x.element_size()) == (
+        (12, 4, 1), 12, 4, False, 4, 64, 4)
+    assert x.is_floating_point() and not x.long().is_floating_point() and x.is_leaf and x.grad is None and not x.requires_grad
+    assert x.is_gpu == (device == "gpu") and volta.is_tensor(x) and not volta.is_tensor(np.zeros(2))
+    assert hash(x) == hash(x) and len({x, x.clone()}) == 2
+
+
+# ---------------------------------------------------------------- to Python
+def test_to_python(device):
+    x = volta.tensor([[1.5, -2.0]], device=device)
+    assert x.tolist() == [[1.5, -2.0]] and x[0, 0].item() == 1.5 and float(x[0, 1]) == -2.0 and int(x[0, 1]) == -2
+    assert isinstance(volta.tensor(3, device=device).item(), int) and volta.tensor(True, device=device).item() is True
+    assert [row.tolist() for row in x] == [[1.5, -2.0]] and bool(x[0, 0] > 0) and not bool(volta.zeros(1, device=device))
+    assert list(range(5))[volta.tensor(2, device=device)] == 2 and f"{x[0, 0]:.2f}" == "1.50"
+    assert 1.5 in x and 7.0 not in x
+    for dtype, value in (("float64", 0.1), ("float16", 0.5), ("int32", -5), ("uint8", 200)):
+        assert volta.tensor(value, dtype=getattr(volta, dtype)).item() == value
+
+
+def test_to_numpy(device):
+    x = volta.arange(6.0, device=device).reshape(2, 3)
+    np.testing.assert_array_equal(np.asarray(x.t()), np.arange(6.0).reshape(2, 3).T)
+    assert np.asarray(x).dtype == np.float32 and np.asarray(x, dtype=np.int64).dtype == np.int64
+    x.requires_grad_()
+    with pytest.raises(AutogradError, match=r"numpy: the tensor requires grad; call detach\(\) first"):
+        x.numpy()
+    assert x.numpy(force=True).shape == (2, 3) and x.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert volta.zeros(0, 3, device=device).numpy().shape == (0, 3)
+    np.testing.assert_array_equal(np.add(np.ones(2, np.float32), volta.ones(2)), [2, 2])
+
+
+# ---------------------------------------------------------------- operators
+def test_operators(device):
+    a, b = np.array([1.5, -2.0, 7.0], np.float32), np.array([2.0, 3.0, -4.0], np.float32)
+    x, y = volta.tensor(a, device=device), volta.tensor(b, device=device)
+    for function in (
+            lambda p, q: p + q, lambda p, q: p - q, lambda p, q: p * q, lambda p, q: p / q, lambda p, q: p % q,
+            lambda p, q: p // q, lambda p, q: p + 2, lambda p, q: 2 - p, lambda p, q: 3 * p, lambda p, q: 1 / p,
+            lambda p, q: 2 ** p, lambda p, q: p ** 2, lambda p, q: 5 % q, lambda p, q: 5 // q, lambda p, q: -p,
+            lambda p, q: abs(p), lambda p, q: p ** 3, lambda p, q: +(p - 0.5), lambda p, q: p == q, lambda p, q: p != 1.5,
+            lambda p, q: p < q, lambda p, q: 2 > p, lambda p, q: p >= q, lambda p, q: p <= 7):
+        np.testing.assert_allclose(function(x, y).numpy(), function(a, b), rtol=1e-5)
+    m, n = volta.tensor([True, False, True], device=device), volta.tensor([True, True, False], device=device)
+    assert (m & n).tolist() == [True, False, False] and (m | n).tolist() == [True] * 3 and (m ^ n).tolist() == [False, True, True]
+    assert (~m).tolist() == [False, True, False] and (m & True).tolist() == m.tolist()
+    i = volta.tensor([6, 5], device=device)
+    assert (i & 3).tolist() == [2, 1] and (i | 1).tolist() == [7, 5] and (i ^ 7).tolist() == [1, 2]
+
+
+def test_operators_with_numpy_and_none(device):
+    x = volta.tensor([1.0, 2.0], device=device)
+    assert isinstance(np.float32(2) * x, volta.Tensor) and (np.float32(2) * x).tolist() == [2.0, 4.0]
+    assert (x + np.array([1.0, 1.0], np.float32)).tolist() == [2.0, 3.0] and (x * np.float64(2)).dtype is volta.float32
+    assert isinstance(np.array([1.0, 1.0], np.float32) + x, volta.Tensor)
+    assert (x == None) is False and (x != None) is True and (x == "a") is False
+    assert (x + [1, 2]).tolist() == [2.0, 4.0]
+
+
+def test_integer_division_and_remainder_follow_the_divisor(device):
+    a, b = np.array([7, -7, 7, -7, 0]), np.array([2, 2, -2, -2, 5])
+    x, y = volta.tensor(a, device=device), volta.tensor(b, device=device)
+    assert (x // y).tolist() == (a // b).tolist() and (x % y).tolist() == (a % b).tolist()
+    assert volta.fmod(x, y).tolist() == np.fmod(a, b).tolist()
+    assert volta.div(x, y, rounding_mode="trunc").tolist() == [3, -3, -3, 3, 0]
+    assert volta.div(x, y, rounding_mode="floor").tolist() == (a // b).tolist() and (x / y).dtype is volta.float32
+
+
+def test_in_place_operators_keep_the_tensor(device):
+    x = volta.tensor([1.0, 2.0], device=device)
+    y, storage = x, x.storage
+    x += 1
+    x *= volta.tensor([2.0, 3.0], device=device)
+    x -= 0.5
+    x /= 2
+    x **= 2
+    assert x is y and x.storage is storage and x.tolist() == [1.75 ** 2, 4.25 ** 2]
+    x.zero_()
+    assert y.tolist() == [0.0, 0.0] and x.fill_(3).tolist() == [3.0, 3.0]
+    assert x.copy_(volta.tensor([1, 2], device=device)).tolist() == [1.0, 2.0] and x.clamp_(1.5).tolist() == [1.5, 2.0]
+
+
+def test_casts(device):
+    x = volta.tensor([-1.7, 0.0, 2.9], device=device)
+    assert x.long().tolist() == [-1, 0, 2] and x.int().dtype is volta.int32 and x.bool().tolist() == [True, False, True]
+    assert x.float() is x and x.type(volta.int32).tolist() == [-1, 0, 2] and x.type() is volta.float32
+    assert x.type_as(volta.zeros(1, dtype=volta.int64, device=device)).dtype is volta.int64
+    assert volta.tensor([300, 2], device=device).byte().tolist() == [44, 2]
+    assert volta.tensor([math.nan], device=device).bool().tolist() == [True]
+    assert volta.tensor([True, False], device=device).float().tolist() == [1.0, 0.0]
+
+
+# ---------------------------------------------------------------- copies and pickles
+def test_deepcopy(device):
+    x = volta.ones(2, device=device, requires_grad=True)
+    y = copy.deepcopy(x)
+    assert y.requires_grad and y.is_leaf and y.storage is not x.storage and y.device == x.device and y.tolist() == [1.0, 1.0]
+    pair = copy.deepcopy([x, x])
+    assert pair[0] is pair[1]
+    with pytest.raises(AutogradError, match="deepcopy: only leaves can be copied with their graph"):
+        copy.deepcopy(x * 2)
+
+
+def test_pickle(device):
+    for x in (volta.arange(6.0, device=device).reshape(2, 3).t(), volta.ones(2, device=device, requires_grad=True),
+              volta.tensor([1, 2], dtype=volta.int32, device=device), volta.zeros(0, 2, device=device)):
+        y = pickle.loads(pickle.dumps(x))
+        assert y.tolist() == x.tolist() and (y.dtype, y.shape) == (x.dtype, x.shape)
+        assert (y.device, y.requires_grad) == (x.device, x.requires_grad)
+    for value in (volta.float32, volta.device("cpu")):
+        assert pickle.loads(pickle.dumps(value)) is value
+
+
+def test_data(device):
+    x = volta.ones(2, device=device, requires_grad=True)
+    assert not x.data.requires_grad and x.data.storage is x.storage
+    x.data = volta.zeros(2, device=device)
+    assert x.tolist() == [0.0, 0.0] and x.requires_grad
+    with pytest.raises(ShapeError, match=r"data: needs shape \(2,\) and volta.float32, got \(3,\)"):
+        x.data = volta.zeros(3, device=device)
