@@ -546,7 +546,7 @@ def test_fork(ctx, folder):
 
 
 def test_import_is_lazy_and_missing_wgpu_is_reported():
-    run_python("import volta.gpu, sys; assert 'wgpu' not in sys.modules")
+    run_python("import volta.gpu, sys; assert sys.modules.get('wgpu') is None")
     out = run_python("""
         import sys
         sys.modules["wgpu"] = None
@@ -566,6 +566,8 @@ def test_import_is_lazy_and_missing_wgpu_is_reported():
 
 
 def test_adapter_choice():
+    if subprocess.run([sys.executable, "-c", "import wgpu"], capture_output=True).returncode:
+        pytest.skip("wgpu cannot be imported, so there is nothing to choose from")
     out = run_python("import volta.gpu as g; print(g.is_available(), g.unavailable_reason())", VOLTA_ADAPTER="no such adapter")
     assert "False" in out and "no adapter fits VOLTA_ADAPTER='no such adapter'" in out
     out = run_python("import volta.gpu as g; print([d.is_software for d in g.devices()])", VOLTA_ADAPTER="")
