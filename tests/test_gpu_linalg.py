@@ -162,7 +162,9 @@ def check_matmul(a, b):
 
 @pytest.mark.parametrize("m, k, n", [(3, 4, 5), (1, 1, 1), (33, 65, 17), (1, 70, 5), (64, 64, 1), (0, 3, 2), (2, 0, 3), (7, 1, 9)])
 def test_views(rng, m, k, n):
-    r = lambda *shape: rng.standard_normal(shape).astype(np.float32)
+    def r(*shape):
+        return rng.standard_normal(shape).astype(np.float32)
+
     b = r(k, n)
     one = r(1, 1)
     for a in (r(m, k), r(k, m).T, r(m, k + 3)[:, 1:k + 1], r(2 * m + 1, k)[1::2], r(m, 2 * k + 1)[:, 1::2],

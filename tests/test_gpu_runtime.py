@@ -31,8 +31,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 }
 """
 SHADERS = {
-    "scale": "alias T = f32;\nconst SHIFT: f32 = 0.0;\nfn op(x: T) -> T { return x; }" + HEAD + MAIN % "y[i] = op(x[i]) * T(p.a) + T(SHIFT);",
-    "in_place": HEAD.replace("@group(0) @binding(0) var<storage, read> x: array<T>;\n", "alias T = f32;").replace("binding(1)", "binding(0)")
+    "scale": "alias T = f32;\nconst SHIFT: f32 = 0.0;\nfn op(x: T) -> T { return x; }" + HEAD
+    + MAIN % "y[i] = op(x[i]) * T(p.a) + T(SHIFT);",
+    "in_place": HEAD.replace("@group(0) @binding(0) var<storage, read> x: array<T>;\n", "alias T = f32;")
+    .replace("binding(1)", "binding(0)")
     + MAIN % "y[i] = y[i] + p.a;",
     "groups": "alias T = u32;" + HEAD.replace("a: f32,", "a: u32,") + """
 @compute @workgroup_size(1)

@@ -159,7 +159,7 @@ def test_operators_with_numpy_and_none(device):
     assert isinstance(np.float32(2) * x, volta.Tensor) and (np.float32(2) * x).tolist() == [2.0, 4.0]
     assert (x + np.array([1.0, 1.0], np.float32)).tolist() == [2.0, 3.0] and (x * np.float64(2)).dtype is volta.float32
     assert isinstance(np.array([1.0, 1.0], np.float32) + x, volta.Tensor)
-    assert (x == None) is False and (x != None) is True and (x == "a") is False
+    assert (x == None) is False and (x != None) is True and (x == "a") is False  # noqa: E711  (the operator is what is tested)
     assert (x + [1, 2]).tolist() == [2.0, 4.0]
 
 

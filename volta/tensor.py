@@ -400,7 +400,7 @@ def _install() -> None:
                 setattr(Tensor, name, _method(getattr(module, name)))
     Tensor.erf = _method(elementwise.erf_)
     Tensor.clip, Tensor.absolute, Tensor.multiply, Tensor.divide = Tensor.clamp, Tensor.abs, Tensor.mul, Tensor.div
-    Tensor.where = lambda self, condition, other: elementwise.where(condition, self, other)
+    Tensor.where = _where
     for name in ("add", "sub", "mul", "neg", "abs", "sqrt", "exp", "log", "relu", "sigmoid", "tanh", "maximum", "minimum", "remainder",
                  "reciprocal", "floor", "ceil", "round"):
         setattr(Tensor, name + "_", _inplace(families.PRIMITIVES[name]))
@@ -409,6 +409,11 @@ def _install() -> None:
                         ("byte", uint8)):
         setattr(Tensor, name, _casting(dtype))
     _install_operators()
+
+
+def _where(self, condition, other):
+    """Elements of this tensor where `condition` holds, else of `other`."""
+    return elementwise.where(condition, self, other)
 
 
 def _method(function):

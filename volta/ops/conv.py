@@ -1,6 +1,8 @@
 """2-D convolution and max pooling. Layouts are PyTorch's: N, C, H, W and O, C/groups, kh, kw."""
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from volta.errors import ArgumentError, DTypeError, ShapeError
@@ -8,6 +10,11 @@ from volta.ops.families import Labels, case, register
 from volta.ops.index import gather_primitive
 from volta.ops.movement import _reshape
 from volta.ops.reduce import sum_primitive
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from volta.tensor import Tensor
 
 # ---------------------------------------------------------------- records
 _DEFAULT = dict(stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1)
@@ -158,7 +165,8 @@ def _same_padding(kernel, stride, dilation):
     return total[0] // 2, total[1] // 2
 
 
-def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups: int = 1):
+def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1,
+           padding: int | Sequence[int] | str = 0, dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:
     """2-D cross-correlation.
 
     Shape: input (N, C, H, W) or (C, H, W), weight (O, C/groups, kh, kw), bias (O,) -> (N, O, H', W').
@@ -187,7 +195,9 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups: in
     return conv2d_primitive(input, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
-def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False):
+def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+               padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+               return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """Largest value of each window; the first of equal ones gets the gradient.
 
     Shape: (N, C, H, W) or (C, H, W) -> (N, C, H', W').

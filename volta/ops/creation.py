@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,13 @@ from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.families import case, create, register
 from volta.ops.movement import cast, from_array, to
 from volta.shapes import as_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from volta.random import Generator
+    from volta.tensor import Tensor
+    from volta.types import DeviceLike, DTypeLike, Number
 
 
 def _np_uniform(shape, low, high, seed, offset, dtype):
@@ -61,7 +69,7 @@ def _finish(t, requires_grad):
 
 
 # ---------------------------------------------------------------- from data
-def tensor(data, *, dtype=None, device=None, requires_grad: bool = False):
+def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """A new tensor with a copy of `data`: numbers, nested sequences, a NumPy array or a tensor.
 
     Raises: DTypeError for data without a counterpart; ShapeError for ragged sequences.
@@ -95,7 +103,7 @@ def _place(array, dtype, device):
     return from_array(array)
 
 
-def from_numpy(array):
+def from_numpy(array: np.ndarray) -> Tensor:
     """CPU tensor that shares the memory of a NumPy array, as torch.from_numpy.
 
     Raises: DTypeError for an element type without counterpart or a read-only array.
@@ -117,7 +125,7 @@ def from_numpy(array):
     return core.tensor(storage, low.shape, tuple(s // low.itemsize for s in low.strides), 0, dtype)
 
 
-def as_tensor(data, *, dtype=None, device=None):
+def as_tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
     """`data` as a tensor, without a copy where that is possible."""
     if isinstance(data, core.TensorBase):
         return to(data, dtype=dtype, device=device)
@@ -127,13 +135,14 @@ def as_tensor(data, *, dtype=None, device=None):
 
 
 # ---------------------------------------------------------------- by rule
-def empty(*size, dtype=None, device=None, requires_grad: bool = False):
+def empty(*size: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """Contents undefined."""
     dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
     return _finish(create(empty_primitive, as_shape(*size), dtype=dtype, device=as_device(device)), requires_grad)
 
 
-def full(size, fill_value, *, dtype=None, device=None, requires_grad: bool = False):
+def full(size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
+         requires_grad: bool = False) -> Tensor:
     """Every element `fill_value`; its type decides the dtype."""
     if dtype is None:
         dtype = bool_ if isinstance(fill_value, bool) else int64 if isinstance(fill_value, int) else get_default_dtype()
@@ -141,17 +150,18 @@ def full(size, fill_value, *, dtype=None, device=None, requires_grad: bool = Fal
                           dtype=as_dtype(dtype), device=as_device(device)), requires_grad)
 
 
-def zeros(*size, dtype=None, device=None, requires_grad: bool = False):
+def zeros(*size: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """Every element 0."""
     return full(as_shape(*size), 0, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
 
 
-def ones(*size, dtype=None, device=None, requires_grad: bool = False):
+def ones(*size: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """Every element 1."""
     return full(as_shape(*size), 1, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
 
 
-def arange(start, end=None, step=1, *, dtype=None, device=None, requires_grad: bool = False):
+def arange(start: Number, end: Number | None = None, step: Number = 1, *, dtype: DTypeLike = None, device: DeviceLike = None,
+           requires_grad: bool = False) -> Tensor:
     """start, start + step, ... before end.
 
     Raises: ArgumentError where step is 0 or leads away from end.
@@ -166,7 +176,7 @@ def arange(start, end=None, step=1, *, dtype=None, device=None, requires_grad: b
     return _finish(create(arange_primitive, start, step, count, dtype=as_dtype(dtype), device=as_device(device)), requires_grad)
 
 
-def linspace(start: float, end: float, steps: int, *, dtype=None, device=None):
+def linspace(start: float, end: float, steps: int, *, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
     """`steps` values from start to end, both included."""
     if steps < 1:
         raise ArgumentError(f"linspace: steps must be at least 1, got {steps}")
@@ -174,18 +184,18 @@ def linspace(start: float, end: float, steps: int, *, dtype=None, device=None):
     return cast(arange(steps, dtype=get_default_dtype(), device=device) * width + float(start), as_dtype(dtype or get_default_dtype()))
 
 
-def eye(n: int, m: int | None = None, *, dtype=None, device=None):
+def eye(n: int, m: int | None = None, *, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
     """Ones on the diagonal, zeros elsewhere."""
     rows, columns = arange(n, device=device), arange(n if m is None else m, device=device)
     return cast(rows.reshape(-1, 1) == columns, as_dtype(dtype or get_default_dtype()))
 
 
-def tril(input, diagonal: int = 0):
+def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """The lower triangle of the last two dimensions; zeros above `diagonal`."""
     return _triangle(input, lambda row, column: column <= row + diagonal)
 
 
-def triu(input, diagonal: int = 0):
+def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangle of the last two dimensions; zeros below `diagonal`."""
     return _triangle(input, lambda row, column: column >= row + diagonal)
 
@@ -214,19 +224,22 @@ def _draw(op, primitive, shape, a, b, dtype, device, generator):
     return create(primitive, shape, a, b, seed=seed, offset=offset, dtype=as_dtype(dtype), device=as_device(device))
 
 
-def rand(*size, dtype=None, device=None, requires_grad: bool = False, generator=None):
+def rand(*size: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False,
+         generator: Generator | None = None) -> Tensor:
     """Uniform on [0, 1)."""
     dtype = _floating_dtype("rand", dtype)
     return _finish(_draw("rand", uniform_primitive, as_shape(*size), 0.0, 1.0, dtype, device, generator), requires_grad)
 
 
-def randn(*size, dtype=None, device=None, requires_grad: bool = False, generator=None):
+def randn(*size: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False,
+          generator: Generator | None = None) -> Tensor:
     """Normal, mean 0 and standard deviation 1."""
     dtype = _floating_dtype("randn", dtype)
     return _finish(_draw("randn", normal_primitive, as_shape(*size), 0.0, 1.0, dtype, device, generator), requires_grad)
 
 
-def randint(low: int, high: int | None = None, size=None, *, dtype=None, device=None, generator=None):
+def randint(low: int, high: int | None = None, size: int | Sequence[int] | None = None, *, dtype: DTypeLike = None,
+            device: DeviceLike = None, generator: Generator | None = None) -> Tensor:
     """Integers on [low, high); `randint(high, size)` starts at 0.
 
     Raises: ArgumentError unless low < high and they are less than 2**32 apart.
@@ -238,7 +251,7 @@ def randint(low: int, high: int | None = None, size=None, *, dtype=None, device=
     return _draw("randint", randint_primitive, as_shape(*size), low, high, dtype or int64, device, generator)
 
 
-def randperm(n: int, *, device=None, generator=None):
+def randperm(n: int, *, device: DeviceLike = None, generator: Generator | None = None) -> Tensor:
     """A random order of 0 to n - 1, the same on every device."""
     seed, offset = _check_generator("randperm", generator).advance(n)
     order = np.random.Generator(np.random.Philox(key=seed, counter=offset)).permutation(n)
@@ -252,7 +265,7 @@ def _floating_dtype(op, dtype):
     return dtype
 
 
-def fill_random_(t, primitive, a: float, b: float, generator=None):
+def fill_random_(t: Tensor, primitive, a: float, b: float, generator: Generator | None = None) -> Tensor:
     """Overwrite `t` with random numbers (for nn.init); unrecorded."""
     from volta.ops.movement import copy_into
     copy_into(t, _draw("init", primitive, t.shape, a, b, t.dtype, t.device, generator))
@@ -273,7 +286,7 @@ zeros_like, ones_like, empty_like, full_like = _like(zeros), _like(ones), _like(
 rand_like, randn_like = _like(rand), _like(randn)
 
 
-def randint_like(input, low: int, high: int | None = None, *, dtype=None, device=None):
+def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
     """`randint` with the shape and device of `input`."""
     low, high = (0, low) if high is None else (low, high)
     return randint(low, high, input.shape, dtype=dtype or input.dtype, device=device or input.device)
@@ -285,7 +298,7 @@ dropout_primitive = register(
                               case((0, 2), p=0.5, **_STREAMS[0]), case((150,), p=0.75, **_STREAMS[1])))
 
 
-def dropout(input, p: float = 0.5, training: bool = True, generator=None):
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, generator: Generator | None = None) -> Tensor:
     """Zero each element with probability p and scale the others by 1 / (1 - p), in training.
 
     Raises: ArgumentError unless 0 <= p <= 1. Source: Srivastava et al. 2014, in the inverted form.

@@ -6,11 +6,16 @@ they run where the data lives and can be differentiated again.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volta.errors import DTypeError
 from volta.ops.families import BINARY_SHAPES, TERNARY_SHAPES, UNARY_SHAPES, Flags, case, erf, register
+
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
+    from volta.types import Number
 
 _UNARY_CASES = tuple(case(s) for s in UNARY_SHAPES)
 _BINARY_CASES = tuple(case(*s) for s in BINARY_SHAPES)
@@ -172,7 +177,7 @@ mulacc = register(
 
 
 # ---------------------------------------------------------------- functions with options
-def where(condition, input, other):
+def where(condition: Tensor, input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """Elements of `input` where `condition` (bool) holds, else of `other`; the three broadcast.
 
     Raises: DTypeError where the condition is not bool.
@@ -186,7 +191,7 @@ def where(condition, input, other):
     return _where(condition, input, other)
 
 
-def div(input, other, *, rounding_mode: str | None = None):
+def div(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
     """input / other; integers give a float. `rounding_mode` "floor" or "trunc" rounds the quotient."""
     if rounding_mode is None:
         return div_(input, other)
@@ -199,7 +204,7 @@ def div(input, other, *, rounding_mode: str | None = None):
     raise ArgumentError(f"div: rounding_mode must be None, 'floor' or 'trunc', got {rounding_mode!r}")
 
 
-def pow(input, exponent):
+def pow(input: Tensor, exponent: Tensor | Number) -> Tensor:
     """input ** exponent, with PyTorch's rules for zero, negative and infinite values.
 
     Raises: DTypeError for an integer tensor and a negative integer exponent.
@@ -219,25 +224,25 @@ def _need_integers(name, *values):
             raise DTypeError(f"{name}: needs bool or integer tensors, got {kind}")
 
 
-def bitwise_and(input, other):
+def bitwise_and(input: Tensor, other: Tensor | Number) -> Tensor:
     """Bits set in both; for bool, logical and."""
     _need_integers("bitwise_and", input, other)
     return bitwise_and_(input, other)
 
 
-def bitwise_or(input, other):
+def bitwise_or(input: Tensor, other: Tensor | Number) -> Tensor:
     """Bits set in either; for bool, logical or."""
     _need_integers("bitwise_or", input, other)
     return bitwise_or_(input, other)
 
 
-def bitwise_xor(input, other):
+def bitwise_xor(input: Tensor, other: Tensor | Number) -> Tensor:
     """Bits set in exactly one; for bool, logical exclusive or."""
     _need_integers("bitwise_xor", input, other)
     return bitwise_xor_(input, other)
 
 
-def gelu(input, approximate: str = "none"):
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x * Phi(x), exact or with approximate="tanh". Source: Hendrycks and Gimpel 2016, eq. 1 and 2."""
     if approximate not in ("none", "tanh"):
         from volta.errors import ArgumentError
@@ -245,12 +250,12 @@ def gelu(input, approximate: str = "none"):
     return gelu_(input) if approximate == "none" else gelu_tanh(input)
 
 
-def square(input):
+def square(input: Tensor) -> Tensor:
     """input * input."""
     return mul(input, input)
 
 
-def clamp(input, min=None, max=None):
+def clamp(input: Tensor, min: Number | Tensor | None = None, max: Number | Tensor | None = None) -> Tensor:
     """Values limited to [min, max] (numbers or tensors); the gradient passes where a value is within, bounds included."""
     if min is None and max is None:
         from volta.errors import ArgumentError
@@ -263,16 +268,16 @@ def clamp(input, min=None, max=None):
     return out
 
 
-def leaky_relu(input, negative_slope: float = 0.01):
+def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """x where positive, else negative_slope * x."""
     return where(input > 0, input, input * negative_slope)
 
 
-def softplus(input):
+def softplus(input: Tensor) -> Tensor:
     """log(1 + exp(x)), without overflow."""
     return relu(input) + log1p(exp(-abs(input)))
 
 
-def addcmul(input, tensor1, tensor2, *, value: float = 1):
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """input + value * tensor1 * tensor2."""
     return mulacc(tensor1 if value == 1 else tensor1 * value, tensor2, input)

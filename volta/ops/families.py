@@ -70,9 +70,9 @@ TERNARY_SHAPES = (((4,), (4,), (4,)), ((3, 4), (4,), (3, 1)), ((2, 3, 1), (1, 4)
 
 
 def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outputs: tuple[str, ...] = ("out",), reference=None,
-             promote: str = "none", view: Callable | None = None, numpy: Callable | None = None,
-             domain: tuple[float, float] = (-2.0, 2.0), cases: tuple = (), kinds: str = "f", rtol: float = 1e-5,
-             smooth: bool = True) -> Primitive:
+             promote: str =  "none", view: Callable | None =  None, numpy: Callable | None =  None,
+             domain: tuple[float, float] = (-2.0, 2.0), cases: tuple =  (), kinds: str =  "f", rtol: float =  1e-5,
+             smooth: bool =  True) -> Primitive:
     """Make a record and enter it in the table. `view` is the one kernel of an op that moves no data."""
     details = Details(numpy, domain, tuple(cases), kinds, rtol, smooth)
     op = Primitive(name, inputs, vjp=vjp, family=family, outputs=outputs, reference=reference, promote=promote, details=details)

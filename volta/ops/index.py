@@ -1,6 +1,8 @@
 """Reading and writing by integer tensors: gather, index_select, `x[...]` and `x[...] = v`."""
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from volta._kernels import core, graph
@@ -10,6 +12,10 @@ from volta.ops.elementwise import where
 from volta.ops.families import Labels, case, register
 from volta.ops.movement import _expand, _reshape, cast, copy_into, fill_into, permute, reshape, slice_view, squeeze, unsqueeze
 from volta.shapes import as_dim, broadcast_shapes, broadcasts_to
+
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
+    from volta.types import Number
 
 
 def _np_scatter_add(g, index, dim, size):
@@ -56,7 +62,7 @@ index_last_primitive = register(
     cases=(case(Labels((7,), 5), size=5), case(Labels((0,), 3), size=3), case(Labels((600,), 300), size=300)))
 
 
-def check_index(op: str, index, size: int) -> None:
+def check_index(op: str, index: Tensor, size: int) -> None:
     """Raise unless `index` holds integers in [-size, size). Only host data is read: a GPU kernel clamps instead."""
     if index.dtype.is_floating_point or index.dtype.code == 0:
         raise DTypeError(f"{op}: the index must be an integer tensor, got {index.dtype}; convert it with .long()")
@@ -76,7 +82,7 @@ def _indices(op, index, size):
     return where(index < 0, index + size, index)
 
 
-def gather(input, dim: int, index):
+def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """Elements of `input` at `index` along `dim`: out[i][j] = input[index[i][j]][j] for dim 0.
 
     Raises: ShapeError unless the ranks agree and `index` is no larger in the other dimensions; IndexRangeError.
@@ -96,7 +102,7 @@ def gather(input, dim: int, index):
 take_along_dim = gather
 
 
-def scatter_add(input, dim: int, index, src):
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """input + src added at `index` along `dim` (src and index have one shape)."""
     d = as_dim("scatter_add", dim, input.ndim)
     if index.shape != src.shape or any(a != b for i, (a, b) in enumerate(zip(index.shape, input.shape)) if i != d):
@@ -106,7 +112,7 @@ def scatter_add(input, dim: int, index, src):
     return input + scatter_add_primitive(src, index, dim=d, size=input.shape[d])
 
 
-def index_select(input, dim: int, index):
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """Slices of `input` along `dim` at the positions of the 1-D `index`."""
     d = as_dim("index_select", dim, input.ndim)
     if index.ndim != 1:
@@ -114,7 +120,7 @@ def index_select(input, dim: int, index):
     return index_select_primitive(input, _indices("index_select", index, input.shape[d]), dim=d)
 
 
-def one_hot(input, num_classes: int):
+def one_hot(input: Tensor, num_classes: int) -> Tensor:
     """int64 rows with a 1 at each label."""
     from volta.ops.creation import arange
     check_index("one_hot", input, num_classes)
@@ -157,13 +163,13 @@ def _nonzero(mask):
     return [tensor(i, device=mask.device) for i in np.nonzero(mask.numpy())]
 
 
-def nonzero(input):
+def nonzero(input: Tensor) -> Tensor:
     """Positions of the non-zero elements, (count, rank) int64. Reads the values on the host."""
     from volta.ops.creation import tensor
     return tensor(np.argwhere(input.detach().numpy() != 0), device=input.device)
 
 
-def masked_select(input, mask):
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where `mask` holds, as a vector."""
     return getitem(_expand(input, shape=broadcast_shapes(input.shape, mask.shape)), mask)
 
@@ -241,7 +247,7 @@ def _linearised(view, tensors):
     return front, reshape(flat, (flat._size,)), shape, at
 
 
-def getitem(x, key):
+def getitem(x: Tensor, key: object) -> Tensor:
     """x[key]: views for ints, slices, None and ...; copies for integer and bool tensors. NumPy's and PyTorch's rules.
 
     Raises: IndexRangeError.
@@ -278,7 +284,7 @@ class _SetItem:
         """Nothing is saved but the key."""
 
 
-def setitem(x, key, value) -> None:
+def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
     """x[key] = value, in place, recorded where a gradient is wanted.
 
     Raises: ShapeError where the value does not broadcast; AutogradError on a leaf that requires grad.
@@ -362,6 +368,6 @@ def _put(view, tensors, value, number):
     copy_into(view, permute(merged, *order_back))
 
 
-def masked_fill(input, mask, value):
+def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
     """`input` with `value` where `mask` holds."""
     return where(mask, value, input)

@@ -1,12 +1,17 @@
 """Matrix products: `matmul` in 1-D, 2-D and batched forms, and `linear` with its bias."""
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from volta.errors import DTypeError, ShapeError
 from volta.ops.families import case, register
 from volta.ops.movement import _reshape, transpose
 from volta.ops.reduce import sum_primitive
+
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
 
 matmul_primitive = register(
     "matmul", ("a", "b"), family="linalg", numpy=np.matmul, kinds="fi", rtol=1e-4,
@@ -21,7 +26,7 @@ linear_primitive = register(
     cases=(case((3, 4), (5, 4), (5,)), case((3, 4), (5, 4), None), case((0, 4), (2, 4), (2,)), case((40, 33), (18, 33), (18,))))
 
 
-def matmul(input, other):
+def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Matrix product. 1-D operands are a row on the left and a column on the right; leading dimensions are batches and broadcast.
 
     Shape: (..., m, k) @ (..., k, n) -> (..., m, n).
@@ -53,39 +58,39 @@ def matmul(input, other):
     return matmul_primitive(input, other)
 
 
-def mm(input, mat2):
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two matrices."""
     if input.ndim != 2 or mat2.ndim != 2:
         raise ShapeError(f"mm: needs two matrices, got {input.shape} @ {mat2.shape}")
     return matmul(input, mat2)
 
 
-def bmm(input, mat2):
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two batches of matrices: (b, m, k) @ (b, k, n)."""
     if input.ndim != 3 or mat2.ndim != 3 or input.shape[0] != mat2.shape[0]:
         raise ShapeError(f"bmm: needs (b, m, k) @ (b, k, n), got {input.shape} @ {mat2.shape}")
     return matmul(input, mat2)
 
 
-def dot(input, tensor):
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """Inner product of two vectors."""
     if input.ndim != 1 or tensor.ndim != 1:
         raise ShapeError(f"dot: needs two vectors, got {input.shape} and {tensor.shape}")
     return matmul(input, tensor)
 
 
-def outer(input, vec2):
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """Outer product of two vectors."""
     return _reshape(input, shape=(input._size, 1)) * _reshape(vec2, shape=(1, vec2._size))
 
 
-def addmm(input, mat1, mat2, *, beta: float = 1, alpha: float = 1):
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
     product = mm(mat1, mat2)
     return (product if alpha == 1 else product * alpha) + (input if beta == 1 else input * beta)
 
 
-def linear(input, weight, bias=None):
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias over the last dimension.
 
     Shape: (..., in) with weight (out, in) and bias (out,) -> (..., out).

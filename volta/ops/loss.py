@@ -1,6 +1,8 @@
 """Losses: cross entropy (fused), negative log likelihood, and the elementwise ones."""
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from volta.dtypes import int64
@@ -10,6 +12,9 @@ from volta.ops.families import Derived, Labels, case, register
 from volta.ops.index import gather_primitive
 from volta.ops.movement import _reshape, cast, permute, unsqueeze
 from volta.ops.reduce import log_softmax, mean, softmax_primitive, sum
+
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
 
 
 def _np_cross_entropy(x, target, ignore_index):
@@ -83,7 +88,8 @@ def _rows(name, input, target):
     return moved.reshape(-1, input.shape[1]), target.reshape(-1), target.shape
 
 
-def cross_entropy(input, target, weight=None, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0):
+def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",
+                  label_smoothing: float = 0.0) -> Tensor:
     """Cross entropy of logits and class indices (or class probabilities, as a floating point target).
 
     Shape: input (N, C, ...), target (N, ...) or, for probabilities, that of input.
@@ -143,7 +149,7 @@ def _soft_cross_entropy(input, target, weight, reduction, smoothing):
     return sum(losses) / float(max(losses._size, 1)) if reduction == "mean" else _reduce("cross_entropy", losses, reduction)
 
 
-def nll_loss(input, target, weight=None, ignore_index: int = -100, reduction: str = "mean"):
+def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """Negative log likelihood of log-probabilities. Shape: (N, C, ...) and (N, ...)."""
     x, labels, shape = _rows("nll_loss", input, target)
     _check_target("nll_loss", x, labels, ignore_index)
@@ -163,20 +169,20 @@ def _same_shape(name, input, target):
         raise ShapeError(f"{name}: input {input.shape} and target {target.shape} must have the same shape")
 
 
-def mse_loss(input, target, reduction: str = "mean"):
+def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Squared error."""
     _same_shape("mse_loss", input, target)
     d = input - target
     return _reduce("mse_loss", d * d, reduction)
 
 
-def l1_loss(input, target, reduction: str = "mean"):
+def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Absolute error."""
     _same_shape("l1_loss", input, target)
     return _reduce("l1_loss", abs(input - target), reduction)
 
 
-def binary_cross_entropy_with_logits(input, target, reduction: str = "mean"):
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Cross entropy of a sigmoid, from logits, without overflow. Units: nats."""
     _same_shape("binary_cross_entropy_with_logits", input, target)
     return _reduce("binary_cross_entropy_with_logits", relu(input) - input * target + log1p(exp(-abs(input))), reduction)

@@ -4,12 +4,22 @@ A view shares its storage and costs no kernel; its derivative is another view or
 """
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from volta._kernels import core
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, bool_, float32, int32, int64, promote_types, to_numpy
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
 from volta.ops.families import case, register
 from volta.shapes import as_dim, as_dims, as_shape, infer, slice_range, view_strides
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from volta.tensor import Tensor
+    from volta.types import DeviceLike, DTypeLike, Number
 
 
 # ---------------------------------------------------------------- views
@@ -125,19 +135,19 @@ _fill_into = register("fill_into", ("out", "value"), family="inplace", numpy=lam
                       cases=(case((3, 4), 2), case((), 1), case((2, 0), 3)))
 
 
-def copy_into(out, x):
+def copy_into(out: Tensor, x: Tensor) -> None:
     """out[...] = x with broadcasting, unrecorded and without bumping the version (the caller does)."""
     if x.shape != out.shape:
         x = _expand_kernel(x, shape=out.shape)
     (_copy_into.gpu if out.device.is_gpu else _copy_into.cpu)(out, x)
 
 
-def fill_into(out, value):
+def fill_into(out: Tensor, value: Number) -> None:
     """out[...] = number, unrecorded and without bumping the version."""
     (_fill_into.gpu if out.device.is_gpu else _fill_into.cpu)(out, value)
 
 
-def cast(x, dtype):
+def cast(x: Tensor, dtype: DTypeLike) -> Tensor:
     """x as another element type; x itself where it already has it."""
     return x if x.dtype is dtype else _cast(x, dtype=dtype)
 
@@ -158,7 +168,7 @@ def _transfer_kernel(x, *, device):
     return _upload.gpu(_download.cpu(host), x.dtype, device)
 
 
-def from_array(array):
+def from_array(array: np.ndarray) -> Tensor:
     """Host tensor over the memory of a C-contiguous NumPy array."""
     from volta.dtypes import from_numpy_dtype
     storage = core.borrowed_storage(array, array.__array_interface__["data"][0], array.nbytes)
@@ -169,7 +179,8 @@ _transfer = register("transfer", ("x",), family="view", view=_transfer_kernel, c
                      vjp=(lambda g, x_device: _transfer(g, device=x_device),))
 
 
-def to(input, *args, dtype=None, device=None, copy=False, non_blocking=False):
+def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike = None, copy: bool = False,
+       non_blocking: bool = False) -> Tensor:
     """The tensor on another device, as another dtype, or both: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(other)`."""
     for a in args:
         if isinstance(a, core.TensorBase):
@@ -186,18 +197,18 @@ def to(input, *args, dtype=None, device=None, copy=False, non_blocking=False):
     return clone(out) if copy and out is input else out
 
 
-def clone(input):
+def clone(input: Tensor) -> Tensor:
     """A copy with its own storage, differentiable."""
     return contiguous_(input)
 
 
-def contiguous(input):
+def contiguous(input: Tensor) -> Tensor:
     """The tensor itself where it is row-major, else a row-major copy."""
     return input if input._contiguous else contiguous_(input)
 
 
 # ---------------------------------------------------------------- functions
-def reshape(input, *shape):
+def reshape(input: Tensor, *shape: int | Sequence[int]) -> Tensor:
     """The same elements under another shape (one size may be -1): a view where the strides allow, else a copy.
 
     Raises: ShapeError where the number of elements differs.
@@ -206,7 +217,7 @@ def reshape(input, *shape):
     return _reshape(input, shape=infer("reshape", input._size, tuple(map(int, shape))))
 
 
-def view(input, *shape):
+def view(input: Tensor, *shape: int | Sequence[int]) -> Tensor:
     """`reshape` that never copies.
 
     Raises: ShapeError where the strides allow no view.
@@ -219,7 +230,7 @@ def view(input, *shape):
     return _reshape(input, shape=new)
 
 
-def flatten(input, start_dim: int = 0, end_dim: int = -1):
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions start_dim to end_dim as one."""
     rank = input.ndim
     a, b = as_dim("flatten", start_dim, rank), as_dim("flatten", end_dim, rank)
@@ -231,7 +242,7 @@ def flatten(input, start_dim: int = 0, end_dim: int = -1):
     return _reshape(input, shape=input.shape[:a] + (size,) + input.shape[b + 1:])
 
 
-def permute(input, *dims):
+def permute(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
     """Dimensions in another order, as a view."""
     dims = dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims
     order = tuple(as_dim("permute", d, input.ndim) for d in dims)
@@ -240,7 +251,7 @@ def permute(input, *dims):
     return _permute(input, dims=order)
 
 
-def transpose(input, dim0: int, dim1: int):
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two dimensions exchanged, as a view."""
     order = list(range(input.ndim))
     if not order:
@@ -250,14 +261,14 @@ def transpose(input, dim0: int, dim1: int):
     return _permute(input, dims=tuple(order))
 
 
-def t(input):
+def t(input: Tensor) -> Tensor:
     """Transpose of a tensor of rank 2 or less."""
     if input.ndim > 2:
         raise ShapeError(f"t: needs rank 2 or less, got shape {input.shape}; use transpose(dim0, dim1) or mT")
     return transpose(input, 0, -1) if input.ndim == 2 else input
 
 
-def expand(input, *shape):
+def expand(input: Tensor, *shape: int | Sequence[int]) -> Tensor:
     """Size-1 dimensions repeated without copying; -1 keeps a size.
 
     Raises: ShapeError where a size other than 1 would change.
@@ -275,24 +286,24 @@ def expand(input, *shape):
     return _expand(input, shape=new)
 
 
-def broadcast_to(input, shape):
+def broadcast_to(input: Tensor, shape: tuple[int, ...]) -> Tensor:
     """`expand` with the shape as a tuple."""
     return expand(input, shape)
 
 
-def unsqueeze(input, dim: int):
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """A new dimension of size 1 at `dim`."""
     d = as_dim("unsqueeze", dim, input.ndim + 1)
     return _reshape(input, shape=input.shape[:d] + (1,) + input.shape[d:])
 
 
-def squeeze(input, dim=None):
+def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Without its dimensions of size 1 (or those of `dim` that have it)."""
     dims = range(input.ndim) if dim is None else as_dims("squeeze", dim, input.ndim)
     return _reshape(input, shape=tuple(s for i, s in enumerate(input.shape) if not (i in dims and s == 1)))
 
 
-def narrow(input, dim: int, start: int, length: int):
+def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """`length` slices from `start` along `dim`, as a view."""
     d = as_dim("narrow", dim, input.ndim)
     if not 0 <= start <= start + length <= input.shape[d]:
@@ -301,7 +312,7 @@ def narrow(input, dim: int, start: int, length: int):
     return _slice(input, starts=starts, sizes=input.shape[:d] + (length,) + input.shape[d + 1:], steps=(1,) * input.ndim)
 
 
-def slice_view(input, slices: tuple[slice, ...]):
+def slice_view(input: Tensor, slices: tuple[slice, ...]) -> Tensor:
     """Basic slicing of the leading dimensions."""
     parts = [slice_range(s, n) for s, n in zip(slices, input.shape)]
     parts += [(0, 1, n) for n in input.shape[len(parts):]]
@@ -309,7 +320,7 @@ def slice_view(input, slices: tuple[slice, ...]):
     return _slice(input, starts=starts, sizes=sizes, steps=steps)
 
 
-def shrink(input, bounds):
+def shrink(input: Tensor, bounds: Sequence[tuple[int, int]]) -> Tensor:
     """Per dimension (start, stop), as a view: the inverse of `pad`."""
     if len(bounds) != input.ndim:
         raise ArgumentError(f"shrink: {len(bounds)} bounds for a tensor of rank {input.ndim}")
@@ -319,21 +330,21 @@ def shrink(input, bounds):
     return slice_view(input, tuple(slice(a, b) for a, b in bounds))
 
 
-def stride_op(input, steps):
+def stride_op(input: Tensor, steps: Sequence[int]) -> Tensor:
     """Every steps[i]-th element of dimension i, as a view; a negative step runs backwards."""
     if len(steps) != input.ndim or 0 in steps:
         raise ArgumentError(f"stride_op: needs {input.ndim} non-zero steps, got {tuple(steps)}")
     return slice_view(input, tuple(slice(None, None, s) for s in steps))
 
 
-def flip(input, *dims):
+def flip(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
     """The order of the elements reversed along `dims`, as a copy."""
     dims = dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims
     chosen = as_dims("flip", tuple(dims), input.ndim)
     return contiguous_(slice_view(input, tuple(slice(None, None, -1 if d in chosen else 1) for d in range(input.ndim))))
 
 
-def pad(input, pad, mode: str = "constant", value: float | None = None):
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """Constant padding; `pad` = (left, right) of the last dimension, then of the one before it, and so on. Negative cuts.
 
     Raises: ArgumentError for a mode other than "constant" or an odd number of sizes.
@@ -354,7 +365,7 @@ def pad(input, pad, mode: str = "constant", value: float | None = None):
     return _place(input, shape=shape, starts=tuple(before), steps=(1,) * input.ndim, value=value or 0.0)
 
 
-def cat(tensors, dim: int = 0):
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors joined along `dim`; their dtypes are promoted.
 
     Raises: ShapeError where other sizes differ.
@@ -371,7 +382,7 @@ def cat(tensors, dim: int = 0):
     return _cat(*[cast(x, dtype) for x in tensors], dim=d)
 
 
-def stack(tensors, dim: int = 0):
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape joined along a new dimension."""
     tensors = tuple(tensors)
     if tensors and any(x.shape != tensors[0].shape for x in tensors):
@@ -379,7 +390,7 @@ def stack(tensors, dim: int = 0):
     return cat([unsqueeze(x, dim) for x in tensors], as_dim("stack", dim, tensors[0].ndim + 1) if tensors else 0)
 
 
-def split(input, split_size_or_sections, dim: int = 0) -> tuple:
+def split(input: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple:
     """Views of `split_size` slices each (the last may be smaller), or of the given lengths."""
     d = as_dim("split", dim, input.ndim)
     n = input.shape[d]
@@ -395,7 +406,7 @@ def split(input, split_size_or_sections, dim: int = 0) -> tuple:
     return tuple(narrow(input, d, a, s) for a, s in zip(starts, sizes))
 
 
-def chunk(input, chunks: int, dim: int = 0) -> tuple:
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple:
     """Views of at most `chunks` equal parts."""
     if chunks <= 0:
         raise ArgumentError(f"chunk: chunks must be positive, got {chunks}")
@@ -403,13 +414,13 @@ def chunk(input, chunks: int, dim: int = 0) -> tuple:
     return split(input, max(1, -(-n // chunks)), dim)
 
 
-def unbind(input, dim: int = 0) -> tuple:
+def unbind(input: Tensor, dim: int = 0) -> tuple:
     """The slices along `dim`, each without it."""
     d = as_dim("unbind", dim, input.ndim)
     return tuple(squeeze(narrow(input, d, i, 1), d) for i in range(input.shape[d]))
 
 
-def repeat(input, *sizes):
+def repeat(input: Tensor, *sizes: int | Sequence[int]) -> Tensor:
     """The tensor tiled `sizes` times per dimension, as a copy."""
     sizes = as_shape(*sizes)
     if len(sizes) < input.ndim:
@@ -422,7 +433,7 @@ def repeat(input, *sizes):
     return clone(out) if out.storage is input.storage else out
 
 
-def sum_to(g, shape: tuple[int, ...]):
+def sum_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Undo broadcasting: sum `g` down to `shape`."""
     from volta.ops.reduce import sum_primitive
     lead = len(g.shape) - len(shape)

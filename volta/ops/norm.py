@@ -1,6 +1,8 @@
 """Batch normalisation, and the normalisations composed of simpler ops."""
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from volta.errors import ArgumentError, DTypeError, ShapeError
@@ -8,6 +10,11 @@ from volta.ops.elementwise import mulacc, reciprocal, rsqrt
 from volta.ops.families import Derived, case, register, update
 from volta.ops.movement import _reshape
 from volta.ops.reduce import mean_primitive, sum_primitive
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from volta.tensor import Tensor
 
 
 def _axes(x):
@@ -86,7 +93,8 @@ _batch_norm_update = register(
            case((300,), (300,), (300,), (300,), momentum=1.0, eps=1e-3, count=2)))
 
 
-def batch_norm(input, running_mean, running_var, weight=None, bias=None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5):
+def batch_norm(input: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None = None, bias: Tensor | None = None,
+               training: bool = False, momentum: float = 0.1, eps: float = 1e-05) -> Tensor:
     """Normalise each channel over the batch (training) or by the running statistics, then scale and shift.
 
     In training the running statistics, where given, move by `momentum` towards the batch's mean and unbiased variance.
@@ -120,7 +128,8 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     return out
 
 
-def layer_norm(input, normalized_shape, weight=None, bias=None, eps: float = 1e-5):
+def layer_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: float = 1e-05) -> Tensor:
     """Normalise over the trailing dimensions `normalized_shape`, then scale and shift. Source: Ba et al. 2016, eq. 4."""
     shape = (normalized_shape,) if hasattr(normalized_shape, "__index__") else tuple(normalized_shape)
     if not shape or input.shape[-len(shape):] != shape:

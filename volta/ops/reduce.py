@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,12 @@ from volta.ops.elementwise import sqrt as sqrt_op
 from volta.ops.families import case, register
 from volta.ops.movement import _expand, _reshape, cast
 from volta.shapes import as_dim, as_dims, reduced
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from volta.tensor import Tensor
+    from volta.types import DTypeLike
 
 _CASES = (case((3, 4), dim=(1,), keepdim=False), case((3, 4), dim=(0,), keepdim=True), case((2, 3, 4), dim=(0, 2), keepdim=False),
           case((2, 3, 4), dim=(0, 1, 2), keepdim=False), case((5, 1), dim=(1,), keepdim=False), case((2, 70), dim=(1,), keepdim=True))
@@ -90,13 +97,13 @@ log_softmax_grad = register(
     numpy=lambda g, out, dim: g - np.exp(out) * g.sum(axis=dim, keepdims=True))
 
 
-def softmax(input, dim: int, dtype=None):
+def softmax(input: Tensor, dim: int, dtype: DTypeLike = None) -> Tensor:
     """exp(x) / sum(exp(x)) along `dim`, without overflow."""
     input = _floating("softmax", input, dtype)
     return input * 0.0 + 1.0 if input.ndim == 0 else softmax_primitive(input, dim=as_dim("softmax", dim, input.ndim))
 
 
-def log_softmax(input, dim: int, dtype=None):
+def log_softmax(input: Tensor, dim: int, dtype: DTypeLike = None) -> Tensor:
     """log(softmax(x)) along `dim`, without overflow."""
     input = _floating("log_softmax", input, dtype)
     return input * 0.0 if input.ndim == 0 else log_softmax_primitive(input, dim=as_dim("log_softmax", dim, input.ndim))
@@ -111,7 +118,7 @@ def _floating(name, x, dtype=None):
     return x
 
 
-def sum(input, dim=None, keepdim: bool = False, *, dtype=None):
+def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """Sum over `dim` (an int, several, or None for all). Integers and bool add up in int64."""
     if dtype is not None:
         input = cast(input, as_dtype(dtype))
@@ -121,7 +128,7 @@ def sum(input, dim=None, keepdim: bool = False, *, dtype=None):
     return sum_primitive(input, dim=dims, keepdim=keepdim)
 
 
-def mean(input, dim=None, keepdim: bool = False, *, dtype=None):
+def mean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """Mean over `dim`.
 
     Raises: DTypeError for integers.
@@ -138,12 +145,12 @@ def _extreme(name, primitive, input, dim, keepdim):
     return primitive(input, dim=dims, keepdim=keepdim) if dims else input * 1
 
 
-def amax(input, dim=None, keepdim: bool = False):
+def amax(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Largest value over `dim`; equal ones share the gradient; NaN wins."""
     return _extreme("amax", amax_primitive, input, dim, keepdim)
 
 
-def amin(input, dim=None, keepdim: bool = False):
+def amin(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Smallest value over `dim`; equal ones share the gradient; NaN wins."""
     return _extreme("amin", amin_primitive, input, dim, keepdim)
 
@@ -161,12 +168,12 @@ def _arg(name, primitive, input, dim, keepdim):
     return primitive(input, dim=d, keepdim=keepdim)
 
 
-def argmax(input, dim: int | None = None, keepdim: bool = False):
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index (int64) of the largest value, the first of equal ones; of the flattened tensor without `dim`."""
     return _arg("argmax", argmax_primitive, input, dim, keepdim)
 
 
-def argmin(input, dim: int | None = None, keepdim: bool = False):
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index (int64) of the smallest value, the first of equal ones; of the flattened tensor without `dim`."""
     return _arg("argmin", argmin_primitive, input, dim, keepdim)
 
@@ -199,7 +206,7 @@ def _pick(name, arg, input, dim, keepdim):
     return ValuesIndices((values, indices))
 
 
-def max(input, dim=None, keepdim: bool = False):
+def max(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
     """The largest value; with an int `dim` (values, indices); with another tensor, `maximum`."""
     if hasattr(dim, "dtype"):
         from volta.ops.elementwise import maximum
@@ -207,7 +214,7 @@ def max(input, dim=None, keepdim: bool = False):
     return amax(input) if dim is None else _pick("max", argmax, input, dim, keepdim)
 
 
-def min(input, dim=None, keepdim: bool = False):
+def min(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
     """The smallest value; with an int `dim` (values, indices); with another tensor, `minimum`."""
     if hasattr(dim, "dtype"):
         from volta.ops.elementwise import minimum
@@ -215,25 +222,25 @@ def min(input, dim=None, keepdim: bool = False):
     return amin(input) if dim is None else _pick("min", argmin, input, dim, keepdim)
 
 
-def prod(input, dim=None, keepdim: bool = False):
+def prod(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Product over `dim`."""
     dims = as_dims("prod", dim, input.ndim)
     return prod_primitive(input, dim=dims, keepdim=keepdim) if dims else input * 1
 
 
-def any(input, dim=None, keepdim: bool = False):
+def any(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Whether any element is non-zero."""
     dims = as_dims("any", dim, input.ndim)
     return any_primitive(input, dim=dims, keepdim=keepdim) if dims else input != 0
 
 
-def all(input, dim=None, keepdim: bool = False):
+def all(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Whether all elements are non-zero."""
     dims = as_dims("all", dim, input.ndim)
     return all_primitive(input, dim=dims, keepdim=keepdim) if dims else input != 0
 
 
-def var(input, dim=None, *, correction: float = 1, keepdim: bool = False):
+def var(input: Tensor, dim: int | Sequence[int] | None = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
     """Variance over `dim`, divided by (count - correction)."""
     input = _floating("var", input)
     dims = as_dims("var", dim, input.ndim)
@@ -243,12 +250,12 @@ def var(input, dim=None, *, correction: float = 1, keepdim: bool = False):
     return total / float(n - correction) if n > correction else total * math.nan
 
 
-def std(input, dim=None, *, correction: float = 1, keepdim: bool = False):
+def std(input: Tensor, dim: int | Sequence[int] | None = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
     """Square root of `var`."""
     return sqrt_op(var(input, dim, correction=correction, keepdim=keepdim))
 
 
-def logsumexp(input, dim, keepdim: bool = False):
+def logsumexp(input: Tensor, dim: int | Sequence[int] | None, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over `dim`, without overflow."""
     dims = as_dims("logsumexp", dim, input.ndim)
     top = amax(input, dims, True).detach()
@@ -257,7 +264,7 @@ def logsumexp(input, dim, keepdim: bool = False):
     return out if keepdim else _reshape(out, shape=reduced(input.shape, dims, False))
 
 
-def norm(input, p: float = 2, dim=None, keepdim: bool = False):
+def norm(input: Tensor, p: float = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """p-norm over `dim`; p = 1, 2 or infinity.
 
     Raises: ArgumentError for another p.
