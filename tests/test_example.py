@@ -14,7 +14,7 @@ SCRIPT = ROOT / "examples" / "train_digits.py"
 
 
 def run(*arguments, before=()):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, before), str(ROOT)])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, before), str(ROOT), *sys.path])}
     return subprocess.run([sys.executable, str(SCRIPT), *map(str, arguments)], env=environment, capture_output=True, text=True,
                           timeout=600)
 
