@@ -4,7 +4,10 @@ Owns the only imports of wgpu. Must not know buffers, pipelines or the stream.
 """
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
+import tempfile
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -68,11 +71,25 @@ def find() -> tuple[tuple, str | None]:
         return (), f"Volta's GPU extension is not built ({error}); reinstall volta with a C compiler at hand"
     _keep_out_opengl()
     try:
-        every = list(wgpu.gpu.enumerate_adapters_sync())
+        with _runtime_folder():
+            every = list(wgpu.gpu.enumerate_adapters_sync())
     except Exception as error:
         return (), f"the system's graphics drivers cannot be listed ({type(error).__name__}: {error})"
     usable = _choose(every, os.environ.get("VOLTA_ADAPTER", "").strip().lower())
     return tuple(usable), None if usable else _nothing_found(every)
+
+
+@contextlib.contextmanager
+def _runtime_folder():
+    """Vulkan drivers ask libwayland for displays, which prints an error each time where this variable is not set."""
+    if "XDG_RUNTIME_DIR" in os.environ or not sys.platform.startswith("linux"):
+        yield
+        return
+    os.environ["XDG_RUNTIME_DIR"] = tempfile.gettempdir()
+    try:
+        yield
+    finally:
+        del os.environ["XDG_RUNTIME_DIR"]
 
 
 def _keep_out_opengl() -> None:
