@@ -29,6 +29,10 @@ class DeviceError(VoltaError, RuntimeError):
     """A device that is not there, failed, or does not match."""
 
 
+class BindingLimitError(DeviceError):
+    """A GPU buffer larger than one kernel launch can see; the glue cuts the work and tries again."""
+
+
 class TransferError(VoltaError, RuntimeError):
     """A copy between host and GPU inside `forbid_transfers()`."""
 

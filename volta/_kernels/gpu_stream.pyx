@@ -21,7 +21,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 import threading
 
-from volta.errors import ArgumentError, DeviceError, OutOfMemoryError, TransferError
+from volta.errors import ArgumentError, BindingLimitError, DeviceError, OutOfMemoryError, TransferError
 
 include "gpu_native.pxi"
 include "gpu_pool.pxi"
@@ -146,7 +146,7 @@ cdef class Recorder(Memory):
         word[2] = buffer.capacity
         if buffer.capacity > self.max_binding:
             if buffer.nbytes > self.max_binding:
-                raise DeviceError(f"{pipeline.label}: buffer {k} has {buffer.nbytes} bytes, at most {self.max_binding} can "
+                raise BindingLimitError(f"{pipeline.label}: buffer {k} has {buffer.nbytes} bytes, at most {self.max_binding} can "
                                   f"be bound at once on this device; launch on (buffer, offset, size) windows")
             word[2] = self.max_binding
         if word[2] < pipeline.min_sizes[k]:
@@ -168,7 +168,7 @@ cdef class Recorder(Memory):
             raise DeviceError(f"{pipeline.label}: window of buffer {k} at byte {offset}, size {item[2]}, must lie inside its "
                               f"{buffer.nbytes} bytes and start at a multiple of {self.offset_alignment}")
         if <uint64_t>size > self.max_binding:
-            raise DeviceError(f"{pipeline.label}: window of buffer {k} has {size} bytes, at most {self.max_binding} can be "
+            raise BindingLimitError(f"{pipeline.label}: window of buffer {k} has {size} bytes, at most {self.max_binding} can be "
                               "bound at once on this device; use smaller windows")
         word[0] = buffer.block
         word[1] = offset

@@ -175,8 +175,9 @@ cdef void spread(const real* g, const int64_t* index, Py_ssize_t planes, Py_ssiz
         spread_planes(g, index, planes * t // threads, planes * (t + 1) // threads, pixels, size, out)
 
 
-def max_pool2d_grad(TensorBase g not None, TensorBase index not None, Py_ssize_t height, Py_ssize_t width):
-    """Gradient of max_pool2d with respect to its input [N, C, height, width]."""
+def max_pool2d_grad(TensorBase g not None, TensorBase index not None, Py_ssize_t height, Py_ssize_t width,
+                    kernel=None, stride=None, padding=None, dilation=None):
+    """Gradient of max_pool2d with respect to its input [N, C, height, width]. The window's geometry is not needed here."""
     cdef int code = float_code("max_pool2d_grad", g)
     g, index = packed(g), packed(index)
     cdef Py_ssize_t planes = <Py_ssize_t>g.shape[0] * <Py_ssize_t>g.shape[1]

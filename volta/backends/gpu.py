@@ -13,13 +13,16 @@ from volta.backends import (
     gpu_softmax,
     gpu_update,
 )
+from volta.backends.gpu_large import each, guard
 from volta.ops.families import bind
 
 KERNELS: dict = {}
 for _module in (gpu_elementwise, gpu_copy, gpu_reduce, gpu_linalg, gpu_softmax, gpu_index, gpu_conv, gpu_pool, gpu_norm, gpu_loss,
                 gpu_random, gpu_update):
-    KERNELS.update(_module.KERNELS)
+    KERNELS.update({name: guard(name, kernel) for name, kernel in _module.KERNELS.items()})
 _cat = KERNELS["cat"]
 KERNELS["cat"] = lambda *tensors, dim: _cat(tensors, dim)
+for _name in ("sgd", "adam"):
+    KERNELS[_name + "_many"] = each(_name + "_many", KERNELS[_name + "_many"], KERNELS[_name])
 
 bind(KERNELS, "gpu")

@@ -77,7 +77,7 @@ def _np_max_pool2d(x, kernel, stride, padding, dilation):
     return np.take_along_axis(stacked, best, 0)[0], np.take_along_axis(where, best, 0)[0]
 
 
-def _np_max_pool2d_grad(g, index, height, width):
+def _np_max_pool2d_grad(g, index, height, width, **window):
     out = np.zeros(g.shape[:2] + (height * width,))
     np.add.at(out, (*np.indices(g.shape)[:2], index), g)
     return out.reshape(g.shape[:2] + (height, width))
@@ -129,7 +129,8 @@ def _pool_grad_vjp(_, index):
 
 max_pool2d_primitive = register(
     "max_pool2d", ("x",), family="pool", outputs=("out", "index"), numpy=_np_max_pool2d,
-    vjp=(lambda g, index, x_shape: max_pool2d_grad(g, index, height=x_shape[2], width=x_shape[3]),),
+    vjp=(lambda g, index, x_shape, kernel, stride, padding, dilation: max_pool2d_grad(
+            g, index, height=x_shape[2], width=x_shape[3], kernel=kernel, stride=stride, padding=padding, dilation=dilation),),
     cases=(case((2, 3, 6, 8), kernel=(2, 2), stride=(2, 2), padding=(0, 0), dilation=(1, 1)),
            case((1, 2, 7, 5), kernel=(3, 2), stride=(2, 1), padding=(1, 1), dilation=(1, 2))))
 max_pool2d_grad = register(

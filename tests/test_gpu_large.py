@@ -1,0 +1,97 @@
+"""Ops on tensors larger than one binding (128 MiB on a software adapter): cut, and equal to the CPU's result."""
+import numpy as np
+import pytest
+
+import volta
+from volta.nn import functional as F
+
+pytestmark = pytest.mark.gpu
+MEGA = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def limit(gpu):
+    size = volta.gpu.context().limits["max-storage-buffer-binding-size"]
+    if size > 128 * MEGA:
+        pytest.skip(f"this adapter binds {size} bytes at once; the test's tensors are smaller")
+    yield
+    volta.gpu.empty_cache()
+
+
+def data(*shape):
+    """Cheap numbers that differ from place to place."""
+    count = int(np.prod(shape))
+    return ((np.arange(count, dtype=np.uint32) * np.uint32(2654435761) >> np.uint32(20)).astype(np.float32) / 4096 - 0.5).reshape(shape)
+
+
+def both(function, *arrays, gradients=True):
+    """The results of `function`, and the gradients of its inputs, agree between the devices."""
+    found = []
+    for place in ("cpu", "gpu"):
+        inputs = [volta.tensor(a, device=place) for a in arrays]
+        for t in inputs:
+            t.requires_grad_(gradients and t.is_floating_point())
+        out = function(*inputs)
+        if gradients:
+            (out * 0.5).sum().backward()
+        found.append([out.detach().numpy()] + [t.grad.numpy() for t in inputs if t.grad is not None])
+        del inputs, out
+    for a, b in zip(*found):
+        np.testing.assert_allclose(b, a, rtol=1e-3, atol=1e-3 * max(1.0, np.abs(a).max()))
+
+
+def test_linear():
+    both(F.linear, data(70_000, 512), data(8, 512), data(8))
+
+
+def test_linear_with_a_large_weight():
+    both(F.linear, data(3, 512), data(70_000, 512), data(70_000), gradients=False)
+
+
+def test_matmul_of_a_batch():
+    both(volta.matmul, data(70, 1000, 512), data(512, 4), gradients=False)
+    both(volta.matmul, data(3, 4, 100_000), data(3, 100_000, 120), gradients=False)
+
+
+@pytest.mark.parametrize("function", [lambda x: F.max_pool2d(x, 2), lambda x: F.batch_norm(x, None, None, training=True)],
+                         ids=["max_pool2d", "batch_norm"])
+def test_images(function):
+    both(function, data(3, 3, 2048, 2048))
+
+
+def test_conv2d():
+    both(lambda x, w: F.conv2d(x, w, stride=2), data(3, 3, 2048, 2048), data(2, 3, 3, 3))
+
+
+def test_index_select():
+    both(lambda x: x.index_select(0, volta.tensor([5, 0, 5, 69_999], device=x.device)), data(70_000, 512))
+
+
+def test_random_numbers_continue():
+    volta.manual_seed(3)
+    a = volta.rand(34 * MEGA, device="cpu").numpy()
+    volta.manual_seed(3)
+    b = volta.rand(34 * MEGA, device="gpu").numpy()
+    assert np.array_equal(a, b)
+    volta.manual_seed(4)
+    kept = volta.ops.creation.dropout(volta.ones(34 * MEGA, device="gpu"), 0.25).numpy()
+    assert abs((kept == 0).mean() - 0.25) < 1e-3 and set(np.unique(kept)) == {np.float32(0), np.float32(1 / 0.75)}
+
+
+def test_adam():
+    start, slope = data(34 * MEGA), data(34 * MEGA)[::-1].copy()
+    found = []
+    for place in ("cpu", "gpu"):
+        p = volta.nn.Parameter(volta.tensor(start, device=place))
+        p.grad = volta.tensor(slope, device=place)
+        optimizer = volta.optim.Adam([p], lr=0.1)
+        optimizer.step()
+        optimizer.step()
+        found.append(p.detach().numpy())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-4, atol=1e-5)
+
+
+def test_what_cannot_be_cut_says_so():
+    x = volta.zeros(34 * MEGA, device="gpu")
+    with pytest.raises(volta.errors.DeviceError, match="larger than one binding"):
+        x.gather(0, volta.tensor([1], device="gpu"))
