@@ -76,11 +76,11 @@ def bandwidths() -> None:
              ("amax dim 0", lambda: volta.amax(a, 0), lambda: torch.amax(ta, 0), 1),
              ("amax dim 1", lambda: volta.amax(a, 1), lambda: torch.amax(ta, 1), 1)]
     for label, ours, theirs, passes in cases:
-        speed_row(label, compare(label, ours, theirs, 20, 2e-3 if "sum of" in label else 1e-4), passes * size)
+        speed_row(label, compare(label, ours, theirs, 100, 2e-3 if "sum of" in label else 1e-4), passes * size)
     c, tc = pair((8192, 8192))
     for label, ours, theirs in (("softmax 8192x8192", lambda: volta.softmax(c, 1), lambda: torch.softmax(tc, 1)),
                                 ("transposing copy 8192x8192", lambda: c.T.contiguous(), lambda: tc.T.contiguous())):
-        speed_row(label, compare(label, ours, theirs, 20), 2 * size)
+        speed_row(label, compare(label, ours, theirs, 100), 2 * size)
 
 
 def steps() -> None:

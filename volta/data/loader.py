@@ -96,9 +96,13 @@ class DataLoader:
                 batch = (self.collate_fn or collate)([self.dataset[int(i)] for i in rows])
             return batch if self.transform is None else self.transform(batch, _rng(self.seed, epoch, 1 + number))
 
-        for batch in ahead(assemble, len(bounds), self.prefetch):
-            batch = self._placed(batch[0] if self._single else batch)
-            yield batch
+        batches = ahead(assemble, len(bounds), self.prefetch)
+        try:
+            for batch in batches:
+                batch = self._placed(batch[0] if self._single else batch)
+                yield batch
+        finally:
+            batches.close()         # ends the thread now, not when the generator happens to be collected
 
     def _placed(self, batch):
         """The batch as tensors on the loader's device."""
