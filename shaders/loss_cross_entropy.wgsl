@@ -61,6 +61,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
         var value = 0.0;
         if (label != p.ignore) {
             value = sum - x[start + u32(clamp(label, 0, i32(p.classes) - 1))];
+            if (label < 0 || label >= i32(p.classes)) { value = nan(); }     // the host could not see it: make it visible
         }
         loss[row] = value;
     }

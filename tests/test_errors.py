@@ -163,7 +163,19 @@ def test_text(call, error, text, device):
         call(device)
 
 
-# ---------------------------------------------------------------- labels and indices that only the host can check
+# ---------------------------------------------------------------- labels and indices
+def test_uploaded_labels_and_indices_are_checked_without_a_transfer(gpu):
+    x, wrong, right = make(3, 4, device=gpu), labels(0, 4, 1, device=gpu), labels(0, 3, 1, device=gpu)
+    with volta.gpu.forbid_transfers():
+        with pytest.raises(IndexRangeError, match=r"cross_entropy: label 4 is outside the 4 classes \(0 to 3\)"):
+            volta.ops.loss.cross_entropy(x, wrong)
+        with pytest.raises(IndexRangeError, match="index_select: index 4 is out of range for a dimension of size 3"):
+            x.index_select(0, wrong)
+        assert volta.ops.loss.cross_entropy(x, right).shape == x.index_select(1, right).sum().shape
+        unseen = volta.ops.loss.cross_entropy(x, wrong + 0)             # computed labels: nobody on the host knows them
+    assert np.isnan(unseen.item())
+
+
 def test_label_out_of_range():
     x = make(3, 4)
     for wrong, at in ((4, 1), (-1, 2)):
@@ -188,10 +200,10 @@ def test_index_out_of_range():
 
 
 def test_bad_indices_do_no_harm_on_a_gpu(gpu):
-    """They are not read back for a check; the kernel stays inside the data."""
+    """Computed ones are not read back for a check; the kernel stays inside the data."""
     x = volta.arange(6.0, device=gpu).reshape(2, 3)
-    assert set(x[labels(1, 5, device=gpu)].flatten().tolist()) <= set(range(6))
-    loss = volta.ops.loss.cross_entropy(x, labels(0, 7, device=gpu), reduction="none")
+    assert set(x[labels(1, 5, device=gpu) + 0].flatten().tolist()) <= set(range(6))
+    loss = volta.ops.loss.cross_entropy(x, labels(0, 7, device=gpu) + 0, reduction="none")
     assert loss.shape == (2,)
     assert x.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
 

@@ -33,6 +33,7 @@ cdef class Storage:
     cdef readonly Device device
     cdef readonly Py_ssize_t nbytes
     cdef public long long version           # grows with every in-place write
+    cdef public object bounds               # (least, largest) of uploaded integers, None where unknown; of version 0
 
 cdef class TensorBase:
     cdef readonly Storage storage

@@ -31,5 +31,3 @@ cdef class Node:
     cdef public object hooks                # list of (output index, function)
     cdef public object retained             # weak references of outputs whose .grad is kept
     cdef public object function             # autograd.Function's context, for a custom function
-
-cdef bint grad_enabled() noexcept

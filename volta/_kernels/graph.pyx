@@ -43,10 +43,6 @@ def configure(cast, mixed_devices, as_operand):
     _cast, _mixed_devices, _as_operand = cast, mixed_devices, as_operand
 
 
-cdef bint grad_enabled() noexcept:
-    return volta_grad_mode
-
-
 def is_grad_enabled():
     """Whether operations are recorded in this thread."""
     return volta_grad_mode != 0
@@ -495,17 +491,13 @@ def custom_node(object function, tuple inputs, tuple outputs):
 
 # ---------------------------------------------------------------- operators
 
-cdef dict _operators = {}
-
-
-def set_operators(dict table):
-    """Bind the arithmetic operators of tensors to primitives or functions by name."""
-    global _op_add, _op_sub, _op_mul, _op_div
-    _operators.update(table)
-    _op_add, _op_sub, _op_mul, _op_div = table["add"], table["sub"], table["mul"], table["div"]
-
-
 cdef Primitive _op_add = None, _op_sub = None, _op_mul = None, _op_div = None
+
+
+def set_operators(Primitive add, Primitive sub, Primitive mul, Primitive div):
+    """Bind the arithmetic operators of tensors."""
+    global _op_add, _op_sub, _op_mul, _op_div
+    _op_add, _op_sub, _op_mul, _op_div = add, sub, mul, div
 
 
 cdef class Operators(TensorBase):

@@ -47,7 +47,8 @@ index        gather(x, index, dim)                 as torch.gather; same rank
              index_select(x, index[n], dim)        rows of x
              index_add(g, index[n], dim, size)     zeros with `size` along dim, slices of g added: index_select's derivative
              index_last(index[n], size)            [size] int64: 1 + the last position that names each row, 0 where none does
-             Indices are in range (the front end checks where the host can see them); a GPU kernel clamps them all the same.
+             Indices are in range as far as the host knows (it sees its own data and the extremes of what it uploaded); a GPU kernel
+             clamps them all the same, and cross_entropy gives NaN for a label outside the classes.
 
 conv         stride, padding, dilation: (height, width) tuples; groups: int; layouts N, C, H, W and O, C/groups, kh, kw
              conv2d(x, weight, bias or None, stride, padding, dilation, groups)

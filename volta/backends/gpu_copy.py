@@ -11,6 +11,7 @@ from volta.backends.gpu_common import (
     BOOL,
     BYTES,
     COMPUTED,
+    INT32,
     INT64,
     NUMPY,
     STORED,
@@ -197,9 +198,10 @@ def upload(array, dtype, device):
     ctx = context(device)
     check_dtype(ctx, dtype)
     array = np.asarray(array, order="C")
-    if dtype is INT64 and array.dtype.itemsize == 8 and array.size:
-        low, high = int(array.min()), int(array.max())
-        if low < -2**31 or high >= 2**31:
+    bounds = None
+    if dtype in (INT32, INT64) and array.dtype.kind in "iu" and array.size:
+        bounds = low, high = int(array.min()), int(array.max())
+        if dtype is INT64 and (low < -2**31 or high >= 2**31):
             raise ArgumentError(f"int64 on the GPU holds 32 bits, got {low if low < -2**31 else high}; "
                                 "keep such values on the CPU")
     if dtype is BOOL and array.dtype != np.bool_:
@@ -207,6 +209,7 @@ def upload(array, dtype, device):
     out = new(device, array.shape, dtype)
     if array.size:
         ctx.upload(out.storage.buffer, array.astype(NUMPY[dtype.code], copy=False))
+    out.storage.bounds = bounds         # lets labels and indices be checked without reading them back
     return out
 
 

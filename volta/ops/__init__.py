@@ -23,4 +23,4 @@ def _as_operand(op, value, inputs):
 
 _graph.configure(cast=movement._cast, mixed_devices=_mixed_devices, as_operand=_as_operand)
 _engine.configure(add=elementwise.add, sum_to=movement.sum_to, clone=movement.clone)
-_graph.set_operators({"add": elementwise.add, "sub": elementwise.sub, "mul": elementwise.mul, "div": elementwise.div_})
+_graph.set_operators(elementwise.add, elementwise.sub, elementwise.mul, elementwise.div_)

@@ -62,12 +62,21 @@ index_last_primitive = register(
     cases=(case(Labels((7,), 5), size=5), case(Labels((0,), 3), size=3), case(Labels((600,), 300), size=300)))
 
 
+def known_values(t):
+    """NumPy array that shows what values an integer tensor holds: itself on the host; on a GPU the least and the largest, where they
+    are known from the upload; else None, since reading would be a transfer."""
+    if not t.device.is_gpu:
+        return np.asarray(t)
+    whole = t.storage.version == 0 and t._contiguous and t.offset == 0 and 4 * t._size == t.storage.nbytes
+    return np.array(t.storage.bounds) if whole and t.storage.bounds is not None else None
+
+
 def check_index(op: str, index: Tensor, size: int) -> None:
-    """Raise unless `index` holds integers in [-size, size). Only host data is read: a GPU kernel clamps instead."""
+    """Raise unless `index` holds integers in [-size, size), as far as the host knows; a GPU kernel clamps the others."""
     if index.dtype.is_floating_point or index.dtype.code == 0:
         raise DTypeError(f"{op}: the index must be an integer tensor, got {index.dtype}; convert it with .long()")
-    if not index.device.is_gpu and index._size:
-        values = np.asarray(index)
+    values = known_values(index) if index._size else None
+    if values is not None:
         low, high = values.min(), values.max()
         if low < -size or high >= size:
             raise IndexRangeError(f"{op}: index {low if low < -size else high} is out of range for a dimension of size {size}")

@@ -9,7 +9,7 @@ from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.elementwise import exp, log1p, relu, where
 from volta.ops.families import Derived, Labels, case, register
-from volta.ops.index import gather_primitive
+from volta.ops.index import gather_primitive, known_values
 from volta.ops.movement import _reshape, cast, permute, unsqueeze
 from volta.ops.reduce import log_softmax, mean, softmax_primitive, sum
 
@@ -66,11 +66,12 @@ def _check_target(name, input, target, ignore_index):
         raise DTypeError(f"{name}: target must hold class indices (int64), got {target.dtype}; convert it with .long()")
     if target.shape != input.shape[:1]:
         raise ShapeError(f"{name}: target must have shape {input.shape[:1]} for input {input.shape}, got {target.shape}")
-    if not target.device.is_gpu and target._size:
-        values = np.asarray(target)
+    values = known_values(target) if target._size else None
+    if values is not None:
         wrong = np.flatnonzero((values != ignore_index) & ((values < 0) | (values >= input.shape[1])))
         if wrong.size:
-            raise IndexRangeError(f"{name}: label {values[wrong[0]]} at position {wrong[0]} is outside the {input.shape[1]} classes "
+            place = "" if target.device.is_gpu else f" at position {wrong[0]}"
+            raise IndexRangeError(f"{name}: label {values[wrong[0]]}{place} is outside the {input.shape[1]} classes "
                                   f"(0 to {input.shape[1] - 1})")
 
 
