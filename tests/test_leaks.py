@@ -3,6 +3,7 @@ import contextlib
 import gc
 import weakref
 
+import numpy as np
 import pytest
 
 import volta
@@ -200,18 +201,28 @@ def test_a_numpy_view_keeps_its_memory():
     assert array.sum() == 499500 and len(others) == 10
 
 
-def test_steady_state_of_gpu_training(gpu):
-    """From the fourth step on: no new buffer, no new bind group, no new pipeline."""
-    model = volta.nn.Sequential(volta.nn.Linear(20, 30, device=gpu), volta.nn.ReLU(), volta.nn.Linear(30, 5, device=gpu))
-    optimizer = volta.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    x, labels = volta.randn(16, 20, device=gpu), volta.randint(0, 5, (16,), device=gpu)
-    for _ in range(3):
-        step(model, optimizer, x, labels)
+@pytest.mark.parametrize("make", [volta.optim.SGD, volta.optim.Adam])
+@pytest.mark.parametrize("keep", [False, True], ids=["a function", "loop variables"])
+def test_steady_state_of_gpu_training(gpu, make, keep):
+    """From the fourth step on: no new buffer, bind group or pipeline, whether or not the last step's results are still held."""
+    gc.collect()
+    model = volta.nn.Sequential(
+        volta.nn.Conv2d(1, 8, 3, device=gpu), volta.nn.BatchNorm2d(8, device=gpu), volta.nn.ReLU(), volta.nn.MaxPool2d(2),
+        volta.nn.Flatten(), volta.nn.Linear(8 * 9, 30, device=gpu), volta.nn.Dropout(0.2), volta.nn.Linear(30, 5, device=gpu))
+    optimizer = make(model.parameters(), lr=0.01, **{"momentum": 0.9} if make is volta.optim.SGD else {})
+    data = np.zeros((8 * 16, 1, 8, 8), np.float32), np.arange(8 * 16) % 5
+    counts, held = [], None
+    for x, labels in volta.data.DataLoader(data, batch_size=16, device=gpu):
+        before = volta.gpu.stats()
+        optimizer.zero_grad()
+        logits = model(x)
+        loss = volta.nn.functional.cross_entropy(logits, labels)
+        loss.backward()
+        optimizer.step()
         volta.gpu.synchronize()
-    before = volta.gpu.stats()
-    for _ in range(5):
-        step(model, optimizer, x, labels)
-        volta.gpu.synchronize()
-    done = volta.gpu.stats() - before
-    assert (done.buffers_created, done.bind_groups_created, done.pipelines_created) == (0, 0, 0)
-    assert done.submits <= 10 and done.dispatches > 0
+        counts.append(volta.gpu.stats() - before)
+        held = (x, labels, logits, loss) if keep else None
+        del x, labels, logits, loss
+    del held
+    assert [(s.buffers_created, s.bind_groups_created, s.pipelines_created) for s in counts[3:]] == [(0, 0, 0)] * 5
+    assert max(s.submits for s in counts) <= 2 and min(s.dispatches for s in counts) > 0

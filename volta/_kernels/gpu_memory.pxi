@@ -27,7 +27,7 @@ cdef class Memory(Queue):
         Raises: OutOfMemoryError where the device, the limit or the largest possible buffer does not allow it.
         """
         cdef int size_class
-        cdef Heap* heap
+        cdef uint32_t block
         cdef Buffer result = Buffer.__new__(Buffer)
         if nbytes < 0:
             raise ArgumentError(f"alloc: nbytes must not be negative, got {nbytes}")
@@ -35,11 +35,12 @@ cdef class Memory(Queue):
             raise OutOfMemoryError(f"alloc: {_bytes(nbytes)} asked for, but this device's largest buffer is "
                                    f"{_bytes(self.max_buffer)}; use smaller tensors (a smaller batch, or split the tensor)")
         size_class = _size_class(nbytes)
-        heap = &self.pool.heaps[size_class]
-        while heap.count == 0:
+        block = self.pool.choose(size_class)
+        while block == NO_BLOCK:
             self._grow(size_class, nbytes)
-        result.block = _heap_pop(heap)
-        self.pool.take(result.block, nbytes)
+            block = self.pool.choose(size_class)
+        self.pool.take(block, nbytes)
+        result.block = block
         result.pool = self.pool
         result.nbytes = nbytes
         result.capacity = self.pool.blocks[result.block].capacity
@@ -116,6 +117,9 @@ cdef class Memory(Queue):
                 kept = 0
                 for i in range(heap.count):
                     record = &self.pool.blocks[heap.ids[i]]
+                    record.queued = False
+                    if record.live:
+                        continue
                     if record.last_use > self.submitted:     # recorded by another thread since the flush
                         heap.ids[kept] = heap.ids[i]
                         kept += 1
@@ -135,6 +139,7 @@ cdef class Memory(Queue):
         heap.count = 0
         for i in range(kept):
             block = heap.ids[i]
+            self.pool.blocks[block].queued = True
             _heap_push(heap, block)
 
     @property

@@ -1,25 +1,36 @@
 # Blocks (native buffers) by size class, and the Buffer that borrows one.
 #
-# Size classes are powers of two with 4 steps between, from 256 bytes. A free block waits in its class's heap, lowest id
-# first, so that equal sequences of alloc and free get equal blocks and so find their bind groups in the cache.
+# Size classes are powers of two with 4 steps between, from 256 bytes. Equal training steps should get equal blocks, since they
+# then find their bind groups in the cache. So an alloc takes the block that the alloc of the same number took two steps ago, else
+# one step ago (`Trace`): two, because what outlives its step (a loss in a loop variable) holds one of two blocks in turn. Where
+# neither is free, the free block of the lowest id serves. What outlives all steps (`lasting`) takes a block that the running step
+# has not used, so that the next one can use the same blocks again.
 # The GIL guards everything here: no function below lets it go while the tables are half changed.
 
 cdef enum:
     CLASS_COUNT = 160
     MIN_BLOCK = 256
+    NO_BLOCK = 0xFFFFFFFF
+    TRACE_ROOM = 1 << 16   # allocs of a step that are remembered
 
 cdef struct Block:
     Handle handle          # NULL where destroyed; the id is then in `spare_ids`
     uint64_t capacity
     uint64_t nbytes        # asked for by the Buffer that holds it
     uint64_t last_use      # serial of the last batch that uses it
+    uint64_t step          # the last step that took it
     int size_class
     bint live              # held by a Buffer
+    bint queued            # in its heap; a live block may be, and is passed over there
 
 cdef struct Heap:
     uint32_t* ids
     uint32_t count
     uint32_t room          # never below the number of blocks of the class: giving back cannot fail
+
+cdef struct Trace:
+    uint32_t* blocks       # the blocks that a step's allocs took, in order
+    uint32_t count, room
 
 
 cdef inline int _size_class(uint64_t nbytes) noexcept nogil:
@@ -77,25 +88,55 @@ cdef class Pool:
     cdef Heap[CLASS_COUNT] heaps
     cdef uint32_t[CLASS_COUNT] made          # blocks of the class that exist
     cdef list spare_ids
+    cdef Trace[3] traces                     # of the step before last, the last one, and the running one
+    cdef uint64_t step                       # number of the running one
+    cdef public bint lasting                 # what is allocated now outlives many steps
     cdef readonly uint64_t live, held, peak  # bytes: in Buffers; from the device; most ever live
     cdef readonly uint64_t created           # native buffers made, staging included
 
     def __cinit__(self):
         self.spare_ids = []
+        self.step = 1           # a new block's 0 is no step
         memset(self.heaps, 0, sizeof(self.heaps))
         memset(self.made, 0, sizeof(self.made))
+        memset(self.traces, 0, sizeof(self.traces))
 
     def __dealloc__(self):
         cdef int i
         for i in range(CLASS_COUNT):
             free(self.heaps[i].ids)
+        for i in range(3):
+            free(self.traces[i].blocks)
         free(self.blocks)
 
     cdef void give(self, uint32_t block) noexcept nogil:
         cdef Block* record = &self.blocks[block]
         record.live = False
         self.live -= record.capacity
-        _heap_push(&self.heaps[record.size_class], block)
+        self.queue(block)
+
+    cdef void queue(self, uint32_t block) noexcept nogil:
+        if not self.blocks[block].queued:
+            self.blocks[block].queued = True
+            _heap_push(&self.heaps[self.blocks[block].size_class], block)
+
+    cdef uint32_t choose(self, int size_class) noexcept nogil:
+        # A free block of the class, still free; NO_BLOCK where there is none.
+        cdef Heap* heap = &self.heaps[size_class]
+        cdef uint32_t number = self.traces[2].count, block, i
+        if self.lasting:
+            for i in range(heap.count):
+                if not self.blocks[heap.ids[i]].live and self.blocks[heap.ids[i]].step != self.step:
+                    return heap.ids[i]
+            return NO_BLOCK
+        for i in range(2):
+            if number < self.traces[i].count:
+                block = self.traces[i].blocks[number]
+                if not self.blocks[block].live and self.blocks[block].handle and self.blocks[block].size_class == size_class:
+                    return block
+        while heap.count and self.blocks[heap.ids[0]].live:
+            self.blocks[_heap_pop(heap)].queued = False
+        return heap.ids[0] if heap.count else <uint32_t>NO_BLOCK
 
     cdef void take(self, uint32_t block, uint64_t nbytes) noexcept nogil:
         cdef Block* record = &self.blocks[block]
@@ -104,6 +145,39 @@ cdef class Pool:
         self.live += record.capacity
         if self.live > self.peak:
             self.peak = self.live
+        if not self.lasting:
+            record.step = self.step
+            self.remember(block)
+
+    cdef void remember(self, uint32_t block) noexcept nogil:
+        cdef Trace* trace = &self.traces[2]
+        cdef uint32_t room
+        cdef void* grown
+        if trace.count == trace.room:
+            room = max(<uint32_t>256, 2 * trace.room)
+            grown = realloc(trace.blocks, room * sizeof(uint32_t)) if room <= TRACE_ROOM else NULL
+            if grown == NULL:      # a step too long: the rest of it takes the lowest free blocks
+                return
+            trace.blocks = <uint32_t*>grown
+            trace.room = room
+        trace.blocks[trace.count] = block
+        trace.count += 1
+
+    def end_step(self):
+        """A training step ends here: the next one's allocs are matched with this one's."""
+        cdef Trace oldest = self.traces[0]
+        self.traces[0] = self.traces[1]
+        self.traces[1] = self.traces[2]
+        oldest.count = 0
+        self.traces[2] = oldest
+        self.step += 1
+
+    def forget_steps(self):
+        """The first of a new kind of training step begins here."""
+        cdef int i
+        for i in range(3):
+            self.traces[i].count = 0
+        self.step += 1
 
     cdef int reserve(self, int size_class) except -1:
         # Room for one more block in the tables, so that `add` cannot fail.
@@ -135,11 +209,11 @@ cdef class Pool:
         else:
             block = self.block_count
             self.block_count += 1
-        self.blocks[block] = Block(handle, capacity, 0, 0, size_class, False)
+        self.blocks[block] = Block(handle, capacity, 0, 0, 0, size_class, False, False)
         self.made[size_class] += 1
         self.created += 1
         self.held += capacity
-        _heap_push(&self.heaps[size_class], block)
+        self.queue(block)
         return 0
 
     def largest(self, int count=5):

@@ -14,8 +14,8 @@ from dataclasses import dataclass, fields
 from volta.errors import DeviceError
 
 __all__ = [
-    "MemoryStats", "Stats", "context", "devices", "empty_cache", "forbid_transfers", "is_available", "memory_stats",
-    "set_memory_limit", "stats", "synchronize", "unavailable_reason",
+    "MemoryStats", "Stats", "begin_steps", "context", "devices", "empty_cache", "end_step", "forbid_transfers", "is_available",
+    "lasting", "memory_stats", "set_memory_limit", "stats", "synchronize", "unavailable_reason",
 ]
 
 _contexts: dict = {}
@@ -129,6 +129,31 @@ def synchronize(index: int | None = None) -> None:
     """Wait until everything recorded has been done, on one GPU or on all."""
     for c in list(_contexts.values()) if index is None else [context(index)]:
         c.synchronize()
+
+
+def begin_steps() -> None:
+    """Say that training steps of a new kind begin here; a new optimizer does."""
+    for c in list(_contexts.values()):
+        c.pool.forget_steps()
+
+
+def end_step() -> None:
+    """Say that a training step ends here; optimizers do. The next step's tensors then get the same memory as this one's."""
+    for c in list(_contexts.values()):
+        c.pool.end_step()
+
+
+@contextlib.contextmanager
+def lasting():
+    """Tensors made inside outlive many training steps (an optimizer's state): they stay away from the memory of a step."""
+    pools = [c.pool for c in list(_contexts.values())]
+    for pool in pools:
+        pool.lasting = True
+    try:
+        yield
+    finally:
+        for pool in pools:
+            pool.lasting = False
 
 
 @contextlib.contextmanager

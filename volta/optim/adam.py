@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from volta.errors import ArgumentError
 from volta.ops import update
-from volta.ops.creation import zeros_like
 from volta.optim.optimizer import Optimizer, at_least_zero, below_one
 
 
@@ -29,7 +28,7 @@ class Adam(Optimizer):
         for p, g in zip(params, self._gradients(group, params)):
             state = self.state[p]
             if not state:
-                state["step"], state["exp_avg"], state["exp_avg_sq"] = 0, zeros_like(p), zeros_like(p)
+                state["step"], state["exp_avg"], state["exp_avg_sq"] = 0, self._new_state(p), self._new_state(p)
             state["step"] = step = state["step"] + 1
             lists = batches.get((p.device, step))
             if lists is None:

@@ -5,9 +5,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from numbers import Real
 
+from volta import gpu
 from volta._kernels import core
 from volta.autograd import enable_grad, no_grad
 from volta.errors import ArgumentError, ShapeError, StateDictError
+from volta.ops.creation import zeros_like
 from volta.tensor import Tensor
 
 
@@ -42,6 +44,7 @@ class Optimizer:
             raise ArgumentError(f"{type(self).__name__}: params is empty; pass model.parameters()")
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
+        gpu.begin_steps()
 
     def add_param_group(self, param_group: dict) -> None:
         """Add parameters with hyperparameters of their own; what is not given takes the defaults.
@@ -98,6 +101,7 @@ class Optimizer:
             for group, params in zip(self.param_groups, work):
                 if params:
                     self._update(group, params)
+        gpu.end_step()
         return loss
 
     def _ready(self, p):
@@ -113,6 +117,12 @@ class Optimizer:
         if t.shape != p.shape or t.dtype is not p.dtype or t.device is not p.device:
             raise ShapeError(f"{type(self).__name__}: a parameter is {p.dtype} {p.shape} on {p.device}, its {name} {t.dtype} "
                              f"{t.shape} on {t.device}; they must be alike (make the optimizer after moving the model)")
+
+    @staticmethod
+    def _new_state(p):
+        """Zeros like parameter `p`, in memory that stays out of the way of the training steps' own."""
+        with gpu.lasting():
+            return zeros_like(p)
 
     def _gradients(self, group, params):
         return [-p.grad for p in params] if group["maximize"] else [p.grad for p in params]

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from volta.errors import ArgumentError
 from volta.ops import families, update
-from volta.ops.creation import zeros_like
 from volta.optim.optimizer import Optimizer, at_least_zero
 
 
@@ -44,7 +43,7 @@ class SGD(Optimizer):
             buffer = state.get("momentum_buffer")
             first = buffer is None
             if first:
-                buffer = state["momentum_buffer"] = zeros_like(p)
+                buffer = state["momentum_buffer"] = self._new_state(p)
             lists = batches.get((p.device, first))
             if lists is None:
                 lists = batches[p.device, first] = ([], [], [])
