@@ -1,4 +1,5 @@
 """In-place changes of recorded tensors: what is differentiated, what is refused."""
+import numpy as np
 import pytest
 
 import volta
@@ -105,26 +106,157 @@ def test_gradient_of_copy(device):
     assert v.grad.tolist() == [6.0] and (x.grad is None or x.grad.tolist() == [0.0, 0.0])
 
 
-def test_in_place_on_shared_data_is_refused():
-    x = leaf(1.0, 2.0)
-    y = x * 2.0
-    view = y[:1]
-    with pytest.raises(AutogradError, match=r"add_: the tensor of shape \(2,\) shares its data with another one"):
-        y.add_(1.0)
-    assert y.tolist() == [2.0, 4.0] and view.tolist() == [2.0]
+# ---------------------------------------------------------------- views
+def _base_after_view(y):
+    y[1:].mul_(3.0)
+    return y
 
 
-def test_view_that_went_stale_is_noticed():
-    """A view's history is no longer true once its base was changed through another tensor."""
+def _view_after_base(y):
+    view = y[1:]
+    y.mul_(3.0)
+    return view
+
+
+def _view_after_view(y):
+    first, second = y[1:], y[::2]
+    first.mul_(3.0)
+    return second
+
+
+def _nested(y):
+    grid = y.view(2, 2)
+    grid.t()[0].add_(grid[1])
+    return grid.reshape(4)
+
+
+def _iadd(y):
+    y[0] += y[1]
+    y[2:] -= y[:2]
+    return y
+
+
+def _whole_row(y):
+    out = volta.zeros(3, 4, dtype=y.dtype, device=y.device)
+    row = out[1]
+    out[0] = y
+    row.copy_(y * 2.0)
+    out[2].fill_(7.0)
+    return out
+
+
+def _activation(y):
+    y.view(2, 2)[:, 1].relu_()
+    return y
+
+
+def _of_a_view_only(y):
+    view = y[1:3]
+    view.exp_()
+    return view * view
+
+
+def _filled(y):
+    y.view(2, 2)[0].zero_()
+    y[3:].fill_(5.0)
+    return y * y
+
+
+def _transposed_base(y):
+    base = volta.ones(2, 2, dtype=y.dtype, device=y.device).t().detach()
+    base[1:] = y[:2]
+    base.t()[0].add_(y[3])
+    return base
+
+
+def _by_index(y):
+    y[1:][volta.tensor([0, 2], device=y.device)] = y[:2] * 2.0
+    y.view(2, 2)[1].masked_fill_(volta.tensor([True, False], device=y.device), 4.0)
+    return y
+
+
+PROGRAMS = [_base_after_view, _view_after_base, _view_after_view, _nested, _iadd, _whole_row, _activation, _of_a_view_only, _filled,
+            _transposed_base, _by_index]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__.strip("_"))
+def test_gradients_through_changed_views(program):
+    """First and second order against finite differences."""
+    x = volta.tensor([0.7, -1.2, 0.4, 1.1], dtype=volta.float64, requires_grad=True)
+    volta.testing.gradcheck(lambda x: program(x * 1.5), (x,))
+    volta.testing.gradgradcheck(lambda x: program(x * x), (x,))
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__.strip("_"))
+def test_changed_views_on_the_gpu(program, gpu):
+    grads = []
+    for device in ("cpu", gpu):
+        x = leaf(0.7, -1.2, 0.4, 1.1, device=device)
+        out = program(x * 1.5)
+        (out * out).sum().backward()
+        grads.append((out.detach().cpu().numpy(), x.grad.cpu().numpy()))
+    np.testing.assert_allclose(grads[1][0], grads[0][0], rtol=1e-6)
+    np.testing.assert_allclose(grads[1][1], grads[0][1], rtol=1e-5)
+
+
+def test_views_learn_of_a_change():
+    """A view of a tensor without history has one as soon as its base has."""
+    out, w = volta.zeros(4), leaf(3.0)
+    view, other = out[:2], out[2:]
+    view[0] = w[0]
+    assert out.requires_grad and view.requires_grad and other.requires_grad
+    assert out.grad_fn is not None and view.grad_fn is not None and not other.is_leaf
+    (view * 5.0).sum().backward()
+    assert w.grad.tolist() == [5.0]
+
+
+def test_unrecorded_change_keeps_the_history():
     x = leaf(1.0, 2.0)
     y = x * 2.0
     view = y[:1]
     with volta.no_grad():
         y.add_(1.0)
-    with pytest.raises(AutogradError, match="was changed in place through another tensor that shares"):
-        (view * 3.0).sum().backward()
-    with pytest.raises(AutogradError, match="was changed in place through another tensor that shares"):
-        view.sum().backward()
+    assert view.tolist() == [3.0]
+    ((view * 3.0).sum() + y.sum()).backward()
+    assert x.grad.tolist() == [8.0, 2.0]
+
+
+def test_saved_value_changed_through_a_view_is_noticed(device):
+    x = leaf(1.0, 2.0, device=device)
+    y = x * 2.0
+    z = y.exp() * y
+    y[:1].mul_(2.0)
+    with pytest.raises(AutogradError, match=r"mul: a tensor of shape \(2,\) that is needed for its gradient was changed in place"):
+        z.sum().backward()
+
+
+def test_view_of_a_leaf_cannot_be_changed_in_place(device):
+    x = leaf(1.0, 2.0, device=device)
+    with pytest.raises(AutogradError, match=r"mul_: a view of a leaf tensor that requires grad \(shape \(2,\)\) cannot be changed in "
+                                            r"place; do it under no_grad\(\)"):
+        x[1:].mul_(2.0)
+    assert x.tolist() == [1.0, 2.0]
+    with volta.no_grad():
+        x[1:].mul_(2.0)
+    assert x.tolist() == [1.0, 4.0]
+
+
+def test_view_made_without_recording_cannot_be_changed_with_it():
+    x = leaf(1.0, 2.0)
+    y = x * 2.0
+    with volta.no_grad():
+        view = y[:1]
+    with pytest.raises(AutogradError, match=r"mul_: the tensor of shape \(1,\) is a view made under no_grad\(\)"):
+        view[:].mul_(x[:1])
+    assert y.tolist() == [2.0, 4.0]
+
+
+def test_overwritten_infinity_does_not_reach_the_gradient():
+    x = leaf(0.0, 1.0)
+    y = 1.0 / x
+    y[0] = 0.0
+    y.sum().backward()
+    assert x.grad[1].item() == -1.0 and not volta.isinf(x.grad[1]).item()
 
 
 def test_expanded_tensor_cannot_be_written():

@@ -30,7 +30,7 @@ class Tensor(graph.Operators):
     @property
     def requires_grad(self) -> bool:
         """Whether gradients flow to this tensor."""
-        return self._requires_grad
+        return self._requires_grad if self._base is None else graph.wants_grad(self)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -39,12 +39,13 @@ class Tensor(graph.Operators):
     @property
     def grad_fn(self):
         """The node that made this tensor, None for a leaf."""
+        graph.wants_grad(self)
         return self._node
 
     @property
     def is_leaf(self) -> bool:
         """Whether no recorded op made it."""
-        return self._node is None
+        return self.grad_fn is None
 
     @property
     def is_gpu(self) -> bool:
@@ -128,10 +129,12 @@ class Tensor(graph.Operators):
         """
         if requires_grad and not self.dtype.is_floating_point:
             raise DTypeError(f"requires_grad_: only floating point tensors have gradients, this one is {self.dtype}")
-        if self._node is not None:
+        if self.grad_fn is not None:
             if not requires_grad:
                 raise AutogradError("requires_grad_: only leaves can be switched off; use detach()")
             return self
+        if requires_grad:
+            self._base = self._view = None      # a leaf has no other history
         self._requires_grad = bool(requires_grad)
         return self
 
@@ -145,12 +148,12 @@ class Tensor(graph.Operators):
 
     def detach_(self) -> Tensor:
         """Forget the graph of this tensor."""
-        self._node, self._requires_grad, self._index = None, False, 0
+        self._node, self._requires_grad, self._index, self._base, self._view = None, False, 0, None, None
         return self
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf in `.grad`."""
-        if self._node is not None:
+        if self.grad_fn is not None:
             self._node.retained = (self._node.retained or []) + [(self._index, weakref.ref(self))]
 
     def register_hook(self, hook):
@@ -285,8 +288,7 @@ class Tensor(graph.Operators):
         source = movement.expand(movement.to(source, self.device, self.dtype), self.shape)
         if graph.is_grad_enabled() and (source.requires_grad or self.requires_grad):
             graph.check_inplace("copy", self)
-            result = movement.clone(source) if source.requires_grad else core.alias(source)
-            return graph.adopt(self, result)
+            return graph.adopt(self, movement.clone(source) if source.requires_grad else source)
         movement.copy_into(self, source)
         self.storage.version += 1
         return self
@@ -307,8 +309,10 @@ class Tensor(graph.Operators):
 
     def clamp_(self, min=None, max=None) -> Tensor:
         """`clamp` in place."""
-        return self.copy_(elementwise.clamp(self, min, max)) if not self.requires_grad else graph.adopt(
-            self, elementwise.clamp(_as_source(self), min, max))
+        if not (graph.is_grad_enabled() and self.requires_grad):
+            return self.copy_(elementwise.clamp(self, min, max))
+        graph.check_inplace("clamp", self)
+        return graph.adopt(self, elementwise.clamp(graph.as_before(self), min, max))
 
     def masked_fill_(self, mask, value) -> Tensor:
         """`masked_fill` in place."""
@@ -340,13 +344,6 @@ class _Handle:
 
 def _rebuild(array, dtype, device, requires_grad):
     return creation.tensor(array, dtype=dtype, device=device, requires_grad=requires_grad)
-
-
-def _as_source(t):
-    """A tensor that stands for `t` before an in-place change."""
-    out = core.alias(t)
-    out._node, out._index, out._requires_grad, out._node_version = t._node, t._index, t._requires_grad, t._node_version
-    return out
 
 
 def _unrecorded(name, t):

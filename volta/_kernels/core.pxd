@@ -45,7 +45,9 @@ cdef class TensorBase:
     cdef bint contiguous                    # row-major, or empty; `_contiguous` in Python
     cdef public bint _requires_grad         # a leaf that wants a gradient, or the output of a recorded op
     cdef public int _index                  # which output of `_node` this is
-    cdef public long long _node_version     # storage version when `_node` was set
+    cdef public long long _node_version     # storage version when `_node` (of a view: its history) was set
+    cdef public TensorBase _base            # of a recorded view: the tensor that it shows a part of, which is no view
+    cdef public object _view                # how: (that of the tensor viewed or None, op, params); () if made under no_grad
     cdef public object _node                # autograd.Node, None for a leaf
     cdef public object grad
     cdef public object _hooks

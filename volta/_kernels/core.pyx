@@ -356,7 +356,9 @@ def strides_of(tuple shape):
 
 
 def assign(TensorBase t not None, TensorBase source not None):
-    """Make `t` the view that `source` is (`.data =`, in-place results); its graph fields stay."""
+    """Make `t` show the data that `source` does (`.data =`); its graph fields stay."""
+    t._base = None
+    t._view = None
     t.storage = source.storage
     t.shape = source.shape
     t._strides = source._strides

@@ -227,9 +227,6 @@ def run_backward(list roots, list gradients, bint retain_graph, bint create_grap
     try:
         for root, gradient in zip(roots, gradients):
             t = <TensorBase>root
-            if t._node is not None and t._node_version != t.storage.version:
-                raise AutogradError(f"backward: the tensor of shape {t.shape} was changed in place through another tensor "
-                                    f"that shares its data after it was computed; clone() it before the change")
             engine._send(t._node if t._node is not None else t, t._index if t._node is not None else 0, gradient)
         engine.run()
     finally:

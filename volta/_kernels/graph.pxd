@@ -13,6 +13,7 @@ cdef class Primitive:
     cdef public object details              # what tests and docs need: ops.families.Details
     cdef readonly int promotion             # 0 none, 1 common dtype, 2 common and floating
     cdef bint joint
+    cdef bint is_view
     cdef bint variadic
     cdef tuple arguments                    # per vjp function: where its arguments after g come from
     cdef list plans                         # per mask of wanted gradients: which inputs and outputs are saved

@@ -24,9 +24,6 @@ cdef extern from *:
     """
     int volta_grad_mode
 
-cdef extern from "Python.h":
-    Py_ssize_t Py_REFCNT(object)
-
 cdef enum:
     DEVICE = 1000                           # marks "the device of input i" among the saved inputs of a plan
 
@@ -35,12 +32,14 @@ cdef unsigned long long _sequence = 0
 cdef Primitive _cast = None
 cdef object _mixed_devices = None
 cdef object _as_operand = None
+cdef object _copy_into = None
+cdef object _overwrite = None
 
 
-def configure(cast, mixed_devices, as_operand):
+def configure(cast, mixed_devices, as_operand, copy_into, overwrite):
     """Give the core the pieces of higher layers that it calls."""
-    global _cast, _mixed_devices, _as_operand
-    _cast, _mixed_devices, _as_operand = cast, mixed_devices, as_operand
+    global _cast, _mixed_devices, _as_operand, _copy_into, _overwrite
+    _cast, _mixed_devices, _as_operand, _copy_into, _overwrite = cast, mixed_devices, as_operand, copy_into, overwrite
 
 
 def is_grad_enabled():
@@ -80,6 +79,7 @@ cdef class Primitive:
         self.vjp = vjp
         self.joint = callable(vjp)
         self.variadic = inputs == ("*",)
+        self.is_view = family == "view"
         functions = (vjp,) if self.joint else (vjp or ())
         if functions and not self.joint and len(functions) != len(inputs):
             raise ArgumentError(f"{name}: {len(functions)} vjp functions for {len(inputs)} inputs")
@@ -166,7 +166,7 @@ cdef object apply(Primitive self, tuple inputs, dict params):
                 return _mixed_devices(self, inputs, params)
             elif t.dtype.code != code:
                 uniform = False
-            if t._requires_grad:
+            if t._requires_grad or (t._base is not None and _renew(t)):
                 wants = True
         elif self.promotion:
             if type(x) is not float and (type(x) is not int and type(x) is not bool):
@@ -187,6 +187,8 @@ cdef object apply(Primitive self, tuple inputs, dict params):
         return self.reference(*inputs, **params)
     kernel = self.gpu if device.is_gpu else self.cpu
     result = kernel(*inputs, **params) if params else kernel(*inputs)
+    if self.is_view:
+        _track(self, <TensorBase>inputs[0], params, <TensorBase>result)
     if wants and volta_grad_mode and self.vjp is not None:
         _record(self, inputs, params, result)
     return result
@@ -207,9 +209,10 @@ cdef object apply2(Primitive self, object a, object b):
                 return apply(self, (a, b), {})
             if x.shape is not y.shape and x.shape != y.shape:
                 check_broadcast(self, (a, b))
-            wants = x._requires_grad or y._requires_grad
+            wants = (x._requires_grad or y._requires_grad or (x._base is not None and _renew(x))
+                     or (y._base is not None and _renew(y)))
         elif type(b) is float or type(b) is int:
-            wants = x._requires_grad
+            wants = x._requires_grad or (x._base is not None and _renew(x))
         else:
             return apply(self, (a, b), {})
         result = (self.gpu if x.storage.device.is_gpu else self.cpu)(a, b)
@@ -311,14 +314,14 @@ cdef _record(Primitive op, tuple inputs, dict params, object result):
             continue
         t = <TensorBase>x
         shapes[i] = t.shape
+        if t._base is not None:
+            _renew(t)
         if not t._requires_grad or not t.dtype.is_floating_point or (not op.joint and op.vjp[i] is None):
             continue
         mask |= 1 if op.variadic else 1 << i
         if t._node is None:
             parents[i] = t
             continue
-        if t._node_version != t.storage.version:
-            _stale(op, t)
         parents[i] = t._node
         if t._index:
             if slots is None:
@@ -365,20 +368,14 @@ cdef _save(Node node, tuple plan, tuple inputs, object result):
     node.versions = tuple([(<TensorBase>x).storage.version if isinstance(x, TensorBase) else 0 for x in saved])
 
 
-cdef _stale(Primitive op, TensorBase t):
-    raise AutogradError(
-        f"{op.name}: the data of an input of shape {t.shape} was changed in place through another tensor that shares it, so "
-        f"its recorded history is no longer true; use an out-of-place op, or clone() before the change")
-
-
 cdef object apply_into(Primitive op, TensorBase target, tuple others):
     """target = op(target, *others) in place."""
     cdef tuple inputs = (target,) + others
     cdef object x
-    cdef bint wants = target._requires_grad
+    cdef bint wants = wants_grad(target)
     for x in others:
         if isinstance(x, TensorBase):
-            wants = wants or (<TensorBase>x)._requires_grad
+            wants = wants or wants_grad(<TensorBase>x)
             if (<TensorBase>x).storage.device is not target.storage.device:
                 inputs = _mixed_devices(op, inputs, None)
                 break
@@ -393,45 +390,103 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
         raise DTypeError(f"{op.name}_: the result is {dtype} and cannot be stored in place in {target.dtype}")
     if wants and volta_grad_mode:
         check_inplace(op.name, target)
-        source = _core.alias(target)
-        (<TensorBase>source)._node = target._node
-        (<TensorBase>source)._requires_grad = target._requires_grad
-        (<TensorBase>source)._node_version = target._node_version
-        (<TensorBase>source)._index = target._index
-        result = apply(op, (source,) + inputs[1:], {})
-        return adopt(target, result)
+        return adopt(target, apply(op, (as_before(target),) + inputs[1:], {}))
     kernel = op.gpu if target.storage.device.is_gpu else op.cpu
     if dtype is target.dtype:
         kernel.into(target, *_promote(op, inputs))
     else:
-        from volta.ops.movement import copy_into
-        copy_into(target, apply(op, inputs, {}))
+        _copy_into(target, apply(op, inputs, {}))
     target.storage.version += 1
     return target
 
 
 def check_inplace(str name, TensorBase target not None):
     """Raise where a recorded in-place write is impossible."""
-    if target._requires_grad and target._node is None:
-        raise AutogradError(f"{name}_: a leaf tensor that requires grad (shape {target.shape}) cannot be changed in place; "
+    cdef TensorBase base = target if target._base is None else target._base
+    if base._requires_grad and base._node is None:
+        view = "" if base is target else "a view of "
+        raise AutogradError(f"{name}_: {view}a leaf tensor that requires grad (shape {base.shape}) cannot be changed in place; "
                             f"do it under no_grad(), or use the out-of-place op")
-    if Py_REFCNT(target.storage) > 2:
-        raise AutogradError(f"{name}_: the tensor of shape {target.shape} shares its data with another one (a view, or a value kept "
-                            f"for a gradient), so a recorded in-place change would falsify that one's history; clone() it first")
+    if target._view is not None and target._base is None:
+        raise AutogradError(f"{name}_: the tensor of shape {target.shape} is a view made under no_grad(), so a recorded change of it "
+                            f"would be missing from the history of what it shows; make the view outside, or change it inside")
     if any([s == 0 and n > 1 for n, s in zip(target.shape, target._strides)]):
         raise AutogradError(f"{name}_: an expanded tensor holds one element many times; clone() it before writing")
 
 
+def as_before(TensorBase target not None):
+    """A tensor that stands for `target`, with its history, before an in-place change."""
+    cdef TensorBase out = <TensorBase>_core.alias(target)
+    out._node, out._index, out._requires_grad = target._node, target._index, target._requires_grad
+    return out
+
+
 def adopt(TensorBase target not None, TensorBase result not None):
-    """Write `result` into `target` and make its graph the target's: an in-place op whose value is already computed."""
-    from volta.ops.movement import copy_into
-    copy_into(target, result)
+    """Write `result` into `target` and make its history the target's: an in-place op whose value is already computed."""
+    _copy_into(target, result)
+    return settle(target, result)
+
+
+def settle(TensorBase target not None, TensorBase result not None):
+    """Give `target`, whose data has just become those of `result`, the history of `result`. Where it is a view, its base gets one
+    in which the part that the view shows was overwritten; other views follow when they are used next."""
+    cdef TensorBase base = target if target._base is None else target._base
     target.storage.version += 1
-    target._node = result._node
-    target._index = result._index
-    target._requires_grad = result._requires_grad
-    target._node_version = target.storage.version
+    if base is target and result._requires_grad:
+        target._node = result._node
+        target._index = result._index
+        target._requires_grad = True
+        target._node_version = target.storage.version
+    else:
+        needs = (base._requires_grad, result._requires_grad)
+        custom_node(_overwrite(target._view, base._strides, needs), (as_before(base), result), (base,))
     return target
+
+
+# ---------------------------------------------------------------- views
+
+cdef _track(Primitive op, TensorBase x, dict params, TensorBase out):
+    """Note what a view shows, so that in-place changes of it reach its base's history, and the other way round."""
+    if out.storage is not x.storage or not x.dtype.is_floating_point:
+        return
+    if not volta_grad_mode or (x._view is not None and x._base is None):
+        out._view = ()
+        return
+    out._base = x if x._base is None else x._base
+    out._view = (x._view, op, params)
+    out._node_version = out.storage.version
+
+
+def replay(TensorBase x not None, view):
+    """The view of `x` that is made as `view` (a tensor's `_view`) says."""
+    steps = []
+    while view is not None:
+        view, op, params = view
+        steps.append((op, params))
+    for op, params in reversed(steps):
+        x = apply(op, (x,), params)
+    return x
+
+
+cdef bint _renew(TensorBase t) except -1:
+    """Whether a gradient is to flow to this view. If its base was changed in place since, it first gets the history of what it
+    shows now."""
+    global volta_grad_mode
+    cdef TensorBase fresh
+    if t._node_version != t.storage.version and t._base._requires_grad:
+        previous = volta_grad_mode
+        volta_grad_mode = True
+        try:
+            fresh = replay(t._base, t._view)
+        finally:
+            volta_grad_mode = previous
+        t._node, t._index, t._requires_grad, t._node_version = fresh._node, fresh._index, True, t.storage.version
+    return t._requires_grad
+
+
+def wants_grad(TensorBase t not None):
+    """Whether a gradient is to flow to `t`; a view's history is brought up to date."""
+    return _renew(t) if t._base is not None else t._requires_grad
 
 
 # ---------------------------------------------------------------- nodes
@@ -469,7 +524,7 @@ def custom_node(object function, tuple inputs, tuple outputs):
         parent = None
         if isinstance(x, TensorBase):
             t = <TensorBase>x
-            if t._requires_grad:
+            if wants_grad(t):
                 parent = t._node if t._node is not None else t
                 mask |= 1 << i
         parents.append(parent)

@@ -136,7 +136,7 @@ def _larger(g, a, b):
 add = _binary("add", (lambda g: g, lambda g: g), numpy=np.add, kinds="fi")
 sub = _binary("sub", (lambda g: g, lambda g: -g), numpy=np.subtract, kinds="fi")
 mul = _binary("mul", (lambda g, b: g * b, lambda g, a: g * a), numpy=np.multiply, kinds="fi")
-div_ = _binary("div", (lambda g, b: g / b, lambda g, b, out: -g * out / b), numpy=np.divide, promote="float", domain=(0.3, 3.0))
+div_ = _binary("div", (lambda g, b: g / b, lambda g, a, b: -g * (a / b) / b), numpy=np.divide, promote="float", domain=(0.3, 3.0))
 pow_ = _binary("pow", (_pow_a, _pow_b), numpy=np.power, domain=(0.3, 2.5), rtol=2e-5)
 remainder = _binary("remainder", (lambda g: g, lambda g, a, b: -g * floor_divide(a, b)), numpy=np.mod, kinds="fi",
                     domain=(0.6, 3.0), smooth=False)

@@ -6,11 +6,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core, graph
-from volta.dtypes import int64
+from volta.dtypes import bool_, int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
+from volta.ops.creation import full
 from volta.ops.elementwise import where
 from volta.ops.families import Labels, case, register
-from volta.ops.movement import _expand, _reshape, cast, copy_into, fill_into, permute, reshape, slice_view, squeeze, unsqueeze
+from volta.ops.movement import (
+    _expand,
+    _reshape,
+    cast,
+    contiguous,
+    copy_into,
+    fill_into,
+    permute,
+    reshape,
+    slice_view,
+    squeeze,
+    unsqueeze,
+)
 from volta.shapes import as_dim, broadcast_shapes, broadcasts_to
 
 if TYPE_CHECKING:
@@ -277,11 +290,40 @@ def getitem(x: Tensor, key: object) -> Tensor:
 
 
 # ---------------------------------------------------------------- x[...] = v
+class Overwrite:
+    """Backward of writing values into a part of a tensor that a view shows, in the form that `graph.custom_node` takes.
+
+    view     how the part is seen (a tensor's `_view`); None for the whole
+    strides  of the tensor
+    needs    whether (the tensor before, the values) want a gradient
+    """
+
+    def __init__(self, view, strides, needs):
+        self.view, self.strides, self.needs = view, strides, needs
+
+    def gradients(self, g):
+        """(for the tensor before: g without the overwritten part, for the values: that part of g)."""
+        before = where(self._kept(g), g, 0.0) if self.needs[0] else None
+        return before, graph.replay(contiguous(g), self.view) if self.needs[1] else None
+
+    def _kept(self, g):
+        """What was not overwritten, as booleans; laid out as the tensor was, so that the view is one of it too."""
+        low = sum((n - 1) * s for n, s in zip(g.shape, self.strides) if s < 0 and n)
+        high = sum((n - 1) * s for n, s in zip(g.shape, self.strides) if s > 0 and n)
+        memory = full((high - low + 1,), True, dtype=bool_, device=g.device)
+        kept = core.view(memory, g.shape, self.strides, -low)
+        fill_into(graph.replay(kept, self.view), False)
+        return kept
+
+    def release(self):
+        """Nothing is saved but the geometry."""
+
+
 class _SetItem:
     """Backward of a recorded x[key] = value, in the form that `graph.custom_node` takes."""
 
-    def __init__(self, key, value_shape):
-        self.key, self.value_shape = key, value_shape
+    def __init__(self, key):
+        self.key = key
 
     def gradients(self, g):
         """(for x: g with the written part cleared, for value: the written part of g)."""
@@ -310,11 +352,12 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
         _write(x, key, value, number)
     finally:
         graph.set_grad_mode(previous)
-    x.storage.version += 1
-    if wants:
-        before = core.alias(x)
-        before._node, before._index, before._requires_grad = x._node, x._index, x._requires_grad
-        graph.custom_node(_SetItem(key, None if number else value.shape), (before, None if number else value), (x,))
+    if not wants:
+        x.storage.version += 1
+        return
+    after = core.alias(x)
+    graph.custom_node(_SetItem(key), (graph.as_before(x), None if number else value), (after,))
+    graph.settle(x, after)
 
 
 def _write(x, key, value, number):
@@ -349,7 +392,6 @@ def _write_masked(x, mask, value):
 
 def _put(view, tensors, value, number):
     """Write at integer positions: find the last entry that names each row, then choose between its value and the old one."""
-    from volta.ops.creation import full
     front, flat, shape, at = _linearised(view, tensors)
     if flat._size == 0:
         return
