@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels import core, graph
+from volta._kernels import core, graph, indexing
 from volta.dtypes import bool_, int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import full
@@ -20,6 +20,7 @@ from volta.ops.movement import (
     fill_into,
     permute,
     reshape,
+    slice_primitive,
     slice_view,
     squeeze,
     unsqueeze,
@@ -274,8 +275,9 @@ def getitem(x: Tensor, key: object) -> Tensor:
 
     Raises: IndexRangeError.
     """
-    if type(key) is int and x.ndim == 1:
-        key = (key,)
+    params = indexing.basic(x, key)
+    if params is not None:
+        return slice_primitive(x, **params)
     view, tensors = _basic(x, _split_masks(x, _expand_ellipsis(x, key)))
     if not tensors:
         return view
@@ -361,21 +363,29 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
 
 
 def _write(x, key, value, number):
+    params = indexing.basic(x, key)
+    if params is not None:
+        return _write_view(indexing.slice_view(x, **params), value, number)
     if isinstance(key, core.TensorBase) and key.dtype.code == 0 and (number or value._size == 1):
         return _write_masked(x, key, value)
     view, tensors = _basic(x, _split_masks(x, _expand_ellipsis(x, key)))
     if view.storage is not x.storage:
         raise ShapeError("setitem: the index of this tensor is no view of it; make it contiguous first")
     if not tensors:
-        if number:
-            return fill_into(view, value)
-        value = value.to(x.device)
-        while value.ndim > view.ndim and value.shape[0] == 1:
-            value = squeeze(value, 0)
-        if not broadcasts_to(value.shape, view.shape):
-            raise ShapeError(f"setitem: a value of shape {value.shape} does not broadcast to the indexed shape {view.shape}")
-        return copy_into(view, value)
+        return _write_view(view, value, number)
     _put(view, tensors, value, number)
+
+
+def _write_view(view, value, number):
+    """Write into what basic indexing shows."""
+    if number:
+        return fill_into(view, value)
+    value = value.to(view.device)
+    while value.ndim > view.ndim and value.shape[0] == 1:
+        value = squeeze(value, 0)
+    if not broadcasts_to(value.shape, view.shape):
+        raise ShapeError(f"setitem: a value of shape {value.shape} does not broadcast to the indexed shape {view.shape}")
+    copy_into(view, value)
 
 
 def _write_masked(x, mask, value):

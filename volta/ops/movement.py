@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from volta._kernels import core
+from volta._kernels import core, indexing
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, bool_, float32, int32, int64, promote_types, to_numpy
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
@@ -32,20 +32,10 @@ def _reshape_kernel(x, *, shape):
     return core.reshaped(_kernel(contiguous_, x)(x), shape)
 
 
-def _permute_kernel(x, *, dims):
-    return core.view(x, tuple([x.shape[d] for d in dims]), tuple([x._strides[d] for d in dims]), x.offset)
-
-
 def _expand_kernel(x, *, shape):
     lead = len(shape) - len(x.shape)
     strides = [0] * lead + [0 if a == 1 and b != 1 else s for a, b, s in zip(x.shape, shape[lead:], x._strides)]
     return core.view(x, shape, tuple(strides), x.offset)
-
-
-def _slice_kernel(x, *, starts, sizes, steps):
-    # Of nothing, the start may lie outside the storage.
-    offset = x.offset if 0 in sizes else x.offset + sum([a * s for a, s in zip(starts, x._strides)])
-    return core.view(x, sizes, tuple([a * s for a, s in zip(steps, x._strides)]), offset)
 
 
 def _kernel(op, x):
@@ -59,33 +49,36 @@ def _invert(dims):
     return tuple(out)
 
 
-_reshape = register(
-    "reshape", ("x",), family="view", view=_reshape_kernel, vjp=(lambda g, x_shape: _reshape(g, shape=x_shape),),
-    numpy=lambda x, shape: x.reshape(shape), cases=(case((2, 6), shape=(3, 4)), case((), shape=(1, 1)), case((0, 3), shape=(3, 0))))
-_permute = register(
-    "permute", ("x",), family="view", view=_permute_kernel, vjp=(lambda g, dims: _permute(g, dims=_invert(dims)),),
-    numpy=lambda x, dims: x.transpose(dims), cases=(case((2, 3, 4), dims=(2, 0, 1)), case((3, 0), dims=(1, 0))))
-_expand = register(
-    "expand", ("x",), family="view", view=_expand_kernel, vjp=(lambda g, x_shape: sum_to(g, x_shape),),
-    numpy=lambda x, shape: _np_expand(x, shape), cases=(case((3, 1), shape=(2, 3, 4)), case((1,), shape=(0,))))
-_slice = register(
-    "slice", ("x",), family="view", view=_slice_kernel,
-    vjp=(lambda g, x_shape, starts, steps: _unslice(g, x_shape, starts, steps),),
-    numpy=lambda x, starts, sizes, steps: x[_np_slices(starts, sizes, steps)],
-    cases=(case((5, 6), starts=(1, 4), sizes=(2, 3), steps=(2, -2)), case((4,), starts=(0,), sizes=(0,), steps=(1,))))
-
-
 def _np_expand(x, shape):
     import numpy
     return numpy.broadcast_to(x, shape)
 
 
-def _np_slices(starts, sizes, steps):
-    return tuple(slice(a, None if a + n * s < 0 else a + n * s, s) for a, n, s in zip(starts, sizes, steps))
+def _np_slice(x, starts, sizes, steps, axes=None):
+    out = x[tuple(slice(a, None if a + n * s < 0 else a + n * s, s) for a, n, s in zip(starts, sizes, steps))]
+    return out if axes is None else out.reshape([1 if i < 0 else sizes[i] for i in axes])
 
 
-def _unslice(g, shape, starts, steps):
+_reshape = register(
+    "reshape", ("x",), family="view", view=_reshape_kernel, vjp=(lambda g, x_shape: _reshape(g, shape=x_shape),),
+    numpy=lambda x, shape: x.reshape(shape), cases=(case((2, 6), shape=(3, 4)), case((), shape=(1, 1)), case((0, 3), shape=(3, 0))))
+_permute = register(
+    "permute", ("x",), family="view", view=indexing.permute_view, vjp=(lambda g, dims: _permute(g, dims=_invert(dims)),),
+    numpy=lambda x, dims: x.transpose(dims), cases=(case((2, 3, 4), dims=(2, 0, 1)), case((3, 0), dims=(1, 0))))
+_expand = register(
+    "expand", ("x",), family="view", view=_expand_kernel, vjp=(lambda g, x_shape: sum_to(g, x_shape),),
+    numpy=_np_expand, cases=(case((3, 1), shape=(2, 3, 4)), case((1,), shape=(0,))))
+slice_primitive = register(
+    "slice", ("x",), family="view", view=indexing.slice_view,
+    vjp=(lambda g, x_shape, starts, sizes, steps, axes: _unslice(g, x_shape, starts, sizes, steps, axes),), numpy=_np_slice,
+    cases=(case((5, 6), starts=(1, 4), sizes=(2, 3), steps=(2, -2)), case((4,), starts=(0,), sizes=(0,), steps=(1,)),
+           case((3, 4, 5), starts=(1, 0, 2), sizes=(1, 4, 2), steps=(1, 1, -1), axes=(-1, 1, 2))))
+
+
+def _unslice(g, shape, starts, sizes, steps, axes):
     """The derivative of slicing: g put where it was taken from. A negative step is undone by flipping first."""
+    if axes is not None:
+        g = _reshape(g, shape=sizes)
     backwards = [d for d, s in enumerate(steps) if s < 0]
     if backwards:
         g = flip(g, backwards)
@@ -109,8 +102,8 @@ _cast = register("cast", ("x",), family="movement", vjp=(lambda g, x_dtype: cast
                  cases=(case((3, 4), dtype=int64), case((2, 3), dtype=bool_), case((5,), dtype=int32), case((), dtype=float32),
                         case((0, 2), dtype=int32), case((70, 3), dtype=float32)))
 _place = register(
-    "place", ("x",), family="movement", vjp=(lambda g, x_shape, starts, steps: _slice(g, starts=starts, sizes=x_shape, steps=steps),),
-    numpy=_np_place, kinds="fi",
+    "place", ("x",), family="movement", numpy=_np_place, kinds="fi",
+    vjp=(lambda g, x_shape, starts, steps: slice_primitive(g, starts=starts, sizes=x_shape, steps=steps),),
     cases=(case((2, 3), shape=(4, 7), starts=(1, 0), steps=(2, 3), value=0.5), case((0,), shape=(3,), starts=(0,), steps=(1,), value=1.0)))
 
 
@@ -309,7 +302,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     if not 0 <= start <= start + length <= input.shape[d]:
         raise IndexRangeError(f"narrow: {start}:{start + length} lies outside dimension {dim} of size {input.shape[d]}")
     starts = tuple(start if i == d else 0 for i in range(input.ndim))
-    return _slice(input, starts=starts, sizes=input.shape[:d] + (length,) + input.shape[d + 1:], steps=(1,) * input.ndim)
+    return slice_primitive(input, starts=starts, sizes=input.shape[:d] + (length,) + input.shape[d + 1:], steps=(1,) * input.ndim)
 
 
 def slice_view(input: Tensor, slices: tuple[slice, ...]) -> Tensor:
@@ -317,7 +310,7 @@ def slice_view(input: Tensor, slices: tuple[slice, ...]) -> Tensor:
     parts = [slice_range(s, n) for s, n in zip(slices, input.shape)]
     parts += [(0, 1, n) for n in input.shape[len(parts):]]
     starts, steps, sizes = (tuple(p[k] for p in parts) for k in (0, 1, 2))
-    return _slice(input, starts=starts, sizes=sizes, steps=steps)
+    return slice_primitive(input, starts=starts, sizes=sizes, steps=steps)
 
 
 def shrink(input: Tensor, bounds: Sequence[tuple[int, int]]) -> Tensor:
