@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Strided views, and basic indexing: `x[key]` with integers, slices, None and `...`, in one step and without Python loops.
+"""Strided views; basic indexing, `x[key]` with integers, slices, None and `...`, in one step; and the range of an index tensor.
 
 Knows geometry only: what a view is to the graph is `graph.pyx`'s, indexing by tensors is `ops/index.py`'s.
 """
-from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE
 
-from volta._kernels.core cimport MAX_RANK, TensorBase, make_tensor
+from volta._kernels.core cimport INT32, INT64, MAX_RANK, TensorBase, address, make_tensor
+from volta._kernels.views cimport packed
 
 cdef extern from "Python.h":
     int PySlice_Unpack(object slice, Py_ssize_t* start, Py_ssize_t* stop, Py_ssize_t* step) except -1
@@ -34,6 +34,34 @@ def slice_view(TensorBase x not None, *, tuple starts, tuple sizes, tuple steps,
 def permute_view(TensorBase x not None, *, tuple dims):
     """Dimensions in another order."""
     return make_tensor(x.storage, tuple([x.shape[i] for i in dims]), tuple([x._strides[i] for i in dims]), x.offset, x.dtype)
+
+
+cdef fused Integer:
+    unsigned char
+    int
+    long long
+
+
+cdef void _extremes(const Integer* x, Py_ssize_t n, long long* found) noexcept nogil:
+    cdef Integer low = x[0], high = x[0]
+    cdef Py_ssize_t i
+    for i in range(1, n):
+        low = min(low, x[i])
+        high = max(high, x[i])
+    found[0], found[1] = low, high
+
+
+def extremes(TensorBase t not None):
+    """(least, largest) of a host tensor of integers, which must not be empty."""
+    cdef long long found[2]
+    t = packed(t)
+    if t.dtype.code == INT64:
+        _extremes(<long long*>address(t), t.size, found)
+    elif t.dtype.code == INT32:
+        _extremes(<int*>address(t), t.size, found)
+    else:
+        _extremes(<unsigned char*>address(t), t.size, found)
+    return found[0], found[1]
 
 
 cdef bint _plain(object bound):

@@ -76,33 +76,36 @@ index_last_primitive = register(
     cases=(case(Labels((7,), 5), size=5), case(Labels((0,), 3), size=3), case(Labels((600,), 300), size=300)))
 
 
-def known_values(t):
-    """NumPy array that shows what values an integer tensor holds: itself on the host; on a GPU the least and the largest, where they
-    are known from the upload; else None, since reading would be a transfer."""
+def known_range(t):
+    """(least, largest) of an integer tensor: on the host; on a GPU where they are known from the upload; else None, since reading would
+    be a transfer. None for an empty one."""
+    if not t._size:
+        return None
     if not t.device.is_gpu:
-        return np.asarray(t)
+        return indexing.extremes(t)
     whole = t.storage.version == 0 and t._contiguous and t.offset == 0 and 4 * t._size == t.storage.nbytes
-    return np.array(t.storage.bounds) if whole and t.storage.bounds is not None else None
+    return t.storage.bounds if whole else None
 
 
-def check_index(op: str, index: Tensor, size: int) -> None:
-    """Raise unless `index` holds integers in [-size, size), as far as the host knows; a GPU kernel clamps the others."""
+def check_index(op: str, index: Tensor, size: int) -> bool:
+    """Raise unless `index` holds integers in [-size, size), as far as the host knows; a GPU kernel clamps the others. Gives whether
+    some may be negative."""
     if index.dtype.is_floating_point or index.dtype.code == 0:
         raise DTypeError(f"{op}: the index must be an integer tensor, got {index.dtype}; convert it with .long()")
-    values = known_values(index) if index._size else None
-    if values is not None:
-        low, high = values.min(), values.max()
-        if low < -size or high >= size:
-            raise IndexRangeError(f"{op}: index {low if low < -size else high} is out of range for a dimension of size {size}")
+    known = known_range(index)
+    if known is None:
+        return index._size > 0
+    low, high = known
+    if low < -size or high >= size:
+        raise IndexRangeError(f"{op}: index {low if low < -size else high} is out of range for a dimension of size {size}")
+    return low < 0
 
 
 def _indices(op, index, size):
     """int64 and non-negative."""
-    check_index(op, index, size)
+    negative = check_index(op, index, size)
     index = cast(index, int64)
-    if not index.device.is_gpu and index._size and np.asarray(index).min() >= 0:
-        return index
-    return where(index < 0, index + size, index)
+    return where(index < 0, index + size, index) if negative else index
 
 
 def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
@@ -118,8 +121,9 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     if input.ndim == 0:
         return input * 1
     index = _indices("gather", index, input.shape[d])
-    fitted = slice_view(input, tuple(slice(None) if i == d else slice(0, n) for i, n in enumerate(index.shape)))
-    return gather_primitive(fitted, index, dim=d)
+    if any(a != b for i, (a, b) in enumerate(zip(index.shape, input.shape)) if i != d):
+        input = slice_view(input, tuple(slice(None) if i == d else slice(0, n) for i, n in enumerate(index.shape)))
+    return gather_primitive(input, index, dim=d)
 
 
 take_along_dim = gather
@@ -278,6 +282,11 @@ def getitem(x: Tensor, key: object) -> Tensor:
     params = indexing.basic(x, key)
     if params is not None:
         return slice_primitive(x, **params)
+    if isinstance(key, core.TensorBase) and key.dtype.code != 0 and x.ndim:
+        flat = _indices("indexing", key, x.shape[0])
+        if key.ndim == 1:
+            return index_select_primitive(x, flat, dim=0)
+        return _reshape(index_select_primitive(x, _reshape(flat, shape=(flat._size,)), dim=0), shape=key.shape + x.shape[1:])
     view, tensors = _basic(x, _split_masks(x, _expand_ellipsis(x, key)))
     if not tensors:
         return view

@@ -9,7 +9,7 @@ from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.elementwise import exp, log1p, relu, where
 from volta.ops.families import Derived, Labels, case, register
-from volta.ops.index import gather_primitive, known_values
+from volta.ops.index import gather_primitive, known_range
 from volta.ops.movement import _reshape, cast, permute, unsqueeze
 from volta.ops.reduce import log_softmax, mean, softmax_primitive, sum
 
@@ -61,18 +61,24 @@ def _reduce(name, values, reduction):
 
 
 def _check_target(name, input, target, ignore_index):
-    """Class indices that fit (N, C): shape, dtype and, where the host holds them, range."""
+    """Raise unless these are class indices that fit (N, C): shape, dtype and, as far as the host knows, range. Gives whether some
+    may be `ignore_index`."""
     if target.dtype.is_floating_point or target.dtype.code == 0:
         raise DTypeError(f"{name}: target must hold class indices (int64), got {target.dtype}; convert it with .long()")
     if target.shape != input.shape[:1]:
         raise ShapeError(f"{name}: target must have shape {input.shape[:1]} for input {input.shape}, got {target.shape}")
-    values = known_values(target) if target._size else None
-    if values is not None:
+    known = known_range(target)
+    if known is None:
+        return True
+    low, high = known
+    if low < 0 or high >= input.shape[1]:
+        values = np.array(known) if target.device.is_gpu else np.asarray(target)
         wrong = np.flatnonzero((values != ignore_index) & ((values < 0) | (values >= input.shape[1])))
         if wrong.size:
             place = "" if target.device.is_gpu else f" at position {wrong[0]}"
             raise IndexRangeError(f"{name}: label {values[wrong[0]]}{place} is outside the {input.shape[1]} classes "
                                   f"(0 to {input.shape[1] - 1})")
+    return low <= ignore_index <= high
 
 
 def _rows(name, input, target):
@@ -104,19 +110,19 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, i
     if target.dtype.is_floating_point and target.shape == input.shape:
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     x, labels, shape = _rows("cross_entropy", input, target)
-    _check_target("cross_entropy", x, labels, ignore_index)
+    ignoring = _check_target("cross_entropy", x, labels, ignore_index)
     labels = cast(labels, int64)
     if weight is not None or label_smoothing:
         return _weighted(x, labels, shape, weight, ignore_index, reduction, label_smoothing)
     losses, _ = cross_entropy_primitive(x, labels, ignore_index=int(ignore_index))
     if reduction == "mean":
-        return sum(losses) / _kept(labels, ignore_index)
+        return sum(losses) / (_kept(labels, ignore_index) if ignoring else float(labels._size))
     return _reduce("cross_entropy", losses if reduction != "none" else _reshape(losses, shape=shape), reduction)
 
 
 def _kept(labels, ignore_index):
     """How many labels count: a number where the host holds them, else a tensor, since reading it would be a transfer."""
-    if labels.device.is_gpu:
+    if labels.device.is_gpu or not labels._size:
         return sum(labels != ignore_index)
     kept = int(np.count_nonzero(np.asarray(labels) != ignore_index))
     return float(kept) if kept else float("nan")
