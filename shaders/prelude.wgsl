@@ -95,6 +95,14 @@ fn exp_accurate(x: f32) -> f32 {
     return select(select(select(y, 0.0, x < -104.0), inf(), x > 88.72284), x, is_nan(x));
 }
 
+// e^x for x <= 0; NaN gives any number.
+fn exp_nonpositive(x: f32) -> f32 {
+    let bounded = max(x, -104.0);
+    let k = round(bounded * LOG2_E);
+    let r = (bounded - k * LN2_HIGH) - k * LN2_LOW;
+    return scale_by_power(1.0 + r * exp_tail(r), i32(k));
+}
+
 fn exp2_accurate(x: f32) -> f32 {
     let bounded = clamp(x, -151.0, 129.0);
     let k = round(bounded);
@@ -151,35 +159,44 @@ fn log1p_accurate(x: f32) -> f32 {
     return select(log_accurate(1.0 + x), log_near_one(x), x > -0.29 && x < 0.41);
 }
 
+// e / (e + 2) with e = e^(2|x|) - 1; beyond 10 the result is 1.
 fn tanh_accurate(x: f32) -> f32 {
-    let e = 2.0 * x * exp_tail(2.0 * x);
-    let large = 1.0 - 2.0 / (exp_accurate(2.0 * abs(x)) + 1.0);
-    let y = select(select(large, -large, x < 0.0), e / (e + 2.0), abs(x) < 0.17);
-    return select(select(y, sign(x), abs(x) > 10.0), x, is_nan(x));
+    let twice = 2.0 * min(abs(x), 10.0);
+    let k = round(twice * LOG2_E);
+    let r = (twice - k * LN2_HIGH) - k * LN2_LOW;
+    let power = bitcast<f32>(u32(i32(k) + 127) << 23u);
+    let e = power * (r * exp_tail(r)) + (power - 1.0);
+    let y = e / (e + 2.0);
+    return select(bitcast<f32>(bitcast<u32>(y) | (bitcast<u32>(x) & 0x80000000u)), x, is_nan(x));
 }
 
 fn sigmoid_accurate(x: f32) -> f32 {
-    let e = exp_accurate(-abs(x));
+    let e = exp_nonpositive(-abs(x));
     return select(select(e, 1.0, x >= 0.0) / (1.0 + e), x, is_nan(x));
 }
 
 // ln(1 + e^x) without overflow.
 fn softplus_accurate(x: f32) -> f32 {
-    return select(max(x, 0.0) + log1p_accurate(exp_accurate(-abs(x))), x, is_nan(x));
+    return select(max(x, 0.0) + log1p_accurate(exp_nonpositive(-abs(x))), x, is_nan(x));
 }
 
-// e^(-x^2): x is cut to 12 bits, whose square is exact, as the rounding of x * x would cost 81 times as much.
+// e^(-x^2) for |x| <= 14: x is cut to 12 bits, whose square is exact, as the rounding of x * x would cost 81 times as much.
 fn exp_minus_square(x: f32) -> f32 {
     let high = bitcast<f32>(bitcast<u32>(x) & 0xfffff000u);
-    return exp_accurate(-high * high) * exp_accurate((high - x) * (high + x));
+    let rest = (high - x) * (high + x);
+    return exp_nonpositive(-high * high) * (1.0 + rest * exp_tail(rest));
 }
 
-// 1 - erf(x) for x >= 1: e^(-x^2) t P(t) with t = 1 / (1 + x / 2), P fitted on [1, 10.2] to 1.6e-8.
-fn erfc_tail(x: f32) -> f32 {
+// (1 - erf(x)) / e^(-x^2) for x >= 0: t P(t) with t = 1 / (1 + x / 2), P fitted on [0, 10.2] to 4.3e-8.
+fn erfc_factor(x: f32) -> f32 {
     let t = 1.0 / (1.0 + 0.5 * x);
-    let p = 0.282096237 + t * (0.282086184 + t * (0.24655296 + t * (0.180710783
-        + t * (0.0557731603 + t * (0.0906529065 + t * (-0.233151238 + t * 0.0958964673))))));
-    return select(exp_minus_square(x) * t * p, 0.0, x > 10.1);
+    return t * (0.28208604 + t * (0.28238195 + t * (0.24305561 + t * (0.20287675 + t * (-0.027073052 + t * (0.27871478
+        + t * (-0.4877645 + t * (0.2848470 + t * -0.059124596))))))));
+}
+
+// 1 - erf(x) for x >= 0; 0 from where e^(-x^2) is.
+fn erfc_tail(x: f32) -> f32 {
+    return exp_minus_square(min(x, 14.0)) * erfc_factor(x);
 }
 
 // erf(x) / x for |x| <= 1, by its series.
@@ -190,19 +207,25 @@ fn erf_series(z: f32) -> f32 {
 
 fn erf_accurate(x: f32) -> f32 {
     let a = abs(x);
-    let large = 1.0 - erfc_tail(max(a, 1.0));
+    let large = 1.0 - erfc_tail(a);
     return select(select(select(large, -large, x < 0.0), x * erf_series(x * x), a < 1.0), x, is_nan(x));
 }
 
 fn erfc_accurate(x: f32) -> f32 {
-    let tail = erfc_tail(max(abs(x), 1.0));
-    return select(select(select(tail, 2.0 - tail, x < 0.0), 1.0 - x * erf_series(x * x), abs(x) < 1.0), x, is_nan(x));
+    let tail = erfc_tail(abs(x));
+    return select(select(tail, 2.0 - tail, x < 0.0), x, is_nan(x));
 }
 
-// The standard normal distribution function: the factor of gelu(x) = x * normal_cdf(x).
-fn normal_cdf(x: f32) -> f32 {
-    return 0.5 * erfc_accurate(x * -0.70710678);
+// The standard normal distribution function, and e^(-x^2 / 2), which its derivative is a multiple of. NaN gives any numbers.
+fn normal(x: f32) -> vec2<f32> {
+    let a = min(abs(x) * 0.70710678, 14.0);
+    let e = exp_minus_square(a);
+    let tail = 0.5 * e * erfc_factor(a);
+    return vec2<f32>(select(1.0 - tail, tail, x < 0.0), e);
 }
+
+// The factor of gelu(x) = x * normal_cdf(x).
+fn normal_cdf(x: f32) -> f32 { return normal(x).x; }
 
 // Word i of the fraction bits of 2/pi; word -1 is the zero before them.
 fn two_over_pi(i: u32) -> u32 {
@@ -530,7 +553,8 @@ fn order_min(x: f32) -> i32 {
 fn from_order(order: i32) -> f32 { return bitcast<f32>(order ^ ((order >> 31u) & 0x7fffffff)); }
 
 fn gelu_slope(x: f32) -> f32 {
-    return normal_cdf(x) + x * (0.39894228 * exp_minus_square(x * 0.70710678));
+    let n = normal(x);
+    return n.x + x * (0.39894228 * n.y);
 }
 
 // 0.5 (1 + tanh(u)) is sigmoid(2 u).

@@ -1,5 +1,6 @@
 """The GPU runtime: memory, recording, transfers, errors. Needs a GPU or VOLTA_ADAPTER=software; VOLTA_REQUIRE_GPU=1 forbids skipping."""
 import gc
+import math
 import os
 import struct
 import subprocess
@@ -617,11 +618,16 @@ AROUND = np.random.default_rng(3).uniform(-1, 1, 4000) * np.exp(np.random.defaul
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 1.2e-38, 3e38, -3e38])
 
 
+ERF, ERFC = np.vectorize(math.erf, otypes=[float]), np.vectorize(math.erfc, otypes=[float])
+
+
 @pytest.mark.parametrize("op, reference, values", [
     ("exp_accurate", np.exp, AROUND), ("exp2_accurate", np.exp2, AROUND), ("expm1_accurate", np.expm1, AROUND),
     ("log_accurate", np.log, POSITIVE), ("log2_accurate", np.log2, POSITIVE), ("log1p_accurate", np.log1p, np.abs(AROUND)),
     ("tanh_accurate", np.tanh, AROUND), ("sqrt_nan", np.sqrt, POSITIVE), ("sin_accurate", np.sin, AROUND),
     ("cos_accurate", np.cos, AROUND), ("softplus_accurate", lambda x: np.logaddexp(0, x), AROUND),
+    ("erfc_accurate", ERFC, np.linspace(-6, 9, 4000)), ("erf_accurate", ERF, AROUND),
+    ("x * normal_cdf", lambda x: 0.5 * x * ERFC(-x * np.sqrt(0.5)), np.linspace(-4, 6, 4000)),
     ("sigmoid_accurate", lambda x: np.exp(-np.logaddexp(0, -x)), AROUND),
 ])
 def test_accuracy(ctx, op, reference, values):

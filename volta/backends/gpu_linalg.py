@@ -150,8 +150,40 @@ def _product(like, shape, sizes, bias, fixes) -> Product:
     if dtype not in ELEMENTS:
         raise DTypeError(f"matmul: {dtype} has no products on the GPU; convert with .to(volta.float32)")
     units = LARGE_GPU if ctx.info.type == "DiscreteGPU" else SMALL_GPU
-    plan = gpu_matmul.plan(*sizes, bias=bias, element=ELEMENTS[dtype], units=units)
+    *counts, left, right = sizes
+    aligned = gpu_matmul.align(*counts, left, right, units)
+    fixes = [fix if old is new else _then_padded(fix) for fix, old, new in zip(fixes, (left, right), aligned)] + [fixes[2]]
+    plan = gpu_matmul.plan(*counts, *aligned, bias=bias, element=ELEMENTS[dtype], units=units)
     return Product(ctx, device, dtype, shape, plan, fixes)
+
+
+def _then_padded(fix):
+    """`fix`, and then a copy with padded rows."""
+    return _padded if fix is None else lambda t: _padded(fix(t))
+
+
+def _padded(t):
+    """A copy whose lines, of the dim of unit stride, have room for a multiple of four elements."""
+    if t.shape[-1] > 1 and t._strides[-1] != 1:
+        return _turned(_padded(_turned(t)))
+    *lead, rows, length = t.shape
+    _, ((batch, *more),) = collapse(tuple(lead), (t._strides[:-2],))
+    if more:
+        return _padded(contiguous(t))
+    shape = (*lead, rows, gpu_matmul.ceil_div(length, 4) * 4)
+    ctx, itemsize = context(t.storage.device), BYTES[t.dtype.code]
+    nbytes = itemsize * prod(shape)
+    out = ctx.alloc(nbytes)
+    count = prod(shape) // 4
+    ctx.launch(ctx.pipeline("matmul_pad", S="f16" if itemsize == 2 else "u32"), (t.storage.buffer, out), pack(
+        t.offset, batch, t._strides[-2], rows, shape[-1] // 4, count, t.storage.nbytes // itemsize - 1), gpu_matmul.ceil_div(count, 256))
+    return tensor(gpu_storage(out, nbytes, t.storage.device), t.shape, row_major(shape), 0, t.dtype)
+
+
+def _turned(t):
+    *lead, rows, length = t.shape
+    *outer, a, b = t._strides
+    return core.view(t, (*lead, length, rows), (*outer, b, a), t.offset)
 
 
 def _fitting(a, b, lead: tuple):

@@ -15,6 +15,7 @@ class Operand(NamedTuple):
     stride: int                 # of the index that has no unit stride
     batch: int = 0              # from one product of the batch to the next; 0 repeats one matrix
     offset: int = 0
+    padded: bool = False        # every row is followed by room up to a multiple of four, of any value
 
 
 class Tile(NamedTuple):
@@ -85,6 +86,8 @@ COSTS = {
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 SPLIT_COST = 3.0            # microseconds: one more launch
 BYTES_PER_US = 2.2e6        # of partial sums written and read again: mostly in cache
+COPY_START = 3.0            # microseconds: one more launch
+COPY_BYTES_PER_US = 1.5e6   # of an operand that is copied to pad its rows, read and written
 VECTOR_GROUPS = 512         # workgroups that a matrix-vector product is split into, where k is long enough
 VECTOR_STEPS = 8            # shortest loop of such a split
 
@@ -119,6 +122,11 @@ def plan(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, bias: int |
 
 def choose(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, units: int = 132) -> tuple[Tile, int]:
     """Fastest tile and number of splits along k by the cost table. IN: units, the multiprocessors of the GPU."""
+    return estimate(m, n, k, batch, a, b, units)[1:]
+
+
+def estimate(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, units: int = 132) -> tuple[float, Tile, int]:
+    """(microseconds, tile, splits) of the fastest choice by the cost table."""
     best = None
     for tile in COSTS:
         tiles = batch * ceil_div(m, tile.m) * ceil_div(n, tile.n)
@@ -131,7 +139,7 @@ def choose(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, units: in
                 time += SPLIT_COST + (splits + 1) * batch * m * n * 4 / BYTES_PER_US
             if best is None or time < best[0]:
                 best = time, tile, splits
-    return best[1], best[2]
+    return best
 
 
 def _cost(tile: Tile, groups: int, steps: int, a: Operand, b: Operand, m: int, n: int, k: int, units: int) -> float:
@@ -142,7 +150,7 @@ def _cost(tile: Tile, groups: int, steps: int, a: Operand, b: Operand, m: int, n
         load = ceil_div(groups, units)      # few waves: the fullest multiprocessor decides
     waves = load / cost.resident + 0.5 if load >= 4 * cost.resident else ceil_div(groups, units * cost.resident)
     layout = 1 + cost.along_k * (a.along_k + b.along_k - 1)
-    scalar = word(k if a.along_k else m, a) == 1 or word(k if b.along_k else n, b) == 1
+    scalar = not a.along_k and word(m, a) == 1 or not b.along_k and word(n, b) == 1     # along k, scalar loads cost next to nothing
     slower = layout * (1 + cost.guard * (k % tile.k != 0))
     return cost.start + steps * slower * max(cost.wait * waves, cost.work * (1 + cost.scalar * scalar) * load)
 
@@ -184,7 +192,27 @@ def _finish(step: Step, splits: int, m, n, batch, bias, element) -> Plan:
 
 def word(extent: int, x: Operand) -> int:
     """4 where the operand can be read four elements at a time, else 1."""
-    return 1 if (extent | x.stride | x.batch | x.offset) & 3 else 4
+    return 1 if ((0 if x.padded else extent) | x.stride | x.batch | x.offset) & 3 else 4
+
+
+def align(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, units: int = 132) -> tuple[Operand, Operand]:
+    """The operands as they are, or as copies with padded rows where those, copies included, take less time."""
+    if m == 1 or n == 1 or 0 in (m, n, k, batch):
+        return a, b
+    left = [(0.0, a)] + _padded(a, k, m, batch)
+    right = [(0.0, b)] + _padded(b, k, n, batch)
+    return min((ca + cb + estimate(m, n, k, batch, x, y, units)[0], i, j, x, y)
+               for i, (ca, x) in enumerate(left) for j, (cb, y) in enumerate(right))[3:]
+
+
+def _padded(x: Operand, rows: int, extent: int, batch: int) -> list:
+    """[(microseconds of the copy, the operand then)], or nothing where a copy does not help (along k, reading by fours gains next to
+    nothing) or rows overlap."""
+    if x.along_k or word(extent, x) == 4 or x.stride < extent or (x.batch and x.batch < rows * x.stride):
+        return []
+    stride = ceil_div(extent, 4) * 4
+    count = rows * extent * (batch if x.batch else 1)
+    return [(COPY_START + 8 * count / COPY_BYTES_PER_US, Operand(x.along_k, stride, rows * stride if x.batch else 0, 0, True))]
 
 
 def split_k(k: int, splits: int, step: int) -> tuple[int, int]:
