@@ -16,6 +16,7 @@ pytestmark = pytest.mark.gpu
 if not gpu.is_available() and os.environ.get("VOLTA_REQUIRE_GPU") != "1":
     pytest.skip(f"no usable GPU: {gpu.unavailable_reason()}", allow_module_level=True)
 
+from volta.backends import gpu_linalg
 from volta.backends import gpu_matmul as plans
 from volta.backends.gpu_linalg import linear, matmul
 
@@ -180,6 +181,24 @@ def test_batches(rng, lead):
         b = rng.standard_normal((*lead[1], k, n)).astype(np.float32)
         check_matmul(rng.standard_normal((*lead[0], m, k)).astype(np.float32), b)
         check_matmul(rng.standard_normal((*lead[0], k, m)).astype(np.float32).swapaxes(-1, -2), b)
+
+
+@pytest.mark.parametrize("lead", [((), ()), ((3,), ()), ((3,), (3,)), ((2, 1), (3,))])
+@pytest.mark.parametrize("turned", LAYOUTS)
+def test_padded_copies(rng, lead, turned, monkeypatch):
+    """Operands whose rows vector loads cannot walk are copied with room after each row, where the plan says so; the room is not read."""
+    m, k, n = 37, 29, 43
+    shapes = [(*lead[0], k, m) if turned[0] else (*lead[0], m, k), (*lead[1], n, k) if turned[1] else (*lead[1], k, n)]
+    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in shapes)
+    poison = gpu.context(0).alloc(1 << 16)                              # what the pool gives next holds NaN
+    gpu.context(0).upload(poison, np.full(1 << 14, np.nan, np.float32))
+    del poison
+    monkeypatch.setattr(plans, "COPY_START", -1e6)                      # a copy is always worth it
+    gpu_linalg._matmuls.clear()
+    check_matmul(a.swapaxes(-1, -2) if turned[0] else a, b.swapaxes(-1, -2) if turned[1] else b)
+    (product,) = gpu_linalg._matmuls.values()
+    assert [fix is not None for fix in product.fixes or (None, None)][:2] == [turned[0], not turned[1]] or lead == ((2, 1), (3,))
+    gpu_linalg._matmuls.clear()
 
 
 def test_heads_of_attention_are_not_copied(rng):

@@ -57,8 +57,9 @@ class Cost(NamedTuple):
     """Measured speed of a tile on a large GPU (132 multiprocessors). Units: microseconds.
 
     A step is TILE_K along k. `work` is one workgroup's share of a multiprocessor per step, `wait` the least time of a step however
-    idle the multiprocessor; `resident` workgroups fit on one. `along_k` is the loss for an operand stored along k more, `scalar`
-    that of scalar loads, `guard` that of a K which TILE_K does not divide.
+    idle the multiprocessor; `resident` workgroups fit on one. `along_k` is the loss for an operand stored along k more; `scalar` and
+    `scalar_wait` those in work and wait for each operand that is not and is read by single elements; `edge` that for rows of B and
+    out that are no multiple of four; `guard` that of a K which TILE_K does not divide.
     """
 
     wait: float
@@ -66,6 +67,8 @@ class Cost(NamedTuple):
     resident: int
     along_k: float
     scalar: float
+    scalar_wait: float
+    edge: float
     guard: float
     start: float                # launch, first loads and stores
 
@@ -78,10 +81,10 @@ SMALL = Tile(32, 32, 32, 1, 1, slices=4)
 TINY = Tile(16, 16, 128, 1, 1, slices=16, lanes_n=4)
 
 COSTS = {
-    LARGE: Cost(0.84, 0.76, 2, 0.07, 0.32, 0.04, 2.9),
-    MEDIUM: Cost(0.37, 0.243, 5, 0.19, 0.02, 0.09, 2.6),
-    SMALL: Cost(0.39, 0.284, 4, 0.08, 0.07, 0.35, 2.7),
-    TINY: Cost(0.65, 0.517, 4, 0.01, 0.15, 0.01, 2.9),
+    LARGE: Cost(0.84, 0.76, 2, 0.07, 0.32, 0.15, 0.12, 0.04, 2.9),
+    MEDIUM: Cost(0.37, 0.243, 5, 0.19, 0.17, 0.5, 0.08, 0.09, 2.6),
+    SMALL: Cost(0.39, 0.284, 4, 0.08, 0.07, 0.15, 0.0, 0.35, 2.7),
+    TINY: Cost(0.65, 0.517, 4, 0.01, 0.15, 0.15, 0.0, 0.01, 2.9),
 }
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 SPLIT_COST = 3.0            # microseconds: one more launch
@@ -136,7 +139,7 @@ def estimate(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, units: 
                 continue
             time = _cost(tile, tiles * splits, chunk // tile.k, a, b, m, n, k, units)
             if splits > 1:
-                time += SPLIT_COST + (splits + 1) * batch * m * n * 4 / BYTES_PER_US
+                time += SPLIT_COST + (splits + 1) * batch * m * n * 4 / (BYTES_PER_US if n & 3 == 0 else BYTES_PER_US / 2)
             if best is None or time < best[0]:
                 best = time, tile, splits
     return best
@@ -145,14 +148,13 @@ def estimate(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, units: 
 def _cost(tile: Tile, groups: int, steps: int, a: Operand, b: Operand, m: int, n: int, k: int, units: int) -> float:
     """Microseconds of one launch by the cost table."""
     cost = COSTS[tile]
-    load = groups / units
-    if load < 2 * cost.resident:
-        load = ceil_div(groups, units)      # few waves: the fullest multiprocessor decides
-    waves = load / cost.resident + 0.5 if load >= 4 * cost.resident else ceil_div(groups, units * cost.resident)
+    full, rest = divmod(groups, units * cost.resident)      # waves that fill the GPU, and the last one
+    scalar = (not a.along_k and word(m, a) == 1) + (not b.along_k and word(n, b) == 1)
+    wait, work = cost.wait * (1 + cost.scalar_wait * scalar), cost.work * (1 + cost.scalar * scalar)
     layout = 1 + cost.along_k * (a.along_k + b.along_k - 1)
-    scalar = not a.along_k and word(m, a) == 1 or not b.along_k and word(n, b) == 1     # along k, scalar loads cost next to nothing
-    slower = layout * (1 + cost.guard * (k % tile.k != 0))
-    return cost.start + steps * slower * max(cost.wait * waves, cost.work * (1 + cost.scalar * scalar) * load)
+    slower = layout * (1 + cost.guard * (k % tile.k != 0)) * (1 + cost.edge * (not b.along_k and n & 3 != 0))
+    step = full * max(wait, work * cost.resident) + (max(wait, work * ceil_div(rest, units)) if rest else 0)
+    return cost.start + steps * slower * step
 
 
 def _vector_plan(m, n, k, batch, a, b, bias, element, splits) -> Plan:
