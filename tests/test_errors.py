@@ -252,3 +252,19 @@ def test_running_statistics_stay_when_batch_norm_refuses(device):
     with pytest.raises(ShapeError):
         volta.ops.norm.batch_norm(make(1, 3, device=device), mean, var, training=True)
     assert mean.tolist() == [0.0] * 3 and var.tolist() == [1.0] * 3
+
+
+@pytest.mark.parametrize("make_it", [
+    lambda d: volta.empty(2 ** 40, 2 ** 40, device=d), lambda d: volta.zeros(2 ** 70, device=d), lambda d: volta.rand(2 ** 61, device=d),
+    lambda d: volta.rand(2 ** 31, 2 ** 31, device=d), lambda d: volta.zeros(0, 2 ** 62, 2 ** 62, device=d),
+    lambda d: volta.ones(*[1] * 33, device=d), lambda d: volta.ones(1, device=d).expand(2 ** 40, 2 ** 40),
+    lambda d: volta.ones(0, device=d).reshape(2 ** 64, 0), lambda d: volta.ones(4, device=d).repeat(2 ** 62)])
+def test_sizes_and_ranks_beyond_what_can_be_counted(make_it, device):
+    with pytest.raises((ShapeError, volta.errors.OutOfMemoryError), match=r"at most 32 dimensions and 2\*\*60|cannot allocate|out of mem|memory"):
+        make_it(device)
+
+
+@pytest.mark.parametrize("sizes", [(None,), (2.0,), ("ab",), ([2, 2.5],), ((2, (3,)),)])
+def test_sizes_of_a_wrong_type(sizes):
+    with pytest.raises(ShapeError, match="shape: sizes must be integers, got"):
+        volta.zeros(*sizes)
