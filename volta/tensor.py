@@ -1,6 +1,7 @@
 """The Tensor: operators, methods, conversion to NumPy and Python, repr. No mathematics: methods are the functions of `volta.ops`."""
 from __future__ import annotations
 
+import copy
 import weakref
 
 import numpy as np
@@ -10,7 +11,7 @@ from volta._kernels import core, graph
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, float16, float32, float64, int32, int64, to_numpy, uint8
 from volta.dtypes import bool_ as bool_dtype
-from volta.errors import AutogradError, DTypeError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from volta.ops import creation, elementwise, families, index, linalg, movement, reduce
 
 
@@ -20,6 +21,9 @@ class Tensor(graph.Operators):
     __slots__ = ()
     __hash__ = object.__hash__
     __array_priority__ = 1000
+
+    def __init__(self, *args, **kwargs) -> None:
+        raise ArgumentError("Tensor: tensors are made by volta.tensor(data), volta.empty(sizes) and their kin, not by this class")
 
     # ------------------------------------------------------------ facts
     @property
@@ -60,6 +64,8 @@ class Tensor(graph.Operators):
 
     @data.setter
     def data(self, value: Tensor) -> None:
+        if not isinstance(value, core.TensorBase):
+            raise ArgumentError(f"data: needs a tensor, got {type(value).__name__}")
         if value.shape != self.shape or value.dtype is not self.dtype:
             raise ShapeError(f"data: needs shape {self.shape} and {self.dtype}, got {value.shape} and {value.dtype}")
         core.assign(self, value)
@@ -158,6 +164,9 @@ class Tensor(graph.Operators):
         `remove()`."""
         if not self.requires_grad:
             raise AutogradError("register_hook: the tensor does not require grad")
+        if not callable(hook):
+            raise ArgumentError(f"register_hook: needs a function of the gradient, got {type(hook).__name__}")
+        hook = _checked_hook(hook, self.shape, self.dtype, self.device)
         if self._node is None:
             self._hooks = {} if self._hooks is None else self._hooks
             return _Handle(self._hooks, hook)
@@ -194,7 +203,7 @@ class Tensor(graph.Operators):
 
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
         array = self.numpy()
-        return array if dtype is None else array.astype(dtype, copy=bool(copy))
+        return array.astype(array.dtype if dtype is None else dtype, copy=bool(copy))
 
     def __len__(self) -> int:
         if not self.shape:
@@ -243,6 +252,7 @@ class Tensor(graph.Operators):
             raise AutogradError("deepcopy: only leaves can be copied with their graph; use detach().clone()")
         out = core.alias(self).clone()
         memo[id(self)] = out
+        out.grad = copy.deepcopy(self.grad, memo)
         return out.requires_grad_(self.requires_grad)
 
     def __reduce_ex__(self, protocol):
@@ -336,6 +346,13 @@ class _Handle:
     def remove(self) -> None:
         """Take the hook away."""
         self._table.pop(self._key, None)
+
+
+def _checked_hook(hook, *like):
+    def checked(g):
+        changed = hook(g)
+        return changed if changed is None else autograd.as_gradient("register_hook: the gradient that a hook gives", changed, *like)
+    return checked
 
 
 def _rebuild(array, dtype, device, requires_grad):
