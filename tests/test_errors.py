@@ -260,7 +260,7 @@ def test_running_statistics_stay_when_batch_norm_refuses(device):
     lambda d: volta.ones(*[1] * 33, device=d), lambda d: volta.ones(1, device=d).expand(2 ** 40, 2 ** 40),
     lambda d: volta.ones(0, device=d).reshape(2 ** 64, 0), lambda d: volta.ones(4, device=d).repeat(2 ** 62)])
 def test_sizes_and_ranks_beyond_what_can_be_counted(make_it, device):
-    with pytest.raises((ShapeError, volta.errors.OutOfMemoryError), match=r"at most 32 dimensions and 2\*\*60|cannot allocate|out of mem|memory"):
+    with pytest.raises(ShapeError, match=r"at most 32 dimensions and 2\*\*60 elements"):
         make_it(device)
 
 
@@ -268,3 +268,29 @@ def test_sizes_and_ranks_beyond_what_can_be_counted(make_it, device):
 def test_sizes_of_a_wrong_type(sizes):
     with pytest.raises(ShapeError, match="shape: sizes must be integers, got"):
         volta.zeros(*sizes)
+
+
+@pytest.mark.parametrize("call, error, text", [
+    (lambda d: volta.full((2,), "a", device=d), ArgumentError, "full: fill_value must be a number, got str"),
+    (lambda d: volta.full((2,), float("nan"), dtype=volta.int64, device=d), ArgumentError, "nan does not fit into volta.int64"),
+    (lambda d: volta.full((2,), float("inf"), dtype=volta.int32, device=d), ArgumentError, "inf does not fit into volta.int32"),
+    (lambda d: make(2, device=d, dtype=volta.int32) + 2 ** 40, ArgumentError, "1099511627776 does not fit into volta.int32"),
+    (lambda d: volta.arange(float("inf"), device=d), ArgumentError, "arange: end must be a finite number, got inf"),
+    (lambda d: volta.arange("a", device=d), ArgumentError, "arange: end must be a finite number, got 'a'"),
+    (lambda d: volta.linspace(0, 1, 2.5, device=d), ArgumentError, "linspace: steps must be an integer of at least 1, got 2.5"),
+    (lambda d: volta.randperm(-1, device=d), ShapeError, r"shape: sizes must not be negative, got \(-1,\)"),
+    (lambda d: volta.randint(2 ** 63, 2 ** 63 + 5, (2,), device=d), ArgumentError, "at most 2[*][*]32 apart and within int64"),
+    (lambda d: volta.tensor(2 ** 63, device=d), DTypeError, "tensor: 9223372036854775808 does not fit into volta.int64"),
+    (lambda d: volta.tensor([None], dtype=volta.float32, device=d), DTypeError, "tensor: NumPy dtype object has no counterpart"),
+    (lambda d: volta.tensor("3", dtype=volta.float32, device=d), DTypeError, "tensor: NumPy dtype <U1 has no counterpart"),
+    (lambda d: ~make(2, device=d), DTypeError, "bitwise_not: needs bool or integer tensors, got volta.float32"),
+    (lambda d: "a" in make(2, device=d), ArgumentError, "in: a tensor holds numbers, got str"),
+    (lambda d: volta.masked_select(make(2, device=d), make(2, device=d)), DTypeError, "masked_select: the mask must be bool")])
+def test_numbers_that_do_not_fit(call, error, text, device):
+    with pytest.raises(error, match=text):
+        call(device)
+
+
+def test_integers_beyond_a_gpus_are_refused(gpu):
+    with pytest.raises(ArgumentError, match="1099511627776 does not fit into volta.int64, which a GPU holds in 32 bits"):
+        labels(1, device=gpu) + 2 ** 40
