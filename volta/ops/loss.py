@@ -7,7 +7,7 @@ import numpy as np
 
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
-from volta.ops.elementwise import exp, log1p, relu, where
+from volta.ops.elementwise import exp, log1p, negative_abs, relu, where
 from volta.ops.families import Derived, Labels, case, register
 from volta.ops.index import gather_primitive, known_values
 from volta.ops.movement import _reshape, cast, permute, unsqueeze
@@ -147,7 +147,7 @@ def _soft_cross_entropy(input, target, weight, reduction, smoothing):
     if weight is not None:
         logp = logp * weight.reshape(*([1] * dim), classes, *([1] * (input.ndim - dim - 1)))
     losses = -sum(logp * target, dim)
-    return sum(losses) / float(max(losses._size, 1)) if reduction == "mean" else _reduce("cross_entropy", losses, reduction)
+    return sum(losses) / float(losses._size) if reduction == "mean" else _reduce("cross_entropy", losses, reduction)
 
 
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
@@ -186,4 +186,4 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Cross entropy of a sigmoid, from logits, without overflow. Units: nats."""
     _same_shape("binary_cross_entropy_with_logits", input, target)
-    return _reduce("binary_cross_entropy_with_logits", relu(input) - input * target + log1p(exp(-abs(input))), reduction)
+    return _reduce("binary_cross_entropy_with_logits", relu(input) - input * target + log1p(exp(negative_abs(input))), reduction)
