@@ -232,7 +232,10 @@ class Tensor(graph.Operators):
         return int(self.item())
 
     def __contains__(self, value) -> bool:
-        return bool((self == value).any())
+        found = self == value
+        if not isinstance(found, Tensor):
+            raise ArgumentError(f"in: a tensor holds numbers, got {type(value).__name__}")
+        return bool(found.any())
 
     def __getitem__(self, key) -> Tensor:
         return index.getitem(self, key)
@@ -451,7 +454,7 @@ def _install_operators() -> None:
     Tensor.__floordiv__, Tensor.__rfloordiv__ = Tensor.floor_divide, _reflected(e.floor_divide)
     Tensor.__matmul__ = linalg.matmul
     Tensor.__rmatmul__ = _reflected(linalg.matmul)
-    Tensor.__invert__ = lambda self: e.logical_not(self)
+    Tensor.__invert__ = e.bitwise_not
     Tensor.__and__ = Tensor.__rand__ = e.bitwise_and
     Tensor.__or__ = Tensor.__ror__ = e.bitwise_or
     Tensor.__xor__ = Tensor.__rxor__ = e.bitwise_xor

@@ -299,7 +299,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Without its dimensions of size 1 (or those of `dim` that have it)."""
-    dims = range(input.ndim) if dim is None else as_dims("squeeze", dim, input.ndim)
+    dims = range(input.ndim) if dim is None else () if dim == () or dim == [] else as_dims("squeeze", dim, input.ndim)
     return _reshape(input, shape=tuple(s for i, s in enumerate(input.shape) if not (i in dims and s == 1)))
 
 
@@ -340,7 +340,7 @@ def stride_op(input: Tensor, steps: Sequence[int]) -> Tensor:
 def flip(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
     """The order of the elements reversed along `dims`, as a copy."""
     dims = dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims
-    chosen = as_dims("flip", tuple(dims), input.ndim)
+    chosen = as_dims("flip", tuple(dims), input.ndim) if dims else ()
     return contiguous_(slice_view(input, tuple(slice(None, None, -1 if d in chosen else 1) for d in range(input.ndim))))
 
 
@@ -368,17 +368,21 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors joined along `dim`; their dtypes are promoted.
 
+    A 1-D tensor without elements is left out, whatever the rank of the others (its dtype counts).
+
     Raises: ShapeError where other sizes differ.
     """
     tensors = tuple(tensors)
     if not tensors:
         raise ArgumentError("cat: needs at least one tensor")
-    d = as_dim("cat", dim, tensors[0].ndim)
     dtype = tensors[0].dtype
+    for x in tensors[1:]:
+        dtype = promote_types(dtype, x.dtype)
+    tensors = tuple(x for x in tensors if x.shape != (0,)) or tensors[:1]
+    d = as_dim("cat", dim, tensors[0].ndim)
     for i, x in enumerate(tensors):
         if x.ndim != tensors[0].ndim or x.ndim == 0 or x.shape[:d] + x.shape[d + 1:] != tensors[0].shape[:d] + tensors[0].shape[d + 1:]:
             raise ShapeError(f"cat: tensor {i} has shape {x.shape}, which differs from {tensors[0].shape} outside dimension {d}")
-        dtype = promote_types(dtype, x.dtype)
     return _cat(*[cast(x, dtype) for x in tensors], dim=d)
 
 
