@@ -294,3 +294,40 @@ def test_numbers_that_do_not_fit(call, error, text, device):
 def test_integers_beyond_a_gpus_are_refused(gpu):
     with pytest.raises(ArgumentError, match="1099511627776 does not fit into volta.int64, which a GPU holds in 32 bits"):
         labels(1, device=gpu) + 2 ** 40
+
+
+@pytest.mark.parametrize("call, text", [
+    (lambda x: volta.matmul(x, None), "matmul: other must be a tensor, got NoneType"),
+    (lambda x: x @ 3, "matmul: other must be a tensor, got int"), (lambda x: 3 @ x, "matmul: input must be a tensor, got int"),
+    (lambda x: volta.sum("abc"), "sum: input must be a tensor, got 'abc'"),
+    (lambda x: volta.cat(None), "cat: tensors must be a sequence of tensors, got NoneType"),
+    (lambda x: volta.cat([x, 3]), "cat: tensors must be a sequence of tensors, got "),
+    (lambda x: x.narrow(0, "a", 1), "narrow: start must be an integer, got 'a'"),
+    (lambda x: volta.nn.functional.cross_entropy(x, [0, 1]), r"cross_entropy: target must be a tensor, got \[0, 1\]"),
+    (lambda x: volta.nn.functional.linear(x, x, 5), "linear: bias must be a tensor or None, got int"),
+    (lambda x: volta.nn.functional.dropout(x, "a"), "dropout: p must be a number, got 'a'"),
+    (lambda x: x.fill_("a"), "fill_: value must be a tensor or a number, got 'a'"),
+    (lambda x: x.expand_as(None), "expand_as: other must be a tensor, got NoneType"),
+    (lambda x: volta.zeros_like(2), "zeros_like: input must be a tensor, got int"),
+    (lambda x: x.add_(None), "add: expected tensors or numbers, got NoneType"),
+    (lambda x: x.reshape(2.5, 2), r"reshape: sizes must be integers, got \(2.5, 2\)"),
+    (lambda x: x.expand(2, "a"), r"expand: sizes must be integers, got \(2, 'a'\)"),
+    (lambda x: x.add_(1, 2), "add_: takes 1 operands, got 2"),
+    (lambda x: volta.autograd.backward("abc"), "backward: needs tensors, got str"),
+    (lambda x: volta.autograd.grad(x.sum(), 5), "grad: needs tensors, got int"),
+    (lambda x: volta.optim.SGD(None, 0.1), "SGD: params must be a list of tensors or of groups, got NoneType")])
+def test_arguments_of_a_wrong_type(call, text, device):
+    x = make(2, 2, device=device)
+    with pytest.raises(VoltaError, match=text):
+        call(x)
+    assert x.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+def test_an_error_inside_with_good_arguments_stays_what_it_is():
+    """Only a wrong argument is explained; anything else is a bug of Volta's, and must not be disguised."""
+    @volta.ops.checks.explained
+    def broken(input: "volta.Tensor", n: "int"):
+        return input.no_such_attribute
+
+    with pytest.raises(AttributeError, match="no_such_attribute"):
+        broken(make(2), 3)

@@ -68,6 +68,7 @@ inference_mode = no_grad
 
 def _seed(name: str, output, gradient):
     """The gradient that starts at `output`: ones for a single element, else what the caller gave."""
+    _need_tensor(name, output)
     if not output.requires_grad:
         raise AutogradError(f"{name}: the tensor of shape {output.shape} does not require grad and has no graph; set "
                             f"requires_grad=True on an input, or leave no_grad()")
@@ -82,6 +83,11 @@ def _seed(name: str, output, gradient):
     if gradient.shape != output.shape:
         raise ShapeError(f"{name}: gradient has shape {gradient.shape}, the output has {output.shape}")
     return gradient.to(output.device, output.dtype)
+
+
+def _need_tensor(name, t):
+    if not isinstance(t, core.TensorBase):
+        raise ArgumentError(f"{name}: needs tensors, got {type(t).__name__}")
 
 
 def _as_list(value) -> list:
@@ -101,6 +107,8 @@ def backward(tensors, grad_tensors=None, retain_graph: bool | None = None, creat
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is not None:
         targets = _as_list(inputs)
+        for t in targets:
+            _need_tensor("backward", t)
         wanted, captures = _paths(roots, targets)
         pending, owned = engine.run_backward(roots, seeds, keep, create_graph, wanted, captures)
         for t in targets:
@@ -124,6 +132,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph: bool | None = None, c
     if len(given) != len(roots):
         raise ArgumentError(f"grad: {len(roots)} outputs but {len(given)} gradients")
     for t in targets:
+        _need_tensor("grad", t)
         if not t.requires_grad:
             raise AutogradError(f"grad: an input of shape {t.shape} does not require grad; call requires_grad_() on it first")
     seeds = [_seed("grad", t, g) for t, g in zip(roots, given)]

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import copy
 import weakref
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,11 @@ from volta.dtypes import as_dtype, float16, float32, float64, int32, int64, to_n
 from volta.dtypes import bool_ as bool_dtype
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from volta.ops import creation, elementwise, families, index, linalg, movement, reduce
+from volta.ops.checks import explained
+from volta.shapes import as_dim
+
+if TYPE_CHECKING:
+    from volta.types import Number
 
 
 class Tensor(graph.Operators):
@@ -94,9 +100,10 @@ class Tensor(graph.Operators):
     def _version(self) -> int:
         return self.storage.version
 
+    @explained
     def size(self, dim: int | None = None):
         """The shape, or one size of it."""
-        return self.shape if dim is None else self.shape[dim]
+        return self.shape if dim is None else self.shape[as_dim("size", dim, self.ndim)]
 
     def numel(self) -> int:
         """Number of elements."""
@@ -110,9 +117,10 @@ class Tensor(graph.Operators):
         """Units: bytes."""
         return self.dtype.itemsize
 
+    @explained
     def stride(self, dim: int | None = None):
         """Strides. Units: elements."""
-        return self._strides if dim is None else self._strides[dim]
+        return self._strides if dim is None else self._strides[as_dim("stride", dim, self.ndim)]
 
     def storage_offset(self) -> int:
         """Position of the first element in the storage. Units: elements."""
@@ -262,7 +270,7 @@ class Tensor(graph.Operators):
         return (_rebuild, (np.asarray(self.detach().numpy()), self.dtype, str(self.device), self.requires_grad))
 
     # ------------------------------------------------------------ places and types
-    to, contiguous, clone = movement.to, movement.contiguous, movement.clone
+    to, contiguous, clone = map(explained, (movement.to, movement.contiguous, movement.clone))
 
     def cpu(self) -> Tensor:
         """The tensor on the CPU."""
@@ -278,15 +286,18 @@ class Tensor(graph.Operators):
         """The dtype, or the tensor as another one."""
         return self.dtype if dtype is None else movement.cast(self, as_dtype(dtype))
 
-    def type_as(self, other) -> Tensor:
+    @explained
+    def type_as(self, other: Tensor) -> Tensor:
         """As the dtype of `other`."""
         return movement.cast(self, other.dtype)
 
-    def view_as(self, other) -> Tensor:
+    @explained
+    def view_as(self, other: Tensor) -> Tensor:
         """As the shape of `other`."""
         return movement.view(self, other.shape)
 
-    def expand_as(self, other) -> Tensor:
+    @explained
+    def expand_as(self, other: Tensor) -> Tensor:
         """Expanded to the shape of `other`."""
         return movement.expand(self, other.shape)
 
@@ -304,7 +315,8 @@ class Tensor(graph.Operators):
         self.storage.version += 1
         return self
 
-    def fill_(self, value) -> Tensor:
+    @explained
+    def fill_(self, value: Tensor | Number) -> Tensor:
         """Every element `value`."""
         if isinstance(value, core.TensorBase):
             return self.copy_(value)
@@ -318,21 +330,25 @@ class Tensor(graph.Operators):
         """Every element 0."""
         return self.fill_(0)
 
-    def clamp_(self, min=None, max=None) -> Tensor:
+    @explained
+    def clamp_(self, min: Number | Tensor | None = None, max: Number | Tensor | None = None) -> Tensor:
         """`clamp` in place."""
         return self.copy_(elementwise.clamp(self, min, max)) if not self.requires_grad else graph.adopt(
             self, elementwise.clamp(_as_source(self), min, max))
 
-    def masked_fill_(self, mask, value) -> Tensor:
+    @explained
+    def masked_fill_(self, mask: Tensor, value: Number | Tensor) -> Tensor:
         """`masked_fill` in place."""
         self[mask.expand(*self.shape)] = value
         return self
 
+    @explained
     def uniform_(self, low: float = 0.0, high: float = 1.0, *, generator=None) -> Tensor:
         """Overwrite with uniform random numbers on [low, high)."""
         _unrecorded("uniform_", self)
         return creation.fill_random_(self, creation.uniform_primitive, low, high, generator)
 
+    @explained
     def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator=None) -> Tensor:
         """Overwrite with normal random numbers."""
         _unrecorded("normal_", self)
@@ -442,7 +458,7 @@ def _method(function):
             return function(self, *others)
         method.__name__, method.__doc__ = function.name, f"See `volta.{function.name}`."
         return method
-    return function
+    return explained(function)
 
 
 def _install_operators() -> None:
@@ -452,8 +468,8 @@ def _install_operators() -> None:
     Tensor.__pow__, Tensor.__rpow__ = e.pow, _reflected(e.pow_)
     Tensor.__mod__, Tensor.__rmod__ = Tensor.remainder, _reflected(e.remainder)
     Tensor.__floordiv__, Tensor.__rfloordiv__ = Tensor.floor_divide, _reflected(e.floor_divide)
-    Tensor.__matmul__ = linalg.matmul
-    Tensor.__rmatmul__ = _reflected(linalg.matmul)
+    Tensor.__matmul__ = explained(linalg.matmul)
+    Tensor.__rmatmul__ = _reflected(Tensor.__matmul__)
     Tensor.__invert__ = e.bitwise_not
     Tensor.__and__ = Tensor.__rand__ = e.bitwise_and
     Tensor.__or__ = Tensor.__ror__ = e.bitwise_or

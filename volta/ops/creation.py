@@ -296,7 +296,7 @@ def fill_random_(t: Tensor, primitive, a: float, b: float, generator: Generator 
 
 # ---------------------------------------------------------------- like another
 def _like(make):
-    def function(input, *args, dtype=None, device=None, requires_grad: bool = False):
+    def function(input: Tensor, *args, dtype=None, device=None, requires_grad: bool = False):
         return make(input.shape, *args, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
     function.__doc__ = f"`{make.__name__}` with the shape, dtype and device of `input`."
     function.__name__ = function.__qualname__ = make.__name__ + "_like"

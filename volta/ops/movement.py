@@ -4,6 +4,7 @@ A view shares its storage and costs no kernel; its derivative is another view or
 """
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
 from volta._kernels import core
@@ -208,13 +209,22 @@ def contiguous(input: Tensor) -> Tensor:
 
 
 # ---------------------------------------------------------------- functions
+def _sizes(op, sizes):
+    """Sizes given as `2, 3` or `(2, 3)`, negative ones too."""
+    try:
+        if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
+            sizes = tuple(sizes[0])
+        return tuple(map(operator.index, sizes))
+    except TypeError:
+        raise ShapeError(f"{op}: sizes must be integers, got {sizes!r}") from None
+
+
 def reshape(input: Tensor, *shape: int | Sequence[int]) -> Tensor:
     """The same elements under another shape (one size may be -1): a view where the strides allow, else a copy.
 
     Raises: ShapeError where the number of elements differs.
     """
-    shape = shape[0] if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
-    return _reshape(input, shape=infer("reshape", input._size, tuple(map(int, shape))))
+    return _reshape(input, shape=infer("reshape", input._size, _sizes("reshape", shape)))
 
 
 def view(input: Tensor, *shape: int | Sequence[int]) -> Tensor:
@@ -222,9 +232,7 @@ def view(input: Tensor, *shape: int | Sequence[int]) -> Tensor:
 
     Raises: ShapeError where the strides allow no view.
     """
-    if len(shape) == 1 and not hasattr(shape[0], "__index__"):
-        shape = shape[0]
-    new = infer("view", input._size, tuple(map(int, shape)))
+    new = infer("view", input._size, _sizes("view", shape))
     if not input._contiguous and view_strides(input.shape, input._strides, new) is None:
         raise ShapeError(f"view: shape {input.shape} with strides {input._strides} cannot be seen as {new} without a copy; use reshape")
     return _reshape(input, shape=new)
@@ -273,11 +281,11 @@ def expand(input: Tensor, *shape: int | Sequence[int]) -> Tensor:
 
     Raises: ShapeError where a size other than 1 would change.
     """
-    shape = tuple(shape[0]) if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
+    shape = _sizes("expand", shape)
     lead = len(shape) - input.ndim
     if lead < 0:
         raise ShapeError(f"expand: shape {shape} has fewer dimensions than the tensor's {input.shape}")
-    new = tuple(input.shape[i - lead] if s == -1 and i >= lead else int(s) for i, s in enumerate(shape))
+    new = tuple(input.shape[i - lead] if s == -1 and i >= lead else s for i, s in enumerate(shape))
     for i, (a, b) in enumerate(zip(input.shape, new[lead:])):
         if a not in (1, b):
             raise ShapeError(f"expand: {input.shape} cannot become {new}: size {a} at dimension {i} is not 1")
@@ -322,6 +330,8 @@ def slice_view(input: Tensor, slices: tuple[slice, ...]) -> Tensor:
 
 def shrink(input: Tensor, bounds: Sequence[tuple[int, int]]) -> Tensor:
     """Per dimension (start, stop), as a view: the inverse of `pad`."""
+    if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in bounds):
+        raise ArgumentError(f"shrink: bounds must be pairs (start, stop), got {bounds!r}")
     if len(bounds) != input.ndim:
         raise ArgumentError(f"shrink: {len(bounds)} bounds for a tensor of rank {input.ndim}")
     for d, ((a, b), n) in enumerate(zip(bounds, input.shape)):
