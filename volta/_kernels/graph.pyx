@@ -373,6 +373,9 @@ cdef _stale(Primitive op, TensorBase t):
 
 cdef object apply_into(Primitive op, TensorBase target, tuple others):
     """target = op(target, *others) in place."""
+    if len(others) + 1 != len(op.inputs):
+        raise ArgumentError(f"{op.name}_: takes {len(op.inputs) - 1} operands, got {len(others)}")
+    others = tuple([x if isinstance(x, (TensorBase, float, int)) else _as_operand(op, x, (target,)) for x in others])
     cdef tuple inputs = (target,) + others
     cdef object x
     cdef bint wants = target._requires_grad
@@ -425,6 +428,8 @@ def check_inplace(str name, TensorBase target not None):
 def adopt(TensorBase target not None, TensorBase result not None):
     """Write `result` into `target` and make its graph the target's: an in-place op whose value is already computed."""
     from volta.ops.movement import copy_into
+    if result.dtype is not target.dtype:
+        result = _cast(result, dtype=target.dtype)
     copy_into(target, result)
     target.storage.version += 1
     target._node = result._node
