@@ -460,3 +460,12 @@ def test_threads_add_to_one_leaf(device):
     for t in threads:
         t.join()
     assert x.grad.min().item() == x.grad.max().item() == 160.0
+
+
+def test_gradients_of_in_place_ops_have_the_dtype_of_their_operand():
+    for change in (lambda x, y: x.add_(y), lambda x, y: x.copy_(y), lambda x, y: x.__setitem__(0, y[0])):
+        x, y = volta.ones(2), leaf(1.0, 2.0, dtype=volta.float64)
+        x = x * 1
+        change(x, y)
+        x.sum().backward()
+        assert y.grad.dtype is volta.float64 and x.dtype is volta.float32

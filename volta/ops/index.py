@@ -320,6 +320,8 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
     if not number and not isinstance(value, core.TensorBase):
         from volta.ops.creation import tensor
         value = tensor(value, dtype=x.dtype, device=x.device)
+    if not number:
+        value = cast(value, x.dtype)            # recorded, so that its gradient comes back in its own dtype
     wants = graph.is_grad_enabled() and (x.requires_grad or (not number and value.requires_grad))
     if wants:
         graph.check_inplace("setitem", x)
@@ -361,7 +363,7 @@ def _write_masked(x, mask, value):
     if isinstance(value, core.TensorBase):
         value = cast(_reshape(value.to(x.device), shape=()), x.dtype)
     elif not x.dtype.is_floating_point:
-        value = int(value)
+        value = int(value) if x.dtype.category else bool(value)
     copy_into(x, cast(where(mask, value, x), x.dtype))
 
 

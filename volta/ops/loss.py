@@ -34,8 +34,7 @@ def _cross_entropy_grad(g, x, logsumexp, target, ignore_index):
     from volta.ops.creation import arange
     classes = _reshape(arange(x.shape[1], device=x.device), shape=(1, x.shape[1]))
     hot = cast(unsqueeze(target, 1) == classes, x.dtype)
-    kept = cast(target != ignore_index, x.dtype)
-    return (softmax_primitive(x, dim=1) - hot) * unsqueeze(g * kept, 1)
+    return (softmax_primitive(x, dim=1) - hot) * unsqueeze(where(target != ignore_index, g, 0.0), 1)
 
 
 _CASES = (case((4, 5), Labels((4,), 5), ignore_index=-100), case((3, 1), Labels((3,), 1), ignore_index=-100),
@@ -122,17 +121,25 @@ def _kept(labels, ignore_index):
     return float(kept) if kept else float("nan")
 
 
+def _picked(logp, labels, weight, ignore_index):
+    """(minus the weighted log-probability of each label, which labels count, their weights). What is ignored gets no gradient, also
+    where nothing counts and the mean is NaN."""
+    kept = labels != ignore_index
+    safe = where(kept, labels, 0)
+    losses = -_reshape(gather_primitive(logp, _reshape(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
+    if weight is None:
+        return where(kept, losses, 0.0), kept, cast(kept, logp.dtype)
+    scale = weight[safe]
+    return where(kept, losses * scale, 0.0), kept, where(kept, scale, 0.0)
+
+
 def _weighted(x, labels, shape, weight, ignore_index, reduction, smoothing):
     """Class weights and label smoothing, composed."""
     logp = log_softmax(x, 1)
-    kept = cast(labels != ignore_index, x.dtype)
-    safe = where(labels != ignore_index, labels, 0)
-    picked = _reshape(gather_primitive(logp, _reshape(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
-    scale = kept if weight is None else kept * weight[safe]
-    losses = -picked * scale
+    losses, kept, scale = _picked(logp, labels, weight, ignore_index)
     if smoothing:
         each = logp if weight is None else logp * weight
-        losses = losses * (1 - smoothing) - sum(each, 1) * kept * (smoothing / x.shape[1])
+        losses = losses * (1 - smoothing) - where(kept, sum(each, 1), 0.0) * (smoothing / x.shape[1])
     if reduction == "mean":
         return sum(losses) / sum(scale)
     return _reduce("cross_entropy", losses if reduction == "sum" else _reshape(losses, shape=shape), reduction)
@@ -155,11 +162,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore
     x, labels, shape = _rows("nll_loss", input, target)
     _check_target("nll_loss", x, labels, ignore_index)
     labels = cast(labels, int64)
-    safe = where(labels != ignore_index, labels, 0)
-    picked = _reshape(gather_primitive(x, _reshape(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
-    kept = cast(labels != ignore_index, x.dtype)
-    scale = kept if weight is None else kept * weight[safe]
-    losses = -picked * scale
+    losses, _, scale = _picked(x, labels, weight, ignore_index)
     if reduction == "mean":
         return sum(losses) / sum(scale)
     return _reduce("nll_loss", losses if reduction == "sum" else _reshape(losses, shape=shape), reduction)
