@@ -116,3 +116,79 @@ def test_schedules(make):
             schedule.step()
         return out
     assert rates(volta) == pytest.approx(rates(torch), rel=1e-9)
+
+
+def values(lib, *shape, low=-3):
+    import math
+    size = math.prod(shape)
+    return lib.tensor([float((7 * i) % 11 + low) for i in range(size)], requires_grad=True).reshape(shape)
+
+
+# What random programs, run in both libraries, once found to differ: values, dtype, shape and gradient.
+PROGRAMS = {
+    "floor of integers": lambda lib: lib.floor(lib.tensor([1, -2], dtype=lib.int32)),
+    "round of integers": lambda lib: lib.tensor([1, 200], dtype=lib.uint8).round(),
+    "clamp to NaN": lambda lib: lib.clamp(values(lib, 4), float("nan"), 1.0),
+    "clamp of integers to NaN": lambda lib: lib.clamp(lib.tensor([1, 2]), max=float("nan")),
+    "clamp to a tensor with NaN": lambda lib: lib.clamp(values(lib, 3), lib.tensor([float("nan"), 0.0, 9.0])),
+    "trunc division, large": lambda lib: lib.div(lib.tensor([2 ** 24 + 1, -7, 7]), lib.tensor([1, 2, -2]), rounding_mode="trunc"),
+    "trunc division, mixed": lambda lib: lib.div(lib.tensor([5, 7]), lib.tensor([2.0, -2.0]), rounding_mode="trunc"),
+    "flip of no dims": lambda lib: values(lib, 2, 3).flip([]),
+    "squeeze of no dims": lambda lib: values(lib, 1, 3).squeeze(()),
+    "masked_fill of integers": lambda lib: lib.tensor([1, 2]).masked_fill(lib.tensor([True, False]), 3.7),
+    "masked_fill of bool": lambda lib: lib.tensor([True, True]).masked_fill(lib.tensor([True, False]), 0.0),
+    "masked_select, mask broadcast": lambda lib: lib.masked_select(values(lib, 2, 3), lib.tensor([[True], [False]])),
+    "masked_select, 0-d": lambda lib: lib.masked_select(values(lib, 2, 3), lib.tensor(True)),
+    "max of one bool": lambda lib: lib.max(lib.tensor(True)),
+    "amin of one byte": lambda lib: lib.amin(lib.tensor(3, dtype=lib.uint8)),
+    "sum of one int32": lambda lib: lib.sum(lib.tensor(3, dtype=lib.int32)),
+    "prod of one bool": lambda lib: lib.prod(lib.tensor(True)),
+    "any of bytes": lambda lib: lib.any(lib.tensor([0, 3], dtype=lib.uint8)),
+    "bool squared": lambda lib: lib.tensor([True, False]) ** 2,
+    "integers to the power 2.0": lambda lib: lib.tensor([3, -2]) ** 2.0,
+    "square of bool": lambda lib: lib.square(lib.tensor([True])),
+    "var of too few": lambda lib: lib.var(values(lib, 2, 3), 0, correction=2),
+    "std of equal values": lambda lib: lib.std(values(lib, 3, 1) * 0 + 2.0, 1, correction=0) + lib.std(values(lib, 3) * 0),
+    "norm of zeros": lambda lib: lib.norm(values(lib, 3, 2) * lib.tensor([[0.0], [1.0], [0.0]]), 2, 1),
+    "logsumexp of nothing": lambda lib: lib.logsumexp(values(lib, 0, 2), 0),
+    "triu of bool": lambda lib: lib.triu(lib.ones(3, 3) > 0),
+    "cat with an empty vector": lambda lib: lib.cat([lib.zeros(0), values(lib, 2, 3)], 0),
+    "not of integers": lambda lib: ~lib.tensor([0, 5, -1]),
+    "not of bytes": lambda lib: ~lib.tensor([0, 5], dtype=lib.uint8),
+    "index by a 0-d mask": lambda lib: lib.cat([values(lib, 2, 3)[lib.tensor(True)], values(lib, 2, 3)[lib.tensor(False)]]),
+    "maximum with NaN": lambda lib: lib.maximum(values(lib, 3), lib.tensor([float("nan"), 0.0, 1.0])),
+    "negative number to a power": lambda lib: (-0.5) ** values(lib, 3),
+    "softplus at 0": lambda lib: lib.nn.functional.softplus(values(lib, 5, low=0)),
+    "logits of 0": lambda lib: lib.nn.functional.binary_cross_entropy_with_logits(values(lib, 4, low=0), lib.ones(4)),
+    "soft labels of nothing": lambda lib: lib.nn.functional.cross_entropy(values(lib, 0, 3), lib.zeros(0, 3)),
+    "floor, gradient infinite": lambda lib: lib.floor(values(lib, 3) + 0.5) / 0.0,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name):
+    found, expected = PROGRAMS[name](volta), PROGRAMS[name](torch)
+    assert found.dtype.name == str(expected.dtype).removeprefix("torch.") and found.shape == tuple(expected.shape)
+    np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["norm of zeros", "std of equal values", "softplus at 0", "logits of 0", "maximum with NaN",
+                                  "negative number to a power", "cat with an empty vector", "index by a 0-d mask", "clamp to NaN"])
+def test_gradients_of_programs(name, monkeypatch):
+    found = []
+    for lib in (volta, torch):
+        leaves = []
+        make = lib.tensor
+
+        def tensor(data, make=make, leaves=leaves, **options):
+            t = make(data, **options)
+            leaves.extend([t] if options.get("requires_grad") else [])
+            return t
+
+        monkeypatch.setattr(lib, "tensor", tensor)
+        PROGRAMS[name](lib).sum().backward()
+        monkeypatch.undo()
+        found.append([x.grad.numpy() for x in leaves if x.grad is not None])
+    assert found[0] and len(found[0]) == len(found[1])
+    for a, b in zip(*found):
+        np.testing.assert_allclose(a, b, rtol=1e-6)

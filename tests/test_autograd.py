@@ -422,3 +422,50 @@ def test_graph_can_be_looked_at():
     assert x.grad_fn is None and x.is_leaf
     y.sum().backward()
     assert y.grad_fn.saved_tensors is None
+
+
+@pytest.mark.parametrize("given, text", [
+    (1.0, "must be a tensor or None, got float"), ((1, 2), "must be a tensor or None, got tuple"), (volta.ones(5), r"has shape \(5,\)")])
+def test_hooks_that_give_no_fitting_gradient(given, text):
+    x = leaf(1.0, 2.0, 3.0)
+    for t in (x, x * 2):
+        handle = t.register_hook(lambda g: given)
+        with pytest.raises(AutogradError, match=f"register_hook: the gradient that a hook gives {text}"):
+            (t * 2).sum().backward()
+        handle.remove()
+    x.register_hook(lambda g: g.double() * 2)
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [4.0] * 3 and x.grad.dtype is volta.float32
+    with pytest.raises(ArgumentError, match="register_hook: needs a function of the gradient, got int"):
+        x.register_hook(5)
+
+
+def test_a_grad_that_is_no_tensor():
+    x = leaf(1.0)
+    x.grad = "foo"
+    with pytest.raises(AutogradError, match=r"backward: .grad of a leaf of shape \(1,\) must be a tensor or None, it is str"):
+        (x * 2).sum().backward()
+
+
+def test_threads_add_to_one_leaf(device):
+    x = volta.ones(70_000, device=device, requires_grad=True)
+
+    def work():
+        for _ in range(20):
+            (x * 2).sum().backward()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert x.grad.min().item() == x.grad.max().item() == 160.0
+
+
+def test_gradients_of_in_place_ops_have_the_dtype_of_their_operand():
+    for change in (lambda x, y: x.add_(y), lambda x, y: x.copy_(y), lambda x, y: x.__setitem__(0, y[0])):
+        x, y = volta.ones(2), leaf(1.0, 2.0, dtype=volta.float64)
+        x = x * 1
+        change(x, y)
+        x.sum().backward()
+        assert y.grad.dtype is volta.float64 and x.dtype is volta.float32

@@ -375,3 +375,20 @@ def test_an_unknown_variant_is_refused():
     run = subprocess.run([sys.executable, "-c", "import volta._kernels"], env=os.environ | {"VOLTA_CPU": "avx9"},
                          capture_output=True, text=True)  # fmt: skip
     assert "VOLTA_CPU=avx9: this CPU and build have " in run.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_forked_process_computes_on():
+    """OpenMP's threads do not come along: the child must not wait for them."""
+    script = """if True:
+        import os, volta
+        volta.set_num_threads(2)
+        x = volta.ones(1000, 1000)
+        (x @ x).exp().sum().item()
+        child = os.fork()
+        if not child:
+            (x @ x).exp().sum().item()
+            os._exit(volta.get_num_threads())
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"""
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=60)
+    assert run.stdout.strip() == "1", run.stderr

@@ -109,3 +109,48 @@ def test_gradcheck_notices_a_wrong_derivative():
         gradcheck(Off.apply, [leaf(1.0)])
     with pytest.raises(ArgumentError, match="gradcheck: no input requires grad"):
         gradcheck(Off.apply, [volta.ones(2)])
+
+
+@pytest.mark.parametrize("given, text", [
+    (1.0, "must be a tensor or None, got float"), ("a", ".*got str"), ([1.0], ".*got list"),
+    (volta.ones(5), r"has shape \(5,\), the tensor that it belongs to \(3,\)"), (volta.ones(()), r"has shape \(\)")])
+def test_backward_that_gives_no_fitting_gradient(given, text):
+    class Wrong(volta.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return given
+
+    for x in (leaf(1.0, 2.0, 3.0), leaf(1.0, 2.0, 3.0) * 1):
+        with pytest.raises(AutogradError, match=f"Wrong: gradient 0 of backward {text}"):
+            Wrong.apply(x).sum().backward()
+        assert x.is_leaf is False or x.grad is None
+
+
+def test_backward_may_give_a_wider_shape_or_another_dtype():
+    class Wide(volta.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return volta.ones(2, 3, dtype=volta.float64)
+
+    x = leaf(1.0, 2.0, 3.0)
+    Wide.apply(x).sum().backward()
+    assert x.grad.tolist() == [2.0] * 3 and x.grad.dtype is volta.float32
+
+
+@pytest.mark.parametrize("given, name", [(None, "NoneType"), (1.5, "float"), ([volta.ones(1)], "list"), ((volta.ones(1), 3), "int")])
+def test_forward_that_gives_no_tensor(given, name):
+    class Wrong(volta.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return given
+
+    with pytest.raises(AutogradError, match=f"Wrong: forward must give a tensor or a tuple of tensors, got {name}"):
+        Wrong.apply(leaf(1.0))

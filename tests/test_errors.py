@@ -252,3 +252,82 @@ def test_running_statistics_stay_when_batch_norm_refuses(device):
     with pytest.raises(ShapeError):
         volta.ops.norm.batch_norm(make(1, 3, device=device), mean, var, training=True)
     assert mean.tolist() == [0.0] * 3 and var.tolist() == [1.0] * 3
+
+
+@pytest.mark.parametrize("make_it", [
+    lambda d: volta.empty(2 ** 40, 2 ** 40, device=d), lambda d: volta.zeros(2 ** 70, device=d), lambda d: volta.rand(2 ** 61, device=d),
+    lambda d: volta.rand(2 ** 31, 2 ** 31, device=d), lambda d: volta.zeros(0, 2 ** 62, 2 ** 62, device=d),
+    lambda d: volta.ones(*[1] * 33, device=d), lambda d: volta.ones(1, device=d).expand(2 ** 40, 2 ** 40),
+    lambda d: volta.ones(0, device=d).reshape(2 ** 64, 0), lambda d: volta.ones(4, device=d).repeat(2 ** 62)])
+def test_sizes_and_ranks_beyond_what_can_be_counted(make_it, device):
+    with pytest.raises(ShapeError, match=r"at most 32 dimensions and 2\*\*60 elements"):
+        make_it(device)
+
+
+@pytest.mark.parametrize("sizes", [(None,), (2.0,), ("ab",), ([2, 2.5],), ((2, (3,)),)])
+def test_sizes_of_a_wrong_type(sizes):
+    with pytest.raises(ShapeError, match="shape: sizes must be integers, got"):
+        volta.zeros(*sizes)
+
+
+@pytest.mark.parametrize("call, error, text", [
+    (lambda d: volta.full((2,), "a", device=d), ArgumentError, "full: fill_value must be a number, got str"),
+    (lambda d: volta.full((2,), float("nan"), dtype=volta.int64, device=d), ArgumentError, "nan does not fit into volta.int64"),
+    (lambda d: volta.full((2,), float("inf"), dtype=volta.int32, device=d), ArgumentError, "inf does not fit into volta.int32"),
+    (lambda d: make(2, device=d, dtype=volta.int32) + 2 ** 40, ArgumentError, "1099511627776 does not fit into volta.int32"),
+    (lambda d: volta.arange(float("inf"), device=d), ArgumentError, "arange: end must be a finite number, got inf"),
+    (lambda d: volta.arange("a", device=d), ArgumentError, "arange: end must be a finite number, got 'a'"),
+    (lambda d: volta.linspace(0, 1, 2.5, device=d), ArgumentError, "linspace: steps must be an integer of at least 1, got 2.5"),
+    (lambda d: volta.randperm(-1, device=d), ShapeError, r"shape: sizes must not be negative, got \(-1,\)"),
+    (lambda d: volta.randint(2 ** 63, 2 ** 63 + 5, (2,), device=d), ArgumentError, "at most 2[*][*]32 apart and within int64"),
+    (lambda d: volta.tensor(2 ** 63, device=d), DTypeError, "tensor: 9223372036854775808 does not fit into volta.int64"),
+    (lambda d: volta.tensor([None], dtype=volta.float32, device=d), DTypeError, "tensor: NumPy dtype object has no counterpart"),
+    (lambda d: volta.tensor("3", dtype=volta.float32, device=d), DTypeError, "tensor: NumPy dtype <U1 has no counterpart"),
+    (lambda d: ~make(2, device=d), DTypeError, "bitwise_not: needs bool or integer tensors, got volta.float32"),
+    (lambda d: "a" in make(2, device=d), ArgumentError, "in: a tensor holds numbers, got str"),
+    (lambda d: volta.masked_select(make(2, device=d), make(2, device=d)), DTypeError, "masked_select: the mask must be bool")])
+def test_numbers_that_do_not_fit(call, error, text, device):
+    with pytest.raises(error, match=text):
+        call(device)
+
+
+def test_integers_beyond_a_gpus_are_refused(gpu):
+    with pytest.raises(ArgumentError, match="1099511627776 does not fit into volta.int64, which a GPU holds in 32 bits"):
+        labels(1, device=gpu) + 2 ** 40
+
+
+@pytest.mark.parametrize("call, text", [
+    (lambda x: volta.matmul(x, None), "matmul: other must be a tensor, got NoneType"),
+    (lambda x: x @ 3, "matmul: other must be a tensor, got int"), (lambda x: 3 @ x, "matmul: input must be a tensor, got int"),
+    (lambda x: volta.sum("abc"), "sum: input must be a tensor, got 'abc'"),
+    (lambda x: volta.cat(None), "cat: tensors must be a sequence of tensors, got NoneType"),
+    (lambda x: volta.cat([x, 3]), "cat: tensors must be a sequence of tensors, got "),
+    (lambda x: x.narrow(0, "a", 1), "narrow: start must be an integer, got 'a'"),
+    (lambda x: volta.nn.functional.cross_entropy(x, [0, 1]), r"cross_entropy: target must be a tensor, got \[0, 1\]"),
+    (lambda x: volta.nn.functional.linear(x, x, 5), "linear: bias must be a tensor or None, got int"),
+    (lambda x: volta.nn.functional.dropout(x, "a"), "dropout: p must be a number, got 'a'"),
+    (lambda x: x.fill_("a"), "fill_: value must be a tensor or a number, got 'a'"),
+    (lambda x: x.expand_as(None), "expand_as: other must be a tensor, got NoneType"),
+    (lambda x: volta.zeros_like(2), "zeros_like: input must be a tensor, got int"),
+    (lambda x: x.add_(None), "add: expected tensors or numbers, got NoneType"),
+    (lambda x: x.reshape(2.5, 2), r"reshape: sizes must be integers, got \(2.5, 2\)"),
+    (lambda x: x.expand(2, "a"), r"expand: sizes must be integers, got \(2, 'a'\)"),
+    (lambda x: x.add_(1, 2), "add_: takes 1 operands, got 2"),
+    (lambda x: volta.autograd.backward("abc"), "backward: needs tensors, got str"),
+    (lambda x: volta.autograd.grad(x.sum(), 5), "grad: needs tensors, got int"),
+    (lambda x: volta.optim.SGD(None, 0.1), "SGD: params must be a list of tensors or of groups, got NoneType")])
+def test_arguments_of_a_wrong_type(call, text, device):
+    x = make(2, 2, device=device)
+    with pytest.raises(VoltaError, match=text):
+        call(x)
+    assert x.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+def test_an_error_inside_with_good_arguments_stays_what_it_is():
+    """Only a wrong argument is explained; anything else is a bug of Volta's, and must not be disguised."""
+    @volta.ops.checks.explained
+    def broken(input: "volta.Tensor", n: "int"):
+        return input.no_such_attribute
+
+    with pytest.raises(AttributeError, match="no_such_attribute"):
+        broken(make(2), 3)

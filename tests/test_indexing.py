@@ -354,3 +354,9 @@ def test_promotion_on_the_device(device):
     assert (x + y).tolist() == [0.5, 1.5, 2.5] and (x * b).tolist() == [0, 0, 2] and (x * b).dtype is volta.int64
     assert (b + b).dtype is volta.bool and (b.sum()).item() == 2 and (x / 2).tolist() == [0.0, 0.5, 1.0]
     assert (x.int() * 2).dtype is volta.int32 and (y * 2).dtype is volta.float32 and (x > 0.5).tolist() == [False, True, True]
+
+
+def test_a_fraction_is_true_in_a_bool_tensor(device):
+    x, mask = volta.tensor([False, False], device=device), volta.tensor([True, False], device=device)
+    x[mask] = 0.5
+    assert x.tolist() == [True, False]

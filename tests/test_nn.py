@@ -526,3 +526,16 @@ def test_gradients_of_a_model_agree_across_devices(gpu):
     F.cross_entropy(other(x.to(gpu)), labels.to(gpu)).backward()
     for (name, p), q in zip(net.named_parameters(), other.parameters()):
         np.testing.assert_allclose(host(q.grad), host(p.grad), rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.1}, {"weight": volta.ones(3)}])
+def test_a_batch_of_ignored_labels_gives_no_gradient(device, options):
+    """The mean of nothing is NaN; its gradient must not poison the weights."""
+    x = volta.ones(4, 3, device=device, requires_grad=True)
+    options = {name: v.to(device) if name == "weight" else v for name, v in options.items()}
+    labels = volta.full((4,), -100, device=device)
+    F.cross_entropy(x, labels, **options).backward()
+    assert host(x.grad).tolist() == [[0.0] * 3] * 4
+    x.grad = None
+    F.nll_loss(x, labels).backward()
+    assert host(x.grad).tolist() == [[0.0] * 3] * 4

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import volta
-from volta.errors import AutogradError, DTypeError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 
 
 # ---------------------------------------------------------------- making them
@@ -224,3 +224,27 @@ def test_data(device):
     assert x.tolist() == [0.0, 0.0] and x.requires_grad
     with pytest.raises(ShapeError, match=r"data: needs shape \(2,\) and volta.float32, got \(3,\)"):
         x.data = volta.zeros(3, device=device)
+    with pytest.raises(ArgumentError, match="data: needs a tensor, got int"):
+        x.data = 5
+
+
+def test_the_class_makes_no_tensors():
+    for args in ((), ([1.0, 2.0],), (3,)):
+        with pytest.raises(ArgumentError, match=r"Tensor: tensors are made by volta.tensor\(data\)"):
+            volta.Tensor(*args)
+
+
+def test_numpy_copies_where_it_says_so():
+    x = volta.ones(3)
+    for copied in (np.array(x), np.array(x, dtype=np.float32), np.array(x, copy=True), np.asarray(x, dtype=np.float64)):
+        copied[0] = 9
+        assert x.tolist() == [1.0] * 3
+    np.asarray(x)[0] = 9
+    assert x.tolist() == [9.0, 1.0, 1.0]
+
+
+def test_deepcopy_takes_the_gradient_along():
+    for x in (volta.ones(2, requires_grad=True), volta.nn.Parameter(volta.ones(2))):
+        (x * 3).sum().backward()
+        y = copy.deepcopy(x)
+        assert y.grad.tolist() == [3.0, 3.0] and y.grad is not x.grad and type(y) is type(x)

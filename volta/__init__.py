@@ -27,6 +27,7 @@ from volta.dtypes import (
 )
 from volta.dtypes import float_ as float
 from volta.dtypes import int_ as int
+from volta.ops.checks import explain_all as _explain_all
 from volta.ops.conv import conv2d, max_pool2d
 from volta.ops.creation import (
     arange,
@@ -164,3 +165,6 @@ from volta.io import load, save  # isort: skip
 def is_tensor(obj: object) -> "bool":
     """Whether `obj` is a Volta tensor."""
     return isinstance(obj, Tensor)
+
+
+_explain_all(globals())

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from volta._kernels import core, engine, graph
 from volta._kernels.graph import Node, Primitive, is_grad_enabled
 from volta.errors import ArgumentError, AutogradError, ShapeError
+from volta.shapes import broadcasts_to
 
 __all__ = ["Node", "Primitive", "Function", "backward", "grad", "no_grad", "enable_grad", "set_grad_enabled",
            "inference_mode", "is_grad_enabled"]
@@ -67,6 +68,7 @@ inference_mode = no_grad
 
 def _seed(name: str, output, gradient):
     """The gradient that starts at `output`: ones for a single element, else what the caller gave."""
+    _need_tensor(name, output)
     if not output.requires_grad:
         raise AutogradError(f"{name}: the tensor of shape {output.shape} does not require grad and has no graph; set "
                             f"requires_grad=True on an input, or leave no_grad()")
@@ -81,6 +83,11 @@ def _seed(name: str, output, gradient):
     if gradient.shape != output.shape:
         raise ShapeError(f"{name}: gradient has shape {gradient.shape}, the output has {output.shape}")
     return gradient.to(output.device, output.dtype)
+
+
+def _need_tensor(name, t):
+    if not isinstance(t, core.TensorBase):
+        raise ArgumentError(f"{name}: needs tensors, got {type(t).__name__}")
 
 
 def _as_list(value) -> list:
@@ -100,6 +107,8 @@ def backward(tensors, grad_tensors=None, retain_graph: bool | None = None, creat
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is not None:
         targets = _as_list(inputs)
+        for t in targets:
+            _need_tensor("backward", t)
         wanted, captures = _paths(roots, targets)
         pending, owned = engine.run_backward(roots, seeds, keep, create_graph, wanted, captures)
         for t in targets:
@@ -123,6 +132,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph: bool | None = None, c
     if len(given) != len(roots):
         raise ArgumentError(f"grad: {len(roots)} outputs but {len(given)} gradients")
     for t in targets:
+        _need_tensor("grad", t)
         if not t.requires_grad:
             raise AutogradError(f"grad: an input of shape {t.shape} does not require grad; call requires_grad_() on it first")
     seeds = [_seed("grad", t, g) for t, g in zip(roots, given)]
@@ -153,12 +163,30 @@ def _paths(roots: list, targets: list) -> tuple[set, dict]:
     return wanted, {(t._node, t._index): None for t in targets if t._node is not None}
 
 
+def as_gradient(name: str, g, shape: tuple, dtype, device):
+    """What a user's backward or hook gave, as the gradient of a tensor of this shape, dtype and device.
+
+    Raises: AutogradError for anything but a tensor of that device, and of that shape or one that sums down to it.
+    """
+    if not isinstance(g, core.TensorBase):
+        raise AutogradError(f"{name} must be a tensor or None, got {type(g).__name__}")
+    if g.device is not device:
+        raise AutogradError(f"{name} is on {g.device}, the tensor that it belongs to on {device}; make it there")
+    if not broadcasts_to(shape, g.shape):
+        raise AutogradError(f"{name} has shape {g.shape}, the tensor that it belongs to {shape}")
+    if g.shape != shape:
+        from volta.ops.movement import sum_to
+        g = sum_to(g, shape)
+    return g if g.dtype is dtype else g.to(dtype)
+
+
 class _Context:
     """What a custom Function's forward leaves for its backward."""
 
-    def __init__(self, cls: type, n_inputs: int) -> None:
+    def __init__(self, cls: type, inputs: tuple) -> None:
         self.cls = cls
-        self.n_inputs = n_inputs
+        self.n_inputs = len(inputs)
+        self._likes = tuple((a.shape, a.dtype, a.device) if isinstance(a, core.TensorBase) else None for a in inputs)
         self.needs_input_grad: tuple[bool, ...] = ()
         self._saved: tuple | None = ()
         self._own: dict[int, object] = {}
@@ -192,7 +220,8 @@ class _Context:
         if len(result) != self.n_inputs:
             raise AutogradError(f"{self.cls.__name__}: backward gave {len(result)} gradients for {self.n_inputs} inputs of forward; "
                                 f"return None for those without one")
-        return result
+        return tuple(g if g is None or like is None else as_gradient(f"{self.cls.__name__}: gradient {i} of backward", g, *like)
+                     for i, (g, like) in enumerate(zip(result, self._likes)))
 
     def release(self) -> None:
         """Drop what was saved."""
@@ -213,7 +242,7 @@ class Function:
     @classmethod
     def apply(cls, *args, **kwargs):
         """Run forward unrecorded and attach backward to its outputs."""
-        ctx = _Context(cls, len(args))
+        ctx = _Context(cls, args)
         tensors = [isinstance(a, core.TensorBase) for a in args]
         ctx.needs_input_grad = tuple(is_t and a.requires_grad for a, is_t in zip(args, tensors))
         with no_grad():
@@ -221,6 +250,9 @@ class Function:
         if not (is_grad_enabled() and any(ctx.needs_input_grad)):
             return outputs
         several = isinstance(outputs, tuple)
+        for o in outputs if several else (outputs,):
+            if not isinstance(o, core.TensorBase):
+                raise AutogradError(f"{cls.__name__}: forward must give a tensor or a tuple of tensors, got {type(o).__name__}")
         fixed = getattr(ctx, "_fixed", set())
         results = [core.alias(o) if any(o is a for a in args) else o for o in (outputs if several else (outputs,))]
         graph.custom_node(ctx, args, tuple(r for r in results if id(r) not in fixed))

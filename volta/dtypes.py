@@ -62,6 +62,7 @@ def set_default_dtype(d: dtype) -> None:
 
 def promote_types(a: dtype, b: dtype) -> dtype:
     """The dtype that both convert to in arithmetic."""
+    a, b = as_dtype(a), as_dtype(b)
     return a if a.code >= b.code else b
 
 

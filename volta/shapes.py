@@ -4,22 +4,24 @@ from __future__ import annotations
 import math
 import operator
 
+from volta._kernels import core
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
 
 
 def as_shape(*sizes: object) -> tuple[int, ...]:
     """A shape from `(2, 3)` or `2, 3`.
 
-    Raises: ShapeError for a negative size or one that is no integer.
+    Raises: ShapeError for a negative size, one that is no integer, or more dimensions or elements than can be counted.
     """
-    if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
-        sizes = tuple(sizes[0])
     try:
+        if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
+            sizes = tuple(sizes[0])
         shape = tuple(operator.index(s) for s in sizes)
     except TypeError:
         raise ShapeError(f"shape: sizes must be integers, got {sizes!r}") from None
     if any(s < 0 for s in shape):
         raise ShapeError(f"shape: sizes must not be negative, got {shape}")
+    core.checked_size(shape)
     return shape
 
 
@@ -130,4 +132,5 @@ def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 def slice_range(s: slice, size: int) -> tuple[int, int, int]:
     """(start, step, length) of a slice of a dimension; NumPy's rules, negative steps too."""
     start, stop, step = s.indices(size)
-    return start, step, len(range(start, stop, step))
+    length = len(range(start, stop, step))
+    return start, step if length > 1 else 1, length           # the step of a single element may be any number

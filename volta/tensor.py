@@ -1,7 +1,9 @@
 """The Tensor: operators, methods, conversion to NumPy and Python, repr. No mathematics: methods are the functions of `volta.ops`."""
 from __future__ import annotations
 
+import copy
 import weakref
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,8 +12,13 @@ from volta._kernels import core, graph
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, float16, float32, float64, int32, int64, to_numpy, uint8
 from volta.dtypes import bool_ as bool_dtype
-from volta.errors import AutogradError, DTypeError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from volta.ops import creation, elementwise, families, index, linalg, movement, reduce
+from volta.ops.checks import explained
+from volta.shapes import as_dim
+
+if TYPE_CHECKING:
+    from volta.types import Number
 
 
 class Tensor(graph.Operators):
@@ -20,6 +27,9 @@ class Tensor(graph.Operators):
     __slots__ = ()
     __hash__ = object.__hash__
     __array_priority__ = 1000
+
+    def __init__(self, *args, **kwargs) -> None:
+        raise ArgumentError("Tensor: tensors are made by volta.tensor(data), volta.empty(sizes) and their kin, not by this class")
 
     # ------------------------------------------------------------ facts
     @property
@@ -61,6 +71,8 @@ class Tensor(graph.Operators):
 
     @data.setter
     def data(self, value: Tensor) -> None:
+        if not isinstance(value, core.TensorBase):
+            raise ArgumentError(f"data: needs a tensor, got {type(value).__name__}")
         if value.shape != self.shape or value.dtype is not self.dtype:
             raise ShapeError(f"data: needs shape {self.shape} and {self.dtype}, got {value.shape} and {value.dtype}")
         core.assign(self, value)
@@ -89,9 +101,10 @@ class Tensor(graph.Operators):
     def _version(self) -> int:
         return self.storage.version
 
+    @explained
     def size(self, dim: int | None = None):
         """The shape, or one size of it."""
-        return self.shape if dim is None else self.shape[dim]
+        return self.shape if dim is None else self.shape[as_dim("size", dim, self.ndim)]
 
     def numel(self) -> int:
         """Number of elements."""
@@ -105,9 +118,10 @@ class Tensor(graph.Operators):
         """Units: bytes."""
         return self.dtype.itemsize
 
+    @explained
     def stride(self, dim: int | None = None):
         """Strides. Units: elements."""
-        return self._strides if dim is None else self._strides[dim]
+        return self._strides if dim is None else self._strides[as_dim("stride", dim, self.ndim)]
 
     def storage_offset(self) -> int:
         """Position of the first element in the storage. Units: elements."""
@@ -161,6 +175,9 @@ class Tensor(graph.Operators):
         `remove()`."""
         if not self.requires_grad:
             raise AutogradError("register_hook: the tensor does not require grad")
+        if not callable(hook):
+            raise ArgumentError(f"register_hook: needs a function of the gradient, got {type(hook).__name__}")
+        hook = _checked_hook(hook, self.shape, self.dtype, self.device)
         if self._node is None:
             self._hooks = {} if self._hooks is None else self._hooks
             return _Handle(self._hooks, hook)
@@ -197,7 +214,7 @@ class Tensor(graph.Operators):
 
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
         array = self.numpy()
-        return array if dtype is None else array.astype(dtype, copy=bool(copy))
+        return array.astype(array.dtype if dtype is None else dtype, copy=bool(copy))
 
     def __len__(self) -> int:
         if not self.shape:
@@ -226,7 +243,10 @@ class Tensor(graph.Operators):
         return int(self.item())
 
     def __contains__(self, value) -> bool:
-        return bool((self == value).any())
+        found = self == value
+        if not isinstance(found, Tensor):
+            raise ArgumentError(f"in: a tensor holds numbers, got {type(value).__name__}")
+        return bool(found.any())
 
     def __getitem__(self, key) -> Tensor:
         return index.getitem(self, key)
@@ -246,13 +266,14 @@ class Tensor(graph.Operators):
             raise AutogradError("deepcopy: only leaves can be copied with their graph; use detach().clone()")
         out = core.alias(self).clone()
         memo[id(self)] = out
+        out.grad = copy.deepcopy(self.grad, memo)
         return out.requires_grad_(self.requires_grad)
 
     def __reduce_ex__(self, protocol):
         return (_rebuild, (np.asarray(self.detach().numpy()), self.dtype, str(self.device), self.requires_grad))
 
     # ------------------------------------------------------------ places and types
-    to, contiguous, clone = movement.to, movement.contiguous, movement.clone
+    to, contiguous, clone = map(explained, (movement.to, movement.contiguous, movement.clone))
 
     def cpu(self) -> Tensor:
         """The tensor on the CPU."""
@@ -268,15 +289,18 @@ class Tensor(graph.Operators):
         """The dtype, or the tensor as another one."""
         return self.dtype if dtype is None else movement.cast(self, as_dtype(dtype))
 
-    def type_as(self, other) -> Tensor:
+    @explained
+    def type_as(self, other: Tensor) -> Tensor:
         """As the dtype of `other`."""
         return movement.cast(self, other.dtype)
 
-    def view_as(self, other) -> Tensor:
+    @explained
+    def view_as(self, other: Tensor) -> Tensor:
         """As the shape of `other`."""
         return movement.view(self, other.shape)
 
-    def expand_as(self, other) -> Tensor:
+    @explained
+    def expand_as(self, other: Tensor) -> Tensor:
         """Expanded to the shape of `other`."""
         return movement.expand(self, other.shape)
 
@@ -293,7 +317,8 @@ class Tensor(graph.Operators):
         self.storage.version += 1
         return self
 
-    def fill_(self, value) -> Tensor:
+    @explained
+    def fill_(self, value: Tensor | Number) -> Tensor:
         """Every element `value`."""
         if isinstance(value, core.TensorBase):
             return self.copy_(value)
@@ -307,23 +332,27 @@ class Tensor(graph.Operators):
         """Every element 0."""
         return self.fill_(0)
 
-    def clamp_(self, min=None, max=None) -> Tensor:
+    @explained
+    def clamp_(self, min: Number | Tensor | None = None, max: Number | Tensor | None = None) -> Tensor:
         """`clamp` in place."""
         if not (graph.is_grad_enabled() and self.requires_grad):
             return self.copy_(elementwise.clamp(self, min, max))
         graph.check_inplace("clamp", self)
         return graph.adopt(self, elementwise.clamp(graph.as_before(self), min, max))
 
-    def masked_fill_(self, mask, value) -> Tensor:
+    @explained
+    def masked_fill_(self, mask: Tensor, value: Number | Tensor) -> Tensor:
         """`masked_fill` in place."""
         self[mask.expand(*self.shape)] = value
         return self
 
+    @explained
     def uniform_(self, low: float = 0.0, high: float = 1.0, *, generator=None) -> Tensor:
         """Overwrite with uniform random numbers on [low, high)."""
         _unrecorded("uniform_", self)
         return creation.fill_random_(self, creation.uniform_primitive, low, high, generator)
 
+    @explained
     def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator=None) -> Tensor:
         """Overwrite with normal random numbers."""
         _unrecorded("normal_", self)
@@ -340,6 +369,13 @@ class _Handle:
     def remove(self) -> None:
         """Take the hook away."""
         self._table.pop(self._key, None)
+
+
+def _checked_hook(hook, *like):
+    def checked(g):
+        changed = hook(g)
+        return changed if changed is None else autograd.as_gradient("register_hook: the gradient that a hook gives", changed, *like)
+    return checked
 
 
 def _rebuild(array, dtype, device, requires_grad):
@@ -419,7 +455,7 @@ def _method(function):
             return function(self, *others)
         method.__name__, method.__doc__ = function.name, f"See `volta.{function.name}`."
         return method
-    return function
+    return explained(function)
 
 
 def _install_operators() -> None:
@@ -429,9 +465,9 @@ def _install_operators() -> None:
     Tensor.__pow__, Tensor.__rpow__ = e.pow, _reflected(e.pow_)
     Tensor.__mod__, Tensor.__rmod__ = Tensor.remainder, _reflected(e.remainder)
     Tensor.__floordiv__, Tensor.__rfloordiv__ = Tensor.floor_divide, _reflected(e.floor_divide)
-    Tensor.__matmul__ = linalg.matmul
-    Tensor.__rmatmul__ = _reflected(linalg.matmul)
-    Tensor.__invert__ = lambda self: e.logical_not(self)
+    Tensor.__matmul__ = explained(linalg.matmul)
+    Tensor.__rmatmul__ = _reflected(Tensor.__matmul__)
+    Tensor.__invert__ = e.bitwise_not
     Tensor.__and__ = Tensor.__rand__ = e.bitwise_and
     Tensor.__or__ = Tensor.__ror__ = e.bitwise_or
     Tensor.__xor__ = Tensor.__rxor__ = e.bitwise_xor

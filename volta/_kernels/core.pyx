@@ -12,6 +12,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 cdef extern from "Python.h":
+    Py_ssize_t PyNumber_AsSsize_t(object, PyObject*)       # with NULL, a number out of range gives the nearest in range
     ctypedef struct PyTypeObject:
         object (*tp_new)(PyTypeObject*, PyObject*, PyObject*)
 
@@ -270,10 +271,33 @@ cdef tuple contiguous_strides(tuple shape):
         value = step
         Py_INCREF(value)
         PyTuple_SET_ITEM(strides, i, value)
-        length = <Py_ssize_t>shape[i]
+        length = PyNumber_AsSsize_t(shape[i], NULL)
         if length > 1:
             step *= length
     return strides
+
+
+cdef Py_ssize_t MAX_SIZE = <Py_ssize_t>1 << 60       # elements: their bytes still fit 64 bits
+
+
+cpdef Py_ssize_t checked_size(tuple shape) except -1:
+    """Number of elements. Raises: ShapeError for too many dimensions or elements to count; a size of 0 counts as 1 there, since
+    strides do too."""
+    cdef Py_ssize_t n = PyTuple_GET_SIZE(shape), size = 1, reach = 1, i, length
+    cdef bint refused = n > MAX_RANK
+    for i in range(n):
+        length = PyNumber_AsSsize_t(shape[i], NULL)
+        size *= length
+        if length > 1:
+            if length > MAX_SIZE // reach:
+                refused = True
+                break
+            reach *= length
+    if refused:
+        from volta.errors import ShapeError
+        raise ShapeError(f"shape: at most {MAX_RANK} dimensions and 2**60 elements are possible, got "
+                         f"{shape if n <= MAX_RANK else f'{n} dimensions'}")
+    return size
 
 
 cdef TensorBase _new(Storage storage, tuple shape, tuple strides, Py_ssize_t offset, DType dtype):
@@ -290,22 +314,20 @@ cdef TensorBase _new(Storage storage, tuple shape, tuple strides, Py_ssize_t off
 cdef TensorBase make_tensor(Storage storage, tuple shape, tuple strides, Py_ssize_t offset, DType dtype):
     """Tensor over a storage. IN: strides and offset in elements, within the storage (checked by the caller)."""
     cdef TensorBase t = _new(storage, shape, strides, offset, dtype)
-    cdef Py_ssize_t size = 1, i, length, n = PyTuple_GET_SIZE(shape)
+    cdef Py_ssize_t size = 1, i, length, n = PyTuple_GET_SIZE(shape), total = checked_size(shape)
     cdef bint contiguous = True
     for i in range(n - 1, -1, -1):
         length = <Py_ssize_t>shape[i]
         if length != 1 and <Py_ssize_t>strides[i] != size:
             contiguous = False
         size *= length
-    t.size = size
-    t.contiguous = contiguous or size == 0
+    t.size = total
+    t.contiguous = contiguous or total == 0
     return t
 
 
 cdef TensorBase empty_host(tuple shape, DType dtype):
-    cdef Py_ssize_t size = 1, i
-    for i in range(PyTuple_GET_SIZE(shape)):
-        size *= <Py_ssize_t>shape[i]
+    cdef Py_ssize_t size = checked_size(shape)
     cdef TensorBase t = _new(host_storage(size * dtype.itemsize), shape, contiguous_strides(shape), 0, dtype)
     t.size = size
     t.contiguous = True

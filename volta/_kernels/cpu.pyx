@@ -87,3 +87,5 @@ def _default_num_threads():
 
 
 set_num_threads(_default_num_threads())
+if hasattr(os, "register_at_fork"):         # a forked process has none of its parent's OpenMP threads, and would wait for them for ever
+    os.register_at_fork(after_in_child=lambda: set_num_threads(1))

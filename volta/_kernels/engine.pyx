@@ -5,6 +5,8 @@ Nodes are taken in falling order of their sequence numbers, from a heap: every c
 value's node, so its gradient is complete when its turn comes, and nothing recurses. Knows no op: a node's primitive says how to
 turn the gradient of its output into those of its inputs. Public names and documentation are in `volta/autograd.py`.
 """
+import threading
+
 from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import AutogradError
@@ -16,6 +18,7 @@ from volta._kernels.graph cimport Node, Primitive
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(object)
 
+cdef object _accumulating = threading.RLock()
 cdef Primitive _add = None
 cdef object _sum_to = None
 cdef object _clone = None
@@ -131,18 +134,18 @@ cdef class _Engine:
         cdef Primitive op = node.primitive
         cdef Py_ssize_t i
         cdef object gradient, parent, grads = None
-        cdef tuple plan, sources
-        if node.saved is None:
+        cdef tuple plan, sources, saved = node.saved        # another thread may free the node's
+        if saved is None:
             raise AutogradError(f"backward: the graph of {node.name} has already been freed by an earlier backward; pass "
                                 f"retain_graph=True to the first one to go through it again")
         if op is None:
             grads = node.function.gradients(g)
         else:
             plan = <tuple>op.plans[node.mask]
-            if PyTuple_GET_SIZE(node.saved):
+            if PyTuple_GET_SIZE(saved):
                 self._check_versions(node)
             if op.joint:
-                grads = op.vjp(g, *self._arguments(node, plan[2][0]))
+                grads = op.vjp(g, *self._arguments(node, saved, plan[2][0]))
         for i in range(PyTuple_GET_SIZE(node.parents)):
             parent = <object>node.parents[i]
             if parent is None or (self.wanted is not None and parent not in self.wanted):
@@ -154,7 +157,7 @@ cdef class _Engine:
                 if PyTuple_GET_SIZE(sources) == 0:
                     gradient = op.vjp[i](g)
                 else:
-                    gradient = op.vjp[i](g, *self._arguments(node, sources))
+                    gradient = op.vjp[i](g, *self._arguments(node, saved, sources))
             if gradient is None:
                 continue
             if (<TensorBase>gradient).shape is not node.shapes[i] and (<TensorBase>gradient).shape != node.shapes[i]:
@@ -184,13 +187,13 @@ cdef class _Engine:
         cdef Py_ssize_t k = position - PyTuple_GET_SIZE(<tuple>plan[0])
         return k >= 0 and (<tuple>plan[1])[k] == 0
 
-    cdef list _arguments(self, Node node, tuple sources):
+    cdef list _arguments(self, Node node, tuple saved, tuple sources):
         cdef list out = []
         cdef int kind
         cdef TensorBase t
         for kind, value in sources:
             if kind == 0:
-                x = node.saved[value]
+                x = saved[value]
                 if self.create_graph and self._is_output(node, value):
                     t = <TensorBase>_core.alias(x)      # an output: relink it to this node for higher orders
                     t._node, t._requires_grad, t._node_version = node, True, t.storage.version
@@ -259,13 +262,17 @@ cdef _set_gradient(TensorBase leaf, object gradient, bint owned, bint create_gra
             if changed is not None:
                 gradient, owned = changed, False
     g = <TensorBase>gradient
-    if leaf.grad is not None:
-        current = <TensorBase>leaf.grad
-        if create_graph or current._requires_grad:
-            leaf.grad = _add(current, g)
+    with _accumulating:                     # other threads may add to the same leaf
+        if leaf.grad is not None:
+            if not isinstance(leaf.grad, TensorBase):
+                raise AutogradError(f"backward: .grad of a leaf of shape {leaf.shape} must be a tensor or None, it is "
+                                    f"{type(leaf.grad).__name__}")
+            current = <TensorBase>leaf.grad
+            if create_graph or current._requires_grad:
+                leaf.grad = _add(current, g)
+            else:
+                _accumulate(current, g)
+        elif create_graph or owned or (Py_REFCNT(g) <= 3 and Py_REFCNT(g.storage) == 1 and g.contiguous):
+            leaf.grad = g
         else:
-            _accumulate(current, g)
-    elif create_graph or owned or (Py_REFCNT(g) <= 3 and Py_REFCNT(g.storage) == 1 and g.contiguous):
-        leaf.grad = g
-    else:
-        leaf.grad = _clone(g)
+            leaf.grad = _clone(g)

@@ -370,6 +370,9 @@ cdef _save(Node node, tuple plan, tuple inputs, object result):
 
 cdef object apply_into(Primitive op, TensorBase target, tuple others):
     """target = op(target, *others) in place."""
+    if len(others) + 1 != len(op.inputs):
+        raise ArgumentError(f"{op.name}_: takes {len(op.inputs) - 1} operands, got {len(others)}")
+    others = tuple([x if isinstance(x, (TensorBase, float, int)) else _as_operand(op, x, (target,)) for x in others])
     cdef tuple inputs = (target,) + others
     cdef object x
     cdef bint wants = wants_grad(target)
@@ -423,6 +426,8 @@ def as_before(TensorBase target not None):
 
 def adopt(TensorBase target not None, TensorBase result not None):
     """Write `result` into `target` and make its history the target's: an in-place op whose value is already computed."""
+    if result.dtype is not target.dtype:
+        result = _cast(result, dtype=target.dtype)
     _copy_into(target, result)
     return settle(target, result)
 

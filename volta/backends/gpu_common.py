@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
+from math import isfinite
 
 import volta.gpu
 from volta._kernels import core
-from volta.errors import DTypeError
+from volta.errors import ArgumentError, DTypeError
 
 BOOL, UINT8, INT32, INT64, FLOAT16, FLOAT32, FLOAT64 = (core.dtype_from_code(code) for code in range(7))
 
@@ -84,7 +85,12 @@ def pack_number(value, dtype) -> bytes:
         return pack_float(float(value))
     if code == 0:
         return b"\1\0\0\0" if value else b"\0\0\0\0"
-    return (int(value) & (0xFF if code == 1 else 0xFFFF_FFFF)).to_bytes(4, "little")
+    number = int(value) if isfinite(value) else 1 << 32
+    low, high = (-255, 255) if code == 1 else (-1 << 31, (1 << 31) - 1)
+    if not low <= number <= high:
+        why = ", which a GPU holds in 32 bits" if dtype is INT64 else ""
+        raise ArgumentError(f"number: {value} does not fit into {dtype}{why}")
+    return (number & (0xFF if code == 1 else 0xFFFF_FFFF)).to_bytes(4, "little")
 
 
 def number_packer(formats: str, dtype, padding: int):

@@ -8,8 +8,9 @@ import contextlib
 import os
 import sys
 import tempfile
+import threading
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, wraps
 
 from volta.errors import DeviceError
 
@@ -37,7 +38,18 @@ class Device:
     features: tuple = field(repr=False)
 
 
-@lru_cache(maxsize=1)
+def _once(function):
+    """What the first call gave; other threads wait for it, since drivers do not bear being listed twice at once."""
+    cached, lock = lru_cache(maxsize=1)(function), threading.RLock()
+
+    @wraps(function)
+    def wrapped():
+        with lock:
+            return cached()
+    return wrapped
+
+
+@_once
 def _import_wgpu():
     """(wgpu, its native module, None) or (None, None, why not)."""
     try:
@@ -59,7 +71,7 @@ def native():
     return module
 
 
-@lru_cache(maxsize=1)
+@_once
 def find() -> tuple[tuple, str | None]:
     """(usable adapters in index order, why there is none)."""
     wgpu, _, reason = _import_wgpu()

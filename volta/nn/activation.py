@@ -104,8 +104,8 @@ class Dropout(Module):
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         functional.refuse_inplace("Dropout", inplace)
-        if not 0.0 <= p <= 1.0:
-            raise ArgumentError(f"Dropout: p must be a probability in [0, 1], got {p}")
+        if not isinstance(p, (int, float)) or not 0.0 <= p <= 1.0:
+            raise ArgumentError(f"Dropout: p must be a probability in [0, 1], got {p!r}")
         self.p = p
 
     def forward(self, input: Tensor) -> Tensor:

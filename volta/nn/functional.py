@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from volta.errors import ArgumentError
 from volta.ops import creation, elementwise, index, loss, reduce
+from volta.ops.checks import explain_all
 from volta.ops.conv import conv2d, max_pool2d
 from volta.ops.linalg import linear
 from volta.ops.loss import cross_entropy, l1_loss, mse_loss, nll_loss
@@ -85,3 +86,6 @@ def refuse_inplace(name: str, inplace: bool) -> None:
     """Raise ArgumentError for inplace=True where only the out-of-place form exists."""
     if inplace:
         raise ArgumentError(f"{name}: inplace=True is not available; use inplace=False")
+
+
+explain_all(globals())

@@ -1,6 +1,8 @@
 """Parameter: a leaf tensor that a Module registers when it is assigned to it."""
 from __future__ import annotations
 
+import copy
+
 from volta._kernels import core
 from volta.errors import ArgumentError
 from volta.ops.creation import empty, tensor
@@ -24,11 +26,15 @@ class Parameter(Tensor):
         core.assign(self, data)
         return self.requires_grad_(requires_grad)
 
+    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
+        """Everything is done by `__new__`."""
+
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
 
     def __deepcopy__(self, memo: dict) -> Parameter:
         memo[id(self)] = out = type(self)(self.detach().clone(), self.requires_grad)
+        out.grad = copy.deepcopy(self.grad, memo)
         return out
 
     def __reduce_ex__(self, protocol: int):

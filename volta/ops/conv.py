@@ -145,7 +145,7 @@ def pair(op: str, name: str, value: object, least: int = 1) -> tuple[int, int]:
     Raises: ArgumentError for anything else or a value below `least`.
     """
     values = (value, value) if hasattr(value, "__index__") else tuple(value) if isinstance(value, (tuple, list)) else ()
-    if len(values) != 2 or not all(hasattr(v, "__index__") and v >= least for v in values):
+    if len(values) != 2 or not all(hasattr(v, "__index__") and least <= v < 1 << 31 for v in values):
         raise ArgumentError(f"{op}: {name} must be an int or a pair of ints >= {least}, got {value!r}")
     return int(values[0]), int(values[1])
 

@@ -78,11 +78,18 @@ def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
         out = to(data.detach(), dtype=dtype, device=data.device if device is None else device)
         return _finish(out.clone() if out.storage is data.storage else out, requires_grad)
     array = _as_array(data)
-    wanted = from_numpy_dtype(array.dtype) if dtype is None else as_dtype(dtype)
+    wanted = from_numpy_dtype(array.dtype) if dtype is None or not _is_numeric(array) else as_dtype(dtype)
+    if array.dtype == np.uint64 and wanted is int64 and array.size and array.max() >= 1 << 63:
+        raise DTypeError(f"tensor: {array.max()} does not fit into {wanted}; pass dtype=volta.float64")
     if dtype is None and array.dtype == np.float64 and not isinstance(data, (np.ndarray, np.generic)):
         wanted = get_default_dtype()
     array = np.array(array, dtype=to_numpy(wanted), order="C", copy=True)
     return _finish(_place(array, wanted, device), requires_grad)
+
+
+def _is_numeric(array):
+    """Whether NumPy's conversion means something: integers of any size do, strings and None do not."""
+    return array.dtype.kind in "biuf" or array.dtype.kind == "O" and all(isinstance(v, int) for v in array.flat)
 
 
 def _as_array(data):
@@ -143,7 +150,14 @@ def empty(*size: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLik
 
 def full(size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
          requires_grad: bool = False) -> Tensor:
-    """Every element `fill_value`; its type decides the dtype."""
+    """Every element `fill_value`; its type decides the dtype.
+
+    Raises: ArgumentError for a value that is no number or does not fit the dtype.
+    """
+    if isinstance(fill_value, (core.TensorBase, np.ndarray, np.generic)):
+        fill_value = fill_value.item()
+    if not isinstance(fill_value, (bool, int, float)):
+        raise ArgumentError(f"full: fill_value must be a number, got {type(fill_value).__name__}")
     if dtype is None:
         dtype = bool_ if isinstance(fill_value, bool) else int64 if isinstance(fill_value, int) else get_default_dtype()
     return _finish(create(full_primitive, as_shape(size) if hasattr(size, "__index__") else as_shape(*size), fill_value,
@@ -168,24 +182,29 @@ def arange(start: Number, end: Number | None = None, step: Number = 1, *, dtype:
     """
     if end is None:
         start, end = 0, start
+    for name, v in (("start", start), ("end", end), ("step", step)):
+        if not isinstance(v, (int, float, np.number, core.TensorBase)) or not math.isfinite(v):
+            raise ArgumentError(f"arange: {name} must be a finite number, got {v!r}")
     if step == 0 or (end - start) / step < 0:
         raise ArgumentError(f"arange: from {start} to {end} cannot be walked in steps of {step}")
     if dtype is None:
         dtype = int64 if all(isinstance(v, int) for v in (start, end, step)) else get_default_dtype()
     count = max(0, math.ceil((end - start) / step))
+    as_shape(count)
     return _finish(create(arange_primitive, start, step, count, dtype=as_dtype(dtype), device=as_device(device)), requires_grad)
 
 
 def linspace(start: float, end: float, steps: int, *, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
     """`steps` values from start to end, both included."""
-    if steps < 1:
-        raise ArgumentError(f"linspace: steps must be at least 1, got {steps}")
+    if not hasattr(steps, "__index__") or steps < 1:
+        raise ArgumentError(f"linspace: steps must be an integer of at least 1, got {steps!r}")
     width = (end - start) / max(steps - 1, 1)
     return cast(arange(steps, dtype=get_default_dtype(), device=device) * width + float(start), as_dtype(dtype or get_default_dtype()))
 
 
 def eye(n: int, m: int | None = None, *, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
     """Ones on the diagonal, zeros elsewhere."""
+    as_shape(n, n if m is None else m)
     rows, columns = arange(n, device=device), arange(n if m is None else m, device=device)
     return cast(rows.reshape(-1, 1) == columns, as_dtype(dtype or get_default_dtype()))
 
@@ -205,7 +224,7 @@ def _triangle(input, keep):
     if input.ndim < 2:
         raise ShapeError(f"tril/triu: needs at least 2 dimensions, got shape {input.shape}")
     rows = arange(input.shape[-2], device=input.device).reshape(-1, 1)
-    return where(keep(rows, arange(input.shape[-1], device=input.device)), input, 0)
+    return where(keep(rows, arange(input.shape[-1], device=input.device)), input, 0 if input.dtype.category else False)
 
 
 # ---------------------------------------------------------------- random
@@ -246,13 +265,15 @@ def randint(low: int, high: int | None = None, size: int | Sequence[int] | None 
     """
     if size is None:
         low, high, size = 0, low, high
-    if not (hasattr(low, "__index__") and hasattr(high, "__index__")) or not 0 < high - low <= 1 << 32:
-        raise ArgumentError(f"randint: needs integers low < high at most 2**32 apart, got {low!r}, {high!r}")
+    whole = hasattr(low, "__index__") and hasattr(high, "__index__")
+    if not whole or not 0 < high - low <= 1 << 32 or low < -1 << 63 or high > 1 << 63:
+        raise ArgumentError(f"randint: needs integers low < high, at most 2**32 apart and within int64, got {low!r}, {high!r}")
     return _draw("randint", randint_primitive, as_shape(*size), low, high, dtype or int64, device, generator)
 
 
 def randperm(n: int, *, device: DeviceLike = None, generator: Generator | None = None) -> Tensor:
     """A random order of 0 to n - 1, the same on every device."""
+    (n,) = as_shape(n)
     seed, offset = _check_generator("randperm", generator).advance(n)
     order = np.random.Generator(np.random.Philox(key=seed, counter=offset)).permutation(n)
     return tensor(order.astype(np.int64), device=device)
@@ -275,7 +296,7 @@ def fill_random_(t: Tensor, primitive, a: float, b: float, generator: Generator 
 
 # ---------------------------------------------------------------- like another
 def _like(make):
-    def function(input, *args, dtype=None, device=None, requires_grad: bool = False):
+    def function(input: Tensor, *args, dtype=None, device=None, requires_grad: bool = False):
         return make(input.shape, *args, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
     function.__doc__ = f"`{make.__name__}` with the shape, dtype and device of `input`."
     function.__name__ = function.__qualname__ = make.__name__ + "_like"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta.dtypes import result_type
 from volta.errors import DTypeError
 from volta.ops.families import BINARY_SHAPES, TERNARY_SHAPES, UNARY_SHAPES, Flags, case, erf, register
 
@@ -27,7 +28,20 @@ def _unary(name, vjp=None, *, numpy, promote="float", family="unary", **options)
 
 
 def _zero(g):
-    return g * 0.0
+    from volta.ops.creation import zeros_like
+    return zeros_like(g)
+
+
+def _of_integers_too(op):
+    """A rounding op: integers are as they should be, and keep their dtype."""
+    def function(input):
+        if hasattr(input, "dtype") and not input.dtype.is_floating_point:
+            from volta.ops.movement import clone
+            return clone(input)
+        return op(input)
+    function.__name__ = function.__qualname__ = op.name
+    function.__doc__ = f"`{op.name}` of each element; integers stay as they are."
+    return function
 
 
 # ---------------------------------------------------------------- unary
@@ -53,15 +67,16 @@ gelu_ = _unary("gelu", lambda g, x: gelu_grad(g, x), numpy=lambda x: 0.5 * x * (
 gelu_tanh = _unary("gelu_tanh", lambda g, x: gelu_tanh_grad(g, x), numpy=lambda x: 0.5 * x * (
     1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3))))
 silu = _unary("silu", lambda g, x: silu_grad(g, x), numpy=lambda x: x / (1 + np.exp(-x)))
-floor = _unary("floor", _zero, numpy=np.floor)
-ceil = _unary("ceil", _zero, numpy=np.ceil)
-round = _unary("round", _zero, numpy=np.round)
-trunc = _unary("trunc", _zero, numpy=np.trunc)
+floor_ = _unary("floor", _zero, numpy=np.floor)
+ceil_ = _unary("ceil", _zero, numpy=np.ceil)
+round_ = _unary("round", _zero, numpy=np.round)
+trunc_ = _unary("trunc", _zero, numpy=np.trunc)
 logical_not = _unary("logical_not", numpy=np.logical_not, promote="none", kinds="fib")
 isnan = _unary("isnan", numpy=np.isnan, promote="common")
 isinf = _unary("isinf", numpy=np.isinf, promote="common")
 isfinite = _unary("isfinite", numpy=np.isfinite, promote="common")
 recip = reciprocal
+floor, ceil, round, trunc = map(_of_integers_too, (floor_, ceil_, round_, trunc_))
 
 
 # ---------------------------------------------------------------- fused derivatives
@@ -124,13 +139,13 @@ def _pow_a(g, a, b):
 
 def _pow_b(g, a, b, out):
     if isinstance(a, (int, float)):
-        return g * 0.0 if a == 0 else g * out * math.log(a)
+        return g * 0.0 if a == 0 else g * out * (math.log(a) if a > 0 else math.nan)
     return where(a == 0, 0.0, g * out * log(where(a == 0, 1.0, a)))
 
 
 def _larger(g, a, b):
-    """The gradient of the input that wins; an equal pair shares it, as in PyTorch."""
-    return where(a > b, g, where(a == b, g * 0.5, 0.0))
+    """The gradient of the input that wins; an equal pair shares it, and where one is NaN both get it, as in PyTorch."""
+    return where(a < b, 0.0, where(a == b, g * 0.5, g))
 
 
 add = _binary("add", (lambda g: g, lambda g: g), numpy=np.add, kinds="fi")
@@ -185,7 +200,6 @@ def where(condition: Tensor, input: Tensor | Number, other: Tensor | Number) -> 
     if condition.dtype.code != 0:
         raise DTypeError(f"where: the condition must be bool, got {condition.dtype}; compare it first, as in where(x > 0, ...)")
     if isinstance(input, (int, float)) and isinstance(other, (int, float)):
-        from volta.dtypes import result_type
         from volta.ops.creation import full_like
         input = full_like(condition, input, dtype=result_type(input, other))
     return _where(condition, input, other)
@@ -198,8 +212,10 @@ def div(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = No
     if rounding_mode == "floor":
         return floor_divide(input, other)
     if rounding_mode == "trunc":
-        quotient = trunc(div_(input, other))
-        return quotient if input.dtype.is_floating_point else quotient.to(input.dtype)
+        input, other = (x.detach() if hasattr(x, "detach") else x for x in (input, other))
+        if result_type(input, other).is_floating_point:
+            return trunc(div_(input, other))
+        return floor_divide(input - fmod(input, other), other)
     from volta.errors import ArgumentError
     raise ArgumentError(f"div: rounding_mode must be None, 'floor' or 'trunc', got {rounding_mode!r}")
 
@@ -210,7 +226,7 @@ def pow(input: Tensor, exponent: Tensor | Number) -> Tensor:
     Raises: DTypeError for an integer tensor and a negative integer exponent.
     """
     if isinstance(exponent, (int, float)) and hasattr(input, "dtype"):
-        if exponent == 2:
+        if exponent == 2 and (input.dtype.is_floating_point or input.dtype.category and isinstance(exponent, int)):
             return mul(input, input)
         if exponent < 0 and isinstance(exponent, int) and not input.dtype.is_floating_point:
             raise DTypeError(f"pow: integers ({input.dtype}) to the negative power {exponent} are no integers; convert to float first")
@@ -242,6 +258,15 @@ def bitwise_xor(input: Tensor, other: Tensor | Number) -> Tensor:
     return bitwise_xor_(input, other)
 
 
+def bitwise_not(input: Tensor) -> Tensor:
+    """Every bit inverted; for bool, logical not.
+
+    Raises: DTypeError for floating point.
+    """
+    _need_integers("bitwise_not", input)
+    return logical_not(input) if input.dtype.code == 0 else bitwise_xor_(input, -1)
+
+
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x * Phi(x), exact or with approximate="tanh". Source: Hendrycks and Gimpel 2016, eq. 1 and 2."""
     if approximate not in ("none", "tanh"):
@@ -251,21 +276,29 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 
 def square(input: Tensor) -> Tensor:
-    """input * input."""
-    return mul(input, input)
+    """input ** 2."""
+    return pow(input, 2)
 
 
 def clamp(input: Tensor, min: Number | Tensor | None = None, max: Number | Tensor | None = None) -> Tensor:
-    """Values limited to [min, max] (numbers or tensors); the gradient passes where a value is within, bounds included."""
+    """Values limited to [min, max] (numbers or tensors); the gradient passes where a value is within, bounds included. NaN as a bound
+    gives NaN."""
     if min is None and max is None:
         from volta.errors import ArgumentError
         raise ArgumentError("clamp: give min, max or both")
     out = input
     if min is not None:
-        out = where(out < min, min, out)
+        out = where(_beyond(out < min, min), min, out)
     if max is not None:
-        out = where(out > max, max, out)
+        out = where(_beyond(out > max, max), max, out)
     return out
+
+
+def _beyond(outside, bound):
+    """Where clamp gives the bound: outside of it, and where it is NaN."""
+    if hasattr(bound, "dtype"):
+        return logical_or(outside, isnan(bound)) if bound.dtype.is_floating_point else outside
+    return outside if bound == bound else logical_not(outside * 0)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
@@ -275,7 +308,12 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
 
 def softplus(input: Tensor) -> Tensor:
     """log(1 + exp(x)), without overflow."""
-    return relu(input) + log1p(exp(-abs(input)))
+    return relu(input) + log1p(exp(negative_abs(input)))
+
+
+def negative_abs(x):
+    """-|x| with the derivative of its left branch at 0, so that relu(x) + log1p(exp(-|x|)) has the right derivatives there."""
+    return where(x > 0, -x, x)
 
 
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:

@@ -198,7 +198,10 @@ def nonzero(input: Tensor) -> Tensor:
 
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where `mask` holds, as a vector."""
-    return getitem(_expand(input, shape=broadcast_shapes(input.shape, mask.shape)), mask)
+    if mask.dtype.code != 0:
+        raise DTypeError(f"masked_select: the mask must be bool, got {mask.dtype}; compare it first, as in x > 0")
+    shape = broadcast_shapes(input.shape, mask.shape) or (1,)
+    return getitem(_expand(input, shape=shape), _expand(mask, shape=shape))
 
 
 def _basic(x, items):
@@ -207,6 +210,8 @@ def _basic(x, items):
     for item in items:
         if item is None:
             shape_plan.append(("new", None))
+        elif isinstance(item, _Choice):
+            shape_plan.append(("new", item.index))
         elif isinstance(item, slice):
             slices.append(item)
             shape_plan.append(("keep", None))
@@ -227,6 +232,8 @@ def _basic(x, items):
     shape, tensors, k = [], {}, 0
     for kind, item in shape_plan:
         if kind == "new":
+            if item is not None:
+                tensors[len(shape)] = item
             shape.append(1)
             continue
         if kind == "tensor":
@@ -241,11 +248,22 @@ def _basic(x, items):
     return out, tensors
 
 
+class _Choice:
+    """A 0-d bool tensor as an index: a new dimension of size 1, kept or left empty."""
+
+    def __init__(self, mask):
+        from volta.ops.creation import tensor
+        self.index = tensor([0] if mask.item() else np.empty(0, np.int64), device=mask.device)
+
+
 def _split_masks(x, items):
     """Bool tensors replaced by the positions of their true elements."""
     out, d = [], 0
     for item in items:
         if isinstance(item, core.TensorBase) and item.dtype.code == 0:
+            if item.ndim == 0:
+                out.append(_Choice(item))
+                continue
             if item.shape != x.shape[d:d + item.ndim]:
                 raise IndexRangeError(f"indexing: a mask of shape {item.shape} does not fit {x.shape} at dimension {d}")
             out.extend(_nonzero(item))
@@ -355,6 +373,8 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
     if not number and not isinstance(value, core.TensorBase):
         from volta.ops.creation import tensor
         value = tensor(value, dtype=x.dtype, device=x.device)
+    if not number:
+        value = cast(value, x.dtype)            # recorded, so that its gradient comes back in its own dtype
     wants = graph.is_grad_enabled() and (x.requires_grad or (not number and value.requires_grad))
     if wants:
         graph.check_inplace("setitem", x)
@@ -405,7 +425,7 @@ def _write_masked(x, mask, value):
     if isinstance(value, core.TensorBase):
         value = cast(_reshape(value.to(x.device), shape=()), x.dtype)
     elif not x.dtype.is_floating_point:
-        value = int(value)
+        value = int(value) if x.dtype.category else bool(value)
     copy_into(x, cast(where(mask, value, x), x.dtype))
 
 
@@ -439,5 +459,10 @@ def _put(view, tensors, value, number):
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
-    """`input` with `value` where `mask` holds."""
+    """`input` with `value`, in its dtype, where `mask` holds."""
+    from volta.ops.creation import full
+    if isinstance(value, core.TensorBase):
+        value = cast(value, input.dtype)
+    elif not input.dtype.is_floating_point and not isinstance(value, bool):
+        value = full((), value, dtype=input.dtype, device=input.device)
     return where(mask, value, input)

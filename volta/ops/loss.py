@@ -7,7 +7,7 @@ import numpy as np
 
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
-from volta.ops.elementwise import exp, log1p, relu, where
+from volta.ops.elementwise import exp, log1p, negative_abs, relu, where
 from volta.ops.families import Derived, Labels, case, register
 from volta.ops.index import gather_primitive, known_range
 from volta.ops.movement import _reshape, cast, permute, unsqueeze
@@ -34,8 +34,7 @@ def _cross_entropy_grad(g, x, logsumexp, target, ignore_index):
     from volta.ops.creation import arange
     classes = _reshape(arange(x.shape[1], device=x.device), shape=(1, x.shape[1]))
     hot = cast(unsqueeze(target, 1) == classes, x.dtype)
-    kept = cast(target != ignore_index, x.dtype)
-    return (softmax_primitive(x, dim=1) - hot) * unsqueeze(g * kept, 1)
+    return (softmax_primitive(x, dim=1) - hot) * unsqueeze(where(target != ignore_index, g, 0.0), 1)
 
 
 _CASES = (case((4, 5), Labels((4,), 5), ignore_index=-100), case((3, 1), Labels((3,), 1), ignore_index=-100),
@@ -128,17 +127,25 @@ def _kept(labels, ignore_index):
     return float(kept) if kept else float("nan")
 
 
+def _picked(logp, labels, weight, ignore_index):
+    """(minus the weighted log-probability of each label, which labels count, their weights). What is ignored gets no gradient, also
+    where nothing counts and the mean is NaN."""
+    kept = labels != ignore_index
+    safe = where(kept, labels, 0)
+    losses = -_reshape(gather_primitive(logp, _reshape(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
+    if weight is None:
+        return where(kept, losses, 0.0), kept, cast(kept, logp.dtype)
+    scale = weight[safe]
+    return where(kept, losses * scale, 0.0), kept, where(kept, scale, 0.0)
+
+
 def _weighted(x, labels, shape, weight, ignore_index, reduction, smoothing):
     """Class weights and label smoothing, composed."""
     logp = log_softmax(x, 1)
-    kept = cast(labels != ignore_index, x.dtype)
-    safe = where(labels != ignore_index, labels, 0)
-    picked = _reshape(gather_primitive(logp, _reshape(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
-    scale = kept if weight is None else kept * weight[safe]
-    losses = -picked * scale
+    losses, kept, scale = _picked(logp, labels, weight, ignore_index)
     if smoothing:
         each = logp if weight is None else logp * weight
-        losses = losses * (1 - smoothing) - sum(each, 1) * kept * (smoothing / x.shape[1])
+        losses = losses * (1 - smoothing) - where(kept, sum(each, 1), 0.0) * (smoothing / x.shape[1])
     if reduction == "mean":
         return sum(losses) / sum(scale)
     return _reduce("cross_entropy", losses if reduction == "sum" else _reshape(losses, shape=shape), reduction)
@@ -153,7 +160,7 @@ def _soft_cross_entropy(input, target, weight, reduction, smoothing):
     if weight is not None:
         logp = logp * weight.reshape(*([1] * dim), classes, *([1] * (input.ndim - dim - 1)))
     losses = -sum(logp * target, dim)
-    return sum(losses) / float(max(losses._size, 1)) if reduction == "mean" else _reduce("cross_entropy", losses, reduction)
+    return sum(losses) / float(losses._size) if reduction == "mean" else _reduce("cross_entropy", losses, reduction)
 
 
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
@@ -161,11 +168,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore
     x, labels, shape = _rows("nll_loss", input, target)
     _check_target("nll_loss", x, labels, ignore_index)
     labels = cast(labels, int64)
-    safe = where(labels != ignore_index, labels, 0)
-    picked = _reshape(gather_primitive(x, _reshape(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
-    kept = cast(labels != ignore_index, x.dtype)
-    scale = kept if weight is None else kept * weight[safe]
-    losses = -picked * scale
+    losses, _, scale = _picked(x, labels, weight, ignore_index)
     if reduction == "mean":
         return sum(losses) / sum(scale)
     return _reduce("nll_loss", losses if reduction == "sum" else _reshape(losses, shape=shape), reduction)
@@ -192,4 +195,4 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Cross entropy of a sigmoid, from logits, without overflow. Units: nats."""
     _same_shape("binary_cross_entropy_with_logits", input, target)
-    return _reduce("binary_cross_entropy_with_logits", relu(input) - input * target + log1p(exp(-abs(input))), reduction)
+    return _reduce("binary_cross_entropy_with_logits", relu(input) - input * target + log1p(exp(negative_abs(input))), reduction)

@@ -4,6 +4,7 @@ A view shares its storage and costs no kernel; its derivative is another view or
 """
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
 from volta._kernels import core, indexing
@@ -201,13 +202,22 @@ def contiguous(input: Tensor) -> Tensor:
 
 
 # ---------------------------------------------------------------- functions
+def _sizes(op, sizes):
+    """Sizes given as `2, 3` or `(2, 3)`, negative ones too."""
+    try:
+        if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
+            sizes = tuple(sizes[0])
+        return tuple(map(operator.index, sizes))
+    except TypeError:
+        raise ShapeError(f"{op}: sizes must be integers, got {sizes!r}") from None
+
+
 def reshape(input: Tensor, *shape: int | Sequence[int]) -> Tensor:
     """The same elements under another shape (one size may be -1): a view where the strides allow, else a copy.
 
     Raises: ShapeError where the number of elements differs.
     """
-    shape = shape[0] if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
-    return _reshape(input, shape=infer("reshape", input._size, tuple(map(int, shape))))
+    return _reshape(input, shape=infer("reshape", input._size, _sizes("reshape", shape)))
 
 
 def view(input: Tensor, *shape: int | Sequence[int]) -> Tensor:
@@ -215,9 +225,7 @@ def view(input: Tensor, *shape: int | Sequence[int]) -> Tensor:
 
     Raises: ShapeError where the strides allow no view.
     """
-    if len(shape) == 1 and not hasattr(shape[0], "__index__"):
-        shape = shape[0]
-    new = infer("view", input._size, tuple(map(int, shape)))
+    new = infer("view", input._size, _sizes("view", shape))
     if not input._contiguous and view_strides(input.shape, input._strides, new) is None:
         raise ShapeError(f"view: shape {input.shape} with strides {input._strides} cannot be seen as {new} without a copy; use reshape")
     return _reshape(input, shape=new)
@@ -266,11 +274,11 @@ def expand(input: Tensor, *shape: int | Sequence[int]) -> Tensor:
 
     Raises: ShapeError where a size other than 1 would change.
     """
-    shape = tuple(shape[0]) if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
+    shape = _sizes("expand", shape)
     lead = len(shape) - input.ndim
     if lead < 0:
         raise ShapeError(f"expand: shape {shape} has fewer dimensions than the tensor's {input.shape}")
-    new = tuple(input.shape[i - lead] if s == -1 and i >= lead else int(s) for i, s in enumerate(shape))
+    new = tuple(input.shape[i - lead] if s == -1 and i >= lead else s for i, s in enumerate(shape))
     for i, (a, b) in enumerate(zip(input.shape, new[lead:])):
         if a not in (1, b):
             raise ShapeError(f"expand: {input.shape} cannot become {new}: size {a} at dimension {i} is not 1")
@@ -292,7 +300,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Without its dimensions of size 1 (or those of `dim` that have it)."""
-    dims = range(input.ndim) if dim is None else as_dims("squeeze", dim, input.ndim)
+    dims = range(input.ndim) if dim is None else () if dim == () or dim == [] else as_dims("squeeze", dim, input.ndim)
     return _reshape(input, shape=tuple(s for i, s in enumerate(input.shape) if not (i in dims and s == 1)))
 
 
@@ -315,6 +323,8 @@ def slice_view(input: Tensor, slices: tuple[slice, ...]) -> Tensor:
 
 def shrink(input: Tensor, bounds: Sequence[tuple[int, int]]) -> Tensor:
     """Per dimension (start, stop), as a view: the inverse of `pad`."""
+    if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in bounds):
+        raise ArgumentError(f"shrink: bounds must be pairs (start, stop), got {bounds!r}")
     if len(bounds) != input.ndim:
         raise ArgumentError(f"shrink: {len(bounds)} bounds for a tensor of rank {input.ndim}")
     for d, ((a, b), n) in enumerate(zip(bounds, input.shape)):
@@ -333,7 +343,7 @@ def stride_op(input: Tensor, steps: Sequence[int]) -> Tensor:
 def flip(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
     """The order of the elements reversed along `dims`, as a copy."""
     dims = dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims
-    chosen = as_dims("flip", tuple(dims), input.ndim)
+    chosen = as_dims("flip", tuple(dims), input.ndim) if dims else ()
     return contiguous_(slice_view(input, tuple(slice(None, None, -1 if d in chosen else 1) for d in range(input.ndim))))
 
 
@@ -361,17 +371,21 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors joined along `dim`; their dtypes are promoted.
 
+    A 1-D tensor without elements is left out, whatever the rank of the others (its dtype counts).
+
     Raises: ShapeError where other sizes differ.
     """
     tensors = tuple(tensors)
     if not tensors:
         raise ArgumentError("cat: needs at least one tensor")
-    d = as_dim("cat", dim, tensors[0].ndim)
     dtype = tensors[0].dtype
+    for x in tensors[1:]:
+        dtype = promote_types(dtype, x.dtype)
+    tensors = tuple(x for x in tensors if x.shape != (0,)) or tensors[:1]
+    d = as_dim("cat", dim, tensors[0].ndim)
     for i, x in enumerate(tensors):
         if x.ndim != tensors[0].ndim or x.ndim == 0 or x.shape[:d] + x.shape[d + 1:] != tensors[0].shape[:d] + tensors[0].shape[d + 1:]:
             raise ShapeError(f"cat: tensor {i} has shape {x.shape}, which differs from {tensors[0].shape} outside dimension {d}")
-        dtype = promote_types(dtype, x.dtype)
     return _cat(*[cast(x, dtype) for x in tensors], dim=d)
 
 

@@ -12,7 +12,7 @@ from volta.errors import ArgumentError, DTypeError, IndexRangeError
 from volta.ops.elementwise import exp, log, where
 from volta.ops.elementwise import sqrt as sqrt_op
 from volta.ops.families import case, register
-from volta.ops.movement import _expand, _reshape, cast
+from volta.ops.movement import _expand, _reshape, cast, clone
 from volta.shapes import as_dim, as_dims, reduced
 
 if TYPE_CHECKING:
@@ -118,13 +118,26 @@ def _floating(name, x, dtype=None):
     return x
 
 
+def _one_element(x):
+    """Sum or product of the one element of a 0-d tensor."""
+    return clone(x) if x.dtype.is_floating_point else cast(x, dtype_from_code(3)) * 1
+
+
+def _root(x):
+    """Square root whose derivative at 0 counts as 0, as in PyTorch's norm and std."""
+    if not x.requires_grad:
+        return sqrt_op(x)
+    zero = x == 0
+    return where(zero, 0.0, sqrt_op(where(zero, 1.0, x)))
+
+
 def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """Sum over `dim` (an int, several, or None for all). Integers and bool add up in int64."""
     if dtype is not None:
         input = cast(input, as_dtype(dtype))
     dims = as_dims("sum", dim, input.ndim)
     if not dims:
-        return input * 1 if input.dtype.category else cast(input, dtype_from_code(3))
+        return _one_element(input)
     return sum_primitive(input, dim=dims, keepdim=keepdim)
 
 
@@ -142,7 +155,7 @@ def _extreme(name, primitive, input, dim, keepdim):
     dims = as_dims(name, dim, input.ndim)
     if input._size == 0 and 0 in [input.shape[d] for d in dims]:
         raise IndexRangeError(f"{name}: cannot reduce {dims} of shape {input.shape}: there are no elements, and it has no neutral one")
-    return primitive(input, dim=dims, keepdim=keepdim) if dims else input * 1
+    return primitive(input, dim=dims, keepdim=keepdim) if dims else clone(input)
 
 
 def amax(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
@@ -197,7 +210,7 @@ def _pick(name, arg, input, dim, keepdim):
     from volta.ops.index import gather_primitive
     d = as_dim(name, dim, input.ndim)
     if input.ndim == 0:
-        return ValuesIndices((input * 1, arg(input, 0)))
+        return ValuesIndices((clone(input), arg(input, 0)))
     indices = arg(input, d, keepdim=True)
     values = gather_primitive(input, indices, dim=d)
     if not keepdim:
@@ -225,19 +238,24 @@ def min(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = F
 def prod(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Product over `dim`."""
     dims = as_dims("prod", dim, input.ndim)
-    return prod_primitive(input, dim=dims, keepdim=keepdim) if dims else input * 1
+    return prod_primitive(input, dim=dims, keepdim=keepdim) if dims else _one_element(input)
+
+
+def _truth(out, x):
+    """bool, but uint8 for uint8, as in PyTorch."""
+    return cast(out, x.dtype) if x.dtype.code == 1 else out
 
 
 def any(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Whether any element is non-zero."""
     dims = as_dims("any", dim, input.ndim)
-    return any_primitive(input, dim=dims, keepdim=keepdim) if dims else input != 0
+    return _truth(any_primitive(input, dim=dims, keepdim=keepdim) if dims else input != 0, input)
 
 
 def all(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Whether all elements are non-zero."""
     dims = as_dims("all", dim, input.ndim)
-    return all_primitive(input, dim=dims, keepdim=keepdim) if dims else input != 0
+    return _truth(all_primitive(input, dim=dims, keepdim=keepdim) if dims else input != 0, input)
 
 
 def var(input: Tensor, dim: int | Sequence[int] | None = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
@@ -247,17 +265,19 @@ def var(input: Tensor, dim: int | Sequence[int] | None = None, *, correction: fl
     n = _count(input.shape, dims)
     centred = input - mean(input, dims, True)
     total = sum(centred * centred, dims, keepdim)
-    return total / float(n - correction) if n > correction else total * math.nan
+    return total / float(n - correction if n > correction else 0)
 
 
 def std(input: Tensor, dim: int | Sequence[int] | None = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
     """Square root of `var`."""
-    return sqrt_op(var(input, dim, correction=correction, keepdim=keepdim))
+    return _root(var(input, dim, correction=correction, keepdim=keepdim))
 
 
 def logsumexp(input: Tensor, dim: int | Sequence[int] | None, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over `dim`, without overflow."""
     dims = as_dims("logsumexp", dim, input.ndim)
+    if 0 in [input.shape[d] for d in dims]:
+        return log(sum(exp(input), dims, keepdim))
     top = amax(input, dims, True).detach()
     top = where(top.isfinite(), top, 0.0)
     out = log(sum(exp(input - top), dims, True)) + top
@@ -270,7 +290,7 @@ def norm(input: Tensor, p: float = 2, dim: int | Sequence[int] | None = None, ke
     Raises: ArgumentError for another p.
     """
     if p == 2:
-        return sqrt_op(sum(input * input, dim, keepdim))
+        return _root(sum(input * input, dim, keepdim))
     if p == 1:
         return sum(abs(input), dim, keepdim)
     if p == math.inf:

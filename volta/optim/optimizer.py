@@ -39,6 +39,8 @@ class Optimizer:
         self.defaults = defaults
         self.param_groups: list[dict] = []
         self.state: defaultdict[Tensor, dict] = defaultdict(dict)
+        if not hasattr(params, "__iter__") or isinstance(params, (str, bytes)):
+            raise ArgumentError(f"{type(self).__name__}: params must be a list of tensors or of groups, got {type(params).__name__}")
         groups = list(params)
         if not groups:
             raise ArgumentError(f"{type(self).__name__}: params is empty; pass model.parameters()")
