@@ -3,8 +3,8 @@
 # Size classes are powers of two with 4 steps between, from 256 bytes. Equal training steps should get equal blocks, since they
 # then find their bind groups in the cache. So an alloc takes the block that the alloc of the same number took two steps ago, else
 # one step ago (`Trace`): two, because what outlives its step (a loss in a loop variable) holds one of two blocks in turn. Where
-# neither is free, the free block of the lowest id serves. What outlives all steps (`lasting`) takes a block that the running step
-# has not used, so that the next one can use the same blocks again.
+# neither is free, or neither step was like this one, the free block of the lowest id serves. What outlives all steps (`lasting`)
+# takes a block that the running step has not used, so that the next one can use the same blocks again.
 # The GIL guards everything here: no function below lets it go while the tables are half changed.
 
 cdef enum:
@@ -31,6 +31,7 @@ cdef struct Heap:
 cdef struct Trace:
     uint32_t* blocks       # the blocks that a step's allocs took, in order
     uint32_t count, room
+    bint strange           # the running step has asked for other sizes than this one did
 
 
 cdef inline int _size_class(uint64_t nbytes) noexcept nogil:
@@ -123,17 +124,23 @@ cdef class Pool:
     cdef uint32_t choose(self, int size_class) noexcept nogil:
         # A free block of the class, still free; NO_BLOCK where there is none.
         cdef Heap* heap = &self.heaps[size_class]
-        cdef uint32_t number = self.traces[2].count, block, i
+        cdef uint32_t number = self.traces[2].count, found = NO_BLOCK, block, i
         if self.lasting:
             for i in range(heap.count):
                 if not self.blocks[heap.ids[i]].live and self.blocks[heap.ids[i]].step != self.step:
                     return heap.ids[i]
             return NO_BLOCK
         for i in range(2):
-            if number < self.traces[i].count:
-                block = self.traces[i].blocks[number]
-                if not self.blocks[block].live and self.blocks[block].handle and self.blocks[block].size_class == size_class:
-                    return block
+            if self.traces[i].strange:
+                continue
+            if number >= self.traces[i].count or self.blocks[self.traces[i].blocks[number]].size_class != size_class:
+                self.traces[i].strange = True
+                continue
+            block = self.traces[i].blocks[number]
+            if found == NO_BLOCK and not self.blocks[block].live and self.blocks[block].handle:
+                found = block
+        if found != NO_BLOCK:
+            return found
         while heap.count and self.blocks[heap.ids[0]].live:
             self.blocks[_heap_pop(heap)].queued = False
         return heap.ids[0] if heap.count else <uint32_t>NO_BLOCK
@@ -170,6 +177,7 @@ cdef class Pool:
         self.traces[1] = self.traces[2]
         oldest.count = 0
         self.traces[2] = oldest
+        self.traces[0].strange = self.traces[1].strange = False
         self.step += 1
 
     def forget_steps(self):

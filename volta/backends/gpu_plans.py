@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 
+from volta import gpu
 from volta._kernels import core
 from volta.backends.gpu_common import FLOAT32, context
 from volta.backends.gpu_copy import contiguous, fill_into
@@ -70,7 +71,8 @@ def spare(ctx, i: int = 0):
     key = (ctx, i)
     buffer = _spare.get(key)
     if buffer is None:
-        buffer = _spare[key] = ctx.alloc(256)
+        with gpu.lasting():
+            buffer = _spare[key] = ctx.alloc(256)
     return buffer
 
 
