@@ -108,7 +108,7 @@ cdef class Recorder(Memory):
             if pipeline.written >> i & 1:
                 written += touched
         while True:
-            if self.count >= MAX_OPS:
+            while self.count >= MAX_OPS:        # other threads may fill the new batch before this one goes on
                 self.flush()
             group = self.groups.find(words, 1 + 3 * count)
             if group != NULL:
