@@ -311,6 +311,7 @@ class Tensor(graph.Operators):
             graph.check_inplace("copy", self)
             result = movement.clone(source) if source.requires_grad else core.alias(source)
             return graph.adopt(self, result)
+        graph.check_elements("copy", self)
         movement.copy_into(self, source)
         self.storage.version += 1
         return self

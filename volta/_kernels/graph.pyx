@@ -403,6 +403,7 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
         (<TensorBase>source)._index = target._index
         result = apply(op, (source,) + inputs[1:], {})
         return adopt(target, result)
+    check_elements(op.name, target)
     kernel = op.gpu if target.storage.device.is_gpu else op.cpu
     if dtype is target.dtype:
         kernel.into(target, *_promote(op, inputs))
@@ -421,7 +422,12 @@ def check_inplace(str name, TensorBase target not None):
     if Py_REFCNT(target.storage) > 2:
         raise AutogradError(f"{name}_: the tensor of shape {target.shape} shares its data with another one (a view, or a value kept "
                             f"for a gradient), so a recorded in-place change would falsify that one's history; clone() it first")
-    if any([s == 0 and n > 1 for n, s in zip(target.shape, target._strides)]):
+    check_elements(name, target)
+
+
+def check_elements(str name, TensorBase target not None):
+    """Raise where places of the tensor written to are one element in memory."""
+    if not target.contiguous and any([s == 0 and n > 1 for n, s in zip(target.shape, target._strides)]):
         raise AutogradError(f"{name}_: an expanded tensor holds one element many times; clone() it before writing")
 
 
