@@ -679,3 +679,10 @@ def test_threads_that_ask_for_the_gpu_first_at_once(gpu):
         print(found)"""
     run = subprocess.run([sys.executable, "-c", script], env=os.environ | {"VOLTA_REQUIRE_GPU": "1"}, capture_output=True, text=True)
     assert run.stdout.strip() == str([3.0] * 8), run.stderr
+
+
+def test_more_bytes_than_64_bits_count(gpu):
+    x = volta.ones(2, device=gpu)
+    for call in (lambda: volta.gpu.context(0).alloc(2 ** 70), lambda: volta.nn.functional.pad(x, (2 ** 62, 2 ** 62))):
+        with pytest.raises(OutOfMemoryError, match="this device's largest buffer is"):
+            call()

@@ -19,6 +19,11 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
+cdef extern from "Python.h":
+    ctypedef struct PyObject:
+        pass
+    Py_ssize_t PyNumber_AsSsize_t(object, PyObject*)
+
 import threading
 
 from volta.errors import ArgumentError, BindingLimitError, DeviceError, OutOfMemoryError, TransferError
