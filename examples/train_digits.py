@@ -209,6 +209,10 @@ def parse_arguments() -> argparse.Namespace:
     options = parser.parse_args()
     if options.epochs < 1:
         parser.error(f"--epochs must be at least 1, got {options.epochs}")
+    if options.out.exists() and not options.out.is_dir():
+        parser.error(f"--out needs a folder, {options.out} is a file")
+    if options.losses and not options.losses.parent.is_dir():
+        parser.error(f"--losses: there is no folder {options.losses.parent}")
     return options
 
 
@@ -253,4 +257,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        raise SystemExit("interrupted") from None

@@ -67,6 +67,20 @@ def test_gradient_of_an_in_place_op(change, scale, device):
     assert x.grad.tolist() == [scale, scale]
 
 
+@pytest.mark.parametrize("change", [lambda y, w: y.mul_(w), lambda y, w: y.div_(w), lambda y, w: y.pow_(w), lambda y, w: y[1:].mul_(w[1:]),
+                                    lambda y, w: y.mul_(y)])
+def test_in_place_op_that_needs_the_old_value(change):
+    """What the op saved of the tensor is kept as it was."""
+    def f(x, w):
+        y = x * 2.0
+        change(y, w)
+        return y * y
+
+    x, w = (volta.tensor(v, dtype=volta.float64, requires_grad=True) for v in ([0.7, 1.2, 0.4], [1.5, 0.6, 2.0]))
+    volta.testing.gradcheck(f, (x, w))
+    volta.testing.gradgradcheck(f, (x, w))
+
+
 def test_gradient_of_setitem(device):
     x, v = leaf(1.0, 2.0, 3.0, device=device), leaf(10.0, device=device)
     y = x * 2.0

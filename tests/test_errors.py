@@ -331,3 +331,14 @@ def test_an_error_inside_with_good_arguments_stays_what_it_is():
 
     with pytest.raises(AttributeError, match="no_such_attribute"):
         broken(make(2), 3)
+
+
+def test_windows_and_outputs_that_no_device_can_take(device):
+    """They must be refused at once: planning or walking them would take for ever."""
+    x = make(1, 1, 5, 5, device=device)
+    with pytest.raises(ArgumentError, match="max_pool2d: a kernel of 1073741824x1073741824 is too large"):
+        volta.max_pool2d(x, 2 ** 30, 1, 2 ** 29)
+    with pytest.raises(ShapeError, match="conv2d: the kernel must have a size of at least 1, got 0x2"):
+        volta.conv2d(x, make(1, 1, 0, 2, device=device))
+    with pytest.raises((volta.errors.OutOfMemoryError, ShapeError), match="cannot allocate|larger than this device's largest buffer"):
+        volta.conv2d(x, make(1, 1, 2, 2, device=device), padding=2 ** 20)

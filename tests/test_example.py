@@ -62,3 +62,11 @@ def test_accuracy(tmp_path, seed):
     assert done.returncode == 0, done.stderr
     accuracy = float(done.stdout.split("test accuracy ")[1].split("%")[0])
     assert accuracy >= 98.5
+
+
+def test_wrong_paths_are_refused_before_training(tmp_path):
+    (tmp_path / "file").touch()
+    for arguments, text in ((("--out", tmp_path / "file"), "--out needs a folder"),
+                            (("--out", tmp_path, "--losses", tmp_path / "none" / "x"), "--losses: there is no folder")):
+        done = run("--device", "cpu", "--epochs", 1, *arguments)
+        assert done.returncode == 2 and text in done.stderr and "Traceback" not in done.stderr

@@ -650,3 +650,45 @@ def test_nan_helpers(ctx):
             got = down(ctx, out)
             with np.errstate(all="ignore"):
                 np.testing.assert_array_equal(got, numpy_op(values, k) * k)
+
+
+def test_threads_fill_the_batch_together(gpu):
+    """A batch that is full again when a thread comes back from sending it must not be written past its end."""
+    previous = sys.getswitchinterval()
+    wrong = []
+
+    def work(k):
+        for i in range(400):
+            x = volta.full((50 + i,), float(k), device=gpu) * 2 + 1
+            if i % 50 == 49 and x.cpu().tolist() != [2.0 * k + 1] * (50 + i):
+                wrong.append((k, i))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(previous)
+    assert not wrong
+
+
+def test_threads_that_ask_for_the_gpu_first_at_once(gpu):
+    script = """if True:
+        import threading, volta
+        found = []
+        threads = [threading.Thread(target=lambda: found.append(volta.ones(3, device="gpu").sum().item())) for _ in range(8)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        print(found)"""
+    run = subprocess.run([sys.executable, "-c", script], env=os.environ | {"VOLTA_REQUIRE_GPU": "1"}, capture_output=True, text=True)
+    assert run.stdout.strip() == str([3.0] * 8), run.stderr
+
+
+def test_more_bytes_than_64_bits_count(gpu):
+    x = volta.ones(2, device=gpu)
+    for call in (lambda: volta.gpu.context(0).alloc(2 ** 70), lambda: volta.nn.functional.pad(x, (2 ** 62, 2 ** 62))):
+        with pytest.raises(OutOfMemoryError, match="this device's largest buffer is"):
+            call()

@@ -110,3 +110,36 @@ def test_missing_files(tmp_path):
         volta.load(tmp_path / "none")
     with pytest.raises(FileNotFoundError, match="save: there is no folder"):
         volta.save({}, tmp_path / "none" / "x")
+
+
+@pytest.mark.parametrize("structure", ["5", '"x"', '{"$tensor": [1]}', '{"$pairs": 5}', '{"$pairs": [[1]]}', '{"$tuple": 5}', "[" * 100_000,
+                                       '{"a":' * 500 + "1" + "}" * 500])
+def test_hostile_structures(tmp_path, structure):
+    path = tmp_path / "x"
+    path.write_bytes(safetensors.numpy.save({}, {"volta.structure": structure}))
+    if structure in ("5", '"x"'):
+        with pytest.raises(StateDictError, match="has a structure that Volta did not write"):
+            volta.load(path)
+    else:
+        with pytest.raises(StateDictError, match="load: "):
+            volta.load(path)
+
+
+def test_values_that_volta_lacks(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(safetensors.numpy.save({"a": np.array([2 ** 63], np.uint64)}))
+    with pytest.raises(StateDictError, match="has a dtype or a value that Volta lacks: tensor: 9223372036854775808 does not fit"):
+        volta.load(path)
+
+
+def test_what_a_file_cannot_hold(tmp_path):
+    path, loop = tmp_path / "x", {}
+    loop["a"] = loop
+    for given, text in ((loop, "contains itself"), ({"__metadata__": volta.ones(1)}, "'__metadata__' is a reserved name"),
+                        ({"a": np.ones(2, complex)}, "safetensors cannot hold this"), ({"\ud800": volta.ones(1)}, "cannot hold this")):
+        with pytest.raises(ArgumentError, match=text):
+            volta.save(given, path)
+    for call in (lambda: volta.load(None), lambda: volta.save({}, 5)):
+        with pytest.raises(ArgumentError, match="(load|save): needs a path, got"):
+            call()
+    assert not list(tmp_path.iterdir())

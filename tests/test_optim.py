@@ -262,3 +262,11 @@ def test_a_step_copies_nothing_and_is_few_dispatches(gpu):
             optimizer.step()
             dispatches = (volta.gpu.stats() - before).dispatches
     assert dispatches <= 12
+
+
+def test_a_state_of_a_wrong_type():
+    optimizer = volta.optim.Adam([volta.nn.Parameter(volta.ones(2))])
+    groups = optimizer.state_dict()["param_groups"]
+    for state in ({"state": 5, "param_groups": groups}, {"state": {}, "param_groups": 5}):
+        with pytest.raises(volta.errors.StateDictError, match="Adam: 'state' must be a dict and 'param_groups' a list"):
+            optimizer.load_state_dict(state)

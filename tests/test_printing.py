@@ -70,3 +70,7 @@ def test_options():
 
 def test_format():
     assert f"{volta.tensor(2.5):.1f}" == "2.5" and f"{volta.tensor([1.0])}" == "tensor([1.])"
+
+
+def test_a_huge_expanded_tensor_is_summarised():
+    assert repr(volta.ones(1).expand(10 ** 12)) == "tensor([1., 1., 1.,  ..., 1., 1., 1.])"

@@ -6,7 +6,7 @@ import strategies
 from hypothesis import strategies as st
 
 import volta
-from volta.errors import ShapeError
+from volta.errors import AutogradError, ShapeError
 
 
 def step(x, kind, argument):
@@ -203,3 +203,13 @@ def test_triangles_and_eye(device):
         np.testing.assert_array_equal(x.tril(k).numpy(), np.tril(array, k))
         np.testing.assert_array_equal(x.triu(k).numpy(), np.triu(array, k))
     np.testing.assert_array_equal(volta.eye(3, 5, device=device).numpy(), np.eye(3, 5))
+
+
+def test_an_expanded_tensor_is_not_written_to(device):
+    x = volta.ones(1, device=device)
+    for change in (lambda t: t.add_(1), lambda t: t.copy_(volta.arange(5, device=device)), lambda t: t.mul_(t)):
+        with pytest.raises(AutogradError, match="(add|copy|mul)_: an expanded tensor holds one element many times"):
+            change(x.expand(5))
+    assert x.tolist() == [1.0]
+    x.expand(1).add_(1)
+    assert x.tolist() == [2.0]

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from volta._kernels import core
-from volta.errors import ArgumentError, StateDictError
+from volta.errors import ArgumentError, DTypeError, StateDictError
 from volta.ops.creation import tensor
 
 _PLAIN = (str, int, float, bool, type(None))
@@ -32,14 +32,31 @@ def save(obj: Mapping, path: str | os.PathLike) -> None:
 
     Raises: ArgumentError for a value that is neither tensor, array, number, string, None, dict nor list.
     """
+    from safetensors import SafetensorError
     from safetensors.numpy import save as encode
     if not isinstance(obj, Mapping):
         raise ArgumentError(f"save: needs a dict (such as model.state_dict()), got {type(obj).__name__}")
     tensors: dict[str, np.ndarray] = {}
-    structure = _describe(obj, "", tensors)
+    try:
+        structure = _describe(obj, "", tensors)
+    except RecursionError:
+        raise ArgumentError("save: the object contains itself, or is nested too deeply") from None
     flat = len(tensors) == len(obj) and all(structure.get(key) == {_TENSOR: key} for key in obj)
     metadata = None if flat else {"volta.structure": json.dumps(structure)}
-    _write(Path(path), encode(tensors, metadata))
+    path = _as_path("save", path)
+    if "__metadata__" in tensors:
+        raise ArgumentError("save: '__metadata__' is a reserved name in safetensors files; rename the key")
+    try:
+        data = encode(tensors, metadata)
+    except (SafetensorError, UnicodeError) as error:
+        raise ArgumentError(f"save: safetensors cannot hold this: {error}") from None
+    _write(path, data)
+
+
+def _as_path(op, path):
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentError(f"{op}: needs a path, got {type(path).__name__}")
+    return Path(path)
 
 
 def load(path: str | os.PathLike, device=None) -> dict:
@@ -48,7 +65,7 @@ def load(path: str | os.PathLike, device=None) -> dict:
     Raises: StateDictError for a file that is damaged, cut short or of another format; FileNotFoundError.
     """
     from safetensors import SafetensorError, safe_open
-    path = Path(path)
+    path = _as_path("load", path)
     if not path.is_file():
         raise FileNotFoundError(f"load: there is no file {str(path)!r}")
     try:
@@ -56,16 +73,23 @@ def load(path: str | os.PathLike, device=None) -> dict:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}
         structure = json.loads(metadata["volta.structure"]) if "volta.structure" in metadata else None
-    except (SafetensorError, ValueError, TypeError, AttributeError) as error:
+    except (SafetensorError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise StateDictError(f"load: {str(path)!r} is no whole safetensors file, or has a dtype that Volta lacks: "
                              f"{error}") from None
-    tensors = {name: tensor(array, device=device) for name, array in arrays.items()}
+    try:
+        tensors = {name: tensor(array, device=device) for name, array in arrays.items()}
+    except DTypeError as error:
+        raise StateDictError(f"load: {str(path)!r} has a dtype or a value that Volta lacks: {error}") from None
     if structure is None:
         return tensors
     try:
+        if not isinstance(structure, dict):
+            raise TypeError(f"a dict is needed, got {type(structure).__name__}")
         return _restore(structure, tensors)
     except KeyError as error:
         raise StateDictError(f"load: {str(path)!r} lacks the tensor {error} that its structure names") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StateDictError(f"load: {str(path)!r} has a structure that Volta did not write: {error}") from None
 
 
 def _describe(value, path, tensors):

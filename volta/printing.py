@@ -55,7 +55,8 @@ def _summary(array: np.ndarray) -> np.ndarray:
     edge = _options["edgeitems"]
     for axis, n in enumerate(array.shape):
         if n > 2 * edge:
-            array = np.take(array, [*range(edge), *range(n - edge, n)], axis)
+            rest = (slice(None),) * axis        # slices: np.take would first copy all of an expanded array
+            array = np.concatenate([array[(*rest, slice(edge))], array[(*rest, slice(n - edge, n))]], axis)
     return array
 
 
@@ -66,8 +67,10 @@ def _body(array: np.ndarray, indent: int, text: Callable, width: int, short: boo
     edge = _options["edgeitems"]
     cut = short and array.shape[0] > 2 * edge
     if array.ndim == 1:
-        values = array.tolist()
-        items = [*map(text, values[:edge]), " ...", *map(text, values[-edge:])] if cut else [*map(text, values)]
+        if cut:
+            items = [*map(text, array[:edge].tolist()), " ...", *map(text, array[array.size - edge:].tolist())]
+        else:
+            items = [*map(text, array.tolist())]
         per_line = max(1, (_options["linewidth"] - indent) // (width + 2))
         lines = [", ".join(items[i:i + per_line]) for i in range(0, len(items), per_line)]
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"

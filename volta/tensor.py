@@ -313,6 +313,7 @@ class Tensor(graph.Operators):
         if graph.is_grad_enabled() and (source.requires_grad or self.requires_grad):
             graph.check_inplace("copy", self)
             return graph.adopt(self, movement.clone(source) if source.requires_grad else source)
+        graph.check_elements("copy", self)
         movement.copy_into(self, source)
         self.storage.version += 1
         return self

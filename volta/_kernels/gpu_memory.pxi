@@ -21,28 +21,29 @@ cdef class Memory(Queue):
         self.max_buffer = <uint64_t>limits["max-buffer-size"] & ~<uint64_t>15
         self.offset_alignment = limits["min-storage-buffer-offset-alignment"]
 
-    def alloc(self, long long nbytes):
+    def alloc(self, nbytes):
         """A buffer of `nbytes` (0 is allowed), contents undefined.
 
         Raises: OutOfMemoryError where the device, the limit or the largest possible buffer does not allow it.
         """
         cdef int size_class
         cdef uint32_t block
+        cdef Py_ssize_t size = PyNumber_AsSsize_t(nbytes, NULL)     # beyond 64 bits: the largest number, which is too large too
         cdef Buffer result = Buffer.__new__(Buffer)
-        if nbytes < 0:
+        if size < 0:
             raise ArgumentError(f"alloc: nbytes must not be negative, got {nbytes}")
-        if <uint64_t>nbytes > self.max_buffer:
+        if <uint64_t>size > self.max_buffer:
             raise OutOfMemoryError(f"alloc: {_bytes(nbytes)} asked for, but this device's largest buffer is "
                                    f"{_bytes(self.max_buffer)}; use smaller tensors (a smaller batch, or split the tensor)")
-        size_class = _size_class(nbytes)
+        size_class = _size_class(size)
         block = self.pool.choose(size_class)
         while block == NO_BLOCK:
-            self._grow(size_class, nbytes)
+            self._grow(size_class, size)
             block = self.pool.choose(size_class)
-        self.pool.take(block, nbytes)
+        self.pool.take(block, size)
         result.block = block
         result.pool = self.pool
-        result.nbytes = nbytes
+        result.nbytes = size
         result.capacity = self.pool.blocks[result.block].capacity
         return result
 

@@ -19,6 +19,11 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
+cdef extern from "Python.h":
+    ctypedef struct PyObject:
+        pass
+    Py_ssize_t PyNumber_AsSsize_t(object, PyObject*)
+
 import threading
 
 from volta.errors import ArgumentError, BindingLimitError, DeviceError, OutOfMemoryError, TransferError
@@ -108,7 +113,7 @@ cdef class Recorder(Memory):
             if pipeline.written >> i & 1:
                 written += touched
         while True:
-            if self.count >= MAX_OPS:
+            while self.count >= MAX_OPS:        # other threads may fill the new batch before this one goes on
                 self.flush()
             group = self.groups.find(words, 1 + 3 * count)
             if group != NULL:

@@ -33,13 +33,15 @@ cdef Primitive _cast = None
 cdef object _mixed_devices = None
 cdef object _as_operand = None
 cdef object _copy_into = None
+cdef Primitive _contiguous = None
 cdef object _overwrite = None
 
 
-def configure(cast, mixed_devices, as_operand, copy_into, overwrite):
+def configure(cast, contiguous, mixed_devices, as_operand, copy_into, overwrite):
     """Give the core the pieces of higher layers that it calls."""
-    global _cast, _mixed_devices, _as_operand, _copy_into, _overwrite
-    _cast, _mixed_devices, _as_operand, _copy_into, _overwrite = cast, mixed_devices, as_operand, copy_into, overwrite
+    global _cast, _contiguous, _mixed_devices, _as_operand, _copy_into, _overwrite
+    _cast, _contiguous, _mixed_devices, _as_operand = cast, contiguous, mixed_devices, as_operand
+    _copy_into, _overwrite = copy_into, overwrite
 
 
 def is_grad_enabled():
@@ -393,7 +395,11 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
         raise DTypeError(f"{op.name}_: the result is {dtype} and cannot be stored in place in {target.dtype}")
     if wants and volta_grad_mode:
         check_inplace(op.name, target)
-        return adopt(target, apply(op, (as_before(target),) + inputs[1:], {}))
+        source = as_before(target)
+        result = apply(op, tuple([source if x is target else x for x in inputs]), {})
+        _keep(<TensorBase>result, <TensorBase>source)
+        return adopt(target, result)
+    check_elements(op.name, target)
     kernel = op.gpu if target.storage.device.is_gpu else op.cpu
     if dtype is target.dtype:
         kernel.into(target, *_promote(op, inputs))
@@ -413,7 +419,12 @@ def check_inplace(str name, TensorBase target not None):
     if target._view is not None and target._base is None:
         raise AutogradError(f"{name}_: the tensor of shape {target.shape} is a view made under no_grad(), so a recorded change of it "
                             f"would be missing from the history of what it shows; make the view outside, or change it inside")
-    if any([s == 0 and n > 1 for n, s in zip(target.shape, target._strides)]):
+    check_elements(name, target)
+
+
+def check_elements(str name, TensorBase target not None):
+    """Raise where places of the tensor written to are one element in memory."""
+    if not target.contiguous and any([s == 0 and n > 1 for n, s in zip(target.shape, target._strides)]):
         raise AutogradError(f"{name}_: an expanded tensor holds one element many times; clone() it before writing")
 
 
@@ -422,6 +433,21 @@ def as_before(TensorBase target not None):
     cdef TensorBase out = <TensorBase>_core.alias(target)
     out._node, out._index, out._requires_grad = target._node, target._index, target._requires_grad
     return out
+
+
+cdef _keep(TensorBase result, TensorBase source):
+    """Where the op that made `result` saved `source`, whose data is about to change, give it a copy instead."""
+    cdef Node node = result._node
+    cdef TensorBase copy
+    cdef Py_ssize_t i
+    if node is None or node.saved is None:
+        return
+    for i in range(PyTuple_GET_SIZE(node.saved)):
+        if <object>node.saved[i] is source:
+            copy = (_contiguous.gpu if source.storage.device.is_gpu else _contiguous.cpu)(source)
+            copy._node, copy._index, copy._requires_grad = source._node, source._index, source._requires_grad
+            node.saved = node.saved[:i] + (copy,) + node.saved[i + 1:]
+            node.versions = node.versions[:i] + (copy.storage.version,) + node.versions[i + 1:]
 
 
 def adopt(TensorBase target not None, TensorBase result not None):

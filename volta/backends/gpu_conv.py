@@ -26,6 +26,7 @@ from volta.backends.gpu_plans import (
     zeros,
 )
 from volta.backends.gpu_product import Operand, multiply
+from volta.errors import OutOfMemoryError
 
 column_bytes = 256 << 20    # of one piece's columns, at most; also at most what the adapter binds at once
 FULL_GPU = 1 << 17          # threads that keep a large GPU busy
@@ -46,6 +47,9 @@ class Plan:
                                            zip(shape[2:], kernel, stride, padding, dilation))
         self.length = self.out_height * self.out_width
         self.positions = self.images * self.length
+        if 4 * self.positions * out_channels > ctx.limits["max-buffer-size"]:      # before work is planned for it
+            raise OutOfMemoryError(f"conv2d: an output of shape {(self.images, out_channels, self.out_height, self.out_width)} is larger "
+                                   f"than this device's largest buffer, {ctx.limits['max-buffer-size']} bytes")
         self.taps = kernel[0] * kernel[1]
         self.rows = self.channels * self.taps                   # of columns
         self.group_rows = self.rows // groups

@@ -46,6 +46,7 @@ def _once(function):
     def wrapped():
         with lock:
             return cached()
+    wrapped.cache_info = cached.cache_info
     return wrapped
 
 

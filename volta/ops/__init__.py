@@ -21,7 +21,7 @@ def _as_operand(op, value, inputs):
     raise DTypeError(f"{op.name}: expected tensors or numbers, got {type(value).__name__}")
 
 
-_graph.configure(cast=movement._cast, mixed_devices=_mixed_devices, as_operand=_as_operand, copy_into=movement.copy_into,
-                 overwrite=index.Overwrite)
+_graph.configure(cast=movement._cast, contiguous=movement.contiguous_, mixed_devices=_mixed_devices, as_operand=_as_operand,
+                 copy_into=movement.copy_into, overwrite=index.Overwrite)
 _engine.configure(add=elementwise.add, sum_to=movement.sum_to, clone=movement.clone)
 _graph.set_operators(elementwise.add, elementwise.sub, elementwise.mul, elementwise.div_)

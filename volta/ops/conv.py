@@ -139,6 +139,9 @@ max_pool2d_grad = register(
 
 
 # ---------------------------------------------------------------- functions
+MAX_WINDOW = 1 << 24        # elements of a pooling window, padding included: what no image has would only keep the device busy
+
+
 def pair(op: str, name: str, value: object, least: int = 1) -> tuple[int, int]:
     """(height, width) from an int or a pair.
 
@@ -151,6 +154,8 @@ def pair(op: str, name: str, value: object, least: int = 1) -> tuple[int, int]:
 
 
 def _check_size(op, size, kernel, padding, dilation):
+    if 0 in kernel:
+        raise ShapeError(f"{op}: the kernel must have a size of at least 1, got {kernel[0]}x{kernel[1]}")
     for n, k, p, d in zip(size, kernel, padding, dilation):
         if n + 2 * p < d * (k - 1) + 1:
             raise ShapeError(f"{op}: an input of {size[0]}x{size[1]} with padding {padding} is smaller than the kernel "
@@ -217,6 +222,8 @@ def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
     padding, dilation = pair("max_pool2d", "padding", padding, 0), pair("max_pool2d", "dilation", dilation)
     if any(2 * p > k for p, k in zip(padding, kernel)):
         raise ArgumentError(f"max_pool2d: padding {padding} must be at most half of the kernel {kernel}")
+    if kernel[0] * kernel[1] > MAX_WINDOW:
+        raise ArgumentError(f"max_pool2d: a kernel of {kernel[0]}x{kernel[1]} is too large, it may have {MAX_WINDOW} elements; use amax")
     _check_size("max_pool2d", input.shape[2:], kernel, padding, dilation)
     out, index = max_pool2d_primitive(input, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
     return (out, index) if return_indices else out

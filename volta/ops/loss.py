@@ -1,6 +1,7 @@
 """Losses: cross entropy (fused), negative log likelihood, and the elementwise ones."""
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -128,15 +129,19 @@ def _kept(labels, ignore_index):
 
 
 def _picked(logp, labels, weight, ignore_index):
-    """(minus the weighted log-probability of each label, which labels count, their weights). What is ignored gets no gradient, also
-    where nothing counts and the mean is NaN."""
-    kept = labels != ignore_index
-    safe = where(kept, labels, 0)
-    losses = -_reshape(gather_primitive(logp, _reshape(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
-    if weight is None:
-        return where(kept, losses, 0.0), kept, cast(kept, logp.dtype)
-    scale = weight[safe]
-    return where(kept, losses * scale, 0.0), kept, where(kept, scale, 0.0)
+    """(minus the weighted log-probability of each label, which labels count as 1 and 0, their weights)."""
+    kept = cast(labels != ignore_index, logp.dtype)
+    safe = where(labels != ignore_index, labels, 0)
+    picked = _reshape(gather_primitive(logp, _reshape(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
+    scale = kept if weight is None else kept * weight[safe]
+    return -picked * scale, kept, scale
+
+
+def _weighted_mean(total, weights):
+    """total / sum(weights): NaN where nothing counts, and then without a gradient, which would be NaN too."""
+    count = sum(weights)
+    empty = count == 0
+    return where(empty, math.nan, total / where(empty, 1.0, count))
 
 
 def _weighted(x, labels, shape, weight, ignore_index, reduction, smoothing):
@@ -145,9 +150,9 @@ def _weighted(x, labels, shape, weight, ignore_index, reduction, smoothing):
     losses, kept, scale = _picked(logp, labels, weight, ignore_index)
     if smoothing:
         each = logp if weight is None else logp * weight
-        losses = losses * (1 - smoothing) - where(kept, sum(each, 1), 0.0) * (smoothing / x.shape[1])
+        losses = losses * (1 - smoothing) - sum(each, 1) * kept * (smoothing / x.shape[1])
     if reduction == "mean":
-        return sum(losses) / sum(scale)
+        return _weighted_mean(sum(losses), scale)
     return _reduce("cross_entropy", losses if reduction == "sum" else _reshape(losses, shape=shape), reduction)
 
 
@@ -170,7 +175,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore
     labels = cast(labels, int64)
     losses, _, scale = _picked(x, labels, weight, ignore_index)
     if reduction == "mean":
-        return sum(losses) / sum(scale)
+        return _weighted_mean(sum(losses), scale)
     return _reduce("nll_loss", losses if reduction == "sum" else _reshape(losses, shape=shape), reduction)
 
 

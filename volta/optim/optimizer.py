@@ -147,6 +147,8 @@ class Optimizer:
         name = type(self).__name__
         if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= set(state_dict):
             raise StateDictError(f"{name}: load_state_dict needs a dict with 'state' and 'param_groups', got {_keys(state_dict)}")
+        if not isinstance(state_dict["state"], dict) or not isinstance(state_dict["param_groups"], list):
+            raise StateDictError(f"{name}: 'state' must be a dict and 'param_groups' a list")
         given = state_dict["param_groups"]
         sizes, wanted = [len(g["params"]) for g in given], [len(g["params"]) for g in self.param_groups]
         if sizes != wanted:
