@@ -141,7 +141,7 @@ CASES = [
     (lambda d: volta.div(make(2, device=d), 2, rounding_mode="up"), ArgumentError,
      "div: rounding_mode must be None, 'floor' or 'trunc', got 'up'"),
     (lambda d: make(2, device=d).clamp(), ArgumentError, "clamp: give min, max or both"),
-    (lambda d: make(2, device=d).norm(3), ArgumentError, "norm: p must be 1, 2 or inf, got 3"),
+    (lambda d: make(2, device=d).norm('nuc'), ArgumentError, "norm: p must be a number or 'fro', got 'nuc'"),
     (lambda d: volta.arange(0, 5, 0, device=d), ArgumentError, "arange: from 0 to 5 cannot be walked in steps of 0"),
     (lambda d: volta.arange(5, 0, device=d), ArgumentError, "arange: from 5 to 0 cannot be walked in steps of 1"),
     (lambda d: volta.randint(5, 5, (2,), device=d), ArgumentError, "randint: needs integers low < high"),

@@ -353,8 +353,6 @@ def test_dropout(device):
     np.testing.assert_array_equal(host(F.dropout(x, 0.5)), first)
     with pytest.raises(ArgumentError, match=r"Dropout: p must be a probability in \[0, 1\], got 2"):
         nn.Dropout(2)
-    with pytest.raises(ArgumentError, match="Dropout: inplace=True is not available"):
-        nn.Dropout(0.5, inplace=True)
 
 
 ERF = np.vectorize(math.erf)
@@ -526,3 +524,30 @@ def test_gradients_of_a_model_agree_across_devices(gpu):
     F.cross_entropy(other(x.to(gpu)), labels.to(gpu)).backward()
     for (name, p), q in zip(net.named_parameters(), other.parameters()):
         np.testing.assert_allclose(host(q.grad), host(p.grad), rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+# ---------------------------------------------------------------- forms of arguments
+@pytest.mark.parametrize("layer", [nn.LeakyReLU(0.2, inplace=True), nn.SiLU(inplace=True), nn.Dropout(0.0, inplace=True)])
+def test_inplace_writes_into_its_input(device, layer):
+    a = np.float32([-1, 0, 2])
+    x, leaf = volta.tensor(a, device=device), volta.tensor(a, device=device, requires_grad=True)
+    out = layer(x)
+    assert out is x and "inplace=True" in repr(layer)
+    again = leaf * 1
+    assert layer(again) is again
+    again.sum().backward()
+    plain = volta.tensor(a, device=device, requires_grad=True)
+    type(layer)(*([0.2] if isinstance(layer, nn.LeakyReLU) else [0.0] if isinstance(layer, nn.Dropout) else []))(plain).sum().backward()
+    np.testing.assert_array_equal(host(leaf.grad), host(plain.grad))
+
+
+def test_dropout_in_place_zeroes_its_input(device):
+    x = volta.ones(1000, device=device)
+    assert F.dropout(x, 0.5, inplace=True) is x and set(np.unique(host(x))) == {0.0, 2.0}
+
+
+def test_softplus_beta_and_threshold(device):
+    a = np.float32([-3, 0.5, 2, 30])
+    x = volta.tensor(a, device=device)
+    assert_close(F.softplus(x, beta=2), np.log1p(np.exp(2 * a.astype(np.float64))) / 2, rtol=1e-5, atol=1e-6)
+    assert host(F.softplus(x, threshold=1))[2:].tolist() == [2, 30]

@@ -2,20 +2,19 @@
 from __future__ import annotations
 
 from volta.errors import ArgumentError
-from volta.ops import creation, elementwise, index, loss, reduce
+from volta.ops import creation, elementwise, functions, index, loss, reduce
 from volta.ops.conv import conv2d, max_pool2d
 from volta.ops.linalg import linear
 from volta.ops.loss import cross_entropy, l1_loss, mse_loss, nll_loss
 from volta.ops.movement import pad
 from volta.ops.norm import batch_norm, layer_norm
-from volta.tensor import Tensor
+from volta.tensor import Tensor, replace
 
 __all__ = ["batch_norm", "binary_cross_entropy_with_logits", "conv2d", "cross_entropy", "dropout", "gelu", "l1_loss", "layer_norm",
            "leaky_relu", "linear", "log_softmax", "max_pool2d", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "relu",
            "relu_", "sigmoid", "silu", "softmax", "softplus", "tanh"]
 
-gelu, silu, softplus = elementwise.gelu, elementwise.silu, elementwise.softplus
-sigmoid, tanh = elementwise.sigmoid, elementwise.tanh
+gelu, sigmoid, tanh = elementwise.gelu, functions.sigmoid, functions.tanh
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -30,14 +29,24 @@ def relu_(input: Tensor) -> Tensor:
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x where positive, else negative_slope * x."""
-    refuse_inplace("leaky_relu", inplace)
-    return elementwise.leaky_relu(input, negative_slope)
+    return replace(input, elementwise.leaky_relu, negative_slope) if inplace else elementwise.leaky_relu(input, negative_slope)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * sigmoid(x)."""
+    return replace(input, functions.silu) if inplace else elementwise.silu(input)
+
+
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """log(1 + exp(beta * x)) / beta, and x itself where beta * x > threshold."""
+    scaled = input if beta == 1 else input * beta
+    smooth = elementwise.softplus(scaled)
+    return elementwise.where(scaled > threshold, input, smooth if beta == 1 else smooth / beta)
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero each element with probability p and scale the others by 1 / (1 - p), in training."""
-    refuse_inplace("dropout", inplace)
-    return creation.dropout(input, p, training)
+    return replace(input, creation.dropout, p, training) if inplace else creation.dropout(input, p, training)
 
 
 def softmax(input: Tensor, dim: int | None = None, dtype=None) -> Tensor:
@@ -79,9 +88,3 @@ def need_dim(name: str, dim: int | None) -> int:
     if dim is None:
         raise ArgumentError(f"{name}: give dim, the dimension that is normalised (often dim=1 or dim=-1)")
     return dim
-
-
-def refuse_inplace(name: str, inplace: bool) -> None:
-    """Raise ArgumentError for inplace=True where only the out-of-place form exists."""
-    if inplace:
-        raise ArgumentError(f"{name}: inplace=True is not available; use inplace=False")

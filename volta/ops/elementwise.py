@@ -177,11 +177,15 @@ mulacc = register(
 
 
 # ---------------------------------------------------------------- functions with options
-def where(condition: Tensor, input: Tensor | Number, other: Tensor | Number) -> Tensor:
-    """Elements of `input` where `condition` (bool) holds, else of `other`; the three broadcast.
+def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor | Number | None = None) -> Tensor:
+    """Elements of `input` where `condition` (bool) holds, else of `other`; the three broadcast. With the condition alone, the
+    positions where it holds, one vector per dimension (`nonzero`).
 
     Raises: DTypeError where the condition is not bool.
     """
+    if input is None and other is None:
+        from volta.ops.index import nonzero
+        return nonzero(condition, as_tuple=True)
     if condition.dtype.code != 0:
         raise DTypeError(f"where: the condition must be bool, got {condition.dtype}; compare it first, as in where(x > 0, ...)")
     if isinstance(input, (int, float)) and isinstance(other, (int, float)):
@@ -210,7 +214,7 @@ def pow(input: Tensor, exponent: Tensor | Number) -> Tensor:
     Raises: DTypeError for an integer tensor and a negative integer exponent.
     """
     if isinstance(exponent, (int, float)) and hasattr(input, "dtype"):
-        if exponent == 2:
+        if exponent == 2 and (input.dtype.is_floating_point or isinstance(exponent, int)):
             return mul(input, input)
         if exponent < 0 and isinstance(exponent, int) and not input.dtype.is_floating_point:
             raise DTypeError(f"pow: integers ({input.dtype}) to the negative power {exponent} are no integers; convert to float first")
@@ -262,10 +266,17 @@ def clamp(input: Tensor, min: Number | Tensor | None = None, max: Number | Tenso
         raise ArgumentError("clamp: give min, max or both")
     out = input
     if min is not None:
-        out = where(out < min, min, out)
+        out = where(_beyond(out < min, min), min, out)
     if max is not None:
-        out = where(out > max, max, out)
+        out = where(_beyond(out > max, max), max, out)
     return out
+
+
+def _beyond(flags, bound):
+    """Where a bound takes over; a NaN bound does everywhere."""
+    if isinstance(bound, (int, float)):
+        return flags if bound == bound else logical_or(flags, True)
+    return logical_or(flags, isnan(bound)) if bound.dtype.is_floating_point else flags
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:

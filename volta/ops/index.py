@@ -10,7 +10,7 @@ from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.elementwise import where
 from volta.ops.families import Labels, case, register
-from volta.ops.movement import _expand, _reshape, cast, copy_into, fill_into, permute, reshape, slice_view, squeeze, unsqueeze
+from volta.ops.movement import _expand, _reshape, cast, copy_into, fill_into, pad, permute, reshape, slice_view, squeeze, unsqueeze
 from volta.shapes import as_dim, broadcast_shapes, broadcasts_to
 
 if TYPE_CHECKING:
@@ -108,24 +108,48 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     return gather_primitive(fitted, index, dim=d)
 
 
-take_along_dim = gather
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """`gather` whose other dimensions broadcast; without `dim`, of both flattened.
+
+    Raises: ShapeError unless the ranks agree; IndexRangeError.
+    """
+    if dim is None:
+        return gather(reshape(input, -1), 0, reshape(indices, -1))
+    d = as_dim("take_along_dim", dim, input.ndim)
+    if indices.ndim != input.ndim:
+        raise ShapeError(f"take_along_dim: indices have shape {indices.shape}, the input {input.shape}; their ranks must be the same")
+    common = broadcast_shapes(input.shape[:d] + (1,) + input.shape[d + 1:], indices.shape[:d] + (1,) + indices.shape[d + 1:])
+    wide, index = (_expand(x, shape=common[:d] + (x.shape[d],) + common[d + 1:]) for x in (input, indices))
+    return gather(wide, d, index)
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """input + src added at `index` along `dim` (src and index have one shape)."""
+    """input + src added at `index` along `dim`; `index` may be smaller than `src`, and than `input` in the other dimensions.
+
+    Raises: ShapeError where `index` is larger; IndexRangeError.
+    """
     d = as_dim("scatter_add", dim, input.ndim)
-    if index.shape != src.shape or any(a != b for i, (a, b) in enumerate(zip(index.shape, input.shape)) if i != d):
-        raise ShapeError(f"scatter_add: index {index.shape} and src {src.shape} must agree, and with input "
+    if not index.ndim == src.ndim == input.ndim or any(n > s or (n > m and i != d) for i, (n, s, m) in
+                                                       enumerate(zip(index.shape, src.shape, input.shape))):
+        raise ShapeError(f"scatter_add: index {index.shape} must be no larger than src {src.shape}, and than input "
                          f"{input.shape} outside dimension {d}")
     index = _indices("scatter_add", index, input.shape[d])
-    return input + scatter_add_primitive(src, index, dim=d, size=input.shape[d])
+    if src.shape != index.shape:
+        src = slice_view(src, tuple(slice(0, n) for n in index.shape))
+    added = scatter_add_primitive(src, index, dim=d, size=input.shape[d])
+    if added.shape != input.shape:
+        added = pad(added, [v for n, m in zip(reversed(input.shape), reversed(added.shape)) for v in (0, n - m)])
+    return input + added
 
 
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """Slices of `input` along `dim` at the positions of the 1-D `index`."""
     d = as_dim("index_select", dim, input.ndim)
-    if index.ndim != 1:
+    if index.ndim > 1:
         raise ShapeError(f"index_select: index must be 1-D, got shape {index.shape}")
+    index = _reshape(index, shape=(index._size,))
+    if input.ndim == 0:
+        return _reshape(index_select(_reshape(input, shape=(1,)), 0, index), shape=())
     return index_select_primitive(input, _indices("index_select", index, input.shape[d]), dim=d)
 
 
@@ -133,6 +157,9 @@ def one_hot(input: Tensor, num_classes: int) -> Tensor:
     """int64 rows with a 1 at each label."""
     from volta.ops.creation import arange
     check_index("one_hot", input, num_classes)
+    known = known_values(input) if input._size else None
+    if known is not None and known.min() < 0:
+        raise IndexRangeError(f"one_hot: labels must not be negative, got {known.min()}")
     return cast(unsqueeze(input, -1) == arange(num_classes, device=input.device), int64)
 
 
@@ -172,15 +199,18 @@ def _nonzero(mask):
     return [tensor(i, device=mask.device) for i in np.nonzero(mask.numpy())]
 
 
-def nonzero(input: Tensor) -> Tensor:
-    """Positions of the non-zero elements, (count, rank) int64. Reads the values on the host."""
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
+    """Positions of the non-zero elements, (count, rank) int64, or one vector per dimension. Reads the values on the host."""
     from volta.ops.creation import tensor
+    if as_tuple:
+        return tuple(_nonzero((input if input.ndim else _reshape(input, shape=(1,))).detach() != 0))
     return tensor(np.argwhere(input.detach().numpy() != 0), device=input.device)
 
 
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The elements where `mask` holds, as a vector."""
-    return getitem(_expand(input, shape=broadcast_shapes(input.shape, mask.shape)), mask)
+    """The elements where `mask` holds, as a vector; the two broadcast."""
+    shape = broadcast_shapes(input.shape, mask.shape)
+    return getitem(_expand(input, shape=shape), _expand(mask, shape=shape))
 
 
 def _basic(x, items):
@@ -378,5 +408,14 @@ def _put(view, tensors, value, number):
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
-    """`input` with `value` where `mask` holds."""
+    """`input` with `value` (a number or a 0-d tensor, in the dtype of `input`) where `mask` holds.
+
+    Raises: ShapeError for a value of more dimensions.
+    """
+    if isinstance(value, core.TensorBase):
+        if value.ndim:
+            raise ShapeError(f"masked_fill: value must be a number or a 0-d tensor, got shape {value.shape}; use where()")
+        value = cast(value, input.dtype)
+    elif not input.dtype.is_floating_point:
+        value = bool(value) if input.dtype.code == 0 else int(value)
     return where(mask, value, input)
