@@ -76,8 +76,9 @@ def test_cross_entropy(device, rng, shape, options, reduction):
 @pytest.mark.parametrize("make", [
     lambda o, p: o.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
     lambda o, p: o.SGD(p, lr=0.1, momentum=0.5, dampening=0.2), lambda o, p: o.Adam(p, lr=0.01, weight_decay=0.1),
-    lambda o, p: o.AdamW(p, lr=0.01), lambda o, p: o.Adam(p, lr=0.01, maximize=True)],
-    ids=["nesterov", "dampening", "adam", "adamw", "maximize"])
+    lambda o, p: o.AdamW(p, lr=0.01), lambda o, p: o.Adam(p, lr=0.01, maximize=True),
+    lambda o, p: o.Adam(p, lr=0.01, amsgrad=True, weight_decay=0.1), lambda o, p: o.AdamW(p, lr=0.01, amsgrad=True)],
+    ids=["nesterov", "dampening", "adam", "adamw", "maximize", "amsgrad", "adamw amsgrad"])
 def test_optimizers_and_their_state(device, rng, make):
     """Three steps in each library, then PyTorch's state is carried over and two more are taken."""
     ours, theirs = both(lambda nn: nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)), device)

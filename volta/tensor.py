@@ -407,7 +407,7 @@ def replace(t: Tensor, function, *args, **options) -> Tensor:
     if not (graph.is_grad_enabled() and t.requires_grad):
         return t.copy_(function(t, *args, **options))
     graph.check_inplace(function.__name__, t)
-    return graph.adopt(t, function(_as_source(t), *args, **options))
+    return graph.adopt(t, function(movement.clone(_as_source(t)), *args, **options))     # a copy: the function may save its input
 
 
 def _reflected(function):

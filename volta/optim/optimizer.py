@@ -109,8 +109,9 @@ class Optimizer:
         self._fits(p, p.grad, "gradient")
         state = self.state.get(p)
         if state:
-            for name in self.slots:
-                self._fits(p, state[name], name)
+            for name, value in state.items():
+                if isinstance(value, core.TensorBase):
+                    self._fits(p, value, name)
         return True
 
     def _fits(self, p, t, name):
