@@ -15,6 +15,8 @@ LAYERS = [
     ("same", lambda nn: nn.Conv2d(2, 3, (3, 5), padding="same", dilation=(2, 1)), (2, 2, 7, 6)),
     ("BatchNorm1d", lambda nn: nn.BatchNorm1d(5), (6, 5)),
     ("BatchNorm2d", lambda nn: nn.BatchNorm2d(3, eps=1e-3, momentum=0.3), (4, 3, 5, 5)),
+    ("BatchNorm cumulative", lambda nn: nn.BatchNorm2d(3, momentum=None), (4, 3, 5, 5)),
+    ("BatchNorm untracked", lambda nn: nn.BatchNorm1d(3, track_running_stats=False), (4, 3, 5)),
     ("LayerNorm", lambda nn: nn.LayerNorm((4, 5)), (3, 4, 5)),
     ("MaxPool2d", lambda nn: nn.MaxPool2d(3, 2, padding=1), (2, 3, 7, 8)),
     ("cnn", lambda nn: nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.GELU(), nn.MaxPool2d(2), nn.Flatten(),

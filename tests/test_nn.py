@@ -138,7 +138,7 @@ def test_repr():
         "Sequential(\n  (0): Linear(in_features=2, out_features=3, bias=True)\n  (1): OuterNet(\n    (act): ReLU()\n  )\n)")
     assert repr(nn.Conv2d(1, 2, 3, padding="same", bias=False)) == (
         "Conv2d(1, 2, kernel_size=(3, 3), stride=(1, 1), padding=same, bias=False)")
-    assert repr(nn.BatchNorm2d(4)) == "BatchNorm2d(4, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)"
+    assert repr(nn.BatchNorm2d(4)) == "BatchNorm2d(4, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)"
     assert repr(nn.MaxPool2d(2)) == "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)"
 
 
@@ -328,8 +328,35 @@ def test_batch_norm_without_statistics_and_errors(device):
         bn(volta.zeros(3, 2, device=device))
     with pytest.raises(ShapeError, match="training needs more than one value per channel"):
         nn.BatchNorm1d(2, device=device)(volta.zeros(1, 2, device=device))
-    with pytest.raises(ArgumentError, match="BatchNorm2d: momentum=None"):
-        nn.BatchNorm2d(2, momentum=None)
+    with pytest.raises(ArgumentError, match="batch_norm: give both running_mean and running_var, or neither"):
+        F.batch_norm(x, volta.zeros(2, device=device), None, training=True)
+
+
+def test_batch_norm_with_the_mean_over_all_batches(device):
+    bn = nn.BatchNorm1d(3, momentum=None, device=device)
+    batches = [volta.randn(5, 3, device=device) * (i + 1) for i in range(3)]
+    with volta.gpu.forbid_transfers():
+        for x in batches[:2]:
+            bn(x)
+    other = nn.BatchNorm1d(3, momentum=None, device=device)
+    other.load_state_dict(bn.state_dict())
+    other(batches[2])
+    assert_close(host(other.running_mean), np.mean([host(x).mean(0) for x in batches], 0), 1e-5, 1e-5)
+    assert_close(host(other.running_var), np.mean([host(x).var(0, ddof=1) for x in batches], 0), 1e-4, 1e-5)
+    before = host(other.running_mean)
+    other.eval()(batches[0])
+    np.testing.assert_array_equal(host(other.running_mean), before)
+
+
+def test_batch_norm_without_bias(device):
+    bn = nn.BatchNorm2d(2, bias=False, device=device)
+    assert list(bn.state_dict()) == ["weight", "running_mean", "running_var", "num_batches_tracked"]
+    bn.reset_parameters()
+    x = volta.randn(3, 2, 4, 4, device=device)
+    out = bn(x)
+    out.sum().backward()
+    assert_close(host(out).mean((0, 2, 3)), np.zeros(2), 0, 1e-5)
+    assert "bias=False" in repr(bn)
 
 
 def test_layer_norm(device):
@@ -338,8 +365,13 @@ def test_layer_norm(device):
     a = host(x)
     expected = (a - a.mean((1, 2), keepdims=True)) / np.sqrt(a.var((1, 2), keepdims=True) + 1e-5)
     assert_close(host(ln(x)), expected, 1e-4, 1e-5)
+    bias = volta.randn(3, 4, device=device)
+    assert_close(host(F.layer_norm(x, (3, 4), bias=bias)), expected + host(bias), 1e-4, 1e-5)
+    assert repr(nn.LayerNorm(4, bias=False)) == "LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=False)"
     with pytest.raises(ShapeError, match="layer_norm"):
         ln(volta.zeros(2, 4, 3, device=device))
+    with pytest.raises(ShapeError, match=r"layer_norm: bias must have shape \(3, 4\), got \(4,\)"):
+        F.layer_norm(x, (3, 4), bias=bias[0])
 
 
 def test_dropout(device):

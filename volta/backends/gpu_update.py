@@ -99,7 +99,7 @@ def amsgrad(param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, lr, beta1, beta2, 
     """One step of torch.optim.Adam with amsgrad=True, or of AdamW where `decoupled`."""
     tensors = (param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq)
     args = (lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2)
-    if not all([t._contiguous for t in tensors]):
+    if not all(t._contiguous for t in tensors):
         return _through_copies(amsgrad, list(tensors), args)
     key = ("amsgrad", param.storage.device, param.dtype, param._size, *[t.offset for t in tensors])
     plan = _plans.get(key)
