@@ -54,7 +54,8 @@ conv         stride, padding, dilation: (height, width) tuples; groups: int; lay
              conv2d(x, weight, bias or None, stride, padding, dilation, groups)
              conv2d_grad_input(g, weight, height, width, stride, padding, dilation, groups)
              conv2d_grad_weight(g, x, kernel: (kh, kw), stride, padding, dilation, groups)
-             max_pool2d(x, kernel, stride, padding, dilation) -> (out, index)   index int64 into H * W; the first maximum wins; NaN wins
+             max_pool2d(x, kernel, stride, padding, dilation, size=None) -> (out, index)   index int64 into H * W; the first maximum
+                                                                          wins; NaN wins; size is the output's where it is rounded up
              max_pool2d_grad(g, index, height, width, kernel, stride, padding, dilation)   fixed summing order; the window's geometry
                                                                           may be left out, and only saves reading
 
