@@ -113,13 +113,18 @@ def test_optimizers_and_their_state(device, rng, make):
 
 @pytest.mark.parametrize("make", [
     lambda s, o: s.StepLR(o, 2), lambda s, o: s.CosineAnnealingLR(o, 5, 0.01), lambda s, o: s.LinearLR(o),
-    lambda s, o: s.ExponentialLR(o, 0.7), lambda s, o: s.LambdaLR(o, lambda e: 0.5 ** e)])
+    lambda s, o: s.ExponentialLR(o, 0.7), lambda s, o: s.LambdaLR(o, lambda e: 0.5 ** e), lambda s, o: s.MultiStepLR(o, [2, 2, 5]),
+    lambda s, o: s.ConstantLR(o), lambda s, o: s.PolynomialLR(o, 6, 0.5), lambda s, o: s.CosineAnnealingWarmRestarts(o, 3, 2, 0.01),
+    lambda s, o: s.OneCycleLR(o, 2.0, 12, three_phase=True), lambda s, o: s.OneCycleLR(o, 2.0, 12, anneal_strategy="linear"),
+    lambda s, o: s.SequentialLR(o, [s.LinearLR(o, 0.1, total_iters=3), s.CosineAnnealingLR(o, 9)], [3]),
+    lambda s, o: s.SequentialLR(o, [s.StepLR(o, 1), s.LinearLR(o), s.CosineAnnealingWarmRestarts(o, 2)], [2, 5]),
+    lambda s, o: s.ChainedScheduler([s.LinearLR(o), s.CosineAnnealingLR(o, 3)])])
 def test_schedules(make):
     def rates(lib):
-        optimizer = lib.optim.SGD([lib.nn.Parameter(lib.ones(1))], lr=0.5)
+        optimizer = lib.optim.SGD([lib.nn.Parameter(lib.ones(1))], lr=0.5, momentum=0.9)
         schedule, out = make(lib.optim.lr_scheduler, optimizer), []
-        for _ in range(8):
-            out.append(optimizer.param_groups[0]["lr"])
+        for _ in range(10):
+            out += [optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["momentum"]]
             optimizer.step()
             schedule.step()
         return out
