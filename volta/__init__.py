@@ -27,6 +27,28 @@ from volta.dtypes import (
 )
 from volta.dtypes import float_ as float
 from volta.dtypes import int_ as int
+from volta.ops.arrange import (
+    broadcast_tensors,
+    diag,
+    diagonal,
+    fliplr,
+    flipud,
+    hstack,
+    meshgrid,
+    movedim,
+    ravel,
+    repeat_interleave,
+    roll,
+    select,
+    swapaxes,
+    swapdims,
+    tensor_split,
+    tile,
+    trace,
+    unflatten,
+    vstack,
+)
+from volta.ops.arrange import movedim as moveaxis
 from volta.ops.conv import conv2d, max_pool2d
 from volta.ops.creation import (
     arange,
@@ -54,6 +76,7 @@ from volta.ops.creation import (
     zeros,
     zeros_like,
 )
+from volta.ops.einsum import einsum, inner, tensordot
 from volta.ops.elementwise import (
     addcmul,
     bitwise_and,
@@ -138,8 +161,8 @@ from volta.ops.functions import (
     true_divide,
     trunc,
 )
-from volta.ops.index import gather, index_select, masked_fill, masked_select, nonzero, one_hot, scatter_add, take_along_dim
-from volta.ops.linalg import addmm, bmm, dot, matmul, mm, mv, outer
+from volta.ops.index import gather, index_add, index_select, masked_fill, masked_select, nonzero, one_hot, scatter_add, take_along_dim
+from volta.ops.linalg import addmm, baddbmm, bmm, dot, matmul, mm, mv, outer
 from volta.ops.movement import (
     broadcast_to,
     cat,
@@ -161,6 +184,8 @@ from volta.ops.movement import (
     unbind,
     unsqueeze,
 )
+from volta.ops.movement import cat as concat
+from volta.ops.movement import cat as concatenate
 from volta.ops.reduce import (
     all,
     amax,
@@ -193,3 +218,13 @@ from volta.io import load, save  # isort: skip
 def is_tensor(obj: object) -> "bool":
     """Whether `obj` is a Volta tensor."""
     return isinstance(obj, Tensor)
+
+
+def is_floating_point(input: Tensor) -> "bool":
+    """Whether the dtype of `input` is floating point."""
+    return input.is_floating_point()
+
+
+def numel(input: Tensor) -> "int":
+    """Number of elements."""
+    return input.numel()

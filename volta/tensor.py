@@ -11,7 +11,7 @@ from volta.device import device as as_device
 from volta.dtypes import as_dtype, float16, float32, float64, int32, int64, to_numpy, uint8
 from volta.dtypes import bool_ as bool_dtype
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
-from volta.ops import creation, elementwise, families, functions, index, linalg, movement, reduce
+from volta.ops import arrange, creation, einsum, elementwise, families, functions, index, linalg, movement, reduce
 from volta.shapes import as_dim
 
 
@@ -280,6 +280,10 @@ class Tensor(graph.Operators):
         """See `volta.split`."""
         return movement.split(self, split_size, dim)
 
+    def reshape_as(self, other) -> Tensor:
+        """As the shape of `other`."""
+        return movement.reshape(self, other.shape)
+
     def expand_as(self, other) -> Tensor:
         """Expanded to the shape of `other`."""
         return movement.expand(self, other.shape)
@@ -434,8 +438,11 @@ def _install() -> None:
         movement: "reshape view flatten permute transpose t expand broadcast_to unsqueeze squeeze narrow shrink stride_op flip pad "
                   "chunk unbind repeat",
         reduce: "sum mean amax amin argmax argmin max min prod any all var std logsumexp norm softmax log_softmax count_nonzero",
-        linalg: "matmul mm mv bmm dot outer addmm",
-        index: "gather scatter_add index_select masked_fill masked_select nonzero take_along_dim",
+        linalg: "matmul mm mv bmm dot outer addmm baddbmm",
+        einsum: "inner",
+        index: "gather scatter_add index_add index_select masked_fill masked_select nonzero take_along_dim",
+        arrange: "diagonal diag trace select swapaxes swapdims movedim unflatten ravel tensor_split roll tile repeat_interleave fliplr "
+                 "flipud unfold",
         creation: "tril triu new_zeros new_ones new_empty new_full new_tensor",
     }
     for module, names in tables.items():
@@ -448,10 +455,11 @@ def _install() -> None:
                  "reciprocal", "floor", "ceil", "round"):
         setattr(Tensor, name + "_", _inplace(families.PRIMITIVES[name]))
     Tensor.pow_ = _inplace(elementwise.pow_)
-    for module, names in ((elementwise, "addcmul"), (functions, "addcdiv lerp clamp_min clamp_max nan_to_num")):
+    for module, names in ((elementwise, "addcmul"), (functions, "addcdiv lerp clamp_min clamp_max nan_to_num"),
+                          (index, "scatter_add index_add"), (creation, "tril triu")):
         for name in names.split():
             setattr(Tensor, name + "_", _replacing(getattr(module, name)))
-    Tensor.clip_ = Tensor.clamp_
+    Tensor.clip_, Tensor.moveaxis = Tensor.clamp_, Tensor.movedim
     for name, dtype in (("float", float32), ("double", float64), ("half", float16), ("long", int64), ("int", int32), ("bool", bool_dtype),
                         ("byte", uint8)):
         setattr(Tensor, name, _casting(dtype))

@@ -142,6 +142,19 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return input + added
 
 
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
+    """input + alpha * source, whose slices along `dim` are added at the positions of the 1-D `index`.
+
+    Raises: ShapeError where `source` does not fit; IndexRangeError.
+    """
+    d = as_dim("index_add", dim, input.ndim)
+    if index.ndim != 1 or source.shape != input.shape[:d] + index.shape + input.shape[d + 1:]:
+        raise ShapeError(f"index_add: source {source.shape} must be like input {input.shape} with one slice along dimension {d} for each "
+                         f"of the positions {index.shape}")
+    index = _indices("index_add", index, input.shape[d])
+    return input + index_add_primitive(source if alpha == 1 else source * alpha, index, dim=d, size=input.shape[d])
+
+
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """Slices of `input` along `dim` at the positions of the 1-D `index`."""
     d = as_dim("index_select", dim, input.ndim)
