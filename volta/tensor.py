@@ -289,8 +289,9 @@ class Tensor(graph.Operators):
         return movement.expand(self, other.shape)
 
     # ------------------------------------------------------------ in place
-    def copy_(self, source) -> Tensor:
-        """Overwrite with `source` (broadcast, cast, moved); its gradient flows on."""
+    def copy_(self, src, non_blocking: bool = False) -> Tensor:
+        """Overwrite with `src` (broadcast, cast, moved); its gradient flows on."""
+        source = src
         if not isinstance(source, core.TensorBase):
             source = creation.tensor(source)
         source = movement.expand(movement.to(source, self.device, self.dtype), self.shape)
