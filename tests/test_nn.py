@@ -437,7 +437,7 @@ def test_elementwise_losses(device):
     assert_close(host(nn.BCEWithLogitsLoss(pos_weight=pos, reduction="none")(x, y)),
                  -(np.array([1, 2, 3]) * b * np.log(p) + (1 - b) * np.log(1 - p)), 1e-4, 1e-5)
     with pytest.raises(ArgumentError, match="MSELoss: reduction must be 'mean', 'sum' or 'none', got 'avg'"):
-        nn.MSELoss("avg")
+        nn.MSELoss(reduction="avg")
 
 
 def test_one_hot_and_normalize(device):

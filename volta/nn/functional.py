@@ -1,11 +1,10 @@
 """The functions behind the layers, under PyTorch's names. What `volta.ops` already has in PyTorch's form is only named here."""
 from __future__ import annotations
 
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, ShapeError
 from volta.ops import creation, elementwise, functions, index, loss, reduce
 from volta.ops.conv import conv2d, max_pool2d
 from volta.ops.linalg import linear
-from volta.ops.loss import cross_entropy, l1_loss, mse_loss, nll_loss
 from volta.ops.movement import pad
 from volta.ops.norm import batch_norm, layer_norm
 from volta.tensor import Tensor, replace
@@ -69,9 +68,65 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
     return input / elementwise.maximum(reduce.norm(input, p, dim, keepdim=True), eps)
 
 
-def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean",
-                                     pos_weight: Tensor | None = None) -> Tensor:
+def reduction_of(name: str, size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """The reduction, which PyTorch's two old arguments override where they are given.
+
+    Raises: ArgumentError for a string in their place: the reduction is given by name.
+    """
+    for value in (size_average, reduce):
+        if isinstance(value, str):
+            raise ArgumentError(f"{name}: give the reduction by name, as in reduction={value!r}")
+    if size_average is None and reduce is None:
+        return reduction
+    return "none" if reduce is False else "sum" if size_average is False else "mean"
+
+
+def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+                  ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0) -> Tensor:
+    """Cross entropy of logits (N, C, ...) with class indices (N, ...) or probabilities (N, C, ...). Units: nats."""
+    reduction = reduction_of("cross_entropy", size_average, reduce, reduction)
+    return loss.cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+
+
+def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
+             reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+    """Negative log likelihood of log-probabilities. Shape: (N, C, ...) and (N, ...)."""
+    return loss.nll_loss(input, target, weight, ignore_index, reduction_of("nll_loss", size_average, reduce, reduction))
+
+
+def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+             weight: Tensor | None = None) -> Tensor:
+    """Squared error, with `weight` for each element.
+
+    Raises: ShapeError where the shapes differ; PyTorch broadcasts them, with a warning.
+    """
+    reduction = reduction_of("mse_loss", size_average, reduce, reduction)
+    return _weighted("mse_loss", loss.mse_loss, input, target, reduction, weight)
+
+
+def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+            weight: Tensor | None = None) -> Tensor:
+    """Absolute error, with `weight` for each element.
+
+    Raises: ShapeError where the shapes differ; PyTorch broadcasts them, with a warning.
+    """
+    reduction = reduction_of("l1_loss", size_average, reduce, reduction)
+    return _weighted("l1_loss", loss.l1_loss, input, target, reduction, weight)
+
+
+def _weighted(name, function, input, target, reduction, weight):
+    if weight is None:
+        return function(input, target, reduction)
+    if weight.shape != input.shape:
+        raise ShapeError(f"{name}: weight {weight.shape} and input {input.shape} must have the same shape")
+    values = function(input, target, "none") * weight
+    return reduce.sum(values) / reduce.sum(weight) if reduction == "mean" else loss._reduce(name, values, reduction)
+
+
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+                                     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None) -> Tensor:
     """Cross entropy of a sigmoid, from logits, without overflow; `pos_weight` scales the positive target's term. Units: nats."""
+    reduction = reduction_of("binary_cross_entropy_with_logits", size_average, reduce, reduction)
     if weight is None and pos_weight is None:
         return loss.binary_cross_entropy_with_logits(input, target, reduction)
     values = loss.binary_cross_entropy_with_logits(input, target, "none")
