@@ -241,6 +241,15 @@ def test_linear_with_a_vector(device, x):
     assert_close(x.mv(w), X @ np.float32([1, 2, 3]))
 
 
+def test_to_the_cpu_in_a_dtype_that_the_device_may_lack(x):
+    moved = x.to("cpu", volta.float64)
+    assert moved.dtype is volta.float64 and moved.device.type == "cpu"
+    assert moved.to(x.device, volta.float32).equal(x) and x.to(x.device, volta.int64).dtype is volta.int64
+    y = x.clone().requires_grad_()
+    y.to("cpu", volta.float64).sum().backward()
+    assert y.grad.dtype is volta.float32 and y.grad.device is y.device
+
+
 # ---------------------------------------------------------------- creation
 def test_creation_forms(device, x):
     place = {"device": device}

@@ -196,6 +196,17 @@ def test_state_dict_continues_exactly(device, make):
     np.testing.assert_array_equal(host(other.weight), host(model.weight))
 
 
+def test_amsgrad_can_be_switched_on(device):
+    p = nn.Parameter(volta.ones(3, device=device))
+    optimizer = optim.Adam([p], lr=0.1)
+    for amsgrad in (False, True, True):
+        optimizer.param_groups[0]["amsgrad"] = amsgrad
+        p.grad = volta.ones(3, device=device)
+        optimizer.step()
+    assert set(optimizer.state[p]) == {"step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"} and optimizer.state[p]["step"] == 3
+    assert host(optimizer.state[p]["max_exp_avg_sq"]).tolist() == host(optimizer.state[p]["exp_avg_sq"]).tolist()
+
+
 def test_load_state_dict_errors_change_nothing():
     p = nn.Parameter(volta.ones(2))
     optimizer = optim.Adam([p], lr=0.1)

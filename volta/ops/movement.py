@@ -190,11 +190,14 @@ def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike
             device = a
         elif a is not None:
             dtype = a
-    out = input
-    if dtype is not None:
-        out = cast(out, as_dtype(dtype))
-    if device is not None and (place := as_device(device)) is not out.device:
+    out, kind = input, None if dtype is None else as_dtype(dtype)
+    place = out.device if device is None else as_device(device)
+    if kind is not None and (place.is_gpu or place is out.device):
+        out = cast(out, kind)
+    if place is not out.device:
         out = _transfer(out, device=place)
+    if kind is not None:                    # on the CPU, which has every dtype, not on the GPU that it comes from
+        out = cast(out, kind)
     return clone(out) if copy and out is input else out
 
 

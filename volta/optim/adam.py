@@ -27,11 +27,11 @@ class Adam(Optimizer):
         kernel, names = (update.amsgrad_many, self.slots + ("max_exp_avg_sq",)) if group["amsgrad"] else (update.adam_many, self.slots)
         for p, g in zip(params, self._gradients(group, params)):
             state = self.state[p]
-            if not state:
-                state["step"] = 0
-            for name in names:
-                if name not in state:
-                    state[name] = self._new_state(p)
+            if len(state) <= len(names):            # the first step, or the first with amsgrad
+                state.setdefault("step", 0)
+                for name in names:
+                    if name not in state:
+                        state[name] = self._new_state(p)
             state["step"] = step = state["step"] + 1
             lists = batches.get((p.device, step))
             if lists is None:
