@@ -282,3 +282,17 @@ def test_integers_that_do_not_fit():
         volta.tensor([1, 300], dtype=volta.uint8)
     assert volta.tensor([-1], dtype=volta.uint8).tolist() == [255]
     assert volta.tensor(np.array([300]), dtype=volta.uint8).tolist() == [44]
+
+
+def test_limits_of_dtypes():
+    x = volta.finfo(volta.float32)
+    assert (x.eps, x.bits, x.dtype, type(x.min)) == (2.0 ** -23, 32, "float32", float) and x.max == -x.min == float(np.finfo(np.float32).max)
+    assert volta.finfo().bits == 32 and volta.finfo(volta.float16).tiny == volta.finfo(volta.float16).smallest_normal == 2.0 ** -14
+    assert (volta.iinfo(volta.uint8).max, volta.iinfo(volta.int32).min) == (255, -2 ** 31) and "max=255" in repr(volta.iinfo(volta.uint8))
+    assert repr(x).startswith("finfo(resolution=1e-06, min=-3.40282e+38")
+    for call, text in ((lambda: volta.finfo(volta.int64), "finfo: needs a floating point dtype, got volta.int64"),
+                       (lambda: volta.iinfo(volta.bool), "iinfo: needs an integer dtype, got volta.bool")):
+        with pytest.raises(DTypeError, match=text):
+            call()
+    assert volta.promote_types(type1=volta.int32, type2=volta.float16) is volta.float16
+    assert volta.manual_seed(7).initial_seed() == volta.initial_seed() == 7

@@ -12,11 +12,13 @@ from volta.dtypes import bool_ as bool
 from volta.dtypes import (
     double,
     dtype,
+    finfo,
     float16,
     float32,
     float64,
     get_default_dtype,
     half,
+    iinfo,
     int32,
     int64,
     long,
@@ -209,7 +211,7 @@ from volta.ops.reduce import (
     var_mean,
 )
 from volta.printing import set_printoptions
-from volta.random import Generator, manual_seed
+from volta.random import Generator, initial_seed, manual_seed
 
 from volta import data, nn, optim  # isort: skip  (last: they use all of the above)
 from volta.io import load, save  # isort: skip
