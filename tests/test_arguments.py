@@ -286,7 +286,8 @@ def test_integers_that_do_not_fit():
 
 def test_limits_of_dtypes():
     x = volta.finfo(volta.float32)
-    assert (x.eps, x.bits, x.dtype, type(x.min)) == (2.0 ** -23, 32, "float32", float) and x.max == -x.min == float(np.finfo(np.float32).max)
+    assert (x.eps, x.bits, x.dtype, type(x.min)) == (2.0 ** -23, 32, "float32", float)
+    assert x.max == -x.min == float(np.finfo(np.float32).max)
     assert volta.finfo().bits == 32 and volta.finfo(volta.float16).tiny == volta.finfo(volta.float16).smallest_normal == 2.0 ** -14
     assert (volta.iinfo(volta.uint8).max, volta.iinfo(volta.int32).min) == (255, -2 ** 31) and "max=255" in repr(volta.iinfo(volta.uint8))
     assert repr(x).startswith("finfo(resolution=1e-06, min=-3.40282e+38")

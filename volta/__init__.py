@@ -173,7 +173,6 @@ from volta.ops.movement import (
     flatten,
     flip,
     narrow,
-    pad,
     permute,
     reshape,
     shrink,
@@ -188,6 +187,7 @@ from volta.ops.movement import (
 )
 from volta.ops.movement import cat as concat
 from volta.ops.movement import cat as concatenate
+from volta.ops.padding import pad
 from volta.ops.reduce import (
     all,
     amax,

@@ -11,7 +11,7 @@ from volta.device import device as as_device
 from volta.dtypes import as_dtype, float16, float32, float64, int32, int64, to_numpy, uint8
 from volta.dtypes import bool_ as bool_dtype
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
-from volta.ops import arrange, creation, einsum, elementwise, families, functions, index, linalg, movement, reduce
+from volta.ops import arrange, creation, einsum, elementwise, families, functions, index, linalg, movement, padding, reduce
 from volta.shapes import as_dim
 
 
@@ -436,7 +436,7 @@ def _install() -> None:
                    "less_equal greater greater_equal not_equal bitwise_not clamp_min clamp_max addcdiv lerp tan log10 frac nan_to_num "
                    "isclose allclose equal",
         elementwise: "div pow bitwise_and bitwise_or bitwise_xor clamp square addcmul gelu",
-        movement: "reshape view flatten permute transpose t expand broadcast_to unsqueeze squeeze narrow shrink stride_op flip pad "
+        movement: "reshape view flatten permute transpose t expand broadcast_to unsqueeze squeeze narrow shrink stride_op flip "
                   "chunk unbind repeat",
         reduce: "sum mean amax amin argmax argmin max min prod any all var std logsumexp norm softmax log_softmax count_nonzero",
         linalg: "matmul mm mv bmm dot outer addmm baddbmm",
@@ -444,6 +444,7 @@ def _install() -> None:
         index: "gather scatter_add index_add index_select masked_fill masked_select nonzero take_along_dim",
         arrange: "diagonal diag trace select swapaxes swapdims movedim unflatten ravel tensor_split roll tile repeat_interleave fliplr "
                  "flipud unfold",
+        padding: "pad",
         creation: "tril triu new_zeros new_ones new_empty new_full new_tensor",
     }
     for module, names in tables.items():

@@ -5,8 +5,8 @@ from volta.errors import ArgumentError, ShapeError
 from volta.ops import creation, elementwise, functions, index, loss, reduce
 from volta.ops.conv import conv2d, max_pool2d
 from volta.ops.linalg import linear
-from volta.ops.movement import pad
 from volta.ops.norm import batch_norm, layer_norm
+from volta.ops.padding import pad
 from volta.tensor import Tensor, replace
 
 __all__ = ["batch_norm", "binary_cross_entropy_with_logits", "conv2d", "cross_entropy", "dropout", "gelu", "l1_loss", "layer_norm",

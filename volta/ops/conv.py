@@ -8,7 +8,8 @@ import numpy as np
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.families import Labels, case, register
 from volta.ops.index import gather_primitive
-from volta.ops.movement import _reshape, pad
+from volta.ops.movement import _reshape
+from volta.ops.padding import pad
 from volta.ops.reduce import sum_primitive
 
 if TYPE_CHECKING:

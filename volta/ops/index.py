@@ -10,7 +10,8 @@ from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.elementwise import where
 from volta.ops.families import Labels, case, register
-from volta.ops.movement import _expand, _reshape, cast, copy_into, fill_into, pad, permute, reshape, slice_view, squeeze, unsqueeze
+from volta.ops.movement import _expand, _reshape, cast, copy_into, fill_into, permute, reshape, slice_view, squeeze, unsqueeze
+from volta.ops.padding import pad
 from volta.shapes import as_dim, broadcast_shapes, broadcasts_to
 
 if TYPE_CHECKING:
