@@ -13,10 +13,17 @@ LAYERS = [
     ("Linear", lambda nn: nn.Linear(6, 4), (3, 6)),
     ("Conv2d", lambda nn: nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2), (2, 4, 7, 6)),
     ("same", lambda nn: nn.Conv2d(2, 3, (3, 5), padding="same", dilation=(2, 1)), (2, 2, 7, 6)),
+    ("same even", lambda nn: nn.Conv2d(2, 3, (2, 4), padding="same"), (2, 2, 7, 6)),
+    ("reflect", lambda nn: nn.Conv2d(2, 3, 3, stride=2, padding=(1, 2), padding_mode="reflect", bias=False), (2, 2, 7, 6)),
+    ("circular", lambda nn: nn.Conv2d(2, 3, (2, 3), padding="same", padding_mode="circular"), (2, 2, 7, 6)),
+    ("replicate", lambda nn: nn.Conv2d(2, 3, 3, padding="valid", padding_mode="replicate"), (2, 2, 7, 6)),
     ("BatchNorm1d", lambda nn: nn.BatchNorm1d(5), (6, 5)),
     ("BatchNorm2d", lambda nn: nn.BatchNorm2d(3, eps=1e-3, momentum=0.3), (4, 3, 5, 5)),
+    ("BatchNorm cumulative", lambda nn: nn.BatchNorm2d(3, momentum=None), (4, 3, 5, 5)),
+    ("BatchNorm untracked", lambda nn: nn.BatchNorm1d(3, track_running_stats=False), (4, 3, 5)),
     ("LayerNorm", lambda nn: nn.LayerNorm((4, 5)), (3, 4, 5)),
     ("MaxPool2d", lambda nn: nn.MaxPool2d(3, 2, padding=1), (2, 3, 7, 8)),
+    ("MaxPool2d ceil", lambda nn: nn.MaxPool2d(3, 2, ceil_mode=True), (2, 3, 6, 8)),
     ("cnn", lambda nn: nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.GELU(), nn.MaxPool2d(2), nn.Flatten(),
                                      nn.Linear(64, 5), nn.LogSoftmax(dim=1)), (3, 1, 8, 8)),
     ("mlp", lambda nn: nn.Sequential(nn.Linear(5, 8), nn.SiLU(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2), nn.LeakyReLU(0.2)),
@@ -76,8 +83,9 @@ def test_cross_entropy(device, rng, shape, options, reduction):
 @pytest.mark.parametrize("make", [
     lambda o, p: o.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
     lambda o, p: o.SGD(p, lr=0.1, momentum=0.5, dampening=0.2), lambda o, p: o.Adam(p, lr=0.01, weight_decay=0.1),
-    lambda o, p: o.AdamW(p, lr=0.01), lambda o, p: o.Adam(p, lr=0.01, maximize=True)],
-    ids=["nesterov", "dampening", "adam", "adamw", "maximize"])
+    lambda o, p: o.AdamW(p, lr=0.01), lambda o, p: o.Adam(p, lr=0.01, maximize=True),
+    lambda o, p: o.Adam(p, lr=0.01, amsgrad=True, weight_decay=0.1), lambda o, p: o.AdamW(p, lr=0.01, amsgrad=True)],
+    ids=["nesterov", "dampening", "adam", "adamw", "maximize", "amsgrad", "adamw amsgrad"])
 def test_optimizers_and_their_state(device, rng, make):
     """Three steps in each library, then PyTorch's state is carried over and two more are taken."""
     ours, theirs = both(lambda nn: nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)), device)
@@ -105,13 +113,18 @@ def test_optimizers_and_their_state(device, rng, make):
 
 @pytest.mark.parametrize("make", [
     lambda s, o: s.StepLR(o, 2), lambda s, o: s.CosineAnnealingLR(o, 5, 0.01), lambda s, o: s.LinearLR(o),
-    lambda s, o: s.ExponentialLR(o, 0.7), lambda s, o: s.LambdaLR(o, lambda e: 0.5 ** e)])
+    lambda s, o: s.ExponentialLR(o, 0.7), lambda s, o: s.LambdaLR(o, lambda e: 0.5 ** e), lambda s, o: s.MultiStepLR(o, [2, 2, 5]),
+    lambda s, o: s.ConstantLR(o), lambda s, o: s.PolynomialLR(o, 6, 0.5), lambda s, o: s.CosineAnnealingWarmRestarts(o, 3, 2, 0.01),
+    lambda s, o: s.OneCycleLR(o, 2.0, 12, three_phase=True), lambda s, o: s.OneCycleLR(o, 2.0, 12, anneal_strategy="linear"),
+    lambda s, o: s.SequentialLR(o, [s.LinearLR(o, 0.1, total_iters=3), s.CosineAnnealingLR(o, 9)], [3]),
+    lambda s, o: s.SequentialLR(o, [s.StepLR(o, 1), s.LinearLR(o), s.CosineAnnealingWarmRestarts(o, 2)], [2, 5]),
+    lambda s, o: s.ChainedScheduler([s.LinearLR(o), s.CosineAnnealingLR(o, 3)])])
 def test_schedules(make):
     def rates(lib):
-        optimizer = lib.optim.SGD([lib.nn.Parameter(lib.ones(1))], lr=0.5)
+        optimizer = lib.optim.SGD([lib.nn.Parameter(lib.ones(1))], lr=0.5, momentum=0.9)
         schedule, out = make(lib.optim.lr_scheduler, optimizer), []
-        for _ in range(8):
-            out.append(optimizer.param_groups[0]["lr"])
+        for _ in range(10):
+            out += [optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["momentum"]]
             optimizer.step()
             schedule.step()
         return out

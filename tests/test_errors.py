@@ -133,7 +133,8 @@ CASES = [
     (lambda d: make(4, device=d).split(0), ArgumentError, "split: the size must be positive, got 0"),
     (lambda d: make(4, device=d).split([1, 2]), ArgumentError, r"split: the sections \[1, 2\] add up to 3, dimension 0 has 4"),
     (lambda d: volta.pad(make(2, device=d), (1,)), ArgumentError, "pad: needs two sizes for each of up to 1 dimensions"),
-    (lambda d: volta.pad(make(2, device=d), (1, 1), "reflect"), ArgumentError, "pad: mode must be 'constant', got 'reflect'"),
+    (lambda d: volta.pad(make(2, device=d), (1, 1), "mirror"), ArgumentError,
+     "pad: mode must be 'constant', 'reflect', 'replicate' or 'circular', got 'mirror'"),
     (lambda d: volta.pad(make(2, device=d), (-3, 0)), ShapeError, r"pad: \(-3, 0\) cuts more than shape \(2,\) has"),
     (lambda d: volta.dropout(make(2, device=d), 1.5), ArgumentError, r"dropout: p must be a probability in \[0, 1\], got 1.5"),
     (lambda d: volta.ops.elementwise.gelu(make(2, device=d), "fast"), ArgumentError,
@@ -141,7 +142,7 @@ CASES = [
     (lambda d: volta.div(make(2, device=d), 2, rounding_mode="up"), ArgumentError,
      "div: rounding_mode must be None, 'floor' or 'trunc', got 'up'"),
     (lambda d: make(2, device=d).clamp(), ArgumentError, "clamp: give min, max or both"),
-    (lambda d: make(2, device=d).norm(3), ArgumentError, "norm: p must be 1, 2 or inf, got 3"),
+    (lambda d: make(2, device=d).norm('nuc'), ArgumentError, "norm: p must be a number or 'fro', got 'nuc'"),
     (lambda d: volta.arange(0, 5, 0, device=d), ArgumentError, "arange: from 0 to 5 cannot be walked in steps of 0"),
     (lambda d: volta.arange(5, 0, device=d), ArgumentError, "arange: from 5 to 0 cannot be walked in steps of 1"),
     (lambda d: volta.randint(5, 5, (2,), device=d), ArgumentError, "randint: needs integers low < high"),
@@ -266,7 +267,7 @@ def test_sizes_and_ranks_beyond_what_can_be_counted(make_it, device):
 
 @pytest.mark.parametrize("sizes", [(None,), (2.0,), ("ab",), ([2, 2.5],), ((2, (3,)),)])
 def test_sizes_of_a_wrong_type(sizes):
-    with pytest.raises(ShapeError, match="shape: sizes must be integers, got"):
+    with pytest.raises(ShapeError, match="sizes must be integers, got"):
         volta.zeros(*sizes)
 
 
@@ -277,13 +278,13 @@ def test_sizes_of_a_wrong_type(sizes):
     (lambda d: make(2, device=d, dtype=volta.int32) + 2 ** 40, ArgumentError, "1099511627776 does not fit into volta.int32"),
     (lambda d: volta.arange(float("inf"), device=d), ArgumentError, "arange: end must be a finite number, got inf"),
     (lambda d: volta.arange("a", device=d), ArgumentError, "arange: end must be a finite number, got 'a'"),
-    (lambda d: volta.linspace(0, 1, 2.5, device=d), ArgumentError, "linspace: steps must be an integer of at least 1, got 2.5"),
+    (lambda d: volta.linspace(0, 1, 2.5, device=d), ArgumentError, "linspace: steps must be an integer >= 0, got 2.5"),
     (lambda d: volta.randperm(-1, device=d), ShapeError, r"shape: sizes must not be negative, got \(-1,\)"),
     (lambda d: volta.randint(2 ** 63, 2 ** 63 + 5, (2,), device=d), ArgumentError, "at most 2[*][*]32 apart and within int64"),
     (lambda d: volta.tensor(2 ** 63, device=d), DTypeError, "tensor: 9223372036854775808 does not fit into volta.int64"),
     (lambda d: volta.tensor([None], dtype=volta.float32, device=d), DTypeError, "tensor: NumPy dtype object has no counterpart"),
     (lambda d: volta.tensor("3", dtype=volta.float32, device=d), DTypeError, "tensor: NumPy dtype <U1 has no counterpart"),
-    (lambda d: ~make(2, device=d), DTypeError, "bitwise_not: needs bool or integer tensors, got volta.float32"),
+    (lambda d: ~make(2, device=d), DTypeError, "bitwise_not: needs a bool or integer tensor, got volta.float32"),
     (lambda d: "a" in make(2, device=d), ArgumentError, "in: a tensor holds numbers, got str"),
     (lambda d: volta.masked_select(make(2, device=d), make(2, device=d)), DTypeError, "masked_select: the mask must be bool")])
 def test_numbers_that_do_not_fit(call, error, text, device):
@@ -312,7 +313,6 @@ def test_integers_beyond_a_gpus_are_refused(gpu):
     (lambda x: x.add_(None), "add: expected tensors or numbers, got NoneType"),
     (lambda x: x.reshape(2.5, 2), r"reshape: sizes must be integers, got \(2.5, 2\)"),
     (lambda x: x.expand(2, "a"), r"expand: sizes must be integers, got \(2, 'a'\)"),
-    (lambda x: x.add_(1, 2), "add_: takes 1 operands, got 2"),
     (lambda x: volta.autograd.backward("abc"), "backward: needs tensors, got str"),
     (lambda x: volta.autograd.grad(x.sum(), 5), "grad: needs tensors, got int"),
     (lambda x: volta.optim.SGD(None, 0.1), "SGD: params must be a list of tensors or of groups, got NoneType")])

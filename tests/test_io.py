@@ -14,7 +14,7 @@ def test_state_dict_round_trip(device, tmp_path):
     net = nn.Sequential(nn.Conv2d(1, 2, 3, device=device), nn.BatchNorm2d(2, device=device))
     path = tmp_path / "net.safetensors"
     volta.save(net.state_dict(), path)
-    loaded = volta.load(path, device=device)
+    loaded = volta.load(path, map_location=device)
     assert sorted(loaded) == sorted(net.state_dict()) and all(t.device.type == device for t in loaded.values())
     assert loaded["1.num_batches_tracked"].shape == () and loaded["1.num_batches_tracked"].dtype is volta.int64
     other = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2))
@@ -52,7 +52,7 @@ def test_checkpoint_with_an_optimizer(device, tmp_path):
     saved = {"model": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3, "note": "a", "best": None,
              "list": [1, (2.5, True)]}
     volta.save(saved, tmp_path / "run")
-    loaded = volta.load(tmp_path / "run", device=device)
+    loaded = volta.load(tmp_path / "run", device, weights_only=True)
     assert (loaded["epoch"], loaded["note"], loaded["best"], loaded["list"]) == (3, "a", None, [1, (2.5, True)])
     assert loaded["optimizer"]["param_groups"] == saved["optimizer"]["param_groups"] and set(loaded["optimizer"]["state"]) == {0, 1}
     other = nn.Linear(3, 2, device=device)
@@ -143,3 +143,9 @@ def test_what_a_file_cannot_hold(tmp_path):
         with pytest.raises(ArgumentError, match="(load|save): needs a path, got"):
             call()
     assert not list(tmp_path.iterdir())
+
+
+def test_only_weights_are_read(tmp_path):
+    volta.save({"x": volta.ones(1)}, f=tmp_path / "x")
+    with pytest.raises(ArgumentError, match="load: weights_only=False is not available"):
+        volta.load(f=tmp_path / "x", weights_only=False)

@@ -138,7 +138,7 @@ def test_repr():
         "Sequential(\n  (0): Linear(in_features=2, out_features=3, bias=True)\n  (1): OuterNet(\n    (act): ReLU()\n  )\n)")
     assert repr(nn.Conv2d(1, 2, 3, padding="same", bias=False)) == (
         "Conv2d(1, 2, kernel_size=(3, 3), stride=(1, 1), padding=same, bias=False)")
-    assert repr(nn.BatchNorm2d(4)) == "BatchNorm2d(4, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)"
+    assert repr(nn.BatchNorm2d(4)) == "BatchNorm2d(4, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)"
     assert repr(nn.MaxPool2d(2)) == "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)"
 
 
@@ -273,7 +273,6 @@ def test_conv2d(device, options):
 
 
 @pytest.mark.parametrize("options, text", [
-    ({"padding_mode": "reflect"}, "Conv2d: padding_mode 'reflect' is not available; use 'zeros'"),
     ({"padding": "full"}, "Conv2d: padding must be ints, 'same' or 'valid', got 'full'"),
     ({"padding": "same", "stride": 2}, "Conv2d: padding 'same' needs stride 1, got 2"),
     ({"groups": 3}, "Conv2d: in_channels 4 and out_channels 6 must be multiples of groups 3"),
@@ -292,8 +291,6 @@ def test_max_pool(device):
     out, index = nn.MaxPool2d(2, return_indices=True)(x)
     picked = np.take_along_axis(host(x).reshape(2, 3, -1), host(index).astype(int).reshape(2, 3, -1), 2)
     np.testing.assert_array_equal(picked.reshape(expected.shape), expected)
-    with pytest.raises(ArgumentError, match="MaxPool2d: ceil_mode=True is not available"):
-        nn.MaxPool2d(2, ceil_mode=True)
 
 
 @pytest.mark.parametrize("layer, shape", [(nn.BatchNorm1d, (8, 3)), (nn.BatchNorm1d, (4, 3, 5)), (nn.BatchNorm2d, (4, 3, 5, 2))])
@@ -328,8 +325,35 @@ def test_batch_norm_without_statistics_and_errors(device):
         bn(volta.zeros(3, 2, device=device))
     with pytest.raises(ShapeError, match="training needs more than one value per channel"):
         nn.BatchNorm1d(2, device=device)(volta.zeros(1, 2, device=device))
-    with pytest.raises(ArgumentError, match="BatchNorm2d: momentum=None"):
-        nn.BatchNorm2d(2, momentum=None)
+    with pytest.raises(ArgumentError, match="batch_norm: give both running_mean and running_var, or neither"):
+        F.batch_norm(x, volta.zeros(2, device=device), None, training=True)
+
+
+def test_batch_norm_with_the_mean_over_all_batches(device):
+    bn = nn.BatchNorm1d(3, momentum=None, device=device)
+    batches = [volta.randn(5, 3, device=device) * (i + 1) for i in range(3)]
+    with volta.gpu.forbid_transfers():
+        for x in batches[:2]:
+            bn(x)
+    other = nn.BatchNorm1d(3, momentum=None, device=device)
+    other.load_state_dict(bn.state_dict())
+    other(batches[2])
+    assert_close(host(other.running_mean), np.mean([host(x).mean(0) for x in batches], 0), 1e-5, 1e-5)
+    assert_close(host(other.running_var), np.mean([host(x).var(0, ddof=1) for x in batches], 0), 1e-4, 1e-5)
+    before = host(other.running_mean)
+    other.eval()(batches[0])
+    np.testing.assert_array_equal(host(other.running_mean), before)
+
+
+def test_batch_norm_without_bias(device):
+    bn = nn.BatchNorm2d(2, bias=False, device=device)
+    assert list(bn.state_dict()) == ["weight", "running_mean", "running_var", "num_batches_tracked"]
+    bn.reset_parameters()
+    x = volta.randn(3, 2, 4, 4, device=device)
+    out = bn(x)
+    out.sum().backward()
+    assert_close(host(out).mean((0, 2, 3)), np.zeros(2), 0, 1e-5)
+    assert "bias=False" in repr(bn)
 
 
 def test_layer_norm(device):
@@ -338,8 +362,13 @@ def test_layer_norm(device):
     a = host(x)
     expected = (a - a.mean((1, 2), keepdims=True)) / np.sqrt(a.var((1, 2), keepdims=True) + 1e-5)
     assert_close(host(ln(x)), expected, 1e-4, 1e-5)
+    bias = volta.randn(3, 4, device=device)
+    assert_close(host(F.layer_norm(x, (3, 4), bias=bias)), expected + host(bias), 1e-4, 1e-5)
+    assert repr(nn.LayerNorm(4, bias=False)) == "LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=False)"
     with pytest.raises(ShapeError, match="layer_norm"):
         ln(volta.zeros(2, 4, 3, device=device))
+    with pytest.raises(ShapeError, match=r"layer_norm: bias must have shape \(3, 4\), got \(4,\)"):
+        F.layer_norm(x, (3, 4), bias=bias[0])
 
 
 def test_dropout(device):
@@ -353,8 +382,6 @@ def test_dropout(device):
     np.testing.assert_array_equal(host(F.dropout(x, 0.5)), first)
     with pytest.raises(ArgumentError, match=r"Dropout: p must be a probability in \[0, 1\], got 2"):
         nn.Dropout(2)
-    with pytest.raises(ArgumentError, match="Dropout: inplace=True is not available"):
-        nn.Dropout(0.5, inplace=True)
 
 
 ERF = np.vectorize(math.erf)
@@ -410,7 +437,7 @@ def test_elementwise_losses(device):
     assert_close(host(nn.BCEWithLogitsLoss(pos_weight=pos, reduction="none")(x, y)),
                  -(np.array([1, 2, 3]) * b * np.log(p) + (1 - b) * np.log(1 - p)), 1e-4, 1e-5)
     with pytest.raises(ArgumentError, match="MSELoss: reduction must be 'mean', 'sum' or 'none', got 'avg'"):
-        nn.MSELoss("avg")
+        nn.MSELoss(reduction="avg")
 
 
 def test_one_hot_and_normalize(device):
@@ -539,3 +566,30 @@ def test_a_batch_of_ignored_labels_gives_no_gradient(device, options):
     x.grad = None
     F.nll_loss(x, labels).backward()
     assert host(x.grad).tolist() == [[0.0] * 3] * 4
+
+
+# ---------------------------------------------------------------- forms of arguments
+@pytest.mark.parametrize("layer", [nn.LeakyReLU(0.2, inplace=True), nn.SiLU(inplace=True), nn.Dropout(0.0, inplace=True)])
+def test_inplace_writes_into_its_input(device, layer):
+    a = np.float32([-1, 0, 2])
+    x, leaf = volta.tensor(a, device=device), volta.tensor(a, device=device, requires_grad=True)
+    out = layer(x)
+    assert out is x and "inplace=True" in repr(layer)
+    again = leaf * 1
+    assert layer(again) is again
+    again.sum().backward()
+    plain = volta.tensor(a, device=device, requires_grad=True)
+    type(layer)(*([0.2] if isinstance(layer, nn.LeakyReLU) else [0.0] if isinstance(layer, nn.Dropout) else []))(plain).sum().backward()
+    np.testing.assert_array_equal(host(leaf.grad), host(plain.grad))
+
+
+def test_dropout_in_place_zeroes_its_input(device):
+    x = volta.ones(1000, device=device)
+    assert F.dropout(x, 0.5, inplace=True) is x and set(np.unique(host(x))) == {0.0, 2.0}
+
+
+def test_softplus_beta_and_threshold(device):
+    a = np.float32([-3, 0.5, 2, 30])
+    x = volta.tensor(a, device=device)
+    assert_close(F.softplus(x, beta=2), np.log1p(np.exp(2 * a.astype(np.float64))) / 2, rtol=1e-5, atol=1e-6)
+    assert host(F.softplus(x, threshold=1))[2:].tolist() == [2, 30]

@@ -25,8 +25,8 @@ def numpy_sgd(x, grads, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, 
     return x
 
 
-def numpy_adam(x, grads, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, maximize=False, decoupled=False):
-    m = v = np.zeros_like(x)
+def numpy_adam(x, grads, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, maximize=False, decoupled=False, amsgrad=False):
+    m = v = top = np.zeros_like(x)
     for t, g in enumerate(grads, 1):
         g = -g if maximize else g
         if decoupled:
@@ -34,7 +34,8 @@ def numpy_adam(x, grads, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0
         else:
             g = g + weight_decay * x
         m, v = betas[0] * m + (1 - betas[0]) * g, betas[1] * v + (1 - betas[1]) * g * g
-        x = x - lr * (m / (1 - betas[0] ** t)) / (np.sqrt(v / (1 - betas[1] ** t)) + eps)
+        top = np.maximum(top, v) if amsgrad else v
+        x = x - lr * (m / (1 - betas[0] ** t)) / (np.sqrt(top / (1 - betas[1] ** t)) + eps)
     return x
 
 
@@ -47,8 +48,10 @@ CASES = [(optim.SGD, numpy_sgd, o) for o in (
     {"lr": 0.1, "momentum": 0.9, "dampening": 0.5, "weight_decay": 0.1},
     {"lr": 0.1, "momentum": 0.9, "nesterov": True}, {"lr": 0.1, "momentum": 0.5, "maximize": True}, {})]
 CASES += [(optim.Adam, numpy_adam, o) for o in (
-    {}, {"lr": 0.1, "betas": (0.8, 0.9), "eps": 1e-3}, {"lr": 0.1, "weight_decay": 0.1}, {"lr": 0.1, "maximize": True})]
-CASES += [(optim.AdamW, numpy_adamw, o) for o in ({}, {"lr": 0.1, "weight_decay": 0.3})]
+    {}, {"lr": 0.1, "betas": (0.8, 0.9), "eps": 1e-3}, {"lr": 0.1, "weight_decay": 0.1}, {"lr": 0.1, "maximize": True},
+    {"lr": 0.1, "amsgrad": True, "betas": (0.5, 0.5), "weight_decay": 0.1})]
+CASES += [(optim.AdamW, numpy_adamw, o) for o in ({}, {"lr": 0.1, "weight_decay": 0.3},
+                                                  {"lr": 0.1, "amsgrad": True, "betas": (0.5, 0.5), "maximize": True})]
 
 
 @pytest.mark.parametrize("make, formula, options", CASES,
@@ -130,7 +133,6 @@ def test_training_step_saves_nothing_stale(device):
     (lambda p: optim.Adam(p, betas=(0.9, 1.0)), "Adam: betas must be two numbers in [0, 1), got (0.9, 1.0)"),
     (lambda p: optim.Adam(p, betas=(float("nan"), 0.9)), "Adam: betas must be two numbers in [0, 1), got (nan, 0.9)"),
     (lambda p: optim.AdamW(p, eps=-1e-8), "AdamW: eps must be a finite number >= 0, got -1e-08"),
-    (lambda p: optim.Adam(p, amsgrad=True), "Adam: amsgrad=True is not available"),
     (lambda p: optim.Adam([]), "Adam: params is empty; pass model.parameters()"),
     (lambda p: optim.Adam(p[0]), "Adam: params must be a list of tensors or of groups, got one"),
     (lambda p: optim.Adam([1.0]), "Adam: params must be tensors, got float"),
@@ -192,6 +194,17 @@ def test_state_dict_continues_exactly(device, make):
     advance(model, optimizer, 2)
     advance(other, second, 2)
     np.testing.assert_array_equal(host(other.weight), host(model.weight))
+
+
+def test_amsgrad_can_be_switched_on(device):
+    p = nn.Parameter(volta.ones(3, device=device))
+    optimizer = optim.Adam([p], lr=0.1)
+    for amsgrad in (False, True, True):
+        optimizer.param_groups[0]["amsgrad"] = amsgrad
+        p.grad = volta.ones(3, device=device)
+        optimizer.step()
+    assert set(optimizer.state[p]) == {"step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"} and optimizer.state[p]["step"] == 3
+    assert host(optimizer.state[p]["max_exp_avg_sq"]).tolist() == host(optimizer.state[p]["exp_avg_sq"]).tolist()
 
 
 def test_load_state_dict_errors_change_nothing():

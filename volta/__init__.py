@@ -12,11 +12,13 @@ from volta.dtypes import bool_ as bool
 from volta.dtypes import (
     double,
     dtype,
+    finfo,
     float16,
     float32,
     float64,
     get_default_dtype,
     half,
+    iinfo,
     int32,
     int64,
     long,
@@ -27,6 +29,28 @@ from volta.dtypes import (
 )
 from volta.dtypes import float_ as float
 from volta.dtypes import int_ as int
+from volta.ops.arrange import (
+    broadcast_tensors,
+    diag,
+    diagonal,
+    fliplr,
+    flipud,
+    hstack,
+    meshgrid,
+    movedim,
+    ravel,
+    repeat_interleave,
+    roll,
+    select,
+    swapaxes,
+    swapdims,
+    tensor_split,
+    tile,
+    trace,
+    unflatten,
+    vstack,
+)
+from volta.ops.arrange import movedim as moveaxis
 from volta.ops.checks import explain_all as _explain_all
 from volta.ops.conv import conv2d, max_pool2d
 from volta.ops.creation import (
@@ -55,34 +79,58 @@ from volta.ops.creation import (
     zeros,
     zeros_like,
 )
+from volta.ops.einsum import einsum, inner, tensordot
 from volta.ops.elementwise import (
-    abs,
-    add,
     addcmul,
     bitwise_and,
     bitwise_or,
     bitwise_xor,
-    ceil,
     clamp,
+    div,
+    pow,
+    square,
+    where,
+)
+from volta.ops.elementwise import clamp as clip
+from volta.ops.functions import (
+    abs,
+    absolute,
+    add,
+    addcdiv,
+    allclose,
+    bitwise_not,
+    ceil,
+    clamp_max,
+    clamp_min,
     cmplt,
     cos,
-    div,
+    divide,
     eq,
+    equal,
+    erf,
     exp,
     exp2,
     expm1,
     floor,
     floor_divide,
     fmod,
+    frac,
     ge,
+    greater,
+    greater_equal,
     gt,
+    isclose,
     isfinite,
     isinf,
     isnan,
     le,
+    lerp,
+    less,
+    less_equal,
     log,
     log1p,
     log2,
+    log10,
     logical_and,
     logical_not,
     logical_or,
@@ -93,9 +141,12 @@ from volta.ops.elementwise import (
     mod,
     mul,
     mulacc,
+    multiply,
+    nan_to_num,
     ne,
     neg,
-    pow,
+    negative,
+    not_equal,
     recip,
     reciprocal,
     relu,
@@ -106,15 +157,15 @@ from volta.ops.elementwise import (
     sign,
     sin,
     sqrt,
-    square,
     sub,
+    subtract,
+    tan,
     tanh,
+    true_divide,
     trunc,
-    where,
 )
-from volta.ops.elementwise import erf_ as erf
-from volta.ops.index import gather, index_select, masked_fill, masked_select, nonzero, one_hot, scatter_add, take_along_dim
-from volta.ops.linalg import addmm, bmm, dot, matmul, mm, outer
+from volta.ops.index import gather, index_add, index_select, masked_fill, masked_select, nonzero, one_hot, scatter_add, take_along_dim
+from volta.ops.linalg import addmm, baddbmm, bmm, dot, matmul, mm, mv, outer
 from volta.ops.movement import (
     broadcast_to,
     cat,
@@ -123,7 +174,6 @@ from volta.ops.movement import (
     flatten,
     flip,
     narrow,
-    pad,
     permute,
     reshape,
     shrink,
@@ -136,6 +186,9 @@ from volta.ops.movement import (
     unbind,
     unsqueeze,
 )
+from volta.ops.movement import cat as concat
+from volta.ops.movement import cat as concatenate
+from volta.ops.padding import pad
 from volta.ops.reduce import (
     all,
     amax,
@@ -143,6 +196,7 @@ from volta.ops.reduce import (
     any,
     argmax,
     argmin,
+    count_nonzero,
     log_softmax,
     logsumexp,
     max,
@@ -152,11 +206,13 @@ from volta.ops.reduce import (
     prod,
     softmax,
     std,
+    std_mean,
     sum,
     var,
+    var_mean,
 )
 from volta.printing import set_printoptions
-from volta.random import Generator, manual_seed
+from volta.random import Generator, initial_seed, manual_seed
 
 from volta import data, nn, optim  # isort: skip  (last: they use all of the above)
 from volta.io import load, save  # isort: skip
@@ -165,6 +221,16 @@ from volta.io import load, save  # isort: skip
 def is_tensor(obj: object) -> "bool":
     """Whether `obj` is a Volta tensor."""
     return isinstance(obj, Tensor)
+
+
+def is_floating_point(input: Tensor) -> "bool":
+    """Whether the dtype of `input` is floating point."""
+    return input.is_floating_point()
+
+
+def numel(input: Tensor) -> "int":
+    """Number of elements."""
+    return input.numel()
 
 
 _explain_all(globals())

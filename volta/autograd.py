@@ -30,6 +30,22 @@ class set_grad_enabled:
     def __exit__(self, *exc: object) -> None:
         graph.set_grad_mode(self.previous)
 
+    def __call__(self, function: Callable) -> Callable:
+        graph.set_grad_mode(self.previous)
+        return _under(self.mode, function)
+
+
+def _under(mode: bool, function: Callable) -> Callable:
+    """`function` with recording on or off while it runs."""
+    @functools.wraps(function)
+    def wrapped(*args, **kwargs):
+        previous = graph.set_grad_mode(mode)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            graph.set_grad_mode(previous)
+    return wrapped
+
 
 class _GradMode:
     mode = True
@@ -42,11 +58,7 @@ class _GradMode:
         graph.set_grad_mode(self.stack.pop())
 
     def __call__(self, function: Callable) -> Callable:
-        @functools.wraps(function)
-        def wrapped(*args, **kwargs):
-            with type(self)():
-                return function(*args, **kwargs)
-        return wrapped
+        return _under(self.mode, function)
 
     def __new__(cls, function: Callable | None = None):
         self = super().__new__(cls)
@@ -63,7 +75,16 @@ class enable_grad(_GradMode):
     mode = True
 
 
-inference_mode = no_grad
+class inference_mode(_GradMode):
+    """`no_grad`, or with mode=False `enable_grad`. Tensors made inside are ordinary ones."""
+
+    def __new__(cls, mode: bool | Callable = True):
+        self = object.__new__(cls)
+        self.mode = not mode
+        if callable(mode):
+            self.mode = False
+            return self(mode)
+        return self
 
 
 def _seed(name: str, output, gradient):
@@ -122,11 +143,14 @@ def backward(tensors, grad_tensors=None, retain_graph: bool | None = None, creat
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph: bool | None = None, create_graph: bool = False,
-         allow_unused: bool = False) -> tuple:
+         allow_unused: bool | None = None, *, materialize_grads: bool = False) -> tuple:
     """Gradients of the sum of `outputs` for each of `inputs`; no `.grad` changes.
 
-    Raises: AutogradError where an input is not part of the graph, unless `allow_unused`, which gives None for it.
+    Raises: AutogradError where an input is not part of the graph, unless `allow_unused`, which gives None for it, or
+    `materialize_grads`, which gives zeros.
     """
+    if materialize_grads and allow_unused is False:
+        raise ArgumentError("grad: materialize_grads=True gives zeros for unused inputs, which allow_unused=False forbids")
     roots, targets = _as_list(outputs), _as_list(inputs)
     given = _as_list(grad_outputs) if grad_outputs is not None else [None] * len(roots)
     if len(given) != len(roots):
@@ -140,6 +164,9 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph: bool | None = None, c
     wanted, captures = _paths(roots, targets)
     pending, _ = engine.run_backward(roots, seeds, keep, create_graph, wanted, captures)
     found = tuple(pending.get(t) if t._node is None else captures[t._node, t._index] for t in targets)
+    if materialize_grads:
+        from volta.ops.creation import zeros_like
+        return tuple(zeros_like(t) if g is None else g for t, g in zip(targets, found))
     if not allow_unused:
         for t, g in zip(targets, found):
             if g is None:

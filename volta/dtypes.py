@@ -60,10 +60,46 @@ def set_default_dtype(d: dtype) -> None:
     _default = d
 
 
-def promote_types(a: dtype, b: dtype) -> dtype:
+def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The dtype that both convert to in arithmetic."""
-    a, b = as_dtype(a), as_dtype(b)
-    return a if a.code >= b.code else b
+    type1, type2 = as_dtype(type1), as_dtype(type2)
+    return type1 if type1.code >= type2.code else type2
+
+
+class finfo:
+    """Limits of a floating point dtype: eps, max, min, tiny, smallest_normal, resolution (Python floats), bits and dtype.
+
+    Raises: DTypeError for another dtype.
+    """
+
+    def __init__(self, type: dtype | None = None) -> None:
+        found = _default if type is None else type
+        if not found.is_floating_point:
+            raise DTypeError(f"finfo: needs a floating point dtype, got {found}; use iinfo")
+        limits = np.finfo(to_numpy(found))
+        for name in ("eps", "max", "min", "tiny", "smallest_normal", "resolution"):
+            setattr(self, name, float(getattr(limits, name)))
+        self.bits, self.dtype = limits.bits, found.name
+
+    def __repr__(self) -> str:
+        return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+                f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})")
+
+
+class iinfo:
+    """Limits of an integer dtype: max, min, bits and dtype.
+
+    Raises: DTypeError for another dtype.
+    """
+
+    def __init__(self, type: dtype) -> None:
+        if type.is_floating_point or type is bool_:
+            raise DTypeError(f"iinfo: needs an integer dtype, got {type}")
+        limits = np.iinfo(to_numpy(type))
+        self.max, self.min, self.bits, self.dtype = int(limits.max), int(limits.min), limits.bits, type.name
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
 
 
 __all__ = ["dtype", "result_type", "promote_types", "get_default_dtype", "set_default_dtype", "as_dtype", "to_numpy"]

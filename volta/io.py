@@ -11,18 +11,23 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volta._kernels import core
+from volta.device import device as as_device
 from volta.errors import ArgumentError, DTypeError, StateDictError
 from volta.ops.creation import tensor
+
+if TYPE_CHECKING:
+    from volta.types import DeviceLike
 
 _PLAIN = (str, int, float, bool, type(None))
 _TENSOR, _PAIRS, _TUPLE = "$tensor", "$pairs", "$tuple"
 
 
-def save(obj: Mapping, path: str | os.PathLike) -> None:
+def save(obj: Mapping, f: str | os.PathLike) -> None:
     """Write a state dict, or nested dicts and lists of tensors and plain values, as safetensors.
 
     The file appears whole or not at all: it is written beside its place and then renamed.
@@ -43,7 +48,7 @@ def save(obj: Mapping, path: str | os.PathLike) -> None:
         raise ArgumentError("save: the object contains itself, or is nested too deeply") from None
     flat = len(tensors) == len(obj) and all(structure.get(key) == {_TENSOR: key} for key in obj)
     metadata = None if flat else {"volta.structure": json.dumps(structure)}
-    path = _as_path("save", path)
+    path = _as_path("save", f)
     if "__metadata__" in tensors:
         raise ArgumentError("save: '__metadata__' is a reserved name in safetensors files; rename the key")
     try:
@@ -59,13 +64,16 @@ def _as_path(op, path):
     return Path(path)
 
 
-def load(path: str | os.PathLike, device=None) -> dict:
-    """Read what `save` wrote, or any safetensors file, with the tensors on `device` (the CPU where not given).
+def load(f: str | os.PathLike, map_location: DeviceLike = None, *, weights_only: bool = True) -> dict:
+    """Read what `save` wrote, or any safetensors file, with the tensors on the device `map_location` (the CPU where not given).
 
-    Raises: StateDictError for a file that is damaged, cut short or of another format; FileNotFoundError.
+    Raises: StateDictError for a file that is damaged, cut short or of another format; FileNotFoundError; ArgumentError for
+    weights_only=False, since nothing but tensors and plain values is ever read.
     """
     from safetensors import SafetensorError, safe_open
-    path = _as_path("load", path)
+    if not weights_only:
+        raise ArgumentError("load: weights_only=False is not available: a file holds tensors and plain values, never objects")
+    path, device = _as_path("load", f), as_device(map_location)
     if not path.is_file():
         raise FileNotFoundError(f"load: there is no file {str(path)!r}")
     try:

@@ -77,6 +77,11 @@ def unit(seed: int, offset: int, count: int, dtype: np.dtype) -> np.ndarray:
     return words * 2.0 ** -32 if np.dtype(dtype) == np.float64 else (words >> 8) * 2.0 ** -24
 
 
+def initial_seed() -> int:
+    """The seed of the default generator."""
+    return default_generator.initial_seed()
+
+
 def manual_seed(seed: int) -> Generator:
     """Seed the default generator of all devices."""
     return default_generator.manual_seed(seed)

@@ -13,7 +13,7 @@ from volta.device import device as as_device
 from volta.dtypes import as_dtype, float16, float32, float64, int32, int64, to_numpy, uint8
 from volta.dtypes import bool_ as bool_dtype
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
-from volta.ops import creation, elementwise, families, index, linalg, movement, reduce
+from volta.ops import arrange, creation, einsum, elementwise, families, functions, index, linalg, movement, padding, reduce
 from volta.ops.checks import explained
 from volta.shapes import as_dim
 
@@ -113,6 +113,8 @@ class Tensor(graph.Operators):
     def dim(self) -> int:
         """Number of dimensions."""
         return len(self.shape)
+
+    nelement, ndimension = numel, dim
 
     def element_size(self) -> int:
         """Units: bytes."""
@@ -279,9 +281,9 @@ class Tensor(graph.Operators):
         """The tensor on the CPU."""
         return movement.to(self, "cpu")
 
-    def gpu(self, index: int = 0) -> Tensor:
-        """The tensor on a GPU."""
-        return movement.to(self, as_device(index))
+    def gpu(self, device=None) -> Tensor:
+        """The tensor on a GPU: the first, or that of a number or a name."""
+        return movement.to(self, as_device("gpu" if device is None else device))
 
     cuda = gpu
 
@@ -300,13 +302,24 @@ class Tensor(graph.Operators):
         return movement.view(self, other.shape)
 
     @explained
+    def split(self, split_size, dim: int = 0) -> tuple:
+        """See `volta.split`."""
+        return movement.split(self, split_size, dim)
+
+    @explained
+    def reshape_as(self, other: Tensor) -> Tensor:
+        """As the shape of `other`."""
+        return movement.reshape(self, other.shape)
+
+    @explained
     def expand_as(self, other: Tensor) -> Tensor:
         """Expanded to the shape of `other`."""
         return movement.expand(self, other.shape)
 
     # ------------------------------------------------------------ in place
-    def copy_(self, source) -> Tensor:
-        """Overwrite with `source` (broadcast, cast, moved); its gradient flows on."""
+    def copy_(self, src, non_blocking: bool = False) -> Tensor:
+        """Overwrite with `src` (broadcast, cast, moved); its gradient flows on."""
+        source = src
         if not isinstance(source, core.TensorBase):
             source = creation.tensor(source)
         source = movement.expand(movement.to(source, self.device, self.dtype), self.shape)
@@ -334,29 +347,45 @@ class Tensor(graph.Operators):
         return self.fill_(0)
 
     @explained
+    def add_(self, other: Number | Tensor, *, alpha: Number = 1) -> Tensor:
+        """`add` in place."""
+        return elementwise.add.into(self, other if alpha == 1 else functions.scaled("add_", self, other, alpha))
+
+    @explained
+    def sub_(self, other: Number | Tensor, *, alpha: Number = 1) -> Tensor:
+        """`sub` in place."""
+        return elementwise.sub.into(self, other if alpha == 1 else functions.scaled("sub_", self, other, alpha))
+
+    @explained
+    def div_(self, other: Number | Tensor, *, rounding_mode: str | None = None) -> Tensor:
+        """`div` in place."""
+        return elementwise.div_.into(self, other) if rounding_mode is None else replace(self, elementwise.div, other,
+                                                                                        rounding_mode=rounding_mode)
+
+    @explained
     def clamp_(self, min: Number | Tensor | None = None, max: Number | Tensor | None = None) -> Tensor:
         """`clamp` in place."""
-        if not (graph.is_grad_enabled() and self.requires_grad):
-            return self.copy_(elementwise.clamp(self, min, max))
-        graph.check_inplace("clamp", self)
-        return graph.adopt(self, elementwise.clamp(graph.as_before(self), min, max))
+        return replace(self, elementwise.clamp, min, max)
 
     @explained
     def masked_fill_(self, mask: Tensor, value: Number | Tensor) -> Tensor:
         """`masked_fill` in place."""
-        self[mask.expand(*self.shape)] = value
-        return self
+        return replace(self, index.masked_fill, mask, value)
 
     @explained
     def uniform_(self, low: float = 0.0, high: float = 1.0, *, generator=None) -> Tensor:
         """Overwrite with uniform random numbers on [low, high)."""
         _unrecorded("uniform_", self)
+        if not low <= high:
+            raise ArgumentError(f"uniform_: needs low <= high, got {low} and {high}")
         return creation.fill_random_(self, creation.uniform_primitive, low, high, generator)
 
     @explained
     def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator=None) -> Tensor:
         """Overwrite with normal random numbers."""
         _unrecorded("normal_", self)
+        if not std >= 0:
+            raise ArgumentError(f"normal_: std must be >= 0, got {std}")
         return creation.fill_random_(self, creation.normal_primitive, mean, std, generator)
 
 
@@ -396,10 +425,30 @@ def _casting(dtype):
 
 
 def _inplace(op):
-    def method(self, *others):
-        return op.into(self, *others)
+    if len(op.inputs) == 1:
+        def method(self) -> Tensor:
+            return op.into(self)
+    else:
+        def method(self, other) -> Tensor:
+            return op.into(self, other)
     method.__doc__ = f"`{op.name}` in place."
     return method
+
+
+def _replacing(function):
+    """A composed function in place: computed, then copied in."""
+    def method(self, *args, **options) -> Tensor:
+        return replace(self, function, *args, **options)
+    method.__doc__ = f"`{function.__name__}` in place."
+    return method
+
+
+def replace(t: Tensor, function, *args, **options) -> Tensor:
+    """t[...] = function(t, ...), recorded where gradients are wanted."""
+    if not (graph.is_grad_enabled() and t.requires_grad):
+        return t.copy_(function(t, *args, **options))
+    graph.check_inplace(function.__name__, t)
+    return graph.adopt(t, function(movement.clone(graph.as_before(t)), *args, **options))     # a copy: the function may save its input
 
 
 def _reflected(function):
@@ -416,29 +465,39 @@ def _compare(op):
 
 def _install() -> None:
     """Make the functions of `volta.ops` methods."""
-    functions = {
-        elementwise: "sign reciprocal sqrt rsqrt exp exp2 expm1 log log2 log1p sin cos tanh sigmoid relu neg abs floor ceil round trunc "
-                     "logical_not isnan isinf isfinite add sub mul div pow remainder fmod floor_divide maximum minimum eq ne lt le gt "
-                     "ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor clamp square addcmul mulacc recip mod "
-                     "cmplt gelu silu",
-        movement: "reshape view flatten permute transpose t expand broadcast_to unsqueeze squeeze narrow shrink stride_op flip pad split "
+    tables = {
+        functions: "sign reciprocal sqrt rsqrt exp exp2 expm1 log log2 log1p sin cos tanh sigmoid relu neg abs floor ceil round trunc erf "
+                   "logical_not isnan isinf isfinite add sub mul remainder fmod floor_divide maximum minimum eq ne lt le gt ge logical_and "
+                   "logical_or logical_xor mulacc recip mod cmplt silu absolute negative multiply subtract divide true_divide less "
+                   "less_equal greater greater_equal not_equal bitwise_not clamp_min clamp_max addcdiv lerp tan log10 frac nan_to_num "
+                   "isclose allclose equal",
+        elementwise: "div pow bitwise_and bitwise_or bitwise_xor clamp square addcmul gelu",
+        movement: "reshape view flatten permute transpose t expand broadcast_to unsqueeze squeeze narrow shrink stride_op flip "
                   "chunk unbind repeat",
-        reduce: "sum mean amax amin argmax argmin max min prod any all var std logsumexp norm softmax log_softmax",
-        linalg: "matmul mm bmm dot outer addmm",
-        index: "gather scatter_add index_select masked_fill masked_select nonzero take_along_dim",
-        creation: "tril triu",
+        reduce: "sum mean amax amin argmax argmin max min prod any all var std logsumexp norm softmax log_softmax count_nonzero",
+        linalg: "matmul mm mv bmm dot outer addmm baddbmm",
+        einsum: "inner",
+        index: "gather scatter_add index_add index_select masked_fill masked_select nonzero take_along_dim",
+        arrange: "diagonal diag trace select swapaxes swapdims movedim unflatten ravel tensor_split roll tile repeat_interleave fliplr "
+                 "flipud unfold",
+        padding: "pad",
+        creation: "tril triu new_zeros new_ones new_empty new_full new_tensor",
     }
-    for module, names in functions.items():
+    for module, names in tables.items():
         for name in names.split():
             if name not in Tensor.__dict__:
-                setattr(Tensor, name, _method(getattr(module, name)))
-    Tensor.erf = _method(elementwise.erf_)
-    Tensor.clip, Tensor.absolute, Tensor.multiply, Tensor.divide = Tensor.clamp, Tensor.abs, Tensor.mul, Tensor.div
+                setattr(Tensor, name, explained(getattr(module, name)))
+    Tensor.clip = Tensor.clamp
     Tensor.where = _where
-    for name in ("add", "sub", "mul", "neg", "abs", "sqrt", "exp", "log", "relu", "sigmoid", "tanh", "maximum", "minimum", "remainder",
+    for name in ("mul", "neg", "abs", "sqrt", "exp", "log", "relu", "sigmoid", "tanh", "maximum", "minimum", "remainder",
                  "reciprocal", "floor", "ceil", "round"):
         setattr(Tensor, name + "_", _inplace(families.PRIMITIVES[name]))
-    Tensor.div_, Tensor.pow_ = _inplace(elementwise.div_), _inplace(elementwise.pow_)
+    Tensor.pow_ = _inplace(elementwise.pow_)
+    for module, names in ((elementwise, "addcmul"), (functions, "addcdiv lerp clamp_min clamp_max nan_to_num"),
+                          (index, "scatter_add index_add"), (creation, "tril triu")):
+        for name in names.split():
+            setattr(Tensor, name + "_", _replacing(getattr(module, name)))
+    Tensor.clip_, Tensor.moveaxis = Tensor.clamp_, Tensor.movedim
     for name, dtype in (("float", float32), ("double", float64), ("half", float16), ("long", int64), ("int", int32), ("bool", bool_dtype),
                         ("byte", uint8)):
         setattr(Tensor, name, _casting(dtype))
@@ -450,15 +509,6 @@ def _where(self, condition, other):
     return elementwise.where(condition, self, other)
 
 
-def _method(function):
-    if isinstance(function, graph.Primitive):
-        def method(self, *others):
-            return function(self, *others)
-        method.__name__, method.__doc__ = function.name, f"See `volta.{function.name}`."
-        return method
-    return explained(function)
-
-
 def _install_operators() -> None:
     e = elementwise
     Tensor.__pos__ = lambda self: self
@@ -468,7 +518,7 @@ def _install_operators() -> None:
     Tensor.__floordiv__, Tensor.__rfloordiv__ = Tensor.floor_divide, _reflected(e.floor_divide)
     Tensor.__matmul__ = explained(linalg.matmul)
     Tensor.__rmatmul__ = _reflected(Tensor.__matmul__)
-    Tensor.__invert__ = e.bitwise_not
+    Tensor.__invert__ = functions.bitwise_not
     Tensor.__and__ = Tensor.__rand__ = e.bitwise_and
     Tensor.__or__ = Tensor.__ror__ = e.bitwise_or
     Tensor.__xor__ = Tensor.__rxor__ = e.bitwise_xor

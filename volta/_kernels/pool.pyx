@@ -118,7 +118,7 @@ cdef void pool_planes(Window* p, const real* x, Py_ssize_t first, Py_ssize_t las
 
 
 cdef void pool(Window* p, const real* x, Py_ssize_t planes, real* out, int64_t* index) noexcept nogil:
-    cdef bint plain = p.kh == p.kw == p.sh == p.sw == 2 and p.dh == p.dw == 1 and p.ph == p.pw == 0
+    cdef bint plain = p.kh == p.kw == p.sh == p.sw == 2 and p.dh == p.dw == 1 and p.ph == p.pw == 0 and 2 * p.oh <= p.h and 2 * p.ow <= p.w
     cdef int threads = threads_for(planes * p.oh * p.ow * p.kh * p.kw), t
     for t in prange(threads, num_threads=threads, schedule="static"):
         if plain:
@@ -127,8 +127,9 @@ cdef void pool(Window* p, const real* x, Py_ssize_t planes, real* out, int64_t* 
             pool_planes(p, x, planes * t // threads, planes * (t + 1) // threads, out, index)
 
 
-def max_pool2d(TensorBase x not None, tuple kernel, tuple stride, tuple padding, tuple dilation):
-    """Maxima of windows of x[N, C, H, W] and the index of each in its plane."""
+def max_pool2d(TensorBase x not None, tuple kernel, tuple stride, tuple padding, tuple dilation, size=None):
+    """Maxima of windows of x[N, C, H, W] and the index of each in its plane; `size` is the output's where the last windows
+    reach beyond the padding."""
     cdef Window p
     cdef int code = float_code("max_pool2d", x)
     x = packed(x)
@@ -139,6 +140,8 @@ def max_pool2d(TensorBase x not None, tuple kernel, tuple stride, tuple padding,
     p.dh, p.dw = dilation
     p.oh = (p.h + 2 * p.ph - p.dh * (p.kh - 1) - 1) // p.sh + 1
     p.ow = (p.w + 2 * p.pw - p.dw * (p.kw - 1) - 1) // p.sw + 1
+    if size is not None:
+        p.oh, p.ow = size
     cdef tuple shape = (x.shape[0], x.shape[1], p.oh, p.ow)
     cdef TensorBase out = empty_host(shape, x.dtype), index = empty_host(shape, dtype_of(INT64))
     cdef Py_ssize_t planes = <Py_ssize_t>shape[0] * <Py_ssize_t>shape[1]

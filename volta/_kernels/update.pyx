@@ -110,12 +110,38 @@ cdef void adam_part(real* x, const real* g, real* mean, real* square, Py_ssize_t
         x[i] = shrink * x[i] - step * m / (root[real](v) / scale + eps)
 
 
-cdef void adam_run(real* x, const real* g, real* mean, real* square, Py_ssize_t n, Moments* s) noexcept nogil:
+cdef void amsgrad_part(real* x, const real* g, real* mean, real* square, real* largest, Py_ssize_t n,
+                       Moments* s) noexcept nogil:
+    """adam_part, scaled by the largest mean square so far; a NaN is the largest."""
+    cdef real shrink = <real>(1 - s.lr * s.weight_decay) if s.decoupled else 1
+    cdef real decay = 0 if s.decoupled else <real>s.weight_decay
+    cdef real take1 = <real>(1 - s.beta1), keep2 = <real>s.beta2, take2 = <real>(1 - s.beta2), eps = <real>s.eps
+    cdef real step = <real>(s.lr / s.correction1), scale = <real>(sqrt(s.correction2)), d, m, v, top
+    cdef Py_ssize_t i
+    for i in range(n):
+        d = g[i] + decay * x[i]
+        m = mean[i] + take1 * (d - mean[i])
+        v = keep2 * square[i] + take2 * d * d
+        top = largest[i]
+        top = top if top >= v else v
+        mean[i] = m
+        square[i] = v
+        largest[i] = top
+        x[i] = shrink * x[i] - step * m / (root[real](top) / scale + eps)
+
+
+cdef void adam_run(real* x, const real* g, real* mean, real* square, real* largest, Py_ssize_t n,
+                   Moments* s) noexcept nogil:
+    """`largest` is NULL without amsgrad."""
     cdef int threads = threads_for(4 * n), t
     cdef Py_ssize_t start
     for t in prange(threads, num_threads=threads, schedule="static"):
         start = n * t // threads
-        adam_part(x + start, g + start, mean + start, square + start, n * (t + 1) // threads - start, s)
+        if largest == NULL:
+            adam_part(x + start, g + start, mean + start, square + start, n * (t + 1) // threads - start, s)
+        else:
+            amsgrad_part(x + start, g + start, mean + start, square + start, largest + start,
+                         n * (t + 1) // threads - start, s)
 
 
 def adam(TensorBase param not None, TensorBase grad not None, TensorBase exp_avg not None,
@@ -129,14 +155,37 @@ def adam(TensorBase param not None, TensorBase grad not None, TensorBase exp_avg
     cdef Moments s = Moments(lr, beta1, beta2, eps, weight_decay, correction1, correction2, decoupled)
     cdef TensorBase x = packed(param), g = packed(grad), mean = packed(exp_avg), square = packed(exp_avg_sq)
     if code == FLOAT32:
-        adam_run(<float*>address(x), <const float*>address(g), <float*>address(mean), <float*>address(square), x.size,
-                 &s)
+        adam_run(<float*>address(x), <const float*>address(g), <float*>address(mean), <float*>address(square), NULL,
+                 x.size, &s)
     else:
         adam_run(<double*>address(x), <const double*>address(g), <double*>address(mean), <double*>address(square),
-                 x.size, &s)
+                 NULL, x.size, &s)
     finish(param, x)
     finish(exp_avg, mean)
     finish(exp_avg_sq, square)
 
 
-KERNELS = {"sgd": sgd, "adam": adam}
+def amsgrad(TensorBase param not None, TensorBase grad not None, TensorBase exp_avg not None,
+            TensorBase exp_avg_sq not None, TensorBase max_exp_avg_sq not None,
+            double lr, double beta1, double beta2, double eps, double weight_decay, bint decoupled, double correction1,
+            double correction2):
+    """`adam`, scaled by the largest exp_avg_sq so far, which is kept in max_exp_avg_sq. Source: Reddi et al. 2018,
+    algorithm 2, with the bias corrections of torch.optim.Adam.
+    """
+    cdef int code = float_code("amsgrad", param)
+    cdef Moments s = Moments(lr, beta1, beta2, eps, weight_decay, correction1, correction2, decoupled)
+    cdef TensorBase x = packed(param), g = packed(grad), mean = packed(exp_avg), square = packed(exp_avg_sq)
+    cdef TensorBase largest = packed(max_exp_avg_sq)
+    if code == FLOAT32:
+        adam_run(<float*>address(x), <const float*>address(g), <float*>address(mean), <float*>address(square),
+                 <float*>address(largest), x.size, &s)
+    else:
+        adam_run(<double*>address(x), <const double*>address(g), <double*>address(mean), <double*>address(square),
+                 <double*>address(largest), x.size, &s)
+    finish(param, x)
+    finish(exp_avg, mean)
+    finish(exp_avg_sq, square)
+    finish(max_exp_avg_sq, largest)
+
+
+KERNELS = {"sgd": sgd, "adam": adam, "amsgrad": amsgrad}

@@ -54,7 +54,8 @@ conv         stride, padding, dilation: (height, width) tuples; groups: int; lay
              conv2d(x, weight, bias or None, stride, padding, dilation, groups)
              conv2d_grad_input(g, weight, height, width, stride, padding, dilation, groups)
              conv2d_grad_weight(g, x, kernel: (kh, kw), stride, padding, dilation, groups)
-             max_pool2d(x, kernel, stride, padding, dilation) -> (out, index)   index int64 into H * W; the first maximum wins; NaN wins
+             max_pool2d(x, kernel, stride, padding, dilation, size=None) -> (out, index)   index int64 into H * W; the first maximum
+                                                                          wins; NaN wins; size is the output's where it is rounded up
              max_pool2d_grad(g, index, height, width, kernel, stride, padding, dilation)   fixed summing order; the window's geometry
                                                                           may be left out, and only saves reading
 
@@ -71,6 +72,9 @@ update       in place, one pass over the parameter; maximize etc. are not here
              sgd(param, grad, momentum_buffer or None, lr, momentum, dampening, weight_decay, nesterov, first)
              adam(param, grad, exp_avg, exp_avg_sq, lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2)
                  correction1 = 1 - beta1**step; correction2 = 1 - beta2**step, as torch.optim.Adam(W) uses them
+             amsgrad(param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, lr, ... as adam)
+                 the step is scaled by max_exp_avg_sq, the largest exp_avg_sq so far, which it also updates
              sgd_many(params, grads, momentum_buffers, ...) adam_many(params, grads, exp_avgs, exp_avg_sqs, ...)
+             amsgrad_many(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, ...)
                  the same for lists of equal length (no None among them), as few dispatches as the device allows
 """

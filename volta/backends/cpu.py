@@ -16,6 +16,7 @@ for _module in (elementwise, copy, reduce, linalg, softmax, index, conv, conv_we
     KERNELS.update(_module.KERNELS)
 _cat = KERNELS["cat"]
 KERNELS["cat"] = lambda *tensors, dim: _cat(tensors, dim)
-KERNELS["sgd_many"], KERNELS["adam_many"] = _each(KERNELS["sgd"]), _each(KERNELS["adam"])
+for _name in ("sgd", "adam", "amsgrad"):
+    KERNELS[_name + "_many"] = _each(KERNELS[_name])
 
 bind(KERNELS, "cpu")

@@ -10,10 +10,10 @@ SEGMENT = 2048              # pixels that a workgroup of the gradient holds
 _plans = Plans()
 
 
-def _forward_plan(key: tuple, x, kernel, stride, padding, dilation):
+def _forward_plan(key: tuple, x, kernel, stride, padding, dilation, size):
     need_float32("max_pool2d", x)
     images, channels, height, width = x.shape
-    sizes = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip((height, width), kernel, stride, padding, dilation)]
+    sizes = size or [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip((height, width), kernel, stride, padding, dilation)]
     shape = (images, channels, *sizes)
     count = images * channels * sizes[0] * sizes[1]
     ctx = context(x.device)
@@ -23,12 +23,13 @@ def _forward_plan(key: tuple, x, kernel, stride, padding, dilation):
     return plan
 
 
-def max_pool2d(x, kernel, stride, padding, dilation):
-    """(out, index): the largest of each window and its place in height * width."""
+def max_pool2d(x, kernel, stride, padding, dilation, size=None):
+    """(out, index): the largest of each window and its place in height * width; `size` is the output's, if the last windows reach
+    beyond the padding."""
     storage = x.storage
     device = storage.device
-    key = (device, x.dtype, x.shape, x._strides, x.offset, kernel, stride, padding, dilation)
-    plan = _plans.get(key) or _forward_plan(key, x, kernel, stride, padding, dilation)
+    key = (device, x.dtype, x.shape, x._strides, x.offset, kernel, stride, padding, dilation, size)
+    plan = _plans.get(key) or _forward_plan(key, x, kernel, stride, padding, dilation, size)
     ctx, pipeline, params, groups, shape, nbytes = plan
     out = floats(device, shape, nbytes)
     index = core.tensor(core.gpu_storage(ctx.alloc(nbytes), nbytes, device), shape, None, 0, INT64)

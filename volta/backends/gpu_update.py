@@ -5,6 +5,7 @@ most parameters' arithmetic):
 
     sgd_many(params, grads, momentum_buffers, lr, momentum, dampening, weight_decay, nesterov, first)
     adam_many(params, grads, exp_avgs, exp_avg_sqs, lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2)
+    amsgrad_many(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, ... as adam_many)
 
 take lists of equal length in place of the tensors (no None among them) and do what a loop over them would.
 """
@@ -15,6 +16,7 @@ from volta.backends.gpu_copy import copy_into
 from volta.backends.gpu_plans import THREADS, Plans, ceil_div, dense, need_float32, packer, spare, vector_type, vectors
 
 ADAM_PLACES = 7         # parameters per dispatch: four buffers each, and the smallest limit in use is 31
+AMSGRAD_PLACES = 6      # five buffers each
 SGD_PLACES = 10         # three buffers each
 
 _plans = Plans()
@@ -83,8 +85,29 @@ def adam(param, grad, exp_avg, exp_avg_sq, lr, beta1, beta2, eps, weight_decay, 
         plan = _plan("update_adam", key, (param, grad, exp_avg, exp_avg_sq))
     ctx, pipeline, pack, lead, groups = plan
     ctx.launch(pipeline, (grad.storage.buffer, storage.buffer, exp_avg.storage.buffer, exp_avg_sq.storage.buffer),
-               pack(*lead, 0.0 if decoupled else weight_decay, 1.0 - lr * weight_decay if decoupled else 1.0,
-                    1.0 - beta1, beta2, 1.0 - beta2, correction2 ** -0.5, eps, lr / correction1), groups)
+               pack(*lead, *_factors(lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2)), groups)
+
+
+def _factors(lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2):
+    """The last parameters of Adam's shaders."""
+    return (0.0 if decoupled else weight_decay, 1.0 - lr * weight_decay if decoupled else 1.0, 1.0 - beta1, beta2, 1.0 - beta2,
+            correction2 ** -0.5, eps, lr / correction1)
+
+
+def amsgrad(param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, lr, beta1, beta2, eps, weight_decay, decoupled, correction1,
+            correction2):
+    """One step of torch.optim.Adam with amsgrad=True, or of AdamW where `decoupled`."""
+    tensors = (param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq)
+    args = (lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2)
+    if not all(t._contiguous for t in tensors):
+        return _through_copies(amsgrad, list(tensors), args)
+    key = ("amsgrad", param.storage.device, param.dtype, param._size, *[t.offset for t in tensors])
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _plan("update_amsgrad", key, tensors)
+    ctx, pipeline, pack, lead, groups = plan
+    ctx.launch(pipeline, tuple([t.storage.buffer for t in (grad, param, exp_avg, exp_avg_sq, max_exp_avg_sq)]),
+               pack(*lead, *_factors(*args)), groups)
 
 
 def sgd_many(params, grads, momentum_buffers, lr, momentum, dampening, weight_decay, nesterov, first):
@@ -96,10 +119,16 @@ def sgd_many(params, grads, momentum_buffers, lr, momentum, dampening, weight_de
 
 def adam_many(params, grads, exp_avgs, exp_avg_sqs, lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2):
     """`adam` for lists of tensors."""
-    tail = (0.0 if decoupled else weight_decay, 1.0 - lr * weight_decay if decoupled else 1.0, 1.0 - beta1, beta2,
-            1.0 - beta2, correction2 ** -0.5, eps, lr / correction1)
     single = (lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2)
-    _many("update_adam_many", ADAM_PLACES, (params, grads, exp_avgs, exp_avg_sqs), tail, adam, single)
+    _many("update_adam_many", ADAM_PLACES, (params, grads, exp_avgs, exp_avg_sqs), _factors(*single), adam, single)
+
+
+def amsgrad_many(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, lr, beta1, beta2, eps, weight_decay, decoupled, correction1,
+                 correction2):
+    """`amsgrad` for lists of tensors."""
+    single = (lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2)
+    _many("update_amsgrad_many", AMSGRAD_PLACES, (params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs), _factors(*single), amsgrad,
+          single)
 
 
 def _many(file: str, places: int, lists: tuple, tail: tuple, kernel, single: tuple) -> None:
@@ -168,4 +197,5 @@ def _plan_many(key: tuple, file: str, places: int, lanes: int, rows: list):
     return plan
 
 
-KERNELS = {"sgd": sgd, "adam": adam, "sgd_many": sgd_many, "adam_many": adam_many}
+KERNELS = {"sgd": sgd, "adam": adam, "sgd_many": sgd_many, "adam_many": adam_many, "amsgrad": amsgrad,
+           "amsgrad_many": amsgrad_many}

@@ -26,14 +26,13 @@ class LeakyReLU(Module):
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__()
-        functional.refuse_inplace("LeakyReLU", inplace)
-        self.negative_slope = negative_slope
+        self.negative_slope, self.inplace = negative_slope, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.leaky_relu(input, self.negative_slope)
+        return functional.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
-        return f"negative_slope={self.negative_slope}"
+        return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
 
 
 class GELU(Module):
@@ -57,10 +56,13 @@ class SiLU(Module):
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
-        functional.refuse_inplace("SiLU", inplace)
+        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.silu(input)
+        return functional.silu(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        return "inplace=True" if self.inplace else ""
 
 
 class Sigmoid(Module):
@@ -103,13 +105,12 @@ class Dropout(Module):
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
-        functional.refuse_inplace("Dropout", inplace)
         if not isinstance(p, (int, float)) or not 0.0 <= p <= 1.0:
             raise ArgumentError(f"Dropout: p must be a probability in [0, 1], got {p!r}")
-        self.p = p
+        self.p, self.inplace = p, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.dropout(input, self.p, self.training)
+        return functional.dropout(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
-        return f"p={self.p}, inplace=False"
+        return f"p={self.p}, inplace={self.inplace}"

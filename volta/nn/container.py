@@ -47,6 +47,12 @@ class _Indexed(Module):
     def __iter__(self) -> Iterator[Module]:
         return iter(self._modules.values())
 
+    def pop(self, index: int) -> Module:
+        """Take a module out."""
+        module = self[index]
+        del self[index]
+        return module
+
     def append(self, module: Module):
         """Add a module at the end."""
         self.add_module(str(len(self)), _need_module(self, module))
@@ -83,6 +89,19 @@ class Sequential(_Indexed):
     def _like(self, items):
         return Sequential(dict(items))
 
+    def __iadd__(self, other: Sequential) -> Sequential:
+        return self.extend(other) if isinstance(other, Sequential) else NotImplemented
+
+    def __add__(self, other: Sequential) -> Sequential:
+        return Sequential(*self, *other) if isinstance(other, Sequential) else NotImplemented
+
+    def __mul__(self, count: int) -> Sequential:
+        if not isinstance(count, int) or count < 1:
+            raise ArgumentError(f"Sequential: can be repeated a positive number of times, got {count!r}")
+        return Sequential(*[module for _ in range(count) for module in self])
+
+    __rmul__ = __mul__
+
     def forward(self, input):
         for module in self._modules.values():
             input = module(input)
@@ -92,15 +111,35 @@ class Sequential(_Indexed):
 class ModuleList(_Indexed):
     """A list of modules; it has no forward."""
 
-    def __init__(self, modules: Iterable[Module] = ()) -> None:
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
-        self.extend(modules or ())
+        self.extend(() if modules is None else modules)
 
     def _like(self, items):
         return ModuleList(module for _, module in items)
 
     def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
         return self.extend(modules)
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *other])
+
+    def __repr__(self) -> str:
+        """Equal neighbours are counted: (0-2): 3 x ReLU()."""
+        if not len(self):
+            return "ModuleList()"
+        blocks: list[list] = []
+        for name, module in self._modules.items():
+            text = repr(module)
+            if blocks and blocks[-1][2] == text:
+                blocks[-1][1] = name
+            else:
+                blocks.append([name, name, text])
+        lines = []
+        for first, last, text in blocks:
+            head = f"({first}): " if first == last else f"({first}-{last}): {int(last) - int(first) + 1} x "
+            lines.append("  " + head + text.replace("\n", "\n  "))
+        return "ModuleList(\n" + "\n".join(lines) + "\n)"
 
 
 class ModuleDict(Module):
@@ -157,18 +196,38 @@ class ModuleDict(Module):
 class ParameterList(Module):
     """A list of parameters; it has no forward."""
 
-    def __init__(self, parameters: Iterable[Parameter] = ()) -> None:
+    def __init__(self, values: Iterable[Parameter] | None = None) -> None:
         super().__init__()
-        for p in parameters:
-            self.append(p)
+        self.extend(() if values is None else values)
 
-    def append(self, parameter: Parameter) -> ParameterList:
+    def append(self, value: Parameter) -> ParameterList:
         """Add a parameter at the end; a plain tensor becomes one."""
-        self.register_parameter(str(len(self)), parameter if isinstance(parameter, Parameter) else Parameter(parameter))
+        self.register_parameter(str(len(self)), value if isinstance(value, Parameter) else Parameter(value))
         return self
 
-    def __getitem__(self, index: int) -> Parameter:
-        return list(self._parameters.values())[index]
+    def extend(self, values: Iterable[Parameter]) -> ParameterList:
+        """Add parameters at the end."""
+        for p in values:
+            self.append(p)
+        return self
+
+    __iadd__ = extend
+
+    def __getitem__(self, index):
+        values = list(self._parameters.values())
+        if isinstance(index, slice):
+            return ParameterList(values[index])
+        if not -len(values) <= index < len(values):
+            raise IndexRangeError(f"ParameterList: index {index} is out of range for {len(values)} parameters")
+        return values[index]
+
+    def __setitem__(self, index: int, value: Parameter) -> None:
+        name = str(range(len(self))[index])
+        self._parameters[name] = value if isinstance(value, Parameter) else Parameter(value)
+
+    def extra_repr(self) -> str:
+        return "\n".join(f"({name}): Parameter containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}]"
+                         for name, p in self._parameters.items())
 
     def __len__(self) -> int:
         return len(self._parameters)

@@ -10,8 +10,9 @@ from volta.tensor import Tensor
 class _Loss(Module):
     """Holds the reduction, and class weights as a buffer, since they move with the module."""
 
-    def __init__(self, reduction: str = "mean") -> None:
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__()
+        reduction = functional.reduction_of(type(self).__name__, size_average, reduce, reduction)
         if reduction not in ("mean", "sum", "none"):
             raise ArgumentError(f"{type(self).__name__}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
         self.reduction = reduction
@@ -23,49 +24,53 @@ class CrossEntropyLoss(_Loss):
     Shape: (N, C, ...) and (N, ...) or, for probabilities, (N, C, ...).
     """
 
-    def __init__(self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",
-                 label_smoothing: float = 0.0) -> None:
-        super().__init__(reduction)
+    def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
+                 reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0) -> None:
+        super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functional.cross_entropy(input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing)
+        return functional.cross_entropy(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction,
+                                        label_smoothing=self.label_smoothing)
 
 
 class NLLLoss(_Loss):
     """Negative log likelihood of log-probabilities. Shape: (N, C, ...) and (N, ...). Units: nats."""
 
-    def __init__(self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> None:
-        super().__init__(reduction)
+    def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
+                 reduce: bool | None = None, reduction: str = "mean") -> None:
+        super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
         self.ignore_index = ignore_index
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functional.nll_loss(input, target, self.weight, self.ignore_index, self.reduction)
+        return functional.nll_loss(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
 
 
 class MSELoss(_Loss):
     """Squared error."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functional.mse_loss(input, target, self.reduction)
+        return functional.mse_loss(input, target, reduction=self.reduction)
 
 
 class L1Loss(_Loss):
     """Absolute error."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functional.l1_loss(input, target, self.reduction)
+        return functional.l1_loss(input, target, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Loss):
     """Cross entropy of a sigmoid, from logits, without overflow. Units: nats."""
 
-    def __init__(self, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None) -> None:
-        super().__init__(reduction)
+    def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: str = "mean", pos_weight: Tensor | None = None) -> None:
+        super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
         self.register_buffer("pos_weight", pos_weight)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functional.binary_cross_entropy_with_logits(input, target, self.weight, self.reduction, self.pos_weight)
+        return functional.binary_cross_entropy_with_logits(input, target, self.weight, reduction=self.reduction,
+                                                           pos_weight=self.pos_weight)

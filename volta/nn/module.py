@@ -48,23 +48,27 @@ class Module(StateMethods):
     def __call__(self, *args, **kwargs):
         if not self._forward_hooks and not self._forward_pre_hooks:
             return self.forward(*args, **kwargs)
-        for hook in tuple(self._forward_pre_hooks.values()):
-            changed = hook(self, args)
-            if changed is not None:
+        for hook, with_kwargs in tuple(self._forward_pre_hooks.values()):
+            changed = hook(self, args, kwargs) if with_kwargs else hook(self, args)
+            if changed is not None and with_kwargs:
+                args, kwargs = changed
+            elif changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
         result = self.forward(*args, **kwargs)
-        for hook in tuple(self._forward_hooks.values()):
-            changed = hook(self, args, result)
+        for hook, with_kwargs in tuple(self._forward_hooks.values()):
+            changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
             result = result if changed is None else changed
         return result
 
-    def register_forward_hook(self, hook: Callable) -> _Handle:
-        """Call `hook(module, args, output)` after forward; what it returns, if not None, replaces the output."""
-        return _Handle(self._forward_hooks, hook)
+    def register_forward_hook(self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False) -> _Handle:
+        """Call `hook(module, args, output)` after forward, or `hook(module, args, kwargs, output)`; what it returns, if not None,
+        replaces the output. With `prepend`, before the hooks that are there."""
+        return _hooked(self._forward_hooks, (hook, with_kwargs), prepend)
 
-    def register_forward_pre_hook(self, hook: Callable) -> _Handle:
-        """Call `hook(module, args)` before forward; what it returns, if not None, replaces the arguments."""
-        return _Handle(self._forward_pre_hooks, hook)
+    def register_forward_pre_hook(self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False) -> _Handle:
+        """Call `hook(module, args)` before forward, or `hook(module, args, kwargs)`; what it returns, if not None, replaces the
+        arguments (with kwargs: a pair). With `prepend`, before the hooks that are there."""
+        return _hooked(self._forward_pre_hooks, (hook, with_kwargs), prepend)
 
     # ------------------------------------------------------------ registration
     def __setattr__(self, name: str, value: object) -> None:
@@ -166,9 +170,9 @@ class Module(StateMethods):
             if module is not None:
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
-    def modules(self) -> Iterator[Module]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
         """This module and all below it, each once."""
-        return (module for _, module in self.named_modules())
+        return (module for _, module in self.named_modules(remove_duplicate=remove_duplicate))
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules directly below, each once, with names."""
@@ -221,6 +225,27 @@ class Module(StateMethods):
             if module is None:
                 raise AttributeError(f"get_submodule: {type(self).__name__} has no module {target!r}")
         return module
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter under a dotted name.
+
+        Raises: AttributeError where there is none.
+        """
+        return self._held("get_parameter", "_parameters", target)
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer under a dotted name.
+
+        Raises: AttributeError where there is none.
+        """
+        return self._held("get_buffer", "_buffers", target)
+
+    def _held(self, op, table, target):
+        path, _, name = target.rpartition(".")
+        found = self.get_submodule(path).__dict__[table].get(name)
+        if found is None:
+            raise AttributeError(f"{op}: {type(self).__name__} has no {table[1:-1]} {target!r}")
+        return found
 
     def apply(self, fn: Callable[[Module], object]) -> Module:
         """Call `fn` on every module below, then on this one."""
@@ -295,11 +320,15 @@ class Module(StateMethods):
         """Move to the CPU."""
         return self.to(device="cpu")
 
-    def gpu(self, index: int = 0) -> Module:
-        """Move to a GPU."""
-        return self.to(device=index)
+    def gpu(self, device=None) -> Module:
+        """Move to a GPU: the first, or that of a number or a name."""
+        return self.to(device="gpu" if device is None else device)
 
     cuda = gpu
+
+    def type(self, dst_type) -> Module:
+        """To another floating point dtype."""
+        return self.to(dtype=dst_type)
 
     def float(self) -> Module:
         """To float32."""
@@ -325,6 +354,16 @@ class Module(StateMethods):
         if not below and len(lines) <= 1:
             return f"{type(self).__name__}({extra})"
         return f"{type(self).__name__}(\n  " + "\n  ".join(lines + below) + "\n)"
+
+
+def _hooked(table, entry, prepend):
+    """Enter a hook in a table; gives its handle."""
+    handle = _Handle(table, entry)
+    if prepend:
+        first, *rest = reversed(table.items())
+        table.clear()
+        table.update([first, *reversed(rest)])
+    return handle
 
 
 _DTYPE_NAMES = ("float16", "float32", "float64")

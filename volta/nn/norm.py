@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from volta.dtypes import int64
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ShapeError
 from volta.nn import functional, init
 from volta.nn.linear import sizes
 from volta.nn.module import Module
@@ -13,21 +13,22 @@ from volta.tensor import Tensor
 
 
 class _BatchNorm(Module):
-    """Normalises each channel by the batch in training, by running statistics in evaluation; then scales and shifts."""
+    """Normalises each channel by the batch in training, by running statistics in evaluation; then scales and shifts.
+
+    `momentum=None` makes the running statistics the plain mean over all batches; without `track_running_stats` the batch is used in
+    evaluation too.
+    """
 
     ranks: tuple[int, ...] = ()
 
-    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True,
-                 track_running_stats: bool = True, device=None, dtype=None) -> None:
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+                 track_running_stats: bool = True, device=None, dtype=None, *, bias: bool = True) -> None:
         super().__init__()
-        name = type(self).__name__
-        if momentum is None:
-            raise ArgumentError(f"{name}: momentum=None (a cumulative average) is not available; give a number such as 0.1")
-        (self.num_features,) = sizes(name, num_features=num_features)
+        (self.num_features,) = sizes(type(self).__name__, num_features=num_features)
         self.eps, self.momentum, self.affine, self.track_running_stats = eps, momentum, affine, track_running_stats
         place = {"device": device, "dtype": dtype}
         self.register_parameter("weight", Parameter(ones(num_features, **place)) if affine else None)
-        self.register_parameter("bias", Parameter(zeros(num_features, **place)) if affine else None)
+        self.register_parameter("bias", Parameter(zeros(num_features, **place)) if affine and bias else None)
         self.register_buffer("running_mean", zeros(num_features, **place) if track_running_stats else None)
         self.register_buffer("running_var", ones(num_features, **place) if track_running_stats else None)
         self.register_buffer("num_batches_tracked", zeros((), dtype=int64, device=device) if track_running_stats else None)
@@ -44,6 +45,7 @@ class _BatchNorm(Module):
         self.reset_running_stats()
         if self.affine:
             init.ones_(self.weight)
+        if self.bias is not None:
             init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -52,11 +54,14 @@ class _BatchNorm(Module):
             raise ShapeError(f"{type(self).__name__}: needs an input {shapes}, got {input.shape}")
         if self.training and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
+        momentum = self.momentum
+        if momentum is None:            # the mean over all batches; the count stays on its device
+            momentum = 1.0 / self.num_batches_tracked if self.training and self.running_mean is not None else 0.0
         return functional.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias,
-                                     self.training or self.running_mean is None, self.momentum, self.eps)
+                                     self.training or self.running_mean is None, momentum, self.eps)
 
     def extra_repr(self) -> str:
-        return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+        return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, bias={self.bias is not None}, "
                 f"track_running_stats={self.track_running_stats}")
 
 
@@ -94,4 +99,4 @@ class LayerNorm(Module):
         return functional.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"

@@ -17,6 +17,13 @@ class LoadResult(NamedTuple):
     missing_keys: list[str]
     unexpected_keys: list[str]
 
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"LoadResult(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+
+    __str__ = __repr__
+
 
 class StateMethods:
     """`state_dict` and `load_state_dict`."""
@@ -40,8 +47,9 @@ class StateMethods:
             out[key] = t if keep_vars else t.detach()
         return out
 
-    def load_state_dict(self, state_dict: dict, strict: bool = True) -> LoadResult:
-        """Copy the values of `state_dict` into the parameters and buffers, on the device and in the dtype that these have.
+    def load_state_dict(self, state_dict: dict, strict: bool = True, assign: bool = False) -> LoadResult:
+        """Copy the values of `state_dict` into the parameters and buffers, on the device and in the dtype that these have. With
+        `assign` they take the given tensors' data, device and dtype instead.
 
         Raises: StateDictError naming every key that is missing, unexpected (both only if `strict`) or misshapen; the module is then
         as it was.
@@ -51,7 +59,7 @@ class StateMethods:
         own = dict(self._named_state(""))
         missing = [key for key in own if key not in state_dict]
         unexpected = [key for key in state_dict if key not in own]
-        values, problems = _matched(own, state_dict)
+        values, problems = _matched(own, state_dict, assign)
         if strict and missing:
             problems.append("missing keys: " + ", ".join(missing))
         if strict and unexpected:
@@ -60,12 +68,15 @@ class StateMethods:
             raise StateDictError(f"load_state_dict: the state dict does not fit {type(self).__name__}:\n  " + "\n  ".join(problems))
         with no_grad():
             for key, value in values.items():
-                own[key].copy_(value)
+                if assign:
+                    core.assign(own[key], value)
+                else:
+                    own[key].copy_(value)
         return LoadResult(missing, unexpected)
 
 
-def _matched(own, given):
-    """(values by key, moved and cast as `own` has them; one line per value that does not fit)."""
+def _matched(own, given, assign):
+    """(values by key, moved and cast as `own` has them unless `assign`; one line per value that does not fit)."""
     values, problems = {}, []
     for key, target in own.items():
         if key not in given:
@@ -78,7 +89,7 @@ def _matched(own, given):
         else:
             try:
                 source = value.detach() if isinstance(value, core.TensorBase) else tensor(value)
-                values[key] = source.to(target.device, target.dtype)
+                values[key] = source if assign else source.to(target.device, target.dtype)
             except DTypeError as error:
                 problems.append(f"{key}: {error}")
     return values, problems

@@ -18,11 +18,12 @@ def _tensors(parameters):
 
 
 @no_grad
-def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0) -> Tensor:
+def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0,
+                    error_if_nonfinite: bool = False) -> Tensor:
     """Scale all gradients together so that their norm is at most `max_norm`; gives the norm that they had, as a tensor on their
-    device: nothing is read back.
+    device: nothing is read back, unless `error_if_nonfinite` asks for it.
 
-    Raises: ArgumentError for a negative max_norm.
+    Raises: ArgumentError for a negative max_norm; with `error_if_nonfinite`, for a norm that is NaN or infinite.
     """
     if not max_norm >= 0:
         raise ArgumentError(f"clip_grad_norm_: max_norm must be >= 0, got {max_norm}")
@@ -34,6 +35,9 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
         total = amax(stack([amax(abs(g)).to(home) for g in gradients]))
     else:
         total = norm(stack([norm(g, norm_type).to(home) for g in gradients]), norm_type)
+    if error_if_nonfinite and not total.isfinite().item():
+        raise ArgumentError(f"clip_grad_norm_: the norm of the gradients is {total.item()}; look for what made it so, or use "
+                            f"error_if_nonfinite=False")
     scale = max_norm / (total + 1e-6)
     scale = where(scale > 1.0, 1.0, scale)          # not minimum: a NaN norm must reach the gradients
     for g in gradients:

@@ -9,6 +9,7 @@ from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.families import Labels, case, register
 from volta.ops.index import gather_primitive
 from volta.ops.movement import _reshape
+from volta.ops.padding import pad
 from volta.ops.reduce import sum_primitive
 
 if TYPE_CHECKING:
@@ -65,10 +66,11 @@ def _np_conv2d_grad_weight(g, x, kernel, stride, padding, dilation, groups):
     return dw
 
 
-def _np_max_pool2d(x, kernel, stride, padding, dilation):
+def _np_max_pool2d(x, kernel, stride, padding, dilation, size=None):
     n, c, h, w = x.shape
-    oh, ow = ((s + 2 * p - d * (k - 1) - 1) // t + 1 for s, k, p, d, t in zip((h, w), kernel, padding, dilation, stride))
-    widths = ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2)
+    oh, ow = size or ((s + 2 * p - d * (k - 1) - 1) // t + 1 for s, k, p, d, t in zip((h, w), kernel, padding, dilation, stride))
+    reach = [(o - 1) * t + d * (k - 1) + 1 - s - p for o, t, d, k, s, p in zip((oh, ow), stride, dilation, kernel, (h, w), padding)]
+    widths = ((0, 0), (0, 0), (padding[0], max(reach[0], 0)), (padding[1], max(reach[1], 0)))
     values = np.pad(x.astype(np.float64), widths, constant_values=-np.inf)
     places = np.pad(np.broadcast_to(np.arange(h * w).reshape(h, w), x.shape), widths, constant_values=-1)
     windows = [window for _, _, window in _np_windows((n, c, oh, ow), kernel, stride, dilation)]
@@ -132,7 +134,9 @@ max_pool2d_primitive = register(
     vjp=(lambda g, index, x_shape, kernel, stride, padding, dilation: max_pool2d_grad(
             g, index, height=x_shape[2], width=x_shape[3], kernel=kernel, stride=stride, padding=padding, dilation=dilation),),
     cases=(case((2, 3, 6, 8), kernel=(2, 2), stride=(2, 2), padding=(0, 0), dilation=(1, 1)),
-           case((1, 2, 7, 5), kernel=(3, 2), stride=(2, 1), padding=(1, 1), dilation=(1, 2))))
+           case((1, 2, 7, 5), kernel=(3, 2), stride=(2, 1), padding=(1, 1), dilation=(1, 2)),
+           case((2, 3, 7, 5), kernel=(2, 2), stride=(2, 2), padding=(0, 0), dilation=(1, 1), size=(4, 3)),
+           case((1, 2, 6, 9), kernel=(3, 3), stride=(2, 4), padding=(1, 0), dilation=(1, 1), size=(4, 3))))
 max_pool2d_grad = register(
     "max_pool2d_grad", ("g", "index"), family="pool", vjp=(_pool_grad_vjp, None), numpy=_np_max_pool2d_grad,
     cases=(case((2, 3, 3, 4), Labels((2, 3, 3, 4), 48), height=6, width=8),))
@@ -148,6 +152,7 @@ def pair(op: str, name: str, value: object, least: int = 1) -> tuple[int, int]:
     Raises: ArgumentError for anything else or a value below `least`.
     """
     values = (value, value) if hasattr(value, "__index__") else tuple(value) if isinstance(value, (tuple, list)) else ()
+    values = values * 2 if len(values) == 1 else values
     if len(values) != 2 or not all(hasattr(v, "__index__") and least <= v < 1 << 31 for v in values):
         raise ArgumentError(f"{op}: {name} must be an int or a pair of ints >= {least}, got {value!r}")
     return int(values[0]), int(values[1])
@@ -162,13 +167,34 @@ def _check_size(op, size, kernel, padding, dilation):
                              f"{kernel[0]}x{kernel[1]} with dilation {dilation}")
 
 
-def _same_padding(kernel, stride, dilation):
+def same_padding(kernel: tuple[int, int], dilation: tuple[int, int]) -> tuple[int, int, int, int]:
+    """(left, right, top, bottom), in the order of `pad`, that keep the size; an odd one has the larger part behind."""
+    height, width = (d * (k - 1) for k, d in zip(kernel, dilation))
+    return width // 2, width - width // 2, height // 2, height - height // 2
+
+
+def _named_padding(input, padding, kernel, stride, dilation):
+    """(input, padding) of padding 'same' or 'valid'."""
+    if padding not in ("same", "valid"):
+        raise ArgumentError(f"conv2d: padding must be ints, 'same' or 'valid', got {padding!r}")
+    if padding == "valid":
+        return input, (0, 0)
     if stride != (1, 1):
         raise ArgumentError(f"conv2d: padding 'same' needs stride 1, got {stride}")
-    total = [d * (k - 1) for k, d in zip(kernel, dilation)]
-    if any(t % 2 for t in total):
-        raise ArgumentError(f"conv2d: padding 'same' needs an odd kernel span, got kernel {kernel} with dilation {dilation}; pad() first")
-    return total[0] // 2, total[1] // 2
+    left, right, top, bottom = same_padding(kernel, dilation)
+    if (left, top) == (right, bottom):
+        return input, (top, left)
+    return pad(input, (0, right - left, 0, bottom - top)), (top, left)
+
+
+def _pooled(op, size, kernel, stride, padding, dilation, ceil_mode):
+    """Output size of a pooling, rounded up with `ceil_mode`; no window starts behind the padding on the right."""
+    _check_size(op, size, kernel, padding, dilation)
+    out = []
+    for n, k, s, p, d in zip(size, kernel, stride, padding, dilation):
+        count = (n + 2 * p - d * (k - 1) - 1 + (s - 1 if ceil_mode else 0)) // s + 1
+        out.append(count - 1 if ceil_mode and (count - 1) * s >= n + p else count)
+    return tuple(out)
 
 
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1,
@@ -193,9 +219,7 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: in
     kernel = weight.shape[2:]
     stride, dilation = pair("conv2d", "stride", stride), pair("conv2d", "dilation", dilation)
     if isinstance(padding, str):
-        if padding not in ("same", "valid"):
-            raise ArgumentError(f"conv2d: padding must be ints, 'same' or 'valid', got {padding!r}")
-        padding = _same_padding(kernel, stride, dilation) if padding == "same" else (0, 0)
+        input, padding = _named_padding(input, padding, kernel, stride, dilation)
     padding = pair("conv2d", "padding", padding, 0)
     _check_size("conv2d", input.shape[2:], kernel, padding, dilation)
     return conv2d_primitive(input, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
@@ -204,26 +228,25 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: in
 def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:
-    """Largest value of each window; the first of equal ones gets the gradient.
+    """Largest value of each window; the first of equal ones gets the gradient. With `ceil_mode` windows may end behind the input;
+    `return_indices` adds where the values were, in H * W.
 
     Shape: (N, C, H, W) or (C, H, W) -> (N, C, H', W').
     Raises: ArgumentError, ShapeError where the window does not fit.
     """
-    if ceil_mode:
-        raise ArgumentError("max_pool2d: ceil_mode=True is not available; pad() the input instead")
     if input.ndim == 3:
-        out = max_pool2d(_reshape(input, shape=(1,) + input.shape), kernel_size, stride, padding, dilation, False, return_indices)
+        out = max_pool2d(_reshape(input, shape=(1,) + input.shape), kernel_size, stride, padding, dilation, ceil_mode, return_indices)
         strip = [_reshape(o, shape=o.shape[1:]) for o in (out if return_indices else (out,))]
         return tuple(strip) if return_indices else strip[0]
     if input.ndim != 4:
         raise ShapeError(f"max_pool2d: needs an input (N, C, H, W) or (C, H, W), got {input.shape}")
     kernel = pair("max_pool2d", "kernel_size", kernel_size)
-    stride = kernel if stride is None else pair("max_pool2d", "stride", stride)
+    stride = kernel if stride is None or stride in ((), []) else pair("max_pool2d", "stride", stride)
     padding, dilation = pair("max_pool2d", "padding", padding, 0), pair("max_pool2d", "dilation", dilation)
     if any(2 * p > k for p, k in zip(padding, kernel)):
         raise ArgumentError(f"max_pool2d: padding {padding} must be at most half of the kernel {kernel}")
     if kernel[0] * kernel[1] > MAX_WINDOW:
         raise ArgumentError(f"max_pool2d: a kernel of {kernel[0]}x{kernel[1]} is too large, it may have {MAX_WINDOW} elements; use amax")
-    _check_size("max_pool2d", input.shape[2:], kernel, padding, dilation)
-    out, index = max_pool2d_primitive(input, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+    size = _pooled("max_pool2d", input.shape[2:], kernel, stride, padding, dilation, ceil_mode)
+    out, index = max_pool2d_primitive(input, kernel=kernel, stride=stride, padding=padding, dilation=dilation, size=size)
     return (out, index) if return_indices else out

@@ -12,7 +12,7 @@ from volta.device import device as as_device
 from volta.dtypes import as_dtype, bool_, from_numpy_dtype, get_default_dtype, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.families import case, create, register
-from volta.ops.movement import cast, from_array, to
+from volta.ops.movement import cast, from_array, listed, to
 from volta.shapes import as_shape
 
 if TYPE_CHECKING:
@@ -83,6 +83,8 @@ def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
         raise DTypeError(f"tensor: {array.max()} does not fit into {wanted}; pass dtype=volta.float64")
     if dtype is None and array.dtype == np.float64 and not isinstance(data, (np.ndarray, np.generic)):
         wanted = get_default_dtype()
+    if dtype is not None and array.dtype.kind == "i" and not isinstance(data, np.ndarray):
+        _check_fit(array, wanted)
     array = np.array(array, dtype=to_numpy(wanted), order="C", copy=True)
     return _finish(_place(array, wanted, device), requires_grad)
 
@@ -90,6 +92,16 @@ def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
 def _is_numeric(array):
     """Whether NumPy's conversion means something: integers of any size do, strings and None do not."""
     return array.dtype.kind in "biuf" or array.dtype.kind == "O" and all(isinstance(v, int) for v in array.flat)
+
+
+def _check_fit(array, dtype):
+    """Python integers that a narrower dtype would wrap. As in PyTorch, a negative one may stand for its complement in uint8."""
+    if dtype.is_floating_point or dtype.code == 0 or not array.size:
+        return
+    limits = np.iinfo(to_numpy(dtype))
+    low, high = int(array.min()), int(array.max())
+    if high > limits.max or low < (limits.min or -limits.max):
+        raise DTypeError(f"tensor: {high if high > limits.max else low} does not fit into {dtype}")
 
 
 def _as_array(data):
@@ -142,10 +154,16 @@ def as_tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = Non
 
 
 # ---------------------------------------------------------------- by rule
-def empty(*size: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
+def _shape(op, given, named):
+    """The shape of `f(2, 3)`, `f((2, 3))` or `f(size=(2, 3))`."""
+    return as_shape(*listed(op, given, named))
+
+
+def empty(*sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
+          requires_grad: bool = False) -> Tensor:
     """Contents undefined."""
     dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
-    return _finish(create(empty_primitive, as_shape(*size), dtype=dtype, device=as_device(device)), requires_grad)
+    return _finish(create(empty_primitive, _shape("empty", sizes, size), dtype=dtype, device=as_device(device)), requires_grad)
 
 
 def full(size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
@@ -164,24 +182,29 @@ def full(size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = No
                           dtype=as_dtype(dtype), device=as_device(device)), requires_grad)
 
 
-def zeros(*size: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
+def zeros(*sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
+          requires_grad: bool = False) -> Tensor:
     """Every element 0."""
-    return full(as_shape(*size), 0, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
+    return full(_shape("zeros", sizes, size), 0, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
 
 
-def ones(*size: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
+def ones(*sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
+         requires_grad: bool = False) -> Tensor:
     """Every element 1."""
-    return full(as_shape(*size), 1, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
+    return full(_shape("ones", sizes, size), 1, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
 
 
-def arange(start: Number, end: Number | None = None, step: Number = 1, *, dtype: DTypeLike = None, device: DeviceLike = None,
-           requires_grad: bool = False) -> Tensor:
-    """start, start + step, ... before end.
+def arange(start: Number | None = None, end: Number | None = None, step: Number = 1, *, dtype: DTypeLike = None,
+           device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
+    """start, start + step, ... before end; `arange(end)` starts at 0.
 
-    Raises: ArgumentError where step is 0 or leads away from end.
+    Raises: ArgumentError where there is no end, or step is 0 or leads away from it.
     """
     if end is None:
-        start, end = 0, start
+        start, end = None, start
+    if end is None:
+        raise ArgumentError("arange: needs the end")
+    start = 0 if start is None else start
     for name, v in (("start", start), ("end", end), ("step", step)):
         if not isinstance(v, (int, float, np.number, core.TensorBase)) or not math.isfinite(v):
             raise ArgumentError(f"arange: {name} must be a finite number, got {v!r}")
@@ -194,19 +217,21 @@ def arange(start: Number, end: Number | None = None, step: Number = 1, *, dtype:
     return _finish(create(arange_primitive, start, step, count, dtype=as_dtype(dtype), device=as_device(device)), requires_grad)
 
 
-def linspace(start: float, end: float, steps: int, *, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
+def linspace(start: float, end: float, steps: int, *, dtype: DTypeLike = None, device: DeviceLike = None,
+             requires_grad: bool = False) -> Tensor:
     """`steps` values from start to end, both included."""
-    if not hasattr(steps, "__index__") or steps < 1:
-        raise ArgumentError(f"linspace: steps must be an integer of at least 1, got {steps!r}")
+    if not hasattr(steps, "__index__") or steps < 0:
+        raise ArgumentError(f"linspace: steps must be an integer >= 0, got {steps!r}")
     width = (end - start) / max(steps - 1, 1)
-    return cast(arange(steps, dtype=get_default_dtype(), device=device) * width + float(start), as_dtype(dtype or get_default_dtype()))
+    values = arange(steps, dtype=get_default_dtype(), device=device) * width + float(start)
+    return _finish(cast(values, as_dtype(dtype or get_default_dtype())), requires_grad)
 
 
-def eye(n: int, m: int | None = None, *, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
+def eye(n: int, m: int | None = None, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """Ones on the diagonal, zeros elsewhere."""
     as_shape(n, n if m is None else m)
     rows, columns = arange(n, device=device), arange(n if m is None else m, device=device)
-    return cast(rows.reshape(-1, 1) == columns, as_dtype(dtype or get_default_dtype()))
+    return _finish(cast(rows.reshape(-1, 1) == columns, as_dtype(dtype or get_default_dtype())), requires_grad)
 
 
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
@@ -224,7 +249,7 @@ def _triangle(input, keep):
     if input.ndim < 2:
         raise ShapeError(f"tril/triu: needs at least 2 dimensions, got shape {input.shape}")
     rows = arange(input.shape[-2], device=input.device).reshape(-1, 1)
-    return where(keep(rows, arange(input.shape[-1], device=input.device)), input, 0 if input.dtype.category else False)
+    return where(keep(rows, arange(input.shape[-1], device=input.device)), input, False if input.dtype.code == 0 else 0)
 
 
 # ---------------------------------------------------------------- random
@@ -243,40 +268,51 @@ def _draw(op, primitive, shape, a, b, dtype, device, generator):
     return create(primitive, shape, a, b, seed=seed, offset=offset, dtype=as_dtype(dtype), device=as_device(device))
 
 
-def rand(*size: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False,
-         generator: Generator | None = None) -> Tensor:
+def rand(*sizes: int | Sequence[int], size: Sequence[int] | None = None, generator: Generator | None = None, dtype: DTypeLike = None,
+         device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """Uniform on [0, 1)."""
     dtype = _floating_dtype("rand", dtype)
-    return _finish(_draw("rand", uniform_primitive, as_shape(*size), 0.0, 1.0, dtype, device, generator), requires_grad)
+    return _finish(_draw("rand", uniform_primitive, _shape("rand", sizes, size), 0.0, 1.0, dtype, device, generator), requires_grad)
 
 
-def randn(*size: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False,
-          generator: Generator | None = None) -> Tensor:
+def randn(*sizes: int | Sequence[int], size: Sequence[int] | None = None, generator: Generator | None = None, dtype: DTypeLike = None,
+          device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """Normal, mean 0 and standard deviation 1."""
     dtype = _floating_dtype("randn", dtype)
-    return _finish(_draw("randn", normal_primitive, as_shape(*size), 0.0, 1.0, dtype, device, generator), requires_grad)
+    return _finish(_draw("randn", normal_primitive, _shape("randn", sizes, size), 0.0, 1.0, dtype, device, generator), requires_grad)
 
 
-def randint(low: int, high: int | None = None, size: int | Sequence[int] | None = None, *, dtype: DTypeLike = None,
-            device: DeviceLike = None, generator: Generator | None = None) -> Tensor:
-    """Integers on [low, high); `randint(high, size)` starts at 0.
+def randint(*bounds: int | Sequence[int], low: int = 0, high: int | None = None, size: int | Sequence[int] | None = None,
+            generator: Generator | None = None, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
+    """Integers on [low, high): `randint(low, high, size)`, or `randint(high, size)` from 0; also by name.
 
     Raises: ArgumentError unless low < high and they are less than 2**32 apart.
     """
-    if size is None:
-        low, high, size = 0, low, high
+    given = list(bounds)
+    if given and size is None:
+        size = given.pop()
+    if given and high is None:
+        high = given.pop()
+    if given:
+        low = given.pop()
+    if given or size is None or high is None:
+        raise ArgumentError(f"randint: needs (low, high, size) or (high, size), got {bounds}")
     whole = hasattr(low, "__index__") and hasattr(high, "__index__")
     if not whole or not 0 < high - low <= 1 << 32 or low < -1 << 63 or high > 1 << 63:
         raise ArgumentError(f"randint: needs integers low < high, at most 2**32 apart and within int64, got {low!r}, {high!r}")
-    return _draw("randint", randint_primitive, as_shape(*size), low, high, dtype or int64, device, generator)
+    kind = int64 if dtype is None else as_dtype(dtype)
+    drawn = _draw("randint", randint_primitive, as_shape(*listed("randint", (size,), None)), low, high,
+                  int64 if kind.is_floating_point or kind.code == 0 else kind, device, generator)
+    return _finish(cast(drawn, kind), requires_grad)
 
 
-def randperm(n: int, *, device: DeviceLike = None, generator: Generator | None = None) -> Tensor:
+def randperm(n: int, *, generator: Generator | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
+             requires_grad: bool = False) -> Tensor:
     """A random order of 0 to n - 1, the same on every device."""
     (n,) = as_shape(n)
     seed, offset = _check_generator("randperm", generator).advance(n)
     order = np.random.Generator(np.random.Philox(key=seed, counter=offset)).permutation(n)
-    return tensor(order.astype(np.int64), device=device)
+    return tensor(order.astype(np.int64), dtype=int64 if dtype is None else dtype, device=device, requires_grad=requires_grad)
 
 
 def _floating_dtype(op, dtype):
@@ -296,21 +332,63 @@ def fill_random_(t: Tensor, primitive, a: float, b: float, generator: Generator 
 
 # ---------------------------------------------------------------- like another
 def _like(make):
-    def function(input: Tensor, *args, dtype=None, device=None, requires_grad: bool = False):
-        return make(input.shape, *args, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    def function(input: Tensor, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
+        return make(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    return _named_like(function, make)
+
+
+def _random_like(make):
+    def function(input: Tensor, *, generator: Generator | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
+                 requires_grad: bool = False) -> Tensor:
+        return make(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device,
+                    requires_grad=requires_grad)
+    return _named_like(function, make)
+
+
+def _named_like(function, make):
     function.__doc__ = f"`{make.__name__}` with the shape, dtype and device of `input`."
     function.__name__ = function.__qualname__ = make.__name__ + "_like"
     return function
 
 
-zeros_like, ones_like, empty_like, full_like = _like(zeros), _like(ones), _like(empty), _like(full)
-rand_like, randn_like = _like(rand), _like(randn)
+zeros_like, ones_like, empty_like = _like(zeros), _like(ones), _like(empty)
+rand_like, randn_like = _random_like(rand), _random_like(randn)
 
 
-def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
-    """`randint` with the shape and device of `input`."""
-    low, high = (0, low) if high is None else (low, high)
-    return randint(low, high, input.shape, dtype=dtype or input.dtype, device=device or input.device)
+def full_like(input: Tensor, fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
+              requires_grad: bool = False) -> Tensor:
+    """`full` with the shape, dtype and device of `input`."""
+    return full(input.shape, fill_value, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+
+
+def randint_like(input: Tensor, *bounds: int, low: int = 0, high: int | None = None, generator: Generator | None = None,
+                 dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
+    """`randint` with the shape, dtype and device of `input`: `randint_like(x, high)` or `randint_like(x, low, high)`."""
+    return randint(*bounds, low=low, high=high, size=input.shape, generator=generator, dtype=dtype or input.dtype,
+                   device=device or input.device, requires_grad=requires_grad)
+
+
+def _new(make):
+    def function(self, *size: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None,
+                 requires_grad: bool = False) -> Tensor:
+        return make(*size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+    function.__doc__ = f"`volta.{make.__name__}` with the dtype and device of this tensor."
+    function.__name__ = function.__qualname__ = "new_" + make.__name__
+    return function
+
+
+new_zeros, new_ones, new_empty = _new(zeros), _new(ones), _new(empty)
+
+
+def new_full(self, size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
+             requires_grad: bool = False) -> Tensor:
+    """`volta.full` with the dtype and device of this tensor."""
+    return full(size, fill_value, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+
+
+def new_tensor(self, data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
+    """`volta.tensor` with the dtype and device of this tensor."""
+    return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
 
 dropout_primitive = register(

@@ -32,18 +32,6 @@ def _zero(g):
     return zeros_like(g)
 
 
-def _of_integers_too(op):
-    """A rounding op: integers are as they should be, and keep their dtype."""
-    def function(input):
-        if hasattr(input, "dtype") and not input.dtype.is_floating_point:
-            from volta.ops.movement import clone
-            return clone(input)
-        return op(input)
-    function.__name__ = function.__qualname__ = op.name
-    function.__doc__ = f"`{op.name}` of each element; integers stay as they are."
-    return function
-
-
 # ---------------------------------------------------------------- unary
 neg = _unary("neg", lambda g: -g, numpy=np.negative, promote="common", kinds="fi")
 abs = _unary("abs", lambda g, x: g * sign(x), numpy=np.abs, promote="common", kinds="fi")
@@ -67,16 +55,15 @@ gelu_ = _unary("gelu", lambda g, x: gelu_grad(g, x), numpy=lambda x: 0.5 * x * (
 gelu_tanh = _unary("gelu_tanh", lambda g, x: gelu_tanh_grad(g, x), numpy=lambda x: 0.5 * x * (
     1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3))))
 silu = _unary("silu", lambda g, x: silu_grad(g, x), numpy=lambda x: x / (1 + np.exp(-x)))
-floor_ = _unary("floor", _zero, numpy=np.floor)
-ceil_ = _unary("ceil", _zero, numpy=np.ceil)
-round_ = _unary("round", _zero, numpy=np.round)
-trunc_ = _unary("trunc", _zero, numpy=np.trunc)
+floor = _unary("floor", _zero, numpy=np.floor)
+ceil = _unary("ceil", _zero, numpy=np.ceil)
+round = _unary("round", _zero, numpy=np.round)
+trunc = _unary("trunc", _zero, numpy=np.trunc)
 logical_not = _unary("logical_not", numpy=np.logical_not, promote="none", kinds="fib")
 isnan = _unary("isnan", numpy=np.isnan, promote="common")
 isinf = _unary("isinf", numpy=np.isinf, promote="common")
 isfinite = _unary("isfinite", numpy=np.isfinite, promote="common")
 recip = reciprocal
-floor, ceil, round, trunc = map(_of_integers_too, (floor_, ceil_, round_, trunc_))
 
 
 # ---------------------------------------------------------------- fused derivatives
@@ -192,11 +179,15 @@ mulacc = register(
 
 
 # ---------------------------------------------------------------- functions with options
-def where(condition: Tensor, input: Tensor | Number, other: Tensor | Number) -> Tensor:
-    """Elements of `input` where `condition` (bool) holds, else of `other`; the three broadcast.
+def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor | Number | None = None) -> Tensor:
+    """Elements of `input` where `condition` (bool) holds, else of `other`; the three broadcast. With the condition alone, the
+    positions where it holds, one vector per dimension (`nonzero`).
 
     Raises: DTypeError where the condition is not bool.
     """
+    if input is None and other is None:
+        from volta.ops.index import nonzero
+        return nonzero(condition, as_tuple=True)
     if condition.dtype.code != 0:
         raise DTypeError(f"where: the condition must be bool, got {condition.dtype}; compare it first, as in where(x > 0, ...)")
     if isinstance(input, (int, float)) and isinstance(other, (int, float)):
@@ -258,15 +249,6 @@ def bitwise_xor(input: Tensor, other: Tensor | Number) -> Tensor:
     return bitwise_xor_(input, other)
 
 
-def bitwise_not(input: Tensor) -> Tensor:
-    """Every bit inverted; for bool, logical not.
-
-    Raises: DTypeError for floating point.
-    """
-    _need_integers("bitwise_not", input)
-    return logical_not(input) if input.dtype.code == 0 else bitwise_xor_(input, -1)
-
-
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x * Phi(x), exact or with approximate="tanh". Source: Hendrycks and Gimpel 2016, eq. 1 and 2."""
     if approximate not in ("none", "tanh"):
@@ -294,11 +276,11 @@ def clamp(input: Tensor, min: Number | Tensor | None = None, max: Number | Tenso
     return out
 
 
-def _beyond(outside, bound):
-    """Where clamp gives the bound: outside of it, and where it is NaN."""
-    if hasattr(bound, "dtype"):
-        return logical_or(outside, isnan(bound)) if bound.dtype.is_floating_point else outside
-    return outside if bound == bound else logical_not(outside * 0)
+def _beyond(flags, bound):
+    """Where a bound takes over; a NaN bound does everywhere."""
+    if isinstance(bound, (int, float)):
+        return flags if bound == bound else logical_or(flags, True)
+    return logical_or(flags, isnan(bound)) if bound.dtype.is_floating_point else flags
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:

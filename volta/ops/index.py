@@ -25,6 +25,7 @@ from volta.ops.movement import (
     squeeze,
     unsqueeze,
 )
+from volta.ops.padding import pad
 from volta.shapes import as_dim, broadcast_shapes, broadcasts_to
 
 if TYPE_CHECKING:
@@ -126,24 +127,61 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     return gather_primitive(input, index, dim=d)
 
 
-take_along_dim = gather
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """`gather` whose other dimensions broadcast; without `dim`, of both flattened.
+
+    Raises: ShapeError unless the ranks agree; IndexRangeError.
+    """
+    if dim is None:
+        return gather(reshape(input, -1), 0, reshape(indices, -1))
+    d = as_dim("take_along_dim", dim, input.ndim)
+    if indices.ndim != input.ndim:
+        raise ShapeError(f"take_along_dim: indices have shape {indices.shape}, the input {input.shape}; their ranks must be the same")
+    common = broadcast_shapes(input.shape[:d] + (1,) + input.shape[d + 1:], indices.shape[:d] + (1,) + indices.shape[d + 1:])
+    wide, index = (_expand(x, shape=common[:d] + (x.shape[d],) + common[d + 1:]) for x in (input, indices))
+    return gather(wide, d, index)
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """input + src added at `index` along `dim` (src and index have one shape)."""
+    """input + src added at `index` along `dim`; `index` may be smaller than `src`, and than `input` in the other dimensions.
+
+    Raises: ShapeError where `index` is larger; IndexRangeError.
+    """
     d = as_dim("scatter_add", dim, input.ndim)
-    if index.shape != src.shape or any(a != b for i, (a, b) in enumerate(zip(index.shape, input.shape)) if i != d):
-        raise ShapeError(f"scatter_add: index {index.shape} and src {src.shape} must agree, and with input "
+    if not index.ndim == src.ndim == input.ndim or any(n > s or (n > m and i != d) for i, (n, s, m) in
+                                                       enumerate(zip(index.shape, src.shape, input.shape))):
+        raise ShapeError(f"scatter_add: index {index.shape} must be no larger than src {src.shape}, and than input "
                          f"{input.shape} outside dimension {d}")
     index = _indices("scatter_add", index, input.shape[d])
-    return input + scatter_add_primitive(src, index, dim=d, size=input.shape[d])
+    if src.shape != index.shape:
+        src = slice_view(src, tuple(slice(0, n) for n in index.shape))
+    added = scatter_add_primitive(src, index, dim=d, size=input.shape[d])
+    if added.shape != input.shape:
+        added = pad(added, [v for n, m in zip(reversed(input.shape), reversed(added.shape)) for v in (0, n - m)])
+    return input + added
+
+
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
+    """input + alpha * source, whose slices along `dim` are added at the positions of the 1-D `index`.
+
+    Raises: ShapeError where `source` does not fit; IndexRangeError.
+    """
+    d = as_dim("index_add", dim, input.ndim)
+    if index.ndim != 1 or source.shape != input.shape[:d] + index.shape + input.shape[d + 1:]:
+        raise ShapeError(f"index_add: source {source.shape} must be like input {input.shape} with one slice along dimension {d} for each "
+                         f"of the positions {index.shape}")
+    index = _indices("index_add", index, input.shape[d])
+    return input + index_add_primitive(source if alpha == 1 else source * alpha, index, dim=d, size=input.shape[d])
 
 
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """Slices of `input` along `dim` at the positions of the 1-D `index`."""
     d = as_dim("index_select", dim, input.ndim)
-    if index.ndim != 1:
+    if index.ndim > 1:
         raise ShapeError(f"index_select: index must be 1-D, got shape {index.shape}")
+    index = _reshape(index, shape=(index._size,))
+    if input.ndim == 0:
+        return _reshape(index_select(_reshape(input, shape=(1,)), 0, index), shape=())
     return index_select_primitive(input, _indices("index_select", index, input.shape[d]), dim=d)
 
 
@@ -151,6 +189,9 @@ def one_hot(input: Tensor, num_classes: int) -> Tensor:
     """int64 rows with a 1 at each label."""
     from volta.ops.creation import arange
     check_index("one_hot", input, num_classes)
+    known = known_range(input)
+    if known is not None and known[0] < 0:
+        raise IndexRangeError(f"one_hot: labels must not be negative, got {known[0]}")
     return cast(unsqueeze(input, -1) == arange(num_classes, device=input.device), int64)
 
 
@@ -190,9 +231,11 @@ def _nonzero(mask):
     return [tensor(i, device=mask.device) for i in np.nonzero(mask.numpy())]
 
 
-def nonzero(input: Tensor) -> Tensor:
-    """Positions of the non-zero elements, (count, rank) int64. Reads the values on the host."""
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
+    """Positions of the non-zero elements, (count, rank) int64, or one vector per dimension. Reads the values on the host."""
     from volta.ops.creation import tensor
+    if as_tuple:
+        return tuple(_nonzero((input if input.ndim else _reshape(input, shape=(1,))).detach() != 0))
     return tensor(np.argwhere(input.detach().numpy() != 0), device=input.device)
 
 
@@ -459,10 +502,14 @@ def _put(view, tensors, value, number):
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
-    """`input` with `value`, in its dtype, where `mask` holds."""
-    from volta.ops.creation import full
+    """`input` with `value` (a number or a 0-d tensor, in the dtype of `input`) where `mask` holds.
+
+    Raises: ShapeError for a value of more dimensions.
+    """
     if isinstance(value, core.TensorBase):
+        if value.ndim:
+            raise ShapeError(f"masked_fill: value must be a number or a 0-d tensor, got shape {value.shape}; use where()")
         value = cast(value, input.dtype)
-    elif not input.dtype.is_floating_point and not isinstance(value, bool):
-        value = full((), value, dtype=input.dtype, device=input.device)
+    elif not input.dtype.is_floating_point:
+        value = bool(value) if input.dtype.code == 0 else int(value)
     return where(mask, value, input)

@@ -65,6 +65,13 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
     return matmul(input, mat2)
 
 
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    """Product of a matrix and a vector."""
+    if input.ndim != 2 or vec.ndim != 1:
+        raise ShapeError(f"mv: needs a matrix and a vector, got {input.shape} @ {vec.shape}")
+    return matmul(input, vec)
+
+
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two batches of matrices: (b, m, k) @ (b, k, n)."""
     if input.ndim != 3 or mat2.ndim != 3 or input.shape[0] != mat2.shape[0]:
@@ -81,6 +88,8 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """Outer product of two vectors."""
+    if input.ndim != 1 or vec2.ndim != 1:
+        raise ShapeError(f"outer: needs two vectors, got {input.shape} and {vec2.shape}")
     return _reshape(input, shape=(input._size, 1)) * _reshape(vec2, shape=(1, vec2._size))
 
 
@@ -90,12 +99,21 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: 
     return (product if alpha == 1 else product * alpha) + (input if beta == 1 else input * beta)
 
 
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta * input + alpha * (batch1 @ batch2), of batches of matrices."""
+    product = bmm(batch1, batch2)
+    return (product if alpha == 1 else product * alpha) + (input if beta == 1 else input * beta)
+
+
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias over the last dimension.
 
-    Shape: (..., in) with weight (out, in) and bias (out,) -> (..., out).
+    Shape: (..., in) with weight (out, in) and bias (out,) -> (..., out); with weight (in,) and bias () -> (...).
     Raises: ShapeError where they do not fit.
     """
+    if weight.ndim == 1 and (bias is None or bias.ndim == 0):
+        out = matmul(input, weight)
+        return out if bias is None else out + bias
     if weight.ndim != 2 or input.ndim < 1 or input.shape[-1] != weight.shape[1]:
         raise ShapeError(f"linear: input {input.shape} does not fit weight {weight.shape}: the last size of the input must be "
                          f"{weight.shape[1] if weight.ndim == 2 else 'that of a (out, in) matrix'}")

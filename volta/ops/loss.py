@@ -128,6 +128,11 @@ def _kept(labels, ignore_index):
     return float(kept) if kept else float("nan")
 
 
+def _check_weight(name, weight, classes):
+    if weight is not None and weight.shape != (classes,):
+        raise ShapeError(f"{name}: weight must have shape ({classes},), one number for each class, got {weight.shape}")
+
+
 def _picked(logp, labels, weight, ignore_index):
     """(minus the weighted log-probability of each label, which labels count as 1 and 0, their weights)."""
     kept = cast(labels != ignore_index, logp.dtype)
@@ -146,6 +151,7 @@ def _weighted_mean(total, weights):
 
 def _weighted(x, labels, shape, weight, ignore_index, reduction, smoothing):
     """Class weights and label smoothing, composed."""
+    _check_weight("cross_entropy", weight, x.shape[1])
     logp = log_softmax(x, 1)
     losses, kept, scale = _picked(logp, labels, weight, ignore_index)
     if smoothing:
@@ -158,6 +164,7 @@ def _weighted(x, labels, shape, weight, ignore_index, reduction, smoothing):
 
 def _soft_cross_entropy(input, target, weight, reduction, smoothing):
     classes = input.shape[1 if input.ndim > 1 else 0]
+    _check_weight("cross_entropy", weight, classes)
     if smoothing:
         target = target * (1 - smoothing) + smoothing / classes
     dim = 1 if input.ndim > 1 else 0
@@ -172,6 +179,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore
     """Negative log likelihood of log-probabilities. Shape: (N, C, ...) and (N, ...)."""
     x, labels, shape = _rows("nll_loss", input, target)
     _check_target("nll_loss", x, labels, ignore_index)
+    _check_weight("nll_loss", weight, x.shape[1])
     labels = cast(labels, int64)
     losses, _, scale = _picked(x, labels, weight, ignore_index)
     if reduction == "mean":

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from volta._kernels.core import DType
     from volta.tensor import Tensor
     from volta.types import DeviceLike, DTypeLike, Number
 
@@ -183,11 +184,14 @@ def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike
             device = a
         elif a is not None:
             dtype = a
-    out = input
-    if dtype is not None:
-        out = cast(out, as_dtype(dtype))
-    if device is not None and (place := as_device(device)) is not out.device:
+    out, kind = input, None if dtype is None else as_dtype(dtype)
+    place = out.device if device is None else as_device(device)
+    if kind is not None and (place.is_gpu or place is out.device):
+        out = cast(out, kind)
+    if place is not out.device:
         out = _transfer(out, device=place)
+    if kind is not None:                    # on the CPU, which has every dtype, not on the GPU that it comes from
+        out = cast(out, kind)
     return clone(out) if copy and out is input else out
 
 
@@ -202,30 +206,47 @@ def contiguous(input: Tensor) -> Tensor:
 
 
 # ---------------------------------------------------------------- functions
-def _sizes(op, sizes):
-    """Sizes given as `2, 3` or `(2, 3)`, negative ones too."""
+def listed(op: str, given: tuple, named: Sequence[int] | None) -> tuple:
+    """The sizes or dimensions of `f(x, 1, 2)`, `f(x, (1, 2))` or `f(x, name=(1, 2))`."""
+    if named is not None:
+        if given:
+            raise ArgumentError(f"{op}: the sizes were given twice, as {given} and by name as {named!r}")
+        given = (named,)
+    if len(given) != 1 or hasattr(given[0], "__index__"):
+        return given
     try:
-        if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
-            sizes = tuple(sizes[0])
-        return tuple(map(operator.index, sizes))
+        return tuple(given[0])
     except TypeError:
-        raise ShapeError(f"{op}: sizes must be integers, got {sizes!r}") from None
+        raise ShapeError(f"{op}: sizes must be integers, got {given[0]!r}") from None
 
 
-def reshape(input: Tensor, *shape: int | Sequence[int]) -> Tensor:
+def _sizes(op: str, given: tuple, named: Sequence[int] | None = None) -> tuple[int, ...]:
+    """Sizes, negative ones too, in the forms of `listed`.
+
+    Raises: ShapeError for what is no integer.
+    """
+    try:
+        return tuple(map(operator.index, listed(op, given, named)))
+    except TypeError:
+        raise ShapeError(f"{op}: sizes must be integers, got {given if named is None else named!r}") from None
+
+
+def reshape(input: Tensor, *sizes: int | Sequence[int], shape: Sequence[int] | None = None) -> Tensor:
     """The same elements under another shape (one size may be -1): a view where the strides allow, else a copy.
 
     Raises: ShapeError where the number of elements differs.
     """
-    return _reshape(input, shape=infer("reshape", input._size, _sizes("reshape", shape)))
+    return _reshape(input, shape=infer("reshape", input._size, _sizes("reshape", sizes, shape)))
 
 
-def view(input: Tensor, *shape: int | Sequence[int]) -> Tensor:
+def view(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Tensor:
     """`reshape` that never copies.
 
-    Raises: ShapeError where the strides allow no view.
+    Raises: ShapeError where the strides allow no view; ArgumentError for a dtype, whose bytes Volta does not reinterpret.
     """
-    new = infer("view", input._size, _sizes("view", shape))
+    if len(shape) == 1 and isinstance(shape[0], core.DType):
+        raise ArgumentError(f"view: reading the bytes as {shape[0]} is not available; convert the values with .to({shape[0]})")
+    new = infer("view", input._size, _sizes("view", shape, size))
     if not input._contiguous and view_strides(input.shape, input._strides, new) is None:
         raise ShapeError(f"view: shape {input.shape} with strides {input._strides} cannot be seen as {new} without a copy; use reshape")
     return _reshape(input, shape=new)
@@ -243,9 +264,9 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return _reshape(input, shape=input.shape[:a] + (size,) + input.shape[b + 1:])
 
 
-def permute(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
+def permute(input: Tensor, *order: int | Sequence[int], dims: Sequence[int] | None = None) -> Tensor:
     """Dimensions in another order, as a view."""
-    dims = dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims
+    dims = listed("permute", order, dims)
     order = tuple(as_dim("permute", d, input.ndim) for d in dims)
     if len(order) != input.ndim or len(set(order)) != len(order):
         raise ArgumentError(f"permute: dims {tuple(dims)} must name each of the {input.ndim} dimensions once")
@@ -269,12 +290,12 @@ def t(input: Tensor) -> Tensor:
     return transpose(input, 0, -1) if input.ndim == 2 else input
 
 
-def expand(input: Tensor, *shape: int | Sequence[int]) -> Tensor:
+def expand(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Tensor:
     """Size-1 dimensions repeated without copying; -1 keeps a size.
 
     Raises: ShapeError where a size other than 1 would change.
     """
-    shape = _sizes("expand", shape)
+    shape = _sizes("expand", shape, size)
     lead = len(shape) - input.ndim
     if lead < 0:
         raise ShapeError(f"expand: shape {shape} has fewer dimensions than the tensor's {input.shape}")
@@ -287,9 +308,9 @@ def expand(input: Tensor, *shape: int | Sequence[int]) -> Tensor:
     return _expand(input, shape=new)
 
 
-def broadcast_to(input: Tensor, shape: tuple[int, ...]) -> Tensor:
+def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
     """`expand` with the shape as a tuple."""
-    return expand(input, shape)
+    return expand(input, size)
 
 
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
@@ -307,6 +328,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """`length` slices from `start` along `dim`, as a view."""
     d = as_dim("narrow", dim, input.ndim)
+    start = start + input.shape[d] if -input.shape[d] <= start < 0 else start
     if not 0 <= start <= start + length <= input.shape[d]:
         raise IndexRangeError(f"narrow: {start}:{start + length} lies outside dimension {dim} of size {input.shape[d]}")
     starts = tuple(start if i == d else 0 for i in range(input.ndim))
@@ -340,36 +362,15 @@ def stride_op(input: Tensor, steps: Sequence[int]) -> Tensor:
     return slice_view(input, tuple(slice(None, None, s) for s in steps))
 
 
-def flip(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
+def flip(input: Tensor, *which: int | Sequence[int], dims: Sequence[int] | None = None) -> Tensor:
     """The order of the elements reversed along `dims`, as a copy."""
-    dims = dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims
-    chosen = as_dims("flip", tuple(dims), input.ndim) if dims else ()
+    dims = listed("flip", which, dims)
+    chosen = as_dims("flip", dims, input.ndim) if dims else ()
     return contiguous_(slice_view(input, tuple(slice(None, None, -1 if d in chosen else 1) for d in range(input.ndim))))
 
 
-def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """Constant padding; `pad` = (left, right) of the last dimension, then of the one before it, and so on. Negative cuts.
-
-    Raises: ArgumentError for a mode other than "constant" or an odd number of sizes.
-    """
-    if mode != "constant":
-        raise ArgumentError(f"pad: mode must be 'constant', got {mode!r}")
-    if len(pad) % 2 or len(pad) > 2 * input.ndim:
-        raise ArgumentError(f"pad: needs two sizes for each of up to {input.ndim} dimensions, got {tuple(pad)}")
-    before, after = [0] * input.ndim, [0] * input.ndim
-    for i in range(len(pad) // 2):
-        before[-1 - i], after[-1 - i] = int(pad[2 * i]), int(pad[2 * i + 1])
-    if any(n + a + b < 0 for n, a, b in zip(input.shape, before, after)):
-        raise ShapeError(f"pad: {tuple(pad)} cuts more than shape {input.shape} has")
-    if min(before + after, default=0) < 0:
-        input = slice_view(input, tuple(slice(max(-a, 0), n + min(b, 0)) for n, a, b in zip(input.shape, before, after)))
-        before, after = [max(a, 0) for a in before], [max(b, 0) for b in after]
-    shape = tuple(n + a + b for n, a, b in zip(input.shape, before, after))
-    return _place(input, shape=shape, starts=tuple(before), steps=(1,) * input.ndim, value=value or 0.0)
-
-
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors joined along `dim`; their dtypes are promoted.
+    """Tensors joined along `dim`; their dtypes are promoted. A tensor of shape (0,) fits any others, and adds nothing.
 
     A 1-D tensor without elements is left out, whatever the rank of the others (its dtype counts).
 
@@ -379,14 +380,21 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if not tensors:
         raise ArgumentError("cat: needs at least one tensor")
     dtype = tensors[0].dtype
-    for x in tensors[1:]:
-        dtype = promote_types(dtype, x.dtype)
+    dtype = result_dtype(tensors)
     tensors = tuple(x for x in tensors if x.shape != (0,)) or tensors[:1]
     d = as_dim("cat", dim, tensors[0].ndim)
     for i, x in enumerate(tensors):
         if x.ndim != tensors[0].ndim or x.ndim == 0 or x.shape[:d] + x.shape[d + 1:] != tensors[0].shape[:d] + tensors[0].shape[d + 1:]:
             raise ShapeError(f"cat: tensor {i} has shape {x.shape}, which differs from {tensors[0].shape} outside dimension {d}")
     return _cat(*[cast(x, dtype) for x in tensors], dim=d)
+
+
+def result_dtype(tensors: Sequence[Tensor]) -> DType:
+    """The dtype that all of them promote to."""
+    dtype = tensors[0].dtype
+    for x in tensors:
+        dtype = promote_types(dtype, x.dtype)
+    return dtype
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -418,18 +426,22 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple:
     if chunks <= 0:
         raise ArgumentError(f"chunk: chunks must be positive, got {chunks}")
     n = input.shape[as_dim("chunk", dim, input.ndim)]
+    if n == 0:
+        return split(input, [0] * chunks, dim)
     return split(input, max(1, -(-n // chunks)), dim)
 
 
 def unbind(input: Tensor, dim: int = 0) -> tuple:
     """The slices along `dim`, each without it."""
+    if input.ndim == 0:
+        raise IndexRangeError("unbind: a 0-d tensor has no dimension to take apart")
     d = as_dim("unbind", dim, input.ndim)
     return tuple(squeeze(narrow(input, d, i, 1), d) for i in range(input.shape[d]))
 
 
-def repeat(input: Tensor, *sizes: int | Sequence[int]) -> Tensor:
-    """The tensor tiled `sizes` times per dimension, as a copy."""
-    sizes = as_shape(*sizes)
+def repeat(input: Tensor, *sizes: int | Sequence[int], repeats: Sequence[int] | None = None) -> Tensor:
+    """The tensor tiled so many times per dimension, as a copy."""
+    sizes = as_shape(*listed("repeat", sizes, repeats))
     if len(sizes) < input.ndim:
         raise ShapeError(f"repeat: {len(sizes)} counts for a tensor of rank {input.ndim}")
     shape = (1,) * (len(sizes) - input.ndim) + input.shape

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels import core
+from volta.autograd import no_grad
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.elementwise import mulacc, reciprocal, rsqrt
 from volta.ops.families import Derived, case, register, update
-from volta.ops.movement import _reshape
+from volta.ops.movement import _reshape, cast
 from volta.ops.reduce import mean_primitive, sum_primitive
 
 if TYPE_CHECKING:
@@ -93,11 +95,12 @@ _batch_norm_update = register(
            case((300,), (300,), (300,), (300,), momentum=1.0, eps=1e-3, count=2)))
 
 
-def batch_norm(input: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None = None, bias: Tensor | None = None,
-               training: bool = False, momentum: float = 0.1, eps: float = 1e-05) -> Tensor:
+def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
+               bias: Tensor | None = None, training: bool = False, momentum: float | Tensor = 0.1, eps: float = 1e-05) -> Tensor:
     """Normalise each channel over the batch (training) or by the running statistics, then scale and shift.
 
-    In training the running statistics, where given, move by `momentum` towards the batch's mean and unbiased variance.
+    In training the running statistics, where given, move by `momentum` (a number, or a 0-d tensor on their device) towards the
+    batch's mean and unbiased variance.
 
     Shape: (N, C, ...) with vectors (C,) -> the same.
     Raises: ShapeError, DTypeError, ArgumentError where the arguments do not fit.
@@ -111,8 +114,10 @@ def batch_norm(input: Tensor, running_mean: Tensor, running_var: Tensor, weight:
     for name, v in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):
         if v is not None and v.shape != channels:
             raise ShapeError(f"batch_norm: {name} must have shape {channels} for input {input.shape}, got {v.shape}")
+    if (running_mean is None) != (running_var is None):
+        raise ArgumentError("batch_norm: give both running_mean and running_var, or neither")
     if not training:
-        if running_mean is None or running_var is None:
+        if running_mean is None:
             raise ArgumentError("batch_norm: evaluation needs running_mean and running_var; pass them or training=True")
         scale = rsqrt(running_var + eps)
         scale = scale if weight is None else scale * weight
@@ -123,9 +128,20 @@ def batch_norm(input: Tensor, running_mean: Tensor, running_var: Tensor, weight:
     if count < 2:
         raise ShapeError(f"batch_norm: training needs more than one value per channel, got input {input.shape}")
     out, mean, rstd = _batch_norm(input, weight, bias, eps=float(eps))
-    if running_mean is not None:
+    if isinstance(momentum, core.TensorBase) and running_mean is not None:
+        _move(running_mean, running_var, mean.detach(), rstd.detach(), momentum, float(eps), count)
+    elif running_mean is not None:
         update(_batch_norm_update, (running_mean, running_var, mean, rstd), (0, 1), momentum=float(momentum), eps=float(eps), count=count)
     return out
+
+
+@no_grad
+def _move(running_mean, running_var, mean, rstd, momentum, eps, count):
+    """`batch_norm_update` with a momentum that is a tensor."""
+    momentum = cast(momentum, running_mean.dtype)
+    var = (reciprocal(rstd * rstd) - eps) * (count / (count - 1))
+    running_mean.add_((mean - running_mean) * momentum)
+    running_var.add_((var - running_var) * momentum)
 
 
 def layer_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
@@ -137,6 +153,9 @@ def layer_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Ten
     dims = tuple(range(input.ndim - len(shape), input.ndim))
     centred = input - mean_primitive(input, dim=dims, keepdim=True)
     out = centred * rsqrt(mean_primitive(centred * centred, dim=dims, keepdim=True) + eps)
+    for name, v in (("weight", weight), ("bias", bias)):
+        if v is not None and v.shape != shape:
+            raise ShapeError(f"layer_norm: {name} must have shape {shape}, got {v.shape}")
     if weight is None:
-        return out
+        return out if bias is None else out + bias
     return out * weight if bias is None else mulacc(out, weight, bias)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels import graph
 from volta._kernels.core import dtype_from_code
-from volta.dtypes import as_dtype
+from volta.dtypes import as_dtype, get_default_dtype
 from volta.errors import ArgumentError, DTypeError, IndexRangeError
 from volta.ops.elementwise import exp, log, where
 from volta.ops.elementwise import sqrt as sqrt_op
@@ -123,14 +124,6 @@ def _one_element(x):
     return clone(x) if x.dtype.is_floating_point else cast(x, dtype_from_code(3)) * 1
 
 
-def _root(x):
-    """Square root whose derivative at 0 counts as 0, as in PyTorch's norm and std."""
-    if not x.requires_grad:
-        return sqrt_op(x)
-    zero = x == 0
-    return where(zero, 0.0, sqrt_op(where(zero, 1.0, x)))
-
-
 def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """Sum over `dim` (an int, several, or None for all). Integers and bool add up in int64."""
     if dtype is not None:
@@ -235,8 +228,10 @@ def min(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = F
     return amin(input) if dim is None else _pick("min", argmin, input, dim, keepdim)
 
 
-def prod(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+def prod(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """Product over `dim`."""
+    if dtype is not None:
+        input = cast(input, as_dtype(dtype))
     dims = as_dims("prod", dim, input.ndim)
     return prod_primitive(input, dim=dims, keepdim=keepdim) if dims else _one_element(input)
 
@@ -258,9 +253,22 @@ def all(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = F
     return _truth(all_primitive(input, dim=dims, keepdim=keepdim) if dims else input != 0, input)
 
 
-def var(input: Tensor, dim: int | Sequence[int] | None = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
-    """Variance over `dim`, divided by (count - correction)."""
+def _correction(name, dim, unbiased, correction):
+    """(dim, what is taken from the count) of PyTorch's three forms: correction=, (dim, unbiased), (unbiased)."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if unbiased is None:
+        return dim, 1 if correction is None else correction
+    if correction is not None:
+        raise ArgumentError(f"{name}: give unbiased or correction, not both")
+    return dim, int(unbiased)
+
+
+def var(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
+        correction: float | None = None) -> Tensor:
+    """Variance over `dim`, divided by (count - correction); correction 1 unless given, 0 with unbiased=False."""
     input = _floating("var", input)
+    dim, correction = _correction("var", dim, unbiased, correction)
     dims = as_dims("var", dim, input.ndim)
     n = _count(input.shape, dims)
     centred = input - mean(input, dims, True)
@@ -268,9 +276,33 @@ def var(input: Tensor, dim: int | Sequence[int] | None = None, *, correction: fl
     return total / float(n - correction if n > correction else 0)
 
 
-def std(input: Tensor, dim: int | Sequence[int] | None = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
-    """Square root of `var`."""
-    return _root(var(input, dim, correction=correction, keepdim=keepdim))
+def std(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
+        correction: float | None = None) -> Tensor:
+    """Square root of `var`; where it is 0, the gradient is 0."""
+    return _root(var(input, dim, unbiased, keepdim, correction=correction), 0.5)
+
+
+def var_mean(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
+             correction: float | None = None) -> tuple[Tensor, Tensor]:
+    """(`var`, `mean`)."""
+    return (var(input, dim, unbiased, keepdim, correction=correction),
+            mean(input, None if isinstance(dim, bool) else dim, keepdim))
+
+
+def std_mean(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
+             correction: float | None = None) -> tuple[Tensor, Tensor]:
+    """(`std`, `mean`)."""
+    return (std(input, dim, unbiased, keepdim, correction=correction),
+            mean(input, None if isinstance(dim, bool) else dim, keepdim))
+
+
+def _root(x, power):
+    """x ** power of what is at least 0, with gradient 0 at 0, as in PyTorch's norm and std."""
+    if not (x.requires_grad and graph.is_grad_enabled()):
+        return sqrt_op(x) if power == 0.5 else x ** power
+    zero = x == 0
+    safe = where(zero, 1.0, x)
+    return where(zero, 0.0, sqrt_op(safe) if power == 0.5 else safe ** power)
 
 
 def logsumexp(input: Tensor, dim: int | Sequence[int] | None, keepdim: bool = False) -> Tensor:
@@ -284,15 +316,29 @@ def logsumexp(input: Tensor, dim: int | Sequence[int] | None, keepdim: bool = Fa
     return out if keepdim else _reshape(out, shape=reduced(input.shape, dims, False))
 
 
-def norm(input: Tensor, p: float = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
-    """p-norm over `dim`; p = 1, 2 or infinity.
+def norm(input: Tensor, p: float | str | None = "fro", dim: int | Sequence[int] | None = None, keepdim: bool = False, *,
+         dtype: DTypeLike = None) -> Tensor:
+    """p-norm of the elements over `dim`: a number, infinity, -infinity, or "fro" (2). Where it is 0, the gradient is 0.
 
     Raises: ArgumentError for another p.
     """
-    if p == 2:
-        return _root(sum(input * input, dim, keepdim))
+    if p not in ("fro", None) and (isinstance(p, str) or p != p):
+        raise ArgumentError(f"norm: p must be a number or 'fro', got {p!r}")
+    if dtype is not None or not input.dtype.is_floating_point:
+        input = cast(input, get_default_dtype() if dtype is None else as_dtype(dtype))
+    if p in ("fro", None, 2):
+        return _root(sum(input * input, dim, keepdim), 0.5)
     if p == 1:
         return sum(abs(input), dim, keepdim)
-    if p == math.inf:
-        return amax(abs(input), dim, keepdim)
-    raise ArgumentError(f"norm: p must be 1, 2 or inf, got {p!r}")
+    if p in (math.inf, -math.inf):
+        return (amax if p > 0 else amin)(abs(input), dim, keepdim)
+    if p == 0:
+        return sum(cast(input != 0, input.dtype), dim, keepdim)
+    size, zero = abs(input), input == 0
+    terms = size ** p if p > 1 else where(zero, 0.0 if p > 0 else math.inf, where(zero, 1.0, size) ** p)
+    return _root(sum(terms, dim, keepdim), 1.0 / p)
+
+
+def count_nonzero(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    """How many elements are not 0 (int64)."""
+    return sum(input != 0, dim)

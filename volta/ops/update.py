@@ -25,10 +25,20 @@ def _np_adam(param, grad, exp_avg, exp_avg_sq, lr, beta1, beta2, eps, weight_dec
     return param, None, exp_avg, exp_avg_sq
 
 
+def _np_amsgrad(param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, lr, eps, weight_decay, decoupled, correction1, correction2, **betas):
+    _, _, exp_avg, exp_avg_sq = _np_adam(param, grad, exp_avg, exp_avg_sq, lr=lr, eps=eps, correction1=correction1,
+                                         correction2=correction2, weight_decay=weight_decay, decoupled=decoupled, **betas)
+    max_exp_avg_sq = np.maximum(max_exp_avg_sq, exp_avg_sq)
+    param = param * (1 - lr * weight_decay) if decoupled else param
+    param = param - lr / correction1 * exp_avg / (np.sqrt(max_exp_avg_sq / correction2) + eps)
+    return param, None, exp_avg, exp_avg_sq, max_exp_avg_sq
+
+
 _SGD = {"lr": 0.1, "momentum": 0.0, "dampening": 0.0, "weight_decay": 0.0, "nesterov": False, "first": False}
 _ADAM = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.0, "decoupled": False, "correction1": 0.19,
          "correction2": 0.0199}
 _SQUARES = Derived(lambda param, grad, exp_avg: exp_avg ** 2 + 0.1)
+_LARGEST = Derived(lambda param, grad, exp_avg, exp_avg_sq: exp_avg_sq * (1 + np.sign(param) * 0.1))     # some larger, some smaller
 
 sgd = register(
     "sgd", ("param", "grad", "momentum_buffer"), family="update", numpy=_np_sgd,
@@ -39,6 +49,11 @@ sgd = register(
 adam = register(
     "adam", ("param", "grad", "exp_avg", "exp_avg_sq"), family="update", numpy=_np_adam,
     cases=tuple(case(s, s, s, _SQUARES, **{**_ADAM, **changes}) for s, changes in (
+        ((7, 3), {}), ((300,), {"weight_decay": 0.3}), ((4, 5), {"weight_decay": 0.3, "decoupled": True}), ((0, 2), {}))))
+
+amsgrad = register(
+    "amsgrad", ("param", "grad", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"), family="update", numpy=_np_amsgrad,
+    cases=tuple(case(s, s, s, _SQUARES, _LARGEST, **{**_ADAM, **changes}) for s, changes in (
         ((7, 3), {}), ((300,), {"weight_decay": 0.3}), ((4, 5), {"weight_decay": 0.3, "decoupled": True}), ((0, 2), {}))))
 
 
@@ -52,6 +67,7 @@ def _np_many(reference):
 
 _MANY = Many(((7, 3), (), (300,), (0, 2), (4, 5)))
 _MANY_SQUARES = Derived(lambda params, grads, exp_avgs: [m ** 2 + 0.1 for m in exp_avgs])
+_MANY_LARGEST = Derived(lambda params, grads, exp_avgs, exp_avg_sqs: [v * (1 + np.sign(p) * 0.1) for p, v in zip(params, exp_avg_sqs)])
 sgd_many = register(
     "sgd_many", ("params", "grads", "momentum_buffers"), family="update", numpy=_np_many(_np_sgd),
     cases=(case(_MANY, _MANY, _MANY, **{**_SGD, "momentum": 0.9, "weight_decay": 0.1, "nesterov": True}),
@@ -59,6 +75,11 @@ sgd_many = register(
 adam_many = register(
     "adam_many", ("params", "grads", "exp_avgs", "exp_avg_sqs"), family="update", numpy=_np_many(_np_adam),
     cases=tuple(case(_MANY, _MANY, _MANY, _MANY_SQUARES, **{**_ADAM, "weight_decay": 0.3, "decoupled": d}) for d in (False, True)))
+
+amsgrad_many = register(
+    "amsgrad_many", ("params", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs"), family="update", numpy=_np_many(_np_amsgrad),
+    cases=tuple(case(_MANY, _MANY, _MANY, _MANY_SQUARES, _MANY_LARGEST, **{**_ADAM, "weight_decay": 0.3, "decoupled": d})
+                for d in (False, True)))
 
 
 def update_many(op, lists: tuple, changed: tuple[int, ...], **params: object) -> None:

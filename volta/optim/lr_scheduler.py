@@ -1,66 +1,34 @@
-"""Learning rates over time. Each scheduler is one function of the epoch, so that resuming needs only the epoch."""
+"""Learning rates over time. A scheduler multiplies the rates in use, so that several can work on one optimizer, as in PyTorch."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 
 from volta.errors import ArgumentError
 from volta.optim.optimizer import Optimizer
-
-
-class LRScheduler:
-    """Base: `factor(group index, epoch)` times the first learning rate. Call `step()` after each epoch (or each batch)."""
-
-    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        if not isinstance(optimizer, Optimizer):
-            raise ArgumentError(f"{type(self).__name__}: needs an optimizer, got {type(optimizer).__name__}")
-        self.optimizer, self.last_epoch = optimizer, last_epoch
-        for group in optimizer.param_groups:
-            group.setdefault("initial_lr", group["lr"])
-        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
-        self.step()
-
-    def factor(self, index: int, epoch: int) -> float:
-        """What the first learning rate of group `index` is multiplied with."""
-        raise NotImplementedError(f"{type(self).__name__}: define factor(self, index, epoch)")
-
-    def get_lr(self) -> list[float]:
-        """The learning rates of the present epoch."""
-        return [base * self.factor(i, self.last_epoch) for i, base in enumerate(self.base_lrs)]
-
-    def get_last_lr(self) -> list[float]:
-        """The learning rates in use."""
-        return [group["lr"] for group in self.optimizer.param_groups]
-
-    def step(self) -> None:
-        """Go on by one epoch."""
-        self.last_epoch += 1
-        for group, lr in zip(self.optimizer.param_groups, self.get_lr()):
-            group["lr"] = lr
-
-    def state_dict(self) -> dict:
-        """Everything but the optimizer and functions."""
-        return {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
-
-    def load_state_dict(self, state_dict: dict) -> None:
-        """Continue from what `state_dict` gave."""
-        self.__dict__.update(state_dict)
-        for group, lr in zip(self.optimizer.param_groups, self.get_lr()):
-            group["lr"] = lr
+from volta.optim.schedule import LRScheduler, need_optimizer, per_group
 
 
 class LambdaLR(LRScheduler):
     """The first learning rate times `lr_lambda(epoch)`; one function, or one per group."""
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Callable | list[Callable], last_epoch: int = -1) -> None:
-        count = len(optimizer.param_groups)
-        self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
-        if len(self.lr_lambdas) != count:
-            raise ArgumentError(f"LambdaLR: {len(self.lr_lambdas)} functions for {count} parameter groups")
+        self.lr_lambdas = per_group(type(self).__name__, "functions", lr_lambda, need_optimizer(self, optimizer))
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, index, epoch):
-        return self.lr_lambdas[index](epoch)
+    def get_lr(self):
+        return [base * function(self.last_epoch) for base, function in zip(self.base_lrs, self.lr_lambdas)]
+
+
+class MultiplicativeLR(LambdaLR):
+    """The learning rate in use times `lr_lambda(epoch)`, from the second epoch on."""
+
+    def get_lr(self):
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        if self.last_epoch == 0 or self._resumed:
+            return rates
+        return [lr * function(self.last_epoch) for lr, function in zip(rates, self.lr_lambdas)]
 
 
 class StepLR(LRScheduler):
@@ -72,8 +40,32 @@ class StepLR(LRScheduler):
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, index, epoch):
+    def scale(self, index, epoch):
         return self.gamma ** (epoch // self.step_size)
+
+
+class MultiStepLR(LRScheduler):
+    """Times `gamma` at each epoch of `milestones`."""
+
+    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
+        self.milestones, self.gamma = sorted(milestones), gamma
+        super().__init__(optimizer, last_epoch)
+
+    def scale(self, index, epoch):
+        return self.gamma ** bisect_right(self.milestones, epoch)
+
+
+class ConstantLR(LRScheduler):
+    """Times `factor` for the first `total_iters` epochs."""
+
+    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
+        if not 0 <= factor <= 1:
+            raise ArgumentError(f"ConstantLR: factor must be in [0, 1], got {factor}")
+        self.factor, self.total_iters = factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def scale(self, index, epoch):
+        return self.factor if epoch < self.total_iters else 1.0
 
 
 class ExponentialLR(LRScheduler):
@@ -83,7 +75,7 @@ class ExponentialLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, index, epoch):
+    def scale(self, index, epoch):
         return self.gamma ** epoch
 
 
@@ -98,8 +90,21 @@ class LinearLR(LRScheduler):
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, index, epoch):
+    def scale(self, index, epoch):
         return self.start_factor + (self.end_factor - self.start_factor) * min(epoch, self.total_iters) / self.total_iters
+
+
+class PolynomialLR(LRScheduler):
+    """Down to 0 in `total_iters` epochs, as (1 - epoch / total_iters) ** power."""
+
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
+        if total_iters < 1:
+            raise ArgumentError(f"PolynomialLR: total_iters must be at least 1, got {total_iters}")
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def scale(self, index, epoch):
+        return (1.0 - min(epoch, self.total_iters) / self.total_iters) ** self.power
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -111,6 +116,219 @@ class CosineAnnealingLR(LRScheduler):
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
+    def _share(self, epoch):
+        return (1 + math.cos(math.pi * epoch / self.T_max)) / 2
+
     def get_lr(self):
-        share = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        if self.last_epoch == 0 or self._resumed:
+            return rates
+        if (self.last_epoch - 1) % (2 * self.T_max) == self.T_max:          # up again from the bottom, where the share is 0
+            return [lr + (base - self.eta_min) * self._share(self.last_epoch) for lr, base in zip(rates, self.base_lrs)]
+        ratio = self._share(self.last_epoch) / self._share(self.last_epoch - 1)
+        return [self.eta_min + (lr - self.eta_min) * ratio for lr in rates]
+
+    def closed_lr(self):
+        return [self.eta_min + (base - self.eta_min) * self._share(self.last_epoch) for base in self.base_lrs]
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """Half cosines to `eta_min`, the first of `T_0` epochs and each `T_mult` times as long as the one before. `step` takes parts of an
+    epoch too. Source: Loshchilov and Hutter 2017, eq. 5."""
+
+    def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+        if T_0 < 1 or T_mult < 1 or not isinstance(T_0, int) or not isinstance(T_mult, int):
+            raise ArgumentError(f"CosineAnnealingWarmRestarts: T_0 and T_mult must be integers >= 1, got {T_0} and {T_mult}")
+        self.T_0, self.T_i, self.T_mult, self.eta_min, self.T_cur = T_0, T_0, T_mult, eta_min, last_epoch
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        share = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
+
+    def step(self, epoch: float | None = None) -> None:
+        if epoch is None:
+            epoch = self.last_epoch + 1
+            self.T_cur += 1
+            if self.T_cur >= self.T_i:
+                self.T_cur, self.T_i = self.T_cur - self.T_i, self.T_i * self.T_mult
+        else:
+            self.T_cur, self.T_i = epoch, self.T_0
+            while self.T_cur >= self.T_i:
+                self.T_cur, self.T_i = self.T_cur - self.T_i, self.T_i * self.T_mult
+        self.last_epoch = math.floor(epoch)
+        self._set(self.get_lr())
+
+
+class OneCycleLR(LRScheduler):
+    """Up from max_lr / div_factor to `max_lr` in `pct_start` of the steps, then down to 1 / final_div_factor of the start; momentum (or
+    Adam's first beta) goes the other way. Call `step()` after each batch. Source: Smith and Topin 2019."""
+
+    def __init__(self, optimizer: Optimizer, max_lr: float | list[float], total_steps: int | None = None, epochs: int | None = None,
+                 steps_per_epoch: int | None = None, pct_start: float = 0.3, anneal_strategy: str = "cos", cycle_momentum: bool = True,
+                 base_momentum: float | list[float] = 0.85, max_momentum: float | list[float] = 0.95, div_factor: float = 25.0,
+                 final_div_factor: float = 1e4, three_phase: bool = False, last_epoch: int = -1) -> None:
+        need_optimizer(self, optimizer)
+        if total_steps is None and (epochs is None or steps_per_epoch is None):
+            raise ArgumentError("OneCycleLR: give total_steps, or epochs and steps_per_epoch")
+        self.total_steps = epochs * steps_per_epoch if total_steps is None else total_steps
+        if self.total_steps < 1 or not 0 <= pct_start <= 1 or anneal_strategy not in ("cos", "linear"):
+            raise ArgumentError(f"OneCycleLR: needs at least one step, pct_start in [0, 1] and anneal_strategy 'cos' or 'linear', got "
+                                f"{self.total_steps}, {pct_start} and {anneal_strategy!r}")
+        if cycle_momentum and not {"momentum", "betas"} & set(optimizer.defaults):
+            raise ArgumentError("OneCycleLR: the optimizer has no momentum and no betas; use cycle_momentum=False")
+        self.anneal_strategy, self.cycle_momentum = anneal_strategy, cycle_momentum
+        up, end = pct_start * self.total_steps - 1, self.total_steps - 1
+        self.phases = [(up, "initial_lr", "max_lr"), (end, "max_lr", "min_lr")]
+        if three_phase:
+            self.phases = [(up, "initial_lr", "max_lr"), (2 * up, "max_lr", "initial_lr"), (end, "initial_lr", "min_lr")]
+        if last_epoch == -1:
+            limits = zip(per_group("OneCycleLR", "values of max_lr", max_lr, optimizer),
+                         per_group("OneCycleLR", "values of max_momentum", max_momentum, optimizer),
+                         per_group("OneCycleLR", "values of base_momentum", base_momentum, optimizer))
+            for group, (top, most, least) in zip(optimizer.param_groups, limits):
+                group.update(initial_lr=top / div_factor, max_lr=top, min_lr=top / div_factor / final_div_factor)
+                if cycle_momentum:
+                    group.update(max_momentum=most, base_momentum=least)
+        super().__init__(optimizer, last_epoch)
+
+    def _between(self, start, end, share):
+        if self.anneal_strategy == "linear":
+            return start + (end - start) * share
+        return end + (start - end) / 2 * (1 + math.cos(math.pi * share))
+
+    def get_lr(self):
+        step = self.last_epoch
+        if step > self.total_steps:
+            raise ArgumentError(f"OneCycleLR: step {step} is behind the {self.total_steps} steps of the cycle")
+        place = next((i for i, phase in enumerate(self.phases) if step <= phase[0]), len(self.phases) - 1)
+        stop, first, last = self.phases[place]
+        start = self.phases[place - 1][0] if place else 0.0
+        share = (step - start) / (stop - start) if stop != start else 1.0
+        for group in self.optimizer.param_groups:
+            if self.cycle_momentum:
+                low, high = ("base_momentum" if name == "max_lr" else "max_momentum" for name in (first, last))
+                self._set_momentum(group, self._between(group[low], group[high], share))
+        return [self._between(group[first], group[last], share) for group in self.optimizer.param_groups]
+
+    def _set_momentum(self, group, value):
+        if "betas" in group:
+            group["betas"] = (value, *group["betas"][1:])
+        else:
+            group["momentum"] = value
+
+
+class ReduceLROnPlateau(LRScheduler):
+    """Times `factor` when the metric given to `step` has not become better for more than `patience` epochs. The metric may be a tensor,
+    which is read."""
+
+    def __init__(self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10, threshold: float = 1e-4,
+                 threshold_mode: str = "rel", cooldown: int = 0, min_lr: float | list[float] = 0, eps: float = 1e-8) -> None:
+        if mode not in ("min", "max") or threshold_mode not in ("rel", "abs") or factor >= 1.0:
+            raise ArgumentError(f"ReduceLROnPlateau: needs mode 'min' or 'max', threshold_mode 'rel' or 'abs' and factor < 1, got "
+                                f"{mode!r}, {threshold_mode!r} and {factor}")
+        self.optimizer = need_optimizer(self, optimizer)
+        self.mode, self.factor, self.patience, self.threshold, self.threshold_mode = mode, factor, patience, threshold, threshold_mode
+        self.cooldown, self.eps, self.min_lrs = cooldown, eps, per_group("ReduceLROnPlateau", "values of min_lr", min_lr, optimizer)
+        self.best, self.num_bad_epochs, self.cooldown_counter = math.inf if mode == "min" else -math.inf, 0, 0
+        self.last_epoch = 0
+        self._set(self.get_lr())
+
+    def get_lr(self):
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def _is_better(self, value):
+        margin = self.threshold if self.threshold_mode == "abs" else self.threshold * self.best
+        if self.threshold_mode == "rel" and math.isinf(self.best):
+            margin = 0.0
+        return value < self.best - margin if self.mode == "min" else value > self.best + margin
+
+    def step(self, metrics: float, epoch: int | None = None) -> None:
+        """Go on by one epoch, whose metric is given."""
+        value = float(metrics)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        if self._is_better(value):
+            self.best, self.num_bad_epochs = value, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.cooldown_counter > 0:
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown_counter - 1, 0
+        rates = self.get_lr()
+        if self.num_bad_epochs > self.patience:
+            least = self.min_lrs + self.min_lrs[-1:] * (len(rates) - len(self.min_lrs))
+            lower = [max(lr * self.factor, low) for lr, low in zip(rates, least)]
+            rates = [low if lr - low > self.eps else lr for lr, low in zip(rates, lower)]
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._set(rates)
+
+
+class _Several(LRScheduler):
+    """Schedulers of one optimizer, held by another."""
+
+    def _take(self, schedulers, optimizer):
+        schedulers, name = list(schedulers), type(self).__name__
+        if not schedulers:
+            raise ArgumentError(f"{name}: needs at least one scheduler")
+        self.optimizer, self._schedulers = need_optimizer(self, optimizer or schedulers[0].optimizer), schedulers
+        for scheduler in schedulers:
+            if isinstance(scheduler, ReduceLROnPlateau):
+                raise ArgumentError(f"{name}: ReduceLROnPlateau cannot be part of it, since its step() needs a metric")
+            if scheduler.optimizer is not self.optimizer:
+                raise ArgumentError(f"{name}: all schedulers must belong to one optimizer; {type(scheduler).__name__} has another")
+
+    def state_dict(self):
+        state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "_schedulers")}
+        return {**state, "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
+
+    def load_state_dict(self, state_dict):
+        for scheduler, state in zip(self._schedulers, state_dict["_schedulers"]):
+            scheduler.load_state_dict(state)
+        super().load_state_dict({key: value for key, value in state_dict.items() if key != "_schedulers"})
+
+
+class SequentialLR(_Several):
+    """One scheduler after another: the next takes over, from its own epoch 0, at each epoch of `milestones`."""
+
+    def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1) -> None:
+        self._take(schedulers, optimizer)
+        if len(milestones) != len(self._schedulers) - 1:
+            raise ArgumentError(f"SequentialLR: {len(self._schedulers)} schedulers need {len(self._schedulers) - 1} milestones, got "
+                                f"{len(milestones)}")
+        self._milestones, self.last_epoch = list(milestones), last_epoch + 1
+        for group in optimizer.param_groups:
+            group["lr"] = group["initial_lr"]
+        _undo(self._schedulers)
+        first = self._schedulers[bisect_right(self._milestones, 0)]
+        first._start()
+        self._set(first.get_last_lr())
+
+    def step(self) -> None:
+        self.last_epoch += 1
+        place = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[place]
+        scheduler.step(*[0] if place and self._milestones[place - 1] == self.last_epoch else [])
+        self._set(scheduler.get_last_lr())
+
+
+def _undo(schedulers):
+    """Take back the step that each scheduler made when it was created."""
+    for scheduler in schedulers:
+        if isinstance(scheduler, _Several):
+            _undo(scheduler._schedulers)
+        else:
+            scheduler.last_epoch -= 1
+            if isinstance(scheduler, CosineAnnealingWarmRestarts):
+                scheduler.T_cur -= 1
+
+
+class ChainedScheduler(_Several):
+    """Several schedulers at once, each working on what the ones before it set."""
+
+    def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
+        self._take(schedulers, optimizer)
+        self._set([group["lr"] for group in self.optimizer.param_groups])
+
+    def step(self) -> None:
+        for scheduler in self._schedulers:
+            scheduler.step()
+        self._set([group["lr"] for group in self.optimizer.param_groups])

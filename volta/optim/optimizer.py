@@ -58,6 +58,11 @@ class Optimizer:
             raise ArgumentError(f"{name}: a parameter group must be a dict with 'params', got {param_group!r}")
         params = param_group["params"]
         params = [params] if isinstance(params, core.TensorBase) else list(params)
+        names = {}
+        if any(isinstance(p, tuple) for p in params):           # model.named_parameters()
+            if not all(isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str) for p in params):
+                raise ArgumentError(f"{name}: a group must hold parameters, or (name, parameter) pairs only")
+            names, params = {"param_names": [n for n, _ in params]}, [p for _, p in params]
         held = {p for group in self.param_groups for p in group["params"]}
         for p in params:
             if not isinstance(p, core.TensorBase):
@@ -68,7 +73,7 @@ class Optimizer:
             if p in held:
                 raise ArgumentError(f"{name}: a parameter of shape {p.shape} was given twice")
             held.add(p)
-        group = {**self.defaults, **param_group, "params": params}
+        group = {**self.defaults, **param_group, "params": params, **names}
         self._check_group(group)
         self.param_groups.append(group)
 
@@ -111,8 +116,9 @@ class Optimizer:
         self._fits(p, p.grad, "gradient")
         state = self.state.get(p)
         if state:
-            for name in self.slots:
-                self._fits(p, state[name], name)
+            for name, value in state.items():
+                if isinstance(value, core.TensorBase):
+                    self._fits(p, value, name)
         return True
 
     def _fits(self, p, t, name):
@@ -172,7 +178,7 @@ class Optimizer:
         lines = [f"{type(self).__name__} ("]
         for i, group in enumerate(self.param_groups):
             lines.append(f"Parameter Group {i}")
-            lines += [f"    {key}: {value}" for key, value in sorted(group.items()) if key != "params"]
+            lines += [f"    {key}: {value}" for key, value in sorted(group.items()) if key not in ("params", "param_names")]
         return "\n".join([*lines, ")"])
 
 

@@ -1,0 +1,152 @@
+"""Learning-rate schedules against their formulas: alone, combined, resumed, and their errors."""
+import math
+
+import pytest
+
+import volta
+from volta import nn, optim
+from volta.errors import ArgumentError
+
+s = optim.lr_scheduler
+
+
+def make_optimizer(lr=1.0, kind=optim.SGD, **options):
+    return kind([nn.Parameter(volta.ones(1))], lr=lr, **options)
+
+
+def rates(make, steps, lr=1.0, read=lambda o: o.param_groups[0]["lr"], **options):
+    optimizer = make_optimizer(lr, **options)
+    schedule, out = make(optimizer), []
+    for _ in range(steps):
+        out.append(read(optimizer))
+        if read(optimizer) == optimizer.param_groups[0]["lr"]:
+            assert schedule.get_last_lr() == [optimizer.param_groups[0]["lr"]]
+        optimizer.step()
+        schedule.step()
+    return out
+
+
+def cosine(share):
+    return (1 + math.cos(math.pi * share)) / 2
+
+
+@pytest.mark.parametrize("make, expected", [
+    (lambda o: s.MultiStepLR(o, [3, 1, 3], 0.5), [1, 0.5, 0.5, 0.125, 0.125]),
+    (lambda o: s.ConstantLR(o, 0.5, 2), [0.5, 0.5, 1, 1]),
+    (lambda o: s.ConstantLR(o, 0, 2), [0, 0, 1, 1]),
+    (lambda o: s.LinearLR(o, 0.5, 0.0, 2), [0.5, 0.25, 0, 0]),
+    (lambda o: s.PolynomialLR(o, 4, 2.0), [1, 9 / 16, 4 / 16, 1 / 16, 0, 0]),
+    (lambda o: s.MultiplicativeLR(o, lambda e: 1 / e), [1, 1, 1 / 2, 1 / 6]),
+    (lambda o: s.CosineAnnealingLR(o, 2, 0.2), [1, 0.6, 0.2, 0.6, 1, 0.6]),
+    (lambda o: s.CosineAnnealingWarmRestarts(o, 2, 2), [1, 0.5, 1, cosine(1 / 4), 0.5, cosine(3 / 4), 1, cosine(1 / 8)]),
+    (lambda o: s.SequentialLR(o, [s.LinearLR(o, 0.25, total_iters=3), s.ExponentialLR(o, 0.5)], [3]), [0.25, 0.5, 0.75, 1, 0.5, 0.25]),
+    (lambda o: s.SequentialLR(o, [s.ConstantLR(o, 0.1, 9), s.CosineAnnealingLR(o, 2)], milestones=[2]), [0.1, 0.1, 1, 0.5, 0, 0.5]),
+    (lambda o: s.ChainedScheduler([s.ConstantLR(o, 0.5, 2), s.ExponentialLR(o, 0.5)]), [0.5, 0.25, 0.25, 0.125]),
+    (lambda o: s.OneCycleLR(o, 1.0, total_steps=5, pct_start=0.4, div_factor=10, final_div_factor=10, anneal_strategy="linear"),
+     [0.1, 1, 0.67, 0.34, 0.01]),
+    (lambda o: s.OneCycleLR(o, 2.0, epochs=2, steps_per_epoch=3, pct_start=0.5, div_factor=4, final_div_factor=5),
+     [0.5, 1.25, 2, *(0.1 + 1.9 * cosine(k / 3) for k in (1, 2, 3))]),
+    (lambda o: s.OneCycleLR(o, 1.0, total_steps=5, pct_start=0.4, div_factor=10, final_div_factor=10, three_phase=True,
+                            anneal_strategy="linear"), [0.1, 1, 0.1, 0.055, 0.01])])
+def test_rates(make, expected):
+    assert rates(make, len(expected)) == pytest.approx(expected, abs=1e-12)
+
+
+def test_one_cycle_turns_momentum():
+    def make(o):
+        return s.OneCycleLR(o, 1.0, total_steps=5, pct_start=0.4, anneal_strategy="linear")
+    expected = [0.95, 0.85, 0.85 + 0.1 / 3, 0.85 + 0.2 / 3, 0.95]
+    assert rates(make, 5, read=lambda o: o.param_groups[0]["momentum"], momentum=0.5) == pytest.approx(expected)
+    assert rates(make, 5, read=lambda o: o.param_groups[0]["betas"][0], kind=optim.Adam) == pytest.approx(expected)
+    fixed = make_optimizer(momentum=0.5)
+    s.OneCycleLR(fixed, 1.0, total_steps=5, cycle_momentum=False)
+    assert fixed.param_groups[0]["momentum"] == 0.5
+
+
+@pytest.mark.parametrize("options, metrics, expected", [
+    ({"patience": 1}, [3, 3, 3, 3, 2, 2, 2], [1, 1, 1, 0.1, 0.1, 0.1, 0.1, 0.01]),
+    ({"mode": "max", "patience": 0, "factor": 0.5, "min_lr": 0.3}, [1, 1, 2, 0, 0], [1, 1, 0.5, 0.5, 0.3, 0.3]),
+    ({"patience": 0, "cooldown": 2, "factor": 0.5}, [1, 1, 1, 1, 1], [1, 1, 0.5, 0.5, 0.5, 0.25]),
+    ({"patience": 0, "threshold": 0.5, "threshold_mode": "abs", "factor": 0.5}, [3, 2.6, 2.4], [1, 1, 0.5, 0.5]),
+    ({"patience": 0, "factor": 0.5}, [float("nan"), 1, 1], [1, 0.5, 0.5, 0.25])])
+def test_reduce_on_plateau(options, metrics, expected):
+    optimizer = make_optimizer()
+    schedule, out = s.ReduceLROnPlateau(optimizer, **options), [1]
+    for metric in metrics:
+        schedule.step(volta.tensor(metric))
+        out.append(schedule.get_last_lr()[0])
+    assert out == pytest.approx(expected)
+
+
+def test_two_schedules_multiply_and_the_users_rate_stays():
+    optimizer = make_optimizer()
+    schedules = [s.LinearLR(optimizer, 0.5, total_iters=2), s.ExponentialLR(optimizer, 0.5)]
+    out = []
+    for epoch in range(4):
+        out.append(optimizer.param_groups[0]["lr"])
+        for schedule in schedules:
+            schedule.step()
+        if epoch == 2:
+            optimizer.param_groups[0]["lr"] = 8.0
+    assert out == pytest.approx([0.5, 0.375, 0.25, 8.0])
+
+
+@pytest.mark.parametrize("make", [
+    lambda o: s.OneCycleLR(o, 1.0, total_steps=9), lambda o: s.ReduceLROnPlateau(o, patience=0),
+    lambda o: s.SequentialLR(o, [s.LinearLR(o), s.CosineAnnealingLR(o, 5)], [2]), lambda o: s.CosineAnnealingWarmRestarts(o, 2, 2),
+    lambda o: s.ChainedScheduler([s.StepLR(o, 2), s.LinearLR(o)])])
+def test_state_dicts_go_on_where_they_stopped(make):
+    def step(schedule):
+        schedule.step(*[1.0] if isinstance(schedule, s.ReduceLROnPlateau) else [])
+    first, second = make(make_optimizer(momentum=0.9)), make(make_optimizer(momentum=0.9))
+    for _ in range(3):
+        step(first)
+    second.load_state_dict(first.state_dict())
+    for _ in range(4):
+        assert second.get_last_lr() == first.get_last_lr() == [second.optimizer.param_groups[0]["lr"]]
+        step(first)
+        step(second)
+
+
+def test_going_on_from_an_epoch():
+    optimizer = make_optimizer()
+    first = s.ExponentialLR(optimizer, 0.5)
+    first.step()
+    second = s.ExponentialLR(optimizer, 0.5, last_epoch=1)
+    assert second.get_last_lr() == [0.5] and second.base_lrs == [1.0]
+    second.step()
+    assert second.get_last_lr() == [0.25]
+    first.step(5)
+    assert optimizer.param_groups[0]["lr"] == 1 / 32
+
+
+def test_a_schedule_of_ones_own():
+    class Halves(s.LRScheduler):
+        def get_lr(self):
+            return [base / (1 + self.last_epoch) for base in self.base_lrs]
+    assert rates(Halves, 3) == [1, 0.5, 1 / 3]
+
+
+@pytest.mark.parametrize("make, text", [
+    (lambda o: s.ExponentialLR(o, 0.5, last_epoch=2), "ExponentialLR: to go on from last_epoch=2, group 0 .* needs its 'initial_lr'"),
+    (lambda o: s.OneCycleLR(o, 1.0), "OneCycleLR: give total_steps, or epochs and steps_per_epoch"),
+    (lambda o: s.OneCycleLR(o, 1.0, 5, anneal_strategy="sine"), "OneCycleLR: needs at least one step"),
+    (lambda o: s.OneCycleLR(o, [1.0, 2.0], 5), "OneCycleLR: 2 values of max_lr for 1 parameter groups"),
+    (lambda o: s.ReduceLROnPlateau(o, factor=1.0), "ReduceLROnPlateau: needs mode"),
+    (lambda o: s.SequentialLR(o, [s.StepLR(o, 1)], [2]), "SequentialLR: 1 schedulers need 0 milestones, got 1"),
+    (lambda o: s.SequentialLR(o, [], []), "SequentialLR: needs at least one scheduler"),
+    (lambda o: s.ChainedScheduler([s.ReduceLROnPlateau(o)]), "ChainedScheduler: ReduceLROnPlateau cannot be part of it"),
+    (lambda o: s.SequentialLR(o, [s.StepLR(make_optimizer(), 1)], []), "SequentialLR: all schedulers must belong to one optimizer"),
+    (lambda o: s.ConstantLR(o, 2.0), r"ConstantLR: factor must be in \[0, 1\], got 2.0"),
+    (lambda o: s.PolynomialLR(o, 0), "PolynomialLR: total_iters must be at least 1, got 0"),
+    (lambda o: s.CosineAnnealingWarmRestarts(o, 0), "CosineAnnealingWarmRestarts: T_0 and T_mult must be integers >= 1"),
+    (lambda o: run_over(o), "OneCycleLR: step 3 is behind the 2 steps")])
+def test_errors(make, text):
+    with pytest.raises(ArgumentError, match=text):
+        make(make_optimizer(momentum=0.9))
+
+
+def run_over(optimizer):
+    schedule = s.OneCycleLR(optimizer, 1.0, 2)
+    for _ in range(3):
+        schedule.step()

@@ -1,0 +1,146 @@
+"""Sums of products over named dimensions: `einsum` and `tensordot`, as permutations and batched matrix products."""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from volta.errors import ArgumentError, ShapeError
+from volta.ops.arrange import diagonal
+from volta.ops.linalg import matmul
+from volta.ops.movement import permute, reshape
+from volta.ops.reduce import sum
+from volta.shapes import as_dim
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from volta.tensor import Tensor
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def einsum(equation: str, *operands: Tensor) -> Tensor:
+    """Einstein's notation: `einsum("bij,bjk->bik", x, y)`. "..." stands for any dimensions, which broadcast; without "->" the result has
+    the letters that occur once, in alphabetical order. Operands are joined from left to right.
+
+    Example:
+        >>> volta.einsum("ij,j->i", volta.ones(2, 3), volta.ones(3)).tolist()
+        [3.0, 3.0]
+
+    Raises: ArgumentError for an equation that does not fit the operands; ShapeError where sizes differ.
+    """
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = tuple(operands[0])
+    terms, result = _parse(equation, operands)
+    sizes: dict[str, int] = {}
+    for term, x in zip(terms, operands):
+        for letter, n in zip(term, x.shape):
+            if sizes.setdefault(letter, n) != n and 1 not in (sizes[letter], n):
+                raise ShapeError(f"einsum: {letter!r} in {equation!r} has size {sizes[letter]} in one operand and {n} in another")
+            sizes[letter] = max(sizes[letter], n) if n and sizes[letter] else 0
+    pieces = [_without_repeats(term, x) for term, x in zip(terms, operands)]
+    term, x = _summed(*pieces[0], set("".join(t for t, _ in pieces[1:])) | set(result))
+    for i, (other, y) in enumerate(pieces[1:], 2):
+        kept = set("".join(t for t, _ in pieces[i:])) | set(result)
+        other, y = _summed(other, y, set(term) | kept)
+        term, x = _product(term, x, other, y, kept)
+    term, x = _summed(term, x, set(result))
+    return permute(x, [term.index(letter) for letter in result])
+
+
+def _parse(equation, operands):
+    """(letters of each operand, letters of the result), with capital letters of their own for the dimensions of "..."."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(operands):
+        raise ArgumentError(f"einsum: {equation!r} names {len(terms)} operands, got {len(operands)}")
+    free = [c for c in _LETTERS if c not in equation]
+    rank = max((x.ndim - len(t.replace("...", "")) for t, x in zip(terms, operands) if "..." in t), default=0)
+    if rank > len(free):
+        raise ArgumentError(f"einsum: {equation!r} leaves no letters for the {rank} dimensions of '...'")
+    dots, out = "".join(free[:max(rank, 0)]), []
+    for t, x in zip(terms, operands):
+        hidden = x.ndim - len(t.replace("...", ""))
+        if hidden < 0 or (hidden and "..." not in t) or not all(c in _LETTERS for c in t.replace("...", "", 1)):
+            raise ArgumentError(f"einsum: {t!r} in {equation!r} does not fit an operand of shape {x.shape}")
+        out.append(t.replace("...", dots[len(dots) - hidden:]))
+    if not arrow:
+        named = "".join(t.replace("...", "") for t in terms)
+        return out, dots + "".join(sorted(c for c in set(named) if named.count(c) == 1))
+    result = right.replace("...", dots)
+    wrong = [c for c in result if result.count(c) > 1 or not any(c in t for t in out)]
+    if wrong:
+        raise ArgumentError(f"einsum: {wrong[0]!r} of the result of {equation!r} must be once in it and in an operand")
+    return out, result
+
+
+def _without_repeats(term, x):
+    """A letter that an operand has twice stands for its diagonal."""
+    for letter in dict.fromkeys(term):
+        while term.count(letter) > 1:
+            a = term.index(letter)
+            b = term.index(letter, a + 1)
+            x = diagonal(x, 0, a, b)
+            term = term[:a] + term[a + 1:b] + term[b + 1:] + letter
+    return term, x
+
+
+def _summed(term, x, kept):
+    """Summed over the letters that nothing else needs."""
+    gone = [i for i, letter in enumerate(term) if letter not in kept]
+    return ("".join(c for c in term if c in kept), sum(x, gone)) if gone else (term, x)
+
+
+def _product(a, x, b, y, kept):
+    """The product of two operands, summed over the letters that both have and nothing else needs."""
+    sizes = {**dict(zip(b, y.shape)), **{c: n for c, n in zip(a, x.shape) if n != 1 or c not in b}}
+    wide = {c for c in a if c in b and x.shape[a.index(c)] != y.shape[b.index(c)]}        # size 1 on one side: broadcast
+    inner = [c for c in a if c in b and c not in kept and c not in wide]
+    if not inner:
+        term = a + "".join(c for c in b if c not in a)
+        out = _aligned(a, x, term) * _aligned(b, y, term)
+        return _summed(term, out, kept)
+    batch = [c for c in a if c in b and c not in inner]
+    rows, columns = [c for c in a if c not in b], [c for c in b if c not in a]
+
+    def grouped(term, t, *groups):
+        t = permute(t, [term.index(c) for c in (*batch, *groups[0], *groups[1])])
+        lead = t.shape[:len(batch)]
+        return reshape(t, lead + tuple(math.prod(sizes[c] for c in g) for g in groups))
+    out = matmul(grouped(a, x, rows, inner), grouped(b, y, inner, columns))
+    term = "".join((*batch, *rows, *columns))
+    out = reshape(out, tuple(sizes[c] for c in term))
+    return _summed(term, out, kept)
+
+
+def _aligned(term, x, wanted):
+    """x with its letters in the order of `wanted`, size 1 for those that it lacks."""
+    order = [term.index(c) for c in wanted if c in term]
+    x = permute(x, order)
+    at = iter(x.shape)
+    return reshape(x, tuple(next(at) if c in term else 1 for c in wanted))
+
+
+def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> Tensor:
+    """Sum of products over dimensions of both: the last `dims` of `a` with the first of `b`, or two lists of dimensions.
+
+    Raises: ArgumentError, ShapeError where the dimensions do not fit.
+    """
+    if hasattr(dims, "__index__"):
+        dims = range(a.ndim - dims, a.ndim), range(dims)
+    left, right = ([as_dim("tensordot", d, t.ndim) for d in ((v,) if hasattr(v, "__index__") else v)] for v, t in zip(dims, (a, b)))
+    if [a.shape[d] for d in left] != [b.shape[d] for d in right]:
+        raise ShapeError(f"tensordot: dimensions {left} of {a.shape} and {right} of {b.shape} differ in size")
+    rows, columns = ([d for d in range(t.ndim) if d not in v] for t, v in ((a, left), (b, right)))
+    inner = math.prod(a.shape[d] for d in left)
+    shape = tuple(a.shape[d] for d in rows) + tuple(b.shape[d] for d in columns)
+    x = reshape(permute(a, rows + left), (math.prod(shape[:len(rows)]), inner))
+    y = reshape(permute(b, right + columns), (inner, math.prod(shape[len(rows):])))
+    return reshape(matmul(x, y), shape)
+
+
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Sum of products over the last dimension of both; the plain product where one is 0-d."""
+    if input.ndim == 0 or other.ndim == 0:
+        return input * other
+    return tensordot(input, other, ([-1], [-1]))

@@ -1,0 +1,94 @@
+"""The base of the learning-rate schedules: what `step`, resuming and state dicts do for all of them."""
+from __future__ import annotations
+
+from volta.errors import ArgumentError
+from volta.optim.optimizer import Optimizer
+
+
+class LRScheduler:
+    """Base. A subclass gives `scale(group index, epoch)`, the share of the first learning rate, or its own `get_lr()`. Call `step()`
+    after each epoch (or each batch), behind `optimizer.step()`."""
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        self.optimizer, self.last_epoch = need_optimizer(self, optimizer), last_epoch
+        for i, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", group["lr"])
+            elif "initial_lr" not in group:
+                raise ArgumentError(f"{type(self).__name__}: to go on from last_epoch={last_epoch}, group {i} of the optimizer needs its "
+                                    f"'initial_lr'; load the optimizer's state first")
+        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self._start()
+
+    def _start(self):
+        """The step before the first; a schedule that goes on from an epoch finds the rate of that epoch in the optimizer."""
+        self._resumed = self.last_epoch >= 0
+        self.step()
+        self._resumed = False
+
+    def scale(self, index: int, epoch: int) -> float:
+        """What the first learning rate of group `index` is multiplied with in an epoch."""
+        raise NotImplementedError(f"{type(self).__name__}: define scale(self, index, epoch) or get_lr(self)")
+
+    def get_lr(self) -> list[float]:
+        """The learning rates of the present epoch, from those in use."""
+        return [self._advanced(i, group["lr"]) for i, group in enumerate(self.optimizer.param_groups)]
+
+    def _advanced(self, index, lr):
+        if self.last_epoch == 0:
+            return lr * self.scale(index, 0)
+        before, now = self.scale(index, self.last_epoch - 1), self.scale(index, self.last_epoch)
+        if before == now or self._resumed:
+            return lr
+        return lr * (now / before) if before else self.base_lrs[index] * now
+
+    def closed_lr(self) -> list[float]:
+        """The learning rates of the present epoch, from the first ones; get_lr() where there is no such form."""
+        if type(self).get_lr is not LRScheduler.get_lr:
+            return self.get_lr()
+        return [base * self.scale(i, self.last_epoch) for i, base in enumerate(self.base_lrs)]
+
+    def get_last_lr(self) -> list[float]:
+        """The learning rates that the last step set."""
+        return self._last_lr
+
+    def step(self, epoch: int | None = None) -> None:
+        """Go on by one epoch, or to the one given."""
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        self._set(self.get_lr() if epoch is None else self.closed_lr())
+
+    def _set(self, rates):
+        for group, lr in zip(self.optimizer.param_groups, rates):
+            group["lr"] = lr
+        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+
+    def state_dict(self) -> dict:
+        """Everything but the optimizer and functions."""
+        return {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Continue from what `state_dict` gave; the optimizer gets its learning rates."""
+        self.__dict__.update(state_dict)
+        self._set(self._last_lr)
+
+
+def need_optimizer(scheduler: object, optimizer: object) -> Optimizer:
+    """`optimizer`, if it is one.
+
+    Raises: ArgumentError naming the scheduler.
+    """
+    if not isinstance(optimizer, Optimizer):
+        raise ArgumentError(f"{type(scheduler).__name__}: needs an optimizer, got {type(optimizer).__name__}")
+    return optimizer
+
+
+def per_group(name: str, what: str, value: object, optimizer: Optimizer) -> list:
+    """A list with one entry per parameter group, from one value for all or a list.
+
+    Raises: ArgumentError where a list has another length.
+    """
+    count = len(optimizer.param_groups)
+    values = list(value) if isinstance(value, (list, tuple)) else [value] * count
+    if len(values) != count:
+        raise ArgumentError(f"{name}: {len(values)} {what} for {count} parameter groups")
+    return values
