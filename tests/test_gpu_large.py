@@ -91,7 +91,14 @@ def test_adam():
     np.testing.assert_allclose(found[1], found[0], rtol=1e-4, atol=1e-5)
 
 
-def test_what_cannot_be_cut_says_so():
+def test_vector_at_indices():
+    places = [5, 34 * MEGA - 1, 0, 33 * MEGA, 5]
+    both(lambda x: x.gather(0, volta.tensor(places, device=x.device)), data(34 * MEGA))
+    both(lambda x: x[volta.tensor(places, device=x.device)], data(34 * MEGA))
+
+
+def test_write_into_a_vector_at_indices():
     x = volta.zeros(34 * MEGA, device="gpu")
-    with pytest.raises(volta.errors.DeviceError, match="larger than one binding"):
-        x.gather(0, volta.tensor([1], device="gpu"))
+    x[volta.tensor([3, 34 * MEGA - 1, 3], device="gpu")] = volta.tensor([1.0, 2.0, 3.0], device="gpu")
+    found = x.numpy()
+    assert found[3] == 3 and found[-1] == 2 and np.count_nonzero(found) == 2

@@ -1,7 +1,7 @@
 """Kernels on tensors too large for one binding: the work is halved along some dimension until the pieces fit.
 
 A launch that would bind too much raises BindingLimitError before anything is recorded; `guard` then cuts the operands into
-copies, runs the kernel on each, and joins the results. Elementwise kernels, copies, reductions and softmax cut by themselves.
+copies, runs the kernel on each, and joins the results. Elementwise kernels, copies, reductions, softmax and reading at indices cut by themselves.
 Knows which dimension of each operand may be cut; must not know how a kernel computes.
 """
 from __future__ import annotations
@@ -73,13 +73,14 @@ def _matmul(run, a, b):
     return _halves(run, (a, b), {}, (rows + 1, columns - 1), None)
 
 
-def _beside(run, *inputs, dim, **params):
-    """Along a dimension that is not indexed; a 1-D index stays whole."""
-    data, index = inputs
-    other = 0 if dim else 1
-    if len(data.shape) < 2:
-        raise BindingLimitError(f"indexing a vector of {data._size} elements: it is larger than one binding of this GPU; use a smaller one")
-    return _halves(run, inputs, {"dim": dim, **params}, (other, other if len(index.shape) == len(data.shape) else None), other)
+def _indexed_sum(run, g, index, dim, size):
+    """Along the longest dimension that is not indexed, else by the entries: the sums of both halves are added then."""
+    full = len(index.shape) == len(g.shape)
+    others = [d for d, n in enumerate(g.shape) if d != dim and n > 1]
+    if not others or not full and _bytes(index) + 1024 > _limit(g):
+        return _halves(run, (g, index), {"dim": dim, "size": size}, (dim, dim if full else 0), None)
+    other = max(others, key=lambda d: g.shape[d])
+    return _halves(run, (g, index), {"dim": dim, "size": size}, (other, other if full else None), other)
 
 
 def _drawn(run, shape, a, b, *, seed, offset, **place):
@@ -122,7 +123,7 @@ CUTS = {
     "max_pool2d": along((0,), (0, 0)), "max_pool2d_grad": along((0, 0), 0),
     "batch_norm": along((1, 0, 0), (1, 0, 0)), "batch_norm_grad": along((1, 1, 0, 0, 0), (1, 0, 0)),
     "cross_entropy": along((0, 0), (0, 0)), "cross_entropy_grad": along((0, 0, 0, 0), 0),
-    "gather": _beside, "scatter_add": _beside, "index_select": _beside, "index_add": _beside,
+    "scatter_add": _indexed_sum, "index_add": _indexed_sum,
     "uniform": _drawn, "normal": _drawn, "randint": _drawn, "dropout": _dropout,
     "sgd": _updated, "adam": _updated,
 }
