@@ -15,8 +15,6 @@ EVERY = table.records(creation=True, in_place=True)
 FLOAT = [op for op in EVERY if "f" in op.details.kinds]
 DIFFERENTIABLE = [op for op in table.records() if op.vjp is not None or op.reference is not None]
 HALF = table.ELEMENTWISE | {"view", "movement", "inplace", "reduce", "arg"}
-# The CPU adds at indices in the types that gradients and counts have, and says so for others.
-WITHOUT_UINT8 = {"scatter_add", "index_add"}
 FUSED = [op for op in table.records() if op.reference is not None]
 
 
@@ -90,7 +88,7 @@ def test_integers(op, case, dtype, device, rng):
     forward(op, case, device, dtype, rng)
 
 
-@pytest.mark.parametrize("op, case", table.cases([op for op in EVERY if "i" in op.details.kinds and op.name not in WITHOUT_UINT8]))
+@pytest.mark.parametrize("op, case", table.cases([op for op in EVERY if "i" in op.details.kinds]))
 def test_uint8(op, case, device, rng):
     """Wraps at 8 bits, on the GPU too, where an element has 32."""
     forward(op, case, device, volta.uint8, rng)

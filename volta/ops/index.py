@@ -37,7 +37,7 @@ gather_primitive = register(
     vjp=(lambda g, x_shape, index, dim: scatter_add_primitive(g, index, dim=dim, size=x_shape[dim]), None),
     cases=(case((3, 5), Labels((3, 2), 5), dim=1), case((4, 3), Labels((6, 3), 4), dim=0), case((2, 3, 4), Labels((2, 5, 4), 3), dim=1)))
 scatter_add_primitive = register(
-    "scatter_add", ("g", "index"), family="index", kinds="fi", numpy=_np_scatter_add,
+    "scatter_add", ("g", "index"), family="index", kinds="fib", numpy=_np_scatter_add,
     vjp=(lambda _, index, dim: gather_primitive(_, index, dim=dim), None),
     cases=(case((3, 4), Labels((3, 4), 5), dim=1, size=5), case((6, 3), Labels((6, 3), 4), dim=0, size=4)))
 index_select_primitive = register(
@@ -45,7 +45,7 @@ index_select_primitive = register(
     vjp=(lambda g, x_shape, index, dim: index_add_primitive(g, index, dim=dim, size=x_shape[dim]), None),
     cases=(case((5, 3), Labels((7,), 5), dim=0), case((2, 4, 3), Labels((2,), 4), dim=1), case((3, 4), Labels((0,), 4), dim=1)))
 index_add_primitive = register(
-    "index_add", ("g", "index"), family="index", kinds="fi", numpy=_np_index_add,
+    "index_add", ("g", "index"), family="index", kinds="fib", numpy=_np_index_add,
     vjp=(lambda _, index, dim: index_select_primitive(_, index, dim=dim), None),
     cases=(case((7, 3), Labels((7,), 5), dim=0, size=5), case((2, 6, 3), Labels((6,), 4), dim=1, size=4)))
 
@@ -108,7 +108,23 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     return gather_primitive(fitted, index, dim=d)
 
 
-take_along_dim = gather
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """Elements of `input` at `indices` along `dim`, where the other dimensions broadcast; without `dim`, of both flattened.
+
+    Raises: ShapeError unless the ranks agree; IndexRangeError.
+
+    >>> take_along_dim(volta.tensor([[1, 2], [3, 4]]), volta.tensor([[1]]), 1)
+    tensor([[2],
+            [4]])
+    """
+    if dim is None:
+        return gather(input.reshape(-1), 0, indices.reshape(-1))
+    d = as_dim("take_along_dim", dim, input.ndim)
+    if indices.ndim != input.ndim:
+        raise ShapeError(f"take_along_dim: indices have shape {indices.shape}, the input {input.shape}; their ranks must be the same")
+    rest = broadcast_shapes(input.shape[:d] + (1,) + input.shape[d + 1:], indices.shape[:d] + (1,) + indices.shape[d + 1:])
+    wide = [_expand(t, shape=rest[:d] + (t.shape[d],) + rest[d + 1:]) for t in (input, indices)]
+    return gather(wide[0], d, wide[1])
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
@@ -378,5 +394,5 @@ def _put(view, tensors, value, number):
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
-    """`input` with `value` where `mask` holds."""
-    return where(mask, value, input)
+    """`input` with `value` where `mask` holds, in the dtype of `input`."""
+    return cast(where(mask, value, input), input.dtype)
