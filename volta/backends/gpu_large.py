@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 
 from volta._kernels import core
-from volta.backends import gpu_strips
+from volta.backends import gpu_strips, half
 from volta.backends.gpu_copy import arange, cast, cat, contiguous, copy_into
 from volta.backends.gpu_cut import bytes_of, halves, limit_of, part
 from volta.backends.gpu_elementwise import KERNELS as ELEMENTWISE
 from volta.backends.gpu_index import gather, scatter_add
 from volta.backends.gpu_reduce import KERNELS as REDUCE
-from volta.errors import BindingLimitError
+from volta.errors import BindingLimitError, DTypeError
 
 
 def _linear(run, x, weight, bias):
@@ -158,11 +158,11 @@ CUTS = {
     "uniform": _drawn, "normal": _drawn, "randint": _drawn, "dropout": _dropout,
     "sgd": _updated((0, 2)), "adam": _updated((0, 2, 3)),
 }
-IN_PLACE = {"sgd", "adam", "batch_norm_update"}
+HALF = {"cast": cast, "copy_into": copy_into, "minimum": ELEMENTWISE["minimum"]}
 
 
 def guard(name: str, kernel):
-    """`kernel`, or a form of it that cuts what does not fit."""
+    """`kernel`, or a form of it that cuts what does not fit and computes float16 in float32 where the kernel has no own."""
     cut = CUTS.get(name)
     if cut is None:
         return kernel
@@ -170,21 +170,25 @@ def guard(name: str, kernel):
     def run(*inputs, **params):
         try:
             return kernel(*inputs, **params)
+        except DTypeError:
+            if not half.concerns(inputs, params):
+                raise
         except BindingLimitError:
             # A small view of a large buffer needs only a copy.
             small = [contiguous(x) if isinstance(x, core.TensorBase) and x.storage.nbytes > limit_of(x) >= bytes_of(x) else x
                      for x in inputs]
-            if name not in IN_PLACE and any(a is not b for a, b in zip(small, inputs)):
+            if name not in half.CHANGED and any(a is not b for a, b in zip(small, inputs)):
                 return run(*small, **params)
             return cut(run, *inputs, **params)
+        return half.compute(name, run, HALF, inputs, params)
     return run
 
 
 def each(name: str, many, single):
-    """`many` over lists of parameters; one by one where any is too large."""
+    """`many` over lists of parameters; one by one where any is too large, or float16."""
     def run(*lists, **params):
         limit = limit_of(lists[0][0])
-        if any(t.storage.nbytes > limit for t in lists[0]):
+        if any(t.storage.nbytes > limit or t.dtype is half.FLOAT16 for t in lists[0]):
             for tensors in zip(*lists):
                 single(*tensors, **params)
         else:

@@ -12,7 +12,7 @@ from volta.errors import ArgumentError, DTypeError, IndexRangeError
 from volta.ops.elementwise import exp, log, where
 from volta.ops.elementwise import sqrt as sqrt_op
 from volta.ops.families import case, register
-from volta.ops.movement import _expand, _reshape, cast
+from volta.ops.movement import _expand, _reshape, cast, in_float32
 from volta.shapes import as_dim, as_dims, reduced
 
 if TYPE_CHECKING:
@@ -240,6 +240,7 @@ def all(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = F
     return all_primitive(input, dim=dims, keepdim=keepdim) if dims else input != 0
 
 
+@in_float32
 def var(input: Tensor, dim: int | Sequence[int] | None = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
     """Variance over `dim`, divided by (count - correction)."""
     input = _floating("var", input)
@@ -250,11 +251,13 @@ def var(input: Tensor, dim: int | Sequence[int] | None = None, *, correction: fl
     return total / float(n - correction) if n > correction else total * math.nan
 
 
+@in_float32
 def std(input: Tensor, dim: int | Sequence[int] | None = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
     """Square root of `var`."""
     return sqrt_op(var(input, dim, correction=correction, keepdim=keepdim))
 
 
+@in_float32
 def logsumexp(input: Tensor, dim: int | Sequence[int] | None, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over `dim`, without overflow."""
     dims = as_dims("logsumexp", dim, input.ndim)
@@ -264,6 +267,7 @@ def logsumexp(input: Tensor, dim: int | Sequence[int] | None, keepdim: bool = Fa
     return out if keepdim else _reshape(out, shape=reduced(input.shape, dims, False))
 
 
+@in_float32
 def norm(input: Tensor, p: float = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """p-norm over `dim`; p = 1, 2 or infinity.
 
