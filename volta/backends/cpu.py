@@ -1,5 +1,6 @@
 """The CPU's kernels by name: typed Cython from `volta/_kernels`, in the best variant for the running CPU."""
 from volta._kernels import conv, conv_weight, copy, elementwise, index, linalg, loss, norm, pool, random, reduce, softmax, update
+from volta._kernels.fallback import Fallback
 from volta.backends import half
 from volta.errors import DTypeError
 from volta.ops.families import bind
@@ -15,15 +16,11 @@ def _each(kernel):
 
 def _with_half(name: str, kernel):
     """`kernel`, which refuses float16, or float32 in its place."""
-    def run(*inputs, **params):
-        try:
-            return kernel(*inputs, **params)
-        except DTypeError:
-            if not half.concerns(inputs, params):
-                raise
+    def instead(error, inputs, params):
+        if not half.concerns(inputs, params):
+            raise error
         return half.compute(name, kernel, KERNELS, inputs, params)
-    run.__name__ = name
-    return run
+    return Fallback(kernel, (DTypeError,), instead)
 
 
 KERNELS: dict = {}

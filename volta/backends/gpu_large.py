@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from volta._kernels import core
+from volta._kernels.fallback import Fallback
 from volta.backends import gpu_strips, half
 from volta.backends.gpu_copy import arange, cast, cat, contiguous, copy_into
 from volta.backends.gpu_cut import bytes_of, halves, limit_of, part
@@ -167,20 +168,20 @@ def guard(name: str, kernel):
     if cut is None:
         return kernel
 
-    def run(*inputs, **params):
-        try:
-            return kernel(*inputs, **params)
-        except DTypeError:
+
+    def instead(error, inputs, params):
+        if isinstance(error, DTypeError):
             if not half.concerns(inputs, params):
-                raise
-        except BindingLimitError:
-            # A small view of a large buffer needs only a copy.
-            small = [contiguous(x) if isinstance(x, core.TensorBase) and x.storage.nbytes > limit_of(x) >= bytes_of(x) else x
-                     for x in inputs]
-            if name not in half.CHANGED and any(a is not b for a, b in zip(small, inputs)):
-                return run(*small, **params)
-            return cut(run, *inputs, **params)
-        return half.compute(name, run, HALF, inputs, params)
+                raise error
+            return half.compute(name, run, HALF, inputs, params)
+        error.__traceback__ = None          # its frames hold what the kernel had allocated
+        # A small view of a large buffer needs only a copy.
+        small = [contiguous(x) if isinstance(x, core.TensorBase) and x.storage.nbytes > limit_of(x) >= bytes_of(x) else x for x in inputs]
+        if name not in half.CHANGED and any(a is not b for a, b in zip(small, inputs)):
+            return run(*small, **params)
+        return cut(run, *inputs, **params)
+
+    run = Fallback(kernel, (BindingLimitError, DTypeError), instead)
     return run
 
 
