@@ -417,6 +417,26 @@ def test_scatter_add_of_many_entries(shape, size, dim, monkeypatch):
         np.testing.assert_array_equal(fetch(gpu_index.scatter_add(send(g), send(index), dim, size)), want)
 
 
+@pytest.mark.parametrize("kind", ["float32", "float16", "int32", "uint8", "bool"])
+@pytest.mark.parametrize("shape, size", [((9000, 4), 3), ((9000, 3), 3), ((2, 5000, 1), 2), ((4096, 1), 1)])
+def test_rows_of_very_many_entries(shape, size, kind):
+    """Parts of a row are summed on their own: the same bits each time, and as exact as other sums."""
+    if kind == "float16" and not gpu.context(0).has_f16:
+        pytest.skip("this adapter has no float16")
+    generator = np.random.default_rng(8)
+    g = (numbers(*shape) * 50).astype(kind)
+    dim = len(shape) - 2
+    index = np.minimum(generator.integers(0, 2 * size, shape[dim]), size - 1)
+    full = np.broadcast_to(index[:, None], shape).copy()
+    for op, at, places in (("index_add", index, (slice(None),) * dim + (index,)),
+                           ("scatter_add", full, tuple(full if d == dim else p for d, p in enumerate(np.indices(shape))))):
+        want = np.zeros(tuple(size if d == dim else n for d, n in enumerate(shape)), kind if kind in ("int32", "uint8", "bool") else "f8")
+        np.add.at(want, places, g)
+        runs = [fetch(getattr(gpu_index, op)(send(g), send(at), dim, size)) for _ in range(2)]
+        np.testing.assert_array_equal(*runs)
+        np.testing.assert_allclose(runs[0], want, rtol=1e-3 if kind == "float16" else 1e-5, atol=0 if want.dtype.kind != "f" else 1e-3)
+
+
 @pytest.mark.parametrize("count, below", [(1, 1), (255, 3), (256, 256), (257, 257), (5000, 65_536), (70_000, 1 << 20), (3000, 1 << 31)])
 def test_sort(count, below):
     """Sorted, and stable."""

@@ -1,7 +1,8 @@
 """Gather, scatter_add, index_select and index_add on the GPU, for every element type.
 
 Additions have two forms: with few entries each output looks at all of them; with many, the entries are sorted by the row that
-they are added to, and each output adds those of its row. Both add in the order of the entries.
+they are added to, and each output adds those of its row. Both add in the order of the entries; of very many entries a row adds
+up sums of 256.
 
 What one binding cannot hold is seen through windows: of the source and of the output where elements are copied, of the output
 where they are added. Sources of additions are cut by gpu_large.
@@ -13,12 +14,14 @@ from math import gcd
 from volta._kernels import core
 from volta.backends.gpu_common import BYTES, COMPUTED, STORED, UINT8, WINDOW_ALIGNMENT, context, max_binding, new
 from volta.backends.gpu_copy import cat, copy_into, fill_into
-from volta.backends.gpu_plans import THREADS, Plans, ceil_div, dense, packer
+from volta.backends.gpu_plans import THREADS, Plans, ceil_div, dense, packer, spare
 from volta.backends.gpu_sort import sorted_places
 from volta.errors import BindingLimitError
 
 FEW_ENTRIES = 64            # up to which an addition is one dispatch
-FEW_READS = 1 << 22         # index reads up to which it is, too
+FEW_READS = 1 << 22         # index reads up to which it is, too, below MANY_ENTRIES
+MANY_ENTRIES = 4096         # from which rows may be so long that their parts are summed first
+CHUNK = 256                 # entries of a part
 
 _plans = Plans()
 
@@ -177,7 +180,8 @@ def _added(g, index, dim, size, full: bool):
     out = new(device, shape[:dim] + (size,) + shape[dim + 1:], dtype)
     if out._size:
         inner, entries = _product(shape[dim + 1:]), shape[dim]
-        add = _add if entries <= FEW_ENTRIES or out._size * entries <= FEW_READS else _add_sorted
+        few = entries <= FEW_ENTRIES or entries < MANY_ENTRIES and out._size * entries <= FEW_READS
+        add = _add if few else _add_sorted
         add(g, index, out, full, inner, entries, size)
     return out
 
@@ -208,15 +212,30 @@ def _add_sorted(g, index, out, full: bool, inner: int, entries: int, size: int) 
     if full:
         inner, entries = 1, count
     lanes = _lanes(dtype, inner, g.offset)
-    begin, pipeline_begin, pack_begin = _plans.get(("starts", device)) or _launch("index_starts", ("starts", device), {}, device)
-    key = ("sum", device, dtype, lanes)
-    ctx, pipeline, pack = _plans.get(key) or _launch("index_sum", key, _sums(dtype, lanes), device)
+    chunks = count // CHUNK if count >= MANY_ENTRIES else 0
+    sums = _partial_sums(g, keys, places, lanes, outer, entries, inner, chunks) if chunks else spare(ctx)
+    _, pipeline_begin, pack_begin = _plans.get(("starts", device)) or _launch("index_starts", ("starts", device), {}, device)
+    key = ("sum", device, dtype, lanes, chunks > 0)
+    ctx, pipeline, pack = _plans.get(key) or _launch("index_sum", key, {"PARTS": chunks > 0, **_sums(dtype, lanes)}, device)
     for first, some, target in _row_windows(ctx, out, outer, rows, inner):
         starts = ctx.alloc(4 * some + 4)
         ctx.launch(pipeline_begin, (keys, starts), pack_begin(some + 1, first, count), ceil_div(some + 1, THREADS))
         vectors = outer * some * inner // lanes
-        ctx.launch(pipeline, (g.storage.buffer, places, starts, target),
-                   pack(vectors, inner // lanes, entries, some, g.offset // lanes), ceil_div(vectors, THREADS))
+        ctx.launch(pipeline, (g.storage.buffer, places, starts, sums, target),
+                   pack(vectors, inner // lanes, entries, some, g.offset // lanes, chunks), ceil_div(vectors, THREADS))
+
+
+def _partial_sums(g, keys, places, lanes: int, outer: int, entries: int, inner: int, chunks: int):
+    """Buffer of the sums of sorted entries, CHUNK at a time."""
+    dtype, device = g.dtype, g.storage.device
+    key = ("partial", device, dtype, lanes)
+    overrides = {name: text for name, text in _sums(dtype, lanes).items() if name != "finish"}
+    ctx, pipeline, pack = _plans.get(key) or _launch("index_partial", key, overrides, device)
+    vectors = outer * chunks * inner // lanes
+    sums = ctx.alloc(4 * outer * chunks * inner)
+    ctx.launch(pipeline, (g.storage.buffer, keys, places, sums), pack(vectors, inner // lanes, entries, chunks, g.offset // lanes),
+               ceil_div(vectors, THREADS))
+    return sums
 
 
 def _row_windows(ctx, out, outer: int, rows: int, inner: int) -> list:
