@@ -31,6 +31,8 @@ POOLS = (((40, 3, 6, 8), (2, 2), dict(UNPADDED, stride=(2, 2))),
          ((1, 1, 61, 50), (3, 2), dict(stride=(2, 1), padding=(1, 1), dilation=(1, 2))),
          ((1, 2, 4, 1500), (3, 3), dict(UNPADDED, padding=(1, 1))))
 ADAM = dict(lr=0.1, beta1=0.9, beta2=0.99, eps=1e-8, weight_decay=0.1, decoupled=True, correction1=0.1, correction2=0.01)
+MANY = Many(((5000,), (3, 5), (70, 50)))
+MANY_SQUARES = Derived(lambda *_: [np.full(s, 0.5) for s in MANY.shapes])
 SGD = dict(lr=0.1, momentum=0.9, dampening=0.1, weight_decay=0.1, nesterov=False, first=False)
 
 
@@ -95,9 +97,9 @@ OWN = {
                            for s in LOSSES for i in (-100, 0)],
     "sgd": [case((5000,), (5000,), None, **SGD), case((70, 50), (70, 50), (70, 50), **SGD)],
     "adam": [case((5000,), (5000,), (5000,), _positive(5000), **ADAM)],
-    "sgd_many": [case(*[Many(((5000,), (3, 5), (70, 50)))] * 3, **SGD)],
-    "adam_many": [case(*[Many(((5000,), (3, 5), (70, 50)))] * 3,
-                       Derived(lambda *_: [np.full(s, 0.5) for s in ((5000,), (3, 5), (70, 50))]), **ADAM)],
+    "amsgrad": [case((5000,), (5000,), (5000,), _positive(5000), _positive(5000), **ADAM)],
+    "sgd_many": [case(*[MANY] * 3, **SGD)],
+    "adam_many": [case(*[MANY] * 3, MANY_SQUARES, **ADAM)], "amsgrad_many": [case(*[MANY] * 3, *[MANY_SQUARES] * 2, **ADAM)],
 }
 
 

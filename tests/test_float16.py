@@ -187,3 +187,13 @@ def test_only_float16_is_widened():
     with pytest.raises(volta.errors.DTypeError, match="softmax"):
         PRIMITIVES["softmax"].cpu(volta.ones(3, dtype=volta.int64), dim=0)
     assert not half.concerns((volta.ones(3), None, 2.0), {"dtype": volta.float32})
+
+
+@pytest.mark.gpu
+def test_a_gpu_without_it_says_so(gpu, monkeypatch):
+    monkeypatch.setattr(volta.gpu.context(), "has_f16", False)
+    text = "float16 is not available on this GPU; use float32"
+    with pytest.raises(volta.errors.DTypeError, match=text):
+        volta.rand(3, dtype=volta.float16, device="gpu")
+    with pytest.raises(volta.errors.DTypeError, match=text):
+        volta.nn.Linear(2, 2).to("gpu").half()

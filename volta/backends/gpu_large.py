@@ -153,11 +153,11 @@ CUTS = {
     "conv2d": gpu_strips.conv2d, "conv2d_grad_input": gpu_strips.conv2d_grad_input,
     "conv2d_grad_weight": gpu_strips.conv2d_grad_weight,
     "max_pool2d": gpu_strips.max_pool2d, "max_pool2d_grad": _max_pool2d_grad,
-    "batch_norm": _batch_norm, "batch_norm_grad": _batch_norm_grad, "batch_norm_update": _updated((0, 1)),
+    "batch_norm": _batch_norm, "batch_norm_grad": _batch_norm_grad,
     "cross_entropy": _cross_entropy, "cross_entropy_grad": _cross_entropy_grad,
     "scatter_add": _indexed_sum, "index_add": _indexed_sum,
     "uniform": _drawn, "normal": _drawn, "randint": _drawn, "dropout": _dropout,
-    "sgd": _updated((0, 2)), "adam": _updated((0, 2, 3)),
+    **{name: _updated(written) for name, written in half.CHANGED.items()},
 }
 HALF = {"cast": cast, "copy_into": copy_into, "minimum": ELEMENTWISE["minimum"]}
 

@@ -50,8 +50,9 @@ def _seen(x, axis, low, high):
 
 
 def _out_shape(x, kernel, params):
-    return x.shape[:2] + tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in
-                               zip(x.shape[2:], kernel, params["stride"], params["padding"], params["dilation"]))
+    """Of the output; a pooling may be given the `size` of its own, where that is rounded up."""
+    return x.shape[:2] + tuple(params.get("size") or ((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in
+                               zip(x.shape[2:], kernel, params["stride"], params["padding"], params["dilation"])))
 
 
 def conv2d(run, x, weight, bias, **params):
@@ -111,13 +112,16 @@ def max_pool2d(run, x, **params):
         if x.shape[d] > 1:
             return halves(run, (x,), params, (d,), (d, d))
     kernel = params["kernel"]
-    axis, strips = _strips(x, _out_shape(x, kernel, params), kernel, params)
+    shape = _out_shape(x, kernel, params)
+    axis, strips = _strips(x, shape, kernel, params)
     stride, padding = params["stride"][axis - 2], params["padding"][axis - 2]
     results = []
     for (a, b), (_, high) in strips:
         dropped = min(a, -(-padding // stride))
         first = (a - dropped) * stride
         strip = part(x, axis, first, min(high, x.shape[axis]))
+        if params.get("size"):
+            params["size"] = (dropped + b - a, shape[3]) if axis == 2 else (shape[2], dropped + b - a)
         out, index = run(strip, **params)
         out, index = (contiguous(narrow(t, axis, dropped, dropped + b - a)) for t in (out, index))
         results.append((out, _moved(index, strip.shape[3], x.shape[3], *((first, 0) if axis == 2 else (0, first)))))

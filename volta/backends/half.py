@@ -12,7 +12,7 @@ from volta._kernels import core
 FLOAT16, FLOAT32 = core.dtype_from_code(4), core.dtype_from_code(5)
 
 # Inputs that a kernel changes; they are narrowed back.
-CHANGED = {"sgd": (0, 2), "adam": (0, 2, 3), "batch_norm_update": (0, 1)}
+CHANGED = {"sgd": (0, 2), "adam": (0, 2, 3), "amsgrad": (0, 2, 3, 4), "batch_norm_update": (0, 1)}
 
 # Outputs that stay float32: derivatives are computed from them, and rounding them would show.
 WIDE = {"cross_entropy": (1,), "batch_norm": (1, 2)}
