@@ -109,22 +109,18 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """Elements of `input` at `indices` along `dim`, where the other dimensions broadcast; without `dim`, of both flattened.
+    """`gather` whose other dimensions broadcast; without `dim`, of both flattened.
 
     Raises: ShapeError unless the ranks agree; IndexRangeError.
-
-    >>> take_along_dim(volta.tensor([[1, 2], [3, 4]]), volta.tensor([[1]]), 1)
-    tensor([[2],
-            [4]])
     """
     if dim is None:
-        return gather(input.reshape(-1), 0, indices.reshape(-1))
+        return gather(reshape(input, -1), 0, reshape(indices, -1))
     d = as_dim("take_along_dim", dim, input.ndim)
     if indices.ndim != input.ndim:
         raise ShapeError(f"take_along_dim: indices have shape {indices.shape}, the input {input.shape}; their ranks must be the same")
-    rest = broadcast_shapes(input.shape[:d] + (1,) + input.shape[d + 1:], indices.shape[:d] + (1,) + indices.shape[d + 1:])
-    wide = [_expand(t, shape=rest[:d] + (t.shape[d],) + rest[d + 1:]) for t in (input, indices)]
-    return gather(wide[0], d, wide[1])
+    common = broadcast_shapes(input.shape[:d] + (1,) + input.shape[d + 1:], indices.shape[:d] + (1,) + indices.shape[d + 1:])
+    wide, index = (_expand(x, shape=common[:d] + (x.shape[d],) + common[d + 1:]) for x in (input, indices))
+    return gather(wide, d, index)
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
@@ -394,5 +390,14 @@ def _put(view, tensors, value, number):
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
-    """`input` with `value` where `mask` holds, in the dtype of `input`."""
-    return cast(where(mask, value, input), input.dtype)
+    """`input` with `value` (a number or a 0-d tensor, in the dtype of `input`) where `mask` holds.
+
+    Raises: ShapeError for a value of more dimensions.
+    """
+    if isinstance(value, core.TensorBase):
+        if value.ndim:
+            raise ShapeError(f"masked_fill: value must be a number or a 0-d tensor, got shape {value.shape}; use where()")
+        value = cast(value, input.dtype)
+    elif not input.dtype.is_floating_point:
+        value = bool(value) if input.dtype.code == 0 else int(value)
+    return where(mask, value, input)
