@@ -94,6 +94,7 @@ def _updated(written):
 # ---------------------------------------------------------------- one row or channel alone
 
 def _cross_entropy(run, x, target, ignore_index):
+    """By rows; one row alone is composed of reductions."""
     if x.shape[0] > 1:
         return halves(run, (x, target), {"ignore_index": ignore_index}, (0, 0), (0, 0))
     e = ELEMENTWISE
@@ -118,6 +119,7 @@ def _cross_entropy_grad(run, g, x, logsumexp, target, ignore_index):
 
 
 def _batch_norm(run, x, weight, bias, eps):
+    """By channels; one channel alone is composed of reductions."""
     if x.shape[1] > 1:
         return halves(run, (x, weight, bias), {"eps": eps}, (1, 0, 0), (1, 0, 0))
     e, flat, count = ELEMENTWISE, core.reshaped(contiguous(x), (x._size,)), float(x._size)

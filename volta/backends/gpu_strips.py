@@ -56,6 +56,7 @@ def _out_shape(x, kernel, params):
 
 
 def conv2d(run, x, weight, bias, **params):
+    """Halves of the input channels add up; those of the output channels and of strips lie side by side."""
     if x.shape[0] > 1:
         return halves(run, (x, weight, bias), params, (0, None, None), 0)
     if params["groups"] > 1:
@@ -73,6 +74,7 @@ def conv2d(run, x, weight, bias, **params):
 
 
 def conv2d_grad_input(run, g, weight, height, width, **params):
+    """As `conv2d` with input and output exchanged; what two strips both reach adds up."""
     sizes = {"height": height, "width": width}
     if g.shape[0] > 1:
         return halves(run, (g, weight), {**sizes, **params}, (0, None), 0)
@@ -93,6 +95,7 @@ def conv2d_grad_input(run, g, weight, height, width, **params):
 
 
 def conv2d_grad_weight(run, g, x, kernel, **params):
+    """Images and strips add up; channels lie side by side."""
     if g.shape[0] > 1:
         return halves(run, (g, x), {"kernel": kernel, **params}, (0, 0), None)
     if params["groups"] > 1:
