@@ -23,7 +23,7 @@ from setuptools.errors import CompileError, LinkError
 
 KERNELS = Path("volta/_kernels")
 GENERATED = Path("build/cython")
-ONCE = {"core", "cpu", "engine", "graph", "gpu_stream", "indexing"}
+ONCE = {"core", "cpu", "engine", "fallback", "graph", "gpu_stream", "indexing"}
 CHECKED = os.environ.get("VOLTA_BOUNDSCHECK", "") not in ("", "0")
 
 # The instruction sets of x86-64: name -> (flags of GCC and Clang, flags of MSVC). Other machines have `baseline` only.

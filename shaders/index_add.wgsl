@@ -1,10 +1,11 @@
 // index_add: out[outer, j, inner] = sum over the k with index == j of g[outer, k, inner]; also scatter_add.
 //
-// A gather: each output goes through all entries of its line in their order. Right for few entries; index_chain is for many.
+// A gather: each output goes through all entries of its line in their order. Right for few entries; sorting (index_sum) is for many.
 // FULL: index has g's shape (scatter_add), else index[k] serves every outer and inner.
 //
 // Bindings: 0 g (read), 1 index (read), 2 out (read_write).
-// Launch:   x = ceil(count / 256) workgroups of 256; a thread makes one V; count, inner and g_offset are in V's.
+// Launch:   x = ceil(count / 256) workgroups of 256; a thread makes one V; count, inner, g_offset and
+//           first, the place of out's first V, are in V's.
 // Sums:     in A, in the order of k.
 
 alias V = f32;
@@ -13,7 +14,7 @@ const FULL: bool = true;
 
 struct Params {
     count: u32, inner: u32, entries: u32, size: u32,
-    g_offset: u32, index_offset: u32,
+    g_offset: u32, index_offset: u32, first: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> g: array<V>;
@@ -29,11 +30,12 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     if (i >= p.count) {
         return;
     }
-    let line = i / p.inner;
+    let here = i + p.first;
+    let line = here / p.inner;
     let outer = line / p.size;
     let place = i32(line - outer * p.size);
     let last = i32(p.size) - 1;
-    var at = outer * p.entries * p.inner + i - line * p.inner;
+    var at = outer * p.entries * p.inner + here - line * p.inner;
     var total = A();
     for (var k = 0u; k < p.entries; k++) {
         let entry = index[p.index_offset + select(k, at, FULL)];

@@ -2,13 +2,15 @@
 //
 // Bindings: 0 x (read), 1 index (read), 2 out (read_write).
 // Launch:   x = ceil(count / 256) workgroups of 256; a thread copies one element.
+// Windows:  count elements of out from `first` on, from x_count elements of x from x_first on; others are left alone.
 // Sums:     none. Copies bits: T is u32 for every type of 32 bits.
 
 alias T = u32;
+const WINDOWED: bool = false;
 
 struct Params {
     count: u32, inner: u32, entries: u32, size: u32,
-    x_offset: u32, index_offset: u32,
+    x_offset: u32, index_offset: u32, first: u32, x_first: u32, x_count: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> x: array<T>;
@@ -22,7 +24,15 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     if (i >= p.count) {
         return;
     }
-    let line = i / p.inner;
+    let at = select(i, i + p.first, WINDOWED);
+    let line = at / p.inner;
     let place = u32(clamp(index[p.index_offset + i], 0, i32(p.size) - 1));
-    out[i] = x[p.x_offset + (line / p.entries * p.size + place) * p.inner + i - line * p.inner];
+    var source = (line / p.entries * p.size + place) * p.inner + at - line * p.inner;
+    if (WINDOWED) {
+        source -= p.x_first;
+        if (source >= p.x_count) {
+            return;
+        }
+    }
+    out[i] = x[p.x_offset + source];
 }

@@ -205,3 +205,40 @@ def test_gradients_of_programs(name, monkeypatch):
     assert found[0] and len(found[0]) == len(found[1])
     for a, b in zip(*found):
         np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def _put(x, index, value):
+    x = x.clone()
+    x[index] = value
+    return x
+
+
+INDEXING = {
+    "gather": lambda lib, x, y, full, rows, mask: lib.gather(x, 0, full),
+    "scatter_add": lambda lib, x, y, full, rows, mask: lib.scatter_add(x, 0, full, y),
+    "index_select": lambda lib, x, y, full, rows, mask: lib.index_select(x, 0, rows),
+    "take_along_dim": lambda lib, x, y, full, rows, mask: lib.take_along_dim(x, full[:, :1] % 5, 1),
+    "take_along_no_dim": lambda lib, x, y, full, rows, mask: lib.take_along_dim(x, full),
+    "rows": lambda lib, x, y, full, rows, mask: x[rows],
+    "columns": lambda lib, x, y, full, rows, mask: x[:, rows % 5],
+    "mask": lambda lib, x, y, full, rows, mask: x[mask],
+    "masked_select": lambda lib, x, y, full, rows, mask: lib.masked_select(x, mask),
+    "masked_fill": lambda lib, x, y, full, rows, mask: lib.masked_fill(x, mask, 1),
+    "nonzero": lambda lib, x, y, full, rows, mask: lib.nonzero(x),
+    "set rows": lambda lib, x, y, full, rows, mask: _put(x, rows, y[0]),
+    "set mask": lambda lib, x, y, full, rows, mask: _put(x, mask, 1),
+}
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "int64", "float16", "float32", "float64"])
+@pytest.mark.parametrize("op", INDEXING.values(), ids=INDEXING)
+def test_indexing_of_every_dtype(device, rng, op, dtype):
+    if device == "gpu" and (dtype == "float64" or dtype == "float16" and not volta.gpu.context().has_f16):
+        pytest.skip(f"no {dtype} on this GPU")
+    top = 2 if dtype == "bool" else 200
+    arrays = [rng.integers(0, top, (6, 5)).astype(dtype), rng.integers(0, top, (6, 5)).astype(dtype), rng.integers(0, 6, (6, 5)),
+              rng.integers(0, 6, 6), rng.random((6, 5)) < 0.5]
+    theirs = op(torch, *map(torch.tensor, arrays)).numpy()
+    ours = op(volta, *[volta.tensor(a, device=device) for a in arrays]).numpy()
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_array_equal(ours, theirs)

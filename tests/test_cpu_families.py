@@ -339,6 +339,15 @@ def test_indices_out_of_range(op, extra, wrong):
         KERNELS[op](tensor(np.zeros((4, 5), "f4")), tensor(at), 0, *extra)
 
 
-def test_additions_refuse_other_types():
-    with pytest.raises(DTypeError, match="scatter_add: the CPU adds float32, float64, int32 and int64, got uint8"):
-        KERNELS["scatter_add"](tensor(np.zeros(3, "u1")), tensor(np.zeros(3, "i8")), 0, 4)
+@pytest.mark.parametrize("op, at", [("scatter_add", np.array([[0, 1], [0, 0], [2, 1]])), ("index_add", np.array([0, 0, 2]))])
+def test_additions_of_small_types(op, at):
+    """uint8 wraps, and a sum of booleans is true where a term is; sums in float16 are for the wrapper of all kernels."""
+    x = np.array([[200, 0], [100, 7], [0, 9]])
+    where = (at, np.broadcast_to(np.arange(2), (3, 2))) if op == "scatter_add" else (at,)
+    for kind in ("u1", "?"):
+        want = np.zeros((4, 2), kind)
+        np.add.at(want, where, x.astype(kind))
+        found = KERNELS[op](tensor(x.astype(kind)), tensor(at.astype("i8")), 0, 4)
+        np.testing.assert_array_equal(values(found), want)
+    with pytest.raises(DTypeError, match=f"{op}: the CPU kernel does not add float16"):
+        KERNELS[op](tensor(x.astype("f2")), tensor(at.astype("i8")), 0, 4)

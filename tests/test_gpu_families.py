@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import time
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.gpu
 if not gpu.is_available() and os.environ.get("VOLTA_REQUIRE_GPU") != "1":
     pytest.skip(f"no usable GPU: {gpu.unavailable_reason()}", allow_module_level=True)
 
-from volta.backends import gpu_conv, gpu_index, gpu_loss, gpu_norm, gpu_pool, gpu_random, gpu_update
+from volta.backends import gpu_conv, gpu_index, gpu_loss, gpu_norm, gpu_pool, gpu_random, gpu_sort, gpu_update
 from volta.backends.gpu_common import NUMPY
 from volta.errors import ArgumentError, DTypeError
 
@@ -382,9 +383,13 @@ def test_index(kind, lead):
         np.testing.assert_array_equal(fetch(gpu_index.scatter_add(send(x, lead, order), send(each, lead), dim, 9)), want)
 
 
-@pytest.mark.parametrize("shape, size, dim", [((600, 8), 50, 0), ((1000, 3), 2000, 0), ((2, 300, 4), 7, 1), ((700, 1), 1, 0)])
+MANY = [((600, 8), 50, 0), ((1000, 3), 2000, 0), ((2, 300, 4), 7, 1), ((700, 1), 1, 0), ((3, 66_000), 70_000, 1),
+        ((70_000,), 17_000_000, 0)]
+
+
+@pytest.mark.parametrize("shape, size, dim", MANY[:-1])
 def test_index_add_of_many_entries(shape, size, dim, monkeypatch):
-    """The chained form, also where only it differs from the plain one; both add in the order of the entries."""
+    """The sorting form, also where only it differs from the plain one; both add in the order of the entries."""
     generator = np.random.default_rng(6)
     g = numbers(*shape)
     index = generator.integers(0, size, shape[dim])
@@ -393,9 +398,73 @@ def test_index_add_of_many_entries(shape, size, dim, monkeypatch):
     plain = fetch(gpu_index.index_add(send(g), send(index), dim, size))
     monkeypatch.setattr(gpu_index, "FEW_READS", 0)
     for _ in range(2):
-        chained = fetch(gpu_index.index_add(send(g), send(index), dim, size))
-        np.testing.assert_array_equal(chained, want)
-        np.testing.assert_array_equal(chained, plain)
+        sorting = fetch(gpu_index.index_add(send(g), send(index), dim, size))
+        np.testing.assert_array_equal(sorting, want)
+        np.testing.assert_array_equal(sorting, plain)
+
+
+@pytest.mark.parametrize("shape, size, dim", MANY)
+def test_scatter_add_of_many_entries(shape, size, dim, monkeypatch):
+    generator = np.random.default_rng(7)
+    g = numbers(*shape)
+    index = generator.integers(0, size, shape)
+    want = np.zeros(tuple(size if d == dim else n for d, n in enumerate(shape)), np.float32)
+    places = list(np.indices(shape))
+    places[dim] = index
+    np.add.at(want, tuple(places), g)
+    monkeypatch.setattr(gpu_index, "FEW_READS", 0)
+    for _ in range(2):
+        np.testing.assert_array_equal(fetch(gpu_index.scatter_add(send(g), send(index), dim, size)), want)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", "int32", "uint8", "bool"])
+@pytest.mark.parametrize("shape, size", [((9000, 4), 3), ((9000, 3), 3), ((2, 5000, 1), 2), ((4096, 1), 1)])
+def test_rows_of_very_many_entries(shape, size, kind):
+    """Parts of a row are summed on their own: the same bits each time, and as exact as other sums."""
+    if kind == "float16" and not gpu.context(0).has_f16:
+        pytest.skip("this adapter has no float16")
+    generator = np.random.default_rng(8)
+    g = (numbers(*shape) * 50).astype(kind)
+    dim = len(shape) - 2
+    index = np.minimum(generator.integers(0, 2 * size, shape[dim]), size - 1)
+    full = np.broadcast_to(index[:, None], shape).copy()
+    for op, at, places in (("index_add", index, (slice(None),) * dim + (index,)),
+                           ("scatter_add", full, tuple(full if d == dim else p for d, p in enumerate(np.indices(shape))))):
+        want = np.zeros(tuple(size if d == dim else n for d, n in enumerate(shape)), kind if kind in ("int32", "uint8", "bool") else "f8")
+        np.add.at(want, places, g)
+        runs = [fetch(getattr(gpu_index, op)(send(g), send(at), dim, size)) for _ in range(2)]
+        np.testing.assert_array_equal(*runs)
+        np.testing.assert_allclose(runs[0], want, rtol=1e-3 if kind == "float16" else 1e-5, atol=0 if want.dtype.kind != "f" else 1e-3)
+
+
+@pytest.mark.parametrize("count, below", [(1, 1), (255, 3), (256, 256), (257, 257), (5000, 65_536), (70_000, 1 << 20), (3000, 1 << 31)])
+def test_sort(count, below):
+    """Sorted, and stable."""
+    ctx = gpu.context(0)
+    keys = np.random.default_rng(count).integers(0, below, count).astype(np.uint32)
+    buffer = ctx.alloc(4 * count)
+    ctx.upload(buffer, keys)
+    found = []
+    for result in gpu_sort.sorted_places(ctx, buffer, count, below):
+        found.append(np.empty(count, np.uint32))
+        ctx.download(result, found[-1], 0)
+    order = np.argsort(keys, kind="stable")
+    np.testing.assert_array_equal(found[0], keys[order])
+    np.testing.assert_array_equal(found[1], order)
+
+
+def test_many_entries_take_time_in_proportion(monkeypatch):
+    """Eight times as many entries may not take 64 times as long, as they do where each looks at all others."""
+    monkeypatch.setattr(gpu_index, "FEW_READS", 0)
+    seconds = []
+    for k in (1 << 14, 1 << 17):
+        g, index = send(np.ones(k, np.float32)), send(np.arange(k) * 7919 % 1000)
+        for _ in range(2):
+            start = time.perf_counter()
+            gpu_index.index_add(g, index, 0, 1000)
+            gpu.synchronize()
+        seconds.append(time.perf_counter() - start)
+    assert seconds[1] < 30 * seconds[0], seconds
 
 
 def test_index_is_clamped():

@@ -7,6 +7,7 @@ import op_cases as table
 import pytest
 
 import volta
+from volta.backends.half import WIDE
 from volta.errors import DTypeError
 from volta.ops.families import PRIMITIVES
 from volta.testing import gradcheck, gradgradcheck
@@ -14,9 +15,6 @@ from volta.testing import gradcheck, gradgradcheck
 EVERY = table.records(creation=True, in_place=True)
 FLOAT = [op for op in EVERY if "f" in op.details.kinds]
 DIFFERENTIABLE = [op for op in table.records() if op.vjp is not None or op.reference is not None]
-HALF = table.ELEMENTWISE | {"view", "movement", "inplace", "reduce", "arg"}
-# The CPU adds at indices in the types that gradients and counts have, and says so for others.
-WITHOUT_UINT8 = {"scatter_add", "index_add"}
 FUSED = [op for op in table.records() if op.reference is not None]
 
 
@@ -40,7 +38,8 @@ def forward(op, case, device, dtype, rng):
             continue
         msg = f"{op.name} output {i} on {device}"
         assert found.device == volta.device(device), msg
-        assert found.dtype is case.params.get("dtype", result_dtype(op, reference, dtype)), f"{msg}: {found.dtype}"
+        if i not in WIDE.get(op.name, ()) or dtype is not volta.float16:
+            assert found.dtype is case.params.get("dtype", result_dtype(op, reference, dtype)), f"{msg}: {found.dtype}"
         assert not found.requires_grad and (found.is_contiguous() or op.family == "view"), msg
         if op.name == "empty":                      # of undefined contents
             assert found.shape == reference.shape
@@ -48,7 +47,7 @@ def forward(op, case, device, dtype, rng):
         if op.family == "creation" and not dtype.is_floating_point:
             reference = reference.astype(volta.dtypes.to_numpy(dtype))
         precision = found.dtype if found.dtype.is_floating_point else dtype
-        rtol = {volta.float16: 2e-3, volta.float32: op.details.rtol}.get(precision, 1e-10)
+        rtol = {volta.float16: 6e-4, volta.float32: op.details.rtol}.get(precision, 1e-10)
         table.check(found, table.on_device(reference, device), rtol, msg, table.magnitude(table.flat(arrays)))
 
 
@@ -73,15 +72,12 @@ def test_float64(op, case, rng):
 
 @pytest.mark.parametrize("op, case", table.cases(FLOAT))
 def test_float16(op, case, device, rng):
-    """Elementwise ops, reductions and copies compute in half precision; others do, or refuse by name. None is wrong."""
+    """Stored in half precision, computed in float32."""
     try:
         volta.zeros(1, dtype=volta.float16, device=device)
     except DTypeError as error:
         pytest.skip(str(error))
-    try:
-        forward(op, case, device, volta.float16, rng)
-    except DTypeError as error:
-        assert op.family not in HALF and op.name.removesuffix("_many") in str(error) and "float16" in str(error)
+    forward(op, case, device, volta.float16, rng)
 
 
 @pytest.mark.parametrize("op, case", table.cases([op for op in EVERY if "i" in op.details.kinds]))
@@ -90,7 +86,7 @@ def test_integers(op, case, dtype, device, rng):
     forward(op, case, device, dtype, rng)
 
 
-@pytest.mark.parametrize("op, case", table.cases([op for op in EVERY if "i" in op.details.kinds and op.name not in WITHOUT_UINT8]))
+@pytest.mark.parametrize("op, case", table.cases([op for op in EVERY if "i" in op.details.kinds]))
 def test_uint8(op, case, device, rng):
     """Wraps at 8 bits, on the GPU too, where an element has 32."""
     forward(op, case, device, volta.uint8, rng)

@@ -7,10 +7,10 @@
 # Sizes: the front end. Data is moved by its size in bytes, and added by type.
 
 from cython.parallel cimport prange
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from volta._kernels.core cimport FLOAT32, FLOAT64, INT32, INT64, MAX_RANK, TensorBase, address, empty_host
+from volta._kernels.core cimport BOOL, FLOAT32, FLOAT64, INT32, INT64, MAX_RANK, UINT8, TensorBase, address, empty_host
 from volta._kernels.cpu cimport threads_for
 from volta._kernels.views cimport packed, split_at
 
@@ -21,6 +21,7 @@ ctypedef fused word:
     int64_t
 
 ctypedef fused number:
+    uint8_t
     int32_t
     int64_t
     float
@@ -186,6 +187,22 @@ cdef void add_lines(const number* g, const int64_t* index, Py_ssize_t n, Py_ssiz
                 row[j] += g[i * inner + j]
 
 
+cdef void either_lines(const uint8_t* g, const int64_t* index, Py_ssize_t n, Py_ssize_t inner, bint full, uint8_t* out) noexcept nogil:
+    """`add_lines` of booleans, for which a sum is true where any term is."""
+    cdef Py_ssize_t i, j
+    for i in range(n):
+        for j in range(inner):
+            out[index[i * inner + j if full else i] * inner + j] |= g[i * inner + j]
+
+
+cdef void either(const uint8_t* g, const int64_t* index, bint full, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t size,
+                 Py_ssize_t inner, uint8_t* out) noexcept nogil:
+    cdef Py_ssize_t i
+    memset(out, 0, outer * size * inner)
+    for i in range(outer):
+        either_lines(g + i * n * inner, index + i * n * inner if full else index, n, inner, full, out + i * size * inner)
+
+
 cdef void add_items(const number* g, const int64_t* index, bint full, Py_ssize_t block, Py_ssize_t first,
                     Py_ssize_t last, Py_ssize_t n, Py_ssize_t size, Py_ssize_t inner, number* out) noexcept nogil:
     """Items first .. last of outer and of blocks of columns."""
@@ -233,9 +250,13 @@ cdef TensorBase added(str name, TensorBase g, TensorBase index, int dim, Py_ssiz
         add(<const int64_t*>source, places, full, outer, n, size, inner, <int64_t*>target)
     elif code == INT32:
         add(<const int32_t*>source, places, full, outer, n, size, inner, <int32_t*>target)
+    elif code == UINT8:
+        add(<const uint8_t*>source, places, full, outer, n, size, inner, <uint8_t*>target)
+    elif code == BOOL:
+        either(<const uint8_t*>source, places, full, outer, n, size, inner, <uint8_t*>target)
     else:
         from volta.errors import DTypeError
-        raise DTypeError(f"{name}: the CPU adds float32, float64, int32 and int64, got {g.dtype.name}; cast it first")
+        raise DTypeError(f"{name}: the CPU kernel does not add {g.dtype.name}; cast it first")
     return out
 
 

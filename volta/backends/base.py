@@ -3,7 +3,8 @@
 A backend is a module with a dict `KERNELS: name -> callable`. Every callable takes tensors of its device and returns
 new tensors of it, with no graph (ARCHITECTURE.md, Kernels). The front end has normalised the arguments: `dim` values are
 non-negative ints (tuples of them sorted and unique), shapes broadcast, dtypes agree, indices are int64, sizes fit.
-Tensors may have any strides unless stated; outputs are contiguous.
+Tensors may have any strides unless stated; outputs are contiguous. A kernel that does not take float16 raises DTypeError before
+it writes anything; half.py then gives it float32.
 
 elementwise  A tensor operand may be replaced by a Python number (at least one operand is a tensor). Tensor operands have one
              dtype (`where`: the condition is bool and may not be a number). Comparisons, is* and logical_* return bool.

@@ -22,7 +22,7 @@ for _module in (gpu_elementwise, gpu_copy, gpu_reduce, gpu_linalg, gpu_softmax, 
     KERNELS.update({name: guard(name, kernel) for name, kernel in _module.KERNELS.items()})
 _cat = KERNELS["cat"]
 KERNELS["cat"] = lambda *tensors, dim: _cat(tensors, dim)
-for _name in ("sgd", "adam"):
-    KERNELS[_name + "_many"] = each(_name + "_many", KERNELS[_name + "_many"], KERNELS[_name])
+for _name in [name for name in KERNELS if name.endswith("_many")]:
+    KERNELS[_name] = each(_name, KERNELS[_name], KERNELS[_name.removesuffix("_many")])
 
 bind(KERNELS, "gpu")

@@ -52,7 +52,7 @@ gather_primitive = register(
     vjp=(lambda g, x_shape, index, dim: scatter_add_primitive(g, index, dim=dim, size=x_shape[dim]), None),
     cases=(case((3, 5), Labels((3, 2), 5), dim=1), case((4, 3), Labels((6, 3), 4), dim=0), case((2, 3, 4), Labels((2, 5, 4), 3), dim=1)))
 scatter_add_primitive = register(
-    "scatter_add", ("g", "index"), family="index", kinds="fi", numpy=_np_scatter_add,
+    "scatter_add", ("g", "index"), family="index", kinds="fib", numpy=_np_scatter_add,
     vjp=(lambda _, index, dim: gather_primitive(_, index, dim=dim), None),
     cases=(case((3, 4), Labels((3, 4), 5), dim=1, size=5), case((6, 3), Labels((6, 3), 4), dim=0, size=4)))
 index_select_primitive = register(
@@ -60,7 +60,7 @@ index_select_primitive = register(
     vjp=(lambda g, x_shape, index, dim: index_add_primitive(g, index, dim=dim, size=x_shape[dim]), None),
     cases=(case((5, 3), Labels((7,), 5), dim=0), case((2, 4, 3), Labels((2,), 4), dim=1), case((3, 4), Labels((0,), 4), dim=1)))
 index_add_primitive = register(
-    "index_add", ("g", "index"), family="index", kinds="fi", numpy=_np_index_add,
+    "index_add", ("g", "index"), family="index", kinds="fib", numpy=_np_index_add,
     vjp=(lambda _, index, dim: index_select_primitive(_, index, dim=dim), None),
     cases=(case((7, 3), Labels((7,), 5), dim=0, size=5), case((2, 6, 3), Labels((6,), 4), dim=1, size=4)))
 

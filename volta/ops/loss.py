@@ -11,7 +11,7 @@ from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.elementwise import exp, log1p, negative_abs, relu, where
 from volta.ops.families import Derived, Labels, case, register
 from volta.ops.index import gather_primitive, known_range
-from volta.ops.movement import _reshape, cast, permute, unsqueeze
+from volta.ops.movement import _reshape, cast, in_float32, permute, unsqueeze
 from volta.ops.reduce import log_softmax, mean, softmax_primitive, sum
 
 if TYPE_CHECKING:
@@ -38,11 +38,16 @@ def _cross_entropy_grad(g, x, logsumexp, target, ignore_index):
     return (softmax_primitive(x, dim=1) - hot) * unsqueeze(where(target != ignore_index, g, 0.0), 1)
 
 
+def _cross_entropy_vjp(g, x, logsumexp, target, ignore_index):
+    wide = logsumexp.dtype                      # float32 for float16 logits
+    return cast(cross_entropy_grad(cast(g, wide), cast(x, wide), logsumexp, target, ignore_index=ignore_index), x.dtype)
+
+
 _CASES = (case((4, 5), Labels((4,), 5), ignore_index=-100), case((3, 1), Labels((3,), 1), ignore_index=-100),
           case((6, 4), Labels((6,), 4), ignore_index=2), case((2, 300), Labels((2,), 300), ignore_index=-100))
 cross_entropy_primitive = register(
     "cross_entropy", ("x", "target"), family="loss", outputs=("out", "logsumexp"), numpy=_np_cross_entropy, cases=_CASES,
-    vjp=(lambda g, x, logsumexp, target, ignore_index: cross_entropy_grad(g, x, logsumexp, target, ignore_index=ignore_index), None))
+    vjp=(_cross_entropy_vjp, None))
 cross_entropy_grad = register(
     "cross_entropy_grad", ("g", "x", "logsumexp", "target"), family="loss", reference=_cross_entropy_grad,
     numpy=_np_cross_entropy_grad,
@@ -95,6 +100,7 @@ def _rows(name, input, target):
     return moved.reshape(-1, input.shape[1]), target.reshape(-1), target.shape
 
 
+@in_float32
 def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",
                   label_smoothing: float = 0.0) -> Tensor:
     """Cross entropy of logits and class indices (or class probabilities, as a floating point target).
@@ -175,6 +181,7 @@ def _soft_cross_entropy(input, target, weight, reduction, smoothing):
     return sum(losses) / float(losses._size) if reduction == "mean" else _reduce("cross_entropy", losses, reduction)
 
 
+@in_float32
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """Negative log likelihood of log-probabilities. Shape: (N, C, ...) and (N, ...)."""
     x, labels, shape = _rows("nll_loss", input, target)

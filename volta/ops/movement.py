@@ -5,11 +5,12 @@ A view shares its storage and costs no kernel; its derivative is another view or
 from __future__ import annotations
 
 import operator
+from functools import wraps
 from typing import TYPE_CHECKING
 
 from volta._kernels import core, indexing
 from volta.device import device as as_device
-from volta.dtypes import as_dtype, bool_, float32, int32, int64, promote_types, to_numpy
+from volta.dtypes import as_dtype, bool_, float16, float32, int32, int64, promote_types, to_numpy
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
 from volta.ops.families import case, register
 from volta.shapes import as_dim, as_dims, as_shape, infer, slice_range, view_strides
@@ -145,6 +146,22 @@ def fill_into(out: Tensor, value: Number) -> None:
 def cast(x: Tensor, dtype: DTypeLike) -> Tensor:
     """x as another element type; x itself where it already has it."""
     return x if x.dtype is dtype else _cast(x, dtype=dtype)
+
+
+def in_float32(function):
+    """Decorator of a composed op: for a float16 input all is computed in float32 and the result rounded once. Steps of their
+    own in float16 would overflow at 65,504 and round many times."""
+    @wraps(function)
+    def run(input, *args, **options):
+        if input.dtype is not float16:
+            return function(input, *args, **options)
+        out = function(_wide(input), *map(_wide, args), **{name: _wide(x) for name, x in options.items()})
+        return cast(out, float16)
+    return run
+
+
+def _wide(x):
+    return cast(x, float32) if isinstance(x, core.TensorBase) and x.dtype is float16 else x
 
 
 # ---------------------------------------------------------------- transfer

@@ -10,7 +10,7 @@ from volta.autograd import no_grad
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.elementwise import mulacc, reciprocal, rsqrt
 from volta.ops.families import Derived, case, register, update
-from volta.ops.movement import _reshape, cast
+from volta.ops.movement import _reshape, cast, in_float32
 from volta.ops.reduce import mean_primitive, sum_primitive
 
 if TYPE_CHECKING:
@@ -73,8 +73,9 @@ def _variance(x, axes):
 
 
 def _batch_norm_vjp(g, x, weight, mean, rstd, needs):
-    gradients = batch_norm_grad(g, x, weight, mean, rstd)
-    return tuple(d if need else None for d, need in zip(gradients, needs))
+    wide = mean.dtype                           # float32 for float16 inputs
+    gradients = batch_norm_grad(cast(g, wide), cast(x, wide), None if weight is None else cast(weight, wide), mean, rstd)
+    return tuple(cast(d, x.dtype) if need else None for d, need in zip(gradients, needs))
 
 
 _MEAN = Derived(lambda g, x, weight: x.mean(axis=_axes(x)))
@@ -93,6 +94,16 @@ _batch_norm_update = register(
     domain=(0.3, 2.0), rtol=1e-4,
     cases=(case((3,), (3,), (3,), (3,), momentum=0.1, eps=1e-5, count=40),
            case((300,), (300,), (300,), (300,), momentum=1.0, eps=1e-3, count=2)))
+
+
+@in_float32
+def _normalised(input, mean, var, weight, bias, eps):
+    """Batch normalisation by given statistics."""
+    scale = rsqrt(var + eps)
+    scale = scale if weight is None else scale * weight
+    shift = -mean * scale
+    shift = shift if bias is None else shift + bias
+    return mulacc(input, _column(scale, input.ndim), _column(shift, input.ndim))
 
 
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
@@ -119,11 +130,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     if not training:
         if running_mean is None:
             raise ArgumentError("batch_norm: evaluation needs running_mean and running_var; pass them or training=True")
-        scale = rsqrt(running_var + eps)
-        scale = scale if weight is None else scale * weight
-        shift = -running_mean * scale
-        shift = shift if bias is None else shift + bias
-        return mulacc(input, _column(scale, input.ndim), _column(shift, input.ndim))
+        return _normalised(input, running_mean, running_var, weight, bias, eps)
     count = input._size // input.shape[1] if input.shape[1] else 0
     if count < 2:
         raise ShapeError(f"batch_norm: training needs more than one value per channel, got input {input.shape}")
@@ -144,6 +151,7 @@ def _move(running_mean, running_var, mean, rstd, momentum, eps, count):
     running_var.add_((var - running_var) * momentum)
 
 
+@in_float32
 def layer_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-05) -> Tensor:
     """Normalise over the trailing dimensions `normalized_shape`, then scale and shift. Source: Ba et al. 2016, eq. 4."""

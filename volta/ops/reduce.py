@@ -13,7 +13,7 @@ from volta.errors import ArgumentError, DTypeError, IndexRangeError
 from volta.ops.elementwise import exp, log, where
 from volta.ops.elementwise import sqrt as sqrt_op
 from volta.ops.families import case, register
-from volta.ops.movement import _expand, _reshape, cast, clone
+from volta.ops.movement import _expand, _reshape, cast, clone, in_float32
 from volta.shapes import as_dim, as_dims, reduced
 
 if TYPE_CHECKING:
@@ -264,6 +264,7 @@ def _correction(name, dim, unbiased, correction):
     return dim, int(unbiased)
 
 
+@in_float32
 def var(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
         correction: float | None = None) -> Tensor:
     """Variance over `dim`, divided by (count - correction); correction 1 unless given, 0 with unbiased=False."""
@@ -276,6 +277,7 @@ def var(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | 
     return total / float(n - correction if n > correction else 0)
 
 
+@in_float32
 def std(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
         correction: float | None = None) -> Tensor:
     """Square root of `var`; where it is 0, the gradient is 0."""
@@ -305,6 +307,7 @@ def _root(x, power):
     return where(zero, 0.0, sqrt_op(safe) if power == 0.5 else safe ** power)
 
 
+@in_float32
 def logsumexp(input: Tensor, dim: int | Sequence[int] | None, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over `dim`, without overflow."""
     dims = as_dims("logsumexp", dim, input.ndim)
@@ -326,6 +329,11 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: int | Sequence[int] 
         raise ArgumentError(f"norm: p must be a number or 'fro', got {p!r}")
     if dtype is not None or not input.dtype.is_floating_point:
         input = cast(input, get_default_dtype() if dtype is None else as_dtype(dtype))
+    return _norm(input, p, dim, keepdim)
+
+
+@in_float32
+def _norm(input, p, dim, keepdim):
     if p in ("fro", None, 2):
         return _root(sum(input * input, dim, keepdim), 0.5)
     if p == 1:

@@ -1,0 +1,33 @@
+// index_starts: starts[i] = how many of the sorted keys are below row first + i: where that row's entries begin.
+//
+// Bindings: 0 sorted keys (read), 1 starts (read_write).
+// Launch:   x = ceil(count / 256) workgroups of 256; a thread makes one start by bisection.
+// Sums:     none.
+
+struct Params {
+    count: u32, first: u32, entries: u32,
+}
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read> keys: array<u32>;
+@group(0) @binding(1) var<storage, read_write> starts: array<u32>;
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+    let i = group_index(wid, ngroups) * 256u + local;
+    if (i >= p.count) {
+        return;
+    }
+    let row = p.first + i;
+    var low = 0u;
+    var high = p.entries;
+    while (low < high) {
+        let middle = low + (high - low) / 2u;
+        if (keys[middle] < row) {
+            low = middle + 1u;
+        } else {
+            high = middle;
+        }
+    }
+    starts[i] = low;
+}

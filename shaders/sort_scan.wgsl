@@ -1,0 +1,46 @@
+// sort_scan: counts[digit, tile] becomes the number of the digit's keys in earlier tiles, totals[digit] that in all.
+//
+// Bindings: 0 counts (read_write), 1 totals (read_write).
+// Launch:   256 workgroups of 256, one per digit.
+// Sums:     integers: exact in any order.
+
+struct Params {
+    tiles: u32,
+}
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read_write> counts: array<u32>;
+@group(0) @binding(1) var<storage, read_write> totals: array<u32>;
+
+var<workgroup> sums: array<u32, 256>;
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let digit = wid.x;
+    var before = 0u;
+    for (var base = 0u; base < p.tiles; base += 256u) {
+        let at = digit * p.tiles + base + local;
+        var count = 0u;
+        if (base + local < p.tiles) {
+            count = counts[at];
+        }
+        workgroupBarrier();
+        sums[local] = count;
+        workgroupBarrier();
+        for (var step = 1u; step < 256u; step *= 2u) {
+            var other = 0u;
+            if (local >= step) {
+                other = sums[local - step];
+            }
+            workgroupBarrier();
+            sums[local] += other;
+            workgroupBarrier();
+        }
+        if (base + local < p.tiles) {
+            counts[at] = before + sums[local] - count;
+        }
+        before += sums[255];
+    }
+    if (local == 0u) {
+        totals[digit] = before;
+    }
+}

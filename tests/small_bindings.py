@@ -1,0 +1,191 @@
+"""Every record on a GPU that binds 4 KiB at once, compared with the CPU; run by test_gpu_large.py in a process of its own.
+
+Prints one line of JSON: {record: [error, ...]}, with an empty list where all cases agree.
+"""
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+import zlib
+
+import numpy as np
+import op_cases as table
+
+import volta
+from volta.gpu import runtime
+from volta.ops.families import PRIMITIVES, Derived, Flags, Labels, Many, case
+
+LIMIT = 4096
+SHAPES = ((5000,), (3, 2000), (2500, 2))
+REDUCED = (((5000,), (0,)), ((3, 2000), (1,)), ((2500, 2), (0,)), ((10, 11, 30), (0, 2)))
+UNPADDED = dict(stride=(1, 1), padding=(0, 0), dilation=(1, 1))
+PLAIN = dict(UNPADDED, groups=1)
+CONVOLUTIONS = (        # x, weight, parameters, output
+    ((40, 3, 6, 5), (4, 3, 3, 3), dict(PLAIN, padding=(1, 1)), (40, 4, 6, 5)),
+    ((1, 40, 6, 6), (50, 40, 3, 3), dict(PLAIN, padding=(1, 1)), (1, 50, 6, 6)),
+    ((1, 40, 6, 6), (60, 20, 3, 3), dict(PLAIN, groups=2, stride=(2, 2)), (1, 60, 2, 2)),
+    ((1, 2, 60, 50), (2, 2, 3, 2), dict(PLAIN, padding=(1, 1), stride=(2, 1)), (1, 2, 30, 51)),
+    ((1, 1, 9, 1500), (1, 1, 3, 3), dict(PLAIN, padding=(2, 2), dilation=(2, 2)), (1, 1, 9, 1500)))
+POOLS = (((40, 3, 6, 8), (2, 2), dict(UNPADDED, stride=(2, 2))),
+         ((1, 1, 61, 50), (3, 2), dict(stride=(2, 1), padding=(1, 1), dilation=(1, 2))),
+         ((1, 2, 4, 1500), (3, 3), dict(UNPADDED, padding=(1, 1))))
+ADAM = dict(lr=0.1, beta1=0.9, beta2=0.99, eps=1e-8, weight_decay=0.1, decoupled=True, correction1=0.1, correction2=0.01)
+MANY = Many(((5000,), (3, 5), (70, 50)))
+MANY_SQUARES = Derived(lambda *_: [np.full(s, 0.5) for s in MANY.shapes])
+SGD = dict(lr=0.1, momentum=0.9, dampening=0.1, weight_decay=0.1, nesterov=False, first=False)
+
+
+def _pooled(shape, kernel, p):
+    sizes = [(n + 2 * q - d * (k - 1) - 1) // s + 1 for n, k, s, q, d in
+             zip(shape[2:], kernel, p["stride"], p["padding"], p["dilation"])]
+    return (*shape[:2], *sizes)
+
+
+def _statistics(name):
+    return Derived(lambda g, x, weight, *mean: (x.mean(axis=(0, *range(2, x.ndim))) if name == "mean" else
+                                                1 / np.sqrt(x.var(axis=(0, *range(2, x.ndim))) + 1e-5)))
+
+
+NORMS = ((70, 20, 3), (3000, 2), (1, 1, 5000), (3, 2, 2000))
+LOSSES = ((400, 5), (3, 2000), (1, 5000), (5000, 1))
+INDEXED = (((5000,), 0, 7000), ((70, 40), 0, 3000), ((70, 40), 1, 100), ((3, 1500, 2), 1, 1000), ((2, 3000), 1, 3), ((1, 5000), 1, 5000),
+           ((5000, 1), 0, 1), ((30, 1111), 0, 4))
+
+
+def _index_cases(name):
+    for shape, dim, size in INDEXED:
+        n = shape[dim]
+        if name == "gather":
+            yield case(shape, Labels(shape[:dim] + (size,) + shape[dim + 1:], n), dim=dim)
+        elif name == "index_select":
+            yield case(shape, Labels((size,), n), dim=dim)
+        else:
+            yield case(shape, Labels(shape if name == "scatter_add" else (n,), size), dim=dim, size=size)
+
+
+def _positive(*shape):
+    return Derived(lambda *_: np.linspace(0.1, 1.0, int(np.prod(shape))).reshape(shape))
+
+
+OWN = {
+    "contiguous": [case(s) for s in SHAPES], "cast": [case(s, dtype=volta.int32) for s in SHAPES],
+    "place": [case((1500,), shape=(5000,), starts=(7,), steps=(3,), value=1.5),
+              case((30, 40), shape=(70, 50), starts=(3, 2), steps=(2, 1), value=0.0)],
+    "cat": [case((1500,), (2500,), dim=0), case((3, 700), (3, 800), dim=1)],
+    "copy_into": [case(s, s) for s in SHAPES], "fill_into": [case(s, 2.5) for s in SHAPES],
+    "index_last": [case(Labels((5000,), 7000), size=7000), case(Labels((3,), 7000), size=7000), case(Labels((5000,), 30), size=30)],
+    "empty": [], "full": [case((5000,), 2.5)], "arange": [case(0.5, 0.25, 5000)],
+    "uniform": [case((5000,), 0.0, 1.0, seed=3, offset=5)], "normal": [case((5000,), 0.0, 1.0, seed=3, offset=5)],
+    "randint": [case((5000,), 0, 100, seed=3, offset=5)],
+    "dropout": [case((5000,), p=0.3, seed=3, offset=5), case((70, 50), p=0.3, seed=3, offset=5)],
+    "matmul": [case((60, 50), (50, 70)), case((40, 30, 5), (5, 3)), case((2, 3, 1500), (2, 1500, 2)), case((1, 5000), (5000, 1)),
+               case((5000, 1), (1, 2)), case((3, 1), (1, 2000))],
+    "linear": [case((500, 30), (4, 30), (4,)), case((3, 30), (500, 30), (500,)),
+               case((1, 3000), (1, 3000), (1,)), case((2000, 2), (1500, 2), None)],
+    "conv2d": [case(x, w, (w[0],), **p) for x, w, p, _ in CONVOLUTIONS],
+    "conv2d_grad_input": [case(out, w, height=x[2], width=x[3], **p) for x, w, p, out in CONVOLUTIONS],
+    "conv2d_grad_weight": [case(out, x, kernel=w[2:], **p) for x, w, p, out in CONVOLUTIONS],
+    "max_pool2d": [case(s, kernel=k, **p) for s, k, p in POOLS],
+    "max_pool2d_grad": [case(_pooled(s, k, p), Derived(lambda g, s=s, k=k, p=p: _first_of_windows(s, k, p)), height=s[2], width=s[3],
+                             kernel=k, **p) for s, k, p in POOLS],
+    "batch_norm": [case(s, w and (s[1],), w and (s[1],), eps=1e-5) for s in NORMS for w in (True, None)],
+    "batch_norm_grad": [case(s, s, w and (s[1],), _statistics("mean"), _statistics("rstd")) for s in NORMS for w in (True, None)],
+    "batch_norm_update": [case((5000,), _positive(5000), (5000,), _positive(5000), momentum=0.1, eps=1e-5, count=40)],
+    "cross_entropy": [case(s, Labels(s[:1], s[1]), ignore_index=i) for s in LOSSES for i in (-100, 0)],
+    "cross_entropy_grad": [case(s[:1], s, Derived(lambda g, x: np.log(np.exp(x).sum(axis=1))), Labels(s[:1], s[1]), ignore_index=i)
+                           for s in LOSSES for i in (-100, 0)],
+    "sgd": [case((5000,), (5000,), None, **SGD), case((70, 50), (70, 50), (70, 50), **SGD)],
+    "adam": [case((5000,), (5000,), (5000,), _positive(5000), **ADAM)],
+    "amsgrad": [case((5000,), (5000,), (5000,), _positive(5000), _positive(5000), **ADAM)],
+    "sgd_many": [case(*[MANY] * 3, **SGD)],
+    "adam_many": [case(*[MANY] * 3, MANY_SQUARES, **ADAM)], "amsgrad_many": [case(*[MANY] * 3, *[MANY_SQUARES] * 2, **ADAM)],
+}
+
+
+def _first_of_windows(shape, kernel, p):
+    """Indices as max_pool2d makes them of an image that falls everywhere: the first pixel of each window that is one."""
+    rows, columns = [np.maximum(np.arange(n) * s - q, (np.arange(n) * s - q) % d) for n, s, q, d in
+                     zip(_pooled(shape, kernel, p)[2:], p["stride"], p["padding"], p["dilation"])]
+    return np.broadcast_to(rows[:, None] * shape[3] + columns, _pooled(shape, kernel, p)).astype(np.int64)
+
+
+def cases(op):
+    """Calls with operands of several bindings."""
+    if op.name in OWN:
+        return OWN[op.name]
+    if op.family == "index":
+        return list(_index_cases(op.name))
+    if op.family in ("reduce", "arg"):
+        return [case(s, dim=d[0] if op.family == "arg" else d, keepdim=False) for s, d in REDUCED if op.family == "reduce" or len(d) == 1]
+    if op.family == "softmax":
+        return [case(*[s] * len(op.inputs), dim=d[0]) for s, d in REDUCED if len(d) == 1]
+    if op.family in table.ELEMENTWISE:
+        kinds = op.details.cases[0].inputs
+        return [case(*[Flags(s) if isinstance(k, Flags) else s for k in kinds]) for s in SHAPES]
+    return None
+
+
+def dtypes(op):
+    """Those that differ in how wide an element is, or in how it is computed."""
+    kinds = op.details.kinds
+    floats = [volta.float32] + [volta.float16] * volta.gpu.context().has_f16
+    moved = [volta.uint8, volta.bool] if op.family == "index" and "b" in kinds else []
+    return floats * ("f" in kinds) + [volta.int64] * (kinds in ("i", "ib")) + moved
+
+
+def compare(op, one, dtype) -> str | None:
+    """What differs between the devices, None where nothing does."""
+    rng = np.random.default_rng(zlib.crc32(op.name.encode()))
+    arrays = table.sample(op, one, rng, dtype)
+    for i, a in enumerate(arrays):                  # Derived gives float64, and labels as floats
+        if isinstance(one.inputs[i], Derived) and isinstance(a, np.ndarray) and op.name == "max_pool2d_grad":
+            arrays[i] = a.astype(np.int64)
+    found = []
+    for device in ("cpu", "gpu"):
+        results = table.run(op, table.to_device(arrays, device), one.params, device, dtype)
+        found.append([r.numpy() for r in table.flat(results) if isinstance(r, volta.Tensor)])
+    for i, (a, b) in enumerate(zip(*found)):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return f"output {i}: {b.dtype}{b.shape}, the CPU has {a.dtype}{a.shape}"
+        scale = max(table.magnitude([a]), 1e-3)
+        rtol, atol = (2e-3, 2e-3 * scale) if dtype is volta.float16 else (1e-3, 1e-4 * scale)
+        if a.dtype.kind != "f":
+            rtol = atol = 0
+        wrong = int((~np.isclose(a.astype(float), b.astype(float), rtol=rtol, atol=atol, equal_nan=True)).sum())
+        if wrong:
+            return f"output {i}: {wrong} of {a.size} elements differ"
+    return None
+
+
+def main(names):
+    """Run the named records, or all."""
+    def start(self, link, limits):
+        limits["max-storage-buffer-binding-size"] = LIMIT
+        runtime.Stream.start(self, link, limits)
+
+    runtime.Context.start = start
+    volta.set_mixed_device("error")
+    report = {}
+    for name, op in PRIMITIVES.items():
+        if op.family in ("view", "transfer") or names and name not in names:
+            continue
+        errors = report[name] = []
+        chosen = cases(op)
+        if chosen is None:
+            errors.append("no case")
+        for one, dtype in ((one, dtype) for one in chosen or () for dtype in dtypes(op)):
+            try:
+                wrong = compare(op, one, dtype)
+            except Exception as error:
+                wrong = f"{type(error).__name__}: {error}"
+                if names:
+                    traceback.print_exc()
+            if wrong:
+                errors.append(f"{dtype} {one.inputs} {one.params}: {wrong}"[:400])
+    volta.gpu.synchronize()
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
