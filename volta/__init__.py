@@ -164,7 +164,7 @@ from volta.ops.functions import (
     true_divide,
     trunc,
 )
-from volta.ops.index import gather, index_add, index_select, masked_fill, masked_select, nonzero, one_hot, scatter_add, take_along_dim
+from volta.ops.index import gather, index_add, index_select, one_hot, scatter_add, take_along_dim
 from volta.ops.linalg import addmm, baddbmm, bmm, dot, matmul, mm, mv, outer
 from volta.ops.movement import (
     broadcast_to,
@@ -211,6 +211,7 @@ from volta.ops.reduce import (
     var,
     var_mean,
 )
+from volta.ops.subscript import masked_fill, masked_select, nonzero
 from volta.printing import set_printoptions
 from volta.random import Generator, initial_seed, manual_seed
 

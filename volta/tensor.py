@@ -13,7 +13,7 @@ from volta.device import device as as_device
 from volta.dtypes import as_dtype, float16, float32, float64, int32, int64, to_numpy, uint8
 from volta.dtypes import bool_ as bool_dtype
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
-from volta.ops import arrange, creation, einsum, elementwise, families, functions, index, linalg, movement, padding, reduce
+from volta.ops import arrange, creation, einsum, elementwise, families, functions, index, linalg, movement, padding, reduce, subscript
 from volta.ops.checks import explained
 from volta.shapes import as_dim
 
@@ -251,10 +251,10 @@ class Tensor(graph.Operators):
         return bool(found.any())
 
     def __getitem__(self, key) -> Tensor:
-        return index.getitem(self, key)
+        return subscript.getitem(self, key)
 
     def __setitem__(self, key, value) -> None:
-        index.setitem(self, key, value)
+        subscript.setitem(self, key, value)
 
     def __repr__(self) -> str:
         from volta.printing import tensor_repr
@@ -370,7 +370,7 @@ class Tensor(graph.Operators):
     @explained
     def masked_fill_(self, mask: Tensor, value: Number | Tensor) -> Tensor:
         """`masked_fill` in place."""
-        return replace(self, index.masked_fill, mask, value)
+        return replace(self, subscript.masked_fill, mask, value)
 
     @explained
     def uniform_(self, low: float = 0.0, high: float = 1.0, *, generator=None) -> Tensor:
@@ -477,7 +477,8 @@ def _install() -> None:
         reduce: "sum mean amax amin argmax argmin max min prod any all var std logsumexp norm softmax log_softmax count_nonzero",
         linalg: "matmul mm mv bmm dot outer addmm baddbmm",
         einsum: "inner",
-        index: "gather scatter_add index_add index_select masked_fill masked_select nonzero take_along_dim",
+        index: "gather scatter_add index_add index_select take_along_dim",
+        subscript: "masked_fill masked_select nonzero",
         arrange: "diagonal diag trace select swapaxes swapdims movedim unflatten ravel tensor_split roll tile repeat_interleave fliplr "
                  "flipud unfold",
         padding: "pad",

@@ -2,9 +2,9 @@
 from volta._kernels import engine as _engine
 from volta._kernels import graph as _graph
 from volta.device import mixed_devices as _mixed_devices
-from volta.ops import conv, creation, elementwise, families, index, linalg, loss, movement, norm, reduce, update
+from volta.ops import conv, creation, elementwise, families, index, linalg, loss, movement, norm, reduce, subscript, update
 
-__all__ = ["conv", "creation", "elementwise", "families", "index", "linalg", "loss", "movement", "norm", "reduce", "update"]
+__all__ = ["conv", "creation", "elementwise", "families", "index", "linalg", "loss", "movement", "norm", "reduce", "subscript", "update"]
 
 
 def _as_operand(op, value, inputs):
@@ -22,6 +22,6 @@ def _as_operand(op, value, inputs):
 
 
 _graph.configure(cast=movement._cast, contiguous=movement.contiguous_, mixed_devices=_mixed_devices, as_operand=_as_operand,
-                 copy_into=movement.copy_into, overwrite=index.Overwrite)
+                 copy_into=movement.copy_into, overwrite=subscript.Overwrite)
 _engine.configure(add=elementwise.add, sum_to=movement.sum_to, clone=movement.clone)
 _graph.set_operators(elementwise.add, elementwise.sub, elementwise.mul, elementwise.div_)

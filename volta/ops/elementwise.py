@@ -186,7 +186,7 @@ def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor
     Raises: DTypeError where the condition is not bool.
     """
     if input is None and other is None:
-        from volta.ops.index import nonzero
+        from volta.ops.subscript import nonzero
         return nonzero(condition, as_tuple=True)
     if condition.dtype.code != 0:
         raise DTypeError(f"where: the condition must be bool, got {condition.dtype}; compare it first, as in where(x > 0, ...)")
