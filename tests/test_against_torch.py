@@ -4,6 +4,7 @@ The same module is built in both libraries and the state dict carried over, so t
 """
 import numpy as np
 import pytest
+from test_float16 import EPS, halves, network
 
 import volta
 
@@ -244,3 +245,24 @@ def test_indexing_of_every_dtype(device, rng, op, dtype):
     ours = op(volta, *[volta.tensor(a, device=device) for a in arrays]).numpy()
     assert ours.dtype == theirs.dtype
     np.testing.assert_array_equal(ours, theirs)
+
+
+# ---------------------------------------------------------------- float16
+def test_half_precision_model(device, rng):
+    if device == "gpu" and not volta.gpu.context().has_f16:
+        pytest.skip("this GPU has no float16")
+    torch.manual_seed(5)
+    theirs = network(torch.nn).half()
+    ours = network(volta.nn).half().to(device)
+    ours.load_state_dict({k: volta.tensor(v.numpy()) for k, v in theirs.state_dict().items()})
+    x, labels = halves(rng, 16, 1, 8, 8), rng.integers(0, 5, 16)
+    a, b = theirs(torch.tensor(x)), ours(volta.tensor(x, device=device))
+    np.testing.assert_allclose(b.detach().numpy(), a.detach().numpy(), rtol=4 * EPS, atol=4 * EPS)
+    torch.nn.functional.cross_entropy(a, torch.tensor(labels)).backward()
+    volta.nn.functional.cross_entropy(b, volta.tensor(labels, device=device)).backward()
+    for p, q in zip(ours.parameters(), theirs.parameters()):
+        top = float(q.grad.abs().max())
+        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=0.02, atol=0.02 * top + 1e-4)
+    for name, v in theirs.state_dict().items():
+        if "running" in name:
+            np.testing.assert_allclose(ours.state_dict()[name].numpy(), v.numpy(), rtol=2 * EPS, atol=EPS)

@@ -151,25 +151,6 @@ def test_training_in_half(name, device, rng):
     np.testing.assert_allclose(losses[volta.float16], losses[volta.float32], rtol=0.05, atol=0.02)
 
 
-def test_model_against_pytorch(device, rng):
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed; this comparison is an extra")
-    torch.manual_seed(5)
-    theirs = network(torch.nn).half()
-    ours = network(volta.nn).half().to(device)
-    ours.load_state_dict({k: volta.tensor(v.numpy()) for k, v in theirs.state_dict().items()})
-    x, labels = halves(rng, 16, 1, 8, 8), rng.integers(0, 5, 16)
-    a, b = theirs(torch.tensor(x)), ours(volta.tensor(x, device=device))
-    np.testing.assert_allclose(b.detach().numpy(), a.detach().numpy(), rtol=4 * EPS, atol=4 * EPS)
-    torch.nn.functional.cross_entropy(a, torch.tensor(labels)).backward()
-    F.cross_entropy(b, volta.tensor(labels, device=device)).backward()
-    for p, q in zip(ours.parameters(), theirs.parameters()):
-        top = float(q.grad.abs().max())
-        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=0.02, atol=0.02 * top + 1e-4)
-    for name, v in theirs.state_dict().items():
-        if "running" in name:
-            np.testing.assert_allclose(ours.state_dict()[name].numpy(), v.numpy(), rtol=2 * EPS, atol=EPS)
-
-
 def test_optimizers_take_mixed_lists(device):
     """Parameters of both precisions in one optimizer: the fused step of several takes each in its own."""
     for make in (lambda p: volta.optim.Adam(p, lr=0.5), lambda p: volta.optim.SGD(p, lr=0.5, momentum=0.9)):

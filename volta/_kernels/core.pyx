@@ -12,6 +12,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 cdef extern from "Python.h":
+    Py_ssize_t PY_SSIZE_T_MAX
     Py_ssize_t PyNumber_AsSsize_t(object, PyObject*)       # with NULL, a number out of range gives the nearest in range
     ctypedef struct PyTypeObject:
         object (*tp_new)(PyTypeObject*, PyObject*, PyObject*)
@@ -93,6 +94,7 @@ cdef Py_ssize_t _cached_bytes = 0
 cdef Py_ssize_t _live_bytes = 0
 cdef Py_ssize_t _peak_bytes = 0
 cdef Py_ssize_t CACHE_LIMIT = 1 << 30
+cdef Py_ssize_t _memory = 0             # of the machine, once it is known
 
 
 cdef inline int _size_class(Py_ssize_t nbytes) noexcept nogil:
@@ -125,6 +127,8 @@ cdef void* _allocate(Py_ssize_t nbytes) except NULL:
         _free_blocks[size_class] = (<void**>_usable(block))[0]
         _cached_bytes -= capacity
     else:
+        if capacity > _memory_size():
+            raise _out_of_memory(nbytes)
         block = malloc(capacity + 2 * ALIGNMENT)
         if block == NULL:
             empty_host_cache()
@@ -136,6 +140,20 @@ cdef void* _allocate(Py_ssize_t nbytes) except NULL:
     if _live_bytes > _peak_bytes:
         _peak_bytes = _live_bytes
     return block
+
+
+cdef Py_ssize_t _memory_size():
+    """Bytes of the machine's memory. Some systems promise any size and kill the process that then writes to it."""
+    global _memory
+    if _memory == 0:
+        import os
+        try:
+            _memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (AttributeError, ValueError, OSError):       # not known here
+            _memory = 0
+        if _memory <= 0:
+            _memory = PY_SSIZE_T_MAX
+    return _memory
 
 
 cdef inline char* _usable(void* block) noexcept nogil:
