@@ -119,7 +119,7 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, i
     ignoring = _check_target("cross_entropy", x, labels, ignore_index)
     labels = cast(labels, int64)
     if weight is not None or label_smoothing:
-        return _weighted(x, labels, shape, weight, ignore_index, reduction, label_smoothing)
+        return _weighted(x, labels, shape, weight, ignore_index, ignoring, reduction, label_smoothing)
     losses, _ = cross_entropy_primitive(x, labels, ignore_index=int(ignore_index))
     if reduction == "mean":
         return sum(losses) / (_kept(labels, ignore_index) if ignoring else float(labels._size))
@@ -139,32 +139,37 @@ def _check_weight(name, weight, classes):
         raise ShapeError(f"{name}: weight must have shape ({classes},), one number for each class, got {weight.shape}")
 
 
-def _picked(logp, labels, weight, ignore_index):
-    """(minus the weighted log-probability of each label, which labels count as 1 and 0, their weights)."""
-    kept = cast(labels != ignore_index, logp.dtype)
-    safe = where(labels != ignore_index, labels, 0)
-    picked = _reshape(gather_primitive(logp, _reshape(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
-    scale = kept if weight is None else kept * weight[safe]
-    return -picked * scale, kept, scale
+def _picked(logp, labels, weight, ignore_index, ignoring):
+    """(minus the weighted log-probability of each label, which labels count as 1 and 0, their weights); None for all ones. `ignoring`
+    says whether some labels may be `ignore_index`."""
+    kept = cast(labels != ignore_index, logp.dtype) if ignoring else None
+    safe = where(labels != ignore_index, labels, 0) if ignoring else labels
+    losses = -_reshape(gather_primitive(logp, _reshape(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
+    scale = kept
+    if weight is not None:
+        scale = kept * weight[safe] if ignoring else weight[safe]
+    return losses if scale is None else losses * scale, kept, scale
 
 
-def _weighted_mean(total, weights):
-    """total / sum(weights): NaN where nothing counts, and then without a gradient, which would be NaN too."""
+def _mean(losses, weights):
+    """The weighted mean: NaN where nothing counts, and then without a gradient, which would be NaN too."""
+    if weights is None:
+        return mean(losses)
     count = sum(weights)
     empty = count == 0
-    return where(empty, math.nan, total / where(empty, 1.0, count))
+    return where(empty, math.nan, sum(losses) / where(empty, 1.0, count))
 
 
-def _weighted(x, labels, shape, weight, ignore_index, reduction, smoothing):
+def _weighted(x, labels, shape, weight, ignore_index, ignoring, reduction, smoothing):
     """Class weights and label smoothing, composed."""
     _check_weight("cross_entropy", weight, x.shape[1])
     logp = log_softmax(x, 1)
-    losses, kept, scale = _picked(logp, labels, weight, ignore_index)
+    losses, kept, scale = _picked(logp, labels, weight, ignore_index, ignoring)
     if smoothing:
-        each = logp if weight is None else logp * weight
-        losses = losses * (1 - smoothing) - sum(each, 1) * kept * (smoothing / x.shape[1])
+        spread = sum(logp if weight is None else logp * weight, 1) * (smoothing / x.shape[1])
+        losses = losses * (1 - smoothing) - (spread if kept is None else spread * kept)
     if reduction == "mean":
-        return _weighted_mean(sum(losses), scale)
+        return _mean(losses, scale)
     return _reduce("cross_entropy", losses if reduction == "sum" else _reshape(losses, shape=shape), reduction)
 
 
@@ -185,12 +190,12 @@ def _soft_cross_entropy(input, target, weight, reduction, smoothing):
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """Negative log likelihood of log-probabilities. Shape: (N, C, ...) and (N, ...)."""
     x, labels, shape = _rows("nll_loss", input, target)
-    _check_target("nll_loss", x, labels, ignore_index)
+    ignoring = _check_target("nll_loss", x, labels, ignore_index)
     _check_weight("nll_loss", weight, x.shape[1])
     labels = cast(labels, int64)
-    losses, _, scale = _picked(x, labels, weight, ignore_index)
+    losses, _, scale = _picked(x, labels, weight, ignore_index, ignoring)
     if reduction == "mean":
-        return _weighted_mean(sum(losses), scale)
+        return _mean(losses, scale)
     return _reduce("nll_loss", losses if reduction == "sum" else _reshape(losses, shape=shape), reduction)
 
 
