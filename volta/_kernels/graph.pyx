@@ -136,6 +136,8 @@ cdef class Primitive:
         return (_primitive, (self.name,))
 
     def __call__(self, *inputs, **params):
+        if not inputs:
+            raise ArgumentError(f"{self.name}: needs {'tensors' if self.variadic else ', '.join(self.inputs)} by position, got none")
         return apply(self, inputs, params)
 
     def into(self, TensorBase target not None, *others):
