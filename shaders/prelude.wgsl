@@ -95,12 +95,12 @@ fn exp_accurate(x: f32) -> f32 {
     return select(select(select(y, 0.0, x < -104.0), inf(), x > 88.72284), x, is_nan(x));
 }
 
-// e^x for x <= 0; NaN gives any number.
+// e^x for x <= 0, 0 where it would be denormal; NaN gives any number.
 fn exp_nonpositive(x: f32) -> f32 {
-    let bounded = max(x, -104.0);
+    let bounded = max(x, -88.0);            // k is -127 there, and the power of two 0
     let k = round(bounded * LOG2_E);
     let r = (bounded - k * LN2_HIGH) - k * LN2_LOW;
-    return scale_by_power(1.0 + r * exp_tail(r), i32(k));
+    return (1.0 + r * exp_tail(r)) * bitcast<f32>(u32(i32(k) + 127) << 23u);
 }
 
 fn exp2_accurate(x: f32) -> f32 {
@@ -183,8 +183,8 @@ fn softplus_accurate(x: f32) -> f32 {
 // e^(-x^2) for |x| <= 14: x is cut to 12 bits, whose square is exact, as the rounding of x * x would cost 81 times as much.
 fn exp_minus_square(x: f32) -> f32 {
     let high = bitcast<f32>(bitcast<u32>(x) & 0xfffff000u);
-    let rest = (high - x) * (high + x);
-    return exp_nonpositive(-high * high) * (1.0 + rest * exp_tail(rest));
+    let rest = (high - x) * (high + x);     // at most x^2 / 1024
+    return exp_nonpositive(-high * high) * (1.0 + rest * (1.0 + rest * (0.5 + rest * (0.16666667 + rest * 0.041666667))));
 }
 
 // (1 - erf(x)) / e^(-x^2) for x >= 0: t P(t) with t = 1 / (1 + x / 2), P fitted on [0, 10.2] to 4.3e-8.

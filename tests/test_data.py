@@ -68,6 +68,16 @@ def test_arrays_alone_and_tensors(device):
             np.testing.assert_array_equal(x.numpy()[:, 0], 2 * y.numpy())
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_batches_are_copies(device, shuffle):
+    x = volta.tensor(X, device=device)
+    for data in (x, X):
+        for batch in DataLoader(data, 4, shuffle=shuffle, seed=0, device=device):
+            batch.mul_(0.0)
+    np.testing.assert_array_equal(x.numpy(), X)
+    assert X.any()
+
+
 def test_device_data_goes_up_once_an_epoch(gpu):
     loader = DataLoader((volta.tensor(X, device=gpu), volta.tensor(Y, device=gpu)), 2, shuffle=True, seed=0)
     list(loader)

@@ -80,7 +80,7 @@ class Tensor(graph.Operators):
     @property
     def T(self) -> Tensor:
         """The dimensions in reverse order."""
-        return movement.permute(self, *reversed(range(self.ndim)))
+        return movement.permute_primitive(self, dims=tuple(range(self.ndim - 1, -1, -1)))
 
     @property
     def mT(self) -> Tensor:

@@ -17,7 +17,7 @@ from volta.device import device as as_device
 from volta.errors import ArgumentError
 from volta.ops.creation import tensor
 from volta.ops.index import index_select_primitive
-from volta.ops.movement import narrow
+from volta.ops.movement import clone, narrow
 from volta.random import default_generator
 
 
@@ -125,7 +125,7 @@ class DataLoader:
         order = tensor(self.order(epoch), device=home) if self.shuffle else None
         for start, end in self._bounds():
             if order is None:
-                batch = tuple(narrow(t, 0, start, end - start) for t in tensors)
+                batch = tuple(clone(narrow(t, 0, start, end - start)) for t in tensors)     # a view could be written to
             else:
                 rows = narrow(order, 0, start, end - start)
                 batch = tuple(index_select_primitive(t, rows, dim=0) for t in tensors)

@@ -65,8 +65,8 @@ def _np_slice(x, starts, sizes, steps, axes=None):
 _reshape = register(
     "reshape", ("x",), family="view", view=_reshape_kernel, vjp=(lambda g, x_shape: _reshape(g, shape=x_shape),),
     numpy=lambda x, shape: x.reshape(shape), cases=(case((2, 6), shape=(3, 4)), case((), shape=(1, 1)), case((0, 3), shape=(3, 0))))
-_permute = register(
-    "permute", ("x",), family="view", view=indexing.permute_view, vjp=(lambda g, dims: _permute(g, dims=_invert(dims)),),
+permute_primitive = register(
+    "permute", ("x",), family="view", view=indexing.permute_view, vjp=(lambda g, dims: permute_primitive(g, dims=_invert(dims)),),
     numpy=lambda x, dims: x.transpose(dims), cases=(case((2, 3, 4), dims=(2, 0, 1)), case((3, 0), dims=(1, 0))))
 _expand = register(
     "expand", ("x",), family="view", view=_expand_kernel, vjp=(lambda g, x_shape: sum_to(g, x_shape),),
@@ -287,7 +287,7 @@ def permute(input: Tensor, *order: int | Sequence[int], dims: Sequence[int] | No
     order = tuple(as_dim("permute", d, input.ndim) for d in dims)
     if len(order) != input.ndim or len(set(order)) != len(order):
         raise ArgumentError(f"permute: dims {tuple(dims)} must name each of the {input.ndim} dimensions once")
-    return _permute(input, dims=order)
+    return permute_primitive(input, dims=order)
 
 
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
@@ -297,7 +297,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
         return input
     a, b = as_dim("transpose", dim0, input.ndim), as_dim("transpose", dim1, input.ndim)
     order[a], order[b] = b, a
-    return _permute(input, dims=tuple(order))
+    return permute_primitive(input, dims=tuple(order))
 
 
 def t(input: Tensor) -> Tensor:
