@@ -1,8 +1,8 @@
 """Builds Volta's Cython extensions; everything else about the package is in pyproject.toml.
 
-Every `volta/_kernels/*.pyx` becomes an extension, and every `*.pyx.in` first passes through Cython's Tempita. The
-modules in ONCE are compiled once; all others are loops, compiled once per instruction set from the same C file into
-`volta/_kernels/<variant>/`, of which `volta/_kernels/__init__.py` takes the best that the running CPU has.
+Every `volta/_kernels/*/*.pyx` becomes an extension, and every `*.pyx.in` first passes through Cython's Tempita. The folder
+says how often it is compiled: those of `cpu/` are loops, compiled once per instruction set from the same C file into
+`cpu/<variant>/`, of which `cpu/__init__.py` takes the best that the running CPU has; all others once.
 
 Environment:
     VOLTA_BOUNDSCHECK=1   index checks, and a check that every view lies inside its storage (slow; for tests)
@@ -23,7 +23,7 @@ from setuptools.errors import CompileError, LinkError
 
 KERNELS = Path("volta/_kernels")
 GENERATED = Path("build/cython")
-ONCE = {"core", "cpu", "engine", "fallback", "graph", "gpu_stream", "indexing"}
+VARIED = KERNELS / "cpu"
 CHECKED = os.environ.get("VOLTA_BOUNDSCHECK", "") not in ("", "0")
 
 # The instruction sets of x86-64: name -> (flags of GCC and Clang, flags of MSVC). Other machines have `baseline` only.
@@ -56,33 +56,42 @@ def variants() -> list[str]:
 
 
 def module_sources() -> dict[str, Path]:
-    """Name of each extension module and its source, `.pyx` or `.pyx.in`."""
-    templates = {path.name.removesuffix(".pyx.in"): path for path in sorted(KERNELS.glob("*.pyx.in"))}
-    plain = {path.stem: path for path in sorted(KERNELS.glob("*.pyx"))}
-    return {**templates, **plain}
+    """Name of each extension module within `volta._kernels`, such as `cpu.copy`, and its source, `.pyx` or `.pyx.in`."""
+    paths = sorted(p for pattern in ("*/*.pyx", "*/*.pyx.in") for p in KERNELS.glob(pattern))
+    return {f"{path.parent.name}.{path.name.split('.')[0]}": path for path in paths}
 
 
-def pyx_path(name: str, source: Path) -> Path:
+def is_varied(source: Path) -> bool:
+    """Whether a module is compiled once per instruction set."""
+    return source.parent == VARIED
+
+
+def pyx_path(source: Path) -> Path:
     """Where the Cython source of a module is, for a template after its expansion."""
-    return KERNELS / "generated" / f"{name}.pyx" if source.name.endswith(".in") else source
+    return source.parent / "generated" / source.name.removesuffix(".in") if source.name.endswith(".in") else source
 
 
-def c_path(name: str, source: Path) -> Path:
+def c_path(source: Path) -> Path:
     """The C file that Cython writes for a module."""
-    return GENERATED / pyx_path(name, source).with_suffix(".c")
+    return GENERATED / pyx_path(source).with_suffix(".c")
+
+
+def variant_c_path(source: Path, variant: str) -> Path:
+    """The file that includes the common C file, so that each instruction set has an object file of its own."""
+    return GENERATED / variant / f"{source.name.split('.')[0]}.c"
 
 
 def extensions() -> list[Extension]:
     """One extension per module, or per module and variant. The C files appear when `build_ext` runs."""
     result = []
     for name, source in module_sources().items():
-        common = str(c_path(name, source))
-        if name in ONCE:
+        common = str(c_path(source))
+        if not is_varied(source):
             result.append(Extension(f"volta._kernels.{name}", [common]))
             continue
         for variant in variants():
-            own = str(GENERATED / variant / f"{name}.c")
-            result.append(Extension(f"volta._kernels.{variant}.{name}", [own], depends=[common]))
+            own = str(variant_c_path(source, variant))
+            result.append(Extension(f"volta._kernels.cpu.{variant}.{name.split('.')[1]}", [own], depends=[common]))
     # The longest compilations first, so that two processors finish together.
     return sorted(result, key=lambda e: not e.name.endswith(("elementwise", "reduce", "copy")))
 
@@ -101,13 +110,13 @@ def generate_c() -> None:
 
     modules = []
     for name, source in module_sources().items():
-        path = pyx_path(name, source)
+        path = pyx_path(source)
         if path != source:
             write_if_changed(path, Template(source.read_text(encoding="utf-8"), name=str(source)).substitute())
         modules.append(Extension(f"volta._kernels.{name}", [str(path)]))
-        for variant in () if name in ONCE else variants():
-            include = Path("..", c_path(name, source).relative_to(GENERATED)).as_posix()
-            write_if_changed(GENERATED / variant / f"{name}.c", f'#include "{include}"\n')
+        for variant in variants() if is_varied(source) else ():
+            include = Path("..", c_path(source).relative_to(GENERATED)).as_posix()
+            write_if_changed(variant_c_path(source, variant), f'#include "{include}"\n')
     # A change of mode has to translate everything anew.
     stamp = GENERATED / ("checked" if CHECKED else "unchecked")
     cythonize(modules, compiler_directives=DIRECTIVES, include_path=["."], build_dir=str(GENERATED), quiet=True,
@@ -133,12 +142,12 @@ class BuildExt(build_ext):
         openmp = self.openmp_flags()
         for extension in self.extensions:
             parts = extension.name.split(".")
-            self.set_flags(extension, parts[2] if len(parts) == 4 else None, openmp)
+            self.set_flags(extension, parts[3] if len(parts) == 5 else None, openmp)
         super().build_extensions()
 
     def copy_extensions_to_source(self) -> None:
         for variant in variants():
-            (KERNELS / variant).mkdir(exist_ok=True)
+            (VARIED / variant).mkdir(exist_ok=True)
         super().copy_extensions_to_source()
 
     def set_flags(self, extension: Extension, variant: str | None, openmp: list[str]) -> None:
@@ -186,7 +195,7 @@ class BuildPy(build_py):
 
     def shader_files(self) -> list[tuple[str, str]]:
         target = Path(self.build_lib, "volta", "shaders")
-        return [(str(path), str(target / path.name)) for path in sorted(Path("shaders").glob("*.wgsl"))]
+        return [(str(path), str(target / path.relative_to("shaders"))) for path in sorted(Path("shaders").rglob("*.wgsl"))]
 
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExt, "build_py": BuildPy})

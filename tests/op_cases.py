@@ -6,7 +6,7 @@ import pytest
 
 import volta
 import volta.testing
-from volta.ops.families import PRIMITIVES, Case, Derived, Flags, Labels, Many, create
+from volta.ops.table import PRIMITIVES, Case, Derived, Flags, Labels, Many, create
 
 # Moved between host and GPU, not computed: tests/test_devices.py.
 TRANSFERS = {"upload", "download", "transfer"}

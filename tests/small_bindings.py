@@ -14,7 +14,7 @@ import op_cases as table
 
 import volta
 from volta.gpu import runtime
-from volta.ops.families import PRIMITIVES, Derived, Flags, Labels, Many, case
+from volta.ops.table import PRIMITIVES, Derived, Flags, Labels, Many, case
 
 LIMIT = 4096
 SHAPES = ((5000,), (3, 2000), (2500, 2))

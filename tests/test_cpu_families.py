@@ -7,7 +7,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from volta._kernels import conv, conv_weight, core, cpu, index, linalg, loss, norm, pool, random, softmax, update
+from volta._kernels import core
+from volta._kernels.core import threads
+from volta._kernels.cpu import conv, conv_weight, index, linalg, loss, norm, pool, random, softmax, update
 from volta.errors import DTypeError, IndexRangeError
 
 CODES = {"bool": 0, "uint8": 1, "int32": 2, "int64": 3, "float16": 4, "float32": 5, "float64": 6}
@@ -153,14 +155,14 @@ def test_results_do_not_depend_on_threads(rng):
                    KERNELS["softmax"](rows, 0), KERNELS["normal"]((300_001,), 0.0, 1.0, 3, 5, dtype("float32"), None)]
         return [values(t).copy() for t in tensors]
 
-    before = cpu.get_num_threads()
+    before = threads.get_num_threads()
     try:
         found = []
-        for threads in (1, 2, 3):
-            cpu.set_num_threads(threads)
+        for count in (1, 2, 3):
+            threads.set_num_threads(count)
             found.append(results())
     finally:
-        cpu.set_num_threads(before)
+        threads.set_num_threads(before)
     for other in found[1:]:
         assert all((a == b).all() for a, b in zip(found[0], other, strict=True))
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from test_cpu_families import FLOATS, KERNELS, close, dtype, strided, tensor, values
 
-from volta._kernels import random
+from volta._kernels.cpu import random
 from volta.errors import DTypeError
 
 SEEDS = [(0, 0), (2**64 - 1, 7), (123456789123, 2**32 - 3), (5, 2**64 - 2)]

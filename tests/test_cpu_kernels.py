@@ -10,7 +10,9 @@ import sys
 import numpy as np
 import pytest
 
-from volta._kernels import copy, core, cpu, elementwise, reduce
+from volta._kernels import core
+from volta._kernels.core import threads
+from volta._kernels.cpu import copy, elementwise, reduce
 from volta.errors import ArgumentError, DTypeError, ShapeError
 
 DTYPES = {dtype.name: dtype for dtype in map(core.dtype_from_code, range(7))}
@@ -338,28 +340,28 @@ def sample_results():
 
 
 def test_results_do_not_depend_on_the_number_of_threads():
-    before = cpu.get_num_threads()
+    before = threads.get_num_threads()
     try:
-        cpu.set_num_threads(1)
+        threads.set_num_threads(1)
         one = sample_results()
         for count in (2, 3, 7):
-            cpu.set_num_threads(count)
+            threads.set_num_threads(count)
             for name, result in sample_results().items():
                 assert result.tobytes() == one[name].tobytes(), name
     finally:
-        cpu.set_num_threads(before)
+        threads.set_num_threads(before)
 
 
 @pytest.mark.parametrize("count", [0, -1, 2.5, True, "2"])
 def test_set_num_threads_refuses(count):
     with pytest.raises(ArgumentError, match="set_num_threads: needs an integer from 1 to 4096"):
-        cpu.set_num_threads(count)
+        threads.set_num_threads(count)
 
 
 @pytest.mark.parametrize("variant", ["baseline", "avx2"])
 def test_variants_agree(variant, tmp_path):
     code = (f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\nimport numpy, test_cpu_kernels as t\n"
-            f"from volta import _kernels\nassert _kernels.variant == {variant!r}\n"
+            f"from volta._kernels import cpu\nassert cpu.variant == {variant!r}\n"
             f"numpy.savez({str(tmp_path / 'results.npz')!r}, **t.sample_results())")  # fmt: skip
     run = subprocess.run([sys.executable, "-c", code], env=os.environ | {"VOLTA_CPU": variant}, capture_output=True,
                          text=True)  # fmt: skip
@@ -372,7 +374,7 @@ def test_variants_agree(variant, tmp_path):
 
 
 def test_an_unknown_variant_is_refused():
-    run = subprocess.run([sys.executable, "-c", "import volta._kernels"], env=os.environ | {"VOLTA_CPU": "avx9"},
+    run = subprocess.run([sys.executable, "-c", "import volta._kernels.cpu"], env=os.environ | {"VOLTA_CPU": "avx9"},
                          capture_output=True, text=True)  # fmt: skip
     assert "VOLTA_CPU=avx9: this CPU and build have " in run.stderr
 

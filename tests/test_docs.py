@@ -11,7 +11,7 @@ import pytest
 import volta
 
 MODULES = sorted(m.name for m in pkgutil.walk_packages(volta.__path__, "volta.")
-                 if not m.name.startswith(("volta._kernels", "volta.backends")))
+                 if not m.name.startswith(("volta._kernels", "volta.devices")))
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import volta
-from volta.backends import half
+from volta.devices import half
 from volta.nn import functional as F
 from volta.ops import creation
-from volta.ops.families import PRIMITIVES, create
+from volta.ops.table import PRIMITIVES, create
 
 EPS = 2.0 ** -10            # distance of neighbours in float16, relative to the lower one at most
 

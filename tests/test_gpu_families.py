@@ -19,8 +19,8 @@ pytestmark = pytest.mark.gpu
 if not gpu.is_available() and os.environ.get("VOLTA_REQUIRE_GPU") != "1":
     pytest.skip(f"no usable GPU: {gpu.unavailable_reason()}", allow_module_level=True)
 
-from volta.backends import gpu_conv, gpu_index, gpu_loss, gpu_norm, gpu_pool, gpu_random, gpu_sort, gpu_update
-from volta.backends.gpu_common import NUMPY
+from volta.devices.gpu import conv as gpu_conv, index as gpu_index, loss as gpu_loss, norm as gpu_norm, pool as gpu_pool, random as gpu_random, sort as gpu_sort, update as gpu_update
+from volta.devices.gpu.common import NUMPY
 from volta.errors import ArgumentError, DTypeError
 
 DEVICE = core.Device("gpu", 0)

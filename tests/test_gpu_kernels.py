@@ -21,7 +21,7 @@ SHAPES = [(), (1,), (0,), (7,), (1023,), (4, 5), (3, 0, 2), (2, 3, 4, 5), (2, 1,
 def _load():
     global gpu_copy
     try:
-        from volta.backends import gpu_common, gpu_copy, gpu_elementwise, gpu_reduce, gpu_softmax
+        from volta.devices.gpu import common as gpu_common, copy as gpu_copy, elementwise as gpu_elementwise, reduce as gpu_reduce, softmax as gpu_softmax
         gpu_common.context(DEVICE)
     except Exception:
         if os.environ.get("VOLTA_REQUIRE_GPU") == "1":
@@ -101,15 +101,16 @@ def double(x):
 
 def test_every_shader_compiles_as_it_lies():
     from volta.gpu import shaders
-    for file in ("nullary", "unary", "binary", "ternary", "copy", "reduce", "softmax", "softmax_grad"):
+    for file in ("elementwise/nullary", "elementwise/unary", "elementwise/binary", "elementwise/ternary", "copy/copy", "reduce/reduce",
+                     "softmax/softmax", "softmax/grad"):
         assert file in shaders.files()
         CTX.pipeline(file)
 
 
 def test_every_operation_line_is_found_and_listed_once():
-    from volta.backends.gpu_elementwise import FUNCTIONS
+    from volta.devices.gpu.elementwise import FUNCTIONS
     from volta.gpu import shaders
-    lines = [line for line in shaders.read("elementwise").split("\n") if line.startswith("fn ")]
+    lines = [line for line in shaders.read("elementwise/elementwise").split("\n") if line.startswith("fn ")]
     assert len(lines) == len(FUNCTIONS)
     assert set(UNARY) | set(BINARY) | set(SLOPES) <= set(K)
 

@@ -14,7 +14,7 @@ import pytest
 
 import volta
 from volta.nn import functional as F
-from volta.ops.families import PRIMITIVES
+from volta.ops.table import PRIMITIVES
 
 pytestmark = pytest.mark.gpu
 MEGA = 1 << 20

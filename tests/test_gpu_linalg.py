@@ -16,9 +16,9 @@ pytestmark = pytest.mark.gpu
 if not gpu.is_available() and os.environ.get("VOLTA_REQUIRE_GPU") != "1":
     pytest.skip(f"no usable GPU: {gpu.unavailable_reason()}", allow_module_level=True)
 
-from volta.backends import gpu_linalg
-from volta.backends import gpu_matmul as plans
-from volta.backends.gpu_linalg import linear, matmul
+from volta.devices.gpu import linalg as gpu_linalg
+from volta.devices.gpu import matmul as plans
+from volta.devices.gpu.linalg import linear, matmul
 
 DEVICE = core.Device("gpu", 0)
 FLOAT32 = core.dtype_from_code(5)

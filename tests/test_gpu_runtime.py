@@ -349,7 +349,7 @@ def test_bind_group_cache_is_bounded(ctx, folder):
         import struct, numpy as np, volta.gpu
         from pathlib import Path
         from volta.gpu import shaders, runtime
-        from volta._kernels import gpu_stream
+        from volta._kernels.gpu import stream
         shaders.FOLDERS = (*shaders.FOLDERS, Path({str(folder)!r}))
         start = runtime.Context.start
         runtime.Context.start = lambda self, link, limits: start(self, link, limits, 20)

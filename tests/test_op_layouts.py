@@ -6,7 +6,7 @@ import op_cases as table
 import pytest
 
 import volta
-from volta.ops.families import PRIMITIVES
+from volta.ops.table import PRIMITIVES
 
 FLOAT = [op for op in table.records() if "f" in op.details.kinds]
 BINARY = table.records(family={"binary", "comparison"})

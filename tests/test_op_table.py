@@ -7,9 +7,9 @@ import op_cases as table
 import pytest
 
 import volta
-from volta.backends.half import WIDE
+from volta.devices.half import WIDE
 from volta.errors import DTypeError
-from volta.ops.families import PRIMITIVES
+from volta.ops.table import PRIMITIVES
 from volta.testing import gradcheck, gradgradcheck
 
 EVERY = table.records(creation=True, in_place=True)

@@ -3,8 +3,7 @@ import op_cases as table
 import pytest
 
 import volta
-from volta.ops import families
-from volta.ops.families import PRIMITIVES, Case, Flags, Labels
+from volta.ops.table import PRIMITIVES, Case, Flags, Labels, missing_kernels
 
 # They move or reserve bytes without a kernel.
 WITHOUT_DISPATCH = {"empty"}
@@ -18,19 +17,19 @@ def holds_elements(case: Case) -> bool:
 
 def test_every_record_has_every_kernel(gpu):
     volta.device(gpu)
-    assert families.missing_kernels() == []
+    assert missing_kernels() == []
 
 
 def test_every_kernel_belongs_to_a_record(gpu):
-    from volta.backends import cpu as cpu_backend
-    from volta.backends import gpu as gpu_backend
+    from volta.devices import cpu as cpu_backend
+    from volta.devices.gpu import kernels as gpu_backend
     for backend in (cpu_backend, gpu_backend):
         assert set(backend.KERNELS) - set(PRIMITIVES) == set(), backend.__name__
 
 
 def test_backends_have_the_same_kernels(gpu):
-    from volta.backends import cpu as cpu_backend
-    from volta.backends import gpu as gpu_backend
+    from volta.devices import cpu as cpu_backend
+    from volta.devices.gpu import kernels as gpu_backend
     assert set(cpu_backend.KERNELS) == set(gpu_backend.KERNELS)
 
 

@@ -1,11 +1,11 @@
 """Volta: a PyTorch-shaped deep-learning framework for any CPU and, through wgpu, any GPU."""
 __version__ = "0.1.0"
 
-import volta.backends.cpu
+import volta.devices.cpu
 
 from volta.tensor import Tensor  # isort: skip  (first: the function `tensor` below takes the submodule's name)
 from volta import autograd, errors, gpu, ops
-from volta._kernels.cpu import get_num_threads, set_num_threads
+from volta._kernels.core.threads import get_num_threads, set_num_threads
 from volta.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from volta.device import device, set_mixed_device
 from volta.dtypes import bool_ as bool

@@ -8,8 +8,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from volta._kernels import core, engine, graph
-from volta._kernels.graph import Node, Primitive, is_grad_enabled
+from volta._kernels import core
+from volta._kernels.core import engine, graph
+from volta._kernels.core.graph import Node, Primitive, is_grad_enabled
 from volta.errors import ArgumentError, AutogradError, ShapeError
 from volta.shapes import broadcasts_to
 

@@ -53,7 +53,7 @@ def _gpu(kind: str, index: int) -> Device:
         raise DeviceError(f"device: gpu:{index} was asked for, but there are {len(present)} GPUs (gpu:0 to gpu:{len(present) - 1})")
     if kind == "metal" and present[index].backend.lower() != "metal":
         return _no_gpu(f"device 'metal' was asked for, but gpu:{index} runs on {present[index].backend}; use 'gpu'")
-    import volta.backends.gpu  # noqa: F401  (binds the kernels)
+    import volta.devices.gpu.kernels  # noqa: F401  (binds the kernels)
     made = _devices.setdefault(("gpu", index), Device("gpu", index))
     _devices[kind, index] = made
     return made

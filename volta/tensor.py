@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta import autograd
-from volta._kernels import core, graph
+from volta._kernels import core
+from volta._kernels.core import graph
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, float16, float32, float64, int32, int64, to_numpy, uint8
 from volta.dtypes import bool_ as bool_dtype
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
-from volta.ops import arrange, creation, einsum, elementwise, families, functions, index, linalg, movement, padding, reduce, subscript
+from volta.ops import arrange, creation, einsum, elementwise, table, functions, index, linalg, movement, padding, reduce, subscript
 from volta.ops.checks import explained
 from volta.shapes import as_dim
 
@@ -492,7 +493,7 @@ def _install() -> None:
     Tensor.where = _where
     for name in ("mul", "neg", "abs", "sqrt", "exp", "log", "relu", "sigmoid", "tanh", "maximum", "minimum", "remainder",
                  "reciprocal", "floor", "ceil", "round"):
-        setattr(Tensor, name + "_", _inplace(families.PRIMITIVES[name]))
+        setattr(Tensor, name + "_", _inplace(table.PRIMITIVES[name]))
     Tensor.pow_ = _inplace(elementwise.pow_)
     for module, names in ((elementwise, "addcmul"), (functions, "addcdiv lerp clamp_min clamp_max nan_to_num"),
                           (index, "scatter_add index_add"), (creation, "tril triu")):
@@ -524,7 +525,7 @@ def _install_operators() -> None:
     Tensor.__or__ = Tensor.__ror__ = e.bitwise_or
     Tensor.__xor__ = Tensor.__rxor__ = e.bitwise_xor
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
-        setattr(Tensor, f"__{name}__", _compare(families.PRIMITIVES[name]))
+        setattr(Tensor, f"__{name}__", _compare(table.PRIMITIVES[name]))
     for name, op in (("iadd", e.add), ("isub", e.sub), ("imul", e.mul), ("itruediv", e.div_), ("ipow", e.pow_), ("imod", e.remainder)):
         setattr(Tensor, f"__{name}__", _inplace(op))
 

@@ -19,7 +19,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from volta._kernels import core
-from volta.backends import gpu_common, gpu_copy, gpu_elementwise, gpu_map, gpu_reduce, gpu_softmax
+from volta.devices.gpu import common as gpu_common, copy as gpu_copy, elementwise as gpu_elementwise, map as gpu_map, reduce as gpu_reduce, softmax as gpu_softmax
 
 FLOAT32 = gpu_common.FLOAT32
 DEVICE = core.Device("gpu", 0)

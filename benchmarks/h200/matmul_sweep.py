@@ -23,7 +23,7 @@ from wgpu.backends.wgpu_native import _api
 from wgpu.backends.wgpu_native._ffi import ffi, lib
 
 ROOT = Path(__file__).resolve().parents[2]
-_spec = importlib.util.spec_from_file_location("gpu_matmul", ROOT / "volta/backends/gpu_matmul.py")
+_spec = importlib.util.spec_from_file_location("gpu_matmul", ROOT / "volta/devices/gpu/matmul.py")
 plans = importlib.util.module_from_spec(_spec)
 sys.modules[_spec.name] = plans
 _spec.loader.exec_module(plans)

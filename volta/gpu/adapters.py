@@ -79,7 +79,7 @@ def find() -> tuple[tuple, str | None]:
     if wgpu is None:
         return (), reason
     try:
-        from volta._kernels import gpu_stream  # noqa: F401  (is it built?)
+        from volta._kernels.gpu import stream  # noqa: F401  (is it built?)
     except ImportError as error:
         return (), f"Volta's GPU extension is not built ({error}); reinstall volta with a C compiler at hand"
     _keep_out_opengl()
@@ -161,7 +161,7 @@ def open_device(adapter, link):
     """
     api = native()
     ffi, lib = api.ffi, api.lib
-    from volta._kernels.gpu_stream import API_NAMES
+    from volta._kernels.gpu.stream import API_NAMES
     keep, descriptor = _descriptor(api, adapter, link)
     answer = []
 

@@ -26,7 +26,7 @@ class Compiler:
 
     def compile(self, file: str, overrides: dict, entry: str | None):
         """A Pipeline. Raises: DeviceError quoting file and line where the shader does not compile."""
-        from volta._kernels.gpu_stream import Pipeline
+        from volta._kernels.gpu.stream import Pipeline
         code = shaders.source(file, overrides, self.immediates, entry)
         if code.uses_f16 and "shader-f16" not in self.device.features:
             raise DeviceError(f"pipeline {code.label}: float16 kernels need an adapter with shader-f16; use float32")

@@ -1,13 +1,13 @@
 """One adapter's device as Volta uses it: the recorded stream, plus pipelines, limits and features.
 
-Memory, launching and transfers are `gpu_stream.Stream`'s. Must not know tensors.
+Memory, launching and transfers are `stream.Stream`'s. Must not know tensors.
 """
 from __future__ import annotations
 
 import os
 import threading
 
-from volta._kernels.gpu_stream import DeviceLink, Stream
+from volta._kernels.gpu.stream import DeviceLink, Stream
 from volta.gpu import adapters
 from volta.gpu.pipelines import Compiler
 

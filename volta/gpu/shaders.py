@@ -60,7 +60,7 @@ def files() -> list[str]:
     """Names of all shader files but the prelude."""
     for folder in FOLDERS:
         if (folder / "prelude.wgsl").is_file():
-            return sorted(path.stem for path in folder.glob("*.wgsl") if path.stem != "prelude")
+            return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.wgsl") if path.stem != "prelude")
     return []
 
 

@@ -1,10 +1,10 @@
-"""The op records and the functions over them. Importing this package fills the table `families.PRIMITIVES`."""
-from volta._kernels import engine as _engine
-from volta._kernels import graph as _graph
+"""The op records and the functions over them. Importing this package fills the table `table.PRIMITIVES`."""
+from volta._kernels.core import engine as _engine
+from volta._kernels.core import graph as _graph
 from volta.device import mixed_devices as _mixed_devices
-from volta.ops import conv, creation, elementwise, families, index, linalg, loss, movement, norm, reduce, subscript, update
+from volta.ops import conv, creation, elementwise, table, index, linalg, loss, movement, norm, reduce, subscript, update
 
-__all__ = ["conv", "creation", "elementwise", "families", "index", "linalg", "loss", "movement", "norm", "reduce", "subscript", "update"]
+__all__ = ["conv", "creation", "elementwise", "table", "index", "linalg", "loss", "movement", "norm", "reduce", "subscript", "update"]
 
 
 def _as_operand(op, value, inputs):

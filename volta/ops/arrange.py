@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from volta._kernels import core
 from volta.errors import ArgumentError, ShapeError
-from volta.ops.families import case, register
+from volta.ops.table import case, register
 from volta.ops.movement import _place, _reshape, cat, contiguous_, expand, flip, listed, narrow, permute, repeat, split, transpose
 from volta.ops.padding import pad
 from volta.shapes import as_dim, as_shape, broadcast_shapes, infer

@@ -11,7 +11,7 @@ from volta._kernels import core
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, bool_, from_numpy_dtype, get_default_dtype, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta.ops.families import case, create, register
+from volta.ops.table import case, create, register
 from volta.ops.movement import cast, from_array, listed, to
 from volta.shapes import as_shape
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from volta.dtypes import result_type
 from volta.errors import DTypeError
-from volta.ops.families import BINARY_SHAPES, TERNARY_SHAPES, UNARY_SHAPES, Flags, case, erf, register
+from volta.ops.table import BINARY_SHAPES, TERNARY_SHAPES, UNARY_SHAPES, Flags, case, erf, register
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor

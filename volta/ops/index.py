@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels import indexing
+from volta._kernels.core import indexing
 from volta.dtypes import int64
 from volta.errors import DTypeError, IndexRangeError, ShapeError
 from volta.ops.elementwise import where
-from volta.ops.families import Labels, case, register
+from volta.ops.table import Labels, case, register
 from volta.ops.movement import (
     _expand,
     _reshape,

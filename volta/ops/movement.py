@@ -8,11 +8,12 @@ import operator
 from functools import wraps
 from typing import TYPE_CHECKING
 
-from volta._kernels import core, indexing
+from volta._kernels import core
+from volta._kernels.core import indexing
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, bool_, float16, float32, int32, int64, promote_types, to_numpy
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
-from volta.ops.families import case, register
+from volta.ops.table import case, register
 from volta.shapes import as_dim, as_dims, as_shape, infer, slice_range, view_strides
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from volta._kernels import core
 from volta.autograd import no_grad
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.elementwise import mulacc, reciprocal, rsqrt
-from volta.ops.families import Derived, case, register, update
+from volta.ops.table import Derived, case, register, update
 from volta.ops.movement import _reshape, cast, in_float32
 from volta.ops.reduce import mean_primitive, sum_primitive
 

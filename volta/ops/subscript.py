@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels import core, graph, indexing
+from volta._kernels import core
+from volta._kernels.core import graph, indexing
 from volta.dtypes import bool_
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import full

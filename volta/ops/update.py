@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from volta.ops.families import Derived, Many, case, register
+from volta.ops.table import Derived, Many, case, register
 
 
 def _np_sgd(param, grad, momentum_buffer, lr, momentum, dampening, weight_decay, nesterov, first):

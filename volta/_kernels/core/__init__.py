@@ -1,0 +1,30 @@
+"""What every layer stands on. This package's own names are those of `base`: element types, devices, storages, tensor views."""
+from volta._kernels.core.base import (
+    CPU,
+    Device,
+    DType,
+    Storage,
+    TensorBase,
+    alias,
+    assign,
+    borrowed_storage,
+    checked_size,
+    device_from_name,
+    dtype_from_code,
+    empty,
+    empty_host_cache,
+    gpu_storage,
+    host_memory_stats,
+    read_scalar,
+    reshaped,
+    set_tensor_type,
+    strides_of,
+    tensor,
+    view,
+)
+
+__all__ = [
+    "CPU", "DType", "Device", "Storage", "TensorBase", "alias", "assign", "borrowed_storage", "checked_size", "device_from_name",
+    "dtype_from_code", "empty", "empty_host_cache", "gpu_storage", "host_memory_stats", "read_scalar", "reshaped", "set_tensor_type",
+    "strides_of", "tensor", "view",
+]

@@ -1,0 +1,11 @@
+# What other kernels use of copy.pyx.in.
+from volta._kernels.core.base cimport TensorBase
+
+# A new row-major tensor with x's values.
+cdef TensorBase contiguous_copy(TensorBase x)
+# out[...] = x for tensors of one shape that share no memory; dtypes may differ.
+cdef int copy_data(TensorBase out, TensorBase x) except -1
+# Write a Python number as an element of a dtype. Raises: ArgumentError, naming `name`, where it does not fit.
+cdef int put_number(char* out, int code, object value, str name) except -1
+# Whether rows of x jump through memory while another dimension is contiguous.
+cdef bint is_transposed(TensorBase x)

@@ -1,0 +1,289 @@
+# Gathering along one dimension by integer indices, and the additions that undo it.
+#
+# Layout: tensors seen as [outer, length, inner] around the indexed dimension; gather reads its input with any strides.
+# Indices are int64 and checked here before any is used: one outside [0, length) raises.
+# Threads: over elements of the output (gather, index_select); over outer and inner of the output where elements are
+#   added, so that every sum has the order of the indices.
+# Sizes: the front end. Data is moved by its size in bytes, and added by type.
+
+from cython.parallel cimport prange
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
+from libc.string cimport memcpy, memset
+
+from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, INT32, INT64, MAX_RANK, UINT8, TensorBase, address, empty_host
+from volta._kernels.core.threads cimport threads_for
+from volta._kernels.core.views cimport packed, split_at
+
+ctypedef fused word:
+    int8_t
+    int16_t
+    int32_t
+    int64_t
+
+ctypedef fused number:
+    uint8_t
+    int32_t
+    int64_t
+    float
+    double
+
+cdef enum:
+    COLUMNS = 16                # fewest elements of a slice that one thread adds
+
+
+# ---------------------------------------------------------------- checks
+
+cdef Py_ssize_t first_outside(const int64_t* index, Py_ssize_t n, Py_ssize_t length) noexcept nogil:
+    """Position of the first index outside [0, length), -1 where there is none."""
+    cdef Py_ssize_t i
+    cdef int64_t low = 0, high = -1
+    for i in range(n):
+        low = index[i] if index[i] < low else low
+        high = index[i] if index[i] > high else high
+    if low >= 0 and high < length:
+        return -1
+    for i in range(n):
+        if index[i] < 0 or index[i] >= length:
+            return i
+    return -1
+
+
+cdef TensorBase checked(str name, TensorBase index, Py_ssize_t dim, Py_ssize_t length):
+    """Contiguous indices. Raises: DTypeError unless int64; IndexRangeError for the first index outside [0, length)."""
+    if index.dtype.code != INT64:
+        from volta.errors import DTypeError
+        raise DTypeError(f"{name}: indices must be int64, got {index.dtype.name}; cast them with .long()")
+    index = packed(index)
+    cdef const int64_t* data = <const int64_t*>address(index)
+    cdef Py_ssize_t at = first_outside(data, index.size, length)
+    if at >= 0:
+        from volta.errors import IndexRangeError
+        raise IndexRangeError(f"{name}: index {data[at]} at position {at} is outside [0, {length}), "
+                              f"the size of dimension {dim}")
+    return index
+
+
+# ---------------------------------------------------------------- gather
+
+cdef struct Gather:
+    int rank, dim
+    Py_ssize_t shape[MAX_RANK]          # of the index
+    Py_ssize_t strides[MAX_RANK]        # of x
+    Py_ssize_t line, lines              # the last dimension, and how many lines of it
+
+
+cdef void gather_lines(Gather* p, const word* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last,
+                       word* out) noexcept nogil:
+    cdef Py_ssize_t line, rest, base, j, stride = p.strides[p.dim], step = p.strides[p.rank - 1]
+    cdef int d
+    for line in range(first, last):
+        rest, base = line, 0
+        for d in range(p.rank - 2, -1, -1):
+            if d != p.dim:
+                base += rest % p.shape[d] * p.strides[d]
+            rest //= p.shape[d]
+        if p.dim == p.rank - 1:
+            for j in range(line * p.line, (line + 1) * p.line):
+                out[j] = x[base + index[j] * stride]
+        else:
+            for j in range(p.line):
+                out[line * p.line + j] = x[base + index[line * p.line + j] * stride + j * step]
+
+
+cdef void gather_all(Gather* p, const word* x, const int64_t* index, word* out) noexcept nogil:
+    cdef int threads = threads_for(2 * p.lines * p.line), t
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        gather_lines(p, x, index, p.lines * t // threads, p.lines * (t + 1) // threads, out)
+
+
+def gather(TensorBase x not None, TensorBase index not None, int dim):
+    """out[..., i, ...] = x[..., index[..., i, ...], ...], in the shape of `index`."""
+    cdef Gather p
+    cdef int d
+    cdef Py_ssize_t length = x.shape[dim] if len(x.shape) else 1
+    index = checked("gather", index, dim, length)
+    cdef TensorBase out = empty_host(index.shape, x.dtype)
+    p.rank, p.dim = len(index.shape), dim
+    if p.rank == 0:                             # a number counts as one of shape (1,)
+        p.rank, p.shape[0], p.strides[0] = 1, 1, 1
+    for d in range(len(index.shape)):
+        p.shape[d], p.strides[d] = index.shape[d], x._strides[d]
+    p.line = p.shape[p.rank - 1]
+    p.lines = index.size // p.line if p.line else 0
+    cdef void* source = address(x)
+    cdef void* target = address(out)
+    cdef const int64_t* places = <const int64_t*>address(index)
+    if x.dtype.itemsize == 4:
+        gather_all(&p, <const int32_t*>source, places, <int32_t*>target)
+    elif x.dtype.itemsize == 8:
+        gather_all(&p, <const int64_t*>source, places, <int64_t*>target)
+    elif x.dtype.itemsize == 1:
+        gather_all(&p, <const int8_t*>source, places, <int8_t*>target)
+    else:
+        gather_all(&p, <const int16_t*>source, places, <int16_t*>target)
+    return out
+
+
+# ---------------------------------------------------------------- index_select
+
+cdef void select_words(const word* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last, Py_ssize_t n,
+                       Py_ssize_t length, Py_ssize_t inner, word* out) noexcept nogil:
+    """Slices first .. last of [outer * n]."""
+    cdef Py_ssize_t i
+    cdef const word* slice
+    for i in range(first, last):
+        slice = x + (i // n * length + index[i % n]) * inner
+        if inner == 1:
+            out[i] = slice[0]
+        else:
+            memcpy(out + i * inner, slice, inner * sizeof(word))
+
+
+cdef void select(const word* x, const int64_t* index, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t length,
+                 Py_ssize_t inner, word* out) noexcept nogil:
+    cdef Py_ssize_t slices = outer * n
+    cdef int threads = threads_for(slices * inner), t
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        select_words(x, index, slices * t // threads, slices * (t + 1) // threads, n, length, inner, out)
+
+
+def index_select(TensorBase x not None, TensorBase index not None, int dim):
+    """The slices of x along dim that index[n] names."""
+    cdef Py_ssize_t outer = 0, length = 0, inner = 0, n = index.size
+    split_at(x.shape, dim, &outer, &length, &inner)
+    index = checked("index_select", index, dim, length)
+    x = packed(x)
+    cdef TensorBase out = empty_host(x.shape[:dim] + (n,) + x.shape[dim + 1:] if len(x.shape) else (), x.dtype)
+    cdef void* source = address(x)
+    cdef void* target = address(out)
+    cdef const int64_t* places = <const int64_t*>address(index)
+    if x.dtype.itemsize == 4:
+        select(<const int32_t*>source, places, outer, n, length, inner, <int32_t*>target)
+    elif x.dtype.itemsize == 8:
+        select(<const int64_t*>source, places, outer, n, length, inner, <int64_t*>target)
+    elif x.dtype.itemsize == 1:
+        select(<const int8_t*>source, places, outer, n, length, inner, <int8_t*>target)
+    else:
+        select(<const int16_t*>source, places, outer, n, length, inner, <int16_t*>target)
+    return out
+
+
+# ---------------------------------------------------------------- additions
+
+cdef void add_lines(const number* g, const int64_t* index, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t columns,
+                    bint full, number* out) noexcept nogil:
+    """`columns` neighbouring columns, first index to last. IN: index[n][inner] where `full`, else index[n]."""
+    cdef Py_ssize_t i, j
+    cdef number* row
+    for i in range(n):
+        if inner == 1:
+            out[index[i]] += g[i]
+        elif full:
+            for j in range(columns):
+                out[index[i * inner + j] * inner + j] += g[i * inner + j]
+        else:
+            row = out + index[i] * inner
+            for j in range(columns):
+                row[j] += g[i * inner + j]
+
+
+cdef void either_lines(const uint8_t* g, const int64_t* index, Py_ssize_t n, Py_ssize_t inner, bint full, uint8_t* out) noexcept nogil:
+    """`add_lines` of booleans, for which a sum is true where any term is."""
+    cdef Py_ssize_t i, j
+    for i in range(n):
+        for j in range(inner):
+            out[index[i * inner + j if full else i] * inner + j] |= g[i * inner + j]
+
+
+cdef void either(const uint8_t* g, const int64_t* index, bint full, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t size,
+                 Py_ssize_t inner, uint8_t* out) noexcept nogil:
+    cdef Py_ssize_t i
+    memset(out, 0, outer * size * inner)
+    for i in range(outer):
+        either_lines(g + i * n * inner, index + i * n * inner if full else index, n, inner, full, out + i * size * inner)
+
+
+cdef void add_items(const number* g, const int64_t* index, bint full, Py_ssize_t block, Py_ssize_t first,
+                    Py_ssize_t last, Py_ssize_t n, Py_ssize_t size, Py_ssize_t inner, number* out) noexcept nogil:
+    """Items first .. last of outer and of blocks of columns."""
+    cdef Py_ssize_t item, i, start, columns, at, blocks = (inner + block - 1) // block
+    cdef number* y
+    for item in range(first, last):
+        start = item % blocks * block
+        columns = min(block, inner - start)
+        y = out + item // blocks * size * inner + start
+        if columns == inner:
+            memset(y, 0, size * inner * sizeof(number))
+        else:
+            for i in range(size):
+                memset(y + i * inner, 0, columns * sizeof(number))
+        at = item // blocks * n * inner + start
+        add_lines(g + at, index + at if full else index, n, inner, columns, full, y)
+
+
+cdef void add(const number* g, const int64_t* index, bint full, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t size,
+              Py_ssize_t inner, number* out) noexcept nogil:
+    cdef int threads = threads_for(outer * (2 * n + size) * inner), t
+    cdef Py_ssize_t block = max(1, inner), items
+    if outer < threads:                         # the order of a column's sum does not depend on its block
+        block = max(COLUMNS, (inner + threads - 1) // threads)
+    items = outer * ((inner + block - 1) // block)
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        add_items(g, index, full, block, items * t // threads, items * (t + 1) // threads, n, size, inner, out)
+
+
+cdef TensorBase added(str name, TensorBase g, TensorBase index, int dim, Py_ssize_t size, bint full):
+    cdef Py_ssize_t outer = 0, n = 0, inner = 0
+    cdef int code = g.dtype.code
+    index = checked(name, index, dim, size)
+    g = packed(g)
+    split_at(g.shape, dim, &outer, &n, &inner)
+    cdef TensorBase out = empty_host(g.shape[:dim] + (size,) + g.shape[dim + 1:] if len(g.shape) else (), g.dtype)
+    cdef void* source = address(g)
+    cdef void* target = address(out)
+    cdef const int64_t* places = <const int64_t*>address(index)
+    if code == FLOAT32:
+        add(<const float*>source, places, full, outer, n, size, inner, <float*>target)
+    elif code == FLOAT64:
+        add(<const double*>source, places, full, outer, n, size, inner, <double*>target)
+    elif code == INT64:
+        add(<const int64_t*>source, places, full, outer, n, size, inner, <int64_t*>target)
+    elif code == INT32:
+        add(<const int32_t*>source, places, full, outer, n, size, inner, <int32_t*>target)
+    elif code == UINT8:
+        add(<const uint8_t*>source, places, full, outer, n, size, inner, <uint8_t*>target)
+    elif code == BOOL:
+        either(<const uint8_t*>source, places, full, outer, n, size, inner, <uint8_t*>target)
+    else:
+        from volta.errors import DTypeError
+        raise DTypeError(f"{name}: the CPU kernel does not add {g.dtype.name}; cast it first")
+    return out
+
+
+def scatter_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssize_t size):
+    """Zeros with `size` along dim, and g added at index: the derivative of gather."""
+    return added("scatter_add", g, index, dim, size, True)
+
+
+def index_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssize_t size):
+    """Zeros with `size` along dim, and the slices of g added at index[n]: the derivative of index_select."""
+    return added("index_add", g, index, dim, size, False)
+
+
+# ---------------------------------------------------------------- who wins
+
+def index_last(TensorBase index not None, Py_ssize_t size):
+    """[size] int64: 1 + the position of the last entry of index[n] that names the row, 0 where none does."""
+    index = checked("index_last", index, 0, size)
+    cdef TensorBase out = empty_host((size,), index.dtype)
+    cdef const int64_t* places = <const int64_t*>address(index)
+    cdef int64_t* last = <int64_t*>address(out)
+    cdef Py_ssize_t i, n = index.size
+    with nogil:
+        memset(last, 0, size * sizeof(int64_t))
+        for i in range(n):
+            last[places[i]] = i + 1
+    return out
+
+
+KERNELS = {"gather": gather, "scatter_add": scatter_add, "index_select": index_select, "index_add": index_add, "index_last": index_last}

@@ -1,0 +1,170 @@
+# Matrix products of tensors: `matmul` and `linear`.
+#
+# Layout: any strides; gemm.pyx packs what it reads. Integers go through NumPy, which has a plain loop for them.
+# Threads: gemm's, or over the products of a batch where each is small. Sizes: the front end.
+
+import numpy
+
+from cython.parallel cimport prange
+from libc.string cimport memset
+
+from volta._kernels.core.base cimport FLOAT16, FLOAT32, FLOAT64, MAX_RANK, Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.cpu.gemm cimport gemm, gemm_space, gemm_threads
+from volta._kernels.cpu.tile cimport real
+from volta._kernels.core.views cimport packed
+
+cdef object new_array = numpy.ndarray
+cdef list element_types = [numpy.dtype(name) for name in
+                           ("bool", "uint8", "int32", "int64", "float16", "float32", "float64")]
+
+# A batch of products. Strides in elements; those of the matrices' dimensions stand apart from those of the batch's.
+cdef struct Batch:
+    Py_ssize_t m, n, k, count
+    Py_ssize_t a_row, a_column, b_row, b_column
+    int rank
+    Py_ssize_t shape[MAX_RANK]
+    Py_ssize_t a_strides[MAX_RANK]
+    Py_ssize_t b_strides[MAX_RANK]
+
+
+cdef object as_array(TensorBase t, tuple shape, tuple strides):
+    """NumPy array over a tensor's memory. IN: strides in elements."""
+    cdef Py_ssize_t itemsize = t.dtype.itemsize
+    cdef tuple steps
+    if t.size == 0:                         # its strides and offset may lead outside the storage
+        return new_array(shape, element_types[t.dtype.code])
+    if len(strides) == 2:
+        steps = (<Py_ssize_t>strides[0] * itemsize, <Py_ssize_t>strides[1] * itemsize)
+    else:
+        steps = tuple([<Py_ssize_t>step * itemsize for step in strides])
+    return new_array(shape, element_types[t.dtype.code], t.storage, t.offset * itemsize, steps)
+
+
+cdef bint is_trivial(TensorBase out, TensorBase a, TensorBase b):
+    """Whether there is nothing to multiply; then `out` is zeros. (NumPy refuses some strides of empty arrays.)"""
+    if out.size and a.size and b.size:
+        return False
+    memset(address(out), 0, out.size * out.dtype.itemsize)
+    return True
+
+
+cdef tuple joint_batch(tuple a, tuple b):
+    """Broadcast batch dimensions of two shapes."""
+    cdef Py_ssize_t i, j, n = max(len(a), len(b)) - 2
+    cdef list batch = []
+    for i in range(n):
+        j = <Py_ssize_t>a[i - n + len(a) - 2] if i - n + <Py_ssize_t>len(a) - 2 >= 0 else 1
+        batch.append(b[i - n + len(b) - 2] if j == 1 and i - n + <Py_ssize_t>len(b) - 2 >= 0 else j)
+    return tuple(batch)
+
+
+cdef void describe(Batch* p, tuple batch, TensorBase a, TensorBase b):
+    """Fill in the geometry of a @ b."""
+    cdef int i, j, na = <int>len(a.shape), nb = <int>len(b.shape)
+    p.m, p.k, p.n = a.shape[na - 2], a.shape[na - 1], b.shape[nb - 1]
+    p.a_row, p.a_column = a._strides[na - 2], a._strides[na - 1]
+    p.b_row, p.b_column = b._strides[nb - 2], b._strides[nb - 1]
+    p.rank, p.count = <int>len(batch), 1
+    for i in range(p.rank):
+        p.shape[i] = batch[i]
+        p.count *= p.shape[i]
+        j = i - p.rank + na - 2
+        p.a_strides[i] = a._strides[j] if j >= 0 and a.shape[j] != 1 else 0
+        j = i - p.rank + nb - 2
+        p.b_strides[i] = b._strides[j] if j >= 0 and b.shape[j] != 1 else 0
+
+
+cdef void products(Batch* p, Py_ssize_t first, Py_ssize_t last, const real* a, const real* b, const real* bias, real* out,
+                   real* space, int threads) noexcept nogil:
+    """Products first .. last of the batch, each by `threads` threads."""
+    cdef Py_ssize_t item, rest, index, at_a, at_b
+    cdef int d
+    for item in range(first, last):
+        rest, at_a, at_b = item, 0, 0
+        for d in range(p.rank - 1, -1, -1):
+            index = rest % p.shape[d]
+            rest //= p.shape[d]
+            at_a += index * p.a_strides[d]
+            at_b += index * p.b_strides[d]
+        gemm(p.m, p.n, p.k, a + at_a, p.a_row, p.a_column, b + at_b, p.b_row, p.b_column, bias, out + item * p.m * p.n, space, threads)
+
+
+cdef void multiply(Batch* p, const real* a, const real* b, const real* bias, real* out):
+    """All products: one after another with many threads each, or side by side with one thread each."""
+    cdef int each = gemm_threads(p.m, p.n, p.k), side = 1, t
+    if p.count > 1 and each == 1:
+        side = gemm_threads(p.m, p.n, p.k * p.count)
+        side = side if side < p.count else <int>p.count
+    cdef Storage storage = host_storage(gemm_space(out, max(each, side)) * sizeof(real))
+    cdef real* space = <real*>storage.data
+    cdef Py_ssize_t own = gemm_space(out, 1)
+    with nogil:
+        if side == 1:
+            products(p, 0, p.count, a, b, bias, out, space, each)
+        else:
+            for t in prange(side, num_threads=side, schedule="static"):
+                products(p, p.count * t // side, p.count * (t + 1) // side, a, b, bias, out, space + t * own, 1)
+
+
+cdef run(Batch* p, TensorBase a, TensorBase b, TensorBase bias, TensorBase out):
+    if out.dtype.code == FLOAT32:
+        multiply[float](p, <const float*>address(a), <const float*>address(b),
+                        <const float*>address(bias) if bias is not None else NULL, <float*>address(out))
+    else:
+        multiply[double](p, <const double*>address(a), <const double*>address(b),
+                         <const double*>address(bias) if bias is not None else NULL, <double*>address(out))
+
+
+cdef check_type(str name, TensorBase t):
+    """Raises: DTypeError for float16."""
+    if t.dtype.code == FLOAT16:
+        from volta.errors import DTypeError
+        raise DTypeError(f"{name}: the CPU does not compute in float16; cast it with .float()")
+
+
+def matmul(TensorBase a not None, TensorBase b not None):
+    """a[..., M, K] @ b[..., K, N]; batch dimensions broadcast."""
+    cdef Batch p
+    cdef tuple left = a.shape, right = b.shape, batch = ()
+    check_type("matmul", a)
+    if len(left) > 2 or len(right) > 2:
+        batch = joint_batch(left, right)
+    cdef TensorBase out = empty_host(batch + (left[len(left) - 2], right[len(right) - 1]), a.dtype)
+    if is_trivial(out, a, b):
+        return out
+    if out.dtype.code < FLOAT32:
+        numpy.matmul(as_array(a, left, a._strides), as_array(b, right, b._strides), as_array(out, out.shape, out._strides))
+        return out
+    describe(&p, batch, a, b)
+    run(&p, a, b, None, out)
+    return out
+
+
+def linear(TensorBase x not None, TensorBase weight not None, TensorBase bias):
+    """x[R, K] @ weight[N, K].T + bias[N]."""
+    cdef Batch p
+    cdef TensorBase out = empty_host((x.shape[0], weight.shape[0]), x.dtype)
+    check_type("linear", x)
+    if out.dtype.code < FLOAT32:
+        from volta.errors import DTypeError
+        raise DTypeError(f"linear: needs float32 or float64, got {x.dtype.name}; cast it with .float()")
+    bias = packed(bias) if bias is not None else None
+    if out.size == 0:
+        return out
+    p.m, p.k, p.n, p.rank, p.count = x.shape[0], x.shape[1], weight.shape[0], 0, 1
+    if p.k == 0:
+        return spread_bias(out, bias)
+    p.a_row, p.a_column = x._strides[0], x._strides[1]
+    p.b_row, p.b_column = weight._strides[1], weight._strides[0]
+    run(&p, x, weight, bias, out)
+    return out
+
+
+cdef TensorBase spread_bias(TensorBase out, TensorBase bias):
+    """out with the bias, or zeros, in every row: a product without anything to add up."""
+    array = as_array(out, out.shape, out._strides)
+    array[...] = 0 if bias is None else as_array(bias, bias.shape, bias._strides)
+    return out
+
+
+KERNELS = {"matmul": matmul, "linear": linear}

@@ -1,0 +1,241 @@
+# Batch normalisation, its gradient, and the update of its running statistics.
+#
+# Layout: x seen as [n, channels, pixels], contiguous. With pixels == 1 (rank 2) a channel is a column, and blocks of
+#   channels are worked together; else a channel is n runs of memory.
+# Sums: float32 lanes over short blocks, added in double; the variance is a second pass over (x - mean).
+# Threads: over channels or blocks of them. Sizes: the front end.
+
+from cython.parallel cimport prange
+from libc.math cimport sqrt
+
+from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host, empty_host_like
+from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.sums cimport line_dot, line_squares, line_sum
+from volta._kernels.cpu.tile cimport real
+from volta._kernels.core.views cimport float_code, packed, split_at
+
+cdef enum:
+    COLUMNS = 64                # channels of rank-2 input worked together
+
+
+# ---------------------------------------------------------------- one channel
+
+cdef void statistics(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t pixels, double eps, real* mean,
+                     real* rstd) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef double total = 0, count = <double>(n * pixels)
+    for i in range(n):
+        total += line_sum(x + i * stride, pixels)
+    mean[0] = <real>(total / count)
+    total = 0
+    for i in range(n):
+        total += line_squares(x + i * stride, mean[0], pixels)
+    rstd[0] = <real>(1.0 / sqrt(total / count + eps))
+
+
+cdef void normalize(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t pixels, real mean, real scale,
+                    real shift, real* out) noexcept nogil:
+    cdef Py_ssize_t i, j
+    for i in range(n):
+        for j in range(i * stride, i * stride + pixels):
+            out[j] = (x[j] - mean) * scale + shift
+
+
+cdef void channel_grad(const real* g, const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t pixels, real mean,
+                       real rstd, real weight, real* dx, real* dweight, real* dbias) noexcept nogil:
+    cdef Py_ssize_t i, j
+    cdef double total = 0, product = 0, count = <double>(n * pixels)
+    for i in range(n):
+        total += line_sum(g + i * stride, pixels)
+        product += line_dot(g + i * stride, x + i * stride, mean, pixels)
+    dbias[0] = <real>total
+    dweight[0] = <real>(product * rstd)
+    cdef real a = weight * rstd, b = <real>(total / count), c = <real>(product * rstd * rstd / count)
+    for i in range(n):
+        for j in range(i * stride, i * stride + pixels):
+            dx[j] = a * (g[j] - b - (x[j] - mean) * c)
+
+
+# ---------------------------------------------------------------- columns
+
+cdef void column_forward(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t columns, const real* weight,
+                         const real* bias, double eps, real* out, real* mean, real* rstd) noexcept nogil:
+    """`columns` neighbouring channels of rank-2 input."""
+    cdef double total[COLUMNS]
+    cdef Py_ssize_t i, j, at
+    for j in range(columns):
+        total[j] = 0
+    for i in range(n):
+        for j in range(columns):
+            total[j] += x[i * stride + j]
+    for j in range(columns):
+        mean[j] = <real>(total[j] / <double>n)
+        total[j] = 0
+    for i in range(n):
+        for j in range(columns):
+            total[j] += (x[i * stride + j] - mean[j]) * (x[i * stride + j] - mean[j])
+    for j in range(columns):
+        rstd[j] = <real>(1.0 / sqrt(total[j] / <double>n + eps))
+    for i in range(n):
+        at = i * stride
+        for j in range(columns):
+            out[at + j] = (x[at + j] - mean[j]) * (rstd[j] * (weight[j] if weight != NULL else 1)) + (
+                bias[j] if bias != NULL else 0)
+
+
+cdef void column_grad(const real* g, const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t columns,
+                      const real* weight, const real* mean, const real* rstd, real* dx, real* dweight,
+                      real* dbias) noexcept nogil:
+    cdef double total[COLUMNS]
+    cdef double product[COLUMNS]
+    cdef real a[COLUMNS]
+    cdef real b[COLUMNS]
+    cdef real c[COLUMNS]
+    cdef Py_ssize_t i, j, at
+    for j in range(columns):
+        total[j] = product[j] = 0
+    for i in range(n):
+        for j in range(columns):
+            total[j] += g[i * stride + j]
+            product[j] += g[i * stride + j] * (x[i * stride + j] - mean[j])
+    for j in range(columns):
+        dbias[j] = <real>total[j]
+        dweight[j] = <real>(product[j] * rstd[j])
+        a[j] = rstd[j] * (weight[j] if weight != NULL else 1)
+        b[j] = <real>(total[j] / <double>n)
+        c[j] = <real>(product[j] * rstd[j] * rstd[j] / <double>n)
+    for i in range(n):
+        at = i * stride
+        for j in range(columns):
+            dx[at + j] = a[j] * (g[at + j] - b[j] - (x[at + j] - mean[j]) * c[j])
+
+
+# ---------------------------------------------------------------- all channels
+
+cdef void forward_items(const real* x, const real* weight, const real* bias, double eps, Py_ssize_t n,
+                        Py_ssize_t channels,
+                        Py_ssize_t pixels, Py_ssize_t first, Py_ssize_t last, real* out, real* mean,
+                        real* rstd) noexcept nogil:
+    """Channels first .. last."""
+    cdef Py_ssize_t c = first, columns, stride = channels * pixels
+    while c < last:
+        if pixels == 1:
+            columns = min(COLUMNS, last - c)
+            column_forward(x + c, n, stride, columns, weight + c if weight != NULL else NULL,
+                           bias + c if bias != NULL else NULL, eps, out + c, mean + c, rstd + c)
+            c += columns
+        else:
+            statistics(x + c * pixels, n, stride, pixels, eps, mean + c, rstd + c)
+            normalize(x + c * pixels, n, stride, pixels, mean[c],
+                      rstd[c] * weight[c] if weight != NULL else rstd[c], bias[c] if bias != NULL else <real>0,
+                      out + c * pixels)
+            c += 1
+
+
+cdef void forward(const real* x, const real* weight, const real* bias, double eps, Py_ssize_t n, Py_ssize_t channels,
+                  Py_ssize_t pixels, real* out, real* mean, real* rstd) noexcept nogil:
+    cdef int threads = threads_for(n * channels * pixels), t
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        forward_items(x, weight, bias, eps, n, channels, pixels, channels * t // threads, channels * (t + 1) // threads,
+                      out, mean, rstd)
+
+
+cdef void grad_items(const real* g, const real* x, const real* weight, const real* mean, const real* rstd, Py_ssize_t n,
+                     Py_ssize_t channels, Py_ssize_t pixels, Py_ssize_t first, Py_ssize_t last, real* dx, real* dweight,
+                     real* dbias) noexcept nogil:
+    cdef Py_ssize_t c = first, columns, at, stride = channels * pixels
+    while c < last:
+        at = c * pixels
+        if pixels == 1:
+            columns = min(COLUMNS, last - c)
+            column_grad(g + at, x + at, n, stride, columns, weight + c if weight != NULL else NULL, mean + c, rstd + c,
+                        dx + at, dweight + c, dbias + c)
+            c += columns
+        else:
+            channel_grad(g + at, x + at, n, stride, pixels, mean[c], rstd[c], weight[c] if weight != NULL else <real>1,
+                         dx + at, dweight + c, dbias + c)
+            c += 1
+
+
+cdef void grad(const real* g, const real* x, const real* weight, const real* mean, const real* rstd, Py_ssize_t n,
+               Py_ssize_t channels, Py_ssize_t pixels, real* dx, real* dweight, real* dbias) noexcept nogil:
+    cdef int threads = threads_for(n * channels * pixels * 2), t
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        grad_items(g, x, weight, mean, rstd, n, channels, pixels, channels * t // threads,
+                   channels * (t + 1) // threads,
+                   dx, dweight, dbias)
+
+
+# ---------------------------------------------------------------- tensors
+
+cdef void* pointer(TensorBase t) noexcept:
+    return address(t) if t is not None else NULL
+
+
+def batch_norm(TensorBase x not None, TensorBase weight, TensorBase bias, double eps):
+    """(x - mean) * rstd * weight + bias for each channel of x[N, C, ...], where rstd = 1 / sqrt(variance + eps)."""
+    cdef int code = float_code("batch_norm", x)
+    cdef Py_ssize_t n = 0, channels = 0, pixels = 0
+    split_at(x.shape, 1, &n, &channels, &pixels)
+    x = packed(x)
+    weight = packed(weight) if weight is not None else None
+    bias = packed(bias) if bias is not None else None
+    cdef TensorBase out = empty_host_like(x, x.dtype)
+    cdef TensorBase mean = empty_host((channels,), x.dtype), rstd = empty_host((channels,), x.dtype)
+    if code == FLOAT32:
+        forward(<const float*>address(x), <const float*>pointer(weight), <const float*>pointer(bias), eps, n, channels,
+                pixels, <float*>address(out), <float*>address(mean), <float*>address(rstd))
+    else:
+        forward(<const double*>address(x), <const double*>pointer(weight), <const double*>pointer(bias), eps, n,
+                channels, pixels, <double*>address(out), <double*>address(mean), <double*>address(rstd))
+    return out, mean, rstd
+
+
+def batch_norm_grad(TensorBase g not None, TensorBase x not None, TensorBase weight, TensorBase mean not None,
+                    TensorBase rstd not None):
+    """Gradients of batch_norm with respect to x, weight and bias."""
+    cdef int code = float_code("batch_norm_grad", g)
+    cdef Py_ssize_t n = 0, channels = 0, pixels = 0
+    split_at(x.shape, 1, &n, &channels, &pixels)
+    g, x, mean, rstd = packed(g), packed(x), packed(mean), packed(rstd)
+    weight = packed(weight) if weight is not None else None
+    cdef TensorBase dx = empty_host_like(x, x.dtype)
+    cdef TensorBase dweight = empty_host((channels,), x.dtype), dbias = empty_host((channels,), x.dtype)
+    if code == FLOAT32:
+        grad(<const float*>address(g), <const float*>address(x), <const float*>pointer(weight),
+             <const float*>address(mean), <const float*>address(rstd), n, channels, pixels, <float*>address(dx),
+             <float*>address(dweight), <float*>address(dbias))
+    else:
+        grad(<const double*>address(g), <const double*>address(x), <const double*>pointer(weight),
+             <const double*>address(mean), <const double*>address(rstd), n, channels, pixels, <double*>address(dx),
+             <double*>address(dweight), <double*>address(dbias))
+    return dx, dweight, dbias
+
+
+cdef void update(real* running_mean, Py_ssize_t mean_stride, real* running_var, Py_ssize_t var_stride, const real* mean,
+                 const real* rstd, Py_ssize_t n, double momentum, double eps, double unbiased) noexcept nogil:
+    cdef Py_ssize_t c
+    cdef double variance
+    for c in range(n):
+        variance = 1.0 / (<double>rstd[c] * rstd[c]) - eps
+        variance = (0.0 if variance < 0 else variance) * unbiased
+        running_mean[c * mean_stride] = <real>((1 - momentum) * running_mean[c * mean_stride] + momentum * mean[c])
+        running_var[c * var_stride] = <real>((1 - momentum) * running_var[c * var_stride] + momentum * variance)
+
+
+def batch_norm_update(TensorBase running_mean not None, TensorBase running_var not None, TensorBase mean not None,
+                      TensorBase rstd not None, double momentum, double eps, Py_ssize_t count):
+    """Move the running statistics towards those of a batch of `count` values a channel, in place."""
+    cdef int code = float_code("batch_norm_update", running_mean)
+    cdef Py_ssize_t a = running_mean._strides[0], b = running_var._strides[0], n = mean.size
+    cdef double unbiased = <double>count / <double>max(count - 1, 1)
+    mean, rstd = packed(mean), packed(rstd)
+    if code == FLOAT32:
+        update(<float*>address(running_mean), a, <float*>address(running_var), b, <const float*>address(mean),
+               <const float*>address(rstd), n, momentum, eps, unbiased)
+    else:
+        update(<double*>address(running_mean), a, <double*>address(running_var), b, <const double*>address(mean),
+               <const double*>address(rstd), n, momentum, eps, unbiased)
+
+
+KERNELS = {"batch_norm": batch_norm, "batch_norm_grad": batch_norm_grad, "batch_norm_update": batch_norm_update}

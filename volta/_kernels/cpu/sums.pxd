@@ -1,0 +1,98 @@
+# Sums and maxima over contiguous memory, and exp and log by element type.
+#
+# float32 sums run in vector lanes over blocks of 512 elements, whose results are added in double: the error does not
+# grow with the length, and the order depends on the length only. Threads: none. Sizes: the caller's; n may be 0.
+
+from volta._kernels.cpu.scalar cimport exp_f32, exp_f64, log_f32, log_f64
+from volta._kernels.cpu.tile cimport real
+
+cdef extern from *:
+    """
+    #if defined(_OPENMP) && !defined(_MSC_VER)
+      #define VOLTA_SUM_LANES(s) _Pragma(s)
+    #else
+      #define VOLTA_SUM_LANES(s)
+    #endif
+    #define VOLTA_BLOCK_SUM(NAME, T, ARGUMENTS, TERM)                                                               \\
+    static double NAME(ARGUMENTS, Py_ssize_t n) {                                                                   \\
+        double total = 0;                                                                                           \\
+        Py_ssize_t i, start, stop;                                                                                  \\
+        for (start = 0; start < n; start = stop) {                                                                  \\
+            T s = 0;                                                                                                \\
+            stop = n - start < 512 ? n : start + 512;                                                               \\
+            VOLTA_SUM_LANES("omp simd reduction(+:s)")                                                              \\
+            for (i = start; i < stop; i++) s += TERM;                                                               \\
+            total += s;                                                                                             \\
+        }                                                                                                           \\
+        return total;                                                                                               \\
+    }
+    #define VOLTA_TWO(a, b) a, b
+    #define VOLTA_THREE(a, b, c) a, b, c
+    #define VOLTA_SUMS(T, s)                                                                                        \\
+    VOLTA_BLOCK_SUM(volta_sum##s, T, const T* x, x[i])                                                              \\
+    VOLTA_BLOCK_SUM(volta_squares##s, T, VOLTA_TWO(const T* x, T mean), (x[i] - mean) * (x[i] - mean))              \\
+    VOLTA_BLOCK_SUM(volta_dot##s, T, VOLTA_THREE(const T* x, const T* y, T mean), x[i] * (y[i] - mean))             \\
+    static T volta_max##s(const T* x, Py_ssize_t n) {                                                               \\
+        T m = -INFINITY;                                                                                            \\
+        Py_ssize_t i;                                                                                               \\
+        VOLTA_SUM_LANES("omp simd reduction(max:m)")                                                                \\
+        for (i = 0; i < n; i++) m = x[i] > m ? x[i] : m;                                                            \\
+        return m;                                                                                                   \\
+    }
+    VOLTA_SUMS(float, 32)
+    VOLTA_SUMS(double, 64)
+    """
+    double sum32 "volta_sum32"(const float* x, Py_ssize_t n) noexcept nogil
+    double sum64 "volta_sum64"(const double* x, Py_ssize_t n) noexcept nogil
+    double squares32 "volta_squares32"(const float* x, float mean, Py_ssize_t n) noexcept nogil
+    double squares64 "volta_squares64"(const double* x, double mean, Py_ssize_t n) noexcept nogil
+    double dot32 "volta_dot32"(const float* x, const float* y, float mean, Py_ssize_t n) noexcept nogil
+    double dot64 "volta_dot64"(const double* x, const double* y, double mean, Py_ssize_t n) noexcept nogil
+    float max32 "volta_max32"(const float* x, Py_ssize_t n) noexcept nogil
+    double max64 "volta_max64"(const double* x, Py_ssize_t n) noexcept nogil
+
+
+cdef inline double line_sum(const real* x, Py_ssize_t n) noexcept nogil:
+    """Sum of x."""
+    if real is float:
+        return sum32(x, n)
+    else:
+        return sum64(x, n)
+
+
+cdef inline double line_squares(const real* x, real mean, Py_ssize_t n) noexcept nogil:
+    """Sum of (x - mean)**2."""
+    if real is float:
+        return squares32(x, mean, n)
+    else:
+        return squares64(x, mean, n)
+
+
+cdef inline double line_dot(const real* x, const real* y, real mean, Py_ssize_t n) noexcept nogil:
+    """Sum of x * (y - mean)."""
+    if real is float:
+        return dot32(x, y, mean, n)
+    else:
+        return dot64(x, y, mean, n)
+
+
+cdef inline real line_max(const real* x, Py_ssize_t n) noexcept nogil:
+    """Largest of x, where a NaN may be passed over; -inf of none."""
+    if real is float:
+        return max32(x, n)
+    else:
+        return max64(x, n)
+
+
+cdef inline real exp_of(real x) noexcept nogil:
+    if real is float:
+        return exp_f32(x)
+    else:
+        return exp_f64(x)
+
+
+cdef inline real log_of(real x) noexcept nogil:
+    if real is float:
+        return log_f32(x)
+    else:
+        return log_f64(x)

@@ -1,0 +1,231 @@
+"""Movement, creation and transfer kernels on the GPU: copies, casts, fills, uploads and downloads.
+
+Knows layouts and element types. Must not know operations on values.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from volta._kernels import core
+from volta.devices.gpu.common import (
+    BOOL,
+    BYTES,
+    COMPUTED,
+    INT32,
+    INT64,
+    NUMPY,
+    STORED,
+    UINT8,
+    check_dtype,
+    context,
+    large_operands,
+    new,
+    pack,
+)
+from volta.devices.gpu.map import Expression, RankError, elementwise_step, make_plan, stored_text
+from volta.errors import ArgumentError
+
+CACHE_LIMIT = 4096
+TILE = 32
+TRANSPOSE = 8               # least size of both dims for the transposing kernel
+_plans: dict = {}
+
+
+# ---------------------------------------------------------------- copies
+
+def _conversion(source, target) -> str:
+    """WGSL text that converts x as C does."""
+    a, r = COMPUTED[source.code], COMPUTED[target.code]
+    if target is BOOL:
+        return "x" if source is BOOL else f"u32(!(x == {a}(0)))"
+    if target is UINT8 and a == "f32":
+        return "u32(i32(x))"
+    return "x" if a == r else f"{r}(x)"
+
+
+def _copy_plan(source, out):
+    device = out.storage.device
+    large = large_operands(context(device), (source, out))
+    key = (source.shape, source._strides, source.offset, source.dtype, out._strides, out.offset, out.dtype, device, large)
+    plan = _plans.get(key)
+    if plan is None:
+        expression = Expression("", _conversion(source.dtype, out.dtype), "x", COMPUTED[source.dtype.code])
+        plan = make_plan(device, expression, [(source._strides, source.offset, source.dtype)],
+                         (out.shape, out._strides, out.offset), out.dtype, large, _copy_step)
+        if len(_plans) >= CACHE_LIMIT:
+            _plans.clear()
+        _plans[key] = plan
+    return plan
+
+
+def _copy_step(ctx, expression, geometry, dtypes, windows):
+    """The transposing kernel where source and target run along different dims, else the elementwise one."""
+    sizes, (source, target) = geometry.sizes, geometry.strides
+    rank = len(sizes)
+    row = next((d for d in range(rank - 1) if source[d] == 1 and sizes[d] >= TRANSPOSE), None)
+    if row is None or rank > 6 or source[-1] in (0, 1) or target[-1] != 1 or sizes[-1] < TRANSPOSE:
+        return elementwise_step(ctx, expression, geometry, dtypes, windows)
+    batch = [d for d in reversed(range(rank - 1)) if d != row]
+    row_tiles, column_tiles = -(-sizes[row] // TILE), -(-sizes[-1] // TILE)
+    groups = row_tiles * column_tiles
+    for d in batch:
+        groups *= sizes[d]
+    spare = 4 - len(batch)
+    words = [*(sizes[d] for d in batch), *[1] * spare, *(source[d] for d in batch), *[0] * spare,
+             *(target[d] for d in batch), *[0] * spare, sizes[row], sizes[-1], source[-1], target[row],
+             *geometry.offsets, row_tiles, column_tiles]
+    pipeline = ctx.pipeline("copy/copy", A=STORED[dtypes[0].code], X=COMPUTED[dtypes[0].code], O=STORED[dtypes[1].code],
+                            R=COMPUTED[dtypes[1].code], op=expression.text, stored=stored_text(dtypes[1]))
+    return pipeline, windows, pack(*words), groups
+
+
+def copy_into(out, x) -> None:
+    """out[...] = x; one shape, any strides and dtypes."""
+    if x._size == 0:
+        return
+    if x.storage is out.storage:
+        x = contiguous(x)
+    try:
+        plan = _copy_plan(x, out)
+    except RankError:
+        # Beyond eight dims: dim by dim.
+        for i in range(x.shape[0]):
+            copy_into(_part(out, i), _part(x, i))
+        return
+    plan.launch((x.storage.buffer, out.storage.buffer), plan.words(()))
+
+
+def _part(t, i: int):
+    return core.view(t, t.shape[1:], t._strides[1:], t.offset + i * t._strides[0])
+
+
+def contiguous(x):
+    """Row-major copy."""
+    return cast(x, x.dtype)
+
+
+def cast(x, dtype):
+    """Row-major copy with another element type."""
+    out = new(x.storage.device, x.shape, dtype)
+    copy_into(out, x)
+    return out
+
+
+# ---------------------------------------------------------------- creation
+
+def _fill_plan(out, call: str, formats: str, number_dtype):
+    device = out.storage.device
+    large = large_operands(context(device), (out,))
+    key = (call, out.shape, out._strides, out.offset, out.dtype, device, large)
+    plan = _plans.get(key)
+    if plan is None:
+        expression = Expression("", call, "i", COMPUTED[out.dtype.code], formats=formats, number_dtype=number_dtype)
+        plan = make_plan(device, expression, [], (out.shape, out._strides, out.offset), out.dtype, large)
+        if len(_plans) >= CACHE_LIMIT:
+            _plans.clear()
+        _plans[key] = plan
+    return plan
+
+
+def _word(index: int, dtype) -> str:
+    kind = COMPUTED[dtype.code]
+    return f"p.s{index}" if kind == "u32" else f"bitcast<{kind}>(p.s{index})"
+
+
+def fill_into(out, value) -> None:
+    """out[...] = value; any strides."""
+    if out._size == 0:
+        return
+    try:
+        plan = _fill_plan(out, _word(0, out.dtype), "f", out.dtype)
+    except RankError:
+        for i in range(out.shape[0]):
+            fill_into(_part(out, i), value)
+        return
+    plan.launch((out.storage.buffer,), plan.words((value,)))
+
+
+def empty(shape, dtype, device):
+    """Contiguous tensor, contents undefined."""
+    return new(device, shape, dtype)
+
+
+def full(shape, value, dtype, device):
+    """Contiguous tensor of one value."""
+    out = new(device, shape, dtype)
+    fill_into(out, value)
+    return out
+
+
+def arange(start, step, count, dtype, device):
+    """start + i * step."""
+    out = new(device, (count,), dtype)
+    if count:
+        kind = COMPUTED[dtype.code]
+        plan = _fill_plan(out, f"{_word(0, dtype)} + {kind}(i) * {_word(1, dtype)}", "ff", dtype)
+        plan.launch((out.storage.buffer,), plan.words((start, step)))
+    return out
+
+
+def place(x, shape, starts, steps, value):
+    """full(shape, value) with x written at starts + i * steps."""
+    out = full(shape, value, x.dtype, x.storage.device)
+    strides = out._strides
+    offset = sum(start * stride for start, stride in zip(starts, strides))
+    copy_into(core.view(out, x.shape, tuple(s * step for s, step in zip(strides, steps)), offset), x)
+    return out
+
+
+def cat(tensors, dim):
+    """The tensors one after another along `dim`."""
+    first = tensors[0]
+    length = sum(t.shape[dim] for t in tensors)
+    out = new(first.storage.device, first.shape[:dim] + (length,) + first.shape[dim + 1:], first.dtype)
+    at = 0
+    for t in tensors:
+        copy_into(core.view(out, t.shape, out._strides, at * out._strides[dim]), t)
+        at += t.shape[dim]
+    return out
+
+
+# ---------------------------------------------------------------- transfer
+
+def upload(array, dtype, device):
+    """Host array to a new tensor of `dtype`.
+
+    Raises: DTypeError for float64; ArgumentError for an int64 value beyond 32 bits.
+    """
+    ctx = context(device)
+    check_dtype(ctx, dtype)
+    array = np.asarray(array, order="C")
+    bounds = None
+    if dtype in (INT32, INT64) and array.dtype.kind in "iu" and array.size:
+        bounds = low, high = int(array.min()), int(array.max())
+        if dtype is INT64 and (low < -2**31 or high >= 2**31):
+            raise ArgumentError(f"int64 on the GPU holds 32 bits, got {low if low < -2**31 else high}; "
+                                "keep such values on the CPU")
+    if dtype is BOOL and array.dtype != np.bool_:
+        array = array != 0
+    out = new(device, array.shape, dtype)
+    if array.size:
+        ctx.upload(out.storage.buffer, array.astype(NUMPY[dtype.code], copy=False))
+    out.storage.bounds = bounds         # lets labels and indices be checked without reading them back
+    return out
+
+
+def download(x):
+    """Tensor to a new contiguous host array."""
+    dtype = x.dtype
+    host = dtype.name
+    if x._size == 0:
+        return np.empty(x.shape, host)
+    start = x.offset * BYTES[dtype.code]
+    if not x._contiguous:
+        x, start = contiguous(x), 0
+    data = np.empty(x.shape, NUMPY[dtype.code])
+    context(x.storage.device).download(x.storage.buffer, data, start)
+    return data.astype(host, copy=False)
+
+
+KERNELS = {"contiguous": contiguous, "cast": cast, "copy_into": copy_into, "fill_into": fill_into, "place": place,
+           "cat": cat, "full": full, "arange": arange, "empty": empty, "upload": upload, "download": download}

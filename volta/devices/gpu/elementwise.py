@@ -1,0 +1,226 @@
+"""Elementwise kernels on the GPU: the operations of `shaders/elementwise.wgsl` by name, in place or not.
+
+Knows operations by the text of their line; the geometry is gpu_map's. Must not know the graph.
+"""
+from __future__ import annotations
+
+import re
+
+from volta._kernels import core
+from volta.devices.gpu.common import (
+    BOOL,
+    COMPUTED,
+    FLOAT32,
+    INT64,
+    broadcast_shape,
+    broadcast_strides,
+    context,
+    large_operands,
+    shader_text,
+)
+from volta.devices.gpu.copy import contiguous, copy_into
+from volta.devices.gpu.map import Expression, RankError, StridedOutput, make_plan
+from volta.errors import DeviceError, DTypeError
+
+CACHE_LIMIT = 4096          # plans of one kernel; beyond, it starts anew
+NUMBERS = frozenset((float, int, bool))
+_TAGS = "buiifff"           # by DType.code
+_LINE = re.compile(r"^fn (\w+)_([fiubn])\((.*?)\) -> (\w+) \{.*\}$", re.M)
+FUNCTIONS = {(m[1], m[2]): m for m in _LINE.finditer(shader_text("elementwise/elementwise"))}
+ARITY = {name: m[3].count(":") for (name, _), m in FUNCTIONS.items()}
+
+
+def function(name: str, dtype):
+    """(name in WGSL, line, result type) of an operation for operands of `dtype`.
+
+    Raises: DTypeError where the operation has no such operands.
+    """
+    found = FUNCTIONS.get((name, _TAGS[dtype.code])) or FUNCTIONS.get((name, "n"))
+    if found is None:
+        raise DTypeError(f"{name}: not defined for {dtype} on the GPU; cast the operand first")
+    return f"{found[1]}_{found[2]}", found[0], found[4]
+
+
+class Kernel:
+    """Kernel of one elementwise operation: `kernel(*operands)`, `kernel.into(out, *operands)`."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.plans: dict = {}
+
+    def __repr__(self):
+        return f"<GPU kernel {self.name}>"
+
+    def __call__(self, *operands):
+        key, tensors, numbers = [], [], []
+        for operand in operands:
+            if type(operand) in NUMBERS:
+                numbers.append(operand)
+                key.append(type(operand))
+            else:
+                tensors.append(operand)
+                key += operand.shape, operand._strides, operand.offset, operand.dtype
+        device = tensors[0].storage.device
+        key.append(device)
+        large = large_operands(context(device), tensors)
+        if large:
+            key.append(large)
+        key = tuple(key)
+        plan = self.plans.get(key)
+        if plan is None:
+            try:
+                plan = self._plan(key, device, operands, None, (), tensors, large)
+            except RankError:
+                shape = broadcast_shape([t.shape for t in tensors])
+                return self(*[o if type(o) in NUMBERS else contiguous(_expanded(o, shape)) for o in operands])
+        return plan.run([t.storage.buffer for t in tensors], numbers, device)
+
+    def _again(self, operands):
+        """After a refused launch: once more where an operand is a view of a buffer too large to bind whole."""
+        tensors = [o for o in operands if type(o) not in NUMBERS]
+        if not large_operands(context(tensors[0].storage.device), tensors):
+            raise
+        return Kernel.__call__(self, *operands)
+
+    def into(self, out, *operands):
+        """Write the result into `out`, which may have any strides and be one of the operands."""
+        key, tensors, numbers, own = [out.shape, out._strides, out.offset, out.dtype], [], [], []
+        for i, operand in enumerate(operands):
+            if type(operand) in NUMBERS:
+                numbers.append(operand)
+                key.append(type(operand))
+                continue
+            if operand.storage is out.storage:
+                if _same_view(operand, out):
+                    own.append(i)
+                    key.append(None)
+                    continue
+                operand = contiguous(operand)
+            tensors.append(operand)
+            key += operand.shape, operand._strides, operand.offset, operand.dtype
+        device = out.storage.device
+        large = large_operands(context(device), (*tensors, out))
+        key += device, large
+        key = tuple(key)
+        plan = self.plans.get(key)
+        if plan is None:
+            try:
+                plan = self._plan(key, device, operands, out, own, tensors, large)
+            except (RankError, StridedOutput):
+                copy_into(out, self(*operands))
+                return
+        if plan.pipeline is not None:
+            plan.launch((*[t.storage.buffer for t in tensors], out.storage.buffer), plan.words(numbers))
+
+    def _plan(self, key, device, operands, out, own, tensors, large):
+        """Plan for these operands. IN: out None for a new tensor; own: the operands that are read through `out`."""
+        dtype = _operand_dtype(self.name, operands)
+        name, line, result = function(self.name, dtype)
+        result_dtype = BOOL if result == "bool" else dtype
+        if out is not None and out.dtype is not result_dtype:
+            raise StridedOutput
+        shapes = [o.shape for o in operands if type(o) not in NUMBERS]
+        shape = broadcast_shape(shapes) if out is None else out.shape
+        strides = core.strides_of(shape) if out is None else out._strides
+        expression = _expression(name, line, result, dtype, result_dtype, operands, own)
+        inputs = [(broadcast_strides(t, shape), t.offset, t.dtype) for t in tensors]
+        plan = make_plan(device, expression, inputs, (shape, strides, 0 if out is None else out.offset),
+                         result_dtype, large)
+        if len(self.plans) >= CACHE_LIMIT:
+            self.plans.clear()
+        self.plans[key] = plan
+        return plan
+
+
+class UnaryKernel(Kernel):
+    """The same with a quick way for one tensor."""
+
+    def __call__(self, x):
+        storage = x.storage
+        device = storage.device
+        plan = self.plans.get((x.shape, x._strides, x.offset, x.dtype, device))
+        if plan is None or plan.steps is not None:
+            return Kernel.__call__(self, x)
+        nbytes = plan.nbytes
+        buffer = plan.alloc(nbytes)
+        try:
+            plan.submit(plan.pipeline, (storage.buffer, buffer), plan.head, plan.groups)
+        except DeviceError:
+            return self._again((x,))
+        return core.tensor(core.gpu_storage(buffer, nbytes, device), plan.shape, plan.strides, 0, plan.dtype)
+
+
+class BinaryKernel(Kernel):
+    """The same with a quick way for two tensors, or a tensor and a number."""
+
+    def __call__(self, a, b):
+        if type(b) in NUMBERS:
+            storage = a.storage
+            device = storage.device
+            plan = self.plans.get((a.shape, a._strides, a.offset, a.dtype, type(b), device))
+            if plan is None or plan.steps is not None:
+                return Kernel.__call__(self, a, b)
+            nbytes = plan.nbytes
+            buffer = plan.alloc(nbytes)
+            try:
+                plan.submit(plan.pipeline, (storage.buffer, buffer), plan.head + plan.words((b,)), plan.groups)
+            except DeviceError:
+                return self._again((a, b))
+        elif type(a) in NUMBERS:
+            return Kernel.__call__(self, a, b)
+        else:
+            storage = a.storage
+            device = storage.device
+            plan = self.plans.get((a.shape, a._strides, a.offset, a.dtype, b.shape, b._strides, b.offset, b.dtype, device))
+            if plan is None or plan.steps is not None:
+                return Kernel.__call__(self, a, b)
+            nbytes = plan.nbytes
+            buffer = plan.alloc(nbytes)
+            try:
+                plan.submit(plan.pipeline, (storage.buffer, b.storage.buffer, buffer), plan.head, plan.groups)
+            except DeviceError:
+                return self._again((a, b))
+        return core.tensor(core.gpu_storage(buffer, nbytes, device), plan.shape, plan.strides, 0, plan.dtype)
+
+
+def _same_view(a, b) -> bool:
+    return (a.offset == b.offset and a.shape == b.shape and a.dtype is b.dtype
+            and all(n == 1 or s == t for n, s, t in zip(a.shape, a._strides, b._strides)))
+
+
+def _expanded(t, shape: tuple):
+    return core.view(t, shape, broadcast_strides(t, shape), t.offset)
+
+
+def _operand_dtype(name: str, operands):
+    """The one dtype of the tensor operands; `where`'s condition does not count."""
+    values = operands[1:] if name == "where" else operands
+    for value in values:
+        if type(value) not in NUMBERS:
+            return value.dtype
+    if any(type(v) is float for v in values):
+        return FLOAT32
+    return BOOL if all(type(v) is bool for v in values) else INT64
+
+
+def _expression(name: str, line: str, result: str, dtype, result_dtype, operands, own) -> Expression:
+    """`op` as a call of the operation's line on bound tensors, numbers and the old value of `out`."""
+    letters, arguments, formats = "", [], ""
+    computed = COMPUTED[dtype.code]
+    for i, operand in enumerate(operands):
+        if type(operand) in NUMBERS:
+            word = f"p.s{len(formats)}"
+            arguments.append(word if computed == "u32" else f"bitcast<{computed}>({word})")
+            formats += "f" if computed == "f32" else "I"
+        elif i in own:
+            arguments.append("o")
+        else:
+            letters += "xyz"[len(letters)]
+            arguments.append(letters[-1])
+    call = f"{name}({', '.join(arguments)})"
+    if result == "bool":
+        call = f"u32({call})"
+    return Expression(line, call, letters or "i", computed, bool(own), formats, dtype)
+
+
+KERNELS = {name: (Kernel, UnaryKernel, BinaryKernel, Kernel)[arity](name) for name, arity in ARITY.items() if name != "copy"}

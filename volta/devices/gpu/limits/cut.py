@@ -1,0 +1,57 @@
+"""Cutting the work of a kernel in two: pieces of operands, and results put together again.
+
+Knows tensors and copies; must not know what a kernel computes.
+"""
+from __future__ import annotations
+
+from volta._kernels import core
+from volta.devices.gpu.common import BYTES, context, max_binding
+from volta.devices.gpu.copy import cat, contiguous
+from volta.devices.gpu.elementwise import KERNELS as ELEMENTWISE
+from volta.errors import BindingLimitError
+
+
+def limit_of(t) -> int:
+    """Bytes that one launch can see of a buffer."""
+    return max_binding(context(t.storage.device))
+
+
+def bytes_of(t) -> int:
+    return t._size * BYTES[t.dtype.code]
+
+
+def part(t, dim, start, stop):
+    """Copy of t[start:stop] along dim; all of t where dim is None."""
+    return t if t is None or dim is None else contiguous(narrow(t, dim, start, stop))
+
+
+def narrow(t, dim, start, stop):
+    """View of t[start:stop] along dim."""
+    shape = t.shape[:dim] + (stop - start,) + t.shape[dim + 1:]
+    return core.view(t, shape, t._strides, t.offset + start * t._strides[dim])
+
+
+def join(first, second, dims):
+    """The results of two pieces as one; dims None adds them."""
+    if isinstance(first, tuple):
+        return tuple(join(a, b, d) for a, b, d in zip(first, second, dims))
+    return ELEMENTWISE["add"](first, second) if dims is None else cat((first, second), dims)
+
+
+def refuse(x):
+    """Raises: BindingLimitError, where there is nothing left to cut."""
+    raise BindingLimitError(f"a slice of shape {x.shape} alone is larger than one binding of this GPU ({limit_of(x)} bytes); "
+                            "use smaller tensors")
+
+
+def halves(run, inputs, params, dims, joined):
+    """run on both halves of the inputs along dims[i]; `joined` is the dimension of the result (a tuple for several, None to add).
+
+    Raises: BindingLimitError where there is nothing left to cut.
+    """
+    n = next(x.shape[d] for x, d in zip(inputs, dims) if x is not None and d is not None)
+    if n < 2:
+        refuse(inputs[0])
+    pieces = [run(*[part(x, d, a, b) for x, d in zip(inputs, dims)], **params) for a, b in ((0, n // 2), (n // 2, n))]
+    return join(*pieces, joined)
+

@@ -1,0 +1,240 @@
+"""Which matmul kernels, tile and split a product gets on a GPU, and their parameters. Pure functions of sizes and layouts.
+
+Knows shaders/matmul.wgsl, matmul_reduce.wgsl and matvec.wgsl. Must not know tensors, buffers or the runtime.
+"""
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+
+class Operand(NamedTuple):
+    """A matrix in a buffer: unit stride along k (the summed index) or along its other index. Units: elements."""
+
+    along_k: bool
+    stride: int                 # of the index that has no unit stride
+    batch: int = 0              # from one product of the batch to the next; 0 repeats one matrix
+    offset: int = 0
+    padded: bool = False        # every row is followed by room up to a multiple of four, of any value
+
+
+class Tile(NamedTuple):
+    """One specialisation of matmul.wgsl: the tile of a workgroup and how its threads share it."""
+
+    m: int
+    n: int
+    k: int
+    rows: int                   # blocks of 4 x 4 that a thread owns
+    cols: int
+    slices: int = 1             # thread groups that divide each step along k
+    lanes_n: int = 8            # threads of a warp along n; along m there are `lanes_m`
+    lanes_m: int = 4
+    buffers: int = 1
+
+    @property
+    def threads(self) -> int:
+        return self.m // (4 * self.rows) * (self.n // (4 * self.cols)) * self.slices
+
+
+class Step(NamedTuple):
+    """One launch. `buffers` and `offsets` are indices into (a, b, bias, out, scratch): what is bound, in binding order, and whose
+    offsets, one 32-bit word each, `params` begins with."""
+
+    file: str
+    overrides: dict
+    params: bytes
+    groups: int
+    buffers: tuple
+    offsets: tuple
+
+
+class Plan(NamedTuple):
+    steps: tuple
+    scratch: int                # bytes
+
+
+class Cost(NamedTuple):
+    """Measured speed of a tile on a large GPU (132 multiprocessors). Units: microseconds.
+
+    A step is TILE_K along k. `work` is one workgroup's share of a multiprocessor per step, `wait` the least time of a step however
+    idle the multiprocessor; `resident` workgroups fit on one. `along_k` is the loss for an operand stored along k more; `scalar` and
+    `scalar_wait` those in work and wait for each operand that is not and is read by single elements; `edge` that for rows of B and
+    out that are no multiple of four; `guard` that of a K which TILE_K does not divide.
+    """
+
+    wait: float
+    work: float
+    resident: int
+    along_k: float
+    scalar: float
+    scalar_wait: float
+    edge: float
+    guard: float
+    start: float                # launch, first loads and stores
+
+
+A, B, BIAS, OUT, SCRATCH = range(5)
+
+LARGE = Tile(128, 128, 8, 2, 2)
+MEDIUM = Tile(64, 64, 8, 2, 1)
+SMALL = Tile(32, 32, 32, 1, 1, slices=4)
+TINY = Tile(16, 16, 128, 1, 1, slices=16, lanes_n=4)
+
+COSTS = {
+    LARGE: Cost(0.84, 0.76, 2, 0.07, 0.32, 0.15, 0.12, 0.04, 2.9),
+    MEDIUM: Cost(0.37, 0.243, 5, 0.19, 0.17, 0.5, 0.08, 0.09, 2.6),
+    SMALL: Cost(0.39, 0.284, 4, 0.08, 0.07, 0.15, 0.0, 0.35, 2.7),
+    TINY: Cost(0.65, 0.517, 4, 0.01, 0.15, 0.15, 0.0, 0.01, 2.9),
+}
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+SPLIT_COST = 3.0            # microseconds: one more launch
+BYTES_PER_US = 2.2e6        # of partial sums written and read again: mostly in cache
+COPY_START = 3.0            # microseconds: one more launch
+COPY_BYTES_PER_US = 1.5e6   # of an operand that is copied to pad its rows, read and written
+VECTOR_GROUPS = 512         # workgroups that a matrix-vector product is split into, where k is long enough
+VECTOR_STEPS = 8            # shortest loop of such a split
+
+
+def plan(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, bias: int | None = None, element: str = "f32",
+         tile: Tile | None = None, splits: int | None = None, units: int = 132) -> Plan:
+    """Launches for out[batch, m, n] = A[batch, m, k] @ B[batch, k, n] + bias[n].
+
+    IN: bias is the offset of the bias in its buffer, None for no bias; element is what memory holds: f32, f16, i32, or u8 (in
+    32-bit words).
+    `tile` and `splits` overrule the choice made here; `units` is the number of the GPU's multiprocessors.
+    """
+    if m == 0 or n == 0 or batch == 0:
+        return Plan((), 0)
+    if tile is None and (m == 1 or n == 1) and k > 1:
+        return _vector_plan(m, n, k, batch, a, b, bias, element, splits)
+    if tile is None:
+        tile, splits = choose(m, n, k, batch, a, b, units)
+    chunk, splits = split_k(k, splits or 1, tile.k)
+    tiles_m, tiles_n = ceil_div(m, tile.m), ceil_div(n, tile.n)
+    groups = splits * batch * tiles_m * tiles_n
+    overrides = dict(
+        _types(element, splits > 1), TILE_M=tile.m, TILE_N=tile.n, TILE_K=tile.k, ROWS=tile.rows, COLS=tile.cols,
+        SLICES=tile.slices, LANES_M=tile.lanes_m, LANES_N=tile.lanes_n, BUFFERS=tile.buffers,
+        A_ALONG_K=int(a.along_k), B_ALONG_K=int(b.along_k),
+        A_WORD=word(k if a.along_k else m, a), B_WORD=word(k if b.along_k else n, b), OUT_WORD=1 if n & 3 else 4,
+        GUARD_K=int(k % tile.k != 0), BIAS=int(bias is not None and splits == 1))
+    params = struct.pack("<15I", a.offset, b.offset, bias or 0, m, n, k, batch, a.stride, b.stride, a.batch, b.batch,
+                         tiles_m, tiles_n, chunk, groups)
+    return _finish(Step("matmul/matmul", overrides, params, groups, (A, B, B, OUT), (A, B, BIAS)), splits, m, n, batch, bias, element)
+
+
+def choose(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, units: int = 132) -> tuple[Tile, int]:
+    """Fastest tile and number of splits along k by the cost table. IN: units, the multiprocessors of the GPU."""
+    return estimate(m, n, k, batch, a, b, units)[1:]
+
+
+def estimate(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, units: int = 132) -> tuple[float, Tile, int]:
+    """(microseconds, tile, splits) of the fastest choice by the cost table."""
+    best = None
+    for tile in COSTS:
+        tiles = batch * ceil_div(m, tile.m) * ceil_div(n, tile.n)
+        for splits in SPLITS:
+            chunk, parts = split_k(k, splits, tile.k)
+            if parts != splits or splits > 1 and tiles * splits > 8 * units:
+                continue
+            time = _cost(tile, tiles * splits, chunk // tile.k, a, b, m, n, k, units)
+            if splits > 1:
+                time += SPLIT_COST + (splits + 1) * batch * m * n * 4 / (BYTES_PER_US if n & 3 == 0 else BYTES_PER_US / 2)
+            if best is None or time < best[0]:
+                best = time, tile, splits
+    return best
+
+
+def _cost(tile: Tile, groups: int, steps: int, a: Operand, b: Operand, m: int, n: int, k: int, units: int) -> float:
+    """Microseconds of one launch by the cost table."""
+    cost = COSTS[tile]
+    full, rest = divmod(groups, units * cost.resident)      # waves that fill the GPU, and the last one
+    scalar = (not a.along_k and word(m, a) == 1) + (not b.along_k and word(n, b) == 1)
+    wait, work = cost.wait * (1 + cost.scalar_wait * scalar), cost.work * (1 + cost.scalar * scalar)
+    layout = 1 + cost.along_k * (a.along_k + b.along_k - 1)
+    slower = layout * (1 + cost.guard * (k % tile.k != 0)) * (1 + cost.edge * (not b.along_k and n & 3 != 0))
+    step = full * max(wait, work * cost.resident) + (max(wait, work * ceil_div(rest, units)) if rest else 0)
+    return cost.start + steps * slower * step
+
+
+def _vector_plan(m, n, k, batch, a, b, bias, element, splits) -> Plan:
+    """A product with one row or one column: `matrix` is the larger operand, its outer index the output."""
+    (outer, matrix, vector) = (n, b, a) if m == 1 else (m, a, b)
+    width = word(k if matrix.along_k else outer, matrix)
+    lanes = 32 if matrix.along_k else 16
+    outputs = 256 // lanes * (1 if matrix.along_k else width)
+    blocks = ceil_div(outer, outputs)
+    step = lanes * (width if matrix.along_k else 1)
+    if splits is None:
+        splits = min(VECTOR_GROUPS // (blocks * batch), k // (step * VECTOR_STEPS), SPLITS[-1])
+    chunk, splits = split_k(k, max(1, splits), step)
+    groups = splits * batch * blocks
+    overrides = dict(_types(element, splits > 1), ALONG_K=int(matrix.along_k), WORD=width, LANES=lanes,
+                     BIAS=int(bias is not None and splits == 1))
+    params = struct.pack("<14I", matrix.offset, vector.offset, bias or 0, int(m == 1), outer, k, batch, blocks, matrix.stride,
+                         1 if vector.along_k else vector.stride, matrix.batch, vector.batch, chunk, groups)
+    inputs = (B, A) if m == 1 else (A, B)
+    step = Step("matmul/matvec", overrides, params, groups, (*inputs, B, OUT), (*inputs, BIAS))
+    return _finish(step, splits, m, n, batch, bias, element)
+
+
+def _finish(step: Step, splits: int, m, n, batch, bias, element) -> Plan:
+    """The plan of a product: one step, or with splits the step into scratch memory and the reduction."""
+    third = B if bias is None else BIAS
+    if splits == 1:
+        return Plan((step._replace(buffers=(*step.buffers[:2], third, OUT)),), 0)
+    size = batch * m * n
+    width = 1 if size & 3 else 4
+    overrides = dict(_types(element, False), WORD=width, BIAS=int(bias is not None))
+    overrides.pop("mad", None)
+    reduce = Step("matmul/reduce", overrides, struct.pack("<4I", bias or 0, size // width, splits, n),
+                  ceil_div(size // width, 256), (SCRATCH, third, OUT), (BIAS,))
+    return Plan((step._replace(buffers=(*step.buffers[:2], B, SCRATCH)), reduce), splits * size * 4)
+
+
+def word(extent: int, x: Operand) -> int:
+    """4 where the operand can be read four elements at a time, else 1."""
+    return 1 if ((0 if x.padded else extent) | x.stride | x.batch | x.offset) & 3 else 4
+
+
+def align(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, units: int = 132) -> tuple[Operand, Operand]:
+    """The operands as they are, or as copies with padded rows where those, copies included, take less time."""
+    if m == 1 or n == 1 or 0 in (m, n, k, batch):
+        return a, b
+    left = [(0.0, a)] + _padded(a, k, m, batch)
+    right = [(0.0, b)] + _padded(b, k, n, batch)
+    return min((ca + cb + estimate(m, n, k, batch, x, y, units)[0], i, j, x, y)
+               for i, (ca, x) in enumerate(left) for j, (cb, y) in enumerate(right))[3:]
+
+
+def _padded(x: Operand, rows: int, extent: int, batch: int) -> list:
+    """[(microseconds of the copy, the operand then)], or nothing where a copy does not help (along k, reading by fours gains next to
+    nothing) or rows overlap."""
+    if x.along_k or word(extent, x) == 4 or x.stride < extent or (x.batch and x.batch < rows * x.stride):
+        return []
+    stride = ceil_div(extent, 4) * 4
+    count = rows * extent * (batch if x.batch else 1)
+    return [(COPY_START + 8 * count / COPY_BYTES_PER_US, Operand(x.along_k, stride, rows * stride if x.batch else 0, 0, True))]
+
+
+def split_k(k: int, splits: int, step: int) -> tuple[int, int]:
+    """(chunk, splits): k in at most `splits` chunks of whole steps."""
+    chunk = max(1, ceil_div(ceil_div(k, splits), step)) * step
+    return chunk, max(1, ceil_div(k, chunk))
+
+
+def ceil_div(x: int, y: int) -> int:
+    return -(-x // y)
+
+
+def _types(element: str, partial: bool) -> dict:
+    """Declarations that change where memory or arithmetic is not float32. IN: partial, out holds partial sums."""
+    if element == "f32":
+        return {}
+    if element == "f16":
+        return {"S": "f16"} if partial else {"S": "f16", "R": "f16"}
+    kind = "u32" if element == "u8" else element
+    types = {"T": kind, "S": kind, "R": kind, "mad": "x * y + z"}
+    if element == "u8" and not partial:
+        types["stored"] = "v % 256u"
+    return types
