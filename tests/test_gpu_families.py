@@ -19,7 +19,14 @@ pytestmark = pytest.mark.gpu
 if not gpu.is_available() and os.environ.get("VOLTA_REQUIRE_GPU") != "1":
     pytest.skip(f"no usable GPU: {gpu.unavailable_reason()}", allow_module_level=True)
 
-from volta.devices.gpu import conv as gpu_conv, index as gpu_index, loss as gpu_loss, norm as gpu_norm, pool as gpu_pool, random as gpu_random, sort as gpu_sort, update as gpu_update
+from volta.devices.gpu import conv as gpu_conv
+from volta.devices.gpu import index as gpu_index
+from volta.devices.gpu import loss as gpu_loss
+from volta.devices.gpu import norm as gpu_norm
+from volta.devices.gpu import pool as gpu_pool
+from volta.devices.gpu import random as gpu_random
+from volta.devices.gpu import sort as gpu_sort
+from volta.devices.gpu import update as gpu_update
 from volta.devices.gpu.common import NUMPY
 from volta.errors import ArgumentError, DTypeError
 

@@ -21,7 +21,11 @@ SHAPES = [(), (1,), (0,), (7,), (1023,), (4, 5), (3, 0, 2), (2, 3, 4, 5), (2, 1,
 def _load():
     global gpu_copy
     try:
-        from volta.devices.gpu import common as gpu_common, copy as gpu_copy, elementwise as gpu_elementwise, reduce as gpu_reduce, softmax as gpu_softmax
+        from volta.devices.gpu import common as gpu_common
+        from volta.devices.gpu import copy as gpu_copy
+        from volta.devices.gpu import elementwise as gpu_elementwise
+        from volta.devices.gpu import reduce as gpu_reduce
+        from volta.devices.gpu import softmax as gpu_softmax
         gpu_common.context(DEVICE)
     except Exception:
         if os.environ.get("VOLTA_REQUIRE_GPU") == "1":

@@ -14,7 +14,7 @@ from volta.device import device as as_device
 from volta.dtypes import as_dtype, float16, float32, float64, int32, int64, to_numpy, uint8
 from volta.dtypes import bool_ as bool_dtype
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
-from volta.ops import arrange, creation, einsum, elementwise, table, functions, index, linalg, movement, padding, reduce, subscript
+from volta.ops import arrange, creation, einsum, elementwise, functions, index, linalg, movement, padding, reduce, subscript, table
 from volta.ops.checks import explained
 from volta.shapes import as_dim
 

@@ -19,7 +19,12 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from volta._kernels import core
-from volta.devices.gpu import common as gpu_common, copy as gpu_copy, elementwise as gpu_elementwise, map as gpu_map, reduce as gpu_reduce, softmax as gpu_softmax
+from volta.devices.gpu import common as gpu_common
+from volta.devices.gpu import copy as gpu_copy
+from volta.devices.gpu import elementwise as gpu_elementwise
+from volta.devices.gpu import map as gpu_map
+from volta.devices.gpu import reduce as gpu_reduce
+from volta.devices.gpu import softmax as gpu_softmax
 
 FLOAT32 = gpu_common.FLOAT32
 DEVICE = core.Device("gpu", 0)

@@ -1,6 +1,6 @@
 """The CPU's kernels by name: typed Cython from `volta/_kernels`, in the best variant for the running CPU."""
-from volta._kernels.cpu import conv, conv_weight, copy, elementwise, index, linalg, loss, norm, pool, random, reduce, softmax, update
 from volta._kernels.core.fallback import Fallback
+from volta._kernels.cpu import conv, conv_weight, copy, elementwise, index, linalg, loss, norm, pool, random, reduce, softmax, update
 from volta.devices import half
 from volta.errors import DTypeError
 from volta.ops.table import bind

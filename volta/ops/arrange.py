@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from volta._kernels import core
 from volta.errors import ArgumentError, ShapeError
-from volta.ops.table import case, register
 from volta.ops.movement import _place, _reshape, cat, contiguous_, expand, flip, listed, narrow, permute, repeat, split, transpose
 from volta.ops.padding import pad
+from volta.ops.table import case, register
 from volta.shapes import as_dim, as_shape, broadcast_shapes, infer
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta.ops.table import Labels, case, register
 from volta.ops.index import gather_primitive
 from volta.ops.movement import _reshape
 from volta.ops.padding import pad
 from volta.ops.reduce import sum_primitive
+from volta.ops.table import Labels, case, register
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

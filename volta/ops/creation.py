@@ -11,8 +11,8 @@ from volta._kernels import core
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, bool_, from_numpy_dtype, get_default_dtype, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta.ops.table import case, create, register
 from volta.ops.movement import cast, from_array, listed, to
+from volta.ops.table import case, create, register
 from volta.shapes import as_shape
 
 if TYPE_CHECKING:

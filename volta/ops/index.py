@@ -9,7 +9,6 @@ from volta._kernels.core import indexing
 from volta.dtypes import int64
 from volta.errors import DTypeError, IndexRangeError, ShapeError
 from volta.ops.elementwise import where
-from volta.ops.table import Labels, case, register
 from volta.ops.movement import (
     _expand,
     _reshape,
@@ -19,6 +18,7 @@ from volta.ops.movement import (
     unsqueeze,
 )
 from volta.ops.padding import pad
+from volta.ops.table import Labels, case, register
 from volta.shapes import as_dim, broadcast_shapes
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.errors import DTypeError, ShapeError
-from volta.ops.table import case, register
 from volta.ops.movement import _reshape, transpose
 from volta.ops.reduce import sum_primitive
+from volta.ops.table import case, register
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor

@@ -9,10 +9,10 @@ import numpy as np
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.elementwise import exp, log1p, negative_abs, relu, where
-from volta.ops.table import Derived, Labels, case, register
 from volta.ops.index import gather_primitive, known_range
 from volta.ops.movement import _reshape, cast, in_float32, permute, unsqueeze
 from volta.ops.reduce import log_softmax, mean, softmax_primitive, sum
+from volta.ops.table import Derived, Labels, case, register
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor

@@ -9,9 +9,9 @@ from volta._kernels import core
 from volta.autograd import no_grad
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.elementwise import mulacc, reciprocal, rsqrt
-from volta.ops.table import Derived, case, register, update
 from volta.ops.movement import _reshape, cast, in_float32
 from volta.ops.reduce import mean_primitive, sum_primitive
+from volta.ops.table import Derived, case, register, update
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

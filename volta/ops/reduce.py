@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import graph
-from volta._kernels.core import dtype_from_code
+from volta._kernels.core import dtype_from_code, graph
 from volta.dtypes import as_dtype, get_default_dtype
 from volta.errors import ArgumentError, DTypeError, IndexRangeError
 from volta.ops.elementwise import exp, log, where
 from volta.ops.elementwise import sqrt as sqrt_op
-from volta.ops.table import case, register
 from volta.ops.movement import _expand, _reshape, cast, clone, in_float32
+from volta.ops.table import case, register
 from volta.shapes import as_dim, as_dims, reduced
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import math
 from volta._kernels import core
 from volta._kernels.core.fallback import Fallback
 from volta.devices import half
-from volta.devices.gpu.limits import strips
 from volta.devices.gpu.copy import arange, cast, cat, contiguous, copy_into
-from volta.devices.gpu.limits.cut import bytes_of, halves, limit_of, part
 from volta.devices.gpu.elementwise import KERNELS as ELEMENTWISE
 from volta.devices.gpu.index import gather, scatter_add
+from volta.devices.gpu.limits import strips
+from volta.devices.gpu.limits.cut import bytes_of, halves, limit_of, part
 from volta.devices.gpu.reduce import KERNELS as REDUCE
 from volta.errors import BindingLimitError, DTypeError
 

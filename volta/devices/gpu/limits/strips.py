@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from volta._kernels import core
 from volta.devices.gpu.copy import contiguous, place
-from volta.devices.gpu.limits.cut import bytes_of, halves, join, limit_of, narrow, part, refuse
 from volta.devices.gpu.elementwise import KERNELS as ELEMENTWISE
+from volta.devices.gpu.limits.cut import bytes_of, halves, join, limit_of, narrow, part, refuse
 
 
 def _groups(run, inputs, dims, joined, params):
