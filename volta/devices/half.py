@@ -1,13 +1,14 @@
 """float16 for the kernels that have no form of their own for it: operands are widened to float32, results narrowed again.
 
-The one place for this, on both devices. A kernel refuses float16 by a DTypeError before it writes anything; the backend then
-calls `compute`, so that other dtypes pay nothing. Must not know any kernel beyond what the two tables below say.
+The one place for this, on both devices. Which kernels take float16 themselves stands beside the kernels of each device (`HALF`).
+Must not know any kernel beyond what the two tables below say.
 """
 from __future__ import annotations
 
 import numpy as np
 
 from volta._kernels import core
+from volta._kernels.core.widen import Widened
 
 FLOAT16, FLOAT32 = core.dtype_from_code(4), core.dtype_from_code(5)
 
@@ -18,9 +19,13 @@ CHANGED = {"sgd": (0, 2), "adam": (0, 2, 3), "amsgrad": (0, 2, 3, 4), "batch_nor
 WIDE = {"cross_entropy": (1,), "batch_norm": (1, 2)}
 
 
-def concerns(inputs: tuple, params: dict) -> bool:
-    """Whether any operand, or the dtype asked for, is float16."""
-    return params.get("dtype") is FLOAT16 or any(isinstance(x, core.TensorBase) and x.dtype is FLOAT16 for x in inputs)
+def widened(kernels: dict, half: set) -> dict:
+    """The kernels of a device by name, those that are not in `half` behind the decision."""
+    return {name: kernel if name in half else Widened(kernel, _wide(name, kernel, kernels)) for name, kernel in kernels.items()}
+
+
+def _wide(name: str, kernel, kernels: dict):
+    return lambda inputs, params: compute(name, kernel, kernels, inputs, params)
 
 
 def compute(name: str, kernel, kernels: dict, inputs: tuple, params: dict):

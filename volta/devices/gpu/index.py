@@ -137,7 +137,7 @@ def _select_parts(x, index, dim):
         part = new(index.storage.device, (count,), index.dtype)
         copy_into(part, core.view(index, (count,), (1,), index.offset + first))
         parts.append(index_select(x, part, dim))
-    return parts[0] if len(parts) == 1 else cat(tuple(parts), dim)
+    return parts[0] if len(parts) == 1 else cat(*parts, dim=dim)
 
 
 def gather(x, index, dim):

@@ -1,15 +1,50 @@
-"""The GPU's kernels by name: WGSL from `shaders/`, dispatched by the modules beside this one. Imported when a GPU is first used."""
+"""The GPU's kernels by name: WGSL from `shaders/`, launched by the modules beside this one. Imported when a GPU is first used."""
+from math import prod
+
+from volta._kernels.gpu.launch import Limited
+from volta.devices import half
 from volta.devices.gpu import conv, copy, elementwise, index, linalg, loss, norm, pool, random, reduce, softmax, update
-from volta.devices.gpu.limits.large import each, guard
+from volta.devices.gpu.limits import rows
+from volta.devices.gpu.limits.cut import KERNELS as RAW
+from volta.devices.gpu.limits.cut import limit_of
 from volta.ops.table import bind
 
-KERNELS: dict = {}
-for _module in (elementwise, copy, reduce, linalg, softmax, index, conv, pool, norm, loss,
-                random, update):
-    KERNELS.update({name: guard(name, kernel) for name, kernel in _module.KERNELS.items()})
-_cat = KERNELS["cat"]
-KERNELS["cat"] = lambda *tensors, dim: _cat(tensors, dim)
-for _name in [name for name in KERNELS if name.endswith("_many")]:
-    KERNELS[_name] = each(_name, KERNELS[_name], KERNELS[_name.removesuffix("_many")])
+
+# ---------------------------------------------------------------- beyond one binding: kernels that keep no plans in launch.pyx
+
+def _drawn(shape, *_, dtype, **place):
+    return prod(shape) * 4
+
+
+def _each(name: str):
+    """An update of many parameters: at once, one by one where any is too large or float16."""
+    many, single = update.KERNELS[name + "_many"], name
+
+    def run(*lists, **params):
+        limit = limit_of(lists[0][0])
+        if any(t.storage.nbytes > limit or t.dtype is half.FLOAT16 for t in lists[0]):
+            for tensors in zip(*lists):
+                KERNELS[single](*tensors, **params)
+        else:
+            many(*lists, **params)
+    return run
+
+
+for _module in (elementwise, copy, reduce, linalg, softmax, index, conv, pool, norm, loss, random):
+    RAW.update(_module.KERNELS)
+for _name in ("scatter_add", "index_add"):
+    RAW[_name] = Limited(RAW[_name], rows.indexed_sum, rows.indexed_sum_bytes)
+for _name in ("uniform", "normal", "randint"):
+    RAW[_name] = Limited(RAW[_name], rows.drawn, _drawn)
+RAW["dropout"] = Limited(RAW["dropout"], rows.dropout)
+for _name in ("sgd", "adam", "amsgrad"):
+    RAW[_name] = Limited(update.KERNELS[_name], rows.updated(half.CHANGED[_name]), writes=half.CHANGED[_name])
+
+# Kernels that take float16 themselves.
+HALF = {name for module in (elementwise, copy, reduce, linalg, softmax, index) for name in module.KERNELS}
+
+KERNELS: dict = half.widened(RAW, HALF)
+for _name in ("sgd", "adam", "amsgrad"):
+    KERNELS[_name + "_many"] = _each(_name)
 
 bind(KERNELS, "gpu")
