@@ -5,6 +5,8 @@ Must not know any kernel beyond what the two tables below say.
 """
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from volta._kernels import core
@@ -20,12 +22,17 @@ WIDE = {"cross_entropy": (1,), "batch_norm": (1, 2)}
 
 
 def widened(kernels: dict, half: set) -> dict:
-    """The kernels of a device by name, those that are not in `half` behind the decision."""
-    return {name: kernel if name in half else Widened(kernel, _wide(name, kernel, kernels)) for name, kernel in kernels.items()}
-
-
-def _wide(name: str, kernel, kernels: dict):
-    return lambda inputs, params: compute(name, kernel, kernels, inputs, params)
+    """The kernels of a device by name; those that are not in `half` look for float16 first, on the GPU by themselves (`wide`)."""
+    found = {}
+    for name, kernel in kernels.items():
+        found[name] = kernel
+        if name not in half:
+            wide = partial(compute, name, kernel, kernels)
+            if hasattr(kernel, "wide"):
+                kernel.wide = wide
+            else:
+                found[name] = Widened(kernel, wide)
+    return found
 
 
 def compute(name: str, kernel, kernels: dict, inputs: tuple, params: dict):

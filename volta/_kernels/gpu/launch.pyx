@@ -13,7 +13,7 @@ import struct
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint32_t
 
-from volta._kernels.core.base cimport Device, DType, Storage, TensorBase, contiguous_strides, make_tensor
+from volta._kernels.core.base cimport FLOAT16, Device, DType, Storage, TensorBase, contiguous_strides, make_tensor
 
 from volta.errors import BindingLimitError
 
@@ -38,13 +38,18 @@ cdef inline Py_ssize_t bytes_of(TensorBase t) noexcept:
 
 
 cdef dict _limits = {}          # Device: bytes of a binding
+cdef Device _latest = None      # and of one, the latest that was asked for
+cdef Py_ssize_t _latest_limit = 0
 
 
 cdef Py_ssize_t _limit(Device device) except -1:
-    found = _limits.get(device)
-    if found is None:
-        found = _limits[device] = _context(device).limits["max-storage-buffer-binding-size"] & ~15
-    return <Py_ssize_t>found
+    global _latest, _latest_limit
+    if device is not _latest:
+        found = _limits.get(device)
+        if found is None:
+            found = _limits[device] = _context(device).limits["max-storage-buffer-binding-size"] & ~15
+        _latest, _latest_limit = device, found
+    return _latest_limit
 
 
 cdef object _exceeding(tuple operands, Py_ssize_t limit):
@@ -218,9 +223,11 @@ cdef class Kernel:
     `make(*operands, *, **params)` gives the Plan, or where there is another way (nothing to compute, composed of other kernels) a
     function that takes the same. It sees operands that are row-major, but for those in `strided`; it may look at shapes, dtypes,
     strides and at offsets modulo 4. `writes` are the operands that the kernel changes. Of the parameters in `varying`, which only the
-    plan's `tail` sees, there is no plan each. `cut(kernel, *operands, **params)` does in parts what exceeds one binding.
+    plan's `tail` sees, there is no plan each. `cut(kernel, *operands, **params)` does in parts what exceeds one binding, and
+    `wide(operands, params)`, where it is set, what has float16 operands.
     """
 
+    cdef public object wide
     cdef readonly str name
     cdef readonly dict plans
     cdef object make, cut
@@ -258,6 +265,8 @@ cdef class Kernel:
                 key.append(x)
                 continue
             t = <TensorBase>x
+            if t.dtype.code == FLOAT16 and self.wide is not None:
+                return self.wide(operands, params)
             if not t.contiguous and not self.strided >> i & 1:
                 t = <TensorBase>_contiguous(t)
                 inputs = inputs[:i] + (t,) + inputs[i + 1:]
@@ -313,9 +322,10 @@ cdef class Kernel:
 
 
 cdef class Limited:
-    """A kernel that keeps no plans here. What exceeds a binding goes to `cut` as in Kernel: an operand, or by
-    `largest(*operands, **params)` any other buffer."""
+    """A kernel that keeps no plans here, with the same decisions as Kernel's. `largest(*operands, **params)` are the bytes of the
+    largest buffer apart from operands. It is not asked where the product of all sizes that are given is small."""
 
+    cdef public object wide
     cdef readonly object kernel
     cdef object cut, largest
     cdef tuple writes
@@ -327,20 +337,35 @@ cdef class Limited:
         return repr(self.kernel)
 
     def __call__(self, *operands, **params):
-        cdef Device device = params.get("device")
         cdef Py_ssize_t limit = 0
         cdef TensorBase t
         cdef bint small = False
+        cdef double reach = 1024
         for x in operands:
             if isinstance(x, TensorBase):
                 t = <TensorBase>x
+                if t.dtype.code == FLOAT16 and self.wide is not None:
+                    return self.wide(operands, params)
                 limit = limit or _limit(t.storage.device)
+                reach *= t.size or 1e30
                 if t.storage.nbytes > limit:
                     if bytes_of(t) > limit:
                         return self.cut(self, *operands, **params)
                     small = True
-        if self.largest is not None and <Py_ssize_t>self.largest(*operands, **params) > (limit or _limit(device)):
-            return self.cut(self, *operands, **params)
+            elif type(x) is tuple:
+                for n in <tuple>x:
+                    reach *= <Py_ssize_t>n
+            elif type(x) is int:
+                reach *= 1e30
+        if not limit:
+            if (<DType>params["dtype"]).code == FLOAT16 and self.wide is not None:
+                return self.wide(operands, params)
+            limit = _limit(params["device"])
+        if self.largest is not None:
+            if "size" in params:
+                reach *= <Py_ssize_t>params["size"]
+            if reach > limit and <Py_ssize_t>self.largest(*operands, **params) > limit:
+                return self.cut(self, *operands, **params)
         if not small:
             return self.kernel(*operands, **params)
         copies = _exceeding(operands, limit)

@@ -9,7 +9,6 @@ from volta.devices.gpu.limits.cut import KERNELS as RAW
 from volta.devices.gpu.limits.cut import limit_of
 from volta.ops.table import bind
 
-
 # ---------------------------------------------------------------- beyond one binding: kernels that keep no plans in launch.pyx
 
 def _drawn(shape, *_, dtype, **place):

@@ -56,7 +56,8 @@ def add_product(plan: Plan, m: int, n: int, k: int, batch: int, a: Source, b: So
     for step in made.steps:
         offsets = tuple([(word, At(sources[i].operand, 1, sources[i].base)) for word, i in enumerate(step.offsets)
                          if sources[i] is not None and sources[i].operand is not None])
-        plan.add(plan.ctx.pipeline(step.file, **step.overrides), tuple([buffers[i] for i in step.buffers]), step.params, step.groups, offsets)
+        bound = tuple([buffers[i] for i in step.buffers])
+        plan.add(plan.ctx.pipeline(step.file, **step.overrides), bound, step.params, step.groups, offsets)
 
 
 def _add_padded(plan: Plan, dtype, rows: int, extent: int, batch: int, x: Source, layout: Operand) -> Source:
@@ -65,8 +66,8 @@ def _add_padded(plan: Plan, dtype, rows: int, extent: int, batch: int, x: Source
     count = layout.stride // 4 * rows * (batch if layout.batch else 1)
     out = plan.scratch(4 * count * itemsize)
     last = (batch - 1) * old.batch + (rows - 1) * old.stride + extent - 1
-    plan.step("matmul/pad", (x.buffer, out), (At(x.operand), old.batch, old.stride, rows, layout.stride // 4, count, At(x.operand, 1, last)),
-              ceil_div(count, 256), S="f16" if itemsize == 2 else "u32")
+    values = At(x.operand), old.batch, old.stride, rows, layout.stride // 4, count, At(x.operand, 1, last)
+    plan.step("matmul/pad", (x.buffer, out), values, ceil_div(count, 256), S="f16" if itemsize == 2 else "u32")
     return Source(out, layout)
 
 

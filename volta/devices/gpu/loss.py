@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from volta.devices.gpu.common import FLOAT32, INT64
 from volta.devices.gpu.limits import rows as cuts
-from volta.devices.gpu.plans import THREADS, At, Kernel, Plan, ceil_div, need_float32
+from volta.devices.gpu.plans import THREADS, At, Kernel, Plan, ceil_div, need_float32, unsigned
 from volta.errors import DTypeError
 
 
@@ -43,8 +43,8 @@ def _cross_entropy_grad(g, x, logsumexp, target, *, ignore_index):
     plan = Plan(g, x, logsumexp, target)
     out = plan.output(x.shape, FLOAT32)
     lanes = _lanes(classes)
-    plan.step("loss/cross_entropy_grad", (0, 1, 2, 3, out), (rows, classes, At(0), g._strides[0] & 0xFFFF_FFFF, At(1), At(2), At(3), ignored),
-              ceil_div(rows, THREADS // lanes) if classes else 0, LANES=lanes)
+    values = rows, classes, At(0), *unsigned(g._strides), At(1), At(2), At(3), ignored
+    plan.step("loss/cross_entropy_grad", (0, 1, 2, 3, out), values, ceil_div(rows, THREADS // lanes) if classes else 0, LANES=lanes)
     return plan
 
 
