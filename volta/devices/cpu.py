@@ -1,6 +1,5 @@
 """The CPU's kernels by name: typed Cython from `volta/_kernels`, in the best variant for the running CPU."""
 from volta._kernels.cpu import conv, conv_weight, copy, elementwise, index, linalg, loss, norm, pool, random, reduce, softmax, update
-from volta.devices import half
 from volta.ops.table import bind
 
 
@@ -12,15 +11,14 @@ def _each(kernel):
     return many
 
 
-_kernels: dict = {}
+KERNELS: dict = {}
 for _module in (elementwise, copy, reduce, linalg, softmax, index, conv, conv_weight, pool, norm, loss, random, update):
-    _kernels.update(_module.KERNELS)
+    KERNELS.update(_module.KERNELS)
 
 # Kernels that take float16 themselves.
 HALF = {*elementwise.KERNELS, *copy.KERNELS, *reduce.KERNELS, "gather", "index_select", "index_last"}
 
-KERNELS: dict = half.widened(_kernels, HALF)
 for _name in ("sgd", "adam", "amsgrad"):
     KERNELS[_name + "_many"] = _each(KERNELS[_name])
 
-bind(KERNELS, "cpu")
+bind(KERNELS, "cpu", half=HALF)

@@ -13,7 +13,7 @@ import struct
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint32_t
 
-from volta._kernels.core.base cimport FLOAT16, Device, DType, Storage, TensorBase, contiguous_strides, make_tensor
+from volta._kernels.core.base cimport Device, DType, Storage, TensorBase, contiguous_strides, make_tensor
 
 from volta.errors import BindingLimitError
 
@@ -223,11 +223,9 @@ cdef class Kernel:
     `make(*operands, *, **params)` gives the Plan, or where there is another way (nothing to compute, composed of other kernels) a
     function that takes the same. It sees operands that are row-major, but for those in `strided`; it may look at shapes, dtypes,
     strides and at offsets modulo 4. `writes` are the operands that the kernel changes. Of the parameters in `varying`, which only the
-    plan's `tail` sees, there is no plan each. `cut(kernel, *operands, **params)` does in parts what exceeds one binding, and
-    `wide(operands, params)`, where it is set, what has float16 operands.
+    plan's `tail` sees, there is no plan each. `cut(kernel, *operands, **params)` does in parts what exceeds one binding.
     """
 
-    cdef public object wide
     cdef readonly str name
     cdef readonly dict plans
     cdef object make, cut
@@ -265,8 +263,6 @@ cdef class Kernel:
                 key.append(x)
                 continue
             t = <TensorBase>x
-            if t.dtype.code == FLOAT16 and self.wide is not None:
-                return self.wide(operands, params)
             if not t.contiguous and not self.strided >> i & 1:
                 t = <TensorBase>_contiguous(t)
                 inputs = inputs[:i] + (t,) + inputs[i + 1:]
@@ -322,10 +318,9 @@ cdef class Kernel:
 
 
 cdef class Limited:
-    """A kernel that keeps no plans here, with the same decisions as Kernel's. `largest(*operands, **params)` are the bytes of the
+    """A kernel that keeps no plans here, with the same decision as Kernel's. `largest(*operands, **params)` are the bytes of the
     largest buffer apart from operands. It is not asked where the product of all sizes that are given is small."""
 
-    cdef public object wide
     cdef readonly object kernel
     cdef object cut, largest
     cdef tuple writes
@@ -344,8 +339,6 @@ cdef class Limited:
         for x in operands:
             if isinstance(x, TensorBase):
                 t = <TensorBase>x
-                if t.dtype.code == FLOAT16 and self.wide is not None:
-                    return self.wide(operands, params)
                 limit = limit or _limit(t.storage.device)
                 reach *= t.size or 1e30
                 if t.storage.nbytes > limit:
@@ -358,8 +351,6 @@ cdef class Limited:
             elif type(x) is int:
                 reach *= 1e30
         if not limit:
-            if (<DType>params["dtype"]).code == FLOAT16 and self.wide is not None:
-                return self.wide(operands, params)
             limit = _limit(params["device"])
         if self.largest is not None:
             if "size" in params:

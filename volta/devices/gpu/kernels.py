@@ -2,12 +2,10 @@
 from math import prod
 
 from volta._kernels.gpu.launch import Limited
-from volta.devices import half
 from volta.devices.gpu import conv, copy, elementwise, index, linalg, loss, norm, pool, random, reduce, softmax, update
 from volta.devices.gpu.limits import rows
-from volta.devices.gpu.limits.cut import KERNELS as RAW
-from volta.devices.gpu.limits.cut import limit_of
-from volta.ops.table import bind
+from volta.devices.gpu.limits.cut import KERNELS, limit_of
+from volta.ops.table import RECORDS, bind
 
 # ---------------------------------------------------------------- beyond one binding: kernels that keep no plans in launch.pyx
 
@@ -16,34 +14,32 @@ def _drawn(shape, *_, dtype, **place):
 
 
 def _each(name: str):
-    """An update of many parameters: at once, one by one where any is too large or float16."""
-    many, single = update.KERNELS[name + "_many"], name
+    """An update of many parameters: at once, one by one where any is too large."""
+    many, single = update.KERNELS[name + "_many"], KERNELS[name]
 
     def run(*lists, **params):
         limit = limit_of(lists[0][0])
-        if any(t.storage.nbytes > limit or t.dtype is half.FLOAT16 for t in lists[0]):
+        if any(t.storage.nbytes > limit for t in lists[0]):
             for tensors in zip(*lists):
-                KERNELS[single](*tensors, **params)
+                single(*tensors, **params)
         else:
             many(*lists, **params)
     return run
 
 
 for _module in (elementwise, copy, reduce, linalg, softmax, index, conv, pool, norm, loss, random):
-    RAW.update(_module.KERNELS)
+    KERNELS.update(_module.KERNELS)
 for _name in ("scatter_add", "index_add"):
-    RAW[_name] = Limited(RAW[_name], rows.indexed_sum, rows.indexed_sum_bytes)
+    KERNELS[_name] = Limited(KERNELS[_name], rows.indexed_sum, rows.indexed_sum_bytes)
 for _name in ("uniform", "normal", "randint"):
-    RAW[_name] = Limited(RAW[_name], rows.drawn, _drawn)
-RAW["dropout"] = Limited(RAW["dropout"], rows.dropout)
+    KERNELS[_name] = Limited(KERNELS[_name], rows.drawn, _drawn)
+KERNELS["dropout"] = Limited(KERNELS["dropout"], rows.dropout)
 for _name in ("sgd", "adam", "amsgrad"):
-    RAW[_name] = Limited(update.KERNELS[_name], rows.updated(half.CHANGED[_name]), writes=half.CHANGED[_name])
+    _writes = RECORDS[_name].writes
+    KERNELS[_name] = Limited(update.KERNELS[_name], rows.updated(_writes), writes=_writes)
+    KERNELS[_name + "_many"] = _each(_name)
 
 # Kernels that take float16 themselves.
 HALF = {name for module in (elementwise, copy, reduce, linalg, softmax, index) for name in module.KERNELS}
 
-KERNELS: dict = half.widened(RAW, HALF)
-for _name in ("sgd", "adam", "amsgrad"):
-    KERNELS[_name + "_many"] = _each(_name)
-
-bind(KERNELS, "gpu")
+bind(KERNELS, "gpu", half=HALF)
