@@ -1,6 +1,6 @@
 """The op records and the functions over them. Importing this package fills the table `table.PRIMITIVES`."""
-from volta._kernels.core import engine as _engine
 from volta._kernels.core import call as _call
+from volta._kernels.core import engine as _engine
 from volta._kernels.core import graph as _graph
 from volta._kernels.core import inplace as _inplace
 from volta._kernels.core import record as _record
