@@ -215,6 +215,10 @@ from volta.ops.subscript import masked_fill, masked_select, nonzero
 from volta.printing import set_printoptions
 from volta.random import Generator, initial_seed, manual_seed
 
+from volta.methods import install as _install
+from volta.ops.table import FUNCTIONS as _FUNCTIONS
+from volta.ops.table import PLACES as _PLACES
+
 from volta import data, nn, optim  # isort: skip  (last: they use all of the above)
 from volta.io import load, save  # isort: skip
 
@@ -235,3 +239,5 @@ def numel(input: Tensor) -> "int":
 
 
 _explain_all(globals())
+_install(Tensor)
+globals().update({name: op for name, op in _FUNCTIONS.items() if _PLACES[name].function})

@@ -80,6 +80,7 @@ class Places:
     function: bool = True                   # volta.x
     method: bool = True                     # Tensor.x
     inplace: bool = False                   # Tensor.x_
+    record: Primitive | None = None         # the elementwise record that serves x_ without options
     geometry: bool = False                  # x_ changes how the tensor shows its data, not the data
     operator: str | None = None             # "add": __add__; with `inplace` also __iadd__, with `reflected` also __radd__
     reflected: bool = False
