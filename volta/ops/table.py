@@ -60,6 +60,7 @@ class Details:
     kinds: str                      # element types it takes: f floating, i integer, b bool
     rtol: float                     # relative tolerance in float32, on every device
     smooth: bool                    # whether gradients can be compared with finite differences
+    writes: tuple[int, ...] = ()    # positions of the inputs that the kernel changes
 
 
 PRIMITIVES: dict[str, Primitive] = {}
@@ -72,9 +73,9 @@ TERNARY_SHAPES = (((4,), (4,), (4,)), ((3, 4), (4,), (3, 1)), ((2, 3, 1), (1, 4)
 def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outputs: tuple[str, ...] = ("out",), reference=None,
              promote: str =  "none", view: Callable | None =  None, numpy: Callable | None =  None,
              domain: tuple[float, float] = (-2.0, 2.0), cases: tuple =  (), kinds: str =  "f", rtol: float =  1e-5,
-             smooth: bool =  True) -> Primitive:
-    """Make a record and enter it in the table. `view` is the one kernel of an op that moves no data."""
-    details = Details(numpy, domain, tuple(cases), kinds, rtol, smooth)
+             smooth: bool =  True, writes: tuple[str, ...] = ()) -> Primitive:
+    """Make a record and enter it in the table. `view` is the one kernel of an op that moves no data; `writes` are the inputs changed."""
+    details = Details(numpy, domain, tuple(cases), kinds, rtol, smooth, tuple(map(inputs.index, writes)))
     op = Primitive(name, inputs, vjp=vjp, family=family, outputs=outputs, reference=reference, promote=promote, details=details)
     if view is not None:
         op.cpu = op.gpu = view
@@ -94,11 +95,17 @@ def missing_kernels() -> list[tuple[str, str]]:
     return [(name, device) for name, op in PRIMITIVES.items() for device in ("cpu", "gpu") if getattr(op, device) is None]
 
 
-def update(op: Primitive, tensors: tuple, changed: tuple[int, ...], **params: object) -> None:
-    """Run an in-place update kernel; `changed` are the positions of the tensors that are written."""
-    (op.gpu if tensors[0].device.is_gpu else op.cpu)(*tensors, **params)
-    for position in changed:
-        tensors[position].storage.version += 1
+def update(op: Primitive, inputs: tuple, **params: object) -> None:
+    """Run a kernel that changes inputs in place, tensors or lists of tensors, and count up the versions of those that it writes."""
+    first = inputs[0][0] if isinstance(inputs[0], list) else inputs[0]
+    (op.gpu if first.device.is_gpu else op.cpu)(*inputs, **params)
+    for position in op.details.writes:
+        written = inputs[position]
+        if isinstance(written, list):
+            for t in written:
+                t.storage.version += 1
+        elif written is not None:
+            written.storage.version += 1
 
 
 def create(op: Primitive, *args: object, device, **params: object):
