@@ -60,10 +60,9 @@ class Variant:
         self.factors = [name for name in update.factor_names if name in read]
 
     @cache                      # noqa: B019 (there are as many as updates, for ever)
-    def places(self, ctx) -> int:
-        """Parameters that one dispatch can take."""
-        buffers = min(ctx.limits["max-storage-buffers-per-shader-stage"], MOST_BUFFERS)
-        return max(1, min(buffers // len(self.tensors), (WORDS + 1 - len(self.factors)) // 2))
+    def places(self, buffers: int) -> int:
+        """Parameters that one dispatch can take on a device that binds so many buffers."""
+        return max(1, min(min(buffers, MOST_BUFFERS) // len(self.tensors), (WORDS + 1 - len(self.factors)) // 2))
 
     def pipeline(self, ctx, count: int, lanes: int, dtype):
         """The kernel for `count` parameters; that for one has an offset for each tensor."""
@@ -101,7 +100,7 @@ class Variant:
 
 
 _plans = Plans()
-_VARIANTS = {(update.name, *[name for name in update.optional + update.flags if name in options]): Variant(update, tensors, options)
+VARIANTS = {(update.name, *[name for name in update.optional + update.flags if name in options]): Variant(update, tensors, options)
              for update in UPDATES.values() for tensors, options in update.variants()}
 
 
@@ -112,7 +111,7 @@ def _kernel(update):
     def kernel(*lists, **values):
         options = [name for name, column in zip(update.optional, lists[first_optional:]) if column is not None]
         options += [name for name in flags if values.get(name)]
-        variant = _VARIANTS[update.name, *options]
+        variant = VARIANTS[update.name, *options]
         if lists[0]:
             _run(variant, [column for column in lists if column is not None], [values[name] for name in variant.factors])
     return kernel
@@ -135,7 +134,7 @@ def _run(variant: Variant, lists: list, factors: list) -> None:
     # What has its storage to itself, as parameters and states have, may be written over the end by vec4, into the block's padding.
     batches = [(4, owned)] if not whole else [
         (4, owned), (4, [row for row in whole if not row[0]._size & 3]), (1, [row for row in whole if row[0]._size & 3])]
-    places = variant.places(ctx)
+    places = variant.places(ctx.limits["max-storage-buffers-per-shader-stage"])
     for lanes, rows in batches:
         for start in range(0, len(rows), places):
             _launch(ctx, variant, lanes, rows[start:start + places], factors)
