@@ -27,7 +27,7 @@ def number(owner: str, name: str, value: object) -> float:
     found = _real(value)
     if found is None or isnan(found):
         raise ArgumentError(f"{owner}: {name} must be a number, got {value!r}")
-    return found
+    return value if type(value) is int else found
 
 
 def at_least_zero(owner: str, name: str, value: object) -> float:
@@ -53,7 +53,38 @@ def at_least(owner: str, name: str, value: object, least: float) -> float:
         raise ArgumentError(f"{owner}: {name} must be a finite number, got {value!r}")
     if found < least:
         raise ArgumentError(f"{owner}: {name} must be at least {least}, got {value}")
-    return value if isinstance(value, Real) else found
+    return value if type(value) is int else found
+
+
+def within(owner: str, name: str, value: object) -> float:
+    """A number from 0 to 1."""
+    found = _real(value)
+    if found is None or not 0.0 <= found <= 1.0:
+        raise ArgumentError(f"{owner}: {name} must be in [0, 1], got {value!r}")
+    return found
+
+
+def positive(owner: str, name: str, value: object) -> float:
+    """A number above 0."""
+    found = _real(value)
+    if found is None or not found > 0.0:
+        raise ArgumentError(f"{owner}: {name} must be a number above 0, got {value!r}")
+    return found
+
+
+def metric(owner: str, name: str, value: object) -> float:
+    """A number, which may be NaN."""
+    found = _real(value)
+    if found is None:
+        raise ArgumentError(f"{owner}: {name} must be a number, got {value!r}")
+    return found
+
+
+def function(owner: str, name: str, value: object):
+    """What can be called."""
+    if not callable(value):
+        raise ArgumentError(f"{owner}: {name} must be a function, got {value!r}")
+    return value
 
 
 def integer(owner: str, name: str, value: object) -> int:

@@ -193,24 +193,35 @@ class Optimizer:
             raise StateDictError(f"{name}: load_state_dict needs a dict with 'state' and 'param_groups', got {_keys(state_dict)}")
         if not isinstance(state_dict["state"], dict) or not isinstance(state_dict["param_groups"], list):
             raise StateDictError(f"{name}: 'state' must be a dict and 'param_groups' a list")
-        given = state_dict["param_groups"]
-        sizes, wanted = [len(g["params"]) for g in given], [len(g["params"]) for g in self.param_groups]
-        if sizes != wanted:
-            raise StateDictError(f"{name}: the state dict has groups of {sizes} parameters, this optimizer has {wanted}")
-        numbers = [i for group in given for i in group["params"]]
-        groups = []
-        for own, group in zip(self.param_groups, given):
-            groups.append({**own, **group, "params": own["params"]})
-            self._check_group(groups[-1])
+        groups = self._loaded_groups(state_dict["param_groups"])
+        numbers = [i for group in state_dict["param_groups"] for i in group["params"]]
         own_params = [p for group in self.param_groups for p in group["params"]]
         state = defaultdict(dict)
         for number, p in zip(numbers, own_params):
             values = state_dict["state"].get(number, state_dict["state"].get(str(number)))
+            if values is not None and not isinstance(values, dict):
+                raise StateDictError(f"{name}: the state of parameter {number} must be a dict, got {type(values).__name__}")
             if values is not None:
                 state[p] = {key: _placed(name, number, key, v, p) for key, v in values.items()}
         for own, group in zip(self.param_groups, groups):
             own.update(group)
         self.state = state
+
+    def _loaded_groups(self, given):
+        """The groups of a state dict, with this optimizer's parameters; tensors among their hyperparameters are copied."""
+        name = type(self).__name__
+        for group in given:
+            if not isinstance(group, dict) or not isinstance(group.get("params"), (list, tuple)):
+                raise StateDictError(f"{name}: 'param_groups' must hold dicts with a list 'params', got {group!r}")
+        sizes, wanted = [len(g["params"]) for g in given], [len(g["params"]) for g in self.param_groups]
+        if sizes != wanted:
+            raise StateDictError(f"{name}: the state dict has groups of {sizes} parameters, this optimizer has {wanted}")
+        groups = []
+        for own, group in zip(self.param_groups, given):
+            loaded = {key: value.detach().clone() if isinstance(value, core.TensorBase) else value for key, value in group.items()}
+            groups.append({**own, **loaded, "params": own["params"]})
+            self._check_group(groups[-1])
+        return groups
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
@@ -236,7 +247,10 @@ def _keys(value):
 def _placed(name, number, key, value, p):
     """A value of the state as parameter `p` needs it."""
     if key == "step":
-        return int(value)
+        try:
+            return int(value)
+        except (TypeError, ValueError):
+            raise StateDictError(f"{name}: the step of parameter {number} must be a number, got {value!r}") from None
     if not isinstance(value, core.TensorBase):
         return value
     if value.shape != p.shape:
