@@ -228,7 +228,7 @@ def test_load_state_dict_errors_change_nothing():
 
 
 # ---------------------------------------------------------------- learning rates that are tensors
-@pytest.mark.parametrize("kind", [optim.SGD, optim.Adam, optim.AdamW])
+@pytest.mark.parametrize("kind", [getattr(optim, name) for name in optim.algorithms.__all__])
 def test_a_tensor_as_learning_rate(device, kind, rng):
     """It counts as its value, and a change of it in place is seen by the next step."""
     held = volta.tensor(0.1)

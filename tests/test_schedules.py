@@ -227,7 +227,7 @@ def test_a_function_that_gives_no_number():
         s.LambdaLR(make_optimizer(), lambda epoch: None)
 
 
-@pytest.mark.parametrize("kind", [optim.SGD, optim.Adam, optim.AdamW])
+@pytest.mark.parametrize("kind", [getattr(optim, name) for name in optim.algorithms.__all__])
 def test_wrong_types_of_every_argument_of_every_optimizer(kind):
     names = [name for name in inspect.signature(kind).parameters if name != "params"]
     assert "lr" in names and "maximize" in names
