@@ -43,6 +43,16 @@ def numpy_adamw(x, grads, weight_decay=1e-2, **options):
     return numpy_adam(x, grads, weight_decay=weight_decay, decoupled=True, **options)
 
 
+def numpy_rmsprop(x, grads, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False, maximize=False):
+    square = mean = buffer = np.zeros_like(x)
+    for g in grads:
+        g = (-g if maximize else g) + weight_decay * x
+        square, mean = alpha * square + (1 - alpha) * g ** 2, alpha * mean + (1 - alpha) * g
+        buffer = momentum * buffer + g / (np.sqrt(square - centered * mean ** 2) + eps)
+        x = x - lr * buffer
+    return x
+
+
 CASES = [(optim.SGD, numpy_sgd, o) for o in (
     {"lr": 0.1}, {"lr": 0.1, "weight_decay": 0.1}, {"lr": 0.1, "momentum": 0.9},
     {"lr": 0.1, "momentum": 0.9, "dampening": 0.5, "weight_decay": 0.1},
@@ -52,6 +62,10 @@ CASES += [(optim.Adam, numpy_adam, o) for o in (
     {"lr": 0.1, "amsgrad": True, "betas": (0.5, 0.5), "weight_decay": 0.1})]
 CASES += [(optim.AdamW, numpy_adamw, o) for o in ({}, {"lr": 0.1, "weight_decay": 0.3},
                                                   {"lr": 0.1, "amsgrad": True, "betas": (0.5, 0.5), "maximize": True})]
+
+CASES += [(optim.RMSprop, numpy_rmsprop, o) for o in (
+    {}, {"lr": 0.1, "alpha": 0.5, "eps": 1e-3, "weight_decay": 0.1}, {"lr": 0.1, "momentum": 0.9, "maximize": True},
+    {"lr": 0.1, "alpha": 0.5, "eps": 1e-3, "momentum": 0.5, "centered": True, "weight_decay": 0.1})]
 
 
 @pytest.mark.parametrize("make, formula, options", CASES,
@@ -260,6 +274,10 @@ TORCH = [("SGD", o) for o in (
 TORCH += [(kind, o) for kind in ("Adam", "AdamW") for o in (
     {"lr": 0.01}, {"lr": 0.1, "betas": (0.5, 0.7), "weight_decay": 0.1, "maximize": True},
     {"lr": 0.1, "betas": (0.5, 0.6), "amsgrad": True, "weight_decay": 0.1})]
+
+TORCH += [("RMSprop", o) for o in (
+    {"lr": 0.1}, {"lr": 0.1, "alpha": 0.5, "eps": 1e-3, "weight_decay": 0.1, "maximize": True}, {"lr": 0.1, "momentum": 0.9},
+    {"lr": 0.1, "alpha": 0.5, "eps": 1e-3, "momentum": 0.5, "centered": True, "weight_decay": 0.1})]
 
 
 @pytest.mark.parametrize("kind, options", TORCH, ids=str)

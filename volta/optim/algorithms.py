@@ -6,7 +6,7 @@ from volta.ops.records import update
 from volta.optim.checks import at_least_zero, below_one, flag, number
 from volta.optim.optimizer import Optimizer
 
-__all__ = ["Adam", "AdamW", "SGD"]
+__all__ = ["Adam", "AdamW", "RMSprop", "SGD"]
 
 
 class SGD(Optimizer):
@@ -72,3 +72,26 @@ class AdamW(Adam):
     def __init__(self, params, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+
+
+class RMSprop(Optimizer):
+    """Steps scaled by a running mean of the gradient's square; where centered, of its variance.
+
+    Raises: ArgumentError for a negative or NaN hyperparameter.
+    Source: Tieleman and Hinton 2012, lecture 6.5; centered: Graves 2013, equations 38 to 45.
+    """
+
+    update = update.RMSPROP
+    rules = {**dict.fromkeys(("lr", "alpha", "eps", "weight_decay", "momentum"), at_least_zero), "centered": flag, "maximize": flag}
+    counts_steps = True
+
+    def __init__(self, params, lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0.0, momentum: float = 0.0,
+                 centered: bool = False, *, maximize: bool = False) -> None:
+        super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum,
+                                  "centered": centered, "maximize": maximize})
+
+    def _states(self, values):
+        return ("square_avg", *["grad_avg"] * values["centered"], *["momentum_buffer"] * bool(values["momentum"]))
+
+    def _settings(self, values):
+        return {name: value for name, value in values.items() if name != "centered"}

@@ -125,4 +125,31 @@ param = decay_factor * param - step_size * exp_avg / (sqrt(square) / sqrt_correc
             ({}, ()), ({"weight_decay": 0.3, "maximize": True}, ()), ({"weight_decay": 0.3, "decoupled": True}, ()),
             ({"weight_decay": 0.3, "decoupled": True}, ("max_exp_avg_sq",)))))
 
-UPDATES = {update.name: update for update in (SGD, ADAM)}
+
+def _rmsprop_factors(*, lr, alpha, eps, weight_decay, momentum, maximize=False):
+    return {"sign": -1.0 if maximize else 1.0, "weight_decay": weight_decay, "alpha": alpha, "one_minus_alpha": 1.0 - alpha, "eps": eps,
+            "momentum": momentum, "lr": lr}
+
+
+_RMSPROP = {"lr": 0.1, "alpha": 0.9, "eps": 1e-8, "weight_decay": 0.0, "momentum": 0.0}
+
+RMSPROP = Update(
+    "rmsprop", states=("square_avg",), optional=("grad_avg", "momentum_buffer"), squares=("square_avg",), factors=_rmsprop_factors,
+    changing=("lr", "momentum"), formula="""
+slope = sign * grad + scaled(weight_decay, param)
+square_avg = alpha * square_avg + one_minus_alpha * slope * slope
+variance = square_avg
+if grad_avg is not None:
+    grad_avg = grad_avg + one_minus_alpha * (slope - grad_avg)
+    variance = square_avg - grad_avg * grad_avg
+slope = slope / (sqrt(variance) + eps)
+if momentum_buffer is not None:
+    momentum_buffer = momentum * momentum_buffer + slope
+    slope = momentum_buffer
+param = param - lr * slope
+""", samples=tuple(
+        ({**_RMSPROP, **changes}, states) for changes, states in (
+            ({}, ()), ({"weight_decay": 0.3, "maximize": True}, ("grad_avg",)), ({"momentum": 0.9}, ("momentum_buffer",)),
+            ({"momentum": 0.5, "weight_decay": 0.3}, ("grad_avg", "momentum_buffer")))))
+
+UPDATES = {update.name: update for update in (SGD, ADAM, RMSPROP)}
