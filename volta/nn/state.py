@@ -89,6 +89,8 @@ def _matched(own, given, assign):
         else:
             try:
                 source = value.detach() if isinstance(value, core.TensorBase) else tensor(value)
+                if assign and target.requires_grad and not source.dtype.is_floating_point:
+                    raise DTypeError(f"requires grad, so it cannot take {source.dtype} values; convert them with .float()")
                 values[key] = source if assign else source.to(target.device, target.dtype)
             except DTypeError as error:
                 problems.append(f"{key}: {error}")
