@@ -89,8 +89,7 @@ def _seed(name: str, output, gradient):
         if output._size != 1:
             raise AutogradError(f"{name}: the output has shape {output.shape}; a gradient can start by itself only at a single "
                                 f"element, so reduce it (.sum(), .mean()) or pass gradient=")
-        from volta.ops.creation import ones_like
-        return ones_like(output)
+        return output.new_ones(output.shape)
     if not isinstance(gradient, core.TensorBase):
         raise ArgumentError(f"{name}: gradient must be a tensor, got {type(gradient).__name__}")
     if gradient.shape != output.shape:
@@ -157,8 +156,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph: bool | None = None, c
     pending, _ = engine.run_backward(roots, seeds, keep, create_graph, wanted, captures)
     found = tuple(pending.get(t) if t._node is None else captures[t._node, t._index] for t in targets)
     if materialize_grads:
-        from volta.ops.creation import zeros_like
-        return tuple(zeros_like(t) if g is None else g for t, g in zip(targets, found))
+        return tuple(t.new_zeros(t.shape) if g is None else g for t, g in zip(targets, found))
     if not allow_unused:
         for t, g in zip(targets, found):
             if g is None:
@@ -194,8 +192,9 @@ def as_gradient(name: str, g, shape: tuple, dtype, device):
     if not broadcasts_to(shape, g.shape):
         raise AutogradError(f"{name} has shape {g.shape}, the tensor that it belongs to {shape}")
     if g.shape != shape:
-        from volta.ops.movement import sum_to
-        g = sum_to(g, shape)
+        lead = g.ndim - len(shape)
+        wide = (i for i, n in enumerate(g.shape) if i < lead or shape[i - lead] != n)
+        g = g.sum(tuple(wide), keepdim=True).reshape(shape)
     return g if g.dtype is dtype else g.to(dtype)
 
 
