@@ -55,6 +55,13 @@ def test_at_once():
     volta.set_grad_enabled(True)
 
 
+def test_an_exception_before_the_block_withdraws_the_switch():
+    """What an interrupt between the making of the object and its block does: the object dies while the stack unwinds."""
+    with pytest.raises(ZeroDivisionError):
+        (volta.set_grad_enabled(False), 1 / 0)
+    assert on()
+
+
 def test_decorators():
     for decorator in (lambda: volta.no_grad, volta.no_grad, lambda: volta.inference_mode, volta.inference_mode,
                       lambda: volta.set_grad_enabled(False)):
