@@ -149,7 +149,7 @@ def custom():
         Own.apply(x).sum().backward()
 
 interrupts, bad = 0, 0
-end = time.monotonic() + 1.5
+end = time.monotonic() + 0.8
 while time.monotonic() < end:
     try:
         try:
@@ -173,4 +173,4 @@ def test_an_interrupt_at_any_moment_leaves_the_mode_as_it_was(body):
     done = subprocess.run([sys.executable, "-c", _INTERRUPTED, body, "1"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     interrupts, bad = map(int, done.stdout.split())
-    assert interrupts > 300 and bad == 0, (interrupts, bad)
+    assert interrupts > 100 and bad == 0, (interrupts, bad)
