@@ -13,7 +13,7 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -38,7 +38,7 @@ _PLAIN = (str, int, float, bool, type(None))
 _TENSOR, _PAIRS, _TUPLE = "$tensor", "$pairs", "$tuple"
 
 
-def save(obj: Mapping, f: str | os.PathLike) -> None:
+def save(obj: Mapping[Any, Any], f: str | os.PathLike[str]) -> None:
     """Write a state dict, or nested dicts and lists of tensors and plain values, as safetensors.
 
     The file appears whole or not at all: it is written beside its place and then renamed. It has the mode of the file that it
@@ -83,7 +83,7 @@ def _as_path(op, path):
     return path
 
 
-def load(f: str | os.PathLike, map_location: DeviceLike = None, *, weights_only: bool = True) -> dict:
+def load(f: str | os.PathLike[str], map_location: DeviceLike = None, *, weights_only: bool = True) -> dict[Any, Any]:
     """Read what `save` wrote, or any safetensors file, with the tensors on the device `map_location` (the CPU where not given).
 
     Raises: StateDictError for a file that is damaged, cut short or of another format; FileNotFoundError; ArgumentError for

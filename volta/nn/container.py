@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from volta.errors import ArgumentError, IndexRangeError
 from volta.nn.module import Module
 from volta.nn.parameter import Parameter
+from volta.tensor import Tensor
 
 
 class _Indexed(Module):
@@ -102,7 +103,7 @@ class Sequential(_Indexed):
 
     __rmul__ = __mul__
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         for module in self._modules.values():
             input = module(input)
         return input
