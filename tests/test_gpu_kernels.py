@@ -187,9 +187,9 @@ def test_binary_special_values(name):
 def test_number_operands_upload_nothing(name):
     x = np.abs(data((6, 9))) + 0.5
     t = up(x)
-    before = CTX.uploads
+    before = CTX.transfers.uploads
     outs = [K[name](t, 2.5), K[name](2.5, t), K[name](t, 3)]
-    assert CTX.uploads == before
+    assert CTX.transfers.uploads == before
     for out, want in zip(outs, (BINARY[name](double(x), 2.5), BINARY[name](2.5, double(x)), BINARY[name](double(x), 3))):
         close(down(out), want)
 
@@ -388,11 +388,11 @@ def test_place_and_cat():
 
 
 def test_creation_uploads_nothing():
-    before = CTX.uploads
+    before = CTX.transfers.uploads
     made = [K["full"]((3, 5), 2.5, FLOAT32, DEVICE), K["full"]((), True, BOOL, DEVICE), K["full"]((7,), -3, INT64, DEVICE),
             K["arange"](1.0, 0.5, 1000, FLOAT32, DEVICE), K["arange"](10, -3, 7, INT64, DEVICE),
             K["empty"]((0, 3), FLOAT32, DEVICE), K["arange"](0, 1, 0, INT64, DEVICE), K["full"]((5,), -212, UINT8, DEVICE)]
-    assert CTX.uploads == before
+    assert CTX.transfers.uploads == before
     wants = [np.full((3, 5), 2.5), np.array(True), np.full(7, -3), 1 + 0.5 * np.arange(1000), 10 - 3 * np.arange(7),
              np.empty((0, 3)), np.empty(0), np.full(5, 44)]
     for t, want in zip(made, wants):

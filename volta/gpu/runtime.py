@@ -7,7 +7,8 @@ from __future__ import annotations
 import os
 import threading
 
-from volta._kernels.gpu.stream import DeviceLink, Stream
+from volta._kernels.gpu.native import DeviceLink
+from volta._kernels.gpu.stream import Stream
 from volta.gpu import adapters
 from volta.gpu.pipelines import Compiler
 
@@ -36,7 +37,7 @@ class Context(Stream):
         if not immediates:
             stride = max(PARAMS_BYTES, self.limits["min-uniform-buffer-offset-alignment"])
             ring, group = self._compiler.ring(stride, RING_SLOTS)
-            self.use_ring(Compiler._address(ring), Compiler._address(group), stride, (ring, group))
+            self.batch.use_ring(Compiler._address(ring), Compiler._address(group), stride, (ring, group))
 
     def pipeline(self, file: str, *, entry: str | None = None, **overrides):
         """The kernel in `shaders/<file>.wgsl`, compiled once per set of overrides.
@@ -49,7 +50,7 @@ class Context(Stream):
         pipeline = self._pipelines.get(key)
         if pipeline is None:
             with self._compile_lock:
-                self.link_check()
+                self.check()
                 pipeline = self._pipelines.get(key)
                 if pipeline is None:
                     pipeline = self._pipelines[key] = self._compiler.compile(file, overrides, entry)
