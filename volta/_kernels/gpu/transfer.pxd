@@ -43,6 +43,7 @@ cdef class Transfers:
     cdef object upload(self, Buffer buffer, data, long long offset, str elements)
     cdef int download(self, Buffer buffer, array, long long offset, str elements) except -1
     cdef int write_small(self, Buffer buffer, chunks, bint direct, Sink* sink, uint64_t nbytes, uint64_t offset) except -1
+    cdef int write_now(self, Buffer buffer, const void* data, uint64_t size, uint64_t offset) except -1
     cdef int pour_all(self, Sink* sink, chunk) except -1
     cdef int write_staged(self, Buffer buffer, chunks, Sink* sink, uint64_t nbytes, uint64_t offset) except -1
     cdef int send_piece(self, Staging staging, uint64_t nbytes, Buffer buffer, uint64_t offset) except -1

@@ -231,14 +231,12 @@ cdef class Transfers:
         cdef uint64_t size = (nbytes + 3) & ~<uint64_t>3
         cdef Py_buffer view
         with self.batch.lock:
-            if self.pool.blocks[buffer.block].last_use > self.batch.submitted or self.batch.unsent >= MAX_UNSENT:
-                self.batch.flush()
             if direct and size == nbytes and (sink.form == RAW or sink.form == INT32):
                 PyObject_GetBuffer(chunks[0], &view, PyBUF_SIMPLE)
                 try:
                     if sink.form == INT32:
                         _find_extremes(sink, <const int32_t*>view.buf, nbytes // 4)
-                    self.batch.write(self.pool.blocks[buffer.block].handle, offset, view.buf, size)
+                    self.write_now(buffer, view.buf, size, offset)
                 finally:
                     PyBuffer_Release(&view)
                 return 0
@@ -252,7 +250,14 @@ cdef class Transfers:
             for chunk in chunks:
                 self.pour_all(sink, chunk)
             _check_count(sink.room, 0)
-            self.batch.write(self.pool.blocks[buffer.block].handle, offset, self.scratch, size)
+            self.write_now(buffer, self.scratch, size, offset)
+        return 0
+
+    cdef int write_now(self, Buffer buffer, const void* data, uint64_t size, uint64_t offset) except -1:
+        # Queue writes land ahead of what is recorded, so that goes first if it uses the buffer.
+        if self.pool.blocks[buffer.block].last_use > self.batch.submitted or self.batch.unsent >= MAX_UNSENT:
+            self.batch.flush()
+        self.batch.write(self.pool.blocks[buffer.block].handle, offset, data, size)
         return 0
 
     cdef int pour_all(self, Sink* sink, chunk) except -1:

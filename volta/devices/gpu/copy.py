@@ -11,9 +11,6 @@ from volta.devices.gpu.common import (
     BOOL,
     BYTES,
     COMPUTED,
-    INT32,
-    INT64,
-    NUMPY,
     STORED,
     UINT8,
     check_dtype,
@@ -23,11 +20,11 @@ from volta.devices.gpu.common import (
     pack,
 )
 from volta.devices.gpu.map import Expression, RankError, elementwise_step, make_plan, stored_text
-from volta.errors import ArgumentError
 
 CACHE_LIMIT = 4096
 TILE = 32
 TRANSPOSE = 8               # least size of both dims for the transposing kernel
+PART = 1 << 14              # elements of a strided host array that are gathered before they are converted: fits into the cache
 _plans: dict = {}
 
 
@@ -191,40 +188,35 @@ def cat(tensors, dim):
 # ---------------------------------------------------------------- transfer
 
 def upload(array, dtype, device):
-    """Host array to a new tensor of `dtype`.
+    """Host array of any layout to a new tensor of `dtype`, in one pass over its elements.
 
-    Raises: DTypeError for float64; ArgumentError for an int64 value beyond 32 bits.
+    Raises: DTypeError for float64; ArgumentError for an int64 value beyond 32 bits, before anything is recorded.
     """
     ctx = context(device)
     check_dtype(ctx, dtype)
-    array = np.asarray(array, order="C")
-    bounds = None
-    if dtype in (INT32, INT64) and array.dtype.kind in "iu" and array.size:
-        bounds = low, high = int(array.min()), int(array.max())
-        if dtype is INT64 and (low < -2**31 or high >= 2**31):
-            raise ArgumentError(f"int64 on the GPU holds 32 bits, got {low if low < -2**31 else high}; "
-                                "keep such values on the CPU")
-    if dtype is BOOL and array.dtype != np.bool_:
-        array = array != 0
     out = new(device, array.shape, dtype)
     if array.size:
-        ctx.upload(out.storage.buffer, array.astype(NUMPY[dtype.code], copy=False))
-    out.storage.bounds = bounds         # lets labels and indices be checked without reading them back
+        # The extremes of integers let labels and indices be checked without reading them back.
+        out.storage.bounds = ctx.upload(out.storage.buffer, _elements(array, dtype.name), 0, dtype.name)
     return out
 
 
+def _elements(array, name: str):
+    """The array itself where its elements lie in order, else an iterator over parts in which they do."""
+    if array.dtype == name and array.flags.c_contiguous and array.flags.aligned:
+        return array
+    return np.nditer(array, ["external_loop", "buffered"], [["readonly", "contig", "aligned"]], [name], "C", "unsafe", buffersize=PART)
+
+
 def download(x):
-    """Tensor to a new contiguous host array."""
-    dtype = x.dtype
-    host = dtype.name
-    if x._size == 0:
-        return np.empty(x.shape, host)
-    start = x.offset * BYTES[dtype.code]
-    if not x._contiguous:
-        x, start = contiguous(x), 0
-    data = np.empty(x.shape, NUMPY[dtype.code])
-    context(x.storage.device).download(x.storage.buffer, data, start)
-    return data.astype(host, copy=False)
+    """Tensor to a new contiguous host array, in one pass over its elements."""
+    array = np.empty(x.shape, x.dtype.name)
+    if x._size:
+        start = x.offset * BYTES[x.dtype.code]
+        if not x._contiguous:
+            x, start = contiguous(x), 0
+        context(x.storage.device).download(x.storage.buffer, array, start, x.dtype.name)
+    return array
 
 
 KERNELS = {"contiguous": contiguous, "cast": cast, "copy_into": copy_into, "fill_into": fill_into, "place": place,
