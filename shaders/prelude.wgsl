@@ -1,18 +1,14 @@
-// prelude: put before every shader file. Grid, NaN and infinity, accurate functions, integer division, Philox, strides.
+// prelude: put before every shader file. Grid, NaN and infinity, accurate functions, integer division, Philox.
 //
 // No bindings, no entry point. Names here must not be declared again by a file; unused functions cost nothing.
 // WGSL lets compilers assume that NaN and infinity do not occur: `a != b` is false for NaN, max, min, clamp and sign
 // drop NaN, `v - v` folds to 0, and constants may not be NaN or infinite. Whatever must be right tests bits.
 
-// ---- Grid. The runtime folds a grid of more than 65,535 workgroups along x into y; these undo it. Guard the result:
+// ---- Grid. The runtime folds a grid of more than 65,535 workgroups along x into y; this undoes it. Guard the result:
 // ---- a folded grid may have more workgroups than were asked for.
 
 fn group_index(group: vec3<u32>, groups: vec3<u32>) -> u32 {
     return group.y * groups.x + group.x;
-}
-
-fn global_index(group: vec3<u32>, groups: vec3<u32>, local_index: u32, group_size: u32) -> u32 {
-    return group_index(group, groups) * group_size + local_index;
 }
 
 // ---- NaN and infinity.
@@ -50,17 +46,9 @@ fn min_nan(a: f32, b: f32) -> f32 {
     return select(select(b, a, a < b), select(b, a, is_nan(a)), is_nan(a) || is_nan(b));
 }
 
-// Whether `a` replaces `best` in a running maximum or minimum: the first NaN wins, ties keep the first.
+// Whether `a` replaces `best` in a running maximum: the first NaN wins, ties keep the first.
 fn beats_max(a: f32, best: f32) -> bool {
     return !is_nan(best) && (is_nan(a) || a > best);
-}
-
-fn beats_min(a: f32, best: f32) -> bool {
-    return !is_nan(best) && (is_nan(a) || a < best);
-}
-
-fn sign_nan(x: f32) -> f32 {
-    return select(select(select(0.0, -1.0, x < 0.0), 1.0, x > 0.0), x, is_nan(x));
 }
 
 // By bits: drivers turn select(x, 0.0, x < 0.0) into max(x, 0.0), which drops NaN.
@@ -175,11 +163,6 @@ fn sigmoid_accurate(x: f32) -> f32 {
     return select(select(e, 1.0, x >= 0.0) / (1.0 + e), x, is_nan(x));
 }
 
-// ln(1 + e^x) without overflow.
-fn softplus_accurate(x: f32) -> f32 {
-    return select(max(x, 0.0) + log1p_accurate(exp_nonpositive(-abs(x))), x, is_nan(x));
-}
-
 // e^(-x^2) for |x| <= 14: x is cut to 12 bits, whose square is exact, as the rounding of x * x would cost 81 times as much.
 fn exp_minus_square(x: f32) -> f32 {
     let high = bitcast<f32>(bitcast<u32>(x) & 0xfffff000u);
@@ -209,11 +192,6 @@ fn erf_accurate(x: f32) -> f32 {
     let a = abs(x);
     let large = 1.0 - erfc_tail(a);
     return select(select(select(large, -large, x < 0.0), x * erf_series(x * x), a < 1.0), x, is_nan(x));
-}
-
-fn erfc_accurate(x: f32) -> f32 {
-    let tail = erfc_tail(abs(x));
-    return select(select(tail, 2.0 - tail, x < 0.0), x, is_nan(x));
 }
 
 // The standard normal distribution function, and e^(-x^2 / 2), which its derivative is a multiple of. NaN gives any numbers.
@@ -473,60 +451,6 @@ fn random_words(seed: vec2<u32>, offset: vec2<u32>, block: u32) -> vec4<u32> {
 // Uniform in [0, 1), multiples of 2^-24.
 fn uniform_from_bits(bits: u32) -> f32 {
     return f32(bits >> 8u) * 5.9604645e-8;
-}
-
-// ---- Strides. Sizes and strides (in elements) outermost first; unused leading dims have size 1.
-
-fn strided_offset4(index: u32, sizes: vec4<u32>, strides: vec4<i32>) -> i32 {
-    let d2 = index / sizes.w;
-    let d1 = d2 / sizes.z;
-    let d0 = d1 / sizes.y;
-    return i32(index - d2 * sizes.w) * strides.w + i32(d2 - d1 * sizes.z) * strides.z
-        + i32(d1 - d0 * sizes.y) * strides.y + i32(d0) * strides.x;
-}
-
-// Dims 0..3 in `outer`, 4..7 in `inner`.
-fn strided_offset8(index: u32, outer_sizes: vec4<u32>, inner_sizes: vec4<u32>,
-                   outer_strides: vec4<i32>, inner_strides: vec4<i32>) -> i32 {
-    let inner_count = inner_sizes.x * inner_sizes.y * inner_sizes.z * inner_sizes.w;
-    let outer_index = index / inner_count;
-    return strided_offset4(index - outer_index * inner_count, inner_sizes, inner_strides)
-        + strided_offset4(outer_index, outer_sizes, outer_strides);
-}
-
-// Coordinates of a linear index, innermost dimension first in lo.x. Sizes and strides come in the same order, strides
-// modulo 2^32, so that negative ones work. `rank` should be a constant: what is beyond it costs nothing then.
-
-struct Coordinates { lo: vec4<u32>, hi: vec4<u32> }
-
-fn coordinates(index: u32, rank: u32, n0: vec4<u32>, n1: vec4<u32>) -> Coordinates {
-    var c = Coordinates(vec4<u32>(0u), vec4<u32>(0u));
-    var rest = index;
-    if (rank > 1u) { let q = rest / n0.x; c.lo.x = rest - q * n0.x; rest = q; }
-    if (rank > 2u) { let q = rest / n0.y; c.lo.y = rest - q * n0.y; rest = q; }
-    if (rank > 3u) { let q = rest / n0.z; c.lo.z = rest - q * n0.z; rest = q; }
-    if (rank > 4u) { let q = rest / n0.w; c.lo.w = rest - q * n0.w; rest = q; }
-    if (rank > 5u) { let q = rest / n1.x; c.hi.x = rest - q * n1.x; rest = q; }
-    if (rank > 6u) { let q = rest / n1.y; c.hi.y = rest - q * n1.y; rest = q; }
-    if (rank > 7u) { let q = rest / n1.z; c.hi.z = rest - q * n1.z; rest = q; }
-    if (rank == 1u) { c.lo.x = rest; }
-    if (rank == 2u) { c.lo.y = rest; }
-    if (rank == 3u) { c.lo.z = rest; }
-    if (rank == 4u) { c.lo.w = rest; }
-    if (rank == 5u) { c.hi.x = rest; }
-    if (rank == 6u) { c.hi.y = rest; }
-    if (rank == 7u) { c.hi.z = rest; }
-    if (rank == 8u) { c.hi.w = rest; }
-    return c;
-}
-
-fn position(c: Coordinates, rank: u32, s0: vec4<u32>, s1: vec4<u32>) -> u32 {
-    var at = c.lo.x * s0.x;
-    if (rank > 1u) { at += c.lo.y * s0.y; }
-    if (rank > 2u) { at += c.lo.z * s0.z; }
-    if (rank > 3u) { at += c.lo.w * s0.w; }
-    if (rank > 4u) { at += dot(c.hi, s1); }
-    return at;
 }
 
 // ---- Orders, slopes and integer powers: what several families share.

@@ -30,7 +30,7 @@ MAIN = """
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
-    let i = global_index(group, groups, local, 64u);
+    let i = group_index(group, groups) * 64u + local;
     if (i < p.count) { %s }
 }
 """
@@ -712,8 +712,7 @@ ERF, ERFC = np.vectorize(math.erf, otypes=[float]), np.vectorize(math.erfc, otyp
     ("exp_accurate", np.exp, AROUND), ("exp2_accurate", np.exp2, AROUND), ("expm1_accurate", np.expm1, AROUND),
     ("log_accurate", np.log, POSITIVE), ("log2_accurate", np.log2, POSITIVE), ("log1p_accurate", np.log1p, np.abs(AROUND)),
     ("tanh_accurate", np.tanh, AROUND), ("sqrt_nan", np.sqrt, POSITIVE), ("sin_accurate", np.sin, AROUND),
-    ("cos_accurate", np.cos, AROUND), ("softplus_accurate", lambda x: np.logaddexp(0, x), AROUND),
-    ("erfc_accurate", ERFC, np.linspace(-6, 9, 4000)), ("erf_accurate", ERF, AROUND),
+    ("cos_accurate", np.cos, AROUND), ("erf_accurate", ERF, AROUND),
     ("x * normal_cdf", lambda x: 0.5 * x * ERFC(-x * np.sqrt(0.5)), np.linspace(-4, 6, 4000)),
     ("sigmoid_accurate", lambda x: np.exp(-np.logaddexp(0, -x)), AROUND),
 ])
@@ -728,7 +727,6 @@ def test_accuracy(ctx, op, reference, values):
 def test_nan_helpers(ctx):
     values = np.array([np.nan, np.inf, -np.inf, 0, 1, -1], np.float32)
     np.testing.assert_array_equal(apply(ctx, "relu_nan", values), [np.nan, np.inf, 0, 0, 1, 0])
-    np.testing.assert_array_equal(apply(ctx, "sign_nan", values), [np.nan, 1, -1, 0, 1, -1])
     y = np.array([0, np.nan, 5], np.float32)
     for name, numpy_op in (("max_nan", np.maximum), ("min_nan", np.minimum)):
         for k in y:

@@ -39,21 +39,21 @@ class Context(Stream):
             ring, group = self._compiler.ring(stride, RING_SLOTS)
             self.batch.use_ring(Compiler._address(ring), Compiler._address(group), stride, (ring, group))
 
-    def pipeline(self, file: str, *, entry: str | None = None, **overrides):
-        """The kernel in `shaders/<file>.wgsl`, compiled once per set of overrides.
+    def pipeline(self, file: str, *, entry: str | None = None, text: str | None = None, **overrides):
+        """The kernel in `shaders/<file>.wgsl`, or in a generated `text` of that name, compiled once per set of overrides.
 
         An override replaces the one-line declaration of its name: a type for an `alias`, a number or text for a `const`, an
         expression or body for a `fn`; or the whole new line. `entry` names the entry point where the file has several.
         Raises: DeviceError naming file and line where an override fits nothing or the shader does not compile.
         """
-        key = (file, entry, *sorted(overrides.items())) if overrides else (file, entry)
+        key = (file, entry, text, *sorted(overrides.items())) if overrides else (file, entry, text)
         pipeline = self._pipelines.get(key)
         if pipeline is None:
             with self._compile_lock:
                 self.check()
                 pipeline = self._pipelines.get(key)
                 if pipeline is None:
-                    pipeline = self._pipelines[key] = self._compiler.compile(file, overrides, entry)
+                    pipeline = self._pipelines[key] = self._compiler.compile(file, overrides, entry, text)
         return pipeline
 
     @property
