@@ -138,9 +138,9 @@ def composed(expression, shape, operands, results, numbers=()):
     inputs = [(common.broadcast_strides(t, shape), t.offset, t.dtype) for t in tensors]
     strides = core.strides_of(shape)
     plan = map.make_plan(DEVICE, expression, shape, inputs, [(strides, 0, d) for d in results])
-    before = CTX.dispatches
+    before = CTX.batch.dispatches
     out = plan.run([t.storage.buffer for t in tensors], list(numbers), DEVICE)
-    assert CTX.dispatches == before + 1
+    assert CTX.batch.dispatches == before + 1
     return [down(t) for t in out] if isinstance(out, tuple) else down(out)
 
 
