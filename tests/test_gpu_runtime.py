@@ -2,6 +2,7 @@
 import gc
 import math
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -672,6 +673,20 @@ def test_index_out_of_range(ctx):
 
 
 # ---- the prelude
+
+
+def test_a_shader_gets_what_it_uses_of_the_prelude():
+    code = shaders.source("softmax/softmax", {}, text="@compute @workgroup_size(1) fn main() { var x = tanh_accurate(1.0); }")
+    assert {d.name for d in code.prelude} == {"tanh_accurate", "exp_tail", "is_nan", "LN2_HIGH", "LN2_LOW", "LOG2_E"}
+    lines = code.text.split("\n")
+    for number, line in enumerate(lines, 1):       # an error is told with the file and line that it really lies in
+        head = shaders.locate(code, f"wgsl:{number}:1").split("\n")[0]
+        file, at = re.search(r"(\w+/\w+)\.wgsl line (\d+):", head).groups()
+        if file.startswith("prelude/"):
+            assert shaders.read(file).split("\n")[int(at) - 1].split("//")[0].rstrip() == line
+        else:
+            assert (file, at, number) == ("softmax/softmax", "1", len(lines))
+    assert shaders.source("softmax/softmax", {}, text="@compute @workgroup_size(1) fn main() { }").prelude == ()
 
 
 def test_philox_known_answers(ctx):
