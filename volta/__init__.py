@@ -1,7 +1,13 @@
 """Volta: a PyTorch-shaped deep-learning framework for any CPU and, through wgpu, any GPU."""
 __version__ = "0.1.0"
 
-import volta.devices.cpu
+try:
+    import volta.devices.cpu
+except ImportError as error:
+    if not (error.name or "").startswith("volta._kernels"):
+        raise
+    raise ImportError(f"volta: the kernels in {__path__[0]}/_kernels are not built ({error}); run: pip install -e . "
+                      "(or start Python outside the checkout to use the installed package)") from None
 
 from volta.tensor import Tensor  # isort: skip  (first: the function `tensor` below takes the submodule's name)
 from volta import autograd, errors, gpu, ops

@@ -172,14 +172,13 @@ _upload = register("upload", (), family="transfer", cases=())
 
 
 def _transfer_kernel(x, *, device):
-    host = x
-    if x.device.is_gpu:
-        host = from_array(run_kernel(_download, x.device, (x,)))
-        if host.dtype is not x.dtype:
-            host = cast(host, x.dtype)
+    host = from_array(run_kernel(_download, x.device, (x,))) if x.device.is_gpu else x
     if not device.is_gpu:
         return host
-    return run_kernel(_upload, device, (run_kernel(_download, host.device, (host,)), x.dtype, device))
+    # Rows are read where they lie; what runs across them is put in order by a kernel that works in blocks.
+    in_rows = host.ndim == 0 or host._strides[-1] == 1 or not host._size
+    array = host.numpy(force=True) if in_rows else run_kernel(_download, host.device, (host,))
+    return run_kernel(_upload, device, (array, x.dtype, device))
 
 
 def from_array(array: np.ndarray) -> Tensor:

@@ -1,4 +1,4 @@
-// The elementwise operations, one line each. The kernels (nullary, unary, binary, ternary.wgsl) get the line they need.
+// The elementwise operations, one line each. volta/devices/gpu/generate.py writes kernels around the lines they need.
 // The ending names the operands: _f float (arithmetic in float32), _i signed integers, _u uint8 (results are cut to 8 bits
 // on storing), _b bool (0 or 1), _n any of them, T standing for the type. A result `bool` makes a bool tensor.
 // Float operations take NaN and infinity as PyTorch does; see the prelude for what WGSL would do by itself.
@@ -49,7 +49,6 @@ fn isinf_f(x: f32) -> bool { return is_inf(x); }
 fn isinf_n(x: T) -> bool { return false; }
 fn isfinite_f(x: f32) -> bool { return is_finite(x); }
 fn isfinite_n(x: T) -> bool { return true; }
-fn copy_n(x: T) -> T { return x; }
 
 fn relu_grad_f(g: f32, y: f32) -> f32 { return select(g, 0.0, not_positive(y)); }
 fn sigmoid_grad_f(g: f32, y: f32) -> f32 { return g * (y * (1.0 - y)); }
