@@ -131,6 +131,26 @@ def test_every_declaration_of_the_prelude_is_used():
     assert [n for n in names if words[n] < 2 and not n.startswith("order_")] == []      # reduce.py: f"order_{way}"
 
 
+FLOATS, WHOLE, ANY = {"float16", "float32", "float64"}, {"uint8", "int32", "int64"}, {
+    "bool", "uint8", "int32", "int64", "float16", "float32", "float64"}
+TAKES = {       # what PyTorch's operations take after promotion
+    **dict.fromkeys("reciprocal sqrt rsqrt exp exp2 expm1 log log2 log1p sin cos tanh sigmoid erf gelu gelu_tanh silu div relu_grad "
+                    "sigmoid_grad tanh_grad gelu_grad gelu_tanh_grad silu_grad".split(), FLOATS),
+    **dict.fromkeys("neg abs relu floor ceil round trunc sub pow remainder floor_divide fmod mulacc".split(), WHOLE | FLOATS),
+    **dict.fromkeys("bitwise_and bitwise_or bitwise_xor".split(), WHOLE | {"bool"}),
+    **dict.fromkeys("sign logical_not isnan isinf isfinite add mul maximum minimum eq ne lt le gt ge logical_and logical_or logical_xor "
+                    "where".split(), ANY),
+}
+
+
+def test_both_devices_take_the_dtypes_that_torch_takes():
+    from volta._kernels.cpu import elementwise as cpu
+    from volta.devices.gpu import elementwise as gpu
+    assert {name: {d.name for d in kernel.dtypes()} for name, kernel in cpu.KERNELS.items()} == TAKES
+    assert {name: {d.name for d in kernel.dtypes()} for name, kernel in gpu.KERNELS.items()} == {
+        name: kinds - {"float64"} for name, kinds in TAKES.items()}
+
+
 # ---------------------------------------------------------------- generated kernels
 
 def composed(expression, shape, operands, results, numbers=()):

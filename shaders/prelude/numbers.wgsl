@@ -57,15 +57,18 @@ fn relu_nan(x: f32) -> f32 {
     return select(x, 0.0, bits > 0x80000000u && bits <= 0xff800000u);
 }
 
-// ---- Division as Python and torch do it: the quotient is rounded down, the remainder has the divisor's sign.
+// ---- Division as Python and torch do it: the quotient is rounded down, the remainder has the divisor's sign. Integers divided by 0
+// ---- give 0, which no implementation does by itself.
 
 fn floor_div_i32(a: i32, b: i32) -> i32 {
     let q = a / b;
-    return select(q, q - 1, q * b != a && (a < 0) != (b < 0));
+    return select(select(q, q - 1, q * b != a && (a < 0) != (b < 0)), 0, b == 0);
 }
 
 // The remainder with the sign of a. (SPIR-V leaves its own undefined for negative operands; NVIDIA gives 0 there.)
-fn fmod_i32(a: i32, b: i32) -> i32 { return a - a / b * b; }
+fn fmod_i32(a: i32, b: i32) -> i32 { return select(a - a / b * b, 0, b == 0); }
+
+fn remainder_u32(a: u32, b: u32) -> u32 { return select(a % b, 0u, b == 0u); }
 
 fn remainder_i32(a: i32, b: i32) -> i32 {
     let r = fmod_i32(a, b);

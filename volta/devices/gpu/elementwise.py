@@ -12,7 +12,9 @@ from volta._kernels import core
 from volta.devices.gpu.common import (
     BOOL,
     COMPUTED,
+    FLOAT16,
     FLOAT32,
+    INT32,
     INT64,
     UINT8,
     broadcast_shape,
@@ -24,12 +26,14 @@ from volta.devices.gpu.common import (
 from volta.devices.gpu.copy import contiguous, copy_into
 from volta.devices.gpu.generate import Expression
 from volta.devices.gpu.map import make_plan
-from volta.errors import DeviceError, DTypeError
+from volta.errors import ArgumentError, DeviceError, DTypeError
 
 CACHE_LIMIT = 4096          # plans of one kernel; beyond, it starts anew
 NUMBERS = frozenset((float, int, bool))
-_TAGS = "buiifff"           # by DType.code
-_LINE = re.compile(r"^fn (\w+)_([fiubn])\((.*?)\) -> (\w+) \{.*\}$", re.M)
+_ENDINGS = ("bn", "uwmn", "iwmn", "iwmn", "fmn", "fmn", "fmn")      # by DType.code: which lines serve, the first found
+DTYPES = (BOOL, UINT8, INT32, INT64, FLOAT16, FLOAT32)
+DIVISIONS = ("remainder", "floor_divide", "fmod")
+_LINE = re.compile(r"^fn (\w+)_([fiubwmn])\((.*?)\) -> (\w+) \{.*\}$", re.M)
 FUNCTIONS = {(m[1], m[2]): m for m in _LINE.finditer(shader_text("elementwise/functions"))}
 ARITY = {name: m[3].count(":") for (name, _), m in FUNCTIONS.items()}
 
@@ -48,14 +52,13 @@ def function(name: str, dtype) -> Function:
 
     Raises: DTypeError where it has none.
     """
-    if found := FUNCTIONS.get((name, _TAGS[dtype.code])):
-        return Function(f"{name}_{found[2]}", found[0], found[4])
-    found = FUNCTIONS.get((name, "n"))
+    found = next((FUNCTIONS[name, ending] for ending in _ENDINGS[dtype.code] if (name, ending) in FUNCTIONS), None)
     if found is None:
         raise DTypeError(f"{name}: not defined for {dtype} on the GPU; cast the operand first")
-    kind = COMPUTED[dtype.code]
-    own = f"{name}_n_{kind}"        # a text may need it for several types
-    return Function(own, re.sub(r"\bT\b", kind, found[0].replace(f"{name}_n(", f"{own}(", 1)), found[4])
+    own, kind = f"{name}_{found[2]}", COMPUTED[dtype.code]
+    if found[2] in "wmn":
+        own += f"_{kind}"           # a text may need it for several types
+    return Function(own, re.sub(r"\bT\b", kind, found[0].replace(f"{name}_{found[2]}(", f"{own}(", 1)), found[4])
 
 
 def compose(calls, numbers: tuple = (), results: tuple = ()) -> Expression:
@@ -82,6 +85,10 @@ class Kernel:
 
     def __repr__(self):
         return f"<GPU kernel {self.name}>"
+
+    def dtypes(self):
+        """The operand dtypes that it takes."""
+        return [d for d in DTYPES if any((self.name, ending) in FUNCTIONS for ending in _ENDINGS[d.code])]
 
     def __call__(self, *operands):
         key, tensors, numbers = [], [], []
@@ -207,6 +214,31 @@ class BinaryKernel(Kernel):
         return core.tensor(core.gpu_storage(buffer, nbytes, device), plan.shape, plan.strides, 0, plan.dtype)
 
 
+class DivisionKernel(BinaryKernel):
+    """The same for a division, which refuses zeros among integer divisors as far as the host knows them."""
+
+    def __call__(self, a, b):
+        _check_divisor(self.name, a, b)
+        return BinaryKernel.__call__(self, a, b)
+
+    def into(self, out, a, b):
+        """Write the result into `out`, which may have any strides and be one of the operands."""
+        _check_divisor(self.name, a, b)
+        BinaryKernel.into(self, out, a, b)
+
+
+def _check_divisor(name: str, a, b) -> None:
+    """Raises: ArgumentError where an integer divisor is the number 0, or a whole int32 or int64 tensor as it came from the host
+    whose least or largest element is 0. What a GPU computed is not looked at: the quotient by 0 is 0 there."""
+    if type(b) in NUMBERS:
+        zero = b == 0 and a.dtype.code < 4
+    else:
+        known = b.storage.bounds
+        zero = known is not None and 0 in known and not b.storage.version and b._contiguous and 4 * b._size == b.storage.nbytes
+    if zero:
+        raise ArgumentError(f"{name}: integer division by zero; the divisor has an element that is 0")
+
+
 def _same_view(a, b) -> bool:
     return (a.offset == b.offset and a.shape == b.shape and a.dtype is b.dtype
             and all(n == 1 or s == t for n, s, t in zip(a.shape, a._strides, b._strides)))
@@ -238,4 +270,5 @@ def _call(name: str, dtype, operands, own) -> Expression:
     return compose([(name, dtype, words)], (dtype,) * numbers)
 
 
-KERNELS = {name: (Kernel, UnaryKernel, BinaryKernel, Kernel)[arity](name) for name, arity in ARITY.items()}
+KERNELS = {name: (DivisionKernel if name in DIVISIONS else (Kernel, UnaryKernel, BinaryKernel, Kernel)[arity])(name)
+           for name, arity in ARITY.items()}
