@@ -58,16 +58,18 @@ index_add_primitive = register(
     cases=(case((7, 3), Labels((7,), 5), dim=0, size=5), case((2, 6, 3), Labels((6,), 4), dim=1, size=4)))
 
 
+def _np_index_put(out, index, values, rank, unique=False):
+    new = out.reshape((-1,) + out.shape[rank:]).copy()
+    for k, place in enumerate(index):
+        new[place] = values[k] if values.ndim else values
+    return new.reshape(out.shape), None, None
 
-def _np_index_last(index, size):
-    out = np.zeros(size, np.int64)
-    np.maximum.at(out, index, np.arange(1, index.size + 1))
-    return out
 
-
-index_last_primitive = register(
-    "index_last", ("index",), family="index", numpy=_np_index_last,
-    cases=(case(Labels((7,), 5), size=5), case(Labels((0,), 3), size=3), case(Labels((600,), 300), size=300)))
+index_put_primitive = register(
+    "index_put", ("out", "index", "values"), family="inplace", numpy=_np_index_put, kinds="fib",
+    cases=(case((5, 3), Labels((7,), 5), (7, 3), rank=1), case((4, 3, 2), Labels((20,), 12), (20, 2), rank=2),
+           case((3, 4), Labels((0,), 3), (0, 4), rank=1), case((6,), Labels((3,), 6), (), rank=1),
+           case((90, 4), Labels((1300,), 90), (1300, 4), rank=1), case((30000,), Labels((1500,), 30000), (1500,), rank=1)))
 
 
 def known_range(t):
@@ -81,23 +83,23 @@ def known_range(t):
     return t.storage.bounds if whole else None
 
 
-def check_index(op: str, index: Tensor, size: int) -> bool:
-    """Raise unless `index` holds integers in [-size, size), as far as the host knows; a GPU kernel clamps the others. Gives whether
-    some may be negative."""
+def check_index(op: str, index: Tensor, size: int, least: int = 0) -> bool:
+    """Raise unless `index` holds integers in [least, size), as far as the host knows; a GPU kernel clamps the others. Gives whether
+    some may be negative and are to count from the end."""
     if index.dtype.is_floating_point or index.dtype.code == 0:
         raise DTypeError(f"{op}: the index must be an integer tensor, got {index.dtype}; convert it with .long()")
     known = known_range(index)
     if known is None:
-        return index._size > 0
+        return least < 0 and index._size > 0
     low, high = known
-    if low < -size or high >= size:
-        raise IndexRangeError(f"{op}: index {low if low < -size else high} is out of range for a dimension of size {size}")
+    if low < least or high >= size:
+        raise IndexRangeError(f"{op}: index {low if low < least else high} is out of range for a dimension of size {size}")
     return low < 0
 
 
-def _indices(op, index, size):
-    """int64 and non-negative."""
-    negative = check_index(op, index, size)
+def _indices(op, index, size, wrap=False):
+    """int64 and, as far as the host knows, in [0, size); with `wrap` a negative one counts from the end."""
+    negative = check_index(op, index, size, -size if wrap else 0)
     index = cast(index, int64)
     return where(index < 0, index + size, index) if negative else index
 
