@@ -18,7 +18,7 @@ from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeErr
 from volta.ops.creation import empty, full, tensor
 from volta.ops.elementwise import where
 from volta.ops.index import _indices, index_put_primitive, index_select_primitive, known_range
-from volta.ops.movement import _expand, _reshape, cast, contiguous, contiguous_, copy_into, fill_into, permute, reshape, slice_primitive
+from volta.ops.movement import _expand, _reshape, cast, contiguous, contiguous_, copy_into, fill_into, permute, slice_primitive
 from volta.shapes import broadcast_shapes, broadcasts_to
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class _Positions:
     """
 
     def __init__(self, x, view, places):
-        whole = view["sizes"] == x.shape and "axes" not in view and set(view["steps"]) <= {1}
+        whole = view is None or view["sizes"] == x.shape and "axes" not in view and set(view["steps"]) <= {1}
         self.view = None if whole else view
         shown = x if whole else indexing.slice_view(x, **view)
         self.unique = False
@@ -132,14 +132,14 @@ class _Positions:
     def read(self, x):
         """The elements, as a copy; recorded."""
         x = x if self.view is None else slice_primitive(x, **self.view)
-        first, count = self.dims[0], len(self.dims)
+        first, count, joined = self.dims[0], len(self.dims), _product([x.shape[d] for d in self.dims])
         if self.dims == list(range(first, first + count)):
             if count > 1:
-                x = reshape(x, x.shape[:first] + (-1 if x._size else 0,) + x.shape[first + count:])
+                x = _reshape(x, shape=x.shape[:first] + (joined,) + x.shape[first + count:])
             out = index_select_primitive(x, self.rows, dim=first)
             return out if len(self.shape) == 1 else _reshape(out, shape=x.shape[:first] + self.shape + x.shape[first + 1:])
         rest = tuple(x.shape[d] for d in self.others)
-        front = reshape(permute(x, *self.dims, *self.others), (_product([x.shape[d] for d in self.dims]),) + rest)
+        front = _reshape(permute(x, *self.dims, *self.others), shape=(joined,) + rest)
         out = _reshape(index_select_primitive(front, self.rows, dim=0), shape=self.shape + rest)
         if not self.at:
             return out
@@ -191,11 +191,13 @@ def getitem(x: Tensor, key: object) -> Tensor:
 
     Raises: IndexRangeError.
     """
-    if isinstance(key, core.TensorBase) and key.dtype.category == 1 and key.shape and x.shape:
-        out = index_select_primitive(x, _rows([key], x.shape[:1], key.shape, x), dim=0)
-        return out if len(key.shape) == 1 else _reshape(out, shape=key.shape + x.shape[1:])
     parsed = indexing.parse(x, key)
-    return slice_primitive(x, **parsed) if type(parsed) is dict else _Positions(x, *parsed).read(x)
+    if type(parsed) is dict:
+        return slice_primitive(x, **parsed)
+    if parsed is not None:
+        return _Positions(x, *parsed).read(x)
+    out = index_select_primitive(x, _rows([key], x.shape[:1], key.shape, x), dim=0)
+    return out if len(key.shape) == 1 else _reshape(out, shape=key.shape + x.shape[1:])
 
 
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
@@ -259,19 +261,20 @@ class _Slice:
 
     def write(self, x, value):
         """The view = value, in place; unrecorded."""
-        view = indexing.slice_view(x, **self.params)
-        if isinstance(value, core.TensorBase):
-            copy_into(view, value if value.shape == view.shape else _fitting(value, view.shape))
-        else:
-            fill_into(view, value)
+        _write_view(indexing.slice_view(x, **self.params), value)
+
+
+def _write_view(view, value):
+    if isinstance(value, core.TensorBase):
+        copy_into(view, value if value.shape == view.shape else _fitting(value, view.shape))
+    else:
+        fill_into(view, value)
 
 
 class _Masked:
     """Where a mask holds, for one value: nothing has to be read to write it."""
 
     def __init__(self, x, mask):
-        if mask.shape != x.shape[:mask.ndim]:
-            raise IndexRangeError(f"indexing: a mask of shape {mask.shape} does not fit {x.shape} at dimension 0")
         self.mask = _reshape(mask, shape=mask.shape + (1,) * (x.ndim - mask.ndim))
         self.version = mask.storage.version
 
@@ -322,11 +325,19 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
         elif value.device is not x.device:
             value = value.to(x.device)
         value = cast(value, x.dtype)            # recorded, so that its gradient comes back in its own dtype
-    if (isinstance(key, core.TensorBase) and key.dtype.code == 0 and key.shape and (number or value._size == 1)
-            and (x.device.is_gpu or key.ndim == x.ndim)):
-        return _assign(x, _Masked(x, key), value)
     parsed = indexing.parse(x, key)
-    _assign(x, _Slice(parsed) if type(parsed) is dict else _Positions(x, *parsed), value)
+    if type(parsed) is dict:
+        if x.requires_grad or (not number and value.requires_grad):
+            return _assign(x, _Slice(parsed), value)
+        _write_view(indexing.slice_view(x, **parsed), value)
+        x.storage.version += 1
+        return None
+    if parsed is None:
+        return _assign(x, _Positions(x, None, [(0, key)]), value)
+    if parsed[1][0][1] is key and key is not True and key is not False and (number or value._size == 1) and (
+            x.device.is_gpu or key.ndim == x.ndim):
+        return _assign(x, _Masked(x, key), value)
+    return _assign(x, _Positions(x, *parsed), value)
 
 
 def _assign(x, part, value):

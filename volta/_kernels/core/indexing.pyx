@@ -3,6 +3,7 @@
 
 Knows geometry only: what a view is to the graph is `graph.pyx`'s, what is done at the positions is `ops/subscript.py`'s.
 """
+from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE
 
 from volta._kernels.core.base import dtype_from_code
@@ -15,7 +16,11 @@ cdef extern from "Python.h":
     Py_ssize_t PySlice_AdjustIndices(Py_ssize_t length, Py_ssize_t* start, Py_ssize_t* stop, Py_ssize_t step)
     bint PySlice_Check(object)
     bint PyLong_CheckExact(object)
-    Py_ssize_t PyLong_AsSsize_t(object) except? -1
+    Py_ssize_t PyNumber_AsSsize_t(object, PyObject*)       # with NULL, a number out of range gives the nearest in range
+    ctypedef struct PySliceObject:
+        PyObject* start
+        PyObject* stop
+        PyObject* step
 
 
 def slice_view(TensorBase x not None, *, tuple starts, tuple sizes, tuple steps, tuple axes=None):
@@ -77,15 +82,20 @@ def configure(as_index):
     _as_index = as_index
 
 
-cdef bint _plain(object bound):
-    return bound is None or PyLong_CheckExact(bound)
+cdef inline bint _plain(PyObject* bound):
+    return <object>bound is None or PyLong_CheckExact(<object>bound)
 
 
-cdef bint _is_plain(object item):
+cdef inline bint _is_plain(object item):
     """Whether an item of a subscript is what the parser reads as it is."""
+    cdef PySliceObject* bounds
+    if PyLong_CheckExact(item) or item is None or item is Ellipsis:
+        return True
     if PySlice_Check(item):
-        return _plain(item.start) and _plain(item.stop) and _plain(item.step) and item.step != 0
-    return PyLong_CheckExact(item) or item is None or item is Ellipsis or isinstance(item, TensorBase) and len((<TensorBase>item).shape) > 0
+        bounds = <PySliceObject*>item
+        return _plain(bounds.start) and _plain(bounds.stop) and (
+            <object>bounds.step is None or PyLong_CheckExact(<object>bounds.step) and <object>bounds.step != 0)
+    return isinstance(item, TensorBase) and len((<TensorBase>item).shape) > 0
 
 
 cdef Py_ssize_t _covered(object item):
@@ -97,7 +107,7 @@ cdef Py_ssize_t _covered(object item):
 
 def parse(TensorBase x not None, key):
     """The parameters of `slice_view` that x[key] stands for; where tensors or bools are part of the key, a pair of them and of what stands
-    at which dimensions of that view: [(first dimension, index tensor, mask or bool), ...].
+    at which dimensions of that view: [(first dimension, index tensor, mask or bool), ...]. None where the key is one index tensor.
 
     Raises: IndexRangeError; ArgumentError for what is no index.
     """
@@ -105,6 +115,8 @@ def parse(TensorBase x not None, key):
     cdef bint moved = False
     cdef object item
     cdef list places = None
+    if rank and isinstance(key, TensorBase) and (<TensorBase>key).dtype.code != BOOL and len((<TensorBase>key).shape):
+        return None
     cdef tuple items = <tuple>key if PyTuple_CheckExact(key) else (key,)
     count = PyTuple_GET_SIZE(items)
     for i in range(count):
@@ -113,10 +125,12 @@ def parse(TensorBase x not None, key):
             break
     for i in range(count):
         item = <object>items[i]
-        if item is Ellipsis:
+        if PyLong_CheckExact(item) or PySlice_Check(item):
+            used += 1
+        elif item is Ellipsis:
             dots += 1
         else:
-            used += 1 if PyLong_CheckExact(item) else _covered(item)
+            used += _covered(item)
     if used > rank or dots > 1:
         raise IndexRangeError(f"indexing: {f'{used} indices' if dots < 2 else 'more than one ...'} for a tensor of shape {x.shape}")
     cdef list starts = [0] * rank, sizes = list(x.shape), steps = [1] * rank, axes = []
@@ -130,10 +144,9 @@ def parse(TensorBase x not None, key):
                 axes.append(d)
                 d += 1
         elif PyLong_CheckExact(item):
-            size = x.shape[d]
-            if not -size <= item < size:
+            size, at = x.shape[d], PyNumber_AsSsize_t(item, NULL)
+            if at < -size or at >= size:
                 raise IndexRangeError(f"indexing: index {item} is out of range for dimension {d} of size {size}")
-            at = PyLong_AsSsize_t(item)
             starts[d] = at + size if at < 0 else at
             sizes[d] = 1
             moved = True
@@ -158,9 +171,11 @@ def parse(TensorBase x not None, key):
                 d += 1
     for k in range(d, rank):
         axes.append(k)
-    cdef dict view = {"starts": tuple(starts), "sizes": tuple(sizes), "steps": tuple(steps)}
+    cdef dict view
     if moved:
-        view["axes"] = tuple(axes)
+        view = {"starts": tuple(starts), "sizes": tuple(sizes), "steps": tuple(steps), "axes": tuple(axes)}
+    else:
+        view = {"starts": tuple(starts), "sizes": tuple(sizes), "steps": tuple(steps)}
     return view if places is None else (view, places)
 
 

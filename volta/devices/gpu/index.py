@@ -304,7 +304,8 @@ def _put(out, sizes: tuple, strides: tuple, operands: tuple, extents: tuple, raw
     source, values_offset, keys, index_offset = operands
     inner, size, first, count = extents
     dtype, device, rank = out.dtype, out.storage.device, len(sizes)
-    aligned = strides[-1] == 1 and not any(n % 4 for n in (inner, sizes[-1], out.offset, 0 if fill else values_offset, count, *strides[:-1]))
+    whole = (inner, sizes[-1], out.offset, 0 if fill else values_offset, count, *strides[:-1])
+    aligned = strides[-1] == 1 and not any(n % 4 for n in whole)
     lanes = 4 if aligned else 1
     ctx = context(device)
     windowed = out.storage.nbytes > max_binding(ctx)
