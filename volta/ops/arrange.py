@@ -255,4 +255,4 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     n = input.shape[d] if input.ndim else 1
     if not 0 <= size <= n or step < 1:
         raise ArgumentError(f"unfold: size {size} must be 0 to {n}, and step {step} positive")
-    return _unfold(input if input.ndim else ravel(input), dim=d, size=size, step=step)
+    return _unfold(input, dim=d, size=size, step=step) if input.ndim else narrow(ravel(input), 0, 0, size)
