@@ -2,9 +2,9 @@
 from volta._kernels.core import engine as _engine
 from volta._kernels.core import graph as _graph
 from volta.device import mixed_devices as _mixed_devices
-from volta.ops import conv, creation, elementwise, index, linalg, loss, movement, norm, reduce, subscript, table, update
+from volta.ops import conv, creation, elementwise, indexing, linalg, loss, movement, norm, reduce, subscript, table, update
 
-__all__ = ["conv", "creation", "elementwise", "table", "index", "linalg", "loss", "movement", "norm", "reduce", "subscript", "update"]
+__all__ = ["conv", "creation", "elementwise", "table", "indexing", "linalg", "loss", "movement", "norm", "reduce", "subscript", "update"]
 
 
 def _as_operand(op, value, inputs):

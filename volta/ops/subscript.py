@@ -17,8 +17,9 @@ from volta.dtypes import bool_
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import empty, full, tensor
 from volta.ops.elementwise import where
-from volta.ops.index import _indices, index_put_primitive, index_select_primitive, known_range
+from volta.ops.indexing import _indices, known_range
 from volta.ops.movement import _expand, _reshape, cast, contiguous, contiguous_, copy_into, fill_into, permute, slice_primitive
+from volta.ops.records.index import index_put_op, index_select_op
 from volta.shapes import broadcast_shapes, broadcasts_to
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _rows(indices, lengths, shape, x):
         if index.dtype.is_floating_point:
             raise DTypeError(f"indexing: the index must be an integer tensor, got {index.dtype}; convert it with .long()")
         if index.device is not x.device:
-            indices[k] = mixed_devices(index_select_primitive, (x, index), None)[1]
+            indices[k] = mixed_devices(index_select_op, (x, index), None)[1]
     if not x.device.is_gpu:
         return indexing.rows(indices, lengths, shape)
     if 0 in shape:
@@ -136,11 +137,11 @@ class _Positions:
         if self.dims == list(range(first, first + count)):
             if count > 1:
                 x = _reshape(x, shape=x.shape[:first] + (joined,) + x.shape[first + count:])
-            out = index_select_primitive(x, self.rows, dim=first)
+            out = index_select_op(x, self.rows, dim=first)
             return out if len(self.shape) == 1 else _reshape(out, shape=x.shape[:first] + self.shape + x.shape[first + 1:])
         rest = tuple(x.shape[d] for d in self.others)
         front = _reshape(permute(x, *self.dims, *self.others), shape=(joined,) + rest)
-        out = _reshape(index_select_primitive(front, self.rows, dim=0), shape=self.shape + rest)
+        out = _reshape(index_select_op(front, self.rows, dim=0), shape=self.shape + rest)
         if not self.at:
             return out
         k = len(self.shape)
@@ -163,7 +164,7 @@ class _Positions:
         else:
             return
         rows, value = (contiguous_(t) if t.storage is x.storage else t for t in (self.rows, value))
-        kernel = index_put_primitive.gpu if x.device.is_gpu else index_put_primitive.cpu
+        kernel = index_put_op.gpu if x.device.is_gpu else index_put_op.cpu
         kernel(indexing.permute_view(view, dims=(*self.dims, *self.others)), rows, value, rank=len(self.dims), unique=self.unique)
 
 
@@ -196,7 +197,7 @@ def getitem(x: Tensor, key: object) -> Tensor:
         return slice_primitive(x, **parsed)
     if parsed is not None:
         return _Positions(x, *parsed).read(x)
-    out = index_select_primitive(x, _rows([key], x.shape[:1], key.shape, x), dim=0)
+    out = index_select_op(x, _rows([key], x.shape[:1], key.shape, x), dim=0)
     return out if len(key.shape) == 1 else _reshape(out, shape=key.shape + x.shape[1:])
 
 

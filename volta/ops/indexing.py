@@ -3,11 +3,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from volta._kernels.core import indexing
 from volta.dtypes import int64
 from volta.errors import DTypeError, IndexRangeError, ShapeError
+from volta.ops.creation import arange
 from volta.ops.elementwise import where
 from volta.ops.movement import (
     _expand,
@@ -19,58 +18,12 @@ from volta.ops.movement import (
     unsqueeze,
 )
 from volta.ops.padding import pad
-from volta.ops.table import Labels, case, register
+from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op
 from volta.shapes import as_dim, broadcast_shapes
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
     from volta.types import Number
-
-
-def _np_scatter_add(g, index, dim, size):
-    out = np.zeros(g.shape[:dim] + (size,) + g.shape[dim + 1:], g.dtype)
-    where_ = list(np.indices(g.shape))
-    where_[dim] = index
-    np.add.at(out, tuple(where_), g)
-    return out
-
-
-def _np_index_add(g, index, dim, size):
-    out = np.zeros(g.shape[:dim] + (size,) + g.shape[dim + 1:], g.dtype)
-    np.add.at(np.moveaxis(out, dim, 0), index, np.moveaxis(g, dim, 0))
-    return out
-
-
-gather_primitive = register(
-    "gather", ("x", "index"), family="index", kinds="fib", numpy=lambda x, index, dim: np.take_along_axis(x, index, dim),
-    vjp=(lambda g, x_shape, index, dim: scatter_add_primitive(g, index, dim=dim, size=x_shape[dim]), None),
-    cases=(case((3, 5), Labels((3, 2), 5), dim=1), case((4, 3), Labels((6, 3), 4), dim=0), case((2, 3, 4), Labels((2, 5, 4), 3), dim=1)))
-scatter_add_primitive = register(
-    "scatter_add", ("g", "index"), family="index", kinds="fib", numpy=_np_scatter_add,
-    vjp=(lambda _, index, dim: gather_primitive(_, index, dim=dim), None),
-    cases=(case((3, 4), Labels((3, 4), 5), dim=1, size=5), case((6, 3), Labels((6, 3), 4), dim=0, size=4)))
-index_select_primitive = register(
-    "index_select", ("x", "index"), family="index", kinds="fib", numpy=lambda x, index, dim: np.take(x, index, dim),
-    vjp=(lambda g, x_shape, index, dim: index_add_primitive(g, index, dim=dim, size=x_shape[dim]), None),
-    cases=(case((5, 3), Labels((7,), 5), dim=0), case((2, 4, 3), Labels((2,), 4), dim=1), case((3, 4), Labels((0,), 4), dim=1)))
-index_add_primitive = register(
-    "index_add", ("g", "index"), family="index", kinds="fib", numpy=_np_index_add,
-    vjp=(lambda _, index, dim: index_select_primitive(_, index, dim=dim), None),
-    cases=(case((7, 3), Labels((7,), 5), dim=0, size=5), case((2, 6, 3), Labels((6,), 4), dim=1, size=4)))
-
-
-def _np_index_put(out, index, values, rank, unique=False):
-    new = out.reshape((-1,) + out.shape[rank:]).copy()
-    for k, place in enumerate(index):
-        new[place] = values[k] if values.ndim else values
-    return new.reshape(out.shape), None, None
-
-
-index_put_primitive = register(
-    "index_put", ("out", "index", "values"), family="inplace", numpy=_np_index_put, kinds="fib",
-    cases=(case((5, 3), Labels((7,), 5), (7, 3), rank=1), case((4, 3, 2), Labels((20,), 12), (20, 2), rank=2),
-           case((3, 4), Labels((0,), 3), (0, 4), rank=1), case((6,), Labels((3,), 6), (), rank=1),
-           case((90, 4), Labels((1300,), 90), (1300, 4), rank=1), case((30000,), Labels((1500,), 30000), (1500,), rank=1)))
 
 
 def known_range(t):
@@ -127,7 +80,7 @@ def _gather(op, input, d, index, wrap):
     at = _indices(op, at, x.shape[d], wrap)
     if any(a != b for i, (a, b) in enumerate(zip(at.shape, x.shape)) if i != d):
         x = slice_view(x, tuple(slice(None) if i == d else slice(0, n) for i, n in enumerate(at.shape)))
-    out = gather_primitive(x, at, dim=d)
+    out = gather_op(x, at, dim=d)
     return out if index.shape else _reshape(out, shape=())
 
 
@@ -162,7 +115,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     at = _indices("scatter_add", at, x.shape[d])
     if added.shape != at.shape:
         added = slice_view(added, tuple(slice(0, n) for n in at.shape))
-    added = scatter_add_primitive(added, at, dim=d, size=x.shape[d])
+    added = scatter_add_op(added, at, dim=d, size=x.shape[d])
     if added.shape != x.shape:
         added = pad(added, [v for n, m in zip(reversed(x.shape), reversed(added.shape)) for v in (0, n - m)])
     return input + (added if input.shape else _reshape(added, shape=()))
@@ -180,7 +133,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
                          f"of the positions {index.shape}")
     x = _vector(input)
     index = _indices("index_add", _vector(index), x.shape[d])
-    added = index_add_primitive(_vector(source if alpha == 1 else source * alpha), index, dim=d, size=x.shape[d])
+    added = index_add_op(_vector(source if alpha == 1 else source * alpha), index, dim=d, size=x.shape[d])
     return input + (added if input.shape else _reshape(added, shape=()))
 
 
@@ -194,12 +147,11 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
         raise ShapeError(f"index_select: index must be 1-D, and of one element for a 0-d input, got shape {index.shape} for an input "
                          f"of shape {input.shape}")
     x = _vector(input)
-    out = index_select_primitive(x, _indices("index_select", _vector(index), x.shape[d]), dim=d)
+    out = index_select_op(x, _indices("index_select", _vector(index), x.shape[d]), dim=d)
     return out if input.shape else _reshape(out, shape=())
 
 
 def one_hot(input: Tensor, num_classes: int) -> Tensor:
     """int64 rows with a 1 at each label."""
-    from volta.ops.creation import arange
     check_index("one_hot", input, num_classes)
     return cast(unsqueeze(input, -1) == arange(num_classes, device=input.device), int64)
