@@ -49,6 +49,9 @@ LOSSES = ((400, 5), (3, 2000), (1, 5000), (5000, 1))
 INDEXED = (((5000,), 0, 7000), ((70, 40), 0, 3000), ((70, 40), 1, 100), ((3, 1500, 2), 1, 1000), ((2, 3000), 1, 3), ((1, 5000), 1, 5000),
            ((5000, 1), 0, 1), ((30, 1111), 0, 4))
 
+PUT = (((7000,), 5000, 1), ((7000,), 3, 1), ((30,), 5000, 1), ((70, 40), 3000, 1), ((3, 1500, 2), 100, 2), ((30, 1111), 40, 1),
+       ((500, 20), 1, 1))
+
 
 def _index_cases(name):
     for shape, dim, size in INDEXED:
@@ -71,7 +74,7 @@ OWN = {
               case((30, 40), shape=(70, 50), starts=(3, 2), steps=(2, 1), value=0.0)],
     "cat": [case((1500,), (2500,), dim=0), case((3, 700), (3, 800), dim=1)],
     "copy_into": [case(s, s) for s in SHAPES], "fill_into": [case(s, 2.5) for s in SHAPES],
-    "index_last": [case(Labels((5000,), 7000), size=7000), case(Labels((3,), 7000), size=7000), case(Labels((5000,), 30), size=30)],
+    "index_put": [case(s, Labels((n,), int(np.prod(s[:r]))), v and (n, *s[r:]), rank=r) for s, n, r in PUT for v in (True, ())],
     "empty": [], "full": [case((5000,), 2.5)], "arange": [case(0.5, 0.25, 5000)],
     "uniform": [case((5000,), 0.0, 1.0, seed=3, offset=5)], "normal": [case((5000,), 0.0, 1.0, seed=3, offset=5)],
     "randint": [case((5000,), 0, 100, seed=3, offset=5)],
@@ -124,7 +127,7 @@ def dtypes(op):
     """Those that differ in how wide an element is, or in how it is computed."""
     kinds = op.details.kinds
     floats = [volta.float32] + [volta.float16] * volta.gpu.context().has_f16
-    moved = [volta.uint8, volta.bool] if op.family == "index" and "b" in kinds else []
+    moved = [volta.uint8, volta.bool] if (op.family == "index" or op.name == "index_put") and "b" in kinds else []
     return floats * ("f" in kinds) + [volta.int64] * (kinds in ("i", "ib")) + moved
 
 

@@ -170,7 +170,7 @@ from volta.ops.functions import (
     true_divide,
     trunc,
 )
-from volta.ops.index import gather, index_add, index_select, one_hot, scatter_add, take_along_dim
+from volta.ops.indexing import gather, index_add, index_select, one_hot, scatter_add, take_along_dim
 from volta.ops.linalg import addmm, baddbmm, bmm, dot, matmul, mm, mv, outer
 from volta.ops.movement import (
     broadcast_to,

@@ -14,7 +14,7 @@ from volta.device import device as as_device
 from volta.dtypes import as_dtype, float16, float32, float64, int32, int64, to_numpy, uint8
 from volta.dtypes import bool_ as bool_dtype
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
-from volta.ops import arrange, creation, einsum, elementwise, functions, index, linalg, movement, padding, reduce, subscript, table
+from volta.ops import arrange, creation, einsum, elementwise, functions, indexing, linalg, movement, padding, reduce, subscript, table
 from volta.ops.checks import explained
 from volta.shapes import as_dim
 
@@ -476,7 +476,7 @@ def _install() -> None:
         reduce: "sum mean amax amin argmax argmin max min prod any all var std logsumexp norm softmax log_softmax count_nonzero",
         linalg: "matmul mm mv bmm dot outer addmm baddbmm",
         einsum: "inner",
-        index: "gather scatter_add index_add index_select take_along_dim",
+        indexing: "gather scatter_add index_add index_select take_along_dim",
         subscript: "masked_fill masked_select nonzero",
         arrange: "diagonal diag trace select swapaxes swapdims movedim unflatten ravel tensor_split roll tile repeat_interleave fliplr "
                  "flipud unfold",
@@ -494,7 +494,7 @@ def _install() -> None:
         setattr(Tensor, name + "_", _inplace(table.PRIMITIVES[name]))
     Tensor.pow_ = _inplace(elementwise.pow_)
     for module, names in ((elementwise, "addcmul"), (functions, "addcdiv lerp clamp_min clamp_max nan_to_num"),
-                          (index, "scatter_add index_add"), (creation, "tril triu")):
+                          (indexing, "scatter_add index_add"), (creation, "tril triu")):
         for name in names.split():
             setattr(Tensor, name + "_", _replacing(getattr(module, name)))
     Tensor.clip_, Tensor.moveaxis = Tensor.clamp_, Tensor.movedim

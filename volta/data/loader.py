@@ -17,8 +17,8 @@ from volta.data.prefetch import ahead
 from volta.device import device as as_device
 from volta.errors import ArgumentError
 from volta.ops.creation import tensor
-from volta.ops.index import index_select_primitive
 from volta.ops.movement import clone, narrow
+from volta.ops.records.index import index_select_op
 from volta.random import default_generator
 
 
@@ -129,7 +129,7 @@ class DataLoader:
                 batch = tuple(clone(narrow(t, 0, start, end - start)) for t in tensors)     # a view could be written to
             else:
                 rows = narrow(order, 0, start, end - start)
-                batch = tuple(index_select_primitive(t, rows, dim=0) for t in tensors)
+                batch = tuple(index_select_op(t, rows, dim=0) for t in tensors)
             batch = batch[0] if self._single else batch
             yield batch
 

@@ -20,7 +20,7 @@ for _module in (elementwise, copy, reduce, update):
     KERNELS.update(_module.KERNELS)
 for _module in (linalg, softmax, index, conv, conv_weight, pool, norm, loss, random):
     KERNELS.update({name: _with_half(name, kernel) for name, kernel in _module.KERNELS.items()})
-for _name in ("gather", "index_select", "index_last"):          # these move any type
+for _name in ("gather", "index_select", "index_put"):          # these move any type
     KERNELS[_name] = index.KERNELS[_name]
 _cat = KERNELS["cat"]
 KERNELS["cat"] = lambda *tensors, dim: _cat(tensors, dim)

@@ -5,9 +5,9 @@ from volta._kernels.core import graph as _graph
 from volta._kernels.core import inplace as _inplace
 from volta._kernels.core import record as _record
 from volta.device import mixed_devices as _mixed_devices
-from volta.ops import checks, conv, creation, elementwise, index, linalg, loss, movement, norm, reduce, subscript, table, update
+from volta.ops import checks, conv, creation, elementwise, indexing, linalg, loss, movement, norm, reduce, subscript, table, update
 
-__all__ = ["conv", "creation", "elementwise", "table", "index", "linalg", "loss", "movement", "norm", "reduce", "subscript", "update"]
+__all__ = ["conv", "creation", "elementwise", "table", "indexing", "linalg", "loss", "movement", "norm", "reduce", "subscript", "update"]
 
 
 def _as_operand(op, value, inputs):

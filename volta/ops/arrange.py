@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from volta._kernels import core
 from volta.errors import ArgumentError, ShapeError
-from volta.ops.movement import _place, _reshape, cat, contiguous_, expand, flip, listed, narrow, permute, repeat, split, transpose
+from volta.ops.movement import _place, _reshape, cat, contiguous_, expand, flip, listed, narrow, permute, repeat, transpose
 from volta.ops.padding import pad
 from volta.ops.table import case, register
 from volta.shapes import as_dim, as_shape, broadcast_shapes, infer
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from volta.tensor import Tensor
+
+MOST_PARTS = 1 << 20        # that tensor_split makes where there are fewer slices
 
 
 # ---------------------------------------------------------------- diagonals
@@ -131,16 +133,25 @@ def meshgrid(*tensors: Tensor, indexing: str = "ij") -> tuple[Tensor, ...]:
     return tuple(transpose(t, 0, 1) if indexing == "xy" and len(shape) > 1 else t for t in grids)
 
 
-def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int], dim: int = 0) -> tuple:
-    """Views of as equal parts as possible, or of the parts between the given positions."""
+def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple:
+    """Views of as equal parts as possible, or of the parts between the given positions. A tensor is read on the host.
+
+    Raises: ArgumentError for a 0-d input, for what is no integer, and for a number of parts out of proportion to the tensor.
+    """
     d = as_dim("tensor_split", dim, input.ndim)
-    n = input.shape[d]
-    if hasattr(indices_or_sections, "__index__"):
-        if indices_or_sections < 1:
-            raise ArgumentError(f"tensor_split: the number of parts must be positive, got {indices_or_sections}")
-        least, more = divmod(n, indices_or_sections)
-        return split(input, [least + (i < more) for i in range(indices_or_sections)], d)
-    bounds = [0, *(min(max(i + n if i < 0 else i, 0), n) for i in indices_or_sections), n]
+    if not input.shape:
+        raise ArgumentError("tensor_split: a 0-d tensor has no dimension to split; reshape it to (1,)")
+    n, parts = input.shape[d], indices_or_sections
+    if isinstance(parts, core.TensorBase):
+        if parts.ndim > 1 or parts.dtype.category != 1:
+            raise ArgumentError(f"tensor_split: needs integers of rank 0 or 1, got {parts.dtype} of shape {parts.shape}")
+        parts = parts.tolist()
+    if hasattr(parts, "__index__"):
+        if isinstance(parts, bool) or not 1 <= parts <= max(n, MOST_PARTS):
+            raise ArgumentError(f"tensor_split: the number of parts must be an integer of 1 to {max(n, MOST_PARTS)}, got {parts}")
+        least, more = divmod(n, parts)
+        parts = [i * least + min(i, more) for i in range(1, parts)]
+    bounds = [0, *(min(max(i + n if i < 0 else i, 0), n) for i in parts), n]
     return tuple(narrow(input, d, a, max(b - a, 0)) for a, b in zip(bounds, bounds[1:]))
 
 
@@ -222,6 +233,9 @@ def _np_unfold(x, dim, size, step):
 def _fold(g, shape, dim, step):
     """Each window's gradient added where the window was: the derivative of `unfold`."""
     out = None
+    if not g.shape[-1]:
+        return _place(_reshape(g, shape=shape[:dim] + (0,) + shape[dim + 1:]), shape=shape, starts=(0,) * len(shape),
+                      steps=(1,) * len(shape), value=0.0)
     for k in range(g.shape[-1]):
         starts, steps = (tuple(v if i == dim else default for i in range(len(shape))) for v, default in ((k, 0), (step, 1)))
         part = _place(select(g, -1, k), shape=shape, starts=starts, steps=steps, value=0.0)
@@ -239,6 +253,6 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows of `size` elements, `step` apart, along a dimension; the elements of a window lie along a new last one. A view."""
     d = as_dim("unfold", dimension, input.ndim)
     n = input.shape[d] if input.ndim else 1
-    if not 0 < size <= n or step < 1:
-        raise ArgumentError(f"unfold: size {size} and step {step} must be positive and the size at most {n}")
-    return _unfold(input if input.ndim else ravel(input), dim=d, size=size, step=step)
+    if not 0 <= size <= n or step < 1:
+        raise ArgumentError(f"unfold: size {size} must be 0 to {n}, and step {step} positive")
+    return _unfold(input, dim=d, size=size, step=step) if input.ndim else narrow(ravel(input), 0, 0, size)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta.ops.index import gather_primitive
 from volta.ops.movement import _reshape
 from volta.ops.padding import pad
+from volta.ops.records.index import gather_op
 from volta.ops.reduce import sum_primitive
 from volta.ops.table import Labels, case, register
 
@@ -126,7 +126,7 @@ def _pool_grad_vjp(_, index):
     n, c, h, w = _.shape
     flat = _reshape(_, shape=(n, c, h * w))
     at = _reshape(index, shape=(n, c, index.shape[2] * index.shape[3]))
-    return _reshape(gather_primitive(flat, at, dim=2), shape=index.shape)
+    return _reshape(gather_op(flat, at, dim=2), shape=index.shape)
 
 
 max_pool2d_primitive = register(

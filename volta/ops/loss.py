@@ -9,8 +9,9 @@ import numpy as np
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.elementwise import exp, log1p, negative_abs, relu, where
-from volta.ops.index import gather_primitive, known_range
+from volta.ops.indexing import known_range
 from volta.ops.movement import _reshape, cast, in_float32, permute, unsqueeze
+from volta.ops.records.index import gather_op
 from volta.ops.reduce import log_softmax, mean, softmax_primitive, sum
 from volta.ops.table import Derived, Labels, case, register
 
@@ -144,7 +145,7 @@ def _picked(logp, labels, weight, ignore_index, ignoring):
     says whether some labels may be `ignore_index`."""
     kept = cast(labels != ignore_index, logp.dtype) if ignoring else None
     safe = where(labels != ignore_index, labels, 0) if ignoring else labels
-    losses = -_reshape(gather_primitive(logp, _reshape(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
+    losses = -_reshape(gather_op(logp, _reshape(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
     scale = kept
     if weight is not None:
         scale = kept * weight[safe] if ignoring else weight[safe]

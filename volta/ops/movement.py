@@ -15,7 +15,7 @@ from volta.device import device as as_device
 from volta.dtypes import as_dtype, bool_, float16, float32, int32, int64, promote_types, to_numpy
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
 from volta.ops.table import case, register
-from volta.shapes import as_dim, as_dims, as_shape, infer, slice_range, view_strides
+from volta.shapes import as_dim, as_dims, as_shape, infer, view_strides
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,6 +80,8 @@ def _unslice(g, shape, starts, sizes, steps, axes):
     """The derivative of slicing: g put where it was taken from. A negative step is undone by flipping first."""
     if axes is not None:
         g = _reshape(g, shape=sizes)
+    if sizes == shape and all(s > 0 for s in steps):
+        return g
     backwards = [d for d, s in enumerate(steps) if s < 0]
     if backwards:
         g = flip(g, backwards)
@@ -368,9 +370,16 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     return _reshape(input, shape=tuple(s for i, s in enumerate(input.shape) if not (i in dims and s == 1)))
 
 
-def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """`length` slices from `start` along `dim`, as a view."""
+def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
+    """`length` slices from `start` (which may be a 0-d integer tensor) along `dim`, as a view.
+
+    Raises: IndexRangeError outside the dimension; ArgumentError for a 0-d input, and for what is no integer.
+    """
     d = as_dim("narrow", dim, input.ndim)
+    if type(start) is not int or type(length) is not int:
+        start, length = _whole("narrow", "start", start), _whole("narrow", "length", length)
+    if not input.shape:
+        raise ArgumentError("narrow: a 0-d tensor has no dimension to narrow; reshape it to (1,)")
     start = start + input.shape[d] if -input.shape[d] <= start < 0 else start
     if not 0 <= start <= start + length <= input.shape[d]:
         raise IndexRangeError(f"narrow: {start}:{start + length} lies outside dimension {dim} of size {input.shape[d]}")
@@ -378,12 +387,17 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     return slice_primitive(input, starts=starts, sizes=input.shape[:d] + (length,) + input.shape[d + 1:], steps=(1,) * input.ndim)
 
 
+def _whole(op: str, name: str, value: object) -> int:
+    """`value` as an int. Raises: ArgumentError for a bool and for what is no integer."""
+    tensor = isinstance(value, core.TensorBase)
+    if isinstance(value, bool) or not hasattr(value, "__index__") or tensor and (value.shape or value.dtype.category != 1):
+        raise ArgumentError(f"{op}: {name} must be an integer, got {f'a tensor of {value.dtype} {value.shape}' if tensor else repr(value)}")
+    return operator.index(value)
+
+
 def slice_view(input: Tensor, slices: tuple[slice, ...]) -> Tensor:
     """Basic slicing of the leading dimensions."""
-    parts = [slice_range(s, n) for s, n in zip(slices, input.shape)]
-    parts += [(0, 1, n) for n in input.shape[len(parts):]]
-    starts, steps, sizes = (tuple(p[k] for p in parts) for k in (0, 1, 2))
-    return slice_primitive(input, starts=starts, sizes=sizes, steps=steps)
+    return slice_primitive(input, **indexing.parse(input, slices))
 
 
 def shrink(input: Tensor, bounds: Sequence[tuple[int, int]]) -> Tensor:

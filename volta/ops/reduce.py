@@ -199,12 +199,12 @@ class ValuesIndices(tuple):
 
 
 def _pick(name, arg, input, dim, keepdim):
-    from volta.ops.index import gather_primitive
+    from volta.ops.records.index import gather_op
     d = as_dim(name, dim, input.ndim)
     if input.ndim == 0:
         return ValuesIndices((clone(input), arg(input, 0)))
     indices = arg(input, d, keepdim=True)
-    values = gather_primitive(input, indices, dim=d)
+    values = gather_op(input, indices, dim=d)
     if not keepdim:
         shape = input.shape[:d] + input.shape[d + 1:]
         values, indices = _reshape(values, shape=shape), _reshape(indices, shape=shape)
