@@ -263,6 +263,8 @@ def result_type(*values):
     within the same category; a higher category (bool < integer < floating) always wins."""
     cdef int best[3]
     cdef int code, rank, k
+    if not values:
+        raise ArgumentError("result_type: needs tensors or numbers, got none")
     best[0] = best[1] = best[2] = -1
     for x in values:
         if isinstance(x, TensorBase):
