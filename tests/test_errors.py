@@ -310,7 +310,7 @@ def test_integers_beyond_a_gpus_are_refused(gpu):
     (lambda x: x.fill_("a"), "fill_: value must be a tensor or a number, got 'a'"),
     (lambda x: x.expand_as(None), "expand_as: other must be a tensor, got NoneType"),
     (lambda x: volta.zeros_like(2), "zeros_like: input must be a tensor, got int"),
-    (lambda x: x.add_(None), "add: expected tensors or numbers, got NoneType"),
+    (lambda x: x.add_(None), "add_: other must be a number or a tensor, got NoneType"),
     (lambda x: x.reshape(2.5, 2), r"reshape: sizes must be integers, got \(2.5, 2\)"),
     (lambda x: x.expand(2, "a"), r"expand: sizes must be integers, got \(2, 'a'\)"),
     (lambda x: volta.autograd.backward("abc"), "backward: needs tensors, got str"),
