@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import weakref
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,10 @@ from volta.dtypes import bool_ as bool_dtype
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from volta.ops import arrange, creation, einsum, elementwise, functions, indexing, linalg, movement, padding, reduce, subscript, table
 from volta.ops.checks import explained
-from volta.shapes import as_dim
+from volta.shapes import as_dim, broadcasts_to
 
 if TYPE_CHECKING:
-    from volta.types import Number
+    from volta.types import DTypeLike, Number
 
 
 class Tensor(graph.Operators):
@@ -288,7 +289,7 @@ class Tensor(graph.Operators):
 
     cuda = gpu
 
-    def type(self, dtype=None):
+    def type(self, dtype: DTypeLike = None):
         """The dtype, or the tensor as another one."""
         return self.dtype if dtype is None else movement.cast(self, as_dtype(dtype))
 
@@ -318,11 +319,14 @@ class Tensor(graph.Operators):
         return movement.expand(self, other.shape)
 
     # ------------------------------------------------------------ in place
-    def copy_(self, src, non_blocking: bool = False) -> Tensor:
+    @explained
+    def copy_(self, src: Tensor | Number, non_blocking: bool = False) -> Tensor:
         """Overwrite with `src` (broadcast, cast, moved); its gradient flows on."""
         source = src
         if not isinstance(source, core.TensorBase):
             source = creation.tensor(source)
+        if not broadcasts_to(source.shape, self.shape):
+            raise ShapeError(f"copy_: shape {source.shape} cannot be repeated to the {self.shape} of the tensor written to")
         source = movement.expand(movement.to(source, self.device, self.dtype), self.shape)
         if graph.is_grad_enabled() and (source.requires_grad or self.requires_grad):
             inplace.check_inplace("copy", self)
@@ -344,6 +348,12 @@ class Tensor(graph.Operators):
     def zero_(self) -> Tensor:
         """Every element 0."""
         return self.fill_(0)
+
+    @explained
+    def pow_(self, exponent: Number | Tensor) -> Tensor:
+        """`pow` in place."""
+        elementwise.check_exponent("pow_", self, exponent)
+        return elementwise.pow_.into(self, exponent)
 
     @explained
     def add_(self, other: Number | Tensor, *, alpha: Number = 1) -> Tensor:
@@ -423,36 +433,61 @@ def _casting(dtype):
     return method
 
 
-def _inplace(op):
+def _named(method, name, text):
+    method.__name__, method.__qualname__, method.__doc__ = name, f"Tensor.{name}", text
+    return method
+
+
+def _inplace(op, name=None):
     if len(op.inputs) == 1:
         def method(self) -> Tensor:
             return inplace.into(op, self)
     else:
-        def method(self, other) -> Tensor:
+        def method(self, other: Tensor | Number) -> Tensor:
             return inplace.into(op, self, other)
-    method.__doc__ = f"`{op.name}` in place."
-    return method
+    return _named(method, name or op.name + "_", f"`{op.name}` in place.")
+
+
+def _bitwise_inplace(op, name):
+    def method(self, other: Tensor | Number) -> Tensor:
+        elementwise.need_integers(op.name + "_", self, other)
+        return inplace.into(op, self, other)
+    return _named(method, name, f"`{op.name}` in place.")
+
+
+def _whole_inplace(function, op):
+    """Rounding in place: one kernel where the dtype is floating, the function (which knows options and integers) otherwise."""
+    @functools.wraps(function)
+    def method(self, *args, **options) -> Tensor:
+        if args or options or not self.dtype.is_floating_point:
+            return replace(self, function, *args, **options)
+        return inplace.into(op, self)
+    return explained(_named(method, op.name + "_", f"`{op.name}` in place."))
 
 
 def _replacing(function):
     """A composed function in place: computed, then copied in."""
+    @functools.wraps(function)
     def method(self, *args, **options) -> Tensor:
         return replace(self, function, *args, **options)
-    method.__doc__ = f"`{function.__name__}` in place."
-    return method
+    return explained(_named(method, function.__name__ + "_", f"`{function.__name__}` in place."))
 
 
 def replace(t: Tensor, function, *args, **options) -> Tensor:
     """t[...] = function(t, ...), recorded where gradients are wanted."""
-    if not (graph.is_grad_enabled() and t.requires_grad):
-        return t.copy_(function(t, *args, **options))
-    inplace.check_inplace(function.__name__, t)
-    return inplace.overwrite(t, function(movement.clone(inplace.as_before(t)), *args, **options))     # a copy: the function may save its input
+    recorded = graph.is_grad_enabled() and t.requires_grad
+    if recorded:
+        inplace.check_inplace(function.__name__, t)
+    out = function(movement.clone(inplace.as_before(t)) if recorded else t, *args, **options)     # a copy: the function may save its input
+    if out.dtype.category > t.dtype.category:
+        raise DTypeError(f"{function.__name__}_: the result is {out.dtype} and cannot be stored in place in {t.dtype}")
+    return inplace.overwrite(t, out) if recorded else t.copy_(out)
 
 
 def _reflected(function):
     def method(self, other):
-        return function(creation.tensor(other, device=self.device) if not isinstance(other, (int, float)) else other, self)
+        plain = isinstance(other, (int, float, core.TensorBase))
+        return function(other if plain else creation.tensor(other, device=self.device), self)
     return method
 
 
@@ -490,9 +525,10 @@ def _install() -> None:
     Tensor.clip = Tensor.clamp
     Tensor.where = _where
     for name in ("mul", "neg", "abs", "sqrt", "exp", "log", "relu", "sigmoid", "tanh", "maximum", "minimum", "remainder",
-                 "reciprocal", "floor", "ceil", "round"):
+                 "reciprocal"):
         setattr(Tensor, name + "_", _inplace(table.PRIMITIVES[name]))
-    Tensor.pow_ = _inplace(elementwise.pow_)
+    for name in ("floor", "ceil", "round"):
+        setattr(Tensor, name + "_", _whole_inplace(getattr(functions, name), table.PRIMITIVES[name]))
     for module, names in ((elementwise, "addcmul"), (functions, "addcdiv lerp clamp_min clamp_max nan_to_num"),
                           (indexing, "scatter_add index_add"), (creation, "tril triu")):
         for name in names.split():
@@ -516,6 +552,7 @@ def _install_operators() -> None:
     Tensor.__pow__, Tensor.__rpow__ = e.pow, _reflected(e.pow_)
     Tensor.__mod__, Tensor.__rmod__ = Tensor.remainder, _reflected(e.remainder)
     Tensor.__floordiv__, Tensor.__rfloordiv__ = Tensor.floor_divide, _reflected(e.floor_divide)
+    Tensor.__ipow__ = _named(lambda self, other: self.pow_(other), "__ipow__", "`pow` in place.")
     Tensor.__matmul__ = explained(linalg.matmul)
     Tensor.__rmatmul__ = _reflected(Tensor.__matmul__)
     Tensor.__invert__ = functions.bitwise_not
@@ -524,8 +561,11 @@ def _install_operators() -> None:
     Tensor.__xor__ = Tensor.__rxor__ = e.bitwise_xor
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
         setattr(Tensor, f"__{name}__", _compare(table.PRIMITIVES[name]))
-    for name, op in (("iadd", e.add), ("isub", e.sub), ("imul", e.mul), ("itruediv", e.div_), ("ipow", e.pow_), ("imod", e.remainder)):
-        setattr(Tensor, f"__{name}__", _inplace(op))
+    for name, op in (("iadd", e.add), ("isub", e.sub), ("imul", e.mul), ("itruediv", e.div_), ("imod", e.remainder),
+                     ("ifloordiv", e.floor_divide)):
+        setattr(Tensor, f"__{name}__", _inplace(op, f"__{name}__"))
+    for name in ("and", "or", "xor"):
+        setattr(Tensor, f"__i{name}__", _bitwise_inplace(table.PRIMITIVES["bitwise_" + name], f"__i{name}__"))
 
 
 _install()

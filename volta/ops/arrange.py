@@ -47,7 +47,8 @@ def _on_diagonal(g, shape, offset):
     before = max(-offset, 0)
     by_row = pad(g, (before, rows - before - g.shape[-1]) if g.shape[-1] else (rows, 0))
     row = _reshape(arange(rows, device=g.device), shape=(rows, 1))
-    return where(arange(columns, device=g.device) == row + offset, _reshape(by_row, shape=by_row.shape + (1,)), 0)
+    nothing = False if g.dtype.code == 0 else 0
+    return where(arange(columns, device=g.device) == row + offset, _reshape(by_row, shape=by_row.shape + (1,)), nothing)
 
 
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
@@ -166,10 +167,12 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
     dims = (dims,) if hasattr(dims, "__index__") else tuple(dims)
     if len(shifts) != len(dims):
         raise ArgumentError(f"roll: {len(shifts)} shifts for {len(dims)} dims")
+    if not input.ndim:
+        raise IndexRangeError(f"roll: a 0-d tensor has no dimension {dims[0]}; leave dims out")
     out = input
     for shift, dim in zip(shifts, dims):
         d = as_dim("roll", dim, input.ndim)
-        n = input.shape[d] if input.ndim else 0
+        n = input.shape[d]
         if n and shift % n:
             out = cat([narrow(out, d, n - shift % n, shift % n), narrow(out, d, 0, n - shift % n)], d)
     return contiguous_(input) if out is input else out
@@ -197,12 +200,22 @@ def repeat_interleave(input: Tensor, repeats: int, dim: int | None = None) -> Te
 
 
 def fliplr(input: Tensor) -> Tensor:
-    """`flip` of dimension 1."""
+    """`flip` of dimension 1.
+
+    Raises: ShapeError below rank 2.
+    """
+    if input.ndim < 2:
+        raise ShapeError(f"fliplr: needs at least 2 dimensions, got shape {input.shape}")
     return flip(input, 1)
 
 
 def flipud(input: Tensor) -> Tensor:
-    """`flip` of dimension 0."""
+    """`flip` of dimension 0.
+
+    Raises: ShapeError for a 0-d tensor.
+    """
+    if not input.ndim:
+        raise ShapeError("flipud: needs at least 1 dimension, got a 0-d tensor")
     return flip(input, 0)
 
 

@@ -10,9 +10,9 @@ from volta import random
 from volta._kernels import core
 from volta._kernels.core.call import run_kernel
 from volta.device import device as as_device
-from volta.dtypes import as_dtype, bool_, from_numpy_dtype, get_default_dtype, int64, to_numpy
+from volta.dtypes import as_dtype, bool_, float16, float32, float64, from_numpy_dtype, get_default_dtype, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta.ops.movement import cast, from_array, listed, to
+from volta.ops.movement import cast, cat, from_array, listed, slice_view, to
 from volta.ops.table import case, create, register
 from volta.shapes import as_shape
 
@@ -205,27 +205,51 @@ def arange(start: Number | None = None, end: Number | None = None, step: Number 
         start, end = None, start
     if end is None:
         raise ArgumentError("arange: needs the end")
-    start = 0 if start is None else start
-    for name, v in (("start", start), ("end", end), ("step", step)):
-        if not isinstance(v, (int, float, np.number, core.TensorBase)) or not math.isfinite(v):
-            raise ArgumentError(f"arange: {name} must be a finite number, got {v!r}")
-    if step == 0 or (end - start) / step < 0:
-        raise ArgumentError(f"arange: from {start} to {end} cannot be walked in steps of {step}")
-    if dtype is None:
-        dtype = int64 if all(isinstance(v, int) for v in (start, end, step)) else get_default_dtype()
+    start, end, step = (_finite("arange", *pair) for pair in (("start", 0 if start is None else start), ("end", end), ("step", step)))
+    whole = all(isinstance(v, int) for v in (start, end, step))
+    dtype = (int64 if whole else get_default_dtype()) if dtype is None else as_dtype(dtype)
+    given = start, end, step
+    if dtype is int64 and not whole:        # int64 counts with whole numbers, narrower integers with the numbers as they are
+        start, end, step = int(start), int(end), int(step)
+    if step == 0 or (given[1] - given[0]) / given[2] < 0:
+        raise ArgumentError(f"arange: from {given[0]} to {given[1]} cannot be walked in steps of {given[2]}")
     count = max(0, math.ceil((end - start) / step))
     as_shape(count)
-    return _finish(create(arange_primitive, start, step, count, dtype=as_dtype(dtype), device=as_device(device)), requires_grad)
+    if not dtype.is_floating_point:
+        start, step = int(start), int(step)
+    return _finish(create(arange_primitive, start, step, count, dtype=dtype, device=as_device(device)), requires_grad)
+
+
+def _finite(op, name, value):
+    """A Python number from one, NumPy's or a tensor's."""
+    if isinstance(value, (np.number, core.TensorBase)):
+        value = value.item()
+    if not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ArgumentError(f"{op}: {name} must be a finite number, got {value!r}")
+    return value
 
 
 def linspace(start: float, end: float, steps: int, *, dtype: DTypeLike = None, device: DeviceLike = None,
              requires_grad: bool = False) -> Tensor:
-    """`steps` values from start to end, both included."""
+    """`steps` values from start to end, both included; integers are cut off, from bounds that are cut off."""
     if not hasattr(steps, "__index__") or steps < 0:
         raise ArgumentError(f"linspace: steps must be an integer >= 0, got {steps!r}")
-    width = (end - start) / max(steps - 1, 1)
-    values = arange(steps, dtype=get_default_dtype(), device=device) * width + float(start)
-    return _finish(cast(values, as_dtype(dtype or get_default_dtype())), requires_grad)
+    start, end = _finite("linspace", "start", start), _finite("linspace", "end", end)
+    dtype, place = as_dtype(dtype or get_default_dtype()), as_device(device)
+    if dtype is bool_:
+        raise DTypeError(f"linspace: needs a dtype of numbers, got {dtype}")
+    first = steps // 2 or steps             # counted from both ends, so that both are exact
+    if not dtype.is_floating_point:
+        start, end, i = int(start), int(end), np.arange(steps)
+        if not np.iinfo(to_numpy(dtype)).min <= min(start, end) <= max(start, end) <= np.iinfo(to_numpy(dtype)).max:
+            raise DTypeError(f"linspace: {start} to {end} do not fit into {dtype}")
+        step = (end - start) / max(steps - 1, 1)
+        values = np.where(i < first, start + step * i, end - step * (steps - 1 - i))
+        return _finish(tensor(values.astype(to_numpy(dtype)), device=place), requires_grad)
+    kind, step = float64 if dtype is float64 else float32, (end - start) / max(steps - 1, 1)
+    low = create(arange_primitive, float(start), step, first, dtype=kind, device=place)
+    high = create(arange_primitive, float(end), -step, steps - first, dtype=kind, device=place)
+    return _finish(cast(cat([low, slice_view(high, (slice(None, None, -1),))]), dtype), requires_grad)
 
 
 def eye(n: int, m: int | None = None, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
@@ -302,6 +326,10 @@ def randint(*bounds: int | Sequence[int], low: int = 0, high: int | None = None,
     if not whole or not 0 < high - low <= 1 << 32 or low < -1 << 63 or high > 1 << 63:
         raise ArgumentError(f"randint: needs integers low < high, at most 2**32 apart and within int64, got {low!r}, {high!r}")
     kind = int64 if dtype is None else as_dtype(dtype)
+    least, most = (0, 1) if kind is bool_ else (-65504, 65504) if kind is float16 else (
+        (None, None) if kind.is_floating_point else (np.iinfo(to_numpy(kind)).min, np.iinfo(to_numpy(kind)).max))
+    if most is not None and not least <= low < high <= most + 1:
+        raise ArgumentError(f"randint: {low} to {high - 1} do not fit into {kind}")
     drawn = _draw("randint", randint_primitive, as_shape(*listed("randint", (size,), None)), low, high,
                   int64 if kind.is_floating_point or kind.code == 0 else kind, device, generator)
     return _finish(cast(drawn, kind), requires_grad)

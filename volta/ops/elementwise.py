@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels.core import graph
 from volta.dtypes import result_type
-from volta.errors import DTypeError
+from volta.errors import ArgumentError, DTypeError
+from volta.ops.movement import copy_into, in_float32, promoted
 from volta.ops.table import BINARY_SHAPES, TERNARY_SHAPES, UNARY_SHAPES, Flags, case, erf, register
 
 if TYPE_CHECKING:
@@ -32,6 +34,24 @@ def _zero(g):
     return zeros_like(g)
 
 
+class Composite:
+    """The kernel, on every device, of a record with a derivative of its own and a value that other records' kernels compute."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, *inputs):
+        previous = graph.set_grad_mode(False)
+        try:
+            return self.function(*inputs)
+        finally:
+            graph.set_grad_mode(previous)
+
+    def into(self, out, *inputs):
+        """out = the op of the inputs."""
+        copy_into(out, self(*inputs))
+
+
 # ---------------------------------------------------------------- unary
 neg = _unary("neg", lambda g: -g, numpy=np.negative, promote="common", kinds="fi")
 abs = _unary("abs", lambda g, x: g * sign(x), numpy=np.abs, promote="common", kinds="fi")
@@ -47,6 +67,7 @@ log2 = _unary("log2", lambda g, x: g / (x * math.log(2)), numpy=np.log2, domain=
 log1p = _unary("log1p", lambda g, x: g / (x + 1.0), numpy=np.log1p, domain=(-0.6, 3.0))
 sin = _unary("sin", lambda g, x: g * cos(x), numpy=np.sin)
 cos = _unary("cos", lambda g, x: -g * sin(x), numpy=np.cos)
+tan = _unary("tan", lambda g, out: g * (out * out + 1.0), numpy=np.tan, view=Composite(lambda x: sin(x) / cos(x)), domain=(-1.2, 1.2))
 tanh = _unary("tanh", lambda g, out: tanh_grad(g, out), numpy=np.tanh)
 sigmoid = _unary("sigmoid", lambda g, out: sigmoid_grad(g, out), numpy=lambda x: 1 / (1 + np.exp(-x)))
 erf_ = _unary("erf", lambda g, x: g * exp(-x * x) * (2 / math.sqrt(math.pi)), numpy=erf)
@@ -120,14 +141,21 @@ def _binary(name, vjp=None, *, numpy, promote="common", family="binary", cases=_
 
 def _pow_a(g, a, b):
     if isinstance(b, (int, float)):
-        return g * 0.0 if b == 0 else g * (a ** (b - 1)) * b
+        return _zero(g) if b == 0 else g * (a ** (b - 1)) * b
     return where(b == 0, 0.0, g * b * a ** (b - 1))
 
 
 def _pow_b(g, a, b, out):
+    """At the base 0 the power has the derivative 0 to exponents >= 0; out * log(a) is infinite or NaN for the others."""
     if isinstance(a, (int, float)):
-        return g * 0.0 if a == 0 else g * out * (math.log(a) if a > 0 else math.nan)
-    return where(a == 0, 0.0, g * out * log(where(a == 0, 1.0, a)))
+        steep = g * out * (math.log(a) if a > 0 else -math.inf if a == 0 else math.nan)
+        return steep if a else where(b >= 0, 0.0, steep)
+    flat = logical_and(a == 0, b >= 0)
+    return where(flat, 0.0, g * out * log(where(flat, 1.0, a)))
+
+
+def _within(g, x, min, max):
+    return where(x >= min, where(x <= max, g, 0.0), 0.0)
 
 
 def _larger(g, a, b):
@@ -144,9 +172,15 @@ remainder = _binary("remainder", (lambda g: g, lambda g, a, b: -g * floor_divide
                     domain=(0.6, 3.0), smooth=False)
 fmod = _binary("fmod", (lambda g: g, lambda g, a, b: -g * trunc(a / b)), numpy=np.fmod, kinds="fi", domain=(0.6, 3.0),
                smooth=False)
-floor_divide = _binary("floor_divide", numpy=np.floor_divide, kinds="fi", domain=(0.6, 3.0))
+floor_divide = _binary("floor_divide", (_zero, _zero), numpy=np.floor_divide, kinds="fi", domain=(0.6, 3.0), smooth=False)
+div_trunc = _binary("div_trunc", (_zero, _zero), numpy=lambda a, b: np.trunc(a / b), kinds="f", domain=(0.6, 3.0), smooth=False,
+                    view=Composite(lambda a, b: trunc(a / b)))
 maximum = _binary("maximum", (_larger, lambda g, a, b: _larger(g, b, a)), numpy=np.maximum, kinds="fi")
 minimum = _binary("minimum", (lambda g, a, b: _larger(g, b, a), _larger), numpy=np.minimum, kinds="fi")
+clamp_min_op = _binary("clamp_min", (lambda g, a, b: where(a >= b, g, 0.0), lambda g, a, b: where(a < b, g, 0.0)), numpy=np.maximum,
+                       kinds="fi", view=Composite(lambda a, b: maximum(a, b)))
+clamp_max_op = _binary("clamp_max", (lambda g, a, b: where(a <= b, g, 0.0), lambda g, a, b: where(a > b, g, 0.0)), numpy=np.minimum,
+                       kinds="fi", view=Composite(lambda a, b: minimum(a, b)))
 mod = remainder
 
 
@@ -174,6 +208,11 @@ _where = register(
     takes={"condition": "b", "a": "fib", "b": "fib"},
     vjp=(None, lambda g, condition: where(condition, g, 0.0), lambda g, condition: where(condition, 0.0, g)),
     cases=tuple(case(Flags(s[0]), *s[1:]) for s in TERNARY_SHAPES))
+clamp_op = register(
+    "clamp", ("x", "min", "max"), family="ternary", promote="common", numpy=np.clip, kinds="fi", vjp=(
+        _within, lambda g, x, min, max: where(logical_and(x < min, min < max), g, 0.0),
+        lambda g, x, min, max: where(logical_or(x > max, max < min), g, 0.0)),
+    view=Composite(lambda x, min, max: minimum(maximum(x, min), max)), cases=tuple(case(*s) for s in TERNARY_SHAPES), smooth=False)
 mulacc = register(
     "mulacc", ("a", "b", "c"), family="ternary", promote="common", numpy=lambda a, b, c: a * b + c, kinds="fi",
     vjp=(lambda g, b: g * b, lambda g, a: g * a, lambda g: g), cases=tuple(case(*s) for s in TERNARY_SHAPES), rtol=2e-5)
@@ -204,11 +243,9 @@ def div(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = No
     if rounding_mode == "floor":
         return floor_divide(input, other)
     if rounding_mode == "trunc":
-        input, other = (x.detach() if hasattr(x, "detach") else x for x in (input, other))
         if result_type(input, other).is_floating_point:
-            return trunc(div_(input, other))
+            return div_trunc(input, other)
         return floor_divide(input - fmod(input, other), other)
-    from volta.errors import ArgumentError
     raise ArgumentError(f"div: rounding_mode must be None, 'floor' or 'trunc', got {rounding_mode!r}")
 
 
@@ -220,12 +257,18 @@ def pow(input: Tensor, exponent: Tensor | Number) -> Tensor:
     if isinstance(exponent, (int, float)) and hasattr(input, "dtype"):
         if exponent == 2 and (input.dtype.is_floating_point or input.dtype.category and isinstance(exponent, int)):
             return mul(input, input)
-        if exponent < 0 and isinstance(exponent, int) and not input.dtype.is_floating_point:
-            raise DTypeError(f"pow: integers ({input.dtype}) to the negative power {exponent} are no integers; convert to float first")
+        check_exponent("pow", input, exponent)
     return pow_(input, exponent)
 
 
-def _need_integers(name, *values):
+def check_exponent(name: str, input: Tensor, exponent: Tensor | Number) -> None:
+    """Raise DTypeError for an integer tensor and a negative integer exponent."""
+    if isinstance(exponent, int) and exponent < 0 and not input.dtype.is_floating_point:
+        raise DTypeError(f"{name}: integers ({input.dtype}) to the negative power {exponent} are no integers; convert to float first")
+
+
+def need_integers(name: str, *values: object) -> None:
+    """Raise DTypeError for a floating point operand."""
     for v in values:
         if isinstance(v, float) or hasattr(v, "dtype") and v.dtype.is_floating_point:
             kind = v.dtype if hasattr(v, "dtype") else "float"
@@ -234,26 +277,25 @@ def _need_integers(name, *values):
 
 def bitwise_and(input: Tensor, other: Tensor | Number) -> Tensor:
     """Bits set in both; for bool, logical and."""
-    _need_integers("bitwise_and", input, other)
+    need_integers("bitwise_and", input, other)
     return bitwise_and_(input, other)
 
 
 def bitwise_or(input: Tensor, other: Tensor | Number) -> Tensor:
     """Bits set in either; for bool, logical or."""
-    _need_integers("bitwise_or", input, other)
+    need_integers("bitwise_or", input, other)
     return bitwise_or_(input, other)
 
 
 def bitwise_xor(input: Tensor, other: Tensor | Number) -> Tensor:
     """Bits set in exactly one; for bool, logical exclusive or."""
-    _need_integers("bitwise_xor", input, other)
+    need_integers("bitwise_xor", input, other)
     return bitwise_xor_(input, other)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x * Phi(x), exact or with approximate="tanh". Source: Hendrycks and Gimpel 2016, eq. 1 and 2."""
     if approximate not in ("none", "tanh"):
-        from volta.errors import ArgumentError
         raise ArgumentError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
     return gelu_(input) if approximate == "none" else gelu_tanh(input)
 
@@ -264,33 +306,29 @@ def square(input: Tensor) -> Tensor:
 
 
 def clamp(input: Tensor, min: Number | Tensor | None = None, max: Number | Tensor | None = None) -> Tensor:
-    """Values limited to [min, max] (numbers or tensors); the gradient passes where a value is within, bounds included. NaN as a bound
-    gives NaN."""
+    """Values limited to [min, max] (numbers or tensors), `max` where min > max; the gradient passes where a value is within, bounds
+    included. NaN, in the tensor or as a bound, gives NaN and passes none."""
     if min is None and max is None:
-        from volta.errors import ArgumentError
         raise ArgumentError("clamp: give min, max or both")
-    out = input
-    if min is not None:
-        out = where(_beyond(out < min, min), min, out)
-    if max is not None:
-        out = where(_beyond(out > max, max), max, out)
-    return out
+    if max is None:
+        return clamp_min_op(input, min)
+    return clamp_max_op(input, max) if min is None else clamp_op(input, min, max)
 
 
-def _beyond(flags, bound):
-    """Where a bound takes over; a NaN bound does everywhere."""
-    if isinstance(bound, (int, float)):
-        return flags if bound == bound else logical_or(flags, True)
-    return logical_or(flags, isnan(bound)) if bound.dtype.is_floating_point else flags
-
-
+@in_float32
 def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """x where positive, else negative_slope * x."""
     return where(input > 0, input, input * negative_slope)
 
 
+@in_float32
 def softplus(input: Tensor) -> Tensor:
-    """log(1 + exp(x)), without overflow."""
+    """log(1 + exp(x)), without overflow.
+
+    Raises: DTypeError for integers.
+    """
+    if not input.dtype.is_floating_point:
+        raise DTypeError(f"softplus: needs a floating point tensor, got {input.dtype}; convert it first")
     return relu(input) + log1p(exp(negative_abs(input)))
 
 
@@ -299,6 +337,8 @@ def negative_abs(x):
     return where(x > 0, -x, x)
 
 
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+@promoted
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """input + value * tensor1 * tensor2."""
+    value = value if input.dtype.is_floating_point else int(value)
     return mulacc(tensor1 if value == 1 else tensor1 * value, tensor2, input)

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from volta.errors import DTypeError
+from volta import dtypes
+from volta._kernels.core import TensorBase
+from volta.dtypes import result_type
+from volta.errors import ArgumentError, DTypeError
 from volta.ops import elementwise as e
-from volta.ops.movement import cast, clone
+from volta.ops.movement import cast, clone, in_float32, promoted
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -46,10 +49,10 @@ def _integers(name, x):
     return clone(x)
 
 
-(neg, sign, reciprocal, sqrt, rsqrt, exp, exp2, expm1, log, log2, log1p, sin, cos, tanh, sigmoid, relu, silu, isnan, isinf, isfinite,
+(neg, sign, reciprocal, sqrt, rsqrt, exp, exp2, expm1, log, log2, log1p, sin, cos, tan, tanh, sigmoid, relu, silu, isnan, isinf, isfinite,
  logical_not, erf, abs) = map(_unary, (
-    e.neg, e.sign, e.reciprocal, e.sqrt, e.rsqrt, e.exp, e.exp2, e.expm1, e.log, e.log2, e.log1p, e.sin, e.cos, e.tanh, e.sigmoid, e.relu,
-    e.silu, e.isnan, e.isinf, e.isfinite, e.logical_not, e.erf_, e.abs))
+    e.neg, e.sign, e.reciprocal, e.sqrt, e.rsqrt, e.exp, e.exp2, e.expm1, e.log, e.log2, e.log1p, e.sin, e.cos, e.tan, e.tanh, e.sigmoid,
+    e.relu, e.silu, e.isnan, e.isinf, e.isfinite, e.logical_not, e.erf_, e.abs))
 (mul, remainder, fmod, floor_divide, maximum, minimum, eq, ne, lt, le, gt, ge, logical_and, logical_or, logical_xor) = map(_binary, (
     e.mul, e.remainder, e.fmod, e.floor_divide, e.maximum, e.minimum, e.eq, e.ne, e.lt, e.le, e.gt, e.ge, e.logical_and, e.logical_or,
     e.logical_xor))
@@ -58,6 +61,7 @@ recip, mod, cmplt, absolute, negative, multiply = reciprocal, remainder, lt, abs
 less, less_equal, greater, greater_equal, not_equal = lt, le, gt, ge, ne
 
 
+@in_float32
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """To the nearest whole number, halves to the even one; with `decimals` to that many places (negative: tens, hundreds, ...).
 
@@ -81,7 +85,7 @@ def scaled(name: str, input: Tensor, other: Tensor | Number, alpha: Number) -> T
     if isinstance(alpha, float) and not any(getattr(v, "dtype", None) is not None and v.dtype.is_floating_point or isinstance(v, float)
                                             for v in (input, other)):
         raise DTypeError(f"{name}: alpha={alpha} is no integer, but the tensors are; convert them with .float()")
-    return other * alpha
+    return (cast(other, result_type(input, other)) if isinstance(other, TensorBase) else other) * alpha
 
 
 def add(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
@@ -129,26 +133,27 @@ def clamp_max(input: Tensor, max: Number | Tensor) -> Tensor:
     return e.clamp(input, None, max)
 
 
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+@promoted
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """input + value * tensor1 / tensor2.
 
     Raises: DTypeError for integers.
     """
-    if not (tensor1.dtype.is_floating_point or tensor2.dtype.is_floating_point):
+    if not input.dtype.is_floating_point:
         raise DTypeError(f"addcdiv: needs floating point tensors, got {tensor1.dtype} / {tensor2.dtype}")
     return input + (tensor1 if value == 1 else tensor1 * value) / tensor2
 
 
+@promoted
 def lerp(input: Tensor, end: Tensor, weight: Number | Tensor) -> Tensor:
-    """input + weight * (end - input)."""
-    return input + (end - input) * weight
+    """input + weight * (end - input), counted from the nearer end, so that both are exact."""
+    way = end - input
+    if isinstance(weight, (int, float)):
+        return input + way * weight if -0.5 < weight < 0.5 else end - way * (1 - weight)
+    return e.where(e.abs(weight) < 0.5, input + way * weight, end - way * (1 - weight))
 
 
-def tan(input: Tensor) -> Tensor:
-    """sin(x) / cos(x)."""
-    return e.sin(input) / e.cos(input)
-
-
+@in_float32
 def log10(input: Tensor) -> Tensor:
     """Logarithm to base 10."""
     return e.log2(input) * 0.30102999566398120
@@ -170,13 +175,19 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
 
 
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
-    """Whether |input - other| <= atol + rtol * |other|; infinities of one sign are close."""
+    """Whether |input - other| <= atol + rtol * |other|; infinities of one sign are close.
+
+    Raises: DTypeError for two dtypes; ArgumentError for a negative tolerance.
+    """
     if input.dtype is not other.dtype:
         raise DTypeError(f"isclose: the tensors must have one dtype, got {input.dtype} and {other.dtype}")
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if not tolerance >= 0:
+            raise ArgumentError(f"isclose: {name} must be >= 0, got {tolerance}")
     near = e.eq(input, other)
     if equal_nan and input.dtype.is_floating_point:
         near = e.logical_or(near, e.logical_and(e.isnan(input), e.isnan(other)))
-    if input.dtype.code == 0 or not (rtol or atol):
+    if not (rtol or atol):
         return near
     a, b = (input, other) if input.dtype.is_floating_point else (cast_default(input), cast_default(other))
     distance = e.abs(a - b)
@@ -185,8 +196,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
 
 def cast_default(x: Tensor) -> Tensor:
     """x in the default dtype."""
-    from volta.dtypes import get_default_dtype
-    return cast(x, get_default_dtype())
+    return cast(x, dtypes.get_default_dtype())
 
 
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:

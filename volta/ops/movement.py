@@ -12,7 +12,7 @@ from volta._kernels import core
 from volta._kernels.core import graph, indexing, inplace
 from volta._kernels.core.call import run_kernel
 from volta.device import device as as_device
-from volta.dtypes import as_dtype, bool_, float16, float32, int32, int64, promote_types, to_numpy
+from volta.dtypes import as_dtype, bool_, float16, float32, int32, int64, promote_types, result_type, to_numpy
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
 from volta.ops.table import case, register
 from volta.shapes import as_dim, as_dims, as_shape, infer, view_strides
@@ -162,6 +162,24 @@ def in_float32(function):
 def widened(function, args, options):
     """function(*args, **options) in float32, its result rounded to float16."""
     return cast(function(*map(_wide, args), **{name: _wide(x) for name, x in options.items()}), float16)
+def promoted(function):
+    """Decorator of a composed op of several tensors: they come in their common dtype, float16 as float32, and the result is rounded to
+    it once."""
+    @wraps(function)
+    def run(*tensors, **options):
+        given = [x for x in (*tensors, *options.values()) if isinstance(x, core.TensorBase)]
+        dtype = result_type(*given) if given else None
+        wide = float32 if dtype is float16 else dtype
+        if all(x.dtype is wide for x in given):
+            return function(*tensors, **options)
+        tensors, options = [_as(x, wide) for x in tensors], {name: _as(x, wide) for name, x in options.items()}
+        out = function(*tensors, **options)
+        return cast(out, float16) if dtype is float16 else out
+    return run
+
+
+def _as(x, dtype):
+    return cast(x, dtype) if isinstance(x, core.TensorBase) else x
 
 
 def _wide(x):
@@ -436,13 +454,15 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensors = tuple(tensors)
     if not tensors:
         raise ArgumentError("cat: needs at least one tensor")
-    dtype = tensors[0].dtype
     dtype = result_dtype(tensors)
-    tensors = tuple(x for x in tensors if x.shape != (0,)) or tensors[:1]
-    d = as_dim("cat", dim, tensors[0].ndim)
+    first = next((x for x in tensors if x.shape != (0,)), tensors[0])
+    d = as_dim("cat", dim, first.ndim)
+    if first.shape != (0,):         # a vector of nothing wants its gradient, too
+        nothing = first.shape[:d] + (0,) + first.shape[d + 1:]
+        tensors = tuple(_reshape(x, shape=nothing) if x.shape == (0,) else x for x in tensors if x.shape != (0,) or x.requires_grad)
     for i, x in enumerate(tensors):
-        if x.ndim != tensors[0].ndim or x.ndim == 0 or x.shape[:d] + x.shape[d + 1:] != tensors[0].shape[:d] + tensors[0].shape[d + 1:]:
-            raise ShapeError(f"cat: tensor {i} has shape {x.shape}, which differs from {tensors[0].shape} outside dimension {d}")
+        if x.ndim != first.ndim or x.ndim == 0 or x.shape[:d] + x.shape[d + 1:] != first.shape[:d] + first.shape[d + 1:]:
+            raise ShapeError(f"cat: tensor {i} has shape {x.shape}, which differs from {first.shape} outside dimension {d}")
     return _cat(*[cast(x, dtype) for x in tensors], dim=d)
 
 
@@ -467,9 +487,9 @@ def split(input: Tensor, split_size_or_sections: int | Sequence[int], dim: int =
     d = as_dim("split", dim, input.ndim)
     n = input.shape[d]
     if hasattr(split_size_or_sections, "__index__"):
-        if split_size_or_sections <= 0:
+        if split_size_or_sections < (n > 0):
             raise ArgumentError(f"split: the size must be positive, got {split_size_or_sections}")
-        sizes = [min(split_size_or_sections, n - i) for i in range(0, n, split_size_or_sections)] or [0]
+        sizes = [min(split_size_or_sections, n - i) for i in range(0, n, split_size_or_sections or 1)] or [0]
     else:
         sizes = list(split_size_or_sections)
         if sum(sizes) != n:

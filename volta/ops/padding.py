@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from volta.dtypes import uint8
 from volta.errors import ArgumentError, ShapeError
-from volta.ops.movement import _place, cat, contiguous_, expand, slice_view
+from volta.ops.movement import _place, cast, cat, contiguous_, expand, slice_view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,17 +30,21 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     for i in range(len(pad) // 2):
         before[-1 - i], after[-1 - i] = int(pad[2 * i]), int(pad[2 * i + 1])
     if mode != "constant":
+        out = input
         for d in range(input.ndim):
             if before[d] or after[d]:
-                input = _extend(input, d, before[d], after[d], mode)
-        return input
+                out = _extend(out, d, before[d], after[d], mode)
+        return contiguous_(input) if out is input else out
     if any(n + a + b < 0 for n, a, b in zip(input.shape, before, after)):
         raise ShapeError(f"pad: {tuple(pad)} cuts more than shape {input.shape} has")
     if min(before + after, default=0) < 0:
         input = slice_view(input, tuple(slice(max(-a, 0), n + min(b, 0)) for n, a, b in zip(input.shape, before, after)))
         before, after = [max(a, 0) for a in before], [max(b, 0) for b in after]
     shape = tuple(n + a + b for n, a, b in zip(input.shape, before, after))
-    return _place(input, shape=shape, starts=tuple(before), steps=(1,) * input.ndim, value=value or 0.0)
+    where = {"shape": shape, "starts": tuple(before), "steps": (1,) * input.ndim}
+    if input.dtype.code == 0:
+        return cast(_place(cast(input, uint8), value=bool(value), **where), input.dtype)
+    return _place(input, value=(value or 0.0) if input.dtype.is_floating_point else int(value or 0), **where)
 
 
 def _extend(x, d, before, after, mode):
@@ -49,7 +54,7 @@ def _extend(x, d, before, after, mode):
         before, after = max(before, 0), max(after, 0)
     n = x.shape[d]
     most = {"reflect": n - 1, "replicate": max(before, after, 0) if n else 0, "circular": n}[mode]
-    if max(before, after) > most or n + before + after < (1 if mode == "reflect" else 0):
+    if max(before, after) > most or max(-before, -after) > n or n + before + after < (1 if mode == "reflect" else 0):
         raise ShapeError(f"pad: mode {mode!r} cannot extend dimension {d} of size {n} by ({before}, {after})")
 
     def part(start, stop, step=1):

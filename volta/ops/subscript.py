@@ -12,6 +12,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core import graph, indexing, inplace
+from volta._kernels.core.call import run_kernel
 from volta.device import mixed_devices
 from volta.dtypes import bool_
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
@@ -164,8 +165,8 @@ class _Positions:
         else:
             return
         rows, value = (contiguous_(t) if t.storage is x.storage else t for t in (self.rows, value))
-        kernel = index_put_op.gpu if x.device.is_gpu else index_put_op.cpu
-        kernel(indexing.permute_view(view, dims=(*self.dims, *self.others)), rows, value, rank=len(self.dims), unique=self.unique)
+        target = indexing.permute_view(view, dims=(*self.dims, *self.others))
+        run_kernel(index_put_op, x.device, (target, rows, value), {"rank": len(self.dims), "unique": self.unique})
 
 
 def _product(lengths):

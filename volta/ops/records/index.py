@@ -46,7 +46,7 @@ def _np_index_put(out, index, values, rank, unique=False):
 
 
 index_put_op = register(
-    "index_put", ("out", "index", "values"), family="inplace", numpy=_np_index_put, kinds="fib",
+    "index_put", ("out", "index", "values"), writes=("out",), family="inplace", numpy=_np_index_put, kinds="fib",
     cases=(case((5, 3), Labels((7,), 5), (7, 3), rank=1), case((4, 3, 2), Labels((20,), 12), (20, 2), rank=2),
            case((3, 4), Labels((0,), 3), (0, 4), rank=1), case((6,), Labels((3,), 6), (), rank=1),
            case((90, 4), Labels((1300,), 90), (1300, 4), rank=1), case((30000,), Labels((1500,), 30000), (1500,), rank=1)))
