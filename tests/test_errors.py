@@ -78,7 +78,7 @@ CASES = [
     (lambda d: volta.tensor([[1, 2], [3]], device=d), ShapeError, "tensor: the sequences differ in length"),
     # dtypes
     (lambda d: make(2, 2, device=d) @ make(2, 2, device=d, dtype=volta.int64), DTypeError,
-     r"matmul: the operands must have one dtype, got volta.float32 @ volta.int64; convert with \.to\(dtype\)"),
+     r"matmul: other must be volta.float32, as the input is, got volta.int64; convert it with \.to\(volta.float32\)"),
     (lambda d: make(2, device=d, dtype=volta.int64).mean(), DTypeError,
      r"mean: needs a floating point tensor, got volta.int64; convert it"),
     (lambda d: make(2, device=d, dtype=volta.int64).softmax(0), DTypeError,
@@ -99,7 +99,7 @@ CASES = [
      r"index_select: the index must be an integer tensor"),
     (lambda d: volta.conv2d(make(1, 1, 3, 3, device=d, dtype=volta.int64), make(1, 1, 1, 1, device=d, dtype=volta.int64)),
      DTypeError,
-     r"conv2d: needs floating point tensors, got volta.int64"),
+     r"conv2d: input must be a floating point tensor, got volta.int64; convert it with \.float\(\)"),
     (lambda d: volta.rand(2, dtype=volta.int64, device=d), DTypeError, "rand: needs a floating point dtype, got volta.int64"),
     (lambda d: make(2, device=d) + "a", (DTypeError, TypeError), "add: expected tensors or numbers, got str"),
     (lambda d: volta.add("a", make(2, device=d)), DTypeError, "add: expected tensors or numbers, got str"),

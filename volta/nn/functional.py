@@ -7,6 +7,7 @@ from volta.ops.checks import explain_all
 from volta.ops.conv import conv2d, max_pool2d
 from volta.ops.linalg import linear
 from volta.ops.norm import batch_norm, layer_norm
+from volta.ops.operands import floating
 from volta.ops.padding import pad
 from volta.tensor import Tensor, replace
 
@@ -39,6 +40,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """log(1 + exp(beta * x)) / beta, and x itself where beta * x > threshold."""
+    floating("softplus", input=input)
     scaled = input if beta == 1 else input * beta
     smooth = elementwise.softplus(scaled)
     return elementwise.where(scaled > threshold, input, smooth if beta == 1 else smooth / beta)

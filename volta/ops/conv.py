@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, ShapeError
 from volta.ops.index import gather_primitive
 from volta.ops.movement import _reshape
+from volta.ops.operands import floating, same_dtype
 from volta.ops.padding import pad
 from volta.ops.reduce import sum_primitive
 from volta.ops.table import Labels, case, register
@@ -209,8 +210,8 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: in
         return _reshape(out, shape=out.shape[1:])
     if input.ndim != 4 or weight.ndim != 4:
         raise ShapeError(f"conv2d: needs input (N, C, H, W) and weight (O, C/groups, kh, kw), got {input.shape} and {weight.shape}")
-    if not input.dtype.is_floating_point:
-        raise DTypeError(f"conv2d: needs floating point tensors, got {input.dtype}")
+    floating("conv2d", input=input)
+    same_dtype("conv2d", input.dtype, weight=weight, bias=bias)
     if groups < 1 or input.shape[1] != weight.shape[1] * groups or weight.shape[0] % groups:
         raise ShapeError(f"conv2d: input {input.shape} has {input.shape[1]} channels; weight {weight.shape} with groups={groups} "
                          f"needs {weight.shape[1] * groups}, and {weight.shape[0]} outputs must divide by the groups")
@@ -240,6 +241,7 @@ def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
         return tuple(strip) if return_indices else strip[0]
     if input.ndim != 4:
         raise ShapeError(f"max_pool2d: needs an input (N, C, H, W) or (C, H, W), got {input.shape}")
+    floating("max_pool2d", input=input)
     kernel = pair("max_pool2d", "kernel_size", kernel_size)
     stride = kernel if stride is None or stride in ((), []) else pair("max_pool2d", "stride", stride)
     padding, dilation = pair("max_pool2d", "padding", padding, 0), pair("max_pool2d", "dilation", dilation)

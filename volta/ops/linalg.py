@@ -5,17 +5,31 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.errors import DTypeError, ShapeError
-from volta.ops.movement import _reshape, transpose
+from volta.dtypes import float16, float32
+from volta.errors import ShapeError
+from volta.ops.elementwise import where
+from volta.ops.movement import _reshape, cast, in_float32, sum_to, transpose
+from volta.ops.operands import numbers, same_dtype
 from volta.ops.reduce import sum_primitive
 from volta.ops.table import case, register
+from volta.shapes import broadcasts_to
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
+
+
+def _batch_sum(a, b, shape):
+    """a @ b, summed down to `shape` where that was broadcast: in float32, since a float16 would be rounded before the sum."""
+    if a.dtype is not float16 or max(a.ndim, b.ndim) == len(shape) and a.shape[:-2] == b.shape[:-2] == shape[:-2]:
+        return matmul_primitive(a, b)
+    return cast(sum_to(matmul_primitive(cast(a, float32), cast(b, float32)), shape), float16)
+
+
 matmul_primitive = register(
     "matmul", ("a", "b"), family="linalg", numpy=np.matmul, kinds="fi", rtol=1e-4,
-    vjp=(lambda g, b: matmul_primitive(g, transpose(b, -1, -2)), lambda g, a: matmul_primitive(transpose(a, -1, -2), g)),
+    vjp=(lambda g, b, a_shape: _batch_sum(g, transpose(b, -1, -2), a_shape),
+         lambda g, a, b_shape: _batch_sum(transpose(a, -1, -2), g, b_shape)),
     cases=(case((3, 4), (4, 5)), case((2, 3, 4), (2, 4, 5)), case((2, 1, 3, 4), (5, 4, 2)), case((1, 1), (1, 1)), case((0, 3), (3, 2)),
            case((2, 0), (0, 3)), case((33, 65), (65, 17)), case((1, 70), (70, 5))))
 linear_primitive = register(
@@ -37,8 +51,9 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         raise ShapeError(f"matmul: both operands need at least 1 dimension, got {a} @ {b}; use * for a scalar")
     if a[-1] != b[-2 if len(b) > 1 else 0]:
         raise ShapeError(f"matmul: inner sizes differ, got {a} @ {b}")
-    if input.dtype is not other.dtype:
-        raise DTypeError(f"matmul: the operands must have one dtype, got {input.dtype} @ {other.dtype}; convert with .to(dtype)")
+    if input.dtype is not other.dtype or input.dtype.code == 0:
+        same_dtype("matmul", input.dtype, other=other)
+        numbers("matmul", input=input)
     if len(a) == 2 and len(b) == 2:
         return matmul_primitive(input, other)
     if len(a) == 1:
@@ -94,15 +109,35 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * input + alpha * (mat1 @ mat2)."""
-    product = mm(mat1, mat2)
-    return (product if alpha == 1 else product * alpha) + (input if beta == 1 else input * beta)
+    """beta * input + alpha * (mat1 @ mat2). Of integers the factors are cut to integers; a factor 0 leaves its part out, NaN or not.
+
+    Raises: DTypeError for different dtypes; ShapeError where `input` does not broadcast to the product.
+    """
+    return _added("addmm", mm, input, mat1, mat2, beta, alpha)
 
 
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * input + alpha * (batch1 @ batch2), of batches of matrices."""
-    product = bmm(batch1, batch2)
-    return (product if alpha == 1 else product * alpha) + (input if beta == 1 else input * beta)
+    """beta * input + alpha * (batch1 @ batch2), of batches of matrices, with the rules of `addmm`."""
+    return _added("baddbmm", bmm, input, batch1, batch2, beta, alpha)
+
+
+def _added(name, product, input, a, b, beta, alpha):
+    same_dtype(name, a.dtype, **{"mat2" if a.ndim == 2 else "batch2": b, "input": input})
+    if not a.dtype.is_floating_point:
+        beta, alpha = int(beta), int(alpha)
+    return _sum(a, b, input, name, product, beta, alpha)
+
+
+@in_float32
+def _sum(a, b, input, name, product, beta, alpha):
+    out = product(a, b)
+    if not broadcasts_to(input.shape, out.shape):
+        raise ShapeError(f"{name}: input {input.shape} does not broadcast to the product's shape {out.shape}")
+    return _times(out, alpha) + _times(input, beta)
+
+
+def _times(x, factor):
+    return x if factor == 1 else x * factor if factor else where(x < x, x, 0)          # zeros, of NaN as well, in the graph
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -111,6 +146,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Shape: (..., in) with weight (out, in) and bias (out,) -> (..., out); with weight (in,) and bias () -> (...).
     Raises: ShapeError where they do not fit.
     """
+    if weight.dtype is not input.dtype or bias is not None and bias.dtype is not input.dtype:
+        same_dtype("linear", input.dtype, weight=weight, bias=bias)
     if weight.ndim == 1 and (bias is None or bias.ndim == 0):
         out = matmul(input, weight)
         return out if bias is None else out + bias
@@ -119,6 +156,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
                          f"{weight.shape[1] if weight.ndim == 2 else 'that of a (out, in) matrix'}")
     if bias is not None and bias.shape != weight.shape[:1]:
         raise ShapeError(f"linear: bias must have shape {weight.shape[:1]}, got {bias.shape}")
+    if not input.dtype.is_floating_point:
+        out = matmul(input, transpose(weight, 0, 1))
+        return out if bias is None else out + bias
     if input.ndim == 2:
         return linear_primitive(input, weight, bias)
     rows = 1

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.dtypes import int64
+from volta.dtypes import int64, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
-from volta.ops.elementwise import exp, log1p, negative_abs, relu, where
+from volta.ops.elementwise import exp, log1p, where
 from volta.ops.index import gather_primitive, known_range
 from volta.ops.movement import _reshape, cast, in_float32, permute, unsqueeze
+from volta.ops.operands import floating, same_dtype
 from volta.ops.reduce import log_softmax, mean, softmax_primitive, sum
 from volta.ops.table import Derived, Labels, case, register
 
@@ -109,11 +110,13 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, i
     Units: nats.
     Raises: IndexRangeError for a label outside the classes; ShapeError, DTypeError, ArgumentError.
     """
-    if not input.dtype.is_floating_point:
-        raise DTypeError(f"cross_entropy: input must be floating point logits, got {input.dtype}")
+    floating("cross_entropy", input=input)
+    same_dtype("cross_entropy", input.dtype, weight=weight)
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentError(f"cross_entropy: label_smoothing must be in [0, 1], got {label_smoothing}")
     if target.dtype.is_floating_point and target.shape == input.shape:
+        if ignore_index >= 0:
+            raise ArgumentError(f"cross_entropy: ignore_index={ignore_index} is a label, but the target holds probabilities")
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     x, labels, shape = _rows("cross_entropy", input, target)
     ignoring = _check_target("cross_entropy", x, labels, ignore_index)
@@ -166,8 +169,8 @@ def _weighted(x, labels, shape, weight, ignore_index, ignoring, reduction, smoot
     logp = log_softmax(x, 1)
     losses, kept, scale = _picked(logp, labels, weight, ignore_index, ignoring)
     if smoothing:
-        spread = sum(logp if weight is None else logp * weight, 1) * (smoothing / x.shape[1])
-        losses = losses * (1 - smoothing) - (spread if kept is None else spread * kept)
+        even = sum(logp if weight is None else logp * weight, 1) * (smoothing / x.shape[1] if x.shape[1] else math.nan)
+        losses = losses * (1 - smoothing) - (even if kept is None else even * kept)
     if reduction == "mean":
         return _mean(losses, scale)
     return _reduce("cross_entropy", losses if reduction == "sum" else _reshape(losses, shape=shape), reduction)
@@ -177,7 +180,7 @@ def _soft_cross_entropy(input, target, weight, reduction, smoothing):
     classes = input.shape[1 if input.ndim > 1 else 0]
     _check_weight("cross_entropy", weight, classes)
     if smoothing:
-        target = target * (1 - smoothing) + smoothing / classes
+        target = target * (1 - smoothing) + (smoothing / classes if classes else math.nan)
     dim = 1 if input.ndim > 1 else 0
     logp = log_softmax(input, dim)
     if weight is not None:
@@ -189,6 +192,8 @@ def _soft_cross_entropy(input, target, weight, reduction, smoothing):
 @in_float32
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """Negative log likelihood of log-probabilities. Shape: (N, C, ...) and (N, ...)."""
+    floating("nll_loss", input=input)
+    same_dtype("nll_loss", input.dtype, weight=weight)
     x, labels, shape = _rows("nll_loss", input, target)
     ignoring = _check_target("nll_loss", x, labels, ignore_index)
     _check_weight("nll_loss", weight, x.shape[1])
@@ -199,25 +204,44 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore
     return _reduce("nll_loss", losses if reduction == "sum" else _reshape(losses, shape=shape), reduction)
 
 
-def _same_shape(name, input, target):
+def _pair(name, input, target):
+    """The two in one dtype. Raises unless they have one shape."""
     if input.shape != target.shape:
         raise ShapeError(f"{name}: input {input.shape} and target {target.shape} must have the same shape")
+    dtype = result_type(input, target)
+    return cast(input, dtype), cast(target, dtype)
+
+
+@in_float32
+def _reduced(input, target, name, values, reduction):
+    return _reduce(name, values(input, target), reduction)
 
 
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Squared error."""
-    _same_shape("mse_loss", input, target)
+    input, target = _pair("mse_loss", input, target)
+    floating("mse_loss", input=input)
+    return _reduced(input, target, "mse_loss", _squares, reduction)
+
+
+def _squares(input, target):
     d = input - target
-    return _reduce("mse_loss", d * d, reduction)
+    return d * d
 
 
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Absolute error."""
-    _same_shape("l1_loss", input, target)
-    return _reduce("l1_loss", abs(input - target), reduction)
+    return _reduced(*_pair("l1_loss", input, target), "l1_loss", lambda input, target: abs(input - target), reduction)
 
 
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Cross entropy of a sigmoid, from logits, without overflow. Units: nats."""
-    _same_shape("binary_cross_entropy_with_logits", input, target)
-    return _reduce("binary_cross_entropy_with_logits", relu(input) - input * target + log1p(exp(negative_abs(input))), reduction)
+    name = "binary_cross_entropy_with_logits"
+    floating(name, input=input, target=target)
+    return _reduced(*_pair(name, input, target), name, _logistic, reduction)
+
+
+def _logistic(input, target):
+    """-log(sigmoid) of either side by itself: an infinite logit on the wrong side is an infinite loss, never inf - inf."""
+    positive = input > 0
+    return input * (cast(positive, input.dtype) - target) + log1p(exp(where(positive, -input, input)))

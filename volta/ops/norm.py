@@ -7,9 +7,12 @@ import numpy as np
 
 from volta._kernels import core
 from volta.autograd import no_grad
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.dtypes import float16, float32
+from volta.errors import ArgumentError, ShapeError
+from volta.ops.creation import full
 from volta.ops.elementwise import mulacc, reciprocal, rsqrt
 from volta.ops.movement import _reshape, cast, in_float32
+from volta.ops.operands import floating, same_device, same_dtype
 from volta.ops.reduce import mean_primitive, sum_primitive
 from volta.ops.table import Derived, case, register, update
 
@@ -119,10 +122,15 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     """
     if input.ndim < 2:
         raise ShapeError(f"batch_norm: needs an input (N, C, ...), got {input.shape}")
-    if not input.dtype.is_floating_point:
-        raise DTypeError(f"batch_norm: needs a floating point tensor, got {input.dtype}")
+    if not eps > 0 and (training or not eps >= 0):
+        raise ArgumentError(f"batch_norm: eps must be {'above' if training else 'at least'} 0{' in training' * training}, got {eps}")
+    floating("batch_norm", input=input)
+    same_dtype("batch_norm", input.dtype, weight=weight, bias=bias)
+    statistics = {"running_mean": running_mean, "running_var": running_var}
+    same_dtype("batch_norm", input.dtype, *([float32] if input.dtype is float16 else []), **statistics)
+    same_device("batch_norm", input, **statistics)
     channels = (input.shape[1],)
-    for name, v in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):
+    for name, v in (*statistics.items(), ("weight", weight), ("bias", bias)):
         if v is not None and v.shape != channels:
             raise ShapeError(f"batch_norm: {name} must have shape {channels} for input {input.shape}, got {v.shape}")
     if (running_mean is None) != (running_var is None):
@@ -131,7 +139,9 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
         if running_mean is None:
             raise ArgumentError("batch_norm: evaluation needs running_mean and running_var; pass them or training=True")
         return _normalised(input, running_mean, running_var, weight, bias, eps)
-    count = input._size // input.shape[1] if input.shape[1] else 0
+    if not input._size:                         # nothing to normalise and nothing to move the statistics by
+        return _normalised(input, *[full(channels, v, dtype=input.dtype, device=input.device) for v in (0.0, 1.0)], weight, bias, eps)
+    count = input._size // input.shape[1]
     if count < 2:
         raise ShapeError(f"batch_norm: training needs more than one value per channel, got input {input.shape}")
     out, mean, rstd = _batch_norm(input, weight, bias, eps=float(eps))
@@ -155,9 +165,11 @@ def _move(running_mean, running_var, mean, rstd, momentum, eps, count):
 def layer_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-05) -> Tensor:
     """Normalise over the trailing dimensions `normalized_shape`, then scale and shift. Source: Ba et al. 2016, eq. 4."""
+    floating("layer_norm", input=input)
     shape = (normalized_shape,) if hasattr(normalized_shape, "__index__") else tuple(normalized_shape)
     if not shape or input.shape[-len(shape):] != shape:
         raise ShapeError(f"layer_norm: input {input.shape} does not end with normalized_shape {shape}")
+    same_dtype("layer_norm", input.dtype, weight=weight, bias=bias)
     dims = tuple(range(input.ndim - len(shape), input.ndim))
     centred = input - mean_primitive(input, dim=dims, keepdim=True)
     out = centred * rsqrt(mean_primitive(centred * centred, dim=dims, keepdim=True) + eps)

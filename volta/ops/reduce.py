@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import dtype_from_code, graph
-from volta.dtypes import as_dtype, get_default_dtype
+from volta._kernels.core import graph
+from volta.dtypes import as_dtype, float16, float32, get_default_dtype, int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError
-from volta.ops.elementwise import exp, log, where
+from volta.ops.elementwise import exp, floor, log, where
 from volta.ops.elementwise import sqrt as sqrt_op
-from volta.ops.movement import _expand, _reshape, cast, clone, in_float32
+from volta.ops.movement import _expand, _reshape, cast, cat, clone, in_float32, narrow
+from volta.ops.movement import permute_primitive as _permute
 from volta.ops.table import case, register
 from volta.shapes import as_dim, as_dims, reduced
 
@@ -43,13 +44,30 @@ def _extreme_vjp(g, x, out, dim, keepdim):
     return hit * _spread(g, x.shape, dim, keepdim) / sum_primitive(hit, dim=dim, keepdim=True)
 
 
-def _prod_vjp(g, x, out, dim, keepdim):
-    """out / x; where one factor is zero, the product of the others; where several are, zero."""
-    zero = x == 0
-    zeros = _spread(sum_primitive(zero, dim=dim, keepdim=True), x.shape, dim, True)
-    filled = where(zero, 1.0, x)
-    others = _spread(prod_primitive(filled, dim=dim, keepdim=True), x.shape, dim, True) / filled
-    return _spread(g, x.shape, dim, keepdim) * where(zeros == cast(zero, zeros.dtype), others, 0.0)
+def _prod_vjp(g, x, dim, keepdim):
+    """g times the product of the others. Multiplications alone give it, so it and its derivatives are right where x is 0, too."""
+    g, n = _spread(g, x.shape, dim, keepdim), _count(x.shape, dim)
+    if n < 2:
+        return g
+    if len(dim) == 1:
+        return g * _others(x, dim[0])
+    order = (*dim, *[d for d in range(x.ndim) if d not in dim])
+    shape = tuple([x.shape[d] for d in order])
+    others = _others(_reshape(_permute(x, dims=order), shape=(n,) + shape[len(dim):]), 0)
+    return g * _permute(_reshape(others, shape=shape), dims=tuple([order.index(d) for d in range(x.ndim)]))
+
+
+def _others(x, d):
+    """For each element the product of all others along dimension d, by a tree of pairs."""
+    n = x.shape[d]
+    half = n // 2
+    left, right = narrow(x, d, 0, half), narrow(x, d, half, half)
+    if n == 2:
+        return cat([right, left], d)
+    pairs = left * right
+    above = _others(cat([pairs, narrow(x, d, n - 1, 1)], d) if n % 2 else pairs, d)
+    outside = narrow(above, d, 0, half)
+    return cat([outside * right, outside * left, *([narrow(above, d, half, 1)] if n % 2 else [])], d)
 
 
 def _reduction(name, vjp, numpy, cases=_CASES + _EMPTY, **options):
@@ -100,13 +118,18 @@ log_softmax_grad = register(
 def softmax(input: Tensor, dim: int, dtype: DTypeLike = None) -> Tensor:
     """exp(x) / sum(exp(x)) along `dim`, without overflow."""
     input = _floating("softmax", input, dtype)
-    return input * 0.0 + 1.0 if input.ndim == 0 else softmax_primitive(input, dim=as_dim("softmax", dim, input.ndim))
+    return _along(softmax_primitive, "softmax", input, dim)
 
 
 def log_softmax(input: Tensor, dim: int, dtype: DTypeLike = None) -> Tensor:
     """log(softmax(x)) along `dim`, without overflow."""
     input = _floating("log_softmax", input, dtype)
-    return input * 0.0 if input.ndim == 0 else log_softmax_primitive(input, dim=as_dim("log_softmax", dim, input.ndim))
+    return _along(log_softmax_primitive, "log_softmax", input, dim)
+
+
+def _along(primitive, name, x, dim):
+    dim = as_dim(name, dim, x.ndim)
+    return primitive(x, dim=dim) if x.ndim else _reshape(primitive(_reshape(x, shape=(1,)), dim=0), shape=())
 
 
 # ---------------------------------------------------------------- functions
@@ -120,17 +143,22 @@ def _floating(name, x, dtype=None):
 
 def _one_element(x):
     """Sum or product of the one element of a 0-d tensor."""
-    return clone(x) if x.dtype.is_floating_point else cast(x, dtype_from_code(3)) * 1
+    return clone(x) if x.dtype.is_floating_point else cast(x, int64)
+
+
+def _in_dtype(reduction, name, input, dim, keepdim, dtype):
+    """A sum or product computed in `dtype`: integers and bool in int64, which wraps to the same."""
+    dtype = None if dtype is None else as_dtype(dtype)
+    if dtype is not None:
+        input = cast(input, dtype)
+    dims = as_dims(name, dim, input.ndim)
+    out = reduction(input, dim=dims, keepdim=keepdim) if dims else _one_element(input)
+    return out if dtype is None else cast(out, dtype)
 
 
 def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
-    """Sum over `dim` (an int, several, or None for all). Integers and bool add up in int64."""
-    if dtype is not None:
-        input = cast(input, as_dtype(dtype))
-    dims = as_dims("sum", dim, input.ndim)
-    if not dims:
-        return _one_element(input)
-    return sum_primitive(input, dim=dims, keepdim=keepdim)
+    """Sum over `dim` (an int, several, or None for all). Integers and bool add up in int64, unless `dtype` says otherwise."""
+    return _in_dtype(sum_primitive, "sum", input, dim, keepdim, dtype)
 
 
 def mean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
@@ -228,11 +256,10 @@ def min(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = F
 
 
 def prod(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
-    """Product over `dim`."""
-    if dtype is not None:
-        input = cast(input, as_dtype(dtype))
-    dims = as_dims("prod", dim, input.ndim)
-    return prod_primitive(input, dim=dims, keepdim=keepdim) if dims else _one_element(input)
+    """Product over `dim`. Integers and bool multiply in int64, unless `dtype` says otherwise."""
+    if dtype is None and input.dtype is float16:        # of many factors, none is rounded on the way, nor in the derivative
+        return cast(_in_dtype(prod_primitive, "prod", cast(input, float32), dim, keepdim, None), float16)
+    return _in_dtype(prod_primitive, "prod", input, dim, keepdim, dtype)
 
 
 def _truth(out, x):
@@ -327,7 +354,7 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: int | Sequence[int] 
     if p not in ("fro", None) and (isinstance(p, str) or p != p):
         raise ArgumentError(f"norm: p must be a number or 'fro', got {p!r}")
     if dtype is not None or not input.dtype.is_floating_point:
-        input = cast(input, get_default_dtype() if dtype is None else as_dtype(dtype))
+        input = _floating("norm", input, get_default_dtype() if dtype is None else dtype)
     return _norm(input, p, dim, keepdim)
 
 
@@ -339,9 +366,11 @@ def _norm(input, p, dim, keepdim):
         return sum(abs(input), dim, keepdim)
     if p in (math.inf, -math.inf):
         return (amax if p > 0 else amin)(abs(input), dim, keepdim)
-    if p == 0:
-        return sum(cast(input != 0, input.dtype), dim, keepdim)
     size, zero = abs(input), input == 0
+    if p == 0:
+        return sum(floor(where(zero, size, 1.0)), dim, keepdim)         # 0 and 1, in the graph, with derivative 0
+    if p < 0 and 0 in [input.shape[d] for d in as_dims("norm", dim, input.ndim)]:
+        raise IndexRangeError(f"norm: there is no {p}-norm of no elements, got shape {input.shape}")
     terms = size ** p if p > 1 else where(zero, 0.0 if p > 0 else math.inf, where(zero, 1.0, size) ** p)
     return _root(sum(terms, dim, keepdim), 1.0 / p)
 
