@@ -81,11 +81,11 @@ def _operands(op, shapes, base, device, **others):
 
 @pytest.fixture(scope="module")
 def survived():
-    """All of this file ran to its end in another process."""
+    """This file ran to its end in another process: a crash of it fails here, where it is told, and does not end this process."""
     if os.environ.get("VOLTA_TEST_INNER") != "1":
-        run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", __file__],
+        run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", __file__],
                              env={**os.environ, "VOLTA_TEST_INNER": "1"}, capture_output=True, text=True)
-        assert run.returncode == 0, f"in a process of its own (status {run.returncode}):\n{run.stdout[-3000:]}{run.stderr[-2000:]}"
+        assert run.returncode in (0, 1), f"in a process of its own (status {run.returncode}):\n{run.stdout[-3000:]}{run.stderr[-2000:]}"
 
 
 @pytest.mark.usefixtures("survived")

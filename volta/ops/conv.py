@@ -159,11 +159,12 @@ def pair(op: str, name: str, value: object, least: int = 1) -> tuple[int, int]:
     return int(values[0]), int(values[1])
 
 
-def _check_size(op, size, kernel, padding, dilation):
+def _check_size(op, size, kernel, padding, dilation, behind=(0, 0)):
+    """Raise unless a window fits; it may end as far behind the input as `behind` says."""
     if 0 in kernel:
         raise ShapeError(f"{op}: the kernel must have a size of at least 1, got {kernel[0]}x{kernel[1]}")
-    for n, k, p, d in zip(size, kernel, padding, dilation):
-        if n + 2 * p < d * (k - 1) + 1:
+    for n, k, p, d, b in zip(size, kernel, padding, dilation, behind):
+        if n + 2 * p + b < d * (k - 1) + 1:
             raise ShapeError(f"{op}: an input of {size[0]}x{size[1]} with padding {padding} is smaller than the kernel "
                              f"{kernel[0]}x{kernel[1]} with dilation {dilation}")
 
@@ -190,7 +191,7 @@ def _named_padding(input, padding, kernel, stride, dilation):
 
 def _pooled(op, size, kernel, stride, padding, dilation, ceil_mode):
     """Output size of a pooling, rounded up with `ceil_mode`; no window starts behind the padding on the right."""
-    _check_size(op, size, kernel, padding, dilation)
+    _check_size(op, size, kernel, padding, dilation, [s - 1 if ceil_mode else 0 for s in stride])
     out = []
     for n, k, s, p, d in zip(size, kernel, stride, padding, dilation):
         count = (n + 2 * p - d * (k - 1) - 1 + (s - 1 if ceil_mode else 0)) // s + 1

@@ -109,7 +109,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * input + alpha * (mat1 @ mat2). Of integers the factors are cut to integers; a factor 0 leaves its part out, NaN or not.
+    """beta * input + alpha * (mat1 @ mat2). Of integers the factors are cut to integers; beta 0 ignores `input`, NaN or not.
 
     Raises: DTypeError for different dtypes; ShapeError where `input` does not broadcast to the product.
     """
@@ -133,11 +133,8 @@ def _sum(a, b, input, name, product, beta, alpha):
     out = product(a, b)
     if not broadcasts_to(input.shape, out.shape):
         raise ShapeError(f"{name}: input {input.shape} does not broadcast to the product's shape {out.shape}")
-    return _times(out, alpha) + _times(input, beta)
-
-
-def _times(x, factor):
-    return x if factor == 1 else x * factor if factor else where(x < x, x, 0)          # zeros, of NaN as well, in the graph
+    input = input if beta == 1 else input * beta if beta else where(input < input, input, 0)    # zeros, of NaN as well, in the graph
+    return (out if alpha == 1 else out * alpha) + input
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -101,7 +101,6 @@ def _rows(name, input, target):
     return moved.reshape(-1, input.shape[1]), target.reshape(-1), target.shape
 
 
-@in_float32
 def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",
                   label_smoothing: float = 0.0) -> Tensor:
     """Cross entropy of logits and class indices (or class probabilities, as a floating point target).
@@ -110,14 +109,21 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, i
     Units: nats.
     Raises: IndexRangeError for a label outside the classes; ShapeError, DTypeError, ArgumentError.
     """
+    if target.dtype.is_floating_point and input.dtype.is_floating_point and target.shape == input.shape:
+        input = cast(input, result_type(input, target))
+    return _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+
+
+@in_float32
+def _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing):
     floating("cross_entropy", input=input)
-    same_dtype("cross_entropy", input.dtype, weight=weight)
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentError(f"cross_entropy: label_smoothing must be in [0, 1], got {label_smoothing}")
     if target.dtype.is_floating_point and target.shape == input.shape:
         if ignore_index >= 0:
             raise ArgumentError(f"cross_entropy: ignore_index={ignore_index} is a label, but the target holds probabilities")
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
+    same_dtype("cross_entropy", input.dtype, weight=weight)
     x, labels, shape = _rows("cross_entropy", input, target)
     ignoring = _check_target("cross_entropy", x, labels, ignore_index)
     labels = cast(labels, int64)
@@ -143,15 +149,16 @@ def _check_weight(name, weight, classes):
 
 
 def _picked(logp, labels, weight, ignore_index, ignoring):
-    """(minus the weighted log-probability of each label, which labels count as 1 and 0, their weights); None for all ones. `ignoring`
-    says whether some labels may be `ignore_index`."""
-    kept = cast(labels != ignore_index, logp.dtype) if ignoring else None
-    safe = where(labels != ignore_index, labels, 0) if ignoring else labels
+    """(minus the weighted log-probability of each label, which labels count, their weights); None for all. `ignoring` says whether some
+    labels may be `ignore_index`: their losses are 0, whatever the log-probabilities are."""
+    kept = labels != ignore_index if ignoring else None
+    safe = where(kept, labels, 0) if ignoring else labels
     losses = -_reshape(gather_primitive(logp, _reshape(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
-    scale = kept
+    scale = cast(kept, logp.dtype) if ignoring else None
     if weight is not None:
-        scale = kept * weight[safe] if ignoring else weight[safe]
-    return losses if scale is None else losses * scale, kept, scale
+        losses = losses * weight[safe]
+        scale = scale * weight[safe] if ignoring else weight[safe]
+    return where(kept, losses, 0.0) if ignoring else losses, kept, scale
 
 
 def _mean(losses, weights):
@@ -170,7 +177,7 @@ def _weighted(x, labels, shape, weight, ignore_index, ignoring, reduction, smoot
     losses, kept, scale = _picked(logp, labels, weight, ignore_index, ignoring)
     if smoothing:
         even = sum(logp if weight is None else logp * weight, 1) * (smoothing / x.shape[1] if x.shape[1] else math.nan)
-        losses = losses * (1 - smoothing) - (even if kept is None else even * kept)
+        losses = losses * (1 - smoothing) - (even if kept is None else where(kept, even, 0.0))
     if reduction == "mean":
         return _mean(losses, scale)
     return _reduce("cross_entropy", losses if reduction == "sum" else _reshape(losses, shape=shape), reduction)

@@ -13,6 +13,7 @@ from volta.ops.elementwise import exp, floor, log, where
 from volta.ops.elementwise import sqrt as sqrt_op
 from volta.ops.movement import _expand, _reshape, cast, cat, clone, in_float32, narrow
 from volta.ops.movement import permute_primitive as _permute
+from volta.ops.operands import numbers
 from volta.ops.table import case, register
 from volta.shapes import as_dim, as_dims, reduced
 
@@ -203,11 +204,13 @@ def _arg(name, primitive, input, dim, keepdim):
 
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index (int64) of the largest value, the first of equal ones; of the flattened tensor without `dim`."""
+    numbers("argmax", input=input)
     return _arg("argmax", argmax_primitive, input, dim, keepdim)
 
 
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index (int64) of the smallest value, the first of equal ones; of the flattened tensor without `dim`."""
+    numbers("argmin", input=input)
     return _arg("argmin", argmin_primitive, input, dim, keepdim)
 
 
@@ -226,12 +229,12 @@ class ValuesIndices(tuple):
         return self[1]
 
 
-def _pick(name, arg, input, dim, keepdim):
+def _pick(name, primitive, input, dim, keepdim):
     from volta.ops.index import gather_primitive
     d = as_dim(name, dim, input.ndim)
     if input.ndim == 0:
-        return ValuesIndices((clone(input), arg(input, 0)))
-    indices = arg(input, d, keepdim=True)
+        return ValuesIndices((clone(input), _arg(f"arg{name}", primitive, input, 0, False)))
+    indices = _arg(f"arg{name}", primitive, input, d, True)
     values = gather_primitive(input, indices, dim=d)
     if not keepdim:
         shape = input.shape[:d] + input.shape[d + 1:]
@@ -244,7 +247,7 @@ def max(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = F
     if hasattr(dim, "dtype"):
         from volta.ops.elementwise import maximum
         return maximum(input, dim)
-    return amax(input) if dim is None else _pick("max", argmax, input, dim, keepdim)
+    return amax(input) if dim is None else _pick("max", argmax_primitive, input, dim, keepdim)
 
 
 def min(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
@@ -252,7 +255,7 @@ def min(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = F
     if hasattr(dim, "dtype"):
         from volta.ops.elementwise import minimum
         return minimum(input, dim)
-    return amin(input) if dim is None else _pick("min", argmin, input, dim, keepdim)
+    return amin(input) if dim is None else _pick("min", argmin_primitive, input, dim, keepdim)
 
 
 def prod(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
