@@ -2,7 +2,8 @@
 from volta._kernels.core import engine as _engine
 from volta._kernels.core import graph as _graph
 from volta.device import mixed_devices as _mixed_devices
-from volta.ops import conv, creation, elementwise, index, linalg, loss, movement, norm, reduce, subscript, table, update
+from volta.ops import creation, elementwise, index, linalg, movement, reduce, subscript, table, update
+from volta.ops.records import conv, loss, norm
 
 __all__ = ["conv", "creation", "elementwise", "table", "index", "linalg", "loss", "movement", "norm", "reduce", "subscript", "update"]
 

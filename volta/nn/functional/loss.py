@@ -8,52 +8,29 @@ import numpy as np
 
 from volta.dtypes import int64, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
+from volta.nn.functional.activation import softplus
 from volta.ops.elementwise import exp, log1p, where
 from volta.ops.index import gather_primitive, known_range
-from volta.ops.movement import _reshape, cast, in_float32, permute, unsqueeze
+from volta.ops.movement import _reshape, cast, in_float32, permute
 from volta.ops.operands import floating, same_dtype
-from volta.ops.reduce import log_softmax, mean, softmax_primitive, sum
-from volta.ops.table import Derived, Labels, case, register
+from volta.ops.records.loss import cross_entropy_op
+from volta.ops.reduce import log_softmax, mean, sum
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
 
-def _np_cross_entropy(x, target, ignore_index):
-    top = x.max(axis=1, keepdims=True)
-    lse = (np.log(np.exp(x - top).sum(axis=1, keepdims=True)) + top)[:, 0]
-    picked = x[np.arange(len(x)), np.where(target == ignore_index, 0, target)]
-    return np.where(target == ignore_index, 0.0, lse - picked), lse
+def reduction_of(name: str, size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """The reduction, which PyTorch's two old arguments override where they are given.
 
-
-def _np_cross_entropy_grad(g, x, logsumexp, target, ignore_index):
-    hot = target[:, None] == np.arange(x.shape[1])
-    return (np.exp(x - logsumexp[:, None]) - hot) * (g * (target != ignore_index))[:, None]
-
-
-def _cross_entropy_grad(g, x, logsumexp, target, ignore_index):
-    """(softmax(x) - one_hot(target)) * g in simpler ops, the softmax taken from x again for higher orders."""
-    from volta.ops.creation import arange
-    classes = _reshape(arange(x.shape[1], device=x.device), shape=(1, x.shape[1]))
-    hot = cast(unsqueeze(target, 1) == classes, x.dtype)
-    return (softmax_primitive(x, dim=1) - hot) * unsqueeze(where(target != ignore_index, g, 0.0), 1)
-
-
-def _cross_entropy_vjp(g, x, logsumexp, target, ignore_index):
-    wide = logsumexp.dtype                      # float32 for float16 logits
-    return cast(cross_entropy_grad(cast(g, wide), cast(x, wide), logsumexp, target, ignore_index=ignore_index), x.dtype)
-
-
-_CASES = (case((4, 5), Labels((4,), 5), ignore_index=-100), case((3, 1), Labels((3,), 1), ignore_index=-100),
-          case((6, 4), Labels((6,), 4), ignore_index=2), case((2, 300), Labels((2,), 300), ignore_index=-100))
-cross_entropy_primitive = register(
-    "cross_entropy", ("x", "target"), family="loss", outputs=("out", "logsumexp"), numpy=_np_cross_entropy, cases=_CASES,
-    vjp=(_cross_entropy_vjp, None))
-cross_entropy_grad = register(
-    "cross_entropy_grad", ("g", "x", "logsumexp", "target"), family="loss", reference=_cross_entropy_grad,
-    numpy=_np_cross_entropy_grad,
-    cases=tuple(case(c.inputs[0][:1], c.inputs[0], Derived(lambda g, x: np.log(np.exp(x).sum(axis=1))), c.inputs[1], **c.params)
-                for c in _CASES))
+    Raises: ArgumentError for a string in their place: the reduction is given by name.
+    """
+    for value in (size_average, reduce):
+        if isinstance(value, str):
+            raise ArgumentError(f"{name}: give the reduction by name, as in reduction={value!r}")
+    if size_average is None and reduce is None:
+        return reduction
+    return "none" if reduce is False else "sum" if size_average is False else "mean"
 
 
 def _reduce(name, values, reduction):
@@ -101,14 +78,15 @@ def _rows(name, input, target):
     return moved.reshape(-1, input.shape[1]), target.reshape(-1), target.shape
 
 
-def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",
-                  label_smoothing: float = 0.0) -> Tensor:
+def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+                  ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0) -> Tensor:
     """Cross entropy of logits and class indices (or class probabilities, as a floating point target).
 
     Shape: input (N, C, ...), target (N, ...) or, for probabilities, that of input.
     Units: nats.
     Raises: IndexRangeError for a label outside the classes; ShapeError, DTypeError, ArgumentError.
     """
+    reduction = reduction_of("cross_entropy", size_average, reduce, reduction)
     if target.dtype.is_floating_point and input.dtype.is_floating_point and target.shape == input.shape:
         input = cast(input, result_type(input, target))
     return _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
@@ -129,7 +107,7 @@ def _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothi
     labels = cast(labels, int64)
     if weight is not None or label_smoothing:
         return _weighted(x, labels, shape, weight, ignore_index, ignoring, reduction, label_smoothing)
-    losses, _ = cross_entropy_primitive(x, labels, ignore_index=int(ignore_index))
+    losses, _ = cross_entropy_op(x, labels, ignore_index=int(ignore_index))
     if reduction == "mean":
         return sum(losses) / (_kept(labels, ignore_index) if ignoring else float(labels._size))
     return _reduce("cross_entropy", losses if reduction != "none" else _reshape(losses, shape=shape), reduction)
@@ -196,9 +174,14 @@ def _soft_cross_entropy(input, target, weight, reduction, smoothing):
     return sum(losses) / float(losses._size) if reduction == "mean" else _reduce("cross_entropy", losses, reduction)
 
 
-@in_float32
-def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
+def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
+             reduce: bool | None = None, reduction: str = "mean") -> Tensor:
     """Negative log likelihood of log-probabilities. Shape: (N, C, ...) and (N, ...)."""
+    return _nll_loss(input, target, weight, ignore_index, reduction_of("nll_loss", size_average, reduce, reduction))
+
+
+@in_float32
+def _nll_loss(input, target, weight, ignore_index, reduction):
     floating("nll_loss", input=input)
     same_dtype("nll_loss", input.dtype, weight=weight)
     x, labels, shape = _rows("nll_loss", input, target)
@@ -220,15 +203,26 @@ def _pair(name, input, target):
 
 
 @in_float32
-def _reduced(input, target, name, values, reduction):
-    return _reduce(name, values(input, target), reduction)
+def _pointwise(input, target, weight, name, values, reduction):
+    """`values` of the two, reduced; weighted ones to the weighted mean."""
+    if weight is None:
+        return _reduce(name, values(input, target), reduction)
+    if weight.shape != input.shape:
+        raise ShapeError(f"{name}: weight {weight.shape} and input {input.shape} must have the same shape")
+    losses = values(input, target) * weight
+    return sum(losses) / sum(weight) if reduction == "mean" else _reduce(name, losses, reduction)
 
 
-def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """Squared error."""
+def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+             weight: Tensor | None = None) -> Tensor:
+    """Squared error, with `weight` for each element.
+
+    Raises: ShapeError where the shapes differ; PyTorch broadcasts them, with a warning.
+    """
+    reduction = reduction_of("mse_loss", size_average, reduce, reduction)
     input, target = _pair("mse_loss", input, target)
     floating("mse_loss", input=input)
-    return _reduced(input, target, "mse_loss", _squares, reduction)
+    return _pointwise(input, target, weight, "mse_loss", _squares, reduction)
 
 
 def _squares(input, target):
@@ -236,19 +230,31 @@ def _squares(input, target):
     return d * d
 
 
-def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """Absolute error."""
-    return _reduced(*_pair("l1_loss", input, target), "l1_loss", lambda input, target: abs(input - target), reduction)
+def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+            weight: Tensor | None = None) -> Tensor:
+    """Absolute error, with `weight` for each element.
+
+    Raises: ShapeError where the shapes differ; PyTorch broadcasts them, with a warning.
+    """
+    reduction = reduction_of("l1_loss", size_average, reduce, reduction)
+    input, target = _pair("l1_loss", input, target)
+    return _pointwise(input, target, weight, "l1_loss", lambda input, target: abs(input - target), reduction)
 
 
-def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """Cross entropy of a sigmoid, from logits, without overflow. Units: nats."""
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+                                     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None) -> Tensor:
+    """Cross entropy of a sigmoid, from logits, without overflow; `pos_weight` scales the positive target's term. Units: nats."""
     name = "binary_cross_entropy_with_logits"
+    reduction = reduction_of(name, size_average, reduce, reduction)
     floating(name, input=input, target=target)
-    return _reduced(*_pair(name, input, target), name, _logistic, reduction)
+    return _logistic(*_pair(name, input, target), weight, pos_weight, name, reduction)
 
 
-def _logistic(input, target):
+@in_float32
+def _logistic(input, target, weight, pos_weight, name, reduction):
     """-log(sigmoid) of either side by itself: an infinite logit on the wrong side is an infinite loss, never inf - inf."""
     positive = input > 0
-    return input * (cast(positive, input.dtype) - target) + log1p(exp(where(positive, -input, input)))
+    losses = input * (cast(positive, input.dtype) - target) + log1p(exp(where(positive, -input, input)))
+    if pos_weight is not None:
+        losses = losses + (pos_weight - 1.0) * target * softplus(-input)
+    return _reduce(name, losses if weight is None else losses * weight, reduction)
