@@ -58,7 +58,6 @@ from volta.ops.arrange import (
 )
 from volta.ops.arrange import movedim as moveaxis
 from volta.ops.checks import explain_all as _explain_all
-from volta.ops.conv import conv2d, max_pool2d
 from volta.ops.creation import (
     arange,
     as_tensor,
@@ -226,6 +225,7 @@ from volta.ops.table import FUNCTIONS as _FUNCTIONS
 from volta.ops.table import PLACES as _PLACES
 
 from volta import data, nn, optim  # isort: skip  (last: they use all of the above)
+from volta.nn.functional.conv import conv2d, max_pool2d  # isort: skip
 from volta.io import load, save  # isort: skip
 
 

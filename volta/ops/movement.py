@@ -531,11 +531,11 @@ def repeat(input: Tensor, *sizes: int | Sequence[int], repeats: Sequence[int] | 
 
 def sum_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Undo broadcasting: sum `g` down to `shape`."""
-    from volta.ops.reduce import sum_primitive
+    from volta.ops.records.reduce import sum_op
     lead = len(g.shape) - len(shape)
     dims = tuple(i for i, n in enumerate(g.shape) if i < lead or (shape[i - lead] == 1 and n != 1))
     if dims:
-        g = sum_primitive(g, dim=dims, keepdim=lead == 0)
+        g = sum_op(g, dim=dims, keepdim=lead == 0)
     return g if g.shape == shape else _reshape(g, shape=shape)
 
 
