@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from volta._kernels import core
 from volta._kernels.core import engine, graph
-from volta._kernels.core.graph import Node, Primitive, is_grad_enabled
+from volta._kernels.core.graph import Node, is_grad_enabled
+from volta._kernels.core.record import Primitive
 from volta.errors import ArgumentError, AutogradError, ShapeError
 from volta.shapes import broadcasts_to
 
@@ -132,15 +133,13 @@ def backward(tensors, grad_tensors=None, retain_graph: bool | None = None, creat
         for t in targets:
             _need_tensor("backward", t)
         wanted, captures = _paths(roots, targets)
-        pending, owned = engine.run_backward(roots, seeds, keep, create_graph, wanted, captures)
+        engine.run_backward(roots, seeds, keep, create_graph, wanted, captures)
         for t in targets:
             if t._node is not None and captures[t._node, t._index] is not None:
                 g = captures[t._node, t._index]
                 t.grad = g if t.grad is None else t.grad + g
     else:
-        pending, owned = engine.run_backward(roots, seeds, keep, create_graph)
-    del seeds, given
-    engine.accumulate_leaves(pending, owned, create_graph)
+        engine.run_backward(roots, seeds, keep, create_graph)
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph: bool | None = None, create_graph: bool = False,
@@ -163,8 +162,9 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph: bool | None = None, c
     seeds = [_seed("grad", t, g) for t, g in zip(roots, given)]
     keep = create_graph if retain_graph is None else retain_graph
     wanted, captures = _paths(roots, targets)
-    pending, _ = engine.run_backward(roots, seeds, keep, create_graph, wanted, captures)
-    found = tuple(pending.get(t) if t._node is None else captures[t._node, t._index] for t in targets)
+    collected: dict = {}
+    engine.run_backward(roots, seeds, keep, create_graph, wanted, captures, collected)
+    found = tuple(collected.get(t) if t._node is None else captures[t._node, t._index] for t in targets)
     if materialize_grads:
         from volta.ops.creation import zeros_like
         return tuple(zeros_like(t) if g is None else g for t, g in zip(targets, found))

@@ -5,7 +5,7 @@ import numpy as np
 
 from volta._kernels.core import DType as dtype
 from volta._kernels.core import dtype_from_code
-from volta._kernels.core.graph import result_type
+from volta._kernels.core.call import result_type
 from volta.errors import ArgumentError, DTypeError
 
 bool_, uint8, int32, int64, float16, float32, float64 = (dtype_from_code(code) for code in range(7))

@@ -10,7 +10,7 @@ import numpy as np
 
 from volta import autograd
 from volta._kernels import core
-from volta._kernels.core import graph
+from volta._kernels.core import graph, inplace
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, float16, float32, float64, int32, int64, to_numpy, uint8
 from volta.dtypes import bool_ as bool_dtype
@@ -329,11 +329,10 @@ class Tensor(graph.Operators):
             raise ShapeError(f"copy_: shape {source.shape} cannot be repeated to the {self.shape} of the tensor written to")
         source = movement.expand(movement.to(source, self.device, self.dtype), self.shape)
         if graph.is_grad_enabled() and (source.requires_grad or self.requires_grad):
-            graph.check_inplace("copy", self)
-            return graph.adopt(self, movement.clone(source) if source.requires_grad else source)
-        graph.check_elements("copy", self)
+            inplace.check_inplace("copy", self)
+            return inplace.overwrite(self, movement.clone(source) if source.requires_grad else source)
+        inplace.check_elements("copy", self)
         movement.copy_into(self, source)
-        self.storage.version += 1
         return self
 
     @explained
@@ -344,7 +343,6 @@ class Tensor(graph.Operators):
         if graph.is_grad_enabled() and self.requires_grad:
             return self.copy_(creation.full_like(self, value))
         movement.fill_into(self, value)
-        self.storage.version += 1
         return self
 
     def zero_(self) -> Tensor:
@@ -355,22 +353,22 @@ class Tensor(graph.Operators):
     def pow_(self, exponent: Number | Tensor) -> Tensor:
         """`pow` in place."""
         elementwise.check_exponent("pow_", self, exponent)
-        return elementwise.pow_.into(self, exponent)
+        return inplace.into(elementwise.pow_, self, exponent)
 
     @explained
     def add_(self, other: Number | Tensor, *, alpha: Number = 1) -> Tensor:
         """`add` in place."""
-        return elementwise.add.into(self, other if alpha == 1 else functions.scaled("add_", self, other, alpha))
+        return inplace.into(elementwise.add, self, other if alpha == 1 else functions.scaled("add_", self, other, alpha))
 
     @explained
     def sub_(self, other: Number | Tensor, *, alpha: Number = 1) -> Tensor:
         """`sub` in place."""
-        return elementwise.sub.into(self, other if alpha == 1 else functions.scaled("sub_", self, other, alpha))
+        return inplace.into(elementwise.sub, self, other if alpha == 1 else functions.scaled("sub_", self, other, alpha))
 
     @explained
     def div_(self, other: Number | Tensor, *, rounding_mode: str | None = None) -> Tensor:
         """`div` in place."""
-        return elementwise.div_.into(self, other) if rounding_mode is None else replace(self, elementwise.div, other,
+        return inplace.into(elementwise.div_, self, other) if rounding_mode is None else replace(self, elementwise.div, other,
                                                                                         rounding_mode=rounding_mode)
 
     @explained
@@ -443,17 +441,17 @@ def _named(method, name, text):
 def _inplace(op, name=None):
     if len(op.inputs) == 1:
         def method(self) -> Tensor:
-            return op.into(self)
+            return inplace.into(op, self)
     else:
         def method(self, other: Tensor | Number) -> Tensor:
-            return op.into(self, other)
+            return inplace.into(op, self, other)
     return _named(method, name or op.name + "_", f"`{op.name}` in place.")
 
 
 def _bitwise_inplace(op, name):
     def method(self, other: Tensor | Number) -> Tensor:
         elementwise.need_integers(op.name + "_", self, other)
-        return op.into(self, other)
+        return inplace.into(op, self, other)
     return _named(method, name, f"`{op.name}` in place.")
 
 
@@ -463,7 +461,7 @@ def _whole_inplace(function, op):
     def method(self, *args, **options) -> Tensor:
         if args or options or not self.dtype.is_floating_point:
             return replace(self, function, *args, **options)
-        return op.into(self)
+        return inplace.into(op, self)
     return explained(_named(method, op.name + "_", f"`{op.name}` in place."))
 
 
@@ -479,11 +477,10 @@ def replace(t: Tensor, function, *args, **options) -> Tensor:
     """t[...] = function(t, ...), recorded where gradients are wanted."""
     recorded = graph.is_grad_enabled() and t.requires_grad
     if recorded:
-        graph.check_inplace(function.__name__, t)
-    out = function(movement.clone(graph.as_before(t)) if recorded else t, *args, **options)     # a copy: the function may save its input
-    if out.dtype.category > t.dtype.category:
-        raise DTypeError(f"{function.__name__}_: the result is {out.dtype} and cannot be stored in place in {t.dtype}")
-    return graph.adopt(t, out) if recorded else t.copy_(out)
+        inplace.check_inplace(function.__name__, t)
+    out = function(movement.clone(inplace.as_before(t)) if recorded else t, *args, **options)     # a copy: the function may save its input
+    inplace.check_stored(function.__name__, out.dtype, t)
+    return inplace.overwrite(t, out) if recorded else t.copy_(out)
 
 
 def _reflected(function):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core import graph, indexing
+from volta._kernels.core import graph, indexing, inplace
 from volta.dtypes import bool_
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import full
@@ -260,18 +260,17 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
         value = cast(value, x.dtype)            # recorded, so that its gradient comes back in its own dtype
     wants = graph.is_grad_enabled() and (x.requires_grad or (not number and value.requires_grad))
     if wants:
-        graph.check_inplace("setitem", x)
+        inplace.check_inplace("setitem", x)
     previous = graph.set_grad_mode(False)
     try:
         _write(x, key, value, number)
     finally:
         graph.set_grad_mode(previous)
     if not wants:
-        x.storage.version += 1
         return
     after = core.alias(x)
-    graph.custom_node(_SetItem(key), (graph.as_before(x), None if number else value), (after,))
-    graph.settle(x, after)
+    graph.custom_node(_SetItem(key), (inplace.as_before(x), None if number else value), (after,))
+    inplace.take_history(x, after)
 
 
 def _write(x, key, value, number):

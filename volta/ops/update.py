@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from volta._kernels.core.call import run_kernel
 from volta.ops.table import Derived, Many, case, register
 
 
@@ -41,18 +42,18 @@ _SQUARES = Derived(lambda param, grad, exp_avg: exp_avg ** 2 + 0.1)
 _LARGEST = Derived(lambda param, grad, exp_avg, exp_avg_sq: exp_avg_sq * (1 + np.sign(param) * 0.1))     # some larger, some smaller
 
 sgd = register(
-    "sgd", ("param", "grad", "momentum_buffer"), family="update", numpy=_np_sgd,
+    "sgd", ("param", "grad", "momentum_buffer"), writes=("param", "momentum_buffer"), family="update", numpy=_np_sgd,
     cases=(case((7, 3), (7, 3), None, **_SGD), case((5,), (5,), None, **{**_SGD, "weight_decay": 0.3}),
            case((300,), (300,), (300,), **{**_SGD, "momentum": 0.9, "dampening": 0.2}),
            case((4, 5), (4, 5), (4, 5), **{**_SGD, "momentum": 0.9, "weight_decay": 0.1, "nesterov": True}),
            case((6,), (6,), (6,), **{**_SGD, "momentum": 0.9, "dampening": 0.5, "first": True}), case((0,), (0,), None, **_SGD)))
 adam = register(
-    "adam", ("param", "grad", "exp_avg", "exp_avg_sq"), family="update", numpy=_np_adam,
+    "adam", ("param", "grad", "exp_avg", "exp_avg_sq"), writes=("param", "exp_avg", "exp_avg_sq"), family="update", numpy=_np_adam,
     cases=tuple(case(s, s, s, _SQUARES, **{**_ADAM, **changes}) for s, changes in (
         ((7, 3), {}), ((300,), {"weight_decay": 0.3}), ((4, 5), {"weight_decay": 0.3, "decoupled": True}), ((0, 2), {}))))
 
 amsgrad = register(
-    "amsgrad", ("param", "grad", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"), family="update", numpy=_np_amsgrad,
+    "amsgrad", ("param", "grad", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"), writes=("param", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"), family="update", numpy=_np_amsgrad,
     cases=tuple(case(s, s, s, _SQUARES, _LARGEST, **{**_ADAM, **changes}) for s, changes in (
         ((7, 3), {}), ((300,), {"weight_decay": 0.3}), ((4, 5), {"weight_decay": 0.3, "decoupled": True}), ((0, 2), {}))))
 
@@ -69,22 +70,19 @@ _MANY = Many(((7, 3), (), (300,), (0, 2), (4, 5)))
 _MANY_SQUARES = Derived(lambda params, grads, exp_avgs: [m ** 2 + 0.1 for m in exp_avgs])
 _MANY_LARGEST = Derived(lambda params, grads, exp_avgs, exp_avg_sqs: [v * (1 + np.sign(p) * 0.1) for p, v in zip(params, exp_avg_sqs)])
 sgd_many = register(
-    "sgd_many", ("params", "grads", "momentum_buffers"), family="update", numpy=_np_many(_np_sgd),
+    "sgd_many", ("params", "grads", "momentum_buffers"), writes=("params", "momentum_buffers"), family="update", numpy=_np_many(_np_sgd),
     cases=(case(_MANY, _MANY, _MANY, **{**_SGD, "momentum": 0.9, "weight_decay": 0.1, "nesterov": True}),
            case(_MANY, _MANY, _MANY, **{**_SGD, "momentum": 0.9, "dampening": 0.5, "first": True})))
 adam_many = register(
-    "adam_many", ("params", "grads", "exp_avgs", "exp_avg_sqs"), family="update", numpy=_np_many(_np_adam),
+    "adam_many", ("params", "grads", "exp_avgs", "exp_avg_sqs"), writes=("params", "exp_avgs", "exp_avg_sqs"), family="update", numpy=_np_many(_np_adam),
     cases=tuple(case(_MANY, _MANY, _MANY, _MANY_SQUARES, **{**_ADAM, "weight_decay": 0.3, "decoupled": d}) for d in (False, True)))
 
 amsgrad_many = register(
-    "amsgrad_many", ("params", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs"), family="update", numpy=_np_many(_np_amsgrad),
+    "amsgrad_many", ("params", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs"), writes=("params", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs"), family="update", numpy=_np_many(_np_amsgrad),
     cases=tuple(case(_MANY, _MANY, _MANY, _MANY_SQUARES, _MANY_LARGEST, **{**_ADAM, "weight_decay": 0.3, "decoupled": d})
                 for d in (False, True)))
 
 
 def update_many(op, lists: tuple, changed: tuple[int, ...], **params: object) -> None:
     """Run an in-place update kernel on lists of tensors of one device; `changed` are the positions of the lists that are written."""
-    (op.gpu if lists[0][0].device.is_gpu else op.cpu)(*lists, **params)
-    for position in changed:
-        for t in lists[position]:
-            t.storage.version += 1
+    run_kernel(op, lists[0][0].device, lists, params)

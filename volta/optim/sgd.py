@@ -35,7 +35,7 @@ class SGD(Optimizer):
                         "weight_decay": float(group["weight_decay"]), "nesterov": bool(group["nesterov"])}
         if not momentum:
             for p, g in zip(params, gradients):
-                table.update(update.sgd, (p, g, None), (0,), **settings, first=False)
+                table.update(update.sgd, (p, g, None), **settings, first=False)
             return
         batches: dict = {}          # (device, first): the kernel takes parameters of one device, and either all start or none
         for p, g in zip(params, gradients):
