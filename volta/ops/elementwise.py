@@ -48,8 +48,10 @@ class Composite:
             graph.set_grad_mode(previous)
 
     def into(self, out, *inputs):
-        """out = the op of the inputs."""
+        """out = the op of the inputs. The caller counts the change."""
+        version = out.storage.version
         copy_into(out, self(*inputs))
+        out.storage.version = version
 
 
 # ---------------------------------------------------------------- unary
