@@ -35,6 +35,7 @@ from volta.dtypes import (
 )
 from volta.dtypes import float_ as float
 from volta.dtypes import int_ as int
+from volta.methods import install as _install
 from volta.ops.arrange import (
     broadcast_tensors,
     diag,
@@ -217,12 +218,10 @@ from volta.ops.reduce import (
     var_mean,
 )
 from volta.ops.subscript import masked_fill, masked_select, nonzero
-from volta.printing import set_printoptions
-from volta.random import Generator, initial_seed, manual_seed
-
-from volta.methods import install as _install
 from volta.ops.table import FUNCTIONS as _FUNCTIONS
 from volta.ops.table import PLACES as _PLACES
+from volta.printing import set_printoptions
+from volta.random import Generator, initial_seed, manual_seed
 
 from volta import data, nn, optim  # isort: skip  (last: they use all of the above)
 from volta.nn.functional.conv import conv2d, max_pool2d  # isort: skip

@@ -9,9 +9,9 @@ from volta.dtypes import as_dtype, float16, float32, get_default_dtype, int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError
 from volta.ops.elementwise import exp, floor, log, maximum, minimum, where
 from volta.ops.elementwise import sqrt as sqrt_op
-from volta.ops.records.index import gather_op
 from volta.ops.movement import _reshape, cast, clone, in_float32
 from volta.ops.operands import numbers
+from volta.ops.records.index import gather_op
 from volta.ops.records.reduce import (
     all_op,
     amax_op,

@@ -11,9 +11,9 @@ from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.nn.functional.activation import softplus
 from volta.ops.elementwise import exp, log1p, where
 from volta.ops.indexing import known_range
-from volta.ops.records.index import gather_op
 from volta.ops.movement import _reshape, cast, in_float32, permute
 from volta.ops.operands import floating, same_dtype
+from volta.ops.records.index import gather_op
 from volta.ops.records.loss import cross_entropy_op
 from volta.ops.reduce import log_softmax, mean, sum
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from volta.ops.records.index import gather_op
 from volta.ops.movement import _reshape
+from volta.ops.records.index import gather_op
 from volta.ops.records.reduce import sum_op
 from volta.ops.table import Labels, case, register
 
