@@ -14,7 +14,7 @@ import op_cases as table
 
 import volta
 from volta.gpu import runtime
-from volta.ops.table import PRIMITIVES, Derived, Flags, Labels, Many, case
+from volta.ops.table import PRIMITIVES, Case, Derived, Flags, Labels, Many, case
 
 LIMIT = 4096
 SHAPES = ((5000,), (3, 2000), (2500, 2))
@@ -30,10 +30,7 @@ CONVOLUTIONS = (        # x, weight, parameters, output
 POOLS = (((40, 3, 6, 8), (2, 2), dict(UNPADDED, stride=(2, 2))),
          ((1, 1, 61, 50), (3, 2), dict(stride=(2, 1), padding=(1, 1), dilation=(1, 2))),
          ((1, 2, 4, 1500), (3, 3), dict(UNPADDED, padding=(1, 1))))
-ADAM = dict(lr=0.1, beta1=0.9, beta2=0.99, eps=1e-8, weight_decay=0.1, decoupled=True, correction1=0.1, correction2=0.01)
 MANY = Many(((5000,), (3, 5), (70, 50)))
-MANY_SQUARES = Derived(lambda *_: [np.full(s, 0.5) for s in MANY.shapes])
-SGD = dict(lr=0.1, momentum=0.9, dampening=0.1, weight_decay=0.1, nesterov=False, first=False)
 
 
 def _pooled(shape, kernel, p):
@@ -51,6 +48,9 @@ NORMS = ((70, 20, 3), (3000, 2), (1, 1, 5000), (3, 2, 2000))
 LOSSES = ((400, 5), (3, 2000), (1, 5000), (5000, 1))
 INDEXED = (((5000,), 0, 7000), ((70, 40), 0, 3000), ((70, 40), 1, 100), ((3, 1500, 2), 1, 1000), ((2, 3000), 1, 3), ((1, 5000), 1, 5000),
            ((5000, 1), 0, 1), ((30, 1111), 0, 4))
+
+PUT = (((7000,), 5000, 1), ((7000,), 3, 1), ((30,), 5000, 1), ((70, 40), 3000, 1), ((3, 1500, 2), 100, 2), ((30, 1111), 40, 1),
+       ((500, 20), 1, 1))
 
 
 def _index_cases(name):
@@ -74,7 +74,7 @@ OWN = {
               case((30, 40), shape=(70, 50), starts=(3, 2), steps=(2, 1), value=0.0)],
     "cat": [case((1500,), (2500,), dim=0), case((3, 700), (3, 800), dim=1)],
     "copy_into": [case(s, s) for s in SHAPES], "fill_into": [case(s, 2.5) for s in SHAPES],
-    "index_last": [case(Labels((5000,), 7000), size=7000), case(Labels((3,), 7000), size=7000), case(Labels((5000,), 30), size=30)],
+    "index_put": [case(s, Labels((n,), int(np.prod(s[:r]))), v and (n, *s[r:]), rank=r) for s, n, r in PUT for v in (True, ())],
     "empty": [], "full": [case((5000,), 2.5)], "arange": [case(0.5, 0.25, 5000)],
     "uniform": [case((5000,), 0.0, 1.0, seed=3, offset=5)], "normal": [case((5000,), 0.0, 1.0, seed=3, offset=5)],
     "randint": [case((5000,), 0, 100, seed=3, offset=5)],
@@ -95,11 +95,6 @@ OWN = {
     "cross_entropy": [case(s, Labels(s[:1], s[1]), ignore_index=i) for s in LOSSES for i in (-100, 0)],
     "cross_entropy_grad": [case(s[:1], s, Derived(lambda g, x: np.log(np.exp(x).sum(axis=1))), Labels(s[:1], s[1]), ignore_index=i)
                            for s in LOSSES for i in (-100, 0)],
-    "sgd": [case((5000,), (5000,), None, **SGD), case((70, 50), (70, 50), (70, 50), **SGD)],
-    "adam": [case((5000,), (5000,), (5000,), _positive(5000), **ADAM)],
-    "amsgrad": [case((5000,), (5000,), (5000,), _positive(5000), _positive(5000), **ADAM)],
-    "sgd_many": [case(*[MANY] * 3, **SGD)],
-    "adam_many": [case(*[MANY] * 3, MANY_SQUARES, **ADAM)], "amsgrad_many": [case(*[MANY] * 3, *[MANY_SQUARES] * 2, **ADAM)],
 }
 
 
@@ -116,6 +111,8 @@ def cases(op):
         return OWN[op.name]
     if op.family == "index":
         return list(_index_cases(op.name))
+    if op.family == "update":
+        return [Case(tuple(MANY if isinstance(x, Many) else x for x in c.inputs), c.params) for c in op.details.cases[::2]]
     if op.family in ("reduce", "arg"):
         return [case(s, dim=d[0] if op.family == "arg" else d, keepdim=False) for s, d in REDUCED if op.family == "reduce" or len(d) == 1]
     if op.family == "softmax":
@@ -130,7 +127,7 @@ def dtypes(op):
     """Those that differ in how wide an element is, or in how it is computed."""
     kinds = op.details.kinds
     floats = [volta.float32] + [volta.float16] * volta.gpu.context().has_f16
-    moved = [volta.uint8, volta.bool] if op.family == "index" and "b" in kinds else []
+    moved = [volta.uint8, volta.bool] if (op.family == "index" or op.name == "index_put") and "b" in kinds else []
     return floats * ("f" in kinds) + [volta.int64] * (kinds in ("i", "ib")) + moved
 
 

@@ -105,9 +105,9 @@ def test_index_add_and_in_place_forms(device):
     (lambda x: x.roll((1, 2)), ArgumentError, "roll: without dims there can be one shift"),
     (lambda x: x.roll((1, 2), 0), ArgumentError, "roll: 2 shifts for 1 dims"),
     (lambda x: x.repeat_interleave(volta.tensor([1, 2])), ArgumentError, "repeat_interleave: repeats must be an integer >= 0"),
-    (lambda x: x.unfold(0, 3, 1), ArgumentError, "unfold: size 3 and step 1 must be positive and the size at most 2"),
+    (lambda x: x.unfold(0, 3, 1), ArgumentError, "unfold: size 3 must be 0 to 2, and step 1 positive"),
     (lambda x: volta.meshgrid(x), ArgumentError, "meshgrid: needs vectors and indexing 'ij' or 'xy'"),
-    (lambda x: volta.tensor_split(x, 0), ArgumentError, "tensor_split: the number of parts must be positive, got 0"),
+    (lambda x: volta.tensor_split(x, 0), ArgumentError, "tensor_split: the number of parts must be an integer of 1 to 1048576, got 0"),
     (lambda x: volta.einsum("ij,jk", x), ArgumentError, "einsum: 'ij,jk' names 2 operands, got 1"),
     (lambda x: volta.einsum("ij->i", x), ArgumentError, r"einsum: 'ij' in 'ij->i' does not fit an operand of shape \(2, 3, 4\)"),
     (lambda x: volta.einsum("ijk->iz", x), ArgumentError, "einsum: 'z' of the result of 'ijk->iz' must be once"),
@@ -117,3 +117,13 @@ def test_index_add_and_in_place_forms(device):
 def test_errors(call, error, text):
     with pytest.raises(error, match=text):
         call(volta.tensor(A))
+
+
+def test_what_has_no_dimension_is_refused(device):
+    x = volta.tensor(3.0, device=device)
+    for call, text in ((volta.flipud, "flipud: needs at least 1 dimension"),
+                       (lambda t: volta.fliplr(t.reshape(1)), "fliplr: needs at least 2 dimensions"),
+                       (lambda t: t.roll(1, 0), "roll: a 0-d tensor has no dimension 0")):
+        with pytest.raises(volta.errors.VoltaError, match=text):
+            call(x)
+    assert x.roll(1).item() == 3.0

@@ -6,7 +6,7 @@ import strategies
 from hypothesis import strategies as st
 
 import volta
-from volta.errors import ShapeError
+from volta.errors import ArgumentError, AutogradError, IndexRangeError, ShapeError
 
 
 def on(index, device):
@@ -164,6 +164,184 @@ def test_write_other_dtypes(device):
     b[1] = 5
     b[2] = True
     assert b.tolist() == [False, True, True]
+
+
+# ---------------------------------------------------------------- as in PyTorch
+def test_indices_of_named_functions_do_not_wrap(device):
+    """Outside [0, size) on either side; x[-1] does wrap, and so does take_along_dim."""
+    x = volta.arange(12.0, device=device).reshape(3, 4)
+    for dim, wrong in ((0, -1), (0, 3), (1, -4), (1, 4)):
+        vector, matrix = (volta.tensor(i, device=device) for i in ([wrong], [[wrong]]))
+        for call in (lambda d, v, m: x.gather(d, m), lambda d, v, m: x.index_select(d, v),
+                     lambda d, v, m: x.scatter_add(d, m, volta.ones(1, 1, device=device)),
+                     lambda d, v, m: x.index_add(d, v, volta.ones((1, 4) if d == 0 else (3, 1), device=device))):
+            with pytest.raises(IndexRangeError, match=f"index {wrong} is out of range for a dimension of size {x.shape[dim]}"):
+                call(dim, vector, matrix)
+    assert x[volta.tensor([-1], device=device)].tolist() == [[8, 9, 10, 11]]
+    assert x.take_along_dim(volta.tensor([[-1]], device=device), 1).tolist() == [[3], [7], [11]]
+
+
+def test_named_functions_of_numbers(device):
+    """A 0-d tensor counts as one of one element; a bool stays one."""
+    one, zero = volta.tensor(5.0, device=device, requires_grad=True), volta.tensor(0, device=device)
+    source = volta.tensor(2.0, device=device, requires_grad=True)
+    for out, shape, value in ((one.gather(0, zero), (), 5), (one.gather(0, zero.reshape(1)), (1,), [5]),
+                              (one.scatter_add(0, zero, source), (), 7), (one.scatter_add(0, zero.reshape(1), source), (), 7),
+                              (one.index_add(0, zero, source, alpha=3), (), 11), (one.index_add(0, zero.reshape(1), source), (), 7),
+                              (one.index_select(0, zero), (), 5), (one.unfold(0, 1, 1), (1,), [5]), (one.unfold(0, 0, 2), (0,), [])):
+        assert out.shape == shape and out.tolist() == value
+    gradients = volta.autograd.grad(one.scatter_add(0, zero, source) * 3 + one.index_add(0, zero, source), (one, source))
+    assert [g.item() for g in gradients] == [4, 4]
+    assert volta.tensor(True, device=device).gather(0, zero).dtype is volta.bool
+    assert volta.tensor([1.0, 2.0], device=device).gather(0, volta.tensor(1, device=device)).shape == ()
+    for wrong in (1, -1):
+        at = volta.tensor(wrong, device=device)
+        for call in (lambda i: one.gather(0, i), lambda i: one.index_select(0, i), lambda i: one.scatter_add(0, i, source),
+                     lambda i: one.index_add(0, i, source)):
+            with pytest.raises(IndexRangeError, match=f"index {wrong} is out of range"):
+                call(at)
+
+
+def test_unfold_of_nothing(device):
+    x = volta.arange(3.0, device=device).requires_grad_()
+    out = x.unfold(0, 0, 1)
+    assert out.shape == (4, 0)
+    (out.sum() + x.sum()).backward()
+    assert x.grad.tolist() == [1, 1, 1]
+
+
+def test_single_bools(device):
+    x = volta.arange(6.0, device=device).reshape(2, 3)
+    for yes in (True, np.bool_(True), volta.tensor(True, device=device)):
+        assert x[yes].shape == (1, 2, 3) and x[yes].storage is not x.storage
+    assert x[False].shape == (0, 2, 3) and x[0, True].shape == (1, 3) and x[:, True, [0, 1]].tolist() == [[0, 1], [3, 4]]
+    x[False] = 9.0
+    x[True, 0] = 7.0
+    assert x.tolist() == [[7, 7, 7], [3, 4, 5]]
+    assert volta.tensor(5.0, device=device)[True].tolist() == [5]
+    with pytest.raises(IndexRangeError, match="the index tensors do not broadcast"):
+        x[False, [0, 1]]
+
+
+def test_index_without_dimensions_is_an_int(device):
+    """A view where the host knows the number; else a copy, in the same place among the other dimensions."""
+    x = volta.arange(24.0, device=device).reshape(2, 3, 4)
+    one = volta.tensor(1, device=device)
+    assert x[one].storage is x.storage and x[one, :, [0, 1]].tolist() == [[12, 13], [16, 17], [20, 21]]
+    computed = one + 0
+    assert x[computed, :, [0, 1]].tolist() == x[1, :, [0, 1]].tolist()
+    assert x[:, computed].tolist() == x[:, 1].tolist() and x[[0, 1], computed, [2, 3]].tolist() == x[[0, 1], 1, [2, 3]].tolist()
+    x[computed, 0] = volta.zeros(4, device=device)
+    assert x[1, 0].tolist() == [0, 0, 0, 0]
+
+
+def test_leading_ones_of_a_value_do_not_count(device):
+    x = volta.zeros(3, 4, device=device)
+    index = volta.tensor([0, 2], device=device)
+    value = volta.tensor([[1.0, 2.0]], device=device, requires_grad=True)
+    x[index, -1] = value
+    x[index, 0] = volta.full((1, 1, 1), 5.0, device=device)
+    assert x[:, [0, 3]].tolist() == [[5, 1], [0, 0], [5, 2]]
+    (x * x).sum().backward()
+    assert value.grad.tolist() == [[2, 4]]
+
+
+@pytest.mark.parametrize("key", ["index", "mask", "mask of rows", "slice"])
+def test_writing_nowhere(device, key):
+    """Nothing is written, but the value must fit, and has a gradient of zeros."""
+    x = volta.ones(3, 4, device=device)
+    empty = volta.tensor([], dtype=volta.int64, device=device)
+    key = {"index": empty, "mask": x > 1, "mask of rows": x[:, 0] > 1, "slice": slice(0, 0)}[key]
+    with pytest.raises(ShapeError, match="does not broadcast to the indexed shape"):
+        x[key] = volta.zeros(3, device=device)
+    value = volta.zeros(1, device=device, requires_grad=True)
+    x[key] = value
+    (x * x).sum().backward()
+    assert x.tolist() == [[1.0] * 4] * 3 and value.grad.tolist() == [0]
+
+
+def test_last_value_for_a_place_counts(device):
+    """With few entries, with many in a small table, and with many in a large one."""
+    for rows, count in ((5, 20), (50, 3000), (100000, 3000), (3, 100000)):
+        index = np.random.default_rng(rows).integers(0, min(rows, 2000), count)
+        value = np.arange(2 * count, dtype=np.float32).reshape(count, 2)
+        x = volta.zeros(rows, 2, device=device)
+        x[volta.tensor(index, device=device)] = volta.tensor(value, device=device)
+        expected = np.zeros((rows, 2), np.float32)
+        last = {place: k for k, place in enumerate(index.tolist())}
+        expected[list(last)] = value[list(last.values())]
+        np.testing.assert_array_equal(x.numpy(), expected)
+
+
+def test_writing_at_computed_indices(gpu):
+    """Nothing is read back, and an index beyond the range does no harm."""
+    x = volta.zeros(4, 2, device=gpu)
+    index = volta.tensor([1, 9], device=gpu) + 0
+    with volta.gpu.forbid_transfers():
+        x[index] = 1.0
+        x[index[:1] - 2] = 2.0
+    assert x.tolist() == [[0, 0], [1, 1], [0, 0], [2, 2]]
+
+
+def test_writing_into_rows_costs_the_rows(device):
+    """A table of this size would take a hundred times as long to copy."""
+    import time
+    x = volta.zeros(30 if device == "gpu" else 60, 1 << 20, device=device).reshape(-1, 64)
+    index, value = volta.tensor([5, 9, 5], device=device), volta.ones(3, 64, device=device)
+
+    def seconds(change):
+        best = 1.0
+        for _ in range(5):
+            start = time.perf_counter()
+            change()
+            x[0, 0].item()
+            best = min(best, time.perf_counter() - start)
+        return best
+
+    def write():
+        x[index] = value
+    write()
+    assert 5 * seconds(write) < seconds(lambda: x.add_(1.0))
+
+
+def test_values_and_indices_that_are_part_of_the_target(device):
+    x = volta.arange(8.0, device=device).reshape(4, 2)
+    x[volta.tensor([1, 2, 3], device=device)] = x[:3]
+    assert x.tolist() == [[0, 1], [0, 1], [2, 3], [4, 5]]
+    y = volta.tensor([2, 0, 1], device=device)
+    y[y] = volta.tensor([7, 8, 9], device=device)
+    assert y.tolist() == [8, 9, 7]
+
+
+def test_index_changed_before_backward(device):
+    index, value = volta.tensor([0, 1], device=device), volta.ones(2, device=device, requires_grad=True)
+    x = volta.zeros(3, device=device)
+    x[index] = value
+    index[0] = 2
+    with pytest.raises(AutogradError, match="setitem: an index tensor that is needed for the gradient was changed in place"):
+        x.sum().backward()
+
+
+def test_split_by_a_tensor(device):
+    x = volta.arange(6.0, device=device)
+    parts = x.tensor_split(volta.tensor([1, 4], device=device))
+    assert [p.tolist() for p in parts] == [[0], [1, 2, 3], [4, 5]] and parts[0].storage is x.storage
+    assert [p.shape for p in x.tensor_split(volta.tensor(4, device=device))] == [(2,), (2,), (1,), (1,)]
+    for wrong in (10 ** 30, True, 0, volta.tensor([1.0], device=device), volta.tensor([[1]], device=device)):
+        with pytest.raises(ArgumentError, match="tensor_split: "):
+            x.tensor_split(wrong)
+    with pytest.raises(ArgumentError, match="tensor_split: a 0-d tensor has no dimension"):
+        x[0].tensor_split(2)
+
+
+def test_narrow_takes_integers(device):
+    x = volta.arange(6.0, device=device).reshape(3, 2)
+    assert x.narrow(0, volta.tensor(1, device=device), np.int64(2)).tolist() == [[2, 3], [4, 5]]
+    for start, length in ((True, 1), (1, True), (1.0, 1), (volta.tensor([1], device=device), 1), (volta.tensor(True, device=device), 1)):
+        with pytest.raises(ArgumentError, match="narrow: (start|length) must be an integer"):
+            x.narrow(0, start, length)
+    with pytest.raises(ArgumentError, match="narrow: a 0-d tensor"):
+        x[0, 0].narrow(0, 0, 1)
 
 
 # ---------------------------------------------------------------- named functions

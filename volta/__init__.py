@@ -1,7 +1,13 @@
 """Volta: a PyTorch-shaped deep-learning framework for any CPU and, through wgpu, any GPU."""
 __version__ = "0.1.0"
 
-import volta.devices.cpu
+try:
+    import volta.devices.cpu
+except ImportError as error:
+    if not (error.name or "").startswith("volta._kernels"):
+        raise
+    raise ImportError(f"volta: the kernels in {__path__[0]}/_kernels are not built ({error}); run: pip install -e . "
+                      "(or start Python outside the checkout to use the installed package)") from None
 
 from volta.tensor import Tensor  # isort: skip  (first: the function `tensor` below takes the submodule's name)
 from volta import autograd, errors, gpu, ops
@@ -29,6 +35,7 @@ from volta.dtypes import (
 )
 from volta.dtypes import float_ as float
 from volta.dtypes import int_ as int
+from volta.methods import install as _install
 from volta.ops.arrange import (
     broadcast_tensors,
     diag,
@@ -52,7 +59,6 @@ from volta.ops.arrange import (
 )
 from volta.ops.arrange import movedim as moveaxis
 from volta.ops.checks import explain_all as _explain_all
-from volta.ops.conv import conv2d, max_pool2d
 from volta.ops.creation import (
     arange,
     as_tensor,
@@ -164,7 +170,7 @@ from volta.ops.functions import (
     true_divide,
     trunc,
 )
-from volta.ops.index import gather, index_add, index_select, one_hot, scatter_add, take_along_dim
+from volta.ops.indexing import gather, index_add, index_select, one_hot, scatter_add, take_along_dim
 from volta.ops.linalg import addmm, baddbmm, bmm, dot, matmul, mm, mv, outer
 from volta.ops.movement import (
     broadcast_to,
@@ -212,10 +218,13 @@ from volta.ops.reduce import (
     var_mean,
 )
 from volta.ops.subscript import masked_fill, masked_select, nonzero
+from volta.ops.table import FUNCTIONS as _FUNCTIONS
+from volta.ops.table import PLACES as _PLACES
 from volta.printing import set_printoptions
 from volta.random import Generator, initial_seed, manual_seed
 
 from volta import data, nn, optim  # isort: skip  (last: they use all of the above)
+from volta.nn.functional.conv import conv2d, max_pool2d  # isort: skip
 from volta.io import load, save  # isort: skip
 
 
@@ -235,3 +244,5 @@ def numel(input: Tensor) -> "int":
 
 
 _explain_all(globals())
+_install(Tensor)
+globals().update({name: op for name, op in _FUNCTIONS.items() if _PLACES[name].function})

@@ -127,10 +127,3 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     """Whether a tensor of `shape` can be repeated to `target`."""
     return len(shape) <= len(target) and all(a in (1, b) for a, b in zip(reversed(shape), reversed(target)))
-
-
-def slice_range(s: slice, size: int) -> tuple[int, int, int]:
-    """(start, step, length) of a slice of a dimension; NumPy's rules, negative steps too."""
-    start, stop, step = s.indices(size)
-    length = len(range(start, stop, step))
-    return start, step if length > 1 else 1, length           # the step of a single element may be any number

@@ -1,13 +1,11 @@
-// index_last: for each row, 1 + the last entry of index[K] that names it. A maximum of integers has one result in any order.
-//
-// The launch sees `entries` entries from number `first` on, and `rows` rows from number `row` on.
+// index_last: for each place, 1 + the last entry of index[K] that names it. A maximum of integers has one result in any order.
 //
 // Bindings: 0 index (read), 1 last (read_write), zeros before the launch.
 // Launch:   x = ceil(K / 256) workgroups of 256.
 // Sums:     none.
 
 struct Params {
-    entries: u32, size: u32, index_offset: u32, first: u32, row: u32, rows: u32,
+    entries: u32, size: u32, index_offset: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> index: array<i32>;
@@ -18,9 +16,6 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
         @builtin(local_invocation_index) local: u32) {
     let k = group_index(wid, ngroups) * 256u + local;
     if (k < p.entries) {
-        let row = u32(clamp(index[p.index_offset + k], 0, i32(p.size) - 1)) - p.row;
-        if (row < p.rows) {
-            atomicMax(&last[row], i32(p.first + k) + 1);
-        }
+        atomicMax(&last[clamp(index[p.index_offset + k], 0, i32(p.size) - 1)], i32(k) + 1);
     }
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +17,8 @@ from volta.data.prefetch import ahead
 from volta.device import device as as_device
 from volta.errors import ArgumentError
 from volta.ops.creation import tensor
-from volta.ops.index import index_select_primitive
 from volta.ops.movement import clone, narrow
+from volta.ops.records.index import index_select_op
 from volta.random import default_generator
 
 
@@ -75,7 +76,7 @@ class DataLoader:
         n = len(self.dataset)
         return _rng(self.seed, epoch, 0).permutation(n) if self.shuffle else np.arange(n)
 
-    def __iter__(self) -> Iterator:
+    def __iter__(self) -> Iterator[Any]:
         epoch, self.epoch = self.epoch, self.epoch + 1
         return self._device_batches(epoch) if self._on_device else self._host_batches(epoch)
 
@@ -128,7 +129,7 @@ class DataLoader:
                 batch = tuple(clone(narrow(t, 0, start, end - start)) for t in tensors)     # a view could be written to
             else:
                 rows = narrow(order, 0, start, end - start)
-                batch = tuple(index_select_primitive(t, rows, dim=0) for t in tensors)
+                batch = tuple(index_select_op(t, rows, dim=0) for t in tensors)
             batch = batch[0] if self._single else batch
             yield batch
 

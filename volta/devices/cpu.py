@@ -2,23 +2,11 @@
 from volta._kernels.cpu import conv, conv_weight, copy, elementwise, index, linalg, loss, norm, pool, random, reduce, softmax, update
 from volta.ops.table import bind
 
-
-def _each(kernel):
-    """An update kernel over lists of tensors; on the CPU a call costs little, so it is a loop."""
-    def many(*lists, **params):
-        for tensors in zip(*lists):
-            kernel(*tensors, **params)
-    return many
-
-
 KERNELS: dict = {}
 for _module in (elementwise, copy, reduce, linalg, softmax, index, conv, conv_weight, pool, norm, loss, random, update):
     KERNELS.update(_module.KERNELS)
 
 # Kernels that take float16 themselves.
-HALF = {*elementwise.KERNELS, *copy.KERNELS, *reduce.KERNELS, "gather", "index_select", "index_last"}
-
-for _name in ("sgd", "adam", "amsgrad"):
-    KERNELS[_name + "_many"] = _each(KERNELS[_name])
+HALF = {*elementwise.KERNELS, *copy.KERNELS, *reduce.KERNELS, *update.KERNELS, "gather", "index_select", "index_put"}
 
 bind(KERNELS, "cpu", half=HALF)

@@ -1,33 +1,26 @@
 """Subscripts: `x[...]`, `x[...] = v` and what masks select. NumPy's and PyTorch's rules.
 
-Basic subscripts are parsed in C (`_kernels/indexing.pyx`) and give views; here are those with integer and bool tensors.
+Subscripts are parsed in C (`_kernels/core/indexing.pyx`), for reading and for writing alike: into a view, and the index tensors that apply
+to dimensions of it. Reading them is an index_select, writing an index_put; both cost what is read or written.
 """
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core import graph, indexing, inplace
+from volta._kernels.core.call import run_kernel
+from volta.device import mixed_devices
 from volta.dtypes import bool_
-from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
-from volta.ops.creation import full
+from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
+from volta.ops.creation import empty, full, tensor
 from volta.ops.elementwise import where
-from volta.ops.index import _indices, index_last_primitive, index_select_primitive
-from volta.ops.movement import (
-    _expand,
-    _reshape,
-    cast,
-    contiguous,
-    copy_into,
-    fill_into,
-    permute,
-    reshape,
-    slice_primitive,
-    slice_view,
-    squeeze,
-)
+from volta.ops.indexing import _indices, known_range
+from volta.ops.movement import _expand, _reshape, cast, contiguous, contiguous_, copy_into, fill_into, permute, slice_primitive
+from volta.ops.records.index import index_put_op, index_select_op
 from volta.shapes import broadcast_shapes, broadcasts_to
 
 if TYPE_CHECKING:
@@ -35,48 +28,186 @@ if TYPE_CHECKING:
     from volta.types import Number
 
 
-# ---------------------------------------------------------------- x[...]
+# ---------------------------------------------------------------- the key
 def _as_index(item, x):
-    """A Python or NumPy index as slice, int, None, Ellipsis or integer/bool tensor."""
-    if item is None or item is Ellipsis or isinstance(item, slice) or isinstance(item, core.TensorBase):
-        return item
+    """What is no plain int, slice, None, `...` or index tensor, as one of those or as a bool."""
+    if isinstance(item, core.TensorBase):               # of no dimensions, or the parser had taken it
+        if item.dtype.code == 0:
+            return bool(item.item())
+        known = None if item.dtype.is_floating_point else known_range(item)
+        return item if known is None else known[0]
     if isinstance(item, (bool, np.bool_)):
-        raise ArgumentError("indexing: a single bool is no index; use x[None] or a bool tensor")
-    if hasattr(item, "__index__") and not isinstance(item, np.ndarray):
-        return item.__index__()
+        return bool(item)
+    if isinstance(item, slice):
+        bounds = [None if b is None else _integer(b) for b in (item.start, item.stop, item.step)]
+        if bounds[2] == 0:
+            raise ArgumentError(f"indexing: the step of a slice must not be 0, got {item}")
+        return slice(*bounds)
     if isinstance(item, (list, np.ndarray, range)):
-        from volta.ops.creation import tensor
         array = np.asarray(item)
-        if array.size == 0:
-            array = array.astype(np.int64)
-        return tensor(array, device=x.device)
-    raise ArgumentError(f"indexing: {type(item).__name__} is no index; use ints, slices, None, ..., or integer and bool tensors")
+        return tensor(array.astype(np.int64) if array.size == 0 and array.dtype != bool else array, device=x.device)
+    return item if item is None or item is Ellipsis else _integer(item)
 
 
-def _expand_ellipsis(x, key):
-    items = [_as_index(i, x) for i in (key if isinstance(key, tuple) else (key,))]
-    used = sum(i.ndim if isinstance(i, core.TensorBase) and i.dtype.code == 0 else 1
-               for i in items if i is not None and i is not Ellipsis)
-    dots = [k for k, i in enumerate(items) if i is Ellipsis]
-    if used > x.ndim or len(dots) > 1:
-        raise IndexRangeError(f"indexing: {used} indices for a tensor of shape {x.shape}")
-    fill = [slice(None)] * (x.ndim - used)
-    at = dots[0] if dots else len(items)
-    return items[:at] + fill + items[at + 1:]
+def _integer(item):
+    try:
+        return operator.index(item)
+    except TypeError:
+        raise ArgumentError(f"indexing: {type(item).__name__} is no index; use ints, slices, None, ..., or integer and bool "
+                            f"tensors") from None
 
 
-def _nonzero(mask):
-    """Positions of the true elements, per dimension. The count decides a shape, so the mask is read on the host."""
-    from volta.ops.creation import tensor
-    return [tensor(i, device=mask.device) for i in np.nonzero(mask.numpy())]
+indexing.configure(_as_index)
+
+
+def _rows(indices, lengths, shape, x):
+    """Index tensors that broadcast to `shape` as one vector of positions in dimensions of these lengths, joined."""
+    for k, index in enumerate(indices):
+        if index.dtype.is_floating_point:
+            raise DTypeError(f"indexing: the index must be an integer tensor, got {index.dtype}; convert it with .long()")
+        if index.device is not x.device:
+            indices[k] = mixed_devices(index_select_op, (x, index), None)[1]
+    if not x.device.is_gpu:
+        return indexing.rows(indices, lengths, shape)
+    if 0 in shape:
+        return empty(0, dtype=core.dtype_from_code(3), device=x.device)
+    flat = None
+    for index, length in zip(indices, lengths):
+        index = _indices("indexing", index, length, wrap=True)
+        index = index if index.shape == shape else _expand(index, shape=shape)
+        flat = index if flat is None else flat * length + index
+    return flat if flat.ndim == 1 else _reshape(flat, shape=(flat._size,))
+
+
+class _Positions:
+    """Where a subscript with index tensors points, in any tensor of the shape that it was made for.
+
+    view     parameters of the slice that the index tensors apply to; None for the whole
+    dims     dimensions of that view that are indexed; others: the rest
+    rows     positions in `dims` joined, as a vector; shape: that of the index
+    at       where the dimensions of the index go among the others
+    unique   whether no position is named twice
+    """
+
+    def __init__(self, x, view, places):
+        whole = view is None or view["sizes"] == x.shape and "axes" not in view and set(view["steps"]) <= {1}
+        self.view = None if whole else view
+        shown = x if whole else indexing.slice_view(x, **view)
+        self.unique = False
+        self.dims, indices, lengths, scalars = [], [], [], []
+        for first, item in places:
+            span = range(first, first + 1)
+            if item is True or item is False:
+                item = tensor(np.zeros(int(item), np.int64), device=x.device)
+            elif item.dtype.code == 0:          # the count decides a shape, so a mask is read on the host
+                span = range(first, first + item.ndim)
+                self.unique = len(places) == 1
+                item = tensor(np.flatnonzero(item.numpy()), device=item.device)
+            elif not item.shape:
+                scalars.append(first)
+            self.dims += span
+            indices.append(item)
+            lengths.append(_product([shown.shape[d] for d in span]))
+        try:
+            self.shape = broadcast_shapes(*[i.shape for i in indices])
+        except ShapeError:
+            raise IndexRangeError(f"indexing: the index tensors do not broadcast, got shapes {', '.join(str(i.shape) for i in indices)}; "
+                                  f"they need one common shape") from None
+        self.rows = _rows(indices, tuple(lengths), self.shape, x)
+        self.others = [d for d in range(shown.ndim) if d not in self.dims]
+        # tensors of no dimensions count as ints, which are no part of the question whether the indexed dimensions are neighbours
+        left = [d for d in range(shown.ndim) if d not in scalars]
+        marked = [k for k, d in enumerate(left) if d in self.dims]
+        self.at = marked[0] if marked and marked[-1] - marked[0] < len(marked) else 0
+        self.version = self.rows.storage.version
+
+    def check(self):
+        """Raise where the index has been changed since."""
+        if self.rows.storage.version != self.version:
+            raise AutogradError("setitem: an index tensor that is needed for the gradient was changed in place; clone() it first")
+
+    def target(self, shape):
+        """Shape of what is read or written, of a view of `shape`."""
+        rest = tuple(shape[d] for d in self.others)
+        return rest[:self.at] + self.shape + rest[self.at:]
+
+    def read(self, x):
+        """The elements, as a copy; recorded."""
+        x = x if self.view is None else slice_primitive(x, **self.view)
+        first, count, joined = self.dims[0], len(self.dims), _product([x.shape[d] for d in self.dims])
+        if self.dims == list(range(first, first + count)):
+            if count > 1:
+                x = _reshape(x, shape=x.shape[:first] + (joined,) + x.shape[first + count:])
+            out = index_select_op(x, self.rows, dim=first)
+            return out if len(self.shape) == 1 else _reshape(out, shape=x.shape[:first] + self.shape + x.shape[first + 1:])
+        rest = tuple(x.shape[d] for d in self.others)
+        front = _reshape(permute(x, *self.dims, *self.others), shape=(joined,) + rest)
+        out = _reshape(index_select_op(front, self.rows, dim=0), shape=self.shape + rest)
+        if not self.at:
+            return out
+        k = len(self.shape)
+        return permute(out, *range(k, k + self.at), *range(k), *range(k + self.at, out.ndim))
+
+    def write(self, x, value):
+        """x at these positions = value, in place; unrecorded."""
+        view = x if self.view is None else indexing.slice_view(x, **self.view)
+        value = _fitting(value, self.target(view.shape)) if isinstance(value, core.TensorBase) else full(
+            (), value, dtype=x.dtype, device=x.device)
+        if value._size == 1:
+            value = _reshape(value, shape=())
+        elif self.rows._size and value._size:
+            k, at = len(self.shape), self.at
+            value = _expand(value, shape=self.target(view.shape))
+            if at:
+                value = permute(value, *range(at, at + k), *range(at), *range(at + k, value.ndim))
+            if k != 1:
+                value = _reshape(value, shape=(self.rows._size,) + value.shape[k:])
+        else:
+            return
+        rows, value = (contiguous_(t) if t.storage is x.storage else t for t in (self.rows, value))
+        target = indexing.permute_view(view, dims=(*self.dims, *self.others))
+        run_kernel(index_put_op, x.device, (target, rows, value), {"rank": len(self.dims), "unique": self.unique})
+
+
+def _product(lengths):
+    result = 1
+    for n in lengths:
+        result *= n
+    return result
+
+
+def _fitting(value, shape):
+    """`value` without leading dimensions of size 1, which do not count.
+
+    Raises: ShapeError where it does not broadcast to `shape`.
+    """
+    lead = next((i for i, n in enumerate(value.shape) if n != 1), value.ndim)
+    if not broadcasts_to(value.shape[lead:], shape):
+        raise ShapeError(f"setitem: a value of shape {value.shape} does not broadcast to the indexed shape {shape}")
+    return _reshape(value, shape=value.shape[lead:]) if lead else value
+
+
+# ---------------------------------------------------------------- x[...]
+def getitem(x: Tensor, key: object) -> Tensor:
+    """x[key]: views for ints, slices, None and ...; copies for integer and bool tensors. NumPy's and PyTorch's rules.
+
+    Raises: IndexRangeError.
+    """
+    parsed = indexing.parse(x, key)
+    if type(parsed) is dict:
+        return slice_primitive(x, **parsed)
+    if parsed is not None:
+        return _Positions(x, *parsed).read(x)
+    out = index_select_op(x, _rows([key], x.shape[:1], key.shape, x), dim=0)
+    return out if len(key.shape) == 1 else _reshape(out, shape=key.shape + x.shape[1:])
 
 
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
     """Positions of the non-zero elements, (count, rank) int64, or one vector per dimension. Reads the values on the host."""
-    from volta.ops.creation import tensor
+    array = input.detach().numpy() != 0
     if as_tuple:
-        return tuple(_nonzero((input if input.ndim else _reshape(input, shape=(1,))).detach() != 0))
-    return tensor(np.argwhere(input.detach().numpy() != 0), device=input.device)
+        return tuple(tensor(i, device=input.device) for i in np.nonzero(np.atleast_1d(array)))
+    return tensor(np.argwhere(array), device=input.device)
 
 
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
@@ -85,120 +216,6 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
         raise DTypeError(f"masked_select: the mask must be bool, got {mask.dtype}; compare it first, as in x > 0")
     shape = broadcast_shapes(input.shape, mask.shape) or (1,)
     return getitem(_expand(input, shape=shape), _expand(mask, shape=shape))
-
-
-def _basic(x, items):
-    """The view for the ints, slices and Nones of an index, and where its tensors stand in that view."""
-    slices, shape_plan, d = [], [], 0
-    for item in items:
-        if item is None:
-            shape_plan.append(("new", None))
-        elif isinstance(item, _Choice):
-            shape_plan.append(("new", item.index))
-        elif isinstance(item, slice):
-            slices.append(item)
-            shape_plan.append(("keep", None))
-            d += 1
-        elif isinstance(item, int):
-            n = x.shape[d]
-            if not -n <= item < n:
-                raise IndexRangeError(f"indexing: index {item} is out of range for dimension {d} of size {n}")
-            at = item % n
-            slices.append(slice(at, at + 1))
-            shape_plan.append(("drop", None))
-            d += 1
-        else:
-            slices.append(slice(None))
-            shape_plan.append(("tensor", item))
-            d += 1
-    out = slice_view(x, tuple(slices)) if any(s != slice(None) for s in slices) else x
-    shape, tensors, k = [], {}, 0
-    for kind, item in shape_plan:
-        if kind == "new":
-            if item is not None:
-                tensors[len(shape)] = item
-            shape.append(1)
-            continue
-        if kind == "tensor":
-            tensors[len(shape)] = item
-        if kind != "drop":
-            shape.append(out.shape[k])
-        k += 1
-    if tuple(shape) != out.shape:
-        out = _reshape(out, shape=tuple(shape))
-    elif out is x:
-        out = _expand(x, shape=x.shape)       # x[:] is a new tensor on the same storage
-    return out, tensors
-
-
-class _Choice:
-    """A 0-d bool tensor as an index: a new dimension of size 1, kept or left empty."""
-
-    def __init__(self, mask):
-        from volta.ops.creation import tensor
-        self.index = tensor([0] if mask.item() else np.empty(0, np.int64), device=mask.device)
-
-
-def _split_masks(x, items):
-    """Bool tensors replaced by the positions of their true elements."""
-    out, d = [], 0
-    for item in items:
-        if isinstance(item, core.TensorBase) and item.dtype.code == 0:
-            if item.ndim == 0:
-                out.append(_Choice(item))
-                continue
-            if item.shape != x.shape[d:d + item.ndim]:
-                raise IndexRangeError(f"indexing: a mask of shape {item.shape} does not fit {x.shape} at dimension {d}")
-            out.extend(_nonzero(item))
-            d += item.ndim
-            continue
-        d += item is not None
-        out.append(item)
-    return out
-
-
-def _linearised(view, tensors):
-    """(the view with its indexed dimensions joined in front, one flat index, the index shape, where the result goes)."""
-    dims = sorted(tensors)
-    shape = broadcast_shapes(*(tensors[d].shape for d in dims))
-    flat = None
-    for d in dims:
-        index = _expand(_indices("indexing", tensors[d], view.shape[d]), shape=shape)
-        flat = index if flat is None else flat * view.shape[d] + index
-    rest = [d for d in range(view.ndim) if d not in tensors]
-    front = permute(view, *dims, *rest)
-    joined = 1
-    for d in dims:
-        joined *= view.shape[d]
-    front = reshape(front, (joined,) + tuple(view.shape[d] for d in rest))
-    at = dims[0] if dims == list(range(dims[0], dims[0] + len(dims))) else 0
-    return front, reshape(flat, (flat._size,)), shape, at
-
-
-def getitem(x: Tensor, key: object) -> Tensor:
-    """x[key]: views for ints, slices, None and ...; copies for integer and bool tensors. NumPy's and PyTorch's rules.
-
-    Raises: IndexRangeError.
-    """
-    params = indexing.basic(x, key)
-    if params is not None:
-        return slice_primitive(x, **params)
-    if isinstance(key, core.TensorBase) and key.dtype.code != 0 and x.ndim:
-        flat = _indices("indexing", key, x.shape[0])
-        if key.ndim == 1:
-            return index_select_primitive(x, flat, dim=0)
-        return _reshape(index_select_primitive(x, _reshape(flat, shape=(flat._size,)), dim=0), shape=key.shape + x.shape[1:])
-    view, tensors = _basic(x, _split_masks(x, _expand_ellipsis(x, key)))
-    if not tensors:
-        return view
-    front, flat, shape, at = _linearised(view, tensors)
-    out = index_select_primitive(front, flat, dim=0)
-    out = _reshape(out, shape=shape + front.shape[1:])
-    if at:
-        k, n = len(shape), len(shape) + len(front.shape) - 1
-        order = list(range(k, k + at)) + list(range(k)) + list(range(k + at, n))
-        out = permute(out, *order)
-    return out
 
 
 # ---------------------------------------------------------------- x[...] = v
@@ -231,113 +248,115 @@ class Overwrite:
         """Nothing is saved but the geometry."""
 
 
-class _SetItem:
-    """Backward of a recorded x[key] = value, in the form that `graph.custom_node` takes."""
+class _Slice:
+    """Where a subscript without index tensors points: a view."""
 
-    def __init__(self, key):
-        self.key = key
+    def __init__(self, params):
+        self.params = params
+
+    def check(self):
+        """Nothing that could change."""
+
+    def read(self, x):
+        """The view; recorded."""
+        return slice_primitive(x, **self.params)
+
+    def write(self, x, value):
+        """The view = value, in place; unrecorded."""
+        _write_view(indexing.slice_view(x, **self.params), value)
+
+
+def _write_view(view, value):
+    if isinstance(value, core.TensorBase):
+        copy_into(view, value if value.shape == view.shape else _fitting(value, view.shape))
+    else:
+        fill_into(view, value)
+
+
+class _Masked:
+    """Where a mask holds, for one value: nothing has to be read to write it."""
+
+    def __init__(self, x, mask):
+        self.mask = _reshape(mask, shape=mask.shape + (1,) * (x.ndim - mask.ndim))
+        self.version = mask.storage.version
+
+    def check(self):
+        """Raise where the mask has been changed since."""
+        if self.mask.storage.version != self.version:
+            raise AutogradError("setitem: a mask that is needed for the gradient was changed in place; clone() it first")
+
+    def read(self, x):
+        """What the value's gradient is the sum of."""
+        return where(self.mask, x, 0.0)
+
+    def write(self, x, value):
+        """x = value where the mask holds, in place; unrecorded."""
+        if isinstance(value, core.TensorBase):
+            value = _reshape(value, shape=())
+        elif not x.dtype.is_floating_point:
+            value = int(value) if x.dtype.category else bool(value)
+        copy_into(x, cast(where(self.mask, value, x), x.dtype))
+
+
+class _SetItem:
+    """Backward of a recorded x[key] = value, in the form that `graph.custom_node` takes. IN: part, where the key points."""
+
+    def __init__(self, part):
+        self.part = part
 
     def gradients(self, g):
         """(for x: g with the written part cleared, for value: the written part of g)."""
+        self.part.check()
         kept = g.clone()
-        setitem(kept, self.key, 0.0)
-        return kept, getitem(g, self.key)
+        _assign(kept, self.part, 0.0)
+        return kept, self.part.read(g)
 
     def release(self):
         """Nothing is saved but the key."""
 
 
 def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
-    """x[key] = value, in place, recorded where a gradient is wanted.
+    """x[key] = value, in place, recorded where a gradient is wanted. Where index tensors name a place twice, the last value counts.
 
     Raises: ShapeError where the value does not broadcast; AutogradError on a leaf that requires grad.
     """
     number = isinstance(value, (bool, int, float))
-    if not number and not isinstance(value, core.TensorBase):
-        from volta.ops.creation import tensor
-        value = tensor(value, dtype=x.dtype, device=x.device)
     if not number:
+        if not isinstance(value, core.TensorBase):
+            value = tensor(value, dtype=x.dtype, device=x.device)
+        elif value.device is not x.device:
+            value = value.to(x.device)
         value = cast(value, x.dtype)            # recorded, so that its gradient comes back in its own dtype
+    parsed = indexing.parse(x, key)
+    if type(parsed) is dict:
+        if x.requires_grad or (not number and value.requires_grad):
+            return _assign(x, _Slice(parsed), value)
+        _write_view(indexing.slice_view(x, **parsed), value)
+        return None
+    if parsed is None:
+        return _assign(x, _Positions(x, None, [(0, key)]), value)
+    if parsed[1][0][1] is key and key is not True and key is not False and (number or value._size == 1) and (
+            x.device.is_gpu or key.ndim == x.ndim):
+        return _assign(x, _Masked(x, key), value)
+    return _assign(x, _Positions(x, *parsed), value)
+
+
+def _assign(x, part, value):
+    """Write the value, a number or a tensor of x's dtype and device, and record it."""
+    number = not isinstance(value, core.TensorBase)
     wants = graph.is_grad_enabled() and (x.requires_grad or (not number and value.requires_grad))
     if wants:
         inplace.check_inplace("setitem", x)
     previous = graph.set_grad_mode(False)
     try:
-        _write(x, key, value, number)
+        part.write(x, value)
     finally:
         graph.set_grad_mode(previous)
     if not wants:
         return
     after = core.alias(x)
-    graph.custom_node(_SetItem(key), (inplace.as_before(x), None if number else value), (after,))
+    graph.custom_node(_SetItem(part), (inplace.as_before(x), None if number else value), (after,))
     inplace.take_history(x, after)
-
-
-def _write(x, key, value, number):
-    params = indexing.basic(x, key)
-    if params is not None:
-        return _write_view(indexing.slice_view(x, **params), value, number)
-    if isinstance(key, core.TensorBase) and key.dtype.code == 0 and (number or value._size == 1):
-        return _write_masked(x, key, value)
-    view, tensors = _basic(x, _split_masks(x, _expand_ellipsis(x, key)))
-    if view.storage is not x.storage:
-        raise ShapeError("setitem: the index of this tensor is no view of it; make it contiguous first")
-    if not tensors:
-        return _write_view(view, value, number)
-    _put(view, tensors, value, number)
-
-
-def _write_view(view, value, number):
-    """Write into what basic indexing shows."""
-    if number:
-        return fill_into(view, value)
-    value = value.to(view.device)
-    while value.ndim > view.ndim and value.shape[0] == 1:
-        value = squeeze(value, 0)
-    if not broadcasts_to(value.shape, view.shape):
-        raise ShapeError(f"setitem: a value of shape {value.shape} does not broadcast to the indexed shape {view.shape}")
-    copy_into(view, value)
-
-
-def _write_masked(x, mask, value):
-    """x[mask] = one value, without asking where the mask is true."""
-    if mask.shape != x.shape[:mask.ndim]:
-        raise IndexRangeError(f"indexing: a mask of shape {mask.shape} does not fit {x.shape} at dimension 0")
-    mask = _reshape(mask, shape=mask.shape + (1,) * (x.ndim - mask.ndim))
-    if isinstance(value, core.TensorBase):
-        value = cast(_reshape(value.to(x.device), shape=()), x.dtype)
-    elif not x.dtype.is_floating_point:
-        value = int(value) if x.dtype.category else bool(value)
-    copy_into(x, cast(where(mask, value, x), x.dtype))
-
-
-def _put(view, tensors, value, number):
-    """Write at integer positions: find the last entry that names each row, then choose between its value and the old one."""
-    front, flat, shape, at = _linearised(view, tensors)
-    if flat._size == 0:
-        return
-    rest = front.shape[1:]
-    target = shape + rest if not at else rest[:at] + shape + rest[at:]
-    if number:
-        value = full((), value, dtype=view.dtype, device=view.device)
-    if not broadcasts_to(value.shape, target):
-        raise ShapeError(f"setitem: a value of shape {value.shape} does not broadcast to the indexed shape {target}")
-    value = _expand(cast(value.to(view.device), view.dtype), shape=target)
-    if at:
-        k = len(shape)
-        value = permute(value, *range(at, at + k), *range(at), *range(at + k, len(target)))
-    value = reshape(value, (flat._size,) + rest)
-    rows = front.shape[0]
-    last = index_last_primitive(flat, size=rows)
-    source = index_select_primitive(value, where(last > 0, last - 1, 0), dim=0)
-    merged = where(reshape(last > 0, (rows,) + (1,) * len(rest)), source, front)
-    dims = sorted(tensors)
-    others = [d for d in range(view.ndim) if d not in tensors]
-    merged = reshape(merged, tuple(view.shape[d] for d in dims) + rest)
-    order_back = [0] * view.ndim
-    for i, d in enumerate(dims + others):
-        order_back[d] = i
-    copy_into(view, permute(merged, *order_back))
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:

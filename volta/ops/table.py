@@ -80,6 +80,7 @@ class Places:
     function: bool = True                   # volta.x
     method: bool = True                     # Tensor.x
     inplace: bool = False                   # Tensor.x_
+    record: Primitive | None = None         # the elementwise record that serves x_ without options
     geometry: bool = False                  # x_ changes how the tensor shows its data, not the data
     operator: str | None = None             # "add": __add__; with `inplace` also __iadd__, with `reflected` also __radd__
     reflected: bool = False
@@ -163,8 +164,9 @@ def missing_kernels() -> list[tuple[str, str]]:
 
 
 def update(op: Primitive, tensors: tuple, **params: object) -> None:
-    """Run a kernel that changes its inputs, as its record says."""
-    run_kernel(op, tensors[0].device, tensors, params)
+    """Run a kernel that changes some of its inputs (tensors, or lists of tensors), as its record says."""
+    first = tensors[0][0] if isinstance(tensors[0], list) else tensors[0]
+    run_kernel(op, first.device, tensors, params)
 
 
 def create(op: Primitive, *args: object, device, **params: object):

@@ -92,7 +92,10 @@ cdef object _run(Primitive op, Device device, tuple inputs, dict params, TensorB
     if not half and _has_half(inputs, params):
         result = _in_half(op, device, kernel, inputs, params)
     elif out is not None:
-        result = kernel.into(out, *inputs)
+        if PyTuple_GET_SIZE(inputs) == 2:           # without packing the arguments twice
+            result = kernel.into(out, <object>inputs[0], <object>inputs[1])
+        else:
+            result = kernel.into(out, *inputs)
     elif params:
         result = kernel(*inputs, **params)
     else:

@@ -73,6 +73,7 @@ cdef inline Node _pop(list heap):
 
 @cython.final
 @cython.freelist(256)
+@cython.no_gc                               # `_leave` breaks the cycle with its owner
 cdef class _Slot:
     """What has arrived at a node or leaf."""
     cdef unsigned long long walk            # of which engine it is
@@ -104,52 +105,40 @@ cdef class _Engine:
             self.index = {id((<_Slot>s).owner): s for s in self.slots}
         return <_Slot>self.index[id(owner)]
 
-    cdef inline _Slot _reach(self, object owner, object found):
-        """The slot of what the first walk comes to, new where `found`, that of its field, is another engine's."""
+    cdef inline _reach(self, object owner):
+        """The first walk comes to a node, or to a leaf once more."""
         cdef _Slot slot
+        cdef bint is_node = isinstance(owner, Node)
+        cdef object found = (<Node>owner).slot if is_node else (<TensorBase>owner)._slot
         if found is not None and (<_Slot>found).walk == self.walk:
-            return <_Slot>found
+            (<_Slot>found).consumers += 1
+            return
         slot = _Slot.__new__(_Slot)
-        slot.walk = self.walk
-        slot.owner = owner
+        slot.walk, slot.owner, slot.consumers = self.walk, owner, 1
         self.slots.append(slot)
-        return slot
+        if is_node:
+            (<Node>owner).slot = slot
+        else:
+            (<TensorBase>owner)._slot = slot
 
     cdef _count_consumers(self, list roots):
         """Give slots to everything that can be reached, and count how many gradients each leaf is going to get: at most that many."""
-        cdef list stack = []
         cdef Node node
-        cdef _Slot slot
         cdef object parent
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, k = 0
         for root in roots:
             parent = (<TensorBase>root)._node
-            if parent is None:
-                slot = self._reach(root, (<TensorBase>root)._slot)
-                slot.consumers += 1
-                (<TensorBase>root)._slot = slot
-            elif self._enter(<Node>parent):
-                stack.append(parent)
-        while stack:
-            node = <Node>stack.pop()
+            self._reach(root if parent is None else parent)
+        while k < len(self.slots):              # which is the queue of the walk too
+            parent = (<_Slot>self.slots[k]).owner
+            k += 1
+            if not isinstance(parent, Node):
+                continue
+            node = <Node>parent
             for i in range(PyTuple_GET_SIZE(node.parents)):
                 parent = <object>node.parents[i]
-                if parent is None or (self.wanted is not None and parent not in self.wanted):
-                    continue
-                if isinstance(parent, Node):
-                    if self._enter(<Node>parent):
-                        stack.append(parent)
-                else:
-                    slot = self._reach(parent, (<TensorBase>parent)._slot)
-                    slot.consumers += 1
-                    (<TensorBase>parent)._slot = slot
-
-    cdef inline bint _enter(self, Node node) except -1:
-        """Whether the first walk is here for the first time."""
-        if node.slot is not None and (<_Slot>node.slot).walk == self.walk:
-            return False
-        node.slot = self._reach(node, None)
-        return True
+                if parent is not None and (self.wanted is None or parent in self.wanted):
+                    self._reach(parent)
 
     cdef _leave(self):
         """Free the fields."""

@@ -120,6 +120,7 @@ cdef object apply2(Primitive op, object a, object b):
     """`apply` for the commonest call: two float tensors of one device and dtype, or one and a number."""
     cdef TensorBase x, y
     cdef object result
+    cdef tuple inputs
     cdef bint recorded
     if not isinstance(a, TensorBase) or len(observers):
         return apply(op, (a, b), {})

@@ -1,19 +1,26 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Strided views; basic indexing, `x[key]` with integers, slices, None and `...`, in one step; and the range of an index tensor.
+"""Strided views; the one parser of subscripts, `x[key]`; and index tensors of the host as positions.
 
-Knows geometry only: what a view is to the graph is `graph.pyx`'s, indexing by tensors is `ops/index.py`'s.
+Knows geometry only: what a view is to the graph is `graph.pyx`'s, what is done at the positions is `ops/subscript.py`'s.
 """
+from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE
 
-from volta._kernels.core.base cimport INT32, INT64, MAX_RANK, TensorBase, address, make_tensor
+from volta._kernels.core.base import dtype_from_code
+from volta._kernels.core.base cimport BOOL, INT32, INT64, MAX_RANK, TensorBase, address, empty_host, make_tensor
 from volta._kernels.core.views cimport packed
+from volta.errors import IndexRangeError
 
 cdef extern from "Python.h":
     int PySlice_Unpack(object slice, Py_ssize_t* start, Py_ssize_t* stop, Py_ssize_t* step) except -1
     Py_ssize_t PySlice_AdjustIndices(Py_ssize_t length, Py_ssize_t* start, Py_ssize_t* stop, Py_ssize_t step)
     bint PySlice_Check(object)
     bint PyLong_CheckExact(object)
-    Py_ssize_t PyLong_AsSsize_t(object) except? -1
+    Py_ssize_t PyNumber_AsSsize_t(object, PyObject*)       # with NULL, a number out of range gives the nearest in range
+    ctypedef struct PySliceObject:
+        PyObject* start
+        PyObject* stop
+        PyObject* step
 
 
 def slice_view(TensorBase x not None, *, tuple starts, tuple sizes, tuple steps, tuple axes=None):
@@ -64,27 +71,68 @@ def extremes(TensorBase t not None):
     return found[0], found[1]
 
 
-cdef bint _plain(object bound):
-    return bound is None or PyLong_CheckExact(bound)
+# ---------------------------------------------------------------- subscripts
+
+cdef object _as_index = None
 
 
-def basic(TensorBase x not None, key):
-    """The parameters of `slice_view` that x[key] stands for; None where the key is not basic or not valid."""
-    cdef Py_ssize_t rank = len(x.shape), count, used = 0, d = 0, i, k, at, stop, step, size
-    cdef bint moved = False, dots = False
+def configure(as_index):
+    """Set what makes an int, slice, bool or tensor of any other object in a subscript: `as_index(item, x)`."""
+    global _as_index
+    _as_index = as_index
+
+
+cdef inline bint _plain(PyObject* bound):
+    return <object>bound is None or PyLong_CheckExact(<object>bound)
+
+
+cdef inline bint _is_plain(object item):
+    """Whether an item of a subscript is what the parser reads as it is."""
+    cdef PySliceObject* bounds
+    if PyLong_CheckExact(item) or item is None or item is Ellipsis:
+        return True
+    if PySlice_Check(item):
+        bounds = <PySliceObject*>item
+        return _plain(bounds.start) and _plain(bounds.stop) and (
+            <object>bounds.step is None or PyLong_CheckExact(<object>bounds.step) and <object>bounds.step != 0)
+    return isinstance(item, TensorBase) and len((<TensorBase>item).shape) > 0
+
+
+cdef Py_ssize_t _covered(object item):
+    """How many dimensions an item of a subscript takes."""
+    if isinstance(item, TensorBase) and (<TensorBase>item).dtype.code == BOOL:
+        return len((<TensorBase>item).shape)
+    return 0 if item is None or item is True or item is False else 1
+
+
+def parse(TensorBase x not None, key):
+    """The parameters of `slice_view` that x[key] stands for; where tensors or bools are part of the key, a pair of them and of what stands
+    at which dimensions of that view: [(first dimension, index tensor, mask or bool), ...]. None where the key is one index tensor.
+
+    Raises: IndexRangeError; ArgumentError for what is no index.
+    """
+    cdef Py_ssize_t rank = len(x.shape), count, used = 0, d = 0, i, k, at, stop, step, size, dots = 0
+    cdef bint moved = False
     cdef object item
+    cdef list places = None
+    if rank and isinstance(key, TensorBase) and (<TensorBase>key).dtype.code != BOOL and len((<TensorBase>key).shape):
+        return None
     cdef tuple items = <tuple>key if PyTuple_CheckExact(key) else (key,)
     count = PyTuple_GET_SIZE(items)
+    for i in range(count):
+        if not _is_plain(<object>items[i]):
+            items = tuple([item if _is_plain(item) else _as_index(item, x) for item in items])
+            break
     for i in range(count):
         item = <object>items[i]
         if PyLong_CheckExact(item) or PySlice_Check(item):
             used += 1
-        elif item is Ellipsis and not dots:
-            dots = True
-        elif item is not None:
-            return None
-    if used > rank or rank + count > MAX_RANK:
-        return None
+        elif item is Ellipsis:
+            dots += 1
+        else:
+            used += _covered(item)
+    if used > rank or dots > 1:
+        raise IndexRangeError(f"indexing: {f'{used} indices' if dots < 2 else 'more than one ...'} for a tensor of shape {x.shape}")
     cdef list starts = [0] * rank, sizes = list(x.shape), steps = [1] * rank, axes = []
     for i in range(count):
         item = <object>items[i]
@@ -96,24 +144,98 @@ def basic(TensorBase x not None, key):
                 axes.append(d)
                 d += 1
         elif PyLong_CheckExact(item):
-            size = x.shape[d]
-            if not -size <= item < size:
-                return None
-            at = PyLong_AsSsize_t(item)
+            size, at = x.shape[d], PyNumber_AsSsize_t(item, NULL)
+            if at < -size or at >= size:
+                raise IndexRangeError(f"indexing: index {item} is out of range for dimension {d} of size {size}")
             starts[d] = at + size if at < 0 else at
             sizes[d] = 1
             moved = True
             d += 1
-        else:
-            if not (_plain(item.start) and _plain(item.stop) and _plain(item.step)) or item.step == 0:
-                return None
+        elif PySlice_Check(item):
             PySlice_Unpack(item, &at, &stop, &step)
             sizes[d] = PySlice_AdjustIndices(x.shape[d], &at, &stop, step)
-            starts[d], steps[d] = at, step
+            starts[d], steps[d] = at, step if sizes[d] > 1 else 1        # the step of a single element may be any number
             axes.append(d)
             d += 1
+        else:
+            places = [] if places is None else places
+            places.append((len(axes), item))
+            k = _covered(item)
+            if item is True or item is False:
+                axes.append(-1)
+                moved = True
+            elif (<TensorBase>item).dtype.code == BOOL and (<TensorBase>item).shape != x.shape[d:d + k]:
+                raise IndexRangeError(f"indexing: a mask of shape {(<TensorBase>item).shape} does not fit {x.shape} at dimension {d}")
+            for stop in range(k):
+                axes.append(d)
+                d += 1
     for k in range(d, rank):
         axes.append(k)
+    cdef dict view
     if moved:
-        return {"starts": tuple(starts), "sizes": tuple(sizes), "steps": tuple(steps), "axes": tuple(axes)}
-    return {"starts": tuple(starts), "sizes": tuple(sizes), "steps": tuple(steps)}
+        view = {"starts": tuple(starts), "sizes": tuple(sizes), "steps": tuple(steps), "axes": tuple(axes)}
+    else:
+        view = {"starts": tuple(starts), "sizes": tuple(sizes), "steps": tuple(steps)}
+    return view if places is None else (view, places)
+
+
+# ---------------------------------------------------------------- index tensors
+
+cdef long long _integer(const char* data, int code) noexcept nogil:
+    return (<const long long*>data)[0] if code == INT64 else (<const int*>data)[0] if code == INT32 else (<const unsigned char*>data)[0]
+
+
+cdef bint _rows(TensorBase index, tuple shape, Py_ssize_t length, bint first, long long* out, long long* wrong) except -1:
+    """out = out * length + index, broadcast to `shape`; whether all are within [-length, length), else `wrong` is one that is not."""
+    cdef Py_ssize_t sizes[MAX_RANK]
+    cdef Py_ssize_t strides[MAX_RANK]
+    cdef Py_ssize_t position[MAX_RANK]
+    cdef int rank = len(shape), lead = rank - len(index.shape), code = index.dtype.code, d
+    cdef Py_ssize_t i, count = 1, width = index.dtype.itemsize
+    cdef const char* data = address(index)
+    cdef long long value
+    for d in range(rank):
+        sizes[d], position[d] = shape[d], 0
+        strides[d] = 0 if d < lead or index.shape[d - lead] == 1 else index._strides[d - lead] * width
+        count *= sizes[d]
+    with nogil:
+        for i in range(count):
+            value = _integer(data, code)
+            if value < -length or value >= length:
+                wrong[0] = value
+                return False
+            value = value + length if value < 0 else value
+            out[i] = value if first else out[i] * length + value
+            for d in range(rank - 1, -1, -1):
+                data += strides[d]
+                position[d] += 1
+                if position[d] < sizes[d]:
+                    break
+                data -= strides[d] * sizes[d]
+                position[d] = 0
+    return True
+
+
+def rows(list indices, tuple lengths, tuple shape):
+    """Host index tensors, broadcast to `shape`, as positions int64[n] in the joined dimensions of these lengths; a negative index counts from
+    the end. An index tensor that is such already is used as it is.
+
+    Raises: IndexRangeError.
+    """
+    cdef TensorBase index = indices[0], out
+    cdef long long found[2]
+    cdef long long wrong = 0
+    cdef Py_ssize_t k, length = lengths[0]
+    if len(indices) == 1 and index.dtype.code == INT64 and index.contiguous and index.size:
+        _extremes(<long long*>address(index), index.size, found)
+        if found[0] >= 0 and found[1] < length:
+            return index if len(index.shape) == 1 else make_tensor(index.storage, (index.size,), (1,), index.offset, index.dtype)
+    cdef Py_ssize_t count = 1
+    for k in range(len(shape)):
+        count *= <Py_ssize_t>shape[k]
+    out = empty_host((count,), dtype_from_code(INT64))
+    for k in range(len(indices)):
+        index, length = indices[k], lengths[k]
+        if not _rows(index, shape, length, k == 0, <long long*>address(out), &wrong):
+            raise IndexRangeError(f"indexing: index {wrong} is out of range for a dimension of size {length}")
+    return out

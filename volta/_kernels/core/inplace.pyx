@@ -28,27 +28,30 @@ def configure(cast, contiguous, copy_into, mixed_devices, as_operand, overwrite,
 
 
 cdef class InPlace(Op):
-    """The in-place form of an op, `x.exp_()`: the record's kernel writes into the tensor where it can, a function's result is copied in.
-    With `geometry` (`x.squeeze_()`) the tensor shows its data in another way."""
+    """The in-place form of an op, `x.exp_()`: an elementwise record's kernel writes into the tensor, a function's result is copied in. A
+    function with options may have a `record` for calls without them. With `geometry` (`x.squeeze_()`) the tensor shows its data in
+    another way."""
 
     cdef readonly Op op
-    cdef bint elementwise, geometry
+    cdef readonly Primitive record
+    cdef readonly bint geometry
 
-    def __init__(self, Op op not None, *, bint geometry=False):
-        self.name = op.name + "_"
+    def __init__(self, str name, Op op not None, Primitive record=None, *, bint geometry=False):
+        self.name = name
         self.op = op
         self.geometry = geometry
-        self.elementwise = isinstance(op, Primitive) and (<Primitive>op).promotion != 0
+        self.record = op if record is None and isinstance(op, Primitive) and (<Primitive>op).promotion else record
         self.details = op.details
 
     def __call__(self, input, *args, **options):
         if not isinstance(input, TensorBase):
             raise DTypeError(f"{self.name}: input must be a tensor, got {type(input).__name__}")
-        if self.elementwise:
-            if options:
-                args, options = (<Primitive>self.op)._bound((input,) + args, options)
+        if self.record is not None:
+            if options and self.record is self.op:
+                args, options = self.record._bound((input,) + args, options)
                 args = args[1:]
-            return apply_into(<Primitive>self.op, <TensorBase>input, args)
+            if self.record is self.op or (not options and len(args) == self.record.count - 1):
+                return apply_into(self.record, <TensorBase>input, args)
         return _replace(self, input, args, options)
 
     @property
@@ -58,11 +61,6 @@ cdef class InPlace(Op):
     @property
     def __signature__(self):
         return self.op.__signature__
-
-    @property
-    def changes_geometry(self):
-        """Whether the tensor's shape and strides change, and not its data."""
-        return self.geometry
 
 
 cdef object apply_into(Primitive op, TensorBase target, tuple others):

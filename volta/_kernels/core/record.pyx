@@ -95,6 +95,10 @@ cdef class Composed(Op):
     def __wrapped__(self):
         return self.function
 
+    @property
+    def __doc__(self):
+        return self._doc
+
     def __call__(self, *args, **options):
         try:
             if self.in_float32 and PyTuple_GET_SIZE(args) and isinstance(args[0], TensorBase) and (
@@ -212,7 +216,7 @@ cdef class Primitive(Op):
         self.accepts = <unsigned int*>calloc(n + 1, sizeof(unsigned int))
         if isinstance(takes, str):
             self.common = _mask(takes)
-            takes = {i: takes if k == 0 or self.promotion else "=" + self.inputs[0] for k, i in enumerate(self.inputs)}
+            takes = {each: takes if self.promotion or each == self.inputs[0] else "=" + self.inputs[0] for each in self.inputs}
         for i, name in enumerate(self.inputs):
             kinds = takes[name]
             self.optional[i] = kinds.endswith("?")
@@ -279,10 +283,16 @@ cdef class Primitive(Op):
                 if name in params:
                     inputs, params = self._bound(inputs, params)
                     break
+            if params and self.promotion:
+                raise TypeError(f"{self.name}() got an unexpected keyword argument {next(iter(params))!r}")
         if PyTuple_GET_SIZE(inputs) != self.count and (not self.variadic or PyTuple_GET_SIZE(inputs) < self.count):
             raise ArgumentError(f"{self.name}: takes {', '.join(self.names) if self.names else 'no tensors'}, got "
                                 f"{len(inputs)} of {self.count}")
         return _apply(self, inputs, params)
+
+    @property
+    def __doc__(self):
+        return self._doc
 
     def _bound(self, inputs, params):
         """Inputs given by keyword, in their places."""

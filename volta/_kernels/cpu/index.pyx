@@ -1,9 +1,9 @@
-# Gathering along one dimension by integer indices, and the additions that undo it.
+# Gathering along one dimension by integer indices, the additions that undo it, and writing at places.
 #
 # Layout: tensors seen as [outer, length, inner] around the indexed dimension; gather reads its input with any strides.
 # Indices are int64 and checked here before any is used: one outside [0, length) raises.
 # Threads: over elements of the output (gather, index_select); over outer and inner of the output where elements are
-#   added, so that every sum has the order of the indices.
+#   added, so that every sum has the order of the indices; over rows where they are written, so that the last entry wins.
 # Sizes: the front end. Data is moved by its size in bytes, and added by type.
 
 from cython.parallel cimport prange
@@ -270,20 +270,107 @@ def index_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssiz
     return added("index_add", g, index, dim, size, False)
 
 
-# ---------------------------------------------------------------- who wins
+# ---------------------------------------------------------------- writing
 
-def index_last(TensorBase index not None, Py_ssize_t size):
-    """[size] int64: 1 + the position of the last entry of index[n] that names the row, 0 where none does."""
-    index = checked("index_last", index, 0, size)
-    cdef TensorBase out = empty_host((size,), index.dtype)
+cdef struct Put:
+    int rows_rank, rank                 # of the rows' dimensions, and of those within a row
+    Py_ssize_t n, rows                  # entries, rows of out
+    Py_ssize_t step                     # of values, from entry to entry
+    Py_ssize_t row_shape[MAX_RANK]
+    Py_ssize_t row_strides[MAX_RANK]
+    Py_ssize_t shape[MAX_RANK]          # within a row
+    Py_ssize_t strides[MAX_RANK]        # of out
+    Py_ssize_t sources[MAX_RANK]        # of values
+
+
+cdef int merged(tuple shape, tuple strides, tuple others, Py_ssize_t* sizes, Py_ssize_t* a, Py_ssize_t* b):
+    """The dimensions as few: sizes with both operands' strides; at least one dimension."""
+    cdef int rank = 0, d
+    for d in range(len(shape)):
+        if <Py_ssize_t>shape[d] == 1:
+            continue
+        if rank and a[rank - 1] == <Py_ssize_t>strides[d] * <Py_ssize_t>shape[d] and b[rank - 1] == <Py_ssize_t>others[d] * <Py_ssize_t>shape[d]:
+            sizes[rank - 1] *= <Py_ssize_t>shape[d]
+            rank -= 1
+        else:
+            sizes[rank] = shape[d]
+        a[rank], b[rank] = strides[d], others[d]
+        rank += 1
+    if rank == 0:
+        sizes[0], a[0], b[0], rank = 1, 1, 1, 1
+    return rank
+
+
+cdef void put_row(Put* p, const word* source, word* target) noexcept nogil:
+    """One row, line by line."""
+    cdef int last = p.rank - 1, d
+    cdef Py_ssize_t lines = 1, line, rest, at, other, j
+    cdef Py_ssize_t length = p.shape[last], stride = p.strides[last], step = p.sources[last]
+    for d in range(last):
+        lines *= p.shape[d]
+    for line in range(lines):
+        rest, at, other = line, 0, 0
+        for d in range(last - 1, -1, -1):
+            at += rest % p.shape[d] * p.strides[d]
+            other += rest % p.shape[d] * p.sources[d]
+            rest //= p.shape[d]
+        if stride == 1 and step == 1:
+            memcpy(target + at, source + other, length * sizeof(word))
+        else:
+            for j in range(length):
+                target[at + j * stride] = source[other + j * step]
+
+
+cdef void put_rows(Put* p, const int64_t* index, Py_ssize_t low, Py_ssize_t high, const word* values, word* out) noexcept nogil:
+    """The entries that name rows low .. high, in their order."""
+    cdef Py_ssize_t k, rest, at
+    cdef int d
+    for k in range(p.n):
+        rest, at = index[k], 0
+        if rest < low or rest >= high:
+            continue
+        for d in range(p.rows_rank - 1, 0, -1):
+            at += rest % p.row_shape[d] * p.row_strides[d]
+            rest //= p.row_shape[d]
+        put_row(p, values + k * p.step, out + at + rest * p.row_strides[0])
+
+
+cdef void put(Put* p, const int64_t* index, Py_ssize_t size, const word* values, word* out) noexcept nogil:
+    cdef int threads = threads_for(size), t
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        put_rows(p, index, p.rows * t // threads, p.rows * (t + 1) // threads, values, out)
+
+
+def index_put(TensorBase out not None, TensorBase index not None, TensorBase values not None, int rank, bint unique=False):
+    """In place: out[i] = values[k] where i = index[k] counts the places of the first `rank` dimensions of out; the last k for an i wins.
+
+    out and values have any strides; values has the shape (n, *out.shape[rank:]), or one element for all.
+    """
+    cdef Put p
+    cdef int d
+    cdef tuple sources = values._strides[1:] if len(values.shape) else (0,) * (len(out.shape) - rank)
+    p.n, p.rows, p.step = index.size, 1, values._strides[0] if len(values.shape) else 0
+    for d in range(rank):
+        p.rows *= <Py_ssize_t>out.shape[d]
+    index = checked("index_put", index, 0, p.rows)
+    p.rows_rank = merged(out.shape[:rank], out._strides[:rank], out._strides[:rank], p.row_shape, p.row_strides, p.sources)
+    p.rank = merged(out.shape[rank:], out._strides[rank:], sources, p.shape, p.strides, p.sources)
+    cdef Py_ssize_t size = p.n
+    for d in range(p.rank):
+        size *= p.shape[d]
+    if size == 0:
+        return
+    cdef void* source = address(values)
+    cdef void* target = address(out)
     cdef const int64_t* places = <const int64_t*>address(index)
-    cdef int64_t* last = <int64_t*>address(out)
-    cdef Py_ssize_t i, n = index.size
-    with nogil:
-        memset(last, 0, size * sizeof(int64_t))
-        for i in range(n):
-            last[places[i]] = i + 1
-    return out
+    if out.dtype.itemsize == 4:
+        put(&p, places, size, <const int32_t*>source, <int32_t*>target)
+    elif out.dtype.itemsize == 8:
+        put(&p, places, size, <const int64_t*>source, <int64_t*>target)
+    elif out.dtype.itemsize == 1:
+        put(&p, places, size, <const int8_t*>source, <int8_t*>target)
+    else:
+        put(&p, places, size, <const int16_t*>source, <int16_t*>target)
 
 
-KERNELS = {"gather": gather, "scatter_add": scatter_add, "index_select": index_select, "index_add": index_add, "index_last": index_last}
+KERNELS = {"gather": gather, "scatter_add": scatter_add, "index_select": index_select, "index_add": index_add, "index_put": index_put}

@@ -1,20 +1,33 @@
-"""Gather, scatter_add, index_select and index_add on the GPU, for every element type.
+"""Gather, scatter_add, index_select, index_add and index_put on the GPU, for every element type.
 
 Additions have two forms: with few entries each output looks at all of them; with many, the entries are sorted by the row that
 they are added to, and each output adds those of its row. Both add in the order of the entries; of very many entries a row adds
 up sums of 256.
 
-What one binding cannot hold is seen through windows: of the source and of the output where elements are copied, of the output
-where they are added. Sources of additions are cut by gpu_large.
+What one binding cannot hold is seen through windows: of the source and of the output where elements are copied or written, of the
+output where they are added. Sources of additions are cut by limits/rows.
 """
 from __future__ import annotations
 
 from math import gcd
 
 from volta._kernels import core
-from volta.devices.gpu.common import BYTES, COMPUTED, STORED, UINT8, WINDOW_ALIGNMENT, context, max_binding, new
-from volta.devices.gpu.copy import cat, copy_into, fill_into
-from volta.devices.gpu.plans import THREADS, Plans, ceil_div, dense, packer, spare
+from volta.devices.gpu.common import (
+    BYTES,
+    COMPUTED,
+    INT32,
+    MAX_RANK,
+    STORED,
+    UINT8,
+    WINDOW_ALIGNMENT,
+    collapse,
+    context,
+    extent,
+    max_binding,
+    new,
+)
+from volta.devices.gpu.copy import cat, contiguous, copy_into, fill_into
+from volta.devices.gpu.plans import THREADS, Plans, ceil_div, dense, packer, spare, unsigned
 from volta.devices.gpu.sort import sorted_places
 from volta.errors import BindingLimitError
 
@@ -22,6 +35,7 @@ FEW_ENTRIES = 64            # up to which an addition is one dispatch
 FEW_READS = 1 << 22         # index reads up to which it is, too, below MANY_ENTRIES
 MANY_ENTRIES = 4096         # from which rows may be so long that their parts are summed first
 CHUNK = 256                 # entries of a part
+FEW_WINNERS = 1024          # entries up to which those of one place are found by comparing all
 
 _plans = Plans()
 
@@ -205,9 +219,8 @@ def _add_sorted(g, index, out, full: bool, inner: int, entries: int, size: int) 
     dtype, device, count = g.dtype, g.storage.device, index._size
     outer = 1 if full else g._size // (entries * inner)
     rows = out._size if full else size
-    ctx, pipeline, pack = _plans.get(("keys", device, full)) or _launch("index/keys", ("keys", device, full), {"FULL": full}, device)
-    keys = ctx.alloc(4 * count)
-    ctx.launch(pipeline, (index.storage.buffer, keys), pack(count, inner, entries, size, index.offset), ceil_div(count, THREADS))
+    ctx = context(device)
+    keys = _keys(device, index.storage.buffer, index.offset, (inner, entries, size), count, full)
     keys, places = sorted_places(ctx, keys, count, rows)
     if full:
         inner, entries = 1, count
@@ -223,6 +236,14 @@ def _add_sorted(g, index, out, full: bool, inner: int, entries: int, size: int) 
         vectors = outer * some * inner // lanes
         ctx.launch(pipeline, (g.storage.buffer, places, starts, sums, target),
                    pack(vectors, inner // lanes, entries, some, g.offset // lanes, chunks), ceil_div(vectors, THREADS))
+
+
+def _keys(device, places, offset: int, sizes: tuple, count: int, full: bool):
+    """Buffer of the rows that the entries name, for sorting. IN: sizes, the (inner, entries, size) of the shader."""
+    ctx, pipeline, pack = _plans.get(("keys", device, full)) or _launch("index/keys", ("keys", device, full), {"FULL": full}, device)
+    keys = ctx.alloc(4 * count)
+    ctx.launch(pipeline, (places, keys), pack(count, *sizes, offset), ceil_div(count, THREADS))
+    return keys
 
 
 def _partial_sums(g, keys, places, lanes: int, outer: int, entries: int, inner: int, chunks: int):
@@ -253,26 +274,81 @@ def _row_windows(ctx, out, outer: int, rows: int, inner: int) -> list:
     return [(first, count, _window(out, first * inner, count * inner)[0]) for first, count in _pieces(0, rows, step)]
 
 
-# ---------------------------------------------------------------- who wins
+# ---------------------------------------------------------------- writing
 
-def index_last(index, size):
-    """[size]: 1 + the position of the last entry that names the row, 0 where none does."""
-    index = dense(index)
-    device = index.storage.device
-    out = new(device, (size,), index.dtype)
-    if size:
-        fill_into(out, 0)
-    if size and index._size:
-        ctx, pipeline, pack = _plans.get(("last", device)) or _launch("index/last", ("last", device), {}, device)
-        limit = max_binding(ctx)
-        step = _step(ctx)
-        for first, count in _pieces(0, index._size, index._size if index.storage.nbytes <= limit else step):
-            for row, rows in _pieces(0, size, size if out.storage.nbytes <= limit else step):
-                places, offset = _window(index, first, count)
-                ctx.launch(pipeline, (places, _window(out, row, rows)[0]), pack(count, size, offset, first, row, rows),
-                           ceil_div(count, THREADS))
-    return out
+def index_put(out, index, values, rank, unique=False):
+    """In place: out[i] = values[k] where i = index[k] counts the places of the first `rank` dimensions of out; the last k for an i wins.
+    values has the shape (n, *out.shape[rank:]), or one element for all. `unique`: no place is named twice."""
+    sizes, (strides,) = collapse(out.shape, (out._strides,))
+    if len(sizes) > MAX_RANK:
+        packed = contiguous(out)
+        index_put(packed, index, values, rank, unique)
+        return copy_into(out, packed)
+    inner, fill = _product(out.shape[rank:]), values._size == 1
+    if not index._size or not inner:
+        return None
+    index, values = dense(index), dense(values)
+    step, size = _step(context(out.storage.device)), _product(out.shape[:rank])
+    for first, entries in _pieces(0, index._size, max(step if fill else step // inner, 1)):
+        places, offset = _window(index, first, entries)
+        raw = unique or entries == 1
+        keys = places if raw else _winners(out.storage.device, places, offset, entries, size)
+        for start, count in _pieces(0, entries * inner, entries * inner if fill else step):
+            source, values_offset = _window(values, 0, 1) if fill else _window(values, first * inner + start, count)
+            _put(out, sizes, strides, (source, values_offset, keys, offset if raw else 0), (inner, size, start, count), raw, fill)
+    return None
 
 
-KERNELS = {"gather": gather, "scatter_add": scatter_add, "index_select": index_select, "index_add": index_add,
-           "index_last": index_last}
+def _put(out, sizes: tuple, strides: tuple, operands: tuple, extents: tuple, raw: bool, fill: bool) -> None:
+    """The launches for one piece of the values, one for each window of out."""
+    source, values_offset, keys, index_offset = operands
+    inner, size, first, count = extents
+    dtype, device, rank = out.dtype, out.storage.device, len(sizes)
+    whole = (inner, sizes[-1], out.offset, 0 if fill else values_offset, count, *strides[:-1])
+    aligned = strides[-1] == 1 and not any(n % 4 for n in whole)
+    lanes = 4 if aligned else 1
+    ctx = context(device)
+    windowed = out.storage.nbytes > max_binding(ctx)
+    key = ("put", device, dtype, lanes, rank, raw, fill, windowed)
+    overrides = {"V": _bits(dtype, lanes), "S": _bits(dtype, 1 if fill else lanes), "RANK": rank, "RAW": raw, "FILL": fill,
+                 "WINDOWED": windowed}
+    ctx, pipeline, pack = _plans.get(key) or _launch("index/put", key, overrides, device)
+    pad = [0] * (MAX_RANK - rank)
+    geometry = (*(sizes[-1] // lanes, *sizes[-2::-1]), *pad, *unsigned([strides[-1], *(s // lanes for s in strides[-2::-1])]), *pad)
+    windows = [(0, 0, out.storage.buffer)]
+    if windowed:
+        low, high = (out.offset + n for n in extent(sizes, strides))
+        flat, step = core.view(out, (high + 1,), (1,), 0), _step(ctx)
+        windows = [(start, n, _window(flat, start, n)[0]) for start, n in _pieces(low // step * step, high + 1, step)]
+    for window, some, target in windows:
+        ctx.launch(pipeline, (source, keys, target),
+                   pack(*geometry, count // lanes, inner // lanes, size, first // lanes, values_offset if fill else values_offset // lanes,
+                        index_offset, out.offset // lanes, window // lanes, -(-some // lanes)), ceil_div(count // lanes, THREADS))
+
+
+def _winners(device, places, offset: int, entries: int, size: int):
+    """Buffer of the keys that index_put takes. What this costs depends on the entries, never on how many places there are."""
+    ctx = context(device)
+    method, helper = 0, spare(ctx)
+    if entries > FEW_WINNERS and size <= 8 * entries and 4 * size <= max_binding(ctx):
+        method, helper = 1, _last(device, places, offset, entries, size)
+    elif entries > FEW_WINNERS:
+        method, offset, keys = 2, 0, _keys(device, places, offset, (1, entries, size), entries, False)
+        places, helper = sorted_places(ctx, keys, entries, size)
+    ctx, pipeline, pack = _plans.get(("winners", device, method)) or _launch(
+        "index/winners", ("winners", device, method), {"METHOD": method}, device)
+    keys = ctx.alloc(4 * entries)
+    ctx.launch(pipeline, (places, helper, keys), pack(entries, size, offset), ceil_div(entries, THREADS))
+    return keys
+
+
+def _last(device, places, offset: int, entries: int, size: int):
+    """Buffer of 1 + the last entry for each place, 0 where there is none."""
+    out = new(device, (size,), INT32)
+    fill_into(out, 0)
+    ctx, pipeline, pack = _plans.get(("last", device)) or _launch("index/last", ("last", device), {}, device)
+    ctx.launch(pipeline, (places, out.storage.buffer), pack(entries, size, offset), ceil_div(entries, THREADS))
+    return out.storage.buffer
+
+
+KERNELS = {"gather": gather, "scatter_add": scatter_add, "index_select": index_select, "index_add": index_add, "index_put": index_put}

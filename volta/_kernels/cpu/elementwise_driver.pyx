@@ -1,0 +1,409 @@
+"""The driver of elementwise kernels: any strides, broadcasting, dtypes and threads around the loops of elementwise_*.pyx.in.
+
+Layout: any strides, broadcasting, any rank up to 32. The loops themselves see only contiguous operands and repeated
+ones; the driver copies other rows, and float16, through small blocks of the loops' types.
+Threads: above cpu.PARALLEL_SIZE elements (divided by the operation's cost), split at multiples of 64 elements, so that
+results do not depend on the number of threads. Shapes and dtypes are checked by the front end; what would read or write
+outside memory (shapes that do not broadcast, a dtype without a loop) is refused here too.
+"""
+from cython.parallel cimport prange
+from libc.stdint cimport uint16_t
+from volta._kernels.cpu.copy cimport contiguous_copy, is_transposed, put_number
+from volta._kernels.core.base cimport (
+    BOOL, FLOAT16, FLOAT32, INT64, UINT8, DType, TensorBase, address, dtype_of, empty_host, empty_host_like)
+from volta._kernels.core.threads cimport NOGIL_SIZE, PARALLEL_SIZE, threads_for
+from volta._kernels.cpu.iteration cimport (
+    OPERANDS, Cursor, Geometry, add_number, add_tensor, advance, begin, collapse, move_elements, overlaps, same_tuple,
+    seek)
+from volta._kernels.cpu.scalar cimport float_to_half, half_to_float
+
+from volta._kernels.core import indexing
+from volta.errors import ArgumentError, DTypeError, ShapeError
+
+INTEGER_DIVISION = ("remainder", "floor_divide", "fmod")
+KERNELS = {}
+
+cdef enum:
+    BLOCK = 512                                 # elements that the driver converts at a time
+
+
+# ---------------------------------------------------------------- rows
+
+cdef struct Work:
+    const loop_t* loops                         # by mask; NULL where there is none
+    const bint* swapped                         # by mask: the loop wants its first two operands exchanged
+    int count                                   # operands, the output included
+    Py_ssize_t itemsize[OPERANDS]
+    bint half[OPERANDS]                         # float16 in memory, float32 in the loop
+    bint any_half
+
+
+cdef inline void call(const Work* w, int mask, char** p, Py_ssize_t n) noexcept nogil:
+    if w.swapped[mask]:
+        w.loops[mask](p[0], p[2], p[1], p[3], n)
+    else:
+        w.loops[mask](p[0], p[1], p[2], p[3], n)
+
+
+cdef void run_row(const Work* w, char** p, const Py_ssize_t* step, Py_ssize_t n) noexcept nogil:
+    """One row of n elements: directly where the loops can, else block by block through buffers."""
+    cdef int k, mask = 0
+    cdef bint direct = not w.any_half and (step[0] == w.itemsize[0] or n == 1)
+    for k in range(1, w.count):
+        if step[k] == 0:
+            mask |= 1 << (k - 1)
+        elif step[k] != w.itemsize[k] and n != 1:
+            direct = False
+    if n == 1:
+        mask = 0
+    if direct and w.loops[mask] != NULL:
+        call(w, mask, p, n)
+    else:
+        run_staged(w, p, step, n, mask)
+
+
+cdef void run_staged(const Work* w, char** p, const Py_ssize_t* step, Py_ssize_t n, int mask) noexcept nogil:
+    """A row whose operands have to be gathered, repeated or converted: in blocks, through buffers of the loop's types."""
+    cdef char buffers[OPERANDS][BLOCK * 8]
+    cdef char* at[OPERANDS]
+    cdef Py_ssize_t start, length
+    cdef int k
+    while w.loops[mask] == NULL:                # repeat an operand for which there is no loop with it as a number
+        mask &= mask - 1
+    for k in range(OPERANDS):
+        at[k] = NULL
+    start = 0
+    while start < n:
+        length = min(<Py_ssize_t>BLOCK, n - start)
+        for k in range(1, w.count):
+            at[k] = stage_in(w, k, p[k] + start * step[k], step[k], 1 if mask >> (k - 1) & 1 else length, buffers[k])
+        at[0] = p[0] + start * step[0]
+        if w.half[0] or step[0] != w.itemsize[0]:
+            at[0] = buffers[0]
+        call(w, mask, at, length)
+        if at[0] == <char*>buffers[0]:
+            stage_out(w, p[0] + start * step[0], step[0], length, buffers[0])
+        start += length
+
+
+cdef char* stage_in(const Work* w, int k, char* x, Py_ssize_t step, Py_ssize_t n, char* buffer) noexcept nogil:
+    """Address of n contiguous elements of the loop's type: x itself where it is that, else the buffer, filled."""
+    cdef char raw[BLOCK * 2]
+    if step == w.itemsize[k] or n == 1:
+        if not w.half[k]:
+            return x
+        half_to_float(<float*>buffer, <uint16_t*>x, n)
+    elif w.half[k]:
+        move_elements(raw, 2, x, step, n, 2)
+        half_to_float(<float*>buffer, <uint16_t*>raw, n)
+    else:
+        move_elements(buffer, w.itemsize[k], x, step, n, w.itemsize[k])
+    return buffer
+
+
+cdef void stage_out(const Work* w, char* out, Py_ssize_t step, Py_ssize_t n, char* buffer) noexcept nogil:
+    cdef char raw[BLOCK * 2]
+    if not w.half[0]:
+        move_elements(out, step, buffer, w.itemsize[0], n, w.itemsize[0])
+    elif step == 2:
+        float_to_half(<uint16_t*>out, <float*>buffer, n)
+    else:
+        float_to_half(<uint16_t*>raw, <float*>buffer, n)
+        move_elements(out, step, raw, 2, n, 2)
+
+
+cdef void run_range(const Geometry* g, const Work* w, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+    """Elements [start, stop) in the order of the geometry."""
+    cdef Cursor c
+    cdef Py_ssize_t step[OPERANDS]
+    cdef Py_ssize_t length
+    cdef int k, last = g.rank - 1
+    for k in range(OPERANDS):
+        step[k] = g.step[k][last] if k < g.count else 0
+        c.at[k] = NULL
+    seek(g, &c, start)
+    while start < stop:
+        length = min(g.shape[last] - c.position[last], stop - start)
+        run_row(w, c.at, step, length)
+        start += length
+        if start < stop:
+            advance(g, &c, length)
+
+
+cdef void run(const Geometry* g, const Work* w, int cost) noexcept nogil:
+    """All elements, on as many threads as pay."""
+    cdef int threads = threads_for(g.size * cost), t
+    cdef Py_ssize_t chunk
+    if threads == 1:
+        run_range(g, w, 0, g.size)
+        return
+    chunk = ((g.size + threads - 1) // threads + 63) & ~<Py_ssize_t>63
+    for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
+        run_range(g, w, min(t * chunk, g.size), min((t + 1) * chunk, g.size))
+
+
+# ---------------------------------------------------------------- kernels
+
+cdef tuple broadcast_shape(str name, tuple a, tuple b):
+    cdef Py_ssize_t i, x, y, rank = max(len(a), len(b)), la = rank - len(a), lb = rank - len(b)
+    cdef list shape = []
+    for i in range(rank):
+        x = a[i - la] if i >= la else 1
+        y = b[i - lb] if i >= lb else 1
+        if x != y and x != 1 and y != 1:
+            raise ShapeError(f"{name}: shapes {a} and {b} do not broadcast; sizes must be equal or 1")
+        shape.append(y if x == 1 else x)
+    return tuple(shape)
+
+
+cdef class Kernel:
+    """An elementwise operation: `kernel(*inputs)` gives a new tensor, `kernel.into(out, *inputs)` writes an existing one."""
+    cdef readonly str name
+    cdef readonly int arity
+    cdef loop_t loops[7][8]                     # by dtype code and mask
+    cdef bint swapped[8]                        # by mask
+    cdef int result[7]                          # dtype code of the result
+    cdef int cost[7]
+    cdef bint integer_division
+    cdef bint words                             # `where`: copies elements, whatever they are
+    cdef bint power                             # `pow`: an exponent of 2 is a product
+
+    def __cinit__(self, str name, int arity):
+        self.name = name
+        self.arity = arity
+        self.integer_division = name in INTEGER_DIVISION
+        self.words = name == "where"
+        self.power = name == "pow"
+
+    def __repr__(self):
+        return f"<elementwise kernel {self.name}>"
+
+    def __reduce__(self):
+        return (kernel_named, (self.name,))
+
+    def dtypes(self):
+        """The operand dtypes that it takes."""
+        return [dtype_of(code) for code in range(7) if self.loops[self.loop_code(code)][0] != NULL]
+
+    cdef int loop_code(self, int code) noexcept:
+        """Code of the loops that serve this dtype: float16 is computed in float32."""
+        return FLOAT32 if code == FLOAT16 and not self.words else code
+
+    cdef TensorBase quick(self, TensorBase out, TensorBase a, object b):
+        """The result where both are small, contiguous and alike, or b is a number; else None."""
+        cdef TensorBase tb
+        cdef char number[8]
+        cdef int code = a.dtype.code, mask = 0
+        cdef char* pb = NULL
+        cdef loop_t loop
+        if not a.contiguous or a.size >= NOGIL_SIZE or a.size == 0 or self.integer_division or self.words:
+            return None
+        if isinstance(b, TensorBase):
+            tb = <TensorBase>b
+            if not tb.contiguous or tb.dtype is not a.dtype or not same_tuple(a.shape, tb.shape):
+                return None
+            pb = address(tb)
+        elif b is not None:
+            if code == FLOAT16 or self.power:
+                return None
+            put_number(number, code, b, self.name)
+            pb = number
+            mask = 2
+        loop = self.loops[code][mask]
+        if loop == NULL:
+            return None
+        if out is None:
+            out = empty_host_like(a, a.dtype if self.result[code] == code else dtype_of(self.result[code]))
+        elif not out.contiguous or out.dtype.code != self.result[code] or not same_tuple(out.shape, a.shape):
+            return None
+        elif clashes(out, a) or (mask == 0 and pb != NULL and clashes(out, tb)):
+            return None
+        if self.swapped[mask]:
+            loop(address(out), pb, address(a), NULL, a.size)
+        else:
+            loop(address(out), address(a), pb, NULL, a.size)
+        return out
+
+    cdef TensorBase general(self, TensorBase out, object a, object b, object c):
+        """Any strides, broadcasting, numbers, overlap and size. IN: out None makes a new tensor; b, c None are not there."""
+        cdef Geometry g
+        cdef Work w
+        cdef char numbers[OPERANDS][8]
+        cdef list inputs = [a, b, c][:self.arity], kept = []
+        cdef DType dtype = self.operand_dtype(inputs)
+        cdef int code = dtype.code, k
+        if out is None:
+            out = empty_host(self.output_shape(inputs), dtype_of(self.result[code]))
+        else:
+            self.check_out(out, inputs, code)
+        begin(&g, out.shape)
+        add_tensor(&g, out)
+        self.prepare(&w, out, code)
+        for k in range(self.arity):
+            if isinstance(inputs[k], TensorBase):
+                inputs[k] = self.operand(out, <TensorBase>inputs[k])
+                add_tensor(&g, <TensorBase>inputs[k])
+                w.half[k + 1] = (<TensorBase>inputs[k]).dtype.code == FLOAT16 and not self.words
+            else:
+                # A number beside float16 tensors stays float32, as the loop wants it.
+                put_number(numbers[k], self.loop_code(code), inputs[k], self.name)
+                add_number(&g, numbers[k])
+            w.any_half = w.any_half or w.half[k + 1]
+        if g.size == 0:
+            return out
+        if self.integer_division and dtype.category != 2:
+            check_divisor(self.name, inputs[1])
+        collapse(&g, True)
+        if g.size < NOGIL_SIZE:
+            run_range(&g, &w, 0, g.size)
+        else:
+            with nogil:
+                run(&g, &w, self.cost[code])
+        return out
+
+    cdef void prepare(self, Work* w, TensorBase out, int code):
+        cdef int k, size = dtype_of(self.loop_code(code)).itemsize
+        w.loops = self.loops[self.loop_code(code)]
+        w.swapped = self.swapped
+        w.count = self.arity + 1
+        for k in range(OPERANDS):
+            w.itemsize[k] = size if code != FLOAT16 else 2
+            w.half[k] = False
+        w.itemsize[0] = out.dtype.itemsize
+        w.half[0] = out.dtype.code == FLOAT16 and not self.words
+        if self.words:
+            w.itemsize[1] = 1
+        w.any_half = w.half[0]
+
+    cdef TensorBase operand(self, TensorBase out, TensorBase x):
+        """x, or a copy of it where writing `out` would change it or reading it in rows would waste the cache."""
+        if clashes(out, x) or (x.size == out.size and x.size >= PARALLEL_SIZE and is_transposed(x) and
+                               not is_transposed(out)):
+            return contiguous_copy(x)
+        return x
+
+    cdef DType operand_dtype(self, list inputs):
+        """The dtype of the tensors among the inputs. Raises: DTypeError if they differ or it has no loop."""
+        cdef DType dtype = None
+        cdef Py_ssize_t k
+        for k in range(1 if self.words else 0, len(inputs)):
+            if isinstance(inputs[k], TensorBase):
+                if dtype is not None and dtype is not (<TensorBase>inputs[k]).dtype:
+                    raise DTypeError(f"{self.name}: operands are {dtype} and {inputs[k].dtype}; cast them to one dtype")
+                dtype = (<TensorBase>inputs[k]).dtype
+        if dtype is None:                       # where(condition, 1, 0)
+            dtype = dtype_of(FLOAT32 if any(isinstance(x, float) for x in inputs) else
+                             BOOL if all(isinstance(x, bool) for x in inputs[1:]) else INT64)
+        if self.loops[self.loop_code(dtype.code)][0] == NULL:
+            raise DTypeError(f"{self.name}: does not take {dtype}; it takes {', '.join(map(repr, self.dtypes()))}")
+        if self.words and (not isinstance(inputs[0], TensorBase) or inputs[0].dtype.code != BOOL):
+            raise DTypeError(f"{self.name}: the condition must be a volta.bool tensor")
+        return dtype
+
+    cdef tuple output_shape(self, list inputs):
+        cdef tuple shape = None
+        for x in inputs:
+            if isinstance(x, TensorBase):
+                shape = x.shape if shape is None or same_tuple(shape, x.shape) else broadcast_shape(
+                    self.name, shape, x.shape)
+        return shape
+
+    cdef int check_out(self, TensorBase out, list inputs, int code) except -1:
+        cdef int result = self.result[code]
+        if out.dtype.code != result:
+            raise DTypeError(f"{self.name}: the result is {dtype_of(result)}, which cannot be written into {out.dtype}")
+        cdef tuple shape = self.output_shape(inputs)
+        if not same_tuple(out.shape, broadcast_shape(self.name, out.shape, shape)):
+            raise ShapeError(f"{self.name}: the result has shape {shape}, which does not fit into {out.shape}")
+        return 0
+
+
+cdef bint clashes(TensorBase out, TensorBase x):
+    """Whether writing `out` element by element would change elements of x before they are read."""
+    if out.storage is x.storage and out.offset == x.offset and out.dtype.itemsize == x.dtype.itemsize and same_tuple(
+            out._strides, x._strides) and same_tuple(out.shape, x.shape):
+        return False
+    return overlaps(out, x)
+
+
+cdef int check_divisor(str name, object divisor) except -1:
+    """Raises: ArgumentError where an integer divisor is the number 0, or a whole int32 or int64 tensor as it came from the host (over
+    NumPy's memory) whose least or largest element is 0. Other zeros are not looked for, as on a GPU, where that would be a
+    transfer: the quotient is 0 there."""
+    cdef TensorBase t
+    if isinstance(divisor, TensorBase):
+        t = <TensorBase>divisor
+        if t.storage.buffer is None or t.storage.version or t.dtype.code == UINT8 or not t.contiguous or (
+                t.size * t.dtype.itemsize != t.storage.nbytes):
+            return 0
+        zero = 0 in indexing.extremes(t)
+    else:
+        zero = int(divisor) == 0
+    if zero:
+        raise ArgumentError(f"{name}: integer division by zero; the divisor has an element that is 0")
+    return 0
+
+
+cdef class Unary(Kernel):
+    def __call__(self, TensorBase x not None):
+        cdef TensorBase out = self.quick(None, x, None)
+        return self.general(None, x, None, None) if out is None else out
+
+    def into(self, TensorBase out not None, TensorBase x not None):
+        """Write the result into `out`."""
+        if self.quick(out, x, None) is None:
+            self.general(out, x, None, None)
+        return out
+
+
+cdef class Binary(Kernel):
+    def __call__(self, a, b):
+        cdef TensorBase out = None
+        if isinstance(a, TensorBase):
+            if self.power and (type(b) is float or type(b) is int) and b == 2:
+                return KERNELS["mul"](a, a)
+            out = self.quick(None, <TensorBase>a, b)
+        return self.general(None, a, b, None) if out is None else out
+
+    def into(self, TensorBase out not None, a, b):
+        """Write the result into `out`."""
+        if not isinstance(a, TensorBase) or self.quick(out, <TensorBase>a, b) is None:
+            self.general(out, a, b, None)
+        return out
+
+
+cdef class Ternary(Kernel):
+    def __call__(self, a, b, c):
+        return self.general(None, a, b, c)
+
+    def into(self, TensorBase out not None, a, b, c):
+        """Write the result into `out`."""
+        self.general(out, a, b, c)
+        return out
+
+
+def kernel_named(str name):
+    """The kernel with this name."""
+    return KERNELS[name]
+
+
+cdef int register(const Loop* loops, int n) except -1:
+    """Enter the loops of a module."""
+    cdef const Loop* x
+    cdef Kernel kernel
+    cdef str name
+    cdef int i
+    for i in range(n):
+        x = &loops[i]
+        name = x.name.decode()
+        if name not in KERNELS:
+            KERNELS[name] = [Unary, Binary, Ternary][x.arity - 1](name, x.arity)
+        kernel = <Kernel>KERNELS[name]
+        kernel.loops[x.code][x.mask] = x.loop
+        kernel.swapped[x.mask] = x.swapped
+        kernel.result[x.code] = x.result
+        kernel.cost[x.code] = x.cost
+        if x.code == FLOAT32 and not kernel.words:
+            kernel.result[<int>FLOAT16] = FLOAT16 if x.result == FLOAT32 else x.result
+            kernel.cost[<int>FLOAT16] = x.cost
+    return 0

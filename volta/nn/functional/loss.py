@@ -1,0 +1,261 @@
+"""Losses: cross entropy (fused), negative log likelihood, and the elementwise ones."""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta.dtypes import int64, result_type
+from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
+from volta.nn.functional.activation import softplus
+from volta.ops.elementwise import exp, log1p, where
+from volta.ops.indexing import known_range
+from volta.ops.movement import _reshape, cast, in_float32, permute
+from volta.ops.operands import floating, same_dtype
+from volta.ops.records.index import gather_op
+from volta.ops.records.loss import cross_entropy_op
+from volta.ops.reduce import log_softmax, mean, sum
+
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
+
+
+def reduction_of(name: str, size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """The reduction, which PyTorch's two old arguments override where they are given.
+
+    Raises: ArgumentError for a string in their place: the reduction is given by name.
+    """
+    for value in (size_average, reduce):
+        if isinstance(value, str):
+            raise ArgumentError(f"{name}: give the reduction by name, as in reduction={value!r}")
+    if size_average is None and reduce is None:
+        return reduction
+    return "none" if reduce is False else "sum" if size_average is False else "mean"
+
+
+def _reduce(name, values, reduction):
+    if reduction == "mean":
+        return mean(values)
+    if reduction == "sum":
+        return sum(values)
+    if reduction == "none":
+        return values
+    raise ArgumentError(f"{name}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+
+
+def _check_target(name, input, target, ignore_index):
+    """Raise unless these are class indices that fit (N, C): shape, dtype and, as far as the host knows, range. Gives whether some
+    may be `ignore_index`."""
+    if target.dtype.is_floating_point or target.dtype.code == 0:
+        raise DTypeError(f"{name}: target must hold class indices (int64), got {target.dtype}; convert it with .long()")
+    if target.shape != input.shape[:1]:
+        raise ShapeError(f"{name}: target must have shape {input.shape[:1]} for input {input.shape}, got {target.shape}")
+    known = known_range(target)
+    if known is None:
+        return True
+    low, high = known
+    if low < 0 or high >= input.shape[1]:
+        values = np.array(known) if target.device.is_gpu else np.asarray(target)
+        wrong = np.flatnonzero((values != ignore_index) & ((values < 0) | (values >= input.shape[1])))
+        if wrong.size:
+            place = "" if target.device.is_gpu else f" at position {wrong[0]}"
+            raise IndexRangeError(f"{name}: label {values[wrong[0]]}{place} is outside the {input.shape[1]} classes "
+                                  f"(0 to {input.shape[1] - 1})")
+    return low <= ignore_index <= high
+
+
+def _rows(name, input, target):
+    """(N, C, d1, ...) and (N, d1, ...) as (rows, C) and (rows,), and the shape to give back."""
+    if input.ndim == 1:
+        return _reshape(input, shape=(1,) + input.shape), _reshape(target, shape=(1,)) if target.ndim == 0 else target, ()
+    if input.ndim < 1:
+        raise ShapeError(f"{name}: input needs a class dimension, got shape {input.shape}")
+    if input.ndim == 2:
+        return input, target, target.shape
+    if target.shape != input.shape[:1] + input.shape[2:]:
+        raise ShapeError(f"{name}: target must have shape {input.shape[:1] + input.shape[2:]} for input {input.shape}, got {target.shape}")
+    moved = permute(input, 0, *range(2, input.ndim), 1)
+    return moved.reshape(-1, input.shape[1]), target.reshape(-1), target.shape
+
+
+def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+                  ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0) -> Tensor:
+    """Cross entropy of logits and class indices (or class probabilities, as a floating point target).
+
+    Shape: input (N, C, ...), target (N, ...) or, for probabilities, that of input.
+    Units: nats.
+    Raises: IndexRangeError for a label outside the classes; ShapeError, DTypeError, ArgumentError.
+    """
+    reduction = reduction_of("cross_entropy", size_average, reduce, reduction)
+    if target.dtype.is_floating_point and input.dtype.is_floating_point and target.shape == input.shape:
+        input = cast(input, result_type(input, target))
+    return _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+
+
+@in_float32
+def _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing):
+    floating("cross_entropy", input=input)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise ArgumentError(f"cross_entropy: label_smoothing must be in [0, 1], got {label_smoothing}")
+    if target.dtype.is_floating_point and target.shape == input.shape:
+        if ignore_index >= 0:
+            raise ArgumentError(f"cross_entropy: ignore_index={ignore_index} is a label, but the target holds probabilities")
+        return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
+    same_dtype("cross_entropy", input.dtype, weight=weight)
+    x, labels, shape = _rows("cross_entropy", input, target)
+    ignoring = _check_target("cross_entropy", x, labels, ignore_index)
+    labels = cast(labels, int64)
+    if weight is not None or label_smoothing:
+        return _weighted(x, labels, shape, weight, ignore_index, ignoring, reduction, label_smoothing)
+    losses, _ = cross_entropy_op(x, labels, ignore_index=int(ignore_index))
+    if reduction == "mean":
+        return sum(losses) / (_kept(labels, ignore_index) if ignoring else float(labels._size))
+    return _reduce("cross_entropy", losses if reduction != "none" else _reshape(losses, shape=shape), reduction)
+
+
+def _kept(labels, ignore_index):
+    """How many labels count: a number where the host holds them, else a tensor, since reading it would be a transfer."""
+    if labels.device.is_gpu or not labels._size:
+        return sum(labels != ignore_index)
+    kept = int(np.count_nonzero(np.asarray(labels) != ignore_index))
+    return float(kept) if kept else float("nan")
+
+
+def _check_weight(name, weight, classes):
+    if weight is not None and weight.shape != (classes,):
+        raise ShapeError(f"{name}: weight must have shape ({classes},), one number for each class, got {weight.shape}")
+
+
+def _picked(logp, labels, weight, ignore_index, ignoring):
+    """(minus the weighted log-probability of each label, which labels count, their weights); None for all. `ignoring` says whether some
+    labels may be `ignore_index`: their losses are 0, whatever the log-probabilities are."""
+    kept = labels != ignore_index if ignoring else None
+    safe = where(kept, labels, 0) if ignoring else labels
+    losses = -_reshape(gather_op(logp, _reshape(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
+    scale = cast(kept, logp.dtype) if ignoring else None
+    if weight is not None:
+        losses = losses * weight[safe]
+        scale = scale * weight[safe] if ignoring else weight[safe]
+    return where(kept, losses, 0.0) if ignoring else losses, kept, scale
+
+
+def _mean(losses, weights):
+    """The weighted mean: NaN where nothing counts, and then without a gradient, which would be NaN too."""
+    if weights is None:
+        return mean(losses)
+    count = sum(weights)
+    empty = count == 0
+    return where(empty, math.nan, sum(losses) / where(empty, 1.0, count))
+
+
+def _weighted(x, labels, shape, weight, ignore_index, ignoring, reduction, smoothing):
+    """Class weights and label smoothing, composed."""
+    _check_weight("cross_entropy", weight, x.shape[1])
+    logp = log_softmax(x, 1)
+    losses, kept, scale = _picked(logp, labels, weight, ignore_index, ignoring)
+    if smoothing:
+        even = sum(logp if weight is None else logp * weight, 1) * (smoothing / x.shape[1] if x.shape[1] else math.nan)
+        losses = losses * (1 - smoothing) - (even if kept is None else where(kept, even, 0.0))
+    if reduction == "mean":
+        return _mean(losses, scale)
+    return _reduce("cross_entropy", losses if reduction == "sum" else _reshape(losses, shape=shape), reduction)
+
+
+def _soft_cross_entropy(input, target, weight, reduction, smoothing):
+    classes = input.shape[1 if input.ndim > 1 else 0]
+    _check_weight("cross_entropy", weight, classes)
+    if smoothing:
+        target = target * (1 - smoothing) + (smoothing / classes if classes else math.nan)
+    dim = 1 if input.ndim > 1 else 0
+    logp = log_softmax(input, dim)
+    if weight is not None:
+        logp = logp * weight.reshape(*([1] * dim), classes, *([1] * (input.ndim - dim - 1)))
+    losses = -sum(logp * target, dim)
+    return sum(losses) / float(losses._size) if reduction == "mean" else _reduce("cross_entropy", losses, reduction)
+
+
+def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
+             reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+    """Negative log likelihood of log-probabilities. Shape: (N, C, ...) and (N, ...)."""
+    return _nll_loss(input, target, weight, ignore_index, reduction_of("nll_loss", size_average, reduce, reduction))
+
+
+@in_float32
+def _nll_loss(input, target, weight, ignore_index, reduction):
+    floating("nll_loss", input=input)
+    same_dtype("nll_loss", input.dtype, weight=weight)
+    x, labels, shape = _rows("nll_loss", input, target)
+    ignoring = _check_target("nll_loss", x, labels, ignore_index)
+    _check_weight("nll_loss", weight, x.shape[1])
+    labels = cast(labels, int64)
+    losses, _, scale = _picked(x, labels, weight, ignore_index, ignoring)
+    if reduction == "mean":
+        return _mean(losses, scale)
+    return _reduce("nll_loss", losses if reduction == "sum" else _reshape(losses, shape=shape), reduction)
+
+
+def _pair(name, input, target):
+    """The two in one dtype. Raises unless they have one shape."""
+    if input.shape != target.shape:
+        raise ShapeError(f"{name}: input {input.shape} and target {target.shape} must have the same shape")
+    dtype = result_type(input, target)
+    return cast(input, dtype), cast(target, dtype)
+
+
+@in_float32
+def _pointwise(input, target, weight, name, values, reduction):
+    """`values` of the two, reduced; weighted ones to the weighted mean."""
+    if weight is None:
+        return _reduce(name, values(input, target), reduction)
+    if weight.shape != input.shape:
+        raise ShapeError(f"{name}: weight {weight.shape} and input {input.shape} must have the same shape")
+    losses = values(input, target) * weight
+    return sum(losses) / sum(weight) if reduction == "mean" else _reduce(name, losses, reduction)
+
+
+def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+             weight: Tensor | None = None) -> Tensor:
+    """Squared error, with `weight` for each element.
+
+    Raises: ShapeError where the shapes differ; PyTorch broadcasts them, with a warning.
+    """
+    reduction = reduction_of("mse_loss", size_average, reduce, reduction)
+    input, target = _pair("mse_loss", input, target)
+    floating("mse_loss", input=input)
+    return _pointwise(input, target, weight, "mse_loss", _squares, reduction)
+
+
+def _squares(input, target):
+    d = input - target
+    return d * d
+
+
+def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+            weight: Tensor | None = None) -> Tensor:
+    """Absolute error, with `weight` for each element.
+
+    Raises: ShapeError where the shapes differ; PyTorch broadcasts them, with a warning.
+    """
+    reduction = reduction_of("l1_loss", size_average, reduce, reduction)
+    input, target = _pair("l1_loss", input, target)
+    return _pointwise(input, target, weight, "l1_loss", lambda input, target: abs(input - target), reduction)
+
+
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+                                     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None) -> Tensor:
+    """Cross entropy of a sigmoid, from logits, without overflow; `pos_weight` scales the positive target's term. Units: nats."""
+    name = "binary_cross_entropy_with_logits"
+    reduction = reduction_of(name, size_average, reduce, reduction)
+    floating(name, input=input, target=target)
+    return _logistic(*_pair(name, input, target), weight, pos_weight, name, reduction)
+
+
+@in_float32
+def _logistic(input, target, weight, pos_weight, name, reduction):
+    """-log(sigmoid) of either side by itself: an infinite logit on the wrong side is an infinite loss, never inf - inf."""
+    positive = input > 0
+    losses = input * (cast(positive, input.dtype) - target) + log1p(exp(where(positive, -input, input)))
+    if pos_weight is not None:
+        losses = losses + (pos_weight - 1.0) * target * softplus(-input)
+    return _reduce(name, losses if weight is None else losses * weight, reduction)
