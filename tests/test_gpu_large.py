@@ -152,7 +152,7 @@ def test_a_software_adapter_has_the_memory_of_the_machine(gpu, monkeypatch):
     ctx = volta.gpu.context()
     if not ctx.info.is_software:
         pytest.skip("this adapter has memory of its own")
-    assert core.memory_size() // 2 < ctx.limit < core.memory_size()
+    assert core.memory_size() // 2 < ctx.pool.limit < core.memory_size()
     volta.gpu.empty_cache()
     room = volta.gpu.memory_stats().live + 64 * MEGA
     monkeypatch.setattr(core, "memory_size", lambda: room // 7 * 8)
