@@ -3,8 +3,8 @@
 A backend is a module with a dict `KERNELS: name -> callable`. Every callable takes tensors of its device and returns
 new tensors of it, with no graph (ARCHITECTURE.md, Kernels). The front end has normalised the arguments: `dim` values are
 non-negative ints (tuples of them sorted and unique), shapes broadcast, dtypes agree, indices are int64, sizes fit.
-Tensors may have any strides unless stated; outputs are contiguous. A kernel that does not take float16 raises DTypeError before
-it writes anything; half.py then gives it float32.
+Tensors may have any strides unless stated; outputs are contiguous. Kernels are called as their records are. Which of them take
+float16 stands in `HALF`, where they are bound; the others are given float32 (half.py).
 
 elementwise  A tensor operand may be replaced by a Python number (at least one operand is a tensor). Tensor operands have one
              dtype (`where`: the condition is bool and may not be a number). Comparisons, is* and logical_* return bool.
@@ -24,7 +24,7 @@ movement     (views need no kernel)
     copy_into(out, x)                             out[...] = x: broadcast-free, same shape, dtypes may differ, any strides
     fill_into(out, value)                         any strides
     place(x, shape, starts, steps, value)         full(shape, value) with x written at starts + i * steps; steps >= 1
-    cat(tensors: tuple, dim)
+    cat(*tensors, dim)
 
 creation     full(shape, value, dtype, device)  arange(start, step, count, dtype, device)  empty(shape, dtype, device)
     uniform(shape, low, high, seed, offset, dtype, device)       Philox 4x32-10: see volta/random.py

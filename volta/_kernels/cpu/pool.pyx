@@ -8,6 +8,8 @@ from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
+from volta.errors import DTypeError
+
 from volta._kernels.core.base cimport FLOAT32, INT64, TensorBase, address, dtype_of, empty_host
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.tile cimport real
@@ -183,7 +185,6 @@ def max_pool2d_grad(TensorBase g not None, TensorBase index not None, Py_ssize_t
     """Gradient of max_pool2d with respect to its input [N, C, height, width]. The window's geometry is not needed here."""
     cdef int code = float_code("max_pool2d_grad", g)
     if index.dtype.code != INT64:
-        from volta.errors import DTypeError
         raise DTypeError(f"max_pool2d_grad: index must be int64, got {index.dtype.name}; convert it with .long()")
     g, index = packed(g), packed(index)
     cdef Py_ssize_t planes = <Py_ssize_t>g.shape[0] * <Py_ssize_t>g.shape[1]

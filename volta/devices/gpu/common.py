@@ -12,6 +12,7 @@ import volta.gpu
 from volta._kernels import core
 from volta.devices.gpu.matmul import ceil_div  # noqa: F401  (defined there since that module stands alone)
 from volta.errors import ArgumentError, DTypeError
+from volta.gpu.shaders import read as shader_text  # noqa: F401
 
 BOOL, UINT8, INT32, INT64, FLOAT16, FLOAT32, FLOAT64 = (core.dtype_from_code(code) for code in range(7))
 
@@ -167,9 +168,3 @@ def broadcast_shape(shapes) -> tuple:
             if n != 1:
                 out[d] = n
     return tuple(out)
-
-
-def shader_text(file: str) -> str:
-    """Text of `shaders/<file>.wgsl`."""
-    from volta.gpu import shaders
-    return shaders.read(file)
