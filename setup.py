@@ -14,6 +14,7 @@ import os
 import shutil
 import sysconfig
 import tempfile
+import zlib
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -25,6 +26,9 @@ KERNELS = Path("volta/_kernels")
 GENERATED = Path("build/cython")
 VARIED = KERNELS / "cpu"
 CHECKED = os.environ.get("VOLTA_BOUNDSCHECK", "") not in ("", "0")
+# What has been compiled, by all that changes the result but the sources.
+SWITCHES = [str(CHECKED), *(os.environ.get(name, "") for name in ("CC", "CFLAGS", "CPPFLAGS", "LDFLAGS", "ARCHFLAGS"))]
+KEPT = Path("build/kept", f"{zlib.crc32(repr(SWITCHES).encode()):08x}")
 
 # The instruction sets of x86-64: name -> (flags of GCC and Clang, flags of MSVC). Other machines have `baseline` only.
 VARIANTS = {
@@ -144,6 +148,18 @@ class BuildExt(build_ext):
             parts = extension.name.split(".")
             self.set_flags(extension, parts[3] if len(parts) == 5 else None, openmp)
         super().build_extensions()
+
+    def build_extension(self, extension: Extension) -> None:
+        """Compile, or take what was compiled before: pip builds in a new temporary folder each time."""
+        built, kept = Path(self.get_ext_fullpath(extension.name)), KEPT / self.get_ext_filename(extension.name)
+        sources = [*extension.sources, *extension.depends, __file__]
+        if self.force or not kept.exists() or kept.stat().st_mtime <= max(Path(s).stat().st_mtime for s in sources):
+            super().build_extension(extension)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(built, kept)
+        elif not built.exists() or built.stat().st_mtime < kept.stat().st_mtime:
+            built.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(kept, built)
 
     def copy_extensions_to_source(self) -> None:
         for variant in variants():

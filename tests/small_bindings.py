@@ -14,7 +14,7 @@ import op_cases as table
 
 import volta
 from volta.gpu import runtime
-from volta.ops.table import PRIMITIVES, Derived, Flags, Labels, Many, case
+from volta.ops.table import PRIMITIVES, Case, Derived, Flags, Labels, Many, case
 
 LIMIT = 4096
 SHAPES = ((5000,), (3, 2000), (2500, 2))
@@ -30,10 +30,7 @@ CONVOLUTIONS = (        # x, weight, parameters, output
 POOLS = (((40, 3, 6, 8), (2, 2), dict(UNPADDED, stride=(2, 2))),
          ((1, 1, 61, 50), (3, 2), dict(stride=(2, 1), padding=(1, 1), dilation=(1, 2))),
          ((1, 2, 4, 1500), (3, 3), dict(UNPADDED, padding=(1, 1))))
-ADAM = dict(lr=0.1, beta1=0.9, beta2=0.99, eps=1e-8, weight_decay=0.1, decoupled=True, correction1=0.1, correction2=0.01)
 MANY = Many(((5000,), (3, 5), (70, 50)))
-MANY_SQUARES = Derived(lambda *_: [np.full(s, 0.5) for s in MANY.shapes])
-SGD = dict(lr=0.1, momentum=0.9, dampening=0.1, weight_decay=0.1, nesterov=False, first=False)
 
 
 def _pooled(shape, kernel, p):
@@ -98,11 +95,6 @@ OWN = {
     "cross_entropy": [case(s, Labels(s[:1], s[1]), ignore_index=i) for s in LOSSES for i in (-100, 0)],
     "cross_entropy_grad": [case(s[:1], s, Derived(lambda g, x: np.log(np.exp(x).sum(axis=1))), Labels(s[:1], s[1]), ignore_index=i)
                            for s in LOSSES for i in (-100, 0)],
-    "sgd": [case((5000,), (5000,), None, **SGD), case((70, 50), (70, 50), (70, 50), **SGD)],
-    "adam": [case((5000,), (5000,), (5000,), _positive(5000), **ADAM)],
-    "amsgrad": [case((5000,), (5000,), (5000,), _positive(5000), _positive(5000), **ADAM)],
-    "sgd_many": [case(*[MANY] * 3, **SGD)],
-    "adam_many": [case(*[MANY] * 3, MANY_SQUARES, **ADAM)], "amsgrad_many": [case(*[MANY] * 3, *[MANY_SQUARES] * 2, **ADAM)],
 }
 
 
@@ -119,6 +111,8 @@ def cases(op):
         return OWN[op.name]
     if op.family == "index":
         return list(_index_cases(op.name))
+    if op.family == "update":
+        return [Case(tuple(MANY if isinstance(x, Many) else x for x in c.inputs), c.params) for c in op.details.cases[::2]]
     if op.family in ("reduce", "arg"):
         return [case(s, dim=d[0] if op.family == "arg" else d, keepdim=False) for s, d in REDUCED if op.family == "reduce" or len(d) == 1]
     if op.family == "softmax":

@@ -1,5 +1,11 @@
 """Saving and loading: round trips, other programs' files, damage, atomicity."""
 import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -96,6 +102,143 @@ def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["x"] and volta.load(path)["a"].tolist() == [1]
 
 
+def test_a_reader_sees_a_whole_file_at_any_time(tmp_path):
+    path, values, stop = tmp_path / "x", np.arange(2_000_000, dtype=np.float32), threading.Event()
+    volta.save({"a": values}, path)
+    size, seen, torn = path.stat().st_size, set(), []
+
+    def read():
+        while not stop.is_set():
+            try:
+                data = path.read_bytes()
+            except OSError as error:
+                data = repr(error).encode()
+            last = np.frombuffer(data[-4:], np.float32)[0]
+            first = np.frombuffer(data[size - values.nbytes:][:4], np.float32)
+            if len(data) != size or last - first[0] != values[-1]:
+                torn.append(data[:100])
+            seen.add(float(first[0]) if len(first) else None)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for thread in readers:
+        thread.start()
+    try:
+        for i in range(1, 30):
+            volta.save({"a": values + np.float32(i)}, path)
+    finally:
+        stop.set()
+        for thread in readers:
+            thread.join()
+    assert not torn and len(seen) > 3, (torn[:1], seen)
+
+
+def test_an_open_file_stays_as_it_was(tmp_path):
+    """The deterministic half of the test above: no byte of the old file changes, and before the rename no byte of its name."""
+    path = tmp_path / "x"
+    volta.save({"a": np.arange(1000)}, path)
+    old = path.read_bytes()
+    with open(path, "rb") as file:
+        volta.save({"a": np.arange(2000)}, path)
+        assert file.read() == old and os.fstat(file.fileno()).st_nlink == 0
+    assert len(path.read_bytes()) > len(old)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+def test_modes(tmp_path, monkeypatch):
+    umask = os.umask(0o027)
+    try:
+        monkeypatch.setattr(os, "umask", None)          # of the whole process: never to be touched
+        volta.save({"a": volta.ones(1)}, tmp_path / "new")
+        (tmp_path / "opened").touch()
+        assert (tmp_path / "new").stat().st_mode == (tmp_path / "opened").stat().st_mode == stat.S_IFREG | 0o640
+        for mode in (0o600, 0o666, 0o751):
+            os.chmod(tmp_path / "new", mode)
+            volta.save({"a": volta.ones(1)}, tmp_path / "new")
+            assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == mode
+    finally:
+        monkeypatch.undo()
+        os.umask(umask)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+def test_the_temporary_file_is_never_more_open_than_the_old_one(tmp_path, monkeypatch):
+    path, seen, fsync = tmp_path / "x", [], os.fsync
+    path.touch(0o600)
+
+    def look(handle):
+        seen.append(stat.S_IMODE(os.fstat(handle).st_mode))
+        fsync(handle)
+    monkeypatch.setattr(os, "fsync", look)
+    volta.save({"a": volta.ones(1)}, path)
+    assert seen == [0o600]
+    if os.geteuid() != 0:
+        path.chmod(0o400)
+        with pytest.raises(PermissionError, match="save: .*x' is write-protected"):
+            volta.save({"a": volta.ones(1)}, path)
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    for link, target in (("link", tmp_path / "real" / "x"), ("chain", tmp_path / "link")):
+        (tmp_path / link).symlink_to(target)            # the first dangles
+        volta.save({"a": volta.ones(2)}, tmp_path / link)
+        assert (tmp_path / link).is_symlink() and os.listdir(tmp_path / "real") == ["x"]
+        assert volta.load(tmp_path / link)["a"].tolist() == volta.load(tmp_path / "real" / "x")["a"].tolist() == [1, 1]
+
+
+def test_what_is_no_file(tmp_path):
+    for call in (lambda path: volta.save({}, path), volta.load):
+        with pytest.raises(IsADirectoryError, match="(save|load): .* is a directory; give the name of a file"):
+            call(tmp_path)
+        with pytest.raises(ArgumentError, match=f"(save|load): '{os.devnull}' is a device, a pipe or a socket"):
+            call(os.devnull)
+    assert not os.listdir(tmp_path)
+
+
+_KILLED = """
+import os, signal, sys, volta
+os.fsync = lambda handle: os.kill(os.getpid(), signal.SIGKILL)
+volta.save({"a": volta.ones(100)}, sys.argv[1])
+"""
+_STOPPED = _KILLED.replace("SIGKILL", "SIGSTOP")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="file locks")
+def test_what_killed_saves_left_is_removed_and_nothing_else(tmp_path):
+    path, others = tmp_path / "x", [".x.volta-1-0.tmp", ".x.tmp", ".x.y.volta-1-00000000.tmp", "x.volta-1-00000000.tmp"]
+    for name in others:
+        (tmp_path / name).touch()
+    for _ in range(2):
+        assert subprocess.run([sys.executable, "-c", _KILLED, str(path)]).returncode == -signal.SIGKILL
+        assert not path.exists() and len(os.listdir(tmp_path)) == len(others) + 1        # the second removed the first's
+    alive = subprocess.Popen([sys.executable, "-c", _STOPPED, str(path)])
+    try:
+        os.waitid(os.P_PID, alive.pid, os.WSTOPPED | os.WNOWAIT)
+        volta.save({"a": volta.ones(1)}, path)
+        left = set(os.listdir(tmp_path)) - {"x", *others}
+        assert len(left) == 1 and f".x.volta-{alive.pid}-" in left.pop()                # its writer lives
+    finally:
+        alive.kill()
+        alive.wait()
+    volta.save({"a": volta.ones(1)}, path)
+    assert sorted(os.listdir(tmp_path)) == sorted(["x", *others])
+
+
+def test_a_name_as_long_as_the_system_allows(tmp_path):
+    path = tmp_path / ("ä" * 120)
+    volta.save({"a": volta.ones(1)}, path)
+    assert volta.load(path)["a"].tolist() == [1] and len(os.listdir(tmp_path)) == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX sockets")
+def test_sockets(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)         # a socket's path must be short
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind("s")
+        with pytest.raises(ArgumentError, match="save: .* is a device, a pipe or a socket"):
+            volta.save({}, "s")
+
+
 @pytest.mark.parametrize("cut", [0, 4, 20, -1])
 def test_a_damaged_file_is_named(tmp_path, cut):
     path = tmp_path / "x"
@@ -149,3 +292,17 @@ def test_only_weights_are_read(tmp_path):
     volta.save({"x": volta.ones(1)}, f=tmp_path / "x")
     with pytest.raises(ArgumentError, match="load: weights_only=False is not available"):
         volta.load(f=tmp_path / "x", weights_only=False)
+
+
+def test_a_file_of_other_dtypes_and_assign(tmp_path):
+    """As in PyTorch: what requires grad refuses integers; a buffer takes any dtype, and the ops check it."""
+    volta.save({"weight": np.ones((2, 3), np.uint8), "bias": volta.ones(2)}, tmp_path / "x")
+    layer = nn.Linear(3, 2)
+    before = layer.weight.tolist()
+    with pytest.raises(StateDictError, match=r"weight: requires grad, so it cannot take volta\.uint8 values; convert them with"):
+        layer.load_state_dict(volta.load(tmp_path / "x"), assign=True)
+    assert layer.weight.tolist() == before and layer.weight.dtype is volta.float32
+    layer.load_state_dict(volta.load(tmp_path / "x"))
+    assert layer.weight.tolist() == [[1, 1, 1], [1, 1, 1]] and layer.weight.dtype is volta.float32
+    layer.requires_grad_(False).load_state_dict(volta.load(tmp_path / "x"), assign=True)
+    assert layer.weight.dtype is volta.uint8

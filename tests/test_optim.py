@@ -43,6 +43,16 @@ def numpy_adamw(x, grads, weight_decay=1e-2, **options):
     return numpy_adam(x, grads, weight_decay=weight_decay, decoupled=True, **options)
 
 
+def numpy_rmsprop(x, grads, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False, maximize=False):
+    square = mean = buffer = np.zeros_like(x)
+    for g in grads:
+        g = (-g if maximize else g) + weight_decay * x
+        square, mean = alpha * square + (1 - alpha) * g ** 2, alpha * mean + (1 - alpha) * g
+        buffer = momentum * buffer + g / (np.sqrt(square - centered * mean ** 2) + eps)
+        x = x - lr * buffer
+    return x
+
+
 CASES = [(optim.SGD, numpy_sgd, o) for o in (
     {"lr": 0.1}, {"lr": 0.1, "weight_decay": 0.1}, {"lr": 0.1, "momentum": 0.9},
     {"lr": 0.1, "momentum": 0.9, "dampening": 0.5, "weight_decay": 0.1},
@@ -52,6 +62,10 @@ CASES += [(optim.Adam, numpy_adam, o) for o in (
     {"lr": 0.1, "amsgrad": True, "betas": (0.5, 0.5), "weight_decay": 0.1})]
 CASES += [(optim.AdamW, numpy_adamw, o) for o in ({}, {"lr": 0.1, "weight_decay": 0.3},
                                                   {"lr": 0.1, "amsgrad": True, "betas": (0.5, 0.5), "maximize": True})]
+
+CASES += [(optim.RMSprop, numpy_rmsprop, o) for o in (
+    {}, {"lr": 0.1, "alpha": 0.5, "eps": 1e-3, "weight_decay": 0.1}, {"lr": 0.1, "momentum": 0.9, "maximize": True},
+    {"lr": 0.1, "alpha": 0.5, "eps": 1e-3, "momentum": 0.5, "centered": True, "weight_decay": 0.1})]
 
 
 @pytest.mark.parametrize("make, formula, options", CASES,
@@ -225,6 +239,74 @@ def test_load_state_dict_errors_change_nothing():
             optimizer.load_state_dict(bad)
         assert text in str(error.value)
         assert optimizer.param_groups[0]["lr"] == 0.1 and optimizer.state[p]["step"] == 1
+
+
+# ---------------------------------------------------------------- learning rates that are tensors
+@pytest.mark.parametrize("kind", [getattr(optim, name) for name in optim.algorithms.__all__])
+def test_a_tensor_as_learning_rate(device, kind, rng):
+    """It counts as its value, and a change of it in place is seen by the next step."""
+    held = volta.tensor(0.1)
+    start, slope = rng.standard_normal(5).astype(np.float32), rng.standard_normal(5).astype(np.float32)
+    found = []
+    for lr in (held, held.item()):
+        p = nn.Parameter(volta.tensor(start, device=device))
+        optimizer = kind([p], lr=lr)
+        p.grad = volta.tensor(slope, device=device)
+        optimizer.step()
+        if lr is held:
+            held.mul_(0.5)
+        else:
+            optimizer.param_groups[0]["lr"] = held.item()
+        optimizer.step()
+        found.append(host(p))
+    np.testing.assert_array_equal(*found)
+    other = kind([p], lr=1.0)
+    other.load_state_dict({**optimizer.state_dict(), "param_groups": [{**optimizer.state_dict()["param_groups"][0], "lr": held}]})
+    assert other.param_groups[0]["lr"] is not held and other.param_groups[0]["lr"].item() == held.item()
+    with pytest.raises(ArgumentError, match=f"{kind.__name__}: lr must be a finite number >= 0, got"):
+        kind([p], lr=volta.tensor([0.1, 0.2]))
+
+
+# ---------------------------------------------------------------- against PyTorch
+TORCH = [("SGD", o) for o in (
+    {"lr": 0.1}, {"lr": 0.1, "weight_decay": 0.1, "maximize": True}, {"lr": 0.1, "momentum": 0.9, "nesterov": True},
+    {"lr": 0.1, "momentum": 0.9, "dampening": 0.5, "weight_decay": 0.1})]
+TORCH += [(kind, o) for kind in ("Adam", "AdamW") for o in (
+    {"lr": 0.01}, {"lr": 0.1, "betas": (0.5, 0.7), "weight_decay": 0.1, "maximize": True},
+    {"lr": 0.1, "betas": (0.5, 0.6), "amsgrad": True, "weight_decay": 0.1})]
+
+TORCH += [("RMSprop", o) for o in (
+    {"lr": 0.1}, {"lr": 0.1, "alpha": 0.5, "eps": 1e-3, "weight_decay": 0.1, "maximize": True}, {"lr": 0.1, "momentum": 0.9},
+    {"lr": 0.1, "alpha": 0.5, "eps": 1e-3, "momentum": 0.5, "centered": True, "weight_decay": 0.1})]
+
+
+@pytest.mark.parametrize("kind, options", TORCH, ids=str)
+def test_as_in_pytorch(device, rng, kind, options):
+    torch = pytest.importorskip("torch")
+    for dtype in ("float32",) if device == "gpu" else ("float32", "float64"):
+        compare_with_torch(torch, device, rng, kind, options, dtype)
+
+
+def compare_with_torch(torch, device, rng, kind, options, dtype):
+    """Parameters and states of several steps, infinite and NaN elements among them, the state dict's keys too."""
+    start = [rng.standard_normal(s).astype(dtype) for s in ((3, 4), (5,), (), (1000,), (7, 3))]
+    start[1][0], start[1][1], start[3][7] = np.inf, np.nan, -np.inf
+    ours = [nn.Parameter(volta.tensor(a, device=device)) for a in start]
+    theirs = [torch.nn.Parameter(torch.tensor(a)) for a in start]
+    mine, other = getattr(optim, kind)(ours, **options), getattr(torch.optim, kind)(theirs, **options)
+    for _ in range(5):
+        for p, q in zip(ours, theirs):
+            slope = rng.standard_normal(p.shape).astype(dtype)
+            p.grad, q.grad = volta.tensor(slope, device=device), torch.tensor(slope)
+        mine.step()
+        other.step()
+    rtol = 1e-5 if dtype == "float32" else 1e-12
+    for p, q in zip(ours, theirs):
+        assert_close(host(p), q.detach().numpy().astype(np.float64), rtol, rtol, equal_nan=True)
+        assert set(mine.state[p]) == {key for key, value in other.state[q].items() if value is not None}
+        for key, value in mine.state[p].items():
+            if key != "step":
+                assert_close(host(value), other.state[q][key].numpy().astype(np.float64), rtol, rtol, equal_nan=True)
 
 
 # ---------------------------------------------------------------- schedules

@@ -1,11 +1,12 @@
 """Learning-rate schedules against their formulas: alone, combined, resumed, and their errors."""
+import inspect
 import math
 
 import pytest
 
 import volta
 from volta import nn, optim
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, StateDictError
 
 s = optim.lr_scheduler
 
@@ -130,16 +131,16 @@ def test_a_schedule_of_ones_own():
 @pytest.mark.parametrize("make, text", [
     (lambda o: s.ExponentialLR(o, 0.5, last_epoch=2), "ExponentialLR: to go on from last_epoch=2, group 0 .* needs its 'initial_lr'"),
     (lambda o: s.OneCycleLR(o, 1.0), "OneCycleLR: give total_steps, or epochs and steps_per_epoch"),
-    (lambda o: s.OneCycleLR(o, 1.0, 5, anneal_strategy="sine"), "OneCycleLR: needs at least one step"),
+    (lambda o: s.OneCycleLR(o, 1.0, 5, anneal_strategy="sine"), "OneCycleLR: anneal_strategy must be 'cos' or 'linear', got 'sine'"),
     (lambda o: s.OneCycleLR(o, [1.0, 2.0], 5), "OneCycleLR: 2 values of max_lr for 1 parameter groups"),
-    (lambda o: s.ReduceLROnPlateau(o, factor=1.0), "ReduceLROnPlateau: needs mode"),
+    (lambda o: s.ReduceLROnPlateau(o, factor=1.0), "ReduceLROnPlateau: factor must be less than 1, got 1.0"),
     (lambda o: s.SequentialLR(o, [s.StepLR(o, 1)], [2]), "SequentialLR: 1 schedulers need 0 milestones, got 1"),
     (lambda o: s.SequentialLR(o, [], []), "SequentialLR: needs at least one scheduler"),
     (lambda o: s.ChainedScheduler([s.ReduceLROnPlateau(o)]), "ChainedScheduler: ReduceLROnPlateau cannot be part of it"),
     (lambda o: s.SequentialLR(o, [s.StepLR(make_optimizer(), 1)], []), "SequentialLR: all schedulers must belong to one optimizer"),
     (lambda o: s.ConstantLR(o, 2.0), r"ConstantLR: factor must be in \[0, 1\], got 2.0"),
     (lambda o: s.PolynomialLR(o, 0), "PolynomialLR: total_iters must be at least 1, got 0"),
-    (lambda o: s.CosineAnnealingWarmRestarts(o, 0), "CosineAnnealingWarmRestarts: T_0 and T_mult must be integers >= 1"),
+    (lambda o: s.CosineAnnealingWarmRestarts(o, 0), "CosineAnnealingWarmRestarts: T_0 must be at least 1, got 0"),
     (lambda o: run_over(o), "OneCycleLR: step 3 is behind the 2 steps")])
 def test_errors(make, text):
     with pytest.raises(ArgumentError, match=text):
@@ -150,3 +151,130 @@ def run_over(optimizer):
     schedule = s.OneCycleLR(optimizer, 1.0, 2)
     for _ in range(3):
         schedule.step()
+
+
+# ---------------------------------------------------------------- wrong types
+class Foreign:
+    """What no argument takes."""
+
+    def __repr__(self):
+        return "Foreign()"
+
+
+def plain_steps(o):
+    return [s.StepLR(o, 1), s.StepLR(o, 1)]
+
+
+WRONG = [Foreign(), "text", None, [Foreign()], {"a": 1}, 1j]
+NONE_IS_FINE = {"epoch", "total_steps", "epochs", "steps_per_epoch", "closure"}
+SCHEDULES = {           # arguments that work, by name, from an optimizer
+    s.LambdaLR: lambda o: {"optimizer": o, "lr_lambda": lambda e: 1.0, "last_epoch": -1},
+    s.MultiplicativeLR: lambda o: {"optimizer": o, "lr_lambda": lambda e: 1.0, "last_epoch": -1},
+    s.StepLR: lambda o: {"optimizer": o, "step_size": 2, "gamma": 0.1, "last_epoch": -1},
+    s.MultiStepLR: lambda o: {"optimizer": o, "milestones": [2], "gamma": 0.1, "last_epoch": -1},
+    s.ConstantLR: lambda o: {"optimizer": o, "factor": 0.5, "total_iters": 5, "last_epoch": -1},
+    s.ExponentialLR: lambda o: {"optimizer": o, "gamma": 0.5, "last_epoch": -1},
+    s.LinearLR: lambda o: {"optimizer": o, "start_factor": 0.5, "end_factor": 1.0, "total_iters": 5, "last_epoch": -1},
+    s.PolynomialLR: lambda o: {"optimizer": o, "total_iters": 5, "power": 1.0, "last_epoch": -1},
+    s.CosineAnnealingLR: lambda o: {"optimizer": o, "T_max": 5, "eta_min": 0.0, "last_epoch": -1},
+    s.CosineAnnealingWarmRestarts: lambda o: {"optimizer": o, "T_0": 5, "T_mult": 1, "eta_min": 0.0, "last_epoch": -1},
+    s.OneCycleLR: lambda o: {
+        "optimizer": o, "max_lr": 0.1, "total_steps": 9, "pct_start": 0.3, "anneal_strategy": "cos", "cycle_momentum": True,
+        "base_momentum": 0.85, "max_momentum": 0.95, "div_factor": 25.0, "final_div_factor": 1e4, "three_phase": False, "last_epoch": -1},
+    s.ReduceLROnPlateau: lambda o: {
+        "optimizer": o, "mode": "min", "factor": 0.1, "patience": 10, "threshold": 1e-4, "threshold_mode": "rel", "cooldown": 0,
+        "min_lr": 0, "eps": 1e-8},
+    s.SequentialLR: lambda o: {"optimizer": o, "schedulers": plain_steps(o), "milestones": [3], "last_epoch": -1},
+    s.ChainedScheduler: lambda o: {"schedulers": plain_steps(o)}}
+
+
+def refused(owner, name, call, wrong):
+    """The call raises, as Volta's error, with the class and the argument named."""
+    with pytest.raises(ArgumentError) as error:
+        call()
+    assert str(error.value).startswith(f"{owner}: "), f"{name}={wrong!r}: {error.value}"
+    assert name in str(error.value) or name == "optimizer" and "needs an optimizer" in str(error.value), f"{name}={wrong!r}: {error.value}"
+
+
+@pytest.mark.parametrize("kind", SCHEDULES, ids=lambda kind: kind.__name__)
+def test_wrong_types_of_every_argument_of_every_schedule(kind):
+    for name in SCHEDULES[kind](make_optimizer(momentum=0.9)):
+        for wrong in WRONG:
+            if wrong is None and name in NONE_IS_FINE:
+                continue
+            arguments = {**SCHEDULES[kind](make_optimizer(momentum=0.9)), name: wrong}
+            refused(kind.__name__, name, lambda a=arguments: kind(**a), wrong)
+
+
+def test_every_schedule_is_among_them():
+    kinds = {value for value in vars(s).values() if isinstance(value, type) and issubclass(value, s.LRScheduler)}
+    assert {kind for kind in kinds if not kind.__name__.startswith("_")} - {s.LRScheduler} == set(SCHEDULES)
+
+
+@pytest.mark.parametrize("kind", SCHEDULES, ids=lambda kind: kind.__name__)
+def test_wrong_types_in_steps_and_states(kind):
+    schedule = kind(**SCHEDULES[kind](make_optimizer(momentum=0.9)))
+    argument = "metrics" if kind is s.ReduceLROnPlateau else "epoch"
+    for wrong in WRONG:
+        if kind not in (s.SequentialLR, s.ChainedScheduler) and not (wrong is None and argument == "epoch"):
+            refused(kind.__name__, argument, lambda w=wrong: schedule.step(w), wrong)
+        with pytest.raises(StateDictError, match=f"{kind.__name__}: load_state_dict needs what state_dict"):
+            schedule.load_state_dict(wrong)
+
+
+def test_a_function_that_gives_no_number():
+    with pytest.raises(ArgumentError, match="LambdaLR: the result of lr_lambda must be a number, got None"):
+        s.LambdaLR(make_optimizer(), lambda epoch: None)
+
+
+@pytest.mark.parametrize("kind", [getattr(optim, name) for name in optim.algorithms.__all__])
+def test_wrong_types_of_every_argument_of_every_optimizer(kind):
+    names = [name for name in inspect.signature(kind).parameters if name != "params"]
+    assert "lr" in names and "maximize" in names
+    for name in names:
+        for wrong in WRONG:
+            refused(kind.__name__, name, lambda n=name, w=wrong: kind([nn.Parameter(volta.ones(1))], **{n: w}), wrong)
+            optimizer = make_optimizer(kind=kind)
+            optimizer.param_groups[0][name] = wrong                 # as users set them between steps
+            refused(kind.__name__, name, optimizer.step, wrong)
+    for wrong in [*WRONG, 3]:
+        refused(kind.__name__, "param", lambda w=wrong: kind(w), wrong)
+        if wrong is not None:
+            refused(kind.__name__, "closure", lambda w=wrong: make_optimizer(kind=kind).step(w), wrong)
+        refused(kind.__name__, "param", lambda w=wrong: make_optimizer(kind=kind).add_param_group(w), wrong)
+        refused(kind.__name__, "params", lambda w=wrong: make_optimizer(kind=kind).add_param_group({"params": w}), wrong)
+        with pytest.raises(StateDictError, match=f"{kind.__name__}: "):
+            make_optimizer(kind=kind).load_state_dict(wrong)
+        with pytest.raises(StateDictError, match=f"{kind.__name__}: "):
+            make_optimizer(kind=kind).load_state_dict({"state": {}, "param_groups": [wrong]})
+    groups = make_optimizer(kind=kind).state_dict()["param_groups"]
+    for bad in (Foreign(), "text", 3, {"step": Foreign()}, {"step": "x"}):
+        with pytest.raises(StateDictError, match=f"{kind.__name__}: the st"):
+            make_optimizer(kind=kind).load_state_dict({"state": {0: bad}, "param_groups": groups})
+
+
+# ---------------------------------------------------------------- learning rates that are tensors
+@pytest.mark.parametrize("make", [
+    lambda o: s.StepLR(o, 2, 0.5), lambda o: s.LambdaLR(o, lambda e: 1 / (e + 1)), lambda o: s.CosineAnnealingLR(o, 4, 0.2),
+    lambda o: s.SequentialLR(o, [s.LinearLR(o, 0.25, total_iters=3), s.ExponentialLR(o, 0.5)], [3]),
+    lambda o: s.OneCycleLR(o, 1.0, total_steps=9), lambda o: s.ChainedScheduler([s.ConstantLR(o, 0.5, 2), s.ExponentialLR(o, 0.5)])])
+def test_schedules_keep_a_tensor_as_learning_rate(make):
+    """As in PyTorch, the tensor that the user gave follows the schedule, and what get_last_lr gives does not follow it."""
+    held = volta.tensor(1.0)
+    first, second = make_optimizer(held, momentum=0.9), make_optimizer(1.0, momentum=0.9)
+    one, other = make(first), make(second)
+    for _ in range(6):
+        assert first.param_groups[0]["lr"] is held
+        assert held.item() == pytest.approx(second.param_groups[0]["lr"], rel=1e-6)
+        (last,) = one.get_last_lr()
+        one.step()
+        other.step()
+        assert isinstance(last, volta.Tensor) and last is not held
+
+
+def test_plateau_with_a_tensor_as_learning_rate():
+    held = volta.tensor(1.0)
+    schedule = s.ReduceLROnPlateau(make_optimizer(held), patience=0, factor=0.5)
+    for _ in range(2):
+        schedule.step(1.0)
+    assert held.item() == 0.5

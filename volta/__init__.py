@@ -29,6 +29,7 @@ from volta.dtypes import (
 )
 from volta.dtypes import float_ as float
 from volta.dtypes import int_ as int
+from volta.methods import install as _install
 from volta.ops.arrange import (
     broadcast_tensors,
     diag,
@@ -212,6 +213,8 @@ from volta.ops.reduce import (
     var_mean,
 )
 from volta.ops.subscript import masked_fill, masked_select, nonzero
+from volta.ops.table import FUNCTIONS as _FUNCTIONS
+from volta.ops.table import PLACES as _PLACES
 from volta.printing import set_printoptions
 from volta.random import Generator, initial_seed, manual_seed
 
@@ -235,3 +238,5 @@ def numel(input: Tensor) -> "int":
 
 
 _explain_all(globals())
+_install(Tensor)
+globals().update({name: op for name, op in _FUNCTIONS.items() if _PLACES[name].function})

@@ -1,16 +1,19 @@
 """Automatic differentiation: `backward`, `grad`, the grad modes, and custom functions.
 
-The hot paths are `volta/_kernels/graph.pyx` (recording a call) and `engine.pyx` (walking the graph); this file owns what users
-call. It knows no op and no device.
+The hot paths are `graph.pyx` (recording a call), `engine.pyx` (walking the graph) and `grad_mode.pyx` in `volta/_kernels/core`;
+this file owns what users call. It knows no op and no device.
 """
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from volta._kernels import core
 from volta._kernels.core import engine, graph
-from volta._kernels.core.graph import Node, Primitive, is_grad_enabled
+from volta._kernels.core.grad_mode import GradMode, call_under
+from volta._kernels.core.graph import Node, is_grad_enabled
+from volta._kernels.core.record import Primitive
 from volta.errors import ArgumentError, AutogradError, ShapeError
 from volta.shapes import broadcasts_to
 
@@ -18,74 +21,63 @@ __all__ = ["Node", "Primitive", "Function", "backward", "grad", "no_grad", "enab
            "inference_mode", "is_grad_enabled"]
 
 
-class set_grad_enabled:
-    """Switch recording on or off, as a context manager, a decorator, or at once."""
+F = TypeVar("F", bound=Callable)
 
-    def __init__(self, mode: bool) -> None:
-        self.mode = bool(mode)
-        self.previous = graph.set_grad_mode(self.mode)
 
-    def __enter__(self) -> None:
-        graph.set_grad_mode(self.mode)
+class _GradMode(GradMode):
+    """What the functions below give: a context manager, which may be entered again and nested, and a decorator."""
 
-    def __exit__(self, *exc: object) -> None:
-        graph.set_grad_mode(self.previous)
+    __slots__ = ()
+    if TYPE_CHECKING:
+        def __enter__(self) -> None: ...
+        def __exit__(self, *exc: object) -> None: ...
 
-    def __call__(self, function: Callable) -> Callable:
-        graph.set_grad_mode(self.previous)
+    def __call__(self, function: F) -> F:
+        self.withdraw()
         return _under(self.mode, function)
 
 
-def _under(mode: bool, function: Callable) -> Callable:
+def _under(mode: bool, function: F) -> F:
     """`function` with recording on or off while it runs."""
+    if not callable(function):
+        raise ArgumentError(f"{'enable_grad' if mode else 'no_grad'}: function must be a function to decorate, got {function!r}")
+
     @functools.wraps(function)
     def wrapped(*args, **kwargs):
-        previous = graph.set_grad_mode(mode)
-        try:
-            return function(*args, **kwargs)
-        finally:
-            graph.set_grad_mode(previous)
+        return call_under(mode, function, args, kwargs)
     return wrapped
 
 
-class _GradMode:
-    mode = True
-
-    def __enter__(self) -> None:
-        stack = self.__dict__.setdefault("stack", [])
-        stack.append(graph.set_grad_mode(self.mode))
-
-    def __exit__(self, *exc: object) -> None:
-        graph.set_grad_mode(self.stack.pop())
-
-    def __call__(self, function: Callable) -> Callable:
-        return _under(self.mode, function)
-
-    def __new__(cls, function: Callable | None = None):
-        self = super().__new__(cls)
-        return self(function) if callable(function) else self
-
-
-class no_grad(_GradMode):
+@overload
+def no_grad(function: F) -> F: ...
+@overload
+def no_grad(function: None = None) -> _GradMode: ...
+def no_grad(function=None):
     """Context manager and decorator: nothing inside is recorded."""
-    mode = False
+    return _GradMode(False) if function is None else _under(False, function)
 
 
-class enable_grad(_GradMode):
+@overload
+def enable_grad(function: F) -> F: ...
+@overload
+def enable_grad(function: None = None) -> _GradMode: ...
+def enable_grad(function=None):
     """Context manager and decorator: recording inside, also within `no_grad`."""
-    mode = True
+    return _GradMode(True) if function is None else _under(True, function)
 
 
-class inference_mode(_GradMode):
+@overload
+def inference_mode(mode: F) -> F: ...
+@overload
+def inference_mode(mode: bool = True) -> _GradMode: ...
+def inference_mode(mode=True):
     """`no_grad`, or with mode=False `enable_grad`. Tensors made inside are ordinary ones."""
+    return _under(False, mode) if callable(mode) else _GradMode(not mode)
 
-    def __new__(cls, mode: bool | Callable = True):
-        self = object.__new__(cls)
-        self.mode = not mode
-        if callable(mode):
-            self.mode = False
-            return self(mode)
-        return self
+
+def set_grad_enabled(mode: bool) -> _GradMode:
+    """Switch recording on or off at once; what it gives is a context manager, which ends that, and a decorator."""
+    return _GradMode(mode, at_once=True)
 
 
 def _seed(name: str, output, gradient):
@@ -98,8 +90,7 @@ def _seed(name: str, output, gradient):
         if output._size != 1:
             raise AutogradError(f"{name}: the output has shape {output.shape}; a gradient can start by itself only at a single "
                                 f"element, so reduce it (.sum(), .mean()) or pass gradient=")
-        from volta.ops.creation import ones_like
-        return ones_like(output)
+        return output.new_ones(output.shape)
     if not isinstance(gradient, core.TensorBase):
         raise ArgumentError(f"{name}: gradient must be a tensor, got {type(gradient).__name__}")
     if gradient.shape != output.shape:
@@ -132,15 +123,13 @@ def backward(tensors, grad_tensors=None, retain_graph: bool | None = None, creat
         for t in targets:
             _need_tensor("backward", t)
         wanted, captures = _paths(roots, targets)
-        pending, owned = engine.run_backward(roots, seeds, keep, create_graph, wanted, captures)
+        engine.run_backward(roots, seeds, keep, create_graph, wanted, captures)
         for t in targets:
             if t._node is not None and captures[t._node, t._index] is not None:
                 g = captures[t._node, t._index]
                 t.grad = g if t.grad is None else t.grad + g
     else:
-        pending, owned = engine.run_backward(roots, seeds, keep, create_graph)
-    del seeds, given
-    engine.accumulate_leaves(pending, owned, create_graph)
+        engine.run_backward(roots, seeds, keep, create_graph)
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph: bool | None = None, create_graph: bool = False,
@@ -163,11 +152,11 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph: bool | None = None, c
     seeds = [_seed("grad", t, g) for t, g in zip(roots, given)]
     keep = create_graph if retain_graph is None else retain_graph
     wanted, captures = _paths(roots, targets)
-    pending, _ = engine.run_backward(roots, seeds, keep, create_graph, wanted, captures)
-    found = tuple(pending.get(t) if t._node is None else captures[t._node, t._index] for t in targets)
+    collected: dict = {}
+    engine.run_backward(roots, seeds, keep, create_graph, wanted, captures, collected)
+    found = tuple(collected.get(t) if t._node is None else captures[t._node, t._index] for t in targets)
     if materialize_grads:
-        from volta.ops.creation import zeros_like
-        return tuple(zeros_like(t) if g is None else g for t, g in zip(targets, found))
+        return tuple(t.new_zeros(t.shape) if g is None else g for t, g in zip(targets, found))
     if not allow_unused:
         for t, g in zip(targets, found):
             if g is None:
@@ -203,8 +192,9 @@ def as_gradient(name: str, g, shape: tuple, dtype, device):
     if not broadcasts_to(shape, g.shape):
         raise AutogradError(f"{name} has shape {g.shape}, the tensor that it belongs to {shape}")
     if g.shape != shape:
-        from volta.ops.movement import sum_to
-        g = sum_to(g, shape)
+        lead = g.ndim - len(shape)
+        wide = (i for i, n in enumerate(g.shape) if i < lead or shape[i - lead] != n)
+        g = g.sum(tuple(wide), keepdim=True).reshape(shape)
     return g if g.dtype is dtype else g.to(dtype)
 
 

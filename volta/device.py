@@ -3,13 +3,24 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 
+from volta import gpu
 from volta._kernels.core import CPU, Device, TensorBase
 from volta.errors import ArgumentError, DeviceError, GPUUnavailableWarning, MixedDeviceWarning
+
+__all__ = ["Device", "device", "mixed_devices", "set_mixed_device"]
 
 _devices: dict[tuple[str, int], Device] = {("cpu", 0): CPU}
 _mixed = "warn"
 _warned_unavailable = False
+_bind_gpu_kernels: Callable[[], None]
+
+
+def configure(bind_gpu_kernels: Callable[[], None]) -> None:
+    """Give the core what binds the GPU's kernels, called before the first GPU is handed out."""
+    global _bind_gpu_kernels
+    _bind_gpu_kernels = bind_gpu_kernels
 
 
 def device(name: str | Device | int | None = None, index: int | None = None) -> Device:
@@ -45,7 +56,6 @@ def _gpu(kind: str, index: int) -> Device:
     found = _devices.get((kind, index))
     if found is not None:
         return found
-    from volta import gpu
     if not gpu.is_available():
         return _no_gpu(gpu.unavailable_reason())
     present = gpu.devices()
@@ -53,7 +63,7 @@ def _gpu(kind: str, index: int) -> Device:
         raise DeviceError(f"device: gpu:{index} was asked for, but there are {len(present)} GPUs (gpu:0 to gpu:{len(present) - 1})")
     if kind == "metal" and present[index].backend.lower() != "metal":
         return _no_gpu(f"device 'metal' was asked for, but gpu:{index} runs on {present[index].backend}; use 'gpu'")
-    import volta.devices.gpu.kernels  # noqa: F401  (binds the kernels)
+    _bind_gpu_kernels()
     made = _devices.setdefault(("gpu", index), Device("gpu", index))
     _devices[kind, index] = made
     return made

@@ -5,8 +5,12 @@ import numpy as np
 
 from volta._kernels.core import DType as dtype
 from volta._kernels.core import dtype_from_code
-from volta._kernels.core.graph import result_type
+from volta._kernels.core.call import result_type
 from volta.errors import ArgumentError, DTypeError
+
+__all__ = ["as_dtype", "bool_", "double", "dtype", "finfo", "float16", "float32", "float64", "float_", "from_numpy_dtype",
+           "get_default_dtype", "half", "iinfo", "int32", "int64", "int_", "long", "promote_types", "result_type",
+           "set_default_dtype", "to_numpy", "uint8"]
 
 bool_, uint8, int32, int64, float16, float32, float64 = (dtype_from_code(code) for code in range(7))
 half, float_, double, int_, long = float16, float32, float64, int32, int64
@@ -100,6 +104,3 @@ class iinfo:
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
-
-
-__all__ = ["dtype", "result_type", "promote_types", "get_default_dtype", "set_default_dtype", "as_dtype", "to_numpy"]

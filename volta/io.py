@@ -8,39 +8,54 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import re
+import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as encode
 
 from volta._kernels import core
 from volta.device import device as as_device
 from volta.errors import ArgumentError, DTypeError, StateDictError
 from volta.ops.creation import tensor
 
+try:
+    import fcntl
+except ImportError:             # Windows
+    fcntl = None
+
 if TYPE_CHECKING:
     from volta.types import DeviceLike
+
+__all__ = ["load", "save"]
 
 _PLAIN = (str, int, float, bool, type(None))
 _TENSOR, _PAIRS, _TUPLE = "$tensor", "$pairs", "$tuple"
 
 
-def save(obj: Mapping, f: str | os.PathLike) -> None:
+def save(obj: Mapping[Any, Any], f: str | os.PathLike[str]) -> None:
     """Write a state dict, or nested dicts and lists of tensors and plain values, as safetensors.
 
-    The file appears whole or not at all: it is written beside its place and then renamed.
+    The file appears whole or not at all: it is written beside its place and then renamed. It has the mode of the file that it
+    replaces, or the one that `open` gives to new files. A symbolic link stays one: the file that it names is replaced. What a
+    killed save left beside a file is removed by the next save to it (not on Windows).
 
     Example:
         save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}, "run.safetensors")
 
-    Raises: ArgumentError for a value that is neither tensor, array, number, string, None, dict nor list.
+    Raises: ArgumentError for a value that is neither tensor, array, number, string, None, dict nor list, and for the path of a
+    device; IsADirectoryError, FileNotFoundError (no such folder) and PermissionError (a write-protected file).
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import save as encode
     if not isinstance(obj, Mapping):
         raise ArgumentError(f"save: needs a dict (such as model.state_dict()), got {type(obj).__name__}")
+    path = _as_path("save", f)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"save: there is no folder {str(path.parent)!r}")
     tensors: dict[str, np.ndarray] = {}
     try:
         structure = _describe(obj, "", tensors)
@@ -48,7 +63,6 @@ def save(obj: Mapping, f: str | os.PathLike) -> None:
         raise ArgumentError("save: the object contains itself, or is nested too deeply") from None
     flat = len(tensors) == len(obj) and all(structure.get(key) == {_TENSOR: key} for key in obj)
     metadata = None if flat else {"volta.structure": json.dumps(structure)}
-    path = _as_path("save", f)
     if "__metadata__" in tensors:
         raise ArgumentError("save: '__metadata__' is a reserved name in safetensors files; rename the key")
     try:
@@ -61,20 +75,24 @@ def save(obj: Mapping, f: str | os.PathLike) -> None:
 def _as_path(op, path):
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentError(f"{op}: needs a path, got {type(path).__name__}")
-    return Path(path)
+    path = Path(os.path.realpath(os.fsdecode(path)))        # an atomic rename would put a file in the place of a link
+    if path.is_dir():
+        raise IsADirectoryError(f"{op}: {str(path)!r} is a directory; give the name of a file")
+    if path.exists() and not path.is_file():
+        raise ArgumentError(f"{op}: {str(path)!r} is a device, a pipe or a socket; give the name of a file")
+    return path
 
 
-def load(f: str | os.PathLike, map_location: DeviceLike = None, *, weights_only: bool = True) -> dict:
+def load(f: str | os.PathLike[str], map_location: DeviceLike = None, *, weights_only: bool = True) -> dict[Any, Any]:
     """Read what `save` wrote, or any safetensors file, with the tensors on the device `map_location` (the CPU where not given).
 
     Raises: StateDictError for a file that is damaged, cut short or of another format; FileNotFoundError; ArgumentError for
     weights_only=False, since nothing but tensors and plain values is ever read.
     """
-    from safetensors import SafetensorError, safe_open
     if not weights_only:
         raise ArgumentError("load: weights_only=False is not available: a file holds tensors and plain values, never objects")
     path, device = _as_path("load", f), as_device(map_location)
-    if not path.is_file():
+    if not path.exists():
         raise FileNotFoundError(f"load: there is no file {str(path)!r}")
     try:
         with safe_open(path, framework="np") as file:
@@ -143,23 +161,70 @@ def _restore(value, tensors):
 
 def _write(path, data):
     """Whole file or none: a temporary one in the same folder is flushed to the disk and renamed."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"save: there is no folder {str(path.parent)!r}")
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    old = path.stat() if path.exists() else None
+    if old is not None and not os.access(path, os.W_OK):
+        raise PermissionError(f"save: {str(path)!r} is write-protected; change its mode, or save under another name")
+    _remove_leftovers(path)
+    temporary, handle = _create(path, 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o777)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+            if old is not None:
+                _copy_mode(temporary, old)
+            if fcntl is not None:
+                os.replace(temporary, path)         # while the lock is held
+        if fcntl is None:
+            os.replace(temporary, path)             # Windows does not rename open files
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
-def _umask() -> int:
-    """The permissions that new files lack (mkstemp gives none to others)."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _copy_mode(temporary, old):
+    """Give a new file the owner, where that is allowed, and the mode of the one that it replaces."""
+    new = temporary.stat()
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        with suppress(OSError):
+            os.chown(temporary, old.st_uid, old.st_gid)
+    os.chmod(temporary, stat.S_IMODE(old.st_mode))
+
+
+def _create(path, mode):
+    """(path, handle) of a new temporary file beside `path`, with the permissions that `open` gives to new files but for those
+    that `mode` lacks. It is locked, so that other savers see that its writer lives."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+    while True:
+        temporary = path.with_name(f".{path.name[:40]}.volta-{os.getpid()}-{os.urandom(4).hex()}.tmp")
+        with suppress(FileExistsError):
+            handle = os.open(temporary, flags, mode)
+            if _lock(handle) is not False and temporary.exists():
+                return temporary, handle
+            os.close(handle)            # another saver saw it before it was locked, and removes it
+
+
+def _lock(handle):
+    """True: nobody holds the file, it is now ours. False: its writer lives. None: this system has no such locks."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+
+
+def _remove_leftovers(path):
+    """Remove the temporary files of savers of `path` that were killed: those that nobody holds."""
+    pattern = re.compile(re.escape(f".{path.name[:40]}.volta-") + r"[0-9]+-[0-9a-f]{8}\.tmp")
+    for name in filter(pattern.fullmatch, os.listdir(path.parent)):
+        with suppress(OSError):
+            handle = os.open(path.with_name(name), os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0))
+            try:
+                if _lock(handle) is True:
+                    path.with_name(name).unlink()
+            finally:
+                os.close(handle)

@@ -7,6 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from volta.dtypes import get_default_dtype
+
+__all__ = ["set_printoptions", "tensor_repr"]
+
 _options = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80}
 _lock = threading.Lock()
 _PREFIX = "tensor("
@@ -83,7 +87,6 @@ def _body(array: np.ndarray, indent: int, text: Callable, width: int, short: boo
 
 def _notes(t) -> list[str]:
     """What follows the numbers."""
-    from volta.dtypes import get_default_dtype
     notes = []
     if t.device.is_gpu:
         notes.append(f"device='{t.device.type}:{t.device.index}'")

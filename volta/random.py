@@ -19,6 +19,8 @@ import numpy as np
 
 from volta.errors import ArgumentError
 
+__all__ = ["Generator", "default_generator", "initial_seed", "manual_seed"]
+
 
 class Generator:
     """A seed and a position in its stream of random numbers."""

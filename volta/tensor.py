@@ -9,7 +9,7 @@ import numpy as np
 
 from volta import autograd
 from volta._kernels import core
-from volta._kernels.core import graph
+from volta._kernels.core import graph, inplace
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, float16, float32, float64, int32, int64, to_numpy, uint8
 from volta.dtypes import bool_ as bool_dtype
@@ -325,11 +325,10 @@ class Tensor(graph.Operators):
             source = creation.tensor(source)
         source = movement.expand(movement.to(source, self.device, self.dtype), self.shape)
         if graph.is_grad_enabled() and (source.requires_grad or self.requires_grad):
-            graph.check_inplace("copy", self)
-            return graph.adopt(self, movement.clone(source) if source.requires_grad else source)
-        graph.check_elements("copy", self)
+            inplace.check_inplace("copy", self)
+            return inplace.overwrite(self, movement.clone(source) if source.requires_grad else source)
+        inplace.check_elements("copy", self)
         movement.copy_into(self, source)
-        self.storage.version += 1
         return self
 
     @explained
@@ -340,7 +339,6 @@ class Tensor(graph.Operators):
         if graph.is_grad_enabled() and self.requires_grad:
             return self.copy_(creation.full_like(self, value))
         movement.fill_into(self, value)
-        self.storage.version += 1
         return self
 
     def zero_(self) -> Tensor:
@@ -350,17 +348,17 @@ class Tensor(graph.Operators):
     @explained
     def add_(self, other: Number | Tensor, *, alpha: Number = 1) -> Tensor:
         """`add` in place."""
-        return elementwise.add.into(self, other if alpha == 1 else functions.scaled("add_", self, other, alpha))
+        return inplace.into(elementwise.add, self, other if alpha == 1 else functions.scaled("add_", self, other, alpha))
 
     @explained
     def sub_(self, other: Number | Tensor, *, alpha: Number = 1) -> Tensor:
         """`sub` in place."""
-        return elementwise.sub.into(self, other if alpha == 1 else functions.scaled("sub_", self, other, alpha))
+        return inplace.into(elementwise.sub, self, other if alpha == 1 else functions.scaled("sub_", self, other, alpha))
 
     @explained
     def div_(self, other: Number | Tensor, *, rounding_mode: str | None = None) -> Tensor:
         """`div` in place."""
-        return elementwise.div_.into(self, other) if rounding_mode is None else replace(self, elementwise.div, other,
+        return inplace.into(elementwise.div_, self, other) if rounding_mode is None else replace(self, elementwise.div, other,
                                                                                         rounding_mode=rounding_mode)
 
     @explained
@@ -428,10 +426,10 @@ def _casting(dtype):
 def _inplace(op):
     if len(op.inputs) == 1:
         def method(self) -> Tensor:
-            return op.into(self)
+            return inplace.into(op, self)
     else:
         def method(self, other) -> Tensor:
-            return op.into(self, other)
+            return inplace.into(op, self, other)
     method.__doc__ = f"`{op.name}` in place."
     return method
 
@@ -448,8 +446,8 @@ def replace(t: Tensor, function, *args, **options) -> Tensor:
     """t[...] = function(t, ...), recorded where gradients are wanted."""
     if not (graph.is_grad_enabled() and t.requires_grad):
         return t.copy_(function(t, *args, **options))
-    graph.check_inplace(function.__name__, t)
-    return graph.adopt(t, function(movement.clone(graph.as_before(t)), *args, **options))     # a copy: the function may save its input
+    inplace.check_inplace(function.__name__, t)
+    return inplace.overwrite(t, function(movement.clone(inplace.as_before(t)), *args, **options))     # a copy: the function may save its input
 
 
 def _reflected(function):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -75,7 +76,7 @@ class DataLoader:
         n = len(self.dataset)
         return _rng(self.seed, epoch, 0).permutation(n) if self.shuffle else np.arange(n)
 
-    def __iter__(self) -> Iterator:
+    def __iter__(self) -> Iterator[Any]:
         epoch, self.epoch = self.epoch, self.epoch + 1
         return self._device_batches(epoch) if self._on_device else self._host_batches(epoch)
 

@@ -1,1 +1,9 @@
-"""Kernels by device: `cpu.py` and `gpu.py` bind the names of the op records to code."""
+"""The kernels of each device, bound to the op records by name."""
+from volta.device import configure
+
+
+def _bind_gpu_kernels() -> None:
+    import volta.devices.gpu.kernels  # noqa: F401  (binds them)
+
+
+configure(_bind_gpu_kernels)

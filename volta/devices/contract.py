@@ -47,7 +47,9 @@ index        gather(x, index, dim)                 as torch.gather; same rank
              scatter_add(g, index, dim, size)      zeros with `size` along dim, g added at index: gather's derivative; fixed order
              index_select(x, index[n], dim)        rows of x
              index_add(g, index[n], dim, size)     zeros with `size` along dim, slices of g added: index_select's derivative
-             index_last(index[n], size)            [size] int64: 1 + the last position that names each row, 0 where none does
+             index_put(out, index[n], values, rank, unique=False)    in place: out[i] = values[k], i = index[k] counting the places of the
+                                                   first `rank` dims of out; the last k for an i wins; values: (n, *out.shape[rank:]) or
+                                                   one element for all; `unique`: no i is named twice
              Indices are in range as far as the host knows (it sees its own data and the extremes of what it uploaded); a GPU kernel
              clamps them all the same, and cross_entropy gives NaN for a label outside the classes.
 

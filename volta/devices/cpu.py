@@ -6,14 +6,6 @@ from volta.errors import DTypeError
 from volta.ops.table import bind
 
 
-def _each(kernel):
-    """An update kernel over lists of tensors; on the CPU a call costs little, so it is a loop."""
-    def many(*lists, **params):
-        for tensors in zip(*lists):
-            kernel(*tensors, **params)
-    return many
-
-
 def _with_half(name: str, kernel):
     """`kernel`, which refuses float16, or float32 in its place."""
     def instead(error, inputs, params):
@@ -24,15 +16,13 @@ def _with_half(name: str, kernel):
 
 
 KERNELS: dict = {}
-for _module in (elementwise, copy, reduce):
+for _module in (elementwise, copy, reduce, update):
     KERNELS.update(_module.KERNELS)
-for _module in (linalg, softmax, index, conv, conv_weight, pool, norm, loss, random, update):
+for _module in (linalg, softmax, index, conv, conv_weight, pool, norm, loss, random):
     KERNELS.update({name: _with_half(name, kernel) for name, kernel in _module.KERNELS.items()})
 for _name in ("gather", "index_select", "index_put"):          # these move any type
     KERNELS[_name] = index.KERNELS[_name]
 _cat = KERNELS["cat"]
 KERNELS["cat"] = lambda *tensors, dim: _cat(tensors, dim)
-for _name in ("sgd", "adam", "amsgrad"):
-    KERNELS[_name + "_many"] = _each(KERNELS[_name])
 
 bind(KERNELS, "cpu")

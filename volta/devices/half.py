@@ -1,18 +1,16 @@
 """float16 for the kernels that have no form of their own for it: operands are widened to float32, results narrowed again.
 
 The one place for this, on both devices. A kernel refuses float16 by a DTypeError before it writes anything; the backend then
-calls `compute`, so that other dtypes pay nothing. Must not know any kernel beyond what the two tables below say.
+calls `compute`, so that other dtypes pay nothing. Must not know any kernel beyond what the table below says.
 """
 from __future__ import annotations
 
 import numpy as np
 
 from volta._kernels import core
+from volta.ops.table import PRIMITIVES
 
 FLOAT16, FLOAT32 = core.dtype_from_code(4), core.dtype_from_code(5)
-
-# Inputs that a kernel changes; they are narrowed back.
-CHANGED = {"sgd": (0, 2), "adam": (0, 2, 3), "amsgrad": (0, 2, 3, 4), "batch_norm_update": (0, 1)}
 
 # Outputs that stay float32: derivatives are computed from them, and rounding them would show.
 WIDE = {"cross_entropy": (1,), "batch_norm": (1, 2)}
@@ -30,7 +28,7 @@ def compute(name: str, kernel, kernels: dict, inputs: tuple, params: dict):
     cast = kernels["cast"]
     wide = [cast(x, FLOAT32) if isinstance(x, core.TensorBase) and x.dtype is FLOAT16 else x for x in inputs]
     result = kernel(*wide, **params)
-    for i in CHANGED.get(name, ()):
+    for i in PRIMITIVES[name].writes:
         if wide[i] is not inputs[i]:
             kernels["copy_into"](inputs[i], wide[i])
     if isinstance(result, tuple):

@@ -38,8 +38,8 @@ class Context(Stream):
             ring, group = self._compiler.ring(stride, RING_SLOTS)
             self.use_ring(Compiler._address(ring), Compiler._address(group), stride, (ring, group))
 
-    def pipeline(self, file: str, *, entry: str | None = None, **overrides):
-        """The kernel in `shaders/<file>.wgsl`, compiled once per set of overrides.
+    def pipeline(self, file: str, *, entry: str | None = None, text: str | None = None, **overrides):
+        """The kernel in `shaders/<file>.wgsl`, compiled once per set of overrides; or that in a generated `text`, whose label is `file`.
 
         An override replaces the one-line declaration of its name: a type for an `alias`, a number or text for a `const`, an
         expression or body for a `fn`; or the whole new line. `entry` names the entry point where the file has several.
@@ -52,7 +52,7 @@ class Context(Stream):
                 self.link_check()
                 pipeline = self._pipelines.get(key)
                 if pipeline is None:
-                    pipeline = self._pipelines[key] = self._compiler.compile(file, overrides, entry)
+                    pipeline = self._pipelines[key] = self._compiler.compile(file, overrides, entry, text)
         return pipeline
 
     @property

@@ -64,15 +64,15 @@ def files() -> list[str]:
     return []
 
 
-def source(file: str, overrides: dict, immediates: bool = True, entry: str | None = None) -> Source:
-    """The prelude and `file`, specialised.
+def source(file: str, overrides: dict, immediates: bool = True, entry: str | None = None, text: str | None = None) -> Source:
+    """The prelude and `file`, or `text` in its place, specialised.
 
     Raises: DeviceError naming file and line where an override fits no declaration, or a declaration is not understood.
     """
     prelude = read("prelude")
     if not prelude.endswith("\n"):
         prelude += "\n"
-    text = _specialise(file, read(file), overrides)
+    text = _specialise(file, read(file) if text is None else text, overrides)
     code = _COMMENT.sub("", prelude + text)
     aliases = dict(_ALIAS.findall(code))
     structs = {name: _fields(body) for name, body in _STRUCT.findall(code)}

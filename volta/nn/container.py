@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from volta.errors import ArgumentError, IndexRangeError
 from volta.nn.module import Module
 from volta.nn.parameter import Parameter
+from volta.tensor import Tensor
 
 
 class _Indexed(Module):
@@ -60,7 +61,7 @@ class _Indexed(Module):
 
     def extend(self, modules: Iterable[Module]):
         """Add modules at the end."""
-        for module in modules:
+        for module in _need_iterable(self, "modules", modules):
             self.append(module)
         return self
 
@@ -102,7 +103,7 @@ class Sequential(_Indexed):
 
     __rmul__ = __mul__
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         for module in self._modules.values():
             input = module(input)
         return input
@@ -147,7 +148,7 @@ class ModuleDict(Module):
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         super().__init__()
-        self.update(modules or {})
+        self.update({} if modules is None else modules)
 
     def __getitem__(self, key: str) -> Module:
         return self._modules[key]
@@ -189,8 +190,11 @@ class ModuleDict(Module):
 
     def update(self, modules) -> None:
         """Add modules from a dict or (name, module) pairs."""
-        for key, module in modules.items() if hasattr(modules, "items") else modules:
-            self[key] = module
+        pairs = modules.items() if hasattr(modules, "items") else _need_iterable(self, "a dict of modules", modules)
+        for pair in pairs:
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise ArgumentError(f"{type(self).__name__}: needs a dict of modules or (name, module) pairs, got {pair!r}")
+            self[pair[0]] = pair[1]
 
 
 class ParameterList(Module):
@@ -207,7 +211,7 @@ class ParameterList(Module):
 
     def extend(self, values: Iterable[Parameter]) -> ParameterList:
         """Add parameters at the end."""
-        for p in values:
+        for p in _need_iterable(self, "parameters", values):
             self.append(p)
         return self
 
@@ -240,3 +244,9 @@ def _need_module(owner, module):
     if not isinstance(module, Module):
         raise ArgumentError(f"{type(owner).__name__}: needs modules, got {type(module).__name__}")
     return module
+
+
+def _need_iterable(owner, what, values):
+    if not isinstance(values, Iterable):
+        raise ArgumentError(f"{type(owner).__name__}: needs {what}, got {type(values).__name__}")
+    return values

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from volta.errors import ArgumentError, ShapeError
-from volta.ops import creation, elementwise, functions, index, loss, reduce
+from volta.ops import creation, elementwise, functions, indexing, loss, reduce
 from volta.ops.checks import explain_all
 from volta.ops.conv import conv2d, max_pool2d
 from volta.ops.linalg import linear
@@ -61,7 +61,7 @@ def log_softmax(input: Tensor, dim: int | None = None, dtype=None) -> Tensor:
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """int64 rows with a 1 at each label; num_classes -1 takes the largest label + 1, which reads the tensor."""
-    return index.one_hot(tensor, int(tensor.max()) + 1 if num_classes == -1 else num_classes)
+    return indexing.one_hot(tensor, int(tensor.max()) + 1 if num_classes == -1 else num_classes)
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:

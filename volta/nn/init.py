@@ -1,17 +1,49 @@
 """Filling parameters: each function overwrites a tensor in place, unrecorded, and gives it back.
 
 The numbers come from `volta.random`, so that one seed gives the same values on every device.
+Every function raises DTypeError for an argument of a wrong type and ArgumentError for a value that makes no sense, both by name.
 """
 from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from volta._kernels import core
 from volta.autograd import no_grad
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.ops.creation import zeros_like
+from volta.random import Generator
 from volta.tensor import Tensor
+
+__all__ = ["calculate_gain", "constant_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "trunc_normal_", "uniform_",
+           "xavier_normal_", "xavier_uniform_", "zeros_"]
 
 _GAINS = {"linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv_transpose1d": 1.0, "conv_transpose2d": 1.0,
           "conv_transpose3d": 1.0, "sigmoid": 1.0, "tanh": 5.0 / 3.0, "relu": math.sqrt(2.0), "selu": 0.75}
+
+
+def number(name: str, argument: str, value: object, least: float = -math.inf) -> float:
+    """An argument as a float.
+
+    Raises: DTypeError for anything but a number (or a tensor of one element); ArgumentError for NaN and what is below `least`.
+    """
+    one = isinstance(value, (core.TensorBase, np.ndarray)) and math.prod(value.shape) == 1
+    if not (one or isinstance(value, (int, float, np.number))):
+        raise DTypeError(f"{name}: {argument} must be a number, got {repr(value) if isinstance(value, str) else type(value).__name__}")
+    if not float(value) >= least:
+        raise ArgumentError(f"{name}: {argument} must be {'a number' if least == -math.inf else f'>= {least:g}'}, got {value}")
+    return float(value)
+
+
+def _check(name, tensor, generator=None, filled=False):
+    """Raise unless `tensor` can be filled: with drawn numbers if not `filled`."""
+    if not isinstance(tensor, core.TensorBase):
+        raise DTypeError(f"{name}: tensor must be a tensor, got {type(tensor).__name__}")
+    if not filled and not tensor.dtype.is_floating_point:
+        raise DTypeError(f"{name}: tensor must be of a floating point dtype, got {tensor.dtype}")
+    if not (generator is None or isinstance(generator, Generator)):
+        raise DTypeError(f"{name}: generator must be a volta.Generator or None, got {type(generator).__name__}")
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -19,10 +51,16 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
     Raises: ArgumentError for an unknown name.
     """
+    return _gain("calculate_gain", nonlinearity, 0.01 if param is None else number("calculate_gain", "param", param))
+
+
+def _gain(name, nonlinearity, slope):
+    if not isinstance(nonlinearity, str):
+        raise DTypeError(f"{name}: nonlinearity must be a string, got {type(nonlinearity).__name__}")
     if nonlinearity == "leaky_relu":
-        return math.sqrt(2.0 / (1 + (0.01 if param is None else float(param)) ** 2))
+        return math.sqrt(2.0 / (1 + slope ** 2))
     if nonlinearity not in _GAINS:
-        raise ArgumentError(f"calculate_gain: unknown nonlinearity {nonlinearity!r}; use leaky_relu, {', '.join(_GAINS)}")
+        raise ArgumentError(f"{name}: unknown nonlinearity {nonlinearity!r}; use leaky_relu, {', '.join(_GAINS)}")
     return _GAINS[nonlinearity]
 
 
@@ -38,77 +76,94 @@ def fans(name: str, tensor: Tensor) -> tuple[int, int]:
 
 
 @no_grad
-def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator=None) -> Tensor:
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Uniform on [a, b)."""
-    return tensor.uniform_(float(a), float(b), generator=generator)
+    _check("uniform_", tensor, generator)
+    return tensor.uniform_(number("uniform_", "a", a), number("uniform_", "b", b), generator=generator)
 
 
 @no_grad
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator=None) -> Tensor:
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Normal."""
-    return tensor.normal_(float(mean), float(std), generator=generator)
+    _check("normal_", tensor, generator)
+    return tensor.normal_(number("normal_", "mean", mean), number("normal_", "std", std, 0), generator=generator)
 
 
 @no_grad
-def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator=None) -> Tensor:
+def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
+                  generator: Generator | None = None) -> Tensor:
     """Normal, limited to [a, b]: the inverse of the distribution function on a uniform draw, found by bisection of erf."""
-    from volta.ops.creation import zeros_like
-    from volta.ops.elementwise import erf_, where
+    _check("trunc_normal_", tensor, generator)
+    mean, std, a, b = (number("trunc_normal_", *given) for given in (("mean", mean), ("std", std, 0), ("a", a), ("b", b)))
+    if std == 0 or a > b:
+        raise ArgumentError(f"trunc_normal_: needs std > 0 and a <= b, got std={std}, a={a}, b={b}")
     low, high = (0.5 * (1 + math.erf((v - mean) / (std * math.sqrt(2.0)))) for v in (a, b))
     goal = zeros_like(tensor).uniform_(low, high, generator=generator)
     left, right = zeros_like(tensor) + (a - mean) / std, zeros_like(tensor) + (b - mean) / std
     for _ in range(24):                                         # to the resolution of float32
         middle = (left + right) * 0.5
-        below = (erf_(middle * math.sqrt(0.5)) + 1.0) * 0.5 < goal
-        left, right = where(below, middle, left), where(below, right, middle)
+        below = ((middle * math.sqrt(0.5)).erf() + 1.0) * 0.5 < goal
+        left, right = middle.where(below, left), right.where(below, middle)
     return tensor.copy_((left + right) * (0.5 * std) + mean)
 
 
-@no_grad
+def _fill(name, tensor, value):
+    _check(name, tensor, filled=True)
+    with no_grad():
+        return tensor.fill_(value)
+
+
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Every element `val`."""
-    return tensor.fill_(val)
+    if not (isinstance(val, float) and math.isnan(val)):        # a constant like any other
+        number("constant_", "val", val)
+    return _fill("constant_", tensor, val)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
     """Every element 0."""
-    return constant_(tensor, 0)
+    return _fill("zeros_", tensor, 0)
 
 
 def ones_(tensor: Tensor) -> Tensor:
     """Every element 1."""
-    return constant_(tensor, 1)
+    return _fill("ones_", tensor, 1)
 
 
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator=None) -> Tensor:
+def _xavier_std(name, tensor, gain, generator):
+    _check(name, tensor, generator)
+    return number(name, "gain", gain, 0) * math.sqrt(2.0 / max(sum(fans(name, tensor)), 1))
+
+
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Uniform with variance gain**2 * 2 / (fan_in + fan_out). Source: Glorot and Bengio 2010, eq. 16."""
-    bound = gain * math.sqrt(6.0 / max(sum(fans("xavier_uniform_", tensor)), 1))
+    bound = math.sqrt(3.0) * _xavier_std("xavier_uniform_", tensor, gain, generator)
     return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator=None) -> Tensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Normal with variance gain**2 * 2 / (fan_in + fan_out). Source: Glorot and Bengio 2010, eq. 12."""
-    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / max(sum(fans("xavier_normal_", tensor)), 1)), generator)
+    return normal_(tensor, 0.0, _xavier_std("xavier_normal_", tensor, gain, generator), generator)
 
 
-def _kaiming_std(name, tensor, a, mode, nonlinearity):
-    if mode not in ("fan_in", "fan_out"):
+def _kaiming_std(name, tensor, a, mode, nonlinearity, generator):
+    _check(name, tensor, generator)
+    if not isinstance(mode, str) or mode not in ("fan_in", "fan_out"):
         raise ArgumentError(f"{name}: mode must be 'fan_in' or 'fan_out', got {mode!r}")
-    fan = fans(name, tensor)[mode == "fan_out"]
-    return calculate_gain(nonlinearity, a) / math.sqrt(max(fan, 1))
+    return _gain(name, nonlinearity, number(name, "a", a)) / math.sqrt(max(fans(name, tensor)[mode == "fan_out"], 1))
 
 
 def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
-                     generator=None) -> Tensor:
+                     generator: Generator | None = None) -> Tensor:
     """Uniform with variance gain**2 / fan. Source: He et al. 2015, eq. 10 and 14."""
-    bound = math.sqrt(3.0) * _kaiming_std("kaiming_uniform_", tensor, a, mode, nonlinearity)
+    bound = math.sqrt(3.0) * _kaiming_std("kaiming_uniform_", tensor, a, mode, nonlinearity, generator)
     return uniform_(tensor, -bound, bound, generator)
 
 
 def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
-                    generator=None) -> Tensor:
+                    generator: Generator | None = None) -> Tensor:
     """Normal with variance gain**2 / fan. Source: He et al. 2015, eq. 10 and 14."""
-    return normal_(tensor, 0.0, _kaiming_std("kaiming_normal_", tensor, a, mode, nonlinearity), generator)
+    return normal_(tensor, 0.0, _kaiming_std("kaiming_normal_", tensor, a, mode, nonlinearity, generator), generator)
 
 
 def default_(weight: Tensor, bias: Tensor | None) -> None:

@@ -5,6 +5,7 @@ Knows tensors only as things that it holds: no op and no device.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from volta._kernels import core
 from volta.device import device as as_device
@@ -13,8 +14,18 @@ from volta.errors import ArgumentError, DTypeError
 from volta.nn.parameter import Parameter
 from volta.nn.state import StateMethods
 from volta.tensor import Tensor, _Handle
+from volta.types import DeviceLike, DTypeLike
 
 _TABLES = ("_parameters", "_buffers", "_modules")
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+class _Forward(Protocol[P, R]):
+    """For type checkers: a call of a module takes what its `forward` takes, and gives what that gives."""
+
+    def forward(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
 
 class Module(StateMethods):
@@ -41,11 +52,11 @@ class Module(StateMethods):
         state["_non_persistent"] = set()
         state["_forward_hooks"], state["_forward_pre_hooks"] = {}, {}
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the layer computes; subclasses define it."""
         raise NotImplementedError(f"{type(self).__name__}: define forward(self, ...)")
 
-    def __call__(self, *args, **kwargs):
+    def _call(self, *args, **kwargs):
         if not self._forward_hooks and not self._forward_pre_hooks:
             return self.forward(*args, **kwargs)
         for hook, with_kwargs in tuple(self._forward_pre_hooks.values()):
@@ -60,12 +71,19 @@ class Module(StateMethods):
             result = result if changed is None else changed
         return result
 
-    def register_forward_hook(self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False) -> _Handle:
+    if TYPE_CHECKING:
+        @property
+        def __call__(self: _Forward[P, R]) -> Callable[P, R]:
+            return self.forward
+    else:
+        __call__ = _call
+
+    def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> _Handle:
         """Call `hook(module, args, output)` after forward, or `hook(module, args, kwargs, output)`; what it returns, if not None,
         replaces the output. With `prepend`, before the hooks that are there."""
         return _hooked(self._forward_hooks, (hook, with_kwargs), prepend)
 
-    def register_forward_pre_hook(self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False) -> _Handle:
+    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> _Handle:
         """Call `hook(module, args)` before forward, or `hook(module, args, kwargs)`; what it returns, if not None, replaces the
         arguments (with kwargs: a pair). With `prepend`, before the hooks that are there."""
         return _hooked(self._forward_pre_hooks, (hook, with_kwargs), prepend)
@@ -297,7 +315,7 @@ class Module(StateMethods):
                     module._buffers[name] = buffers[b]
         return self
 
-    def to(self, *args, device=None, dtype=None, non_blocking: bool = False) -> Module:
+    def to(self, *args: Any, device: DeviceLike = None, dtype: DTypeLike = None, non_blocking: bool = False) -> Module:
         """Move to a device, to a floating point dtype, or both: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`.
         Integer buffers keep their dtype.
 
@@ -320,13 +338,13 @@ class Module(StateMethods):
         """Move to the CPU."""
         return self.to(device="cpu")
 
-    def gpu(self, device=None) -> Module:
+    def gpu(self, device: DeviceLike = None) -> Module:
         """Move to a GPU: the first, or that of a number or a name."""
         return self.to(device="gpu" if device is None else device)
 
     cuda = gpu
 
-    def type(self, dst_type) -> Module:
+    def type(self, dst_type: DTypeLike) -> Module:
         """To another floating point dtype."""
         return self.to(dtype=dst_type)
 

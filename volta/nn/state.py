@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from volta._kernels import core
 from volta.autograd import no_grad
 from volta.errors import DTypeError, StateDictError
 from volta.ops.creation import tensor
+from volta.tensor import Tensor
 
 
 class LoadResult(NamedTuple):
@@ -40,14 +42,15 @@ class StateMethods:
             if module is not None:
                 yield from module._named_state(f"{prefix}{name}.")
 
-    def state_dict(self, *, destination: dict | None = None, prefix: str = "", keep_vars: bool = False) -> dict:
+    def state_dict(self, *, destination: dict[str, Tensor] | None = None, prefix: str = "",
+                   keep_vars: bool = False) -> dict[str, Tensor]:
         """Parameters and persistent buffers by dotted name, in PyTorch's order; they share their data with the module."""
         out = OrderedDict() if destination is None else destination
         for key, t in self._named_state(prefix):
             out[key] = t if keep_vars else t.detach()
         return out
 
-    def load_state_dict(self, state_dict: dict, strict: bool = True, assign: bool = False) -> LoadResult:
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> LoadResult:
         """Copy the values of `state_dict` into the parameters and buffers, on the device and in the dtype that these have. With
         `assign` they take the given tensors' data, device and dtype instead.
 
@@ -89,6 +92,8 @@ def _matched(own, given, assign):
         else:
             try:
                 source = value.detach() if isinstance(value, core.TensorBase) else tensor(value)
+                if assign and target.requires_grad and not source.dtype.is_floating_point:
+                    raise DTypeError(f"requires grad, so it cannot take {source.dtype} values; convert them with .float()")
                 values[key] = source if assign else source.to(target.device, target.dtype)
             except DTypeError as error:
                 problems.append(f"{key}: {error}")

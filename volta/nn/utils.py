@@ -5,16 +5,26 @@ from collections.abc import Iterable
 
 from volta._kernels import core
 from volta.autograd import no_grad
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.nn.init import number
 from volta.ops.creation import zeros
 from volta.ops.elementwise import where
 from volta.ops.movement import cat, narrow, reshape, stack
 from volta.ops.reduce import amax, norm
 from volta.tensor import Tensor
 
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "vector_to_parameters"]
 
-def _tensors(parameters):
-    return [parameters] if isinstance(parameters, core.TensorBase) else list(parameters)
+
+def _tensors(name, parameters, argument="parameters"):
+    """The parameters as a list. Raises DTypeError unless they are tensors."""
+    if isinstance(parameters, core.TensorBase):
+        return [parameters]
+    found = list(parameters) if isinstance(parameters, Iterable) else [parameters]
+    for p in found:
+        if not isinstance(p, core.TensorBase):
+            raise DTypeError(f"{name}: {argument} must be tensors, got {type(p).__name__}")
+    return found
 
 
 @no_grad
@@ -25,9 +35,8 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
 
     Raises: ArgumentError for a negative max_norm; with `error_if_nonfinite`, for a norm that is NaN or infinite.
     """
-    if not max_norm >= 0:
-        raise ArgumentError(f"clip_grad_norm_: max_norm must be >= 0, got {max_norm}")
-    gradients = [p.grad for p in _tensors(parameters) if p.grad is not None]
+    max_norm, norm_type = number("clip_grad_norm_", "max_norm", max_norm, 0), number("clip_grad_norm_", "norm_type", norm_type)
+    gradients = [p.grad for p in _tensors("clip_grad_norm_", parameters) if p.grad is not None]
     if not gradients:
         return zeros(())
     home = gradients[0].device
@@ -48,16 +57,15 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
 @no_grad
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
     """Limit every gradient to [-clip_value, clip_value]."""
-    if not clip_value >= 0:
-        raise ArgumentError(f"clip_grad_value_: clip_value must be >= 0, got {clip_value}")
-    for p in _tensors(parameters):
+    limit = number("clip_grad_value_", "clip_value", clip_value, 0)
+    for p in _tensors("clip_grad_value_", parameters):
         if p.grad is not None:
-            p.grad.clamp_(-float(clip_value), float(clip_value))
+            p.grad.clamp_(-limit, limit)
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """All parameters as one vector."""
-    return cat([reshape(p, -1) for p in parameters])
+    return cat([reshape(p, -1) for p in _tensors("parameters_to_vector", parameters)])
 
 
 @no_grad
@@ -66,7 +74,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
 
     Raises: ShapeError where the lengths differ; nothing is written then.
     """
-    targets = list(parameters)
+    (vec,), targets = _tensors("vector_to_parameters", vec, "vec"), _tensors("vector_to_parameters", parameters)
     needed = sum(p.numel() for p in targets)
     if vec.shape != (needed,):
         raise ShapeError(f"vector_to_parameters: needs a vector of {needed} elements, got {vec.shape}")

@@ -1,8 +1,11 @@
 """The op records and the functions over them. Importing this package fills the table `table.PRIMITIVES`."""
+from volta._kernels.core import call as _call
 from volta._kernels.core import engine as _engine
 from volta._kernels.core import graph as _graph
+from volta._kernels.core import inplace as _inplace
+from volta._kernels.core import record as _record
 from volta.device import mixed_devices as _mixed_devices
-from volta.ops import conv, creation, elementwise, indexing, linalg, loss, movement, norm, reduce, subscript, table, update
+from volta.ops import checks, conv, creation, elementwise, indexing, linalg, loss, movement, norm, reduce, subscript, table, update
 
 __all__ = ["conv", "creation", "elementwise", "table", "indexing", "linalg", "loss", "movement", "norm", "reduce", "subscript", "update"]
 
@@ -21,7 +24,10 @@ def _as_operand(op, value, inputs):
     raise DTypeError(f"{op.name}: expected tensors or numbers, got {type(value).__name__}")
 
 
-_graph.configure(cast=movement._cast, contiguous=movement.contiguous_, mixed_devices=_mixed_devices, as_operand=_as_operand,
-                 copy_into=movement.copy_into, overwrite=subscript.Overwrite)
+_record.configure(named=table.named, explain=checks.explain, in_float32=movement.widened)
+_call.configure(cast=movement._cast, in_half=None)
+_graph.configure(mixed_devices=_mixed_devices, as_operand=_as_operand)
+_inplace.configure(cast=movement._cast, contiguous=movement.contiguous_, copy_into=movement._copy_into, mixed_devices=_mixed_devices,
+                   as_operand=_as_operand, overwrite=subscript.Overwrite, replace=movement.replace)
 _engine.configure(add=elementwise.add, sum_to=movement.sum_to, clone=movement.clone)
 _graph.set_operators(elementwise.add, elementwise.sub, elementwise.mul, elementwise.div_)

@@ -65,6 +65,12 @@ def explained(function: Callable) -> Callable:
     return call
 
 
+def explain(function: Callable, args: tuple, options: dict) -> DTypeError | None:
+    """The error for the first argument that is not what its annotation says; None where all are."""
+    text = _wrong_argument(function, args, options)
+    return None if text is None else DTypeError(text)
+
+
 def explain_all(namespace: dict) -> None:
     """Make every function of Volta in a module's `namespace` an explained one."""
     for name, value in list(namespace.items()):

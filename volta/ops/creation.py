@@ -8,6 +8,7 @@ import numpy as np
 
 from volta import random
 from volta._kernels import core
+from volta._kernels.core.call import run_kernel
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, bool_, from_numpy_dtype, get_default_dtype, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
@@ -118,7 +119,7 @@ def _place(array, dtype, device):
     where = as_device(device)
     if where.is_gpu:
         from volta.ops.movement import _upload
-        return _upload.gpu(array, dtype, where)
+        return run_kernel(_upload, where, (array, dtype, where))
     return from_array(array)
 
 
@@ -326,7 +327,6 @@ def fill_random_(t: Tensor, primitive, a: float, b: float, generator: Generator 
     """Overwrite `t` with random numbers (for nn.init); unrecorded."""
     from volta.ops.movement import copy_into
     copy_into(t, _draw("init", primitive, t.shape, a, b, t.dtype, t.device, generator))
-    t.storage.version += 1
     return t
 
 

@@ -171,6 +171,7 @@ cmplt = lt
 # ---------------------------------------------------------------- ternary
 _where = register(
     "where", ("condition", "a", "b"), family="ternary", promote="common", numpy=np.where, kinds="fib",
+    takes={"condition": "b", "a": "fib", "b": "fib"},
     vjp=(None, lambda g, condition: where(condition, g, 0.0), lambda g, condition: where(condition, 0.0, g)),
     cases=tuple(case(Flags(s[0]), *s[1:]) for s in TERNARY_SHAPES))
 mulacc = register(

@@ -9,7 +9,8 @@ from functools import wraps
 from typing import TYPE_CHECKING
 
 from volta._kernels import core
-from volta._kernels.core import indexing
+from volta._kernels.core import graph, indexing, inplace
+from volta._kernels.core.call import run_kernel
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, bool_, float16, float32, int32, int64, promote_types, to_numpy
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
@@ -33,17 +34,13 @@ def _reshape_kernel(x, *, shape):
     strides = view_strides(x.shape, x._strides, shape)
     if strides is not None:
         return core.view(x, shape, strides, x.offset)
-    return core.reshaped(_kernel(contiguous_, x)(x), shape)
+    return core.reshaped(run_kernel(contiguous_, x.device, (x,)), shape)
 
 
 def _expand_kernel(x, *, shape):
     lead = len(shape) - len(x.shape)
     strides = [0] * lead + [0 if a == 1 and b != 1 else s for a, b, s in zip(x.shape, shape[lead:], x._strides)]
     return core.view(x, shape, tuple(strides), x.offset)
-
-
-def _kernel(op, x):
-    return op.gpu if x.device.is_gpu else op.cpu
 
 
 def _invert(dims):
@@ -128,22 +125,22 @@ def _np_cat(*tensors, dim):
 
 _cat = register("cat", ("*",), family="movement", vjp=_cat_vjp, numpy=_np_cat, kinds="fib",
                 cases=(case((2, 3), (2, 1), dim=1), case((2, 3), (0, 3), (4, 3), dim=0)))
-_copy_into = register("copy_into", ("out", "x"), family="inplace", numpy=lambda out, x: (x, None), kinds="fib",
+_copy_into = register("copy_into", ("out", "x"), writes=("out",), family="inplace", numpy=lambda out, x: (x, None), kinds="fib",
                       cases=(case((3, 4), (3, 4)), case((), ()), case((0, 2), (0, 2))))
-_fill_into = register("fill_into", ("out", "value"), family="inplace", numpy=lambda out, value: (out * 0 + value, None), kinds="fi",
+_fill_into = register("fill_into", ("out", "value"), writes=("out",), family="inplace", numpy=lambda out, value: (out * 0 + value, None), kinds="fi",
                       cases=(case((3, 4), 2), case((), 1), case((2, 0), 3)))
 
 
 def copy_into(out: Tensor, x: Tensor) -> None:
-    """out[...] = x with broadcasting, unrecorded and without bumping the version (the caller does)."""
+    """out[...] = x with broadcasting, unrecorded."""
     if x.shape != out.shape:
         x = _expand_kernel(x, shape=out.shape)
-    (_copy_into.gpu if out.device.is_gpu else _copy_into.cpu)(out, x)
+    run_kernel(_copy_into, out.device, (out, x))
 
 
 def fill_into(out: Tensor, value: Number) -> None:
     """out[...] = number, unrecorded and without bumping the version."""
-    (_fill_into.gpu if out.device.is_gpu else _fill_into.cpu)(out, value)
+    run_kernel(_fill_into, out.device, (out, value))
 
 
 def cast(x: Tensor, dtype: DTypeLike) -> Tensor:
@@ -158,9 +155,13 @@ def in_float32(function):
     def run(input, *args, **options):
         if input.dtype is not float16:
             return function(input, *args, **options)
-        out = function(_wide(input), *map(_wide, args), **{name: _wide(x) for name, x in options.items()})
-        return cast(out, float16)
+        return widened(function, (input, *args), options)
     return run
+
+
+def widened(function, args, options):
+    """function(*args, **options) in float32, its result rounded to float16."""
+    return cast(function(*map(_wide, args), **{name: _wide(x) for name, x in options.items()}), float16)
 
 
 def _wide(x):
@@ -175,12 +176,12 @@ _upload = register("upload", (), family="transfer", cases=())
 def _transfer_kernel(x, *, device):
     host = x
     if x.device.is_gpu:
-        host = from_array(_download.gpu(x))
+        host = from_array(run_kernel(_download, x.device, (x,)))
         if host.dtype is not x.dtype:
             host = cast(host, x.dtype)
     if not device.is_gpu:
         return host
-    return _upload.gpu(_download.cpu(host), x.dtype, device)
+    return run_kernel(_upload, device, (run_kernel(_download, host.device, (host,)), x.dtype, device))
 
 
 def from_array(array: np.ndarray) -> Tensor:
@@ -223,6 +224,31 @@ def clone(input: Tensor) -> Tensor:
 def contiguous(input: Tensor) -> Tensor:
     """The tensor itself where it is row-major, else a row-major copy."""
     return input if input._contiguous else contiguous_(input)
+
+
+def replace(form, input, args, options):
+    """An op in place (`form`) by computing it and copying the result in; recorded where gradients are wanted."""
+    function = form.op
+    if form.geometry:
+        if graph.is_grad_enabled() and input.requires_grad:
+            inplace.check_inplace(function.name, input)
+        source = inplace.as_before(input) if input._base is None else input
+        return inplace.show_as(input, function(source, *args, **options))
+    if graph.is_grad_enabled() and (input.requires_grad or any(isinstance(x, core.TensorBase) and x.requires_grad for x in args)):
+        inplace.check_inplace(function.name, input)
+        source = clone(inplace.as_before(input))            # a copy: the function may save its input
+    else:
+        source = input
+    result = function(source, *args, **options)
+    if result.shape != input.shape:
+        raise ShapeError(f"{form.name}: the result has shape {result.shape} but the tensor changed in place has {input.shape}; "
+                         f"use the out-of-place {function.name}")
+    inplace.check_stored(function.name, result.dtype, input)
+    if source is not input:
+        return inplace.overwrite(input, result)
+    inplace.check_elements(function.name, input)
+    copy_into(input, result if result.dtype is input.dtype else cast(result, input.dtype))
+    return input
 
 
 # ---------------------------------------------------------------- functions

@@ -91,6 +91,7 @@ batch_norm_grad = register(
                 for s, w in (((4, 3, 5, 2), (3,)), ((6, 2), (2,)), ((3, 2, 4), None), ((9, 3, 7, 1), (3,)))))
 _batch_norm_update = register(
     "batch_norm_update", ("running_mean", "running_var", "mean", "rstd"), family="update", numpy=_np_batch_norm_update,
+    writes=("running_mean", "running_var"),
     domain=(0.3, 2.0), rtol=1e-4,
     cases=(case((3,), (3,), (3,), (3,), momentum=0.1, eps=1e-5, count=40),
            case((300,), (300,), (300,), (300,), momentum=1.0, eps=1e-3, count=2)))
@@ -138,7 +139,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     if isinstance(momentum, core.TensorBase) and running_mean is not None:
         _move(running_mean, running_var, mean.detach(), rstd.detach(), momentum, float(eps), count)
     elif running_mean is not None:
-        update(_batch_norm_update, (running_mean, running_var, mean, rstd), (0, 1), momentum=float(momentum), eps=float(eps), count=count)
+        update(_batch_norm_update, (running_mean, running_var, mean, rstd), momentum=float(momentum), eps=float(eps), count=count)
     return out
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core import graph, indexing
+from volta._kernels.core import graph, indexing, inplace
+from volta._kernels.core.call import run_kernel
 from volta.device import mixed_devices
 from volta.dtypes import bool_
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
@@ -164,8 +165,8 @@ class _Positions:
         else:
             return
         rows, value = (contiguous_(t) if t.storage is x.storage else t for t in (self.rows, value))
-        kernel = index_put_op.gpu if x.device.is_gpu else index_put_op.cpu
-        kernel(indexing.permute_view(view, dims=(*self.dims, *self.others)), rows, value, rank=len(self.dims), unique=self.unique)
+        target = indexing.permute_view(view, dims=(*self.dims, *self.others))
+        run_kernel(index_put_op, x.device, (target, rows, value), {"rank": len(self.dims), "unique": self.unique})
 
 
 def _product(lengths):
@@ -330,9 +331,7 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
     if type(parsed) is dict:
         if x.requires_grad or (not number and value.requires_grad):
             return _assign(x, _Slice(parsed), value)
-        _write_view(indexing.slice_view(x, **parsed), value)
-        x.storage.version += 1
-        return None
+        return _write_view(indexing.slice_view(x, **parsed), value)
     if parsed is None:
         return _assign(x, _Positions(x, None, [(0, key)]), value)
     if parsed[1][0][1] is key and key is not True and key is not False and (number or value._size == 1) and (
@@ -346,18 +345,17 @@ def _assign(x, part, value):
     number = not isinstance(value, core.TensorBase)
     wants = graph.is_grad_enabled() and (x.requires_grad or (not number and value.requires_grad))
     if wants:
-        graph.check_inplace("setitem", x)
+        inplace.check_inplace("setitem", x)
     previous = graph.set_grad_mode(False)
     try:
         part.write(x, value)
     finally:
         graph.set_grad_mode(previous)
     if not wants:
-        x.storage.version += 1
         return
     after = core.alias(x)
-    graph.custom_node(_SetItem(part), (graph.as_before(x), None if number else value), (after,))
-    graph.settle(x, after)
+    graph.custom_node(_SetItem(part), (inplace.as_before(x), None if number else value), (after,))
+    inplace.take_history(x, after)
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:

@@ -4,12 +4,15 @@ A record is made by `register`. Knows no device: `volta/devices/*.py` bind kerne
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from volta._kernels.core.graph import Primitive
+from volta._kernels.core.call import run_kernel
+from volta._kernels.core.record import Composed, Op, Primitive
+from volta.errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -62,51 +65,119 @@ class Details:
     smooth: bool                    # whether gradients can be compared with finite differences
 
 
-PRIMITIVES: dict[str, Primitive] = {}
+RECORDS: dict[str, Primitive] = {}          # by the name of their kernels
+FUNCTIONS: dict[str, Op] = {}               # the public operations: records and composed functions
+PLACES: dict[str, Places] = {}              # where each of these appears
 
 UNARY_SHAPES = ((), (1,), (7,), (3, 5), (2, 0, 3), (2, 3, 4, 5))
 BINARY_SHAPES = (((), ()), ((6,), (6,)), ((3, 4), (4,)), ((2, 1, 3), (4, 1)), ((0, 3), (1, 3)), ((5, 1), (1, 6)))
 TERNARY_SHAPES = (((4,), (4,), (4,)), ((3, 4), (4,), (3, 1)), ((2, 3, 1), (1, 4), ()), ((0, 2), (2,), (1, 2)))
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where a public operation appears."""
+    function: bool = True                   # volta.x
+    method: bool = True                     # Tensor.x
+    inplace: bool = False                   # Tensor.x_
+    record: Primitive | None = None         # the elementwise record that serves x_ without options
+    geometry: bool = False                  # x_ changes how the tensor shows its data, not the data
+    operator: str | None = None             # "add": __add__; with `inplace` also __iadd__, with `reflected` also __radd__
+    reflected: bool = False
+    aliases: tuple[str, ...] = ()
+
+
 def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outputs: tuple[str, ...] = ("out",), reference=None,
-             promote: str =  "none", view: Callable | None =  None, numpy: Callable | None =  None,
-             domain: tuple[float, float] = (-2.0, 2.0), cases: tuple =  (), kinds: str =  "f", rtol: float =  1e-5,
-             smooth: bool =  True) -> Primitive:
-    """Make a record and enter it in the table. `view` is the one kernel of an op that moves no data."""
+             promote: str = "none", takes=None, writes: tuple = (), wide: tuple = (), differentiable: tuple = (), names: tuple = (),
+             view: Callable | None = None, numpy: Callable | None = None, domain: tuple[float, float] = (-2.0, 2.0), cases: tuple = (),
+             kinds: str = "f", rtol: float = 1e-5, smooth: bool = True, public: Places | None = None, doc: str | None = None) -> Primitive:
+    """Make a record and enter it in the table. `view` is the one kernel of an op that moves no data; `public` makes it a function and
+    method of users. The rest is what `Primitive` and `Details` say."""
     details = Details(numpy, domain, tuple(cases), kinds, rtol, smooth)
-    op = Primitive(name, inputs, vjp=vjp, family=family, outputs=outputs, reference=reference, promote=promote, details=details)
+    op = Primitive(name, inputs, vjp=vjp, family=family, outputs=outputs, reference=reference, promote=promote, takes=takes,
+                   writes=writes, wide=wide, differentiable=differentiable, names=names, details=details)
     if view is not None:
         op.cpu = op.gpu = view
-    PRIMITIVES[name] = op
+        op.cpu_half = op.gpu_half = True
+    if name in RECORDS:
+        raise ArgumentError(f"register: there is a record {name} already")
+    RECORDS[name] = op
+    if public is not None:
+        op.document(_doc(op, doc), _signature(op))
+        _publish(name, op, public)
     return op
 
 
-def bind(kernels: dict[str, Callable], device: str) -> None:
-    """Give every record its kernel on `device` ("cpu" or "gpu"); a missing one stays None, which the parity test reports."""
-    for name, op in PRIMITIVES.items():
+def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str = "f", domain: tuple[float, float] = (-2.0, 2.0),
+             rtol: float = 1e-5, smooth: bool = True, in_float32: bool = False, name: str | None = None, **places: object) -> Callable:
+    """Decorator: a function of other ops is an op of the table, tested by its `samples` against `numpy` in float64."""
+    def make(function):
+        op = Composed(name or function.__name__, function, in_float32=in_float32,
+                      details=Details(numpy, domain, tuple(samples), kinds, rtol, smooth))
+        _publish(op.name, op, Places(**places))
+        return op
+    return make
+
+
+def _publish(name, op, places):
+    for each in (name, *places.aliases):
+        if each in FUNCTIONS:
+            raise ArgumentError(f"the op table has a function {each} already")
+        FUNCTIONS[each], PLACES[each] = op, places
+
+
+def _signature(op):
+    """Of a record in public calls: tensors, or numbers beside a tensor."""
+    kind = "Tensor | Number" if op.promotion else "Tensor"
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation="Tensor" if i == 0 else kind)
+                  for i, name in enumerate(op.names)]
+    return inspect.Signature(parameters, return_annotation="Tensor")
+
+
+def _doc(op, doc):
+    """The formula, and what follows from the declaration."""
+    words = {"f": "floating point", "i": "integer", "b": "bool"}
+    taken = ", ".join(words[k] for k in op.takes) if isinstance(op.takes, str) else "see the formula"
+    if op.promotion == 2:
+        taken += "; integers and bool are converted to float32"
+    shape = "any" if len(op.inputs) == 1 else "any that broadcast together"
+    return f"{doc}\n\nShape: {shape}, element by element.\nDtypes: {taken}."
+
+
+def named(name: str) -> Op:
+    """The op of this name, a public one or a record."""
+    return FUNCTIONS.get(name) or RECORDS[name]
+
+
+def bind(kernels: dict[str, Callable], device: str, half: Iterable[str] | None = None) -> None:
+    """Give every record its kernel on `device` ("cpu" or "gpu"); a missing one stays None, which the parity test reports. `half` names
+    the kernels that take float16 themselves (None: all)."""
+    for name, op in RECORDS.items():
         if name in kernels:
             setattr(op, device, kernels[name])
+        setattr(op, device + "_half", op.family == "view" or half is None or name in half)
 
 
 def missing_kernels() -> list[tuple[str, str]]:
     """(op, device) pairs without a kernel; empty unless a backend is incomplete."""
-    return [(name, device) for name, op in PRIMITIVES.items() for device in ("cpu", "gpu") if getattr(op, device) is None]
+    return [(name, device) for name, op in RECORDS.items() for device in ("cpu", "gpu") if getattr(op, device) is None]
 
 
-def update(op: Primitive, tensors: tuple, changed: tuple[int, ...], **params: object) -> None:
-    """Run an in-place update kernel; `changed` are the positions of the tensors that are written."""
-    (op.gpu if tensors[0].device.is_gpu else op.cpu)(*tensors, **params)
-    for position in changed:
-        tensors[position].storage.version += 1
+def update(op: Primitive, tensors: tuple, **params: object) -> None:
+    """Run a kernel that changes some of its inputs (tensors, or lists of tensors), as its record says."""
+    first = tensors[0][0] if isinstance(tensors[0], list) else tensors[0]
+    run_kernel(op, first.device, tensors, params)
 
 
 def create(op: Primitive, *args: object, device, **params: object):
     """Run a kernel that has no tensor inputs on `device`."""
-    return (op.gpu if device.is_gpu else op.cpu)(*args, device=device, **params)
+    return run_kernel(op, device, args, {**params, "device": device})
 
 
 def erf(x: np.ndarray) -> np.ndarray:
     """erf in float64, for references."""
     import math
     return np.vectorize(math.erf, otypes=[np.float64])(x)
+
+
+PRIMITIVES = RECORDS

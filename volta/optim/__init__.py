@@ -1,7 +1,7 @@
 """Optimizers and learning-rate schedules, under PyTorch's names."""
-from volta.optim import lr_scheduler
-from volta.optim.adam import Adam, AdamW
+from volta.optim import algorithms, lr_scheduler
+from volta.optim.algorithms import *  # noqa: F403 (as its __all__ says)
 from volta.optim.optimizer import Optimizer
-from volta.optim.sgd import SGD
 
-__all__ = ["Adam", "AdamW", "Optimizer", "SGD", "lr_scheduler"]
+__all__ = ["Optimizer", "lr_scheduler"]
+__all__ += algorithms.__all__

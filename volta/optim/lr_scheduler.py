@@ -6,38 +6,40 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 
 from volta.errors import ArgumentError
+from volta.optim.checks import at_least, flag, function, integer, metric, number, one_of, positive, sequence, within
 from volta.optim.optimizer import Optimizer
-from volta.optim.schedule import LRScheduler, need_optimizer, per_group
+from volta.optim.schedule import LRScheduler, need_optimizer, need_state, per_group, set_value
 
 
 class LambdaLR(LRScheduler):
     """The first learning rate times `lr_lambda(epoch)`; one function, or one per group."""
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Callable | list[Callable], last_epoch: int = -1) -> None:
-        self.lr_lambdas = per_group(type(self).__name__, "functions", lr_lambda, need_optimizer(self, optimizer))
+        self.lr_lambdas = per_group(type(self).__name__, "lr_lambda", lr_lambda, need_optimizer(self, optimizer), function)
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
-        return [base * function(self.last_epoch) for base, function in zip(self.base_lrs, self.lr_lambdas)]
+        return [base * share for base, share in zip(self.base_lrs, self._shares())]
+
+    def _shares(self):
+        return [number(type(self).__name__, "the result of lr_lambda", call(self.last_epoch)) for call in self.lr_lambdas]
 
 
 class MultiplicativeLR(LambdaLR):
     """The learning rate in use times `lr_lambda(epoch)`, from the second epoch on."""
 
     def get_lr(self):
-        rates = [group["lr"] for group in self.optimizer.param_groups]
+        rates = self.rates()
         if self.last_epoch == 0 or self._resumed:
             return rates
-        return [lr * function(self.last_epoch) for lr, function in zip(rates, self.lr_lambdas)]
+        return [lr * share for lr, share in zip(rates, self._shares())]
 
 
 class StepLR(LRScheduler):
     """Times `gamma` every `step_size` epochs."""
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
-        if step_size < 1:
-            raise ArgumentError(f"StepLR: step_size must be at least 1, got {step_size}")
-        self.step_size, self.gamma = step_size, gamma
+        self.step_size, self.gamma = at_least("StepLR", "step_size", step_size, 1), number("StepLR", "gamma", gamma)
         super().__init__(optimizer, last_epoch)
 
     def scale(self, index, epoch):
@@ -48,7 +50,9 @@ class MultiStepLR(LRScheduler):
     """Times `gamma` at each epoch of `milestones`."""
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
-        self.milestones, self.gamma = sorted(milestones), gamma
+        epochs = sequence("MultiStepLR", "milestones", milestones, "epochs")
+        self.milestones = sorted([number("MultiStepLR", "milestones", m) for m in epochs])
+        self.gamma = number("MultiStepLR", "gamma", gamma)
         super().__init__(optimizer, last_epoch)
 
     def scale(self, index, epoch):
@@ -59,9 +63,8 @@ class ConstantLR(LRScheduler):
     """Times `factor` for the first `total_iters` epochs."""
 
     def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
-        if not 0 <= factor <= 1:
-            raise ArgumentError(f"ConstantLR: factor must be in [0, 1], got {factor}")
-        self.factor, self.total_iters = factor, total_iters
+        self.factor = within("ConstantLR", "factor", factor)
+        self.total_iters = number("ConstantLR", "total_iters", total_iters)
         super().__init__(optimizer, last_epoch)
 
     def scale(self, index, epoch):
@@ -72,7 +75,7 @@ class ExponentialLR(LRScheduler):
     """Times `gamma` every epoch."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
-        self.gamma = gamma
+        self.gamma = number("ExponentialLR", "gamma", gamma)
         super().__init__(optimizer, last_epoch)
 
     def scale(self, index, epoch):
@@ -84,10 +87,9 @@ class LinearLR(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5,
                  last_epoch: int = -1) -> None:
-        if total_iters < 1 or not 0 < start_factor <= 1 or not 0 <= end_factor <= 1:
-            raise ArgumentError(f"LinearLR: needs total_iters >= 1, start_factor in (0, 1] and end_factor in [0, 1], got "
-                                f"{total_iters}, {start_factor} and {end_factor}")
-        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
+        self.start_factor = within("LinearLR", "start_factor", positive("LinearLR", "start_factor", start_factor))
+        self.end_factor = within("LinearLR", "end_factor", end_factor)
+        self.total_iters = at_least("LinearLR", "total_iters", total_iters, 1)
         super().__init__(optimizer, last_epoch)
 
     def scale(self, index, epoch):
@@ -98,9 +100,7 @@ class PolynomialLR(LRScheduler):
     """Down to 0 in `total_iters` epochs, as (1 - epoch / total_iters) ** power."""
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
-        if total_iters < 1:
-            raise ArgumentError(f"PolynomialLR: total_iters must be at least 1, got {total_iters}")
-        self.total_iters, self.power = total_iters, power
+        self.total_iters, self.power = at_least("PolynomialLR", "total_iters", total_iters, 1), number("PolynomialLR", "power", power)
         super().__init__(optimizer, last_epoch)
 
     def scale(self, index, epoch):
@@ -111,16 +111,14 @@ class CosineAnnealingLR(LRScheduler):
     """Half a cosine from the first learning rate to `eta_min` in `T_max` epochs. Source: Loshchilov and Hutter 2017, eq. 5."""
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
-        if T_max < 1:
-            raise ArgumentError(f"CosineAnnealingLR: T_max must be at least 1, got {T_max}")
-        self.T_max, self.eta_min = T_max, eta_min
+        self.T_max, self.eta_min = at_least("CosineAnnealingLR", "T_max", T_max, 1), number("CosineAnnealingLR", "eta_min", eta_min)
         super().__init__(optimizer, last_epoch)
 
     def _share(self, epoch):
         return (1 + math.cos(math.pi * epoch / self.T_max)) / 2
 
     def get_lr(self):
-        rates = [group["lr"] for group in self.optimizer.param_groups]
+        rates = self.rates()
         if self.last_epoch == 0 or self._resumed:
             return rates
         if (self.last_epoch - 1) % (2 * self.T_max) == self.T_max:          # up again from the bottom, where the share is 0
@@ -137,9 +135,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     epoch too. Source: Loshchilov and Hutter 2017, eq. 5."""
 
     def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
-        if T_0 < 1 or T_mult < 1 or not isinstance(T_0, int) or not isinstance(T_mult, int):
-            raise ArgumentError(f"CosineAnnealingWarmRestarts: T_0 and T_mult must be integers >= 1, got {T_0} and {T_mult}")
-        self.T_0, self.T_i, self.T_mult, self.eta_min, self.T_cur = T_0, T_0, T_mult, eta_min, last_epoch
+        name = type(self).__name__
+        self.T_0, self.T_mult = (at_least(name, key, integer(name, key, value), 1) for key, value in (("T_0", T_0), ("T_mult", T_mult)))
+        self.T_i, self.eta_min, self.T_cur = T_0, number(name, "eta_min", eta_min), last_epoch
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
@@ -153,7 +151,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             if self.T_cur >= self.T_i:
                 self.T_cur, self.T_i = self.T_cur - self.T_i, self.T_i * self.T_mult
         else:
-            self.T_cur, self.T_i = epoch, self.T_0
+            self.T_cur, self.T_i = at_least(type(self).__name__, "epoch", epoch, 0), self.T_0
             while self.T_cur >= self.T_i:
                 self.T_cur, self.T_i = self.T_cur - self.T_i, self.T_i * self.T_mult
         self.last_epoch = math.floor(epoch)
@@ -171,21 +169,23 @@ class OneCycleLR(LRScheduler):
         need_optimizer(self, optimizer)
         if total_steps is None and (epochs is None or steps_per_epoch is None):
             raise ArgumentError("OneCycleLR: give total_steps, or epochs and steps_per_epoch")
-        self.total_steps = epochs * steps_per_epoch if total_steps is None else total_steps
-        if self.total_steps < 1 or not 0 <= pct_start <= 1 or anneal_strategy not in ("cos", "linear"):
-            raise ArgumentError(f"OneCycleLR: needs at least one step, pct_start in [0, 1] and anneal_strategy 'cos' or 'linear', got "
-                                f"{self.total_steps}, {pct_start} and {anneal_strategy!r}")
+        if total_steps is None:
+            total_steps = integer("OneCycleLR", "epochs", epochs) * integer("OneCycleLR", "steps_per_epoch", steps_per_epoch)
+        self.total_steps = at_least("OneCycleLR", "total_steps", integer("OneCycleLR", "total_steps", total_steps), 1)
+        pct_start = within("OneCycleLR", "pct_start", pct_start)
+        self.anneal_strategy = one_of("OneCycleLR", "anneal_strategy", anneal_strategy, ("cos", "linear"))
+        self.cycle_momentum = flag("OneCycleLR", "cycle_momentum", cycle_momentum)
+        div_factor, final_div_factor = (positive("OneCycleLR", key, value) for key, value in
+                                        (("div_factor", div_factor), ("final_div_factor", final_div_factor)))
         if cycle_momentum and not {"momentum", "betas"} & set(optimizer.defaults):
             raise ArgumentError("OneCycleLR: the optimizer has no momentum and no betas; use cycle_momentum=False")
-        self.anneal_strategy, self.cycle_momentum = anneal_strategy, cycle_momentum
         up, end = pct_start * self.total_steps - 1, self.total_steps - 1
         self.phases = [(up, "initial_lr", "max_lr"), (end, "max_lr", "min_lr")]
-        if three_phase:
+        if flag("OneCycleLR", "three_phase", three_phase):
             self.phases = [(up, "initial_lr", "max_lr"), (2 * up, "max_lr", "initial_lr"), (end, "initial_lr", "min_lr")]
         if last_epoch == -1:
-            limits = zip(per_group("OneCycleLR", "values of max_lr", max_lr, optimizer),
-                         per_group("OneCycleLR", "values of max_momentum", max_momentum, optimizer),
-                         per_group("OneCycleLR", "values of base_momentum", base_momentum, optimizer))
+            limits = zip(*[per_group("OneCycleLR", key, value, optimizer, number) for key, value in
+                           (("max_lr", max_lr), ("max_momentum", max_momentum), ("base_momentum", base_momentum))])
             for group, (top, most, least) in zip(optimizer.param_groups, limits):
                 group.update(initial_lr=top / div_factor, max_lr=top, min_lr=top / div_factor / final_div_factor)
                 if cycle_momentum:
@@ -215,7 +215,7 @@ class OneCycleLR(LRScheduler):
         if "betas" in group:
             group["betas"] = (value, *group["betas"][1:])
         else:
-            group["momentum"] = value
+            set_value(group, "momentum", value)
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -224,18 +224,21 @@ class ReduceLROnPlateau(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10, threshold: float = 1e-4,
                  threshold_mode: str = "rel", cooldown: int = 0, min_lr: float | list[float] = 0, eps: float = 1e-8) -> None:
-        if mode not in ("min", "max") or threshold_mode not in ("rel", "abs") or factor >= 1.0:
-            raise ArgumentError(f"ReduceLROnPlateau: needs mode 'min' or 'max', threshold_mode 'rel' or 'abs' and factor < 1, got "
-                                f"{mode!r}, {threshold_mode!r} and {factor}")
+        name = "ReduceLROnPlateau"
         self.optimizer = need_optimizer(self, optimizer)
-        self.mode, self.factor, self.patience, self.threshold, self.threshold_mode = mode, factor, patience, threshold, threshold_mode
-        self.cooldown, self.eps, self.min_lrs = cooldown, eps, per_group("ReduceLROnPlateau", "values of min_lr", min_lr, optimizer)
+        self.mode = one_of(name, "mode", mode, ("min", "max"))
+        self.threshold_mode = one_of(name, "threshold_mode", threshold_mode, ("rel", "abs"))
+        self.factor, self.threshold, self.eps, self.patience, self.cooldown = (number(name, key, value) for key, value in (
+            ("factor", factor), ("threshold", threshold), ("eps", eps), ("patience", patience), ("cooldown", cooldown)))
+        if self.factor >= 1.0:
+            raise ArgumentError(f"ReduceLROnPlateau: factor must be less than 1, got {factor}")
+        self.min_lrs = per_group(name, "min_lr", min_lr, optimizer, number)
         self.best, self.num_bad_epochs, self.cooldown_counter = math.inf if mode == "min" else -math.inf, 0, 0
         self.last_epoch = 0
         self._set(self.get_lr())
 
     def get_lr(self):
-        return [group["lr"] for group in self.optimizer.param_groups]
+        return self.rates()
 
     def _is_better(self, value):
         margin = self.threshold if self.threshold_mode == "abs" else self.threshold * self.best
@@ -245,8 +248,8 @@ class ReduceLROnPlateau(LRScheduler):
 
     def step(self, metrics: float, epoch: int | None = None) -> None:
         """Go on by one epoch, whose metric is given."""
-        value = float(metrics)
-        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        value = metric("ReduceLROnPlateau", "metrics", metrics)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else integer("ReduceLROnPlateau", "epoch", epoch)
         if self._is_better(value):
             self.best, self.num_bad_epochs = value, 0
         else:
@@ -266,10 +269,14 @@ class _Several(LRScheduler):
     """Schedulers of one optimizer, held by another."""
 
     def _take(self, schedulers, optimizer):
-        schedulers, name = list(schedulers), type(self).__name__
+        name = type(self).__name__
+        schedulers = sequence(name, "schedulers", schedulers, "schedulers")
         if not schedulers:
             raise ArgumentError(f"{name}: needs at least one scheduler")
-        self.optimizer, self._schedulers = need_optimizer(self, optimizer or schedulers[0].optimizer), schedulers
+        for scheduler in schedulers:
+            if not isinstance(scheduler, LRScheduler):
+                raise ArgumentError(f"{name}: schedulers must be a list of schedulers, got {type(scheduler).__name__} in it")
+        self.optimizer, self._schedulers = need_optimizer(self, schedulers[0].optimizer if optimizer is None else optimizer), schedulers
         for scheduler in schedulers:
             if isinstance(scheduler, ReduceLROnPlateau):
                 raise ArgumentError(f"{name}: ReduceLROnPlateau cannot be part of it, since its step() needs a metric")
@@ -281,6 +288,7 @@ class _Several(LRScheduler):
         return {**state, "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
 
     def load_state_dict(self, state_dict):
+        need_state(self, state_dict, "_schedulers")
         for scheduler, state in zip(self._schedulers, state_dict["_schedulers"]):
             scheduler.load_state_dict(state)
         super().load_state_dict({key: value for key, value in state_dict.items() if key != "_schedulers"})
@@ -290,24 +298,25 @@ class SequentialLR(_Several):
     """One scheduler after another: the next takes over, from its own epoch 0, at each epoch of `milestones`."""
 
     def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1) -> None:
-        self._take(schedulers, optimizer)
+        self._take(schedulers, need_optimizer(self, optimizer))
+        milestones = [integer("SequentialLR", "milestones", m) for m in sequence("SequentialLR", "milestones", milestones, "epochs")]
         if len(milestones) != len(self._schedulers) - 1:
             raise ArgumentError(f"SequentialLR: {len(self._schedulers)} schedulers need {len(self._schedulers) - 1} milestones, got "
                                 f"{len(milestones)}")
-        self._milestones, self.last_epoch = list(milestones), last_epoch + 1
+        self._milestones, self.last_epoch = milestones, integer("SequentialLR", "last_epoch", last_epoch) + 1
         for group in optimizer.param_groups:
-            group["lr"] = group["initial_lr"]
+            set_value(group, "lr", group["initial_lr"])
         _undo(self._schedulers)
         first = self._schedulers[bisect_right(self._milestones, 0)]
         first._start()
-        self._set(first.get_last_lr())
+        self._set(first.rates())
 
     def step(self) -> None:
         self.last_epoch += 1
         place = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[place]
         scheduler.step(*[0] if place and self._milestones[place - 1] == self.last_epoch else [])
-        self._set(scheduler.get_last_lr())
+        self._set(scheduler.rates())
 
 
 def _undo(schedulers):
@@ -326,9 +335,9 @@ class ChainedScheduler(_Several):
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         self._take(schedulers, optimizer)
-        self._set([group["lr"] for group in self.optimizer.param_groups])
+        self._set(self.rates())
 
     def step(self) -> None:
         for scheduler in self._schedulers:
             scheduler.step()
-        self._set([group["lr"] for group in self.optimizer.param_groups])
+        self._set(self.rates())

@@ -3,35 +3,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from numbers import Real
 
 from volta import gpu
 from volta._kernels import core
 from volta.autograd import enable_grad, no_grad
 from volta.errors import ArgumentError, ShapeError, StateDictError
+from volta.ops import update
 from volta.ops.creation import zeros_like
+from volta.ops.records.update import Update
+from volta.optim.checks import sequence
 from volta.tensor import Tensor
 
 
-def at_least_zero(optimizer: str, name: str, value: object) -> None:
-    """Raise ArgumentError unless `value` is a finite number >= 0."""
-    if not isinstance(value, Real) or not 0.0 <= value < float("inf"):
-        raise ArgumentError(f"{optimizer}: {name} must be a finite number >= 0, got {value!r}")
-
-
-def below_one(optimizer: str, name: str, value: object) -> None:
-    """Raise ArgumentError unless `value` is a pair of numbers in [0, 1)."""
-    pair = value if isinstance(value, (tuple, list)) else ()
-    if len(pair) != 2 or not all(isinstance(b, Real) and 0.0 <= b < 1.0 for b in pair):
-        raise ArgumentError(f"{optimizer}: {name} must be two numbers in [0, 1), got {value!r}")
-
-
 class Optimizer:
-    """Base of the optimizers. Each gives `rules` (hyperparameter -> check), `slots` (the names of the tensors of a parameter's
-    state) and `_update(group, params)`."""
+    """Base of the optimizers. Each names its `update`, the declaration in `ops/records/update.py`, the `rules` that check and read its
+    hyperparameters, and by `_states` and `_settings` what the declaration asks of them."""
 
+    update: Update
     rules: dict[str, Callable] = {}
-    slots: tuple[str, ...] = ()
+    counts_steps = False                # whether a parameter's state holds its "step"
 
     def __init__(self, params: Iterable, defaults: dict) -> None:
         if isinstance(params, core.TensorBase):
@@ -57,7 +47,7 @@ class Optimizer:
         if not isinstance(param_group, dict) or "params" not in param_group:
             raise ArgumentError(f"{name}: a parameter group must be a dict with 'params', got {param_group!r}")
         params = param_group["params"]
-        params = [params] if isinstance(params, core.TensorBase) else list(params)
+        params = [params] if isinstance(params, core.TensorBase) else sequence(name, "params of a group", params, "tensors")
         names = {}
         if any(isinstance(p, tuple) for p in params):           # model.named_parameters()
             if not all(isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str) for p in params):
@@ -78,9 +68,17 @@ class Optimizer:
         self.param_groups.append(group)
 
     def _check_group(self, group):
-        """Raise unless every hyperparameter of the group is usable; also done before each step, since users set them."""
-        for key, rule in self.rules.items():
-            rule(type(self).__name__, key, group[key])
+        """The group's hyperparameters in plain Python types; raises unless each is usable. Done before each step, since users set them."""
+        name = type(self).__name__
+        return {key: rule(name, key, group[key]) for key, rule in self.rules.items()}
+
+    def _states(self, values):
+        """Names of the states in use, in the order of the update's declaration."""
+        return self.update.states
+
+    def _settings(self, values):
+        """What the update takes, from the group's hyperparameters; the step is added."""
+        return dict(values)
 
     @no_grad
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -98,45 +96,85 @@ class Optimizer:
         """
         loss = None
         if closure is not None:
+            if not callable(closure):
+                raise ArgumentError(f"{type(self).__name__}: closure must be a function that gives the loss, got {closure!r}")
             with enable_grad():
                 loss = closure()
         work = []
         for group in self.param_groups:
-            self._check_group(group)
-            work.append([p for p in group["params"] if p.grad is not None and self._ready(p)])
-        with no_grad():
-            for group, params in zip(self.param_groups, work):
-                if params:
-                    self._update(group, params)
+            values = self._check_group(group)
+            work.append((values, self._gather(group["params"], self._states(values))))
+        for values, batches in work:
+            for batch in batches.values():
+                self._run(values, batch)
         gpu.end_step()
         return loss
 
-    def _ready(self, p):
-        """True where the gradient and the state of `p` fit it, else ShapeError."""
-        self._fits(p, p.grad, "gradient")
-        state = self.state.get(p)
-        if state:
-            for name, value in state.items():
-                if isinstance(value, core.TensorBase):
-                    self._fits(p, value, name)
-        return True
+    def _gather(self, params, names):
+        """Batches of what one kernel call can take: parameters of one device, dtype and step, each list in the update's order.
 
-    def _fits(self, p, t, name):
-        if t.shape != p.shape or t.dtype is not p.dtype or t.device is not p.device:
-            raise ShapeError(f"{type(self).__name__}: a parameter is {p.dtype} {p.shape} on {p.device}, its {name} {t.dtype} "
-                             f"{t.shape} on {t.device}; they must be alike (make the optimizer after moving the model)")
+        Raises: ShapeError where a gradient or a state does not fit its parameter.
+        """
+        batches, held, counted = {}, self.state, self.counts_steps
+        for p in params:
+            g = p.grad
+            if g is None:
+                continue
+            state = held.get(p)
+            row = [p, g]
+            if state:
+                for name in names:
+                    row.append(state.get(name))
+            else:
+                row += [None] * len(names)
+            shape, dtype, device, new = p.shape, p.dtype, p.storage.device, False
+            for t in row:
+                if t is None:
+                    new = True
+                elif t.dtype is not dtype or t.storage.device is not device or t.shape != shape:
+                    self._refuse(p, row, names)
+            key = device, dtype, new, state.get("step", 0) if counted and state else 0
+            batch = batches.get(key)
+            if batch is None:
+                batch = batches[key] = _Batch(names, key)
+            batch.rows.append(row)
+            batch.states.append(state)
+        return batches
 
-    @staticmethod
-    def _new_state(p):
-        """Zeros like parameter `p`, in memory that stays out of the way of the training steps' own."""
-        with gpu.lasting():
-            return zeros_like(p)
+    def _refuse(self, p, row, names):
+        for name, t in zip(("parameter", "gradient", *names), row):
+            if t is not None and (t.shape != p.shape or t.dtype is not p.dtype or t.device is not p.device):
+                raise ShapeError(f"{type(self).__name__}: a parameter is {p.dtype} {p.shape} on {p.device}, its {name} {t.dtype} "
+                                 f"{t.shape} on {t.device}; they must be alike (make the optimizer after moving the model)")
 
-    def _gradients(self, group, params):
-        return [-p.grad for p in params] if group["maximize"] else [p.grad for p in params]
+    def _run(self, values, batch):
+        """One kernel call, with the states of parameters that had none made first."""
+        if batch.new:
+            batch.states = [self._begin(row, batch.names) for row in batch.rows]
+        if self.counts_steps:
+            batch.step += 1
+            for state in batch.states:
+                state["step"] = batch.step
+        settings = self._settings(values)
+        for name, value in (("step", batch.step), ("first", batch.new)):
+            if name in self.update.changing:
+                settings[name] = value
+        lists = list(map(list, zip(*batch.rows)))
+        for name in self.update.optional:
+            if name not in batch.names:
+                lists.insert(self.update.tensors.index(name), None)
+        update.run(self.update, lists, settings)
 
-    def _update(self, group, params):
-        raise NotImplementedError(f"{type(self).__name__}: define _update(self, group, params)")
+    def _begin(self, row, names):
+        """A parameter's state, with zeros for what it lacks, in memory that stays out of the way of the training steps' own."""
+        state = self.state[row[0]]
+        if self.counts_steps:
+            state.setdefault("step", 0)
+        for place, name in enumerate(names, 2):
+            if row[place] is None:
+                with gpu.lasting():
+                    row[place] = state[name] = zeros_like(row[0])
+        return state
 
     # ------------------------------------------------------------ state dicts
     def state_dict(self) -> dict:
@@ -155,24 +193,35 @@ class Optimizer:
             raise StateDictError(f"{name}: load_state_dict needs a dict with 'state' and 'param_groups', got {_keys(state_dict)}")
         if not isinstance(state_dict["state"], dict) or not isinstance(state_dict["param_groups"], list):
             raise StateDictError(f"{name}: 'state' must be a dict and 'param_groups' a list")
-        given = state_dict["param_groups"]
-        sizes, wanted = [len(g["params"]) for g in given], [len(g["params"]) for g in self.param_groups]
-        if sizes != wanted:
-            raise StateDictError(f"{name}: the state dict has groups of {sizes} parameters, this optimizer has {wanted}")
-        numbers = [i for group in given for i in group["params"]]
-        groups = []
-        for own, group in zip(self.param_groups, given):
-            groups.append({**own, **group, "params": own["params"]})
-            self._check_group(groups[-1])
+        groups = self._loaded_groups(state_dict["param_groups"])
+        numbers = [i for group in state_dict["param_groups"] for i in group["params"]]
         own_params = [p for group in self.param_groups for p in group["params"]]
         state = defaultdict(dict)
         for number, p in zip(numbers, own_params):
             values = state_dict["state"].get(number, state_dict["state"].get(str(number)))
+            if values is not None and not isinstance(values, dict):
+                raise StateDictError(f"{name}: the state of parameter {number} must be a dict, got {type(values).__name__}")
             if values is not None:
                 state[p] = {key: _placed(name, number, key, v, p) for key, v in values.items()}
         for own, group in zip(self.param_groups, groups):
             own.update(group)
         self.state = state
+
+    def _loaded_groups(self, given):
+        """The groups of a state dict, with this optimizer's parameters; tensors among their hyperparameters are copied."""
+        name = type(self).__name__
+        for group in given:
+            if not isinstance(group, dict) or not isinstance(group.get("params"), (list, tuple)):
+                raise StateDictError(f"{name}: 'param_groups' must hold dicts with a list 'params', got {group!r}")
+        sizes, wanted = [len(g["params"]) for g in given], [len(g["params"]) for g in self.param_groups]
+        if sizes != wanted:
+            raise StateDictError(f"{name}: the state dict has groups of {sizes} parameters, this optimizer has {wanted}")
+        groups = []
+        for own, group in zip(self.param_groups, given):
+            loaded = {key: value.detach().clone() if isinstance(value, core.TensorBase) else value for key, value in group.items()}
+            groups.append({**own, **loaded, "params": own["params"]})
+            self._check_group(groups[-1])
+        return groups
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
@@ -182,6 +231,15 @@ class Optimizer:
         return "\n".join([*lines, ")"])
 
 
+class _Batch:
+    """Parameters that one kernel call updates: rows of the parameter, its gradient and the tensors of its state."""
+
+    __slots__ = ("names", "new", "step", "rows", "states")
+
+    def __init__(self, names: tuple, key: tuple) -> None:
+        self.names, (_, _, self.new, self.step), self.rows, self.states = names, key, [], []
+
+
 def _keys(value):
     return f"the keys {sorted(map(str, value))}" if isinstance(value, dict) else type(value).__name__
 
@@ -189,7 +247,10 @@ def _keys(value):
 def _placed(name, number, key, value, p):
     """A value of the state as parameter `p` needs it."""
     if key == "step":
-        return int(value)
+        try:
+            return int(value)
+        except (TypeError, ValueError):
+            raise StateDictError(f"{name}: the step of parameter {number} must be a number, got {value!r}") from None
     if not isinstance(value, core.TensorBase):
         return value
     if value.shape != p.shape:

@@ -1,23 +1,26 @@
 """The base of the learning-rate schedules: what `step`, resuming and state dicts do for all of them."""
 from __future__ import annotations
 
-from volta.errors import ArgumentError
+from volta._kernels import core
+from volta.errors import ArgumentError, StateDictError
+from volta.optim.checks import integer, number
 from volta.optim.optimizer import Optimizer
 
 
 class LRScheduler:
     """Base. A subclass gives `scale(group index, epoch)`, the share of the first learning rate, or its own `get_lr()`. Call `step()`
-    after each epoch (or each batch), behind `optimizer.step()`."""
+    after each epoch (or each batch), behind `optimizer.step()`. A learning rate that is a tensor is changed in place."""
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        self.optimizer, self.last_epoch = need_optimizer(self, optimizer), last_epoch
+        name = type(self).__name__
+        self.optimizer, self.last_epoch = need_optimizer(self, optimizer), integer(name, "last_epoch", last_epoch)
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", group["lr"])
+                group.setdefault("initial_lr", number(name, "lr", group["lr"]))
             elif "initial_lr" not in group:
-                raise ArgumentError(f"{type(self).__name__}: to go on from last_epoch={last_epoch}, group {i} of the optimizer needs its "
+                raise ArgumentError(f"{name}: to go on from last_epoch={last_epoch}, group {i} of the optimizer needs its "
                                     f"'initial_lr'; load the optimizer's state first")
-        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self.base_lrs = [number(name, "initial_lr", group["initial_lr"]) for group in optimizer.param_groups]
         self._start()
 
     def _start(self):
@@ -30,9 +33,13 @@ class LRScheduler:
         """What the first learning rate of group `index` is multiplied with in an epoch."""
         raise NotImplementedError(f"{type(self).__name__}: define scale(self, index, epoch) or get_lr(self)")
 
+    def rates(self) -> list[float]:
+        """The learning rates in use, as numbers."""
+        return [number(type(self).__name__, "lr", group["lr"]) for group in self.optimizer.param_groups]
+
     def get_lr(self) -> list[float]:
         """The learning rates of the present epoch, from those in use."""
-        return [self._advanced(i, group["lr"]) for i, group in enumerate(self.optimizer.param_groups)]
+        return [self._advanced(i, lr) for i, lr in enumerate(self.rates())]
 
     def _advanced(self, index, lr):
         if self.last_epoch == 0:
@@ -48,28 +55,44 @@ class LRScheduler:
             return self.get_lr()
         return [base * self.scale(i, self.last_epoch) for i, base in enumerate(self.base_lrs)]
 
-    def get_last_lr(self) -> list[float]:
-        """The learning rates that the last step set."""
+    def get_last_lr(self) -> list:
+        """The learning rates that the last step set: numbers, or copies where they are tensors."""
         return self._last_lr
 
     def step(self, epoch: int | None = None) -> None:
         """Go on by one epoch, or to the one given."""
+        if epoch is not None:
+            integer(type(self).__name__, "epoch", epoch)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         self._set(self.get_lr() if epoch is None else self.closed_lr())
 
     def _set(self, rates):
         for group, lr in zip(self.optimizer.param_groups, rates):
-            group["lr"] = lr
-        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+            set_value(group, "lr", lr)
+        self._last_lr = [group["lr"].clone() if isinstance(group["lr"], core.TensorBase) else group["lr"]
+                         for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict:
         """Everything but the optimizer and functions."""
         return {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Continue from what `state_dict` gave; the optimizer gets its learning rates."""
+        """Continue from what `state_dict` gave; the optimizer gets its learning rates.
+
+        Raises: StateDictError where it is not a dict that a schedule gave.
+        """
+        need_state(self, state_dict, "_last_lr")
         self.__dict__.update(state_dict)
-        self._set(self._last_lr)
+        self._set([number(type(self).__name__, "lr", lr) for lr in self._last_lr])
+
+
+def set_value(group: dict, key: str, value: float) -> None:
+    """Set a hyperparameter of a group; a tensor stays the one it is, so that the user's own follows."""
+    held = group[key]
+    if isinstance(held, core.TensorBase):
+        held.detach().fill_(float(value))
+    else:
+        group[key] = value
 
 
 def need_optimizer(scheduler: object, optimizer: object) -> Optimizer:
@@ -82,13 +105,20 @@ def need_optimizer(scheduler: object, optimizer: object) -> Optimizer:
     return optimizer
 
 
-def per_group(name: str, what: str, value: object, optimizer: Optimizer) -> list:
-    """A list with one entry per parameter group, from one value for all or a list.
+def need_state(scheduler: object, state_dict: object, key: str) -> None:
+    """Raise StateDictError unless `state_dict` is a dict that holds a list under `key`."""
+    if not isinstance(state_dict, dict) or not isinstance(state_dict.get(key), list):
+        raise StateDictError(f"{type(scheduler).__name__}: load_state_dict needs what state_dict() gave, a dict with {key!r}, got "
+                             f"{type(state_dict).__name__}")
+
+
+def per_group(name: str, what: str, value: object, optimizer: Optimizer, check=None) -> list:
+    """A list with one entry per parameter group, from one value for all or a list; each passes `check(name, what, entry)`.
 
     Raises: ArgumentError where a list has another length.
     """
     count = len(optimizer.param_groups)
     values = list(value) if isinstance(value, (list, tuple)) else [value] * count
     if len(values) != count:
-        raise ArgumentError(f"{name}: {len(values)} {what} for {count} parameter groups")
-    return values
+        raise ArgumentError(f"{name}: {len(values)} values of {what} for {count} parameter groups")
+    return values if check is None else [check(name, what, v) for v in values]

@@ -50,7 +50,9 @@ cdef class TensorBase:
     cdef public object _view                # how: (that of the tensor viewed or None, op, params); () if made under no_grad
     cdef public object _node                # autograd.Node, None for a leaf
     cdef public object grad
-    cdef public object _hooks
+    cdef public object _hooks               # of the gradient, before it is added
+    cdef public object _arrived_hooks       # of a leaf, after its gradient was added
+    cdef object _slot                       # the engine's: what has arrived here in the walk that goes on
     cdef object __weakref__
 
 cdef Storage host_storage(Py_ssize_t nbytes)

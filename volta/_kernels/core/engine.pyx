@@ -2,23 +2,28 @@
 """The backward pass: walking recorded nodes from the outputs to the leaves.
 
 Nodes are taken in falling order of their sequence numbers, from a heap: every consumer of a value has a larger number than the
-value's node, so its gradient is complete when its turn comes, and nothing recurses. Knows no op: a node's primitive says how to
-turn the gradient of its output into those of its inputs. Public names and documentation are in `volta/autograd.py`.
+value's node, so its gradient is complete when its turn comes, and nothing recurses. A leaf's gradient is delivered as soon as the
+last of its consumers has been taken, while the walk goes on; for that, a first walk counts the consumers. Knows no op: a node's primitive
+says how to turn the gradient of its output into those of its inputs. Public names and documentation are in `volta/autograd.py`.
 """
 import threading
 
+cimport cython
 from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import AutogradError
 from volta._kernels import core as _core
-from volta._kernels.core import graph as _graph
 from volta._kernels.core.base cimport TensorBase
-from volta._kernels.core.graph cimport Node, Primitive
+from volta._kernels.core.call cimport call_kernel
+from volta._kernels.core.graph cimport Node, switch_grad_mode
+from volta._kernels.core.record cimport (
+    DEVICE, DTYPE, GRADIENT, INPUT, KEPT, NEEDS, OUTPUT, PARAM, SHAPE, SHAPES, Plan, Primitive)
 
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(object)
 
 cdef object _accumulating = threading.RLock()
+cdef unsigned long long _walks = 0
 cdef Primitive _add = None
 cdef object _sum_to = None
 cdef object _clone = None
@@ -29,6 +34,8 @@ def configure(add, sum_to, clone):
     global _add, _sum_to, _clone
     _add, _sum_to, _clone = add, sum_to, clone
 
+
+# ---------------------------------------------------------------- the heap
 
 cdef inline void _push(list heap, Node node):
     """Max-heap by sequence number."""
@@ -62,55 +69,143 @@ cdef inline Node _pop(list heap):
     return top
 
 
+# ---------------------------------------------------------------- the walk
+
+@cython.final
+@cython.freelist(256)
+@cython.no_gc                               # `_leave` breaks the cycle with its owner
+cdef class _Slot:
+    """What has arrived at a node or leaf."""
+    cdef unsigned long long walk            # of which engine it is
+    cdef object owner
+    cdef object gradient                    # of a node with several outputs: a list of them; None where nothing has arrived
+    cdef bint owned                         # whether it is a buffer that only the engine refers to, so that more can be added into it
+    cdef Py_ssize_t consumers               # of a leaf: how many have not been taken yet
+
+
 cdef class _Engine:
-    """One backward pass. `pending` maps a node or leaf to its gradient so far; `owned` holds those whose gradient is a
-    buffer that only the engine refers to, which later contributions are added into."""
-    cdef dict pending
-    cdef set owned
+    """One backward pass. Every node and leaf that it can reach has a slot, which is found through a field of its own; where the engine of
+    another thread has taken that field, through `index`."""
+    cdef unsigned long long walk
+    cdef list slots
+    cdef dict index                         # id of node or leaf -> _Slot, made when it is first needed
     cdef list heap
+    cdef list complete                      # leaves whose gradient is complete
     cdef bint create_graph, retain_graph
     cdef object wanted                      # None, or the set of nodes and leaves on a path to the asked inputs
-    cdef dict captures                      # (node, slot) -> gradient, for asked inputs that are not leaves
+    cdef dict captures                      # (node, output index) -> gradient, for asked inputs that are not leaves
+    cdef dict collected                     # leaf -> gradient where they are asked for; None where they go to .grad
 
-    cdef _send(self, object parent, int slot, object gradient):
-        """Add a contribution to what `parent` (node or leaf) has."""
-        cdef object current, key = parent
-        if isinstance(parent, Node) and (<Node>parent).n_outputs > 1:
-            key = (parent, slot)
-            if parent not in self.pending:
-                self.pending[parent] = True
-                _push(self.heap, <Node>parent)
-        current = self.pending.get(key)
-        if current is None:
-            self.pending[key] = gradient
-            if key is parent and isinstance(parent, Node):
-                _push(self.heap, <Node>parent)
-        elif self.create_graph:
-            self.pending[key] = _add(current, gradient)
-        elif key in self.owned:
-            _accumulate(<TensorBase>current, gradient)
+    cdef inline _Slot _at(self, object owner):
+        """The slot of a node or leaf that the first walk has reached."""
+        cdef object found = (<Node>owner).slot if isinstance(owner, Node) else (<TensorBase>owner)._slot
+        if found is not None and (<_Slot>found).walk == self.walk:
+            return <_Slot>found
+        if self.index is None:
+            self.index = {id((<_Slot>s).owner): s for s in self.slots}
+        return <_Slot>self.index[id(owner)]
+
+    cdef inline _reach(self, object owner):
+        """The first walk comes to a node, or to a leaf once more."""
+        cdef _Slot slot
+        cdef bint is_node = isinstance(owner, Node)
+        cdef object found = (<Node>owner).slot if is_node else (<TensorBase>owner)._slot
+        if found is not None and (<_Slot>found).walk == self.walk:
+            (<_Slot>found).consumers += 1
+            return
+        slot = _Slot.__new__(_Slot)
+        slot.walk, slot.owner, slot.consumers = self.walk, owner, 1
+        self.slots.append(slot)
+        if is_node:
+            (<Node>owner).slot = slot
         else:
-            self.pending[key] = _add(current, gradient)
-            self.owned.add(key)
+            (<TensorBase>owner)._slot = slot
+
+    cdef _count_consumers(self, list roots):
+        """Give slots to everything that can be reached, and count how many gradients each leaf is going to get: at most that many."""
+        cdef Node node
+        cdef object parent
+        cdef Py_ssize_t i, k = 0
+        for root in roots:
+            parent = (<TensorBase>root)._node
+            self._reach(root if parent is None else parent)
+        while k < len(self.slots):              # which is the queue of the walk too
+            parent = (<_Slot>self.slots[k]).owner
+            k += 1
+            if not isinstance(parent, Node):
+                continue
+            node = <Node>parent
+            for i in range(PyTuple_GET_SIZE(node.parents)):
+                parent = <object>node.parents[i]
+                if parent is not None and (self.wanted is None or parent in self.wanted):
+                    self._reach(parent)
+
+    cdef _leave(self):
+        """Free the fields."""
+        cdef _Slot slot
+        for s in self.slots:
+            slot = <_Slot>s
+            if isinstance(slot.owner, Node):
+                if (<Node>slot.owner).slot is slot:
+                    (<Node>slot.owner).slot = None
+            elif (<TensorBase>slot.owner)._slot is slot:
+                (<TensorBase>slot.owner)._slot = None
+
+    cdef _send(self, Node node, int output, object gradient):
+        """Add a contribution to what a node has."""
+        cdef _Slot slot = self._at(node)
+        if slot.gradient is None:
+            _push(self.heap, node)
+            if node.n_outputs > 1:
+                slot.gradient = [None] * node.n_outputs
+        if node.n_outputs == 1:
+            self._add_to(slot, gradient)
+        elif (<list>slot.gradient)[output] is None:
+            (<list>slot.gradient)[output] = gradient
+        else:
+            (<list>slot.gradient)[output] = _add((<list>slot.gradient)[output], gradient)
+
+    cdef inline _add_to(self, _Slot slot, object gradient):
+        if slot.gradient is None:
+            slot.gradient = gradient
+        elif slot.owned and not self.create_graph:
+            _accumulate(<TensorBase>slot.gradient, gradient)
+        else:
+            slot.gradient = _add(slot.gradient, gradient)
+            slot.owned = not self.create_graph
+
+    cdef _arrive(self, object leaf, object gradient):
+        """One consumer of a leaf has been taken; its contribution may be None. After the last one the gradient is complete."""
+        cdef _Slot slot = self._at(leaf)
+        if gradient is not None:
+            self._add_to(slot, gradient)
+        slot.consumers -= 1
+        if slot.consumers == 0:
+            self.complete.append(slot)
+
+    cdef _deliver(self, _Slot slot):
+        """Hand a leaf its gradient. IN: nothing but the engine refers to it any more, where nothing else does."""
+        cdef object gradient = slot.gradient
+        if gradient is None:
+            return
+        slot.gradient = None
+        if self.collected is not None:
+            self.collected[slot.owner] = gradient
+        else:
+            _set_gradient(<TensorBase>slot.owner, gradient, slot.owned, self.create_graph)
 
     cdef object _take(self, Node node):
         """The gradient (a tuple of them for several outputs) that has arrived at a node; hooks and .grad of it done."""
-        cdef object g
+        cdef _Slot slot = self._at(node)
+        cdef object g = slot.gradient
+        slot.gradient = None
+        if node.hooks is None and node.retained is None and self.captures is None:
+            return g if node.n_outputs == 1 else tuple(g)
         if node.n_outputs == 1:
-            g = self.pending.pop(node)
-            self.owned.discard(node)
             return self._observe(node, 0, g)
-        del self.pending[node]
-        grads = []
-        for i in range(node.n_outputs):
-            g = self.pending.pop((node, i), None)
-            self.owned.discard((node, i))
-            grads.append(None if g is None else self._observe(node, i, g))
-        return tuple(grads)
+        return tuple([None if x is None else self._observe(node, i, x) for i, x in enumerate(g)])
 
     cdef object _observe(self, Node node, int slot, object g):
-        if node.hooks is None and node.retained is None and self.captures is None:
-            return g
         for index, hook in list(node.hooks.values()) if node.hooks is not None else ():
             if index == slot:
                 changed = hook(g)
@@ -123,29 +218,44 @@ cdef class _Engine:
             self.captures[node, slot] = g
         return g
 
-    cdef run(self):
+    cdef run(self, list roots, list gradients):
         cdef Node node
+        cdef TensorBase t
+        self._count_consumers(roots)
+        roots.reverse()
+        gradients.reverse()
+        while roots:
+            t = <TensorBase>roots.pop()
+            if t._node is None:
+                self._arrive(t, gradients.pop())
+            else:
+                self._send(<Node>t._node, t._index, gradients.pop())
         while self.heap:
             node = _pop(self.heap)
             self._step(node, self._take(node))
+            while self.complete:
+                self._deliver(<_Slot>self.complete.pop())
+        # Leaves that are roots, or of which a consumer was never reached, since a derivative further up gave no gradient.
+        for slot in self.slots:
+            if not isinstance((<_Slot>slot).owner, Node):
+                self._deliver(<_Slot>slot)
 
     cdef _step(self, Node node, object g):
         """Send the gradients of one node to its parents."""
         cdef Primitive op = node.primitive
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, k
         cdef object gradient, parent, grads = None
-        cdef tuple plan, sources, saved = node.saved        # another thread may free the node's
+        cdef tuple saved = node.saved              # another thread may free the node's
         if saved is None:
             raise AutogradError(f"backward: the graph of {node.name} has already been freed by an earlier backward; pass "
                                 f"retain_graph=True to the first one to go through it again")
         if op is None:
             grads = node.function.gradients(g)
         else:
-            plan = <tuple>op.plans[node.mask]
             if PyTuple_GET_SIZE(saved):
                 self._check_versions(node)
             if op.joint:
-                grads = op.vjp(g, *self._arguments(node, saved, plan[2][0]))
+                grads = self._call(op.vjp, node, saved, <tuple>node.plan.sources[0], g)
         for i in range(PyTuple_GET_SIZE(node.parents)):
             parent = <object>node.parents[i]
             if parent is None or (self.wanted is not None and parent not in self.wanted):
@@ -153,21 +263,28 @@ cdef class _Engine:
             if grads is not None:
                 gradient = grads[i]
             else:
-                sources = <tuple>(<tuple>plan[2])[i]
-                if PyTuple_GET_SIZE(sources) == 0:
-                    gradient = op.vjp[i](g)
-                else:
-                    gradient = op.vjp[i](g, *self._arguments(node, saved, sources))
-            if gradient is None:
-                continue
-            if (<TensorBase>gradient).shape is not node.shapes[i] and (<TensorBase>gradient).shape != node.shapes[i]:
+                k = i if i < op.count else op.count - 1
+                gradient = self._call(op.vjp[k], node, saved, <tuple>node.plan.sources[k], g)
+            if gradient is not None and (<TensorBase>gradient).shape is not node.shapes[i] and (
+                    (<TensorBase>gradient).shape != node.shapes[i]):
                 gradient = _sum_to(gradient, node.shapes[i])
-            self._send(parent, node.slots[i] if node.slots is not None else 0, gradient)
+            if not isinstance(parent, Node):
+                self._arrive(parent, gradient)
+            elif gradient is not None:
+                self._send(<Node>parent, node.slots[i] if node.slots is not None else 0, gradient)
         if not self.retain_graph:
             node.saved = None
             node.versions = None
             if op is None:
                 node.function.release()
+
+    cdef object _call(self, object function, Node node, tuple saved, tuple sources, object g):
+        """A derivative function on what it asks for."""
+        if node.primitive.several:
+            return function(*self._arguments(node, saved, sources, g))
+        if PyTuple_GET_SIZE(sources) == 0:
+            return function(g)
+        return function(g, *self._arguments(node, saved, sources, g))
 
     cdef _check_versions(self, Node node):
         cdef Py_ssize_t i
@@ -181,30 +298,31 @@ cdef class _Engine:
                         f"(version {t.storage.version}, saved at version {node.versions[i]}); use an out-of-place op, or clone() "
                         f"it first")
 
-    cdef bint _is_output(self, Node node, Py_ssize_t position):
-        """Whether this saved value is the op's differentiable output."""
-        cdef tuple plan = <tuple>node.primitive.plans[node.mask]
-        cdef Py_ssize_t k = position - PyTuple_GET_SIZE(<tuple>plan[0])
-        return k >= 0 and (<tuple>plan[1])[k] == 0
+    cdef object _relinked(self, Node node, Py_ssize_t place, object x):
+        """A saved output as an output of its node again, for higher orders."""
+        cdef TensorBase t
+        cdef Py_ssize_t output = node.plan.places[place]
+        if node.plan.kinds[place] != OUTPUT or output not in node.primitive.differentiable:
+            return x
+        t = <TensorBase>_core.alias(x)
+        t._node, t._requires_grad, t._node_version = node, True, t.storage.version
+        t._index = <int>output if node.primitive.several else 0
+        return t
 
-    cdef list _arguments(self, Node node, tuple saved, tuple sources):
+    cdef list _arguments(self, Node node, tuple saved, tuple sources, object g):
         cdef list out = []
         cdef int kind
-        cdef TensorBase t
         for kind, value in sources:
-            if kind == 0:
-                x = saved[value]
-                if self.create_graph and self._is_output(node, value):
-                    t = <TensorBase>_core.alias(x)      # an output: relink it to this node for higher orders
-                    t._node, t._requires_grad, t._node_version = node, True, t.storage.version
-                    x = t
-                out.append(x)
-            elif kind == 1:
+            if kind == KEPT:
+                out.append(self._relinked(node, value, saved[value]) if self.create_graph else saved[value])
+            elif kind == SHAPE:
                 out.append(node.shapes[value])
-            elif kind == 2:
+            elif kind == PARAM:
                 out.append(node.params.get(value) if node.params is not None else None)
-            elif kind == 3:
+            elif kind == NEEDS:
                 out.append(tuple([p is not None for p in node.parents]))
+            elif kind == GRADIENT:
+                out.append(g[value])
             else:
                 out.append(node.shapes)
         return out
@@ -212,49 +330,31 @@ cdef class _Engine:
 
 cdef _accumulate(TensorBase target, object gradient):
     """target += gradient, unrecorded."""
-    (_add.gpu if target.storage.device.is_gpu else _add.cpu).into(target, target, gradient)
-    target.storage.version += 1
+    call_kernel(_add, target.storage.device, (target, gradient), None, target)
 
 
-def run_backward(list roots, list gradients, bint retain_graph, bint create_graph, wanted=None, captures=None):
-    """Propagate `gradients` from `roots`; gives dict leaf -> gradient, and the set of those that only the engine refers to.
+def run_backward(list roots, list gradients, bint retain_graph, bint create_graph, wanted=None, captures=None, collected=None):
+    """Propagate `gradients` from `roots`; both lists are emptied. Leaves get their `.grad`, or, where `collected` is a dict, an entry
+    there.
 
     `wanted` restricts the walk to these nodes and leaves; `captures` is a dict (node, output index) -> None to be filled.
     """
     cdef _Engine engine = _Engine.__new__(_Engine)
-    cdef TensorBase t
-    engine.pending, engine.owned, engine.heap = {}, set(), []
-    engine.create_graph, engine.retain_graph = create_graph, retain_graph
-    engine.wanted, engine.captures = wanted, captures
-    previous = _graph.set_grad_mode(create_graph)
+    cdef int previous = switch_grad_mode(create_graph)
+    global _walks
+    _walks += 1
     try:
-        for root, gradient in zip(roots, gradients):
-            t = <TensorBase>root
-            engine._send(t._node if t._node is not None else t, t._index if t._node is not None else 0, gradient)
-        engine.run()
+        engine.walk, engine.slots, engine.heap, engine.complete = _walks, [], [], []
+        engine.create_graph, engine.retain_graph = create_graph, retain_graph
+        engine.wanted, engine.captures, engine.collected = wanted, captures, collected
+        engine.run(roots, gradients)
     finally:
-        _graph.set_grad_mode(previous)
-    return engine.pending, engine.owned
-
-
-def accumulate_leaves(dict pending, set owned, bint create_graph):
-    """Add what a backward pass gave to the `.grad` of each leaf, running the leaves' hooks."""
-    cdef TensorBase leaf
-    cdef object gradient, item
-    previous = _graph.set_grad_mode(create_graph)
-    try:
-        while pending:
-            item = pending.popitem()
-            leaf = <TensorBase>(<tuple>item)[0]
-            gradient = <object>(<tuple>item)[1]
-            item = None
-            _set_gradient(leaf, gradient, leaf in owned, create_graph)
-    finally:
-        _graph.set_grad_mode(previous)
+        switch_grad_mode(previous)
+        engine._leave()
 
 
 cdef _set_gradient(TensorBase leaf, object gradient, bint owned, bint create_graph):
-    """leaf.grad += gradient. The buffer is taken over where nothing else can see it, else copied."""
+    """leaf.grad += gradient, after the leaf's hooks. The buffer is taken over where nothing else can see it, else copied."""
     cdef TensorBase current, g
     if leaf._hooks is not None:
         for hook in list(leaf._hooks.values()):
@@ -276,3 +376,6 @@ cdef _set_gradient(TensorBase leaf, object gradient, bint owned, bint create_gra
             leaf.grad = g
         else:
             leaf.grad = _clone(g)
+    if leaf._arrived_hooks is not None:
+        for hook in list(leaf._arrived_hooks.values()):
+            hook(leaf)

@@ -1,18 +1,17 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Recording the autograd graph: `Primitive` (an op), `Node` (one recorded call), and the operators of tensors.
+"""Recording the autograd graph: `Node`, one recorded call; views and their histories; the arithmetic operators of tensors.
 
-Knows no op and no device beyond "each primitive has a kernel for the CPU and one for GPUs". `engine.pyx` walks the graph;
-public names and documentation are in `volta/autograd.py`. A node refers to its parents, never to its outputs, so that a graph is freed
-by reference counts as soon as its last output is.
+Knows no op and no device. `record.pyx` says what an op is, `call.pyx` runs it, `inplace.pyx` changes tensors, `engine.pyx` walks the
+graph; public names and documentation are in `volta/autograd.py`. A node refers to its parents, never to its outputs, so that a graph
+is freed by reference counts as soon as its last output is.
 """
-import inspect
-
-from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_SIZE
 
-from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta.errors import DTypeError
 from volta._kernels import core as _core
-from volta._kernels.core.base cimport BOOL, FLOAT32, INT64, Device, DType, Storage, TensorBase, dtype_of
+from volta._kernels.core.base cimport FLOAT32, Device, Storage, TensorBase
+from volta._kernels.core.call cimport adapted, broadcast, call_kernel, check_dtypes, observers, promoted, refuse_dtype
+from volta._kernels.core.record cimport ALONE, DEVICE, DTYPE, FLOATING, INPUT, OUTPUT, Plan, Primitive, set_apply
 
 cdef extern from *:
     """
@@ -24,24 +23,28 @@ cdef extern from *:
     """
     int volta_grad_mode
 
-cdef enum:
-    DEVICE = 1000                           # marks "the device of input i" among the saved inputs of a plan
-
 cdef unsigned long long _sequence = 0
 # Set by volta.ops: what recording needs of the layers above.
-cdef Primitive _cast = None
 cdef object _mixed_devices = None
 cdef object _as_operand = None
-cdef object _copy_into = None
-cdef Primitive _contiguous = None
-cdef object _overwrite = None
 
 
-def configure(cast, contiguous, mixed_devices, as_operand, copy_into, overwrite):
-    """Give the core the pieces of higher layers that it calls."""
-    global _cast, _contiguous, _mixed_devices, _as_operand, _copy_into, _overwrite
-    _cast, _contiguous, _mixed_devices, _as_operand = cast, contiguous, mixed_devices, as_operand
-    _copy_into, _overwrite = copy_into, overwrite
+def configure(mixed_devices, as_operand):
+    """Give the graph the pieces of higher layers that it calls."""
+    global _mixed_devices, _as_operand
+    _mixed_devices, _as_operand = mixed_devices, as_operand
+
+
+cdef int grad_mode() noexcept:
+    return volta_grad_mode
+
+
+cdef int switch_grad_mode(int enabled) noexcept:
+    """Switch recording in this thread; gives the previous setting."""
+    global volta_grad_mode
+    cdef int previous = volta_grad_mode
+    volta_grad_mode = enabled
+    return previous
 
 
 def is_grad_enabled():
@@ -51,114 +54,22 @@ def is_grad_enabled():
 
 def set_grad_mode(bint enabled):
     """Switch recording in this thread; gives the previous setting."""
-    global volta_grad_mode
-    previous = volta_grad_mode != 0
-    volta_grad_mode = enabled
-    return previous
-
-
-# ---------------------------------------------------------------- records
-
-cdef class Primitive:
-    """One operation: a kernel for each device and its derivative.
-
-    `vjp` holds a function per input (None where there is no gradient), or a single function that gives all of them as a
-    tuple. After the gradient `g`, the parameters of such a function are named after what they receive: an input, an output
-    ("out"), a keyword parameter of the op, `<input>_shape`, `<input>_dtype`, `<input>_device`, `needs` (which inputs want a
-    gradient) or `shapes` (of all inputs). Only what is named is saved. Without `vjp`, `reference` is recorded in the op's
-    place. An op of any number of inputs has inputs ("*",) and a single vjp.
-    """
-
-    def __init__(self, str name, tuple inputs, *, vjp=None, str family="", tuple outputs=("out",), reference=None,
-                 str promote="none", details=None):
-        self.name = name
-        self.inputs = inputs
-        self.outputs = outputs
-        self.family = family
-        self.reference = reference
-        self.promotion = ("none", "common", "float").index(promote)
-        self.details = details
-        self.vjp = vjp
-        self.joint = callable(vjp)
-        self.variadic = inputs == ("*",)
-        self.is_view = family == "view"
-        functions = (vjp,) if self.joint else (vjp or ())
-        if functions and not self.joint and len(functions) != len(inputs):
-            raise ArgumentError(f"{name}: {len(functions)} vjp functions for {len(inputs)} inputs")
-        self.arguments = tuple([None if f is None else self._sources(f) for f in functions])
-        self.plans = [None] * (1 << len(inputs))
-
-    def _sources(self, function):
-        """Where each argument after g comes from: (kind, index or name)."""
-        sources = []
-        for name in list(inspect.signature(function).parameters)[1:]:
-            if name in self.inputs:
-                sources.append(("input", self.inputs.index(name)))
-            elif name in self.outputs:
-                sources.append(("output", self.outputs.index(name)))
-            elif name.removesuffix("_shape") in self.inputs:
-                sources.append(("shape", self.inputs.index(name.removesuffix("_shape"))))
-            elif name.removesuffix("_dtype") in self.inputs:
-                sources.append(("input", -1 - self.inputs.index(name.removesuffix("_dtype"))))
-            elif name.removesuffix("_device") in self.inputs:
-                sources.append(("input", -DEVICE - self.inputs.index(name.removesuffix("_device"))))
-            elif name in ("needs", "shapes"):
-                sources.append((name, 0))
-            else:
-                sources.append(("param", name))
-        return tuple(sources)
-
-    def _plan(self, int mask):
-        """(inputs to save, outputs to save, per function its (kind code, value) list) for these wanted gradients."""
-        wanted = [self.arguments[0]] if self.joint else [
-            self.arguments[i] if mask >> i & 1 and i < len(self.arguments) else None for i in range(len(self.inputs))]
-        ins = sorted({i for s in wanted if s for kind, i in s if kind == "input"})
-        outs = sorted({i for s in wanted if s for kind, i in s if kind == "output"})
-
-        def place(source):
-            kind, value = source
-            if kind == "input":
-                return (0, ins.index(value))
-            if kind == "output":
-                return (0, len(ins) + outs.index(value))
-            if kind == "shape":
-                return (1, value)
-            return ({"param": 2, "needs": 3, "shapes": 4}[kind], value)
-
-        plan = (tuple(ins), tuple(outs), tuple([None if s is None else tuple([place(x) for x in s]) for s in wanted]))
-        self.plans[mask] = plan
-        return plan
-
-    def __repr__(self):
-        return f"<Primitive {self.name}>"
-
-    def __reduce__(self):
-        return (_primitive, (self.name,))
-
-    def __call__(self, *inputs, **params):
-        if not inputs:
-            raise ArgumentError(f"{self.name}: needs {'tensors' if self.variadic else ', '.join(self.inputs)} by position, got none")
-        return apply(self, inputs, params)
-
-    def into(self, TensorBase target not None, *others):
-        """Elementwise in place: target = op(target, *others), recorded where gradients are wanted."""
-        return apply_into(self, target, others)
-
-
-def _primitive(name):
-    from volta.ops.table import PRIMITIVES
-    return PRIMITIVES[name]
+    return switch_grad_mode(enabled) != 0
 
 
 # ---------------------------------------------------------------- applying an op
 
-cdef object apply(Primitive self, tuple inputs, dict params):
-    cdef Py_ssize_t i, n = PyTuple_GET_SIZE(inputs)
+cdef object apply(Primitive op, tuple inputs, dict params):
+    """Call an op and record it where a gradient is wanted."""
+    cdef Py_ssize_t i, n
     cdef Device device = None
     cdef TensorBase t
     cdef int code = -1
-    cdef bint uniform = True, wants = False
+    cdef bint uniform = True, recorded = False
     cdef object x, result
+    if len(observers):
+        inputs = adapted(op, inputs)
+    n = PyTuple_GET_SIZE(inputs)
     for i in range(n):
         x = <object>inputs[i]
         if isinstance(x, TensorBase):
@@ -167,134 +78,76 @@ cdef object apply(Primitive self, tuple inputs, dict params):
                 device = t.storage.device
                 code = t.dtype.code
             elif t.storage.device is not device:
-                return _mixed_devices(self, inputs, params)
+                return _mixed_devices(op, inputs, params)
             elif t.dtype.code != code:
                 uniform = False
-            if t._requires_grad or (t._base is not None and _renew(t)):
-                wants = True
-        elif self.promotion:
+            if t._requires_grad or (t._base is not None and renew(t)):
+                recorded = True
+        elif op.promotion:
             if type(x) is not float and (type(x) is not int and type(x) is not bool):
-                x = _as_operand(self, x, inputs)
-                return apply(self, inputs[:i] + (x,) + inputs[i + 1:], params)
+                x = _as_operand(op, x, inputs)
+                return apply(op, inputs[:i] + (x,) + inputs[i + 1:], params)
         elif x is not None:
-            raise DTypeError(f"{self.name}: {self.inputs[i]} must be a tensor, got {type(x).__name__}")
+            raise DTypeError(f"{op.name}: {op.names[i if i < op.count else op.count - 1]} must be a tensor, got {type(x).__name__}")
     if device is None:
-        return apply(self, (_as_operand(self, inputs[0], None),) + inputs[1:], params)
-    if self.promotion:
-        if not uniform or (code < FLOAT32 and (self.promotion == 2 or n > 1)):
-            inputs = _promote(self, inputs)
+        return apply(op, (_as_operand(op, inputs[0] if n else None, None),) + inputs[1:], params)
+    if op.promotion:
+        if not uniform or (code < FLOAT32 and (op.promotion == FLOATING or n > 1)):
+            inputs = promoted(op, inputs)
+        elif not op.common >> code & 1:
+            refuse_dtype(op, code)
         if n > 1:
-            check_broadcast(self, inputs)
+            broadcast(op, inputs)
+    elif op.accepts != NULL:
+        check_dtypes(op, inputs)
     elif not uniform:
-        _check_dtypes(self, inputs)
-    if wants and volta_grad_mode and self.vjp is None and self.reference is not None:
-        return self.reference(*inputs, **params)
-    kernel = self.gpu if device.is_gpu else self.cpu
-    result = kernel(*inputs, **params) if params else kernel(*inputs)
-    if self.is_view:
-        _track(self, <TensorBase>inputs[0], params, <TensorBase>result)
-    if wants and volta_grad_mode and self.vjp is not None:
-        _record(self, inputs, params, result)
+        _check_floats(op, inputs)
+    recorded = recorded and volta_grad_mode
+    if recorded and op.vjp is None and op.reference is not None:
+        return op.reference(*inputs, **params)
+    result = call_kernel(op, device, inputs, params, None)
+    if op.is_view:
+        _track(op, <TensorBase>inputs[0], params, <TensorBase>result)
+    if recorded and op.vjp is not None:
+        _record(op, inputs, params, result)
     return result
 
 
-cdef object apply2(Primitive self, object a, object b):
+set_apply(apply)
+
+
+cdef object apply2(Primitive op, object a, object b):
     """`apply` for the commonest call: two float tensors of one device and dtype, or one and a number."""
     cdef TensorBase x, y
     cdef object result
-    cdef bint wants
-    if isinstance(a, TensorBase):
-        x = <TensorBase>a
-        if x.dtype.code < FLOAT32:
-            return apply(self, (a, b), {})
-        if isinstance(b, TensorBase):
-            y = <TensorBase>b
-            if x.dtype is not y.dtype or x.storage.device is not y.storage.device:
-                return apply(self, (a, b), {})
-            if x.shape is not y.shape and x.shape != y.shape:
-                check_broadcast(self, (a, b))
-            wants = (x._requires_grad or y._requires_grad or (x._base is not None and _renew(x))
-                     or (y._base is not None and _renew(y)))
-        elif type(b) is float or type(b) is int:
-            wants = x._requires_grad or (x._base is not None and _renew(x))
-        else:
-            return apply(self, (a, b), {})
-        result = (self.gpu if x.storage.device.is_gpu else self.cpu)(a, b)
-        if wants and volta_grad_mode and self.vjp is not None:
-            _record(self, (a, b), None, result)
-        return result
-    return apply(self, (a, b), {})
+    cdef tuple inputs
+    cdef bint recorded
+    if not isinstance(a, TensorBase) or len(observers):
+        return apply(op, (a, b), {})
+    x = <TensorBase>a
+    if x.dtype.code < FLOAT32:
+        return apply(op, (a, b), {})
+    if isinstance(b, TensorBase):
+        y = <TensorBase>b
+        if x.dtype is not y.dtype or x.storage.device is not y.storage.device:
+            return apply(op, (a, b), {})
+        if x.shape is not y.shape and x.shape != y.shape:
+            broadcast(op, (a, b))
+        recorded = (x._requires_grad or y._requires_grad or (x._base is not None and renew(x))
+                    or (y._base is not None and renew(y)))
+    elif type(b) is float or type(b) is int:
+        recorded = x._requires_grad or (x._base is not None and renew(x))
+    else:
+        return apply(op, (a, b), {})
+    inputs = (a, b)
+    result = call_kernel(op, x.storage.device, inputs, None, None)
+    if recorded and volta_grad_mode and op.vjp is not None:
+        _record(op, inputs, None, result)
+    return result
 
 
-def check_broadcast(Primitive op, tuple inputs):
-    """Raise ShapeError unless the shapes of the tensors among `inputs` broadcast together; gives the common shape."""
-    cdef tuple shape = None, other
-    cdef object x
-    for x in inputs:
-        if isinstance(x, TensorBase):
-            other = (<TensorBase>x).shape
-            if shape is None:
-                shape = other
-            elif shape is not other and shape != other:
-                shape = _broadcast(op, inputs, shape, other)
-    return shape
-
-
-cdef tuple _broadcast(Primitive op, tuple inputs, tuple a, tuple b):
-    cdef Py_ssize_t n, i, la, lb, m
-    if len(a) < len(b):
-        a, b = b, a
-    n, m = len(a), len(a) - len(b)
-    cdef list out = list(a)
-    for i in range(m, n):
-        la, lb = a[i], b[i - m]
-        if la != lb:
-            if la == 1:
-                out[i] = lb
-            elif lb != 1:
-                shapes = " and ".join([str(x.shape) for x in inputs if isinstance(x, TensorBase)])
-                raise ShapeError(f"{op.name}: shapes {shapes} do not broadcast: sizes {la} and {lb} at dimension {i - n} "
-                                 f"differ and neither is 1")
-    return tuple(out)
-
-
-def result_type(*values):
-    """PyTorch's promoted dtype of tensors and numbers: a dimensioned tensor outranks a 0-d one, which outranks a number,
-    within the same category; a higher category (bool < integer < floating) always wins."""
-    cdef int best[3]
-    cdef int code, rank, k
-    best[0] = best[1] = best[2] = -1
-    for x in values:
-        if isinstance(x, TensorBase):
-            code = (<TensorBase>x).dtype.code
-            rank = 0 if len((<TensorBase>x).shape) else 1
-        else:
-            rank = 2
-            code = BOOL if isinstance(x, bool) else INT64 if isinstance(x, int) else FLOAT32
-        best[rank] = max(best[rank], code)
-    code = best[0]
-    for k in range(1, 3):
-        if best[k] >= 0 and (code < 0 or dtype_of(best[k]).category > dtype_of(code).category):
-            code = best[k]
-    return dtype_of(code)
-
-
-cdef tuple _promote(Primitive op, tuple inputs):
-    """Inputs with every tensor cast to the common dtype. The condition of `where` is left alone."""
-    cdef bint skip = op.inputs[0] == "condition"
-    cdef DType dtype = result_type(*(inputs[1:] if skip else inputs))
-    if op.promotion == 2 and not dtype.is_floating_point:
-        dtype = dtype_of(FLOAT32)
-    cdef list out = []
-    for i, x in enumerate(inputs):
-        if isinstance(x, TensorBase) and not (skip and i == 0) and (<TensorBase>x).dtype is not dtype:
-            x = _cast(x, dtype=dtype)
-        out.append(x)
-    return tuple(out)
-
-
-cdef _check_dtypes(Primitive op, tuple inputs):
-    """Floating inputs of an op that does not promote must agree."""
+cdef _check_floats(Primitive op, tuple inputs):
+    """Floating inputs of an op that declares nothing must agree."""
     found = {x.dtype for x in inputs if isinstance(x, TensorBase) and x.dtype.is_floating_point}
     if len(found) > 1:
         given = ", ".join([f"{n} {x.dtype}" for n, x in zip(op.inputs, inputs) if isinstance(x, TensorBase)])
@@ -302,13 +155,13 @@ cdef _check_dtypes(Primitive op, tuple inputs):
 
 
 cdef _record(Primitive op, tuple inputs, dict params, object result):
-    """Give `result` (a tensor, or a tuple whose first tensor counts) its node."""
+    """Give the differentiable ones among the results (a tensor, or a tuple of tensors) their node."""
     global _sequence
-    cdef Py_ssize_t i, n = PyTuple_GET_SIZE(inputs)
-    cdef TensorBase t, out = <TensorBase>(result[0] if isinstance(result, tuple) else result)
-    if not out.dtype.is_floating_point:             # a cast to integers
+    cdef Py_ssize_t i, k, n = PyTuple_GET_SIZE(inputs)
+    cdef TensorBase t, out = <TensorBase>(result[<Py_ssize_t>op.differentiable[0]] if isinstance(result, tuple) else result)
+    if not out.dtype.is_floating_point and not op.several:             # a cast to integers
         return
-    cdef int mask = 0
+    cdef unsigned long long mask = 0
     cdef list parents = [None] * n, shapes = [None] * n
     cdef object slots = None, x
     cdef Node node = Node.__new__(Node)
@@ -317,12 +170,13 @@ cdef _record(Primitive op, tuple inputs, dict params, object result):
         if not isinstance(x, TensorBase):
             continue
         t = <TensorBase>x
+        k = i if i < op.count else op.count - 1
         shapes[i] = t.shape
         if t._base is not None:
-            _renew(t)
-        if not t._requires_grad or not t.dtype.is_floating_point or (not op.joint and op.vjp[i] is None):
+            renew(t)
+        if not t._requires_grad or not t.dtype.is_floating_point or (not op.joint and op.vjp[k] is None):
             continue
-        mask |= 1 if op.variadic else 1 << i
+        mask |= <unsigned long long>1 << k
         if t._node is None:
             parents[i] = t
             continue
@@ -333,46 +187,55 @@ cdef _record(Primitive op, tuple inputs, dict params, object result):
             slots[i] = t._index
     if mask == 0:
         return
-    plan = op.plans[mask]
-    if plan is None:
-        plan = op._plan(mask)
-    _save(node, plan, inputs, result)
+    node.plan = op.plan(mask)
+    _save(node, node.plan, inputs, result)
     node.primitive = op
     node.parents = tuple(parents)
     node.shapes = tuple(shapes)
     node.slots = slots
     node.params = params
-    node.mask = mask
-    node.n_outputs = 1
     _sequence += 1
     node.sequence = _sequence
+    if not op.several:
+        node.n_outputs = 1
+        _attach(out, node, 0)
+        return
+    node.n_outputs = len(op.outputs)
+    for i in op.differentiable:
+        t = <TensorBase>result[i]
+        if t is not None and t.dtype.is_floating_point:
+            _attach(t, node, i)
+
+
+cdef inline void _attach(TensorBase out, Node node, int index) noexcept:
+    """Make `out` the output of a node with this index."""
     out._node = node
+    out._index = index
     out._requires_grad = True
     out._node_version = out.storage.version
 
 
-cdef _save(Node node, tuple plan, tuple inputs, object result):
-    """Keep the inputs, and graph-free aliases of the outputs, that the plan names."""
-    cdef tuple ins = <tuple>plan[0], outs = <tuple>plan[1]
-    if PyTuple_GET_SIZE(ins) == 0 and PyTuple_GET_SIZE(outs) == 0:
+cdef _save(Node node, Plan plan, tuple inputs, object result):
+    """Keep what the plan names: inputs, their dtypes and devices, and graph-free aliases of outputs."""
+    cdef Py_ssize_t i, place
+    cdef int kind
+    cdef list saved = []
+    cdef object x
+    if plan.count == 0:
         node.saved = ()
         return
-    cdef Py_ssize_t i
-    cdef list saved = []
-    for i in ins:
-        if i >= 0:
-            saved.append(inputs[i])
-        elif i > -DEVICE:
-            saved.append((<TensorBase>inputs[-1 - i]).dtype)
+    for i in range(plan.count):
+        kind, place = plan.kinds[i], plan.places[i]
+        if kind == OUTPUT:
+            saved.append(_core.alias(result[place] if isinstance(result, tuple) else result))
+        elif kind == INPUT:
+            saved.append(inputs[place])
+        elif kind == DTYPE:
+            saved.append((<TensorBase>inputs[place]).dtype)
         else:
-            saved.append((<TensorBase>inputs[-DEVICE - i]).storage.device)
-    for i in outs:
-        saved.append(_core.alias(result[i] if isinstance(result, tuple) else result))
+            saved.append((<TensorBase>inputs[place]).storage.device)
     node.saved = tuple(saved)
     node.versions = tuple([(<TensorBase>x).storage.version if isinstance(x, TensorBase) else 0 for x in saved])
-
-
-include "graph_inplace.pxi"
 
 
 # ---------------------------------------------------------------- nodes
@@ -395,6 +258,17 @@ cdef class Node:
         """What was saved for the derivative, None once freed."""
         return self.saved
 
+    def replace_saved(self, TensorBase old not None, TensorBase new not None):
+        """Let the derivative see `new` wherever it would see `old`, whose data is about to change."""
+        cdef Py_ssize_t i
+        if self.saved is None:
+            return
+        saved, versions = list(self.saved), list(self.versions) if self.versions is not None else []
+        for i in range(len(saved)):
+            if saved[i] is old:
+                saved[i], versions[i] = new, new.storage.version
+        self.saved, self.versions = tuple(saved), tuple(versions)
+
     def __repr__(self):
         return f"<{self.name} backward>"
 
@@ -405,29 +279,77 @@ def custom_node(object function, tuple inputs, tuple outputs):
     cdef Node node = Node.__new__(Node)
     cdef TensorBase t
     parents, shapes, slots = [], [], []
-    cdef int mask = 0
     for i, x in enumerate(inputs):
         parent = None
         if isinstance(x, TensorBase):
             t = <TensorBase>x
-            if wants_grad(t):
+            if wants(t):
                 parent = t._node if t._node is not None else t
-                mask |= 1 << i
         parents.append(parent)
         slots.append((<TensorBase>x)._index if isinstance(x, TensorBase) else 0)
         shapes.append((<TensorBase>x).shape if isinstance(x, TensorBase) else None)
     node.parents, node.shapes, node.slots = tuple(parents), tuple(shapes), slots
     node.function = function
     node.saved = ()
-    node.mask = mask
     node.n_outputs = len(outputs)
     _sequence += 1
     node.sequence = _sequence
     for i, x in enumerate(outputs):
         t = <TensorBase>x
         if t.dtype.is_floating_point:
-            t._node, t._index, t._requires_grad, t._node_version = node, i, True, t.storage.version
+            _attach(t, node, i)
     return node
+
+
+# ---------------------------------------------------------------- views
+# A view (`_base`, `_view`) knows the tensor that it shows a part of, which is no view itself, and how it was made. A view whose base
+# has changed since replays how it was made when it is used next.
+
+cdef _track(Primitive op, TensorBase x, dict params, TensorBase out):
+    """Note what a view shows, so that in-place changes of it reach its base's history, and the other way round."""
+    if out.storage is not x.storage or not x.dtype.is_floating_point:
+        return
+    if not volta_grad_mode or (x._view is not None and x._base is None):
+        out._view = ()
+        return
+    out._base = x if x._base is None else x._base
+    out._view = (x._view, op, params)
+    out._node_version = out.storage.version
+
+
+def replay(TensorBase x not None, view):
+    """The view of `x` that is made as `view` (a tensor's `_view`) says."""
+    steps = []
+    while view is not None:
+        view, op, params = view
+        steps.append((op, params))
+    for op, params in reversed(steps):
+        x = apply(op, (x,), params)
+    return x
+
+
+cdef bint renew(TensorBase t) except -1:
+    """Whether a gradient is to flow to this view. If its base was changed in place since, it first gets the history of what it
+    shows now."""
+    cdef TensorBase fresh
+    cdef int previous
+    if t._node_version != t.storage.version and t._base._requires_grad:
+        previous = switch_grad_mode(1)
+        try:
+            fresh = replay(t._base, t._view)
+        finally:
+            switch_grad_mode(previous)
+        t._node, t._index, t._requires_grad, t._node_version = fresh._node, fresh._index, True, t.storage.version
+    return t._requires_grad
+
+
+cdef bint wants(TensorBase t) except -1:
+    return renew(t) if t._base is not None else t._requires_grad
+
+
+def wants_grad(TensorBase t not None):
+    """Whether a gradient is to flow to `t`; a view's history is brought up to date."""
+    return wants(t)
 
 
 # ---------------------------------------------------------------- operators

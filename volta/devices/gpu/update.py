@@ -1,201 +1,220 @@
-"""Optimizer steps on the GPU, in place, one dispatch per parameter or for several at once.
+"""Optimizer updates on the GPU: WGSL made of the formulas of `ops/records/update.py`, in place, for one parameter or several a dispatch.
 
-Beyond the contract of base.py, for front ends that have many parameters (a dispatch costs a fast GPU about 3 us, more than
-most parameters' arithmetic):
-
-    sgd_many(params, grads, momentum_buffers, lr, momentum, dampening, weight_decay, nesterov, first)
-    adam_many(params, grads, exp_avgs, exp_avg_sqs, lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2)
-    amsgrad_many(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, ... as adam_many)
-
-take lists of equal length in place of the tensors (no None among them) and do what a loop over them would.
+A dispatch takes as many parameters as the device binds buffers for (it costs a fast GPU about 3 us, more than most parameters'
+arithmetic). Those that lie at an offset, or exceed one binding, are dispatched alone; of those with other strides, copies are.
 """
 from __future__ import annotations
 
-from volta.devices.gpu.common import context
-from volta.devices.gpu.copy import copy_into
-from volta.devices.gpu.plans import THREADS, Plans, ceil_div, dense, need_float32, packer, spare, vector_type, vectors
+import re
+import struct
+from functools import cache
 
-ADAM_PLACES = 7         # parameters per dispatch: four buffers each, and the smallest limit in use is 31
-AMSGRAD_PLACES = 6      # five buffers each
-SGD_PLACES = 10         # three buffers each
+from volta.devices.gpu.common import BYTES, FLOAT16, FLOAT32, WINDOW_ALIGNMENT, context, max_binding, pack_float
+from volta.devices.gpu.copy import copy_into
+from volta.devices.gpu.plans import THREADS, Plans, ceil_div, dense, packer, vectors
+from volta.errors import BindingLimitError, DTypeError
+from volta.ops.records.update import UPDATES
+
+MOST_BUFFERS = 32           # of one dispatch; more were not measured to pay
+WORDS = 32                  # of parameters: counts and starts, then factors
+
+TEXT = """// {label}: generated from the formula in volta/ops/records/update.py.
+// Launch: x = sum of ceil(count / {threads}) workgroups of {threads}; a thread updates one S; counts, starts and offsets are in S's.
+alias S = {stored};
+alias V = {computed};
+alias U = {bits};
+struct Params {{ {params} }}
+var<immediate> p: Params;
+{bindings}
+struct Next {{ {fields} }}
+
+fn maximum(a: V, b: V) -> V {{ // NaN where either is
+    return select(b, a, (a >= b) | ((bitcast<U>(a) & U(0x7fffffffu)) > U(0x7f800000u)));
+}}
+
+fn scaled(factor: f32, x: V) -> V {{
+    return select(V(0.0), factor * x, factor != 0.0);
+}}
+
+fn update({arguments}) -> Next {{
+{formula}
+    return Next({results});
+}}
+
+@compute @workgroup_size({threads})
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {{
+    let group = group_index(wid, ngroups);
+{places}
+}}
+"""
+
+
+class Variant:
+    """One combination of optional states and flags of an update."""
+
+    def __init__(self, update, tensors: tuple, options: frozenset) -> None:
+        self.name, self.tensors, self.options = update.name, tensors, options
+        self.statements, self.assigned = update.statements(options), update.names(options)
+        read = {name for _, expression in self.statements for name in re.findall(r"\w+", expression)}
+        self.factors = [name for name in update.factor_names if name in read]
+
+    @cache                      # noqa: B019 (there are as many as updates, for ever)
+    def places(self, buffers: int) -> int:
+        """Parameters that one dispatch can take on a device that binds so many buffers."""
+        return max(1, min(min(buffers, MOST_BUFFERS) // len(self.tensors), (WORDS + 1 - len(self.factors)) // 2))
+
+    def pipeline(self, ctx, count: int, lanes: int, dtype):
+        """The kernel for `count` parameters; that for one has an offset for each tensor."""
+        label = f"update/{self.name}({', '.join(sorted(self.options))}) {count} x {dtype.name} x {lanes}"
+        return ctx.pipeline(label, text=self.text(label, count, lanes, dtype))
+
+    @cache                      # noqa: B019 (there are as many as updates, for ever)
+    def text(self, label: str, count: int, lanes: int, dtype) -> str:
+        wide = "vec4<{}>".format if lanes == 4 else str
+        written = [name for name in self.tensors if name != "grad"]
+        bound = [f"grad{k}" for k in range(count)] + [f"{name}{k}" for k in range(count) for name in written]
+        geometry = ["count0", *[f"{name}_offset" for name in self.tensors]] if count == 1 else [
+            *[f"count{k}" for k in range(count)], *[f"start{k}" for k in range(1, count)]]
+        formula = [f"let {name} = p.{name};" for name in self.factors] + [f"var {name} = old_{name};" for name in self.tensors]
+        formula += [f"var {name}: V;" for name in self.assigned if name not in self.tensors]
+        formula += [f"{name} = {expression};" for name, expression in self.statements]
+        return TEXT.format(
+            label=label, threads=THREADS, stored=wide("f16" if dtype is FLOAT16 else "f32"), computed=wide("f32"), bits=wide("u32"),
+            params=", ".join([*[f"{name}: u32" for name in geometry], *[f"{name}: f32" for name in self.factors]]),
+            bindings="\n".join(f"@group(0) @binding({i}) var<storage, {'read' if i < count else 'read_write'}> {name}: array<S>;"
+                               for i, name in enumerate(bound)),
+            fields=", ".join(f"{name}: V" for name in written), results=", ".join(written),
+            arguments=", ".join(f"old_{name}: V" for name in self.tensors), formula="\n".join(f"    {line}" for line in formula),
+            places="\n".join(self._place(k, count, written) for k in reversed(range(count))))
+
+    def _place(self, k: int, count: int, written: list) -> str:
+        """What the workgroups of the k-th parameter do, those from its start on."""
+        at = {name: f"{name}{k}[p.{name}_offset + i]" if count == 1 else f"{name}{k}[i]" for name in self.tensors}
+        stores = " ".join(f"{at[name]} = S(next.{name});" for name in written)
+        return "\n".join([
+            f"    if (group >= p.start{k}) {{" if k else "    {",
+            f"        let i = (group{f' - p.start{k}' if k else ''}) * {THREADS}u + local;",
+            f"        if (i < p.count{k}) {{", f"            let next = update({', '.join(f'V({at[name]})' for name in self.tensors)});",
+            f"            {stores}", "        }", "        return;", "    }"])
+
 
 _plans = Plans()
+VARIANTS = {(update.name, *[name for name in update.optional + update.flags if name in options]): Variant(update, tensors, options)
+             for update in UPDATES.values() for tensors, options in update.variants()}
 
 
-def _plan(file: str, key: tuple, tensors: tuple, **overrides):
-    """(ctx, pipeline, pack, leading parameters, workgroups) of one parameter's step."""
-    for t in tensors:
-        need_float32(file.removeprefix("update/"), t)
-    param = tensors[0]
-    ctx = context(param.device)
-    lanes = vectors(param._size, *(t.offset for t in tensors))
-    pipeline = ctx.pipeline(file, V=vector_type(lanes), **overrides)
-    offsets = [t.offset // lanes for t in (tensors[1], param, *tensors[2:])]
-    count = param._size // lanes
-    plan = _plans[key] = (ctx, pipeline, packer(pipeline), (count, *offsets), ceil_div(count, THREADS))
-    return plan
+def _kernel(update):
+    """The kernel of an update: lists of params, grads and states, those not in use None; factors and flags by keyword."""
+    flags, first_optional = update.flags, 2 + len(update.states)
+
+    def kernel(*lists, **values):
+        options = [name for name, column in zip(update.optional, lists[first_optional:]) if column is not None]
+        options += [name for name in flags if values.get(name)]
+        variant = VARIANTS[update.name, *options]
+        if lists[0]:
+            _run(variant, [column for column in lists if column is not None], [values[name] for name in variant.factors])
+    return kernel
 
 
-def _through_copies(kernel, tensors: list, args: tuple) -> None:
-    """The step on row-major copies, written back: for parameters or states with other strides."""
-    copies = [dense(t) for t in tensors]
-    kernel(*copies, *args)
-    for t, copy in zip(tensors, copies):
-        if copy is not t and t is not tensors[1]:
-            copy_into(t, copy)
-
-
-def sgd(param, grad, momentum_buffer, lr, momentum, dampening, weight_decay, nesterov, first):
-    """One step of torch.optim.SGD; `momentum_buffer` None is plain descent."""
-    if momentum_buffer is None:
-        if not (param._contiguous and grad._contiguous):
-            return _through_copies(lambda p, g, *rest: sgd(p, g, None, *rest), [param, grad],
-                                   (lr, momentum, dampening, weight_decay, nesterov, first))
-        storage = param.storage
-        key = ("sgd", storage.device, param.dtype, param._size, param.offset, grad.offset)
-        plan = _plans.get(key)
-        if plan is None:
-            plan = _plan("update/sgd", key, (param, grad), MOMENTUM=False)
-        ctx, pipeline, pack, lead, groups = plan
-        ctx.launch(pipeline, (grad.storage.buffer, storage.buffer, spare(ctx)),
-                   pack(*lead, 0, 0, 0, lr, 0.0, 0.0, weight_decay), groups)
-        return None
-    if not (param._contiguous and grad._contiguous and momentum_buffer._contiguous):
-        return _through_copies(sgd, [param, grad, momentum_buffer],
-                               (lr, momentum, dampening, weight_decay, nesterov, first))
-    storage = param.storage
-    key = ("momentum", storage.device, param.dtype, param._size, param.offset, grad.offset, momentum_buffer.offset)
-    plan = _plans.get(key)
-    if plan is None:
-        plan = _plan("update/sgd", key, (param, grad, momentum_buffer), MOMENTUM=True)
-    ctx, pipeline, pack, lead, groups = plan
-    ctx.launch(pipeline, (grad.storage.buffer, storage.buffer, momentum_buffer.storage.buffer),
-               pack(*lead, first, nesterov, lr, momentum, 1.0 - dampening, weight_decay), groups)
-
-
-def adam(param, grad, exp_avg, exp_avg_sq, lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2):
-    """One step of torch.optim.Adam, or of AdamW where `decoupled`."""
-    if not (param._contiguous and grad._contiguous and exp_avg._contiguous and exp_avg_sq._contiguous):
-        return _through_copies(adam, [param, grad, exp_avg, exp_avg_sq],
-                               (lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2))
-    storage = param.storage
-    key = (storage.device, param.dtype, param._size, param.offset, grad.offset, exp_avg.offset, exp_avg_sq.offset)
-    plan = _plans.get(key)
-    if plan is None:
-        plan = _plan("update/adam", key, (param, grad, exp_avg, exp_avg_sq))
-    ctx, pipeline, pack, lead, groups = plan
-    ctx.launch(pipeline, (grad.storage.buffer, storage.buffer, exp_avg.storage.buffer, exp_avg_sq.storage.buffer),
-               pack(*lead, *_factors(lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2)), groups)
-
-
-def _factors(lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2):
-    """The last parameters of Adam's shaders."""
-    return (0.0 if decoupled else weight_decay, 1.0 - lr * weight_decay if decoupled else 1.0, 1.0 - beta1, beta2, 1.0 - beta2,
-            correction2 ** -0.5, eps, lr / correction1)
-
-
-def amsgrad(param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, lr, beta1, beta2, eps, weight_decay, decoupled, correction1,
-            correction2):
-    """One step of torch.optim.Adam with amsgrad=True, or of AdamW where `decoupled`."""
-    tensors = (param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq)
-    args = (lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2)
-    if not all(t._contiguous for t in tensors):
-        return _through_copies(amsgrad, list(tensors), args)
-    key = ("amsgrad", param.storage.device, param.dtype, param._size, *[t.offset for t in tensors])
-    plan = _plans.get(key)
-    if plan is None:
-        plan = _plan("update/amsgrad", key, tensors)
-    ctx, pipeline, pack, lead, groups = plan
-    ctx.launch(pipeline, tuple([t.storage.buffer for t in (grad, param, exp_avg, exp_avg_sq, max_exp_avg_sq)]),
-               pack(*lead, *_factors(*args)), groups)
-
-
-def sgd_many(params, grads, momentum_buffers, lr, momentum, dampening, weight_decay, nesterov, first):
-    """`sgd` with momentum for lists of tensors."""
-    tail = (first, nesterov, lr, momentum, 1.0 - dampening, weight_decay)
-    single = (lr, momentum, dampening, weight_decay, nesterov, first)
-    _many("update/sgd_many", SGD_PLACES, (params, grads, momentum_buffers), tail, sgd, single)
-
-
-def adam_many(params, grads, exp_avgs, exp_avg_sqs, lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2):
-    """`adam` for lists of tensors."""
-    single = (lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2)
-    _many("update/adam_many", ADAM_PLACES, (params, grads, exp_avgs, exp_avg_sqs), _factors(*single), adam, single)
-
-
-def amsgrad_many(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, lr, beta1, beta2, eps, weight_decay, decoupled, correction1,
-                 correction2):
-    """`amsgrad` for lists of tensors."""
-    single = (lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2)
-    _many("update/amsgrad_many", AMSGRAD_PLACES, (params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs), _factors(*single), amsgrad,
-          single)
-
-
-def _many(file: str, places: int, lists: tuple, tail: tuple, kernel, single: tuple) -> None:
-    by_lanes: dict = {4: [], 1: []}
+def _run(variant: Variant, lists: list, factors: list) -> None:
+    first = lists[0][0]
+    ctx, dtype = context(first.storage.device), first.dtype
+    if dtype is not FLOAT32 and dtype is not FLOAT16:
+        raise DTypeError(f"{variant.name}: the GPU kernel takes float32 and float16, got {dtype.name}; cast with x.to(volta.float32)")
+    itemsize, owned, whole, others = BYTES[dtype.code], [], [], []
     for row in zip(*lists):
-        simple = True
+        nbytes = itemsize * row[0]._size
         for t in row:
-            if t.offset or not t._contiguous:
-                simple = False
-        if simple:
-            by_lanes[4 if not row[0]._size & 3 or _owned(row) else 1].append(row)
+            if t.storage.nbytes != nbytes or not t._contiguous or t.dtype is not dtype:
+                (whole if _whole(variant, row, dtype) else others).append(row)
+                break
         else:
-            kernel(*row, *single)
-    for lanes, rows in by_lanes.items():
+            owned.append(row)
+    # What has its storage to itself, as parameters and states have, may be written over the end by vec4, into the block's padding.
+    batches = [(4, owned)] if not whole else [
+        (4, owned), (4, [row for row in whole if not row[0]._size & 3]), (1, [row for row in whole if row[0]._size & 3])]
+    places = variant.places(ctx.limits["max-storage-buffers-per-shader-stage"])
+    for lanes, rows in batches:
         for start in range(0, len(rows), places):
-            piece = rows[start:start + places]
-            if len(piece) == 1:
-                kernel(*piece[0], *single)
-            else:
-                _launch_many(file, places, lanes, piece, tail)
+            _launch(ctx, variant, lanes, rows[start:start + places], factors)
+    for row in others:
+        copies = [dense(t) for t in row]
+        _launch_one(ctx, variant, copies, factors)
+        for i, (t, copy) in enumerate(zip(row, copies)):
+            if copy is not t and i != 1:
+                copy_into(t, copy)
 
 
-def _owned(row: tuple) -> bool:
-    """Whether all that is written has its storage to itself, so that vec4 may run over the end, into the block's padding."""
-    nbytes = 4 * row[0]._size
+def _whole(variant: Variant, row: tuple, dtype) -> bool:
+    """Whether tensors start where their buffers do. Raises: DTypeError where they differ."""
     for t in row:
-        if t.storage.nbytes != nbytes and t is not row[1]:
-            return False
-    return True
+        if t.dtype is not dtype:
+            raise DTypeError(f"{variant.name}: a list must have one dtype, got {dtype.name} and {t.dtype.name}")
+    return all(t._contiguous and not t.offset for t in row)
 
 
-def _launch_many(file: str, places: int, lanes: int, rows: list, tail: tuple) -> None:
-    device = rows[0][0].storage.device
-    key = (file, device, lanes, *[row[0]._size for row in rows])
+def _launch(ctx, variant: Variant, lanes: int, rows: list, factors: list) -> None:
+    if len(rows) > 1:
+        try:
+            _launch_several(ctx, variant, lanes, rows, factors)
+            return
+        except BindingLimitError:       # nothing has been recorded
+            pass
+    for row in rows:
+        _launch_one(ctx, variant, row, factors, lanes)
+
+
+def _launch_several(ctx, variant: Variant, lanes: int, rows: list, factors: list) -> None:
+    """One dispatch for parameters whose tensors start where their buffers do."""
+    dtype = rows[0][0].dtype
+    key = (variant, ctx, dtype, lanes, *[row[0]._size for row in rows])
     plan = _plans.get(key)
     if plan is None:
-        plan = _plan_many(key, file, places, lanes, rows)
-    ctx, pipeline, pack, lead, groups, spare_grads, spare_states = plan
+        counts, starts, groups = [], [], 0
+        for row in rows:
+            counts.append(ceil_div(row[0]._size, lanes))
+            starts.append(groups)
+            groups += ceil_div(counts[-1], THREADS)
+        pipeline = variant.pipeline(ctx, len(rows), lanes, dtype)
+        plan = _plans[key] = pipeline, packer(pipeline), (*counts, *starts[1:]), groups
+    pipeline, pack, lead, groups = plan
     buffers = [row[1].storage.buffer for row in rows]
-    buffers += spare_grads
     for row in rows:
         buffers.append(row[0].storage.buffer)
         for t in row[2:]:
             buffers.append(t.storage.buffer)
-    buffers += spare_states
-    ctx.launch(pipeline, tuple(buffers), pack(*lead, *tail), groups)
+    ctx.launch(pipeline, tuple(buffers), _packed(pack, lead, factors), groups)
 
 
-def _plan_many(key: tuple, file: str, places: int, lanes: int, rows: list):
-    for row in rows:
+def _launch_one(ctx, variant: Variant, row, factors: list, lanes: int | None = None) -> None:
+    """Dispatches for one parameter: one, or as many as its largest tensor needs bindings. IN: lanes, where they are known."""
+    size, itemsize, limit = row[0]._size, BYTES[row[0].dtype.code], max_binding(ctx)
+    large = any(t.storage.nbytes > limit for t in row)
+    length = (limit - WINDOW_ALIGNMENT - 16) // itemsize & ~3 if large else size
+    for start in range(0, size, length or 1):
+        count, offsets, bound = min(length, size - start), [], []
         for t in row:
-            need_float32(file.removeprefix("update/"), t)
-    ctx = context(rows[0][0].device)
-    pipeline = ctx.pipeline(file, V=vector_type(lanes))
-    counts, starts, groups = [], [], 0
-    for row in rows:
-        counts.append(ceil_div(row[0]._size, lanes))
-        starts.append(groups)
-        groups += ceil_div(counts[-1], THREADS)
-    missing = places - len(rows)
-    counts += [0] * missing
-    starts += [groups] * missing
-    states = missing * (len(rows[0]) - 1)
-    plan = _plans[key] = (ctx, pipeline, packer(pipeline), (*counts, *starts[1:]), groups,
-                          [spare(ctx, -1 - i) for i in range(missing)], [spare(ctx, i) for i in range(states)])
-    return plan
+            low = (t.offset + start) * itemsize // WINDOW_ALIGNMENT * WINDOW_ALIGNMENT if large else 0
+            offsets.append(t.offset + start - low // itemsize)
+            end = (t.offset + start + count) * itemsize
+            bound.append((t.storage.buffer, low, ceil_div(end - low, 16) * 16) if large else t.storage.buffer)
+        width = vectors(count, *offsets) if large or lanes is None else lanes
+        key = (variant, ctx, row[0].dtype, width, count, *offsets)
+        plan = _plans.get(key)
+        if plan is None:
+            pipeline = variant.pipeline(ctx, 1, width, row[0].dtype)
+            lead = (ceil_div(count, width), *[offset // width for offset in offsets])
+            plan = _plans[key] = pipeline, packer(pipeline), lead, ceil_div(lead[0], THREADS)
+        pipeline, pack, lead, groups = plan
+        ctx.launch(pipeline, (bound[1], bound[0], *bound[2:]), _packed(pack, lead, factors), groups)
 
 
-KERNELS = {"sgd": sgd, "adam": adam, "sgd_many": sgd_many, "adam_many": adam_many, "amsgrad": amsgrad,
-           "amsgrad_many": amsgrad_many}
+def _packed(pack, lead: tuple, factors: list) -> bytes:
+    try:
+        return pack(*lead, *factors)
+    except OverflowError:               # beyond float32: infinite
+        return pack(*lead, *[struct.unpack("<f", pack_float(value))[0] for value in factors])
+
+
+KERNELS = {name: _kernel(update) for name, update in UPDATES.items()}

@@ -19,6 +19,7 @@ from volta.devices.gpu.limits import strips
 from volta.devices.gpu.limits.cut import bytes_of, halves, limit_of, part
 from volta.devices.gpu.reduce import KERNELS as REDUCE
 from volta.errors import BindingLimitError, DTypeError
+from volta.ops.table import PRIMITIVES
 
 
 def _linear(run, x, weight, bias):
@@ -75,21 +76,19 @@ def _dropout(run, x, p, seed, offset):
     return core.reshaped(cat((first, second), 0), x.shape)
 
 
-def _updated(written):
-    """An in-place kernel on copies of both halves; the tensors at the positions `written` get theirs back."""
-    def cut(run, *tensors, **params):
-        flat = [None if t is None else core.reshaped(t if t._contiguous else contiguous(t), (t._size,)) for t in tensors]
-        size = flat[0]._size
-        for start, stop in ((0, size // 2), (size // 2, size)):
-            pieces = [part(t, 0, start, stop) for t in flat]
-            run(*pieces, **params)
-            for i in written:
-                if flat[i] is not None:
-                    copy_into(core.view(flat[i], (stop - start,), (1,), flat[i].offset + start), pieces[i])
+def _updated(run, *tensors, **params):
+    """An in-place kernel on copies of both halves; the tensors that it writes get theirs back."""
+    written = PRIMITIVES["batch_norm_update"].writes
+    flat = [core.reshaped(t if t._contiguous else contiguous(t), (t._size,)) for t in tensors]
+    size = flat[0]._size
+    for start, stop in ((0, size // 2), (size // 2, size)):
+        pieces = [part(t, 0, start, stop) for t in flat]
+        run(*pieces, **params)
         for i in written:
-            if tensors[i] is not None and not tensors[i]._contiguous:
-                copy_into(tensors[i], core.reshaped(flat[i], tensors[i].shape))
-    return cut
+            copy_into(core.view(flat[i], (stop - start,), (1,), flat[i].offset + start), pieces[i])
+    for i in written:
+        if not tensors[i]._contiguous:
+            copy_into(tensors[i], core.reshaped(flat[i], tensors[i].shape))
 
 
 # ---------------------------------------------------------------- one row or channel alone
@@ -160,7 +159,7 @@ CUTS = {
     "cross_entropy": _cross_entropy, "cross_entropy_grad": _cross_entropy_grad,
     "scatter_add": _indexed_sum, "index_add": _indexed_sum,
     "uniform": _drawn, "normal": _drawn, "randint": _drawn, "dropout": _dropout,
-    **{name: _updated(written) for name, written in half.CHANGED.items()},
+    "batch_norm_update": _updated,
 }
 HALF = {"cast": cast, "copy_into": copy_into, "minimum": ELEMENTWISE["minimum"]}
 
@@ -171,7 +170,6 @@ def guard(name: str, kernel):
     if cut is None:
         return kernel
 
-
     def instead(error, inputs, params):
         if isinstance(error, DTypeError):
             if not half.concerns(inputs, params):
@@ -180,22 +178,9 @@ def guard(name: str, kernel):
         error.__traceback__ = None          # its frames hold what the kernel had allocated
         # A small view of a large buffer needs only a copy.
         small = [contiguous(x) if isinstance(x, core.TensorBase) and x.storage.nbytes > limit_of(x) >= bytes_of(x) else x for x in inputs]
-        if name not in half.CHANGED and any(a is not b for a, b in zip(small, inputs)):
+        if cut is not _updated and any(a is not b for a, b in zip(small, inputs)):
             return run(*small, **params)
         return cut(run, *inputs, **params)
 
     run = Fallback(kernel, (BindingLimitError, DTypeError), instead)
-    return run
-
-
-def each(name: str, many, single):
-    """`many` over lists of parameters; one by one where any is too large, or float16."""
-    def run(*lists, **params):
-        limit = limit_of(lists[0][0])
-        if any(t.storage.nbytes > limit or t.dtype is half.FLOAT16 for t in lists[0]):
-            for tensors in zip(*lists):
-                single(*tensors, **params)
-        else:
-            many(*lists, **params)
-    run.__name__ = name
     return run

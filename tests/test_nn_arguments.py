@@ -1,0 +1,87 @@
+"""Wrong calls of volta.nn's functions and containers: the error is Volta's own, opens with the function and names the argument."""
+import inspect
+import math
+
+import numpy as np
+import pytest
+
+import volta
+from volta import nn
+from volta.errors import ArgumentError, DTypeError, ShapeError, VoltaError
+
+WRONG = {
+    "Tensor": (None, 3, 2.5, "x", [1.0], np.ones(2), object()),
+    "float": ("x", "1", None, [1.0], object(), {}, volta.zeros(2), math.nan),
+    "float | None": ("x", [1.0], object(), volta.zeros(2)),
+    "str": (None, 3, "x", [1], object(), volta.zeros(2)),
+    "Generator | None": (3, "x", object(), volta.zeros(2)),
+    "Tensor | Iterable[Tensor]": (None, 3, "x", ["x"], [1.0], object()),
+    "Iterable[Tensor]": (None, 3, "x", ["x"], [1.0], object()),
+    "bool": (),
+}
+ALLOWED = {("constant_", "val", math.nan)}
+FIRST = {"calculate_gain": "relu", "parameters_to_vector": [volta.zeros(2)]}
+
+
+def _wrong_calls():
+    for module in (nn.init, nn.utils):
+        for name in module.__all__:
+            function = getattr(module, name)
+            parameters = inspect.signature(function).parameters
+            for wrong_name, parameter in parameters.items():
+                for value in WRONG[parameter.annotation]:
+                    if not any((name, wrong_name) == entry[:2] and value is entry[2] for entry in ALLOWED):
+                        yield pytest.param(function, wrong_name, value, id=f"{name}-{wrong_name}-{type(value).__name__}")
+
+
+@pytest.mark.parametrize("function, wrong, value", list(_wrong_calls()))
+def test_a_wrong_argument_is_named(function, wrong, value):
+    parameters = inspect.signature(function).parameters
+    arguments = {name: 0.5 for name, p in parameters.items() if p.default is p.empty}
+    for name, p in parameters.items():
+        if "Tensor" in p.annotation:
+            arguments[name] = volta.zeros(3, 4) if p.annotation == "Tensor" else [volta.zeros(2)]
+    if "nonlinearity" in parameters:
+        arguments["nonlinearity"] = "leaky_relu"
+    arguments[wrong] = value
+    with pytest.raises((DTypeError, ArgumentError)) as error:
+        function(**arguments)
+    text = str(error.value)
+    assert text.startswith(f"{function.__name__}: ") and wrong in text, text
+    assert volta.is_grad_enabled()
+
+
+@pytest.mark.parametrize("call, text", [
+    (lambda w: nn.init.xavier_uniform_(w, -1.0), "xavier_uniform_: gain must be >= 0, got -1.0"),
+    (lambda w: nn.init.normal_(w, std=-1), "normal_: std must be >= 0, got -1"),
+    (lambda w: nn.init.uniform_(w, 2, 1), "uniform_: needs low <= high, got 2.0 and 1.0"),
+    (lambda w: nn.init.trunc_normal_(w, std=0), "trunc_normal_: needs std > 0 and a <= b, got std=0.0, a=-2.0, b=2.0"),
+    (lambda w: nn.init.trunc_normal_(w, a=2, b=1), "trunc_normal_: needs std > 0 and a <= b"),
+    (lambda w: nn.init.kaiming_normal_(w.long()), "kaiming_normal_: tensor must be of a floating point dtype, got volta.int64"),
+    (lambda w: nn.init.kaiming_normal_(w[0]), "kaiming_normal_: needs a tensor of 2 dimensions or more, got (4,)"),
+    (lambda w: nn.init.kaiming_normal_(w, nonlinearity="swish"), "kaiming_normal_: unknown nonlinearity 'swish'"),
+    (lambda w: nn.ModuleList(5), "ModuleList: needs modules, got int"),
+    (lambda w: nn.ModuleList([5]), "ModuleList: needs modules, got int"),
+    (lambda w: nn.Sequential(5), "Sequential: needs modules, got int"),
+    (lambda w: nn.ModuleDict(5), "ModuleDict: needs a dict of modules, got int"),
+    (lambda w: nn.ModuleDict(0), "ModuleDict: needs a dict of modules, got int"),
+    (lambda w: nn.ModuleDict([1]), "ModuleDict: needs a dict of modules or (name, module) pairs, got 1"),
+    (lambda w: nn.ModuleDict({"a": 5}), "ModuleDict: needs modules, got int"),
+    (lambda w: nn.ModuleDict({3: nn.ReLU()}), "register_module: the name must be a non-empty string without a dot, got 3"),
+    (lambda w: nn.ParameterList(5), "ParameterList: needs parameters, got int"),
+    (lambda w: nn.ParameterList([5]), "Parameter: needs a tensor, got int"),
+    (lambda w: nn.Parameter(5), "Parameter: needs a tensor, got int"),
+])
+def test_values_that_make_no_sense(call, text):
+    with pytest.raises(VoltaError) as error:
+        call(volta.zeros(3, 4))
+    assert isinstance(error.value, (ArgumentError, DTypeError, ShapeError)) and str(error.value).startswith(text), error.value
+
+
+def test_what_stays_allowed():
+    w = volta.zeros(2, 2)
+    assert math.isnan(nn.init.constant_(w, math.nan)[0, 0].item())
+    assert nn.init.constant_(w.long(), 2 ** 62)[0, 0].item() == 2 ** 62 and nn.init.constant_(w, True).tolist() == [[1, 1], [1, 1]]
+    assert nn.init.normal_(w, np.float32(3), volta.tensor(0.0)).tolist() == [[3, 3], [3, 3]]
+    assert nn.init.zeros_(volta.ones(2, dtype=volta.bool)).tolist() == [False, False]
+    assert nn.init.kaiming_uniform_(volta.zeros(0, 3)).shape == (0, 3)

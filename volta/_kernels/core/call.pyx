@@ -1,0 +1,296 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""Calling kernels. `call_kernel` is the only place where a kernel is chosen by device; around it, what must hold before: dtypes
+as declared, promotion, broadcasting, and float16 for kernels that have no form of their own for it.
+
+Records no graph. A tape, a profiler, autocast and `selftest` watch here: see `Observer`.
+"""
+from cpython.object cimport PyObject
+from cpython.tuple cimport PyTuple_GET_SIZE
+
+from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta._kernels.core.base cimport BOOL, FLOAT16, FLOAT32, INT64, DType, Device, TensorBase, dtype_of
+from volta._kernels.core.record cimport ALONE, FLOATING, Primitive
+
+cdef Primitive _cast = None                 # set by volta.ops
+cdef object _in_half = None                 # (op, device, kernel, inputs, params) -> result of a kernel that has no float16
+
+
+def configure(cast, in_half):
+    """Give this module the pieces of higher layers that it calls."""
+    global _cast, _in_half
+    _cast, _in_half = cast, in_half
+
+
+# ---------------------------------------------------------------- observers
+
+observers = []
+
+
+class Observer:
+    """What watches calls: override what is needed, and use it as a context manager. Observers see every call of every thread.
+
+    `adapt(op, inputs)` may give other inputs, before promotion and recording (autocast); `before(op, device, inputs, params, out)`
+    and `after(op, device, inputs, params, out, result)` enclose each kernel (a tape, a profiler). `out` is the tensor that an
+    elementwise op writes into, None where it makes a new one.
+    """
+
+    adapt = before = after = None
+
+    def __enter__(self):
+        observers.append(self)
+        return self
+
+    def __exit__(self, *exc):
+        observers.remove(self)
+
+
+cdef tuple adapted(Primitive op, tuple inputs):
+    for observer in tuple(observers):
+        if observer.adapt is not None:
+            inputs = tuple(observer.adapt(op, inputs))
+    return inputs
+
+
+cdef object _observed(Primitive op, Device device, tuple inputs, dict params, TensorBase out):
+    watching = tuple(observers)
+    for observer in watching:
+        if observer.before is not None:
+            observer.before(op, device, inputs, params, out)
+    result = _run(op, device, inputs, params, out)
+    for observer in reversed(watching):
+        if observer.after is not None:
+            observer.after(op, device, inputs, params, out, result)
+    return result
+
+
+# ---------------------------------------------------------------- the call point
+
+cdef object call_kernel(Primitive op, Device device, tuple inputs, dict params, TensorBase out):
+    """Run the op's kernel of a device. `out` is written into by an elementwise op; else None. Versions of what is written grow.
+
+    IN: tensors of that device, with the dtypes that the record declares; params None or the kernel's keywords.
+    """
+    if len(observers):
+        return _observed(op, device, inputs, params, out)
+    return _run(op, device, inputs, params, out)
+
+
+def run_kernel(Primitive op not None, Device device not None, tuple inputs not None, dict params=None):
+    """`call_kernel` for Python: the kernel of a device on tensors of it, unrecorded. Checks dtypes as declared."""
+    if op.accepts != NULL:
+        check_dtypes(op, inputs)
+    return call_kernel(op, device, inputs, params, None)
+
+
+cdef object _run(Primitive op, Device device, tuple inputs, dict params, TensorBase out):
+    cdef object kernel, result
+    cdef bint half
+    if device.is_gpu:
+        kernel, half = op.gpu, op.gpu_half
+    else:
+        kernel, half = op.cpu, op.cpu_half
+    if not half and _has_half(inputs, params):
+        result = _in_half(op, device, kernel, inputs, params)
+    elif out is not None:
+        if PyTuple_GET_SIZE(inputs) == 2:           # without packing the arguments twice
+            result = kernel.into(out, <object>inputs[0], <object>inputs[1])
+        else:
+            result = kernel.into(out, *inputs)
+    elif params:
+        result = kernel(*inputs, **params)
+    else:
+        result = kernel(*inputs)
+    if out is not None:
+        out.storage.version += 1
+    elif PyTuple_GET_SIZE(op.writes):
+        _count_writes(op, inputs)
+    return result
+
+
+cdef _count_writes(Primitive op, tuple inputs):
+    """Every tensor that the kernel has changed is of a new version."""
+    cdef Py_ssize_t i
+    cdef object x
+    for i in op.writes:
+        x = inputs[i]
+        if isinstance(x, TensorBase):
+            (<TensorBase>x).storage.version += 1
+        elif x is not None:
+            for t in x:
+                (<TensorBase>t).storage.version += 1
+
+
+cdef bint _has_half(tuple inputs, dict params):
+    """Whether an input is float16, or a new tensor of it is asked for."""
+    cdef Py_ssize_t i
+    cdef object x
+    for i in range(PyTuple_GET_SIZE(inputs)):
+        x = <object>inputs[i]
+        if isinstance(x, TensorBase):
+            if (<TensorBase>x).dtype.code == FLOAT16:
+                return True
+        elif isinstance(x, (list, tuple)) and len(x) and isinstance(x[0], TensorBase) and (<TensorBase>x[0]).dtype.code == FLOAT16:
+            return True
+    if params:
+        x = params.get("dtype")
+        return isinstance(x, DType) and (<DType>x).code == FLOAT16
+    return False
+
+
+# ---------------------------------------------------------------- dtypes
+
+def result_type(*tensors):
+    """PyTorch's promoted dtype of tensors and numbers: a dimensioned tensor outranks a 0-d one, which outranks a number,
+    within the same category; a higher category (bool < integer < floating) always wins.
+
+    Raises: ArgumentError without any.
+    """
+    if not tensors:
+        raise ArgumentError("result_type: needs tensors or numbers, got none")
+    return _result_type(tensors)
+
+
+cdef DType _result_type(tuple values):
+    cdef int best[3]
+    cdef int code, rank, k
+    cdef object x
+    best[0] = best[1] = best[2] = -1
+    for x in values:
+        if isinstance(x, TensorBase):
+            code = (<TensorBase>x).dtype.code
+            rank = 0 if PyTuple_GET_SIZE((<TensorBase>x).shape) else 1
+        elif x is None:
+            continue
+        else:
+            rank = 2
+            code = BOOL if isinstance(x, bool) else INT64 if isinstance(x, int) else FLOAT32
+        best[rank] = max(best[rank], code)
+    code = best[0]
+    for k in range(1, 3):
+        if best[k] >= 0 and (code < 0 or dtype_of(best[k]).category > dtype_of(code).category):
+            code = best[k]
+    return dtype_of(code)
+
+
+cdef DType common_dtype(Primitive op, tuple inputs):
+    """The dtype that the inputs of a promoting op are cast to. The condition of `where` has no part in it."""
+    cdef DType dtype
+    if op.count and not op.promoted[0]:
+        inputs = inputs[1:]
+    dtype = _result_type(inputs)
+    if op.promotion == FLOATING and not dtype.is_floating_point:
+        return dtype_of(FLOAT32)
+    return dtype
+
+
+cdef tuple promoted(Primitive op, tuple inputs):
+    """The inputs with every tensor cast to the common dtype."""
+    cdef DType dtype = common_dtype(op, inputs)
+    cdef list out = []
+    cdef Py_ssize_t i
+    cdef object x
+    if not op.common >> dtype.code & 1:
+        refuse_dtype(op, dtype.code)
+    for i in range(PyTuple_GET_SIZE(inputs)):
+        x = <object>inputs[i]
+        if isinstance(x, TensorBase):
+            if not op.promoted[i]:
+                if not op.accepts[i] >> (<TensorBase>x).dtype.code & 1:
+                    _refuse(op, i, x, "")
+            elif (<TensorBase>x).dtype is not dtype:
+                x = _cast(x, dtype=dtype)
+        out.append(x)
+    return tuple(out)
+
+
+cdef str _kinds(unsigned int mask):
+    """The dtypes of a bit mask in words."""
+    cdef list found = [], words = []
+    for kind, word in ((0b1110000, "floating point"), (0b0001110, "integer"), (0b0000001, "bool")):
+        if mask & kind == kind:
+            words.append(word)
+            mask &= ~kind
+    for code in range(7):
+        if mask >> code & 1:
+            found.append(dtype_of(code).name)
+    found = words + found
+    return " or ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)
+
+
+cdef int refuse_dtype(Primitive op, int code) except -1:
+    """Raise for operands of a promoting op that it does not take."""
+    raise DTypeError(f"{op.name}: needs {_kinds(op.common)} tensors, got {dtype_of(code).name}; convert them with .to(dtype)")
+
+
+cdef int _refuse(Primitive op, Py_ssize_t i, object x, str needed) except -1:
+    given = (<TensorBase>x).dtype.name if isinstance(x, TensorBase) else "None" if x is None else type(x).__name__
+    advice = f"convert it with .to(volta.{needed})" if needed else "convert it with .to(dtype)"
+    raise DTypeError(f"{op.name}: {op.names[i]} must be {needed or _kinds(op.accepts[i])}, got {given}; {advice}")
+
+
+cdef int check_dtypes(Primitive op, tuple inputs) except -1:
+    """Raise unless every input of an op that does not promote is what its record declares."""
+    cdef Py_ssize_t i, k, same, last = op.count - 1
+    cdef int code, needed
+    cdef object x, other
+    for i in range(PyTuple_GET_SIZE(inputs)):
+        x = <object>inputs[i]
+        k = i if i < last else last
+        if isinstance(x, (list, tuple)):            # of an op over lists of tensors
+            for other in x:
+                if isinstance(other, TensorBase) and not op.accepts[k] >> (<TensorBase>other).dtype.code & 1:
+                    _refuse(op, k, other, "")
+            continue
+        if not isinstance(x, TensorBase):
+            if x is None and not op.optional[k]:
+                _refuse(op, k, x, "")
+            continue
+        code = (<TensorBase>x).dtype.code
+        if not op.accepts[k] >> code & 1:
+            _refuse(op, k, x, "")
+        same = op.same[k]
+        if same >= 0 and isinstance(<object>inputs[same], TensorBase):
+            needed = (<TensorBase>inputs[same]).dtype.code
+            if op.widened[k] and needed == FLOAT16:
+                needed = FLOAT32
+            if code != needed:
+                _refuse(op, k, x, dtype_of(needed).name)
+    return 0
+
+
+# ---------------------------------------------------------------- shapes
+
+def check_broadcast(Primitive op, tuple inputs):
+    """Raise ShapeError unless the shapes of the tensors among `inputs` broadcast together; gives the common shape."""
+    return broadcast(op, inputs)
+
+
+cdef tuple broadcast(Primitive op, tuple inputs):
+    cdef tuple shape = None, other
+    cdef object x
+    for x in inputs:
+        if isinstance(x, TensorBase):
+            other = (<TensorBase>x).shape
+            if shape is None:
+                shape = other
+            elif shape is not other and shape != other:
+                shape = _broadcast(op, inputs, shape, other)
+    return shape
+
+
+cdef tuple _broadcast(Primitive op, tuple inputs, tuple a, tuple b):
+    cdef Py_ssize_t n, i, la, lb, m
+    if len(a) < len(b):
+        a, b = b, a
+    n, m = len(a), len(a) - len(b)
+    cdef list out = list(a)
+    for i in range(m, n):
+        la, lb = a[i], b[i - m]
+        if la != lb:
+            if la == 1:
+                out[i] = lb
+            elif lb != 1:
+                shapes = " and ".join([str(x.shape) for x in inputs if isinstance(x, TensorBase)])
+                raise ShapeError(f"{op.name}: shapes {shapes} do not broadcast: sizes {la} and {lb} at dimension {i - n} "
+                                 f"differ and neither is 1")
+    return tuple(out)

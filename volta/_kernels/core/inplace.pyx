@@ -1,0 +1,186 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""In-place changes and what they mean to the graph: `x.mul_(y)`, and `InPlace`, the in-place form of any op.
+
+A recorded change is computed out of place, copied in, and gives the tensor the history of the result. Where the tensor is a view,
+its base gets a new history, in which the part that the view shows was overwritten; other views follow when they are used next
+(`graph.renew`).
+"""
+from cpython.tuple cimport PyTuple_GET_SIZE
+
+from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta._kernels import core as _core
+from volta._kernels.core.base cimport DType, TensorBase
+from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted
+from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
+from volta._kernels.core.graph import custom_node
+from volta._kernels.core.record cimport Composed, Op, Primitive
+
+# Set by volta.ops.
+cdef Primitive _cast = None, _contiguous = None, _copy = None
+cdef object _mixed_devices = None, _as_operand = None, _overwrite = None, _replace = None
+
+
+def configure(cast, contiguous, copy_into, mixed_devices, as_operand, overwrite, replace):
+    """Give this module the pieces of higher layers that it calls."""
+    global _cast, _contiguous, _copy, _mixed_devices, _as_operand, _overwrite, _replace
+    _cast, _contiguous, _copy = cast, contiguous, copy_into
+    _mixed_devices, _as_operand, _overwrite, _replace = mixed_devices, as_operand, overwrite, replace
+
+
+cdef class InPlace(Op):
+    """The in-place form of an op, `x.exp_()`: an elementwise record's kernel writes into the tensor, a function's result is copied in. A
+    function with options may have a `record` for calls without them. With `geometry` (`x.squeeze_()`) the tensor shows its data in
+    another way."""
+
+    cdef readonly Op op
+    cdef readonly Primitive record
+    cdef readonly bint geometry
+
+    def __init__(self, str name, Op op not None, Primitive record=None, *, bint geometry=False):
+        self.name = name
+        self.op = op
+        self.geometry = geometry
+        self.record = op if record is None and isinstance(op, Primitive) and (<Primitive>op).promotion else record
+        self.details = op.details
+
+    def __call__(self, input, *args, **options):
+        if not isinstance(input, TensorBase):
+            raise DTypeError(f"{self.name}: input must be a tensor, got {type(input).__name__}")
+        if self.record is not None:
+            if options and self.record is self.op:
+                args, options = self.record._bound((input,) + args, options)
+                args = args[1:]
+            if self.record is self.op or (not options and len(args) == self.record.count - 1):
+                return apply_into(self.record, <TensorBase>input, args)
+        return _replace(self, input, args, options)
+
+    @property
+    def __doc__(self):
+        return f"`{self.op.name}` in place.\n\n{self.op.__doc__ or ''}"
+
+    @property
+    def __signature__(self):
+        return self.op.__signature__
+
+
+cdef object apply_into(Primitive op, TensorBase target, tuple others):
+    """target = op(target, *others) in place."""
+    cdef object x, source, result
+    cdef TensorBase copy
+    cdef DType dtype
+    cdef bint recorded
+    if PyTuple_GET_SIZE(others) + 1 != op.count:
+        raise ArgumentError(f"{op.name}_: takes {op.count - 1} operands, got {len(others)}")
+    others = tuple([x if isinstance(x, (TensorBase, float, int)) else _as_operand(op, x, (target,)) for x in others])
+    cdef tuple inputs = (target,) + others
+    recorded = wants(target)
+    for x in others:
+        if isinstance(x, TensorBase):
+            recorded = recorded or wants(<TensorBase>x)
+            if (<TensorBase>x).storage.device is not target.storage.device:
+                inputs = _mixed_devices(op, inputs, None)
+                break
+    shape = broadcast(op, inputs)
+    if shape != target.shape:
+        raise ShapeError(f"{op.name}_: the result has shape {shape} but the tensor changed in place has {target.shape}; "
+                         f"use the out-of-place {op.name}")
+    dtype = common_dtype(op, inputs)
+    check_stored(op.name, dtype, target)
+    if recorded and grad_mode():
+        check_inplace(op.name, target)
+        source = as_before(target)
+        result = apply(op, tuple([source if x is target else x for x in inputs]), {})
+        if (<TensorBase>result)._node is not None and _keeps(<Node>(<TensorBase>result)._node, source):
+            copy = call_kernel(_contiguous, target.storage.device, (source,), None, None)
+            copy._node, copy._index = (<TensorBase>source)._node, (<TensorBase>source)._index
+            copy._requires_grad = (<TensorBase>source)._requires_grad
+            (<Node>(<TensorBase>result)._node).replace_saved(source, copy)
+        return overwrite(target, result)
+    check_elements(op.name, target)
+    if dtype is target.dtype:
+        call_kernel(op, target.storage.device, promoted(op, inputs), None, target)
+    else:
+        copy_into(target, apply(op, inputs, {}))
+    return target
+
+
+def into(Primitive op not None, TensorBase target not None, *others):
+    """An elementwise record in place: target = op(target, *others), recorded where gradients are wanted."""
+    return apply_into(op, target, others)
+
+
+cdef bint _keeps(Node node, object source):
+    """Whether a node keeps this very tensor for its derivative."""
+    return node.saved is not None and any([x is source for x in node.saved])
+
+
+def check_stored(str name, DType dtype not None, TensorBase target not None):
+    """Raise where a result of this dtype cannot be written into `target`."""
+    if dtype.category > target.dtype.category:
+        raise DTypeError(f"{name}_: the result is {dtype} and cannot be stored in place in {target.dtype}")
+
+
+def check_inplace(str name, TensorBase target not None):
+    """Raise where a recorded in-place write is impossible."""
+    cdef TensorBase base = target if target._base is None else target._base
+    if base._requires_grad and base._node is None:
+        view = "" if base is target else "a view of "
+        raise AutogradError(f"{name}_: {view}a leaf tensor that requires grad (shape {base.shape}) cannot be changed in place; "
+                            f"do it under no_grad(), or use the out-of-place op")
+    if target._view is not None and target._base is None:
+        raise AutogradError(f"{name}_: the tensor of shape {target.shape} is a view made under no_grad(), so a recorded change of it "
+                            f"would be missing from the history of what it shows; make the view outside, or change it inside")
+    check_elements(name, target)
+
+
+def check_elements(str name, TensorBase target not None):
+    """Raise where places of the tensor written to are one element in memory."""
+    if not target.contiguous and any([s == 0 and n > 1 for n, s in zip(target.shape, target._strides)]):
+        raise AutogradError(f"{name}_: an expanded tensor holds one element many times; clone() it before writing")
+
+
+def as_before(TensorBase target not None):
+    """A tensor that stands for `target`, with its history, before an in-place change."""
+    cdef TensorBase out = <TensorBase>_core.alias(target)
+    out._node, out._index, out._requires_grad = target._node, target._index, target._requires_grad
+    return out
+
+
+cdef copy_into(TensorBase target, TensorBase source):
+    """target[...] = source of the same shape, unrecorded."""
+    call_kernel(_copy, target.storage.device, (target, source), None, None)
+
+
+def overwrite(TensorBase target not None, TensorBase result not None):
+    """Write `result` into `target` and give it the result's history: an in-place op whose value is already computed."""
+    if result.dtype is not target.dtype:
+        result = _cast(result, dtype=target.dtype)
+    copy_into(target, result)
+    return take_history(target, result)
+
+
+def take_history(TensorBase target not None, TensorBase result not None):
+    """Give `target`, whose data has just become those of `result`, the history of `result`. Where it is a view, its base gets one
+    in which the part that the view shows was overwritten; other views follow when they are used next."""
+    cdef TensorBase base = target if target._base is None else target._base
+    if base is target and result._requires_grad:
+        target._node = result._node
+        target._index = result._index
+        target._requires_grad = True
+        target._node_version = target.storage.version
+    else:
+        needs = (base._requires_grad, result._requires_grad)
+        custom_node(_overwrite(target._view, base._strides, needs), (as_before(base), result), (base,))
+    return target
+
+
+def show_as(TensorBase target not None, TensorBase result not None):
+    """Let `target` show what `result` does, a view of it or of what it was (`as_before`): shape, strides and history."""
+    cdef bint was_view = target._base is not None
+    _core.assign(target, result)
+    target._node, target._index, target._requires_grad = result._node, result._index, result._requires_grad
+    if was_view:
+        target._base, target._view = result._base, result._view
+    target.storage.version += 1
+    target._node_version = target.storage.version
+    return target

@@ -1,0 +1,71 @@
+# Declarations: what an operation is, before anything is called.
+from volta._kernels.core.base cimport TensorBase
+
+cdef enum Promotion:
+    ALONE = 0                               # inputs are taken as they are
+    COMMON = 1                              # tensors are cast to PyTorch's common dtype
+    FLOATING = 2                            # the same, and integers to float32
+
+cdef enum Saved:                            # what a node keeps for its derivative
+    INPUT = 0
+    OUTPUT = 1
+    DTYPE = 2                               # of an input
+    DEVICE = 3                              # of an input
+
+cdef enum Source:                           # where an argument of a derivative comes from
+    KEPT = 0                                # what the node keeps, by its place there
+    SHAPE = 1                               # of an input
+    PARAM = 2                               # a keyword parameter of the call
+    NEEDS = 3                               # which inputs want a gradient
+    SHAPES = 4                              # of all inputs
+    GRADIENT = 5                            # of one of several outputs
+
+cdef class Plan:
+    # For one set of wanted gradients.
+    cdef Py_ssize_t count                   # of what is kept
+    cdef int* kinds                         # Saved
+    cdef Py_ssize_t* places                 # of the input or output
+    cdef tuple sources                      # per derivative function its (Source, value) pairs; None where no gradient is wanted
+
+cdef class Op:
+    cdef readonly str name
+    cdef public object details              # what tests and docs need: ops.table.Details
+    cdef object _doc, _signature
+
+cdef class Composed(Op):
+    cdef readonly object function
+    cdef bint in_float32
+
+cdef class Primitive(Op):
+    cdef readonly str family
+    cdef readonly tuple inputs              # names of the tensor inputs; a last one "*name" stands for any number
+    cdef readonly tuple names               # of the same in public calls
+    cdef readonly tuple outputs
+    cdef readonly tuple writes              # positions of the inputs that the kernel changes
+    cdef readonly tuple wide                # positions of the outputs that stay float32 for float16 inputs
+    cdef readonly object takes              # as declared
+    cdef public object cpu                  # kernel on the CPU
+    cdef public object gpu                  # kernel on a GPU
+    cdef public bint cpu_half, gpu_half     # whether the kernel takes float16 itself
+    cdef readonly object vjp                # one function per input, or one for all of them, or None
+    cdef readonly object reference          # the same function composed of simpler ops
+    cdef readonly int promotion
+    cdef readonly bint is_view
+    cdef bint joint, variadic
+    cdef Py_ssize_t count                   # named inputs
+    cdef readonly tuple differentiable      # positions of the outputs that gradients come from
+    cdef bint several                       # more than one of them
+    cdef unsigned int common                # of a promoted op: bit mask of the dtypes that it takes
+    cdef unsigned int* accepts              # per input a bit mask by dtype code, NULL where nothing is declared
+    cdef Py_ssize_t* same                   # per input: the input whose dtype it must have, or -1
+    cdef bint* widened                      # ... but float32 where that one is float16
+    cdef bint* optional
+    cdef bint* promoted                     # whether an input takes part in promotion
+    cdef tuple arguments                    # per derivative function: where its arguments come from
+    cdef dict plans                         # by mask of wanted gradients
+    cdef unsigned long long last_mask
+    cdef Plan last_plan
+    cdef Plan plan(self, unsigned long long mask)
+
+ctypedef object (*apply_t)(Primitive, tuple, dict)
+cdef void set_apply(apply_t function) noexcept

@@ -1,0 +1,311 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""Declarations of operations: `Primitive` (a record: kernels and a derivative), `Composed` (a function of other ops).
+
+Both are what users call, as functions and as methods. Knows no device, no kernel and no graph: `call.pyx` calls kernels, `graph.pyx`
+records.
+"""
+import inspect
+
+from cpython.object cimport PyObject
+from cpython.tuple cimport PyTuple_GET_SIZE
+from libc.stdlib cimport calloc, free
+
+from volta.errors import ArgumentError, DTypeError, VoltaError
+from volta._kernels.core.base cimport FLOAT16, TensorBase, dtype_of
+
+cdef extern from "Python.h":
+    object PyMethod_New(object function, object instance)
+
+cdef apply_t _apply = NULL                  # set by graph.pyx
+cdef object _named = None                   # set by the op table: name -> Op, for unpickling
+cdef object _explain = None                 # (function, args, options) -> the DTypeError of a wrong argument, or None
+cdef object _in_float32 = None              # (function, args, options) -> result, computed in float32
+
+
+def configure(named, explain, in_float32):
+    """Give this module the pieces of higher layers that it calls."""
+    global _named, _explain, _in_float32
+    _named, _explain, _in_float32 = named, explain, in_float32
+
+
+cdef void set_apply(apply_t function) noexcept:
+    global _apply
+    _apply = function
+
+
+def _op_named(name):
+    return _named(name)
+
+
+# ---------------------------------------------------------------- what is common to all ops
+
+cdef class Op:
+    """A public operation: a function, and a method where a tensor class has it as an attribute."""
+
+    def __get__(self, instance, owner):
+        return self if instance is None else PyMethod_New(self, instance)
+
+    def __repr__(self):
+        return f"<{type(self).__name__} {self.name}>"
+
+    def __reduce__(self):
+        return (_op_named, (self.name,))
+
+    def document(self, doc, signature):
+        """Set what `help` and `inspect.signature` show."""
+        self._doc, self._signature = doc, signature
+
+    @property
+    def __name__(self):
+        return self.name
+
+    @property
+    def __qualname__(self):
+        return self.name
+
+    @property
+    def __doc__(self):
+        return self._doc
+
+    @property
+    def __signature__(self):
+        return self._signature
+
+
+cdef class Composed(Op):
+    """A function of other ops. With `in_float32`, float16 inputs are widened first and the result is rounded once: steps of their own
+    in float16 would overflow at 65,504 and round many times."""
+
+    def __init__(self, str name, function, *, bint in_float32=False, details=None):
+        self.name = name
+        self.function = function
+        self.in_float32 = in_float32
+        self.details = details
+        self._doc = function.__doc__
+
+    @property
+    def __signature__(self):
+        return inspect.signature(self.function)
+
+    @property
+    def __module__(self):
+        return self.function.__module__
+
+    @property
+    def __wrapped__(self):
+        return self.function
+
+    @property
+    def __doc__(self):
+        return self._doc
+
+    def __call__(self, *args, **options):
+        try:
+            if self.in_float32 and PyTuple_GET_SIZE(args) and isinstance(args[0], TensorBase) and (
+                    (<TensorBase>args[0]).dtype.code == FLOAT16):
+                return _in_float32(self.function, args, options)
+            return self.function(*args, **options)
+        except VoltaError:
+            raise
+        except Exception as error:
+            explained = _explain(self.function, args, options)
+            if explained is None:
+                raise
+            raise explained from error
+
+
+# ---------------------------------------------------------------- records
+
+cdef dict _KINDS = {"f": 0b1110000, "i": 0b0001110, "b": 0b0000001}          # bit masks by dtype code
+cdef dict _WORDS = {"f": "floating point", "i": "integer", "b": "bool"}
+
+
+cdef unsigned int _mask(str kinds) except? 0:
+    """Bit mask of a declaration: kinds such as "fi", or the name of one dtype."""
+    cdef unsigned int mask = 0
+    for code in range(7):
+        if dtype_of(code).name == kinds:
+            return 1 << code
+    for kind in kinds:
+        mask |= _KINDS[kind]
+    return mask
+
+
+cdef class Plan:
+    def __cinit__(self, list saves, tuple sources):
+        cdef Py_ssize_t i
+        self.count, self.sources = len(saves), sources
+        self.kinds = <int*>calloc(self.count + 1, sizeof(int))
+        self.places = <Py_ssize_t*>calloc(self.count + 1, sizeof(Py_ssize_t))
+        if self.kinds == NULL or self.places == NULL:
+            raise MemoryError()
+        for i in range(self.count):
+            self.kinds[i], self.places[i] = saves[i]
+
+    def __dealloc__(self):
+        free(self.kinds)
+        free(self.places)
+
+
+cdef class Primitive(Op):
+    """One operation: a kernel for each device and its derivative.
+
+    `inputs` names the tensor inputs; a last name "*rest" stands for any number. `names` are those of public calls.
+    `takes` says what each input may be: kinds out of f (floating point), i (integer), b (bool), for all inputs alike, or a dict by input
+    of kinds, a dtype's name, "=other" (the dtype of that input) or "wide other" (the same, but float32 where it is float16); "?" at the
+    end allows None. `writes` names the inputs that the kernel changes, `wide` the outputs that stay float32 for float16 inputs.
+
+    `vjp` holds a function per input (None where there is no gradient), or a single function that gives all of them as a
+    tuple. The parameters of such a function are named after what they receive: first `g`, the gradient of the output (or, of an op with
+    several `differentiable` outputs, `g_<output>`, None where there is none), then an input, an output, a keyword parameter of
+    the op, `<input>_shape`, `<input>_dtype`, `<input>_device`, `needs` (which inputs want a gradient) or `shapes` (of all inputs). Only
+    what is named is saved. Without `vjp`, `reference` is recorded in the op's place.
+    """
+
+    def __init__(self, str name, tuple inputs, *, vjp=None, str family="", tuple outputs=("out",), reference=None, str promote="none",
+                 takes=None, tuple writes=(), tuple wide=(), tuple differentiable=(), tuple names=(), details=None):
+        self.name = name
+        self.variadic = len(inputs) > 0 and inputs[len(inputs) - 1].startswith("*")
+        self.inputs = tuple([i.removeprefix("*") or "tensors" for i in inputs])
+        self.names = names or self.inputs
+        self.count = len(inputs)
+        self.outputs = outputs
+        self.family = family
+        self.reference = reference
+        self.promotion = ("none", "common", "float").index(promote)
+        self.details = details
+        self.writes = tuple([self.inputs.index(i) for i in writes])
+        self.wide = tuple([outputs.index(o) for o in wide])
+        self.differentiable = tuple([outputs.index(o) for o in differentiable or outputs[:1]])
+        self.several = len(self.differentiable) > 1
+        self.is_view = family == "view"
+        self.plans = {}
+        if self.count > 62:
+            raise ArgumentError(f"{name}: {self.count} named inputs, at most 62 are possible; let the last one be any number, '*name'")
+        self._set_vjp(vjp)
+        self._set_takes(takes)
+
+    def __dealloc__(self):
+        free(self.accepts)
+        free(self.same)
+        free(self.widened)
+        free(self.optional)
+        free(self.promoted)
+
+    def _set_vjp(self, vjp):
+        self.vjp = vjp
+        self.joint = callable(vjp)
+        functions = (vjp,) if self.joint else (vjp or ())
+        if functions and not self.joint and len(functions) != self.count:
+            raise ArgumentError(f"{self.name}: {len(functions)} vjp functions for {self.count} inputs")
+        self.arguments = tuple([None if f is None else self._sources(f) for f in functions])
+
+    def _set_takes(self, takes):
+        cdef Py_ssize_t i, n = self.count
+        cdef str name, kinds
+        self.takes = takes
+        self.common = 0b1111111
+        self.same = <Py_ssize_t*>calloc(n + 1, sizeof(Py_ssize_t))
+        self.widened = <bint*>calloc(n + 1, sizeof(bint))
+        self.optional = <bint*>calloc(n + 1, sizeof(bint))
+        self.promoted = <bint*>calloc(n + 1, sizeof(bint))
+        for i in range(n):
+            self.same[i], self.promoted[i] = -1, self.promotion != ALONE
+        if takes is None:
+            return
+        self.accepts = <unsigned int*>calloc(n + 1, sizeof(unsigned int))
+        if isinstance(takes, str):
+            self.common = _mask(takes)
+            takes = {each: takes if self.promotion or each == self.inputs[0] else "=" + self.inputs[0] for each in self.inputs}
+        for i, name in enumerate(self.inputs):
+            kinds = takes[name]
+            self.optional[i] = kinds.endswith("?")
+            kinds = kinds.removesuffix("?")
+            if kinds.startswith(("=", "wide ")):
+                self.widened[i] = kinds[0] == "w"
+                self.same[i] = self.inputs.index(kinds[1:] if kinds[0] == "=" else kinds[5:])
+                self.accepts[i] = self.accepts[self.same[i]] | (self.widened[i] << 5)
+            else:
+                self.accepts[i] = _mask(kinds)
+                if self.promotion and kinds == "b":             # the condition of `where`
+                    self.promoted[i] = False
+                elif self.promotion:
+                    self.common = self.accepts[i]
+
+    def accepts_dtype(self, Py_ssize_t position, dtype):
+        """Whether this input may be of this dtype, as far as it is declared (after promotion)."""
+        return self.accepts == NULL or bool(self.accepts[position] >> <int>dtype.code & 1)
+
+    def _sources(self, function):
+        """Where each argument comes from: (what, name or position)."""
+        names = list(inspect.signature(function).parameters)
+        if not self.several:
+            names = names[1:]
+        return tuple([self._source(name) for name in names])
+
+    def _source(self, str name):
+        if self.several and name.startswith("g_") and name[2:] in self.outputs:
+            return ("gradient", self.outputs.index(name[2:]))
+        for kind, suffix in (("input", ""), ("shape", "_shape"), ("dtype", "_dtype"), ("device", "_device")):
+            if name.endswith(suffix) and name.removesuffix(suffix) in self.inputs:
+                return (kind, self.inputs.index(name.removesuffix(suffix)))
+        if name in self.outputs:
+            return ("output", self.outputs.index(name))
+        return (name, 0) if name in ("needs", "shapes") else ("param", name)
+
+    cdef Plan plan(self, unsigned long long mask):
+        """What to keep, and what each derivative function gets, for these wanted gradients."""
+        cdef object found
+        if self.last_plan is not None and self.last_mask == mask:
+            return self.last_plan
+        found = self.plans.get(mask)
+        if found is None:
+            found = self.plans[mask] = self._plan(mask)
+        self.last_plan, self.last_mask = <Plan>found, mask
+        return <Plan>found
+
+    def _plan(self, unsigned long long mask):
+        wanted = [self.arguments[0]] if self.joint else [self.arguments[i] if mask >> i & 1 else None for i in range(self.count)]
+        codes = {"input": INPUT, "output": OUTPUT, "dtype": DTYPE, "device": DEVICE}
+        saves = sorted({(codes[kind], place) for sources in wanted if sources for kind, place in sources if kind in codes})
+
+        def located(source):
+            kind, value = source
+            if kind in codes:
+                return (KEPT, saves.index((codes[kind], value)))
+            return ({"shape": SHAPE, "param": PARAM, "needs": NEEDS, "shapes": SHAPES, "gradient": GRADIENT}[kind], value)
+
+        return Plan(saves, tuple([None if s is None else tuple(map(located, s)) for s in wanted]))
+
+    def __call__(self, *inputs, **params):
+        if params and self.names is not None:
+            for name in self.names:
+                if name in params:
+                    inputs, params = self._bound(inputs, params)
+                    break
+            if params and self.promotion:
+                raise TypeError(f"{self.name}() got an unexpected keyword argument {next(iter(params))!r}")
+        if PyTuple_GET_SIZE(inputs) != self.count and (not self.variadic or PyTuple_GET_SIZE(inputs) < self.count):
+            raise ArgumentError(f"{self.name}: takes {', '.join(self.names) if self.names else 'no tensors'}, got "
+                                f"{len(inputs)} of {self.count}")
+        return _apply(self, inputs, params)
+
+    @property
+    def __doc__(self):
+        return self._doc
+
+    def _bound(self, inputs, params):
+        """Inputs given by keyword, in their places."""
+        given = dict(zip(self.names, inputs))
+        rest = {}
+        for name, value in params.items():
+            if name not in self.names:
+                rest[name] = value
+            elif name in given:
+                raise ArgumentError(f"{self.name}: {name} was given twice")
+            else:
+                given[name] = value
+        missing = [name for name in self.names if name not in given]
+        if missing or len(inputs) > len(self.names):
+            raise ArgumentError(f"{self.name}: takes {', '.join(self.names)}, got {', '.join(given)}")
+        return tuple([given[name] for name in self.names]), rest

@@ -1,0 +1,155 @@
+"""Optimizer updates, each one declaration: the states of a parameter, the factors that follow from the hyperparameters, the formula.
+
+From a declaration come the CPU loop (`_kernels/cpu/update.pyx.in`), the GPU kernel (`devices/gpu/update.py`), and the record with its
+reference and samples (`ops/update.py`). The build reads this file before anything is compiled: it imports the standard library only.
+
+A formula is Python: assignments of `+ - * /`, of functions and of what it assigned before, one element at a time. It reads `param`,
+`grad`, states and factors, and leaves the new `param` and states under their names. `if` may ask for a flag, or whether an optional
+state `is not None`: each combination has a kernel of its own. An expression is C and WGSL as it stands, so a number in it is a factor.
+Functions: sqrt, abs, sign, maximum (NaN where either is), and scaled(factor, x), which is 0 for a factor of 0, even where x is infinite.
+Another function takes a line in each of the three modules above, or none where C and WGSL have it already.
+"""
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+
+@dataclass(frozen=True)
+class Update:
+    """One update. Kernels take lists of tensors: params, grads, and each state's (None for an optional one that is not in use);
+    and by keyword the factors and flags."""
+
+    name: str
+    factors: Callable[..., dict[str, float]]    # the formula's factors, from hyperparameters as Python floats; computed once a call
+    formula: str
+    states: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()              # states that some settings do without, after the others
+    squares: tuple[str, ...] = ()               # those of the states that are no less than 0
+    flags: tuple[str, ...] = ()
+    changing: tuple[str, ...] = ("lr",)         # hyperparameters that may be others at each step; the rest are constants of a run
+    samples: tuple[tuple[dict, tuple[str, ...]], ...] = ()      # (hyperparameters and flags, the optional states in use)
+
+    @cached_property
+    def tensors(self) -> tuple[str, ...]:
+        """All that an element of the parameter has, in the order of a kernel's lists."""
+        return "param", "grad", *self.states, *self.optional
+
+    @cached_property
+    def factor_names(self) -> tuple[str, ...]:
+        """In the order in which kernels hold them."""
+        settings = {name: value for name, value in self.samples[0][0].items() if name not in self.flags}
+        return tuple(self.factors(**settings))
+
+    def variants(self) -> list[tuple[tuple[str, ...], frozenset]]:
+        """(tensors, options) of every combination of optional states and flags; options are the names of those in use."""
+        names = self.optional + self.flags
+        chosen = [frozenset(n for n, used in zip(names, row) if used) for row in product((False, True), repeat=len(names))]
+        return [(tuple(t for t in self.tensors if t not in self.optional or t in options), options) for options in chosen]
+
+    def statements(self, options: frozenset) -> list[tuple[str, str]]:
+        """The formula of a combination as (name, expression) in order, without conditions."""
+        known = {name: name in options or None for name in self.optional} | {name: name in options for name in self.flags}
+        return [(node.targets[0].id, ast.unparse(node.value)) for node in _resolved(ast.parse(self.formula).body, known)]
+
+    def names(self, options: frozenset) -> list[str]:
+        """All names that a combination assigns, each once."""
+        return list(dict.fromkeys(name for name, _ in self.statements(options)))
+
+
+def _holds(test: ast.expr, known: dict) -> bool:
+    return bool(eval(compile(ast.Expression(test), "formula", "eval"), {}, known))
+
+
+def _resolved(body: list, known: dict) -> list:
+    """The assignments that run, with conditional expressions replaced by the branch that is taken."""
+    class Chosen(ast.NodeTransformer):
+        def visit_IfExp(self, node):
+            return self.visit(node.body if _holds(node.test, known) else node.orelse)
+
+    lines: list = []
+    for node in body:
+        if isinstance(node, ast.If):
+            lines += _resolved(node.body if _holds(node.test, known) else node.orelse, known)
+        else:
+            lines.append(Chosen().visit(node))
+    return lines
+
+
+def _sgd_factors(*, lr, momentum, dampening, weight_decay, maximize=False, first=False):
+    """The first step starts the buffer, which holds zeros, with the gradient itself."""
+    return {"sign": -1.0 if maximize else 1.0, "weight_decay": weight_decay, "momentum": momentum, "lr": lr,
+            "decay_factor": 0.0 if first else momentum, "gain": 1.0 if first else 1.0 - dampening}
+
+
+SGD = Update(
+    "sgd", optional=("momentum_buffer",), flags=("nesterov",), factors=_sgd_factors, changing=("lr", "momentum", "first"), formula="""
+slope = sign * grad + scaled(weight_decay, param)
+if momentum_buffer is not None:
+    momentum_buffer = decay_factor * momentum_buffer + gain * slope
+    slope = slope + momentum * momentum_buffer if nesterov else momentum_buffer
+param = param - lr * slope
+""", samples=(
+        ({"lr": 0.1, "momentum": 0.0, "dampening": 0.0, "weight_decay": 0.0}, ()),
+        ({"lr": 0.1, "momentum": 0.0, "dampening": 0.0, "weight_decay": 0.3, "maximize": True}, ()),
+        ({"lr": 0.1, "momentum": 0.9, "dampening": 0.2, "weight_decay": 0.0}, ("momentum_buffer",)),
+        ({"lr": 0.1, "momentum": 0.9, "dampening": 0.0, "weight_decay": 0.1, "nesterov": True}, ("momentum_buffer",)),
+        ({"lr": 0.1, "momentum": 0.9, "dampening": 0.5, "weight_decay": 0.0, "first": True}, ("momentum_buffer",))))
+
+
+def _adam_factors(*, lr, beta1, beta2, eps, weight_decay, step, decoupled=False, maximize=False):
+    """Corrections are 1 - beta ** step, as torch.optim.Adam and AdamW apply them."""
+    return {"sign": -1.0 if maximize else 1.0, "weight_decay": 0.0 if decoupled else weight_decay,
+            "decay_factor": 1.0 - lr * weight_decay if decoupled else 1.0, "one_minus_beta1": 1.0 - beta1, "beta2": beta2,
+            "one_minus_beta2": 1.0 - beta2, "sqrt_correction2": (1.0 - beta2 ** step) ** 0.5, "eps": eps,
+            "step_size": lr / (1.0 - beta1 ** step)}
+
+
+_ADAM = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.0, "step": 2}
+
+ADAM = Update(
+    "adam", states=("exp_avg", "exp_avg_sq"), optional=("max_exp_avg_sq",), squares=("exp_avg_sq", "max_exp_avg_sq"),
+    factors=_adam_factors, changing=("lr", "beta1", "step"), formula="""
+slope = sign * grad + scaled(weight_decay, param)
+exp_avg = exp_avg + one_minus_beta1 * (slope - exp_avg)
+exp_avg_sq = beta2 * exp_avg_sq + one_minus_beta2 * slope * slope
+if max_exp_avg_sq is not None:
+    max_exp_avg_sq = maximum(max_exp_avg_sq, exp_avg_sq)
+square = exp_avg_sq if max_exp_avg_sq is None else max_exp_avg_sq
+param = decay_factor * param - step_size * exp_avg / (sqrt(square) / sqrt_correction2 + eps)
+""", samples=tuple(
+        ({**_ADAM, **changes}, states) for changes, states in (
+            ({}, ()), ({"weight_decay": 0.3, "maximize": True}, ()), ({"weight_decay": 0.3, "decoupled": True}, ()),
+            ({"weight_decay": 0.3, "decoupled": True}, ("max_exp_avg_sq",)))))
+
+
+def _rmsprop_factors(*, lr, alpha, eps, weight_decay, momentum, maximize=False):
+    return {"sign": -1.0 if maximize else 1.0, "weight_decay": weight_decay, "alpha": alpha, "one_minus_alpha": 1.0 - alpha, "eps": eps,
+            "momentum": momentum, "lr": lr}
+
+
+_RMSPROP = {"lr": 0.1, "alpha": 0.9, "eps": 1e-8, "weight_decay": 0.0, "momentum": 0.0}
+
+RMSPROP = Update(
+    "rmsprop", states=("square_avg",), optional=("grad_avg", "momentum_buffer"), squares=("square_avg",), factors=_rmsprop_factors,
+    changing=("lr", "momentum"), formula="""
+slope = sign * grad + scaled(weight_decay, param)
+square_avg = alpha * square_avg + one_minus_alpha * slope * slope
+variance = square_avg
+if grad_avg is not None:
+    grad_avg = grad_avg + one_minus_alpha * (slope - grad_avg)
+    variance = square_avg - grad_avg * grad_avg
+slope = slope / (sqrt(variance) + eps)
+if momentum_buffer is not None:
+    momentum_buffer = momentum * momentum_buffer + slope
+    slope = momentum_buffer
+param = param - lr * slope
+""", samples=tuple(
+        ({**_RMSPROP, **changes}, states) for changes, states in (
+            ({}, ()), ({"weight_decay": 0.3, "maximize": True}, ("grad_avg",)), ({"momentum": 0.9}, ("momentum_buffer",)),
+            ({"momentum": 0.5, "weight_decay": 0.3}, ("grad_avg", "momentum_buffer")))))
+
+UPDATES = {update.name: update for update in (SGD, ADAM, RMSPROP)}
