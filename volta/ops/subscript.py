@@ -135,7 +135,9 @@ class _Positions:
         """The elements, as a copy; recorded."""
         x = x if self.view is None else slice_primitive(x, **self.view)
         first, count, joined = self.dims[0], len(self.dims), _product([x.shape[d] for d in self.dims])
-        if self.dims == list(range(first, first + count)):
+        # rows of a transposed matrix are read as rows, and shown transposed again
+        across = count == 1 and self.at and not x._contiguous and x._strides[first] == max(x._strides)
+        if self.dims == list(range(first, first + count)) and not across:
             if count > 1:
                 x = _reshape(x, shape=x.shape[:first] + (joined,) + x.shape[first + count:])
             out = index_select_op(x, self.rows, dim=first)
