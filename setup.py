@@ -10,6 +10,7 @@ Environment:
 """
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
 import sysconfig
@@ -97,7 +98,7 @@ def extensions() -> list[Extension]:
             own = str(variant_c_path(source, variant))
             result.append(Extension(f"volta._kernels.cpu.{variant}.{name.split('.')[1]}", [own], depends=[common]))
     # The longest compilations first, so that two processors finish together.
-    return sorted(result, key=lambda e: not e.name.endswith(("elementwise", "reduce", "copy")))
+    return sorted(result, key=lambda e: not "elementwise" not in e.name and not e.name.endswith(("reduce", "stream", "graph")))
 
 
 def write_if_changed(path: Path, text: str) -> None:
@@ -107,24 +108,32 @@ def write_if_changed(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def generate_c() -> None:
+def template(path: Path):
+    """A Tempita template; others of its folder may be inherited by it, by name."""
+    from Cython.Tempita import Template
+
+    return Template(path.read_text(encoding="utf-8"), name=str(path), get_template=lambda name, parent: template(path.with_name(name)))
+
+
+def generate_c(parallel: int) -> None:
     """Expand the templates, run Cython, and write for each variant a file that includes the common C file."""
     from Cython.Build import cythonize
-    from Cython.Tempita import Template
 
     modules = []
     for name, source in module_sources().items():
         path = pyx_path(source)
         if path != source:
-            write_if_changed(path, Template(source.read_text(encoding="utf-8"), name=str(source)).substitute())
+            write_if_changed(path, template(source).substitute())
         modules.append(Extension(f"volta._kernels.{name}", [str(path)]))
         for variant in variants() if is_varied(source) else ():
             include = Path("..", c_path(source).relative_to(GENERATED)).as_posix()
             write_if_changed(variant_c_path(source, variant), f'#include "{include}"\n')
     # A change of mode has to translate everything anew.
     stamp = GENERATED / ("checked" if CHECKED else "unchecked")
+    # Where processes start by other ways than forking, they would run this file again.
+    processes = parallel if multiprocessing.get_start_method() == "fork" else 0
     cythonize(modules, compiler_directives=DIRECTIVES, include_path=["."], build_dir=str(GENERATED), quiet=True,
-              force=not stamp.exists())
+              force=not stamp.exists(), nthreads=processes)
     for mode in ("checked", "unchecked"):
         (GENERATED / mode).unlink(missing_ok=True)
     stamp.touch()
@@ -142,7 +151,7 @@ class BuildExt(build_ext):
         return [str(path) for path in module_sources().values()]
 
     def build_extensions(self) -> None:
-        generate_c()
+        generate_c(self.parallel)
         openmp = self.openmp_flags()
         for extension in self.extensions:
             parts = extension.name.split(".")

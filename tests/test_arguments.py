@@ -40,11 +40,11 @@ def test_named_arguments(x):
         volta.add(x, x, 2)
 
 
-@pytest.mark.parametrize("name", sorted(n for n in dir(volta.ops.functions) if not n.startswith("_")
-                                        and inspect.isfunction(getattr(volta.ops.functions, n))))
+@pytest.mark.parametrize("name", sorted(n for n in dir(volta.ops.math) if not n.startswith("_")
+                                        and inspect.isfunction(getattr(volta.ops.math, n))))
 def test_signatures_can_be_inspected(name):
-    parameters = list(inspect.signature(getattr(volta.ops.functions, name)).parameters)
-    assert parameters[0] in ("input", "a", "name", "x", "function", "op") and "others" not in parameters
+    parameters = list(inspect.signature(getattr(volta.ops.math, name)).parameters)
+    assert parameters[0] in ("input", "a", "name", "x", "function", "op", "condition") and "others" not in parameters
 
 
 def test_alpha(x, i):
@@ -297,3 +297,21 @@ def test_limits_of_dtypes():
             call()
     assert volta.promote_types(type1=volta.int32, type2=volta.float16) is volta.float16
     assert volta.manual_seed(7).initial_seed() == volta.initial_seed() == 7
+
+
+@pytest.mark.parametrize("call, text", [
+    (lambda: volta.isclose(volta.ones(2), volta.ones(2), rtol=-1.0), "isclose: rtol must be >= 0, got -1.0"),
+    (lambda: volta.isclose(volta.ones(2), volta.ones(2), atol=-1.0), "isclose: atol must be >= 0, got -1.0"),
+    (lambda: volta.allclose(volta.ones(2), volta.ones(2), atol=-1.0), "isclose: atol must be >= 0, got -1.0"),
+    (lambda: volta.randint(0, 300, (2,), dtype=volta.uint8), "randint: 0 to 299 do not fit into volta.uint8"),
+    (lambda: volta.randint(-1, 2, (2,), dtype=volta.bool), "randint: -1 to 1 do not fit into volta.bool"),
+    (lambda: volta.linspace(0, 1, 3, dtype=volta.bool), "linspace: needs a dtype of numbers, got volta.bool"),
+    (lambda: volta.linspace(-3, 1, 3, dtype=volta.uint8), "linspace: -3 to 1 do not fit into volta.uint8"),
+    (lambda: volta.linspace(0, float("inf"), 3), "linspace: end must be a finite number, got inf"),
+    (lambda: volta.inner(volta.ones(2, 3), volta.ones(4, 1)), r"inner: the last dimensions of \(2, 3\) and \(4, 1\) differ"),
+    (lambda: volta.nn.functional.softplus(volta.tensor([1], dtype=volta.uint8)), "softplus: needs a floating point tensor, got volta.uint"),
+    (lambda: volta.pad(volta.ones(3, 1), (-2, 2), mode="replicate"), "pad: mode 'replicate' cannot extend dimension 1 of size 1"),
+])
+def test_refused_as_in_pytorch(call, text):
+    with pytest.raises(volta.errors.VoltaError, match=text):
+        call()

@@ -117,3 +117,13 @@ def test_index_add_and_in_place_forms(device):
 def test_errors(call, error, text):
     with pytest.raises(error, match=text):
         call(volta.tensor(A))
+
+
+def test_what_has_no_dimension_is_refused(device):
+    x = volta.tensor(3.0, device=device)
+    for call, text in ((volta.flipud, "flipud: needs at least 1 dimension"),
+                       (lambda t: volta.fliplr(t.reshape(1)), "fliplr: needs at least 2 dimensions"),
+                       (lambda t: t.roll(1, 0), "roll: a 0-d tensor has no dimension 0")):
+        with pytest.raises(volta.errors.VoltaError, match=text):
+            call(x)
+    assert x.roll(1).item() == 3.0

@@ -189,11 +189,12 @@ def test_signs_of_division():
 
 
 @pytest.mark.parametrize("name", ["remainder", "floor_divide", "fmod"])
-@pytest.mark.parametrize("divisor", [0, np.int32([1, 0, 3]), np.array(0, "i4")])
-def test_integer_division_by_zero(name, divisor):
-    divisor = upload(divisor) if isinstance(divisor, np.ndarray) else divisor
+def test_integer_division_by_zero(name):
+    """The number 0 raises; a computed 0 gives 0. (What came from the host: test_special_values.py.)"""
     with pytest.raises(ArgumentError, match=f"{name}: integer division by zero"):
-        KERNELS[name](upload(np.int32([1, 2, 3])), divisor)
+        KERNELS[name](upload(np.int32([1, 2, 3])), 0)
+    for dtype in ("i4", "i8", "u1"):
+        same(KERNELS[name](upload(np.array([7, 9, 0], dtype)), upload(np.zeros(3, dtype))), np.zeros(3, dtype))
 
 
 # ---------------------------------------------------------------- elementwise: overlap and errors

@@ -1,7 +1,9 @@
 """Devices by name, the rule for tensors on different ones, transfers and their counters, and a machine without wgpu."""
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 import textwrap
 import warnings
 from pathlib import Path
@@ -183,6 +185,20 @@ def test_memory_stats(gpu):
 
 
 # ---------------------------------------------------------------- importing, and a machine without wgpu
+@pytest.mark.parametrize("missing", ["*.so", "cpu/*/*.so", "core/graph*.so"])
+def test_kernels_that_are_not_built_are_named(tmp_path, missing):
+    """In a checkout that was not built, or only in part, the package says so instead of failing somewhere inside."""
+    package = Path(volta.__file__).parent
+    pattern = missing.replace(".so", sysconfig.get_config_var("EXT_SUFFIX"))
+    shutil.copytree(package, tmp_path / "volta", ignore=shutil.ignore_patterns("__pycache__", "generated", "*.c"))
+    removed = [path.unlink() for path in (tmp_path / "volta" / "_kernels").rglob(pattern)]
+    run = subprocess.run([sys.executable, "-c", "import volta"], cwd=tmp_path, capture_output=True, text=True,
+                         env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"})
+    last = run.stderr.strip().split("\n")[-1]
+    assert removed and last.startswith(f"ImportError: volta: the kernels in {tmp_path / 'volta' / '_kernels'} are not built (")
+    assert last.endswith("run: pip install -e . (or start Python outside the checkout to use the installed package)")
+
+
 def test_import_is_fast_and_lean():
     """Under 0.2 s is the aim on an idle machine; twice that is the bound here, since others may be at work."""
     code = """

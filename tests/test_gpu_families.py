@@ -27,12 +27,12 @@ from volta.devices.gpu import pool as gpu_pool
 from volta.devices.gpu import random as gpu_random
 from volta.devices.gpu import sort as gpu_sort
 from volta.devices.gpu import update as gpu_update
-from volta.devices.gpu.common import NUMPY
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.records.update import UPDATES
 
 DEVICE = core.Device("gpu", 0)
 BOOL, UINT8, INT32, INT64, FLOAT16, FLOAT32 = (core.dtype_from_code(code) for code in range(6))
+NUMPY = ("uint32", "uint32", "int32", "int32", "float16", "float32")        # what buffers hold, by DType.code
 OF_NUMPY = {"float32": FLOAT32, "float16": FLOAT16, "int64": INT64, "int32": INT32, "uint8": UINT8, "bool": BOOL}
 
 

@@ -5,6 +5,9 @@ Runs on any adapter; with VOLTA_REQUIRE_GPU=1 a missing GPU is a failure, never 
 import itertools
 import math
 import os
+import re
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -105,8 +108,7 @@ def double(x):
 
 def test_every_shader_compiles_as_it_lies():
     from volta.gpu import shaders
-    for file in ("elementwise/nullary", "elementwise/unary", "elementwise/binary", "elementwise/ternary", "copy/copy", "reduce/reduce",
-                     "softmax/softmax", "softmax/grad"):
+    for file in ("copy/copy", "reduce/reduce", "softmax/softmax", "softmax/grad"):
         assert file in shaders.files()
         CTX.pipeline(file)
 
@@ -114,9 +116,103 @@ def test_every_shader_compiles_as_it_lies():
 def test_every_operation_line_is_found_and_listed_once():
     from volta.devices.gpu.elementwise import FUNCTIONS
     from volta.gpu import shaders
-    lines = [line for line in shaders.read("elementwise/elementwise").split("\n") if line.startswith("fn ")]
+    lines = [line for line in shaders.read("elementwise/functions").split("\n") if line.startswith("fn ")]
     assert len(lines) == len(FUNCTIONS)
     assert set(UNARY) | set(BINARY) | set(SLOPES) <= set(K)
+
+
+def test_every_declaration_of_the_prelude_is_used():
+    from volta.gpu import shaders
+    glue = Path(shaders.PACKAGE, "devices").rglob("*.py")
+    texts = [*(d.text for d in shaders.prelude()), *map(shaders.read, shaders.files()), *(path.read_text() for path in glue)]
+    words = Counter(re.findall(r"\w+", re.sub(r"//[^\n]*", "", "\n".join(texts))))
+    names = [d.name for d in shaders.prelude()]
+    assert len(names) == len(set(names)) > 50
+    assert [n for n in names if words[n] < 2 and not n.startswith("order_")] == []      # reduce.py: f"order_{way}"
+
+
+FLOATS, WHOLE, ANY = {"float16", "float32", "float64"}, {"uint8", "int32", "int64"}, {
+    "bool", "uint8", "int32", "int64", "float16", "float32", "float64"}
+TAKES = {       # what PyTorch's operations take after promotion
+    **dict.fromkeys("reciprocal sqrt rsqrt exp exp2 expm1 log log2 log1p sin cos tanh sigmoid erf gelu gelu_tanh silu div relu_grad "
+                    "sigmoid_grad tanh_grad gelu_grad gelu_tanh_grad silu_grad".split(), FLOATS),
+    **dict.fromkeys("neg abs relu floor ceil round trunc sub pow remainder floor_divide fmod mulacc".split(), WHOLE | FLOATS),
+    **dict.fromkeys("bitwise_and bitwise_or bitwise_xor".split(), WHOLE | {"bool"}),
+    **dict.fromkeys("sign logical_not isnan isinf isfinite add mul maximum minimum eq ne lt le gt ge logical_and logical_or logical_xor "
+                    "where".split(), ANY),
+}
+
+
+def test_both_devices_take_the_dtypes_that_torch_takes():
+    from volta._kernels.cpu import elementwise as cpu
+    from volta.devices.gpu import elementwise as gpu
+    assert {name: {d.name for d in kernel.dtypes()} for name, kernel in cpu.KERNELS.items()} == TAKES
+    assert {name: {d.name for d in kernel.dtypes()} for name, kernel in gpu.KERNELS.items()} == {
+        name: kinds - {"float64"} for name, kinds in TAKES.items()}
+
+
+# ---------------------------------------------------------------- generated kernels
+
+def composed(expression, shape, operands, results, numbers=()):
+    """What an expression gives of NumPy arrays that broadcast to `shape`, in one dispatch."""
+    from volta.devices.gpu import common, map
+    tensors = [up(a, d) for a, d in operands]
+    inputs = [(common.broadcast_strides(t, shape), t.offset, t.dtype) for t in tensors]
+    strides = core.strides_of(shape)
+    plan = map.make_plan(DEVICE, expression, shape, inputs, [(strides, 0, d) for d in results])
+    before = CTX.batch.dispatches
+    out = plan.run([t.storage.buffer for t in tensors], list(numbers), DEVICE)
+    assert CTX.batch.dispatches == before + 1
+    return [down(t) for t in out] if isinstance(out, tuple) else down(out)
+
+
+def compose(*calls, **options):
+    from volta.devices.gpu.elementwise import compose
+    return compose(calls, **options)
+
+
+@pytest.mark.parametrize("shapes", [[(5, 1030)] * 3, [(6, 8), (8,), (6, 1)], [(3, 1, 5), (7, 1), (1, 5)],
+                                    [(2, 1) * 6, (1, 2) * 6, ()]], ids=str)
+def test_a_chain_is_one_dispatch(shapes):
+    shape = np.broadcast_shapes(*shapes)
+    a, b, c = (data(s, i) for i, s in enumerate(shapes))
+    chain = compose(("mul", FLOAT32, ("x0", "x1")), ("add", FLOAT32, ("t0", "x2")), ("relu", FLOAT32, ("t1",)))
+    close(composed(chain, shape, [(a, FLOAT32), (b, FLOAT32), (c, FLOAT32)], [FLOAT32]), np.maximum(a * b + c, 0), atol=1e-5)
+
+
+def test_a_chain_of_several_dtypes_and_outputs():
+    x, n = data((6, 12)), np.arange(12, dtype=np.uint8) * 20
+    chain = compose(("mul", FLOAT32, ("x0", "s0")), ("gt", FLOAT32, ("t0", "s1")), ("add", UINT8, ("x1", "s2")),
+                    ("gt", UINT8, ("t2", "x1")), ("logical_and", BOOL, ("t1", "t3")), numbers=(FLOAT32, FLOAT32, UINT8),
+                    results=("t0", "t4", "t2"))
+    wrapped = n + np.uint8(100)
+    for shape, operands in (((6, 12), (x, n)), ((6, 11), (x[:, 1:], n[1:]))):
+        operands = list(zip(map(np.ascontiguousarray, operands), (FLOAT32, UINT8)))
+        a, b, c = composed(chain, shape, operands, [FLOAT32, BOOL, UINT8], (0.5, 0.25, 100))
+        values, sums = operands[0][0] * np.float32(0.5), np.broadcast_to(wrapped[-shape[1]:], shape)
+        close(a, values)
+        assert b.dtype == bool and (b == ((values > 0.25) & (sums > operands[1][0]))).all()
+        assert (c == sums).all()
+
+
+def test_sizes_are_constants_where_parameters_do_not_fit():
+    from volta.devices.gpu import generate
+    shape = (2, 3) * 5
+    arrays = [data(tuple(n if (d + i) % 2 else 1 for d, n in enumerate(shape)), i) for i in range(9)]
+    total = compose(("add", FLOAT32, ("x0", "x1")), *[("add", FLOAT32, (f"t{i}", f"x{i + 2}")) for i in range(7)])
+    close(composed(total, shape, [(a, FLOAT32) for a in arrays], [FLOAT32]), sum(map(double, arrays)), atol=1e-5)
+    layout = generate.Layout(1, True, "d" * 17, 16, ("f32",) * 17, ("f32",) * 17, ("",), (), None)
+    with pytest.raises(ArgumentError, match="elementwise: a kernel takes 16 tensors and 128 bytes of parameters, got 17 and 72"):
+        generate.text(total, layout)
+
+
+def test_common_kernels_take_few_parameters():
+    """64 bytes of immediates are what any implementation has."""
+    CTX.synchronize()
+    x, y = up(data((4, 6, 8))), up(data((8,)))
+    for kernel, operands in (("exp", (x,)), ("add", (x, y)), ("mulacc", (x, y, 2.0)), ("where", (K["gt"](x, 0), x, y))):
+        K[kernel](*operands)
+        assert max(plan.pipeline.params_size for plan in K[kernel].plans.values() if plan.shape == (4, 6, 8)) <= 64
 
 
 # ---------------------------------------------------------------- elementwise
@@ -187,9 +283,9 @@ def test_binary_special_values(name):
 def test_number_operands_upload_nothing(name):
     x = np.abs(data((6, 9))) + 0.5
     t = up(x)
-    before = CTX.uploads
+    before = CTX.transfers.uploads
     outs = [K[name](t, 2.5), K[name](2.5, t), K[name](t, 3)]
-    assert CTX.uploads == before
+    assert CTX.transfers.uploads == before
     for out, want in zip(outs, (BINARY[name](double(x), 2.5), BINARY[name](2.5, double(x)), BINARY[name](double(x), 3))):
         close(down(out), want)
 
@@ -388,11 +484,11 @@ def test_place_and_cat():
 
 
 def test_creation_uploads_nothing():
-    before = CTX.uploads
+    before = CTX.transfers.uploads
     made = [K["full"]((3, 5), 2.5, FLOAT32, DEVICE), K["full"]((), True, BOOL, DEVICE), K["full"]((7,), -3, INT64, DEVICE),
             K["arange"](1.0, 0.5, 1000, FLOAT32, DEVICE), K["arange"](10, -3, 7, INT64, DEVICE),
             K["empty"]((0, 3), FLOAT32, DEVICE), K["arange"](0, 1, 0, INT64, DEVICE), K["full"]((5,), -212, UINT8, DEVICE)]
-    assert CTX.uploads == before
+    assert CTX.transfers.uploads == before
     wants = [np.full((3, 5), 2.5), np.array(True), np.full(7, -3), 1 + 0.5 * np.arange(1000), 10 - 3 * np.arange(7),
              np.empty((0, 3)), np.empty(0), np.full(5, 44)]
     for t, want in zip(made, wants):

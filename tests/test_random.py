@@ -61,7 +61,8 @@ def test_randint_is_exact(device):
 
 
 def test_devices_agree(gpu):
-    """Everything random with one seed: the same numbers on both devices, and the streams stay in step."""
+    """Everything random with one seed: the same numbers on both devices (normal ones but for the last bits, as volta/random.py says),
+    and the streams stay in step."""
     def draw(device):
         volta.manual_seed(42)
         x = volta.rand(13, device=device)
@@ -71,7 +72,10 @@ def test_devices_agree(gpu):
         order = volta.randperm(20, device=device)
         like = volta.rand_like(volta.zeros(4, device=device))
         weight = volta.nn.Linear(4, 3, device=device).weight
-        return [t.detach().cpu().numpy() for t in (x, z, keep, order, like)], [t.detach().cpu().numpy() for t in (y, weight)]
+        bound = volta.empty(1001, device=device).uniform_(-0.3, 1.7)
+        cut = volta.nn.init.trunc_normal_(volta.empty(1001, device=device))
+        exact, close = (x, z, keep, order, like, weight, bound), (y, cut, volta.randn(1001, device=device))
+        return [[t.detach().cpu().numpy() for t in group] for group in (exact, close)]
 
     (exact, close), (exact_gpu, close_gpu) = draw("cpu"), draw(gpu)
     for a, b in zip(exact, exact_gpu):

@@ -176,3 +176,33 @@ def test_max_pool_of_nan_and_infinity(device):
     out, index = volta.max_pool2d(volta.tensor(x, device=device), 2, return_indices=True)
     assert math.isnan(out[0, 0, 0, 0].item()) and out[0, 0, 0, 1].item() == -INF and out[0, 0, 1].tolist() == [13, INF]
     assert index.tolist() == [[[[0, 2], [13, 14]]]]
+
+
+# ---------------------------------------------------------------- integers divided by zero
+DIVISIONS = [volta.floor_divide, volta.remainder, volta.fmod, lambda x, y: volta.div(x, y, rounding_mode="trunc"),
+             lambda x, y: x // y, lambda x, y: x % y]
+
+
+@pytest.mark.parametrize("dtype", [volta.uint8, volta.int32, volta.int64], ids=str)
+@pytest.mark.parametrize("divide", DIVISIONS)
+def test_integers_divided_by_a_computed_zero_give_zero(divide, dtype, device):
+    x = volta.tensor([7, 100, 0, 1], dtype=dtype, device=device)
+    zeros = x * 0
+    with volta.gpu.forbid_transfers():
+        out = divide(x, zeros)
+    assert out.tolist() == [0, 0, 0, 0] and out.dtype is dtype
+    assert divide(x, zeros + volta.tensor([2, 3, 0, 1], dtype=dtype, device=device)).tolist()[2] == 0
+
+
+@pytest.mark.parametrize("divide", DIVISIONS)
+def test_integers_divided_by_a_zero_that_the_host_knows_raise(divide, device):
+    x = volta.tensor([7, -8, 0], device=device)
+    for divisor in (0, False, volta.tensor(0, device=device), volta.tensor([1, 0, 3], device=device),
+                    volta.tensor([-1, 0, -3], device=device)):
+        with pytest.raises(volta.errors.ArgumentError, match="integer division by zero"):
+            divide(x, divisor)
+    whole = volta.tensor([0, 2, 5, 3], device=device)
+    assert divide(x, whole[1:]).shape == (3,)           # a part may have none
+    whole += 1
+    assert divide(whole, whole).shape == (4,)           # changed since
+    assert divide(x.float(), 0).shape == (3,) and divide(x.float(), volta.zeros(3, device=device)).shape == (3,)

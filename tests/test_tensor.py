@@ -248,3 +248,89 @@ def test_deepcopy_takes_the_gradient_along():
         (x * 3).sum().backward()
         y = copy.deepcopy(x)
         assert y.grad.tolist() == [3.0, 3.0] and y.grad is not x.grad and type(y) is type(x)
+
+
+# ---------------------------------------------------------------- in place
+@pytest.mark.parametrize("symbol, numbers, other, expected", [
+    ("//=", [7.0, -7.0], 2, [3.0, -4.0]), ("//=", [7, -7], 2, [3, -4]), ("&=", [6, 3], 5, [4, 1]), ("|=", [6, 3], 5, [7, 7]),
+    ("^=", [6, 3], 5, [3, 6]), ("&=", [True, False], True, [True, False]), ("^=", [True, False], True, [False, True])])
+def test_augmented_assignment_changes_the_tensor(device, symbol, numbers, other, expected):
+    space = {"x": volta.tensor(numbers, device=device)}
+    before, version = space["x"], space["x"]._version
+    exec(f"x {symbol} {other}", space)
+    assert space["x"] is before and before.tolist() == expected and before._version == version + 1
+
+
+def test_augmented_assignment_of_what_does_not_fit():
+    whole, flags, floats = volta.tensor([6, 3]), volta.tensor([True, False]), volta.ones(2)
+    with pytest.raises(volta.errors.DTypeError, match="floor_divide_: the result is volta.float32 and cannot be stored"):
+        whole //= 2.0
+    with pytest.raises(volta.errors.DTypeError, match="bitwise_and_: the result is volta.int64 and cannot be stored"):
+        flags &= 1
+    with pytest.raises(volta.errors.DTypeError, match="bitwise_or_: needs bool or integer tensors, got volta.float32"):
+        floats |= 1
+    with pytest.raises(TypeError, match="<<=: 'Tensor' and 'int'"):         # no kernel shifts yet
+        whole <<= 1
+    assert whole.tolist() == [6, 3] and flags.tolist() == [True, False] and floats.tolist() == [1.0, 1.0]
+
+
+def test_in_place_keeps_the_dtype(device):
+    for change in (lambda x: x.clamp_(0.5), lambda x: x.addcmul_(volta.ones(2, device=device), volta.ones(2, device=device)),
+                   lambda x: x.lerp_(volta.ones(2, device=device), 0.5)):
+        x = volta.tensor([1, 2], device=device)
+        with pytest.raises(volta.errors.DTypeError, match="_: the result is volta.float32 and cannot be stored in place in volta.int64"):
+            change(x)
+        assert x.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["floor_", "ceil_", "round_"])
+def test_rounding_integers_in_place_does_nothing(device, name):
+    x = volta.tensor([3, -2], dtype=volta.int32, device=device)
+    assert getattr(x, name)() is x and x.tolist() == [3, -2] and x.dtype is volta.int32
+
+
+@pytest.mark.parametrize("name, arguments, text", [
+    ("addcdiv_", (volta.ones(2), "a"), "addcdiv_: tensor2 must be a tensor, got 'a'"),
+    ("addcmul_", (None, 1), "addcmul_: tensor1 must be a tensor, got NoneType"),
+    ("clamp_min_", ("a",), "clamp_min_: min must be a number or a tensor, got 'a'"),
+    ("clamp_", ({},), "clamp_: min must be a number or a tensor or None, got dict"),
+    ("lerp_", (volta.ones(2), {}), "lerp_: weight must be a number or a tensor, got dict"),
+    ("mul_", ("a",), "mul: expected tensors or numbers, got str"), ("copy_", ("a",), "copy_: src must be a tensor or a number, got 'a'"),
+    ("copy_", (volta.ones(5),), "copy_: shape (5,) cannot be repeated to the (2,)"),
+    ("tril_", ("a",), "tril_: diagonal must be an integer, got 'a'"),
+    ("normal_", (None,), "normal_: mean must be a number, got NoneType"), ("fill_", ([1],), "fill_: value must be a tensor or a number"),
+    ("pow_", (None,), "pow_: exponent must be a number or a tensor, got NoneType")])
+def test_wrong_calls_in_place_name_the_op(name, arguments, text):
+    x = volta.ones(2)
+    with pytest.raises((volta.errors.DTypeError, volta.errors.ArgumentError, volta.errors.ShapeError)) as caught:
+        getattr(x.reshape(1, 2) if name == "tril_" else x, name)(*arguments)
+    assert str(caught.value).startswith(text) and x.tolist() == [1.0, 1.0]
+
+
+def test_methods_have_the_signatures_of_their_functions():
+    import inspect
+    for name in ("addcmul", "addcdiv", "lerp", "clamp_min", "clamp_max", "nan_to_num", "scatter_add", "index_add", "tril", "round", "pow"):
+        ours, of = (list(inspect.signature(f).parameters)[1:] for f in (getattr(volta.Tensor, name + "_"), getattr(volta, name)))
+        assert ours == of, name
+    assert not any("options" in inspect.signature(f).parameters for f in vars(volta.Tensor).values() if inspect.isfunction(f))
+
+
+def test_changing_what_a_derivative_does_not_need(device):
+    x = volta.tensor([0.5, 1.0], device=device, requires_grad=True)
+    h = x * 1
+    y = h.tan()
+    h.add_(1)
+    y.sum().backward()
+    volta.testing.assert_close(x.grad, 1 + np.tan([0.5, 1.0]) ** 2, 1e-5, 1e-6)
+
+
+def test_result_type_needs_something():
+    with pytest.raises(volta.errors.ArgumentError, match="result_type: needs tensors or numbers, got none"):
+        volta.result_type()
+
+
+@pytest.mark.parametrize("name", ["__rsub__", "__rtruediv__", "__rpow__", "__rmod__", "__rmul__", "__radd__", "__rmatmul__"])
+def test_reflected_operators_as_methods_keep_both_gradients(device, name):
+    x, y = (volta.tensor(v, device=device, requires_grad=True) for v in ([2.0, 3.0], [4.0, 5.0]))
+    getattr(x, name)(y).sum().backward()
+    assert x.grad is not None and y.grad is not None and y.grad.abs().sum().item() > 0

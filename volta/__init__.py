@@ -1,7 +1,13 @@
 """Volta: a PyTorch-shaped deep-learning framework for any CPU and, through wgpu, any GPU."""
 __version__ = "0.1.0"
 
-import volta.devices.cpu
+try:
+    import volta.devices.cpu
+except ImportError as error:
+    if not (error.name or "").startswith("volta._kernels"):
+        raise
+    raise ImportError(f"volta: the kernels in {__path__[0]}/_kernels are not built ({error}); run: pip install -e . "
+                      "(or start Python outside the checkout to use the installed package)") from None
 
 from volta.tensor import Tensor  # isort: skip  (first: the function `tensor` below takes the submodule's name)
 from volta import autograd, errors, gpu, ops
@@ -53,7 +59,6 @@ from volta.ops.arrange import (
 )
 from volta.ops.arrange import movedim as moveaxis
 from volta.ops.checks import explain_all as _explain_all
-from volta.ops.conv import conv2d, max_pool2d
 from volta.ops.creation import (
     arange,
     as_tensor,
@@ -219,6 +224,7 @@ from volta.printing import set_printoptions
 from volta.random import Generator, initial_seed, manual_seed
 
 from volta import data, nn, optim  # isort: skip  (last: they use all of the above)
+from volta.nn.functional.conv import conv2d, max_pool2d  # isort: skip
 from volta.io import load, save  # isort: skip
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import weakref
 from typing import TYPE_CHECKING
 
@@ -14,12 +15,16 @@ from volta.device import device as as_device
 from volta.dtypes import as_dtype, float16, float32, float64, int32, int64, to_numpy, uint8
 from volta.dtypes import bool_ as bool_dtype
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
-from volta.ops import arrange, creation, einsum, elementwise, functions, indexing, linalg, movement, padding, reduce, subscript, table
+from volta.ops import copy as copies
+from volta.ops import creation, einsum, indexing, join, linalg, math, reduce, subscript, table, view
 from volta.ops.checks import explained
-from volta.shapes import as_dim
+from volta.ops.records import math as records
+from volta.ops.records.create import normal_op, uniform_op
+from volta.ops.records.view import permute_op
+from volta.shapes import as_dim, broadcasts_to
 
 if TYPE_CHECKING:
-    from volta.types import Number
+    from volta.types import DTypeLike, Number
 
 
 class Tensor(graph.Operators):
@@ -81,12 +86,12 @@ class Tensor(graph.Operators):
     @property
     def T(self) -> Tensor:
         """The dimensions in reverse order."""
-        return movement.permute_primitive(self, dims=tuple(range(self.ndim - 1, -1, -1)))
+        return permute_op(self, dims=tuple(range(self.ndim - 1, -1, -1)))
 
     @property
     def mT(self) -> Tensor:
         """The last two dimensions exchanged."""
-        return movement.transpose(self, -1, -2)
+        return view.transpose(self, -1, -2)
 
     @property
     def itemsize(self) -> int:
@@ -195,7 +200,7 @@ class Tensor(graph.Operators):
         """
         if self._size != 1:
             raise ShapeError(f"item: needs one element, got shape {self.shape}; use tolist() or index it")
-        return core.read_scalar(self if not self.device.is_gpu else movement.to(core.alias(self), "cpu"))
+        return core.read_scalar(self if not self.device.is_gpu else copies.to(core.alias(self), "cpu"))
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """As a NumPy array: a view of the memory on the CPU, a copy from a GPU.
@@ -204,7 +209,7 @@ class Tensor(graph.Operators):
         """
         if self.requires_grad and not force:
             raise AutogradError("numpy: the tensor requires grad; call detach() first")
-        host = movement.to(core.alias(self), "cpu") if self.device.is_gpu else self
+        host = copies.to(core.alias(self), "cpu") if self.device.is_gpu else self
         dtype = to_numpy(host.dtype)
         if not host._size:                  # its strides and offset may lead outside the storage
             return np.empty(host.shape, dtype)
@@ -227,7 +232,7 @@ class Tensor(graph.Operators):
     def __iter__(self):
         if not self.shape:
             raise ShapeError("iter: a 0-d tensor cannot be iterated")
-        return iter(movement.unbind(self))
+        return iter(view.unbind(self))
 
     def __bool__(self) -> bool:
         if self._size != 1:
@@ -276,59 +281,62 @@ class Tensor(graph.Operators):
         return (_rebuild, (np.asarray(self.detach().numpy()), self.dtype, str(self.device), self.requires_grad))
 
     # ------------------------------------------------------------ places and types
-    to, contiguous, clone = map(explained, (movement.to, movement.contiguous, movement.clone))
+    to, contiguous, clone = map(explained, (copies.to, copies.contiguous, copies.clone))
 
     def cpu(self) -> Tensor:
         """The tensor on the CPU."""
-        return movement.to(self, "cpu")
+        return copies.to(self, "cpu")
 
     def gpu(self, device=None) -> Tensor:
         """The tensor on a GPU: the first, or that of a number or a name."""
-        return movement.to(self, as_device("gpu" if device is None else device))
+        return copies.to(self, as_device("gpu" if device is None else device))
 
     cuda = gpu
 
-    def type(self, dtype=None):
+    def type(self, dtype: DTypeLike = None):
         """The dtype, or the tensor as another one."""
-        return self.dtype if dtype is None else movement.cast(self, as_dtype(dtype))
+        return self.dtype if dtype is None else copies.cast(self, as_dtype(dtype))
 
     @explained
     def type_as(self, other: Tensor) -> Tensor:
         """As the dtype of `other`."""
-        return movement.cast(self, other.dtype)
+        return copies.cast(self, other.dtype)
 
     @explained
     def view_as(self, other: Tensor) -> Tensor:
         """As the shape of `other`."""
-        return movement.view(self, other.shape)
+        return view.view(self, other.shape)
 
     @explained
     def split(self, split_size, dim: int = 0) -> tuple:
         """See `volta.split`."""
-        return movement.split(self, split_size, dim)
+        return view.split(self, split_size, dim)
 
     @explained
     def reshape_as(self, other: Tensor) -> Tensor:
         """As the shape of `other`."""
-        return movement.reshape(self, other.shape)
+        return view.reshape(self, other.shape)
 
     @explained
     def expand_as(self, other: Tensor) -> Tensor:
         """Expanded to the shape of `other`."""
-        return movement.expand(self, other.shape)
+        return view.expand(self, other.shape)
 
     # ------------------------------------------------------------ in place
-    def copy_(self, src, non_blocking: bool = False) -> Tensor:
+    @explained
+    def copy_(self, src: Tensor | Number, non_blocking: bool = False) -> Tensor:
         """Overwrite with `src` (broadcast, cast, moved); its gradient flows on."""
         source = src
         if not isinstance(source, core.TensorBase):
             source = creation.tensor(source)
-        source = movement.expand(movement.to(source, self.device, self.dtype), self.shape)
+        if not broadcasts_to(source.shape, self.shape):
+            raise ShapeError(f"copy_: shape {source.shape} cannot be repeated to the {self.shape} of the tensor written to")
+        source = view.expand(copies.to(source, self.device, self.dtype), self.shape)
         if graph.is_grad_enabled() and (source.requires_grad or self.requires_grad):
             inplace.check_inplace("copy", self)
-            return inplace.overwrite(self, movement.clone(source) if source.requires_grad else source)
+            return inplace.overwrite(self, copies.clone(source) if source.requires_grad else source)
         inplace.check_elements("copy", self)
-        movement.copy_into(self, source)
+        copies.copy_into(self, source)
         return self
 
     @explained
@@ -338,7 +346,7 @@ class Tensor(graph.Operators):
             return self.copy_(value)
         if graph.is_grad_enabled() and self.requires_grad:
             return self.copy_(creation.full_like(self, value))
-        movement.fill_into(self, value)
+        copies.fill_into(self, value)
         return self
 
     def zero_(self) -> Tensor:
@@ -346,25 +354,31 @@ class Tensor(graph.Operators):
         return self.fill_(0)
 
     @explained
+    def pow_(self, exponent: Number | Tensor) -> Tensor:
+        """`pow` in place."""
+        math.check_exponent("pow_", self, exponent)
+        return inplace.into(records.pow_op, self, exponent)
+
+    @explained
     def add_(self, other: Number | Tensor, *, alpha: Number = 1) -> Tensor:
         """`add` in place."""
-        return inplace.into(elementwise.add, self, other if alpha == 1 else functions.scaled("add_", self, other, alpha))
+        return inplace.into(records.add, self, other if alpha == 1 else math.scaled("add_", self, other, alpha))
 
     @explained
     def sub_(self, other: Number | Tensor, *, alpha: Number = 1) -> Tensor:
         """`sub` in place."""
-        return inplace.into(elementwise.sub, self, other if alpha == 1 else functions.scaled("sub_", self, other, alpha))
+        return inplace.into(records.sub, self, other if alpha == 1 else math.scaled("sub_", self, other, alpha))
 
     @explained
     def div_(self, other: Number | Tensor, *, rounding_mode: str | None = None) -> Tensor:
         """`div` in place."""
-        return inplace.into(elementwise.div_, self, other) if rounding_mode is None else replace(self, elementwise.div, other,
+        return inplace.into(records.div_op, self, other) if rounding_mode is None else replace(self, math.div, other,
                                                                                         rounding_mode=rounding_mode)
 
     @explained
     def clamp_(self, min: Number | Tensor | None = None, max: Number | Tensor | None = None) -> Tensor:
         """`clamp` in place."""
-        return replace(self, elementwise.clamp, min, max)
+        return replace(self, math.clamp, min, max)
 
     @explained
     def masked_fill_(self, mask: Tensor, value: Number | Tensor) -> Tensor:
@@ -377,7 +391,7 @@ class Tensor(graph.Operators):
         _unrecorded("uniform_", self)
         if not low <= high:
             raise ArgumentError(f"uniform_: needs low <= high, got {low} and {high}")
-        return creation.fill_random_(self, creation.uniform_primitive, low, high, generator)
+        return creation.fill_random_(self, uniform_op, low, high, generator)
 
     @explained
     def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator=None) -> Tensor:
@@ -385,7 +399,7 @@ class Tensor(graph.Operators):
         _unrecorded("normal_", self)
         if not std >= 0:
             raise ArgumentError(f"normal_: std must be >= 0, got {std}")
-        return creation.fill_random_(self, creation.normal_primitive, mean, std, generator)
+        return creation.fill_random_(self, normal_op, mean, std, generator)
 
 
 class _Handle:
@@ -418,41 +432,65 @@ def _unrecorded(name, t):
 
 def _casting(dtype):
     def method(self):
-        return movement.cast(self, dtype)
+        return copies.cast(self, dtype)
     method.__doc__ = f"As {dtype.name}."
     return method
 
 
-def _inplace(op):
+def _named(method, name, text):
+    method.__name__, method.__qualname__, method.__doc__ = name, f"Tensor.{name}", text
+    return method
+
+
+def _inplace(op, name=None):
     if len(op.inputs) == 1:
         def method(self) -> Tensor:
             return inplace.into(op, self)
     else:
-        def method(self, other) -> Tensor:
+        def method(self, other: Tensor | Number) -> Tensor:
             return inplace.into(op, self, other)
-    method.__doc__ = f"`{op.name}` in place."
-    return method
+    return _named(method, name or op.name + "_", f"`{op.name}` in place.")
+
+
+def _bitwise_inplace(op, name):
+    def method(self, other: Tensor | Number) -> Tensor:
+        math.need_integers(op.name + "_", self, other)
+        return inplace.into(op, self, other)
+    return _named(method, name, f"`{op.name}` in place.")
+
+
+def _whole_inplace(function, op):
+    """Rounding in place: one kernel where the dtype is floating, the function (which knows options and integers) otherwise."""
+    @functools.wraps(function)
+    def method(self, *args, **options) -> Tensor:
+        if args or options or not self.dtype.is_floating_point:
+            return replace(self, function, *args, **options)
+        return inplace.into(op, self)
+    return explained(_named(method, op.name + "_", f"`{op.name}` in place."))
 
 
 def _replacing(function):
     """A composed function in place: computed, then copied in."""
+    @functools.wraps(function)
     def method(self, *args, **options) -> Tensor:
         return replace(self, function, *args, **options)
-    method.__doc__ = f"`{function.__name__}` in place."
-    return method
+    return explained(_named(method, function.__name__ + "_", f"`{function.__name__}` in place."))
 
 
 def replace(t: Tensor, function, *args, **options) -> Tensor:
     """t[...] = function(t, ...), recorded where gradients are wanted."""
-    if not (graph.is_grad_enabled() and t.requires_grad):
-        return t.copy_(function(t, *args, **options))
-    inplace.check_inplace(function.__name__, t)
-    return inplace.overwrite(t, function(movement.clone(inplace.as_before(t)), *args, **options))     # a copy: the function may save its input
+    recorded = graph.is_grad_enabled() and t.requires_grad
+    if recorded:
+        inplace.check_inplace(function.__name__, t)
+    out = function(copies.clone(inplace.as_before(t)) if recorded else t, *args, **options)     # a copy: the function may save its input
+    inplace.check_stored(function.__name__, out.dtype, t)
+    return inplace.overwrite(t, out) if recorded else t.copy_(out)
 
 
 def _reflected(function):
     def method(self, other):
-        return function(creation.tensor(other, device=self.device) if not isinstance(other, (int, float)) else other, self)
+        plain = isinstance(other, (int, float, core.TensorBase))
+        return function(other if plain else creation.tensor(other, device=self.device), self)
     return method
 
 
@@ -465,22 +503,20 @@ def _compare(op):
 def _install() -> None:
     """Make the functions of `volta.ops` methods."""
     tables = {
-        functions: "sign reciprocal sqrt rsqrt exp exp2 expm1 log log2 log1p sin cos tanh sigmoid relu neg abs floor ceil round trunc erf "
-                   "logical_not isnan isinf isfinite add sub mul remainder fmod floor_divide maximum minimum eq ne lt le gt ge logical_and "
-                   "logical_or logical_xor mulacc recip mod cmplt silu absolute negative multiply subtract divide true_divide less "
-                   "less_equal greater greater_equal not_equal bitwise_not clamp_min clamp_max addcdiv lerp tan log10 frac nan_to_num "
-                   "isclose allclose equal",
-        elementwise: "div pow bitwise_and bitwise_or bitwise_xor clamp square addcmul gelu",
-        movement: "reshape view flatten permute transpose t expand broadcast_to unsqueeze squeeze narrow shrink stride_op flip "
-                  "chunk unbind repeat",
+        math: "sign reciprocal sqrt rsqrt exp exp2 expm1 log log2 log1p sin cos tan tanh sigmoid relu neg abs floor ceil round trunc erf "
+              "logical_not isnan isinf isfinite add sub mul remainder fmod floor_divide maximum minimum eq ne lt le gt ge logical_and "
+              "logical_or logical_xor mulacc recip mod cmplt silu absolute negative multiply subtract divide true_divide less "
+              "less_equal greater greater_equal not_equal bitwise_not clamp_min clamp_max addcdiv lerp log10 frac nan_to_num "
+              "isclose allclose equal div pow bitwise_and bitwise_or bitwise_xor clamp square addcmul gelu",
+        view: "reshape view flatten permute transpose t expand broadcast_to unsqueeze squeeze narrow shrink stride_op chunk unbind "
+              "diagonal select swapaxes swapdims movedim unflatten ravel tensor_split unfold",
+        copies: "flip repeat diag trace tile repeat_interleave fliplr flipud",
+        join: "pad roll",
         reduce: "sum mean amax amin argmax argmin max min prod any all var std logsumexp norm softmax log_softmax count_nonzero",
         linalg: "matmul mm mv bmm dot outer addmm baddbmm",
         einsum: "inner",
         indexing: "gather scatter_add index_add index_select take_along_dim",
         subscript: "masked_fill masked_select nonzero",
-        arrange: "diagonal diag trace select swapaxes swapdims movedim unflatten ravel tensor_split roll tile repeat_interleave fliplr "
-                 "flipud unfold",
-        padding: "pad",
         creation: "tril triu new_zeros new_ones new_empty new_full new_tensor",
     }
     for module, names in tables.items():
@@ -490,11 +526,12 @@ def _install() -> None:
     Tensor.clip = Tensor.clamp
     Tensor.where = _where
     for name in ("mul", "neg", "abs", "sqrt", "exp", "log", "relu", "sigmoid", "tanh", "maximum", "minimum", "remainder",
-                 "reciprocal", "floor", "ceil", "round"):
+                 "reciprocal"):
         setattr(Tensor, name + "_", _inplace(table.PRIMITIVES[name]))
-    Tensor.pow_ = _inplace(elementwise.pow_)
-    for module, names in ((elementwise, "addcmul"), (functions, "addcdiv lerp clamp_min clamp_max nan_to_num"),
-                          (indexing, "scatter_add index_add"), (creation, "tril triu")):
+    for name in ("floor", "ceil", "round"):
+        setattr(Tensor, name + "_", _whole_inplace(getattr(math, name), table.PRIMITIVES[name]))
+    for module, names in ((math, "addcmul addcdiv lerp clamp_min clamp_max nan_to_num"), (indexing, "scatter_add index_add"),
+                          (creation, "tril triu")):
         for name in names.split():
             setattr(Tensor, name + "_", _replacing(getattr(module, name)))
     Tensor.clip_, Tensor.moveaxis = Tensor.clamp_, Tensor.movedim
@@ -506,26 +543,30 @@ def _install() -> None:
 
 def _where(self, condition, other):
     """Elements of this tensor where `condition` holds, else of `other`."""
-    return elementwise.where(condition, self, other)
+    return math.where(condition, self, other)
 
 
 def _install_operators() -> None:
-    e = elementwise
+    e = records
     Tensor.__pos__ = lambda self: self
     Tensor.__neg__, Tensor.__abs__ = lambda self: e.neg(self), lambda self: e.abs(self)
-    Tensor.__pow__, Tensor.__rpow__ = e.pow, _reflected(e.pow_)
+    Tensor.__pow__, Tensor.__rpow__ = math.pow, _reflected(e.pow_op)
     Tensor.__mod__, Tensor.__rmod__ = Tensor.remainder, _reflected(e.remainder)
     Tensor.__floordiv__, Tensor.__rfloordiv__ = Tensor.floor_divide, _reflected(e.floor_divide)
+    Tensor.__ipow__ = _named(lambda self, other: self.pow_(other), "__ipow__", "`pow` in place.")
     Tensor.__matmul__ = explained(linalg.matmul)
     Tensor.__rmatmul__ = _reflected(Tensor.__matmul__)
-    Tensor.__invert__ = functions.bitwise_not
-    Tensor.__and__ = Tensor.__rand__ = e.bitwise_and
-    Tensor.__or__ = Tensor.__ror__ = e.bitwise_or
-    Tensor.__xor__ = Tensor.__rxor__ = e.bitwise_xor
+    Tensor.__invert__ = math.bitwise_not
+    Tensor.__and__ = Tensor.__rand__ = math.bitwise_and
+    Tensor.__or__ = Tensor.__ror__ = math.bitwise_or
+    Tensor.__xor__ = Tensor.__rxor__ = math.bitwise_xor
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
         setattr(Tensor, f"__{name}__", _compare(table.PRIMITIVES[name]))
-    for name, op in (("iadd", e.add), ("isub", e.sub), ("imul", e.mul), ("itruediv", e.div_), ("ipow", e.pow_), ("imod", e.remainder)):
-        setattr(Tensor, f"__{name}__", _inplace(op))
+    for name, op in (("iadd", e.add), ("isub", e.sub), ("imul", e.mul), ("itruediv", e.div_op), ("imod", e.remainder),
+                     ("ifloordiv", e.floor_divide)):
+        setattr(Tensor, f"__{name}__", _inplace(op, f"__{name}__"))
+    for name in ("and", "or", "xor"):
+        setattr(Tensor, f"__i{name}__", _bitwise_inplace(table.PRIMITIVES["bitwise_" + name], f"__i{name}__"))
 
 
 _install()

@@ -5,7 +5,7 @@ alias A = f32;                  // a in memory
 alias X = f32;                  // a in arithmetic
 alias O = f32;                  // out in memory
 alias R = f32;                  // out in arithmetic
-fn op(x: X, o: R) -> R { return x; }
+fn op(x0: X) -> R { return x0; }
 fn stored(r: R) -> O { return O(r); }
 
 struct Params {
@@ -48,7 +48,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let a_base = p.a_offset + dot(batch, p.a_batch) + row + thread.x;
     for (var i = thread.y; i < 32u; i += 8u) {
         if (!outside && row + thread.x < p.rows && column + i < p.columns) {
-            tile[i * 33u + thread.x] = stored(op(X(a[a_base + (column + i) * p.a_column]), R()));
+            tile[i * 33u + thread.x] = stored(op(X(a[a_base + (column + i) * p.a_column])));
         }
     }
     workgroupBarrier();

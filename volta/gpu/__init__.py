@@ -98,8 +98,8 @@ def stats() -> Stats:
     """Counters of all devices since the start."""
     total = Stats()
     for c in list(_contexts.values()):
-        total += Stats(c.uploads, c.downloads, c.upload_bytes, c.download_bytes, c.dispatches, c.submits,
-                       c.pool.created, c.groups.created, c.pipelines_created)
+        total += Stats(c.transfers.uploads, c.transfers.downloads, c.transfers.upload_bytes, c.transfers.download_bytes,
+                       c.batch.dispatches, c.batch.submits, c.pool.created, c.groups.created, c.pipelines_created)
     return total
 
 
@@ -160,7 +160,7 @@ def lasting():
 def forbid_transfers():
     """Raise TransferError at every upload or download that this thread makes inside."""
     try:
-        from volta._kernels.gpu.stream import forbid
+        from volta._kernels.gpu.transfer import forbid
     except ImportError:         # no GPU extension, hence no transfers
         yield
         return
@@ -187,7 +187,7 @@ def _after_fork() -> None:
     module = sys.modules.get("volta.gpu.adapters")
     if module is None or not module.find.cache_info().currsize or not module.find()[0]:
         return
-    from volta._kernels.gpu.stream import protect_forked_child
+    from volta._kernels.gpu.native import protect_forked_child
     protect_forked_child((module.find(), dict(_contexts)))
     for c in _contexts.values():
         c.abandon("a GPU cannot be used in a forked process; start workers with the 'spawn' method, or keep them to the CPU")

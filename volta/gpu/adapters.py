@@ -161,7 +161,7 @@ def open_device(adapter, link):
     """
     api = native()
     ffi, lib = api.ffi, api.lib
-    from volta._kernels.gpu.stream import API_NAMES
+    from volta._kernels.gpu.native import API_NAMES
     keep, descriptor = _descriptor(api, adapter, link)
     answer = []
 

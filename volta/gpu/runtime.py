@@ -7,7 +7,8 @@ from __future__ import annotations
 import os
 import threading
 
-from volta._kernels.gpu.stream import DeviceLink, Stream
+from volta._kernels.gpu.native import DeviceLink
+from volta._kernels.gpu.stream import Stream
 from volta.gpu import adapters
 from volta.gpu.pipelines import Compiler
 
@@ -36,20 +37,20 @@ class Context(Stream):
         if not immediates:
             stride = max(PARAMS_BYTES, self.limits["min-uniform-buffer-offset-alignment"])
             ring, group = self._compiler.ring(stride, RING_SLOTS)
-            self.use_ring(Compiler._address(ring), Compiler._address(group), stride, (ring, group))
+            self.batch.use_ring(Compiler._address(ring), Compiler._address(group), stride, (ring, group))
 
     def pipeline(self, file: str, *, entry: str | None = None, text: str | None = None, **overrides):
-        """The kernel in `shaders/<file>.wgsl`, compiled once per set of overrides; or that in a generated `text`, whose label is `file`.
+        """The kernel in `shaders/<file>.wgsl`, or in a generated `text` of that name, compiled once per set of overrides.
 
         An override replaces the one-line declaration of its name: a type for an `alias`, a number or text for a `const`, an
         expression or body for a `fn`; or the whole new line. `entry` names the entry point where the file has several.
         Raises: DeviceError naming file and line where an override fits nothing or the shader does not compile.
         """
-        key = (file, entry, *sorted(overrides.items())) if overrides else (file, entry)
+        key = (file, entry, text, *sorted(overrides.items())) if overrides else (file, entry, text)
         pipeline = self._pipelines.get(key)
         if pipeline is None:
             with self._compile_lock:
-                self.link_check()
+                self.check()
                 pipeline = self._pipelines.get(key)
                 if pipeline is None:
                     pipeline = self._pipelines[key] = self._compiler.compile(file, overrides, entry, text)

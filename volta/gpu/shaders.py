@@ -35,14 +35,25 @@ class Source:
 
     label: str
     file: str
-    text: str               # prelude and file, line for line
-    prelude_lines: int
+    text: str               # what the file uses of the prelude, then the file line for line
+    prelude: tuple          # the declarations of the prelude in `text`, in order
     access: tuple           # of binding 0, 1, ...: "read" or "read_write"
     min_sizes: tuple        # bytes that each binding needs at least
     params_size: int
     params_format: str
     entry: str
     uses_f16: bool
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A function, constant or type of the prelude."""
+
+    name: str
+    file: str
+    line: int               # in its file, from 1
+    text: str
+    words: frozenset        # names that it may use
 
 
 @cache
@@ -56,36 +67,65 @@ def read(file: str) -> str:
     raise DeviceError(f"pipeline: no shader {file}.wgsl in {searched}")
 
 
-def files() -> list[str]:
-    """Names of all shader files but the prelude."""
+def _listed(pattern: str) -> list[str]:
     for folder in FOLDERS:
-        if (folder / "prelude.wgsl").is_file():
-            return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.wgsl") if path.stem != "prelude")
+        if (folder / "prelude").is_dir():
+            return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.glob(pattern))
     return []
 
 
+def files() -> list[str]:
+    """Names of all shader files but the prelude's."""
+    return [name for name in _listed("**/*.wgsl") if not name.startswith("prelude/")]
+
+
+@cache
+def prelude() -> tuple[Declaration, ...]:
+    """All declarations of `shaders/prelude/`. They begin at the start of a line, and end on it or with a line "}"."""
+    found = []
+    for file in _listed("prelude/*.wgsl"):
+        lines = [_COMMENT.sub("", line).rstrip() for line in read(file).split("\n")]
+        for number, line in enumerate(lines):
+            match = re.match(r"(?:fn|const|alias|struct)\s+(\w+)", line)
+            if match:
+                end = number if line.endswith((";", "}")) else lines.index("}", number)
+                text = "\n".join(lines[number:end + 1]) + "\n"
+                found.append(Declaration(match.group(1), file, number + 1, text, frozenset(re.findall(r"\w+", text))))
+    return tuple(found)
+
+
+def _used(code: str) -> tuple[Declaration, ...]:
+    """The declarations of the prelude that `code` may use, and those that they use: drivers compile what is not called, too."""
+    by_name, chosen, left = {d.name: d for d in prelude()}, set(), set(re.findall(r"\w+", code))
+    while left:
+        new = {name for name in left if name in by_name} - chosen
+        chosen |= new
+        left = set().union(*(by_name[name].words for name in new))
+    return tuple(d for d in prelude() if d.name in chosen)
+
+
 def source(file: str, overrides: dict, immediates: bool = True, entry: str | None = None, text: str | None = None) -> Source:
-    """The prelude and `file`, or `text` in its place, specialised.
+    """`file` (or `text` in its place), specialised, behind what it uses of the prelude.
 
     Raises: DeviceError naming file and line where an override fits no declaration, or a declaration is not understood.
     """
-    prelude = read("prelude")
-    if not prelude.endswith("\n"):
-        prelude += "\n"
     text = _specialise(file, read(file) if text is None else text, overrides)
-    code = _COMMENT.sub("", prelude + text)
+    code = _COMMENT.sub("", text)
+    used = _used(code)
+    head = "".join(d.text for d in used)
+    code = head + code
     aliases = dict(_ALIAS.findall(code))
     structs = {name: _fields(body) for name, body in _STRUCT.findall(code)}
     access, min_sizes = _bindings(file, code, aliases, structs)
     params_size, params_format = _params(file, code, aliases, structs)
     uses_f16 = re.search(r"\bf16\b|\d\.?\d*h\b", code) is not None
-    whole = prelude + text
+    whole = head + text
     if not immediates:
         whole = _IMMEDIATE.sub(r"@group(1) @binding(0) var<uniform> \1: \2;", whole)
     if uses_f16:
-        whole = "enable f16; " + whole      # must come first, on the prelude's first line to keep the line numbers
+        whole = "enable f16; " + whole      # must come first, on the first line to keep the line numbers
     label = file + ("" if not overrides else "[" + ", ".join(f"{k}={v}" for k, v in sorted(overrides.items())) + "]")
-    return Source(label, file, whole, prelude.count("\n"), access, min_sizes, params_size, params_format,
+    return Source(label, file, whole, used, access, min_sizes, params_size, params_format,
                   _entry(file, code, entry), uses_f16)
 
 
@@ -232,8 +272,13 @@ def locate(code: Source, message: str) -> str:
     match = re.search(r"wgsl:(\d+):(\d+)|:(\d+):(\d+)", message)
     where = f"{code.file}.wgsl"
     if match:
-        line = int(match.group(1) or match.group(3))
+        line = left = int(match.group(1) or match.group(3))
         quoted = code.text.split("\n")[line - 1].strip() if line <= code.text.count("\n") + 1 else ""
-        where = f"prelude.wgsl line {line}" if line <= code.prelude_lines else f"{where} line {line - code.prelude_lines}"
-        where += f": {quoted}"
+        for declaration in code.prelude:
+            length = declaration.text.count("\n")
+            if left <= length:
+                where, left = f"{declaration.file}.wgsl", declaration.line + left - 1
+                break
+            left -= length
+        where += f" line {left}: {quoted}"
     return f"pipeline {code.label}: {where}\n{message.strip()}"

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from volta.errors import ArgumentError
 from volta.nn import functional
+from volta.nn.functional.activation import need_dim
 from volta.nn.module import Module
 from volta.tensor import Tensor
 
@@ -84,7 +85,7 @@ class Softmax(Module):
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
-        self.dim = functional.need_dim(type(self).__name__, dim)
+        self.dim = need_dim(type(self).__name__, dim)
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.softmax(input, self.dim)

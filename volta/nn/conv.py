@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from volta.errors import ArgumentError
 from volta.nn import functional, init
+from volta.nn.functional.conv import pair, same_padding
 from volta.nn.linear import sizes
 from volta.nn.module import Module
 from volta.nn.parameter import Parameter
-from volta.ops.conv import pair, same_padding
 from volta.ops.creation import empty
 from volta.tensor import Tensor
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from volta.errors import ArgumentError
 from volta.nn import functional
+from volta.nn.functional.loss import reduction_of
 from volta.nn.module import Module
 from volta.tensor import Tensor
 
@@ -12,7 +13,7 @@ class _Loss(Module):
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__()
-        reduction = functional.reduction_of(type(self).__name__, size_average, reduce, reduction)
+        reduction = reduction_of(type(self).__name__, size_average, reduce, reduction)
         if reduction not in ("mean", "sum", "none"):
             raise ArgumentError(f"{type(self).__name__}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
         self.reduction = reduction

@@ -5,7 +5,8 @@ from volta._kernels.core import graph as _graph
 from volta._kernels.core import inplace as _inplace
 from volta._kernels.core import record as _record
 from volta.device import mixed_devices as _mixed_devices
-from volta.ops import checks, conv, creation, elementwise, indexing, linalg, loss, movement, norm, reduce, subscript, table, update
+from volta.ops import checks, creation, elementwise, indexing, linalg, movement, reduce, subscript, table, update
+from volta.ops.records import conv, loss, norm
 
 __all__ = ["conv", "creation", "elementwise", "table", "indexing", "linalg", "loss", "movement", "norm", "reduce", "subscript", "update"]
 

@@ -47,7 +47,7 @@ KINDS = {
 
 
 def explained(function: Callable) -> Callable:
-    """`function` with DTypeError in place of a bare error where an argument is not what its annotation says."""
+    """`function` with DTypeError in place of a bare error, or of one of another op, where an argument is not what its annotation says."""
     if not isinstance(function, types.FunctionType):       # a Primitive checks by itself
         return function
 
@@ -55,9 +55,9 @@ def explained(function: Callable) -> Callable:
     def call(*args, **kwargs):
         try:
             return function(*args, **kwargs)
-        except VoltaError:
-            raise
         except Exception as error:
+            if isinstance(error, VoltaError) and not isinstance(error, DTypeError):
+                raise
             text = _wrong_argument(function, args, kwargs)
             if text is None:
                 raise

@@ -10,10 +10,15 @@ from volta import random
 from volta._kernels import core
 from volta._kernels.core.call import run_kernel
 from volta.device import device as as_device
-from volta.dtypes import as_dtype, bool_, from_numpy_dtype, get_default_dtype, int64, to_numpy
+from volta.dtypes import as_dtype, bool_, float16, float32, float64, from_numpy_dtype, get_default_dtype, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta.ops.movement import cast, from_array, listed, to
-from volta.ops.table import case, create, register
+from volta.ops.copy import cast, copy_into, to
+from volta.ops.join import cat
+from volta.ops.records.copy import from_array, upload
+from volta.ops.records.create import arange_op, dropout_op, empty_op, full_op, normal_op, randint_op, uniform_op
+from volta.ops.records.math import where_op
+from volta.ops.table import create
+from volta.ops.view import listed, slice_view
 from volta.shapes import as_shape
 
 if TYPE_CHECKING:
@@ -22,45 +27,6 @@ if TYPE_CHECKING:
     from volta.random import Generator
     from volta.tensor import Tensor
     from volta.types import DeviceLike, DTypeLike, Number
-
-
-def _np_uniform(shape, low, high, seed, offset, dtype):
-    return low + (high - low) * random.unit(seed, offset, math.prod(shape), dtype).reshape(shape)
-
-
-def _np_normal(shape, mean, std, seed, offset, dtype):
-    count = math.prod(shape)
-    u = random.unit(seed, offset, count + count % 2, dtype).reshape(-1, 2)
-    r, t = np.sqrt(-2 * np.log(1 - u[:, 0])), 2 * np.pi * u[:, 1]
-    return mean + std * np.stack([r * np.cos(t), r * np.sin(t)], 1).reshape(-1)[:count].reshape(shape)
-
-
-def _np_randint(shape, low, high, seed, offset, dtype):
-    words = random.bits(seed, offset, math.prod(shape)).astype(np.uint64)
-    return low + (words * np.uint64(high - low) >> np.uint64(32)).astype(np.int64).reshape(shape)
-
-
-def _np_dropout(x, p, seed, offset):
-    keep = random.unit(seed, offset, x.size, np.float32).reshape(x.shape) >= p
-    return np.where(keep, x / (1 - p), 0.0)
-
-
-_STREAMS = ({"seed": 0, "offset": 0}, {"seed": 0x1234_5678_9ABC_DEF0, "offset": (1 << 32) - 2})
-empty_primitive = register("empty", (), family="creation", cases=(case((3, 4)), case(()), case((0, 2))), kinds="fib",
-                           numpy=lambda shape, dtype: np.empty(shape))
-full_primitive = register("full", (), family="creation", cases=(case((3, 4), 2), case((), 1), case((0, 2), 1), case((130, 3), 7)),
-                          kinds="fib", numpy=lambda shape, value, dtype: np.full(shape, value))
-arange_primitive = register("arange", (), family="creation", cases=(case(0, 1, 7), case(5, -2, 300), case(-3, 4, 0)), kinds="fi",
-                            numpy=lambda start, step, count, dtype: start + step * np.arange(count))
-uniform_primitive = register(
-    "uniform", (), family="creation", numpy=_np_uniform, rtol=1e-6,
-    cases=tuple(case(shape, -1.0, 3.0, **s) for shape in ((5, 3), (), (0, 4), (301,)) for s in _STREAMS))
-normal_primitive = register(
-    "normal", (), family="creation", numpy=_np_normal, rtol=1e-5,
-    cases=tuple(case(shape, 1.0, 0.5, **s) for shape in ((5, 3), (), (0, 4), (302,)) for s in _STREAMS))
-randint_primitive = register(
-    "randint", (), family="creation", numpy=_np_randint, kinds="i",
-    cases=tuple(case(shape, -3, 1000, **s) for shape in ((5, 3), (), (0, 4), (303,)) for s in _STREAMS))
 
 
 def _finish(t, requires_grad):
@@ -118,8 +84,7 @@ def _place(array, dtype, device):
     """Array (owned, C-contiguous, of `dtype`) as a tensor on `device`."""
     where = as_device(device)
     if where.is_gpu:
-        from volta.ops.movement import _upload
-        return run_kernel(_upload, where, (array, dtype, where))
+        return run_kernel(upload, where, (array, dtype, where))
     return from_array(array)
 
 
@@ -164,7 +129,7 @@ def empty(*sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype:
           requires_grad: bool = False) -> Tensor:
     """Contents undefined."""
     dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
-    return _finish(create(empty_primitive, _shape("empty", sizes, size), dtype=dtype, device=as_device(device)), requires_grad)
+    return _finish(create(empty_op, _shape("empty", sizes, size), dtype=dtype, device=as_device(device)), requires_grad)
 
 
 def full(size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
@@ -179,7 +144,7 @@ def full(size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = No
         raise ArgumentError(f"full: fill_value must be a number, got {type(fill_value).__name__}")
     if dtype is None:
         dtype = bool_ if isinstance(fill_value, bool) else int64 if isinstance(fill_value, int) else get_default_dtype()
-    return _finish(create(full_primitive, as_shape(size) if hasattr(size, "__index__") else as_shape(*size), fill_value,
+    return _finish(create(full_op, as_shape(size) if hasattr(size, "__index__") else as_shape(*size), fill_value,
                           dtype=as_dtype(dtype), device=as_device(device)), requires_grad)
 
 
@@ -205,27 +170,51 @@ def arange(start: Number | None = None, end: Number | None = None, step: Number 
         start, end = None, start
     if end is None:
         raise ArgumentError("arange: needs the end")
-    start = 0 if start is None else start
-    for name, v in (("start", start), ("end", end), ("step", step)):
-        if not isinstance(v, (int, float, np.number, core.TensorBase)) or not math.isfinite(v):
-            raise ArgumentError(f"arange: {name} must be a finite number, got {v!r}")
-    if step == 0 or (end - start) / step < 0:
-        raise ArgumentError(f"arange: from {start} to {end} cannot be walked in steps of {step}")
-    if dtype is None:
-        dtype = int64 if all(isinstance(v, int) for v in (start, end, step)) else get_default_dtype()
+    start, end, step = (_finite("arange", *pair) for pair in (("start", 0 if start is None else start), ("end", end), ("step", step)))
+    whole = all(isinstance(v, int) for v in (start, end, step))
+    dtype = (int64 if whole else get_default_dtype()) if dtype is None else as_dtype(dtype)
+    given = start, end, step
+    if dtype is int64 and not whole:        # int64 counts with whole numbers, narrower integers with the numbers as they are
+        start, end, step = int(start), int(end), int(step)
+    if step == 0 or (given[1] - given[0]) / given[2] < 0:
+        raise ArgumentError(f"arange: from {given[0]} to {given[1]} cannot be walked in steps of {given[2]}")
     count = max(0, math.ceil((end - start) / step))
     as_shape(count)
-    return _finish(create(arange_primitive, start, step, count, dtype=as_dtype(dtype), device=as_device(device)), requires_grad)
+    if not dtype.is_floating_point:
+        start, step = int(start), int(step)
+    return _finish(create(arange_op, start, step, count, dtype=dtype, device=as_device(device)), requires_grad)
+
+
+def _finite(op, name, value):
+    """A Python number from one, NumPy's or a tensor's."""
+    if isinstance(value, (np.number, core.TensorBase)):
+        value = value.item()
+    if not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ArgumentError(f"{op}: {name} must be a finite number, got {value!r}")
+    return value
 
 
 def linspace(start: float, end: float, steps: int, *, dtype: DTypeLike = None, device: DeviceLike = None,
              requires_grad: bool = False) -> Tensor:
-    """`steps` values from start to end, both included."""
+    """`steps` values from start to end, both included; integers are cut off, from bounds that are cut off."""
     if not hasattr(steps, "__index__") or steps < 0:
         raise ArgumentError(f"linspace: steps must be an integer >= 0, got {steps!r}")
-    width = (end - start) / max(steps - 1, 1)
-    values = arange(steps, dtype=get_default_dtype(), device=device) * width + float(start)
-    return _finish(cast(values, as_dtype(dtype or get_default_dtype())), requires_grad)
+    start, end = _finite("linspace", "start", start), _finite("linspace", "end", end)
+    dtype, place = as_dtype(dtype or get_default_dtype()), as_device(device)
+    if dtype is bool_:
+        raise DTypeError(f"linspace: needs a dtype of numbers, got {dtype}")
+    first = steps // 2 or steps             # counted from both ends, so that both are exact
+    if not dtype.is_floating_point:
+        start, end, i = int(start), int(end), np.arange(steps)
+        if not np.iinfo(to_numpy(dtype)).min <= min(start, end) <= max(start, end) <= np.iinfo(to_numpy(dtype)).max:
+            raise DTypeError(f"linspace: {start} to {end} do not fit into {dtype}")
+        step = (end - start) / max(steps - 1, 1)
+        values = np.where(i < first, start + step * i, end - step * (steps - 1 - i))
+        return _finish(tensor(values.astype(to_numpy(dtype)), device=place), requires_grad)
+    kind, step = float64 if dtype is float64 else float32, (end - start) / max(steps - 1, 1)
+    low = create(arange_op, float(start), step, first, dtype=kind, device=place)
+    high = create(arange_op, float(end), -step, steps - first, dtype=kind, device=place)
+    return _finish(cast(cat([low, slice_view(high, (slice(None, None, -1),))]), dtype), requires_grad)
 
 
 def eye(n: int, m: int | None = None, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
@@ -246,11 +235,10 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
 
 
 def _triangle(input, keep):
-    from volta.ops.elementwise import where
     if input.ndim < 2:
         raise ShapeError(f"tril/triu: needs at least 2 dimensions, got shape {input.shape}")
     rows = arange(input.shape[-2], device=input.device).reshape(-1, 1)
-    return where(keep(rows, arange(input.shape[-1], device=input.device)), input, False if input.dtype.code == 0 else 0)
+    return where_op(keep(rows, arange(input.shape[-1], device=input.device)), input, False if input.dtype.code == 0 else 0)
 
 
 # ---------------------------------------------------------------- random
@@ -273,14 +261,14 @@ def rand(*sizes: int | Sequence[int], size: Sequence[int] | None = None, generat
          device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """Uniform on [0, 1)."""
     dtype = _floating_dtype("rand", dtype)
-    return _finish(_draw("rand", uniform_primitive, _shape("rand", sizes, size), 0.0, 1.0, dtype, device, generator), requires_grad)
+    return _finish(_draw("rand", uniform_op, _shape("rand", sizes, size), 0.0, 1.0, dtype, device, generator), requires_grad)
 
 
 def randn(*sizes: int | Sequence[int], size: Sequence[int] | None = None, generator: Generator | None = None, dtype: DTypeLike = None,
           device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """Normal, mean 0 and standard deviation 1."""
     dtype = _floating_dtype("randn", dtype)
-    return _finish(_draw("randn", normal_primitive, _shape("randn", sizes, size), 0.0, 1.0, dtype, device, generator), requires_grad)
+    return _finish(_draw("randn", normal_op, _shape("randn", sizes, size), 0.0, 1.0, dtype, device, generator), requires_grad)
 
 
 def randint(*bounds: int | Sequence[int], low: int = 0, high: int | None = None, size: int | Sequence[int] | None = None,
@@ -302,7 +290,11 @@ def randint(*bounds: int | Sequence[int], low: int = 0, high: int | None = None,
     if not whole or not 0 < high - low <= 1 << 32 or low < -1 << 63 or high > 1 << 63:
         raise ArgumentError(f"randint: needs integers low < high, at most 2**32 apart and within int64, got {low!r}, {high!r}")
     kind = int64 if dtype is None else as_dtype(dtype)
-    drawn = _draw("randint", randint_primitive, as_shape(*listed("randint", (size,), None)), low, high,
+    least, most = (0, 1) if kind is bool_ else (-65504, 65504) if kind is float16 else (
+        (None, None) if kind.is_floating_point else (np.iinfo(to_numpy(kind)).min, np.iinfo(to_numpy(kind)).max))
+    if most is not None and not least <= low < high <= most + 1:
+        raise ArgumentError(f"randint: {low} to {high - 1} do not fit into {kind}")
+    drawn = _draw("randint", randint_op, as_shape(*listed("randint", (size,), None)), low, high,
                   int64 if kind.is_floating_point or kind.code == 0 else kind, device, generator)
     return _finish(cast(drawn, kind), requires_grad)
 
@@ -325,7 +317,6 @@ def _floating_dtype(op, dtype):
 
 def fill_random_(t: Tensor, primitive, a: float, b: float, generator: Generator | None = None) -> Tensor:
     """Overwrite `t` with random numbers (for nn.init); unrecorded."""
-    from volta.ops.movement import copy_into
     copy_into(t, _draw("init", primitive, t.shape, a, b, t.dtype, t.device, generator))
     return t
 
@@ -391,12 +382,6 @@ def new_tensor(self, data: object, *, dtype: DTypeLike = None, device: DeviceLik
     return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
 
-dropout_primitive = register(
-    "dropout", ("x",), family="random", vjp=(lambda g, p, seed, offset: dropout_primitive(g, p=p, seed=seed, offset=offset),),
-    numpy=_np_dropout, cases=(case((7, 3), p=0.5, **_STREAMS[0]), case((), p=0.25, **_STREAMS[0]),
-                              case((0, 2), p=0.5, **_STREAMS[0]), case((150,), p=0.75, **_STREAMS[1])))
-
-
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, generator: Generator | None = None) -> Tensor:
     """Zero each element with probability p and scale the others by 1 / (1 - p), in training.
 
@@ -409,4 +394,4 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, generator: Gen
     if p == 1.0:
         return input * 0.0
     seed, offset = _check_generator("dropout", generator).advance(input._size)
-    return dropout_primitive(input, p=float(p), seed=seed, offset=offset)
+    return dropout_op(input, p=float(p), seed=seed, offset=offset)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from volta.errors import ArgumentError, ShapeError
 from volta.ops.arrange import diagonal
 from volta.ops.linalg import matmul
-from volta.ops.movement import permute, reshape
+from volta.ops.movement import cast, permute, reshape
 from volta.ops.reduce import sum
 from volta.shapes import as_dim
 
@@ -123,12 +123,16 @@ def _aligned(term, x, wanted):
 
 def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> Tensor:
     """Sum of products over dimensions of both: the last `dims` of `a` with the first of `b`, or two lists of dimensions.
+    A dimension of size 1 is repeated to the size of the other.
 
     Raises: ArgumentError, ShapeError where the dimensions do not fit.
     """
     if hasattr(dims, "__index__"):
         dims = range(a.ndim - dims, a.ndim), range(dims)
     left, right = ([as_dim("tensordot", d, t.ndim) for d in ((v,) if hasattr(v, "__index__") else v)] for v, t in zip(dims, (a, b)))
+    for d, e in zip(left, right):           # size 1 on one side: the other is summed
+        a = cast(sum(a, d, keepdim=True), a.dtype) if b.shape[e] == 1 != a.shape[d] else a
+        b = cast(sum(b, e, keepdim=True), b.dtype) if a.shape[d] == 1 != b.shape[e] else b
     if [a.shape[d] for d in left] != [b.shape[d] for d in right]:
         raise ShapeError(f"tensordot: dimensions {left} of {a.shape} and {right} of {b.shape} differ in size")
     rows, columns = ([d for d in range(t.ndim) if d not in v] for t, v in ((a, left), (b, right)))
@@ -143,4 +147,6 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sum of products over the last dimension of both; the plain product where one is 0-d."""
     if input.ndim == 0 or other.ndim == 0:
         return input * other
+    if input.shape[-1] != other.shape[-1]:
+        raise ShapeError(f"inner: the last dimensions of {input.shape} and {other.shape} differ in size")
     return tensordot(input, other, ([-1], [-1]))

@@ -1,29 +1,17 @@
-"""Matrix products: `matmul` in 1-D, 2-D and batched forms, and `linear` with its bias."""
+"""Matrix products: `matmul` in 1-D, 2-D and batched forms, and what is composed of it."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from volta.errors import DTypeError, ShapeError
-from volta.ops.movement import _reshape, transpose
-from volta.ops.reduce import sum_primitive
-from volta.ops.table import case, register
+from volta.errors import ShapeError
+from volta.ops.elementwise import where
+from volta.ops.movement import _reshape, in_float32
+from volta.ops.operands import numbers, same_dtype
+from volta.ops.records.linalg import matmul_op
+from volta.shapes import broadcasts_to
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
-
-matmul_primitive = register(
-    "matmul", ("a", "b"), family="linalg", numpy=np.matmul, kinds="fi", rtol=1e-4,
-    vjp=(lambda g, b: matmul_primitive(g, transpose(b, -1, -2)), lambda g, a: matmul_primitive(transpose(a, -1, -2), g)),
-    cases=(case((3, 4), (4, 5)), case((2, 3, 4), (2, 4, 5)), case((2, 1, 3, 4), (5, 4, 2)), case((1, 1), (1, 1)), case((0, 3), (3, 2)),
-           case((2, 0), (0, 3)), case((33, 65), (65, 17)), case((1, 70), (70, 5))))
-linear_primitive = register(
-    "linear", ("x", "weight", "bias"), family="linalg", rtol=1e-4,
-    numpy=lambda x, weight, bias: x @ weight.T + (0 if bias is None else bias),
-    vjp=(lambda g, weight: matmul_primitive(g, weight), lambda g, x: matmul_primitive(transpose(g, 0, 1), x),
-         lambda g: sum_primitive(g, dim=(0,), keepdim=False)),
-    cases=(case((3, 4), (5, 4), (5,)), case((3, 4), (5, 4), None), case((0, 4), (2, 4), (2,)), case((40, 33), (18, 33), (18,))))
 
 
 def matmul(input: Tensor, other: Tensor) -> Tensor:
@@ -37,10 +25,11 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         raise ShapeError(f"matmul: both operands need at least 1 dimension, got {a} @ {b}; use * for a scalar")
     if a[-1] != b[-2 if len(b) > 1 else 0]:
         raise ShapeError(f"matmul: inner sizes differ, got {a} @ {b}")
-    if input.dtype is not other.dtype:
-        raise DTypeError(f"matmul: the operands must have one dtype, got {input.dtype} @ {other.dtype}; convert with .to(dtype)")
+    if input.dtype is not other.dtype or input.dtype.code == 0:
+        same_dtype("matmul", input.dtype, other=other)
+        numbers("matmul", input=input)
     if len(a) == 2 and len(b) == 2:
-        return matmul_primitive(input, other)
+        return matmul_op(input, other)
     if len(a) == 1:
         out = matmul(_reshape(input, shape=(1,) + a), other)
         return _reshape(out, shape=out.shape[:-2] + out.shape[-1:] if len(b) > 1 else ())
@@ -51,11 +40,11 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         rows = 1
         for s in a[:-1]:
             rows *= s
-        return _reshape(matmul_primitive(_reshape(input, shape=(rows, a[-1])), other), shape=a[:-1] + b[-1:])
+        return _reshape(matmul_op(_reshape(input, shape=(rows, a[-1])), other), shape=a[:-1] + b[-1:])
     for i in range(1, min(len(a), len(b)) - 1):
         if a[-2 - i] != b[-2 - i] and 1 not in (a[-2 - i], b[-2 - i]):
             raise ShapeError(f"matmul: batch sizes do not broadcast, got {a} @ {b}")
-    return matmul_primitive(input, other)
+    return matmul_op(input, other)
 
 
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
@@ -94,37 +83,29 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * input + alpha * (mat1 @ mat2)."""
-    product = mm(mat1, mat2)
-    return (product if alpha == 1 else product * alpha) + (input if beta == 1 else input * beta)
+    """beta * input + alpha * (mat1 @ mat2). Of integers the factors are cut to integers; beta 0 ignores `input`, NaN or not.
+
+    Raises: DTypeError for different dtypes; ShapeError where `input` does not broadcast to the product.
+    """
+    return _added("addmm", mm, input, mat1, mat2, beta, alpha)
 
 
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * input + alpha * (batch1 @ batch2), of batches of matrices."""
-    product = bmm(batch1, batch2)
-    return (product if alpha == 1 else product * alpha) + (input if beta == 1 else input * beta)
+    """beta * input + alpha * (batch1 @ batch2), of batches of matrices, with the rules of `addmm`."""
+    return _added("baddbmm", bmm, input, batch1, batch2, beta, alpha)
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """input @ weight.T + bias over the last dimension.
-
-    Shape: (..., in) with weight (out, in) and bias (out,) -> (..., out); with weight (in,) and bias () -> (...).
-    Raises: ShapeError where they do not fit.
-    """
-    if weight.ndim == 1 and (bias is None or bias.ndim == 0):
-        out = matmul(input, weight)
-        return out if bias is None else out + bias
-    if weight.ndim != 2 or input.ndim < 1 or input.shape[-1] != weight.shape[1]:
-        raise ShapeError(f"linear: input {input.shape} does not fit weight {weight.shape}: the last size of the input must be "
-                         f"{weight.shape[1] if weight.ndim == 2 else 'that of a (out, in) matrix'}")
-    if bias is not None and bias.shape != weight.shape[:1]:
-        raise ShapeError(f"linear: bias must have shape {weight.shape[:1]}, got {bias.shape}")
-    if input.ndim == 2:
-        return linear_primitive(input, weight, bias)
-    rows = 1
-    for s in input.shape[:-1]:
-        rows *= s
-    out = linear_primitive(_reshape(input, shape=(rows, input.shape[-1])), weight, bias)
-    return _reshape(out, shape=input.shape[:-1] + weight.shape[:1])
+def _added(name, product, input, a, b, beta, alpha):
+    same_dtype(name, a.dtype, **{"mat2" if a.ndim == 2 else "batch2": b, "input": input})
+    if not a.dtype.is_floating_point:
+        beta, alpha = int(beta), int(alpha)
+    return _sum(a, b, input, name, product, beta, alpha)
 
 
+@in_float32
+def _sum(a, b, input, name, product, beta, alpha):
+    out = product(a, b)
+    if not broadcasts_to(input.shape, out.shape):
+        raise ShapeError(f"{name}: input {input.shape} does not broadcast to the product's shape {out.shape}")
+    input = input if beta == 1 else input * beta if beta else where(input < input, input, 0)    # zeros, of NaN as well, in the graph
+    return (out if alpha == 1 else out * alpha) + input

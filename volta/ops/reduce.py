@@ -4,15 +4,28 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from volta._kernels.core import dtype_from_code, graph
-from volta.dtypes import as_dtype, get_default_dtype
+from volta._kernels.core import graph
+from volta.dtypes import as_dtype, float16, float32, get_default_dtype, int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError
-from volta.ops.elementwise import exp, log, where
+from volta.ops.elementwise import exp, floor, log, maximum, minimum, where
 from volta.ops.elementwise import sqrt as sqrt_op
-from volta.ops.movement import _expand, _reshape, cast, clone, in_float32
-from volta.ops.table import case, register
+from volta.ops.movement import _reshape, cast, clone, in_float32
+from volta.ops.operands import numbers
+from volta.ops.records.index import gather_op
+from volta.ops.records.reduce import (
+    all_op,
+    amax_op,
+    amin_op,
+    any_op,
+    argmax_op,
+    argmin_op,
+    count,
+    log_softmax_op,
+    mean_op,
+    prod_op,
+    softmax_op,
+    sum_op,
+)
 from volta.shapes import as_dim, as_dims, reduced
 
 if TYPE_CHECKING:
@@ -21,92 +34,22 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
     from volta.types import DTypeLike
 
-_CASES = (case((3, 4), dim=(1,), keepdim=False), case((3, 4), dim=(0,), keepdim=True), case((2, 3, 4), dim=(0, 2), keepdim=False),
-          case((2, 3, 4), dim=(0, 1, 2), keepdim=False), case((5, 1), dim=(1,), keepdim=False), case((2, 70), dim=(1,), keepdim=True))
-_EMPTY = (case((0, 3), dim=(0,), keepdim=False), case((2, 0), dim=(1,), keepdim=True))
-
-
-def _spread(g, shape, dim, keepdim):
-    """A reduced gradient seen at every element that went into it."""
-    if not keepdim:
-        g = _reshape(g, shape=reduced(shape, dim, True))
-    return _expand(g, shape=shape)
-
-
-def _count(shape, dim):
-    return math.prod([shape[d] for d in dim])
-
-
-def _extreme_vjp(g, x, out, dim, keepdim):
-    """Shared equally among equal extremes, as in torch.amax."""
-    hit = cast(x == _spread(out, x.shape, dim, keepdim), g.dtype)
-    return hit * _spread(g, x.shape, dim, keepdim) / sum_primitive(hit, dim=dim, keepdim=True)
-
-
-def _prod_vjp(g, x, out, dim, keepdim):
-    """out / x; where one factor is zero, the product of the others; where several are, zero."""
-    zero = x == 0
-    zeros = _spread(sum_primitive(zero, dim=dim, keepdim=True), x.shape, dim, True)
-    filled = where(zero, 1.0, x)
-    others = _spread(prod_primitive(filled, dim=dim, keepdim=True), x.shape, dim, True) / filled
-    return _spread(g, x.shape, dim, keepdim) * where(zeros == cast(zero, zeros.dtype), others, 0.0)
-
-
-def _reduction(name, vjp, numpy, cases=_CASES + _EMPTY, **options):
-    return register(name, ("x",), family="reduce", vjp=vjp and (vjp,), cases=cases,
-                    numpy=lambda x, dim, keepdim: numpy(x, axis=dim, keepdims=keepdim), **options)
-
-
-sum_primitive = _reduction("sum", lambda g, x_shape, dim, keepdim: _spread(g, x_shape, dim, keepdim), np.sum, kinds="fib")
-mean_primitive = _reduction(
-    "mean", lambda g, x_shape, dim, keepdim: _spread(g * (1.0 / (_count(x_shape, dim) or 1)), x_shape, dim, keepdim), np.mean, _CASES)
-amax_primitive = _reduction("amax", _extreme_vjp, np.amax, _CASES, kinds="fi")
-amin_primitive = _reduction("amin", _extreme_vjp, np.amin, _CASES, kinds="fi")
-prod_primitive = _reduction("prod", _prod_vjp, np.prod, kinds="fi", domain=(0.5, 1.5))
-any_primitive = _reduction("any", None, np.any, kinds="fib")
-all_primitive = _reduction("all", None, np.all, kinds="fib")
-
-_ARG_CASES = (case((3, 4), dim=1, keepdim=False), case((3, 4), dim=0, keepdim=True), case((2, 3, 4), dim=1, keepdim=False),
-              case((130,), dim=0, keepdim=False))
-argmax_primitive = register("argmax", ("x",), family="arg", kinds="fi", cases=_ARG_CASES,
-                            numpy=lambda x, dim, keepdim: np.argmax(x, axis=dim, keepdims=keepdim))
-argmin_primitive = register("argmin", ("x",), family="arg", kinds="fi", cases=_ARG_CASES,
-                            numpy=lambda x, dim, keepdim: np.argmin(x, axis=dim, keepdims=keepdim))
-
-
-# ---------------------------------------------------------------- softmax
-def _np_softmax(x, dim):
-    e = np.exp(x - x.max(axis=dim, keepdims=True))
-    return e / e.sum(axis=dim, keepdims=True)
-
-
-_SOFTMAX_CASES = (case((3, 5), dim=1), case((3, 5), dim=0), case((2, 3, 4), dim=1), case((4, 1), dim=1), case((0, 3), dim=1))
-_SOFTMAX_GRAD_CASES = tuple(case(c.inputs[0], c.inputs[0], **c.params) for c in _SOFTMAX_CASES)
-softmax_primitive = register("softmax", ("x",), family="softmax", numpy=_np_softmax, cases=_SOFTMAX_CASES,
-                             vjp=(lambda g, out, dim: softmax_grad(g, out, dim=dim),))
-log_softmax_primitive = register(
-    "log_softmax", ("x",), family="softmax", cases=_SOFTMAX_CASES, vjp=(lambda g, out, dim: log_softmax_grad(g, out, dim=dim),),
-    numpy=lambda x, dim: np.log(_np_softmax(x, dim)))
-softmax_grad = register(
-    "softmax_grad", ("g", "out"), family="softmax", cases=_SOFTMAX_GRAD_CASES,
-    reference=lambda g, out, dim: out * (g - sum_primitive(g * out, dim=(dim,), keepdim=True)),
-    numpy=lambda g, out, dim: out * (g - (g * out).sum(axis=dim, keepdims=True)))
-log_softmax_grad = register(
-    "log_softmax_grad", ("g", "out"), family="softmax", cases=_SOFTMAX_GRAD_CASES,
-    reference=lambda g, out, dim: g - exp(out) * sum_primitive(g, dim=(dim,), keepdim=True),
-    numpy=lambda g, out, dim: g - np.exp(out) * g.sum(axis=dim, keepdims=True))
-
 
 def softmax(input: Tensor, dim: int, dtype: DTypeLike = None) -> Tensor:
     """exp(x) / sum(exp(x)) along `dim`, without overflow."""
     input = _floating("softmax", input, dtype)
-    return input * 0.0 + 1.0 if input.ndim == 0 else softmax_primitive(input, dim=as_dim("softmax", dim, input.ndim))
+    return _along(softmax_op, "softmax", input, dim)
 
 
 def log_softmax(input: Tensor, dim: int, dtype: DTypeLike = None) -> Tensor:
     """log(softmax(x)) along `dim`, without overflow."""
     input = _floating("log_softmax", input, dtype)
-    return input * 0.0 if input.ndim == 0 else log_softmax_primitive(input, dim=as_dim("log_softmax", dim, input.ndim))
+    return _along(log_softmax_op, "log_softmax", input, dim)
+
+
+def _along(primitive, name, x, dim):
+    dim = as_dim(name, dim, x.ndim)
+    return primitive(x, dim=dim) if x.ndim else _reshape(primitive(_reshape(x, shape=(1,)), dim=0), shape=())
 
 
 # ---------------------------------------------------------------- functions
@@ -120,17 +63,22 @@ def _floating(name, x, dtype=None):
 
 def _one_element(x):
     """Sum or product of the one element of a 0-d tensor."""
-    return clone(x) if x.dtype.is_floating_point else cast(x, dtype_from_code(3)) * 1
+    return clone(x) if x.dtype.is_floating_point else cast(x, int64)
+
+
+def _in_dtype(reduction, name, input, dim, keepdim, dtype):
+    """A sum or product computed in `dtype`: integers and bool in int64, which wraps to the same."""
+    dtype = None if dtype is None else as_dtype(dtype)
+    if dtype is not None:
+        input = cast(input, dtype)
+    dims = as_dims(name, dim, input.ndim)
+    out = reduction(input, dim=dims, keepdim=keepdim) if dims else _one_element(input)
+    return out if dtype is None else cast(out, dtype)
 
 
 def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
-    """Sum over `dim` (an int, several, or None for all). Integers and bool add up in int64."""
-    if dtype is not None:
-        input = cast(input, as_dtype(dtype))
-    dims = as_dims("sum", dim, input.ndim)
-    if not dims:
-        return _one_element(input)
-    return sum_primitive(input, dim=dims, keepdim=keepdim)
+    """Sum over `dim` (an int, several, or None for all). Integers and bool add up in int64, unless `dtype` says otherwise."""
+    return _in_dtype(sum_op, "sum", input, dim, keepdim, dtype)
 
 
 def mean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
@@ -140,7 +88,7 @@ def mean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = 
     """
     input = _floating("mean", input, dtype)
     dims = as_dims("mean", dim, input.ndim)
-    return mean_primitive(input, dim=dims, keepdim=keepdim) if dims else input * 1.0
+    return mean_op(input, dim=dims, keepdim=keepdim) if dims else input * 1.0
 
 
 def _extreme(name, primitive, input, dim, keepdim):
@@ -152,12 +100,12 @@ def _extreme(name, primitive, input, dim, keepdim):
 
 def amax(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Largest value over `dim`; equal ones share the gradient; NaN wins."""
-    return _extreme("amax", amax_primitive, input, dim, keepdim)
+    return _extreme("amax", amax_op, input, dim, keepdim)
 
 
 def amin(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Smallest value over `dim`; equal ones share the gradient; NaN wins."""
-    return _extreme("amin", amin_primitive, input, dim, keepdim)
+    return _extreme("amin", amin_op, input, dim, keepdim)
 
 
 def _arg(name, primitive, input, dim, keepdim):
@@ -175,12 +123,14 @@ def _arg(name, primitive, input, dim, keepdim):
 
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index (int64) of the largest value, the first of equal ones; of the flattened tensor without `dim`."""
-    return _arg("argmax", argmax_primitive, input, dim, keepdim)
+    numbers("argmax", input=input)
+    return _arg("argmax", argmax_op, input, dim, keepdim)
 
 
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index (int64) of the smallest value, the first of equal ones; of the flattened tensor without `dim`."""
-    return _arg("argmin", argmin_primitive, input, dim, keepdim)
+    numbers("argmin", input=input)
+    return _arg("argmin", argmin_op, input, dim, keepdim)
 
 
 class ValuesIndices(tuple):
@@ -198,12 +148,11 @@ class ValuesIndices(tuple):
         return self[1]
 
 
-def _pick(name, arg, input, dim, keepdim):
-    from volta.ops.records.index import gather_op
+def _pick(name, primitive, input, dim, keepdim):
     d = as_dim(name, dim, input.ndim)
     if input.ndim == 0:
-        return ValuesIndices((clone(input), arg(input, 0)))
-    indices = arg(input, d, keepdim=True)
+        return ValuesIndices((clone(input), _arg(f"arg{name}", primitive, input, 0, False)))
+    indices = _arg(f"arg{name}", primitive, input, d, True)
     values = gather_op(input, indices, dim=d)
     if not keepdim:
         shape = input.shape[:d] + input.shape[d + 1:]
@@ -214,25 +163,22 @@ def _pick(name, arg, input, dim, keepdim):
 def max(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
     """The largest value; with an int `dim` (values, indices); with another tensor, `maximum`."""
     if hasattr(dim, "dtype"):
-        from volta.ops.elementwise import maximum
         return maximum(input, dim)
-    return amax(input) if dim is None else _pick("max", argmax, input, dim, keepdim)
+    return amax(input) if dim is None else _pick("max", argmax_op, input, dim, keepdim)
 
 
 def min(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
     """The smallest value; with an int `dim` (values, indices); with another tensor, `minimum`."""
     if hasattr(dim, "dtype"):
-        from volta.ops.elementwise import minimum
         return minimum(input, dim)
-    return amin(input) if dim is None else _pick("min", argmin, input, dim, keepdim)
+    return amin(input) if dim is None else _pick("min", argmin_op, input, dim, keepdim)
 
 
 def prod(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
-    """Product over `dim`."""
-    if dtype is not None:
-        input = cast(input, as_dtype(dtype))
-    dims = as_dims("prod", dim, input.ndim)
-    return prod_primitive(input, dim=dims, keepdim=keepdim) if dims else _one_element(input)
+    """Product over `dim`. Integers and bool multiply in int64, unless `dtype` says otherwise."""
+    if dtype is None and input.dtype is float16:        # of many factors, none is rounded on the way, nor in the derivative
+        return cast(_in_dtype(prod_op, "prod", cast(input, float32), dim, keepdim, None), float16)
+    return _in_dtype(prod_op, "prod", input, dim, keepdim, dtype)
 
 
 def _truth(out, x):
@@ -243,13 +189,13 @@ def _truth(out, x):
 def any(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Whether any element is non-zero."""
     dims = as_dims("any", dim, input.ndim)
-    return _truth(any_primitive(input, dim=dims, keepdim=keepdim) if dims else input != 0, input)
+    return _truth(any_op(input, dim=dims, keepdim=keepdim) if dims else input != 0, input)
 
 
 def all(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Whether all elements are non-zero."""
     dims = as_dims("all", dim, input.ndim)
-    return _truth(all_primitive(input, dim=dims, keepdim=keepdim) if dims else input != 0, input)
+    return _truth(all_op(input, dim=dims, keepdim=keepdim) if dims else input != 0, input)
 
 
 def _correction(name, dim, unbiased, correction):
@@ -270,7 +216,7 @@ def var(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | 
     input = _floating("var", input)
     dim, correction = _correction("var", dim, unbiased, correction)
     dims = as_dims("var", dim, input.ndim)
-    n = _count(input.shape, dims)
+    n = count(input.shape, dims)
     centred = input - mean(input, dims, True)
     total = sum(centred * centred, dims, keepdim)
     return total / float(n - correction if n > correction else 0)
@@ -327,7 +273,7 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: int | Sequence[int] 
     if p not in ("fro", None) and (isinstance(p, str) or p != p):
         raise ArgumentError(f"norm: p must be a number or 'fro', got {p!r}")
     if dtype is not None or not input.dtype.is_floating_point:
-        input = cast(input, get_default_dtype() if dtype is None else as_dtype(dtype))
+        input = _floating("norm", input, get_default_dtype() if dtype is None else dtype)
     return _norm(input, p, dim, keepdim)
 
 
@@ -339,9 +285,11 @@ def _norm(input, p, dim, keepdim):
         return sum(abs(input), dim, keepdim)
     if p in (math.inf, -math.inf):
         return (amax if p > 0 else amin)(abs(input), dim, keepdim)
-    if p == 0:
-        return sum(cast(input != 0, input.dtype), dim, keepdim)
     size, zero = abs(input), input == 0
+    if p == 0:
+        return sum(floor(where(zero, size, 1.0)), dim, keepdim)         # 0 and 1, in the graph, with derivative 0
+    if p < 0 and 0 in [input.shape[d] for d in as_dims("norm", dim, input.ndim)]:
+        raise IndexRangeError(f"norm: there is no {p}-norm of no elements, got shape {input.shape}")
     terms = size ** p if p > 1 else where(zero, 0.0 if p > 0 else math.inf, where(zero, 1.0, size) ** p)
     return _root(sum(terms, dim, keepdim), 1.0 / p)
 

@@ -43,17 +43,15 @@ cdef TensorBase labels(str name, TensorBase target, Py_ssize_t classes, int64_t 
 
 
 cdef real row_logsumexp(const real* x, Py_ssize_t classes, real* top) noexcept nogil:
-    """log(sum(exp(x - max))). OUT: top, the maximum."""
+    """log(sum(exp(x - max))), NaN where the maximum is infinite, as in PyTorch. OUT: top, the maximum."""
     cdef real piece[PIECE]
     cdef Py_ssize_t start = 0, i, n
     cdef double total = 0
     top[0] = line_max(x, classes)
-    cdef real shift = 0 if top[0] - top[0] != 0 else top[0]     # an infinite maximum would give inf - inf
-    top[0] = shift
     while start < classes:
         n = min(PIECE, classes - start)
         for i in range(n):
-            piece[i] = exp_of[real](x[start + i] - shift)
+            piece[i] = exp_of[real](x[start + i] - top[0])
         total += line_sum(<const real*>&piece[0], n)
         start += n
     return log_of[real](<real>total)

@@ -1,38 +1,27 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The GPU's hot path: blocks, bind groups, the recorded stream and transfers, through wgpu-native's C functions.
+"""The GPU's hot path: what is launched, copied and moved, checked and recorded, in order.
 
-Layout: native.pxi (C functions), pool.pxi (blocks and Buffer), groups.pxi (bind group cache), then one class on
-the other: Queue (queue.pxi: the open batch and submission), Memory (memory.pxi: alloc), Recorder (here: launch,
-copy, clear), Stream (transfer.pxi: upload, download). Knows buffers and pipelines; must not know tensors or shaders.
+A Stream is composed of a device link (native), blocks (pool), bind groups (groups), the open batch (batch), what they do together
+when memory runs out (memory), and transfers. Knows buffers and pipelines; must not know tensors or shaders.
 
-wgpu-native aborts the process on an error inside submit or poll, so whatever could be wrong is checked before it is
-recorded, and an error while a batch is encoded drops the batch.
+wgpu-native aborts the process on an error inside submit or poll, so whatever could be wrong is checked before it is recorded.
 
 Threads: tables and the open batch are guarded by the GIL (no function lets it go while they are half changed); what is
 sent to the queue goes through one lock, in order. Encoding, waiting and large copies run without the GIL.
 """
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcpy
 
-cdef extern from "Python.h":
-    ctypedef struct PyObject:
-        pass
-    Py_ssize_t PyNumber_AsSsize_t(object, PyObject*)
+from volta._kernels.gpu.batch cimport MAX_OPS, MAX_PARAMS, MAX_WRITTEN, OP_CLEAR, OP_COPY, OP_DISPATCH, Batch, Op
+from volta._kernels.gpu.groups cimport MAX_BINDINGS, MAX_WORDS, NO_SLOT, Group, GroupCache
+from volta._kernels.gpu.memory cimport Memory
+from volta._kernels.gpu.native cimport DeviceLink, Handle
+from volta._kernels.gpu.pool cimport Buffer, Pool, copy_size
+from volta._kernels.gpu.transfer cimport Transfers
 
-import threading
-
-from volta.errors import ArgumentError, BindingLimitError, DeviceError, OutOfMemoryError, TransferError
-
-include "native.pxi"
-include "pool.pxi"
-include "groups.pxi"
-include "queue.pxi"
-include "memory.pxi"
+from volta.errors import ArgumentError, BindingLimitError, DeviceError
 
 
 @cython.final
@@ -78,13 +67,34 @@ cdef class Pipeline:
         return f"Pipeline({self.label}, buffers={self.access}, params={self.params_size} bytes)"
 
 
-cdef class Recorder(Memory):
-    """Launches, copies and clears, checked and recorded."""
+cdef class Stream:
+    """Everything that a device does for Volta; `volta.gpu.runtime.Context` adds pipelines."""
 
     cdef readonly object token            # identity of this device's pipelines
+    cdef readonly DeviceLink link
+    cdef readonly Pool pool
+    cdef readonly GroupCache groups
+    cdef readonly Batch batch
+    cdef readonly Transfers transfers
+    cdef Memory store
+    cdef uint64_t max_groups, max_binding, offset_alignment
 
     def __cinit__(self, *args, **kwargs):
         self.token = object()
+
+    def start(self, DeviceLink link not None, dict limits not None, uint32_t group_capacity=8192):
+        """Begin on an attached device; `limits` by WebGPU's names with dashes."""
+        self.link = link
+        self.pool = Pool(link, <uint64_t>limits["max-buffer-size"] & ~<uint64_t>15)
+        self.groups = GroupCache(link, group_capacity)
+        self.batch = Batch(link)
+        self.store = Memory(link, self.pool, self.groups, self.batch)
+        self.transfers = Transfers(link, self.store)
+        self.max_groups = limits["max-compute-workgroups-per-dimension"]
+        self.max_binding = <uint64_t>limits["max-storage-buffer-binding-size"] & ~<uint64_t>15
+        self.offset_alignment = limits["min-storage-buffer-offset-alignment"]
+
+    # ------------------------------------------------------------------------------------------------ recording
 
     def launch(self, Pipeline pipeline not None, tuple buffers not None, bytes params not None,
                long long x, long long y=1, long long z=1):
@@ -97,6 +107,7 @@ cdef class Recorder(Memory):
         cdef Py_ssize_t count = PyTuple_GET_SIZE(buffers), i
         cdef uint64_t written = 0, touched
         cdef Group* group
+        cdef Batch batch = self.batch
         cdef Op* op
         if (pipeline.owner is not self.token or count != pipeline.bindings or len(params) != pipeline.params_size
                 or x < 0 or y < 0 or z < 0):
@@ -109,18 +120,18 @@ cdef class Recorder(Memory):
             return
         words[0] = pipeline.layout_id
         for i in range(count):
-            touched = self._bind(pipeline, i, <object>PyTuple_GET_ITEM(buffers, i), &words[1 + 3 * i])
+            touched = self.bind(pipeline, i, <object>PyTuple_GET_ITEM(buffers, i), &words[1 + 3 * i])
             if pipeline.written >> i & 1:
                 written += touched
         while True:
-            while self.count >= MAX_OPS:        # other threads may fill the new batch before this one goes on
-                self.flush()
+            while batch.count >= MAX_OPS:       # other threads may fill the new batch before this one goes on
+                batch.flush()
             group = self.groups.find(words, 1 + 3 * count)
             if group != NULL:
                 break
-            self._make_group(pipeline, words, count)
+            self.make_group(pipeline, words, count)
         # From here to the count no Python runs, so that other threads see a whole operation or none.
-        op = &self.ops[self.count]
+        op = &batch.ops[batch.count]
         op.kind = OP_DISPATCH
         op.first = pipeline.handle
         op.second = group.handle
@@ -129,20 +140,21 @@ cdef class Recorder(Memory):
         op.z = <uint32_t>z
         op.params_size = pipeline.params_size
         memcpy(op.params, <const char*>params, pipeline.params_size)
-        group.last_use = self.serial
+        group.last_use = batch.serial
         for i in range(count):
-            self.pool.blocks[words[1 + 3 * i]].last_use = self.serial
-        self.count += 1
-        self.dispatches += 1
-        self.written += written
-        if self.count >= MAX_OPS or self.written >= MAX_WRITTEN:
-            self.flush()
+            self.pool.blocks[words[1 + 3 * i]].last_use = batch.serial
+        batch.count += 1
+        batch.dispatches += 1
+        batch.written += written
+        if batch.count >= MAX_OPS or batch.written >= MAX_WRITTEN:
+            batch.flush()
 
-    cdef inline uint64_t _bind(self, Pipeline pipeline, Py_ssize_t k, object item, uint64_t* word) except? 0xFFFFFFFFFFFFFFFF:
+    @cython.final
+    cdef inline uint64_t bind(self, Pipeline pipeline, Py_ssize_t k, object item, uint64_t* word) except? 0xFFFFFFFFFFFFFFFF:
         # Three key words of binding k; gives the bytes that it covers.
         cdef Buffer buffer
         if type(item) is not Buffer:
-            return self._bind_window(pipeline, k, item, word)
+            return self.bind_window(pipeline, k, item, word)
         buffer = <Buffer>item
         if buffer.pool is not self.pool:
             self._refuse_buffer(pipeline.label, buffer)
@@ -158,7 +170,8 @@ cdef class Recorder(Memory):
             self._refuse_size(pipeline, k, word[2])
         return buffer.nbytes
 
-    cdef uint64_t _bind_window(self, Pipeline pipeline, Py_ssize_t k, object item, uint64_t* word) except? 0xFFFFFFFFFFFFFFFF:
+    @cython.final
+    cdef uint64_t bind_window(self, Pipeline pipeline, Py_ssize_t k, object item, uint64_t* word) except? 0xFFFFFFFFFFFFFFFF:
         cdef Buffer buffer
         cdef long long offset, size
         if type(item) is not tuple or len(item) != 3 or type(item[0]) is not Buffer:
@@ -210,11 +223,9 @@ cdef class Recorder(Memory):
                               f"beyond that needs y = 1")
         return (-(-x // rows), rows) if rows > 1 else (x, y)
 
-    cdef int _make_group(self, Pipeline pipeline, uint64_t* words, Py_ssize_t count) except -1:
+    @cython.final
+    cdef int make_group(self, Pipeline pipeline, const uint64_t* words, Py_ssize_t count) except -1:
         # Create and cache the bind group of this key.
-        cdef BindGroupEntry[MAX_BINDINGS] entries
-        cdef BindGroupDescriptor descriptor
-        cdef Handle handle
         cdef Py_ssize_t i, j
         self.link.check()
         for i in range(count):
@@ -224,77 +235,120 @@ cdef class Recorder(Memory):
                                       "use a kernel that binds it once as read_write")
         # The oldest group may still be needed by recorded work only where the cache is smaller than two batches.
         while self.groups.spare == NO_SLOT:
-            if self.groups.slots[self.groups.oldest].last_use > self.submitted:
-                self.flush()
+            if self.groups.slots[self.groups.oldest].last_use > self.batch.submitted:
+                self.batch.flush()
             else:
-                self.link.api.bind_group_release(self.groups.remove(self.groups.oldest))
-        memset(entries, 0, count * sizeof(BindGroupEntry))
-        for i in range(count):
-            entries[i].binding = i
-            entries[i].buffer = self.pool.blocks[words[1 + 3 * i]].handle
-            entries[i].offset = words[2 + 3 * i]
-            entries[i].size = words[3 + 3 * i]
-        memset(&descriptor, 0, sizeof(descriptor))
-        descriptor.layout = pipeline.group_layout
-        descriptor.entry_count = count
-        descriptor.entries = entries
-        self.link._capture("volta")
-        handle = self.link.api.create_bind_group(self.link.device, &descriptor)
-        error = self.link._release("volta")
-        if error is not None or handle == NULL:
-            if handle != NULL:
-                self.link.api.bind_group_release(handle)
-            raise DeviceError(f"{pipeline.label}: cannot bind these buffers: {error[1] if error else 'no handle'}")
-        # Another thread may have made the same group, or taken the slot, while Python ran above.
-        if self.groups.find(words, 1 + 3 * count) != NULL or not self.groups.add(words, 1 + 3 * count, handle):
-            self.link.api.bind_group_release(handle)
+                self.groups.drop(self.groups.oldest)
+        self.groups.make(pipeline.label, pipeline.group_layout, words, count, self.pool.blocks)
         return 0
 
     def copy(self, Buffer source not None, long long source_offset, Buffer target not None, long long target_offset,
              long long nbytes):
         """Record a copy of `nbytes`; offsets and size are multiples of 4 (a size may end odd at the target's end)."""
         cdef Buffer middle
-        cdef uint64_t size = _copy_size("copy", target, target_offset, nbytes)
-        _copy_size("copy", source, source_offset, size, True)
+        cdef uint64_t size = copy_size("copy", target, target_offset, nbytes, False)
+        copy_size("copy", source, source_offset, size, True)
         if source.pool is not self.pool or target.pool is not self.pool:
             self._refuse_buffer("copy", target if source.pool is self.pool else source)
         if nbytes == 0:
             return
         if source.block == target.block:       # WebGPU copies between different buffers only
-            middle = self.alloc(size)
-            self._record_copy(source, source_offset, middle, 0, size)
-            self._record_copy(middle, 0, target, target_offset, size)
+            middle = self.store.alloc(size)
+            self.record_copy(source, source_offset, middle, 0, size)
+            self.record_copy(middle, 0, target, target_offset, size)
         else:
-            self._record_copy(source, source_offset, target, target_offset, size)
+            self.record_copy(source, source_offset, target, target_offset, size)
 
-    cdef int _record_copy(self, Buffer source, uint64_t source_offset, Buffer target, uint64_t target_offset, uint64_t size) except -1:
-        self._record(OP_COPY, self.pool.blocks[source.block].handle, source_offset,
+    @cython.final
+    cdef int record_copy(self, Buffer source, uint64_t source_offset, Buffer target, uint64_t target_offset, uint64_t size) except -1:
+        self.batch.record(OP_COPY, self.pool.blocks[source.block].handle, source_offset,
                      self.pool.blocks[target.block].handle, target_offset, size)
-        self.pool.blocks[source.block].last_use = self.serial
-        self.pool.blocks[target.block].last_use = self.serial
+        self.pool.blocks[source.block].last_use = self.batch.serial
+        self.pool.blocks[target.block].last_use = self.batch.serial
         return 0
 
     def clear(self, Buffer buffer not None, long long offset=0, nbytes=None):
         """Record zeros over `nbytes` (default: to the end)."""
         cdef long long wanted = buffer.nbytes - offset if nbytes is None else nbytes
-        cdef uint64_t size = _copy_size("clear", buffer, offset, wanted)
+        cdef uint64_t size = copy_size("clear", buffer, offset, wanted, False)
         if buffer.pool is not self.pool:
             self._refuse_buffer("clear", buffer)
         if size:
-            self._record(OP_CLEAR, NULL, 0, self.pool.blocks[buffer.block].handle, offset, size)
-            self.pool.blocks[buffer.block].last_use = self.serial
+            self.batch.record(OP_CLEAR, NULL, 0, self.pool.blocks[buffer.block].handle, offset, size)
+            self.pool.blocks[buffer.block].last_use = self.batch.serial
 
+    cpdef flush(self):
+        """Send everything recorded so far to the device; does not wait.
 
-cdef uint64_t _copy_size(str op, Buffer buffer, long long offset, long long nbytes, bint padded=False) except? 0xFFFFFFFFFFFFFFFF:
-    # The multiple of 4 to copy. An odd size is padded only where no element of the buffer follows.
-    cdef uint64_t size = <uint64_t>(nbytes + 3) & ~<uint64_t>3
-    cdef uint64_t room = buffer.capacity if padded else buffer.nbytes
-    if offset < 0 or nbytes < 0 or <uint64_t>(offset + nbytes) > room:
-        raise ArgumentError(f"{op}: {nbytes} bytes at byte {offset} lie outside a buffer of {buffer.nbytes} bytes")
-    if offset % 4 or (size != <uint64_t>nbytes and <uint64_t>(offset + nbytes) != buffer.nbytes):
-        raise ArgumentError(f"{op}: offset and size must be multiples of 4 bytes unless the range ends the buffer, "
-                            f"got {nbytes} bytes at byte {offset} of {buffer.nbytes}")
-    return size
+        Raises: DeviceError where the device is lost or refuses the batch, which is then dropped.
+        """
+        self.batch.flush()
 
+    def synchronize(self):
+        """Send everything recorded and wait until the device has done it."""
+        self.batch.synchronize()
 
-include "transfer.pxi"
+    def drain(self):
+        """Wait for what was sent, at exit; what is only recorded is not sent."""
+        self.batch.drain()
+
+    def abandon(self, str reason not None):
+        """Drop what is recorded and refuse all further work with `reason`; at exit and after fork."""
+        self.batch.abandon(reason)
+
+    def check(self):
+        """Raises: DeviceError where the device cannot be used any more."""
+        self.link.check()
+
+    @property
+    def recorded(self):
+        """Operations in the open batch."""
+        return self.batch.count
+
+    # --------------------------------------------------------------------------------------------------- memory
+
+    def alloc(self, nbytes):
+        """A buffer of `nbytes` (0 is allowed), contents undefined.
+
+        Raises: OutOfMemoryError where the device, the limit or the largest possible buffer does not allow it.
+        """
+        return self.store.alloc(nbytes)
+
+    def set_memory_limit(self, nbytes):
+        """Allow at most this many bytes of blocks, live and pooled; None lifts the limit."""
+        self.pool.set_limit(nbytes)
+        if self.pool.limit and self.pool.held > self.pool.limit:
+            self.store.empty()
+
+    def empty_cache(self):
+        """Give the pool's free blocks back to the device."""
+        self.store.empty()
+
+    @property
+    def memory(self):
+        """(live, pooled, peak, held by the device) in bytes."""
+        return self.pool.live, self.pool.held - self.pool.live, self.pool.peak, self.pool.held
+
+    # ------------------------------------------------------------------------------------------------ transfers
+
+    def upload(self, Buffer buffer not None, data, long long offset=0, str elements=None):
+        """Write host data at byte `offset`, after everything recorded so far; gives (least, largest) of integers, else None.
+
+        `data` is any C-contiguous buffer, or an iterator of such (np.nditer), which must fill the buffer. `elements` is their type
+        on the host ("bool", "uint8", "int32", "int64"; others pass as they are), from which they are converted on the way.
+        Offset and size are multiples of 4 bytes, but the size may end odd at the buffer's end.
+        Raises: TransferError inside `forbid_transfers()`; ArgumentError, with nothing recorded, where an int64 exceeds 32 bits.
+        """
+        if buffer.pool is not self.pool:
+            self._refuse_buffer("upload", buffer)
+        return self.transfers.upload(buffer, data, offset, elements)
+
+    def download(self, Buffer buffer not None, array, long long offset=0, str elements=None):
+        """Fill a C-contiguous writable host array from byte `offset`, after everything recorded so far; `elements` as in upload.
+
+        Raises: TransferError inside `forbid_transfers()`.
+        """
+        if buffer.pool is not self.pool:
+            self._refuse_buffer("download", buffer)
+        self.transfers.download(buffer, array, offset, elements)
+        return array

@@ -18,7 +18,6 @@ BOOL, UINT8, INT32, INT64, FLOAT16, FLOAT32, FLOAT64 = (core.dtype_from_code(cod
 STORED = ("u32", "u32", "i32", "i32", "f16", "f32", None)
 COMPUTED = ("u32", "u32", "i32", "i32", "f32", "f32", None)
 BYTES = (4, 4, 4, 4, 2, 4, None)
-NUMPY = ("uint32", "uint32", "int32", "int32", "float16", "float32", None)
 
 THREADS = 256
 MAX_RANK = 8

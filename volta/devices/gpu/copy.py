@@ -11,9 +11,6 @@ from volta.devices.gpu.common import (
     BOOL,
     BYTES,
     COMPUTED,
-    INT32,
-    INT64,
-    NUMPY,
     STORED,
     UINT8,
     check_dtype,
@@ -22,25 +19,26 @@ from volta.devices.gpu.common import (
     new,
     pack,
 )
-from volta.devices.gpu.map import Expression, RankError, elementwise_step, make_plan, stored_text
-from volta.errors import ArgumentError
+from volta.devices.gpu.generate import Expression
+from volta.devices.gpu.map import NARROW, elementwise_step, make_plan
 
 CACHE_LIMIT = 4096
 TILE = 32
 TRANSPOSE = 8               # least size of both dims for the transposing kernel
+PART = 1 << 14              # elements of a strided host array that are gathered before they are converted: fits into the cache
 _plans: dict = {}
 
 
 # ---------------------------------------------------------------- copies
 
 def _conversion(source, target) -> str:
-    """WGSL text that converts x as C does."""
+    """WGSL text that converts x0 as C does."""
     a, r = COMPUTED[source.code], COMPUTED[target.code]
     if target is BOOL:
-        return "x" if source is BOOL else f"u32(!(x == {a}(0)))"
+        return "x0" if source is BOOL else f"u32(!(x0 == {a}(0)))"
     if target is UINT8 and a == "f32":
-        return "u32(i32(x))"
-    return "x" if a == r else f"{r}(x)"
+        return "u32(i32(x0))"
+    return "x0" if a == r else f"{r}(x0)"
 
 
 def _copy_plan(source, out):
@@ -49,9 +47,8 @@ def _copy_plan(source, out):
     key = (source.shape, source._strides, source.offset, source.dtype, out._strides, out.offset, out.dtype, device, large)
     plan = _plans.get(key)
     if plan is None:
-        expression = Expression("", _conversion(source.dtype, out.dtype), "x", COMPUTED[source.dtype.code])
-        plan = make_plan(device, expression, [(source._strides, source.offset, source.dtype)],
-                         (out.shape, out._strides, out.offset), out.dtype, large, _copy_step)
+        plan = make_plan(device, Expression((_conversion(source.dtype, out.dtype),)), out.shape,
+                         [(source._strides, source.offset, source.dtype)], [(out._strides, out.offset, out.dtype)], large, _copy_step)
         if len(_plans) >= CACHE_LIMIT:
             _plans.clear()
         _plans[key] = plan
@@ -75,7 +72,7 @@ def _copy_step(ctx, expression, geometry, dtypes, windows):
              *(target[d] for d in batch), *[0] * spare, sizes[row], sizes[-1], source[-1], target[row],
              *geometry.offsets, row_tiles, column_tiles]
     pipeline = ctx.pipeline("copy/copy", A=STORED[dtypes[0].code], X=COMPUTED[dtypes[0].code], O=STORED[dtypes[1].code],
-                            R=COMPUTED[dtypes[1].code], op=expression.text, stored=stored_text(dtypes[1]))
+                            R=COMPUTED[dtypes[1].code], op=expression.results[0], stored=NARROW.get(dtypes[1], "O(r)"))
     return pipeline, windows, pack(*words), groups
 
 
@@ -85,18 +82,8 @@ def copy_into(out, x) -> None:
         return
     if x.storage is out.storage:
         x = contiguous(x)
-    try:
-        plan = _copy_plan(x, out)
-    except RankError:
-        # Beyond eight dims: dim by dim.
-        for i in range(x.shape[0]):
-            copy_into(_part(out, i), _part(x, i))
-        return
+    plan = _copy_plan(x, out)
     plan.launch((x.storage.buffer, out.storage.buffer), plan.words(()))
-
-
-def _part(t, i: int):
-    return core.view(t, t.shape[1:], t._strides[1:], t.offset + i * t._strides[0])
 
 
 def contiguous(x):
@@ -113,35 +100,26 @@ def cast(x, dtype):
 
 # ---------------------------------------------------------------- creation
 
-def _fill_plan(out, call: str, formats: str, number_dtype):
+def _fill_plan(out, call: str, numbers: int):
+    """Plan of out[i] = call, over this many numbers."""
     device = out.storage.device
     large = large_operands(context(device), (out,))
     key = (call, out.shape, out._strides, out.offset, out.dtype, device, large)
     plan = _plans.get(key)
     if plan is None:
-        expression = Expression("", call, "i", COMPUTED[out.dtype.code], formats=formats, number_dtype=number_dtype)
-        plan = make_plan(device, expression, [], (out.shape, out._strides, out.offset), out.dtype, large)
+        expression = Expression((call,), numbers=(out.dtype,) * numbers)
+        plan = make_plan(device, expression, out.shape, [], [(out._strides, out.offset, out.dtype)], large)
         if len(_plans) >= CACHE_LIMIT:
             _plans.clear()
         _plans[key] = plan
     return plan
 
 
-def _word(index: int, dtype) -> str:
-    kind = COMPUTED[dtype.code]
-    return f"p.s{index}" if kind == "u32" else f"bitcast<{kind}>(p.s{index})"
-
-
 def fill_into(out, value) -> None:
     """out[...] = value; any strides."""
     if out._size == 0:
         return
-    try:
-        plan = _fill_plan(out, _word(0, out.dtype), "f", out.dtype)
-    except RankError:
-        for i in range(out.shape[0]):
-            fill_into(_part(out, i), value)
-        return
+    plan = _fill_plan(out, "s0", 1)
     plan.launch((out.storage.buffer,), plan.words((value,)))
 
 
@@ -161,8 +139,7 @@ def arange(start, step, count, dtype, device):
     """start + i * step."""
     out = new(device, (count,), dtype)
     if count:
-        kind = COMPUTED[dtype.code]
-        plan = _fill_plan(out, f"{_word(0, dtype)} + {kind}(i) * {_word(1, dtype)}", "ff", dtype)
+        plan = _fill_plan(out, f"s0 + {COMPUTED[dtype.code]}(i) * s1", 2)
         plan.launch((out.storage.buffer,), plan.words((start, step)))
     return out
 
@@ -191,40 +168,35 @@ def cat(tensors, dim):
 # ---------------------------------------------------------------- transfer
 
 def upload(array, dtype, device):
-    """Host array to a new tensor of `dtype`.
+    """Host array of any layout to a new tensor of `dtype`, in one pass over its elements.
 
-    Raises: DTypeError for float64; ArgumentError for an int64 value beyond 32 bits.
+    Raises: DTypeError for float64; ArgumentError for an int64 value beyond 32 bits, before anything is recorded.
     """
     ctx = context(device)
     check_dtype(ctx, dtype)
-    array = np.asarray(array, order="C")
-    bounds = None
-    if dtype in (INT32, INT64) and array.dtype.kind in "iu" and array.size:
-        bounds = low, high = int(array.min()), int(array.max())
-        if dtype is INT64 and (low < -2**31 or high >= 2**31):
-            raise ArgumentError(f"int64 on the GPU holds 32 bits, got {low if low < -2**31 else high}; "
-                                "keep such values on the CPU")
-    if dtype is BOOL and array.dtype != np.bool_:
-        array = array != 0
     out = new(device, array.shape, dtype)
     if array.size:
-        ctx.upload(out.storage.buffer, array.astype(NUMPY[dtype.code], copy=False))
-    out.storage.bounds = bounds         # lets labels and indices be checked without reading them back
+        # The extremes of integers let labels and indices be checked without reading them back.
+        out.storage.bounds = ctx.upload(out.storage.buffer, _elements(array, dtype.name), 0, dtype.name)
     return out
 
 
+def _elements(array, name: str):
+    """The array itself where its elements lie in order, else an iterator over parts in which they do."""
+    if array.dtype == name and array.flags.c_contiguous and array.flags.aligned:
+        return array
+    return np.nditer(array, ["external_loop", "buffered"], [["readonly", "contig", "aligned"]], [name], "C", "unsafe", buffersize=PART)
+
+
 def download(x):
-    """Tensor to a new contiguous host array."""
-    dtype = x.dtype
-    host = dtype.name
-    if x._size == 0:
-        return np.empty(x.shape, host)
-    start = x.offset * BYTES[dtype.code]
-    if not x._contiguous:
-        x, start = contiguous(x), 0
-    data = np.empty(x.shape, NUMPY[dtype.code])
-    context(x.storage.device).download(x.storage.buffer, data, start)
-    return data.astype(host, copy=False)
+    """Tensor to a new contiguous host array, in one pass over its elements."""
+    array = np.empty(x.shape, x.dtype.name)
+    if x._size:
+        start = x.offset * BYTES[x.dtype.code]
+        if not x._contiguous:
+            x, start = contiguous(x), 0
+        context(x.storage.device).download(x.storage.buffer, array, start, x.dtype.name)
+    return array
 
 
 KERNELS = {"contiguous": contiguous, "cast": cast, "copy_into": copy_into, "fill_into": fill_into, "place": place,

@@ -1,17 +1,22 @@
-"""Elementwise kernels on the GPU: the operations of `shaders/elementwise.wgsl` by name, in place or not.
+"""Elementwise kernels on the GPU: the operations of `shaders/elementwise/functions.wgsl` by name, in place or not.
 
-Knows operations by the text of their line; the geometry is gpu_map's. Must not know the graph.
+Knows operations by the text of their line; the geometry is map's, the shader generate's. Must not know the graph.
 """
 from __future__ import annotations
 
 import re
+from functools import cache
+from typing import NamedTuple
 
 from volta._kernels import core
 from volta.devices.gpu.common import (
     BOOL,
     COMPUTED,
+    FLOAT16,
     FLOAT32,
+    INT32,
     INT64,
+    UINT8,
     broadcast_shape,
     broadcast_strides,
     context,
@@ -19,26 +24,56 @@ from volta.devices.gpu.common import (
     shader_text,
 )
 from volta.devices.gpu.copy import contiguous, copy_into
-from volta.devices.gpu.map import Expression, RankError, StridedOutput, make_plan
-from volta.errors import DeviceError, DTypeError
+from volta.devices.gpu.generate import Expression
+from volta.devices.gpu.map import make_plan
+from volta.errors import ArgumentError, DeviceError, DTypeError
 
 CACHE_LIMIT = 4096          # plans of one kernel; beyond, it starts anew
 NUMBERS = frozenset((float, int, bool))
-_TAGS = "buiifff"           # by DType.code
-_LINE = re.compile(r"^fn (\w+)_([fiubn])\((.*?)\) -> (\w+) \{.*\}$", re.M)
-FUNCTIONS = {(m[1], m[2]): m for m in _LINE.finditer(shader_text("elementwise/elementwise"))}
+_ENDINGS = ("bn", "uwmn", "iwmn", "iwmn", "fmn", "fmn", "fmn")      # by DType.code: which lines serve, the first found
+DTYPES = (BOOL, UINT8, INT32, INT64, FLOAT16, FLOAT32)
+DIVISIONS = ("remainder", "floor_divide", "fmod")
+_LINE = re.compile(r"^fn (\w+)_([fiubwmn])\((.*?)\) -> (\w+) \{.*\}$", re.M)
+FUNCTIONS = {(m[1], m[2]): m for m in _LINE.finditer(shader_text("elementwise/functions"))}
 ARITY = {name: m[3].count(":") for (name, _), m in FUNCTIONS.items()}
 
 
-def function(name: str, dtype):
-    """(name in WGSL, line, result type) of an operation for operands of `dtype`.
+class Function(NamedTuple):
+    """An operation for operands of one dtype."""
 
-    Raises: DTypeError where the operation has no such operands.
+    name: str           # in WGSL
+    line: str           # that defines it
+    result: str         # its WGSL type; `bool` makes a bool tensor
+
+
+@cache
+def function(name: str, dtype) -> Function:
+    """An operation for operands of `dtype`.
+
+    Raises: DTypeError where it has none.
     """
-    found = FUNCTIONS.get((name, _TAGS[dtype.code])) or FUNCTIONS.get((name, "n"))
+    found = next((FUNCTIONS[name, ending] for ending in _ENDINGS[dtype.code] if (name, ending) in FUNCTIONS), None)
     if found is None:
         raise DTypeError(f"{name}: not defined for {dtype} on the GPU; cast the operand first")
-    return f"{found[1]}_{found[2]}", found[0], found[4]
+    own, kind = f"{name}_{found[2]}", COMPUTED[dtype.code]
+    if found[2] in "wmn":
+        own += f"_{kind}"           # a text may need it for several types
+    return Function(own, re.sub(r"\bT\b", kind, found[0].replace(f"{name}_{found[2]}(", f"{own}(", 1)), found[4])
+
+
+def compose(calls, numbers: tuple = (), results: tuple = ()) -> Expression:
+    """The expression of operations one after another; without `results` it gives the last one's.
+
+    IN: calls as (operation, dtype of its operands, operands); operands and results by generate.Expression's names, such as
+    "x0", "s1" and, for what an earlier call gave, "t0".
+    """
+    steps, lines = [], {}
+    for name, dtype, operands in calls:
+        found = function(name, dtype)
+        lines[found.name] = found.line
+        call = f"{found.name}({', '.join(operands)})"
+        steps.append(f"u32({call})" if found.result == "bool" else f"{call} & 255u" if dtype is UINT8 else call)
+    return Expression(results or (f"t{len(steps) - 1}",), tuple(steps), tuple(lines.values()), numbers)
 
 
 class Kernel:
@@ -50,6 +85,10 @@ class Kernel:
 
     def __repr__(self):
         return f"<GPU kernel {self.name}>"
+
+    def dtypes(self):
+        """The operand dtypes that it takes."""
+        return [d for d in DTYPES if any((self.name, ending) in FUNCTIONS for ending in _ENDINGS[d.code])]
 
     def __call__(self, *operands):
         key, tensors, numbers = [], [], []
@@ -68,11 +107,7 @@ class Kernel:
         key = tuple(key)
         plan = self.plans.get(key)
         if plan is None:
-            try:
-                plan = self._plan(key, device, operands, None, (), tensors, large)
-            except RankError:
-                shape = broadcast_shape([t.shape for t in tensors])
-                return self(*[o if type(o) in NUMBERS else contiguous(_expanded(o, shape)) for o in operands])
+            plan = self._plan(key, device, operands, None, (), tensors, large)
         return plan.run([t.storage.buffer for t in tensors], numbers, device)
 
     def _again(self, operands):
@@ -104,28 +139,24 @@ class Kernel:
         key = tuple(key)
         plan = self.plans.get(key)
         if plan is None:
-            try:
-                plan = self._plan(key, device, operands, out, own, tensors, large)
-            except (RankError, StridedOutput):
+            plan = self._plan(key, device, operands, out, own, tensors, large)
+            if plan is None:
                 copy_into(out, self(*operands))
                 return
         if plan.pipeline is not None:
             plan.launch((*[t.storage.buffer for t in tensors], out.storage.buffer), plan.words(numbers))
 
     def _plan(self, key, device, operands, out, own, tensors, large):
-        """Plan for these operands. IN: out None for a new tensor; own: the operands that are read through `out`."""
+        """Plan for these operands, None where `out` has another dtype than the result. IN: out None for a new tensor; own: the operands
+        that are read through `out`."""
         dtype = _operand_dtype(self.name, operands)
-        name, line, result = function(self.name, dtype)
-        result_dtype = BOOL if result == "bool" else dtype
-        if out is not None and out.dtype is not result_dtype:
-            raise StridedOutput
-        shapes = [o.shape for o in operands if type(o) not in NUMBERS]
-        shape = broadcast_shape(shapes) if out is None else out.shape
-        strides = core.strides_of(shape) if out is None else out._strides
-        expression = _expression(name, line, result, dtype, result_dtype, operands, own)
+        result = BOOL if function(self.name, dtype).result == "bool" else dtype
+        if out is not None and out.dtype is not result:
+            return None
+        shape = broadcast_shape([t.shape for t in tensors]) if out is None else out.shape
+        target = (core.strides_of(shape), 0, result) if out is None else (out._strides, out.offset, result)
         inputs = [(broadcast_strides(t, shape), t.offset, t.dtype) for t in tensors]
-        plan = make_plan(device, expression, inputs, (shape, strides, 0 if out is None else out.offset),
-                         result_dtype, large)
+        plan = make_plan(device, _call(self.name, dtype, operands, own), shape, inputs, [target], large)
         if len(self.plans) >= CACHE_LIMIT:
             self.plans.clear()
         self.plans[key] = plan
@@ -183,13 +214,34 @@ class BinaryKernel(Kernel):
         return core.tensor(core.gpu_storage(buffer, nbytes, device), plan.shape, plan.strides, 0, plan.dtype)
 
 
+class DivisionKernel(BinaryKernel):
+    """The same for a division, which refuses zeros among integer divisors as far as the host knows them."""
+
+    def __call__(self, a, b):
+        _check_divisor(self.name, a, b)
+        return BinaryKernel.__call__(self, a, b)
+
+    def into(self, out, a, b):
+        """Write the result into `out`, which may have any strides and be one of the operands."""
+        _check_divisor(self.name, a, b)
+        BinaryKernel.into(self, out, a, b)
+
+
+def _check_divisor(name: str, a, b) -> None:
+    """Raises: ArgumentError where an integer divisor is the number 0, or a whole int32 or int64 tensor as it came from the host
+    whose least or largest element is 0. What a GPU computed is not looked at: the quotient by 0 is 0 there."""
+    if type(b) in NUMBERS:
+        zero = b == 0 and a.dtype.code < 4
+    else:
+        known = b.storage.bounds
+        zero = known is not None and 0 in known and not b.storage.version and b._contiguous and 4 * b._size == b.storage.nbytes
+    if zero:
+        raise ArgumentError(f"{name}: integer division by zero; the divisor has an element that is 0")
+
+
 def _same_view(a, b) -> bool:
     return (a.offset == b.offset and a.shape == b.shape and a.dtype is b.dtype
             and all(n == 1 or s == t for n, s, t in zip(a.shape, a._strides, b._strides)))
-
-
-def _expanded(t, shape: tuple):
-    return core.view(t, shape, broadcast_strides(t, shape), t.offset)
 
 
 def _operand_dtype(name: str, operands):
@@ -203,24 +255,20 @@ def _operand_dtype(name: str, operands):
     return BOOL if all(type(v) is bool for v in values) else INT64
 
 
-def _expression(name: str, line: str, result: str, dtype, result_dtype, operands, own) -> Expression:
-    """`op` as a call of the operation's line on bound tensors, numbers and the old value of `out`."""
-    letters, arguments, formats = "", [], ""
-    computed = COMPUTED[dtype.code]
+def _call(name: str, dtype, operands, own) -> Expression:
+    """The operation on bound tensors, numbers and the old value of the output."""
+    words, tensors, numbers = [], 0, 0
     for i, operand in enumerate(operands):
         if type(operand) in NUMBERS:
-            word = f"p.s{len(formats)}"
-            arguments.append(word if computed == "u32" else f"bitcast<{computed}>({word})")
-            formats += "f" if computed == "f32" else "I"
+            words.append(f"s{numbers}")
+            numbers += 1
         elif i in own:
-            arguments.append("o")
+            words.append("o0")
         else:
-            letters += "xyz"[len(letters)]
-            arguments.append(letters[-1])
-    call = f"{name}({', '.join(arguments)})"
-    if result == "bool":
-        call = f"u32({call})"
-    return Expression(line, call, letters or "i", computed, bool(own), formats, dtype)
+            words.append(f"x{tensors}")
+            tensors += 1
+    return compose([(name, dtype, words)], (dtype,) * numbers)
 
 
-KERNELS = {name: (Kernel, UnaryKernel, BinaryKernel, Kernel)[arity](name) for name, arity in ARITY.items() if name != "copy"}
+KERNELS = {name: (DivisionKernel if name in DIVISIONS else (Kernel, UnaryKernel, BinaryKernel, Kernel)[arity])(name)
+           for name, arity in ARITY.items()}

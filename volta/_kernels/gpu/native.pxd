@@ -1,5 +1,6 @@
 # wgpu-native's C types and functions that the hot path calls by address. The addresses come from wgpu-py's own library
 # handle (volta/gpu/adapters.py), so that both speak to the same loaded library. Layouts follow webgpu.h 29.
+from libc.stdint cimport uint32_t, uint64_t
 
 ctypedef void* Handle
 
@@ -65,18 +66,6 @@ cdef struct Api:
     void (*write_buffer)(Handle queue, Handle buffer, uint64_t offset, const void* data, size_t size) noexcept nogil
     uint32_t (*poll)(Handle device, uint32_t wait, const uint64_t* submission) noexcept nogil
 
-# Function names, in the order of Api's fields.
-API_NAMES = (
-    "wgpuDeviceCreateBuffer", "wgpuBufferRelease", "wgpuBufferMapAsync", "wgpuBufferGetMappedRange",
-    "wgpuBufferGetConstMappedRange", "wgpuBufferUnmap", "wgpuDeviceCreateBindGroup", "wgpuBindGroupRelease",
-    "wgpuDeviceCreateCommandEncoder", "wgpuCommandEncoderRelease", "wgpuCommandEncoderBeginComputePass",
-    "wgpuComputePassEncoderEnd", "wgpuComputePassEncoderRelease", "wgpuComputePassEncoderSetPipeline",
-    "wgpuComputePassEncoderSetBindGroup", "wgpuComputePassEncoderSetImmediates",
-    "wgpuComputePassEncoderDispatchWorkgroups", "wgpuCommandEncoderCopyBufferToBuffer",
-    "wgpuCommandEncoderClearBuffer", "wgpuCommandEncoderFinish", "wgpuCommandBufferRelease",
-    "wgpuQueueSubmitForIndex", "wgpuQueueWriteBuffer", "wgpuDevicePoll",
-)
-
 cdef enum:
     USAGE_MAP_READ = 1
     USAGE_MAP_WRITE = 2
@@ -89,19 +78,7 @@ cdef enum:
     CALLBACK_SPONTANEOUS = 3
 
 
-cdef void _map_done(int status, StringView message, void* userdata1, void* userdata2) noexcept nogil:
-    # Runs inside wgpuDevicePoll, on whichever thread polls; no Python here.
-    (<int*>userdata1)[0] = status
-
-
-cdef void _device_lost(const void* device, int reason, StringView message, void* userdata1, void* userdata2) noexcept nogil:
-    # userdata1 is DeviceLink's flag, which is never freed: this may run at any time until the process ends.
-    (<int*>userdata1)[0] = reason
-
-
 cdef class DeviceLink:
-    """Raw handles and functions of one device, and whether it still works."""
-
     cdef Api api
     cdef Handle device
     cdef Handle queue
@@ -110,61 +87,7 @@ cdef class DeviceLink:
     cdef object _release
     cdef public object dead_reason   # text once the link must not be used any more (exit, fork), else None
 
-    def __cinit__(self):
-        self.lost = <int*>calloc(1, sizeof(int))
-        if self.lost == NULL:
-            raise MemoryError()
-
-    @property
-    def lost_callback(self):
-        """(address of the device-lost callback, address of its flag)."""
-        return <size_t>&_device_lost, <size_t>self.lost
-
-    def attach(self, size_t device, size_t queue, addresses, error_handler):
-        """Take over the handles; `addresses` are those of API_NAMES, in order."""
-        cdef size_t* table = <size_t*>&self.api
-        if len(addresses) * sizeof(size_t) != sizeof(Api):
-            raise DeviceError(f"gpu: {sizeof(Api) // sizeof(size_t)} function addresses needed, got {len(addresses)}")
-        for i, address in enumerate(addresses):
-            table[i] = <size_t>address
-        self.device = <Handle>device
-        self.queue = <Handle>queue
-        self._capture = error_handler.capture
-        self._release = error_handler.release
-
-    cdef int check(self) except -1:
-        # Submitting to a lost device aborts the process, so every path to the queue passes here first.
-        if self.lost[0] != 0:
-            raise DeviceError("gpu: the device was lost (driver reset, or removed); restart the process")
-        if self.dead_reason is not None:
-            raise DeviceError(f"gpu: {self.dead_reason}")
-        return 0
-
-    def mark_lost(self):
-        """Treat the device as lost; for tests."""
-        self.lost[0] = 1
-
-
-cdef extern from *:
-    """
-    #include <stdio.h>
-    #if defined(__GLIBC__)
-    #include <stdlib.h>
-    #include <unistd.h>
-    static void volta_leave(int status, void *unused) { (void)unused; fflush(NULL); _exit(status); }
-    static void volta_leave_early(void) { on_exit(volta_leave, NULL); }
-    #else
-    static void volta_leave_early(void) { }
-    #endif
-    """
-    void volta_leave_early()
-
-
-def protect_forked_child(keep):
-    """In a forked child: never release `keep`, and leave the process before the drivers' exit handlers run.
-
-    A driver's handlers wait for threads that the child does not have, or give back what the parent still uses. Handlers
-    run newest first, so the one set here comes before them; Python's own have run by then.
-    """
-    Py_INCREF(keep)
-    volta_leave_early()
+    cdef int check(self) except -1
+    cdef int capture(self) except -1
+    cdef object take_error(self)
+    cdef Handle new_buffer(self, uint64_t size, uint64_t usage, bint mapped) except? NULL

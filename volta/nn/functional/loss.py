@@ -6,54 +6,32 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.dtypes import int64
+from volta.dtypes import int64, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
-from volta.ops.elementwise import exp, log1p, negative_abs, relu, where
+from volta.nn.functional.activation import softplus
+from volta.ops.elementwise import exp, log1p, where
 from volta.ops.indexing import known_range
-from volta.ops.movement import _reshape, cast, in_float32, permute, unsqueeze
+from volta.ops.movement import _reshape, cast, in_float32, permute
+from volta.ops.operands import floating, same_dtype
 from volta.ops.records.index import gather_op
-from volta.ops.reduce import log_softmax, mean, softmax_primitive, sum
-from volta.ops.table import Derived, Labels, case, register
+from volta.ops.records.loss import cross_entropy_op
+from volta.ops.reduce import log_softmax, mean, sum
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
 
-def _np_cross_entropy(x, target, ignore_index):
-    top = x.max(axis=1, keepdims=True)
-    lse = (np.log(np.exp(x - top).sum(axis=1, keepdims=True)) + top)[:, 0]
-    picked = x[np.arange(len(x)), np.where(target == ignore_index, 0, target)]
-    return np.where(target == ignore_index, 0.0, lse - picked), lse
+def reduction_of(name: str, size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """The reduction, which PyTorch's two old arguments override where they are given.
 
-
-def _np_cross_entropy_grad(g, x, logsumexp, target, ignore_index):
-    hot = target[:, None] == np.arange(x.shape[1])
-    return (np.exp(x - logsumexp[:, None]) - hot) * (g * (target != ignore_index))[:, None]
-
-
-def _cross_entropy_grad(g, x, logsumexp, target, ignore_index):
-    """(softmax(x) - one_hot(target)) * g in simpler ops, the softmax taken from x again for higher orders."""
-    from volta.ops.creation import arange
-    classes = _reshape(arange(x.shape[1], device=x.device), shape=(1, x.shape[1]))
-    hot = cast(unsqueeze(target, 1) == classes, x.dtype)
-    return (softmax_primitive(x, dim=1) - hot) * unsqueeze(where(target != ignore_index, g, 0.0), 1)
-
-
-def _cross_entropy_vjp(g, x, logsumexp, target, ignore_index):
-    wide = logsumexp.dtype                      # float32 for float16 logits
-    return cast(cross_entropy_grad(cast(g, wide), cast(x, wide), logsumexp, target, ignore_index=ignore_index), x.dtype)
-
-
-_CASES = (case((4, 5), Labels((4,), 5), ignore_index=-100), case((3, 1), Labels((3,), 1), ignore_index=-100),
-          case((6, 4), Labels((6,), 4), ignore_index=2), case((2, 300), Labels((2,), 300), ignore_index=-100))
-cross_entropy_primitive = register(
-    "cross_entropy", ("x", "target"), family="loss", outputs=("out", "logsumexp"), numpy=_np_cross_entropy, cases=_CASES,
-    vjp=(_cross_entropy_vjp, None))
-cross_entropy_grad = register(
-    "cross_entropy_grad", ("g", "x", "logsumexp", "target"), family="loss", reference=_cross_entropy_grad,
-    numpy=_np_cross_entropy_grad,
-    cases=tuple(case(c.inputs[0][:1], c.inputs[0], Derived(lambda g, x: np.log(np.exp(x).sum(axis=1))), c.inputs[1], **c.params)
-                for c in _CASES))
+    Raises: ArgumentError for a string in their place: the reduction is given by name.
+    """
+    for value in (size_average, reduce):
+        if isinstance(value, str):
+            raise ArgumentError(f"{name}: give the reduction by name, as in reduction={value!r}")
+    if size_average is None and reduce is None:
+        return reduction
+    return "none" if reduce is False else "sum" if size_average is False else "mean"
 
 
 def _reduce(name, values, reduction):
@@ -101,27 +79,36 @@ def _rows(name, input, target):
     return moved.reshape(-1, input.shape[1]), target.reshape(-1), target.shape
 
 
-@in_float32
-def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",
-                  label_smoothing: float = 0.0) -> Tensor:
+def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+                  ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0) -> Tensor:
     """Cross entropy of logits and class indices (or class probabilities, as a floating point target).
 
     Shape: input (N, C, ...), target (N, ...) or, for probabilities, that of input.
     Units: nats.
     Raises: IndexRangeError for a label outside the classes; ShapeError, DTypeError, ArgumentError.
     """
-    if not input.dtype.is_floating_point:
-        raise DTypeError(f"cross_entropy: input must be floating point logits, got {input.dtype}")
+    reduction = reduction_of("cross_entropy", size_average, reduce, reduction)
+    if target.dtype.is_floating_point and input.dtype.is_floating_point and target.shape == input.shape:
+        input = cast(input, result_type(input, target))
+    return _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+
+
+@in_float32
+def _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing):
+    floating("cross_entropy", input=input)
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentError(f"cross_entropy: label_smoothing must be in [0, 1], got {label_smoothing}")
     if target.dtype.is_floating_point and target.shape == input.shape:
+        if ignore_index >= 0:
+            raise ArgumentError(f"cross_entropy: ignore_index={ignore_index} is a label, but the target holds probabilities")
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
+    same_dtype("cross_entropy", input.dtype, weight=weight)
     x, labels, shape = _rows("cross_entropy", input, target)
     ignoring = _check_target("cross_entropy", x, labels, ignore_index)
     labels = cast(labels, int64)
     if weight is not None or label_smoothing:
         return _weighted(x, labels, shape, weight, ignore_index, ignoring, reduction, label_smoothing)
-    losses, _ = cross_entropy_primitive(x, labels, ignore_index=int(ignore_index))
+    losses, _ = cross_entropy_op(x, labels, ignore_index=int(ignore_index))
     if reduction == "mean":
         return sum(losses) / (_kept(labels, ignore_index) if ignoring else float(labels._size))
     return _reduce("cross_entropy", losses if reduction != "none" else _reshape(losses, shape=shape), reduction)
@@ -141,15 +128,16 @@ def _check_weight(name, weight, classes):
 
 
 def _picked(logp, labels, weight, ignore_index, ignoring):
-    """(minus the weighted log-probability of each label, which labels count as 1 and 0, their weights); None for all ones. `ignoring`
-    says whether some labels may be `ignore_index`."""
-    kept = cast(labels != ignore_index, logp.dtype) if ignoring else None
-    safe = where(labels != ignore_index, labels, 0) if ignoring else labels
+    """(minus the weighted log-probability of each label, which labels count, their weights); None for all. `ignoring` says whether some
+    labels may be `ignore_index`: their losses are 0, whatever the log-probabilities are."""
+    kept = labels != ignore_index if ignoring else None
+    safe = where(kept, labels, 0) if ignoring else labels
     losses = -_reshape(gather_op(logp, _reshape(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
-    scale = kept
+    scale = cast(kept, logp.dtype) if ignoring else None
     if weight is not None:
-        scale = kept * weight[safe] if ignoring else weight[safe]
-    return losses if scale is None else losses * scale, kept, scale
+        losses = losses * weight[safe]
+        scale = scale * weight[safe] if ignoring else weight[safe]
+    return where(kept, losses, 0.0) if ignoring else losses, kept, scale
 
 
 def _mean(losses, weights):
@@ -167,8 +155,8 @@ def _weighted(x, labels, shape, weight, ignore_index, ignoring, reduction, smoot
     logp = log_softmax(x, 1)
     losses, kept, scale = _picked(logp, labels, weight, ignore_index, ignoring)
     if smoothing:
-        spread = sum(logp if weight is None else logp * weight, 1) * (smoothing / x.shape[1])
-        losses = losses * (1 - smoothing) - (spread if kept is None else spread * kept)
+        even = sum(logp if weight is None else logp * weight, 1) * (smoothing / x.shape[1] if x.shape[1] else math.nan)
+        losses = losses * (1 - smoothing) - (even if kept is None else where(kept, even, 0.0))
     if reduction == "mean":
         return _mean(losses, scale)
     return _reduce("cross_entropy", losses if reduction == "sum" else _reshape(losses, shape=shape), reduction)
@@ -178,7 +166,7 @@ def _soft_cross_entropy(input, target, weight, reduction, smoothing):
     classes = input.shape[1 if input.ndim > 1 else 0]
     _check_weight("cross_entropy", weight, classes)
     if smoothing:
-        target = target * (1 - smoothing) + smoothing / classes
+        target = target * (1 - smoothing) + (smoothing / classes if classes else math.nan)
     dim = 1 if input.ndim > 1 else 0
     logp = log_softmax(input, dim)
     if weight is not None:
@@ -187,9 +175,16 @@ def _soft_cross_entropy(input, target, weight, reduction, smoothing):
     return sum(losses) / float(losses._size) if reduction == "mean" else _reduce("cross_entropy", losses, reduction)
 
 
-@in_float32
-def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
+def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
+             reduce: bool | None = None, reduction: str = "mean") -> Tensor:
     """Negative log likelihood of log-probabilities. Shape: (N, C, ...) and (N, ...)."""
+    return _nll_loss(input, target, weight, ignore_index, reduction_of("nll_loss", size_average, reduce, reduction))
+
+
+@in_float32
+def _nll_loss(input, target, weight, ignore_index, reduction):
+    floating("nll_loss", input=input)
+    same_dtype("nll_loss", input.dtype, weight=weight)
     x, labels, shape = _rows("nll_loss", input, target)
     ignoring = _check_target("nll_loss", x, labels, ignore_index)
     _check_weight("nll_loss", weight, x.shape[1])
@@ -200,25 +195,67 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore
     return _reduce("nll_loss", losses if reduction == "sum" else _reshape(losses, shape=shape), reduction)
 
 
-def _same_shape(name, input, target):
+def _pair(name, input, target):
+    """The two in one dtype. Raises unless they have one shape."""
     if input.shape != target.shape:
         raise ShapeError(f"{name}: input {input.shape} and target {target.shape} must have the same shape")
+    dtype = result_type(input, target)
+    return cast(input, dtype), cast(target, dtype)
 
 
-def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """Squared error."""
-    _same_shape("mse_loss", input, target)
+@in_float32
+def _pointwise(input, target, weight, name, values, reduction):
+    """`values` of the two, reduced; weighted ones to the weighted mean."""
+    if weight is None:
+        return _reduce(name, values(input, target), reduction)
+    if weight.shape != input.shape:
+        raise ShapeError(f"{name}: weight {weight.shape} and input {input.shape} must have the same shape")
+    losses = values(input, target) * weight
+    return sum(losses) / sum(weight) if reduction == "mean" else _reduce(name, losses, reduction)
+
+
+def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+             weight: Tensor | None = None) -> Tensor:
+    """Squared error, with `weight` for each element.
+
+    Raises: ShapeError where the shapes differ; PyTorch broadcasts them, with a warning.
+    """
+    reduction = reduction_of("mse_loss", size_average, reduce, reduction)
+    input, target = _pair("mse_loss", input, target)
+    floating("mse_loss", input=input)
+    return _pointwise(input, target, weight, "mse_loss", _squares, reduction)
+
+
+def _squares(input, target):
     d = input - target
-    return _reduce("mse_loss", d * d, reduction)
+    return d * d
 
 
-def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """Absolute error."""
-    _same_shape("l1_loss", input, target)
-    return _reduce("l1_loss", abs(input - target), reduction)
+def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+            weight: Tensor | None = None) -> Tensor:
+    """Absolute error, with `weight` for each element.
+
+    Raises: ShapeError where the shapes differ; PyTorch broadcasts them, with a warning.
+    """
+    reduction = reduction_of("l1_loss", size_average, reduce, reduction)
+    input, target = _pair("l1_loss", input, target)
+    return _pointwise(input, target, weight, "l1_loss", lambda input, target: abs(input - target), reduction)
 
 
-def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """Cross entropy of a sigmoid, from logits, without overflow. Units: nats."""
-    _same_shape("binary_cross_entropy_with_logits", input, target)
-    return _reduce("binary_cross_entropy_with_logits", relu(input) - input * target + log1p(exp(negative_abs(input))), reduction)
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+                                     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None) -> Tensor:
+    """Cross entropy of a sigmoid, from logits, without overflow; `pos_weight` scales the positive target's term. Units: nats."""
+    name = "binary_cross_entropy_with_logits"
+    reduction = reduction_of(name, size_average, reduce, reduction)
+    floating(name, input=input, target=target)
+    return _logistic(*_pair(name, input, target), weight, pos_weight, name, reduction)
+
+
+@in_float32
+def _logistic(input, target, weight, pos_weight, name, reduction):
+    """-log(sigmoid) of either side by itself: an infinite logit on the wrong side is an infinite loss, never inf - inf."""
+    positive = input > 0
+    losses = input * (cast(positive, input.dtype) - target) + log1p(exp(where(positive, -input, input)))
+    if pos_weight is not None:
+        losses = losses + (pos_weight - 1.0) * target * softplus(-input)
+    return _reduce(name, losses if weight is None else losses * weight, reduction)

@@ -1,54 +1,36 @@
-# Blocks (native buffers) by size class, and the Buffer that borrows one.
-#
-# Size classes are powers of two with 4 steps between, from 256 bytes. Equal training steps should get equal blocks, since they
-# then find their bind groups in the cache. So an alloc takes the block that the alloc of the same number took two steps ago, else
-# one step ago (`Trace`): two, because what outlives its step (a loss in a loop variable) holds one of two blocks in turn. Where
-# neither is free, or neither step was like this one, the free block of the lowest id serves. What outlives all steps (`lasting`)
-# takes a block that the running step has not used, so that the next one can use the same blocks again.
-# The GIL guards everything here: no function below lets it go while the tables are half changed.
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Device memory: blocks (native buffers) by size class, and the Buffer that borrows one.
 
-cdef enum:
-    CLASS_COUNT = 160
-    MIN_BLOCK = 256
-    NO_BLOCK = 0xFFFFFFFF
-    TRACE_ROOM = 1 << 16   # allocs of a step that are remembered
+Size classes are powers of two with 4 steps between, from 256 bytes. Equal training steps should get equal blocks, since they
+then find their bind groups in the cache. So an alloc takes the block that the alloc of the same number took two steps ago, else
+one step ago (`Trace`): two, because what outlives its step (a loss in a loop variable) holds one of two blocks in turn. Where
+neither is free, or neither step was like this one, the free block of the lowest id serves. What outlives all steps (`lasting`)
+takes a block that the running step has not used, so that the next one can use the same blocks again.
 
-cdef struct Block:
-    Handle handle          # NULL where destroyed; the id is then in `spare_ids`
-    uint64_t capacity
-    uint64_t nbytes        # asked for by the Buffer that holds it
-    uint64_t last_use      # serial of the last batch that uses it
-    uint64_t step          # the last step that took it
-    int size_class
-    bint live              # held by a Buffer
-    bint queued            # in its heap; a live block may be, and is passed over there
+Threads: the GIL guards everything here; no function lets it go while the tables are half changed. Knows the device link; must
+not know batches, bind groups or tensors.
+"""
+cimport cython
+from libc.stdlib cimport free, realloc
+from libc.string cimport memset
 
-cdef struct Heap:
-    uint32_t* ids
-    uint32_t count
-    uint32_t room          # never below the number of blocks of the class: giving back cannot fail
+from volta._kernels.gpu.native cimport USAGE_COPY_DST, USAGE_COPY_SRC, USAGE_STORAGE
 
-cdef struct Trace:
-    uint32_t* blocks       # the blocks that a step's allocs took, in order
-    uint32_t count, room
-    bint strange           # the running step has asked for other sizes than this one did
+cdef extern from "Python.h":
+    ctypedef struct PyObject:
+        pass
+    Py_ssize_t PyNumber_AsSsize_t(object, PyObject*)
+
+from volta.errors import ArgumentError, OutOfMemoryError
 
 
-cdef inline int _size_class(uint64_t nbytes) noexcept nogil:
-    # 4 classes per octave: 256, 320, 384, 448, 512, 640, ...
-    cdef int octave = 8
-    cdef uint64_t top = MIN_BLOCK
-    if nbytes <= MIN_BLOCK:
-        return 0
-    while (top << 1) < nbytes:
-        top <<= 1
-        octave += 1
-    return (octave - 8) * 4 + <int>((nbytes - top + (top >> 2) - 1) // (top >> 2))
-
-
-cdef inline uint64_t _class_bytes(int size_class) noexcept nogil:
-    cdef uint64_t top = <uint64_t>MIN_BLOCK << (size_class >> 2)
-    return top + (top >> 2) * (size_class & 3)
+def byte_text(count):
+    """A byte count for people."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024
+    return f"{count:.4g} GiB"
 
 
 cdef void _heap_push(Heap* heap, uint32_t block) noexcept nogil:
@@ -81,21 +63,13 @@ cdef uint32_t _heap_pop(Heap* heap) noexcept nogil:
     return lowest
 
 
+@cython.final
 cdef class Pool:
     """All blocks of one device, live and free."""
 
-    cdef Block* blocks
-    cdef uint32_t block_count, block_room
-    cdef Heap[CLASS_COUNT] heaps
-    cdef uint32_t[CLASS_COUNT] made          # blocks of the class that exist
-    cdef list spare_ids
-    cdef Trace[3] traces                     # of the step before last, the last one, and the running one
-    cdef uint64_t step                       # number of the running one
-    cdef public bint lasting                 # what is allocated now outlives many steps
-    cdef readonly uint64_t live, held, peak  # bytes: in Buffers; from the device; most ever live
-    cdef readonly uint64_t created           # native buffers made, staging included
-
-    def __cinit__(self):
+    def __cinit__(self, DeviceLink link not None, uint64_t max_buffer):
+        self.link = link
+        self.max_buffer = max_buffer
         self.spare_ids = []
         self.step = 1           # a new block's 0 is no step
         memset(self.heaps, 0, sizeof(self.heaps))
@@ -224,6 +198,91 @@ cdef class Pool:
         self.queue(block)
         return 0
 
+    # ------------------------------------------------------------------------------------- memory of the device
+
+    cdef Buffer alloc(self, nbytes):
+        # A buffer of `nbytes` (0 is allowed), contents undefined; None where the device or the limit has no room.
+        cdef int size_class
+        cdef uint32_t block
+        cdef Py_ssize_t size = PyNumber_AsSsize_t(nbytes, NULL)     # beyond 64 bits: the largest number, which is too large too
+        cdef Buffer result = Buffer.__new__(Buffer)
+        if size < 0:
+            raise ArgumentError(f"alloc: nbytes must not be negative, got {nbytes}")
+        if <uint64_t>size > self.max_buffer:
+            raise OutOfMemoryError(f"alloc: {byte_text(nbytes)} asked for, but this device's largest buffer is "
+                                   f"{byte_text(self.max_buffer)}; use smaller tensors (a smaller batch, or split the tensor)")
+        size_class = size_class_of(size)
+        block = self.choose(size_class)
+        while block == NO_BLOCK:
+            if not self.grow(size_class):
+                return None
+            block = self.choose(size_class)
+        self.take(block, size)
+        result.block = block
+        result.pool = self
+        result.nbytes = size
+        result.capacity = self.blocks[block].capacity
+        return result
+
+    cdef int grow(self, int size_class) except -1:
+        # One more free block of the class; 0 where there is no room for it.
+        cdef uint64_t capacity = min(class_bytes(size_class), self.max_buffer)
+        cdef Handle handle
+        self.link.check()
+        if self.limit != 0 and self.held + capacity > self.limit:
+            return 0
+        self.reserve(size_class)
+        handle = self.link.new_buffer(capacity, USAGE_STORAGE | USAGE_COPY_SRC | USAGE_COPY_DST, False)
+        if handle == NULL:
+            return 0
+        self.add(handle, size_class, capacity)
+        return 1
+
+    cdef int free_blocks(self, uint64_t submitted) except -1:
+        # Give the free blocks back to the device, but for those that batches after `submitted` use.
+        # Runs no Python code: what names the ids of these blocks has to go before they are taken anew.
+        cdef uint32_t i, kept, block
+        cdef int c
+        cdef Heap* heap
+        cdef Block* record
+        for c in range(CLASS_COUNT):
+            heap = &self.heaps[c]
+            kept = 0
+            for i in range(heap.count):
+                block = heap.ids[i]
+                record = &self.blocks[block]
+                record.queued = False
+                if record.live:
+                    continue
+                if record.last_use > submitted:         # recorded by another thread since
+                    heap.ids[kept] = block
+                    kept += 1
+                    continue
+                self.link.api.buffer_release(record.handle)
+                record.handle = NULL
+                self.held -= record.capacity
+                self.made[c] -= 1
+                self.spare_ids.append(block)
+            heap.count = 0
+            for i in range(kept):
+                self.queue(heap.ids[i])
+        return 0
+
+    cdef object memory_text(self, nbytes):
+        # Why an alloc failed, for people.
+        largest = ", ".join(byte_text(size) for size in self.largest()) or "none"
+        limit = byte_text(self.limit) if self.limit else "none"
+        capacity = min(class_bytes(size_class_of(nbytes)), self.max_buffer)
+        return (f"alloc: out of GPU memory, {byte_text(nbytes)} asked for (a block of {byte_text(capacity)}); live "
+                f"{byte_text(self.live)}, pooled {byte_text(self.held - self.live)}, limit {limit}; largest live buffers: "
+                f"{largest}. Use a smaller batch, free tensors, or raise volta.gpu.set_memory_limit")
+
+    def set_limit(self, nbytes):
+        """Hold at most this many bytes of blocks, live and free, from now on; None lifts the limit."""
+        if nbytes is not None and nbytes <= 0:
+            raise ArgumentError(f"set_memory_limit: a positive number of bytes or None is needed, got {nbytes}")
+        self.limit = nbytes or 0
+
     def largest(self, int count=5):
         """Sizes in bytes of the largest live buffers."""
         cdef uint32_t i
@@ -237,11 +296,6 @@ cdef class Pool:
 cdef class Buffer:
     """Device memory of `nbytes`, borrowed from the pool until this object dies."""
 
-    cdef Pool pool
-    cdef readonly uint32_t block
-    cdef readonly uint64_t nbytes
-    cdef readonly uint64_t capacity
-
     def __init__(self):
         raise TypeError("Buffer: made by Context.alloc only")
 
@@ -251,3 +305,15 @@ cdef class Buffer:
 
     def __repr__(self):
         return f"Buffer(block={self.block}, nbytes={self.nbytes}, capacity={self.capacity})"
+
+
+cdef uint64_t copy_size(str op, Buffer buffer, long long offset, long long nbytes, bint padded) except? 0xFFFFFFFFFFFFFFFF:
+    # The multiple of 4 to copy. An odd size is padded only where no element of the buffer follows.
+    cdef uint64_t size = <uint64_t>(nbytes + 3) & ~<uint64_t>3
+    cdef uint64_t room = buffer.capacity if padded else buffer.nbytes
+    if offset < 0 or nbytes < 0 or <uint64_t>(offset + nbytes) > room:
+        raise ArgumentError(f"{op}: {nbytes} bytes at byte {offset} lie outside a buffer of {buffer.nbytes} bytes")
+    if offset % 4 or (size != <uint64_t>nbytes and <uint64_t>(offset + nbytes) != buffer.nbytes):
+        raise ArgumentError(f"{op}: offset and size must be multiples of 4 bytes unless the range ends the buffer, "
+                            f"got {nbytes} bytes at byte {offset} of {buffer.nbytes}")
+    return size

@@ -1,6 +1,7 @@
-// The elementwise operations, one line each. The kernels (nullary, unary, binary, ternary.wgsl) get the line they need.
+// The elementwise operations, one line each. volta/devices/gpu/generate.py writes kernels around the lines they need.
 // The ending names the operands: _f float (arithmetic in float32), _i signed integers, _u uint8 (results are cut to 8 bits
-// on storing), _b bool (0 or 1), _n any of them, T standing for the type. A result `bool` makes a bool tensor.
+// on storing), _b bool (0 or 1); and, T standing for the type, _w whole numbers (_i and _u), _m numbers (all but bool), _n any.
+// A result `bool` makes a bool tensor.
 // Float operations take NaN and infinity as PyTorch does; see the prelude for what WGSL would do by itself.
 alias T = f32;
 
@@ -10,7 +11,6 @@ fn neg_u(x: u32) -> u32 { return 0u - x; }
 fn abs_f(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) & 0x7fffffffu); }
 fn abs_i(x: i32) -> i32 { return abs(x); }
 fn abs_u(x: u32) -> u32 { return x; }
-fn abs_b(x: u32) -> u32 { return x; }
 fn sign_f(x: f32) -> f32 { return select(0.0, 1.0, x > 0.0) - select(0.0, 1.0, x < 0.0); }
 fn sign_i(x: i32) -> i32 { return sign(x); }
 fn sign_u(x: u32) -> u32 { return min(x, 1u); }
@@ -30,17 +30,17 @@ fn tanh_f(x: f32) -> f32 { return tanh_accurate(x); }
 fn sigmoid_f(x: f32) -> f32 { return sigmoid_accurate(x); }
 fn erf_f(x: f32) -> f32 { return erf_accurate(x); }
 fn relu_f(x: f32) -> f32 { return relu_nan(x); }
-fn relu_n(x: T) -> T { return max(x, T(0)); }
+fn relu_w(x: T) -> T { return max(x, T(0)); }
 fn gelu_f(x: f32) -> f32 { return x * normal_cdf(x); }
 fn gelu_tanh_f(x: f32) -> f32 { return x * gelu_tanh_factor(x); }
 fn silu_f(x: f32) -> f32 { return x * sigmoid_accurate(x); }
-fn floor_n(x: T) -> T { return x; }
+fn floor_w(x: T) -> T { return x; }
 fn floor_f(x: f32) -> f32 { return floor(x); }
-fn ceil_n(x: T) -> T { return x; }
+fn ceil_w(x: T) -> T { return x; }
 fn ceil_f(x: f32) -> f32 { return ceil(x); }
-fn round_n(x: T) -> T { return x; }
+fn round_w(x: T) -> T { return x; }
 fn round_f(x: f32) -> f32 { return round(x); }
-fn trunc_n(x: T) -> T { return x; }
+fn trunc_w(x: T) -> T { return x; }
 fn trunc_f(x: f32) -> f32 { return trunc(x); }
 fn logical_not_n(x: T) -> bool { return x == T(0); }
 fn isnan_f(x: f32) -> bool { return is_nan(x); }
@@ -49,7 +49,6 @@ fn isinf_f(x: f32) -> bool { return is_inf(x); }
 fn isinf_n(x: T) -> bool { return false; }
 fn isfinite_f(x: f32) -> bool { return is_finite(x); }
 fn isfinite_n(x: T) -> bool { return true; }
-fn copy_n(x: T) -> T { return x; }
 
 fn relu_grad_f(g: f32, y: f32) -> f32 { return select(g, 0.0, not_positive(y)); }
 fn sigmoid_grad_f(g: f32, y: f32) -> f32 { return g * (y * (1.0 - y)); }
@@ -60,8 +59,7 @@ fn silu_grad_f(g: f32, x: f32) -> f32 { return g * silu_slope(x); }
 
 fn add_n(x: T, y: T) -> T { return x + y; }
 fn add_b(x: u32, y: u32) -> u32 { return x | y; }
-fn sub_n(x: T, y: T) -> T { return x - y; }
-fn sub_b(x: u32, y: u32) -> u32 { return x ^ y; }
+fn sub_m(x: T, y: T) -> T { return x - y; }
 fn mul_n(x: T, y: T) -> T { return x * y; }
 fn div_f(x: f32, y: f32) -> f32 { return div_f32(x, y); }
 fn pow_f(x: f32, y: f32) -> f32 { return pow_torch(x, y); }
@@ -69,13 +67,13 @@ fn pow_i(x: i32, y: i32) -> i32 { return power_i32(x, y); }
 fn pow_u(x: u32, y: u32) -> u32 { return u32(power_i32(i32(x), i32(y))); }
 fn remainder_f(x: f32, y: f32) -> f32 { return remainder_f32(x, y); }
 fn remainder_i(x: i32, y: i32) -> i32 { return remainder_i32(x, y); }
-fn remainder_u(x: u32, y: u32) -> u32 { return x % y; }
+fn remainder_u(x: u32, y: u32) -> u32 { return remainder_u32(x, y); }
 fn floor_divide_f(x: f32, y: f32) -> f32 { return floor_div_f32(x, y); }
 fn floor_divide_i(x: i32, y: i32) -> i32 { return floor_div_i32(x, y); }
-fn floor_divide_u(x: u32, y: u32) -> u32 { return x / y; }
+fn floor_divide_u(x: u32, y: u32) -> u32 { return select(x / y, 0u, y == 0u); }
 fn fmod_f(x: f32, y: f32) -> f32 { return fmod_accurate(x, y); }
 fn fmod_i(x: i32, y: i32) -> i32 { return fmod_i32(x, y); }
-fn fmod_u(x: u32, y: u32) -> u32 { return x % y; }
+fn fmod_u(x: u32, y: u32) -> u32 { return remainder_u32(x, y); }
 fn maximum_f(x: f32, y: f32) -> f32 { return max_nan(x, y); }
 fn maximum_n(x: T, y: T) -> T { return max(x, y); }
 fn minimum_f(x: f32, y: f32) -> f32 { return min_nan(x, y); }
@@ -89,15 +87,12 @@ fn ge_n(x: T, y: T) -> bool { return x >= y; }
 fn logical_and_n(x: T, y: T) -> bool { return !(x == T(0)) && !(y == T(0)); }
 fn logical_or_n(x: T, y: T) -> bool { return !(x == T(0)) || !(y == T(0)); }
 fn logical_xor_n(x: T, y: T) -> bool { return (x == T(0)) != (y == T(0)); }
-fn bitwise_and_i(x: i32, y: i32) -> i32 { return x & y; }
-fn bitwise_and_u(x: u32, y: u32) -> u32 { return x & y; }
+fn bitwise_and_w(x: T, y: T) -> T { return x & y; }
 fn bitwise_and_b(x: u32, y: u32) -> u32 { return x & y; }
-fn bitwise_or_i(x: i32, y: i32) -> i32 { return x | y; }
-fn bitwise_or_u(x: u32, y: u32) -> u32 { return x | y; }
+fn bitwise_or_w(x: T, y: T) -> T { return x | y; }
 fn bitwise_or_b(x: u32, y: u32) -> u32 { return x | y; }
-fn bitwise_xor_i(x: i32, y: i32) -> i32 { return x ^ y; }
-fn bitwise_xor_u(x: u32, y: u32) -> u32 { return x ^ y; }
+fn bitwise_xor_w(x: T, y: T) -> T { return x ^ y; }
 fn bitwise_xor_b(x: u32, y: u32) -> u32 { return x ^ y; }
 
 fn where_n(c: u32, x: T, y: T) -> T { return select(y, x, c != 0u); }
-fn mulacc_n(x: T, y: T, z: T) -> T { return x * y + z; }
+fn mulacc_m(x: T, y: T, z: T) -> T { return x * y + z; }

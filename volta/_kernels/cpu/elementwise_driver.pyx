@@ -1,6 +1,4 @@
-"""Elementwise kernels: the table of operations, their loops, and one driver for any strides, broadcasting and threads.
-
-To add an operation, add a line to a table below (and its name to the contract in backends/base.py).
+"""The driver of elementwise kernels: any strides, broadcasting, dtypes and threads around the loops of elementwise_*.pyx.in.
 
 Layout: any strides, broadcasting, any rank up to 32. The loops themselves see only contiguous operands and repeated
 ones; the driver copies other rows, and float16, through small blocks of the loops' types.
@@ -8,207 +6,43 @@ Threads: above cpu.PARALLEL_SIZE elements (divided by the operation's cost), spl
 results do not depend on the number of threads. Shapes and dtypes are checked by the front end; what would read or write
 outside memory (shapes that do not broadcast, a dtype without a loop) is refused here too.
 """
-{{py:
-global RARE, C_TYPE, CODE, PATTERNS             # what functions and comprehensions see
-F, I, B = "f32 f64", "i32 i64 u8", "bool"
-N = F + " " + I
-A = N + " " + B
-# name, types, expression of x, result type ("" is the operand's), cost (cheap element operations)
-# In expressions {s} is the type's suffix and {T} its C type.
-UNARY = [
-    ("neg", N, "-x", "", 1),
-    ("abs", N, "abs_{s}(x)", "", 1),
-    ("abs", B, "x", "", 1),
-    ("sign", N, "sign_{s}(x)", "", 1),
-    ("sign", B, "x", "", 1),
-    ("reciprocal", F, "<{T}>1 / x", "", 1),
-    ("sqrt", F, "sqrt_{s}(x)", "", 2),
-    ("rsqrt", F, "<{T}>1 / sqrt_{s}(x)", "", 2),
-    ("exp", F, "exp_{s}(x)", "", 4),
-    ("exp2", F, "exp2_{s}(x)", "", 4),
-    ("expm1", F, "expm1_{s}(x)", "", 4),
-    ("log", F, "log_{s}(x)", "", 4),
-    ("log2", F, "log2_{s}(x)", "", 4),
-    ("log1p", F, "log1p_{s}(x)", "", 4),
-    ("sin", F, "sin_{s}(x)", "", 6),
-    ("cos", F, "cos_{s}(x)", "", 6),
-    ("tanh", F, "tanh_{s}(x)", "", 6),
-    ("sigmoid", F, "sigmoid_{s}(x)", "", 6),
-    ("erf", F, "erf_{s}(x)", "", 8),
-    ("relu", N, "relu_{s}(x)", "", 1),
-    ("gelu", F, "gelu_{s}(x)", "", 8),
-    ("gelu_tanh", F, "gelu_tanh_{s}(x)", "", 8),
-    ("silu", F, "silu_{s}(x)", "", 6),
-    ("floor", F, "floor_{s}(x)", "", 1),
-    ("ceil", F, "ceil_{s}(x)", "", 1),
-    ("round", F, "round_{s}(x)", "", 1),
-    ("trunc", F, "trunc_{s}(x)", "", 1),
-    ("floor", I, "x", "", 1),
-    ("ceil", I, "x", "", 1),
-    ("round", I, "x", "", 1),
-    ("trunc", I, "x", "", 1),
-    ("logical_not", A, "x == 0", B, 1),
-    ("isnan", F, "x != x", B, 1),
-    ("isinf", F, "abs_{s}(x) == <{T}>INFINITY", B, 1),
-    ("isfinite", F, "abs_{s}(x) < <{T}>INFINITY", B, 1),
-    ("isnan", I + " bool", "0", B, 1),
-    ("isinf", I + " bool", "0", B, 1),
-    ("isfinite", I + " bool", "1", B, 1),
-]
-# The same with a and b. Gradients take the gradient a and what their forward kept, b.
-BINARY = [
-    ("relu_grad", F, "<{T}>0 if b <= 0 else a", "", 1),
-    ("sigmoid_grad", F, "a * (1 - b) * b", "", 1),
-    ("tanh_grad", F, "a * (1 - b * b)", "", 1),
-    ("gelu_grad", F, "gelu_grad_{s}(a, b)", "", 12),
-    ("gelu_tanh_grad", F, "gelu_tanh_grad_{s}(a, b)", "", 8),
-    ("silu_grad", F, "silu_grad_{s}(a, b)", "", 6),
-    ("add", N, "a + b", "", 1),
-    ("add", B, "a | b", "", 1),
-    ("sub", N, "a - b", "", 1),
-    ("mul", N, "a * b", "", 1),
-    ("mul", B, "a & b", "", 1),
-    ("div", F, "a / b", "", 1),
-    ("pow", N, "pow_{s}(a, b)", "", 16),
-    ("remainder", N, "remainder_{s}(a, b)", "", 16),
-    ("floor_divide", N, "floor_divide_{s}(a, b)", "", 16),
-    ("fmod", N, "fmod_{s}(a, b)", "", 16),
-    ("maximum", N, "maximum_{s}(a, b)", "", 1),
-    ("maximum", B, "a | b", "", 1),
-    ("minimum", N, "minimum_{s}(a, b)", "", 1),
-    ("minimum", B, "a & b", "", 1),
-    ("eq", A, "a == b", B, 1),
-    ("ne", A, "a != b", B, 1),
-    ("lt", A, "a < b", B, 1),
-    ("le", A, "a <= b", B, 1),
-    ("gt", A, "a > b", B, 1),
-    ("ge", A, "a >= b", B, 1),
-    ("logical_and", A, "(a != 0) & (b != 0)", B, 1),
-    ("logical_or", A, "(a != 0) | (b != 0)", B, 1),
-    ("logical_xor", A, "(a != 0) != (b != 0)", B, 1),
-    ("bitwise_and", I + " bool", "a & b", "", 1),
-    ("bitwise_or", I + " bool", "a | b", "", 1),
-    ("bitwise_xor", I + " bool", "a ^ b", "", 1),
-]
-TERNARY = [
-    ("mulacc", N, "a * b + c", "", 1),
-    ("where", "u8 u16 i32 i64", "b if a else c", "", 1),          # a is the condition; b and c are copied as words
-]
-# Float32 code that is right up to some size of x only: name -> (condition on x, what to compute then).
-RARE = {
-    "sin_f32": ("trig_rare_f32(x)", "<float>sin_f64(x)"),
-    "cos_f32": ("trig_rare_f32(x)", "<float>cos_f64(x)"),
-}
-INTEGER_DIVISION = ("remainder", "floor_divide", "fmod")
-
-C_TYPE = {"f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t", "u8": "uint8_t", "u16": "uint16_t"}
-CODE = {"f32": "FLOAT32", "f64": "FLOAT64", "i32": "INT32", "i64": "INT64", "u8": "UINT8", "bool": "BOOL",
-        "u16": "FLOAT16"}
-# Which operands a loop takes as one repeated element, as a bit mask; mask 0 is all contiguous.
-PATTERNS = {1: (0,), 2: (0, 1, 2), 3: (0, 2, 4, 6)}
-
-def loops(table, arity):
-    """(function name, mask, operand types, operand names, result type, expression, rare) of each loop of a table."""
-    for name, types, expression, result, cost in table:
-        types = types.split()
-        for t in types:
-            if t == "bool" and "u8" in types:
-                continue                                          # the uint8 loop serves
-            s = "u8" if t == "bool" else t
-            kinds = ["u8" if name == "where" and k == 0 else s for k in range(arity)]
-            text = expression.replace("{s}", s).replace("{T}", C_TYPE[s])
-            for mask in PATTERNS[arity]:
-                yield (f"loop_{name}_{t}_{mask}", mask, kinds, "x" if arity == 1 else "abc"[:arity],
-                       "u8" if result else s, text, RARE.get(f"{name}_{s}"))
-
-def entries(table, arity):
-    """(kernel name, dtype code, result dtype code, cost, [(mask, loop)]) of each line and type of a table."""
-    for name, types, expression, result, cost in table:
-        types = types.split()
-        for t in types:
-            function = "u8" if t == "bool" and "u8" in types else t
-            codes = [CODE[t]]
-            if name == "where":
-                codes = {"u8": ["BOOL", "UINT8"], "u16": ["FLOAT16"], "i32": ["INT32", "FLOAT32"],
-                         "i64": ["INT64", "FLOAT64"]}[t]
-            for code in codes:
-                yield (name, code, "BOOL" if result else code, cost * (4 if t == "f64" and cost > 2 else 1),
-                       [(mask, f"loop_{name}_{function}_{mask}") for mask in PATTERNS[arity]])
-
-ALL = [(UNARY, 1, "Unary"), (BINARY, 2, "Binary"), (TERNARY, 3, "Ternary")]
-}}
 from cython.parallel cimport prange
-from libc.math cimport INFINITY
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
-from libc.string cimport memchr
+from libc.stdint cimport uint16_t
 from volta._kernels.cpu.copy cimport contiguous_copy, is_transposed, put_number
 from volta._kernels.core.base cimport (
-    BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT8, DType, TensorBase, address, dtype_of, empty_host,
-    empty_host_like)
+    BOOL, FLOAT16, FLOAT32, INT64, UINT8, DType, TensorBase, address, dtype_of, empty_host, empty_host_like)
 from volta._kernels.core.threads cimport NOGIL_SIZE, PARALLEL_SIZE, threads_for
 from volta._kernels.cpu.iteration cimport (
     OPERANDS, Cursor, Geometry, add_number, add_tensor, advance, begin, collapse, move_elements, overlaps, same_tuple,
     seek)
-from volta._kernels.cpu.scalar cimport *
+from volta._kernels.cpu.scalar cimport float_to_half, half_to_float
 
+from volta._kernels.core import indexing
 from volta.errors import ArgumentError, DTypeError, ShapeError
+
+INTEGER_DIVISION = ("remainder", "floor_divide", "fmod")
+KERNELS = {}
 
 cdef enum:
     BLOCK = 512                                 # elements that the driver converts at a time
-    RARE_BLOCK = 1024
-
-# OUT: po. IN: pa, pb, pc, each n elements or one, as the loop's mask says.
-ctypedef void (*loop_t)(char* po, char* pa, char* pb, char* pc, Py_ssize_t n) noexcept nogil
 
 
-# ---------------------------------------------------------------- loops
-{{for table, arity, kind in ALL}}
-{{for function, mask, kinds, names, result, expression, rare in loops(table, arity)}}
-
-cdef void {{function}}(char* po, char* pa, char* pb, char* pc, Py_ssize_t n) noexcept nogil:
-    cdef {{result}}_out out = <{{result}}_out>po
-    {{for k, type in enumerate(kinds)}}
-    cdef {{type}}_in p{{k}} = <{{type}}_in>p{{"abc"[k]}}
-    cdef {{C_TYPE[type]}} {{names[k]}}{{if mask >> k & 1}} = p{{k}}[0]{{endif}}
-    {{endfor}}
-    cdef Py_ssize_t i
-    {{if rare}}
-    cdef Py_ssize_t start = 0, stop
-    cdef int found
-    while start < n:
-        stop = min(start + <Py_ssize_t>RARE_BLOCK, n)
-        found = 0
-        for i in range(start, stop):
-            x = p0[i]
-            found |= {{rare[0]}}
-        for i in range(start, stop if found else start):
-            x = p0[i]
-            out[i] = {{rare[1]}} if {{rare[0]}} else {{expression}}
-        for i in range(start, start if found else stop):
-            x = p0[i]
-            out[i] = {{expression}}
-        start = stop
-    {{else}}
-    for i in range(n):
-        {{for k, type in enumerate(kinds)}}
-        {{if not mask >> k & 1}}
-        {{names[k]}} = p{{k}}[i]
-        {{endif}}
-        {{endfor}}
-        out[i] = <{{C_TYPE[result]}}>({{expression}})
-    {{endif}}
-{{endfor}}
-{{endfor}}
-
-
-# ---------------------------------------------------------------- driver
+# ---------------------------------------------------------------- rows
 
 cdef struct Work:
     const loop_t* loops                         # by mask; NULL where there is none
+    const bint* swapped                         # by mask: the loop wants its first two operands exchanged
     int count                                   # operands, the output included
     Py_ssize_t itemsize[OPERANDS]
     bint half[OPERANDS]                         # float16 in memory, float32 in the loop
     bint any_half
+
+
+cdef inline void call(const Work* w, int mask, char** p, Py_ssize_t n) noexcept nogil:
+    if w.swapped[mask]:
+        w.loops[mask](p[0], p[2], p[1], p[3], n)
+    else:
+        w.loops[mask](p[0], p[1], p[2], p[3], n)
 
 
 cdef void run_row(const Work* w, char** p, const Py_ssize_t* step, Py_ssize_t n) noexcept nogil:
@@ -223,7 +57,7 @@ cdef void run_row(const Work* w, char** p, const Py_ssize_t* step, Py_ssize_t n)
     if n == 1:
         mask = 0
     if direct and w.loops[mask] != NULL:
-        w.loops[mask](p[0], p[1], p[2], p[3], n)
+        call(w, mask, p, n)
     else:
         run_staged(w, p, step, n, mask)
 
@@ -246,7 +80,7 @@ cdef void run_staged(const Work* w, char** p, const Py_ssize_t* step, Py_ssize_t
         at[0] = p[0] + start * step[0]
         if w.half[0] or step[0] != w.itemsize[0]:
             at[0] = buffers[0]
-        w.loops[mask](at[0], at[1], at[2], at[3], length)
+        call(w, mask, at, length)
         if at[0] == <char*>buffers[0]:
             stage_out(w, p[0] + start * step[0], step[0], length, buffers[0])
         start += length
@@ -327,17 +161,19 @@ cdef class Kernel:
     cdef readonly str name
     cdef readonly int arity
     cdef loop_t loops[7][8]                     # by dtype code and mask
+    cdef bint swapped[8]                        # by mask
     cdef int result[7]                          # dtype code of the result
     cdef int cost[7]
     cdef bint integer_division
     cdef bint words                             # `where`: copies elements, whatever they are
-    cdef Kernel square                          # of `pow`: the kernel for an exponent of 2
+    cdef bint power                             # `pow`: an exponent of 2 is a product
 
-    def __cinit__(self, str name, int arity, bint integer_division, bint words):
+    def __cinit__(self, str name, int arity):
         self.name = name
         self.arity = arity
-        self.integer_division = integer_division
-        self.words = words
+        self.integer_division = name in INTEGER_DIVISION
+        self.words = name == "where"
+        self.power = name == "pow"
 
     def __repr__(self):
         return f"<elementwise kernel {self.name}>"
@@ -368,7 +204,7 @@ cdef class Kernel:
                 return None
             pb = address(tb)
         elif b is not None:
-            if code == FLOAT16 or self.square is not None:
+            if code == FLOAT16 or self.power:
                 return None
             put_number(number, code, b, self.name)
             pb = number
@@ -382,7 +218,10 @@ cdef class Kernel:
             return None
         elif clashes(out, a) or (mask == 0 and pb != NULL and clashes(out, tb)):
             return None
-        loop(address(out), address(a), pb, NULL, a.size)
+        if self.swapped[mask]:
+            loop(address(out), pb, address(a), NULL, a.size)
+        else:
+            loop(address(out), address(a), pb, NULL, a.size)
         return out
 
     cdef TensorBase general(self, TensorBase out, object a, object b, object c):
@@ -425,6 +264,7 @@ cdef class Kernel:
     cdef void prepare(self, Work* w, TensorBase out, int code):
         cdef int k, size = dtype_of(self.loop_code(code)).itemsize
         w.loops = self.loops[self.loop_code(code)]
+        w.swapped = self.swapped
         w.count = self.arity + 1
         for k in range(OPERANDS):
             w.itemsize[k] = size if code != FLOAT16 else 2
@@ -487,15 +327,19 @@ cdef bint clashes(TensorBase out, TensorBase x):
 
 
 cdef int check_divisor(str name, object divisor) except -1:
-    """Raises: ArgumentError where an integer divisor has a zero."""
-    cdef TensorBase zeros
-    cdef bint found
+    """Raises: ArgumentError where an integer divisor is the number 0, or a whole int32 or int64 tensor as it came from the host (over
+    NumPy's memory) whose least or largest element is 0. Other zeros are not looked for, as on a GPU, where that would be a
+    transfer: the quotient is 0 there."""
+    cdef TensorBase t
     if isinstance(divisor, TensorBase):
-        zeros = KERNELS["eq"](divisor, 0)
-        found = memchr(address(zeros), 1, zeros.size) != NULL
+        t = <TensorBase>divisor
+        if t.storage.buffer is None or t.storage.version or t.dtype.code == UINT8 or not t.contiguous or (
+                t.size * t.dtype.itemsize != t.storage.nbytes):
+            return 0
+        zero = 0 in indexing.extremes(t)
     else:
-        found = int(divisor) == 0
-    if found:
+        zero = int(divisor) == 0
+    if zero:
         raise ArgumentError(f"{name}: integer division by zero; the divisor has an element that is 0")
     return 0
 
@@ -516,8 +360,8 @@ cdef class Binary(Kernel):
     def __call__(self, a, b):
         cdef TensorBase out = None
         if isinstance(a, TensorBase):
-            if self.square is not None and (type(b) is float or type(b) is int) and b == 2:
-                return self.square(a, a)
+            if self.power and (type(b) is float or type(b) is int) and b == 2:
+                return KERNELS["mul"](a, a)
             out = self.quick(None, <TensorBase>a, b)
         return self.general(None, a, b, None) if out is None else out
 
@@ -538,49 +382,28 @@ cdef class Ternary(Kernel):
         return out
 
 
-KERNELS = {}
-
-
 def kernel_named(str name):
     """The kernel with this name."""
     return KERNELS[name]
 
 
-def unary(str name):
-    """The unary kernel with this name, such as `exp`."""
-    return KERNELS[name]
-
-
-def binary(str name):
-    """The binary kernel with this name, such as `add`; gradients of unary operations are binary."""
-    return KERNELS[name]
-
-
-def ternary(str name):
-    """The ternary kernel with this name: `where` or `mulacc`."""
-    return KERNELS[name]
-
-
-cdef Kernel _register(type kind, str name, int arity, int code, int result, int cost):
-    """The kernel with this name, made where new, for which a dtype's result and cost are noted."""
-    if name not in KERNELS:
-        KERNELS[name] = kind(name, arity, name in {{repr(INTEGER_DIVISION)}}, name == "where")
-    cdef Kernel kernel = <Kernel>KERNELS[name]
-    kernel.result[code] = result
-    kernel.cost[code] = cost
-    if code == FLOAT32 and not kernel.words:
-        kernel.result[<int>FLOAT16] = FLOAT16 if result == FLOAT32 else result
-        kernel.cost[<int>FLOAT16] = cost
-    return kernel
-
-
-cdef Kernel _kernel
-{{for table, arity, kind in ALL}}
-{{for name, code, result, cost, functions in entries(table, arity)}}
-_kernel = _register({{kind}}, "{{name}}", {{arity}}, {{code}}, {{result}}, {{cost}})
-{{for mask, function in functions}}
-_kernel.loops[<int>{{code}}][{{mask}}] = {{function}}
-{{endfor}}
-{{endfor}}
-{{endfor}}
-(<Kernel>KERNELS["pow"]).square = <Kernel>KERNELS["mul"]
+cdef int register(const Loop* loops, int n) except -1:
+    """Enter the loops of a module."""
+    cdef const Loop* x
+    cdef Kernel kernel
+    cdef str name
+    cdef int i
+    for i in range(n):
+        x = &loops[i]
+        name = x.name.decode()
+        if name not in KERNELS:
+            KERNELS[name] = [Unary, Binary, Ternary][x.arity - 1](name, x.arity)
+        kernel = <Kernel>KERNELS[name]
+        kernel.loops[x.code][x.mask] = x.loop
+        kernel.swapped[x.mask] = x.swapped
+        kernel.result[x.code] = x.result
+        kernel.cost[x.code] = x.cost
+        if x.code == FLOAT32 and not kernel.words:
+            kernel.result[<int>FLOAT16] = FLOAT16 if x.result == FLOAT32 else x.result
+            kernel.cost[<int>FLOAT16] = x.cost
+    return 0

@@ -1,73 +1,6 @@
-// prelude: put before every shader file. Grid, NaN and infinity, accurate functions, integer division, Philox, strides.
+// prelude/special: exponentials, logarithms, angles, erf, powers, and the slopes of activations.
 //
-// No bindings, no entry point. Names here must not be declared again by a file; unused functions cost nothing.
-// WGSL lets compilers assume that NaN and infinity do not occur: `a != b` is false for NaN, max, min, clamp and sign
-// drop NaN, `v - v` folds to 0, and constants may not be NaN or infinite. Whatever must be right tests bits.
-
-// ---- Grid. The runtime folds a grid of more than 65,535 workgroups along x into y; these undo it. Guard the result:
-// ---- a folded grid may have more workgroups than were asked for.
-
-fn group_index(group: vec3<u32>, groups: vec3<u32>) -> u32 {
-    return group.y * groups.x + group.x;
-}
-
-fn global_index(group: vec3<u32>, groups: vec3<u32>, local_index: u32, group_size: u32) -> u32 {
-    return group_index(group, groups) * group_size + local_index;
-}
-
-// ---- NaN and infinity.
-
-fn is_nan(x: f32) -> bool {
-    return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
-}
-
-fn is_inf(x: f32) -> bool {
-    return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u;
-}
-
-fn is_finite(x: f32) -> bool {
-    return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u;
-}
-
-fn is_negative(x: f32) -> bool { // sign bit: true for -0.0
-    return (bitcast<u32>(x) >> 31u) != 0u;
-}
-
-fn nan() -> f32 {
-    return bitcast<f32>(0x7fc00000u);
-}
-
-fn inf() -> f32 {
-    return bitcast<f32>(0x7f800000u);
-}
-
-// torch.maximum and torch.minimum: NaN where either is NaN.
-fn max_nan(a: f32, b: f32) -> f32 {
-    return select(select(b, a, a > b), select(b, a, is_nan(a)), is_nan(a) || is_nan(b));
-}
-
-fn min_nan(a: f32, b: f32) -> f32 {
-    return select(select(b, a, a < b), select(b, a, is_nan(a)), is_nan(a) || is_nan(b));
-}
-
-// Whether `a` replaces `best` in a running maximum or minimum: the first NaN wins, ties keep the first.
-fn beats_max(a: f32, best: f32) -> bool {
-    return !is_nan(best) && (is_nan(a) || a > best);
-}
-
-fn beats_min(a: f32, best: f32) -> bool {
-    return !is_nan(best) && (is_nan(a) || a < best);
-}
-
-fn sign_nan(x: f32) -> f32 {
-    return select(select(select(0.0, -1.0, x < 0.0), 1.0, x > 0.0), x, is_nan(x));
-}
-
-// By bits: drivers turn select(x, 0.0, x < 0.0) into max(x, 0.0), which drops NaN.
-fn relu_nan(x: f32) -> f32 {
-    let bits = bitcast<u32>(x);
-    return select(x, 0.0, bits > 0x80000000u && bits <= 0xff800000u);
-}
+// No bindings, no entry point; NaN and infinity as in prelude/numbers.
 
 // ---- Functions with at most a few ulp of error. Drivers' exp and log are 28 and 78 ulp off, tanh is wrong near 0.
 
@@ -175,11 +108,6 @@ fn sigmoid_accurate(x: f32) -> f32 {
     return select(select(e, 1.0, x >= 0.0) / (1.0 + e), x, is_nan(x));
 }
 
-// ln(1 + e^x) without overflow.
-fn softplus_accurate(x: f32) -> f32 {
-    return select(max(x, 0.0) + log1p_accurate(exp_nonpositive(-abs(x))), x, is_nan(x));
-}
-
 // e^(-x^2) for |x| <= 14: x is cut to 12 bits, whose square is exact, as the rounding of x * x would cost 81 times as much.
 fn exp_minus_square(x: f32) -> f32 {
     let high = bitcast<f32>(bitcast<u32>(x) & 0xfffff000u);
@@ -209,11 +137,6 @@ fn erf_accurate(x: f32) -> f32 {
     let a = abs(x);
     let large = 1.0 - erfc_tail(a);
     return select(select(select(large, -large, x < 0.0), x * erf_series(x * x), a < 1.0), x, is_nan(x));
-}
-
-fn erfc_accurate(x: f32) -> f32 {
-    let tail = erfc_tail(abs(x));
-    return select(select(tail, 2.0 - tail, x < 0.0), x, is_nan(x));
 }
 
 // The standard normal distribution function, and e^(-x^2 / 2), which its derivative is a multiple of. NaN gives any numbers.
@@ -373,184 +296,7 @@ fn sqrt_nan(x: f32) -> f32 {
     return select(sqrt(x), nan(), x < 0.0 || is_nan(x));
 }
 
-// ---- Division as Python and torch do it: the quotient is rounded down, the remainder has the divisor's sign.
-
-fn floor_div_i32(a: i32, b: i32) -> i32 {
-    let q = a / b;
-    return select(q, q - 1, q * b != a && (a < 0) != (b < 0));
-}
-
-// The remainder with the sign of a. (SPIR-V leaves its own undefined for negative operands; NVIDIA gives 0 there.)
-fn fmod_i32(a: i32, b: i32) -> i32 { return a - a / b * b; }
-
-fn remainder_i32(a: i32, b: i32) -> i32 {
-    let r = fmod_i32(a, b);
-    return select(r, r + b, r != 0 && (r < 0) != (b < 0));
-}
-
-// (mantissa, biased exponent) of |x|, so that |x| = mantissa * 2^(exponent - 150); denormals included.
-fn split_bits(x: f32) -> vec2<u32> {
-    let e = (bitcast<u32>(x) >> 23u) & 0xffu;
-    return vec2<u32>((bitcast<u32>(x) & 0x7fffffu) | select(0u, 0x800000u, e != 0u), max(e, 1u));
-}
-
-// mantissa * 2^(exponent - 150) for a mantissa below 2^24: the inverse of split_bits.
-fn join_bits(mantissa: u32, exponent: u32) -> f32 {
-    let shift = min(countLeadingZeros(mantissa) - 8u, exponent - 1u);
-    let m = mantissa << shift;
-    return bitcast<f32>(select(m, (m & 0x7fffffu) | ((exponent - shift) << 23u), m >= 0x800000u));
-}
-
-// C's fmod, exact: long division of the mantissas in integers, 8 bits of the quotient at a time.
-fn fmod_accurate(x: f32, y: f32) -> f32 {
-    let zero = (bitcast<u32>(y) & 0x7fffffffu) == 0u;
-    if (!is_finite(x) || is_nan(y) || zero) { return nan(); }
-    let a = split_bits(x);
-    let b = split_bits(y);
-    if (is_inf(y) || a.y < b.y) { return x; }
-    var r = a.x % b.x;
-    var gap = a.y - b.y;
-    for (var i = 0u; i < 32u; i++) {
-        if (gap == 0u || r == 0u) { break; }
-        let step = min(gap, 8u);
-        r = (r << step) % b.x;
-        gap -= step;
-    }
-    let size = select(join_bits(max(r, 1u), b.y), 0.0, r == 0u);
-    return bitcast<f32>(bitcast<u32>(size) | (bitcast<u32>(x) & 0x80000000u));
-}
-
-fn remainder_f32(x: f32, y: f32) -> f32 {
-    let r = fmod_accurate(x, y);
-    let other_sign = ((bitcast<u32>(r) ^ bitcast<u32>(y)) >> 31u) != 0u;
-    return select(r, r + y, other_sign && (bitcast<u32>(r) & 0x7fffffffu) != 0u && !is_nan(r));
-}
-
-// x / y. WGSL promises nothing for |y| > 2^126, where drivers multiply by a reciprocal that has become a denormal.
-fn div_f32(x: f32, y: f32) -> f32 {
-    let scale = select(1.0, 0.25, abs(y) > 8.5e37);
-    return (x * scale) / (y * scale);
-}
-
-fn floor_div_f32(x: f32, y: f32) -> f32 {
-    if (y == 0.0) { return select(x / y, nan(), is_nan(x) || x == 0.0); }
-    let r = fmod_accurate(x, y);
-    if (is_nan(r)) { return r; }
-    let q = div_f32(x - r, y) - select(0.0, 1.0, r != 0.0 && (r < 0.0) != (y < 0.0));
-    let down = floor(q);
-    return select(down, down + 1.0, q - down > 0.5);
-}
-
-// ---- Philox 4x32-10: four random words from a 64-bit key and a 128-bit counter.
-// ---- Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11, table 2.
-
-// (low, high) word of a * b; WGSL has no wide product.
-fn multiply_wide(a: u32, b: u32) -> vec2<u32> {
-    let low = (a & 0xffffu) * (b & 0xffffu);
-    let middle = (a >> 16u) * (b & 0xffffu) + (low >> 16u);
-    let cross = (a & 0xffffu) * (b >> 16u) + (middle & 0xffffu);
-    return vec2<u32>((cross << 16u) | (low & 0xffffu), (a >> 16u) * (b >> 16u) + (middle >> 16u) + (cross >> 16u));
-}
-
-fn philox(key: vec2<u32>, counter: vec4<u32>) -> vec4<u32> {
-    var k = key;
-    var c = counter;
-    for (var i = 0u; i < 10u; i++) {
-        let p = multiply_wide(0xD2511F53u, c.x);
-        let q = multiply_wide(0xCD9E8D57u, c.z);
-        c = vec4<u32>(q.y ^ c.y ^ k.x, q.x, p.y ^ c.w ^ k.y, p.x);
-        k += vec2<u32>(0x9E3779B9u, 0xBB67AE85u);
-    }
-    return c;
-}
-
-// Four words of a draw: `offset` is the draw's 64-bit position (low, high), `block` the element's number / 4.
-fn random_words(seed: vec2<u32>, offset: vec2<u32>, block: u32) -> vec4<u32> {
-    let low = offset.x + block;
-    return philox(seed, vec4<u32>(low, offset.y + select(0u, 1u, low < block), 0u, 0u));
-}
-
-// Uniform in [0, 1), multiples of 2^-24.
-fn uniform_from_bits(bits: u32) -> f32 {
-    return f32(bits >> 8u) * 5.9604645e-8;
-}
-
-// ---- Strides. Sizes and strides (in elements) outermost first; unused leading dims have size 1.
-
-fn strided_offset4(index: u32, sizes: vec4<u32>, strides: vec4<i32>) -> i32 {
-    let d2 = index / sizes.w;
-    let d1 = d2 / sizes.z;
-    let d0 = d1 / sizes.y;
-    return i32(index - d2 * sizes.w) * strides.w + i32(d2 - d1 * sizes.z) * strides.z
-        + i32(d1 - d0 * sizes.y) * strides.y + i32(d0) * strides.x;
-}
-
-// Dims 0..3 in `outer`, 4..7 in `inner`.
-fn strided_offset8(index: u32, outer_sizes: vec4<u32>, inner_sizes: vec4<u32>,
-                   outer_strides: vec4<i32>, inner_strides: vec4<i32>) -> i32 {
-    let inner_count = inner_sizes.x * inner_sizes.y * inner_sizes.z * inner_sizes.w;
-    let outer_index = index / inner_count;
-    return strided_offset4(index - outer_index * inner_count, inner_sizes, inner_strides)
-        + strided_offset4(outer_index, outer_sizes, outer_strides);
-}
-
-// Coordinates of a linear index, innermost dimension first in lo.x. Sizes and strides come in the same order, strides
-// modulo 2^32, so that negative ones work. `rank` should be a constant: what is beyond it costs nothing then.
-
-struct Coordinates { lo: vec4<u32>, hi: vec4<u32> }
-
-fn coordinates(index: u32, rank: u32, n0: vec4<u32>, n1: vec4<u32>) -> Coordinates {
-    var c = Coordinates(vec4<u32>(0u), vec4<u32>(0u));
-    var rest = index;
-    if (rank > 1u) { let q = rest / n0.x; c.lo.x = rest - q * n0.x; rest = q; }
-    if (rank > 2u) { let q = rest / n0.y; c.lo.y = rest - q * n0.y; rest = q; }
-    if (rank > 3u) { let q = rest / n0.z; c.lo.z = rest - q * n0.z; rest = q; }
-    if (rank > 4u) { let q = rest / n0.w; c.lo.w = rest - q * n0.w; rest = q; }
-    if (rank > 5u) { let q = rest / n1.x; c.hi.x = rest - q * n1.x; rest = q; }
-    if (rank > 6u) { let q = rest / n1.y; c.hi.y = rest - q * n1.y; rest = q; }
-    if (rank > 7u) { let q = rest / n1.z; c.hi.z = rest - q * n1.z; rest = q; }
-    if (rank == 1u) { c.lo.x = rest; }
-    if (rank == 2u) { c.lo.y = rest; }
-    if (rank == 3u) { c.lo.z = rest; }
-    if (rank == 4u) { c.lo.w = rest; }
-    if (rank == 5u) { c.hi.x = rest; }
-    if (rank == 6u) { c.hi.y = rest; }
-    if (rank == 7u) { c.hi.z = rest; }
-    if (rank == 8u) { c.hi.w = rest; }
-    return c;
-}
-
-fn position(c: Coordinates, rank: u32, s0: vec4<u32>, s1: vec4<u32>) -> u32 {
-    var at = c.lo.x * s0.x;
-    if (rank > 1u) { at += c.lo.y * s0.y; }
-    if (rank > 2u) { at += c.lo.z * s0.z; }
-    if (rank > 3u) { at += c.lo.w * s0.w; }
-    if (rank > 4u) { at += dot(c.hi, s1); }
-    return at;
-}
-
-// ---- Orders, slopes and integer powers: what several families share.
-
-// y <= 0 by bits: false for NaN, whatever a driver makes of comparisons.
-fn not_positive(y: f32) -> bool {
-    let bits = bitcast<u32>(y);
-    return bits - 1u >= 0x7fffffffu && bits <= 0xff800000u;
-}
-
-// Order of float32 as that of i32: NaN is above everything, -0 just below +0.
-fn order_max(x: f32) -> i32 {
-    let bits = bitcast<i32>(x);
-    return select(bits ^ ((bits >> 31u) & 0x7fffffff), 0x7fffffff, is_nan(x));
-}
-
-// The same with NaN below everything.
-fn order_min(x: f32) -> i32 {
-    let bits = bitcast<i32>(x);
-    return select(bits ^ ((bits >> 31u) & 0x7fffffff), -0x7fffffff - 1, is_nan(x));
-}
-
-// The float of an order (either NaN gives a NaN).
-fn from_order(order: i32) -> f32 { return bitcast<f32>(order ^ ((order >> 31u) & 0x7fffffff)); }
+// ---- Slopes of activations.
 
 fn gelu_slope(x: f32) -> f32 {
     let n = normal(x);
@@ -570,18 +316,4 @@ fn gelu_tanh_slope(x: f32) -> f32 {
 fn silu_slope(x: f32) -> f32 {
     let s = sigmoid_accurate(x);
     return s * (1.0 + x * (1.0 - s));
-}
-
-// By repeated squaring; a negative power gives 0 but for the bases 1 and -1.
-fn power_i32(x: i32, y: i32) -> i32 {
-    if (y < 0) { return select(select(0, select(1, -1, (y & 1) == 1), x == -1), 1, x == 1); }
-    var value = 1;
-    var base = x;
-    var left = y;
-    while (left > 0) {
-        if ((left & 1) == 1) { value *= base; }
-        base *= base;
-        left = left >> 1u;
-    }
-    return value;
 }

@@ -1,52 +1,29 @@
-# Queue: the open batch, and how it reaches the device.
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The open batch: recorded operations of one device, encoded and sent in order.
 
-cdef enum:
-    MAX_OPS = 256                # recorded operations at which a batch is sent
-    MAX_IN_FLIGHT = 16           # batches sent and not waited for
-    MAX_PARAMS = 128
-    OP_DISPATCH = 0
-    OP_COPY = 1
-    OP_CLEAR = 2
+wgpu-native aborts the process on an error inside submit or poll, so an error while a batch is encoded drops the batch, and
+nothing is sent to a device that is lost.
 
-# Bytes of outputs at which a batch is sent: 0.1 ms of memory traffic on a large GPU, so that it starts before a long
-# recording ends; a step of a small model stays in one batch.
-cdef uint64_t MAX_WRITTEN = 512 << 20
+Threads: the open batch is guarded by the GIL (whoever fills in an operation runs no Python until it is counted); what is sent
+to the queue goes through `lock`, in order. Encoding and waiting run without the GIL. Knows native handles; must not know
+blocks, bind groups or pipelines.
+"""
+cimport cython
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
 
-# Bytes handed to write_buffer at which they are sent: wgpu holds a copy of them until then.
-cdef uint64_t MAX_UNSENT = 64 << 20
+from volta._kernels.gpu.native cimport Api
 
-cdef struct Op:
-    Handle first           # pipeline, or source buffer
-    Handle second          # bind group, or target buffer
-    uint64_t first_offset
-    uint64_t second_offset
-    uint64_t size
-    uint32_t x, y, z
-    uint32_t kind
-    uint32_t params_size
-    char[MAX_PARAMS] params
+import threading
 
+from volta.errors import DeviceError
 
-
-cdef class Queue:
+@cython.final
+cdef class Batch:
     """Recorded operations of one device, sent in order."""
 
-    cdef readonly DeviceLink link
-    cdef object lock
-    cdef Op* ops                          # the open batch
-    cdef Op* spare_ops
-    cdef uint32_t count
-    cdef uint64_t serial, submitted       # of the open batch; of the last batch sent or dropped
-    cdef uint64_t written, unsent         # bytes; see MAX_WRITTEN, MAX_UNSENT
-    cdef uint64_t[MAX_IN_FLIGHT] in_flight
-    cdef uint32_t in_flight_first, in_flight_count
-    cdef readonly uint64_t dispatches, submits
-    cdef Handle ring, ring_group          # parameters on adapters without immediates
-    cdef uint32_t ring_stride
-    cdef char* ring_bytes
-    cdef object ring_keep
-
-    def __cinit__(self, *args, **kwargs):
+    def __cinit__(self, DeviceLink link not None):
+        self.link = link
         self.ops = <Op*>malloc(MAX_OPS * sizeof(Op))
         self.spare_ops = <Op*>malloc(MAX_OPS * sizeof(Op))
         if self.ops == NULL or self.spare_ops == NULL:
@@ -69,7 +46,8 @@ cdef class Queue:
         self.ring_stride = stride
         self.ring_keep = keep
 
-    cdef int _record(self, uint32_t kind, Handle first, uint64_t first_offset, Handle second, uint64_t second_offset, uint64_t size) except -1:
+    cdef int record(self, uint32_t kind, Handle first, uint64_t first_offset, Handle second, uint64_t second_offset,
+                    uint64_t size) except -1:
         # One operation that is no dispatch.
         cdef Op* op
         self.link.check()
@@ -86,12 +64,10 @@ cdef class Queue:
         self.written += size
         return 0
 
-    cpdef flush(self):
-        """Send everything recorded so far to the device; does not wait.
-
-        Raises: DeviceError where the device is lost or refuses the batch, which is then dropped.
-        """
-        cdef Op* batch
+    cdef int flush(self) except -1:
+        # Send everything recorded so far to the device; does not wait. Raises DeviceError where the device is lost or refuses
+        # the batch, which is then dropped.
+        cdef Op* ops
         cdef uint32_t count
         cdef uint64_t serial
         self.link.check()
@@ -99,8 +75,8 @@ cdef class Queue:
             self.link.check()
             count = self.count
             if count == 0 and self.unsent == 0:
-                return
-            batch = self.ops
+                return 0
+            ops = self.ops
             if self.spare_ops == NULL:           # a flush inside a flush: a finaliser that runs while Python code is called
                 self.spare_ops = <Op*>malloc(MAX_OPS * sizeof(Op))
                 if self.spare_ops == NULL:
@@ -112,29 +88,30 @@ cdef class Queue:
             self.serial += 1
             self.written = self.unsent = 0
             try:
-                self._send(batch, count)
+                self.send(ops, count)
             finally:
                 self.submitted = max(self.submitted, serial)
                 if self.spare_ops == NULL:
-                    self.spare_ops = batch
+                    self.spare_ops = ops
                 else:
-                    free(batch)
+                    free(ops)
+        return 0
 
-    cdef int _send(self, Op* batch, uint32_t count) except -1:
+    cdef int send(self, Op* ops, uint32_t count) except -1:
         cdef Handle commands = NULL
         cdef uint64_t index
         cdef size_t command_count = 0
-        self._wait_for_room()
-        self.link._capture("volta")
+        self.wait_for_room()
+        self.link.capture()
         try:
             with nogil:
                 if self.ring != NULL:
-                    self._write_ring(batch, count)
+                    self.write_ring(ops, count)
                 if count:
-                    commands = self._encode(batch, count)
+                    commands = self.encode(ops, count)
                     command_count = 1
         finally:
-            error = self.link._release("volta")
+            error = self.link.take_error()
         if error is not None or (count and commands == NULL):
             if commands != NULL:
                 self.link.api.command_buffer_release(commands)
@@ -150,7 +127,7 @@ cdef class Queue:
         self.in_flight_count += 1
         return 0
 
-    cdef int _wait_for_room(self) except -1:
+    cdef int wait_for_room(self) except -1:
         # Bounds what the queue holds; the oldest batch is usually long done.
         cdef uint64_t index
         while self.in_flight_count >= MAX_IN_FLIGHT:
@@ -161,16 +138,16 @@ cdef class Queue:
             self.in_flight_count -= 1
         return 0
 
-    cdef void _write_ring(self, Op* batch, uint32_t count) noexcept nogil:
+    cdef void write_ring(self, const Op* ops, uint32_t count) noexcept nogil:
         # Queue order makes one buffer enough: this write lands after the batches sent before, ahead of the next.
         cdef uint32_t i
         for i in range(count):
-            if batch[i].kind == OP_DISPATCH:
-                memcpy(self.ring_bytes + i * self.ring_stride, batch[i].params, batch[i].params_size)
+            if ops[i].kind == OP_DISPATCH:
+                memcpy(self.ring_bytes + i * self.ring_stride, ops[i].params, ops[i].params_size)
         if count:
             self.link.api.write_buffer(self.link.queue, self.ring, 0, self.ring_bytes, count * self.ring_stride)
 
-    cdef Handle _encode(self, Op* batch, uint32_t count) noexcept nogil:
+    cdef Handle encode(self, Op* ops, uint32_t count) noexcept nogil:
         cdef Api* api = &self.link.api
         cdef Handle encoder = api.create_encoder(self.link.device, NULL)
         cdef Handle compute = NULL, last = NULL, commands
@@ -179,7 +156,7 @@ cdef class Queue:
         if encoder == NULL:
             return NULL
         for i in range(count):
-            op = &batch[i]
+            op = &ops[i]
             if op.kind == OP_DISPATCH:
                 if compute == NULL:
                     compute = api.begin_pass(encoder, NULL)
@@ -210,35 +187,45 @@ cdef class Queue:
         api.encoder_release(encoder)
         return commands
 
-    def synchronize(self):
-        """Send everything recorded and wait until the device has done it."""
+    cdef uint64_t last_sent(self) noexcept nogil:
+        # The queue's number of the last batch in flight; there must be one.
+        return self.in_flight[(self.in_flight_first + self.in_flight_count - 1) % MAX_IN_FLIGHT]
+
+    cdef int write(self, Handle buffer, uint64_t offset, const void* data, uint64_t size) except -1:
+        # A queue write, which lands ahead of the batches that are not sent yet. wgpu holds a copy of the bytes until then.
+        self.link.check()
+        self.link.capture()
+        with nogil:
+            self.link.api.write_buffer(self.link.queue, buffer, offset, data, size)
+        error = self.link.take_error()
+        self.unsent += size
+        if error is not None:
+            raise DeviceError(f"upload: {size} bytes at byte {offset} refused: {error[1]}")
+        return 0
+
+    cdef int synchronize(self) except -1:
+        # Send everything recorded and wait until the device has done it.
         cdef uint64_t index
         with self.lock:
             self.flush()
             if self.in_flight_count == 0:
-                return
-            index = self.in_flight[(self.in_flight_first + self.in_flight_count - 1) % MAX_IN_FLIGHT]
+                return 0
+            index = self.last_sent()
             with nogil:
                 self.link.api.poll(self.link.device, 1, &index)
             self.in_flight_count = 0
+        return 0
 
-    def drain(self):
-        """Wait for what was sent, at exit; what is only recorded is not sent."""
+    cdef int drain(self) except -1:
+        # Wait for what was sent, at exit; what is only recorded is not sent.
         if self.link.lost[0] == 0 and self.link.dead_reason is None and self.lock.acquire(timeout=5):
             self.link.api.poll(self.link.device, 1, NULL)
             self.in_flight_count = 0
             self.lock.release()
+        return 0
 
-    def link_check(self):
-        """Raises: DeviceError where the device cannot be used any more."""
-        self.link.check()
-
-    def abandon(self, reason):
-        """Drop what is recorded and refuse all further work with `reason`; at exit and after fork."""
+    cdef int abandon(self, str reason) except -1:
+        # Drop what is recorded and refuse all further work with `reason`.
         self.link.dead_reason = reason
         self.count = 0
-
-    @property
-    def recorded(self):
-        """Operations in the open batch."""
-        return self.count
+        return 0

@@ -1,21 +1,16 @@
-# Bind groups by what they bind: a bounded hash table with least-recently-used eviction, all in C.
-#
-# A key is 1 + 3n words: layout id, then (block id, byte offset, byte size) of each binding.
-# The GIL guards it. A group that recorded work still needs is never released (see Stream._make_group).
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Bind groups by what they bind: a bounded hash table with least-recently-used eviction, all in C.
 
-cdef enum:
-    MAX_BINDINGS = 32
-    MAX_WORDS = 1 + 3 * MAX_BINDINGS
-    NO_SLOT = 0xFFFFFFFF
+Threads: the GIL guards it. A group that recorded work still needs must not be dropped: `last_use` is the serial of the last
+batch that uses it, and whoever drops groups compares it. Knows handles and block ids; must not know batches or buffers.
+"""
+cimport cython
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcmp, memcpy, memset
 
-cdef struct Group:
-    uint64_t hash
-    Handle handle
-    uint64_t* words
-    uint64_t last_use
-    uint32_t word_count
-    uint32_t chain         # next slot of the same bucket, or of the spare list
-    uint32_t newer, older  # recency list
+from volta._kernels.gpu.native cimport BindGroupDescriptor, BindGroupEntry
+
+from volta.errors import DeviceError
 
 
 cdef inline uint64_t _hash_words(const uint64_t* words, uint32_t count) noexcept nogil:
@@ -27,17 +22,13 @@ cdef inline uint64_t _hash_words(const uint64_t* words, uint32_t count) noexcept
     return h
 
 
+@cython.final
 cdef class GroupCache:
     """The bind groups of one device."""
 
-    cdef Group* slots
-    cdef uint32_t* buckets
-    cdef uint32_t bucket_mask, spare, newest, oldest
-    cdef readonly uint32_t capacity, count
-    cdef readonly uint64_t created
-
-    def __cinit__(self, uint32_t capacity):
+    def __cinit__(self, DeviceLink link not None, uint32_t capacity):
         cdef uint32_t size = 16, i
+        self.link = link
         while size < 2 * capacity:
             size *= 2
         self.slots = <Group*>malloc(capacity * sizeof(Group))
@@ -63,7 +54,7 @@ cdef class GroupCache:
         free(self.slots)
         free(self.buckets)
 
-    cdef void unlink(self, uint32_t i) noexcept nogil:
+    cdef void detach(self, uint32_t i) noexcept nogil:
         cdef Group* g = &self.slots[i]
         if g.newer == NO_SLOT:
             self.newest = g.older
@@ -74,7 +65,7 @@ cdef class GroupCache:
         else:
             self.slots[g.older].newer = g.newer
 
-    cdef void link(self, uint32_t i) noexcept nogil:
+    cdef void attach(self, uint32_t i) noexcept nogil:
         cdef Group* g = &self.slots[i]
         g.newer = NO_SLOT
         g.older = self.newest
@@ -93,8 +84,8 @@ cdef class GroupCache:
             g = &self.slots[i]
             if g.hash == h and g.word_count == count and memcmp(g.words, words, count * sizeof(uint64_t)) == 0:
                 if i != self.newest:
-                    self.unlink(i)
-                    self.link(i)
+                    self.detach(i)
+                    self.attach(i)
                 return g
             i = g.chain
         return NULL
@@ -117,33 +108,61 @@ cdef class GroupCache:
         g.hash = _hash_words(words, count)
         g.chain = self.buckets[g.hash & self.bucket_mask]
         self.buckets[g.hash & self.bucket_mask] = i
-        self.link(i)
+        self.attach(i)
         self.count += 1
         self.created += 1
         return True
 
-    cdef Handle remove(self, uint32_t i) noexcept nogil:
-        # Forget slot i; the caller releases the handle that this gives.
+    cdef int make(self, str label, Handle layout, const uint64_t* words, uint32_t bindings, const Block* blocks) except -1:
+        # Create the bind group of this key and add it, if there is a slot. The caller finds it, or makes room and comes again.
+        cdef BindGroupEntry[MAX_BINDINGS] entries
+        cdef BindGroupDescriptor descriptor
+        cdef Handle handle
+        cdef uint32_t i
+        memset(entries, 0, bindings * sizeof(BindGroupEntry))
+        for i in range(bindings):
+            entries[i].binding = i
+            entries[i].buffer = blocks[words[1 + 3 * i]].handle
+            entries[i].offset = words[2 + 3 * i]
+            entries[i].size = words[3 + 3 * i]
+        memset(&descriptor, 0, sizeof(descriptor))
+        descriptor.layout = layout
+        descriptor.entry_count = bindings
+        descriptor.entries = entries
+        self.link.capture()
+        handle = self.link.api.create_bind_group(self.link.device, &descriptor)
+        error = self.link.take_error()
+        if error is not None or handle == NULL:
+            if handle != NULL:
+                self.link.api.bind_group_release(handle)
+            raise DeviceError(f"{label}: cannot bind these buffers: {error[1] if error else 'no handle'}")
+        # Another thread may have made the same group, or taken the slot, while Python ran above.
+        if self.find(words, 1 + 3 * bindings) != NULL or not self.add(words, 1 + 3 * bindings, handle):
+            self.link.api.bind_group_release(handle)
+        return 0
+
+    cdef void drop(self, uint32_t i) noexcept nogil:
+        # Forget and release the group in slot i.
         cdef Group* g = &self.slots[i]
         cdef uint32_t* place = &self.buckets[g.hash & self.bucket_mask]
         while place[0] != i:
             place = &self.slots[place[0]].chain
         place[0] = g.chain
-        self.unlink(i)
+        self.detach(i)
         free(g.words)
         g.words = NULL
         g.chain = self.spare
         self.spare = i
         self.count -= 1
-        return g.handle
+        self.link.api.bind_group_release(g.handle)
 
-    cdef void drop_dead(self, Block* blocks, void (*release)(Handle) noexcept nogil) noexcept nogil:
+    cdef void drop_dead(self, const Block* blocks) noexcept nogil:
         # Remove every group of a block that was destroyed.
         cdef uint32_t i = self.newest, older, k
         while i != NO_SLOT:
             older = self.slots[i].older
             for k in range(1, self.slots[i].word_count, 3):
                 if blocks[self.slots[i].words[k]].handle == NULL:
-                    release(self.remove(i))
+                    self.drop(i)
                     break
             i = older

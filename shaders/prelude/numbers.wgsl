@@ -1,0 +1,174 @@
+// prelude/numbers: grid, NaN and infinity, integer and exact division, wide products, orders.
+//
+// No bindings, no entry point. Names here must not be declared again by a file, which gets the declarations that it uses.
+// WGSL lets compilers assume that NaN and infinity do not occur: `a != b` is false for NaN, max, min, clamp and sign
+// drop NaN, `v - v` folds to 0, and constants may not be NaN or infinite. Whatever must be right tests bits.
+
+// ---- Grid. The runtime folds a grid of more than 65,535 workgroups along x into y; this undoes it. Guard the result:
+// ---- a folded grid may have more workgroups than were asked for.
+
+fn group_index(group: vec3<u32>, groups: vec3<u32>) -> u32 {
+    return group.y * groups.x + group.x;
+}
+
+// ---- NaN and infinity.
+
+fn is_nan(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
+
+fn is_inf(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u;
+}
+
+fn is_finite(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u;
+}
+
+fn is_negative(x: f32) -> bool { // sign bit: true for -0.0
+    return (bitcast<u32>(x) >> 31u) != 0u;
+}
+
+fn nan() -> f32 {
+    return bitcast<f32>(0x7fc00000u);
+}
+
+fn inf() -> f32 {
+    return bitcast<f32>(0x7f800000u);
+}
+
+// torch.maximum and torch.minimum: NaN where either is NaN.
+fn max_nan(a: f32, b: f32) -> f32 {
+    return select(select(b, a, a > b), select(b, a, is_nan(a)), is_nan(a) || is_nan(b));
+}
+
+fn min_nan(a: f32, b: f32) -> f32 {
+    return select(select(b, a, a < b), select(b, a, is_nan(a)), is_nan(a) || is_nan(b));
+}
+
+// Whether `a` replaces `best` in a running maximum: the first NaN wins, ties keep the first.
+fn beats_max(a: f32, best: f32) -> bool {
+    return !is_nan(best) && (is_nan(a) || a > best);
+}
+
+// By bits: drivers turn select(x, 0.0, x < 0.0) into max(x, 0.0), which drops NaN.
+fn relu_nan(x: f32) -> f32 {
+    let bits = bitcast<u32>(x);
+    return select(x, 0.0, bits > 0x80000000u && bits <= 0xff800000u);
+}
+
+// ---- Division as Python and torch do it: the quotient is rounded down, the remainder has the divisor's sign. Integers divided by 0
+// ---- give 0, which no implementation does by itself.
+
+fn floor_div_i32(a: i32, b: i32) -> i32 {
+    let q = a / b;
+    return select(select(q, q - 1, q * b != a && (a < 0) != (b < 0)), 0, b == 0);
+}
+
+// The remainder with the sign of a. (SPIR-V leaves its own undefined for negative operands; NVIDIA gives 0 there.)
+fn fmod_i32(a: i32, b: i32) -> i32 { return select(a - a / b * b, 0, b == 0); }
+
+fn remainder_u32(a: u32, b: u32) -> u32 { return select(a % b, 0u, b == 0u); }
+
+fn remainder_i32(a: i32, b: i32) -> i32 {
+    let r = fmod_i32(a, b);
+    return select(r, r + b, r != 0 && (r < 0) != (b < 0));
+}
+
+// (mantissa, biased exponent) of |x|, so that |x| = mantissa * 2^(exponent - 150); denormals included.
+fn split_bits(x: f32) -> vec2<u32> {
+    let e = (bitcast<u32>(x) >> 23u) & 0xffu;
+    return vec2<u32>((bitcast<u32>(x) & 0x7fffffu) | select(0u, 0x800000u, e != 0u), max(e, 1u));
+}
+
+// mantissa * 2^(exponent - 150) for a mantissa below 2^24: the inverse of split_bits.
+fn join_bits(mantissa: u32, exponent: u32) -> f32 {
+    let shift = min(countLeadingZeros(mantissa) - 8u, exponent - 1u);
+    let m = mantissa << shift;
+    return bitcast<f32>(select(m, (m & 0x7fffffu) | ((exponent - shift) << 23u), m >= 0x800000u));
+}
+
+// C's fmod, exact: long division of the mantissas in integers, 8 bits of the quotient at a time.
+fn fmod_accurate(x: f32, y: f32) -> f32 {
+    let zero = (bitcast<u32>(y) & 0x7fffffffu) == 0u;
+    if (!is_finite(x) || is_nan(y) || zero) { return nan(); }
+    let a = split_bits(x);
+    let b = split_bits(y);
+    if (is_inf(y) || a.y < b.y) { return x; }
+    var r = a.x % b.x;
+    var gap = a.y - b.y;
+    for (var i = 0u; i < 32u; i++) {
+        if (gap == 0u || r == 0u) { break; }
+        let step = min(gap, 8u);
+        r = (r << step) % b.x;
+        gap -= step;
+    }
+    let size = select(join_bits(max(r, 1u), b.y), 0.0, r == 0u);
+    return bitcast<f32>(bitcast<u32>(size) | (bitcast<u32>(x) & 0x80000000u));
+}
+
+fn remainder_f32(x: f32, y: f32) -> f32 {
+    let r = fmod_accurate(x, y);
+    let other_sign = ((bitcast<u32>(r) ^ bitcast<u32>(y)) >> 31u) != 0u;
+    return select(r, r + y, other_sign && (bitcast<u32>(r) & 0x7fffffffu) != 0u && !is_nan(r));
+}
+
+// x / y. WGSL promises nothing for |y| > 2^126, where drivers multiply by a reciprocal that has become a denormal.
+fn div_f32(x: f32, y: f32) -> f32 {
+    let scale = select(1.0, 0.25, abs(y) > 8.5e37);
+    return (x * scale) / (y * scale);
+}
+
+fn floor_div_f32(x: f32, y: f32) -> f32 {
+    if (y == 0.0) { return select(x / y, nan(), is_nan(x) || x == 0.0); }
+    let r = fmod_accurate(x, y);
+    if (is_nan(r)) { return r; }
+    let q = div_f32(x - r, y) - select(0.0, 1.0, r != 0.0 && (r < 0.0) != (y < 0.0));
+    let down = floor(q);
+    return select(down, down + 1.0, q - down > 0.5);
+}
+
+// (low, high) word of a * b; WGSL has no wide product.
+fn multiply_wide(a: u32, b: u32) -> vec2<u32> {
+    let low = (a & 0xffffu) * (b & 0xffffu);
+    let middle = (a >> 16u) * (b & 0xffffu) + (low >> 16u);
+    let cross = (a & 0xffffu) * (b >> 16u) + (middle & 0xffffu);
+    return vec2<u32>((cross << 16u) | (low & 0xffffu), (a >> 16u) * (b >> 16u) + (middle >> 16u) + (cross >> 16u));
+}
+
+// ---- Orders and integer powers: what several families share.
+
+// y <= 0 by bits: false for NaN, whatever a driver makes of comparisons.
+fn not_positive(y: f32) -> bool {
+    let bits = bitcast<u32>(y);
+    return bits - 1u >= 0x7fffffffu && bits <= 0xff800000u;
+}
+
+// Order of float32 as that of i32: NaN is above everything, -0 just below +0.
+fn order_max(x: f32) -> i32 {
+    let bits = bitcast<i32>(x);
+    return select(bits ^ ((bits >> 31u) & 0x7fffffff), 0x7fffffff, is_nan(x));
+}
+
+// The same with NaN below everything.
+fn order_min(x: f32) -> i32 {
+    let bits = bitcast<i32>(x);
+    return select(bits ^ ((bits >> 31u) & 0x7fffffff), -0x7fffffff - 1, is_nan(x));
+}
+
+// The float of an order (either NaN gives a NaN).
+fn from_order(order: i32) -> f32 { return bitcast<f32>(order ^ ((order >> 31u) & 0x7fffffff)); }
+
+// By repeated squaring; a negative power gives 0 but for the bases 1 and -1.
+fn power_i32(x: i32, y: i32) -> i32 {
+    if (y < 0) { return select(select(0, select(1, -1, (y & 1) == 1), x == -1), 1, x == 1); }
+    var value = 1;
+    var base = x;
+    var left = y;
+    while (left > 0) {
+        if ((left & 1) == 1) { value *= base; }
+        base *= base;
+        left = left >> 1u;
+    }
+    return value;
+}

@@ -1,0 +1,215 @@
+"""Copies: other element types, other devices, in float32, and rearranged elements."""
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING
+
+from volta._kernels import core
+from volta._kernels.core import graph, inplace
+from volta._kernels.core.call import run_kernel
+from volta.device import device as as_device
+from volta.dtypes import as_dtype, bool_, float16, float32, result_type, uint8
+from volta.errors import ArgumentError, ShapeError
+from volta.ops.records.copy import cast_op, copy_into_op, fill_into_op, transfer
+from volta.ops.records.view import contiguous_op, diagonal_op, expand_kernel, on_diagonal, reshape_op
+from volta.ops.view import expand, listed, ravel, reshape, slice_view
+from volta.shapes import as_dim, as_dims, as_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from volta.tensor import Tensor
+    from volta.types import DeviceLike, DTypeLike, Number
+
+
+def copy_into(out: Tensor, x: Tensor) -> None:
+    """out[...] = x with broadcasting, unrecorded."""
+    if x.shape != out.shape:
+        x = expand_kernel(x, shape=out.shape)
+    run_kernel(copy_into_op, out.device, (out, x))
+
+
+def fill_into(out: Tensor, value: Number) -> None:
+    """out[...] = number, unrecorded and without bumping the version."""
+    run_kernel(fill_into_op, out.device, (out, value))
+
+
+def cast(x: Tensor, dtype: DTypeLike) -> Tensor:
+    """x as another element type; x itself where it already has it."""
+    return x if x.dtype is dtype else cast_op(x, dtype=dtype)
+
+
+def in_float32(function):
+    """Decorator of a composed op: for a float16 input all is computed in float32 and the result rounded once. Steps of their
+    own in float16 would overflow at 65,504 and round many times."""
+    @wraps(function)
+    def run(input, *args, **options):
+        if input.dtype is not float16:
+            return function(input, *args, **options)
+        return widened(function, (input, *args), options)
+    return run
+
+
+def widened(function, args, options):
+    """function(*args, **options) in float32, its result rounded to float16."""
+    return cast(function(*map(_wide, args), **{name: _wide(x) for name, x in options.items()}), float16)
+
+
+def promoted(function):
+    """Decorator of a composed op of several tensors: they come in their common dtype, float16 as float32, and the result is rounded to
+    it once."""
+    @wraps(function)
+    def run(*tensors, **options):
+        given = [x for x in (*tensors, *options.values()) if isinstance(x, core.TensorBase)]
+        dtype = result_type(*given) if given else None
+        wide = float32 if dtype is float16 else dtype
+        if all(x.dtype is wide for x in given):
+            return function(*tensors, **options)
+        tensors, options = [_as(x, wide) for x in tensors], {name: _as(x, wide) for name, x in options.items()}
+        out = function(*tensors, **options)
+        return cast(out, float16) if dtype is float16 else out
+    return run
+
+
+def _wide(x):
+    return cast(x, float32) if isinstance(x, core.TensorBase) and x.dtype is float16 else x
+
+
+def _as(x, dtype):
+    return cast(x, dtype) if isinstance(x, core.TensorBase) else x
+
+
+def clone(input: Tensor) -> Tensor:
+    """A copy with its own storage, differentiable."""
+    return contiguous_op(input)
+
+
+def contiguous(input: Tensor) -> Tensor:
+    """The tensor itself where it is row-major, else a row-major copy."""
+    return input if input._contiguous else contiguous_op(input)
+
+
+def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike = None, copy: bool = False,
+       non_blocking: bool = False) -> Tensor:
+    """The tensor on another device, as another dtype, or both: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(other)`."""
+    for a in args:
+        if isinstance(a, core.TensorBase):
+            device, dtype = a.device, a.dtype
+        elif isinstance(a, (str, core.Device)) or isinstance(a, int):
+            device = a
+        elif a is not None:
+            dtype = a
+    out, kind = input, None if dtype is None else as_dtype(dtype)
+    place = out.device if device is None else as_device(device)
+    if kind is not None and (place.is_gpu or place is out.device):
+        out = cast(out, kind)
+    if place is not out.device:
+        out = transfer(out, device=place)
+    if kind is not None:                    # on the CPU, which has every dtype, not on the GPU that it comes from
+        out = cast(out, kind)
+    return clone(out) if copy and out is input else out
+
+
+def replace(form, input, args, options):
+    """An op in place (`form`) by computing it and copying the result in; recorded where gradients are wanted."""
+    function = form.op
+    if form.changes_geometry:
+        if graph.is_grad_enabled() and input.requires_grad:
+            inplace.check_inplace(function.name, input)
+        source = inplace.as_before(input) if input._base is None else input
+        return inplace.show_as(input, function(source, *args, **options))
+    if graph.is_grad_enabled() and (input.requires_grad or any(isinstance(x, core.TensorBase) and x.requires_grad for x in args)):
+        inplace.check_inplace(function.name, input)
+        source = clone(inplace.as_before(input))            # a copy: the function may save its input
+    else:
+        source = input
+    result = function(source, *args, **options)
+    if result.shape != input.shape:
+        raise ShapeError(f"{form.name}: the result has shape {result.shape} but the tensor changed in place has {input.shape}; "
+                         f"use the out-of-place {function.name}")
+    inplace.check_stored(function.name, result.dtype, input)
+    if source is not input:
+        return inplace.overwrite(input, result)
+    inplace.check_elements(function.name, input)
+    copy_into(input, result if result.dtype is input.dtype else cast(result, input.dtype))
+    return input
+
+
+# ---------------------------------------------------------------- rearranged
+def flip(input: Tensor, *which: int | Sequence[int], dims: Sequence[int] | None = None) -> Tensor:
+    """The order of the elements reversed along `dims`, as a copy."""
+    dims = listed("flip", which, dims)
+    chosen = as_dims("flip", dims, input.ndim) if dims else ()
+    return contiguous_op(slice_view(input, tuple(slice(None, None, -1 if d in chosen else 1) for d in range(input.ndim))))
+
+
+def fliplr(input: Tensor) -> Tensor:
+    """`flip` of dimension 1.
+
+    Raises: ShapeError below rank 2.
+    """
+    if input.ndim < 2:
+        raise ShapeError(f"fliplr: needs at least 2 dimensions, got shape {input.shape}")
+    return flip(input, 1)
+
+
+def flipud(input: Tensor) -> Tensor:
+    """`flip` of dimension 0.
+
+    Raises: ShapeError for a 0-d tensor.
+    """
+    if not input.ndim:
+        raise ShapeError("flipud: needs at least 1 dimension, got a 0-d tensor")
+    return flip(input, 0)
+
+
+def repeat(input: Tensor, *sizes: int | Sequence[int], repeats: Sequence[int] | None = None) -> Tensor:
+    """The tensor tiled so many times per dimension, as a copy."""
+    sizes = as_shape(*listed("repeat", sizes, repeats))
+    if len(sizes) < input.ndim:
+        raise ShapeError(f"repeat: {len(sizes)} counts for a tensor of rank {input.ndim}")
+    shape = (1,) * (len(sizes) - input.ndim) + input.shape
+    interleaved = tuple(v for s in shape for v in (1, s))
+    tiled = tuple(v for n, s in zip(sizes, shape) for v in (n, s))
+    wide = expand(reshape(input, interleaved), tiled)
+    out = reshape(wide, tuple(n * s for n, s in zip(sizes, shape)))
+    return clone(out) if out.storage is input.storage else out
+
+
+def tile(input: Tensor, *counts: int | Sequence[int], dims: Sequence[int] | None = None) -> Tensor:
+    """`repeat` that takes fewer counts than there are dimensions: the others are 1."""
+    sizes = as_shape(*listed("tile", counts, dims))
+    return repeat(input, (1,) * (input.ndim - len(sizes)) + sizes)
+
+
+def repeat_interleave(input: Tensor, repeats: int, dim: int | None = None) -> Tensor:
+    """Each slice along `dim` so many times in a row; without `dim`, of the elements as one dimension.
+
+    Raises: ArgumentError for a tensor of counts: the size of the result would have to be read from it.
+    """
+    if not hasattr(repeats, "__index__") or isinstance(repeats, core.TensorBase) or repeats < 0:
+        raise ArgumentError(f"repeat_interleave: repeats must be an integer >= 0, got {repeats!r}")
+    if dim is None:
+        input, dim = ravel(input), 0
+    d = as_dim("repeat_interleave", dim, input.ndim)
+    shape = input.shape
+    wide = expand(reshape_op(input, shape=shape[:d + 1] + (1,) + shape[d + 1:]), shape[:d + 1] + (repeats,) + shape[d + 1:])
+    return reshape_op(contiguous_op(wide), shape=shape[:d] + (shape[d] * repeats,) + shape[d + 1:])
+
+
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The diagonal of a matrix, or a matrix with a vector on its diagonal."""
+    if input.ndim == 2:
+        return contiguous_op(diagonal_op(input, offset=diagonal))
+    if input.ndim != 1:
+        raise ShapeError(f"diag: needs a vector or a matrix, got shape {input.shape}")
+    size = input.shape[0] + abs(diagonal)
+    out = on_diagonal(cast(input, uint8) if input.dtype is bool_ else input, (size, size), diagonal)
+    return cast(out, input.dtype)
+
+
+def trace(input: Tensor) -> Tensor:
+    """Sum of the diagonal of a matrix."""
+    if input.ndim != 2:
+        raise ShapeError(f"trace: needs a matrix, got shape {input.shape}")
+    return diagonal_op(input, offset=0).sum()

@@ -1,0 +1,150 @@
+"""Joining: tensors to one, rolled, and padded by a constant (`place`) or by what comes from the input itself."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from volta.dtypes import promote_types, uint8
+from volta.errors import ArgumentError, IndexRangeError, ShapeError
+from volta.ops.copy import cast
+from volta.ops.records.copy import cat_op
+from volta.ops.records.view import contiguous_op, place, reshape_op
+from volta.ops.view import expand, narrow, ravel, slice_view, unsqueeze
+from volta.shapes import as_dim
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from volta._kernels.core import DType
+    from volta.tensor import Tensor
+
+
+def result_dtype(tensors: Sequence[Tensor]) -> DType:
+    """The dtype that all of them promote to."""
+    dtype = tensors[0].dtype
+    for x in tensors:
+        dtype = promote_types(dtype, x.dtype)
+    return dtype
+
+
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors joined along `dim`; their dtypes are promoted. A tensor of shape (0,) fits any others, and adds nothing.
+
+    A 1-D tensor without elements is left out, whatever the rank of the others (its dtype counts).
+
+    Raises: ShapeError where other sizes differ.
+    """
+    tensors = tuple(tensors)
+    if not tensors:
+        raise ArgumentError("cat: needs at least one tensor")
+    dtype = result_dtype(tensors)
+    first = next((x for x in tensors if x.shape != (0,)), tensors[0])
+    d = as_dim("cat", dim, first.ndim)
+    if first.shape != (0,):         # a vector of nothing wants its gradient, too
+        nothing = first.shape[:d] + (0,) + first.shape[d + 1:]
+        tensors = tuple(reshape_op(x, shape=nothing) if x.shape == (0,) else x for x in tensors if x.shape != (0,) or x.requires_grad)
+    for i, x in enumerate(tensors):
+        if x.ndim != first.ndim or x.ndim == 0 or x.shape[:d] + x.shape[d + 1:] != first.shape[:d] + first.shape[d + 1:]:
+            raise ShapeError(f"cat: tensor {i} has shape {x.shape}, which differs from {first.shape} outside dimension {d}")
+    return cat_op(*[cast(x, dtype) for x in tensors], dim=d)
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors of one shape joined along a new dimension."""
+    tensors = tuple(tensors)
+    if tensors and any(x.shape != tensors[0].shape for x in tensors):
+        raise ShapeError(f"stack: shapes differ: {', '.join(str(x.shape) for x in tensors)}")
+    return cat([unsqueeze(x, dim) for x in tensors], as_dim("stack", dim, tensors[0].ndim + 1) if tensors else 0)
+
+
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """`cat` along dimension 1, of vectors along dimension 0."""
+    tensors = [reshape_op(t, shape=(1,)) if t.ndim == 0 else t for t in tensors]
+    return cat(tensors, 0 if tensors and tensors[0].ndim == 1 else 1)
+
+
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """`cat` along dimension 0, vectors being rows."""
+    return cat([reshape_op(t, shape=(1, t._size)) if t.ndim < 2 else t for t in tensors], 0)
+
+
+def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
+    """The elements moved along `dims`, those that leave at the end coming in at the start; without `dims`, as one dimension."""
+    shifts = (shifts,) if hasattr(shifts, "__index__") else tuple(shifts)
+    if dims is None or not hasattr(dims, "__index__") and not len(dims):
+        if len(shifts) != 1:
+            raise ArgumentError(f"roll: without dims there can be one shift, got {shifts}")
+        return reshape_op(roll(ravel(input), shifts, 0), shape=input.shape)
+    dims = (dims,) if hasattr(dims, "__index__") else tuple(dims)
+    if len(shifts) != len(dims):
+        raise ArgumentError(f"roll: {len(shifts)} shifts for {len(dims)} dims")
+    if not input.ndim:
+        raise IndexRangeError(f"roll: a 0-d tensor has no dimension {dims[0]}; leave dims out")
+    out = input
+    for shift, dim in zip(shifts, dims):
+        d = as_dim("roll", dim, input.ndim)
+        n = input.shape[d]
+        if n and shift % n:
+            out = cat([narrow(out, d, n - shift % n, shift % n), narrow(out, d, 0, n - shift % n)], d)
+    return contiguous_op(input) if out is input else out
+
+
+# ---------------------------------------------------------------- padding
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """Padding; `pad` = (left, right) of the last dimension, then of the one before it, and so on. Negative cuts. The mode says with
+    what: "constant" (`value`), "reflect" (the neighbours mirrored at the edge), "replicate" (the edge), "circular" (the other end).
+
+    Raises: ArgumentError for another mode, an odd number of sizes, or a value with a mode that has none; ShapeError for more than
+    the input can give.
+    """
+    if mode not in ("constant", "reflect", "replicate", "circular"):
+        raise ArgumentError(f"pad: mode must be 'constant', 'reflect', 'replicate' or 'circular', got {mode!r}")
+    if mode != "constant" and value is not None:
+        raise ArgumentError(f"pad: mode {mode!r} takes no value, got {value}")
+    if len(pad) % 2 or len(pad) > 2 * input.ndim:
+        raise ArgumentError(f"pad: needs two sizes for each of up to {input.ndim} dimensions, got {tuple(pad)}")
+    before, after = [0] * input.ndim, [0] * input.ndim
+    for i in range(len(pad) // 2):
+        before[-1 - i], after[-1 - i] = int(pad[2 * i]), int(pad[2 * i + 1])
+    if mode != "constant":
+        out = input
+        for d in range(input.ndim):
+            if before[d] or after[d]:
+                out = _extend(out, d, before[d], after[d], mode)
+        return contiguous_op(input) if out is input else out
+    if any(n + a + b < 0 for n, a, b in zip(input.shape, before, after)):
+        raise ShapeError(f"pad: {tuple(pad)} cuts more than shape {input.shape} has")
+    if min(before + after, default=0) < 0:
+        input = slice_view(input, tuple(slice(max(-a, 0), n + min(b, 0)) for n, a, b in zip(input.shape, before, after)))
+        before, after = [max(a, 0) for a in before], [max(b, 0) for b in after]
+    shape = tuple(n + a + b for n, a, b in zip(input.shape, before, after))
+    where = {"shape": shape, "starts": tuple(before), "steps": (1,) * input.ndim}
+    if input.dtype.code == 0:
+        return cast(place(cast(input, uint8), value=bool(value), **where), input.dtype)
+    return place(input, value=(value or 0.0) if input.dtype.is_floating_point else int(value or 0), **where)
+
+
+def _extend(x, d, before, after, mode):
+    """x with `before` and `after` more elements along dimension d, taken from x itself."""
+    if mode == "circular" and min(before, after) < 0:       # what is cut does not come back at the other end
+        x = slice_view(x, tuple(slice(max(-before, 0), s + min(after, 0)) if i == d else slice(None) for i, s in enumerate(x.shape)))
+        before, after = max(before, 0), max(after, 0)
+    n = x.shape[d]
+    most = {"reflect": n - 1, "replicate": max(before, after, 0) if n else 0, "circular": n}[mode]
+    if max(before, after) > most or max(-before, -after) > n or n + before + after < (1 if mode == "reflect" else 0):
+        raise ShapeError(f"pad: mode {mode!r} cannot extend dimension {d} of size {n} by ({before}, {after})")
+
+    def part(start, stop, step=1):
+        return slice_view(x, tuple(slice(start, None if stop < 0 else stop, step) if i == d else slice(None) for i in range(x.ndim)))
+
+    def edge(start, length):
+        return expand(part(start, start + 1), x.shape[:d] + (length,) + x.shape[d + 1:])
+    low, high = max(before, 0), max(after, 0)
+    if mode == "reflect":
+        ends = part(low, 0, -1), part(n - 2, n - 2 - high, -1)
+    elif mode == "replicate":
+        ends = edge(0, low) if low else None, edge(n - 1, high) if high else None
+    else:
+        ends = part(n - low, n), part(0, high)
+    middle = part(max(-before, 0), n + min(after, 0))
+    pieces = [end for end, length in ((ends[0], low), (middle, 1), (ends[1], high)) if length]
+    return cat(pieces, d) if len(pieces) > 1 else contiguous_op(middle)

@@ -1,0 +1,68 @@
+"""Records of copies: casts, joins, writing into a tensor, and transfer between devices."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta._kernels import core
+from volta._kernels.core.call import run_kernel
+from volta.dtypes import bool_, float32, from_numpy_dtype, int32, int64, to_numpy
+from volta.ops.records.view import slice_op
+from volta.ops.table import case, register
+
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
+
+
+cast_op = register("cast", ("x",), family="movement", vjp=(lambda g, x_dtype: cast_op(g, dtype=x_dtype),), smooth=False, kinds="fib",
+                 numpy=lambda x, dtype: x.astype(to_numpy(dtype)),
+                 cases=(case((3, 4), dtype=int64), case((2, 3), dtype=bool_), case((5,), dtype=int32), case((), dtype=float32),
+                        case((0, 2), dtype=int32), case((70, 3), dtype=float32)))
+
+
+def _cat_vjp(g, needs, shapes, dim):
+    out, start = [], 0
+    for need, shape in zip(needs, shapes):
+        starts = tuple(start if i == dim else 0 for i in range(len(shape)))
+        out.append(slice_op(g, starts=starts, sizes=shape, steps=(1,) * len(shape)) if need else None)
+        start += shape[dim]
+    return tuple(out)
+
+
+def _np_cat(*tensors, dim):
+    return np.concatenate(tensors, dim)
+
+
+cat_op = register("cat", ("*",), family="movement", vjp=_cat_vjp, numpy=_np_cat, kinds="fib",
+                cases=(case((2, 3), (2, 1), dim=1), case((2, 3), (0, 3), (4, 3), dim=0)))
+copy_into_op = register("copy_into", ("out", "x"), writes=("out",), family="inplace", numpy=lambda out, x: (x, None), kinds="fib",
+                      cases=(case((3, 4), (3, 4)), case((), ()), case((0, 2), (0, 2))))
+fill_into_op = register("fill_into", ("out", "value"), writes=("out",), family="inplace", kinds="fi",
+                        numpy=lambda out, value: (out * 0 + value, None),
+                      cases=(case((3, 4), 2), case((), 1), case((2, 0), 3)))
+
+
+# ---------------------------------------------------------------- between devices
+download = register("download", ("x",), family="transfer", cases=())
+upload = register("upload", (), family="transfer", cases=())
+
+
+def from_array(array: np.ndarray) -> Tensor:
+    """Host tensor over the memory of a C-contiguous NumPy array."""
+    storage = core.borrowed_storage(array, array.__array_interface__["data"][0], array.nbytes)
+    return core.tensor(storage, array.shape, tuple(s // array.itemsize for s in array.strides), 0, from_numpy_dtype(array.dtype))
+
+
+def _transfer_kernel(x, *, device):
+    host = from_array(run_kernel(download, x.device, (x,))) if x.device.is_gpu else x
+    if not device.is_gpu:
+        return host
+    # Rows are read where they lie; what runs across them is put in order by a kernel that works in blocks.
+    in_rows = host.ndim == 0 or host._strides[-1] == 1 or not host._size
+    array = host.numpy(force=True) if in_rows else run_kernel(download, host.device, (host,))
+    return run_kernel(upload, device, (array, x.dtype, device))
+
+
+transfer = register("transfer", ("x",), family="view", view=_transfer_kernel, cases=(),
+                     vjp=(lambda g, x_device: transfer(g, device=x_device),))

@@ -1,0 +1,30 @@
+"""Records of the matrix products: `matmul` of two operands of at least 2 dimensions, and `linear` with its bias."""
+from __future__ import annotations
+
+import numpy as np
+
+from volta.dtypes import float16, float32
+from volta.ops.movement import cast, sum_to, transpose
+from volta.ops.records.reduce import sum_op
+from volta.ops.table import case, register
+
+
+def _batch_sum(a, b, shape):
+    """a @ b, summed down to `shape` where that was broadcast: in float32, since a float16 would be rounded before the sum."""
+    if a.dtype is not float16 or max(a.ndim, b.ndim) == len(shape) and a.shape[:-2] == b.shape[:-2] == shape[:-2]:
+        return matmul_op(a, b)
+    return cast(sum_to(matmul_op(cast(a, float32), cast(b, float32)), shape), float16)
+
+
+matmul_op = register(
+    "matmul", ("a", "b"), family="linalg", numpy=np.matmul, kinds="fi", rtol=1e-4,
+    vjp=(lambda g, b, a_shape: _batch_sum(g, transpose(b, -1, -2), a_shape),
+         lambda g, a, b_shape: _batch_sum(transpose(a, -1, -2), g, b_shape)),
+    cases=(case((3, 4), (4, 5)), case((2, 3, 4), (2, 4, 5)), case((2, 1, 3, 4), (5, 4, 2)), case((1, 1), (1, 1)), case((0, 3), (3, 2)),
+           case((2, 0), (0, 3)), case((33, 65), (65, 17)), case((1, 70), (70, 5))))
+linear_op = register(
+    "linear", ("x", "weight", "bias"), family="linalg", rtol=1e-4,
+    numpy=lambda x, weight, bias: x @ weight.T + (0 if bias is None else bias),
+    vjp=(lambda g, weight: matmul_op(g, weight), lambda g, x: matmul_op(transpose(g, 0, 1), x),
+         lambda g: sum_op(g, dim=(0,), keepdim=False)),
+    cases=(case((3, 4), (5, 4), (5,)), case((3, 4), (5, 4), None), case((0, 4), (2, 4), (2,)), case((40, 33), (18, 33), (18,))))

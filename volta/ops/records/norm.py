@@ -1,0 +1,92 @@
+"""Records of batch normalisation: the fused forward, its derivative and the move of the running statistics."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta.ops.elementwise import reciprocal, rsqrt
+from volta.ops.movement import _reshape, cast
+from volta.ops.records.reduce import mean_op, sum_op
+from volta.ops.table import Derived, case, register
+
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
+
+
+def _axes(x):
+    return (0,) + tuple(range(2, len(x.shape)))
+
+
+def column(v: Tensor, rank: int) -> Tensor:
+    """A vector over channels, shaped to broadcast against (N, C, ...)."""
+    return _reshape(v, shape=(1, v.shape[0]) + (1,) * (rank - 2))
+
+
+def _np_batch_norm(x, weight, bias, eps):
+    axes = _axes(x)
+    mean, var = x.mean(axis=axes), x.var(axis=axes)
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    rstd = 1 / np.sqrt(var + eps)
+    out = (x - mean.reshape(shape)) * rstd.reshape(shape)
+    if weight is not None:
+        out = out * weight.reshape(shape) + (0 if bias is None else bias.reshape(shape))
+    return out, mean, rstd
+
+
+def _np_batch_norm_grad(g, x, weight, mean, rstd):
+    axes, shape = _axes(x), (1, -1) + (1,) * (x.ndim - 2)
+    normal = (x - mean.reshape(shape)) * rstd.reshape(shape)
+    h = g if weight is None else g * weight.reshape(shape)
+    centred = h - h.mean(axis=axes, keepdims=True) - normal * (h * normal).mean(axis=axes, keepdims=True)
+    return centred * rstd.reshape(shape), (g * normal).sum(axis=axes), g.sum(axis=axes)
+
+
+def _np_batch_norm_update(running_mean, running_var, mean, rstd, momentum, eps, count):
+    var = (1 / rstd ** 2 - eps) * count / (count - 1)
+    return (running_mean + momentum * (mean - running_mean), running_var + momentum * (var - running_var), None, None)
+
+
+def _batch_norm_grad(g, x, weight, mean, rstd):
+    """The fused derivative in simpler ops. Statistics are taken from x again, so that higher orders see them depend on it."""
+    axes, rank = _axes(x), x.ndim
+    eps = (reciprocal(rstd * rstd) - _variance(x, axes)).detach()
+    centred = x - mean_op(x, dim=axes, keepdim=True)
+    scale = rsqrt(mean_op(centred * centred, dim=axes, keepdim=True) + column(eps, rank))
+    normal = centred * scale
+    dweight = sum_op(g * normal, dim=axes, keepdim=False)
+    dbias = sum_op(g, dim=axes, keepdim=False)
+    h = g if weight is None else g * column(weight, rank)
+    dx = (h - mean_op(h, dim=axes, keepdim=True) - normal * mean_op(h * normal, dim=axes, keepdim=True)) * scale
+    return dx, dweight, dbias
+
+
+def _variance(x, axes):
+    x = x.detach()
+    centred = x - mean_op(x, dim=axes, keepdim=True)
+    return mean_op(centred * centred, dim=axes, keepdim=False)
+
+
+def _batch_norm_vjp(g, x, weight, mean, rstd, needs):
+    wide = mean.dtype                           # float32 for float16 inputs
+    gradients = batch_norm_grad(cast(g, wide), cast(x, wide), None if weight is None else cast(weight, wide), mean, rstd)
+    return tuple(cast(d, x.dtype) if need else None for d, need in zip(gradients, needs))
+
+
+_MEAN = Derived(lambda g, x, weight: x.mean(axis=_axes(x)))
+_RSTD = Derived(lambda g, x, weight, mean: 1 / np.sqrt(x.var(axis=_axes(x)) + 1e-5))
+batch_norm_op = register(
+    "batch_norm", ("x", "weight", "bias"), family="norm", outputs=("out", "mean", "rstd"), vjp=_batch_norm_vjp,
+    numpy=_np_batch_norm, rtol=1e-4,
+    cases=(case((4, 3, 5, 2), (3,), (3,), eps=1e-5), case((6, 2), (2,), (2,), eps=1e-3), case((3, 2, 4), None, None, eps=1e-5)))
+batch_norm_grad = register(
+    "batch_norm_grad", ("g", "x", "weight", "mean", "rstd"), family="norm", outputs=("dx", "dweight", "dbias"),
+    reference=_batch_norm_grad, numpy=_np_batch_norm_grad, rtol=1e-4,
+    cases=tuple(case(s, s, w, _MEAN, _RSTD)
+                for s, w in (((4, 3, 5, 2), (3,)), ((6, 2), (2,)), ((3, 2, 4), None), ((9, 3, 7, 1), (3,)))))
+batch_norm_update = register(
+    "batch_norm_update", ("running_mean", "running_var", "mean", "rstd"), family="update", numpy=_np_batch_norm_update,
+    writes=("running_mean", "running_var"),
+    domain=(0.3, 2.0), rtol=1e-4,
+    cases=(case((3,), (3,), (3,), (3,), momentum=0.1, eps=1e-5, count=40),
+           case((300,), (300,), (300,), (300,), momentum=1.0, eps=1e-3, count=2)))

@@ -1,0 +1,105 @@
+"""Records of the reductions over any dimensions, of argmax and argmin, and of softmax along one."""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from volta.ops.elementwise import exp
+from volta.ops.movement import _expand, _reshape, cast, cat, narrow
+from volta.ops.movement import permute_primitive as _permute
+from volta.ops.table import case, register
+from volta.shapes import reduced
+
+_CASES = (case((3, 4), dim=(1,), keepdim=False), case((3, 4), dim=(0,), keepdim=True), case((2, 3, 4), dim=(0, 2), keepdim=False),
+          case((2, 3, 4), dim=(0, 1, 2), keepdim=False), case((5, 1), dim=(1,), keepdim=False), case((2, 70), dim=(1,), keepdim=True))
+_EMPTY = (case((0, 3), dim=(0,), keepdim=False), case((2, 0), dim=(1,), keepdim=True))
+
+
+def _expanded(g, shape, dim, keepdim):
+    """A reduced gradient seen at every element that went into it."""
+    if not keepdim:
+        g = _reshape(g, shape=reduced(shape, dim, True))
+    return _expand(g, shape=shape)
+
+
+def count(shape: tuple[int, ...], dim: tuple[int, ...]) -> int:
+    """Elements that are reduced to one."""
+    return math.prod([shape[d] for d in dim])
+
+
+def _extreme_vjp(g, x, out, dim, keepdim):
+    """Shared equally among equal extremes, as in torch.amax."""
+    hit = cast(x == _expanded(out, x.shape, dim, keepdim), g.dtype)
+    return hit * _expanded(g, x.shape, dim, keepdim) / sum_op(hit, dim=dim, keepdim=True)
+
+
+def _prod_vjp(g, x, dim, keepdim):
+    """g times the product of the others. Multiplications alone give it, so it and its derivatives are right where x is 0, too."""
+    g, n = _expanded(g, x.shape, dim, keepdim), count(x.shape, dim)
+    if n < 2:
+        return g
+    if len(dim) == 1:
+        return g * _others(x, dim[0])
+    order = (*dim, *[d for d in range(x.ndim) if d not in dim])
+    shape = tuple([x.shape[d] for d in order])
+    others = _others(_reshape(_permute(x, dims=order), shape=(n,) + shape[len(dim):]), 0)
+    return g * _permute(_reshape(others, shape=shape), dims=tuple([order.index(d) for d in range(x.ndim)]))
+
+
+def _others(x, d):
+    """For each element the product of all others along dimension d, by a tree of pairs."""
+    n = x.shape[d]
+    half = n // 2
+    left, right = narrow(x, d, 0, half), narrow(x, d, half, half)
+    if n == 2:
+        return cat([right, left], d)
+    pairs = left * right
+    above = _others(cat([pairs, narrow(x, d, n - 1, 1)], d) if n % 2 else pairs, d)
+    outside = narrow(above, d, 0, half)
+    return cat([outside * right, outside * left, *([narrow(above, d, half, 1)] if n % 2 else [])], d)
+
+
+def _reduction(name, vjp, numpy, cases=_CASES + _EMPTY, **options):
+    return register(name, ("x",), family="reduce", vjp=vjp and (vjp,), cases=cases,
+                    numpy=lambda x, dim, keepdim: numpy(x, axis=dim, keepdims=keepdim), **options)
+
+
+sum_op = _reduction("sum", lambda g, x_shape, dim, keepdim: _expanded(g, x_shape, dim, keepdim), np.sum, kinds="fib")
+mean_op = _reduction(
+    "mean", lambda g, x_shape, dim, keepdim: _expanded(g * (1.0 / (count(x_shape, dim) or 1)), x_shape, dim, keepdim), np.mean, _CASES)
+amax_op = _reduction("amax", _extreme_vjp, np.amax, _CASES, kinds="fi")
+amin_op = _reduction("amin", _extreme_vjp, np.amin, _CASES, kinds="fi")
+prod_op = _reduction("prod", _prod_vjp, np.prod, kinds="fi", domain=(0.5, 1.5))
+any_op = _reduction("any", None, np.any, kinds="fib")
+all_op = _reduction("all", None, np.all, kinds="fib")
+
+_ARG_CASES = (case((3, 4), dim=1, keepdim=False), case((3, 4), dim=0, keepdim=True), case((2, 3, 4), dim=1, keepdim=False),
+              case((130,), dim=0, keepdim=False))
+argmax_op = register("argmax", ("x",), family="arg", kinds="fi", cases=_ARG_CASES,
+                            numpy=lambda x, dim, keepdim: np.argmax(x, axis=dim, keepdims=keepdim))
+argmin_op = register("argmin", ("x",), family="arg", kinds="fi", cases=_ARG_CASES,
+                            numpy=lambda x, dim, keepdim: np.argmin(x, axis=dim, keepdims=keepdim))
+
+
+# ---------------------------------------------------------------- softmax
+def _np_softmax(x, dim):
+    e = np.exp(x - x.max(axis=dim, keepdims=True))
+    return e / e.sum(axis=dim, keepdims=True)
+
+
+_SOFTMAX_CASES = (case((3, 5), dim=1), case((3, 5), dim=0), case((2, 3, 4), dim=1), case((4, 1), dim=1), case((0, 3), dim=1))
+_SOFTMAX_GRAD_CASES = tuple(case(c.inputs[0], c.inputs[0], **c.params) for c in _SOFTMAX_CASES)
+softmax_op = register("softmax", ("x",), family="softmax", numpy=_np_softmax, cases=_SOFTMAX_CASES,
+                             vjp=(lambda g, out, dim: softmax_grad(g, out, dim=dim),))
+log_softmax_op = register(
+    "log_softmax", ("x",), family="softmax", cases=_SOFTMAX_CASES, vjp=(lambda g, out, dim: log_softmax_grad(g, out, dim=dim),),
+    numpy=lambda x, dim: np.log(_np_softmax(x, dim)))
+softmax_grad = register(
+    "softmax_grad", ("g", "out"), family="softmax", cases=_SOFTMAX_GRAD_CASES,
+    reference=lambda g, out, dim: out * (g - sum_op(g * out, dim=(dim,), keepdim=True)),
+    numpy=lambda g, out, dim: out * (g - (g * out).sum(axis=dim, keepdims=True)))
+log_softmax_grad = register(
+    "log_softmax_grad", ("g", "out"), family="softmax", cases=_SOFTMAX_GRAD_CASES,
+    reference=lambda g, out, dim: g - exp(out) * sum_op(g, dim=(dim,), keepdim=True),
+    numpy=lambda g, out, dim: g - np.exp(out) * g.sum(axis=dim, keepdims=True))

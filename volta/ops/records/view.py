@@ -1,0 +1,155 @@
+"""Records of views (reshape, permute, expand, slices, diagonals, windows) and of the two copies that belong to them: `contiguous` and
+`place`, the inverse of slicing. A view shares its storage and costs no kernel; its derivative is another view or `place`.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from volta._kernels import core
+from volta._kernels.core import indexing
+from volta._kernels.core.call import run_kernel
+from volta.ops.table import case, register
+from volta.shapes import view_strides
+
+
+def _reshape_kernel(x, *, shape):
+    if x._contiguous:
+        return core.reshaped(x, shape)
+    strides = view_strides(x.shape, x._strides, shape)
+    if strides is not None:
+        return core.view(x, shape, strides, x.offset)
+    return core.reshaped(run_kernel(contiguous_op, x.device, (x,)), shape)
+
+
+def expand_kernel(x, *, shape):
+    lead = len(shape) - len(x.shape)
+    strides = [0] * lead + [0 if a == 1 and b != 1 else s for a, b, s in zip(x.shape, shape[lead:], x._strides)]
+    return core.view(x, shape, tuple(strides), x.offset)
+
+
+def _invert(dims):
+    out = [0] * len(dims)
+    for i, d in enumerate(dims):
+        out[d] = i
+    return tuple(out)
+
+
+def _np_expand(x, shape):
+    return np.broadcast_to(x, shape)
+
+
+def _np_slice(x, starts, sizes, steps, axes=None):
+    out = x[tuple(slice(a, None if a + n * s < 0 else a + n * s, s) for a, n, s in zip(starts, sizes, steps))]
+    return out if axes is None else out.reshape([1 if i < 0 else sizes[i] for i in axes])
+
+
+# ---------------------------------------------------------------- shapes
+reshape_op = register(
+    "reshape", ("x",), family="view", view=_reshape_kernel, vjp=(lambda g, x_shape: reshape_op(g, shape=x_shape),),
+    numpy=lambda x, shape: x.reshape(shape), cases=(case((2, 6), shape=(3, 4)), case((), shape=(1, 1)), case((0, 3), shape=(3, 0))))
+permute_op = register(
+    "permute", ("x",), family="view", view=indexing.permute_view, vjp=(lambda g, dims: permute_op(g, dims=_invert(dims)),),
+    numpy=lambda x, dims: x.transpose(dims), cases=(case((2, 3, 4), dims=(2, 0, 1)), case((3, 0), dims=(1, 0))))
+expand_op = register(
+    "expand", ("x",), family="view", view=expand_kernel, vjp=(lambda g: g,),
+    numpy=_np_expand, cases=(case((3, 1), shape=(2, 3, 4)), case((1,), shape=(0,))))
+
+
+# ---------------------------------------------------------------- parts
+slice_op = register(
+    "slice", ("x",), family="view", view=indexing.slice_view,
+    vjp=(lambda g, x_shape, starts, sizes, steps, axes: _unslice(g, x_shape, starts, sizes, steps, axes),), numpy=_np_slice,
+    cases=(case((5, 6), starts=(1, 4), sizes=(2, 3), steps=(2, -2)), case((4,), starts=(0,), sizes=(0,), steps=(1,)),
+           case((3, 4, 5), starts=(1, 0, 2), sizes=(1, 4, 2), steps=(1, 1, -1), axes=(-1, 1, 2))))
+
+
+def _unslice(g, shape, starts, sizes, steps, axes):
+    """The derivative of slicing: g put where it was taken from. A negative step is undone by flipping first."""
+    if axes is not None:
+        g = reshape_op(g, shape=sizes)
+    if sizes == shape and all(s > 0 for s in steps):
+        return g
+    if any(s < 0 for s in steps):
+        g = contiguous_op(slice_op(g, starts=tuple(n - 1 if s < 0 else 0 for n, s in zip(g.shape, steps)), sizes=g.shape,
+                                   steps=tuple(-1 if s < 0 else 1 for s in steps)))
+        starts = tuple(a + (n - 1) * s if s < 0 and n else a for a, n, s in zip(starts, g.shape, steps))
+        steps = tuple(-s if s < 0 else s for s in steps)
+    return place(g, shape=shape, starts=starts, steps=steps, value=0.0)
+
+
+def _np_place(x, shape, starts, steps, value):
+    out = np.full(shape, value, x.dtype)
+    out[tuple(slice(a, a + (n - 1) * s + 1 if n else a, s) for a, n, s in zip(starts, x.shape, steps))] = x
+    return out
+
+
+contiguous_op = register("contiguous", ("x",), family="movement", vjp=(lambda g: g,), numpy=lambda x: x.copy(), kinds="fib",
+                       cases=(case((3, 4)), case(()), case((0, 2))))
+place = register(
+    "place", ("x",), family="movement", numpy=_np_place, kinds="fi",
+    vjp=(lambda g, x_shape, starts, steps: slice_op(g, starts=starts, sizes=x_shape, steps=steps),),
+    cases=(case((2, 3), shape=(4, 7), starts=(1, 0), steps=(2, 3), value=0.5), case((0,), shape=(3,), starts=(0,), steps=(1,), value=1.0)))
+
+
+# ---------------------------------------------------------------- diagonals and windows
+def _diagonal_kernel(x, *, offset):
+    """The diagonal of the last two dimensions as the last one."""
+    rows, columns = x.shape[-2:]
+    length = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+    down, across = x._strides[-2:]
+    start = x.offset + (offset * across if offset > 0 else -offset * down) if length else x.offset
+    return core.view(x, x.shape[:-2] + (length,), x._strides[:-2] + (down + across,), start)
+
+
+def _np_diagonal(x, offset):
+    return np.diagonal(x, offset, -2, -1)
+
+
+def on_diagonal(g, shape, offset):
+    """Zeros of shape (..., *shape) with g on the diagonal: the derivative of `diagonal`."""
+    rows, columns = shape
+    start = max(offset, 0) + max(-offset, 0) * columns
+    lead = (0,) * (g.ndim - 1)
+    flat = place(g, shape=g.shape[:-1] + (rows * columns,), starts=lead + (start if g.shape[-1] else 0,),
+                 steps=(1,) * len(lead) + (columns + 1,), value=0.0)
+    return reshape_op(flat, shape=g.shape[:-1] + (rows, columns))
+
+
+diagonal_op = register(
+    "diagonal", ("x",), family="view", view=_diagonal_kernel, numpy=_np_diagonal,
+    vjp=(lambda g, x_shape, offset: on_diagonal(g, x_shape[-2:], offset),),
+    cases=(case((3, 5), offset=0), case((2, 4, 3), offset=1), case((4, 3), offset=-2), case((2, 3), offset=5), case((0, 3), offset=0)))
+
+
+def _unfold_kernel(x, *, dim, size, step):
+    """Windows along `dim`, whose elements lie along a new last dimension."""
+    count = (x.shape[dim] - size) // step + 1
+    return core.view(x, x.shape[:dim] + (count,) + x.shape[dim + 1:] + (size,),
+                     x._strides[:dim] + (x._strides[dim] * step,) + x._strides[dim + 1:] + (x._strides[dim],), x.offset)
+
+
+def _np_unfold(x, dim, size, step):
+    windows = np.lib.stride_tricks.sliding_window_view(x, size, dim)
+    return windows[(slice(None),) * dim + (slice(None, None, step),)]
+
+
+def _fold(g, shape, dim, step):
+    """Each window's gradient added where the window was: the derivative of `unfold`."""
+    out = None
+    inner = g.shape[:-1]
+    if not g.shape[-1]:
+        return place(reshape_op(g, shape=shape[:dim] + (0,) + shape[dim + 1:]), shape=shape, starts=(0,) * len(shape),
+                     steps=(1,) * len(shape), value=0.0)
+    for k in range(g.shape[-1]):
+        starts, steps = (tuple(v if i == dim else default for i in range(len(shape))) for v, default in ((k, 0), (step, 1)))
+        window = slice_op(g, starts=(0,) * len(inner) + (k,), sizes=inner + (1,), steps=(1,) * (len(inner) + 1),
+                          axes=tuple(range(len(inner))))
+        part = place(window, shape=shape, starts=starts, steps=steps, value=0.0)
+        out = part if out is None else out + part
+    return out
+
+
+unfold_op = register(
+    "unfold", ("x",), family="view", view=_unfold_kernel, numpy=_np_unfold,
+    vjp=(lambda g, x_shape, dim, step: _fold(g, x_shape, dim, step),),
+    cases=(case((5,), dim=0, size=2, step=1), case((3, 7), dim=1, size=3, step=2), case((4, 3), dim=0, size=1, step=3)))
