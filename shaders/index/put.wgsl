@@ -27,6 +27,21 @@ var<immediate> p: Params;
 @group(0) @binding(1) var<storage, read> keys: array<u32>;
 @group(0) @binding(2) var<storage, read_write> out: array<V>;
 
+// Where an element of out lies. Strides count modulo 2^32, so that negative ones work.
+fn position(element: u32) -> u32 {
+    var rest = element;
+    var at = p.out_offset;
+    for (var d = 0u; d + 1u < RANK; d++) {
+        let sizes = select(p.n0, p.n1, d > 3u);
+        let strides = select(p.o0, p.o1, d > 3u);
+        let quotient = rest / sizes[d & 3u];
+        at += (rest - quotient * sizes[d & 3u]) * strides[d & 3u];
+        rest = quotient;
+    }
+    let outermost = select(p.o0, p.o1, RANK > 4u);
+    return at + rest * outermost[(RANK - 1u) & 3u];
+}
+
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
@@ -42,7 +57,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
         return;
     }
     let element = place * p.inner + p.first + i - entry * p.inner;
-    var at = position(coordinates(element, RANK, p.n0, p.n1), RANK, p.o0, p.o1) + p.out_offset;
+    var at = position(element);
     if (WINDOWED) {
         at -= p.window;
         if (at >= p.window_count) {
