@@ -10,6 +10,7 @@ Environment:
 """
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
 import os
 import shutil
@@ -159,16 +160,20 @@ class BuildExt(build_ext):
         super().build_extensions()
 
     def build_extension(self, extension: Extension) -> None:
-        """Compile, or take what was compiled before: pip builds in a new temporary folder each time."""
+        """Compile, or take what was compiled before: pip builds in new temporary folders, with a Cython that seems new."""
         built, kept = Path(self.get_ext_fullpath(extension.name)), KEPT / self.get_ext_filename(extension.name)
-        sources = [*extension.sources, *extension.depends, __file__]
-        if self.force or not kept.exists() or kept.stat().st_mtime <= max(Path(s).stat().st_mtime for s in sources):
-            super().build_extension(extension)
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(built, kept)
-        elif not built.exists() or built.stat().st_mtime < kept.stat().st_mtime:
-            built.parent.mkdir(parents=True, exist_ok=True)
+        stamp = kept.with_suffix(".sources")
+        sources = b"".join(Path(path).read_bytes() for path in (*extension.sources, *extension.depends, __file__))
+        digest = hashlib.sha256(sources).hexdigest()
+        built.parent.mkdir(parents=True, exist_ok=True)
+        if kept.exists() and stamp.exists() and stamp.read_text() == digest:
             shutil.copyfile(kept, built)
+            return
+        built.unlink(missing_ok=True)           # setuptools would go by its time
+        super().build_extension(extension)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(built, kept)
+        stamp.write_text(digest)
 
     def copy_extensions_to_source(self) -> None:
         for variant in variants():

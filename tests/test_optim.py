@@ -87,6 +87,39 @@ def test_steps(device, rng, make, formula, options):
             assert isinstance(value, int) or (value.device is p.device and value.shape == p.shape)
 
 
+@pytest.mark.parametrize("name", [getattr(optim, n) for n in optim.algorithms.__all__])
+def test_versions_count_what_a_step_writes(device, name):
+    """The parameter and each of its states, not the gradient; a second step as the first."""
+    p = nn.Parameter(volta.ones(3, device=device))
+    optimizer = name([p], lr=0.1)
+    for _ in range(2):
+        p.grad = volta.ones(3, device=device)
+        before = [t._version for t in (p, p.grad, *optimizer.state[p].values()) if isinstance(t, volta.Tensor)]
+        optimizer.step()
+        after = [t._version for t in (p, p.grad, *optimizer.state[p].values()) if isinstance(t, volta.Tensor)]
+        assert after[:2] == [before[0] + 1, before[1]]
+        assert all(b == a + 1 for a, b in zip(before[2:], after[2:]))
+
+
+def test_results_do_not_depend_on_the_number_of_threads(rng):
+    """The elements of all parameters are shared out among the threads together."""
+    starts = [rng.standard_normal(n).astype(np.float32) for n in (150_001, 7, 0, 70_000, 130_003)]
+    found, threads = [], volta.get_num_threads()
+    try:
+        for count in (1, 2, 3, 5):
+            volta.set_num_threads(count)
+            params = [nn.Parameter(volta.tensor(a)) for a in starts]
+            optimizer = optim.Adam(params, lr=0.1, weight_decay=0.1, amsgrad=True)
+            for p in params:
+                p.grad = p.detach() * 0.5
+            optimizer.step()
+            found.append(np.concatenate([p.detach().numpy() for p in params]))
+    finally:
+        volta.set_num_threads(threads)
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
+
+
 def test_parameters_without_gradients_wait(device):
     a, b = (nn.Parameter(volta.ones(2, device=device)) for _ in range(2))
     optimizer = optim.Adam([a, b], lr=0.1)

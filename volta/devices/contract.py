@@ -71,13 +71,7 @@ loss         cross_entropy(x[N, C], target[N], ignore_index) -> (loss[N], logsum
 
 random       dropout(x, p, seed, offset)           x * keep / (1 - p), keep from Philox(seed, offset) bits of each element
 
-update       in place, one pass over the parameter; maximize etc. are not here
-             sgd(param, grad, momentum_buffer or None, lr, momentum, dampening, weight_decay, nesterov, first)
-             adam(param, grad, exp_avg, exp_avg_sq, lr, beta1, beta2, eps, weight_decay, decoupled, correction1, correction2)
-                 correction1 = 1 - beta1**step; correction2 = 1 - beta2**step, as torch.optim.Adam(W) uses them
-             amsgrad(param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, lr, ... as adam)
-                 the step is scaled by max_exp_avg_sq, the largest exp_avg_sq so far, which it also updates
-             sgd_many(params, grads, momentum_buffers, ...) adam_many(params, grads, exp_avgs, exp_avg_sqs, ...)
-             amsgrad_many(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, ...)
-                 the same for lists of equal length (no None among them), as few dispatches as the device allows
+update       in place, one pass over lists of parameters, gradients and states of any shapes, all of one dtype; as few dispatches as
+             the device allows. Generated from `ops/records/update.py`, which says which lists (None for a state that is not in use),
+             factors and flags each takes: sgd, adam, rmsprop
 """

@@ -1,17 +1,20 @@
 """GPU devices: which there are, what they did, how much memory they hold.
 
-wgpu is imported on first use, never by `import volta.gpu`.
+wgpu is imported on first use (adapters), never by `import volta.gpu`.
 """
 from __future__ import annotations
 
 import atexit
 import contextlib
 import os
-import sys
 import threading
 from dataclasses import dataclass, fields
 
+from volta._kernels.gpu.native import protect_forked_child
+from volta._kernels.gpu.transfer import forbid
 from volta.errors import DeviceError
+from volta.gpu import adapters
+from volta.gpu.runtime import Context
 
 __all__ = [
     "MemoryStats", "Stats", "begin_steps", "context", "devices", "empty_cache", "end_step", "forbid_transfers", "is_available",
@@ -55,19 +58,16 @@ class MemoryStats:
 
 def is_available() -> bool:
     """Whether a GPU can be used here."""
-    from volta.gpu import adapters
     return bool(adapters.find()[0])
 
 
 def unavailable_reason() -> str | None:
     """Why no GPU can be used and what to install; None where one can."""
-    from volta.gpu import adapters
     return adapters.find()[1]
 
 
 def devices() -> list:
     """The usable GPUs; `gpu:i` is the one with index i."""
-    from volta.gpu import adapters
     return [adapters.describe(i, adapter) for i, adapter in enumerate(adapters.find()[0])]
 
 
@@ -78,13 +78,11 @@ def context(index: int = 0):
 
 
 def _make_context(index: int):
-    from volta.gpu import adapters
     usable, reason = adapters.find()
     if not usable:
         raise DeviceError(f"gpu: none is usable: {reason}")
     if not 0 <= index < len(usable):
         raise DeviceError(f"gpu:{index} does not exist, there are {len(usable)} (gpu:0 to gpu:{len(usable) - 1})")
-    from volta.gpu.runtime import Context
     with _lock:
         if index not in _contexts:
             made = Context(index, usable[index])
@@ -159,11 +157,6 @@ def lasting():
 @contextlib.contextmanager
 def forbid_transfers():
     """Raise TransferError at every upload or download that this thread makes inside."""
-    try:
-        from volta._kernels.gpu.transfer import forbid
-    except ImportError:         # no GPU extension, hence no transfers
-        yield
-        return
     forbid(1)
     try:
         yield
@@ -184,11 +177,9 @@ def _after_fork() -> None:
     # The child has the driver's memory but not its threads: any call may hang, releasing included.
     global _lock
     _lock = threading.RLock()
-    module = sys.modules.get("volta.gpu.adapters")
-    if module is None or not module.find.cache_info().currsize or not module.find()[0]:
+    if not adapters.find.cache_info().currsize or not adapters.find()[0]:
         return
-    from volta._kernels.gpu.native import protect_forked_child
-    protect_forked_child((module.find(), dict(_contexts)))
+    protect_forked_child((adapters.find(), dict(_contexts)))
     for c in _contexts.values():
         c.abandon("a GPU cannot be used in a forked process; start workers with the 'spawn' method, or keep them to the CPU")
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 import threading
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
 
+from volta._kernels.gpu.native import API_NAMES
 from volta.errors import DeviceError
 
 # Requested where present. Never all features: an adapter may list experimental ones that no device can be made with.
@@ -78,10 +78,6 @@ def find() -> tuple[tuple, str | None]:
     wgpu, _, reason = _import_wgpu()
     if wgpu is None:
         return (), reason
-    try:
-        from volta._kernels.gpu import stream  # noqa: F401  (is it built?)
-    except ImportError as error:
-        return (), f"Volta's GPU extension is not built ({error}); reinstall volta with a C compiler at hand"
     _keep_out_opengl()
     try:
         with _runtime_folder():
@@ -98,7 +94,7 @@ def _runtime_folder():
     if "XDG_RUNTIME_DIR" in os.environ or not sys.platform.startswith("linux"):
         yield
         return
-    os.environ["XDG_RUNTIME_DIR"] = tempfile.gettempdir()
+    os.environ["XDG_RUNTIME_DIR"] = os.environ.get("TMPDIR", "/tmp")
     try:
         yield
     finally:
@@ -161,7 +157,6 @@ def open_device(adapter, link):
     """
     api = native()
     ffi, lib = api.ffi, api.lib
-    from volta._kernels.gpu.native import API_NAMES
     keep, descriptor = _descriptor(api, adapter, link)
     answer = []
 

@@ -4,6 +4,7 @@ Knows wgpu-py's objects. Must not know buffers or recording.
 """
 from __future__ import annotations
 
+from volta._kernels.gpu.stream import Pipeline
 from volta.errors import DeviceError
 from volta.gpu import adapters, shaders
 
@@ -26,7 +27,6 @@ class Compiler:
 
     def compile(self, file: str, overrides: dict, entry: str | None, text: str | None = None):
         """A Pipeline. Raises: DeviceError quoting file and line where the shader does not compile."""
-        from volta._kernels.gpu.stream import Pipeline
         code = shaders.source(file, overrides, self.immediates, entry, text)
         if code.uses_f16 and "shader-f16" not in self.device.features:
             raise DeviceError(f"pipeline {code.label}: float16 kernels need an adapter with shader-f16; use float32")

@@ -6,31 +6,31 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from volta.errors import DeviceError
 
 PACKAGE = Path(__file__).resolve().parent.parent
 FOLDERS = (PACKAGE / "shaders", PACKAGE.parent / "shaders")
 
-_COMMENT = re.compile(r"//[^\n]*")
+# As texts: `re` compiles and keeps them on first use, while importing them compiled would cost every program 2 ms.
+_COMMENT = r"//[^\n]*"
 _DECLARATION = {
-    "alias": re.compile(r"^\s*alias\s+(\w+)\s*=[^;]*;"),
-    "const": re.compile(r"^\s*const\s+(\w+)\s*(?::\s*(\w+))?\s*=[^;]*;"),
-    "fn": re.compile(r"^(\s*fn\s+(\w+)\s*\([^{]*\{).*\}\s*$"),
+    "alias": r"^\s*alias\s+(\w+)\s*=[^;]*;",
+    "const": r"^\s*const\s+(\w+)\s*(?::\s*(\w+))?\s*=[^;]*;",
+    "fn": r"^(\s*fn\s+(\w+)\s*\([^{]*\{).*\}\s*$",
 }
-_BINDING = re.compile(r"@group\((\d+)\)\s*@binding\((\d+)\)\s*var<storage(?:\s*,\s*(read|read_write))?>\s*(\w+)\s*:\s*([^;]+);")
-_IMMEDIATE = re.compile(r"\bvar<immediate>\s+(\w+)\s*:\s*(\w+)\s*;")
-_STRUCT = re.compile(r"\bstruct\s+(\w+)\s*\{([^}]*)\}")
-_ALIAS = re.compile(r"\balias\s+(\w+)\s*=\s*([^;]+);")
-_ENTRY = re.compile(r"@compute\b([^{]*?)\bfn\s+(\w+)")
+_BINDING = r"@group\((\d+)\)\s*@binding\((\d+)\)\s*var<storage(?:\s*,\s*(read|read_write))?>\s*(\w+)\s*:\s*([^;]+);"
+_IMMEDIATE = r"\bvar<immediate>\s+(\w+)\s*:\s*(\w+)\s*;"
+_STRUCT = r"\bstruct\s+(\w+)\s*\{([^}]*)\}"
+_ALIAS = r"\balias\s+(\w+)\s*=\s*([^;]+);"
+_ENTRY = r"@compute\b([^{]*?)\bfn\s+(\w+)"
 _SCALARS = {"f32": "f", "i32": "i", "u32": "I"}
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """A specialised shader and what its declarations say."""
 
     label: str
@@ -45,8 +45,7 @@ class Source:
     uses_f16: bool
 
 
-@dataclass(frozen=True)
-class Declaration:
+class Declaration(NamedTuple):
     """A function, constant or type of the prelude."""
 
     name: str
@@ -84,7 +83,7 @@ def prelude() -> tuple[Declaration, ...]:
     """All declarations of `shaders/prelude/`. They begin at the start of a line, and end on it or with a line "}"."""
     found = []
     for file in _listed("prelude/*.wgsl"):
-        lines = [_COMMENT.sub("", line).rstrip() for line in read(file).split("\n")]
+        lines = [re.sub(_COMMENT, "", line).rstrip() for line in read(file).split("\n")]
         for number, line in enumerate(lines):
             match = re.match(r"(?:fn|const|alias|struct)\s+(\w+)", line)
             if match:
@@ -110,18 +109,18 @@ def source(file: str, overrides: dict, immediates: bool = True, entry: str | Non
     Raises: DeviceError naming file and line where an override fits no declaration, or a declaration is not understood.
     """
     text = _specialise(file, read(file) if text is None else text, overrides)
-    code = _COMMENT.sub("", text)
+    code = re.sub(_COMMENT, "", text)
     used = _used(code)
     head = "".join(d.text for d in used)
     code = head + code
-    aliases = dict(_ALIAS.findall(code))
-    structs = {name: _fields(body) for name, body in _STRUCT.findall(code)}
+    aliases = dict(re.findall(_ALIAS, code))
+    structs = {name: _fields(body) for name, body in re.findall(_STRUCT, code)}
     access, min_sizes = _bindings(file, code, aliases, structs)
     params_size, params_format = _params(file, code, aliases, structs)
     uses_f16 = re.search(r"\bf16\b|\d\.?\d*h\b", code) is not None
     whole = head + text
     if not immediates:
-        whole = _IMMEDIATE.sub(r"@group(1) @binding(0) var<uniform> \1: \2;", whole)
+        whole = re.sub(_IMMEDIATE, r"@group(1) @binding(0) var<uniform> \1: \2;", whole)
     if uses_f16:
         whole = "enable f16; " + whole      # must come first, on the first line to keep the line numbers
     label = file + ("" if not overrides else "[" + ", ".join(f"{k}={v}" for k, v in sorted(overrides.items())) + "]")
@@ -134,9 +133,9 @@ def _specialise(file: str, text: str, overrides: dict) -> str:
     left = dict(overrides)
     lines = text.split("\n")
     for number, line in enumerate(lines):
-        bare = _COMMENT.sub("", line).rstrip()
+        bare = re.sub(_COMMENT, "", line).rstrip()
         for kind, pattern in _DECLARATION.items():
-            match = pattern.match(bare)
+            match = re.match(pattern, bare)
             name = match and match.group(2 if kind == "fn" else 1)
             if match and name in left:
                 lines[number] = _replacement(file, number + 1, kind, name, match, left.pop(name))
@@ -180,7 +179,7 @@ def _fields(body: str) -> list[tuple[str, str]]:
 
 def _bindings(file: str, code: str, aliases: dict, structs: dict) -> tuple[tuple, tuple]:
     found = {}
-    for group, binding, access, name, kind in _BINDING.findall(code):
+    for group, binding, access, name, kind in re.findall(_BINDING, code):
         if group != "0" or int(binding) in found:
             raise DeviceError(f"pipeline: {file}.wgsl: buffer {name} must have its own binding in @group(0)")
         found[int(binding)] = (access or "read", _layout(kind, aliases, structs)[0])
@@ -227,7 +226,7 @@ def _layout(kind: str, aliases: dict, structs: dict, depth: int = 0) -> tuple[in
 
 def _params(file: str, code: str, aliases: dict, structs: dict) -> tuple[int, str]:
     """(bytes, struct format) of `var<immediate> p: Params;`; (0, "") where there is none."""
-    found = _IMMEDIATE.findall(code)
+    found = re.findall(_IMMEDIATE, code)
     if not found:
         return 0, ""
     name = found[0][1]
@@ -253,7 +252,7 @@ def _params(file: str, code: str, aliases: dict, structs: dict) -> tuple[int, st
 
 
 def _entry(file: str, code: str, wanted: str | None) -> str:
-    names = [name for _, name in _ENTRY.findall(code)]
+    names = [name for _, name in re.findall(_ENTRY, code)]
     if wanted is None and len(names) == 1:
         return names[0]
     if wanted in names:
@@ -264,7 +263,7 @@ def _entry(file: str, code: str, wanted: str | None) -> str:
 
 def entries(file: str) -> list[str]:
     """Names of a shader file's entry points."""
-    return [name for _, name in _ENTRY.findall(_COMMENT.sub("", read(file)))]
+    return [name for _, name in re.findall(_ENTRY, re.sub(_COMMENT, "", read(file)))]
 
 
 def locate(code: Source, message: str) -> str:

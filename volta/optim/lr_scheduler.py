@@ -249,7 +249,7 @@ class ReduceLROnPlateau(LRScheduler):
     def step(self, metrics: float, epoch: int | None = None) -> None:
         """Go on by one epoch, whose metric is given."""
         value = metric("ReduceLROnPlateau", "metrics", metrics)
-        self.last_epoch = self.last_epoch + 1 if epoch is None else integer("ReduceLROnPlateau", "epoch", epoch)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else number("ReduceLROnPlateau", "epoch", epoch)
         if self._is_better(value):
             self.best, self.num_bad_epochs = value, 0
         else:

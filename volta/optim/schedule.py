@@ -62,7 +62,7 @@ class LRScheduler:
     def step(self, epoch: int | None = None) -> None:
         """Go on by one epoch, or to the one given."""
         if epoch is not None:
-            integer(type(self).__name__, "epoch", epoch)
+            number(type(self).__name__, "epoch", epoch)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         self._set(self.get_lr() if epoch is None else self.closed_lr())
 

@@ -79,12 +79,15 @@ cdef void _convert_int64(Sink* sink, const int64_t* source, uint64_t n) noexcept
     sink.beyond |= beyond
 
 
-cdef void _find_extremes(Sink* sink, const int32_t* source, uint64_t n) noexcept nogil:
-    cdef int32_t low = sink.low, high = sink.high
+cdef void _copy_int32(Sink* sink, const int32_t* source, uint64_t n) noexcept nogil:
+    cdef int32_t* target = <int32_t*>sink.target
+    cdef int32_t low = sink.low, high = sink.high, value
     cdef uint64_t i
     for i in range(n):
-        low = source[i] if source[i] < low else low
-        high = source[i] if source[i] > high else high
+        value = source[i]
+        target[i] = value
+        low = value if value < low else low
+        high = value if value > high else high
     sink.low, sink.high = low, high
 
 
@@ -95,6 +98,8 @@ cdef void _fill(Sink* sink, const char* source, uint64_t n) noexcept nogil:
     cdef uint64_t i
     if sink.form == INT64:
         _convert_int64(sink, <const int64_t*>source, n)
+    elif sink.form == INT32:
+        _copy_int32(sink, <const int32_t*>source, n)
     elif sink.form == BOOL:
         for i in range(n):
             words[i] = octets[i] != 0
@@ -102,9 +107,7 @@ cdef void _fill(Sink* sink, const char* source, uint64_t n) noexcept nogil:
         for i in range(n):
             words[i] = octets[i]
     else:
-        memcpy(sink.target, source, n * _host_size(sink.form))
-        if sink.form == INT32:
-            _find_extremes(sink, <const int32_t*>source, n)
+        memcpy(sink.target, source, n)
     sink.target += n * _device_size(sink.form)
     sink.room -= n
 
@@ -231,11 +234,9 @@ cdef class Transfers:
         cdef uint64_t size = (nbytes + 3) & ~<uint64_t>3
         cdef Py_buffer view
         with self.batch.lock:
-            if direct and size == nbytes and (sink.form == RAW or sink.form == INT32):
+            if direct and size == nbytes and sink.form == RAW:
                 PyObject_GetBuffer(chunks[0], &view, PyBUF_SIMPLE)
                 try:
-                    if sink.form == INT32:
-                        _find_extremes(sink, <const int32_t*>view.buf, nbytes // 4)
                     self.write_now(buffer, view.buf, size, offset)
                 finally:
                     PyBuffer_Release(&view)

@@ -45,7 +45,22 @@ fn update({arguments}) -> Next {{
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {{
     let group = group_index(wid, ngroups);
-{places}
+    var slot = 0u;
+    var start = 0u;
+    var count = p.count0;
+{slots}
+    let i = (group - start) * {threads}u + local;
+    if (i >= count) {{
+        return;
+    }}
+{variables}
+    switch slot {{
+{loads}
+    }}
+    let next = update({converted});
+    switch slot {{
+{stores}
+    }}
 }}
 """
 
@@ -76,6 +91,7 @@ class Variant:
         bound = [f"grad{k}" for k in range(count)] + [f"{name}{k}" for k in range(count) for name in written]
         geometry = ["count0", *[f"{name}_offset" for name in self.tensors]] if count == 1 else [
             *[f"count{k}" for k in range(count)], *[f"start{k}" for k in range(1, count)]]
+        at = {name: f"{name}#[p.{name}_offset + i]" if count == 1 else f"{name}#[i]" for name in self.tensors}
         formula = [f"let {name} = p.{name};" for name in self.factors] + [f"var {name} = old_{name};" for name in self.tensors]
         formula += [f"var {name}: V;" for name in self.assigned if name not in self.tensors]
         formula += [f"{name} = {expression};" for name, expression in self.statements]
@@ -86,17 +102,16 @@ class Variant:
                                for i, name in enumerate(bound)),
             fields=", ".join(f"{name}: V" for name in written), results=", ".join(written),
             arguments=", ".join(f"old_{name}: V" for name in self.tensors), formula="\n".join(f"    {line}" for line in formula),
-            places="\n".join(self._place(k, count, written) for k in reversed(range(count))))
+            slots="\n".join(f"    if (group >= p.start{k}) {{ slot = {k}u; start = p.start{k}; count = p.count{k}; }}"
+                            for k in range(1, count)),
+            variables="\n".join(f"    var {name}: S;" for name in self.tensors), converted=", ".join(f"V({name})" for name in self.tensors),
+            loads=_cases(count, [f"{name} = {at[name]};" for name in self.tensors]),
+            stores=_cases(count, [f"{at[name]} = S(next.{name});" for name in written]))
 
-    def _place(self, k: int, count: int, written: list) -> str:
-        """What the workgroups of the k-th parameter do, those from its start on."""
-        at = {name: f"{name}{k}[p.{name}_offset + i]" if count == 1 else f"{name}{k}[i]" for name in self.tensors}
-        stores = " ".join(f"{at[name]} = S(next.{name});" for name in written)
-        return "\n".join([
-            f"    if (group >= p.start{k}) {{" if k else "    {",
-            f"        let i = (group{f' - p.start{k}' if k else ''}) * {THREADS}u + local;",
-            f"        if (i < p.count{k}) {{", f"            let next = update({', '.join(f'V({at[name]})' for name in self.tensors)});",
-            f"            {stores}", "        }", "        return;", "    }"])
+
+def _cases(count: int, lines: list) -> str:
+    """The cases of a switch over the parameters of a dispatch; `#` in a line is the parameter's number."""
+    return "\n".join(f"        {f'case {k}u' if k else 'default'}: {{ {' '.join(lines).replace('#', str(k))} }}" for k in range(count))
 
 
 _plans = Plans()

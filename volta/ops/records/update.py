@@ -80,16 +80,16 @@ def _resolved(body: list, known: dict) -> list:
 
 
 def _sgd_factors(*, lr, momentum, dampening, weight_decay, maximize=False, first=False):
-    """The first step starts the buffer, which holds zeros, with the gradient itself."""
+    """The first step fills the buffer, which holds zeros, with the gradient itself, not dampened."""
     return {"sign": -1.0 if maximize else 1.0, "weight_decay": weight_decay, "momentum": momentum, "lr": lr,
-            "decay_factor": 0.0 if first else momentum, "gain": 1.0 if first else 1.0 - dampening}
+            "buffer_factor": 0.0 if first else momentum, "one_minus_dampening": 1.0 if first else 1.0 - dampening}
 
 
 SGD = Update(
     "sgd", optional=("momentum_buffer",), flags=("nesterov",), factors=_sgd_factors, changing=("lr", "momentum", "first"), formula="""
 slope = sign * grad + scaled(weight_decay, param)
 if momentum_buffer is not None:
-    momentum_buffer = decay_factor * momentum_buffer + gain * slope
+    momentum_buffer = buffer_factor * momentum_buffer + one_minus_dampening * slope
     slope = slope + momentum * momentum_buffer if nesterov else momentum_buffer
 param = param - lr * slope
 """, samples=(
