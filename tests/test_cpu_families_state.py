@@ -65,7 +65,8 @@ def test_lists_that_do_not_fit_are_refused():
     factors = UPDATES["sgd"].factors(lr=0.1, momentum=0.0, dampening=0.0, weight_decay=0.0)
     one, two, wide, whole = (tensor(np.ones(n, name)) for n, name in ((1, "f4"), (2, "f4"), (2, "f8"), (2, "i4")))
     for params, grads, error, text in (
-            ([two, two], [two], ShapeError, "sgd: lists of 2 and 1 tensors"), ([two], [one], ShapeError, r"sgd: a parameter of shape \(2,\)"),
+            ([two, two], [two], ShapeError, "sgd: lists of 2 and 1 tensors"),
+            ([two], [one], ShapeError, r"sgd: a parameter of shape \(2,\)"),
             ([two, wide], [two, wide], DTypeError, "sgd: a list must have one dtype, got float32 and float64"),
             ([two], [whole], DTypeError, "sgd: a list must have one dtype, got float32 and int32"),
             ([whole], [whole], DTypeError, "sgd: parameters must be floating point, got int32")):

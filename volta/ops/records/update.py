@@ -6,7 +6,7 @@ reference and samples (`ops/update.py`). The build reads this file before anythi
 A formula is Python: assignments of `+ - * /`, of functions and of what it assigned before, one element at a time. It reads `param`,
 `grad`, states and factors, and leaves the new `param` and states under their names. `if` may ask for a flag, or whether an optional
 state `is not None`: each combination has a kernel of its own. An expression is C and WGSL as it stands, so a number in it is a factor.
-Functions: sqrt, abs, sign, maximum (NaN where either is), and scaled(factor, x), which is 0 for a factor of 0, even where x is infinite or NaN.
+Functions: sqrt, abs, sign, maximum (NaN where either is), and scaled(factor, x), which is 0 for a factor of 0, whatever x is.
 Another function takes a line in each of the three modules above, or none where C and WGSL have it already.
 """
 from __future__ import annotations
