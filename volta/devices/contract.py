@@ -14,6 +14,9 @@ elementwise  A tensor operand may be replaced by a Python number (at least one o
     binary   add sub mul div pow remainder floor_divide fmod maximum minimum eq ne lt le gt ge
              logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor
     ternary  where(condition, a, b)  mulacc(a, b, c) = a * b + c
+    Both devices take the same dtypes (float64 apart); `kernel.dtypes()` lists them. floor, ceil, round and trunc of integers copy.
+    remainder, floor_divide and fmod of integers by 0: the number 0, and a whole int32 or int64 tensor as it came from the host whose
+    least or largest element is 0, raise ArgumentError; elsewhere the result is 0, since a look at what a GPU computed would be a transfer.
     The number operand takes the tensors' dtype. Every kernel object also has `into(out, *inputs)`, which writes its result
     into the existing tensor `out` (any strides; `out` may be one of the inputs exactly, and the kernel copes with any other
     overlap by copying first). `into` does not bump versions; the caller does.
