@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from volta._kernels.core.call import run_kernel
 
 import volta
 import volta.testing
@@ -78,8 +79,7 @@ def run(op, tensors: list, params: dict, device: str, dtype=None) -> tuple:
     if op.family == "creation":
         return (create(op, *tensors, device=volta.device(device), dtype=dtype, **params),)
     if op.family in IN_PLACE:
-        kernel = op.gpu if volta.device(device).is_gpu else op.cpu
-        kernel(*tensors, **params)
+        run_kernel(op, volta.device(device), tuple(tensors), params)
         return tuple(tensors)
     with volta.no_grad():
         result = op(*tensors, **params)

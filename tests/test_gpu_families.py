@@ -133,10 +133,17 @@ CONVOLUTIONS = [  # x, outputs, kernel, stride, padding, dilation, groups
 ]
 
 
-@pytest.mark.parametrize("bound", [256 << 20, 10000, 4000, 200])
+@pytest.fixture
+def column_bytes(request, monkeypatch):
+    """Bytes of a piece of a convolution's columns; the plans of other tests have others."""
+    monkeypatch.setattr(gpu_conv, "column_bytes", request.param)
+    for kernel in gpu_conv.KERNELS.values():
+        kernel.plans.clear()
+
+
+@pytest.mark.parametrize("column_bytes", [256 << 20, 10000, 4000, 200], indirect=True)
 @pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
-def test_conv2d(case, bound, monkeypatch):
-    monkeypatch.setattr(gpu_conv, "column_bytes", bound)
+def test_conv2d(case, column_bytes):
     shape, outputs, kernel, *geometry = case
     stride, padding, dilation, groups = geometry
     x = numbers(*shape)
@@ -145,36 +152,35 @@ def test_conv2d(case, bound, monkeypatch):
     g = numbers(shape[0], outputs, *window_sizes(shape[2:], kernel, stride, padding, dilation), seed=1)
     out, grad_input, grad_weight = conv_reference(x, weight, bias, g, *geometry)
     tolerance = {"rtol": 1e-4, "atol": 1e-5 * math.sqrt(x.size)}
-    close(gpu_conv.conv2d(send(x), send(weight), send(bias), *geometry), out, **tolerance)
-    close(gpu_conv.conv2d_grad_input(send(g), send(weight), *shape[2:], *geometry), grad_input, **tolerance)
-    close(gpu_conv.conv2d_grad_weight(send(g), send(x), kernel, *geometry), grad_weight, **tolerance)
+    close(gpu_conv.KERNELS["conv2d"](send(x), send(weight), send(bias), *geometry), out, **tolerance)
+    close(gpu_conv.KERNELS["conv2d_grad_input"](send(g), send(weight), *shape[2:], *geometry), grad_input, **tolerance)
+    close(gpu_conv.KERNELS["conv2d_grad_weight"](send(g), send(x), kernel, *geometry), grad_weight, **tolerance)
 
 
-@pytest.mark.parametrize("bound", [256 << 20, 700])
-def test_conv2d_views(bound, monkeypatch):
-    monkeypatch.setattr(gpu_conv, "column_bytes", bound)
+@pytest.mark.parametrize("column_bytes", [256 << 20, 700], indirect=True)
+def test_conv2d_views(column_bytes):
     geometry = ((1, 2), (1, 0), (1, 1), 2)
     x, weight, bias, g = numbers(3, 4, 6, 5), numbers(6, 2, 3, 2), numbers(6), numbers(3, 6, 6, 2)
     out, grad_input, grad_weight = conv_reference(x, weight, None, g, *geometry)
     last = (0, 2, 3, 1)
     xs, ws, gs = send(x, 3, last), send(weight, 5, last), send(g, 1, last)
-    close(gpu_conv.conv2d(xs, ws, None, *geometry), out, rtol=1e-4, atol=1e-4)
-    close(gpu_conv.conv2d(xs, ws, send(bias, 2), *geometry), out + bias[:, None, None], rtol=1e-4, atol=1e-4)
-    close(gpu_conv.conv2d_grad_input(gs, ws, 6, 5, *geometry), grad_input, rtol=1e-4, atol=1e-4)
-    close(gpu_conv.conv2d_grad_weight(gs, xs, (3, 2), *geometry), grad_weight, rtol=1e-4, atol=1e-4)
+    close(gpu_conv.KERNELS["conv2d"](xs, ws, None, *geometry), out, rtol=1e-4, atol=1e-4)
+    close(gpu_conv.KERNELS["conv2d"](xs, ws, send(bias, 2), *geometry), out + bias[:, None, None], rtol=1e-4, atol=1e-4)
+    close(gpu_conv.KERNELS["conv2d_grad_input"](gs, ws, 6, 5, *geometry), grad_input, rtol=1e-4, atol=1e-4)
+    close(gpu_conv.KERNELS["conv2d_grad_weight"](gs, xs, (3, 2), *geometry), grad_weight, rtol=1e-4, atol=1e-4)
 
 
 def test_conv2d_empty_batch():
     geometry = ((1, 1), (1, 1), (1, 1), 1)
     x, weight, g = np.zeros((0, 3, 4, 4), np.float32), numbers(2, 3, 3, 3), np.zeros((0, 2, 4, 4), np.float32)
-    assert gpu_conv.conv2d(send(x), send(weight), None, *geometry).shape == (0, 2, 4, 4)
-    assert gpu_conv.conv2d_grad_input(send(g), send(weight), 4, 4, *geometry).shape == (0, 3, 4, 4)
-    close(gpu_conv.conv2d_grad_weight(send(g), send(x), (3, 3), *geometry), np.zeros(weight.shape))
+    assert gpu_conv.KERNELS["conv2d"](send(x), send(weight), None, *geometry).shape == (0, 2, 4, 4)
+    assert gpu_conv.KERNELS["conv2d_grad_input"](send(g), send(weight), 4, 4, *geometry).shape == (0, 3, 4, 4)
+    close(gpu_conv.KERNELS["conv2d_grad_weight"](send(g), send(x), (3, 3), *geometry), np.zeros(weight.shape))
 
 
 def test_conv2d_pixels_that_no_window_covers_get_zero():
     geometry = ((3, 3), (0, 0), (1, 1), 1)
-    grad = fetch(gpu_conv.conv2d_grad_input(send(np.ones((1, 1, 2, 2), np.float32)), send(np.ones((1, 1, 1, 1), np.float32)),
+    grad = fetch(gpu_conv.KERNELS["conv2d_grad_input"](send(np.ones((1, 1, 2, 2), np.float32)), send(np.ones((1, 1, 1, 1), np.float32)),
                                             6, 6, *geometry))
     want = np.zeros((1, 1, 6, 6))
     want[..., ::3, ::3] = 1
@@ -184,7 +190,7 @@ def test_conv2d_pixels_that_no_window_covers_get_zero():
 def test_conv2d_nan_stays_in_its_windows():
     x = np.ones((1, 1, 5, 5), np.float32)
     x[0, 0, 0, 0] = np.nan
-    out = fetch(gpu_conv.conv2d(send(x), send(np.ones((1, 1, 3, 3), np.float32)), None, (1, 1), (0, 0), (1, 1), 1))
+    out = fetch(gpu_conv.KERNELS["conv2d"](send(x), send(np.ones((1, 1, 3, 3), np.float32)), None, (1, 1), (0, 0), (1, 1), 1))
     np.testing.assert_array_equal(np.isnan(out)[0, 0], [[1, 0, 0], [0, 0, 0], [0, 0, 0]])
 
 
@@ -237,31 +243,31 @@ def test_max_pool2d(case, kind):
         x[numbers(*shape, seed=5) > 1.5] = np.inf
     want, want_index = pool_reference(x, *geometry)
     for t in (send(x), send(x, 3, (0, 2, 3, 1))):
-        out, index = gpu_pool.max_pool2d(t, *geometry)
+        out, index = gpu_pool.KERNELS["max_pool2d"](t, *geometry)
         np.testing.assert_array_equal(fetch(out), want)
         np.testing.assert_array_equal(fetch(index), want_index)
         assert index.dtype is INT64
     g = numbers(*want.shape, seed=1)
     grad = pool_grad_reference(g, want_index, *shape[2:])
-    first = gpu_pool.max_pool2d_grad(send(g), index, *shape[2:])
+    first = gpu_pool.KERNELS["max_pool2d_grad"](send(g), index, *shape[2:])
     close(first, grad)
     for t in (send(g, 1), send(g, 2, (1, 0, 3, 2))):
         for known in ((), geometry):
-            again = gpu_pool.max_pool2d_grad(t, send(want_index, 1), *shape[2:], *known)
+            again = gpu_pool.KERNELS["max_pool2d_grad"](t, send(want_index, 1), *shape[2:], *known)
             np.testing.assert_array_equal(fetch(again), fetch(first))
 
 
 def test_max_pool2d_window_of_minus_infinity():
     x = np.full((1, 1, 2, 2), -np.inf, np.float32)
-    out, index = gpu_pool.max_pool2d(send(x), (2, 2), (2, 2), (0, 0), (1, 1))
+    out, index = gpu_pool.KERNELS["max_pool2d"](send(x), (2, 2), (2, 2), (0, 0), (1, 1))
     assert fetch(out).item() == -np.inf and fetch(index).item() == 0
 
 
 def test_max_pool2d_empty_batch():
     x = np.zeros((0, 3, 4, 4), np.float32)
-    out, index = gpu_pool.max_pool2d(send(x), (2, 2), (2, 2), (0, 0), (1, 1))
+    out, index = gpu_pool.KERNELS["max_pool2d"](send(x), (2, 2), (2, 2), (0, 0), (1, 1))
     assert out.shape == index.shape == (0, 3, 2, 2)
-    assert gpu_pool.max_pool2d_grad(out, index, 4, 4).shape == x.shape
+    assert gpu_pool.KERNELS["max_pool2d_grad"](out, index, 4, 4).shape == x.shape
 
 
 # ---------------------------------------------------------------- batch norm
@@ -287,7 +293,8 @@ def norm_reference(x, weight, bias, g, eps):
 def channel_form(request, monkeypatch):
     """Both forms of the batch norm kernels, for all sizes."""
     monkeypatch.setattr(gpu_norm, "WHOLE", request.param)
-    monkeypatch.setattr(gpu_norm, "_plans", {})
+    for kernel in gpu_norm.KERNELS.values():
+        kernel.plans.clear()
 
 
 @pytest.mark.parametrize("affine", [(True, True), (True, False), (False, False)])
@@ -301,10 +308,10 @@ def test_batch_norm(shape, affine, channel_form):
     for lead, order in ((0, None), (3, None), (4, None), (1, (0, *range(2, x.ndim), 1))):
         xs, gs = send(x, lead, order), send(g, lead, order)
         ws = None if weight is None else send(weight, 2)
-        out, mean, rstd = gpu_norm.batch_norm(xs, ws, None if bias is None else send(bias, 1), 1e-5)
+        out, mean, rstd = gpu_norm.KERNELS["batch_norm"](xs, ws, None if bias is None else send(bias, 1), 1e-5)
         for got, w in zip((out, mean, rstd), want):
             close(got, w, rtol=2e-5, atol=2e-5)
-        got = gpu_norm.batch_norm_grad(gs, xs, ws, send(want[1].astype(np.float32), 1), send(want[2].astype(np.float32), 2))
+        got = gpu_norm.KERNELS["batch_norm_grad"](gs, xs, ws, send(want[1].astype(np.float32), 1), send(want[2].astype(np.float32), 2))
         for value, w in zip(got, want[3:]):
             close(value, w, rtol=1e-4, atol=1e-4 * max(1, math.sqrt(x.size / shape[1]) / 10))
 
@@ -314,7 +321,7 @@ def test_batch_norm(shape, affine, channel_form):
 def test_batch_norm_keeps_digits_far_from_zero(shape, mean, deviation, channel_form):
     x = (mean + deviation * np.random.default_rng(1).standard_normal(shape)).astype(np.float32)
     want = norm_reference(x, None, None, x, 1e-12)
-    out, average, rstd = gpu_norm.batch_norm(send(x), None, None, 1e-12)
+    out, average, rstd = gpu_norm.KERNELS["batch_norm"](send(x), None, None, 1e-12)
     close(average, want[1], rtol=2e-7 * 4)
     # The mean itself has float32 precision: its rounding is what is left.
     slack = np.abs(mean) * 6e-8 / deviation
@@ -326,7 +333,7 @@ def test_batch_norm_outlier_first(channel_form):
     x = numbers(4, 2, 16, 16)
     x[0, 0, 0, 0] = 1e4
     want = norm_reference(x, None, None, x, 1e-5)
-    out, mean, rstd = gpu_norm.batch_norm(send(x), None, None, 1e-5)
+    out, mean, rstd = gpu_norm.KERNELS["batch_norm"](send(x), None, None, 1e-5)
     close(mean, want[1], rtol=1e-5)
     close(rstd, want[2], rtol=1e-5)
 
@@ -335,7 +342,7 @@ def test_batch_norm_nan_and_infinity_stay_in_their_channel(channel_form):
     for bad in (np.nan, np.inf):
         x = numbers(4, 3, 5, 5)
         x[2, 1, 3, 3] = bad
-        out, mean, rstd = (fetch(t) for t in gpu_norm.batch_norm(send(x), None, None, 1e-5))
+        out, mean, rstd = (fetch(t) for t in gpu_norm.KERNELS["batch_norm"](send(x), None, None, 1e-5))
         assert np.isnan(out[:, 1]).all() and np.isnan(rstd[1]) and not np.isfinite(mean[1])
         assert np.isfinite(out[:, [0, 2]]).all()
 
@@ -343,9 +350,9 @@ def test_batch_norm_nan_and_infinity_stay_in_their_channel(channel_form):
 def test_batch_norm_empty():
     """Statistics of nothing are NaN; gradients of nothing are 0."""
     x = send(np.zeros((0, 3, 4), np.float32))
-    out, mean, rstd = gpu_norm.batch_norm(x, None, None, 1e-5)
+    out, mean, rstd = gpu_norm.KERNELS["batch_norm"](x, None, None, 1e-5)
     assert out.shape == (0, 3, 4) and np.isnan(fetch(mean)).all() and np.isnan(fetch(rstd)).all()
-    dx, dweight, dbias = gpu_norm.batch_norm_grad(out, x, None, mean, rstd)
+    dx, dweight, dbias = gpu_norm.KERNELS["batch_norm_grad"](out, x, None, mean, rstd)
     assert dx.shape == (0, 3, 4) and not fetch(dweight).any() and not fetch(dbias).any()
 
 
@@ -353,7 +360,7 @@ def test_batch_norm_update():
     mean, rstd = numbers(70), (1 / np.sqrt(np.abs(numbers(70, seed=1)) + 0.1)).astype(np.float32)
     running_mean, running_var = numbers(70, seed=2), np.abs(numbers(70, seed=3))
     m, v = send(running_mean, 1), send(running_var, 2)
-    gpu_norm.batch_norm_update(m, v, send(mean), send(rstd, 3), 0.1, 1e-5, 20)
+    gpu_norm.KERNELS["batch_norm_update"](m, v, send(mean), send(rstd, 3), 0.1, 1e-5, 20)
     close(m, 0.9 * running_mean + 0.1 * mean)
     close(v, 0.9 * running_var + 0.1 * (1 / rstd.astype(np.float64) ** 2 - 1e-5) * 20 / 19)
 
@@ -743,18 +750,18 @@ def test_cross_entropy(rows, classes):
     grad = g[:, None] * np.where((target == -100)[:, None], 0, soft - (np.arange(classes) == target[:, None]))
     for lead, order in ((0, None), (3, (1, 0))):
         xs, ts = send(x, lead, order), send(target, lead)
-        got_loss, got_sums = gpu_loss.cross_entropy(xs, ts, -100)
+        got_loss, got_sums = gpu_loss.KERNELS["cross_entropy"](xs, ts, -100)
         close(got_sums, sums, rtol=1e-5, atol=2e-6)
         close(got_loss, loss, rtol=1e-5, atol=1e-5)
-        close(gpu_loss.cross_entropy_grad(send(g, lead), xs, got_sums, ts, -100), grad, rtol=2e-5, atol=2e-6)
+        close(gpu_loss.KERNELS["cross_entropy_grad"](send(g, lead), xs, got_sums, ts, -100), grad, rtol=2e-5, atol=2e-6)
 
 
 def test_cross_entropy_of_an_expanded_gradient():
     x, target = numbers(6, 4), np.array([0, 1, 2, 3, 0, 1])
-    _, sums = gpu_loss.cross_entropy(send(x), send(target), -100)
+    _, sums = gpu_loss.KERNELS["cross_entropy"](send(x), send(target), -100)
     one = core.view(send(np.array([0.25], np.float32)), (6,), (0,), 0)
-    each = gpu_loss.cross_entropy_grad(send(np.full(6, 0.25, np.float32)), send(x), sums, send(target), -100)
-    np.testing.assert_array_equal(fetch(gpu_loss.cross_entropy_grad(one, send(x), sums, send(target), -100)), fetch(each))
+    each = gpu_loss.KERNELS["cross_entropy_grad"](send(np.full(6, 0.25, np.float32)), send(x), sums, send(target), -100)
+    np.testing.assert_array_equal(fetch(gpu_loss.KERNELS["cross_entropy_grad"](one, send(x), sums, send(target), -100)), fetch(each))
 
 
 def test_cross_entropy_special_values():
@@ -763,26 +770,26 @@ def test_cross_entropy_special_values():
     target = np.array([1, 0, 0, 1, 0, 2])
     with np.errstate(invalid="ignore"):
         loss, sums = cross_entropy_reference(x, target, -100)
-    got = gpu_loss.cross_entropy(send(x), send(target), -100)
+    got = gpu_loss.KERNELS["cross_entropy"](send(x), send(target), -100)
     np.testing.assert_allclose(fetch(got[1]), sums, rtol=1e-6)
     np.testing.assert_allclose(fetch(got[0]), loss, rtol=1e-6)
-    grad = fetch(gpu_loss.cross_entropy_grad(send(np.ones(6, np.float32)), send(x), got[1], send(target), -100))
+    grad = fetch(gpu_loss.KERNELS["cross_entropy_grad"](send(np.ones(6, np.float32)), send(x), got[1], send(target), -100))
     assert np.isnan(grad[[0, 2, 3]]).all() and np.isfinite(grad[[1, 4, 5]]).all()
 
 
 def test_cross_entropy_empty_and_errors():
-    loss, sums = gpu_loss.cross_entropy(send(np.zeros((0, 5), np.float32)), send(np.zeros(0, np.int64)), -100)
+    loss, sums = gpu_loss.KERNELS["cross_entropy"](send(np.zeros((0, 5), np.float32)), send(np.zeros(0, np.int64)), -100)
     assert loss.shape == sums.shape == (0,)
     with pytest.raises(DTypeError, match="cross_entropy: the GPU kernel takes float32, got int32"):
-        gpu_loss.cross_entropy(send(np.zeros((2, 5), np.int32)), send(np.zeros(2, np.int64)), -100)
+        gpu_loss.KERNELS["cross_entropy"](send(np.zeros((2, 5), np.int32)), send(np.zeros(2, np.int64)), -100)
 
 
 @pytest.mark.parametrize("bad", ["conv2d", "max_pool2d", "batch_norm", "dropout", "sgd"])
 def test_other_types_are_refused(bad):
     x = send(np.zeros((2, 2, 4, 4), np.int32))
-    calls = {"conv2d": lambda: gpu_conv.conv2d(x, x, None, (1, 1), (0, 0), (1, 1), 1),
-             "max_pool2d": lambda: gpu_pool.max_pool2d(x, (2, 2), (2, 2), (0, 0), (1, 1)),
-             "batch_norm": lambda: gpu_norm.batch_norm(x, None, None, 1e-5),
+    calls = {"conv2d": lambda: gpu_conv.KERNELS["conv2d"](x, x, None, (1, 1), (0, 0), (1, 1), 1),
+             "max_pool2d": lambda: gpu_pool.KERNELS["max_pool2d"](x, (2, 2), (2, 2), (0, 0), (1, 1)),
+             "batch_norm": lambda: gpu_norm.KERNELS["batch_norm"](x, None, None, 1e-5),
              "dropout": lambda: gpu_random.dropout(x, 0.5, 0, 0),
              "sgd": lambda: apply_sgd(x, x, None, 0.1, 0.0, 0.0, 0.0, False, False)}
     with pytest.raises(DTypeError, match=f"{bad}: the GPU kernel takes float32( and float16)?, got int32"):

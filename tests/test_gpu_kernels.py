@@ -27,6 +27,7 @@ def _load():
         from volta.devices.gpu import common as gpu_common
         from volta.devices.gpu import copy as gpu_copy
         from volta.devices.gpu import elementwise as gpu_elementwise
+        from volta.devices.gpu import kernels as gpu_kernels  # noqa: F401  (enters what parts are put together by)
         from volta.devices.gpu import reduce as gpu_reduce
         from volta.devices.gpu import softmax as gpu_softmax
         gpu_common.context(DEVICE)
@@ -499,8 +500,8 @@ def test_place_and_cat():
     want[1::3, 2:6] = x
     assert (got == want).all()
     y = data((3, 2), 1)
-    assert (down(K["cat"]((up(x), up(y), up(x[:, :0])), 1)) == np.concatenate([x, y], 1)).all()
-    assert (down(K["cat"]((up(x), up(x)), 0)) == np.concatenate([x, x])).all()
+    assert (down(K["cat"](up(x), up(y), up(x[:, :0]), dim=1)) == np.concatenate([x, y], 1)).all()
+    assert (down(K["cat"](up(x), up(x), dim=0)) == np.concatenate([x, x])).all()
 
 
 def test_creation_uploads_nothing():

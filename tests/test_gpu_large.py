@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import volta
+from volta._kernels import core
+from volta.errors import OutOfMemoryError
 from volta.nn import functional as F
 from volta.ops.table import PRIMITIVES
 
@@ -143,3 +145,23 @@ def test_write_into_a_vector_at_indices():
     x[volta.tensor([3, 34 * MEGA - 1, 3], device="gpu")] = volta.tensor([1.0, 2.0, 3.0], device="gpu")
     found = x.numpy()
     assert found[3] == 3 and found[-1] == 2 and np.count_nonzero(found) == 2
+
+
+def test_a_software_adapter_has_the_memory_of_the_machine(gpu, monkeypatch):
+    """What lives there is host memory: without a limit the system promises more of it than there is, and kills the process."""
+    ctx = volta.gpu.context()
+    if not ctx.info.is_software:
+        pytest.skip("this adapter has memory of its own")
+    assert core.memory_size() // 2 < ctx.pool.limit < core.memory_size()
+    volta.gpu.empty_cache()
+    room = volta.gpu.memory_stats().live + 64 * MEGA
+    monkeypatch.setattr(core, "memory_size", lambda: room // 7 * 8)
+    try:
+        volta.gpu.set_memory_limit(None)
+        held = volta.zeros(10 * MEGA, device="gpu")
+        with pytest.raises(OutOfMemoryError, match="out of GPU memory"):
+            volta.zeros(10 * MEGA, device="gpu")
+        assert held.sum().item() == 0
+    finally:
+        monkeypatch.undo()
+        volta.gpu.set_memory_limit(None)

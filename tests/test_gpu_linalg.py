@@ -16,10 +16,10 @@ pytestmark = pytest.mark.gpu
 if not gpu.is_available() and os.environ.get("VOLTA_REQUIRE_GPU") != "1":
     pytest.skip(f"no usable GPU: {gpu.unavailable_reason()}", allow_module_level=True)
 
-from volta.devices.gpu import linalg as gpu_linalg
 from volta.devices.gpu import matmul as plans
-from volta.devices.gpu.linalg import linear, matmul
+from volta.devices.gpu.linalg import KERNELS
 
+matmul, linear = KERNELS["matmul"], KERNELS["linear"]
 DEVICE = core.Device("gpu", 0)
 FLOAT32 = core.dtype_from_code(5)
 TILES = {"large": plans.LARGE, "medium": plans.MEDIUM, "small": plans.SMALL, "tiny": plans.TINY, "chosen": None}
@@ -194,11 +194,12 @@ def test_padded_copies(rng, lead, turned, monkeypatch):
     gpu.context(0).upload(poison, np.full(1 << 14, np.nan, np.float32))
     del poison
     monkeypatch.setattr(plans, "COPY_START", -1e6)                      # a copy is always worth it
-    gpu_linalg._matmuls.clear()
+    matmul.plans.clear()
     check_matmul(a.swapaxes(-1, -2) if turned[0] else a, b.swapaxes(-1, -2) if turned[1] else b)
-    (product,) = gpu_linalg._matmuls.values()
-    assert [fix is not None for fix in product.fixes or (None, None)][:2] == [turned[0], not turned[1]] or lead == ((2, 1), (3,))
-    gpu_linalg._matmuls.clear()
+    plan = list(matmul.plans.values())[-1]
+    pads = [step for step in plan.steps if "matmul/pad" in repr(step)]
+    assert len(pads) == turned[0] + (not turned[1]) or lead == ((2, 1), (3,))
+    matmul.plans.clear()
 
 
 def test_heads_of_attention_are_not_copied(rng):

@@ -7,7 +7,6 @@ import op_cases as table
 import pytest
 
 import volta
-from volta.devices.half import WIDE
 from volta.errors import DTypeError
 from volta.ops.table import PRIMITIVES
 from volta.testing import gradcheck, gradgradcheck
@@ -38,7 +37,7 @@ def forward(op, case, device, dtype, rng):
             continue
         msg = f"{op.name} output {i} on {device}"
         assert found.device == volta.device(device), msg
-        if i not in WIDE.get(op.name, ()) or dtype is not volta.float16:
+        if i not in op.wide or dtype is not volta.float16:
             assert found.dtype is case.params.get("dtype", result_dtype(op, reference, dtype)), f"{msg}: {found.dtype}"
         assert not found.requires_grad and (found.is_contiguous() or op.family == "view"), msg
         if op.name == "empty":                      # of undefined contents

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import threading
 
+from volta._kernels import core
 from volta._kernels.gpu.native import DeviceLink
 from volta._kernels.gpu.stream import Stream
 from volta.gpu import adapters
@@ -28,6 +29,7 @@ class Context(Stream):
         self.features = frozenset(self._device.features)
         self.has_f16 = "shader-f16" in self.features
         self.start(link, self.limits)
+        self.set_memory_limit(None)
         immediates = ("immediates" in self.features and self.limits["max-immediate-size"] >= PARAMS_BYTES
                       and os.environ.get("VOLTA_GPU_IMMEDIATES", "1") != "0")
         self.uses_immediates = immediates
@@ -38,6 +40,13 @@ class Context(Stream):
             stride = max(PARAMS_BYTES, self.limits["min-uniform-buffer-offset-alignment"])
             ring, group = self._compiler.ring(stride, RING_SLOTS)
             self.batch.use_ring(Compiler._address(ring), Compiler._address(group), stride, (ring, group))
+
+    def set_memory_limit(self, nbytes: int | None) -> None:
+        """Allow at most this many bytes of blocks, live and pooled. None lifts the limit, but for a software adapter's: its memory is
+        the machine's, of which any amount is promised, and the process killed that then writes to it."""
+        if nbytes is None and self.info.is_software:
+            nbytes = core.memory_size() // 8 * 7        # the rest is the program's own
+        super().set_memory_limit(nbytes)
 
     def pipeline(self, file: str, *, entry: str | None = None, text: str | None = None, **overrides):
         """The kernel in `shaders/<file>.wgsl`, or in a generated `text` of that name, compiled once per set of overrides.

@@ -15,6 +15,7 @@ from volta._kernels.core.base import (
     empty_host_cache,
     gpu_storage,
     host_memory_stats,
+    memory_size,
     read_scalar,
     reshaped,
     set_tensor_type,
@@ -25,6 +26,6 @@ from volta._kernels.core.base import (
 
 __all__ = [
     "CPU", "DType", "Device", "Storage", "TensorBase", "alias", "assign", "borrowed_storage", "checked_size", "device_from_name",
-    "dtype_from_code", "empty", "empty_host_cache", "gpu_storage", "host_memory_stats", "read_scalar", "reshaped", "set_tensor_type",
-    "strides_of", "tensor", "view",
+    "dtype_from_code", "empty", "empty_host_cache", "gpu_storage", "host_memory_stats", "memory_size", "read_scalar", "reshaped",
+    "set_tensor_type", "strides_of", "tensor", "view",
 ]

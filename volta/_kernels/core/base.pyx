@@ -142,6 +142,11 @@ cdef void* _allocate(Py_ssize_t nbytes) except NULL:
     return block
 
 
+def memory_size():
+    """Bytes of the machine's memory; a number that nothing reaches where it is not known."""
+    return _memory_size()
+
+
 cdef Py_ssize_t _memory_size():
     """Bytes of the machine's memory. Some systems promise any size and kill the process that then writes to it."""
     global _memory

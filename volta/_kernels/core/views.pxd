@@ -15,6 +15,14 @@ cdef inline int float_code(str name, TensorBase t) except -1:
     raise DTypeError(f"{name}: the CPU computes in float32 and float64, got {t.dtype.name}; cast it with .float()")
 
 
+cdef inline int same_type(str name, TensorBase t, TensorBase other) except -1:
+    """Raises: DTypeError, naming the op, unless the elements of `other` (None is none) are those of `t`, as which they are read."""
+    if other is None or other.dtype is t.dtype:
+        return 0
+    from volta.errors import DTypeError
+    raise DTypeError(f"{name}: needs tensors of one dtype, got {t.dtype.name} and {other.dtype.name}; convert one with .to(dtype)")
+
+
 cdef inline void copy_line(char* out, const char* x, Py_ssize_t n, Py_ssize_t stride, int itemsize) noexcept nogil:
     """n elements with `stride` elements between them, written side by side."""
     cdef Py_ssize_t i

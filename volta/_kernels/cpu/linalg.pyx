@@ -11,7 +11,7 @@ from libc.string cimport memset
 from volta._kernels.core.base cimport FLOAT16, FLOAT32, FLOAT64, MAX_RANK, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.gemm cimport gemm, gemm_space, gemm_threads
 from volta._kernels.cpu.tile cimport real
-from volta._kernels.core.views cimport packed
+from volta._kernels.core.views cimport packed, same_type
 
 cdef object new_array = numpy.ndarray
 cdef list element_types = [numpy.dtype(name) for name in
@@ -127,6 +127,7 @@ def matmul(TensorBase a not None, TensorBase b not None):
     cdef Batch p
     cdef tuple left = a.shape, right = b.shape, batch = ()
     check_type("matmul", a)
+    same_type("matmul", a, b)
     if len(left) > 2 or len(right) > 2:
         batch = joint_batch(left, right)
     cdef TensorBase out = empty_host(batch + (left[len(left) - 2], right[len(right) - 1]), a.dtype)
@@ -145,6 +146,8 @@ def linear(TensorBase x not None, TensorBase weight not None, TensorBase bias):
     cdef Batch p
     cdef TensorBase out = empty_host((x.shape[0], weight.shape[0]), x.dtype)
     check_type("linear", x)
+    same_type("linear", x, weight)
+    same_type("linear", x, bias)
     if out.dtype.code < FLOAT32:
         from volta.errors import DTypeError
         raise DTypeError(f"linear: needs float32 or float64, got {x.dtype.name}; cast it with .float()")

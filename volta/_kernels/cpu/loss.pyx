@@ -11,7 +11,7 @@ from volta._kernels.core.base cimport FLOAT32, INT64, TensorBase, address, empty
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.sums cimport exp_of, line_max, line_sum, log_of
 from volta._kernels.cpu.tile cimport real
-from volta._kernels.core.views cimport float_code, packed
+from volta._kernels.core.views cimport float_code, packed, same_type
 
 cdef enum:
     EXP_COST = 4                # one exp against one element of a cheap loop
@@ -117,6 +117,8 @@ def cross_entropy_grad(TensorBase g not None, TensorBase x not None, TensorBase 
                        TensorBase target not None, int64_t ignore_index):
     """Gradient with respect to x: g * (softmax(x) - one_hot(target)), 0 in ignored rows."""
     cdef int code = float_code("cross_entropy_grad", x)
+    same_type("cross_entropy_grad", x, g)
+    same_type("cross_entropy_grad", x, logsumexp)
     cdef Py_ssize_t n = x.shape[0], classes = x.shape[1]
     target = labels("cross_entropy_grad", target, classes, ignore_index)
     g, x, logsumexp = packed(g), packed(x), packed(logsumexp)

@@ -12,7 +12,7 @@ from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host, 
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.sums cimport line_dot, line_squares, line_sum
 from volta._kernels.cpu.tile cimport real
-from volta._kernels.core.views cimport float_code, packed, split_at
+from volta._kernels.core.views cimport float_code, packed, same_type, split_at
 
 cdef enum:
     COLUMNS = 64                # channels of rank-2 input worked together
@@ -175,6 +175,8 @@ cdef void* pointer(TensorBase t) noexcept:
 def batch_norm(TensorBase x not None, TensorBase weight, TensorBase bias, double eps):
     """(x - mean) * rstd * weight + bias for each channel of x[N, C, ...], where rstd = 1 / sqrt(variance + eps)."""
     cdef int code = float_code("batch_norm", x)
+    same_type("batch_norm", x, weight)
+    same_type("batch_norm", x, bias)
     cdef Py_ssize_t n = 0, channels = 0, pixels = 0
     split_at(x.shape, 1, &n, &channels, &pixels)
     x = packed(x)
@@ -195,6 +197,10 @@ def batch_norm_grad(TensorBase g not None, TensorBase x not None, TensorBase wei
                     TensorBase rstd not None):
     """Gradients of batch_norm with respect to x, weight and bias."""
     cdef int code = float_code("batch_norm_grad", g)
+    same_type("batch_norm_grad", g, x)
+    same_type("batch_norm_grad", g, weight)
+    same_type("batch_norm_grad", g, mean)
+    same_type("batch_norm_grad", g, rstd)
     cdef Py_ssize_t n = 0, channels = 0, pixels = 0
     split_at(x.shape, 1, &n, &channels, &pixels)
     g, x, mean, rstd = packed(g), packed(x), packed(mean), packed(rstd)
@@ -227,6 +233,9 @@ def batch_norm_update(TensorBase running_mean not None, TensorBase running_var n
                       TensorBase rstd not None, double momentum, double eps, Py_ssize_t count):
     """Move the running statistics towards those of a batch of `count` values a channel, in place."""
     cdef int code = float_code("batch_norm_update", running_mean)
+    same_type("batch_norm_update", running_mean, running_var)
+    same_type("batch_norm_update", running_mean, mean)
+    same_type("batch_norm_update", running_mean, rstd)
     cdef Py_ssize_t a = running_mean._strides[0], b = running_var._strides[0], n = mean.size
     cdef double unbiased = <double>count / <double>max(count - 1, 1)
     mean, rstd = packed(mean), packed(rstd)

@@ -182,6 +182,9 @@ def max_pool2d_grad(TensorBase g not None, TensorBase index not None, Py_ssize_t
                     kernel=None, stride=None, padding=None, dilation=None):
     """Gradient of max_pool2d with respect to its input [N, C, height, width]. The window's geometry is not needed here."""
     cdef int code = float_code("max_pool2d_grad", g)
+    if index.dtype.code != INT64:
+        from volta.errors import DTypeError
+        raise DTypeError(f"max_pool2d_grad: index must be int64, got {index.dtype.name}; convert it with .long()")
     g, index = packed(g), packed(index)
     cdef Py_ssize_t planes = <Py_ssize_t>g.shape[0] * <Py_ssize_t>g.shape[1]
     cdef Py_ssize_t pixels = <Py_ssize_t>g.shape[2] * <Py_ssize_t>g.shape[3]

@@ -153,7 +153,7 @@ def place(x, shape, starts, steps, value):
     return out
 
 
-def cat(tensors, dim):
+def cat(*tensors, dim):
     """The tensors one after another along `dim`."""
     first = tensors[0]
     length = sum(t.shape[dim] for t in tensors)

@@ -5,7 +5,7 @@ they are added to, and each output adds those of its row. Both add in the order 
 up sums of 256.
 
 What one binding cannot hold is seen through windows: of the source and of the output where elements are copied or written, of the
-output where they are added. Sources of additions are cut by limits/large.
+output where they are added. Sources of additions are cut by limits/rows.
 """
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _select_parts(x, index, dim):
         part = new(index.storage.device, (count,), index.dtype)
         copy_into(part, core.view(index, (count,), (1,), index.offset + first))
         parts.append(index_select(x, part, dim))
-    return parts[0] if len(parts) == 1 else cat(tuple(parts), dim)
+    return parts[0] if len(parts) == 1 else cat(*parts, dim=dim)
 
 
 def gather(x, index, dim):

@@ -1,14 +1,27 @@
-"""The GPU's kernels by name: WGSL from `shaders/`, dispatched by the modules beside this one. Imported when a GPU is first used."""
+"""The GPU's kernels by name: WGSL from `shaders/`, launched by the modules beside this one. Imported when a GPU is first used."""
+from math import prod
+
+from volta._kernels.gpu.launch import Limited
 from volta.devices.gpu import conv, copy, elementwise, index, linalg, loss, norm, pool, random, reduce, softmax, update
-from volta.devices.gpu.limits.large import guard
+from volta.devices.gpu.limits import rows
+from volta.devices.gpu.limits.cut import KERNELS
 from volta.ops.table import bind
 
-KERNELS: dict = {}
-for _module in (elementwise, copy, reduce, linalg, softmax, index, conv, pool, norm, loss,
-                random):
-    KERNELS.update({name: guard(name, kernel) for name, kernel in _module.KERNELS.items()})
-_cat = KERNELS["cat"]
-KERNELS["cat"] = lambda *tensors, dim: _cat(tensors, dim)
-KERNELS.update(update.KERNELS)          # they take float16, and cut by themselves
+# ---------------------------------------------------------------- beyond one binding: kernels that keep no plans in launch.pyx
 
-bind(KERNELS, "gpu")
+def _drawn(shape, *_, dtype, **place):
+    return prod(shape) * 4
+
+
+for _module in (elementwise, copy, reduce, linalg, softmax, index, conv, pool, norm, loss, random, update):
+    KERNELS.update(_module.KERNELS)
+for _name in ("scatter_add", "index_add"):
+    KERNELS[_name] = Limited(KERNELS[_name], rows.indexed_sum, rows.indexed_sum_bytes)
+for _name in ("uniform", "normal", "randint"):
+    KERNELS[_name] = Limited(KERNELS[_name], rows.drawn, _drawn)
+KERNELS["dropout"] = Limited(KERNELS["dropout"], rows.dropout)
+
+# Kernels that take float16 themselves.
+HALF = {name for module in (elementwise, copy, reduce, linalg, softmax, index, update) for name in module.KERNELS}
+
+bind(KERNELS, "gpu", half=HALF)

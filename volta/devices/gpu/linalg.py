@@ -1,15 +1,12 @@
-"""Matrix products of GPU tensors: `matmul` and `linear`.
+"""Matrix products on the GPU: `matmul`, `linear`, and `add_product` for kernels that use a product inside.
 
-Knows tensors, strides and the runtime's launches; gpu_matmul knows which kernel a product gets. Everything that follows from
-the operands' layouts is worked out once and kept; a product seen before costs a look-up, an allocation and the launches.
+Knows tensors and their layouts; matmul.py knows which kernel a product gets.
 """
 from __future__ import annotations
 
-from math import prod
 from typing import NamedTuple
 
 from volta._kernels import core
-from volta._kernels.core import gpu_storage, tensor
 from volta.devices.gpu import matmul as planner
 from volta.devices.gpu.common import (
     BYTES,
@@ -20,83 +17,109 @@ from volta.devices.gpu.common import (
     UINT8,
     broadcast_shape,
     broadcast_strides,
-    check_dtype,
+    ceil_div,
     collapse,
-    context,
-    pack,
     row_major,
 )
 from volta.devices.gpu.copy import contiguous
+from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.matmul import Operand
+from volta.devices.gpu.plans import At, Kernel, Plan
 from volta.errors import DTypeError
 
 ELEMENTS = {FLOAT32: "f32", FLOAT16: "f16", INT32: "i32", INT64: "i32", UINT8: "u8"}
 LARGE_GPU = 132             # multiprocessors that a discrete GPU is taken to have
 SMALL_GPU = 16              # and any other adapter
-CACHE_LIMIT = 4096
-NO_OFFSETS = (0, 0, 0)
-
-_matmuls: dict = {}
-_linears: dict = {}
 
 
-def matmul(a, b):
+class Source(NamedTuple):
+    """Where a product finds an operand: a buffer of the plan, and how the matrices lie in it. Where the buffer is that of a kernel's
+    operand, they begin `base` elements after it does; the layout's offset then counts only modulo 4."""
+
+    buffer: object
+    layout: Operand
+    operand: int | None = None
+    base: int = 0
+
+
+def units_of(ctx) -> int:
+    return LARGE_GPU if ctx.info.type == "DiscreteGPU" else SMALL_GPU
+
+
+def add_product(plan: Plan, m: int, n: int, k: int, batch: int, a: Source, b: Source, out, bias: Source | None = None,
+                element: str = "f32") -> None:
+    """Steps for out[batch, m, n] = a[batch, m, k] @ b[batch, k, n] + bias[n]; the buffer `out` is contiguous."""
+    made = planner.plan(m, n, k, batch, a.layout, b.layout, None if bias is None else bias.layout.offset, element, units=units_of(plan.ctx))
+    sources = (a, b, bias)
+    buffers = (a.buffer, b.buffer, None if bias is None else bias.buffer, out,
+               plan.scratch(made.scratch, "partial sums") if made.scratch else None)
+    for step in made.steps:
+        offsets = tuple([(word, At(sources[i].operand, 1, sources[i].base)) for word, i in enumerate(step.offsets)
+                         if sources[i] is not None and sources[i].operand is not None])
+        bound = tuple([buffers[i] for i in step.buffers])
+        plan.add(plan.ctx.pipeline(step.file, **step.overrides), bound, step.params, step.groups, offsets)
+
+
+def _add_padded(plan: Plan, dtype, rows: int, extent: int, batch: int, x: Source, layout: Operand) -> Source:
+    """A copy of an operand whose lines, of the dim of unit stride, have room for a multiple of four elements."""
+    old, itemsize = x.layout, BYTES[dtype.code]
+    count = layout.stride // 4 * rows * (batch if layout.batch else 1)
+    out = plan.scratch(4 * count * itemsize)
+    last = (batch - 1) * old.batch + (rows - 1) * old.stride + extent - 1
+    values = At(x.operand), old.batch, old.stride, rows, layout.stride // 4, count, At(x.operand, 1, last)
+    plan.step("matmul/pad", (x.buffer, out), values, ceil_div(count, 256), S="f16" if itemsize == 2 else "u32")
+    return Source(out, layout)
+
+
+def _check_dtypes(op: str, *tensors) -> None:
+    """Raises: DTypeError unless all (None is none) have one dtype, of which there are products."""
+    found = {t.dtype for t in tensors if t is not None}
+    if len(found) > 1 or not found <= set(ELEMENTS):
+        raise DTypeError(f"{op}: needs tensors of one dtype with products on the GPU, got {', '.join(sorted(d.name for d in found))}; "
+                         "convert with .to(volta.float32)")
+
+
+def _product(plan: Plan, dtype, sizes: tuple, bias: Source | None) -> Plan:
+    """`plan` with the steps of the product of its first two operands into its output."""
+    m, n, k, batch, *layouts = sizes
+    sources = [Source(i, layout, i) for i, layout in enumerate(layouts)]
+    aligned = planner.align(m, n, k, batch, *layouts, units_of(plan.ctx))
+    for i, extent in ((0, m), (1, n)):
+        if aligned[i] is not layouts[i]:
+            sources[i] = _add_padded(plan, dtype, k, extent, batch, sources[i], aligned[i])
+    add_product(plan, m, n, k, batch, *sources, plan.last, bias, ELEMENTS[dtype])
+    return plan
+
+
+def _matmul(a, b):
     """a[..., M, K] @ b[..., K, N]; leading dims broadcast."""
-    key = a.shape, a._strides, b.shape, b._strides, a.offset & 3, b.offset & 3, a.dtype, a.storage.device
-    product = _matmuls.get(key)
-    if product is None:
-        product = _remember(_matmuls, key, _matmul_product(a, b))
-    return product(a, b, None)
+    _check_dtypes("matmul", a, b)
+    lead = broadcast_shape((a.shape[:-2], b.shape[:-2]))
+    copies, (left, right, batch) = _fitting(a, b, lead)
+    if any(copies):
+        return lambda a, b: KERNELS["matmul"](*[t if copy is None else copy(t) for t, copy in zip((a, b), copies)])
+    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    plan = Plan(a, b)
+    plan.output((*lead, m, n), a.dtype)
+    rows = left.stride if left.along_k and m > 1 else left.batch if m == 1 else 1
+    if batch > 1 and right.batch == 0 and left.batch == m * rows:
+        m, batch = m * batch, 1             # one B for all: a longer A
+        left = left._replace(stride=rows if left.along_k else left.stride, batch=0)
+    return _product(plan, a.dtype, (m, n, k, batch, left, right), None)
 
 
-def linear(x, weight, bias):
+def _linear(x, weight, bias):
     """x[R, K] @ weight[N, K] transposed, + bias[N] where it is not None."""
-    at = None if bias is None else (bias.offset & 3, bias._strides)
-    key = x.shape, x._strides, weight.shape, weight._strides, x.offset & 3, weight.offset & 3, at, x.dtype, x.storage.device
-    product = _linears.get(key)
-    if product is None:
-        product = _remember(_linears, key, _linear_product(x, weight, bias))
-    return product(x, weight, bias)
-
-
-def _remember(cache: dict, key, product: Product) -> Product:
-    if len(cache) >= CACHE_LIMIT:
-        cache.clear()
-    cache[key] = product
-    return product
-
-
-class Product:
-    """The launches of all products with the same layouts: call it with the operands."""
-
-    __slots__ = ("ctx", "device", "dtype", "shape", "strides", "nbytes", "scratch", "steps", "fixes")
-
-    def __init__(self, ctx, device, dtype, shape, plan, fixes):
-        self.ctx, self.device, self.dtype, self.shape = ctx, device, dtype, shape
-        self.strides = row_major(shape)
-        self.nbytes = BYTES[dtype.code] * prod(shape)
-        self.scratch = plan.scratch
-        self.fixes = fixes if any(fixes) else None
-        self.steps = [(ctx.pipeline(step.file, **step.overrides), step.buffers, step.params, step.groups, step.offsets,
-                       step.params[4 * len(step.offsets):]) for step in plan.steps]
-
-    def __call__(self, a, b, bias):
-        if self.fixes is not None:
-            a, b, bias = (t if fix is None else fix(t) for t, fix in zip((a, b, bias), self.fixes))
-        ctx = self.ctx
-        out = ctx.alloc(self.nbytes or 4)
-        scratch = ctx.alloc(self.scratch) if self.scratch else None
-        if bias is None:
-            buffers = a.storage.buffer, b.storage.buffer, None, out, scratch
-            offsets = a.offset, b.offset, 0
-        else:
-            buffers = a.storage.buffer, b.storage.buffer, bias.storage.buffer, out, scratch
-            offsets = a.offset, b.offset, bias.offset
-        for pipeline, bound, params, groups, order, tail in self.steps:
-            if offsets != NO_OFFSETS:
-                params = pack(*[offsets[i] for i in order]) + tail
-            ctx.launch(pipeline, tuple([buffers[i] for i in bound]), params, groups)
-        return tensor(gpu_storage(out, self.nbytes, self.device), self.shape, self.strides, 0, self.dtype)
+    _check_dtypes("linear", x, weight, bias)
+    left = _operand(_layout(x), -2)
+    right = _operand(Layout(weight.shape[::-1], weight._strides[::-1], weight.offset & 3), -1)
+    if left is None or right is None:
+        return lambda x, weight, bias: KERNELS["linear"](contiguous(x) if left is None else x,
+                                                         contiguous(weight) if right is None else weight, bias)
+    plan = Plan(x, weight, bias)
+    plan.output((x.shape[0], weight.shape[0]), x.dtype)
+    vector = None if bias is None else Source(2, Operand(True, 1, 0, bias.offset & 3), 2)
+    return _product(plan, x.dtype, (x.shape[0], weight.shape[0], x.shape[1], 1, left, right), vector)
 
 
 # ---------------------------------------------------------------- layouts
@@ -109,90 +132,13 @@ class Layout(NamedTuple):
     offset: int
 
 
-def _matmul_product(a, b) -> Product:
-    """Raises: DTypeError for a dtype without products."""
-    lead = broadcast_shape((a.shape[:-2], b.shape[:-2]))
-    (fix_a, x), (fix_b, y), operands = _fitting(a, b, lead)
-    left, right, batch = operands
-    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-    shape = (*lead, m, n)
-    rows = left.stride if left.along_k and m > 1 else left.batch if m == 1 else 1
-    if batch > 1 and right.batch == 0 and left.batch == m * rows:
-        m, batch = m * batch, 1             # one B for all: a longer A
-        left = left._replace(stride=rows if left.along_k else left.stride, batch=0)
-    return _product(a, shape, (m, n, k, batch, left, right), None, (fix_a, fix_b, None))
-
-
-def _linear_product(x, weight, bias) -> Product:
-    turned = Layout(weight.shape[::-1], weight._strides[::-1], weight.offset & 3)
-    fixes, operands = [None, None, None], []
-    for i, (t, layout, outer) in enumerate(((x, _layout(x), -2), (weight, turned, -1))):
-        operand = _operand(layout, outer)
-        if operand is None:
-            fixes[i] = contiguous
-            copied = Layout(t.shape, row_major(t.shape), 0)
-            operand = _operand(copied if i == 0 else Layout(copied.shape[::-1], copied.strides[::-1], 0), outer)
-        operands.append(operand)
-    at = None
-    if bias is not None:
-        at = bias.offset & 3
-        if bias.shape[0] > 1 and bias._strides[0] != 1:
-            fixes[2], at = contiguous, 0
-    m, k, n = *x.shape, weight.shape[0]
-    return _product(x, (m, n), (m, n, k, 1, *operands), at, tuple(fixes))
-
-
-def _product(like, shape, sizes, bias, fixes) -> Product:
-    """IN: like, a tensor of the product's device and dtype; bias, its offset or None."""
-    device, dtype = like.storage.device, like.dtype
-    ctx = context(device)
-    check_dtype(ctx, dtype)
-    if dtype not in ELEMENTS:
-        raise DTypeError(f"matmul: {dtype} has no products on the GPU; convert with .to(volta.float32)")
-    units = LARGE_GPU if ctx.info.type == "DiscreteGPU" else SMALL_GPU
-    *counts, left, right = sizes
-    aligned = planner.align(*counts, left, right, units)
-    fixes = [fix if old is new else _then_padded(fix) for fix, old, new in zip(fixes, (left, right), aligned)] + [fixes[2]]
-    plan = planner.plan(*counts, *aligned, bias=bias, element=ELEMENTS[dtype], units=units)
-    return Product(ctx, device, dtype, shape, plan, fixes)
-
-
-def _then_padded(fix):
-    """`fix`, and then a copy with padded rows."""
-    return _padded if fix is None else lambda t: _padded(fix(t))
-
-
-def _padded(t):
-    """A copy whose lines, of the dim of unit stride, have room for a multiple of four elements."""
-    if t.shape[-1] > 1 and t._strides[-1] != 1:
-        return _turned(_padded(_turned(t)))
-    *lead, rows, length = t.shape
-    _, ((batch, *more),) = collapse(tuple(lead), (t._strides[:-2],))
-    if more:
-        return _padded(contiguous(t))
-    shape = (*lead, rows, planner.ceil_div(length, 4) * 4)
-    ctx, itemsize = context(t.storage.device), BYTES[t.dtype.code]
-    nbytes = itemsize * prod(shape)
-    out = ctx.alloc(nbytes)
-    count = prod(shape) // 4
-    ctx.launch(ctx.pipeline("matmul/pad", S="f16" if itemsize == 2 else "u32"), (t.storage.buffer, out), pack(
-        t.offset, batch, t._strides[-2], rows, shape[-1] // 4, count, t.storage.nbytes // itemsize - 1), planner.ceil_div(count, 256))
-    return tensor(gpu_storage(out, nbytes, t.storage.device), t.shape, row_major(shape), 0, t.dtype)
-
-
-def _turned(t):
-    *lead, rows, length = t.shape
-    *outer, a, b = t._strides
-    return core.view(t, (*lead, length, rows), (*outer, b, a), t.offset)
-
-
 def _fitting(a, b, lead: tuple):
-    """((fix, layout) of a, the same of b, their operands and batch): the cheapest copies that the kernels can take."""
-    for x in _forms(a, lead):
-        for y in _forms(b, lead):
-            operands = _operands(x[1], y[1], lead)
+    """((copy of a, copy of b), their operands and batch): the cheapest copies, None for none, that the kernels can take."""
+    for copy_a, x in _forms(a, lead):
+        for copy_b, y in _forms(b, lead):
+            operands = _operands(x, y, lead)
             if operands is not None:
-                return x, y, operands
+                return (copy_a, copy_b), operands
     raise AssertionError("contiguous operands always fit")
 
 
@@ -240,4 +186,7 @@ def _operand(x: Layout, outer: int) -> Operand | None:
     return None
 
 
-KERNELS = {"matmul": matmul, "linear": linear}
+KERNELS = {
+    "matmul": Kernel("matmul", _matmul, strided=(0, 1), cut=cuts.matmul),
+    "linear": Kernel("linear", _linear, strided=(0, 1), cut=cuts.linear),
+}

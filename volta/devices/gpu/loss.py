@@ -1,10 +1,10 @@
 """Cross-entropy on the GPU: one dispatch forward, one backward."""
 from __future__ import annotations
 
-from volta.devices.gpu.common import FLOAT32, context
-from volta.devices.gpu.plans import THREADS, Plans, ceil_div, dense, floats, need_float32, packer
-
-_plans = Plans()
+from volta.devices.gpu.common import FLOAT32, INT64
+from volta.devices.gpu.limits import rows as cuts
+from volta.devices.gpu.plans import THREADS, At, Kernel, Plan, ceil_div, need_float32, unsigned
+from volta.errors import DTypeError
 
 
 def _lanes(classes: int) -> int:
@@ -15,57 +15,40 @@ def _lanes(classes: int) -> int:
     return lanes
 
 
-def _plan(file: str, key: tuple, x):
-    rows, classes = x.shape
-    ctx = context(x.device)
-    lanes = _lanes(classes)
-    pipeline = ctx.pipeline(file, LANES=lanes)
-    plan = _plans[key] = (ctx, pipeline, packer(pipeline), ceil_div(rows, THREADS // lanes))
-    return plan
-
-
-def cross_entropy(x, target, ignore_index):
-    """(loss[N], logsumexp[N]) of x[N, C]."""
-    if x.dtype is not FLOAT32:
-        need_float32("cross_entropy", x)
-    x, target = dense(x), dense(target)
-    storage = x.storage
-    device = storage.device
-    key = (device, x.shape)
-    plan = _plans.get(key) or _plan("loss/cross_entropy", key, x)
-    ctx, pipeline, pack, groups = plan
-    rows, classes = x.shape
-    loss = floats(device, (rows,), 4 * rows)
-    sums = floats(device, (rows,), 4 * rows)
-    if rows:
-        ctx.launch(pipeline, (storage.buffer, target.storage.buffer, loss.storage.buffer, sums.storage.buffer),
-                   pack(rows, classes, x.offset, target.offset, _word(ignore_index)), groups)
-    return loss, sums
-
-
-def _word(ignore_index: int) -> int:
-    """A label that the GPU cannot hold is no label: -2**31 stands for it."""
+def _label(op: str, target, ignore_index: int) -> int:
+    """`ignore_index` as the GPU holds labels; what it cannot hold is no label, for which -2**31 stands."""
+    if target.dtype is not INT64:
+        raise DTypeError(f"{op}: labels must be int64, got {target.dtype.name}; cast them with .long()")
     return ignore_index if -2**31 <= ignore_index < 2**31 else -2**31
 
 
-def cross_entropy_grad(g, x, logsumexp, target, ignore_index):
-    """g[n] * (softmax(x)[n] - onehot(target[n])), 0 where ignored."""
-    if x.dtype is not FLOAT32:
-        need_float32("cross_entropy_grad", x)
-    x, target, logsumexp = dense(x), dense(target), dense(logsumexp)
-    storage = x.storage
-    device = storage.device
-    key = (device, x.shape, "grad")
-    plan = _plans.get(key) or _plan("loss/cross_entropy_grad", key, x)
-    ctx, pipeline, pack, groups = plan
+def _cross_entropy(x, target, *, ignore_index):
+    """(loss[N], logsumexp[N]) of x[N, C]."""
+    need_float32("cross_entropy", x)
     rows, classes = x.shape
-    out = floats(device, x.shape, 4 * rows * classes)
-    if rows and classes:
-        ctx.launch(pipeline, (g.storage.buffer, storage.buffer, logsumexp.storage.buffer, target.storage.buffer,
-                              out.storage.buffer),
-                   pack(rows, classes, g.offset, g._strides[0] & 0xFFFF_FFFF, x.offset, logsumexp.offset, target.offset,
-                        _word(ignore_index)), groups)
-    return out
+    ignored = _label("cross_entropy", target, ignore_index)
+    plan = Plan(x, target)
+    loss, logsumexp = plan.output((rows,), FLOAT32), plan.output((rows,), FLOAT32)
+    lanes = _lanes(classes)
+    plan.step("loss/cross_entropy", (0, 1, loss, logsumexp), (rows, classes, At(0), At(1), ignored),
+              ceil_div(rows, THREADS // lanes), LANES=lanes)
+    return plan
 
 
-KERNELS = {"cross_entropy": cross_entropy, "cross_entropy_grad": cross_entropy_grad}
+def _cross_entropy_grad(g, x, logsumexp, target, *, ignore_index):
+    """g[n] * (softmax(x)[n] - onehot(target[n])), 0 where ignored."""
+    need_float32("cross_entropy_grad", g, x, logsumexp)
+    rows, classes = x.shape
+    ignored = _label("cross_entropy_grad", target, ignore_index)
+    plan = Plan(g, x, logsumexp, target)
+    out = plan.output(x.shape, FLOAT32)
+    lanes = _lanes(classes)
+    values = rows, classes, At(0), *unsigned(g._strides), At(1), At(2), At(3), ignored
+    plan.step("loss/cross_entropy_grad", (0, 1, 2, 3, out), values, ceil_div(rows, THREADS // lanes) if classes else 0, LANES=lanes)
+    return plan
+
+
+KERNELS = {
+    "cross_entropy": Kernel("cross_entropy", _cross_entropy, cut=cuts.cross_entropy),
+    "cross_entropy_grad": Kernel("cross_entropy_grad", _cross_entropy_grad, strided=(0,), cut=cuts.cross_entropy_grad),
+}

@@ -1,7 +1,7 @@
-"""What the GPU kernel families share: dense inputs, float32 outputs, packing by a pipeline's own layout, spare buffers.
+"""What the GPU kernel families share: `Kernel`, `Plan` and `At` (`volta/_kernels/gpu/launch.pyx`), by which a family states what it
+launches, and small helpers. `Plans`, `dense`, `floats`, `packer` and `spare` serve what launches by hand.
 
-A family keeps its plans (pipeline, packed parameters, grid) in a dict by everything that they depend on, so that a call
-costs one lookup. Knows tensors and the runtime's context. Must not know any operation.
+Knows tensors and the runtime's context. Must not know any operation.
 """
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import struct
 
 from volta import gpu
 from volta._kernels import core
-from volta.devices.gpu.common import FLOAT32, context
-from volta.devices.gpu.copy import contiguous, fill_into
+from volta._kernels.gpu.launch import At, Kernel, Plan, configure
+from volta.devices.gpu.common import FLOAT32, THREADS, ceil_div, context
+from volta.devices.gpu.copy import contiguous, copy_into, fill_into
 from volta.errors import DTypeError
 
-THREADS = 256
+__all__ = ["THREADS", "At", "Kernel", "Plan", "Plans", "ceil_div", "dense", "floats", "need_float32", "packer", "spare", "unsigned",
+           "vector_type", "vectors", "zeros"]
 
+configure(contiguous, copy_into, context)
 _spare: dict = {}
 
 
@@ -34,10 +37,11 @@ def dense(t):
     return t if t._contiguous else contiguous(t)
 
 
-def need_float32(op: str, t) -> None:
-    """Raises: DTypeError where `t` is not float32."""
-    if t.dtype is not FLOAT32:
-        raise DTypeError(f"{op}: the GPU kernel takes float32, got {t.dtype.name}; cast with x.to(volta.float32)")
+def need_float32(op: str, *tensors) -> None:
+    """Raises: DTypeError where one of the tensors (None is none) is not float32."""
+    for t in tensors:
+        if t is not None and t.dtype is not FLOAT32:
+            raise DTypeError(f"{op}: the GPU kernel takes float32, got {t.dtype.name}; cast with x.to(volta.float32)")
 
 
 def floats(device, shape: tuple, nbytes: int):
@@ -74,10 +78,6 @@ def spare(ctx, i: int = 0):
         with gpu.lasting():
             buffer = _spare[key] = ctx.alloc(256)
     return buffer
-
-
-def ceil_div(x: int, y: int) -> int:
-    return -(-x // y)
 
 
 def vectors(inner: int, *offsets: int) -> int:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 import re
-from functools import lru_cache, partial
+from functools import partial
 
 from volta._kernels import core
-from volta.devices.gpu.common import BOOL, BYTES, COMPUTED, FLOAT16, FLOAT32, INT64, STORED, THREADS, context, max_binding, pack
-from volta.devices.gpu.copy import cat, contiguous, full
+from volta.devices.gpu.common import BOOL, COMPUTED, FLOAT16, FLOAT32, INT64, STORED, THREADS
+from volta.devices.gpu.copy import contiguous, full
 from volta.devices.gpu.elementwise import KERNELS as ELEMENTWISE
+from volta.devices.gpu.limits import reductions as cuts
+from volta.devices.gpu.plans import At, Kernel, Plan, unsigned
 
 WORKGROUPS = 2048           # workgroups at which the largest GPUs are full
 PART = 2048                 # least units that a split is worth
-CACHE_LIMIT = 4096
 PAIR = "vec2<i32>"          # accumulator of argmax and argmin
 
 
@@ -97,12 +98,6 @@ def _vector(kind: str, width: int) -> str:
     return f"vec4<{kind}>" if width == 4 else kind
 
 
-class Pass:
-    """One launch: pipeline, parameters, grid, and the shape of what it writes (splits, kept)."""
-
-    __slots__ = ("pipeline", "params", "groups", "splits", "kept", "partial", "nbytes")
-
-
 def row_lanes(units: int) -> int:
     """Threads for a contiguous row of so many units: a power of two, about four units each."""
     lanes = 1
@@ -128,61 +123,50 @@ def _splits(kept_groups: int, units: int, lanes: int) -> tuple:
 
 
 def _widen(geometry, offset: int):
-    """(rows, width, geometry, offset) in units of `width` elements: four where alignment allows."""
+    """(rows, width, geometry) in units of `width` elements: four where alignment allows."""
     (outer, outer_stride), (count, stride), (inner, inner_stride) = geometry
     rows = stride == 1 and (inner == 1 or inner_stride != 1)
     if offset % 4 or (outer > 1 and outer_stride % 4):
-        return rows, 1, geometry, offset
+        return rows, 1, geometry
     if rows and count % 4 == 0 and (inner == 1 or inner_stride % 4 == 0):
-        return rows, 4, ((outer, outer_stride // 4), (count // 4, 1), (inner, inner_stride // 4)), offset // 4
+        return rows, 4, ((outer, outer_stride // 4), (count // 4, 1), (inner, inner_stride // 4))
     if not rows and inner_stride == 1 and inner % 4 == 0 and stride % 4 == 0:
-        return rows, 4, ((outer, outer_stride // 4), (count, stride // 4), (inner // 4, 1)), offset // 4
-    return rows, 1, geometry, offset
+        return rows, 4, ((outer, outer_stride // 4), (count, stride // 4), (inner // 4, 1))
+    return rows, 1, geometry
 
 
-def _make_pass(ctx, rule: Rule, geometry, offset: int, loaded: str, raw: bool, out_stored: str, number: float) -> Pass:
-    """The pass over (outer, reduced, inner) as ((n, stride), ...).
+def _add_pass(plan: Plan, rule: Rule, geometry, offset: int, loaded: str, out_stored: str, number: float, source: int | None = None):
+    """The pass over (outer, reduced, inner) as ((n, stride), ...), which writes the output unless it leaves parts.
 
-    IN: loaded: type of an element of the input; raw: those are the tensor's, else parts of the rule's kind.
+    IN: loaded, type of an element of the input; source, the buffer of parts that an earlier pass left, None for the operand.
+    Gives (buffer, parts, results of a part) of what it leaves, None where it is the last.
     """
+    raw = source is None
     rows, width = geometry[1][1] == 1 and (geometry[2][0] == 1 or geometry[2][1] != 1), 1
     if rule.kind != PAIR:
-        rows, width, geometry, offset = _widen(geometry, offset)
+        rows, width, geometry = _widen(geometry, offset)
     (outer, outer_stride), (count, stride), (inner, inner_stride) = geometry
     kept = outer * inner
     lanes = row_lanes(count) if rows else min(column_lanes(kept), 1 << max(count - 1, 1).bit_length())
     blocks = -(-kept // (THREADS // lanes))
     splits, part = _splits(blocks, count, lanes)
     last = splits == 1
+    results = kept * (4 if width == 4 and not rows else 1)
+    target = 1 if last else plan.scratch(splits * results * (8 if rule.kind == PAIR else 4))
     names = {"v": _vector(rule.kind, width), "w": _vector("u32", width), "e": _vector(loaded, width), "f": _vector("f32", width)}
     enter = rule.enter.format(**names) if raw else "x"
-    out = _vector(out_stored if last else rule.kind, 1 if rows else width)
-    made = Pass()
-    made.pipeline = ctx.pipeline(
-        "reduce/reduce", E=names["e"], V=names["v"], W=names["w"], O=out, LANES=lanes, ADJACENT=rows,
+    plan.step(
+        "reduce/reduce", (0 if raw else source, target),
+        (kept, inner, *unsigned((outer_stride, inner_stride, stride)), At(0, width) if raw else 0, count, part, 0, 0, number, 0),
+        blocks * splits, E=names["e"], V=names["v"], W=names["w"], LANES=lanes, ADJACENT=rows,
+        O=_vector(out_stored if last else rule.kind, 1 if rows else width),
         initial=f"fn initial() -> V {{ return {rule.initial.format(**names)}; }}",
         enter=f"fn enter(x: E, r: u32) -> V {{ return {enter}; }}",
         combine=f"fn combine(x: V, y: V) -> V {{ return {rule.combine}; }}",
         leave=_leave(rule, width, rows, out_stored, last))
-    made.params = pack(kept, inner, outer_stride, inner_stride, stride, offset, count, part, 0, 0, number, 0)
-    made.groups = blocks * splits
-    made.splits, made.kept = splits, kept * (4 if width == 4 and not rows else 1)
-    made.partial = not last
-    made.nbytes = made.splits * made.kept * (8 if rule.kind == PAIR else 4)     # of the parts
-    return made
+    return None if last else (target, splits, results)
 
 
-def _make_passes(ctx, rule: Rule, geometry, offset: int, dtype, out_stored: str, number: float) -> list:
-    """All passes: the first over the input, each further one over the parts of the one before."""
-    passes = [_make_pass(ctx, rule, geometry, offset, STORED[dtype.code], True, out_stored, number)]
-    while passes[-1].partial:
-        parts, kept = passes[-1].splits, passes[-1].kept
-        again = ((1, 0), (parts, kept), (kept, 1)) if kept > 1 else ((1, 0), (parts, 1), (1, 0))
-        passes.append(_make_pass(ctx, rule, again, 0, rule.kind, False, out_stored, number))
-    return passes
-
-
-@lru_cache(maxsize=CACHE_LIMIT)
 def _groups(shape: tuple, strides: tuple, dim: tuple):
     """((outer, stride), (reduced, stride), (inner, stride)), or None where the dims do not collapse so."""
     sections: list = []             # (is reduced, size, stride)
@@ -214,120 +198,46 @@ def _reduced_last(x, dim: tuple):
     return contiguous(core.view(x, tuple(x.shape[d] for d in order), tuple(x._strides[d] for d in order), x.offset))
 
 
-class Reduction:
-    """Kernel of one reduction."""
-
-    empty = {"sum": 0, "mean": math.nan, "prod": 1, "any": False, "all": True}
-
-    def __init__(self, name: str):
-        self.name = name
-        self.argument = name.startswith("arg")
-        self.plans: dict = {}
-
-    def __repr__(self):
-        return f"<GPU kernel {self.name}>"
-
-    def __call__(self, x, dim, keepdim):
-        if self.argument:
-            dim = (dim,)
-        plan = self.plans.get((x.shape, x._strides, x.offset, x.dtype, dim, keepdim, x.storage.device))
-        if plan is None:
-            plan = self._plan(x, dim, keepdim)
-        return plan(x)
-
-    def _plan(self, x, dim, keepdim):
-        """A function of x for inputs of this geometry."""
-        device = x.storage.device
-        limit = max_binding(context(device))
-        if x.storage.nbytes > limit:
-            if x._size * BYTES[x.dtype.code] > limit:
-                return lambda x: self._large(x, dim, keepdim)
-            return lambda x: self._call(contiguous(x), dim, keepdim)
-        if len(self.plans) >= CACHE_LIMIT:
-            self.plans.clear()
-        shape = tuple(1 if d in dim else n for d, n in enumerate(x.shape) if keepdim or d not in dim)
-        if x._size == 0:
-            plan = partial(self._of_nothing, shape, _rule(self.name, x.dtype).result, device)
-        elif _groups(x.shape, x._strides, dim) is None:
-            plan = partial(self._permuted, shape, dim)
-        else:
-            plan = self._direct(x, dim, shape)
-        self.plans[(x.shape, x._strides, x.offset, x.dtype, dim, keepdim, device)] = plan
-        return plan
-
-    def _of_nothing(self, shape, result, device, x):
-        return full(shape, self.empty.get(self.name, 0), result, device)
-
-    def _call(self, x, dim, keepdim):
-        return self(x, dim[0] if self.argument else dim, keepdim)
-
-    def _direct(self, x, dim, shape):
-        device = x.storage.device
-        ctx = context(device)
-        rule = _rule(self.name, x.dtype)
-        result = rule.result
-        count = math.prod(x.shape[d] for d in dim)
-        passes = _make_passes(ctx, rule, _groups(x.shape, x._strides, dim), x.offset, x.dtype, STORED[result.code], float(count))
-        strides, nbytes = core.strides_of(shape), math.prod(shape) * BYTES[result.code]
-        alloc, launch = ctx.alloc, ctx.launch
-
-        def run(x):
-            source = x.storage.buffer
-            if source.nbytes > max_binding(ctx):
-                return self._large(x, dim, len(shape) == len(x.shape))
-            for step in passes:
-                target = alloc(step.nbytes if step.partial else nbytes)
-                launch(step.pipeline, (source, target), step.params, step.groups)
-                source = target
-            return core.tensor(core.gpu_storage(source, nbytes, device), shape, strides, 0, result)
-
-        return run
-
-    def _permuted(self, shape, dim, x):
-        """Over dims that do not collapse: run by run where the parts lose nothing, else of a copy with those dims last."""
-        run = dim[-1:]
-        while len(run) < len(dim) and dim[-len(run) - 1] == run[0] - 1:
-            run = dim[-len(run) - 1:]
-        if len(run) < len(dim) and x.dtype is not FLOAT16 and self.name != "mean":
-            part = self(x, run, True)
-            return core.reshaped(KERNELS[self.name](part, dim[:-len(run)], True), shape)
-        count = math.prod(x.shape[d] for d in dim)
-        if len(run) < len(dim) and x.dtype is FLOAT32:      # mean
-            return core.reshaped(ELEMENTWISE["div"](KERNELS["sum"](x, dim, True), float(count)), shape)
-        rows = core.reshaped(_reduced_last(x, dim), (x._size // count, count))
-        return core.reshaped(self._call(rows, (1,), False), shape)
-
-    def _large(self, x, dim, keepdim):
-        """Of data too large for one binding: by halves along the longest dim, kept ones first."""
-        limit = max_binding(context(x.storage.device))
-        if x._size * BYTES[x.dtype.code] <= limit:
-            return self._call(contiguous(x), dim, keepdim)
-        split = max(range(len(x.shape)), key=lambda d: (d not in dim and x.shape[d] > 1, x.shape[d]))
-        half = x.shape[split] // 2
-        parts = [narrow(x, split, 0, half), narrow(x, split, half, x.shape[split] - half)]
-        if split not in dim:
-            out = cat(tuple(self._large(part, dim, True) for part in parts), split)
-        elif self.argument:
-            out = self._better_argument(parts, dim, half)
-        else:
-            name = "sum" if self.name == "mean" else self.name
-            out = KERNELS[name](cat(tuple(KERNELS[name]._large(part, dim, True) for part in parts), split), (split,), True)
-            if self.name == "mean":
-                out = ELEMENTWISE["div"](out, float(math.prod(x.shape[d] for d in dim)))
-        shape = tuple(1 if d in dim else n for d, n in enumerate(x.shape) if keepdim or d not in dim)
-        return core.reshaped(out, shape)
-
-    def _better_argument(self, parts, dim, half):
-        values = [KERNELS["a" + self.name[3:]]._large(part, dim, True) for part in parts]
-        first, second = (self._large(part, dim, True) for part in parts)
-        better = ELEMENTWISE["gt" if self.name == "argmax" else "lt"](values[1], values[0])
-        nan = ELEMENTWISE["gt"](ELEMENTWISE["isnan"](values[1]), ELEMENTWISE["isnan"](values[0]))
-        better = ELEMENTWISE["logical_or"](better, nan)
-        return ELEMENTWISE["where"](better, ELEMENTWISE["add"](second, half), first)
+EMPTY = {"sum": 0, "mean": math.nan, "prod": 1, "any": False, "all": True}
 
 
-def narrow(x, dim: int, start: int, length: int):
-    return core.view(x, x.shape[:dim] + (length,) + x.shape[dim + 1:], x._strides, x.offset + start * x._strides[dim])
+def _plan(name: str, x, *, dim, keepdim):
+    dims = dim if type(dim) is tuple else (dim,)
+    shape = tuple(1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims)
+    rule = _rule(name, x.dtype)
+    if x._size == 0:
+        return lambda x, dim, keepdim: full(shape, EMPTY.get(name, 0), rule.result, x.storage.device)
+    geometry = _groups(x.shape, x._strides, dims)
+    if geometry is None:
+        return partial(_permuted, name)
+    plan = Plan(x)
+    plan.output(shape, rule.result)
+    stored, number = STORED[rule.result.code], float(math.prod(x.shape[d] for d in dims))
+    left = _add_pass(plan, rule, geometry, x.offset, STORED[x.dtype.code], stored, number)
+    while left is not None:
+        source, parts, kept = left
+        again = ((1, 0), (parts, kept), (kept, 1)) if kept > 1 else ((1, 0), (parts, 1), (1, 0))
+        left = _add_pass(plan, rule, again, 0, rule.kind, stored, number, source)
+    return plan
 
 
-KERNELS = {name: Reduction(name) for name in ("sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "any", "all")}
+def _permuted(name: str, x, dim, keepdim):
+    """Over dims that do not collapse: run by run where the parts lose nothing, else of a copy with those dims last."""
+    dims = dim if type(dim) is tuple else (dim,)
+    shape = tuple(1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims)
+    run = dims[-1:]
+    while len(run) < len(dims) and dims[-len(run) - 1] == run[0] - 1:
+        run = dims[-len(run) - 1:]
+    if len(run) < len(dims) and x.dtype is not FLOAT16 and name != "mean":
+        part = KERNELS[name](x, run, True)
+        return core.reshaped(KERNELS[name](part, dims[:-len(run)], True), shape)
+    count = math.prod(x.shape[d] for d in dims)
+    if len(run) < len(dims) and x.dtype is FLOAT32:      # mean
+        return core.reshaped(ELEMENTWISE["div"](KERNELS["sum"](x, dims, True), float(count)), shape)
+    rows = core.reshaped(_reduced_last(x, dims), (x._size // count, count))
+    return core.reshaped(KERNELS[name](rows, 1 if dim is not dims else (1,), False), shape)
+
+
+KERNELS = {name: Kernel(name, partial(_plan, name), strided=(0,), cut=partial(cuts.reduction, name))
+           for name in ("sum", "mean", "prod", "amax", "amin", "any", "all")}
+KERNELS.update({name: Kernel(name, partial(_plan, name), strided=(0,), cut=partial(cuts.argument, name)) for name in ("argmax", "argmin")})

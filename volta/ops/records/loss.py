@@ -37,7 +37,7 @@ def _cross_entropy_vjp(g, x, logsumexp, target, ignore_index):
 _CASES = (case((4, 5), Labels((4,), 5), ignore_index=-100), case((3, 1), Labels((3,), 1), ignore_index=-100),
           case((6, 4), Labels((6,), 4), ignore_index=2), case((2, 300), Labels((2,), 300), ignore_index=-100))
 cross_entropy_op = register(
-    "cross_entropy", ("x", "target"), family="loss", outputs=("out", "logsumexp"), numpy=_np_cross_entropy, cases=_CASES,
+    "cross_entropy", ("x", "target"), family="loss", outputs=("out", "logsumexp"), wide=("logsumexp",), numpy=_np_cross_entropy, cases=_CASES,
     vjp=(_cross_entropy_vjp, None))
 cross_entropy_grad = register(
     "cross_entropy_grad", ("g", "x", "logsumexp", "target"), family="loss", reference=_cross_entropy_grad,

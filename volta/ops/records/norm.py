@@ -76,7 +76,7 @@ def _batch_norm_vjp(g, x, weight, mean, rstd, needs):
 _MEAN = Derived(lambda g, x, weight: x.mean(axis=_axes(x)))
 _RSTD = Derived(lambda g, x, weight, mean: 1 / np.sqrt(x.var(axis=_axes(x)) + 1e-5))
 batch_norm_op = register(
-    "batch_norm", ("x", "weight", "bias"), family="norm", outputs=("out", "mean", "rstd"), vjp=_batch_norm_vjp,
+    "batch_norm", ("x", "weight", "bias"), family="norm", outputs=("out", "mean", "rstd"), wide=("mean", "rstd"), vjp=_batch_norm_vjp,
     numpy=_np_batch_norm, rtol=1e-4,
     cases=(case((4, 3, 5, 2), (3,), (3,), eps=1e-5), case((6, 2), (2,), (2,), eps=1e-3), case((3, 2, 4), None, None, eps=1e-5)))
 batch_norm_grad = register(

@@ -1,14 +1,17 @@
-"""Cutting the work of a kernel in two: pieces of operands, and results put together again.
-
-Knows tensors and copies; must not know what a kernel computes.
-"""
+"""Cutting the work of a kernel in two: pieces of operands, and results put together again."""
 from __future__ import annotations
 
 from volta._kernels import core
 from volta.devices.gpu.common import BYTES, context, max_binding
 from volta.devices.gpu.copy import cat, contiguous
-from volta.devices.gpu.elementwise import KERNELS as ELEMENTWISE
 from volta.errors import BindingLimitError
+
+KERNELS: dict = {}          # the GPU's by name, which kernels.py enters: parts are put together by them
+
+
+def call(name: str, *operands, **params):
+    """A kernel of the table."""
+    return KERNELS[name](*operands, **params)
 
 
 def limit_of(t) -> int:
@@ -18,6 +21,11 @@ def limit_of(t) -> int:
 
 def bytes_of(t) -> int:
     return t._size * BYTES[t.dtype.code]
+
+
+def flat(t):
+    """A contiguous tensor's elements in one dimension; a row-major copy's, where its strides are others."""
+    return core.reshaped(t if t._contiguous else contiguous(t), (t._size,))
 
 
 def part(t, dim, start, stop):
@@ -35,7 +43,7 @@ def join(first, second, dims):
     """The results of two pieces as one; dims None adds them."""
     if isinstance(first, tuple):
         return tuple(join(a, b, d) for a, b, d in zip(first, second, dims))
-    return ELEMENTWISE["add"](first, second) if dims is None else cat((first, second), dims)
+    return call("add", first, second) if dims is None else cat(first, second, dim=dims)
 
 
 def refuse(x):
@@ -54,4 +62,3 @@ def halves(run, inputs, params, dims, joined):
         refuse(inputs[0])
     pieces = [run(*[part(x, d, a, b) for x, d in zip(inputs, dims)], **params) for a, b in ((0, n // 2), (n // 2, n))]
     return join(*pieces, joined)
-

@@ -1,0 +1,365 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""GPU kernels by plans: `Kernel` is what the op table binds, `Plan` what one geometry of operands needs done.
+
+A family writes a function from operands to a Plan: outputs, scratch memory and steps (pipeline, buffers, parameters, grid). It is
+called once per geometry; the kernel keeps the plan and every further call looks it up, allocates and launches. A plan knows no
+address: where an operand lies in its storage is written into the parameters at the call, for which the family puts `At` among them.
+
+Knows tensors and that a context allocates and launches. Must not know any operation. Threads: as those of the context.
+"""
+import inspect
+import struct
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport uint32_t
+
+from volta._kernels.core.base cimport Device, DType, Storage, TensorBase, contiguous_strides, make_tensor
+
+from volta.errors import BindingLimitError
+
+cdef enum:
+    CACHE_LIMIT = 4096          # plans of one kernel; beyond, it starts anew
+
+cdef int[7] ITEMSIZE = [4, 4, 4, 4, 2, 4, 8]        # bytes of an element on a GPU, by DType.code
+
+cdef object _contiguous = None
+cdef object _copy_into = None
+cdef object _context = None
+
+
+def configure(contiguous, copy_into, context):
+    """Give this module the copies of `volta/devices/gpu/copy.py`, and the function from a device to its context."""
+    global _contiguous, _copy_into, _context
+    _contiguous, _copy_into, _context = contiguous, copy_into, context
+
+
+cdef inline Py_ssize_t bytes_of(TensorBase t) noexcept:
+    return t.size * ITEMSIZE[t.dtype.code]
+
+
+cdef dict _limits = {}          # Device: bytes of a binding
+cdef Device _latest = None      # and of one, the latest that was asked for
+cdef Py_ssize_t _latest_limit = 0
+
+
+cdef Py_ssize_t _limit(Device device) except -1:
+    global _latest, _latest_limit
+    if device is not _latest:
+        found = _limits.get(device)
+        if found is None:
+            found = _limits[device] = _context(device).limits["max-storage-buffer-binding-size"] & ~15
+        _latest, _latest_limit = device, found
+    return _latest_limit
+
+
+cdef object _exceeding(tuple operands, Py_ssize_t limit):
+    """Operands with copies in place of small views of storages larger than a binding; None where that is none of them."""
+    cdef list copies = None
+    cdef Py_ssize_t i
+    cdef TensorBase t
+    for i in range(len(operands)):
+        x = operands[i]
+        if isinstance(x, TensorBase):
+            t = <TensorBase>x
+            if t.storage.nbytes > limit >= bytes_of(t):
+                copies = list(operands) if copies is None else copies
+                copies[i] = _contiguous(t)
+    return None if copies is None else tuple(copies)
+
+
+cdef int _write_back(tuple positions, tuple operands, tuple copies) except -1:
+    for i in positions:
+        if copies[i] is not operands[i]:
+            _copy_into(operands[i], copies[i])
+    return 0
+
+
+class At:
+    """A parameter of a step: where operand `operand` begins in its buffer, in units of `lanes` elements, plus `base`."""
+
+    __slots__ = ("operand", "lanes", "base")
+
+    def __init__(self, operand, lanes=1, base=0):
+        self.operand, self.lanes, self.base = operand, lanes, base
+
+
+cdef class Step:
+    """One launch of a plan."""
+
+    cdef object pipeline, groups, pack
+    cdef tuple bound            # per binding: an index (see Plan), (index, first byte, bytes), or a buffer
+    cdef bytes params           # of operands that begin their buffers, without the plan's tail
+    cdef tuple offsets          # (word of params, At)
+
+    def __repr__(self):
+        return f"<Step {self.pipeline.label}>"
+
+
+cdef class Plan:
+    """What a kernel does with operands of one geometry.
+
+    In steps, buffers are numbers: the operands by position, then the outputs as `output` numbers them; `scratch` gives others.
+    """
+
+    cdef readonly object ctx
+    cdef object alloc, launch, tail
+    cdef Device device
+    cdef Py_ssize_t operands, limit
+    cdef readonly Py_ssize_t largest    # bytes of the largest buffer, operands apart
+    cdef readonly list steps
+    cdef list outputs, sizes
+    cdef dict named
+
+    def __init__(self, *operands, tail=None):
+        """IN: tail, from the parameters to the values that end those of every step."""
+        self.operands = len(operands)
+        for t in operands:
+            if isinstance(t, TensorBase):
+                self.device = (<TensorBase>t).storage.device
+                break
+        self.ctx = _context(self.device)
+        self.alloc, self.launch = self.ctx.alloc, self.ctx.launch
+        self.limit = _limit(self.device)
+        self.outputs, self.sizes, self.steps, self.named, self.tail = [], [], [], {}, tail
+
+    def output(self, tuple shape, DType dtype not None):
+        """A new contiguous tensor, of those that the kernel gives."""
+        cdef Py_ssize_t nbytes = ITEMSIZE[dtype.code]
+        for n in shape:
+            nbytes *= <Py_ssize_t>n
+        self.largest = max(self.largest, nbytes)
+        self.outputs.append((shape, contiguous_strides(shape), dtype, nbytes))
+        return self.last
+
+    @property
+    def last(self):
+        """The number of the output made last."""
+        return self.operands + len(self.outputs) - 1
+
+    def scratch(self, Py_ssize_t nbytes, str name=None):
+        """A buffer for the time of a call; what is asked for by one name shares one buffer."""
+        self.largest = max(self.largest, nbytes)
+        if name in self.named:
+            self.sizes[-1 - self.named[name]] = max(<Py_ssize_t>self.sizes[-1 - self.named[name]], nbytes)
+            return self.named[name]
+        self.sizes.append(nbytes)
+        if name is not None:
+            self.named[name] = -len(self.sizes)
+        return -len(self.sizes)
+
+    def step(self, str file, tuple bound, tuple values, groups, **overrides):
+        """Launch `shaders/<file>.wgsl`. IN: values, the fields of its Params, fewer where `tail` has the last."""
+        pipeline = self.ctx.pipeline(file, **overrides)
+        cdef Step step
+        words = [v.base if type(v) is At else v for v in values]
+        kinds = pipeline.params_format.lstrip("<")
+        step = self.add(pipeline, bound, struct.pack("<" + (kinds if self.tail is None else kinds[:len(words)]), *words), groups,
+                        tuple([(i, v) for i, v in enumerate(values) if type(v) is At]))
+        if self.tail is not None:
+            step.pack = struct.Struct("<" + kinds[len(words):]).pack
+
+    def add(self, pipeline, tuple bound, bytes params, groups, tuple offsets=()):
+        """Launch a compiled pipeline with packed parameters. IN: offsets, the words of them that are (word, At)."""
+        cdef Step step = Step.__new__(Step)
+        step.pipeline, step.bound, step.params, step.groups, step.offsets = pipeline, bound, params, groups, offsets
+        self.steps.append(step)
+        return step
+
+    cdef object run(self, tuple operands, dict params):
+        cdef list buffers = [], results = [], scratch = None, bound
+        cdef TensorBase t
+        cdef Storage storage
+        cdef Step step
+        cdef tuple made, varying = None if self.tail is None else self.tail(**params)
+        cdef bytes words
+        cdef bint moved = False
+        for x in operands:
+            if isinstance(x, TensorBase):
+                t = <TensorBase>x
+                buffers.append(t.storage.buffer)
+                moved |= t.offset != 0
+            else:
+                buffers.append(None)
+        for made in self.outputs:
+            storage = Storage.__new__(Storage)
+            storage.nbytes = made[3]
+            storage.buffer = self.alloc(storage.nbytes or 4)
+            storage.device = self.device
+            buffers.append(storage.buffer)
+            results.append(make_tensor(storage, <tuple>made[0], <tuple>made[1], 0, <DType>made[2]))
+        if self.sizes:
+            scratch = [self.alloc(n) for n in self.sizes]
+        for step in self.steps:
+            bound = []
+            for at in step.bound:
+                bound.append(_buffer(at, buffers, scratch))
+            words = _moved(step, operands) if moved and step.offsets else step.params
+            self.launch(step.pipeline, tuple(bound), words if varying is None else words + step.pack(*varying), step.groups)
+        return results[0] if len(results) == 1 else tuple(results) if results else None
+
+
+cdef object _buffer(object at, list buffers, list scratch):
+    cdef Py_ssize_t i
+    if type(at) is int:
+        i = <Py_ssize_t>at
+        return buffers[i] if i >= 0 else scratch[-1 - i]
+    if type(at) is tuple:
+        return (_buffer(at[0], buffers, scratch), at[1], at[2])
+    return at
+
+
+cdef bytes _moved(Step step, tuple operands):
+    """The parameters for operands that do not all begin their buffers."""
+    cdef bytes params = PyBytes_FromStringAndSize(PyBytes_AS_STRING(step.params), PyBytes_GET_SIZE(step.params))
+    cdef uint32_t* words = <uint32_t*>PyBytes_AS_STRING(params)
+    for word, at in step.offsets:
+        words[<Py_ssize_t>word] = <uint32_t>((<TensorBase>operands[at.operand]).offset // <Py_ssize_t>at.lanes + <Py_ssize_t>at.base)
+    return params
+
+
+cdef class Kernel:
+    """A kernel of the op table: `kernel(*operands, **params)` as the record says.
+
+    `make(*operands, *, **params)` gives the Plan, or where there is another way (nothing to compute, composed of other kernels) a
+    function that takes the same. It sees operands that are row-major, but for those in `strided`; it may look at shapes, dtypes,
+    strides and at offsets modulo 4. `writes` are the operands that the kernel changes. Of the parameters in `varying`, which only the
+    plan's `tail` sees, there is no plan each. `cut(kernel, *operands, **params)` does in parts what exceeds one binding.
+    """
+
+    cdef readonly str name
+    cdef readonly dict plans
+    cdef object make, cut
+    cdef tuple writes
+    cdef frozenset varying
+    cdef unsigned int strided
+    cdef Py_ssize_t arity       # operands; what follows them by position is a parameter
+    cdef list names             # of the parameters
+
+    def __init__(self, str name, make, *, tuple strided=(), tuple writes=(), tuple varying=(), cut=None):
+        self.name, self.make, self.cut, self.writes, self.varying = name, make, cut, writes, frozenset(varying)
+        parameters = inspect.signature(make).parameters.values()
+        self.names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+        self.arity = len(parameters) - len(self.names)
+        self.plans = {}
+        for i in strided:
+            self.strided |= 1 << <int>i
+
+    def __repr__(self):
+        return f"<GPU kernel {self.name}>"
+
+    def __call__(self, *operands, **params):
+        cdef list key = []
+        if len(operands) > self.arity:
+            params.update(zip(self.names, operands[self.arity:]))
+            operands = operands[:self.arity]
+        cdef tuple inputs = operands, shape
+        cdef Py_ssize_t i
+        cdef TensorBase t
+        cdef Plan plan
+        cdef object result
+        for i in range(len(operands)):
+            x = operands[i]
+            if not isinstance(x, TensorBase):
+                key.append(x)
+                continue
+            t = <TensorBase>x
+            if not t.contiguous and not self.strided >> i & 1:
+                t = <TensorBase>_contiguous(t)
+                inputs = inputs[:i] + (t,) + inputs[i + 1:]
+            key.append(t.shape)
+            if self.strided >> i & 1:
+                key.append(t._strides)
+            key.append(t.offset & 3)
+            key.append(t.dtype)
+            key.append(t.storage.device)
+        for name, value in params.items():
+            if name not in self.varying:
+                key.append(name)
+                key.append(value)
+        shape = tuple(key)
+        found = self.plans.get(shape)
+        if found is None:
+            found = self._new(shape, inputs, params)
+        if type(found) is not Plan:
+            return found(*inputs, **params)
+        plan = <Plan>found
+        for x in inputs:
+            if isinstance(x, TensorBase) and (<TensorBase>x).storage.nbytes > plan.limit:
+                return self._large(inputs, params, plan.limit)
+        result = plan.run(inputs, params)
+        if self.writes and inputs is not operands:
+            _write_back(self.writes, operands, inputs)
+        return result
+
+    def _new(self, tuple key, tuple operands, dict params):
+        """The plan for these operands, made and kept; where they exceed a binding, the way by parts."""
+        for x in operands:
+            if isinstance(x, TensorBase) and bytes_of(<TensorBase>x) > _limit((<TensorBase>x).storage.device):
+                return self._in_parts
+        found = self.make(*operands, **params)
+        if type(found) is Plan and (<Plan>found).largest > (<Plan>found).limit:
+            found = self._in_parts
+        if len(self.plans) >= CACHE_LIMIT:
+            self.plans.clear()
+        self.plans[key] = found
+        return found
+
+    def _in_parts(self, *operands, **params):
+        if self.cut is None:
+            raise BindingLimitError(f"{self.name}: a tensor is larger than one binding of this GPU, and cannot be worked on in parts; "
+                                    "use smaller tensors")
+        return self.cut(self, *operands, **params)
+
+    cdef object _large(self, tuple operands, dict params, Py_ssize_t limit):
+        cdef object copies = _exceeding(operands, limit)
+        result = self(*copies, **params)
+        _write_back(self.writes, operands, copies)
+        return result
+
+
+cdef class Limited:
+    """A kernel that keeps no plans here, with the same decision as Kernel's. `largest(*operands, **params)` are the bytes of the
+    largest buffer apart from operands. It is not asked where the product of all sizes that are given is small."""
+
+    cdef readonly object kernel
+    cdef object cut, largest
+    cdef tuple writes
+
+    def __init__(self, kernel, cut, largest=None, tuple writes=()):
+        self.kernel, self.cut, self.largest, self.writes = kernel, cut, largest, writes
+
+    def __repr__(self):
+        return repr(self.kernel)
+
+    def __call__(self, *operands, **params):
+        cdef Py_ssize_t limit = 0
+        cdef TensorBase t
+        cdef bint small = False
+        cdef double reach = 1024
+        for x in operands:
+            if isinstance(x, TensorBase):
+                t = <TensorBase>x
+                limit = limit or _limit(t.storage.device)
+                reach *= t.size or 1e30
+                if t.storage.nbytes > limit:
+                    if bytes_of(t) > limit:
+                        return self.cut(self, *operands, **params)
+                    small = True
+            elif type(x) is tuple:
+                for n in <tuple>x:
+                    reach *= <Py_ssize_t>n
+            elif type(x) is int:
+                reach *= 1e30
+        if not limit:
+            limit = _limit(params["device"])
+        if self.largest is not None:
+            if "size" in params:
+                reach *= <Py_ssize_t>params["size"]
+            if reach > limit and <Py_ssize_t>self.largest(*operands, **params) > limit:
+                return self.cut(self, *operands, **params)
+        if not small:
+            return self.kernel(*operands, **params)
+        copies = _exceeding(operands, limit)
+        result = self.kernel(*copies, **params)
+        _write_back(self.writes, operands, copies)
+        return result

@@ -1,0 +1,64 @@
+"""Reductions and softmax beyond one binding: by halves along the longest dimension, those first that are not reduced over."""
+from __future__ import annotations
+
+import math
+
+from volta._kernels import core
+from volta.devices.gpu.copy import cat
+from volta.devices.gpu.limits.cut import call, narrow
+
+
+def _halves(x, dim: tuple):
+    """(dimension, where its second half begins); one that is not in `dim` where any can be cut."""
+    d = max(range(len(x.shape)), key=lambda d: (d not in dim and x.shape[d] > 1, x.shape[d]))
+    return d, x.shape[d] // 2
+
+
+def softmax(name: str, run, *operands, dim):
+    """softmax, log_softmax, or a derivative of one."""
+    d, half = _halves(operands[0], (dim,))
+    if d == dim:
+        return composed_softmax(name, *operands, dim=dim)
+    return cat(*[run(*[narrow(x, d, a, b) for x in operands], dim=dim) for a, b in ((0, half), (half, operands[0].shape[d]))], dim=d)
+
+
+def composed_softmax(name: str, *operands, dim):
+    """The same, of reductions and elementwise kernels."""
+    if name.endswith("_grad"):
+        g, y = operands
+        if name == "log_softmax_grad":
+            return call("sub", g, call("mul", call("exp", y), call("sum", g, (dim,), True)))
+        return call("mul", y, call("sub", g, call("sum", call("mul", g, y), (dim,), True)))
+    below = call("sub", operands[0], call("amax", operands[0], (dim,), True))
+    powers = call("exp", below)
+    total = call("sum", powers, (dim,), True)
+    return call("sub", below, call("log", total)) if name == "log_softmax" else call("div", powers, total)
+
+
+def reduction(name: str, run, x, dim, keepdim):
+    """A reduction over the dims of a tuple; parts along one of them are reduced again."""
+    d, half = _halves(x, dim)
+    parts = narrow(x, d, 0, half), narrow(x, d, half, x.shape[d])
+    if d not in dim:
+        out = cat(*[run(part, dim, True) for part in parts], dim=d)
+    else:
+        again = "sum" if name == "mean" else name
+        out = call(again, cat(*[call(again, part, dim, True) for part in parts], dim=d), (d,), True)
+        if name == "mean":
+            out = call("div", out, float(math.prod(x.shape[d] for d in dim)))
+    return core.reshaped(out, tuple(1 if d in dim else n for d, n in enumerate(x.shape) if keepdim or d not in dim))
+
+
+def argument(name: str, run, x, dim, keepdim):
+    """argmax or argmin: of both halves, the first of the better ones."""
+    d, half = _halves(x, (dim,))
+    parts = narrow(x, d, 0, half), narrow(x, d, half, x.shape[d])
+    found = [run(part, dim, True) for part in parts]
+    if d != dim:
+        out = cat(*found, dim=d)
+    else:
+        values = [call("a" + name[3:], part, (dim,), True) for part in parts]
+        better = call("gt" if name == "argmax" else "lt", values[1], values[0])
+        nan = call("gt", call("isnan", values[1]), call("isnan", values[0]))
+        out = call("where", call("logical_or", better, nan), call("add", found[1], half), found[0])
+    return core.reshaped(out, tuple(1 if d == dim else n for d, n in enumerate(x.shape) if keepdim or d != dim))

@@ -1,0 +1,142 @@
+"""Products, losses, normalisation, sums at indices, draws and updates beyond one binding: by rows, channels, batches or elements.
+
+Where one row or channel alone is too large, it is composed of reductions and elementwise kernels, which cut by themselves.
+"""
+from __future__ import annotations
+
+import math
+
+from volta._kernels import core
+from volta.devices.gpu.common import BYTES, WINDOW_ALIGNMENT, ceil_div
+from volta.devices.gpu.copy import arange, cast, cat, contiguous, copy_into
+from volta.devices.gpu.limits.cut import bytes_of, call, flat, halves, limit_of, narrow, part
+
+
+def linear(run, x, weight, bias):
+    if x.shape[0] > 1 and (bytes_of(weight) <= limit_of(x) or weight.shape[0] < 2):
+        return halves(run, (x, weight, bias), {}, (0, None, None), 0)
+    if weight.shape[0] > 1:
+        return halves(run, (x, weight, bias), {}, (None, 0, 0), 1)
+    out = halves(run, (x, weight, None), {}, (1, 1, None), None)
+    return out if bias is None else call("add", out, bias)
+
+
+def matmul(run, a, b):
+    rank = max(len(a.shape), len(b.shape))
+    for d in range(rank - 2):                                   # a batch: cut it
+        at, bt = d - rank + len(a.shape), d - rank + len(b.shape)
+        da = at if at >= 0 and a.shape[at] > 1 else None
+        db = bt if bt >= 0 and b.shape[bt] > 1 else None
+        if da is not None or db is not None:
+            return halves(run, (a, b), {}, (da, db), d)
+    rows, columns = len(a.shape) - 2, len(b.shape) - 1
+    if a.shape[rows] > 1 and (bytes_of(a) >= bytes_of(b) or b.shape[columns] < 2):
+        return halves(run, (a, b), {}, (rows, None), rank - 2)
+    if b.shape[columns] > 1:
+        return halves(run, (a, b), {}, (None, columns), rank - 1)
+    return halves(run, (a, b), {}, (rows + 1, columns - 1), None)
+
+
+def indexed_sum_bytes(g, index, dim, size):
+    """Bytes that scatter_add or index_add needs in one piece: of what sorts the entries, and of an output that is no run of rows which
+    windows can show."""
+    limit = limit_of(g)
+    outer, inner = math.prod(g.shape[:dim]), math.prod(g.shape[dim + 1:])
+    out = max(outer * size * inner * BYTES[g.dtype.code], 4 * size + 4)
+    aligned = 128 // math.gcd(inner, 128) * inner               # elements after which a window may start again at a row
+    by_element = len(index.shape) == len(g.shape)
+    whole = out > limit and not by_element and (outer > 1 or aligned > limit // 4 - 2 * WINDOW_ALIGNMENT)
+    return max(out if whole else 0, 1024 * ceil_div(index._size, 256))
+
+
+def indexed_sum(run, g, index, dim, size):
+    """Along the longest dimension that is not indexed, else by the entries: the sums of both halves are added then."""
+    full = len(index.shape) == len(g.shape)
+    others = [d for d, n in enumerate(g.shape) if d != dim and n > 1]
+    if not others or not full and bytes_of(index) + 1024 > limit_of(g):
+        return halves(run, (g, index), {"dim": dim, "size": size}, (dim, dim if full else 0), None)
+    other = max(others, key=lambda d: g.shape[d])
+    return halves(run, (g, index), {"dim": dim, "size": size}, (other, other if full else None), other)
+
+
+def drawn(run, shape, a, b, *, seed, offset, **place):
+    """Random numbers in two draws that continue each other."""
+    count = 1
+    for n in shape:
+        count *= n
+    half = count // 2 & ~3
+    first = run((half,), a, b, seed=seed, offset=offset, **place)
+    second = run((count - half,), a, b, seed=seed, offset=offset + half // 4, **place)
+    return core.reshaped(cat(first, second, dim=0), shape)
+
+
+def dropout(run, x, p, seed, offset):
+    line = flat(x)
+    half = x._size // 2 & ~3
+    first = run(part(line, 0, 0, half), p=p, seed=seed, offset=offset)
+    second = run(part(line, 0, half, x._size), p=p, seed=seed, offset=offset + half // 4)
+    return core.reshaped(cat(first, second, dim=0), x.shape)
+
+
+def updated(written):
+    """An in-place kernel on copies of both halves; the tensors at the positions `written` get theirs back."""
+    def cut(run, *tensors, **params):
+        lines = [None if t is None else flat(t) for t in tensors]
+        size = lines[0]._size
+        for start, stop in ((0, size // 2), (size // 2, size)):
+            pieces = [part(t, 0, start, stop) for t in lines]
+            run(*pieces, **params)
+            for i in written:
+                if lines[i] is not None:
+                    copy_into(narrow(lines[i], 0, start, stop), pieces[i])
+        for i in written:
+            if tensors[i] is not None and not tensors[i]._contiguous:
+                copy_into(tensors[i], core.reshaped(lines[i], tensors[i].shape))
+    return cut
+
+
+# ---------------------------------------------------------------- one row or channel alone
+
+def cross_entropy(run, x, target, ignore_index):
+    """By rows; one row alone is composed of reductions."""
+    if x.shape[0] > 1:
+        return halves(run, (x, target), {"ignore_index": ignore_index}, (0, 0), (0, 0))
+    top = call("amax", x, (1,), True)
+    sums = call("add", call("log", call("sum", call("exp", call("sub", x, top)), (1,), True)), top)
+    picked = call("gather", x, core.reshaped(contiguous(target), (1, 1)), dim=1)
+    sums = core.reshaped(sums, (1,))
+    loss = call("sub", sums, core.reshaped(picked, (1,)))
+    loss = call("where", call("logical_and", call("ge", target, 0), call("lt", target, x.shape[1])), loss, math.nan)
+    return call("where", call("eq", target, ignore_index), 0.0, loss), sums
+
+
+def cross_entropy_grad(run, g, x, logsumexp, target, ignore_index):
+    if x.shape[0] > 1:
+        return halves(run, (g, x, logsumexp, target), {"ignore_index": ignore_index}, (0, 0, 0, 0), 0)
+    row = (1, 1)
+    slope = call("where", call("eq", target, ignore_index), 0.0, g)
+    hot = call("eq", arange(0, 1, x.shape[1], target.dtype, target.storage.device), target)
+    chance = call("exp", call("sub", x, core.reshaped(contiguous(logsumexp), row)))
+    return call("mul", call("sub", chance, core.reshaped(cast(hot, x.dtype), x.shape)), core.reshaped(slope, row))
+
+
+def batch_norm(run, x, weight, bias, eps):
+    """By channels; one channel alone is composed of reductions."""
+    if x.shape[1] > 1:
+        return halves(run, (x, weight, bias), {"eps": eps}, (1, 0, 0), (1, 0, 0))
+    line, count = flat(x), float(x._size)
+    mean = call("div", call("sum", line, (0,), True), count)
+    centred = call("sub", line, mean)
+    rstd = call("rsqrt", call("add", call("div", call("sum", call("mul", centred, centred), (0,), True), count), eps))
+    out = call("mul", centred, rstd if weight is None else call("mul", rstd, weight))
+    return core.reshaped(out if bias is None else call("add", out, bias), x.shape), mean, rstd
+
+
+def batch_norm_grad(run, g, x, weight, mean, rstd):
+    if x.shape[1] > 1:
+        return halves(run, (g, x, weight, mean, rstd), {}, (1, 1, 0, 0, 0), (1, 0, 0))
+    slope, count = flat(g), float(x._size)
+    normal = call("mul", call("sub", flat(x), mean), rstd)
+    dweight, dbias = call("sum", call("mul", slope, normal), (0,), True), call("sum", slope, (0,), True)
+    centred = call("sub", call("sub", slope, call("div", dbias, count)), call("mul", normal, call("div", dweight, count)))
+    return core.reshaped(call("mul", centred, rstd if weight is None else call("mul", rstd, weight)), x.shape), dweight, dbias
