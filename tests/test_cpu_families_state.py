@@ -6,7 +6,8 @@ import pytest
 from test_cpu_families import FLOATS, KERNELS, close, dtype, strided, tensor, values
 
 from volta._kernels.cpu import random
-from volta.errors import DTypeError
+from volta.errors import DTypeError, ShapeError
+from volta.ops.records.update import UPDATES
 
 SEEDS = [(0, 0), (2**64 - 1, 7), (123456789123, 2**32 - 3), (5, 2**64 - 2)]
 
@@ -29,7 +30,8 @@ def test_sgd(momentum, dampening, decay, nesterov, name, make, rng):
     kept = None
     for step in range(4):
         g = rng.standard_normal(x.shape).astype(name)
-        KERNELS["sgd"](param, strided(g), buffer, 0.1, momentum, dampening, decay, nesterov, step == 0)
+        factors = UPDATES["sgd"].factors(lr=0.1, momentum=momentum, dampening=dampening, weight_decay=decay, first=step == 0)
+        KERNELS["sgd"]([param], [strided(g)], [buffer] if momentum else None, **factors, nesterov=nesterov)
         d = g + decay * x
         if momentum:
             kept = d if step == 0 else momentum * kept + (1 - dampening) * d
@@ -48,7 +50,8 @@ def test_adam(decay, decoupled, name, make, rng):
     for step in range(1, 5):
         g = rng.standard_normal(x.shape).astype(name)
         corrections = 1 - 0.9**step, 1 - 0.999**step
-        KERNELS["adam"](state[0], strided(g), *state[1:], 0.01, 0.9, 0.999, 1e-8, decay, decoupled, *corrections)
+        factors = UPDATES["adam"].factors(lr=0.01, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=decay, decoupled=decoupled, step=step)
+        KERNELS["adam"]([state[0]], [strided(g)], *[[t] for t in state[1:]], None, **factors)
         d = g if decoupled else g + decay * x
         x = x * (1 - 0.01 * decay) if decoupled else x
         m, v = 0.9 * m + 0.1 * d, 0.999 * v + 0.001 * d * d
@@ -56,6 +59,20 @@ def test_adam(decay, decoupled, name, make, rng):
     close(state[0], x, 4e-6)
     close(state[1], m, 2e-6)
     close(state[2], v, 2e-6)
+
+
+def test_lists_that_do_not_fit_are_refused():
+    factors = UPDATES["sgd"].factors(lr=0.1, momentum=0.0, dampening=0.0, weight_decay=0.0)
+    one, two, wide, whole = (tensor(np.ones(n, name)) for n, name in ((1, "f4"), (2, "f4"), (2, "f8"), (2, "i4")))
+    for params, grads, error, text in (
+            ([two, two], [two], ShapeError, "sgd: lists of 2 and 1 tensors"),
+            ([two], [one], ShapeError, r"sgd: a parameter of shape \(2,\)"),
+            ([two, wide], [two, wide], DTypeError, "sgd: a list must have one dtype, got float32 and float64"),
+            ([two], [whole], DTypeError, "sgd: a list must have one dtype, got float32 and int32"),
+            ([whole], [whole], DTypeError, "sgd: parameters must be floating point, got int32")):
+        with pytest.raises(error, match=text):
+            KERNELS["sgd"](params, grads, None, **factors)
+    assert values(two).tolist() == [1, 1]
 
 
 # ---------------------------------------------------------------- random numbers

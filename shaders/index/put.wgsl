@@ -27,17 +27,19 @@ var<immediate> p: Params;
 @group(0) @binding(1) var<storage, read> keys: array<u32>;
 @group(0) @binding(2) var<storage, read_write> out: array<V>;
 
-// Where an element of out lies, by its number. Strides are modulo 2^32, so that negative ones work.
+// Where an element of out lies. Strides count modulo 2^32, so that negative ones work.
 fn position(element: u32) -> u32 {
     var rest = element;
-    var at = 0u;
-    for (var d = 0u; d < RANK; d += 1u) {
-        let size = select(p.n1[d & 3u], p.n0[d & 3u], d < 4u);
-        let next = select(rest / size, 0u, d + 1u == RANK);
-        at += (rest - next * size) * select(p.o1[d & 3u], p.o0[d & 3u], d < 4u);
-        rest = next;
+    var at = p.out_offset;
+    for (var d = 0u; d + 1u < RANK; d++) {
+        let sizes = select(p.n0, p.n1, d > 3u);
+        let strides = select(p.o0, p.o1, d > 3u);
+        let quotient = rest / sizes[d & 3u];
+        at += (rest - quotient * sizes[d & 3u]) * strides[d & 3u];
+        rest = quotient;
     }
-    return at;
+    let outermost = select(p.o0, p.o1, RANK > 4u);
+    return at + rest * outermost[(RANK - 1u) & 3u];
 }
 
 @compute @workgroup_size(256)
@@ -55,7 +57,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
         return;
     }
     let element = place * p.inner + p.first + i - entry * p.inner;
-    var at = position(element) + p.out_offset;
+    var at = position(element);
     if (WINDOWED) {
         at -= p.window;
         if (at >= p.window_count) {

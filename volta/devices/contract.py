@@ -14,6 +14,9 @@ elementwise  A tensor operand may be replaced by a Python number (at least one o
     binary   add sub mul div pow remainder floor_divide fmod maximum minimum eq ne lt le gt ge
              logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor
     ternary  where(condition, a, b)  mulacc(a, b, c) = a * b + c
+    Both devices take the same dtypes (float64 apart); `kernel.dtypes()` lists them. floor, ceil, round and trunc of integers copy.
+    remainder, floor_divide and fmod of integers by 0: the number 0, and a whole int32 or int64 tensor as it came from the host whose
+    least or largest element is 0, raise ArgumentError; elsewhere the result is 0, since a look at what a GPU computed would be a transfer.
     The number operand takes the tensors' dtype. Every kernel object also has `into(out, *inputs)`, which writes its result
     into the existing tensor `out` (any strides; `out` may be one of the inputs exactly, and the kernel copes with any other
     overlap by copying first). `into` does not bump versions; the caller does.
@@ -47,7 +50,9 @@ index        gather(x, index, dim)                 as torch.gather; same rank
              scatter_add(g, index, dim, size)      zeros with `size` along dim, g added at index: gather's derivative; fixed order
              index_select(x, index[n], dim)        rows of x
              index_add(g, index[n], dim, size)     zeros with `size` along dim, slices of g added: index_select's derivative
-             index_last(index[n], size)            [size] int64: 1 + the last position that names each row, 0 where none does
+             index_put(out, index[n], values, rank, unique=False)    in place: out[i] = values[k], i = index[k] counting the places of the
+                                                   first `rank` dims of out; the last k for an i wins; values: (n, *out.shape[rank:]) or
+                                                   one element for all; `unique`: no i is named twice
              Indices are in range as far as the host knows (it sees its own data and the extremes of what it uploaded); a GPU kernel
              clamps them all the same, and cross_entropy gives NaN for a label outside the classes.
 

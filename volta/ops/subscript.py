@@ -135,7 +135,9 @@ class _Positions:
         """The elements, as a copy; recorded."""
         x = x if self.view is None else slice_primitive(x, **self.view)
         first, count, joined = self.dims[0], len(self.dims), _product([x.shape[d] for d in self.dims])
-        if self.dims == list(range(first, first + count)):
+        # rows of a transposed matrix are read as rows, and shown transposed again
+        across = count == 1 and self.at and not x._contiguous and x._strides[first] == max(x._strides)
+        if self.dims == list(range(first, first + count)) and not across:
             if count > 1:
                 x = _reshape(x, shape=x.shape[:first] + (joined,) + x.shape[first + count:])
             out = index_select_op(x, self.rows, dim=first)
@@ -331,8 +333,7 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
     if type(parsed) is dict:
         if x.requires_grad or (not number and value.requires_grad):
             return _assign(x, _Slice(parsed), value)
-        _write_view(indexing.slice_view(x, **parsed), value)
-        return None
+        return _write_view(indexing.slice_view(x, **parsed), value)
     if parsed is None:
         return _assign(x, _Positions(x, None, [(0, key)]), value)
     if parsed[1][0][1] is key and key is not True and key is not False and (number or value._size == 1) and (

@@ -248,6 +248,7 @@ cdef class Kernel:
                 # A number beside float16 tensors stays float32, as the loop wants it.
                 put_number(numbers[k], self.loop_code(code), inputs[k], self.name)
                 add_number(&g, numbers[k])
+                w.itemsize[k + 1] = dtype_of(self.loop_code(code)).itemsize
             w.any_half = w.any_half or w.half[k + 1]
         if g.size == 0:
             return out

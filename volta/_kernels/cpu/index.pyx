@@ -124,6 +124,57 @@ def gather(TensorBase x not None, TensorBase index not None, int dim):
     return out
 
 
+# ---------------------------------------------------------------- rows of any strides
+
+cdef struct Rows:
+    int rows_rank, rank                 # of the rows' dimensions, and of those within a row
+    Py_ssize_t n, rows                  # entries, rows of the strided operand
+    Py_ssize_t step                     # index_put: of values, from entry to entry; index_select: of x, from row to row
+    Py_ssize_t row_shape[MAX_RANK]
+    Py_ssize_t row_strides[MAX_RANK]
+    Py_ssize_t shape[MAX_RANK]          # within a row
+    Py_ssize_t strides[MAX_RANK]        # of the target
+    Py_ssize_t sources[MAX_RANK]        # of the source
+
+
+cdef int merged(tuple shape, tuple strides, tuple others, Py_ssize_t* sizes, Py_ssize_t* a, Py_ssize_t* b):
+    """The dimensions as few: sizes with both operands' strides; at least one dimension."""
+    cdef int rank = 0, d
+    for d in range(len(shape)):
+        if <Py_ssize_t>shape[d] == 1:
+            continue
+        if rank and a[rank - 1] == <Py_ssize_t>strides[d] * <Py_ssize_t>shape[d] and b[rank - 1] == <Py_ssize_t>others[d] * <Py_ssize_t>shape[d]:
+            sizes[rank - 1] *= <Py_ssize_t>shape[d]
+            rank -= 1
+        else:
+            sizes[rank] = shape[d]
+        a[rank], b[rank] = strides[d], others[d]
+        rank += 1
+    if rank == 0:
+        sizes[0], a[0], b[0], rank = 1, 1, 1, 1
+    return rank
+
+
+cdef void copy_row(Rows* p, const word* source, word* target) noexcept nogil:
+    """One row, line by line."""
+    cdef int last = p.rank - 1, d
+    cdef Py_ssize_t lines = 1, line, rest, at, other, j
+    cdef Py_ssize_t length = p.shape[last], stride = p.strides[last], step = p.sources[last]
+    for d in range(last):
+        lines *= p.shape[d]
+    for line in range(lines):
+        rest, at, other = line, 0, 0
+        for d in range(last - 1, -1, -1):
+            at += rest % p.shape[d] * p.strides[d]
+            other += rest % p.shape[d] * p.sources[d]
+            rest //= p.shape[d]
+        if stride == 1 and step == 1:
+            memcpy(target + at, source + other, length * sizeof(word))
+        else:
+            for j in range(length):
+                target[at + j * stride] = source[other + j * step]
+
+
 # ---------------------------------------------------------------- index_select
 
 cdef void select_words(const word* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last, Py_ssize_t n,
@@ -139,32 +190,54 @@ cdef void select_words(const word* x, const int64_t* index, Py_ssize_t first, Py
             memcpy(out + i * inner, slice, inner * sizeof(word))
 
 
-cdef void select(const word* x, const int64_t* index, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t length,
-                 Py_ssize_t inner, word* out) noexcept nogil:
-    cdef Py_ssize_t slices = outer * n
+cdef void select_rows(Rows* p, const word* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last, Py_ssize_t inner,
+                      word* out) noexcept nogil:
+    """Slices first .. last of [outer * n], from x of any strides."""
+    cdef Py_ssize_t i, rest, at
+    cdef int d
+    for i in range(first, last):
+        rest, at = i // p.n, index[i % p.n] * p.step
+        for d in range(p.rows_rank - 1, -1, -1):
+            at += rest % p.row_shape[d] * p.row_strides[d]
+            rest //= p.row_shape[d]
+        copy_row(p, x + at, out + i * inner)
+
+
+cdef void select(Rows* p, bint dense, const word* x, const int64_t* index, Py_ssize_t length, Py_ssize_t inner, word* out) noexcept nogil:
+    cdef Py_ssize_t slices = p.rows * p.n
     cdef int threads = threads_for(slices * inner), t
     for t in prange(threads, num_threads=threads, schedule="static"):
-        select_words(x, index, slices * t // threads, slices * (t + 1) // threads, n, length, inner, out)
+        if dense:
+            select_words(x, index, slices * t // threads, slices * (t + 1) // threads, p.n, length, inner, out)
+        else:
+            select_rows(p, x, index, slices * t // threads, slices * (t + 1) // threads, inner, out)
 
 
 def index_select(TensorBase x not None, TensorBase index not None, int dim):
-    """The slices of x along dim that index[n] names."""
+    """The slices of x along dim that index[n] names. What it costs depends on these alone."""
     cdef Py_ssize_t outer = 0, length = 0, inner = 0, n = index.size
+    cdef Rows p
     split_at(x.shape, dim, &outer, &length, &inner)
     index = checked("index_select", index, dim, length)
-    x = packed(x)
     cdef TensorBase out = empty_host(x.shape[:dim] + (n,) + x.shape[dim + 1:] if len(x.shape) else (), x.dtype)
     cdef void* source = address(x)
     cdef void* target = address(out)
     cdef const int64_t* places = <const int64_t*>address(index)
+    if out.size == 0:
+        return out
+    p.rows, p.n = outer, n
+    if not x.contiguous:
+        p.step = x._strides[dim]
+        p.rows_rank = merged(x.shape[:dim], x._strides[:dim], x._strides[:dim], p.row_shape, p.row_strides, p.sources)
+        p.rank = merged(x.shape[dim + 1:], out._strides[dim + 1:], x._strides[dim + 1:], p.shape, p.strides, p.sources)
     if x.dtype.itemsize == 4:
-        select(<const int32_t*>source, places, outer, n, length, inner, <int32_t*>target)
+        select(&p, x.contiguous, <const int32_t*>source, places, length, inner, <int32_t*>target)
     elif x.dtype.itemsize == 8:
-        select(<const int64_t*>source, places, outer, n, length, inner, <int64_t*>target)
+        select(&p, x.contiguous, <const int64_t*>source, places, length, inner, <int64_t*>target)
     elif x.dtype.itemsize == 1:
-        select(<const int8_t*>source, places, outer, n, length, inner, <int8_t*>target)
+        select(&p, x.contiguous, <const int8_t*>source, places, length, inner, <int8_t*>target)
     else:
-        select(<const int16_t*>source, places, outer, n, length, inner, <int16_t*>target)
+        select(&p, x.contiguous, <const int16_t*>source, places, length, inner, <int16_t*>target)
     return out
 
 
@@ -272,56 +345,7 @@ def index_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssiz
 
 # ---------------------------------------------------------------- writing
 
-cdef struct Put:
-    int rows_rank, rank                 # of the rows' dimensions, and of those within a row
-    Py_ssize_t n, rows                  # entries, rows of out
-    Py_ssize_t step                     # of values, from entry to entry
-    Py_ssize_t row_shape[MAX_RANK]
-    Py_ssize_t row_strides[MAX_RANK]
-    Py_ssize_t shape[MAX_RANK]          # within a row
-    Py_ssize_t strides[MAX_RANK]        # of out
-    Py_ssize_t sources[MAX_RANK]        # of values
-
-
-cdef int merged(tuple shape, tuple strides, tuple others, Py_ssize_t* sizes, Py_ssize_t* a, Py_ssize_t* b):
-    """The dimensions as few: sizes with both operands' strides; at least one dimension."""
-    cdef int rank = 0, d
-    for d in range(len(shape)):
-        if <Py_ssize_t>shape[d] == 1:
-            continue
-        if rank and a[rank - 1] == <Py_ssize_t>strides[d] * <Py_ssize_t>shape[d] and b[rank - 1] == <Py_ssize_t>others[d] * <Py_ssize_t>shape[d]:
-            sizes[rank - 1] *= <Py_ssize_t>shape[d]
-            rank -= 1
-        else:
-            sizes[rank] = shape[d]
-        a[rank], b[rank] = strides[d], others[d]
-        rank += 1
-    if rank == 0:
-        sizes[0], a[0], b[0], rank = 1, 1, 1, 1
-    return rank
-
-
-cdef void put_row(Put* p, const word* source, word* target) noexcept nogil:
-    """One row, line by line."""
-    cdef int last = p.rank - 1, d
-    cdef Py_ssize_t lines = 1, line, rest, at, other, j
-    cdef Py_ssize_t length = p.shape[last], stride = p.strides[last], step = p.sources[last]
-    for d in range(last):
-        lines *= p.shape[d]
-    for line in range(lines):
-        rest, at, other = line, 0, 0
-        for d in range(last - 1, -1, -1):
-            at += rest % p.shape[d] * p.strides[d]
-            other += rest % p.shape[d] * p.sources[d]
-            rest //= p.shape[d]
-        if stride == 1 and step == 1:
-            memcpy(target + at, source + other, length * sizeof(word))
-        else:
-            for j in range(length):
-                target[at + j * stride] = source[other + j * step]
-
-
-cdef void put_rows(Put* p, const int64_t* index, Py_ssize_t low, Py_ssize_t high, const word* values, word* out) noexcept nogil:
+cdef void put_rows(Rows* p, const int64_t* index, Py_ssize_t low, Py_ssize_t high, const word* values, word* out) noexcept nogil:
     """The entries that name rows low .. high, in their order."""
     cdef Py_ssize_t k, rest, at
     cdef int d
@@ -332,10 +356,10 @@ cdef void put_rows(Put* p, const int64_t* index, Py_ssize_t low, Py_ssize_t high
         for d in range(p.rows_rank - 1, 0, -1):
             at += rest % p.row_shape[d] * p.row_strides[d]
             rest //= p.row_shape[d]
-        put_row(p, values + k * p.step, out + at + rest * p.row_strides[0])
+        copy_row(p, values + k * p.step, out + at + rest * p.row_strides[0])
 
 
-cdef void put(Put* p, const int64_t* index, Py_ssize_t size, const word* values, word* out) noexcept nogil:
+cdef void put(Rows* p, const int64_t* index, Py_ssize_t size, const word* values, word* out) noexcept nogil:
     cdef int threads = threads_for(size), t
     for t in prange(threads, num_threads=threads, schedule="static"):
         put_rows(p, index, p.rows * t // threads, p.rows * (t + 1) // threads, values, out)
@@ -346,7 +370,7 @@ def index_put(TensorBase out not None, TensorBase index not None, TensorBase val
 
     out and values have any strides; values has the shape (n, *out.shape[rank:]), or one element for all.
     """
-    cdef Put p
+    cdef Rows p
     cdef int d
     cdef tuple sources = values._strides[1:] if len(values.shape) else (0,) * (len(out.shape) - rank)
     p.n, p.rows, p.step = index.size, 1, values._strides[0] if len(values.shape) else 0

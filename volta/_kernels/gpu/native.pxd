@@ -58,7 +58,8 @@ cdef struct Api:
     void (*set_bind_group)(Handle compute_pass, uint32_t index, Handle group, size_t count, const uint32_t* offsets) noexcept nogil
     void (*set_immediates)(Handle compute_pass, uint32_t offset, const void* data, size_t size) noexcept nogil
     void (*dispatch)(Handle compute_pass, uint32_t x, uint32_t y, uint32_t z) noexcept nogil
-    void (*copy_buffer)(Handle encoder, Handle source, uint64_t source_offset, Handle target, uint64_t target_offset, uint64_t size) noexcept nogil
+    void (*copy_buffer)(Handle encoder, Handle source, uint64_t source_offset, Handle target, uint64_t target_offset,
+                        uint64_t size) noexcept nogil
     void (*clear_buffer)(Handle encoder, Handle buffer, uint64_t offset, uint64_t size) noexcept nogil
     Handle (*finish)(Handle encoder, const void* descriptor) noexcept nogil
     void (*command_buffer_release)(Handle commands) noexcept nogil

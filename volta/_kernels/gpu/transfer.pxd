@@ -1,26 +1,11 @@
 # Uploads and downloads: what transfer.pyx defines.
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport uint64_t
 
 from volta._kernels.gpu.batch cimport Batch
+from volta._kernels.gpu.elements cimport Form, Sink
 from volta._kernels.gpu.memory cimport Memory
 from volta._kernels.gpu.native cimport DeviceLink, Handle
 from volta._kernels.gpu.pool cimport Buffer, Pool
-
-cdef enum Form:
-    # How elements lie on the host: on the device, all but RAW are 32-bit words.
-    RAW = 0                 # as on the device
-    BOOL = 1                # bytes, 0 or not
-    BYTE = 2                # bytes
-    INT32 = 3               # as on the device; an upload finds their extremes
-    INT64 = 4               # 64-bit integers; an upload finds their extremes and refuses those beyond 32 bits
-
-cdef struct Sink:
-    Form form
-    char* target            # where the next element goes
-    uint64_t room           # elements that still fit there
-    int32_t low, high       # extremes of the integers so far
-    uint64_t beyond         # not below 2^32 where an integer did not fit into 32 bits
-
 
 cdef class Staging:
     cdef Handle handle

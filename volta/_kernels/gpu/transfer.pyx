@@ -10,11 +10,12 @@ the batch; must not know tensors.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from volta._kernels.gpu.batch cimport OP_COPY
+from volta._kernels.gpu.elements cimport BOOL, BYTE, INT32, INT64, RAW, device_size, fill, host_size, read_back
 from volta._kernels.gpu.native cimport (
     CALLBACK_SPONTANEOUS, MAP_MODE_READ, MAP_MODE_WRITE, MAP_SUCCESS, USAGE_COPY_DST, USAGE_COPY_SRC, USAGE_MAP_READ, USAGE_MAP_WRITE,
     MapCallbackInfo, StringView,
@@ -52,82 +53,6 @@ cdef int _check_allowed(str what, uint64_t nbytes) except -1:
         raise TransferError(f"{what} of {nbytes} bytes inside forbid_transfers(); keep the data on the GPU, or move the "
                             f"{what} out of the block")
     return 0
-
-
-# ------------------------------------------------------------------------------------------------- conversions
-
-cdef inline uint64_t _host_size(Form form) noexcept nogil:
-    # Bytes of an element on the host; raw data counts as bytes.
-    return 8 if form == INT64 else 4 if form == INT32 else 1
-
-
-cdef inline uint64_t _device_size(Form form) noexcept nogil:
-    return 1 if form == RAW else 4
-
-
-cdef void _convert_int64(Sink* sink, const int64_t* source, uint64_t n) noexcept nogil:
-    cdef int32_t* target = <int32_t*>sink.target
-    cdef int32_t low = sink.low, high = sink.high, value
-    cdef uint64_t i, beyond = 0
-    for i in range(n):
-        value = <int32_t>source[i]
-        beyond |= <uint64_t>source[i] + <uint64_t>0x80000000
-        target[i] = value
-        low = value if value < low else low
-        high = value if value > high else high
-    sink.low, sink.high = low, high
-    sink.beyond |= beyond
-
-
-cdef void _copy_int32(Sink* sink, const int32_t* source, uint64_t n) noexcept nogil:
-    cdef int32_t* target = <int32_t*>sink.target
-    cdef int32_t low = sink.low, high = sink.high, value
-    cdef uint64_t i
-    for i in range(n):
-        value = source[i]
-        target[i] = value
-        low = value if value < low else low
-        high = value if value > high else high
-    sink.low, sink.high = low, high
-
-
-cdef void _fill(Sink* sink, const char* source, uint64_t n) noexcept nogil:
-    # The next `n` elements from the host, of which the caller knows that they fit.
-    cdef uint32_t* words = <uint32_t*>sink.target
-    cdef const uint8_t* octets = <const uint8_t*>source
-    cdef uint64_t i
-    if sink.form == INT64:
-        _convert_int64(sink, <const int64_t*>source, n)
-    elif sink.form == INT32:
-        _copy_int32(sink, <const int32_t*>source, n)
-    elif sink.form == BOOL:
-        for i in range(n):
-            words[i] = octets[i] != 0
-    elif sink.form == BYTE:
-        for i in range(n):
-            words[i] = octets[i]
-    else:
-        memcpy(sink.target, source, n)
-    sink.target += n * _device_size(sink.form)
-    sink.room -= n
-
-
-cdef void _read_back(char* target, const char* source, Form form, uint64_t nbytes) noexcept nogil:
-    # `nbytes` of the device's elements to the host's.
-    cdef const int32_t* words = <const int32_t*>source
-    cdef uint8_t* octets = <uint8_t*>target
-    cdef uint64_t i, n = nbytes // 4
-    if form == INT64:
-        for i in range(n):
-            (<int64_t*>target)[i] = words[i]
-    elif form == BOOL:
-        for i in range(n):
-            octets[i] = words[i] != 0
-    elif form == BYTE:
-        for i in range(n):
-            octets[i] = <uint8_t>words[i]
-    else:
-        memcpy(target, source, nbytes)
 
 
 cdef int _check_count(uint64_t room, uint64_t n) except -1:
@@ -208,7 +133,7 @@ cdef class Transfers:
         sink.low, sink.high = 0x7FFFFFFF, <int32_t>-0x80000000
         if direct:
             PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-            nbytes = <uint64_t>view.len // _host_size(sink.form) * _device_size(sink.form)
+            nbytes = <uint64_t>view.len // host_size(sink.form) * device_size(sink.form)
             PyBuffer_Release(&view)
         else:
             nbytes = buffer.nbytes - offset if offset < <long long>buffer.nbytes else 0
@@ -247,7 +172,7 @@ cdef class Transfers:
                     raise MemoryError()
             memset(self.scratch + size - 4, 0, 4)       # the padding
             sink.target = self.scratch
-            sink.room = nbytes // _device_size(sink.form)
+            sink.room = nbytes // device_size(sink.form)
             for chunk in chunks:
                 self.pour_all(sink, chunk)
             _check_count(sink.room, 0)
@@ -266,10 +191,10 @@ cdef class Transfers:
         cdef uint64_t n
         PyObject_GetBuffer(chunk, &view, PyBUF_SIMPLE)
         try:
-            n = view.len // _host_size(sink.form)
+            n = view.len // host_size(sink.form)
             _check_count(sink.room, n)
             with nogil:
-                _fill(sink, <const char*>view.buf, n)
+                fill(sink, <const char*>view.buf, n)
             if sink.beyond >> 32:
                 _refuse_beyond(<const int64_t*>view.buf, n)
         finally:
@@ -288,20 +213,20 @@ cdef class Transfers:
                     PyObject_GetBuffer(chunk, &view, PyBUF_SIMPLE)
                     try:
                         source = <const char*>view.buf
-                        left = view.len // _host_size(sink.form)
+                        left = view.len // host_size(sink.form)
                         while left:
                             if sink.room == 0:
                                 piece = min(nbytes - sent, UPLOAD_PIECE)
                                 _check_count(piece, 1)
                                 staging = self.take_staging(self.write_staging, piece, USAGE_MAP_WRITE | USAGE_COPY_SRC)
                                 sink.target = staging.data
-                                sink.room = piece // _device_size(sink.form)
+                                sink.room = piece // device_size(sink.form)
                             n = min(left, sink.room)
                             with nogil:
-                                _fill(sink, source, n)
+                                fill(sink, source, n)
                             if sink.beyond >> 32:
                                 _refuse_beyond(<const int64_t*>source, n)
-                            source += n * _host_size(sink.form)
+                            source += n * host_size(sink.form)
                             left -= n
                             if sink.room == 0:
                                 full, staging = staging, None       # not kept where sending fails
@@ -333,7 +258,7 @@ cdef class Transfers:
         cdef uint64_t nbytes
         PyObject_GetBuffer(array, &view, PyBUF_SIMPLE | PyBUF_WRITABLE)
         try:
-            nbytes = <uint64_t>view.len // _host_size(form) * _device_size(form)
+            nbytes = <uint64_t>view.len // host_size(form) * device_size(form)
             _check_allowed("download", nbytes)
             if offset < 0 or offset + nbytes > buffer.nbytes:
                 raise ArgumentError(f"download: {nbytes} bytes at byte {offset} lie outside a buffer of {buffer.nbytes} bytes")
@@ -364,7 +289,7 @@ cdef class Transfers:
             if source == NULL:
                 raise DeviceError(f"download: the device gave no memory for {nbytes} bytes")
             with nogil:
-                _read_back(target, source + (offset - start), form, nbytes)
+                read_back(target, source + (offset - start), form, nbytes)
                 self.link.api.unmap(staging.handle)
             staging.status[0] = 0
             self.keep_staging(self.read_staging, staging)

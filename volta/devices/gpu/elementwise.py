@@ -46,6 +46,11 @@ class Function(NamedTuple):
     result: str         # its WGSL type; `bool` makes a bool tensor
 
 
+def dtypes(name: str) -> list:
+    """The operand dtypes that an operation takes."""
+    return [d for d in DTYPES if any((name, ending) in FUNCTIONS for ending in _ENDINGS[d.code])]
+
+
 @cache
 def function(name: str, dtype) -> Function:
     """An operation for operands of `dtype`.
@@ -54,7 +59,7 @@ def function(name: str, dtype) -> Function:
     """
     found = next((FUNCTIONS[name, ending] for ending in _ENDINGS[dtype.code] if (name, ending) in FUNCTIONS), None)
     if found is None:
-        raise DTypeError(f"{name}: not defined for {dtype} on the GPU; cast the operand first")
+        raise DTypeError(f"{name}: does not take {dtype}; it takes {', '.join(map(repr, dtypes(name)))}")
     own, kind = f"{name}_{found[2]}", COMPUTED[dtype.code]
     if found[2] in "wmn":
         own += f"_{kind}"           # a text may need it for several types
@@ -88,7 +93,7 @@ class Kernel:
 
     def dtypes(self):
         """The operand dtypes that it takes."""
-        return [d for d in DTYPES if any((self.name, ending) in FUNCTIONS for ending in _ENDINGS[d.code])]
+        return dtypes(self.name)
 
     def __call__(self, *operands):
         key, tensors, numbers = [], [], []

@@ -21,19 +21,21 @@ def _np_index_add(g, index, dim, size):
 
 
 gather_op = register(
-    "gather", ("x", "index"), family="index", kinds="fib", numpy=lambda x, index, dim: np.take_along_axis(x, index, dim),
+    "gather", ("x", "index"), family="index", kinds="fib", takes={"x": "fib", "index": "int64"},
+    numpy=lambda x, index, dim: np.take_along_axis(x, index, dim),
     vjp=(lambda g, x_shape, index, dim: scatter_add_op(g, index, dim=dim, size=x_shape[dim]), None),
     cases=(case((3, 5), Labels((3, 2), 5), dim=1), case((4, 3), Labels((6, 3), 4), dim=0), case((2, 3, 4), Labels((2, 5, 4), 3), dim=1)))
 scatter_add_op = register(
-    "scatter_add", ("g", "index"), family="index", kinds="fib", numpy=_np_scatter_add,
+    "scatter_add", ("g", "index"), family="index", kinds="fib", takes={"g": "fib", "index": "int64"}, numpy=_np_scatter_add,
     vjp=(lambda gg, index, dim: gather_op(gg, index, dim=dim), None),
     cases=(case((3, 4), Labels((3, 4), 5), dim=1, size=5), case((6, 3), Labels((6, 3), 4), dim=0, size=4)))
 index_select_op = register(
-    "index_select", ("x", "index"), family="index", kinds="fib", numpy=lambda x, index, dim: np.take(x, index, dim),
+    "index_select", ("x", "index"), family="index", kinds="fib", takes={"x": "fib", "index": "int64"},
+    numpy=lambda x, index, dim: np.take(x, index, dim),
     vjp=(lambda g, x_shape, index, dim: index_add_op(g, index, dim=dim, size=x_shape[dim]), None),
     cases=(case((5, 3), Labels((7,), 5), dim=0), case((2, 4, 3), Labels((2,), 4), dim=1), case((3, 4), Labels((0,), 4), dim=1)))
 index_add_op = register(
-    "index_add", ("g", "index"), family="index", kinds="fib", numpy=_np_index_add,
+    "index_add", ("g", "index"), family="index", kinds="fib", takes={"g": "fib", "index": "int64"}, numpy=_np_index_add,
     vjp=(lambda gg, index, dim: index_select_op(gg, index, dim=dim), None),
     cases=(case((7, 3), Labels((7,), 5), dim=0, size=5), case((2, 6, 3), Labels((6,), 4), dim=1, size=4)))
 
@@ -46,7 +48,8 @@ def _np_index_put(out, index, values, rank, unique=False):
 
 
 index_put_op = register(
-    "index_put", ("out", "index", "values"), writes=("out",), family="inplace", numpy=_np_index_put, kinds="fib",
+    "index_put", ("out", "index", "values"), writes=("out",), takes={"out": "fib", "index": "int64", "values": "=out"},
+    family="inplace", numpy=_np_index_put, kinds="fib",
     cases=(case((5, 3), Labels((7,), 5), (7, 3), rank=1), case((4, 3, 2), Labels((20,), 12), (20, 2), rank=2),
            case((3, 4), Labels((0,), 3), (0, 4), rank=1), case((6,), Labels((3,), 6), (), rank=1),
            case((90, 4), Labels((1300,), 90), (1300, 4), rank=1), case((30000,), Labels((1500,), 30000), (1500,), rank=1)))

@@ -6,7 +6,7 @@ reference and samples (`ops/update.py`). The build reads this file before anythi
 A formula is Python: assignments of `+ - * /`, of functions and of what it assigned before, one element at a time. It reads `param`,
 `grad`, states and factors, and leaves the new `param` and states under their names. `if` may ask for a flag, or whether an optional
 state `is not None`: each combination has a kernel of its own. An expression is C and WGSL as it stands, so a number in it is a factor.
-Functions: sqrt, abs, sign, maximum (NaN where either is), and scaled(factor, x), which is 0 for a factor of 0, even where x is infinite.
+Functions: sqrt, abs, sign, maximum (NaN where either is), and scaled(factor, x), which is 0 for a factor of 0, whatever x is.
 Another function takes a line in each of the three modules above, or none where C and WGSL have it already.
 """
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _resolved(body: list, known: dict) -> list:
 
 
 def _sgd_factors(*, lr, momentum, dampening, weight_decay, maximize=False, first=False):
-    """The first step fills the buffer, which holds zeros, with the gradient itself, not dampened."""
+    """The first step fills the buffer, whatever it holds, with the gradient itself, not dampened."""
     return {"sign": -1.0 if maximize else 1.0, "weight_decay": weight_decay, "momentum": momentum, "lr": lr,
             "buffer_factor": 0.0 if first else momentum, "one_minus_dampening": 1.0 if first else 1.0 - dampening}
 
@@ -89,7 +89,7 @@ SGD = Update(
     "sgd", optional=("momentum_buffer",), flags=("nesterov",), factors=_sgd_factors, changing=("lr", "momentum", "first"), formula="""
 slope = sign * grad + scaled(weight_decay, param)
 if momentum_buffer is not None:
-    momentum_buffer = buffer_factor * momentum_buffer + one_minus_dampening * slope
+    momentum_buffer = scaled(buffer_factor, momentum_buffer) + one_minus_dampening * slope
     slope = slope + momentum * momentum_buffer if nesterov else momentum_buffer
 param = param - lr * slope
 """, samples=(
