@@ -19,7 +19,6 @@ from volta.devices.gpu.common import (
     broadcast_strides,
     ceil_div,
     collapse,
-    row_major,
 )
 from volta.devices.gpu.copy import contiguous
 from volta.devices.gpu.limits import rows as cuts
