@@ -11,14 +11,14 @@ from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta._kernels.core.base cimport BOOL, FLOAT16, FLOAT32, INT64, DType, Device, TensorBase, dtype_of
 from volta._kernels.core.record cimport ALONE, FLOATING, Primitive
 
-cdef Primitive _cast = None                 # set by volta.ops
+cdef Primitive _cast = None                 # set by volta.ops, what follows by volta.devices
 cdef object _in_half = None                 # (op, device, kernel, inputs, params) -> result of a kernel that has no float16
 
 
-def configure(cast, in_half):
-    """Give this module the pieces of higher layers that it calls."""
+def configure(cast=None, in_half=None):
+    """Give this module the pieces of higher layers that it calls, some at a time."""
     global _cast, _in_half
-    _cast, _in_half = cast, in_half
+    _cast, _in_half = cast or _cast, in_half or _in_half
 
 
 # ---------------------------------------------------------------- observers

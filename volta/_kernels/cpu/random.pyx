@@ -15,6 +15,8 @@ from volta._kernels.cpu.scalar cimport log_f32
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code, packed
 
+from volta.errors import DTypeError
+
 cdef extern from *:
     """
     #define VOLTA_PHILOX_BLOCK 64
@@ -209,7 +211,6 @@ cdef void dropout_all(const real* x, real* out, Py_ssize_t size, real p, real sc
 # ---------------------------------------------------------------- tensors
 
 cdef object refusal(str name, DType dtype):
-    from volta.errors import DTypeError
     return DTypeError(f"{name}: the CPU does not draw {dtype.name}; draw float32 (or int64) and cast it")
 
 
