@@ -12,7 +12,6 @@ from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport uintptr_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
 
 from volta.errors import DTypeError, OutOfMemoryError, ShapeError
 

@@ -8,7 +8,7 @@ import numpy
 from cython.parallel cimport prange
 from libc.string cimport memset
 
-from volta._kernels.core.base cimport FLOAT16, FLOAT32, FLOAT64, MAX_RANK, Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.core.base cimport FLOAT16, FLOAT32, MAX_RANK, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.gemm cimport gemm, gemm_space, gemm_threads
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport packed, same_type
