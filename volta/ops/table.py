@@ -5,6 +5,7 @@ A record is made by `register`. Knows no device: `volta/devices/*.py` bind kerne
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -185,7 +186,6 @@ def create(op: Primitive, *args: object, device, **params: object):
 
 def erf(x: np.ndarray) -> np.ndarray:
     """erf in float64, for references."""
-    import math
     return np.vectorize(math.erf, otypes=[np.float64])(x)
 
 
