@@ -40,7 +40,7 @@ def test_elementwise(name, dtype, device):
     found = call(getattr(x, name + "_"), *rest)
     if isinstance(expected, Exception):
         if "can't be cast" in str(expected):
-            assert isinstance(found, volta.errors.DTypeError) and f"{name}_" in str(found), found
+            assert isinstance(found, volta.errors.DTypeError) and f"{getattr(volta, name).name}_" in str(found), found
         if isinstance(found, Exception):
             assert isinstance(found, volta.errors.VoltaError) and x.tolist() == before
         return
@@ -99,7 +99,9 @@ def test_gradients(name, device):
         if isinstance(failed, Exception):
             assert lib is torch, failed
             return
-        found.append([np.zeros((2, 3)) if v.grad is None else v.grad.cpu().numpy() for v in leaves])
+        # PyTorch lets the history from before a logical_and_ stand
+        found.append([np.zeros((2, 3)) if v.grad is None or "logical" in name and lib is torch else v.grad.cpu().numpy()
+                      for v in leaves])
     for ours, theirs in zip(*found):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
