@@ -203,7 +203,7 @@ cdef class Primitive(Op):
     def _set_takes(self, takes):
         cdef Py_ssize_t i, n = self.count
         cdef str name, kinds
-        self.takes = takes
+        self.takes = declared = takes
         self.common = 0b1111111
         self.same = <Py_ssize_t*>calloc(n + 1, sizeof(Py_ssize_t))
         self.widened = <bint*>calloc(n + 1, sizeof(bint))
@@ -231,6 +231,8 @@ cdef class Primitive(Op):
                     self.promoted[i] = False
                 elif self.promotion:
                     self.common = self.accepts[i]
+        if self.variadic and not isinstance(declared, dict):        # all alike
+            self.same[n - 1] = 0
 
     def accepts_dtype(self, Py_ssize_t position, dtype):
         """Whether this input may be of this dtype, as far as it is declared (after promotion)."""
