@@ -189,7 +189,8 @@ def flipud(input: Tensor) -> Tensor:
     return flip(input, 0)
 
 
-@composed(samples=(case((2, 3), repeats=(2, 1, 2)), case((), repeats=(2,))), kinds="fib", function=False, numpy=np.tile)
+@composed(samples=(case((2, 3), repeats=(2, 1, 2)), case((), repeats=(2,))), kinds="fib", function=False,
+          numpy=lambda x, repeats: np.tile(x, repeats))
 def repeat(input: Tensor, *sizes: int | Sequence[int], repeats: Sequence[int] | None = None) -> Tensor:
     """The tensor tiled so many times per dimension, as a copy.
 
