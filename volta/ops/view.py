@@ -57,7 +57,8 @@ def _sizes(op: str, given: tuple, named: Sequence[int] | None = None) -> tuple[i
 
 
 # ---------------------------------------------------------------- shapes
-@composed(samples=(case((2, 6), shape=(3, -1)), case((0, 3), shape=(3, 0))), kinds="fib", numpy=lambda x, shape: x.reshape(shape))
+@composed(samples=(case((2, 6), shape=(3, -1)), case((0, 3), shape=(3, 0))), kinds="fib", view=True,
+          numpy=lambda x, shape: x.reshape(shape))
 def reshape(input: Tensor, *sizes: int | Sequence[int], shape: Sequence[int] | None = None) -> Tensor:
     """The same elements under another shape (one size may be -1): a view where the strides allow, else a copy.
 
@@ -69,7 +70,8 @@ def reshape(input: Tensor, *sizes: int | Sequence[int], shape: Sequence[int] | N
     return reshape_op(input, shape=infer("reshape", input._size, _sizes("reshape", sizes, shape)))
 
 
-@composed(samples=(case((6,), size=(2, 3)), case((), size=(1,))), kinds="fib", function=False, numpy=lambda x, size: x.reshape(size))
+@composed(samples=(case((6,), size=(2, 3)), case((), size=(1,))), kinds="fib", view=True,
+          function=False, numpy=lambda x, size: x.reshape(size))
 def view(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Tensor:
     """`reshape` that never copies.
 
@@ -86,7 +88,7 @@ def view(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | None 
     return reshape_op(input, shape=new)
 
 
-@composed(samples=(case((2, 3, 4), start_dim=1), case(())), kinds="fib",
+@composed(samples=(case((2, 3, 4), start_dim=1), case(())), kinds="fib", view=True,
           numpy=lambda x, start_dim=0: x.reshape(x.shape[:start_dim] + (-1,)))
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions start_dim to end_dim as one.
@@ -104,7 +106,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape_op(input, shape=input.shape[:a] + (size,) + input.shape[b + 1:])
 
 
-@composed(samples=(case((6, 2), dim=0, sizes=(2, -1)),), kinds="fib", numpy=lambda x, dim, sizes: x.reshape(sizes + x.shape[1:]))
+@composed(samples=(case((6, 2), dim=0, sizes=(2, -1)),), kinds="fib", view=True, numpy=lambda x, dim, sizes: x.reshape(sizes + x.shape[1:]))
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """A dimension as several (one size may be -1), as a view.
 
@@ -115,7 +117,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     return reshape_op(input, shape=input.shape[:d] + infer("unflatten", input.shape[d], tuple(sizes)) + input.shape[d + 1:])
 
 
-@composed(samples=(case((2, 3)), case(())), kinds="fib", numpy=np.ravel)
+@composed(samples=(case((2, 3)), case(())), kinds="fib", view=True, numpy=np.ravel)
 def ravel(input: Tensor) -> Tensor:
     """The elements as one dimension.
 
@@ -125,7 +127,7 @@ def ravel(input: Tensor) -> Tensor:
     return reshape_op(input, shape=(input._size,))
 
 
-@composed(samples=(case((3, 1), size=(2, -1, 4)), case((1,), size=(0,))), kinds="fib", function=False,
+@composed(samples=(case((3, 1), size=(2, -1, 4)), case((1,), size=(0,))), kinds="fib", view=True, function=False,
           numpy=lambda x, size: np.broadcast_to(x, [n if s == -1 else s for s, n in zip(size, (1,) * (len(size) - x.ndim) + x.shape)]))
 def expand(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Tensor:
     """Size-1 dimensions repeated without copying; -1 keeps a size.
@@ -148,7 +150,7 @@ def expand(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | Non
     return expand_op(input, shape=new)
 
 
-@composed(samples=(case((3, 1), size=(2, 3, 4)),), kinds="fib", numpy=lambda x, size: np.broadcast_to(x, size))
+@composed(samples=(case((3, 1), size=(2, 3, 4)),), kinds="fib", view=True, numpy=lambda x, size: np.broadcast_to(x, size))
 def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
     """`expand` with the shape as a tuple.
 
@@ -209,7 +211,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 
 
 # ---------------------------------------------------------------- order
-@composed(samples=(case((2, 3, 4), dims=(2, 0, -2)), case((), dims=())), kinds="fib", numpy=lambda x, dims: x.transpose(dims))
+@composed(samples=(case((2, 3, 4), dims=(2, 0, -2)), case((), dims=())), kinds="fib", view=True, numpy=lambda x, dims: x.transpose(dims))
 def permute(input: Tensor, *order: int | Sequence[int], dims: Sequence[int] | None = None) -> Tensor:
     """Dimensions in another order, as a view.
 
@@ -272,7 +274,7 @@ def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return transpose(input, dim0, dim1)
 
 
-@composed(samples=(case((2, 3, 4), source=0, destination=-1), case((2, 3, 4), source=(0, 1), destination=(1, 2))), kinds="fib",
+@composed(samples=(case((2, 3, 4), source=0, destination=-1), case((2, 3, 4), source=(0, 1), destination=(1, 2))), kinds="fib", view=True,
           aliases=("moveaxis",), numpy=lambda x, source, destination: np.moveaxis(x, source, destination))
 def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Dimensions moved to other places, the others in their order, as a view.
@@ -288,11 +290,3 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     return permute(input, tuple(sources[places.index(d)] if d in places else next(rest) for d in range(input.ndim)))
 
 
-def sum_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Undo broadcasting: sum `g` down to `shape`."""
-    from volta.ops.records.reduce import sum_op
-    lead = len(g.shape) - len(shape)
-    dims = tuple(i for i, n in enumerate(g.shape) if i < lead or (shape[i - lead] == 1 and n != 1))
-    if dims:
-        g = sum_op(g, dim=dims, keepdim=lead == 0)
-    return g if g.shape == shape else reshape_op(g, shape=shape)
