@@ -224,9 +224,10 @@ class ValuesIndices(tuple):
 
 def _pick(name, record, input, dim, keepdim):
     d = as_dim(name, dim, input.ndim)
+    numbers = cast(input, uint8) if input.dtype is bool_ else input
     if input.ndim == 0:
-        return ValuesIndices((clone(input), cast(input != input, int64)))
-    indices = _arg(f"arg{name}", record, cast(input, uint8) if input.dtype is bool_ else input, d, True)
+        return ValuesIndices((clone(input), _arg(f"arg{name}", record, numbers, 0, False)))
+    indices = _arg(f"arg{name}", record, numbers, d, True)
     values = gather_op(input, indices, dim=d)
     if not keepdim:
         shape = input.shape[:d] + input.shape[d + 1:]
