@@ -1,5 +1,4 @@
 # Declarations: what an operation is, before anything is called.
-from volta._kernels.core.base cimport TensorBase
 
 cdef enum Promotion:
     ALONE = 0                               # inputs are taken as they are

@@ -6,7 +6,6 @@ records.
 """
 import inspect
 
-from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_SIZE
 from libc.stdlib cimport calloc, free
 
@@ -150,7 +149,6 @@ cdef class Composed(Op):
 # ---------------------------------------------------------------- records
 
 cdef dict _KINDS = {"f": 0b1110000, "i": 0b0001110, "b": 0b0000001}          # bit masks by dtype code
-cdef dict _WORDS = {"f": "floating point", "i": "integer", "b": "bool"}
 
 
 cdef unsigned int _mask(str kinds) except? 0:
@@ -264,10 +262,6 @@ cdef class Primitive(Op):
                     self.promoted[i] = False
                 elif self.promotion:
                     self.common = self.accepts[i]
-
-    def accepts_dtype(self, Py_ssize_t position, dtype):
-        """Whether this input may be of this dtype, as far as it is declared (after promotion)."""
-        return self.accepts == NULL or bool(self.accepts[position] >> <int>dtype.code & 1)
 
     def _sources(self, function):
         """Where each argument comes from: (what, name or position)."""
