@@ -9,20 +9,6 @@ from volta._kernels.core import TensorBase, indexing
 from volta.dtypes import int64
 from volta.errors import DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import arange
-<<<<<<< HEAD
-from volta.ops.movement import (
-    _expand,
-    _reshape,
-    cast,
-    contiguous_,
-    reshape,
-    slice_view,
-    unsqueeze,
-)
-from volta.ops.padding import pad
-from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op
-from volta.ops.records.math import where_op as where
-=======
 from volta.ops.from_data import tensor
 from volta.ops.join import pad
 from volta.ops.parts import slice_view
@@ -31,7 +17,6 @@ from volta.ops.records.index import gather_op, index_add_op, index_select_op, sc
 from volta.ops.records.math import where_op
 from volta.ops.records.view import contiguous_op, expand_op, reshape_op
 from volta.ops.table import Flags, Labels, case, composed
->>>>>>> 01b3e4dbb7d62637ae438efaa7573fcd6fd856e1
 from volta.shapes import as_dim, broadcast_shapes
 
 if TYPE_CHECKING:

@@ -213,7 +213,8 @@ cdef str _kinds(unsigned int mask):
         if mask >> code & 1:
             found.append(dtype_of(code).name)
     found = words + found
-    return " or ".join([", ".join(found[:len(found) - 1]), found[len(found) - 1]] if len(found) > 1 else found)      # no negative indices here
+    last = len(found) - 1                   # not -1: indices do not wrap here
+    return " or ".join([", ".join(found[:last]), found[last]] if last > 0 else found)
 
 
 cdef int refuse_dtype(Primitive op, int code) except -1:
@@ -223,8 +224,8 @@ cdef int refuse_dtype(Primitive op, int code) except -1:
 
 cdef int _refuse(Primitive op, Py_ssize_t i, object x, str needed) except -1:
     given = (<TensorBase>x).dtype.name if isinstance(x, TensorBase) else "None" if x is None else type(x).__name__
-    advice = f"convert it with .to(volta.{needed})" if needed else "convert it with .to(dtype)"
-    raise DTypeError(f"{op.name}: {op.names[i]} must be {needed or _kinds(op.accepts[i])}, got {given}; {advice}")
+    advice = f".to(volta.{needed})" if needed else ".float()" if op.accepts[i] >> FLOAT32 & 1 else ".long()"
+    raise DTypeError(f"{op.name}: {op.names[i]} must be {needed or _kinds(op.accepts[i])}, got {given}; convert it with {advice}")
 
 
 cdef int check_dtypes(Primitive op, tuple inputs) except -1:

@@ -94,6 +94,7 @@ cdef class Composed(Op):
         if takes is not None:
             self.declared = Primitive(self.__name__, tuple(takes), takes=takes)
             self.places = tuple([parameters.index(i) for i in takes])
+            self.leading = self.places == tuple(range(len(takes)))
 
     @property
     def __signature__(self):
@@ -119,7 +120,10 @@ cdef class Composed(Op):
     cdef int check(self, tuple args, dict options) except -1:
         """Raise unless the arguments are of the dtypes that are declared."""
         cdef Py_ssize_t place, n = PyTuple_GET_SIZE(args)
-        cdef list values = []
+        cdef list values
+        if self.leading and n <= PyTuple_GET_SIZE(self.places) and not len(options):
+            return _check(self.declared, args)
+        values = []
         for place in self.places:
             values.append(args[place] if place < n else options.get(self.declared.inputs[len(values)], 0))
         return _check(self.declared, tuple(values))
