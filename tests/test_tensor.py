@@ -334,3 +334,54 @@ def test_reflected_operators_as_methods_keep_both_gradients(device, name):
     x, y = (volta.tensor(v, device=device, requires_grad=True) for v in ([2.0, 3.0], [4.0, 5.0]))
     getattr(x, name)(y).sum().backward()
     assert x.grad is not None and y.grad is not None and y.grad.abs().sum().item() > 0
+
+
+# ---------------------------------------------------------------- hooks
+def test_a_leaf_hook_runs_while_backward_has_other_things_to_do(device):
+    seen = []
+
+    class Early(volta.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            seen.append("the first node's backward")
+            return g * 2
+
+    first, last = volta.ones(2, device=device, requires_grad=True), volta.ones(2, device=device, requires_grad=True)
+    for name, leaf in (("first", first), ("last", last)):
+        leaf.register_post_accumulate_grad_hook(lambda leaf, name=name: seen.append((name, leaf.grad.tolist())))
+    (Early.apply(first) * last).sum().backward()
+    assert seen == [("last", [2.0, 2.0]), "the first node's backward", ("first", [2.0, 2.0])]
+
+
+def test_a_leaf_hook_sees_the_sum_and_can_be_removed(device):
+    x, calls = volta.ones(2, device=device, requires_grad=True), []
+    handle = x.register_post_accumulate_grad_hook(lambda leaf: calls.append((leaf is x, leaf.grad.tolist())))
+    (x * 2 + x).sum().backward()
+    x.sum().backward()
+    handle.remove()
+    x.sum().backward()
+    assert calls == [(True, [3.0, 3.0]), (True, [4.0, 4.0])]
+
+    def step(leaf):
+        with volta.no_grad():
+            leaf -= 0.5 * leaf.grad
+        leaf.grad = None
+
+    y = volta.ones(2, device=device, requires_grad=True)
+    y.register_post_accumulate_grad_hook(step)
+    (y * 2).sum().backward()
+    assert y.tolist() == [0.0, 0.0] and y.grad is None
+
+
+def test_a_leaf_hook_refuses():
+    x = volta.ones(2, requires_grad=True)
+    with pytest.raises(AutogradError, match="register_post_accumulate_grad_hook: only leaves keep gradients, this tensor was computed"):
+        (x * 2).register_post_accumulate_grad_hook(print)
+    with pytest.raises(AutogradError, match="register_post_accumulate_grad_hook: the tensor does not require grad"):
+        volta.ones(2).register_post_accumulate_grad_hook(print)
+    with pytest.raises(ArgumentError, match="register_post_accumulate_grad_hook: needs a function of the tensor, got int"):
+        x.register_post_accumulate_grad_hook(3)

@@ -17,7 +17,7 @@ from volta._kernels.core.record import Primitive
 from volta.errors import ArgumentError, AutogradError, ShapeError
 from volta.shapes import broadcasts_to
 
-__all__ = ["Node", "Primitive", "Function", "backward", "grad", "no_grad", "enable_grad", "set_grad_enabled",
+__all__ = ["Node", "Primitive", "Function", "RemovableHandle", "backward", "grad", "no_grad", "enable_grad", "set_grad_enabled",
            "inference_mode", "is_grad_enabled"]
 
 
@@ -78,6 +78,18 @@ def inference_mode(mode=True):
 def set_grad_enabled(mode: bool) -> _GradMode:
     """Switch recording on or off at once; what it gives is a context manager, which ends that, and a decorator."""
     return _GradMode(mode, at_once=True)
+
+
+class RemovableHandle:
+    """Removes a hook."""
+
+    def __init__(self, table: dict, hook: object) -> None:
+        self._table, self._key = table, object()
+        table[self._key] = hook
+
+    def remove(self) -> None:
+        """Take the hook away."""
+        self._table.pop(self._key, None)
 
 
 def _seed(name: str, output, gradient):

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from volta._kernels import core
+from volta.autograd import RemovableHandle
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, float16, float32, float64
 from volta.errors import ArgumentError, DTypeError
 from volta.nn.parameter import Parameter
 from volta.nn.state import StateMethods
-from volta.tensor import Tensor, _Handle
+from volta.tensor import Tensor
 from volta.types import DeviceLike, DTypeLike
 
 _TABLES = ("_parameters", "_buffers", "_modules")
@@ -78,12 +79,12 @@ class Module(StateMethods):
     else:
         __call__ = _call
 
-    def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> _Handle:
+    def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
         """Call `hook(module, args, output)` after forward, or `hook(module, args, kwargs, output)`; what it returns, if not None,
         replaces the output. With `prepend`, before the hooks that are there."""
         return _hooked(self._forward_hooks, (hook, with_kwargs), prepend)
 
-    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> _Handle:
+    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
         """Call `hook(module, args)` before forward, or `hook(module, args, kwargs)`; what it returns, if not None, replaces the
         arguments (with kwargs: a pair). With `prepend`, before the hooks that are there."""
         return _hooked(self._forward_pre_hooks, (hook, with_kwargs), prepend)
@@ -376,7 +377,7 @@ class Module(StateMethods):
 
 def _hooked(table, entry, prepend):
     """Enter a hook in a table; gives its handle."""
-    handle = _Handle(table, entry)
+    handle = RemovableHandle(table, entry)
     if prepend:
         first, *rest = reversed(table.items())
         table.clear()

@@ -6,10 +6,10 @@ from volta._kernels.core import inplace as _inplace
 from volta._kernels.core import record as _record
 from volta.device import mixed_devices as _mixed_devices
 from volta.devices import half as _half
-from volta.ops import checks, creation, elementwise, indexing, linalg, movement, reduce, subscript, table, update
+from volta.ops import assign, checks, creation, elementwise, indexing, linalg, movement, reduce, subscript, table, update
 from volta.ops.records import conv, loss, norm
 
-__all__ = ["conv", "creation", "elementwise", "table", "indexing", "linalg", "loss", "movement", "norm", "reduce", "subscript", "update"]
+__all__ = ["assign", "conv", "creation", "elementwise", "table", "indexing", "linalg", "loss", "movement", "norm", "reduce", "subscript", "update"]
 
 
 def _as_operand(op, value, inputs):

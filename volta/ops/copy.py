@@ -113,7 +113,7 @@ def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike
 def replace(form, input, args, options):
     """An op in place (`form`) by computing it and copying the result in; recorded where gradients are wanted."""
     function = form.op
-    if form.changes_geometry:
+    if form.geometry:
         if graph.is_grad_enabled() and input.requires_grad:
             inplace.check_inplace(function.name, input)
         source = inplace.as_before(input) if input._base is None else input

@@ -7,7 +7,7 @@ its base gets a new history, in which the part that the view shows was overwritt
 """
 from cpython.tuple cimport PyTuple_GET_SIZE
 
-from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError, VoltaError
 from volta._kernels import core as _core
 from volta._kernels.core.base cimport DType, TensorBase
 from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted
@@ -52,7 +52,12 @@ cdef class InPlace(Op):
                 args = args[1:]
             if self.record is self.op or (not options and len(args) == self.record.count - 1):
                 return apply_into(self.record, <TensorBase>input, args)
-        return _replace(self, input, args, options)
+        try:
+            return _replace(self, input, args, options)
+        except VoltaError as error:
+            if str(error).startswith(self.op.name + ":"):           # of the op's function, which knows nothing of this form
+                error.args = (self.name + str(error)[len(self.op.name):],)
+            raise
 
     @property
     def __doc__(self):
