@@ -246,3 +246,7 @@ def numel(input: Tensor) -> "int":
 _explain_all(globals())
 _install(Tensor)
 globals().update({name: op for name, op in _FUNCTIONS.items() if _PLACES[name].function})
+
+_MODULES = ("autograd", "data", "errors", "gpu", "nn", "ops", "optim", "random")
+__all__ = sorted(name for name, value in globals().items()
+                 if not name.startswith("_") and (name in _MODULES or not isinstance(value, type(errors)))) + ["__version__"]
