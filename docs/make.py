@@ -164,9 +164,11 @@ def reference() -> str:
             text = inspect.cleandoc(op.__doc__ or "")
             examples = re.sub(r"(?ms)^ *>>> .*?(?=^\S|\Z)", lambda m: f"```python\n{inspect.cleandoc(m[0])}\n```\n", text)
             title = f"{name}{inspect.signature(op)}".replace("'", "")
-            families.setdefault(getattr(op, "family", op.__module__.rpartition(".")[2]), []).append(f"### {name}\n\n`{title}`\n\n{examples}\n\nAs {places(name)}.\n")
-    return ("# Reference\n\nWritten by `python docs/make.py --reference` from the declarations. Every operation runs where its tensors are, "
-            "on the CPU or on a GPU.\n\n" + "\n".join(f"## {family}\n\n" + "\n".join(texts) for family, texts in sorted(families.items())))
+            family = getattr(op, "family", op.__module__.rpartition(".")[2])
+            families.setdefault(family, []).append(f"### {name}\n\n`{title}`\n\n{examples}\n\nAs {places(name)}.\n")
+    return ("# Reference\n\nWritten by `python docs/make.py --reference` from the declarations. Every operation runs where its tensors "
+            "are, on the CPU or on a GPU.\n\n"
+            + "\n".join(f"## {family}\n\n" + "\n".join(texts) for family, texts in sorted(families.items())))
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from volta.shapes import broadcasts_to
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
-__all__ = ["Node", "Primitive", "Function", "FunctionCtx", "RemovableHandle", "backward", "grad", "no_grad", "enable_grad", "set_grad_enabled",
-           "inference_mode", "is_grad_enabled"]
+__all__ = ["Node", "Primitive", "Function", "FunctionCtx", "RemovableHandle", "backward", "grad", "no_grad", "enable_grad",
+           "set_grad_enabled", "inference_mode", "is_grad_enabled"]
 
 
 P = ParamSpec("P")
@@ -148,8 +148,8 @@ def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Tensor | Sequence
 
 
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor],
-         grad_outputs: Tensor | Sequence[Tensor | None] | None = None, retain_graph: bool | None = None, create_graph: bool = False, allow_unused: bool | None = None, *,
-         materialize_grads: bool = False) -> tuple[Tensor, ...]:
+         grad_outputs: Tensor | Sequence[Tensor | None] | None = None, retain_graph: bool | None = None, create_graph: bool = False,
+         allow_unused: bool | None = None, *, materialize_grads: bool = False) -> tuple[Tensor, ...]:
     """Gradients of the sum of `outputs` for each of `inputs`; no `.grad` changes.
 
     Raises: AutogradError where an input is not part of the graph, unless `allow_unused`, which gives None for it, or
