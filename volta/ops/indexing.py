@@ -7,7 +7,7 @@ from volta._kernels.core import indexing
 from volta.dtypes import int64
 from volta.errors import DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import arange
-from volta.ops.elementwise import where
+from volta.ops.records.math import where_op as where
 from volta.ops.movement import (
     _expand,
     _reshape,

@@ -17,7 +17,7 @@ from volta.device import mixed_devices
 from volta.dtypes import bool_
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import empty, full, tensor
-from volta.ops.elementwise import where
+from volta.ops.records.math import where_op as where
 from volta.ops.indexing import _indices, known_range
 from volta.ops.movement import _expand, _reshape, cast, contiguous, contiguous_, copy_into, fill_into, permute, slice_primitive
 from volta.ops.records.index import index_put_op, index_select_op

@@ -193,11 +193,11 @@ cdef tuple promoted(Primitive op, tuple inputs):
         refuse_dtype(op, dtype.code)
     for i in range(PyTuple_GET_SIZE(inputs)):
         x = <object>inputs[i]
-        if isinstance(x, TensorBase):
-            if not op.promoted[i]:
-                if not op.accepts[i] >> (<TensorBase>x).dtype.code & 1:
-                    _refuse(op, i, x, "")
-            elif (<TensorBase>x).dtype is not dtype:
+        if not op.promoted[i]:
+            if not isinstance(x, TensorBase) or not op.accepts[i] >> (<TensorBase>x).dtype.code & 1:
+                _refuse(op, i, x, "")
+        elif isinstance(x, TensorBase):
+            if (<TensorBase>x).dtype is not dtype:
                 x = _cast(x, dtype=dtype)
         out.append(x)
     return tuple(out)

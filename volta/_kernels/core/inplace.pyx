@@ -9,7 +9,7 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError, VoltaError
 from volta._kernels import core as _core
-from volta._kernels.core.base cimport DType, TensorBase
+from volta._kernels.core.base cimport BOOL, DType, TensorBase, dtype_of
 from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted
 from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
 from volta._kernels.core.graph import custom_node
@@ -50,7 +50,7 @@ cdef class InPlace(Op):
             if options and self.record is self.op:
                 args, options = self.record._bound((input,) + args, options)
                 args = args[1:]
-            if self.record is self.op or (not options and len(args) == self.record.count - 1):
+            if self.record is self.op or self.record.serves((input,) + args, options):
                 return apply_into(self.record, <TensorBase>input, args)
         try:
             return _replace(self, input, args, options)
@@ -89,7 +89,7 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
     if shape != target.shape:
         raise ShapeError(f"{op.name}_: the result has shape {shape} but the tensor changed in place has {target.shape}; "
                          f"use the out-of-place {op.name}")
-    dtype = common_dtype(op, inputs)
+    dtype = dtype_of(BOOL) if op.tests else common_dtype(op, inputs)
     check_stored(op.name, dtype, target)
     if recorded and grad_mode():
         check_inplace(op.name, target)

@@ -73,12 +73,13 @@ cdef class Op:
 
 
 cdef class Composed(Op):
-    """A function of other ops. With `in_float32`, float16 inputs are widened first and the result is rounded once: steps of their own
-    in float16 would overflow at 65,504 and round many times."""
+    """A function of other ops. A call without options goes to the elementwise `record`, where there is one. With `in_float32`, float16
+    inputs are widened first and the result is rounded once: steps of their own in float16 would overflow at 65,504 and round many times."""
 
-    def __init__(self, str name, function, *, bint in_float32=False, details=None):
+    def __init__(self, str name, function, *, Primitive record=None, bint in_float32=False, details=None):
         self.name = name
         self.function = function
+        self.record = record
         self.in_float32 = in_float32
         self.details = details
         self._doc = function.__doc__
@@ -100,6 +101,8 @@ cdef class Composed(Op):
         return self._doc
 
     def __call__(self, *args, **options):
+        if self.record is not None and self.record.serves(args, options):
+            return _apply(self.record, args, {})
         try:
             if self.in_float32 and PyTuple_GET_SIZE(args) and isinstance(args[0], TensorBase) and (
                     (<TensorBase>args[0]).dtype.code == FLOAT16):
@@ -151,8 +154,8 @@ cdef class Primitive(Op):
     """One operation: a kernel for each device and its derivative.
 
     `inputs` names the tensor inputs; a last name "*rest" stands for any number. `names` are those of public calls.
-    `takes` says what each input may be: kinds out of f (floating point), i (integer), b (bool), for all inputs alike, or a dict by input
-    of kinds, a dtype's name, "=other" (the dtype of that input) or "wide other" (the same, but float32 where it is float16); "?" at the
+    `tests` says that the result is bool. `takes` says what each input may be: kinds out of f (floating point), i (integer), b (bool),
+    for all inputs alike, or a dict by input of kinds, a dtype's name, "=other" (the dtype of that input) or "wide other" (the same, but float32 where it is float16); "?" at the
     end allows None. `writes` names the inputs that the kernel changes, `wide` the outputs that stay float32 for float16 inputs.
 
     `vjp` holds a function per input (None where there is no gradient), or a single function that gives all of them as a
@@ -163,7 +166,7 @@ cdef class Primitive(Op):
     """
 
     def __init__(self, str name, tuple inputs, *, vjp=None, str family="", tuple outputs=("out",), reference=None, str promote="none",
-                 takes=None, tuple writes=(), tuple wide=(), tuple differentiable=(), tuple names=(), details=None):
+                 takes=None, tuple writes=(), tuple wide=(), tuple differentiable=(), tuple names=(), bint tests=False, details=None):
         self.name = name
         self.variadic = len(inputs) > 0 and inputs[len(inputs) - 1].startswith("*")
         self.inputs = tuple([i.removeprefix("*") or "tensors" for i in inputs])
@@ -179,6 +182,7 @@ cdef class Primitive(Op):
         self.differentiable = tuple([outputs.index(o) for o in differentiable or outputs[:1]])
         self.several = len(self.differentiable) > 1
         self.is_view = family == "view"
+        self.tests = tests
         self.plans = {}
         if self.count > 62:
             raise ArgumentError(f"{name}: {self.count} named inputs, at most 62 are possible; let the last one be any number, '*name'")
@@ -289,6 +293,16 @@ cdef class Primitive(Op):
             raise ArgumentError(f"{self.name}: takes {', '.join(self.names) if self.names else 'no tensors'}, got "
                                 f"{len(inputs)} of {self.count}")
         return _apply(self, inputs, params)
+
+    cdef bint serves(self, tuple inputs, dict options):
+        """Whether a function with options that stands on this record may leave a call to it."""
+        cdef Py_ssize_t i
+        if len(options) or PyTuple_GET_SIZE(inputs) != self.count:
+            return False
+        for i in range(self.count):
+            if <object>inputs[i] is None:
+                return False
+        return True
 
     @property
     def __doc__(self):
