@@ -7,7 +7,6 @@ from volta._kernels.core import indexing
 from volta.dtypes import int64
 from volta.errors import DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import arange
-from volta.ops.records.math import where_op as where
 from volta.ops.movement import (
     _expand,
     _reshape,
@@ -19,6 +18,7 @@ from volta.ops.movement import (
 )
 from volta.ops.padding import pad
 from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op
+from volta.ops.records.math import where_op as where
 from volta.shapes import as_dim, broadcast_shapes
 
 if TYPE_CHECKING:

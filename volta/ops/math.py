@@ -118,12 +118,13 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     >>> volta.addcdiv(volta.tensor([1.0]), volta.tensor([6.0]), volta.tensor([3.0]), value=10)
     tensor([21.])
     """
-    _need_floating("addcdiv", input)
+    if not input.dtype.is_floating_point:
+        raise DTypeError(f"addcdiv: needs floating point tensors, got {input.dtype.name}; convert them with .to(dtype)")
     return input + (tensor1 if value == 1 else tensor1 * value) / tensor2
 
 
 @composed(samples=(*TERNARY_CASES, case((3, 4), (4,), 0.3), case((4,), (4,), 0.7)), rtol=2e-5, elementwise=True, inplace=True,
-          numpy=lambda input, end, weight: input + weight * (end - input))
+          takes={"input": "f"}, numpy=lambda input, end, weight: input + weight * (end - input))
 @promoted
 def lerp(input: Tensor, end: Tensor, weight: Number | Tensor) -> Tensor:
     """input + weight * (end - input), counted from the nearer end, so that both are exact.
@@ -133,16 +134,10 @@ def lerp(input: Tensor, end: Tensor, weight: Number | Tensor) -> Tensor:
     >>> volta.lerp(volta.tensor([0.0, 10.0]), volta.tensor([4.0, 20.0]), 0.5)
     tensor([ 2., 15.])
     """
-    _need_floating("lerp", input)
     way = end - input
     if isinstance(weight, (int, float)):
         return input + way * weight if -0.5 < weight < 0.5 else end - way * (1 - weight)
     return r.where_op(r.abs(weight) < 0.5, input + way * weight, end - way * (1 - weight))
-
-
-def _need_floating(name, x):
-    if not x.dtype.is_floating_point:
-        raise DTypeError(f"{name}: needs floating point tensors, got {x.dtype.name}; convert them with .to(dtype)")
 
 
 # ---------------------------------------------------------------- rounding, limits, choices
@@ -248,7 +243,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     return r.logical_or(near, r.logical_and(r.isfinite(distance), distance <= r.abs(b) * rtol + atol))
 
 
-@composed(samples=(case((3, 4), (3, 4)), case((3, 4), _NEAR)), numpy=np.allclose, kinds="fi", smooth=False)
+@composed(samples=(case((3, 4), (3, 4)), case((3, 4), _NEAR)), numpy=np.allclose, kinds="fi", smooth=False, reads=True)
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether all elements are close (`isclose`), as a Python bool: reads one value.
 
@@ -259,7 +254,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 
 
 @composed(samples=(case((3, 4), (3, 4)), case((3, 4), (4,)), case((3, 4), Derived(lambda x: x))), numpy=np.array_equal, kinds="fib",
-          smooth=False)
+          smooth=False, reads=True)
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether shapes and all elements are the same, as a Python bool: reads one value.
 
@@ -288,18 +283,16 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 
 @composed(samples=(*UNARY_CASES, case((7,), negative_slope=0.2)), function=False, method=False, elementwise=True, in_float32=True,
-          numpy=lambda input, negative_slope=0.01: np.where(input > 0, input, input * negative_slope))
+          takes={"input": "f"}, numpy=lambda input, negative_slope=0.01: np.where(input > 0, input, input * negative_slope))
 def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """x where positive, else negative_slope * x."""
-    _need_floating("leaky_relu", input)
     return r.where_op(input > 0, input, input * negative_slope)
 
 
-@composed(samples=UNARY_CASES, function=False, method=False, elementwise=True, in_float32=True,
+@composed(samples=UNARY_CASES, function=False, method=False, elementwise=True, in_float32=True, takes={"input": "f"},
           numpy=lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
 def softplus(input: Tensor) -> Tensor:
     """log(1 + exp(x)), without overflow."""
-    _need_floating("softplus", input)
     return r.relu(input) + r.log1p(r.exp(negative_abs(input)))
 
 

@@ -13,14 +13,15 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import graph, indexing, inplace
 from volta._kernels.core.call import run_kernel
+from volta._kernels.core.grad_mode import call_under
 from volta.device import mixed_devices
 from volta.dtypes import bool_
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import empty, full, tensor
-from volta.ops.records.math import where_op as where
 from volta.ops.indexing import _indices, known_range
 from volta.ops.movement import _expand, _reshape, cast, contiguous, contiguous_, copy_into, fill_into, permute, slice_primitive
 from volta.ops.records.index import index_put_op, index_select_op
+from volta.ops.records.math import where_op as where
 from volta.shapes import broadcast_shapes, broadcasts_to
 
 if TYPE_CHECKING:
@@ -348,11 +349,7 @@ def _assign(x, part, value):
     wants = graph.is_grad_enabled() and (x.requires_grad or (not number and value.requires_grad))
     if wants:
         inplace.check_inplace("setitem", x)
-    previous = graph.set_grad_mode(False)
-    try:
-        part.write(x, value)
-    finally:
-        graph.set_grad_mode(previous)
+    call_under(False, part.write, (x, value), {})
     if not wants:
         return
     after = core.alias(x)

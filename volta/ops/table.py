@@ -5,6 +5,7 @@ A record is made by `register`. Knows no device: `volta/devices/*.py` bind kerne
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -63,6 +64,11 @@ class Details:
     kinds: str                      # element types it takes: f floating, i integer, b bool
     rtol: float                     # relative tolerance in float32, on every device
     smooth: bool                    # whether gradients can be compared with finite differences
+    elementwise: bool = False       # a composed op of broadcast tensors, element by element: special values are tested too
+    view: bool = False              # a composed op whose results show the data of its first input
+    reads: bool = False             # a composed op that reads values on the host: the shape or type of its result depends on them
+    untested: str = ""              # a composed op without samples or reference: where it is tested, and why
+    dtype: Callable | None = None   # the result's dtype (or a tuple of them) by that of the inputs, where it is not the reference's
 
 
 RECORDS: dict[str, Primitive] = {}          # by the name of their kernels
@@ -89,8 +95,9 @@ class Places:
 
 def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outputs: tuple[str, ...] = ("out",), reference=None,
              promote: str = "none", takes=None, writes: tuple = (), wide: tuple = (), differentiable: tuple = (), names: tuple = (),
-             tests: bool = False, view: Callable | None = None, numpy: Callable | None = None, domain: tuple[float, float] = (-2.0, 2.0), cases: tuple = (),
-             kinds: str = "f", rtol: float = 1e-5, smooth: bool = True, public: Places | None = None, doc: str | None = None) -> Primitive:
+             tests: bool = False, view: Callable | None = None, numpy: Callable | None = None, domain: tuple[float, float] = (-2.0, 2.0),
+             cases: tuple = (), kinds: str = "f", rtol: float = 1e-5, smooth: bool = True, public: Places | None = None,
+             doc: str | None = None) -> Primitive:
     """Make a record and enter it in the table. `view` is the one kernel of an op that moves no data; `public` makes it a function and
     method of users. The rest is what `Primitive` and `Details` say."""
     details = Details(numpy, domain, tuple(cases), kinds, rtol, smooth)
@@ -109,11 +116,16 @@ def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outpu
 
 
 def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str = "f", domain: tuple[float, float] = (-2.0, 2.0),
-             rtol: float = 1e-5, smooth: bool = True, in_float32: bool = False, name: str | None = None, **places: object) -> Callable:
-    """Decorator: a function of other ops is an op of the table, tested by its `samples` against `numpy` in float64."""
+             rtol: float = 1e-5, smooth: bool = True, elementwise: bool = False, view: bool = False, reads: bool = False,
+             untested: str = "", dtype: Callable | None = None, in_float32: bool = False, takes: dict[str, str] | None = None,
+             name: str | None = None, **places: object) -> Callable:
+    """Decorator: a function of other ops is an op of the table, tested by its `samples` against `numpy` in float64. `takes` and
+    `in_float32` are those of `Composed`. A function under the name of another one, not in `volta`, is called "functional.relu" here."""
+    elementwise, view = elementwise or places.get("record") is not None, view or bool(places.get("geometry"))
+
     def make(function):
-        op = Composed(name or function.__name__, function, in_float32=in_float32, record=places.get("record"),
-                      details=Details(numpy, domain, tuple(samples), kinds, rtol, smooth))
+        op = Composed(name or function.__name__, function, record=places.get("record"), in_float32=in_float32, takes=takes,
+                      details=Details(numpy, domain, tuple(samples), kinds, rtol, smooth, elementwise, view, reads, untested, dtype))
         _publish(op.name, op, Places(**places))
         return op
     return make
@@ -177,7 +189,6 @@ def create(op: Primitive, *args: object, device, **params: object):
 
 def erf(x: np.ndarray) -> np.ndarray:
     """erf in float64, for references."""
-    import math
     return np.vectorize(math.erf, otypes=[np.float64])(x)
 
 

@@ -51,7 +51,7 @@ _DOCS = {
     "isinf": ("Whether input is an infinity.", "tensor([False,  True])", "[1.0, float('-inf')]"),
     "isfinite": ("Whether input is neither NaN nor an infinity.", "tensor([ True, False])", "[1.0, float('inf')]"),
     "mul": ("input * other.", "tensor([3., 8.])", "[1.0, 2.0]", "[3.0, 4.0]"),
-    "pow": ("input ** exponent, by C's rules for 0 and infinity; no negative powers of integers.", "tensor([8., 9.])", "[2.0, 3.0]", "[3.0, 2.0]"),
+    "pow": ("input ** exponent, as in C; integers have no negative powers.", "tensor([8., 9.])", "[2.0, 3.0]", "[3.0, 2.0]"),
     "remainder": ("input - floor(input / other) * other, with the sign of other.", "tensor([2., 1.])", "[5.0, -5.0]", "[3.0, 3.0]"),
     "fmod": ("input - trunc(input / other) * other, with the sign of input.", "tensor([ 2., -2.])", "[5.0, -5.0]", "[3.0, 3.0]"),
     "floor_divide": ("floor(input / other).", "tensor([ 1., -2.])", "[5.0, -5.0]", "[3.0, 3.0]"),
