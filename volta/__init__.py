@@ -35,7 +35,6 @@ from volta.dtypes import (
 )
 from volta.dtypes import float_ as float
 from volta.dtypes import int_ as int
-from volta.methods import install as _install
 from volta.ops.arrange import (
     broadcast_tensors,
     diag,
@@ -86,90 +85,6 @@ from volta.ops.creation import (
     zeros_like,
 )
 from volta.ops.einsum import einsum, inner, tensordot
-from volta.ops.elementwise import (
-    addcmul,
-    bitwise_and,
-    bitwise_or,
-    bitwise_xor,
-    clamp,
-    div,
-    pow,
-    square,
-    where,
-)
-from volta.ops.elementwise import clamp as clip
-from volta.ops.functions import (
-    abs,
-    absolute,
-    add,
-    addcdiv,
-    allclose,
-    bitwise_not,
-    ceil,
-    clamp_max,
-    clamp_min,
-    cmplt,
-    cos,
-    divide,
-    eq,
-    equal,
-    erf,
-    exp,
-    exp2,
-    expm1,
-    floor,
-    floor_divide,
-    fmod,
-    frac,
-    ge,
-    greater,
-    greater_equal,
-    gt,
-    isclose,
-    isfinite,
-    isinf,
-    isnan,
-    le,
-    lerp,
-    less,
-    less_equal,
-    log,
-    log1p,
-    log2,
-    log10,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    lt,
-    maximum,
-    minimum,
-    mod,
-    mul,
-    mulacc,
-    multiply,
-    nan_to_num,
-    ne,
-    neg,
-    negative,
-    not_equal,
-    recip,
-    reciprocal,
-    relu,
-    remainder,
-    round,
-    rsqrt,
-    sigmoid,
-    sign,
-    sin,
-    sqrt,
-    sub,
-    subtract,
-    tan,
-    tanh,
-    true_divide,
-    trunc,
-)
 from volta.ops.indexing import gather, index_add, index_select, one_hot, scatter_add, take_along_dim
 from volta.ops.linalg import addmm, baddbmm, bmm, dot, matmul, mm, mv, outer
 from volta.ops.movement import (
@@ -244,7 +159,6 @@ def numel(input: Tensor) -> "int":
 
 
 _explain_all(globals())
-_install(Tensor)
 globals().update({name: op for name, op in _FUNCTIONS.items() if _PLACES[name].function})
 
 _MODULES = ("autograd", "data", "errors", "gpu", "nn", "ops", "optim", "random")

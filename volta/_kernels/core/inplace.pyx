@@ -46,17 +46,17 @@ cdef class InPlace(Op):
     def __call__(self, input, *args, **options):
         if not isinstance(input, TensorBase):
             raise DTypeError(f"{self.name}: input must be a tensor, got {type(input).__name__}")
-        if self.record is not None:
-            if options and self.record is self.op:
-                args, options = self.record._bound((input,) + args, options)
-                args = args[1:]
-            if self.record is self.op or self.record.serves((input,) + args, options):
-                return apply_into(self.record, <TensorBase>input, args)
         try:
+            if self.record is not None:
+                if options and self.record is self.op:
+                    args, options = self.record._bound((input,) + args, options)
+                    args = args[1:]
+                if self.record is self.op or self.record.serves((input,) + args, options):
+                    return apply_into(self.record, <TensorBase>input, args)
             return _replace(self, input, args, options)
         except VoltaError as error:
-            if str(error).startswith(self.op.name + ":"):           # of the op's function, which knows nothing of this form
-                error.args = (self.name + str(error)[len(self.op.name):],)
+            if str(error).startswith(self.op.name + ":"):           # of what knows nothing of this form
+                error.args = (f"{self.op.name}_{str(error)[len(self.op.name):]}",)
             raise
 
     @property
