@@ -235,7 +235,7 @@ cdef class Primitive(Op):
     def _set_takes(self, takes):
         cdef Py_ssize_t i, n = self.count
         cdef str name, kinds
-        self.takes = takes
+        self.takes = declared = takes
         self.common = 0b1111111
         self.same = <Py_ssize_t*>calloc(n + 1, sizeof(Py_ssize_t))
         self.widened = <int*>calloc(n + 1, sizeof(int))
@@ -263,6 +263,8 @@ cdef class Primitive(Op):
                     self.promoted[i] = False
                 elif self.promotion:
                     self.common = self.accepts[i]
+        if self.variadic and not isinstance(declared, dict):        # all alike
+            self.same[n - 1] = 0
 
     def _sources(self, function):
         """Where each argument comes from: (what, name or position)."""
