@@ -6,7 +6,7 @@ from collections.abc import Callable
 from volta._kernels.core import TensorBase
 from volta._kernels.core.inplace import InPlace
 from volta._kernels.core.record import Op
-from volta.ops.creation import tensor
+from volta.ops.from_data import tensor
 from volta.ops.table import FUNCTIONS, PLACES, RECORDS, Places
 
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")

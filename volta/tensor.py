@@ -13,7 +13,6 @@ import numpy as np
 from volta import autograd
 from volta._kernels import core
 from volta._kernels.core import graph
-from volta._undeclared import replace, undeclared  # noqa: F401
 from volta.autograd import Node, RemovableHandle
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, float16, float32, float64, int32, int64, to_numpy, uint8
@@ -21,8 +20,10 @@ from volta.dtypes import bool_ as bool_dtype
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from volta.methods import install
 from volta.ops import copy as copies
-from volta.ops import creation, subscript
+from volta.ops import subscript
+from volta.ops.from_data import tensor
 from volta.ops.math import where
+from volta.ops.parts import split
 from volta.ops.records.view import permute_op
 from volta.printing import tensor_repr
 from volta.shapes import as_dim
@@ -351,6 +352,10 @@ class Tensor(graph.Operators):
         """As bool: whether an element is not 0."""
         return copies.cast(self, bool_dtype)
 
+    def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+        """Views of `split_size` slices each (the last may be smaller), or of the given lengths."""
+        return split(self, split_size, dim)
+
     def where(self, condition: Tensor, other: Tensor | Number) -> Tensor:
         """Elements of this tensor where `condition` holds, else of `other`."""
         return where(condition, self, other)
@@ -372,9 +377,8 @@ def _check_hook(name, t, hook):
 
 
 def _rebuild(array, dtype, device, requires_grad):
-    return creation.tensor(array, dtype=dtype, device=device, requires_grad=requires_grad)
+    return tensor(array, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 install(Tensor)
-undeclared(Tensor)
 core.set_tensor_type(Tensor)

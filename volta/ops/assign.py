@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from volta._kernels.core import TensorBase, graph, inplace
 from volta.errors import ArgumentError, AutogradError, ShapeError
 from volta.ops.copy import clone, copy_into, fill_into, to
-from volta.ops.creation import fill_random_, full_like, tensor
+from volta.ops.creation import fill_random_, full_like
+from volta.ops.from_data import tensor
 from volta.ops.records.create import normal_op, uniform_op
 from volta.ops.records.view import expand_op
 from volta.ops.table import composed
