@@ -15,7 +15,7 @@ from pathlib import Path
 from volta._kernels.core.inplace import InPlace
 
 import volta
-from volta._kernels.core.record import Op
+from volta._kernels.core.record import Op, Primitive
 from volta.nn import functional
 from volta.ops.table import FUNCTIONS, PLACES
 
@@ -153,6 +153,8 @@ def places(name: str) -> str:
     in_place = where.inplace or where.geometry
     found = [f"`volta.{name}`" * where.function, f"`Tensor.{name}`" * where.method, f"`Tensor.{name}_`" * in_place,
              f"operator `__{where.operator}__`" if where.operator else "", *(f"alias `{alias}`" for alias in where.aliases)]
+    own = name.removeprefix("functional.")
+    found.append(f"`volta.nn.functional.{own}`" * (getattr(getattr(functional, own, None), "name", None) == name))
     return ", ".join(filter(None, found))
 
 
@@ -160,12 +162,12 @@ def reference() -> str:
     """Every op by family: signature, documentation, where it appears."""
     families: dict[str, list[str]] = {}
     for name, op in sorted(FUNCTIONS.items()):
-        if name == op.name:
+        if name == op.name and places(name):
             text = inspect.cleandoc(op.__doc__ or "")
-            examples = re.sub(r"(?ms)^ *>>> .*?(?=^\S|\Z)", lambda m: f"```python\n{inspect.cleandoc(m[0])}\n```\n", text)
+            text = re.sub(r"(?ms)^( *)>>> .*?(?=\n\n|\Z)", lambda m: f"```python\n{inspect.cleandoc(m[0])}\n```", text)
             title = f"{name}{inspect.signature(op)}".replace("'", "")
-            family = getattr(op, "family", op.__module__.rpartition(".")[2])
-            families.setdefault(family, []).append(f"### {name}\n\n`{title}`\n\n{examples}\n\nAs {places(name)}.\n")
+            family = op.family if isinstance(op, Primitive) else op.__module__.rpartition(".")[2]
+            families.setdefault(family, []).append(f"### {name}\n\n`{title}`\n\n{text}\n\nAs {places(name)}.\n")
     return ("# Reference\n\nWritten by `python docs/make.py --reference` from the declarations. Every operation runs where its tensors "
             "are, on the CPU or on a GPU.\n\n"
             + "\n".join(f"## {family}\n\n" + "\n".join(texts) for family, texts in sorted(families.items())))
