@@ -140,9 +140,9 @@ cdef class Composed(Op):
                 if isinstance(x, TensorBase) and (<TensorBase>x).dtype.code == FLOAT16:
                     return _in_float32(self.function, args, options)
             return self.function(*args, **options)
-        except VoltaError:
-            raise
         except Exception as error:
+            if isinstance(error, VoltaError) and not isinstance(error, DTypeError):         # which may be that of an op within
+                raise
             explained = _explain(self.function, args, options)
             if explained is None:
                 raise
