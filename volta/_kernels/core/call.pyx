@@ -213,8 +213,11 @@ cdef str _kinds(unsigned int mask):
     for code in range(7):
         if mask >> code & 1:
             found.append(dtype_of(code).name)
-    found = words + found
-    return " or ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)
+    words += found
+    if len(words) < 2:
+        return "".join(words)
+    last = words.pop()
+    return f"{', '.join(words)} or {last}"
 
 
 cdef int refuse_dtype(Primitive op, int code) except -1:
@@ -236,10 +239,8 @@ cdef int check_dtypes(Primitive op, tuple inputs) except -1:
     for i in range(PyTuple_GET_SIZE(inputs)):
         x = <object>inputs[i]
         k = i if i < last else last
-        if isinstance(x, (list, tuple)):            # of an op over lists of tensors
-            for other in x:
-                if isinstance(other, TensorBase) and not op.accepts[k] >> (<TensorBase>other).dtype.code & 1:
-                    _refuse(op, k, other, "")
+        if isinstance(x, (list, tuple)):
+            _check_list(op, k, x, None if op.same[k] < 0 else <object>inputs[op.same[k]])
             continue
         if not isinstance(x, TensorBase):
             if x is None and not op.optional[k]:
@@ -248,13 +249,34 @@ cdef int check_dtypes(Primitive op, tuple inputs) except -1:
         code = (<TensorBase>x).dtype.code
         if not op.accepts[k] >> code & 1:
             _refuse(op, k, x, "")
-        same = op.same[k]
+        same = op.same[k] if i <= last else last    # the last of any number are of one dtype
         if same >= 0 and isinstance(<object>inputs[same], TensorBase):
             needed = (<TensorBase>inputs[same]).dtype.code
             if op.widened[k] and needed == FLOAT16:
                 needed = FLOAT32
             if code != needed:
                 _refuse(op, k, x, dtype_of(needed).name)
+    return 0
+
+
+cdef int _check_list(Primitive op, Py_ssize_t k, object tensors, object others) except -1:
+    """Of an op over lists of tensors: each is of a kind that the op takes and of the dtype of its fellow in `others`."""
+    cdef Py_ssize_t i
+    cdef int needed
+    cdef TensorBase t
+    cdef bint paired = isinstance(others, (list, tuple)) and len(others) == len(tensors)
+    for i, x in enumerate(tensors):
+        if not isinstance(x, TensorBase):
+            continue
+        t = <TensorBase>x
+        if not op.accepts[k] >> t.dtype.code & 1:
+            _refuse(op, k, t, "")
+        if paired and isinstance(others[i], TensorBase):
+            needed = (<TensorBase>others[i]).dtype.code
+            if op.widened[k] and needed == FLOAT16:
+                needed = FLOAT32
+            if t.dtype.code != needed:
+                _refuse(op, k, t, dtype_of(needed).name)
     return 0
 
 
