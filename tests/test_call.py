@@ -51,8 +51,9 @@ def test_forward_and_backward_in_order(device):
 def test_operators_methods_and_functions(device):
     a, b = volta.ones(2, 2, device=device), volta.ones(2, 2, device=device)
     for call, name in ((lambda: a + b, "add"), (lambda: 2 * a, "mul"), (lambda: a - 1, "sub"), (lambda: 1 / a, "div"),
-                       (lambda: a @ b, "matmul"), (lambda: a.exp(), "exp"), (lambda: volta.exp(a), "exp"), (lambda: a == b, "eq"), (lambda: a.t(), "permute"),
-                       (lambda: a[0], "slice"), (lambda: a.reshape(4), "reshape"), (lambda: volta.softmax(a, 1), "softmax")):
+                       (lambda: a @ b, "matmul"), (lambda: a.exp(), "exp"), (lambda: volta.exp(a), "exp"), (lambda: a == b, "eq"),
+                       (lambda: a.t(), "permute"), (lambda: a[0], "slice"), (lambda: a.reshape(4), "reshape"),
+                       (lambda: volta.softmax(a, 1), "softmax")):
         with Tape() as tape:
             call()
         assert tape.calls == [name]
