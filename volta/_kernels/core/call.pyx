@@ -241,7 +241,7 @@ cdef int check_dtypes(Primitive op, tuple inputs) except -1:
     """Raise unless every input of an op that does not promote is what its record declares."""
     cdef Py_ssize_t i, k, same, last = op.count - 1
     cdef int code, needed
-    cdef object x, other
+    cdef object x
     for i in range(PyTuple_GET_SIZE(inputs)):
         x = <object>inputs[i]
         k = i if i < last else last
