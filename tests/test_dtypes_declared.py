@@ -82,8 +82,9 @@ def combinations(op, arrays):
             found += [{**base, name: d} for d in ALL]
             if not op.promotion:
                 found.append({**base, name: None})
-    if len(arrays) > len(op.inputs):                  # any number of one dtype
-        found += [{**fitting(op, volta.float32), op.inputs[-1]: [volta.float32, d]} for d in ALL]
+    lists = [name for name, a in zip(op.inputs, arrays) if isinstance(a, list)]
+    for name in lists + [op.inputs[-1]] * (len(arrays) > len(op.inputs)):               # any number are of one dtype
+        found += [{**fitting(op, volta.float32), name: [volta.float32, d]} for d in ALL]
     return {repr(sorted(f.items(), key=str)): f for f in found}.values()
 
 
@@ -91,7 +92,7 @@ def made(op, arrays, given, device):
     """The sample's inputs of these dtypes; a number stays one."""
     def one(a, dtype):
         if isinstance(a, list):
-            dtypes = dtype if isinstance(dtype, list) else [dtype] * len(a)
+            dtypes = dtype[:1] + dtype[1:] * (len(a) - 1) if isinstance(dtype, list) else [dtype] * len(a)
             return None if dtype is None else [one(x, d) for x, d in zip(a, dtypes)]
         if dtype is None:
             return None

@@ -257,30 +257,28 @@ cdef int check_dtypes(Primitive op, tuple inputs) except -1:
             _refuse(op, k, x, "")
         same = op.same[k] if i <= last else last    # the last of any number are of one dtype
         if same >= 0 and isinstance(<object>inputs[same], TensorBase):
-            needed = (<TensorBase>inputs[same]).dtype.code
-            needed = _needed(op, k, needed, code)
+            needed = _needed(op, k, (<TensorBase>inputs[same]).dtype.code, code)
             if code != needed:
                 _refuse(op, k, x, dtype_of(needed).name)
     return 0
 
 
 cdef int _check_list(Primitive op, Py_ssize_t k, object tensors, object others) except -1:
-    """Of an op over lists of tensors: each is of a kind that the op takes and of the dtype of its fellow in `others`."""
-    cdef Py_ssize_t i
-    cdef int needed
+    """Of an op over lists of tensors: a list is of one dtype, of a kind that the op takes or that of the list `others`."""
+    cdef int needed = -1
     cdef TensorBase t
-    cdef bint paired = isinstance(others, (list, tuple)) and len(others) == len(tensors)
-    for i, x in enumerate(tensors):
+    for x in others if isinstance(others, (list, tuple)) and len(others) else tensors:
+        if isinstance(x, TensorBase):
+            needed = (<TensorBase>x).dtype.code
+            break
+    for x in tensors:
         if not isinstance(x, TensorBase):
             continue
         t = <TensorBase>x
         if not op.accepts[k] >> t.dtype.code & 1:
             _refuse(op, k, t, "")
-        if paired and isinstance(others[i], TensorBase):
-            needed = (<TensorBase>others[i]).dtype.code
-            needed = _needed(op, k, needed, t.dtype.code)
-            if t.dtype.code != needed:
-                _refuse(op, k, t, dtype_of(needed).name)
+        if t.dtype.code != _needed(op, k, needed, t.dtype.code):
+            _refuse(op, k, t, dtype_of(_needed(op, k, needed, t.dtype.code)).name)
     return 0
 
 
