@@ -279,11 +279,15 @@ cdef class Kernel:
 
     def __call__(self, *operands, **params):
         cdef list key = []
-        if len(operands) > self.arity:
-            params.update(zip(self.names, operands[self.arity:]))
-            operands = operands[:self.arity]
-        cdef tuple inputs = operands, shape
+        cdef tuple inputs, shape
         cdef Py_ssize_t i
+        if len(operands) > self.arity:
+            if len(operands) > self.arity + len(self.names):
+                raise TypeError(f"{self.name}: takes {self.arity} operands and {', '.join(self.names)}, got {len(operands)} values")
+            for i in range(self.arity, len(operands)):
+                params[self.names[i - self.arity]] = operands[i]
+            operands = operands[:self.arity]
+        inputs = operands
         cdef TensorBase t
         cdef Plan plan
         cdef object result
