@@ -215,3 +215,9 @@ def test_linear(rng, rows, k, n):
         agree(got, x.astype(float) @ weight.T + (0 if bias is None else bias), k=k)
     other = rng.standard_normal((k, n)).astype(np.float32)
     agree(fetch(linear(tensor_of(x), tensor_of(other.T), None)), x.astype(float) @ other, k=k)
+
+
+@pytest.mark.parametrize("a, b", [((2, 3, 0, 4), (3, 4, 0)), ((2, 3, 4, 0), (3, 0, 5)), ((0, 2, 3, 4), (2, 4, 5)),
+                                  ((2, 3, 0, 0), (3, 0, 1))])
+def test_products_without_elements(a, b):
+    check_matmul(np.zeros(a, np.float32), np.zeros(b, np.float32))

@@ -17,13 +17,15 @@ ROOT = Path(volta.__file__).parent
 # Layers from the lowest; a module belongs to the longest name that fits. A module knows its own layer and those below.
 LAYERS = (
     ("errors", ("volta.errors",)),
+    ("core", ("volta._kernels.core",)),
+    ("types", ("volta.types", "volta.dtypes", "volta.shapes", "volta.random", "volta.printing", "volta.autograd")),
     ("kernels", ("volta._kernels", "volta.gpu")),
-    ("core", ("volta.types", "volta.dtypes", "volta.device", "volta.shapes", "volta.random", "volta.printing", "volta.autograd",
-              "volta.ops.table", "volta.ops.checks")),
-    ("devices", ("volta.devices",)),
+    ("device", ("volta.device",)),
+    ("table", ("volta.ops.table", "volta.ops.checks", "volta.ops.operands")),
     ("records", ("volta.ops.records",)),
+    ("devices", ("volta.devices",)),        # they bind kernels to the records
     ("ops", ("volta.ops",)),
-    ("tensor", ("volta.tensor",)),
+    ("tensor", ("volta.tensor", "volta.methods")),
     ("user", ("volta.nn", "volta.optim", "volta.data", "volta.io")),
     ("package", ("volta",)),
     ("testing", ("volta.testing",)),
@@ -33,9 +35,6 @@ OPTIONAL = {"wgpu", "matplotlib"}
 # (importing module or package, imported one): why it waits until a function is called.
 LATE = {
     ("volta.devices", "volta.devices.gpu.kernels"): "of use with the optional wgpu only, and a fifth of the time of `import volta`",
-    ("volta.gpu", "volta.gpu.adapters"): "loads the optional wgpu",
-    ("volta.gpu", "volta.gpu.runtime"): "of use with the optional wgpu only",
-    ("volta.gpu", "volta._kernels.gpu"): "calls the C functions of the optional wgpu",
 }
 
 

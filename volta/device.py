@@ -1,6 +1,7 @@
 """Devices by name, the rule for tensors on different devices, and the fallback where no GPU is usable."""
 from __future__ import annotations
 
+import copyreg
 import os
 import warnings
 from collections.abc import Callable
@@ -78,6 +79,9 @@ def _no_gpu(reason: str) -> Device:
         _warned_unavailable = True
         warnings.warn(text + ". Continuing on the CPU.", GPUUnavailableWarning, stacklevel=4)
     return CPU
+
+
+copyreg.pickle(Device, lambda place: (device, (str(place),)))
 
 
 def set_mixed_device(mode: str) -> str:

@@ -245,6 +245,7 @@ fn power_by_squaring(x: f32, n: u32) -> f32 {
 
 // torch.pow: 1 for y = 0 and for x = 1, NaN for a negative base with a fractional exponent, C's pow for zeros and infinities.
 fn pow_torch(x: f32, y: f32) -> f32 {
+    if (y == 3.0) { return x * x * x; }         // the commonest exponent that is no op of its own
     if (y == 0.0 || x == 1.0) { return 1.0; }
     if (is_nan(x) || is_nan(y)) { return nan(); }
     let a = abs(x);

@@ -1,5 +1,7 @@
 """The kernels of each device, bound to the op records by name."""
+from volta._kernels.core import call
 from volta.device import configure
+from volta.devices import half
 
 
 def _bind_gpu_kernels() -> None:
@@ -7,3 +9,4 @@ def _bind_gpu_kernels() -> None:
 
 
 configure(_bind_gpu_kernels)
+call.configure(in_half=half.compute)

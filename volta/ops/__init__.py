@@ -1,11 +1,10 @@
-"""The op records and the functions over them. Importing this package fills the table `table.PRIMITIVES`."""
+"""The op records and the functions over them. Importing this package fills the op table, `table.RECORDS` and `table.FUNCTIONS`."""
 from volta._kernels.core import call as _call
 from volta._kernels.core import engine as _engine
 from volta._kernels.core import graph as _graph
 from volta._kernels.core import inplace as _inplace
 from volta._kernels.core import record as _record
 from volta.device import mixed_devices as _mixed_devices
-from volta.devices import half as _half
 from volta.ops import checks, creation, elementwise, indexing, linalg, movement, reduce, subscript, table, update
 from volta.ops.records import conv, loss, norm
 
@@ -27,7 +26,7 @@ def _as_operand(op, value, inputs):
 
 
 _record.configure(named=table.named, explain=checks.explain, in_float32=movement.widened)
-_call.configure(cast=movement._cast, in_half=_half.compute)
+_call.configure(cast=movement._cast)
 _graph.configure(mixed_devices=_mixed_devices, as_operand=_as_operand)
 _inplace.configure(cast=movement._cast, contiguous=movement.contiguous_, copy_into=movement._copy_into, mixed_devices=_mixed_devices,
                    as_operand=_as_operand, overwrite=subscript.Overwrite, replace=movement.replace)

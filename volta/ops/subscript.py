@@ -13,6 +13,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import graph, indexing, inplace
 from volta._kernels.core.call import run_kernel
+from volta._kernels.core.grad_mode import call_under
 from volta.device import mixed_devices
 from volta.dtypes import bool_
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
@@ -348,11 +349,7 @@ def _assign(x, part, value):
     wants = graph.is_grad_enabled() and (x.requires_grad or (not number and value.requires_grad))
     if wants:
         inplace.check_inplace("setitem", x)
-    previous = graph.set_grad_mode(False)
-    try:
-        part.write(x, value)
-    finally:
-        graph.set_grad_mode(previous)
+    call_under(False, part.write, (x, value), {})
     if not wants:
         return
     after = core.alias(x)

@@ -10,6 +10,10 @@ from volta.optim.checks import at_least, flag, function, integer, metric, number
 from volta.optim.optimizer import Optimizer
 from volta.optim.schedule import LRScheduler, need_optimizer, need_state, per_group, set_value
 
+__all__ = ["ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR", "LRScheduler",
+           "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau",
+           "SequentialLR", "StepLR"]
+
 
 class LambdaLR(LRScheduler):
     """The first learning rate times `lr_lambda(epoch)`; one function, or one per group."""

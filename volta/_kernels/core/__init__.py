@@ -9,7 +9,6 @@ from volta._kernels.core.base import (
     assign,
     borrowed_storage,
     checked_size,
-    device_from_name,
     dtype_from_code,
     empty,
     empty_host_cache,
@@ -25,7 +24,7 @@ from volta._kernels.core.base import (
 )
 
 __all__ = [
-    "CPU", "DType", "Device", "Storage", "TensorBase", "alias", "assign", "borrowed_storage", "checked_size", "device_from_name",
+    "CPU", "DType", "Device", "Storage", "TensorBase", "alias", "assign", "borrowed_storage", "checked_size",
     "dtype_from_code", "empty", "empty_host_cache", "gpu_storage", "host_memory_stats", "memory_size", "read_scalar", "reshaped",
     "set_tensor_type", "strides_of", "tensor", "view",
 ]

@@ -59,6 +59,9 @@ cdef Storage host_storage(Py_ssize_t nbytes)
 cdef TensorBase make_tensor(Storage storage, tuple shape, tuple strides, Py_ssize_t offset, DType dtype)
 cdef tuple contiguous_strides(tuple shape)
 cdef DType dtype_of(int code)
+# Errors to raise, which the inline functions of views.pxd cannot make.
+cdef object no_float(str name, DType dtype)
+cdef object two_types(str name, DType a, DType b)
 # New contiguous host tensor, contents undefined.
 cdef TensorBase empty_host(tuple shape, DType dtype)
 # The same where the caller knows that `strides` are those of a contiguous `shape` (no tuple is built).

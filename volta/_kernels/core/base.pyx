@@ -3,13 +3,17 @@
 Knows memory, shapes and strides. Must not know operations, derivatives or how a GPU works: a GPU storage only
 carries the buffer object that keeps its bytes alive.
 """
+import os
+import struct
+
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport uintptr_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
+
+from volta.errors import DTypeError, OutOfMemoryError, ShapeError
 
 cdef extern from "Python.h":
     Py_ssize_t PY_SSIZE_T_MAX
@@ -68,17 +72,9 @@ cdef class Device:
     def __str__(self):
         return self.type if self.index == 0 else f"{self.type}:{self.index}"
 
-    def __reduce__(self):
-        return (device_from_name, (str(self),))
-
 
 CPU = Device("cpu", 0)
 cdef Device _CPU = CPU
-
-
-def device_from_name(str name):
-    from volta.device import device
-    return device(name)
 
 
 # ---------------------------------------------------------------- host memory
@@ -151,7 +147,6 @@ cdef Py_ssize_t _memory_size():
     """Bytes of the machine's memory. Some systems promise any size and kill the process that then writes to it."""
     global _memory
     if _memory == 0:
-        import os
         try:
             _memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         except (AttributeError, ValueError, OSError):       # not known here
@@ -197,7 +192,6 @@ def host_memory_stats():
 
 
 cdef object _out_of_memory(Py_ssize_t nbytes):
-    from volta.errors import OutOfMemoryError
     return OutOfMemoryError(
         f"cpu: cannot allocate {nbytes:,} bytes; {_live_bytes:,} bytes are live. Free tensors or use smaller ones.")
 
@@ -317,7 +311,6 @@ cpdef Py_ssize_t checked_size(tuple shape) except -1:
                 break
             reach *= length
     if refused:
-        from volta.errors import ShapeError
         raise ShapeError(f"shape: at most {MAX_RANK} dimensions and 2**60 elements are possible, got "
                          f"{shape if n <= MAX_RANK else f'{n} dimensions'}")
     return size
@@ -429,5 +422,14 @@ def read_scalar(TensorBase t not None):
         return (<unsigned char*>data)[0] != 0
     if code == UINT8:
         return (<unsigned char*>data)[0]
-    import struct
     return struct.unpack("e", (<char*>data)[:2])[0]
+
+
+# ---------------------------------------------------------------- what kernels refuse
+
+cdef object no_float(str name, DType dtype):
+    return DTypeError(f"{name}: the CPU computes in float32 and float64, got {dtype.name}; cast it with .float()")
+
+
+cdef object two_types(str name, DType a, DType b):
+    return DTypeError(f"{name}: needs tensors of one dtype, got {a.name} and {b.name}; convert one with .to(dtype)")

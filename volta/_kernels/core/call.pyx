@@ -4,21 +4,20 @@ as declared, promotion, broadcasting, and float16 for kernels that have no form 
 
 Records no graph. A tape, a profiler, autocast and `selftest` watch here: see `Observer`.
 """
-from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta._kernels.core.base cimport BOOL, FLOAT16, FLOAT32, INT64, DType, Device, TensorBase, dtype_of
-from volta._kernels.core.record cimport ALONE, FLOATING, Primitive
+from volta._kernels.core.record cimport FLOATING, MAY_BE_WIDE, WIDE, Primitive, set_check
 
-cdef Primitive _cast = None                 # set by volta.ops
+cdef Primitive _cast = None                 # set by volta.ops, what follows by volta.devices
 cdef object _in_half = None                 # (op, device, kernel, inputs, params) -> result of a kernel that has no float16
 
 
-def configure(cast, in_half):
-    """Give this module the pieces of higher layers that it calls."""
+def configure(cast=None, in_half=None):
+    """Give this module the pieces of higher layers that it calls, some at a time."""
     global _cast, _in_half
-    _cast, _in_half = cast, in_half
+    _cast, _in_half = cast or _cast, in_half or _in_half
 
 
 # ---------------------------------------------------------------- observers
@@ -214,7 +213,7 @@ cdef str _kinds(unsigned int mask):
         if mask >> code & 1:
             found.append(dtype_of(code).name)
     found = words + found
-    return " or ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)
+    return " or ".join([", ".join(found[:len(found) - 1]), found[len(found) - 1]] if len(found) > 1 else found)      # no negative indices here
 
 
 cdef int refuse_dtype(Primitive op, int code) except -1:
@@ -251,21 +250,20 @@ cdef int check_dtypes(Primitive op, tuple inputs) except -1:
         same = op.same[k]
         if same >= 0 and isinstance(<object>inputs[same], TensorBase):
             needed = (<TensorBase>inputs[same]).dtype.code
-            if op.widened[k] and needed == FLOAT16:
+            if needed == FLOAT16 and (op.widened[k] == WIDE or op.widened[k] == MAY_BE_WIDE and code == FLOAT32):
                 needed = FLOAT32
             if code != needed:
                 _refuse(op, k, x, dtype_of(needed).name)
     return 0
 
 
+set_check(check_dtypes)
+
+
 # ---------------------------------------------------------------- shapes
 
-def check_broadcast(Primitive op, tuple inputs):
-    """Raise ShapeError unless the shapes of the tensors among `inputs` broadcast together; gives the common shape."""
-    return broadcast(op, inputs)
-
-
 cdef tuple broadcast(Primitive op, tuple inputs):
+    """The common shape of the tensors among `inputs`. Raises: ShapeError where there is none."""
     cdef tuple shape = None, other
     cdef object x
     for x in inputs:

@@ -17,7 +17,7 @@ from volta._kernels.core.base cimport TensorBase
 from volta._kernels.core.call cimport call_kernel
 from volta._kernels.core.graph cimport Node, switch_grad_mode
 from volta._kernels.core.record cimport (
-    DEVICE, DTYPE, GRADIENT, INPUT, KEPT, NEEDS, OUTPUT, PARAM, SHAPE, SHAPES, Plan, Primitive)
+    GRADIENT, KEPT, NEEDS, OUTPUT, PARAM, SHAPE, Primitive)
 
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(object)

@@ -22,5 +22,4 @@ cdef class Node:
     cdef public object function             # autograd.Function's context, for a custom function
 
 cdef object apply(Primitive op, tuple inputs, dict params)
-cdef bint renew(TensorBase t) except -1
 cdef bint wants(TensorBase t) except -1

@@ -9,9 +9,9 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import DTypeError
 from volta._kernels import core as _core
-from volta._kernels.core.base cimport FLOAT32, Device, Storage, TensorBase
+from volta._kernels.core.base cimport FLOAT32, Device, TensorBase
 from volta._kernels.core.call cimport adapted, broadcast, call_kernel, check_dtypes, observers, promoted, refuse_dtype
-from volta._kernels.core.record cimport ALONE, DEVICE, DTYPE, FLOATING, INPUT, OUTPUT, Plan, Primitive, set_apply
+from volta._kernels.core.record cimport DTYPE, FLOATING, INPUT, OUTPUT, Plan, Primitive, set_apply
 
 cdef extern from *:
     """

@@ -13,7 +13,7 @@ from volta._kernels.core.base cimport DType, TensorBase
 from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted
 from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
 from volta._kernels.core.graph import custom_node
-from volta._kernels.core.record cimport Composed, Op, Primitive
+from volta._kernels.core.record cimport Op, Primitive
 
 # Set by volta.ops.
 cdef Primitive _cast = None, _contiguous = None, _copy = None

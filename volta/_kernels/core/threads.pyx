@@ -4,6 +4,8 @@ Knows no tensor and no kernel. Built once, since it decides which variant of the
 """
 import os
 
+from volta.errors import ArgumentError
+
 cdef extern from *:
     """
     #if defined(_MSC_VER) && (defined(_M_X64) || defined(_M_IX86))
@@ -71,7 +73,6 @@ def set_num_threads(n):
     """
     global _num_threads
     if isinstance(n, bool) or not hasattr(n, "__index__") or not 1 <= int(n) <= 4096:
-        from volta.errors import ArgumentError
         raise ArgumentError(f"set_num_threads: needs an integer from 1 to 4096, got {n!r}")
     _num_threads = int(n)
 

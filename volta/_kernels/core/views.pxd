@@ -3,7 +3,7 @@
 
 from libc.string cimport memcpy
 
-from volta._kernels.core.base cimport FLOAT32, FLOAT64, MAX_RANK, DType, TensorBase, address, empty_host, host_storage
+from volta._kernels.core.base cimport FLOAT32, FLOAT64, MAX_RANK, TensorBase, address, empty_host, no_float, two_types
 
 
 cdef inline int float_code(str name, TensorBase t) except -1:
@@ -11,16 +11,14 @@ cdef inline int float_code(str name, TensorBase t) except -1:
     cdef int code = t.dtype.code
     if code == FLOAT32 or code == FLOAT64:
         return code
-    from volta.errors import DTypeError
-    raise DTypeError(f"{name}: the CPU computes in float32 and float64, got {t.dtype.name}; cast it with .float()")
+    raise no_float(name, t.dtype)
 
 
 cdef inline int same_type(str name, TensorBase t, TensorBase other) except -1:
     """Raises: DTypeError, naming the op, unless the elements of `other` (None is none) are those of `t`, as which they are read."""
     if other is None or other.dtype is t.dtype:
         return 0
-    from volta.errors import DTypeError
-    raise DTypeError(f"{name}: needs tensors of one dtype, got {t.dtype.name} and {other.dtype.name}; convert one with .to(dtype)")
+    raise two_types(name, t.dtype, other.dtype)
 
 
 cdef inline void copy_line(char* out, const char* x, Py_ssize_t n, Py_ssize_t stride, int itemsize) noexcept nogil:

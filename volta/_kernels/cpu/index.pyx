@@ -14,6 +14,8 @@ from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, INT32, INT64, MAX_
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport packed, split_at
 
+from volta.errors import DTypeError, IndexRangeError
+
 ctypedef fused word:
     int8_t
     int16_t
@@ -51,13 +53,11 @@ cdef Py_ssize_t first_outside(const int64_t* index, Py_ssize_t n, Py_ssize_t len
 cdef TensorBase checked(str name, TensorBase index, Py_ssize_t dim, Py_ssize_t length):
     """Contiguous indices. Raises: DTypeError unless int64; IndexRangeError for the first index outside [0, length)."""
     if index.dtype.code != INT64:
-        from volta.errors import DTypeError
         raise DTypeError(f"{name}: indices must be int64, got {index.dtype.name}; cast them with .long()")
     index = packed(index)
     cdef const int64_t* data = <const int64_t*>address(index)
     cdef Py_ssize_t at = first_outside(data, index.size, length)
     if at >= 0:
-        from volta.errors import IndexRangeError
         raise IndexRangeError(f"{name}: index {data[at]} at position {at} is outside [0, {length}), "
                               f"the size of dimension {dim}")
     return index
@@ -328,7 +328,6 @@ cdef TensorBase added(str name, TensorBase g, TensorBase index, int dim, Py_ssiz
     elif code == BOOL:
         either(<const uint8_t*>source, places, full, outer, n, size, inner, <uint8_t*>target)
     else:
-        from volta.errors import DTypeError
         raise DTypeError(f"{name}: the CPU kernel does not add {g.dtype.name}; cast it first")
     return out
 

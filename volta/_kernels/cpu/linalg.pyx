@@ -8,10 +8,12 @@ import numpy
 from cython.parallel cimport prange
 from libc.string cimport memset
 
-from volta._kernels.core.base cimport FLOAT16, FLOAT32, FLOAT64, MAX_RANK, Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.core.base cimport FLOAT16, FLOAT32, MAX_RANK, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.gemm cimport gemm, gemm_space, gemm_threads
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport packed, same_type
+
+from volta.errors import DTypeError
 
 cdef object new_array = numpy.ndarray
 cdef list element_types = [numpy.dtype(name) for name in
@@ -118,7 +120,6 @@ cdef run(Batch* p, TensorBase a, TensorBase b, TensorBase bias, TensorBase out):
 cdef check_type(str name, TensorBase t):
     """Raises: DTypeError for float16."""
     if t.dtype.code == FLOAT16:
-        from volta.errors import DTypeError
         raise DTypeError(f"{name}: the CPU does not compute in float16; cast it with .float()")
 
 
@@ -149,7 +150,6 @@ def linear(TensorBase x not None, TensorBase weight not None, TensorBase bias):
     same_type("linear", x, weight)
     same_type("linear", x, bias)
     if out.dtype.code < FLOAT32:
-        from volta.errors import DTypeError
         raise DTypeError(f"linear: needs float32 or float64, got {x.dtype.name}; cast it with .float()")
     bias = packed(bias) if bias is not None else None
     if out.size == 0:

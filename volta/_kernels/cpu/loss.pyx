@@ -13,6 +13,8 @@ from volta._kernels.cpu.sums cimport exp_of, line_max, line_sum, log_of
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code, packed, same_type
 
+from volta.errors import DTypeError, IndexRangeError
+
 cdef enum:
     EXP_COST = 4                # one exp against one element of a cheap loop
     PIECE = 512                 # exponentials that are summed in one go
@@ -30,13 +32,11 @@ cdef Py_ssize_t first_wrong(const int64_t* target, Py_ssize_t n, Py_ssize_t clas
 cdef TensorBase labels(str name, TensorBase target, Py_ssize_t classes, int64_t ignored):
     """Contiguous labels. Raises: DTypeError unless int64; IndexRangeError naming the first wrong label."""
     if target.dtype.code != INT64:
-        from volta.errors import DTypeError
         raise DTypeError(f"{name}: labels must be int64, got {target.dtype.name}; cast them with .long()")
     target = packed(target)
     cdef const int64_t* data = <const int64_t*>address(target)
     cdef Py_ssize_t at = first_wrong(data, target.size, classes, ignored)
     if at >= 0:
-        from volta.errors import IndexRangeError
         raise IndexRangeError(f"{name}: label {data[at]} at position {at} is outside [0, {classes}) for {classes} "
                               f"classes; fix the labels, or pass ignore_index={data[at]} to leave it out")
     return target

@@ -9,11 +9,13 @@ from libc.math cimport cos, log, sin, sqrt, sqrtf
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from volta._kernels.core.base cimport (
-    FLOAT32, FLOAT64, INT32, INT64, UINT8, DType, TensorBase, address, dtype_of, empty_host, empty_host_like)
+    FLOAT32, FLOAT64, INT32, INT64, UINT8, DType, TensorBase, address, empty_host, empty_host_like)
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.scalar cimport log_f32
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code, packed
+
+from volta.errors import DTypeError
 
 cdef extern from *:
     """
@@ -209,7 +211,6 @@ cdef void dropout_all(const real* x, real* out, Py_ssize_t size, real p, real sc
 # ---------------------------------------------------------------- tensors
 
 cdef object refusal(str name, DType dtype):
-    from volta.errors import DTypeError
     return DTypeError(f"{name}: the CPU does not draw {dtype.name}; draw float32 (or int64) and cast it")
 
 

@@ -19,7 +19,6 @@ from volta.devices.gpu.common import (
     broadcast_strides,
     ceil_div,
     collapse,
-    row_major,
 )
 from volta.devices.gpu.copy import contiguous
 from volta.devices.gpu.limits import rows as cuts
@@ -145,9 +144,9 @@ def _fitting(a, b, lead: tuple):
 def _forms(t, lead: tuple):
     """(fix, layout after it): the tensor as it is, a contiguous copy, a contiguous copy of all batches."""
     yield None, _layout(t)
-    yield contiguous, Layout(t.shape, row_major(t.shape), 0)
+    yield contiguous, Layout(t.shape, core.strides_of(t.shape), 0)
     shape = (*lead, *t.shape[-2:])
-    yield (lambda t: contiguous(core.view(t, shape, broadcast_strides(t, shape), t.offset))), Layout(shape, row_major(shape), 0)
+    yield (lambda t: contiguous(core.view(t, shape, broadcast_strides(t, shape), t.offset))), Layout(shape, core.strides_of(shape), 0)
 
 
 def _layout(t) -> Layout:

@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from volta._kernels.core import graph
 from volta._kernels.core.call import run_kernel
+from volta._kernels.core.grad_mode import call_under
 from volta.ops.records.copy import copy_into_op
 from volta.ops.records.create import full_op
 from volta.ops.table import BINARY_SHAPES, TERNARY_SHAPES, UNARY_SHAPES, Flags, case, create, register
@@ -36,11 +36,7 @@ class Composite:
         self.function = function
 
     def __call__(self, *inputs):
-        previous = graph.set_grad_mode(False)
-        try:
-            return self.function(*inputs)
-        finally:
-            graph.set_grad_mode(previous)
+        return call_under(False, self.function, inputs, {})
 
     def into(self, out, *inputs):
         """out = the op of the inputs. The caller counts the change."""
