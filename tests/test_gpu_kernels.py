@@ -2,6 +2,7 @@
 
 Runs on any adapter; with VOLTA_REQUIRE_GPU=1 a missing GPU is a failure, never a skip.
 """
+import inspect
 import itertools
 import math
 import os
@@ -170,6 +171,32 @@ def test_both_devices_compute_the_same_of_every_dtype(name):
             want, got = copy.download(cpu(*made[0])), down(K[name](*made[1]))
             assert got.dtype == want.dtype
             close(got, want, rtol=2e-3 if dtype is FLOAT16 else 1e-5)
+
+
+# ---------------------------------------------------------------- contract
+
+def test_the_contract_is_what_kernels_take():
+    """Every name and argument of `volta/devices/contract.py`."""
+    from volta._kernels.gpu.launch import Pointwise
+
+    from volta.devices import contract
+    from volta.devices.gpu.limits.cut import KERNELS
+    from volta.ops.records.update import UPDATES
+    text = re.sub(r"^elementwise .*?^movement", "movement", contract.__doc__.split("half.py).")[1], flags=re.S | re.M)
+    told = {}
+    for m in re.finditer(r"\b([a-z]\w+)\(((?:[^()]|\([^()]*\))+)\)", text):
+        if m[1] in KERNELS:
+            told[m[1]] = re.findall(r"(\*?\w+)(?:\[.*?\])?(?:: [^,(]+|: \(.*?\)|=\w+| or None)*(?:, |$)", m[2])
+    for name, kernel in KERNELS.items():
+        if isinstance(kernel, Pointwise):
+            assert re.search(rf"\b{name}\b", contract.__doc__), name
+        elif name not in UPDATES:
+            if hasattr(kernel, "names"):
+                taken = kernel.arity, [n for n in kernel.names if n != "windows"]
+                assert told.get(name) in (None, []) or (len(told[name]) - len(taken[1]), told[name][taken[0]:]) == taken, (name, told[name])
+            else:
+                assert told[name] == [str(p).split("=")[0] for p in inspect.signature(kernel).parameters.values()], name
+            assert re.search(rf"\b{name}\(", text), name
 
 
 # ---------------------------------------------------------------- generated kernels

@@ -261,8 +261,8 @@ cdef class Kernel:
     cdef tuple writes
     cdef frozenset varying
     cdef unsigned int strided
-    cdef Py_ssize_t arity       # operands; what follows them by position is a parameter
-    cdef list names             # of the parameters
+    cdef readonly Py_ssize_t arity      # operands; what follows them by position is a parameter
+    cdef readonly list names    # of the parameters
 
     def __init__(self, str name, make, *, tuple strided=(), tuple writes=(), tuple varying=(), windows=None, cut=None):
         self.name, self.make, self.windows, self.cut = name, make, windows, cut
