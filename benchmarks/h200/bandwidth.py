@@ -182,6 +182,7 @@ def tune(ctx, a, b, size) -> None:
     usual = gpu_generate.ITEMS
     for items in (1, 2, 4):
         gpu_generate.ITEMS = items
+        gpu_generate.text.cache_clear()
         line = []
         for name, moved, run in (("add", 12, lambda: KERNELS["add"](a, b)), ("relu", 8, lambda: KERNELS["relu"](a)),
                                  ("exp", 8, lambda: KERNELS["exp"](a))):
@@ -190,6 +191,7 @@ def tune(ctx, a, b, size) -> None:
             KERNELS[name].plans.clear()
         print(f"{items} vectors a thread: {', '.join(line)} GB/s")
     gpu_generate.ITEMS = usual
+    gpu_generate.text.cache_clear()
 
 
 if __name__ == "__main__":

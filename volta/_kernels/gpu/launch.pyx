@@ -208,7 +208,7 @@ cdef class Plan:
         if self.sizes:
             scratch = [self.alloc(n) for n in self.sizes]
         for step in self.steps:
-            if step.whole:
+            if step.whole and len(step.bound) == len(buffers):
                 whole = tuple(buffers)
             else:
                 bound = []
