@@ -79,7 +79,7 @@ def randint(shape, low, high, seed, offset, dtype, device):
 
 
 def dropout(x, p, seed, offset):
-    """x * keep / (1 - p), where `keep` is u >= p."""
+    """x * mask / (1 - p), where the mask is u >= p."""
     device = x.storage.device
     plan = _plans.get((DROPOUT, device, x.dtype))
     if plan is None:
