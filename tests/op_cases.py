@@ -4,10 +4,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from volta._kernels.core.call import run_kernel
+from volta._kernels.core.record import Composed
 
 import volta
 import volta.testing
-from volta.ops.table import PRIMITIVES, Case, Derived, Flags, Labels, Many, create
+from volta.ops.table import FUNCTIONS, RECORDS, Case, Derived, Flags, Labels, Many, create
 
 # Moved between host and GPU, not computed: tests/test_devices.py.
 TRANSFERS = {"upload", "download", "transfer"}
@@ -17,9 +18,32 @@ ELEMENTWISE = {"unary", "grad", "binary", "comparison", "bitwise", "ternary"}
 
 def records(*, family: set[str] | None = None, creation: bool = False, in_place: bool = False) -> list:
     """Records of the table, without creation and in-place ops unless asked for."""
-    return [op for name, op in PRIMITIVES.items()
+    return [op for name, op in RECORDS.items()
             if name not in TRANSFERS and (family is None or op.family in family)
             and (creation or op.family != "creation") and (in_place or op.family not in IN_PLACE)]
+
+
+def composed() -> list:
+    """Functions of other ops that have samples, each once however many names it has."""
+    return [op for name, op in FUNCTIONS.items() if isinstance(op, Composed) and op.details.cases and name == op.name]
+
+
+def family(op) -> str:
+    return "composed" if isinstance(op, Composed) else op.family
+
+
+def kind_of(op):
+    """The dtype to try an op with where one is enough."""
+    return volta.float32 if "f" in op.details.kinds else volta.int32 if "i" in op.details.kinds else volta.bool
+
+
+def has_dtype(device: str, dtype) -> bool:
+    """Whether the device has this dtype: float64 only the CPU, float16 not every GPU."""
+    try:
+        volta.zeros(1, dtype=dtype, device=device)
+    except volta.errors.DTypeError:
+        return False
+    return True
 
 
 def cases(ops: list) -> list:
@@ -30,13 +54,13 @@ def cases(ops: list) -> list:
 # ---------------------------------------------------------------- samples
 def sample(op, case: Case, rng: np.random.Generator, dtype) -> list:
     """Inputs of a case as arrays of the element type under test; labels are int64, flags bool, numbers and None as they are."""
-    if op.family == "creation":
+    if family(op) == "creation":
         return list(case.inputs)
     out: list = []
     for spec in case.inputs:
         if isinstance(spec, Derived):
             made = spec.make(*out)
-            out.append([as_dtype(m, dtype) for m in made] if isinstance(made, list) else as_dtype(made, dtype))
+            out.append([as_dtype(m, dtype) for m in made] if isinstance(made, list) else derived(made, dtype))
         elif isinstance(spec, Many):
             out.append([values(op, shape, rng, dtype) for shape in spec.shapes])
         elif isinstance(spec, Labels):
@@ -48,6 +72,13 @@ def sample(op, case: Case, rng: np.random.Generator, dtype) -> list:
         else:
             out.append(spec)
     return out
+
+
+def derived(made, dtype):
+    """What a Derived gave: floats in the element type under test, integers and flags where that is a float as they are."""
+    if not isinstance(made, np.ndarray):
+        return made
+    return made if made.dtype.kind in "ib" and dtype.is_floating_point else as_dtype(made, dtype)
 
 
 def values(op, shape: tuple, rng: np.random.Generator, dtype) -> np.ndarray:
@@ -67,32 +98,38 @@ def as_dtype(value, dtype) -> np.ndarray:
     return np.asarray(value).astype(volta.dtypes.to_numpy(dtype))
 
 
+def as_precision(arrays: list, dtype) -> list:
+    """The floats among arrays as another floating dtype."""
+    return [as_precision(a, dtype) if isinstance(a, list) else a.astype(volta.dtypes.to_numpy(dtype))
+            if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in arrays]
+
+
 def to_device(arrays: list, device: str, requires_grad: bool = False) -> list:
     """Tensors of the arrays; with `requires_grad` the floating point ones are leaves that want gradients."""
     return [volta.tensor(a, device=device, requires_grad=requires_grad and a.dtype.kind == "f") if isinstance(a, np.ndarray)
-            else to_device(a, device) if isinstance(a, list) else a for a in arrays]
+            else to_device(a, device, requires_grad) if isinstance(a, list) else a for a in arrays]
 
 
 # ---------------------------------------------------------------- calls and references
 def run(op, tensors: list, params: dict, device: str, dtype=None) -> tuple:
     """All results of a call. An in-place op gives its inputs afterwards."""
-    if op.family == "creation":
+    if family(op) == "creation":
         return (create(op, *tensors, device=volta.device(device), dtype=dtype, **params),)
-    if op.family in IN_PLACE:
+    if family(op) in IN_PLACE:
         run_kernel(op, volta.device(device), tuple(tensors), params)
         return tuple(tensors)
     with volta.no_grad():
         result = op(*tensors, **params)
-    return result if isinstance(result, tuple) else (result,)
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
 
 def expected(op, arrays: list, params: dict, dtype=None) -> tuple:
     """The record's NumPy reference in float64 (or the integers given); None for an input that an in-place op leaves."""
-    if op.family == "creation":
+    if family(op) == "creation":
         params = {**params, "dtype": volta.dtypes.to_numpy(dtype)}
     with np.errstate(all="ignore"):
         result = op.details.numpy(*[widened(a) for a in arrays], **params)
-    results = result if isinstance(result, tuple) else (result,)
+    results = tuple(result) if isinstance(result, tuple) or family(op) == "composed" and isinstance(result, list) else (result,)
     return tuple(r if r is None or isinstance(r, list) else np.asarray(r) for r in results)
 
 
@@ -151,6 +188,19 @@ def reversed_(array: np.ndarray, device: str):
     """The array as a view with negative strides."""
     back = tuple(slice(None, None, -1) for _ in array.shape)
     return volta.tensor(np.ascontiguousarray(array[back]), device=device)[back]
+
+
+def expanded(array: np.ndarray, device: str):
+    """The array, whose slices along the first dimension are equal, with stride 0 there."""
+    x = volta.tensor(array, device=device)
+    return x[:1].expand(*x.shape) if len(array) else x
+
+
+def repeated(a):
+    """An array of the same shape with equal slices along the first dimension; lists by element."""
+    if isinstance(a, list):
+        return [repeated(x) for x in a]
+    return np.repeat(a[:1], len(a), 0) if isinstance(a, np.ndarray) and a.ndim and len(a) else a
 
 
 LAYOUTS = {"transposed": transposed, "sliced": sliced, "reversed": reversed_}

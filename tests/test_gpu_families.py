@@ -22,11 +22,14 @@ if not gpu.is_available() and os.environ.get("VOLTA_REQUIRE_GPU") != "1":
 from volta.devices.gpu import conv as gpu_conv
 from volta.devices.gpu import index as gpu_index
 from volta.devices.gpu import loss as gpu_loss
+from volta.devices.gpu import map as gpu_map
 from volta.devices.gpu import norm as gpu_norm
+from volta.devices.gpu import plans as gpu_plans
 from volta.devices.gpu import pool as gpu_pool
 from volta.devices.gpu import random as gpu_random
 from volta.devices.gpu import sort as gpu_sort
 from volta.devices.gpu import update as gpu_update
+from volta.devices.gpu.generate import Expression
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.records.update import UPDATES
 
@@ -34,6 +37,12 @@ DEVICE = core.Device("gpu", 0)
 BOOL, UINT8, INT32, INT64, FLOAT16, FLOAT32 = (core.dtype_from_code(code) for code in range(6))
 NUMPY = ("uint32", "uint32", "int32", "int32", "float16", "float32")        # what buffers hold, by DType.code
 OF_NUMPY = {"float32": FLOAT32, "float16": FLOAT16, "int64": INT64, "int32": INT32, "uint8": UINT8, "bool": BOOL}
+
+
+def forget_plans():
+    """Those of additions, where what they are made by has changed."""
+    for name in ("index_add", "scatter_add"):
+        gpu_index.KERNELS[name].plans.clear()
 
 
 def test_there_is_a_gpu():
@@ -379,23 +388,23 @@ def test_index(kind, lead):
         index = generator.integers(0, size, 11)
         picked = np.take(x, index, dim)
         order = (2, 0, 1) if lead == 1 else None
-        np.testing.assert_array_equal(fetch(gpu_index.index_select(send(x, lead, order), send(index, lead), dim)), picked)
+        np.testing.assert_array_equal(fetch(gpu_index.KERNELS["index_select"](send(x, lead, order), send(index, lead), dim)), picked)
         full = generator.integers(0, size, tuple(7 if d == dim else n - 1 for d, n in enumerate(x.shape)))
         narrow = x[tuple(slice(None) if d == dim else slice(n - 1) for d, n in enumerate(x.shape))]
-        np.testing.assert_array_equal(fetch(gpu_index.gather(send(x, lead, order), send(full, lead), dim)),
+        np.testing.assert_array_equal(fetch(gpu_index.KERNELS["gather"](send(x, lead, order), send(full, lead), dim)),
                                       np.take_along_axis(narrow, full, dim))
         want = np.zeros(tuple(9 if d == dim else n for d, n in enumerate(x.shape)), x.dtype)
         rows = generator.integers(0, 9, size)
         at = [slice(None)] * 3
         at[dim] = rows
         np.add.at(want, tuple(at), x)
-        np.testing.assert_array_equal(fetch(gpu_index.index_add(send(x, lead, order), send(rows, lead), dim, 9)), want)
+        np.testing.assert_array_equal(fetch(gpu_index.KERNELS["index_add"](send(x, lead, order), send(rows, lead), dim, 9)), want)
         each = generator.integers(0, 9, x.shape)
         want = np.zeros_like(want)
         places = list(np.indices(x.shape))
         places[dim] = each
         np.add.at(want, tuple(places), x)
-        np.testing.assert_array_equal(fetch(gpu_index.scatter_add(send(x, lead, order), send(each, lead), dim, 9)), want)
+        np.testing.assert_array_equal(fetch(gpu_index.KERNELS["scatter_add"](send(x, lead, order), send(each, lead), dim, 9)), want)
 
 
 MANY = [((600, 8), 50, 0), ((1000, 3), 2000, 0), ((2, 300, 4), 7, 1), ((700, 1), 1, 0), ((3, 66_000), 70_000, 1),
@@ -410,10 +419,11 @@ def test_index_add_of_many_entries(shape, size, dim, monkeypatch):
     index = generator.integers(0, size, shape[dim])
     want = np.zeros(tuple(size if d == dim else n for d, n in enumerate(shape)), np.float32)
     np.add.at(want, (slice(None),) * dim + (index,), g)
-    plain = fetch(gpu_index.index_add(send(g), send(index), dim, size))
+    plain = fetch(gpu_index.KERNELS["index_add"](send(g), send(index), dim, size))
     monkeypatch.setattr(gpu_index, "FEW_READS", 0)
+    forget_plans()
     for _ in range(2):
-        sorting = fetch(gpu_index.index_add(send(g), send(index), dim, size))
+        sorting = fetch(gpu_index.KERNELS["index_add"](send(g), send(index), dim, size))
         np.testing.assert_array_equal(sorting, want)
         np.testing.assert_array_equal(sorting, plain)
 
@@ -428,8 +438,9 @@ def test_scatter_add_of_many_entries(shape, size, dim, monkeypatch):
     places[dim] = index
     np.add.at(want, tuple(places), g)
     monkeypatch.setattr(gpu_index, "FEW_READS", 0)
+    forget_plans()
     for _ in range(2):
-        np.testing.assert_array_equal(fetch(gpu_index.scatter_add(send(g), send(index), dim, size)), want)
+        np.testing.assert_array_equal(fetch(gpu_index.KERNELS["scatter_add"](send(g), send(index), dim, size)), want)
 
 
 @pytest.mark.parametrize("kind", ["float32", "float16", "int32", "uint8", "bool"])
@@ -447,7 +458,7 @@ def test_rows_of_very_many_entries(shape, size, kind):
                            ("scatter_add", full, tuple(full if d == dim else p for d, p in enumerate(np.indices(shape))))):
         want = np.zeros(tuple(size if d == dim else n for d, n in enumerate(shape)), kind if kind in ("int32", "uint8", "bool") else "f8")
         np.add.at(want, places, g)
-        runs = [fetch(getattr(gpu_index, op)(send(g), send(at), dim, size)) for _ in range(2)]
+        runs = [fetch(gpu_index.KERNELS[op](send(g), send(at), dim, size)) for _ in range(2)]
         np.testing.assert_array_equal(*runs)
         np.testing.assert_allclose(runs[0], want, rtol=1e-3 if kind == "float16" else 1e-5, atol=0 if want.dtype.kind != "f" else 1e-3)
 
@@ -455,14 +466,16 @@ def test_rows_of_very_many_entries(shape, size, kind):
 @pytest.mark.parametrize("count, below", [(1, 1), (255, 3), (256, 256), (257, 257), (5000, 65_536), (70_000, 1 << 20), (3000, 1 << 31)])
 def test_sort(count, below):
     """Sorted, and stable."""
-    ctx = gpu.context(0)
-    keys = np.random.default_rng(count).integers(0, below, count).astype(np.uint32)
-    buffer = ctx.alloc(4 * count)
-    ctx.upload(buffer, keys)
-    found = []
-    for result in gpu_sort.sorted_places(ctx, buffer, count, below):
-        found.append(np.empty(count, np.uint32))
-        ctx.download(result, found[-1], 0)
+    keys = np.random.default_rng(count).integers(0, below, count).astype(np.int32)
+
+    def make(t):
+        plan = gpu_plans.Plan(t)
+        for buffer in gpu_sort.add_sort(plan, 0, count, below):
+            geometry = gpu_map.Geometry((count,), ((1,), (1,)), (0, 0))
+            pipeline, _, params, groups = gpu_map.elementwise_step(plan.ctx, Expression(("x0",)), geometry, (INT32, INT32), (None, None))
+            plan.add(pipeline, (buffer, plan.output((count,), INT32)), params, groups)
+        return plan
+    found = [fetch(t) for t in gpu_plans.Kernel("sort", make)(send(keys, tail=0))]
     order = np.argsort(keys, kind="stable")
     np.testing.assert_array_equal(found[0], keys[order])
     np.testing.assert_array_equal(found[1], order)
@@ -471,12 +484,13 @@ def test_sort(count, below):
 def test_many_entries_take_time_in_proportion(monkeypatch):
     """Eight times as many entries may not take 64 times as long, as they do where each looks at all others."""
     monkeypatch.setattr(gpu_index, "FEW_READS", 0)
+    forget_plans()
     seconds = []
     for k in (1 << 14, 1 << 17):
         g, index = send(np.ones(k, np.float32)), send(np.arange(k) * 7919 % 1000)
         for _ in range(2):
             start = time.perf_counter()
-            gpu_index.index_add(g, index, 0, 1000)
+            gpu_index.KERNELS["index_add"](g, index, 0, 1000)
             gpu.synchronize()
         seconds.append(time.perf_counter() - start)
     assert seconds[1] < 30 * seconds[0], seconds
@@ -484,14 +498,15 @@ def test_many_entries_take_time_in_proportion(monkeypatch):
 
 def test_index_is_clamped():
     x = numbers(4, 3)
-    np.testing.assert_array_equal(fetch(gpu_index.index_select(send(x), send(np.array([-5, 9])), 0)), x[[0, 3]])
-    np.testing.assert_array_equal(fetch(gpu_index.gather(send(x), send(np.array([[-5, 9, 1]])), 0)), [[x[0, 0], x[3, 1], x[1, 2]]])
+    np.testing.assert_array_equal(fetch(gpu_index.KERNELS["index_select"](send(x), send(np.array([-5, 9])), 0)), x[[0, 3]])
+    got = fetch(gpu_index.KERNELS["gather"](send(x), send(np.array([[-5, 9, 1]])), 0))
+    np.testing.assert_array_equal(got, [[x[0, 0], x[3, 1], x[1, 2]]])
 
 
 def test_index_empty():
     x, none = numbers(4, 3), np.zeros(0, np.int64)
-    assert gpu_index.index_select(send(x), send(none), 0).shape == (0, 3)
-    np.testing.assert_array_equal(fetch(gpu_index.index_add(send(x[:0]), send(none), 0, 4)), np.zeros((4, 3)))
+    assert gpu_index.KERNELS["index_select"](send(x), send(none), 0).shape == (0, 3)
+    np.testing.assert_array_equal(fetch(gpu_index.KERNELS["index_add"](send(x[:0]), send(none), 0, 4)), np.zeros((4, 3)))
 
 
 # ---------------------------------------------------------------- random numbers
@@ -516,7 +531,7 @@ SEEDS = [(0, 0), (1234, 5), (2**64 - 1, 2**32 - 2), (2**63 + 7, 2**64 - 2)]
 
 def test_philox_known_answer():
     np.testing.assert_array_equal(philox_reference(0, 0, 4), [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8])
-    got = fetch(gpu_random.randint((4,), -2**31, 2**31, 0, 0, INT64, DEVICE))
+    got = fetch(gpu_random.KERNELS["randint"]((4,), -2**31, 2**31, 0, 0, INT64, DEVICE))
     np.testing.assert_array_equal(got + 2**31, [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8])
 
 
@@ -529,14 +544,14 @@ def test_random_draws(seed, offset, count):
     for low, high in ((0.0, 1.0), (-3.3, 7.1), (0.1, 0.1000001)):
         low32 = np.float32(low)
         want = low32 + (np.float32(high) - low32) * u[:count]
-        np.testing.assert_array_equal(fetch(gpu_random.uniform(shape, low, high, seed, offset, FLOAT32, DEVICE)), want)
+        np.testing.assert_array_equal(fetch(gpu_random.KERNELS["uniform"](shape, low, high, seed, offset, FLOAT32, DEVICE)), want)
     pairs = u[:(count + 3) // 4 * 4].reshape(-1, 2).astype(np.float64)
     r, t = np.sqrt(-2 * np.log1p(-pairs[:, 0])), 2 * np.pi * pairs[:, 1]
     z = np.stack([r * np.cos(t), r * np.sin(t)], 1).ravel()[:count]
-    close(gpu_random.normal(shape, 0.5, 2.0, seed, offset, FLOAT32, DEVICE), 0.5 + 2.0 * z, rtol=1e-6, atol=2e-6)
+    close(gpu_random.KERNELS["normal"](shape, 0.5, 2.0, seed, offset, FLOAT32, DEVICE), 0.5 + 2.0 * z, rtol=1e-6, atol=2e-6)
     for low, high, dtype in ((0, 10, INT64), (-5, 2**31 - 1, INT32), (-2**31, 2**31, INT64), (0, 2, BOOL), (0, 256, UINT8)):
         want = low + (bits[:count] * np.uint64(high - low) >> np.uint64(32)).astype(np.int64)
-        np.testing.assert_array_equal(fetch(gpu_random.randint(shape, low, high, seed, offset, dtype, DEVICE)), want)
+        np.testing.assert_array_equal(fetch(gpu_random.KERNELS["randint"](shape, low, high, seed, offset, dtype, DEVICE)), want)
 
 
 @pytest.mark.parametrize("lead, order", [(0, None), (3, None), (4, (1, 0))])
@@ -547,14 +562,14 @@ def test_dropout(p, lead, order):
     keep = ((philox_reference(9, 3, x.size) >> 8).astype(np.float32) * np.float32(2**-24) >= np.float32(p)).reshape(x.shape)
     with np.errstate(invalid="ignore"):
         want = x * np.where(keep, np.float32(1 / (1 - p) if p < 1 else 0), np.float32(0))
-    np.testing.assert_array_equal(fetch(gpu_random.dropout(send(x, lead, order), p, 9, 3)), want)
+    np.testing.assert_array_equal(fetch(gpu_random.KERNELS["dropout"](send(x, lead, order), p, 9, 3)), want)
 
 
 def test_random_errors():
     with pytest.raises(ArgumentError, match="randint: the GPU holds integers in 32 bits"):
-        gpu_random.randint((2,), 0, 2**40, 0, 0, INT64, DEVICE)
+        gpu_random.KERNELS["randint"]((2,), 0, 2**40, 0, 0, INT64, DEVICE)
     with pytest.raises(DTypeError, match="uniform: the GPU kernel makes float32, got int64"):
-        gpu_random.uniform((2,), 0, 1, 0, 0, INT64, DEVICE)
+        gpu_random.KERNELS["uniform"]((2,), 0, 1, 0, 0, INT64, DEVICE)
 
 
 # ---------------------------------------------------------------- updates
@@ -790,7 +805,7 @@ def test_other_types_are_refused(bad):
     calls = {"conv2d": lambda: gpu_conv.KERNELS["conv2d"](x, x, None, (1, 1), (0, 0), (1, 1), 1),
              "max_pool2d": lambda: gpu_pool.KERNELS["max_pool2d"](x, (2, 2), (2, 2), (0, 0), (1, 1)),
              "batch_norm": lambda: gpu_norm.KERNELS["batch_norm"](x, None, None, 1e-5),
-             "dropout": lambda: gpu_random.dropout(x, 0.5, 0, 0),
+             "dropout": lambda: gpu_random.KERNELS["dropout"](x, 0.5, 0, 0),
              "sgd": lambda: apply_sgd(x, x, None, 0.1, 0.0, 0.0, 0.0, False, False)}
     with pytest.raises(DTypeError, match=f"{bad}: the GPU kernel takes float32( and float16)?, got int32"):
         calls[bad]()

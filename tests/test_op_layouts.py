@@ -3,38 +3,27 @@ import contextlib
 
 import numpy as np
 import op_cases as table
+import op_checks as checks
 import pytest
+from volta._kernels.core.inplace import InPlace
 
 import volta
 from volta._kernels.core import inplace
-from volta.ops.table import PRIMITIVES
+from volta.ops.table import FUNCTIONS, PLACES, RECORDS
 
 FLOAT = [op for op in table.records() if "f" in op.details.kinds]
 BINARY = table.records(family={"binary", "comparison"})
 WITH_NUMBERS = [op for op in BINARY if "f" in op.details.kinds]
 
 
-def kind_of(op):
-    return volta.float32 if "f" in op.details.kinds else volta.int32 if "i" in op.details.kinds else volta.bool
-
-
-def compare(op, case, arrays, views, device):
-    """The op on `views` must give what it gives on row-major tensors of `arrays`."""
-    straight = table.run(op, table.to_device(arrays, device), case.params, device)
-    for a, b in zip(table.run(op, views, case.params, device), straight):
-        assert a.dtype is b.dtype and a.shape == b.shape
-        # sums may be taken in another order
-        table.check(a, b.numpy(), op.details.rtol, f"{op.name} on {device}", table.magnitude(arrays))
-
-
 @pytest.mark.parametrize("layout", table.LAYOUTS)
 @pytest.mark.parametrize("op", [op for op in table.records() if op.details.cases], ids=lambda op: op.name)
 def test_strided_inputs(op, layout, device, rng):
     for case in op.details.cases:
-        arrays = table.sample(op, case, rng, kind_of(op))
+        arrays = table.sample(op, case, rng, table.kind_of(op))
         views = [table.LAYOUTS[layout](a, device) if isinstance(a, np.ndarray) and a.ndim else x
                  for a, x in zip(arrays, table.to_device(arrays, device))]
-        compare(op, case, arrays, views, device)
+        checks.same_results(op, case, arrays, views, device)
 
 
 @pytest.mark.parametrize("layout", table.LAYOUTS)
@@ -65,7 +54,15 @@ def test_expanded_inputs(op, device, rng):
              for a, x in zip(arrays, table.to_device(arrays, device))]
     assert any(isinstance(v, volta.Tensor) and 0 in v.stride() for v in views) or not any(
         isinstance(a, np.ndarray) and a.ndim and len(a) > 1 for a in arrays)
-    compare(op, case, arrays, views, device)
+    checks.same_results(op, case, arrays, views, device)
+
+
+@pytest.mark.parametrize("op", table.composed(), ids=lambda op: op.name)
+def test_composed(op, device, rng):
+    """Functions of other ops: transposed, sliced, reversed and expanded inputs."""
+    for case in op.details.cases:
+        if checks.fits(case, device):
+            checks.layouts(op, case, device, rng)
 
 
 @pytest.mark.parametrize("op", table.records(family=table.ELEMENTWISE), ids=lambda op: op.name)
@@ -78,7 +75,7 @@ def test_rank_eight(op, device, rng):
     order = (5, 0, 3, 7, 1, 6, 2, 4)
     arrays, views = [], []
     for i, s in enumerate(shapes[:len(op.inputs)]):
-        dtype = volta.bool if op.inputs[i] == "condition" else kind_of(op)
+        dtype = volta.bool if op.inputs[i] == "condition" else table.kind_of(op)
         a = np.full(s, True) if dtype is volta.bool else table.values(op, s, rng, dtype)
         if dtype is volta.bool:
             a = rng.random(s) < 0.5
@@ -165,7 +162,7 @@ IN_PLACE = [op for op in table.records(family=table.ELEMENTWISE - {"grad", "comp
 @pytest.mark.parametrize("op", IN_PLACE, ids=lambda op: op.name)
 def test_into(op, device, rng):
     """`op_` equals `op`, keeps its storage and counts the change, on row-major and strided tensors."""
-    dtype = kind_of(op)
+    dtype = table.kind_of(op)
     arrays = [table.values(op, (4, 6), rng, dtype) for _ in op.inputs]
     (reference,) = table.expected(op, arrays, {})
     for layout in (lambda a, d: volta.tensor(a, device=d), *table.LAYOUTS.values()):
@@ -174,6 +171,32 @@ def test_into(op, device, rng):
         assert inplace.into(op, target, *others) is target
         assert target.storage is storage and storage.version == version + 1
         table.check(target, reference, op.details.rtol, f"{op.name}_ on {device}", table.magnitude(arrays))
+
+
+def forms(geometry):
+    """(name, op, in-place form) of the public ops that have one, as the class of tensors has it."""
+    return [pytest.param(op, name, id=name + "_") for name, op in FUNCTIONS.items()
+            if (PLACES[name].geometry if geometry else PLACES[name].inplace) and op.details.cases]
+
+
+def with_tensor_first(op, device):
+    return [case for case in op.details.cases if case.inputs and isinstance(case.inputs[0], tuple) and checks.fits(case, device)]
+
+
+@pytest.mark.parametrize("op, name", forms(geometry=False))
+def test_in_place(op, name, device, rng):
+    """`x.op_()` of any op, record or composed: value, storage, version, gradient, and what it refuses."""
+    form = getattr(volta.Tensor, name + "_")
+    assert isinstance(form, InPlace)
+    for case in with_tensor_first(op, device):
+        checks.in_place(form, op, case, device, rng)
+        checks.refused_in_place(form, op, case, device, rng)
+
+
+@pytest.mark.parametrize("op, name", forms(geometry=True))
+def test_new_geometry(op, name, device, rng):
+    for case in with_tensor_first(op, device):
+        checks.new_geometry(getattr(volta.Tensor, name + "_"), op, case, device, rng)
 
 
 def test_into_leaves_the_rest_of_the_storage(device):
@@ -208,4 +231,4 @@ def test_into_with_a_number(device):
 
 
 def test_every_elementwise_record_is_in_a_family_tested_here():
-    assert {op.family for op in PRIMITIVES.values() if op.promotion} <= table.ELEMENTWISE
+    assert {op.family for op in RECORDS.values() if op.promotion} <= table.ELEMENTWISE

@@ -1,9 +1,10 @@
 """Both devices have every op, and the GPU's really run there."""
 import op_cases as table
+import op_checks as checks
 import pytest
 
 import volta
-from volta.ops.table import PRIMITIVES, Case, Flags, Labels, missing_kernels
+from volta.ops.table import RECORDS, Case, Flags, Labels, missing_kernels
 
 # They move or reserve bytes without a kernel.
 WITHOUT_DISPATCH = {"empty"}
@@ -24,7 +25,7 @@ def test_every_kernel_belongs_to_a_record(gpu):
     from volta.devices import cpu as cpu_backend
     from volta.devices.gpu import kernels as gpu_backend
     for backend in (cpu_backend, gpu_backend):
-        assert set(backend.KERNELS) - set(PRIMITIVES) == set(), backend.__name__
+        assert set(backend.KERNELS) - set(RECORDS) == set(), backend.__name__
 
 
 def test_backends_have_the_same_kernels(gpu):
@@ -55,15 +56,22 @@ def test_runs_on_the_gpu(op, gpu, rng):
     assert ran > 0
 
 
-@pytest.mark.parametrize("op", [op for op in PRIMITIVES.values() if op.family == "view" and op.name != "transfer"],
-                         ids=lambda op: op.name)
-def test_views_share_the_storage(op, device, rng):
-    """A view costs no kernel and no memory."""
+@pytest.mark.parametrize("op", [op for op in table.composed() if not op.details.reads], ids=lambda op: op.name)
+def test_composed_runs_on_the_gpu(op, gpu, rng):
+    """Forward and backward of a function of other ops: no bytes cross."""
     for case in op.details.cases:
-        (x,) = table.to_device(table.sample(op, case, rng, volta.float32), device)
-        before = volta.gpu.stats()
-        (y,) = table.run(op, [x], case.params, device)
-        assert y.storage is x.storage and (volta.gpu.stats() - before).dispatches == 0
+        if checks.fits(case, gpu):
+            checks.no_transfers(op, case, gpu, rng)
+
+
+VIEWS = [op for op in RECORDS.values() if op.family == "view" and op.name != "transfer"]
+VIEWS += [op for op in table.composed() if op.details.view]
+
+
+@pytest.mark.parametrize("op", VIEWS, ids=lambda op: f"{table.family(op)}-{op.name}")
+def test_views_share_the_storage(op, device, rng):
+    for case in op.details.cases:
+        checks.shares_storage(op, case, device, rng)
 
 
 def test_backward_runs_on_the_gpu(gpu):

@@ -43,6 +43,21 @@ def compare(op, found, reference, operands, device):
                 assert math.copysign(1, got) == math.copysign(1, want), text
 
 
+@pytest.mark.parametrize("op", [op for op in table.composed() if op.details.elementwise and "f" in op.details.kinds and op.details.numpy],
+                         ids=lambda op: op.name)
+def test_composed(op, device):
+    """Every combination of special values, with the parameters of every sample."""
+    for case in {repr(c.params) + repr(len(c.inputs)): c for c in op.details.cases}.values():
+        if any(isinstance(spec, (table.Labels, table.Flags, table.Derived, table.Many)) for spec in case.inputs):
+            continue
+        count = sum(isinstance(spec, tuple) for spec in case.inputs)
+        grids = iter(np.meshgrid(*[VALUES if count < 3 else VALUES[::2]] * count, indexing="ij"))
+        arrays = [next(grids).ravel() if isinstance(spec, tuple) else spec for spec in case.inputs]
+        (reference,) = table.expected(op, arrays, case.params)
+        found = op(*table.to_device(arrays, device), **case.params)
+        compare(op, found.numpy(), reference, [a for a in arrays if isinstance(a, np.ndarray)], device)
+
+
 @pytest.mark.parametrize("op", UNARY, ids=lambda op: op.name)
 def test_unary(op, device):
     (reference,) = table.expected(op, [VALUES], {})

@@ -10,7 +10,7 @@ from volta._kernels.core.call import run_kernel
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, bool_, float16, float32, result_type, uint8
 from volta.errors import ArgumentError, ShapeError
-from volta.ops.records.copy import cast_op, copy_into_op, fill_into_op, transfer
+from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
 from volta.ops.records.view import contiguous_op, diagonal_op, expand_kernel, on_diagonal, reshape_op
 from volta.ops.view import expand, listed, ravel, reshape, slice_view
 from volta.shapes import as_dim, as_dims, as_shape
@@ -32,11 +32,6 @@ def copy_into(out: Tensor, x: Tensor) -> None:
 def fill_into(out: Tensor, value: Number) -> None:
     """out[...] = number, unrecorded and without bumping the version."""
     run_kernel(fill_into_op, out.device, (out, value))
-
-
-def cast(x: Tensor, dtype: DTypeLike) -> Tensor:
-    """x as another element type; x itself where it already has it."""
-    return x if x.dtype is dtype else cast_op(x, dtype=dtype)
 
 
 def in_float32(function):
@@ -113,7 +108,7 @@ def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike
 def replace(form, input, args, options):
     """An op in place (`form`) by computing it and copying the result in; recorded where gradients are wanted."""
     function = form.op
-    if form.changes_geometry:
+    if form.geometry:
         if graph.is_grad_enabled() and input.requires_grad:
             inplace.check_inplace(function.name, input)
         source = inplace.as_before(input) if input._base is None else input

@@ -8,9 +8,10 @@ from volta.ops.records.view import (
     contiguous_op as contiguous_, expand_kernel as _expand_kernel, expand_op as _expand, permute_op as permute_primitive, place as _place,
     reshape_op as _reshape, slice_op as slice_primitive,
 )
+from volta.ops.records.reduce import sum_to
 from volta.ops.copy import cast, clone, contiguous, copy_into, fill_into, flip, in_float32, promoted, repeat, replace, to, widened
 from volta.ops.join import cat, result_dtype, stack
 from volta.ops.view import (
-    broadcast_to, chunk, expand, flatten, listed, narrow, permute, reshape, shrink, slice_view, split, squeeze, stride_op, sum_to, t,
+    broadcast_to, chunk, expand, flatten, listed, narrow, permute, reshape, shrink, slice_view, split, squeeze, stride_op, t,
     transpose, unbind, unsqueeze, view,
 )

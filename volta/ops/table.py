@@ -64,6 +64,11 @@ class Details:
     kinds: str                      # element types it takes: f floating, i integer, b bool
     rtol: float                     # relative tolerance in float32, on every device
     smooth: bool                    # whether gradients can be compared with finite differences
+    elementwise: bool = False       # a composed op of broadcast tensors, element by element: special values are tested too
+    view: bool = False              # a composed op whose results show the data of its first input
+    reads: bool = False             # a composed op that reads values on the host: the shape or type of its result depends on them
+    untested: str = ""              # a composed op without samples or reference: where it is tested, and why
+    dtype: Callable | None = None   # the result's dtype (or a tuple of them) by that of the inputs, where it is not the reference's
 
 
 RECORDS: dict[str, Primitive] = {}          # by the name of their kernels
@@ -110,11 +115,16 @@ def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outpu
 
 
 def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str = "f", domain: tuple[float, float] = (-2.0, 2.0),
-             rtol: float = 1e-5, smooth: bool = True, in_float32: bool = False, name: str | None = None, **places: object) -> Callable:
-    """Decorator: a function of other ops is an op of the table, tested by its `samples` against `numpy` in float64."""
+             rtol: float = 1e-5, smooth: bool = True, elementwise: bool = False, view: bool = False, reads: bool = False,
+             untested: str = "", dtype: Callable | None = None, in_float32: bool = False, takes: dict[str, str] | None = None,
+             name: str | None = None, **places: object) -> Callable:
+    """Decorator: a function of other ops is an op of the table, tested by its `samples` against `numpy` in float64. `takes` and
+    `in_float32` are those of `Composed`. A function under the name of another one, not in `volta`, is called "functional.relu" here."""
+    elementwise, view = elementwise or places.get("record") is not None, view or bool(places.get("geometry"))
+
     def make(function):
-        op = Composed(name or function.__name__, function, in_float32=in_float32,
-                      details=Details(numpy, domain, tuple(samples), kinds, rtol, smooth))
+        op = Composed(name or function.__name__, function, in_float32=in_float32, takes=takes,
+                      details=Details(numpy, domain, tuple(samples), kinds, rtol, smooth, elementwise, view, reads, untested, dtype))
         _publish(op.name, op, Places(**places))
         return op
     return make

@@ -317,15 +317,3 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     if not 0 <= size <= n or step < 1:
         raise ArgumentError(f"unfold: size {size} must be 0 to {n}, and step {step} positive")
     return unfold_op(input, dim=d, size=size, step=step) if input.ndim else narrow(ravel(input), 0, 0, size)
-
-
-def sum_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Undo broadcasting: sum `g` down to `shape`."""
-    from volta.ops.records.reduce import sum_op
-    lead = len(g.shape) - len(shape)
-    dims = tuple(i for i, n in enumerate(g.shape) if i < lead or (shape[i - lead] == 1 and n != 1))
-    if dims:
-        g = sum_op(g, dim=dims, keepdim=lead == 0)
-    return g if g.shape == shape else reshape_op(g, shape=shape)
-
-

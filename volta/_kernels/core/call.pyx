@@ -8,7 +8,7 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta._kernels.core.base cimport BOOL, FLOAT16, FLOAT32, INT64, DType, Device, TensorBase, dtype_of
-from volta._kernels.core.record cimport FLOATING, Primitive
+from volta._kernels.core.record cimport FLOATING, MAY_BE_WIDE, WIDE, Primitive, set_check
 
 cdef Primitive _cast = None                 # set by volta.ops, what follows by volta.devices
 cdef object _in_half = None                 # (op, device, kernel, inputs, params) -> result of a kernel that has no float16
@@ -250,11 +250,14 @@ cdef int check_dtypes(Primitive op, tuple inputs) except -1:
         same = op.same[k]
         if same >= 0 and isinstance(<object>inputs[same], TensorBase):
             needed = (<TensorBase>inputs[same]).dtype.code
-            if op.widened[k] and needed == FLOAT16:
+            if needed == FLOAT16 and (op.widened[k] == WIDE or op.widened[k] == MAY_BE_WIDE and code == FLOAT32):
                 needed = FLOAT32
             if code != needed:
                 _refuse(op, k, x, dtype_of(needed).name)
     return 0
+
+
+set_check(check_dtypes)
 
 
 # ---------------------------------------------------------------- shapes

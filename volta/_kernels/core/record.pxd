@@ -19,12 +19,18 @@ cdef enum Source:                           # where an argument of a derivative 
     SHAPES = 4                              # of all inputs
     GRADIENT = 5                            # of one of several outputs
 
+cdef enum Widening:                         # what goes with a float16 input
+    WIDE = 1                                # float32
+    MAY_BE_WIDE = 2                         # either of the two
+
 cdef class Plan:
     # For one set of wanted gradients.
     cdef Py_ssize_t count                   # of what is kept
     cdef int* kinds                         # Saved
     cdef Py_ssize_t* places                 # of the input or output
     cdef tuple sources                      # per derivative function its (Source, value) pairs; None where no gradient is wanted
+
+cdef class Primitive
 
 cdef class Op:
     cdef readonly str name
@@ -34,6 +40,10 @@ cdef class Op:
 cdef class Composed(Op):
     cdef readonly object function
     cdef bint in_float32
+    cdef str first                          # name of the first parameter
+    cdef readonly Primitive declared        # what it takes: a record without kernels
+    cdef tuple places                       # positions of its inputs among the parameters
+    cdef int check(self, tuple args, dict options) except -1
 
 cdef class Primitive(Op):
     cdef readonly str family
@@ -57,7 +67,7 @@ cdef class Primitive(Op):
     cdef unsigned int common                # of a promoted op: bit mask of the dtypes that it takes
     cdef unsigned int* accepts              # per input a bit mask by dtype code, NULL where nothing is declared
     cdef Py_ssize_t* same                   # per input: the input whose dtype it must have, or -1
-    cdef bint* widened                      # ... but float32 where that one is float16
+    cdef int* widened                       # Widening, where that one is float16
     cdef bint* optional
     cdef bint* promoted                     # whether an input takes part in promotion
     cdef tuple arguments                    # per derivative function: where its arguments come from
@@ -67,4 +77,6 @@ cdef class Primitive(Op):
     cdef Plan plan(self, unsigned long long mask)
 
 ctypedef object (*apply_t)(Primitive, tuple, dict)
+ctypedef int (*check_t)(Primitive, tuple) except -1
 cdef void set_apply(apply_t function) noexcept
+cdef void set_check(check_t function) noexcept

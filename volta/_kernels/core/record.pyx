@@ -10,12 +10,13 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 from libc.stdlib cimport calloc, free
 
 from volta.errors import ArgumentError, VoltaError
-from volta._kernels.core.base cimport FLOAT16, TensorBase, dtype_of
+from volta._kernels.core.base cimport FLOAT16, FLOAT32, TensorBase, dtype_of
 
 cdef extern from "Python.h":
     object PyMethod_New(object function, object instance)
 
 cdef apply_t _apply = NULL                  # set by graph.pyx
+cdef check_t _check = NULL                  # set by call.pyx
 cdef object _named = None                   # set by the op table: name -> Op, for unpickling
 cdef object _explain = None                 # (function, args, options) -> the DTypeError of a wrong argument, or None
 cdef object _in_float32 = None              # (function, args, options) -> result, computed in float32
@@ -30,6 +31,11 @@ def configure(named, explain, in_float32):
 cdef void set_apply(apply_t function) noexcept:
     global _apply
     _apply = function
+
+
+cdef void set_check(check_t function) noexcept:
+    global _check
+    _check = function
 
 
 def _op_named(name):
@@ -72,19 +78,30 @@ cdef class Op:
 
 
 cdef class Composed(Op):
-    """A function of other ops. With `in_float32`, float16 inputs are widened first and the result is rounded once: steps of their own
-    in float16 would overflow at 65,504 and round many times."""
+    """A function of other ops. `takes` says what some of its arguments may be, in the words of `Primitive`. With `in_float32`, a float16
+    first input, and what comes with it, is widened and the result is rounded once: steps of their own in float16 would overflow at
+    65,504 and round many times."""
 
-    def __init__(self, str name, function, *, bint in_float32=False, details=None):
+    def __init__(self, str name, function, *, bint in_float32=False, dict takes=None, details=None):
+        cdef list parameters = list(inspect.signature(function).parameters)
         self.name = name
         self.function = function
         self.in_float32 = in_float32
         self.details = details
         self._doc = function.__doc__
+        self.first = parameters[0] if parameters else None
+        if takes is not None:
+            self.declared = Primitive(self.__name__, tuple(takes), takes=takes)
+            self.places = tuple([parameters.index(i) for i in takes])
 
     @property
     def __signature__(self):
         return inspect.signature(self.function)
+
+    @property
+    def __name__(self):
+        """Without what tells it from a function of the same name, as in "functional.relu"."""
+        return self.name.rpartition(".")[2]
 
     @property
     def __module__(self):
@@ -98,11 +115,23 @@ cdef class Composed(Op):
     def __doc__(self):
         return self._doc
 
+    cdef int check(self, tuple args, dict options) except -1:
+        """Raise unless the arguments are of the dtypes that are declared."""
+        cdef Py_ssize_t place, n = PyTuple_GET_SIZE(args)
+        cdef list values = []
+        for place in self.places:
+            values.append(args[place] if place < n else options.get(self.declared.inputs[len(values)], 0))
+        return _check(self.declared, tuple(values))
+
     def __call__(self, *args, **options):
+        cdef object x
         try:
-            if self.in_float32 and PyTuple_GET_SIZE(args) and isinstance(args[0], TensorBase) and (
-                    (<TensorBase>args[0]).dtype.code == FLOAT16):
-                return _in_float32(self.function, args, options)
+            if self.declared is not None:
+                self.check(args, options)
+            if self.in_float32:
+                x = args[0] if PyTuple_GET_SIZE(args) else options.get(self.first)
+                if isinstance(x, TensorBase) and (<TensorBase>x).dtype.code == FLOAT16:
+                    return _in_float32(self.function, args, options)
             return self.function(*args, **options)
         except VoltaError:
             raise
@@ -150,8 +179,8 @@ cdef class Primitive(Op):
 
     `inputs` names the tensor inputs; a last name "*rest" stands for any number. `names` are those of public calls.
     `takes` says what each input may be: kinds out of f (floating point), i (integer), b (bool), for all inputs alike, or a dict by input
-    of kinds, a dtype's name, "=other" (the dtype of that input) or "wide other" (the same, but float32 where it is float16); "?" at the
-    end allows None. `writes` names the inputs that the kernel changes, `wide` the outputs that stay float32 for float16 inputs.
+    of kinds, a dtype's name, "=other" (the dtype of that input), "wide other" (the same, but float32 where it is float16) or
+    "=other or wide" (either of these); "?" at the end allows None. `writes` names the inputs that the kernel changes, `wide` the outputs that stay float32 for float16 inputs.
 
     `vjp` holds a function per input (None where there is no gradient), or a single function that gives all of them as a
     tuple. The parameters of such a function are named after what they receive: first `g`, the gradient of the output (or, of an op with
@@ -204,7 +233,7 @@ cdef class Primitive(Op):
         self.takes = takes
         self.common = 0b1111111
         self.same = <Py_ssize_t*>calloc(n + 1, sizeof(Py_ssize_t))
-        self.widened = <bint*>calloc(n + 1, sizeof(bint))
+        self.widened = <int*>calloc(n + 1, sizeof(int))
         self.optional = <bint*>calloc(n + 1, sizeof(bint))
         self.promoted = <bint*>calloc(n + 1, sizeof(bint))
         for i in range(n):
@@ -220,9 +249,9 @@ cdef class Primitive(Op):
             self.optional[i] = kinds.endswith("?")
             kinds = kinds.removesuffix("?")
             if kinds.startswith(("=", "wide ")):
-                self.widened[i] = kinds[0] == "w"
-                self.same[i] = self.inputs.index(kinds[1:] if kinds[0] == "=" else kinds[5:])
-                self.accepts[i] = self.accepts[self.same[i]] | (self.widened[i] << 5)
+                self.widened[i] = WIDE if kinds[0] == "w" else MAY_BE_WIDE if kinds.endswith(" or wide") else 0
+                self.same[i] = self.inputs.index(kinds.removesuffix(" or wide").removeprefix("=").removeprefix("wide "))
+                self.accepts[i] = self.accepts[self.same[i]] | (1 << FLOAT32 if self.widened[i] else 0)
             else:
                 self.accepts[i] = _mask(kinds)
                 if self.promotion and kinds == "b":             # the condition of `where`

@@ -52,7 +52,7 @@ cdef Py_ssize_t _limit(Device device) except -1:
     return _latest_limit
 
 
-cdef object _exceeding(tuple operands, Py_ssize_t limit):
+cdef object _exceeding(tuple operands):
     """Operands with copies in place of small views of storages larger than a binding; None where that is none of them."""
     cdef list copies = None
     cdef Py_ssize_t i
@@ -61,7 +61,7 @@ cdef object _exceeding(tuple operands, Py_ssize_t limit):
         x = operands[i]
         if isinstance(x, TensorBase):
             t = <TensorBase>x
-            if t.storage.nbytes > limit >= bytes_of(t):
+            if t.storage.nbytes > _limit(t.storage.device) >= bytes_of(t):
                 copies = list(operands) if copies is None else copies
                 copies[i] = _contiguous(t)
     return None if copies is None else tuple(copies)
@@ -74,13 +74,20 @@ cdef int _write_back(tuple positions, tuple operands, tuple copies) except -1:
     return 0
 
 
+cpdef remember(dict plans, key, plan):
+    """Enter a plan in a cache, which starts anew where ever new geometries have filled it."""
+    if len(plans) >= CACHE_LIMIT:
+        plans.clear()
+    plans[key] = plan
+
+
 class At:
-    """A parameter of a step: where operand `operand` begins in its buffer, in units of `lanes` elements, plus `base`."""
+    """A parameter of a step: where operand `operand` begins in its buffer, in units of `width` elements, plus `base`."""
 
-    __slots__ = ("operand", "lanes", "base")
+    __slots__ = ("operand", "width", "base")
 
-    def __init__(self, operand, lanes=1, base=0):
-        self.operand, self.lanes, self.base = operand, lanes, base
+    def __init__(self, operand, width=1, base=0):
+        self.operand, self.width, self.base = operand, width, base
 
 
 cdef class Step:
@@ -104,15 +111,17 @@ cdef class Plan:
     cdef readonly object ctx
     cdef object alloc, launch, tail
     cdef Device device
-    cdef Py_ssize_t operands, limit
+    cdef Py_ssize_t operands
+    cdef readonly Py_ssize_t limit      # bytes of a binding
     cdef readonly Py_ssize_t largest    # bytes of the largest buffer, operands apart
     cdef readonly list steps
     cdef list outputs, sizes
     cdef dict named
 
-    def __init__(self, *operands, tail=None):
-        """IN: tail, from the parameters to the values that end those of every step."""
+    def __init__(self, *operands, Device device=None, tail=None):
+        """IN: device, where no operand is a tensor; tail, from the parameters to the values that end those of every step."""
         self.operands = len(operands)
+        self.device = device
         for t in operands:
             if isinstance(t, TensorBase):
                 self.device = (<TensorBase>t).storage.device
@@ -122,12 +131,16 @@ cdef class Plan:
         self.limit = _limit(self.device)
         self.outputs, self.sizes, self.steps, self.named, self.tail = [], [], [], {}, tail
 
-    def output(self, tuple shape, DType dtype not None):
-        """A new contiguous tensor, of those that the kernel gives."""
+    def __call__(self, *operands, **params):
+        return self.run(operands, params)
+
+    def output(self, tuple shape, DType dtype not None, bint windowed=False):
+        """A new contiguous tensor, of those that the kernel gives. IN: windowed, that steps bind it in parts."""
         cdef Py_ssize_t nbytes = ITEMSIZE[dtype.code]
         for n in shape:
             nbytes *= <Py_ssize_t>n
-        self.largest = max(self.largest, nbytes)
+        if not windowed:
+            self.largest = max(self.largest, nbytes)
         self.outputs.append((shape, contiguous_strides(shape), dtype, nbytes))
         return self.last
 
@@ -213,7 +226,7 @@ cdef bytes _moved(Step step, tuple operands):
     cdef bytes params = PyBytes_FromStringAndSize(PyBytes_AS_STRING(step.params), PyBytes_GET_SIZE(step.params))
     cdef uint32_t* words = <uint32_t*>PyBytes_AS_STRING(params)
     for word, at in step.offsets:
-        words[<Py_ssize_t>word] = <uint32_t>((<TensorBase>operands[at.operand]).offset // <Py_ssize_t>at.lanes + <Py_ssize_t>at.base)
+        words[<Py_ssize_t>word] = <uint32_t>((<TensorBase>operands[at.operand]).offset // <Py_ssize_t>at.width + <Py_ssize_t>at.base)
     return params
 
 
@@ -223,20 +236,24 @@ cdef class Kernel:
     `make(*operands, *, **params)` gives the Plan, or where there is another way (nothing to compute, composed of other kernels) a
     function that takes the same. It sees operands that are row-major, but for those in `strided`; it may look at shapes, dtypes,
     strides and at offsets modulo 4. `writes` are the operands that the kernel changes. Of the parameters in `varying`, which only the
-    plan's `tail` sees, there is no plan each. `cut(kernel, *operands, **params)` does in parts what exceeds one binding.
+    plan's `tail` sees, there is no plan each.
+
+    What exceeds one binding is told from the operands and the plan, before anything is recorded. `windows(*operands, **params)` may
+    give a plan for that call alone, which binds parts of them; else `cut(kernel, *operands, **params)` does the work in parts.
     """
 
     cdef readonly str name
     cdef readonly dict plans
-    cdef object make, cut
+    cdef object make, windows, cut
     cdef tuple writes
     cdef frozenset varying
     cdef unsigned int strided
     cdef Py_ssize_t arity       # operands; what follows them by position is a parameter
     cdef list names             # of the parameters
 
-    def __init__(self, str name, make, *, tuple strided=(), tuple writes=(), tuple varying=(), cut=None):
-        self.name, self.make, self.cut, self.writes, self.varying = name, make, cut, writes, frozenset(varying)
+    def __init__(self, str name, make, *, tuple strided=(), tuple writes=(), tuple varying=(), windows=None, cut=None):
+        self.name, self.make, self.windows, self.cut = name, make, windows, cut
+        self.writes, self.varying = writes, frozenset(varying)
         parameters = inspect.signature(make).parameters.values()
         self.names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
         self.arity = len(parameters) - len(self.names)
@@ -285,81 +302,34 @@ cdef class Kernel:
         plan = <Plan>found
         for x in inputs:
             if isinstance(x, TensorBase) and (<TensorBase>x).storage.nbytes > plan.limit:
-                return self._large(inputs, params, plan.limit)
+                return self._beyond(*inputs, **params)
         result = plan.run(inputs, params)
         if self.writes and inputs is not operands:
             _write_back(self.writes, operands, inputs)
         return result
 
     def _new(self, tuple key, tuple operands, dict params):
-        """The plan for these operands, made and kept; where they exceed a binding, the way by parts."""
+        """The plan for these operands, made and remembered; where they exceed a binding, the way around."""
         for x in operands:
             if isinstance(x, TensorBase) and bytes_of(<TensorBase>x) > _limit((<TensorBase>x).storage.device):
-                return self._in_parts
+                return self._beyond
         found = self.make(*operands, **params)
         if type(found) is Plan and (<Plan>found).largest > (<Plan>found).limit:
-            found = self._in_parts
-        if len(self.plans) >= CACHE_LIMIT:
-            self.plans.clear()
-        self.plans[key] = found
+            found = self._beyond
+        remember(self.plans, key, found)
         return found
 
-    def _in_parts(self, *operands, **params):
+    def _beyond(self, *operands, **params):
+        """Work that one binding does not hold: by windows, on copies of small views of large storages, or in parts."""
+        cdef object plan = None if self.windows is None else self.windows(*operands, **params)
+        if plan is not None and (type(plan) is not Plan or (<Plan>plan).largest <= (<Plan>plan).limit):
+            return plan(*operands, **params)
+        copies = _exceeding(operands)
+        if copies is not None:
+            result = self(*copies, **params)
+            _write_back(self.writes, operands, copies)
+            return result
         if self.cut is None:
             raise BindingLimitError(f"{self.name}: a tensor is larger than one binding of this GPU, and cannot be worked on in parts; "
                                     "use smaller tensors")
         return self.cut(self, *operands, **params)
-
-    cdef object _large(self, tuple operands, dict params, Py_ssize_t limit):
-        cdef object copies = _exceeding(operands, limit)
-        result = self(*copies, **params)
-        _write_back(self.writes, operands, copies)
-        return result
-
-
-cdef class Limited:
-    """A kernel that keeps no plans here, with the same decision as Kernel's. `largest(*operands, **params)` are the bytes of the
-    largest buffer apart from operands. It is not asked where the product of all sizes that are given is small."""
-
-    cdef readonly object kernel
-    cdef object cut, largest
-    cdef tuple writes
-
-    def __init__(self, kernel, cut, largest=None, tuple writes=()):
-        self.kernel, self.cut, self.largest, self.writes = kernel, cut, largest, writes
-
-    def __repr__(self):
-        return repr(self.kernel)
-
-    def __call__(self, *operands, **params):
-        cdef Py_ssize_t limit = 0
-        cdef TensorBase t
-        cdef bint small = False
-        cdef double reach = 1024
-        for x in operands:
-            if isinstance(x, TensorBase):
-                t = <TensorBase>x
-                limit = limit or _limit(t.storage.device)
-                reach *= t.size or 1e30
-                if t.storage.nbytes > limit:
-                    if bytes_of(t) > limit:
-                        return self.cut(self, *operands, **params)
-                    small = True
-            elif type(x) is tuple:
-                for n in <tuple>x:
-                    reach *= <Py_ssize_t>n
-            elif type(x) is int:
-                reach *= 1e30
-        if not limit:
-            limit = _limit(params["device"])
-        if self.largest is not None:
-            if "size" in params:
-                reach *= <Py_ssize_t>params["size"]
-            if reach > limit and <Py_ssize_t>self.largest(*operands, **params) > limit:
-                return self.cut(self, *operands, **params)
-        if not small:
-            return self.kernel(*operands, **params)
-        copies = _exceeding(operands, limit)
-        result = self.kernel(*copies, **params)
-        _write_back(self.writes, operands, copies)
-        return result

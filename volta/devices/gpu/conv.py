@@ -11,12 +11,12 @@ Knows tensors, the runtime's context and the matrix product's steps. Must not kn
 """
 from __future__ import annotations
 
-from volta.devices.gpu.common import FLOAT32
-from volta.devices.gpu.copy import contiguous
+from volta.devices.gpu.common import FLOAT32, THREADS, ceil_div
+from volta.devices.gpu.copy import contiguous, full
 from volta.devices.gpu.limits import images as cuts
 from volta.devices.gpu.linalg import Source, add_product
 from volta.devices.gpu.matmul import Operand
-from volta.devices.gpu.plans import THREADS, At, Kernel, Plan, ceil_div, need_float32, unsigned, vector_type, vectors, zeros
+from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, unsigned, vector_type, vectors
 from volta.errors import OutOfMemoryError
 
 column_bytes = 256 << 20    # of one piece's columns, at most; also at most what the adapter binds at once
@@ -177,7 +177,7 @@ def _conv2d_grad_input(g, weight, *, height, width, stride, padding, dilation, g
     x_shape = (g.shape[0], weight.shape[1] * groups, height, width)
     c = Geometry(plan, x_shape, weight.shape[0], weight.shape[2:], stride, padding, dilation, groups)
     if not c.positions or not c.out_channels:
-        return lambda g, weight, **params: zeros(g.storage.device, x_shape)
+        return lambda g, weight, **params: full(x_shape, 0.0, FLOAT32, g.storage.device)
     out, w = plan.output(x_shape, FLOAT32), c.weight(1, weight)
     columns = out if c.pointwise else c.columns(c.rows)
     if c.by_image:
@@ -209,7 +209,7 @@ def _conv2d_grad_weight(g, x, *, kernel, stride, padding, dilation, groups):
     channels, shape = g.shape[1], (g.shape[1], x.shape[1] // groups, *kernel)
     c = Geometry(plan, x.shape, channels, kernel, stride, padding, dilation, groups)
     if not c.positions:
-        return lambda g, x, **params: zeros(x.storage.device, shape)
+        return lambda g, x, **params: full(shape, 0.0, FLOAT32, x.storage.device)
     out = plan.output(shape, FLOAT32)
     size = channels * c.group_rows
     if not size:

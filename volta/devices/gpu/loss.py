@@ -1,9 +1,9 @@
 """Cross-entropy on the GPU: one dispatch forward, one backward."""
 from __future__ import annotations
 
-from volta.devices.gpu.common import FLOAT32, INT64
+from volta.devices.gpu.common import FLOAT32, INT64, THREADS, ceil_div
 from volta.devices.gpu.limits import rows as cuts
-from volta.devices.gpu.plans import THREADS, At, Kernel, Plan, ceil_div, need_float32, unsigned
+from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, unsigned
 from volta.errors import DTypeError
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 
-from volta.devices.gpu.common import FLOAT32
+from volta.devices.gpu.common import FLOAT32, THREADS, ceil_div
 from volta.devices.gpu.copy import full
 from volta.devices.gpu.limits import rows as cuts
-from volta.devices.gpu.plans import THREADS, At, Kernel, Plan, ceil_div, need_float32, vector_type, vectors, zeros
+from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, vector_type, vectors
 
 MAX_SPLITS = 256            # one thread each when parts are merged
 FULL_GPU = 1024             # workgroups that keep a large GPU busy
@@ -57,11 +57,11 @@ def _batch_norm(x, weight, bias, *, eps):
 
 def _of_nothing(x, weight, bias, eps):
     device, channels = x.storage.device, x.shape[1:2]
-    return zeros(device, x.shape), full(channels, math.nan, FLOAT32, device), full(channels, math.nan, FLOAT32, device)
+    return full(x.shape, 0.0, FLOAT32, device), full(channels, math.nan, FLOAT32, device), full(channels, math.nan, FLOAT32, device)
 
 
 def _grad_of_nothing(g, x, weight, mean, rstd):
-    return tuple(zeros(x.storage.device, shape) for shape in (x.shape, x.shape[1:2], x.shape[1:2]))
+    return tuple(full(shape, 0.0, FLOAT32, x.storage.device) for shape in (x.shape, x.shape[1:2], x.shape[1:2]))
 
 
 def _batch_norm_grad(g, x, weight, mean, rstd):

@@ -1,9 +1,9 @@
 """Max-pooling on the GPU: one dispatch each way."""
 from __future__ import annotations
 
-from volta.devices.gpu.common import FLOAT32, INT64
+from volta.devices.gpu.common import FLOAT32, INT64, THREADS, ceil_div
 from volta.devices.gpu.limits import images as cuts
-from volta.devices.gpu.plans import THREADS, At, Kernel, Plan, ceil_div, need_float32, unsigned
+from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, unsigned
 
 SEGMENT = 2048              # pixels that a workgroup of the gradient holds
 

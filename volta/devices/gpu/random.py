@@ -4,17 +4,18 @@ The bits and their use are fixed by volta/random.py.
 """
 from __future__ import annotations
 
+import math
 import struct
 
-from volta.devices.gpu.common import BYTES, COMPUTED, FLOAT32, context, new
+from volta.devices.gpu.common import BYTES, COMPUTED, FLOAT32, THREADS, ceil_div
 from volta.devices.gpu.copy import contiguous
-from volta.devices.gpu.plans import THREADS, Plans, ceil_div, floats, need_float32, packer, spare
+from volta.devices.gpu.limits import rows as cuts
+from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, spare
 from volta.errors import ArgumentError, DTypeError
 
-UNIFORM, NORMAL, RANDINT, DROPOUT = range(4)
+KINDS = {"uniform": 0, "normal": 1, "randint": 2, "dropout": 3}
 WORD = 0xFFFF_FFFF
 
-_plans = Plans()
 _as_float = struct.Struct("<f")
 
 
@@ -31,72 +32,66 @@ def _bits(value: float) -> int:
     return int.from_bytes(_as_float.pack(_round(value)), "little")
 
 
-def _plan(kind: int, device, dtype):
-    ctx = context(device)
+def _draw(name: str, shape, dtype, device, tail) -> Plan:
+    """The plan of one dispatch whose seed, offset and two numbers come with each call."""
     element = COMPUTED[dtype.code]
-    if kind != RANDINT and dtype is not FLOAT32:
-        name = ("uniform", "normal", "randint", "dropout")[kind]
+    if name != "randint" and dtype is not FLOAT32:
         raise DTypeError(f"{name}: the GPU kernel makes float32, got {dtype.name}; draw float32 and cast")
     if element is None or BYTES[dtype.code] != 4:
         raise DTypeError(f"randint: the GPU kernel makes integers or float32, got {dtype.name}; draw int64 and cast")
-    pipeline = ctx.pipeline("random/random", KIND=kind, T=element)
-    plan = _plans[kind, device, dtype] = (ctx, pipeline, packer(pipeline))
+    plan = Plan(device=device, tail=tail)
+    out, quads = plan.output(shape, dtype), ceil_div(math.prod(shape), 4)
+    plan.step("random/random", (spare(plan.ctx), out), (quads, 0), ceil_div(quads, THREADS), KIND=KINDS[name], T=element)
     return plan
 
 
-def _draw(kind: int, shape: tuple, low: int, span: int, seed: int, offset: int, dtype, device):
-    plan = _plans.get((kind, device, dtype)) or _plan(kind, device, dtype)
-    ctx, pipeline, pack = plan
-    out = new(device, shape, dtype)
-    quads = (out._size + 3) >> 2
-    if quads:
-        ctx.launch(pipeline, (spare(ctx), out.storage.buffer),
-                   pack(quads, 0, seed & WORD, seed >> 32 & WORD, offset & WORD, offset >> 32 & WORD, low, span, 0),
-                   ceil_div(quads, THREADS))
-    return out
+def _words(seed: int, offset: int, low: int, span: int) -> tuple:
+    return seed & WORD, seed >> 32 & WORD, offset & WORD, offset >> 32 & WORD, low, span, 0
 
 
-def uniform(shape, low, high, seed, offset, dtype, device):
+def _uniform(*, shape, low, high, seed, offset, dtype, device):
     """Uniform numbers in [low, high)."""
-    span = _round(_round(high) - _round(low))
-    return _draw(UNIFORM, shape, _bits(low), _bits(span), seed, offset, dtype, device)
+    def tail(low, high, seed, offset, **_):
+        return _words(seed, offset, _bits(low), _bits(_round(high) - _round(low)))
+    return _draw("uniform", shape, dtype, device, tail)
 
 
-def normal(shape, mean, std, seed, offset, dtype, device):
+def _normal(*, shape, mean, std, seed, offset, dtype, device):
     """Normal numbers."""
-    return _draw(NORMAL, shape, _bits(mean), _bits(std), seed, offset, dtype, device)
+    def tail(mean, std, seed, offset, **_):
+        return _words(seed, offset, _bits(mean), _bits(std))
+    return _draw("normal", shape, dtype, device, tail)
 
 
-def randint(shape, low, high, seed, offset, dtype, device):
+def _randint(*, shape, low, high, seed, offset, dtype, device):
     """Integers in [low, high).
 
-    Raises: ArgumentError where they do not fit the 32 bits that the GPU holds integers in.
+    Raises: ArgumentError, at the call, where they do not fit the 32 bits that the GPU holds integers in.
     """
-    if low < -2**31 or high > 2**31:
-        raise ArgumentError(f"randint: the GPU holds integers in 32 bits, got low {low} and high {high}; "
-                            "use a range within -2**31 .. 2**31, or draw on the CPU")
-    return _draw(RANDINT, shape, low & WORD, high - low & WORD, seed, offset, dtype, device)
+    def tail(low, high, seed, offset, **_):
+        if low < -2**31 or high > 2**31:
+            raise ArgumentError(f"randint: the GPU holds integers in 32 bits, got low {low} and high {high}; "
+                                "use a range within -2**31 .. 2**31, or draw on the CPU")
+        return _words(seed, offset, low & WORD, high - low & WORD)
+    return _draw("randint", shape, dtype, device, tail)
 
 
-def dropout(x, p, seed, offset):
+def _dropout(x, *, p, seed, offset):
     """x * mask / (1 - p), where the mask is u >= p."""
-    device = x.storage.device
-    plan = _plans.get((DROPOUT, device, x.dtype))
-    if plan is None:
-        need_float32("dropout", x)
-        plan = _plan(DROPOUT, device, x.dtype)
-    if x.offset & 3 or not x._contiguous:
-        x = contiguous(x)
-    ctx, pipeline, pack = plan
-    size = x._size
-    out = floats(device, x.shape, 4 * size)
-    if size:
-        quads = (size + 3) >> 2
-        scale = 1.0 / (1.0 - p) if p < 1 else 0.0
-        ctx.launch(pipeline, (x.storage.buffer, out.storage.buffer),
-                   pack(quads, x.offset >> 2, seed & WORD, seed >> 32 & WORD, offset & WORD, offset >> 32 & WORD,
-                        _bits(p), _bits(scale), 0), (quads + 255) >> 8)
-    return out
+    def tail(p, seed, offset):
+        return _words(seed, offset, _bits(p), _bits(1.0 / (1.0 - p) if p < 1 else 0.0))
+    need_float32("dropout", x)
+    if x.offset & 3:
+        return lambda x, **params: KERNELS["dropout"](contiguous(x), **params)
+    plan = Plan(x, tail=tail)
+    out, quads = plan.output(x.shape, x.dtype), ceil_div(x._size, 4)
+    plan.step("random/random", (0, out), (quads, At(0, 4)), ceil_div(quads, THREADS), KIND=KINDS["dropout"], T="f32")
+    return plan
 
 
-KERNELS = {"uniform": uniform, "normal": normal, "randint": randint, "dropout": dropout}
+_PLACE = ("seed", "offset")
+KERNELS = {
+    "uniform": Kernel("uniform", _uniform, varying=("low", "high", *_PLACE), cut=cuts.drawn),
+    "normal": Kernel("normal", _normal, varying=("mean", "std", *_PLACE), cut=cuts.drawn),
+    "randint": Kernel("randint", _randint, varying=("low", "high", *_PLACE), cut=cuts.drawn),
+    "dropout": Kernel("dropout", _dropout, varying=("p", *_PLACE), cut=cuts.dropout)}

@@ -9,10 +9,10 @@ import re
 import struct
 from functools import cache
 
-from volta.devices.gpu.common import BYTES, FLOAT16, FLOAT32, WINDOW_ALIGNMENT, context, max_binding, pack_float
-from volta.devices.gpu.copy import copy_into
-from volta.devices.gpu.plans import THREADS, Plans, ceil_div, dense, packer, vectors
-from volta.errors import BindingLimitError, DTypeError
+from volta.devices.gpu.common import BYTES, FLOAT16, FLOAT32, THREADS, WINDOW_ALIGNMENT, ceil_div, context, max_binding, pack_float
+from volta.devices.gpu.copy import contiguous, copy_into
+from volta.devices.gpu.plans import remember, vectors
+from volta.errors import DTypeError
 from volta.ops.records.update import UPDATES
 
 MOST_BUFFERS = 32           # of one dispatch; more were not measured to pay
@@ -114,7 +114,7 @@ def _cases(count: int, lines: list) -> str:
     return "\n".join(f"        {f'case {k}u' if k else 'default'}: {{ {' '.join(lines).replace('#', str(k))} }}" for k in range(count))
 
 
-_plans = Plans()
+_plans: dict = {}
 VARIANTS = {(update.name, *[name for name in update.optional + update.flags if name in options]): Variant(update, tensors, options)
              for update in UPDATES.values() for tensors, options in update.variants()}
 
@@ -137,47 +137,40 @@ def _run(variant: Variant, lists: list, factors: list) -> None:
     ctx, dtype = context(first.storage.device), first.dtype
     if dtype is not FLOAT32 and dtype is not FLOAT16:
         raise DTypeError(f"{variant.name}: the GPU kernel takes float32 and float16, got {dtype.name}; cast with x.to(volta.float32)")
-    itemsize, owned, whole, others = BYTES[dtype.code], [], [], []
+    itemsize, limit, owned, whole, others = BYTES[dtype.code], max_binding(ctx), [], [], []
     for row in zip(*lists):
         nbytes = itemsize * row[0]._size
         for t in row:
             if t.storage.nbytes != nbytes or not t._contiguous or t.dtype is not dtype:
-                (whole if _whole(variant, row, dtype) else others).append(row)
+                (whole if _whole(variant, row, dtype, limit) else others).append(row)
                 break
         else:
-            owned.append(row)
+            (owned if nbytes <= limit else others).append(row)
     # What has its storage to itself, as parameters and states have, may be written over the end by vec4, into the block's padding.
     batches = [(4, owned)] if not whole else [
         (4, owned), (4, [row for row in whole if not row[0]._size & 3]), (1, [row for row in whole if row[0]._size & 3])]
     places = variant.places(ctx.limits["max-storage-buffers-per-shader-stage"])
     for width, rows in batches:
         for start in range(0, len(rows), places):
-            _launch(ctx, variant, width, rows[start:start + places], factors)
+            some = rows[start:start + places]
+            if len(some) > 1:
+                _launch_several(ctx, variant, width, some, factors)
+            else:
+                _launch_one(ctx, variant, some[0], factors, width)
     for row in others:
-        copies = [dense(t) for t in row]
+        copies = [t if t._contiguous else contiguous(t) for t in row]
         _launch_one(ctx, variant, copies, factors)
         for i, (t, copy) in enumerate(zip(row, copies)):
             if copy is not t and i != 1:
                 copy_into(t, copy)
 
 
-def _whole(variant: Variant, row: tuple, dtype) -> bool:
-    """Whether tensors start where their buffers do. Raises: DTypeError where they differ."""
+def _whole(variant: Variant, row: tuple, dtype, limit: int) -> bool:
+    """Whether tensors start where their buffers do, and one binding holds these. Raises: DTypeError where their dtypes differ."""
     for t in row:
         if t.dtype is not dtype:
             raise DTypeError(f"{variant.name}: a list must have one dtype, got {dtype.name} and {t.dtype.name}")
-    return all(t._contiguous and not t.offset for t in row)
-
-
-def _launch(ctx, variant: Variant, width: int, rows: list, factors: list) -> None:
-    if len(rows) > 1:
-        try:
-            _launch_several(ctx, variant, width, rows, factors)
-            return
-        except BindingLimitError:       # nothing has been recorded
-            pass
-    for row in rows:
-        _launch_one(ctx, variant, row, factors, width)
+    return all(t._contiguous and not t.offset and t.storage.nbytes <= limit for t in row)
 
 
 def _launch_several(ctx, variant: Variant, width: int, rows: list, factors: list) -> None:
@@ -192,7 +185,8 @@ def _launch_several(ctx, variant: Variant, width: int, rows: list, factors: list
             starts.append(groups)
             groups += ceil_div(counts[-1], THREADS)
         pipeline = variant.pipeline(ctx, len(rows), width, dtype)
-        plan = _plans[key] = pipeline, packer(pipeline), (*counts, *starts[1:]), groups
+        plan = pipeline, struct.Struct(pipeline.params_format).pack, (*counts, *starts[1:]), groups
+        remember(_plans, key, plan)
     pipeline, pack, lead, groups = plan
     buffers = [row[1].storage.buffer for row in rows]
     for row in rows:
@@ -220,7 +214,8 @@ def _launch_one(ctx, variant: Variant, row, factors: list, width: int | None = N
         if plan is None:
             pipeline = variant.pipeline(ctx, 1, unit, row[0].dtype)
             lead = (ceil_div(count, unit), *[offset // unit for offset in offsets])
-            plan = _plans[key] = pipeline, packer(pipeline), lead, ceil_div(lead[0], THREADS)
+            plan = pipeline, struct.Struct(pipeline.params_format).pack, lead, ceil_div(lead[0], THREADS)
+            remember(_plans, key, plan)
         pipeline, pack, lead, groups = plan
         ctx.launch(pipeline, (bound[1], bound[0], *bound[2:]), _packed(pack, lead, factors), groups)
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from volta.ops.movement import _reshape
 from volta.ops.records.index import gather_op
 from volta.ops.records.reduce import sum_op
+from volta.ops.records.view import reshape_op
 from volta.ops.table import Labels, case, register
 
 _DEFAULT = dict(stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1)
@@ -84,7 +84,8 @@ def _conv2d_bias(g):
 
 
 conv2d_op = register(
-    "conv2d", ("x", "weight", "bias"), family="conv", rtol=1e-4, numpy=_np_conv2d,
+    "conv2d", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="conv", rtol=1e-4, numpy=_np_conv2d,
+    takes={"x": "f", "weight": "=x", "bias": "=x?"},
     vjp=(lambda g, x_shape, weight, stride, padding, dilation, groups: conv2d_grad_input(
             g, weight, height=x_shape[2], width=x_shape[3], stride=stride, padding=padding, dilation=dilation, groups=groups),
          lambda g, x, weight_shape, stride, padding, dilation, groups: conv2d_grad_weight(
@@ -95,7 +96,7 @@ conv2d_op = register(
            case((1, 2, 8, 8), (3, 2, 3, 3), (3,), **_geometry(stride=(1, 2), padding=(2, 2), dilation=(2, 2))),
            case((2, 3, 4, 4), (5, 3, 1, 1), (5,), **_DEFAULT)))
 conv2d_grad_input = register(
-    "conv2d_grad_input", ("g", "weight"), family="conv", rtol=1e-4, numpy=_np_conv2d_grad_input,
+    "conv2d_grad_input", ("g", "weight"), family="conv", takes="f", rtol=1e-4, numpy=_np_conv2d_grad_input,
     vjp=(lambda gg, weight, stride, padding, dilation, groups: conv2d_op(
             gg, weight, None, stride=stride, padding=padding, dilation=dilation, groups=groups),
          lambda gg, g, weight_shape, stride, padding, dilation, groups: conv2d_grad_weight(
@@ -103,7 +104,7 @@ conv2d_grad_input = register(
     cases=(case((2, 4, 6, 5), (4, 3, 3, 3), height=6, width=5, **_geometry(padding=(1, 1))),
            case((2, 6, 4, 5), (6, 2, 3, 2), height=7, width=6, **_geometry(stride=(2, 1), padding=(1, 0), groups=2))))
 conv2d_grad_weight = register(
-    "conv2d_grad_weight", ("g", "x"), family="conv", rtol=1e-4, numpy=_np_conv2d_grad_weight,
+    "conv2d_grad_weight", ("g", "x"), family="conv", takes="f", rtol=1e-4, numpy=_np_conv2d_grad_weight,
     vjp=(lambda gg, x, stride, padding, dilation, groups: conv2d_op(
             x, gg, None, stride=stride, padding=padding, dilation=dilation, groups=groups),
          lambda gg, g, x_shape, stride, padding, dilation, groups: conv2d_grad_input(
@@ -114,13 +115,13 @@ conv2d_grad_weight = register(
 
 def _pool_grad_vjp(gg, index):
     n, c, h, w = gg.shape
-    flat = _reshape(gg, shape=(n, c, h * w))
-    at = _reshape(index, shape=(n, c, index.shape[2] * index.shape[3]))
-    return _reshape(gather_op(flat, at, dim=2), shape=index.shape)
+    flat = reshape_op(gg, shape=(n, c, h * w))
+    at = reshape_op(index, shape=(n, c, index.shape[2] * index.shape[3]))
+    return reshape_op(gather_op(flat, at, dim=2), shape=index.shape)
 
 
 max_pool2d_op = register(
-    "max_pool2d", ("x",), family="pool", outputs=("out", "index"), numpy=_np_max_pool2d,
+    "max_pool2d", ("x",), names=("input",), family="pool", takes="f", outputs=("out", "index"), numpy=_np_max_pool2d,
     vjp=(lambda g, index, x_shape, kernel, stride, padding, dilation: max_pool2d_grad(
             g, index, height=x_shape[2], width=x_shape[3], kernel=kernel, stride=stride, padding=padding, dilation=dilation),),
     cases=(case((2, 3, 6, 8), kernel=(2, 2), stride=(2, 2), padding=(0, 0), dilation=(1, 1)),
@@ -128,5 +129,6 @@ max_pool2d_op = register(
            case((2, 3, 7, 5), kernel=(2, 2), stride=(2, 2), padding=(0, 0), dilation=(1, 1), size=(4, 3)),
            case((1, 2, 6, 9), kernel=(3, 3), stride=(2, 4), padding=(1, 0), dilation=(1, 1), size=(4, 3))))
 max_pool2d_grad = register(
-    "max_pool2d_grad", ("g", "index"), family="pool", vjp=(_pool_grad_vjp, None), numpy=_np_max_pool2d_grad,
+    "max_pool2d_grad", ("g", "index"), family="pool", takes={"g": "f", "index": "int64"}, vjp=(_pool_grad_vjp, None),
+    numpy=_np_max_pool2d_grad,
     cases=(case((2, 3, 3, 4), Labels((2, 3, 3, 4), 48), height=6, width=8),))

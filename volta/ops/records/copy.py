@@ -12,6 +12,7 @@ from volta.ops.records.view import slice_op
 from volta.ops.table import case, register
 
 if TYPE_CHECKING:
+    from volta._kernels.core import DType
     from volta.tensor import Tensor
 
 
@@ -19,6 +20,11 @@ cast_op = register("cast", ("x",), family="movement", vjp=(lambda g, x_dtype: ca
                  numpy=lambda x, dtype: x.astype(to_numpy(dtype)),
                  cases=(case((3, 4), dtype=int64), case((2, 3), dtype=bool_), case((5,), dtype=int32), case((), dtype=float32),
                         case((0, 2), dtype=int32), case((70, 3), dtype=float32)))
+
+
+def cast(x: Tensor, dtype: DType) -> Tensor:
+    """x as another element type; x itself where it already has it."""
+    return x if x.dtype is dtype else cast_op(x, dtype=dtype)
 
 
 def _cat_vjp(g, needs, shapes, dim):

@@ -4,9 +4,16 @@ from __future__ import annotations
 import numpy as np
 
 from volta.dtypes import float16, float32
-from volta.ops.movement import cast, sum_to, transpose
-from volta.ops.records.reduce import sum_op
+from volta.ops.records.copy import cast
+from volta.ops.records.reduce import sum_op, sum_to
+from volta.ops.records.view import permute_op
 from volta.ops.table import case, register
+
+
+def _turned(x):
+    """The last two dimensions exchanged."""
+    n = len(x.shape)
+    return permute_op(x, dims=(1, 0) if n == 2 else (*range(n - 2), n - 1, n - 2))
 
 
 def _batch_sum(a, b, shape):
@@ -17,14 +24,15 @@ def _batch_sum(a, b, shape):
 
 
 matmul_op = register(
-    "matmul", ("a", "b"), family="linalg", numpy=np.matmul, kinds="fi", rtol=1e-4,
-    vjp=(lambda g, b, a_shape: _batch_sum(g, transpose(b, -1, -2), a_shape),
-         lambda g, a, b_shape: _batch_sum(transpose(a, -1, -2), g, b_shape)),
+    "matmul", ("a", "b"), names=("input", "other"), family="linalg", takes="fi", numpy=np.matmul, kinds="fi", rtol=1e-4,
+    vjp=(lambda g, b, a_shape: _batch_sum(g, _turned(b), a_shape),
+         lambda g, a, b_shape: _batch_sum(_turned(a), g, b_shape)),
     cases=(case((3, 4), (4, 5)), case((2, 3, 4), (2, 4, 5)), case((2, 1, 3, 4), (5, 4, 2)), case((1, 1), (1, 1)), case((0, 3), (3, 2)),
            case((2, 0), (0, 3)), case((33, 65), (65, 17)), case((1, 70), (70, 5))))
 linear_op = register(
-    "linear", ("x", "weight", "bias"), family="linalg", rtol=1e-4,
+    "linear", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="linalg", rtol=1e-4,
+    takes={"x": "f", "weight": "=x", "bias": "=x?"},
     numpy=lambda x, weight, bias: x @ weight.T + (0 if bias is None else bias),
-    vjp=(lambda g, weight: matmul_op(g, weight), lambda g, x: matmul_op(transpose(g, 0, 1), x),
+    vjp=(lambda g, weight: matmul_op(g, weight), lambda g, x: matmul_op(_turned(g), x),
          lambda g: sum_op(g, dim=(0,), keepdim=False)),
     cases=(case((3, 4), (5, 4), (5,)), case((3, 4), (5, 4), None), case((0, 4), (2, 4), (2,)), case((40, 33), (18, 33), (18,))))

@@ -3,11 +3,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from volta.ops.creation import arange
-from volta.ops.elementwise import where
-from volta.ops.movement import _reshape, cast, unsqueeze
+from volta.dtypes import int64
+from volta.ops.records.copy import cast
+from volta.ops.records.create import arange_op
+from volta.ops.records.math import where_op
 from volta.ops.records.reduce import softmax_op
-from volta.ops.table import Derived, Labels, case, register
+from volta.ops.records.view import reshape_op
+from volta.ops.table import Derived, Labels, case, create, register
 
 
 def _np_cross_entropy(x, target, ignore_index):
@@ -24,9 +26,10 @@ def _np_cross_entropy_grad(g, x, logsumexp, target, ignore_index):
 
 def _cross_entropy_grad(g, x, logsumexp, target, ignore_index):
     """(softmax(x) - one_hot(target)) * g in simpler ops, the softmax taken from x again for higher orders."""
-    classes = _reshape(arange(x.shape[1], device=x.device), shape=(1, x.shape[1]))
-    hot = cast(unsqueeze(target, 1) == classes, x.dtype)
-    return (softmax_op(x, dim=1) - hot) * unsqueeze(where(target != ignore_index, g, 0.0), 1)
+    rows, classes = x.shape
+    labels = create(arange_op, 0, 1, classes, dtype=int64, device=x.device)
+    hot = cast(reshape_op(target, shape=(rows, 1)) == reshape_op(labels, shape=(1, classes)), x.dtype)
+    return (softmax_op(x, dim=1) - hot) * reshape_op(where_op(target != ignore_index, g, 0.0), shape=(rows, 1))
 
 
 def _cross_entropy_vjp(g, x, logsumexp, target, ignore_index):
@@ -37,10 +40,10 @@ def _cross_entropy_vjp(g, x, logsumexp, target, ignore_index):
 _CASES = (case((4, 5), Labels((4,), 5), ignore_index=-100), case((3, 1), Labels((3,), 1), ignore_index=-100),
           case((6, 4), Labels((6,), 4), ignore_index=2), case((2, 300), Labels((2,), 300), ignore_index=-100))
 cross_entropy_op = register(
-    "cross_entropy", ("x", "target"), family="loss", outputs=("out", "logsumexp"), wide=("logsumexp",), numpy=_np_cross_entropy, cases=_CASES,
-    vjp=(_cross_entropy_vjp, None))
+    "cross_entropy", ("x", "target"), names=("input", "target"), family="loss", takes={"x": "f", "target": "int64"},
+    outputs=("out", "logsumexp"), wide=("logsumexp",), numpy=_np_cross_entropy, cases=_CASES, vjp=(_cross_entropy_vjp, None))
 cross_entropy_grad = register(
     "cross_entropy_grad", ("g", "x", "logsumexp", "target"), family="loss", reference=_cross_entropy_grad,
-    numpy=_np_cross_entropy_grad,
+    takes={"g": "f", "x": "=g", "logsumexp": "=g", "target": "int64"}, numpy=_np_cross_entropy_grad,
     cases=tuple(case(c.inputs[0][:1], c.inputs[0], Derived(lambda g, x: np.log(np.exp(x).sum(axis=1))), c.inputs[1], **c.params)
                 for c in _CASES))

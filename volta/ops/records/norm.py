@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.ops.elementwise import reciprocal, rsqrt
-from volta.ops.movement import _reshape, cast
+from volta.ops.records.copy import cast
+from volta.ops.records.math import reciprocal, rsqrt
 from volta.ops.records.reduce import mean_op, sum_op
+from volta.ops.records.view import reshape_op
 from volta.ops.table import Derived, case, register
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def _axes(x):
 
 def column(v: Tensor, rank: int) -> Tensor:
     """A vector over channels, shaped to broadcast against (N, C, ...)."""
-    return _reshape(v, shape=(1, v.shape[0]) + (1,) * (rank - 2))
+    return reshape_op(v, shape=(1, v.shape[0]) + (1,) * (rank - 2))
 
 
 def _np_batch_norm(x, weight, bias, eps):
@@ -76,17 +77,18 @@ def _batch_norm_vjp(g, x, weight, mean, rstd, needs):
 _MEAN = Derived(lambda g, x, weight: x.mean(axis=_axes(x)))
 _RSTD = Derived(lambda g, x, weight, mean: 1 / np.sqrt(x.var(axis=_axes(x)) + 1e-5))
 batch_norm_op = register(
-    "batch_norm", ("x", "weight", "bias"), family="norm", outputs=("out", "mean", "rstd"), wide=("mean", "rstd"), vjp=_batch_norm_vjp,
-    numpy=_np_batch_norm, rtol=1e-4,
+    "batch_norm", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="norm", outputs=("out", "mean", "rstd"),
+    takes={"x": "f", "weight": "=x?", "bias": "=x?"}, wide=("mean", "rstd"), vjp=_batch_norm_vjp, numpy=_np_batch_norm, rtol=1e-4,
     cases=(case((4, 3, 5, 2), (3,), (3,), eps=1e-5), case((6, 2), (2,), (2,), eps=1e-3), case((3, 2, 4), None, None, eps=1e-5)))
 batch_norm_grad = register(
     "batch_norm_grad", ("g", "x", "weight", "mean", "rstd"), family="norm", outputs=("dx", "dweight", "dbias"),
+    takes={"g": "f", "x": "=g", "weight": "=g?", "mean": "=g", "rstd": "=g"},
     reference=_batch_norm_grad, numpy=_np_batch_norm_grad, rtol=1e-4,
     cases=tuple(case(s, s, w, _MEAN, _RSTD)
                 for s, w in (((4, 3, 5, 2), (3,)), ((6, 2), (2,)), ((3, 2, 4), None), ((9, 3, 7, 1), (3,)))))
 batch_norm_update = register(
     "batch_norm_update", ("running_mean", "running_var", "mean", "rstd"), family="update", numpy=_np_batch_norm_update,
-    writes=("running_mean", "running_var"),
-    domain=(0.3, 2.0), rtol=1e-4,
+    takes={"running_mean": "f", "running_var": "f", "mean": "f", "rstd": "=mean"},      # any of float16 between those of float32
+    writes=("running_mean", "running_var"), domain=(0.3, 2.0), rtol=1e-4,
     cases=(case((3,), (3,), (3,), (3,), momentum=0.1, eps=1e-5, count=40),
            case((300,), (300,), (300,), (300,), momentum=1.0, eps=1e-3, count=2)))

@@ -2,14 +2,18 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.ops.elementwise import exp
-from volta.ops.movement import _expand, _reshape, cast, cat, narrow
-from volta.ops.movement import permute_primitive as _permute
+from volta.ops.records.copy import cast, cat_op
+from volta.ops.records.math import exp
+from volta.ops.records.view import expand_op, permute_op, reshape_op, slice_op
 from volta.ops.table import case, register
 from volta.shapes import reduced
+
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
 
 _CASES = (case((3, 4), dim=(1,), keepdim=False), case((3, 4), dim=(0,), keepdim=True), case((2, 3, 4), dim=(0, 2), keepdim=False),
           case((2, 3, 4), dim=(0, 1, 2), keepdim=False), case((5, 1), dim=(1,), keepdim=False), case((2, 70), dim=(1,), keepdim=True))
@@ -19,13 +23,22 @@ _EMPTY = (case((0, 3), dim=(0,), keepdim=False), case((2, 0), dim=(1,), keepdim=
 def _expanded(g, shape, dim, keepdim):
     """A reduced gradient seen at every element that went into it."""
     if not keepdim:
-        g = _reshape(g, shape=reduced(shape, dim, True))
-    return _expand(g, shape=shape)
+        g = reshape_op(g, shape=reduced(shape, dim, True))
+    return expand_op(g, shape=shape)
 
 
 def count(shape: tuple[int, ...], dim: tuple[int, ...]) -> int:
     """Elements that are reduced to one."""
     return math.prod([shape[d] for d in dim])
+
+
+def sum_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Undo broadcasting: sum `g` down to `shape`."""
+    lead = len(g.shape) - len(shape)
+    dims = tuple([i for i, n in enumerate(g.shape) if i < lead or (shape[i - lead] == 1 and n != 1)])
+    if dims:
+        g = sum_op(g, dim=dims, keepdim=lead == 0)
+    return g if g.shape == shape else reshape_op(g, shape=shape)
 
 
 def _extreme_vjp(g, x, out, dim, keepdim):
@@ -43,43 +56,53 @@ def _prod_vjp(g, x, dim, keepdim):
         return g * _others(x, dim[0])
     order = (*dim, *[d for d in range(x.ndim) if d not in dim])
     shape = tuple([x.shape[d] for d in order])
-    others = _others(_reshape(_permute(x, dims=order), shape=(n,) + shape[len(dim):]), 0)
-    return g * _permute(_reshape(others, shape=shape), dims=tuple([order.index(d) for d in range(x.ndim)]))
+    others = _others(reshape_op(permute_op(x, dims=order), shape=(n,) + shape[len(dim):]), 0)
+    return g * permute_op(reshape_op(others, shape=shape), dims=tuple([order.index(d) for d in range(x.ndim)]))
 
 
 def _others(x, d):
     """For each element the product of all others along dimension d, by a tree of pairs."""
     n = x.shape[d]
     half = n // 2
-    left, right = narrow(x, d, 0, half), narrow(x, d, half, half)
+    left, right = _part(x, d, 0, half), _part(x, d, half, half)
     if n == 2:
-        return cat([right, left], d)
+        return cat_op(right, left, dim=d)
     pairs = left * right
-    above = _others(cat([pairs, narrow(x, d, n - 1, 1)], d) if n % 2 else pairs, d)
-    outside = narrow(above, d, 0, half)
-    return cat([outside * right, outside * left, *([narrow(above, d, half, 1)] if n % 2 else [])], d)
+    if n % 2 == 0:
+        above = _others(pairs, d)
+        return cat_op(above * right, above * left, dim=d)
+    above = _others(cat_op(pairs, _part(x, d, n - 1, 1), dim=d), d)
+    outside = _part(above, d, 0, half)
+    return cat_op(outside * right, outside * left, _part(above, d, half, 1), dim=d)
 
 
-def _reduction(name, vjp, numpy, cases=_CASES + _EMPTY, **options):
-    return register(name, ("x",), family="reduce", vjp=vjp and (vjp,), cases=cases,
+def _part(x, d, start, length):
+    shape = x.shape
+    return slice_op(x, starts=(0,) * d + (start,) + (0,) * (len(shape) - d - 1), sizes=shape[:d] + (length,) + shape[d + 1:],
+                    steps=(1,) * len(shape))
+
+
+def _reduction(name, vjp, numpy, cases=_CASES + _EMPTY, kinds="fib", **options):
+    return register(name, ("x",), names=("input",), family="reduce", vjp=vjp and (vjp,), cases=cases, kinds=kinds, takes=kinds,
                     numpy=lambda x, dim, keepdim: numpy(x, axis=dim, keepdims=keepdim), **options)
 
 
-sum_op = _reduction("sum", lambda g, x_shape, dim, keepdim: _expanded(g, x_shape, dim, keepdim), np.sum, kinds="fib")
+sum_op = _reduction("sum", lambda g, x_shape, dim, keepdim: _expanded(g, x_shape, dim, keepdim), np.sum)
 mean_op = _reduction(
-    "mean", lambda g, x_shape, dim, keepdim: _expanded(g * (1.0 / (count(x_shape, dim) or 1)), x_shape, dim, keepdim), np.mean, _CASES)
-amax_op = _reduction("amax", _extreme_vjp, np.amax, _CASES, kinds="fi")
-amin_op = _reduction("amin", _extreme_vjp, np.amin, _CASES, kinds="fi")
-prod_op = _reduction("prod", _prod_vjp, np.prod, kinds="fi", domain=(0.5, 1.5))
-any_op = _reduction("any", None, np.any, kinds="fib")
-all_op = _reduction("all", None, np.all, kinds="fib")
+    "mean", lambda g, x_shape, dim, keepdim: _expanded(g * (1.0 / (count(x_shape, dim) or 1)), x_shape, dim, keepdim), np.mean, _CASES,
+    kinds="f")
+amax_op = _reduction("amax", _extreme_vjp, np.amax, _CASES)
+amin_op = _reduction("amin", _extreme_vjp, np.amin, _CASES)
+prod_op = _reduction("prod", _prod_vjp, np.prod, domain=(0.5, 1.5))
+any_op = _reduction("any", None, np.any)
+all_op = _reduction("all", None, np.all)
 
 _ARG_CASES = (case((3, 4), dim=1, keepdim=False), case((3, 4), dim=0, keepdim=True), case((2, 3, 4), dim=1, keepdim=False),
               case((130,), dim=0, keepdim=False))
-argmax_op = register("argmax", ("x",), family="arg", kinds="fi", cases=_ARG_CASES,
-                            numpy=lambda x, dim, keepdim: np.argmax(x, axis=dim, keepdims=keepdim))
-argmin_op = register("argmin", ("x",), family="arg", kinds="fi", cases=_ARG_CASES,
-                            numpy=lambda x, dim, keepdim: np.argmin(x, axis=dim, keepdims=keepdim))
+argmax_op = register("argmax", ("x",), names=("input",), family="arg", kinds="fi", takes="fi", cases=_ARG_CASES,
+                     numpy=lambda x, dim, keepdim: np.argmax(x, axis=dim, keepdims=keepdim))
+argmin_op = register("argmin", ("x",), names=("input",), family="arg", kinds="fi", takes="fi", cases=_ARG_CASES,
+                     numpy=lambda x, dim, keepdim: np.argmin(x, axis=dim, keepdims=keepdim))
 
 
 # ---------------------------------------------------------------- softmax
@@ -90,16 +113,16 @@ def _np_softmax(x, dim):
 
 _SOFTMAX_CASES = (case((3, 5), dim=1), case((3, 5), dim=0), case((2, 3, 4), dim=1), case((4, 1), dim=1), case((0, 3), dim=1))
 _SOFTMAX_GRAD_CASES = tuple(case(c.inputs[0], c.inputs[0], **c.params) for c in _SOFTMAX_CASES)
-softmax_op = register("softmax", ("x",), family="softmax", numpy=_np_softmax, cases=_SOFTMAX_CASES,
-                             vjp=(lambda g, out, dim: softmax_grad(g, out, dim=dim),))
+softmax_op = register("softmax", ("x",), names=("input",), family="softmax", takes="f", numpy=_np_softmax, cases=_SOFTMAX_CASES,
+                      vjp=(lambda g, out, dim: softmax_grad(g, out, dim=dim),))
 log_softmax_op = register(
-    "log_softmax", ("x",), family="softmax", cases=_SOFTMAX_CASES, vjp=(lambda g, out, dim: log_softmax_grad(g, out, dim=dim),),
-    numpy=lambda x, dim: np.log(_np_softmax(x, dim)))
+    "log_softmax", ("x",), names=("input",), family="softmax", takes="f", cases=_SOFTMAX_CASES,
+    vjp=(lambda g, out, dim: log_softmax_grad(g, out, dim=dim),), numpy=lambda x, dim: np.log(_np_softmax(x, dim)))
 softmax_grad = register(
-    "softmax_grad", ("g", "out"), family="softmax", cases=_SOFTMAX_GRAD_CASES,
+    "softmax_grad", ("g", "out"), family="softmax", takes="f", cases=_SOFTMAX_GRAD_CASES,
     reference=lambda g, out, dim: out * (g - sum_op(g * out, dim=(dim,), keepdim=True)),
     numpy=lambda g, out, dim: out * (g - (g * out).sum(axis=dim, keepdims=True)))
 log_softmax_grad = register(
-    "log_softmax_grad", ("g", "out"), family="softmax", cases=_SOFTMAX_GRAD_CASES,
+    "log_softmax_grad", ("g", "out"), family="softmax", takes="f", cases=_SOFTMAX_GRAD_CASES,
     reference=lambda g, out, dim: g - exp(out) * sum_op(g, dim=(dim,), keepdim=True),
     numpy=lambda g, out, dim: g - np.exp(out) * g.sum(axis=dim, keepdims=True))

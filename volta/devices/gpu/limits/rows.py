@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 
 from volta._kernels import core
-from volta.devices.gpu.common import BYTES, WINDOW_ALIGNMENT, ceil_div
 from volta.devices.gpu.copy import arange, cast, cat, contiguous, copy_into
 from volta.devices.gpu.limits.cut import bytes_of, call, flat, halves, limit_of, narrow, part
 
@@ -37,16 +36,9 @@ def matmul(run, a, b):
     return halves(run, (a, b), {}, (rows + 1, columns - 1), None)
 
 
-def indexed_sum_bytes(g, index, dim, size):
-    """Bytes that scatter_add or index_add needs in one piece: of what sorts the entries, and of an output that is no run of rows which
-    windows can show."""
-    limit = limit_of(g)
-    outer, inner = math.prod(g.shape[:dim]), math.prod(g.shape[dim + 1:])
-    out = max(outer * size * inner * BYTES[g.dtype.code], 4 * size + 4)
-    aligned = 128 // math.gcd(inner, 128) * inner               # elements after which a window may start again at a row
-    by_element = len(index.shape) == len(g.shape)
-    whole = out > limit and not by_element and (outer > 1 or aligned > limit // 4 - 2 * WINDOW_ALIGNMENT)
-    return max(out if whole else 0, 1024 * ceil_div(index._size, 256))
+def index_select(run, x, index, dim):
+    """By an index that is too large itself."""
+    return halves(run, (x, index), {"dim": dim}, (None, 0), dim)
 
 
 def indexed_sum(run, g, index, dim, size):
@@ -59,14 +51,12 @@ def indexed_sum(run, g, index, dim, size):
     return halves(run, (g, index), {"dim": dim, "size": size}, (other, other if full else None), other)
 
 
-def drawn(run, shape, a, b, *, seed, offset, **place):
+def drawn(run, shape, offset, **params):
     """Random numbers in two draws that continue each other."""
-    count = 1
-    for n in shape:
-        count *= n
+    count = math.prod(shape)
     half = count // 2 & ~3
-    first = run((half,), a, b, seed=seed, offset=offset, **place)
-    second = run((count - half,), a, b, seed=seed, offset=offset + half // 4, **place)
+    first = run(shape=(half,), offset=offset, **params)
+    second = run(shape=(count - half,), offset=offset + half // 4, **params)
     return core.reshaped(cat(first, second, dim=0), shape)
 
 
