@@ -336,7 +336,7 @@ def test_an_error_inside_with_good_arguments_stays_what_it_is():
 def test_records_want_inputs_by_position():
     for op, text in (("mul", "mul: needs a, b by position, got none"), ("cat", "cat: needs tensors by position, got none")):
         with pytest.raises(ArgumentError, match=text):
-            volta.ops.table.PRIMITIVES[op](x=make(2))
+            volta.ops.table.RECORDS[op](x=make(2))
 
 
 def test_windows_and_outputs_that_no_device_can_take(device):

@@ -527,9 +527,9 @@ def _install() -> None:
     Tensor.where = _where
     for name in ("mul", "neg", "abs", "sqrt", "exp", "log", "relu", "sigmoid", "tanh", "maximum", "minimum", "remainder",
                  "reciprocal"):
-        setattr(Tensor, name + "_", _inplace(table.PRIMITIVES[name]))
+        setattr(Tensor, name + "_", _inplace(table.RECORDS[name]))
     for name in ("floor", "ceil", "round"):
-        setattr(Tensor, name + "_", _whole_inplace(getattr(math, name), table.PRIMITIVES[name]))
+        setattr(Tensor, name + "_", _whole_inplace(getattr(math, name), table.RECORDS[name]))
     for module, names in ((math, "addcmul addcdiv lerp clamp_min clamp_max nan_to_num"), (indexing, "scatter_add index_add"),
                           (creation, "tril triu")):
         for name in names.split():
@@ -561,12 +561,12 @@ def _install_operators() -> None:
     Tensor.__or__ = Tensor.__ror__ = math.bitwise_or
     Tensor.__xor__ = Tensor.__rxor__ = math.bitwise_xor
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
-        setattr(Tensor, f"__{name}__", _compare(table.PRIMITIVES[name]))
+        setattr(Tensor, f"__{name}__", _compare(table.RECORDS[name]))
     for name, op in (("iadd", e.add), ("isub", e.sub), ("imul", e.mul), ("itruediv", e.div_op), ("imod", e.remainder),
                      ("ifloordiv", e.floor_divide)):
         setattr(Tensor, f"__{name}__", _inplace(op, f"__{name}__"))
     for name in ("and", "or", "xor"):
-        setattr(Tensor, f"__i{name}__", _bitwise_inplace(table.PRIMITIVES["bitwise_" + name], f"__i{name}__"))
+        setattr(Tensor, f"__i{name}__", _bitwise_inplace(table.RECORDS["bitwise_" + name], f"__i{name}__"))
 
 
 _install()

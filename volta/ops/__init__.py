@@ -1,4 +1,4 @@
-"""The op records and the functions over them. Importing this package fills the table `table.PRIMITIVES`."""
+"""The op records and the functions over them. Importing this package fills the table `table.RECORDS`."""
 from volta._kernels.core import call as _call
 from volta._kernels.core import engine as _engine
 from volta._kernels.core import graph as _graph

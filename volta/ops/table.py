@@ -183,5 +183,3 @@ def erf(x: np.ndarray) -> np.ndarray:
     """erf in float64, for references."""
     return np.vectorize(math.erf, otypes=[np.float64])(x)
 
-
-PRIMITIVES = RECORDS
