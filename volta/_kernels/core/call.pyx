@@ -213,7 +213,7 @@ cdef str _kinds(unsigned int mask):
         if mask >> code & 1:
             found.append(dtype_of(code).name)
     found = words + found
-    return " or ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)
+    return " or ".join([", ".join(found[:len(found) - 1]), found[len(found) - 1]] if len(found) > 1 else found)      # no negative indices here
 
 
 cdef int refuse_dtype(Primitive op, int code) except -1:
