@@ -108,8 +108,8 @@ def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
     """
     if input.ndim == 3:
         out = max_pool2d(_reshape(input, shape=(1,) + input.shape), kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-        strip = [_reshape(o, shape=o.shape[1:]) for o in (out if return_indices else (out,))]
-        return tuple(strip) if return_indices else strip[0]
+        squeezed = [_reshape(o, shape=o.shape[1:]) for o in (out if return_indices else (out,))]
+        return tuple(squeezed) if return_indices else squeezed[0]
     if input.ndim != 4:
         raise ShapeError(f"max_pool2d: needs an input (N, C, H, W) or (C, H, W), got {input.shape}")
     floating("max_pool2d", input=input)
