@@ -9,7 +9,7 @@ import inspect
 from cpython.tuple cimport PyTuple_GET_SIZE
 from libc.stdlib cimport calloc, free
 
-from volta.errors import ArgumentError, VoltaError
+from volta.errors import ArgumentError, DTypeError, VoltaError
 from volta._kernels.core.base cimport FLOAT16, FLOAT32, TensorBase, dtype_of
 
 cdef extern from "Python.h":
