@@ -235,13 +235,12 @@ cdef int check_dtypes(Primitive op, tuple inputs) except -1:
     for i in range(PyTuple_GET_SIZE(inputs)):
         x = <object>inputs[i]
         k = i if i < last else last
-        if isinstance(x, (list, tuple)):            # of an op over lists of tensors
-            for other in x:
-                if isinstance(other, TensorBase) and not op.accepts[k] >> (<TensorBase>other).dtype.code & 1:
-                    _refuse(op, k, other, "")
-            continue
         if not isinstance(x, TensorBase):
-            if x is None and not op.optional[k]:
+            if isinstance(x, (list, tuple)):        # of an op over lists of tensors
+                for other in x:
+                    if isinstance(other, TensorBase) and not op.accepts[k] >> (<TensorBase>other).dtype.code & 1:
+                        _refuse(op, k, other, "")
+            elif x is None and not op.optional[k]:
                 _refuse(op, k, x, "")
             continue
         code = (<TensorBase>x).dtype.code

@@ -6,6 +6,7 @@ records.
 """
 import inspect
 
+from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_SIZE
 from libc.stdlib cimport calloc, free
 
@@ -14,6 +15,7 @@ from volta._kernels.core.base cimport FLOAT16, FLOAT32, TensorBase, dtype_of
 
 cdef extern from "Python.h":
     object PyMethod_New(object function, object instance)
+    object PyObject_Call(object function, tuple args, PyObject* options)
 
 cdef apply_t _apply = NULL                  # set by graph.pyx
 cdef check_t _check = NULL                  # set by call.pyx
@@ -132,10 +134,10 @@ cdef class Composed(Op):
                 x = args[0] if PyTuple_GET_SIZE(args) else options.get(self.first)
                 if isinstance(x, TensorBase) and (<TensorBase>x).dtype.code == FLOAT16:
                     return _in_float32(self.function, args, options)
-            return self.function(*args, **options)
-        except VoltaError:
-            raise
+            return PyObject_Call(self.function, args, <PyObject*>options if options else NULL)
         except Exception as error:
+            if isinstance(error, VoltaError) and not isinstance(error, DTypeError):
+                raise
             explained = _explain(self.function, args, options)
             if explained is None:
                 raise
@@ -303,7 +305,7 @@ cdef class Primitive(Op):
         return Plan(saves, tuple([None if s is None else tuple(map(located, s)) for s in wanted]))
 
     def __call__(self, *inputs, **params):
-        if params and self.names is not None:
+        if params and (self.promotion or PyTuple_GET_SIZE(inputs) < self.count):
             for name in self.names:
                 if name in params:
                     inputs, params = self._bound(inputs, params)
