@@ -15,7 +15,7 @@ from volta.errors import ArgumentError, ShapeError
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
 from volta.ops.records.view import contiguous_op, diagonal_op, expand_kernel, on_diagonal, reshape_op
-from volta.ops.table import case, composed
+from volta.ops.table import Derived, case, composed
 from volta.ops.view import expand, listed, ravel, reshape
 from volta.shapes import as_dim, as_dims, as_shape
 
@@ -123,6 +123,16 @@ def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike
     if kind is not None:                    # on the CPU, which has every dtype, not on the GPU that it comes from
         out = cast(out, kind)
     return clone(out) if copy and out is input else out
+
+
+@composed(samples=(case((2, 3), Derived(lambda x: x)),), kinds="fib", function=False, numpy=lambda x, other: np.copy(x))
+def type_as(input: Tensor, other: Tensor) -> Tensor:
+    """As the dtype of `other`.
+
+    >>> volta.arange(2).type_as(volta.ones(1)).tolist()
+    [0.0, 1.0]
+    """
+    return cast(input, other.dtype)
 
 
 def replace(form, input, args, options):

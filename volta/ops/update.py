@@ -43,9 +43,14 @@ def _cases(update: Update):
             yield table.case(*lists, **values, **flags)
 
 
+def _takes(update: Update):
+    """All of a parameter is of one floating point dtype."""
+    return {f"{t}s": "f" if t == "param" else "=params?" if t in update.optional else "=params" for t in update.tensors}
+
+
 for _update in UPDATES.values():
-    table.register(_update.name, tuple(f"{name}s" for name in _update.tensors), family="update", numpy=_reference(_update),
-                   writes=tuple(f"{name}s" for name in _update.tensors if name != "grad"), cases=tuple(_cases(_update)))
+    table.register(_update.name, tuple(f"{name}s" for name in _update.tensors), family="update", takes=_takes(_update),
+                   numpy=_reference(_update), writes=tuple(f"{name}s" for name in _update.tensors if name != "grad"), cases=tuple(_cases(_update)))
 
 
 def run(update: Update, lists: list, settings: dict) -> None:

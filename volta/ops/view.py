@@ -22,7 +22,7 @@ from volta.ops.parts import (  # noqa: F401  (until nothing asks this module for
     unfold,
 )
 from volta.ops.records.view import expand_op, permute_op, reshape_op
-from volta.ops.table import case, composed
+from volta.ops.table import Derived, case, composed
 from volta.shapes import as_dim, as_dims, broadcast_shapes, infer, view_strides
 
 if TYPE_CHECKING:
@@ -88,6 +88,28 @@ def view(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | None 
     return reshape_op(input, shape=new)
 
 
+@composed(samples=(case((2, 3), Derived(lambda x: np.zeros(6))),), kinds="fib", function=False,
+          numpy=lambda x, other: x.reshape(other.shape))
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """`view` with the shape of `other`.
+
+    >>> volta.arange(4).view_as(volta.ones(2, 2)).tolist()
+    [[0, 1], [2, 3]]
+    """
+    return view(input, other.shape)
+
+
+@composed(samples=(case((2, 3), Derived(lambda x: np.zeros(6))),), kinds="fib", function=False,
+          numpy=lambda x, other: x.reshape(other.shape))
+def reshape_as(input: Tensor, other: Tensor) -> Tensor:
+    """`reshape` with the shape of `other`.
+
+    >>> volta.arange(4).reshape_as(volta.ones(2, 2)).tolist()
+    [[0, 1], [2, 3]]
+    """
+    return reshape(input, other.shape)
+
+
 @composed(samples=(case((2, 3, 4), start_dim=1), case(())), kinds="fib", view=True,
           numpy=lambda x, start_dim=0: x.reshape(x.shape[:start_dim] + (-1,)))
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
@@ -148,6 +170,17 @@ def expand(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | Non
     if any(s < 0 for s in new):
         raise ShapeError(f"expand: sizes must not be negative, got {shape}; -1 may stand only for an existing dimension")
     return expand_op(input, shape=new)
+
+
+@composed(samples=(case((3, 1), Derived(lambda x: np.zeros((2, 3, 4)))),), kinds="fib", function=False,
+          numpy=lambda x, other: np.broadcast_to(x, other.shape))
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """`expand` to the shape of `other`.
+
+    >>> volta.arange(2).expand_as(volta.ones(3, 2)).shape
+    (3, 2)
+    """
+    return expand(input, other.shape)
 
 
 @composed(samples=(case((3, 1), size=(2, 3, 4)),), kinds="fib", view=True, numpy=lambda x, size: np.broadcast_to(x, size))
@@ -288,5 +321,3 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
         raise ArgumentError(f"movedim: source {source} and destination {destination} must name as many different dimensions")
     rest = iter(d for d in range(input.ndim) if d not in sources)
     return permute(input, tuple(sources[places.index(d)] if d in places else next(rest) for d in range(input.ndim)))
-
-

@@ -292,7 +292,7 @@ def _add_winners(plan: Plan, places: Place, entries: int, size: int) -> int:
     method, helper = 0, spare(plan.ctx)
     if entries > FEW_WINNERS and size <= 8 * entries and 4 * size <= plan.limit:
         method, helper = 1, plan.scratch(4 * size)      # 1 + the last entry for each place, 0 where there is none
-        pipeline, _, head, groups = elementwise_step(plan.ctx, Expression(("0",)), Geometry((size,), ((1,),), (0,)), (INT32,), (None,))
+        pipeline, head, groups = elementwise_step(plan.ctx, Expression(("0",)), Geometry((size,), ((1,),), (0,)), (INT32,))
         plan.add(pipeline, (helper,), head, groups)
         plan.step("index/last", (places.binding, helper), (entries, size, places.words()), ceil_div(entries, THREADS))
     elif entries > FEW_WINNERS:
