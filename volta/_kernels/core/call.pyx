@@ -245,11 +245,10 @@ cdef int check_dtypes(Primitive op, tuple inputs) except -1:
     for i in range(PyTuple_GET_SIZE(inputs)):
         x = <object>inputs[i]
         k = i if i < last else last
-        if isinstance(x, (list, tuple)):
-            _check_list(op, k, x, None if op.same[k] < 0 else <object>inputs[op.same[k]])
-            continue
         if not isinstance(x, TensorBase):
-            if x is None and not op.optional[k]:
+            if isinstance(x, (list, tuple)):
+                _check_list(op, k, x, None if op.same[k] < 0 else <object>inputs[op.same[k]])
+            elif x is None and not op.optional[k]:
                 _refuse(op, k, x, "")
             continue
         code = (<TensorBase>x).dtype.code

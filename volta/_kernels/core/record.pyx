@@ -6,6 +6,7 @@ records.
 """
 import inspect
 
+from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_SIZE
 from libc.stdlib cimport calloc, free
 
@@ -14,6 +15,7 @@ from volta._kernels.core.base cimport FLOAT16, FLOAT32, TensorBase, dtype_of
 
 cdef extern from "Python.h":
     object PyMethod_New(object function, object instance)
+    object PyObject_Call(object function, tuple args, PyObject* options)
 
 cdef apply_t _apply = NULL                  # set by graph.pyx
 cdef check_t _check = NULL                  # set by call.pyx
@@ -148,7 +150,7 @@ cdef class Composed(Op):
                 x = args[0] if PyTuple_GET_SIZE(args) else options.get(self.first)
                 if isinstance(x, TensorBase) and (<TensorBase>x).dtype.code == FLOAT16:
                     return _in_float32(self.function, args, options)
-            return self.function(*args, **options)
+            return PyObject_Call(self.function, args, <PyObject*>options if options else NULL)
         except Exception as error:
             if isinstance(error, VoltaError) and not isinstance(error, DTypeError):         # which may be that of an op within
                 raise
@@ -248,7 +250,7 @@ cdef class Primitive(Op):
     def _set_takes(self, takes):
         cdef Py_ssize_t i, n = self.count
         cdef str name, kinds
-        self.takes = declared = takes
+        self.takes = takes
         self.common = 0b1111111
         self.same = <Py_ssize_t*>calloc(n + 1, sizeof(Py_ssize_t))
         self.widened = <int*>calloc(n + 1, sizeof(int))
@@ -276,8 +278,6 @@ cdef class Primitive(Op):
                     self.promoted[i] = False
                 elif self.promotion:
                     self.common = self.accepts[i]
-        if self.variadic and not isinstance(declared, dict):        # all alike
-            self.same[n - 1] = 0
 
     def _sources(self, function):
         """Where each argument comes from: (what, name or position)."""
@@ -321,7 +321,7 @@ cdef class Primitive(Op):
         return Plan(saves, tuple([None if s is None else tuple(map(located, s)) for s in wanted]))
 
     def __call__(self, *inputs, **params):
-        if params and self.names is not None:
+        if params and (self.promotion or PyTuple_GET_SIZE(inputs) < self.count):
             for name in self.names:
                 if name in params:
                     inputs, params = self._bound(inputs, params)
