@@ -43,7 +43,7 @@ def test_named_arguments(x):
 @pytest.mark.parametrize("name", sorted(volta.ops.table.FUNCTIONS))
 def test_signatures_can_be_inspected(name):
     parameters = list(inspect.signature(volta.ops.table.FUNCTIONS[name]).parameters)
-    assert "others" not in parameters and "a" not in parameters[:name != "mulacc"]
+    assert "others" not in parameters and "a" not in parameters[:name not in ("mulacc", "tensordot")]
 
 
 def test_alpha(x, i):
@@ -308,7 +308,7 @@ def test_limits_of_dtypes():
     (lambda: volta.linspace(-3, 1, 3, dtype=volta.uint8), "linspace: -3 to 1 do not fit into volta.uint8"),
     (lambda: volta.linspace(0, float("inf"), 3), "linspace: end must be a finite number, got inf"),
     (lambda: volta.inner(volta.ones(2, 3), volta.ones(4, 1)), r"inner: the last dimensions of \(2, 3\) and \(4, 1\) differ"),
-    (lambda: volta.nn.functional.softplus(volta.tensor([1], dtype=volta.uint8)), "softplus: input must be a floating point"),
+    (lambda: volta.nn.functional.softplus(volta.tensor([1], dtype=volta.uint8)), "softplus: input must be floating point, got uint8"),
     (lambda: volta.pad(volta.ones(3, 1), (-2, 2), mode="replicate"), "pad: mode 'replicate' cannot extend dimension 1 of size 1"),
 ])
 def test_refused_as_in_pytorch(call, text):
