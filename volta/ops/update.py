@@ -50,7 +50,8 @@ def _takes(update: Update):
 
 for _update in UPDATES.values():
     table.register(_update.name, tuple(f"{name}s" for name in _update.tensors), family="update", takes=_takes(_update),
-                   numpy=_reference(_update), writes=tuple(f"{name}s" for name in _update.tensors if name != "grad"), cases=tuple(_cases(_update)))
+                   numpy=_reference(_update), cases=tuple(_cases(_update)),
+                   writes=tuple(f"{name}s" for name in _update.tensors if name != "grad"))
 
 
 def run(update: Update, lists: list, settings: dict) -> None:

@@ -192,11 +192,11 @@ cdef tuple promoted(Primitive op, tuple inputs):
         refuse_dtype(op, dtype.code)
     for i in range(PyTuple_GET_SIZE(inputs)):
         x = <object>inputs[i]
-        if isinstance(x, TensorBase):
-            if not op.promoted[i]:
-                if not op.accepts[i] >> (<TensorBase>x).dtype.code & 1:
-                    _refuse(op, i, x, "")
-            elif (<TensorBase>x).dtype is not dtype:
+        if not op.promoted[i]:
+            if not isinstance(x, TensorBase) or not op.accepts[i] >> (<TensorBase>x).dtype.code & 1:
+                _refuse(op, i, x, "")
+        elif isinstance(x, TensorBase):
+            if (<TensorBase>x).dtype is not dtype:
                 x = _cast(x, dtype=dtype)
         out.append(x)
     return tuple(out)
@@ -212,11 +212,9 @@ cdef str _kinds(unsigned int mask):
     for code in range(7):
         if mask >> code & 1:
             found.append(dtype_of(code).name)
-    words += found
-    if len(words) < 2:
-        return "".join(words)
-    last = words.pop()
-    return f"{', '.join(words)} or {last}"
+    found = words + found
+    last = len(found) - 1                   # not -1: indices do not wrap here
+    return " or ".join([", ".join(found[:last]), found[last]] if last > 0 else found)
 
 
 cdef int refuse_dtype(Primitive op, int code) except -1:
@@ -226,8 +224,8 @@ cdef int refuse_dtype(Primitive op, int code) except -1:
 
 cdef int _refuse(Primitive op, Py_ssize_t i, object x, str needed) except -1:
     given = (<TensorBase>x).dtype.name if isinstance(x, TensorBase) else "None" if x is None else type(x).__name__
-    advice = f"convert it with .to(volta.{needed})" if needed else "convert it with .to(dtype)"
-    raise DTypeError(f"{op.name}: {op.names[i]} must be {needed or _kinds(op.accepts[i])}, got {given}; {advice}")
+    advice = f".to(volta.{needed})" if needed else ".float()" if op.accepts[i] >> FLOAT32 & 1 else ".long()"
+    raise DTypeError(f"{op.name}: {op.names[i]} must be {needed or _kinds(op.accepts[i])}, got {given}; convert it with {advice}")
 
 
 cdef inline int _needed(Primitive op, Py_ssize_t k, int other, int code) noexcept:

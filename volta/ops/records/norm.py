@@ -24,7 +24,8 @@ def column(v: Tensor, rank: int) -> Tensor:
     return reshape_op(v, shape=(1, v.shape[0]) + (1,) * (rank - 2))
 
 
-def _np_batch_norm(x, weight, bias, eps):
+def np_batch_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, eps: float) -> tuple:
+    """(out, mean, rstd) in NumPy, for the tests."""
     axes = _axes(x)
     mean, var = x.mean(axis=axes), x.var(axis=axes)
     shape = (1, -1) + (1,) * (x.ndim - 2)
@@ -78,7 +79,7 @@ _MEAN = Derived(lambda g, x, weight: x.mean(axis=_axes(x)))
 _RSTD = Derived(lambda g, x, weight, mean: 1 / np.sqrt(x.var(axis=_axes(x)) + 1e-5))
 batch_norm_op = register(
     "batch_norm", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="norm", outputs=("out", "mean", "rstd"),
-    takes={"x": "f", "weight": "=x?", "bias": "=x?"}, wide=("mean", "rstd"), vjp=_batch_norm_vjp, numpy=_np_batch_norm, rtol=1e-4,
+    takes={"x": "f", "weight": "=x?", "bias": "=x?"}, wide=("mean", "rstd"), vjp=_batch_norm_vjp, numpy=np_batch_norm, rtol=1e-4,
     cases=(case((4, 3, 5, 2), (3,), (3,), eps=1e-5), case((6, 2), (2,), (2,), eps=1e-3), case((3, 2, 4), None, None, eps=1e-5)))
 batch_norm_grad = register(
     "batch_norm_grad", ("g", "x", "weight", "mean", "rstd"), family="norm", outputs=("dx", "dweight", "dbias"),
