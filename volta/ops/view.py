@@ -88,7 +88,7 @@ def view(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | None 
     return reshape_op(input, shape=new)
 
 
-@composed(samples=(case((2, 3), Derived(lambda x: np.zeros(6))),), kinds="fib", function=False,
+@composed(samples=(case((2, 3), Derived(lambda x: np.zeros(6))),), kinds="fib", view=True, function=False,
           numpy=lambda x, other: x.reshape(other.shape))
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """`view` with the shape of `other`.
@@ -99,7 +99,7 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
     return view(input, other.shape)
 
 
-@composed(samples=(case((2, 3), Derived(lambda x: np.zeros(6))),), kinds="fib", function=False,
+@composed(samples=(case((2, 3), Derived(lambda x: np.zeros(6))),), kinds="fib", view=True, function=False,
           numpy=lambda x, other: x.reshape(other.shape))
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     """`reshape` with the shape of `other`.
@@ -172,7 +172,7 @@ def expand(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | Non
     return expand_op(input, shape=new)
 
 
-@composed(samples=(case((3, 1), Derived(lambda x: np.zeros((2, 3, 4)))),), kinds="fib", function=False,
+@composed(samples=(case((3, 1), Derived(lambda x: np.zeros((2, 3, 4)))),), kinds="fib", view=True, function=False,
           numpy=lambda x, other: np.broadcast_to(x, other.shape))
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """`expand` to the shape of `other`.
