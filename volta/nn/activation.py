@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from volta.errors import ArgumentError
 from volta.nn import functional
-from volta.nn.functional.activation import need_dim
 from volta.nn.module import Module
+from volta.ops.reduce import need_dim
 from volta.tensor import Tensor
 
 

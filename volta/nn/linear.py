@@ -6,7 +6,7 @@ from volta.nn import functional, init
 from volta.nn.module import Module
 from volta.nn.parameter import Parameter
 from volta.ops.creation import empty
-from volta.ops.movement import flatten
+from volta.ops.view import flatten
 from volta.tensor import Tensor
 
 

@@ -1,17 +1,19 @@
-"""Reductions over any dimensions, softmax, and what is composed of them (mean, var, norm, ...)."""
+"""Reductions over any dimensions, softmax, and what is composed of them (var, norm, ...)."""
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from volta._kernels.core import graph
-from volta.dtypes import as_dtype, float16, float32, get_default_dtype, int64
+from volta.dtypes import as_dtype, bool_, float16, float32, get_default_dtype, int64, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError
-from volta.ops.elementwise import exp, floor, log, maximum, minimum, where
-from volta.ops.elementwise import sqrt as sqrt_op
-from volta.ops.movement import _reshape, cast, clone, in_float32
-from volta.ops.operands import numbers
+from volta.ops.copy import clone, widened
+from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
+from volta.ops.records.math import exp, floor, log, maximum, minimum, where_op
+from volta.ops.records.math import sqrt as sqrt_op
 from volta.ops.records.reduce import (
     all_op,
     amax_op,
@@ -26,6 +28,8 @@ from volta.ops.records.reduce import (
     softmax_op,
     sum_op,
 )
+from volta.ops.records.view import reshape_op
+from volta.ops.table import case, composed
 from volta.shapes import as_dim, as_dims, reduced
 
 if TYPE_CHECKING:
@@ -34,170 +38,269 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
     from volta.types import DTypeLike
 
-
-def softmax(input: Tensor, dim: int, dtype: DTypeLike = None) -> Tensor:
-    """exp(x) / sum(exp(x)) along `dim`, without overflow."""
-    input = _floating("softmax", input, dtype)
-    return _along(softmax_op, "softmax", input, dim)
-
-
-def log_softmax(input: Tensor, dim: int, dtype: DTypeLike = None) -> Tensor:
-    """log(softmax(x)) along `dim`, without overflow."""
-    input = _floating("log_softmax", input, dtype)
-    return _along(log_softmax_op, "log_softmax", input, dim)
+_FULL = (case((3, 4)), case((2, 3, 4), dim=(0, -1)), case((3, 4), dim=1, keepdim=True), case(()))
+_CASES = (*_FULL, case((0, 3), dim=0))
+_ARGS = (case((3, 4)), case((2, 3, 4), dim=-2), case((3, 4), dim=1, keepdim=True), case(()))
+_SPREADS = (case((3, 4)), case((2, 3, 4), dim=(0, -1), unbiased=False), case((3, 4), dim=1, keepdim=True, correction=2))
+_ALONG = (case((3, 4), dim=-1), case((2, 3, 4), dim=1), case((), dim=0))
 
 
-def _along(primitive, name, x, dim):
-    dim = as_dim(name, dim, x.ndim)
-    return primitive(x, dim=dim) if x.ndim else _reshape(primitive(_reshape(x, shape=(1,)), dim=0), shape=())
+def _np(function):
+    return lambda x, dim=None, keepdim=False: function(x, axis=dim, keepdims=keepdim)
 
 
-# ---------------------------------------------------------------- functions
-def _floating(name, x, dtype=None):
+# ---------------------------------------------------------------- softmax
+def _np_log_softmax(x, dim):
+    x = x - x.max(axis=dim, keepdims=True)
+    return x - np.log(np.exp(x).sum(axis=dim, keepdims=True))
+
+
+@composed(samples=_ALONG, numpy=lambda x, dim: np.exp(_np_log_softmax(x, dim) if x.ndim else x * 0))
+def softmax(input: Tensor, dim: int | None = None, dtype: DTypeLike = None) -> Tensor:
+    """exp(x) / sum(exp(x)) along `dim`, without overflow.
+
+    >>> volta.softmax(volta.tensor([0.0, 0.0]), 0)
+    tensor([0.5000, 0.5000])
+    """
+    return _along("softmax", softmax_op, input, dim, dtype)
+
+
+@composed(samples=_ALONG, numpy=lambda x, dim: _np_log_softmax(x, dim) if x.ndim else x * 0)
+def log_softmax(input: Tensor, dim: int | None = None, dtype: DTypeLike = None) -> Tensor:
+    """log(softmax(x)) along `dim`, without overflow.
+
+    >>> volta.log_softmax(volta.tensor([0.0, 0.0]), 0)
+    tensor([-0.6931, -0.6931])
+    """
+    return _along("log_softmax", log_softmax_op, input, dim, dtype)
+
+
+def _along(name, record, x, dim, dtype):
     if dtype is not None:
         x = cast(x, as_dtype(dtype))
-    if not x.dtype.is_floating_point:
-        raise DTypeError(f"{name}: needs a floating point tensor, got {x.dtype}; convert it with .float()")
-    return x
+    dim = as_dim(name, need_dim(name, dim), x.ndim)
+    return record(x, dim=dim) if x.ndim else reshape_op(record(reshape_op(x, shape=(1,)), dim=0), shape=())
 
 
-def _one_element(x):
-    """Sum or product of the one element of a 0-d tensor."""
-    return clone(x) if x.dtype.is_floating_point else cast(x, int64)
+def need_dim(name: str, dim: int | None) -> int:
+    """`dim`, which PyTorch once guessed and Volta does not.
+
+    Raises: ArgumentError for None.
+    """
+    if dim is None:
+        raise ArgumentError(f"{name}: give dim, the dimension that is normalised (often dim=1 or dim=-1)")
+    return dim
 
 
-def _in_dtype(reduction, name, input, dim, keepdim, dtype):
+# ---------------------------------------------------------------- sums and extremes
+def _in_dtype(name, record, input, dim, keepdim, dtype):
     """A sum or product computed in `dtype`: integers and bool in int64, which wraps to the same."""
-    dtype = None if dtype is None else as_dtype(dtype)
     if dtype is not None:
+        dtype = as_dtype(dtype)
         input = cast(input, dtype)
     dims = as_dims(name, dim, input.ndim)
-    out = reduction(input, dim=dims, keepdim=keepdim) if dims else _one_element(input)
+    if dims:
+        out = record(input, dim=dims, keepdim=keepdim)
+    else:
+        out = clone(input) if input.dtype.is_floating_point else cast(input, int64)
     return out if dtype is None else cast(out, dtype)
 
 
+@composed(samples=_CASES, numpy=_np(np.sum), kinds="fib")
 def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
-    """Sum over `dim` (an int, several, or None for all). Integers and bool add up in int64, unless `dtype` says otherwise."""
-    return _in_dtype(sum_op, "sum", input, dim, keepdim, dtype)
+    """Sum over `dim` (an int, several, or None for all). Integers and bool add up in int64, unless `dtype` says otherwise.
+
+    >>> volta.ones(2, 3).sum(dim=1)
+    tensor([3., 3.])
+    """
+    if dtype is None and input.ndim:
+        return sum_op(input, dim=as_dims("sum", dim, input.ndim), keepdim=keepdim)
+    return _in_dtype("sum", sum_op, input, dim, keepdim, dtype)
 
 
+@composed(samples=_FULL, numpy=_np(np.mean))
 def mean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """Mean over `dim`.
 
     Raises: DTypeError for integers.
+
+    >>> volta.tensor([1.0, 2.0]).mean()
+    tensor(1.5000)
     """
-    input = _floating("mean", input, dtype)
+    if dtype is not None:
+        input = cast(input, as_dtype(dtype))
     dims = as_dims("mean", dim, input.ndim)
-    return mean_op(input, dim=dims, keepdim=keepdim) if dims else input * 1.0
+    if dims:
+        return mean_op(input, dim=dims, keepdim=keepdim)
+    return reshape_op(mean_op(reshape_op(input, shape=(1,)), dim=(0,), keepdim=False), shape=())
 
 
-def _extreme(name, primitive, input, dim, keepdim):
+@composed(samples=_CASES, numpy=_np(np.prod), kinds="fib", domain=(0.5, 1.5))
+def prod(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
+    """Product over `dim`. Integers and bool multiply in int64, unless `dtype` says otherwise.
+
+    >>> volta.tensor([2, 3, 4]).prod()
+    tensor(24)
+    """
+    if dtype is None and input.dtype is float16:        # of many factors, none is rounded on the way, nor in the derivative
+        return cast(_in_dtype("prod", prod_op, cast(input, float32), dim, keepdim, None), float16)
+    return _in_dtype("prod", prod_op, input, dim, keepdim, dtype)
+
+
+def _extreme(name, record, input, dim, keepdim):
     dims = as_dims(name, dim, input.ndim)
     if input._size == 0 and 0 in [input.shape[d] for d in dims]:
         raise IndexRangeError(f"{name}: cannot reduce {dims} of shape {input.shape}: there are no elements, and it has no neutral one")
-    return primitive(input, dim=dims, keepdim=keepdim) if dims else clone(input)
+    return record(input, dim=dims, keepdim=keepdim) if dims else clone(input)
 
 
+@composed(samples=_FULL, numpy=_np(np.amax), kinds="fib")
 def amax(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
-    """Largest value over `dim`; equal ones share the gradient; NaN wins."""
+    """Largest value over `dim`; equal ones share the gradient; NaN wins.
+
+    >>> volta.tensor([[1.0, 3.0], [2.0, 0.0]]).amax(1)
+    tensor([3., 2.])
+    """
     return _extreme("amax", amax_op, input, dim, keepdim)
 
 
+@composed(samples=_FULL, numpy=_np(np.amin), kinds="fib")
 def amin(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
-    """Smallest value over `dim`; equal ones share the gradient; NaN wins."""
+    """Smallest value over `dim`; equal ones share the gradient; NaN wins.
+
+    >>> volta.tensor([[1.0, 3.0], [2.0, 0.0]]).amin(1)
+    tensor([1., 0.])
+    """
     return _extreme("amin", amin_op, input, dim, keepdim)
 
 
-def _arg(name, primitive, input, dim, keepdim):
+def _arg(name, record, input, dim, keepdim):
     if dim is None:
-        flat = _reshape(input, shape=(input._size,))
-        out = _arg(name, primitive, flat, 0, False)
-        return _reshape(out, shape=(1,) * input.ndim) if keepdim else out
+        flat = reshape_op(input, shape=(input._size,))
+        out = _arg(name, record, flat, 0, False)
+        return reshape_op(out, shape=(1,) * input.ndim) if keepdim else out
     d = as_dim(name, dim, input.ndim)
     if input.ndim == 0:
-        return _reshape(_arg(name, primitive, _reshape(input, shape=(1,)), 0, False), shape=())
+        return reshape_op(_arg(name, record, reshape_op(input, shape=(1,)), 0, False), shape=())
     if input.shape[d] == 0:
         raise IndexRangeError(f"{name}: dimension {d} of shape {input.shape} is empty and has no {name[3:]}imum")
-    return primitive(input, dim=d, keepdim=keepdim)
+    return record(input, dim=d, keepdim=keepdim)
 
 
+@composed(samples=_ARGS, numpy=_np(np.argmax), kinds="fi", smooth=False)
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Index (int64) of the largest value, the first of equal ones; of the flattened tensor without `dim`."""
-    numbers("argmax", input=input)
+    """Index (int64) of the largest value, the first of equal ones; of the flattened tensor without `dim`.
+
+    >>> volta.tensor([1.0, 3.0, 2.0]).argmax()
+    tensor(1)
+    """
     return _arg("argmax", argmax_op, input, dim, keepdim)
 
 
+@composed(samples=_ARGS, numpy=_np(np.argmin), kinds="fi", smooth=False)
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Index (int64) of the smallest value, the first of equal ones; of the flattened tensor without `dim`."""
-    numbers("argmin", input=input)
+    """Index (int64) of the smallest value, the first of equal ones; of the flattened tensor without `dim`.
+
+    >>> volta.tensor([1.0, 3.0, 2.0]).argmin()
+    tensor(0)
+    """
     return _arg("argmin", argmin_op, input, dim, keepdim)
 
 
-class ValuesIndices(tuple):
-    """(values, indices) of max, min: a pair with names."""
-    __slots__ = ()
-
-    @property
-    def values(self):
-        """The extreme values."""
-        return self[0]
-
-    @property
-    def indices(self):
-        """Where they are."""
-        return self[1]
+class ValuesIndices(NamedTuple):
+    """What max and min give along a dimension: the extreme values, and where they are."""
+    values: Tensor
+    indices: Tensor
 
 
-def _pick(name, primitive, input, dim, keepdim):
+def _pick(name, record, input, dim, keepdim):
     d = as_dim(name, dim, input.ndim)
+    numbers = cast(input, uint8) if input.dtype is bool_ else input
     if input.ndim == 0:
-        return ValuesIndices((clone(input), _arg(f"arg{name}", primitive, input, 0, False)))
-    indices = _arg(f"arg{name}", primitive, input, d, True)
+        return ValuesIndices(clone(input), _arg(f"arg{name}", record, numbers, 0, False))
+    indices = _arg(f"arg{name}", record, numbers, d, True)
     values = gather_op(input, indices, dim=d)
     if not keepdim:
         shape = input.shape[:d] + input.shape[d + 1:]
-        values, indices = _reshape(values, shape=shape), _reshape(indices, shape=shape)
-    return ValuesIndices((values, indices))
+        values, indices = reshape_op(values, shape=shape), reshape_op(indices, shape=shape)
+    return ValuesIndices(values, indices)
 
 
-def max(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
-    """The largest value; with an int `dim` (values, indices); with another tensor, `maximum`."""
+def _np_pick(extreme, arg):
+    """The reference of max or min."""
+    def pick(x, dim=None, keepdim=False):
+        value = extreme(x, axis=dim, keepdims=keepdim)
+        return value if dim is None else (value, arg(x, axis=dim, keepdims=keepdim))
+    return pick
+
+
+@composed(samples=_ARGS, numpy=_np_pick(np.amax, np.argmax), kinds="fib")
+def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
+    """The largest value; with an int `dim` (values, indices); with another tensor, `maximum`.
+
+    >>> volta.tensor([[1.0, 3.0], [2.0, 0.0]]).max(dim=1).indices
+    tensor([1, 0])
+    """
     if hasattr(dim, "dtype"):
         return maximum(input, dim)
     return amax(input) if dim is None else _pick("max", argmax_op, input, dim, keepdim)
 
 
-def min(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
-    """The smallest value; with an int `dim` (values, indices); with another tensor, `minimum`."""
+@composed(samples=_ARGS, numpy=_np_pick(np.amin, np.argmin), kinds="fib")
+def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
+    """The smallest value; with an int `dim` (values, indices); with another tensor, `minimum`.
+
+    >>> volta.tensor([[1.0, 3.0], [2.0, 0.0]]).min(dim=1).values
+    tensor([1., 0.])
+    """
     if hasattr(dim, "dtype"):
         return minimum(input, dim)
     return amin(input) if dim is None else _pick("min", argmin_op, input, dim, keepdim)
 
 
-def prod(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
-    """Product over `dim`. Integers and bool multiply in int64, unless `dtype` says otherwise."""
-    if dtype is None and input.dtype is float16:        # of many factors, none is rounded on the way, nor in the derivative
-        return cast(_in_dtype(prod_op, "prod", cast(input, float32), dim, keepdim, None), float16)
-    return _in_dtype(prod_op, "prod", input, dim, keepdim, dtype)
-
-
-def _truth(out, x):
+def _truth(name, record, input, dim, keepdim):
     """bool, but uint8 for uint8, as in PyTorch."""
-    return cast(out, x.dtype) if x.dtype.code == 1 else out
+    dims = as_dims(name, dim, input.ndim)
+    out = record(input, dim=dims, keepdim=keepdim) if dims else input != 0
+    return cast(out, input.dtype) if input.dtype.code == 1 else out
 
 
+def _np_truth(function):
+    return lambda x, dim=None, keepdim=False: function(x, axis=dim, keepdims=keepdim).astype(np.uint8 if x.dtype == np.uint8 else bool)
+
+
+@composed(samples=_CASES, numpy=_np_truth(np.any), kinds="fib", smooth=False)
 def any(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
-    """Whether any element is non-zero."""
-    dims = as_dims("any", dim, input.ndim)
-    return _truth(any_op(input, dim=dims, keepdim=keepdim) if dims else input != 0, input)
+    """Whether any element is non-zero.
+
+    >>> volta.tensor([0, 2]).any()
+    tensor(True)
+    """
+    return _truth("any", any_op, input, dim, keepdim)
 
 
+@composed(samples=_CASES, numpy=_np_truth(np.all), kinds="fib", smooth=False)
 def all(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
-    """Whether all elements are non-zero."""
-    dims = as_dims("all", dim, input.ndim)
-    return _truth(all_op(input, dim=dims, keepdim=keepdim) if dims else input != 0, input)
+    """Whether all elements are non-zero.
+
+    >>> volta.tensor([0, 2]).all()
+    tensor(False)
+    """
+    return _truth("all", all_op, input, dim, keepdim)
 
 
+@composed(samples=(case((3, 4)), case((2, 3, 4), dim=(0, 2)), case(())), kinds="fib", smooth=False,
+          numpy=lambda x, dim=None: np.asarray(np.count_nonzero(x, axis=dim)))
+def count_nonzero(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    """How many elements are not 0 (int64).
+
+    >>> volta.count_nonzero(volta.tensor([0, 2, 3]))
+    tensor(2)
+    """
+    return sum(input != 0, dim)
+
+
+# ---------------------------------------------------------------- spread and norms
 def _correction(name, dim, unbiased, correction):
     """(dim, what is taken from the count) of PyTorch's three forms: correction=, (dim, unbiased), (unbiased)."""
     if isinstance(dim, bool):
@@ -209,11 +312,18 @@ def _correction(name, dim, unbiased, correction):
     return dim, int(unbiased)
 
 
-@in_float32
+def _np_var(x, dim=None, unbiased=True, keepdim=False, correction=None):
+    return np.var(x, axis=dim, ddof=int(unbiased) if correction is None else correction, keepdims=keepdim)
+
+
+@composed(samples=_SPREADS, numpy=_np_var, in_float32=True, takes={"input": "f"})
 def var(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
         correction: float | None = None) -> Tensor:
-    """Variance over `dim`, divided by (count - correction); correction 1 unless given, 0 with unbiased=False."""
-    input = _floating("var", input)
+    """Variance over `dim`, divided by (count - correction); correction 1 unless given, 0 with unbiased=False.
+
+    >>> volta.tensor([1.0, 3.0]).var()
+    tensor(2.)
+    """
     dim, correction = _correction("var", dim, unbiased, correction)
     dims = as_dims("var", dim, input.ndim)
     n = count(input.shape, dims)
@@ -222,23 +332,42 @@ def var(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | 
     return total / float(n - correction if n > correction else 0)
 
 
-@in_float32
+@composed(samples=_SPREADS, numpy=lambda *x, **options: np.sqrt(_np_var(*x, **options)), in_float32=True, takes={"input": "f"})
 def std(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
         correction: float | None = None) -> Tensor:
-    """Square root of `var`; where it is 0, the gradient is 0."""
+    """Square root of `var`; where it is 0, the gradient is 0.
+
+    >>> volta.tensor([1.0, 3.0]).std(correction=0)
+    tensor(1.)
+    """
     return _root(var(input, dim, unbiased, keepdim, correction=correction), 0.5)
 
 
+def _np_with_mean(function):
+    return lambda x, dim=None, keepdim=False, **options: (function(x, dim=dim, keepdim=keepdim, **options),
+                                                          x.mean(axis=dim, keepdims=keepdim))
+
+
+@composed(samples=_SPREADS, numpy=_np_with_mean(_np_var), method=False)
 def var_mean(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
              correction: float | None = None) -> tuple[Tensor, Tensor]:
-    """(`var`, `mean`)."""
+    """(`var`, `mean`).
+
+    >>> volta.var_mean(volta.tensor([1.0, 3.0]))
+    (tensor(2.), tensor(2.))
+    """
     return (var(input, dim, unbiased, keepdim, correction=correction),
             mean(input, None if isinstance(dim, bool) else dim, keepdim))
 
 
+@composed(samples=_SPREADS, numpy=_np_with_mean(lambda *x, **options: np.sqrt(_np_var(*x, **options))), method=False)
 def std_mean(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
              correction: float | None = None) -> tuple[Tensor, Tensor]:
-    """(`std`, `mean`)."""
+    """(`std`, `mean`).
+
+    >>> volta.std_mean(volta.tensor([1.0, 3.0]), correction=0)
+    (tensor(1.), tensor(2.))
+    """
     return (std(input, dim, unbiased, keepdim, correction=correction),
             mean(input, None if isinstance(dim, bool) else dim, keepdim))
 
@@ -248,36 +377,55 @@ def _root(x, power):
     if not (x.requires_grad and graph.is_grad_enabled()):
         return sqrt_op(x) if power == 0.5 else x ** power
     zero = x == 0
-    safe = where(zero, 1.0, x)
-    return where(zero, 0.0, sqrt_op(safe) if power == 0.5 else safe ** power)
+    safe = where_op(zero, 1.0, x)
+    return where_op(zero, 0.0, sqrt_op(safe) if power == 0.5 else safe ** power)
 
 
-@in_float32
+@composed(samples=(case((3, 4), dim=1), case((2, 3, 4), dim=(0, -1), keepdim=True)), in_float32=True,
+          numpy=lambda x, dim, keepdim=False: np.log(np.exp(x).sum(axis=dim, keepdims=keepdim)))
 def logsumexp(input: Tensor, dim: int | Sequence[int] | None, keepdim: bool = False) -> Tensor:
-    """log(sum(exp(x))) over `dim`, without overflow."""
+    """log(sum(exp(x))) over `dim`, without overflow.
+
+    >>> volta.tensor([1000.0, -1000.0]).logsumexp(0)
+    tensor(1000.)
+    """
     dims = as_dims("logsumexp", dim, input.ndim)
     if 0 in [input.shape[d] for d in dims]:
         return log(sum(exp(input), dims, keepdim))
     top = amax(input, dims, True).detach()
-    top = where(top.isfinite(), top, 0.0)
+    top = where_op(top.isfinite(), top, 0.0)
     out = log(sum(exp(input - top), dims, True)) + top
-    return out if keepdim else _reshape(out, shape=reduced(input.shape, dims, False))
+    return out if keepdim else reshape_op(out, shape=reduced(input.shape, dims, False))
 
 
+def _np_norm(x, p="fro", dim=None, keepdim=False):
+    p, x = 2 if p == "fro" else p, np.abs(x)
+    if p in (0, math.inf):
+        return (x ** p).sum(axis=dim, keepdims=keepdim) if p == 0 else x.max(axis=dim, keepdims=keepdim)
+    return (x ** p).sum(axis=dim, keepdims=keepdim) ** (1 / p)
+
+
+@composed(samples=(case((3, 4)), case((3, 4), p=1, dim=1), case((2, 3, 4), p=3.0, dim=(0, -1), keepdim=True), case((3, 4), p=math.inf),
+                   case((3, 4), p=0, dim=0), case((3, 4), p=0.5), case(()), case((0, 3), dim=0)), numpy=_np_norm, domain=(0.3, 2.0))
 def norm(input: Tensor, p: float | str | None = "fro", dim: int | Sequence[int] | None = None, keepdim: bool = False, *,
          dtype: DTypeLike = None) -> Tensor:
     """p-norm of the elements over `dim`: a number, infinity, -infinity, or "fro" (2). Where it is 0, the gradient is 0.
 
     Raises: ArgumentError for another p.
+
+    >>> volta.tensor([3.0, 4.0]).norm()
+    tensor(5.)
     """
     if p not in ("fro", None) and (isinstance(p, str) or p != p):
         raise ArgumentError(f"norm: p must be a number or 'fro', got {p!r}")
     if dtype is not None or not input.dtype.is_floating_point:
-        input = _floating("norm", input, get_default_dtype() if dtype is None else dtype)
-    return _norm(input, p, dim, keepdim)
+        dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
+        if not dtype.is_floating_point:
+            raise DTypeError(f"norm: dtype must be floating point, got {dtype}")
+        input = cast(input, dtype)
+    return widened(_norm, (input, p, dim, keepdim), {}) if input.dtype is float16 else _norm(input, p, dim, keepdim)
 
 
-@in_float32
 def _norm(input, p, dim, keepdim):
     if p in ("fro", None, 2):
         return _root(sum(input * input, dim, keepdim), 0.5)
@@ -287,13 +435,8 @@ def _norm(input, p, dim, keepdim):
         return (amax if p > 0 else amin)(abs(input), dim, keepdim)
     size, zero = abs(input), input == 0
     if p == 0:
-        return sum(floor(where(zero, size, 1.0)), dim, keepdim)         # 0 and 1, in the graph, with derivative 0
+        return sum(floor(where_op(zero, size, 1.0)), dim, keepdim)      # 0 and 1, in the graph, with derivative 0
     if p < 0 and 0 in [input.shape[d] for d in as_dims("norm", dim, input.ndim)]:
         raise IndexRangeError(f"norm: there is no {p}-norm of no elements, got shape {input.shape}")
-    terms = size ** p if p > 1 else where(zero, 0.0 if p > 0 else math.inf, where(zero, 1.0, size) ** p)
+    terms = size ** p if p > 1 else where_op(zero, 0.0 if p > 0 else math.inf, where_op(zero, 1.0, size) ** p)
     return _root(sum(terms, dim, keepdim), 1.0 / p)
-
-
-def count_nonzero(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """How many elements are not 0 (int64)."""
-    return sum(input != 0, dim)

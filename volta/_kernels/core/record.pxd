@@ -37,12 +37,16 @@ cdef class Op:
     cdef public object details              # what tests and docs need: ops.table.Details
     cdef object _doc, _signature
 
+cdef class Primitive(Op)
+
 cdef class Composed(Op):
     cdef readonly object function
+    cdef readonly Primitive record          # that serves calls without options, or None
     cdef bint in_float32
     cdef str first                          # name of the first parameter
     cdef readonly Primitive declared        # what it takes: a record without kernels
     cdef tuple places                       # positions of its inputs among the parameters
+    cdef bint leading                       # whether they are the first ones, in order
     cdef int check(self, tuple args, dict options) except -1
 
 cdef class Primitive(Op):
@@ -60,6 +64,7 @@ cdef class Primitive(Op):
     cdef readonly object reference          # the same function composed of simpler ops
     cdef readonly int promotion
     cdef readonly bint is_view
+    cdef readonly bint tests                # the result is bool, whatever the inputs are
     cdef bint joint, variadic
     cdef Py_ssize_t count                   # named inputs
     cdef readonly tuple differentiable      # positions of the outputs that gradients come from
@@ -75,6 +80,8 @@ cdef class Primitive(Op):
     cdef unsigned long long last_mask
     cdef Plan last_plan
     cdef Plan plan(self, unsigned long long mask)
+
+    cdef bint serves(self, tuple inputs, dict options)
 
 ctypedef object (*apply_t)(Primitive, tuple, dict)
 ctypedef int (*check_t)(Primitive, tuple) except -1

@@ -29,7 +29,7 @@ from volta.errors import ArgumentError, DTypeError
 NUMBERS = frozenset((float, int, bool))
 _ENDINGS = ("bn", "uwmn", "iwmn", "iwmn", "fmn", "fmn", "fmn")      # by DType.code: which lines serve, the first found
 DTYPES = (BOOL, UINT8, INT32, INT64, FLOAT16, FLOAT32)
-DIVISIONS = ("remainder", "floor_divide", "fmod")
+DIVISIONS = ("remainder", "floor_divide", "fmod", "div_trunc")
 _LINE = re.compile(r"^fn (\w+)_([fiubwmn])\((.*?)\) -> (\w+) \{.*\}$", re.M)
 FUNCTIONS = {(m[1], m[2]): m for m in _LINE.finditer(shader_text("elementwise/functions"))}
 ARITY = {name: m[3].count(":") for (name, _), m in FUNCTIONS.items()}
@@ -116,6 +116,27 @@ def _plan(name: str, operands, out, own, large):
     return make_plan(device, _call(name, dtype, operands, own), shape, inputs, [target], large, new=out is None)
 
 
+class Power(Elementwise):
+    """The same for powers: that of 2 is a product, and integers have none to a negative number."""
+
+    def __call__(self, a, b):
+        return KERNELS["mul"](a, a) if _is_two(a, b) else Pointwise.__call__(self, a, b)
+
+    def into(self, out, a, b):
+        """Write the result into `out`, which may have any strides and be one of the operands."""
+        if _is_two(a, b):
+            KERNELS["mul"].into(out, a, a)
+        else:
+            Pointwise.into(self, out, a, b)
+
+
+def _is_two(a, b) -> bool:
+    """Raises: DTypeError for integers to a negative number."""
+    if type(b) in NUMBERS and b < 0 and a.dtype.code < 4:
+        raise DTypeError(f"pow: integers ({a.dtype}) to the negative power {b} are no integers; convert to float first")
+    return type(b) in NUMBERS and b == 2
+
+
 def _check_divisor(name: str, a, b) -> None:
     """Raises: ArgumentError where an integer divisor is the number 0, or a whole int32 or int64 tensor as it came from the host
     whose least or largest element is 0. What a GPU computed is not looked at: the quotient by 0 is 0 there."""
@@ -154,4 +175,5 @@ def _call(name: str, dtype, operands, own) -> Expression:
     return compose([(name, dtype, words)], (dtype,) * numbers)
 
 
-KERNELS = {name: (Division if name in DIVISIONS else Elementwise)(name) for name in ARITY}
+CHECKED = {**dict.fromkeys(DIVISIONS, Division), "pow": Power}
+KERNELS = {name: CHECKED.get(name, Elementwise)(name) for name in ARITY}

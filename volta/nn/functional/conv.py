@@ -3,11 +3,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from volta.errors import ArgumentError, ShapeError
-from volta.ops.movement import _reshape
-from volta.ops.operands import floating, same_dtype
-from volta.ops.padding import pad
-from volta.ops.records.conv import conv2d_op, max_pool2d_op
+from volta.ops.join import pad
+from volta.ops.records.conv import conv2d_op, max_pool2d_op, np_conv2d, np_max_pool2d
+from volta.ops.records.view import reshape_op
+from volta.ops.table import case, composed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,20 +71,31 @@ def _pooled(op, size, kernel, stride, padding, dilation, ceil_mode):
     return tuple(out)
 
 
+def _np_conv2d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    if padding == "same":
+        left, right, top, bottom = same_padding(weight.shape[2:], (dilation, dilation))
+        x, padding = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right))), 0
+    return np_conv2d(x, weight, bias, *[(v, v) if isinstance(v, int) else v for v in (stride, padding, dilation)], groups)
+
+
+@composed(samples=(case((2, 4, 6, 5), (6, 2, 3, 3), (6,), stride=(2, 1), padding=1, groups=2),
+                   case((1, 2, 6, 6), (3, 2, 2, 3), padding="same"), case((1, 2, 7, 7), (3, 2, 3, 2), padding=(0, 1), dilation=2)),
+          numpy=_np_conv2d, rtol=1e-4, method=False)
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1,
            padding: int | Sequence[int] | str = 0, dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:
     """2-D cross-correlation.
 
     Shape: input (N, C, H, W) or (C, H, W), weight (O, C/groups, kh, kw), bias (O,) -> (N, O, H', W').
     Raises: ShapeError, ArgumentError, DTypeError where the arguments do not fit.
+
+    >>> volta.conv2d(volta.ones(1, 3, 8, 8), volta.ones(4, 3, 3, 3), padding=1).shape
+    (1, 4, 8, 8)
     """
     if input.ndim == 3:
-        out = conv2d(_reshape(input, shape=(1,) + input.shape), weight, bias, stride, padding, dilation, groups)
-        return _reshape(out, shape=out.shape[1:])
+        out = conv2d(reshape_op(input, shape=(1,) + input.shape), weight, bias, stride, padding, dilation, groups)
+        return reshape_op(out, shape=out.shape[1:])
     if input.ndim != 4 or weight.ndim != 4:
         raise ShapeError(f"conv2d: needs input (N, C, H, W) and weight (O, C/groups, kh, kw), got {input.shape} and {weight.shape}")
-    floating("conv2d", input=input)
-    same_dtype("conv2d", input.dtype, weight=weight, bias=bias)
     if groups < 1 or input.shape[1] != weight.shape[1] * groups or weight.shape[0] % groups:
         raise ShapeError(f"conv2d: input {input.shape} has {input.shape[1]} channels; weight {weight.shape} with groups={groups} "
                          f"needs {weight.shape[1] * groups}, and {weight.shape[0]} outputs must divide by the groups")
@@ -97,6 +110,14 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: in
     return conv2d_op(input, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
+def _np_max_pool2d(x, kernel_size, stride=None, padding=0, return_indices=False):
+    kernel, stride, padding = ((v, v) for v in (kernel_size, stride or kernel_size, padding))
+    out = np_max_pool2d(x, kernel, stride, padding, (1, 1))
+    return out if return_indices else out[0]
+
+
+@composed(samples=(case((2, 3, 6, 8), 2), case((1, 2, 7, 7), 3, stride=2, padding=1), case((1, 2, 6, 6), 2, return_indices=True)),
+          numpy=_np_max_pool2d, method=False)
 def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:
@@ -105,14 +126,16 @@ def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
 
     Shape: (N, C, H, W) or (C, H, W) -> (N, C, H', W').
     Raises: ArgumentError, ShapeError where the window does not fit.
+
+    >>> volta.max_pool2d(volta.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
+    tensor([[[4.]]])
     """
     if input.ndim == 3:
-        out = max_pool2d(_reshape(input, shape=(1,) + input.shape), kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-        strip = [_reshape(o, shape=o.shape[1:]) for o in (out if return_indices else (out,))]
-        return tuple(strip) if return_indices else strip[0]
+        out = max_pool2d(reshape_op(input, shape=(1,) + input.shape), kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+        squeezed = [reshape_op(o, shape=o.shape[1:]) for o in (out if return_indices else (out,))]
+        return tuple(squeezed) if return_indices else squeezed[0]
     if input.ndim != 4:
         raise ShapeError(f"max_pool2d: needs an input (N, C, H, W) or (C, H, W), got {input.shape}")
-    floating("max_pool2d", input=input)
     kernel = pair("max_pool2d", "kernel_size", kernel_size)
     stride = kernel if stride is None or stride in ((), []) else pair("max_pool2d", "stride", stride)
     padding, dilation = pair("max_pool2d", "padding", padding, 0), pair("max_pool2d", "dilation", dilation)

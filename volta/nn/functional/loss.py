@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.dtypes import int64, result_type
+from volta.dtypes import float16, int64, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.nn.functional.activation import softplus
-from volta.ops.elementwise import exp, log1p, where
+from volta.ops.copy import widened
 from volta.ops.indexing import known_range
-from volta.ops.movement import _reshape, cast, in_float32, permute
-from volta.ops.operands import floating, same_dtype
+from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
 from volta.ops.records.loss import cross_entropy_op
+from volta.ops.records.math import exp, log1p, where_op
+from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.reduce import log_softmax, mean, sum
+from volta.ops.table import Labels, case, composed
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -45,10 +47,8 @@ def _reduce(name, values, reduction):
 
 
 def _check_target(name, input, target, ignore_index):
-    """Raise unless these are class indices that fit (N, C): shape, dtype and, as far as the host knows, range. Gives whether some
-    may be `ignore_index`."""
-    if target.dtype.is_floating_point or target.dtype.code == 0:
-        raise DTypeError(f"{name}: target must hold class indices (int64), got {target.dtype}; convert it with .long()")
+    """Raise unless these are class indices that fit (N, C): shape and, as far as the host knows, range. Gives whether some may be
+    `ignore_index`."""
     if target.shape != input.shape[:1]:
         raise ShapeError(f"{name}: target must have shape {input.shape[:1]} for input {input.shape}, got {target.shape}")
     known = known_range(target)
@@ -68,17 +68,41 @@ def _check_target(name, input, target, ignore_index):
 def _rows(name, input, target):
     """(N, C, d1, ...) and (N, d1, ...) as (rows, C) and (rows,), and the shape to give back."""
     if input.ndim == 1:
-        return _reshape(input, shape=(1,) + input.shape), _reshape(target, shape=(1,)) if target.ndim == 0 else target, ()
+        return reshape_op(input, shape=(1,) + input.shape), reshape_op(target, shape=(1,)) if target.ndim == 0 else target, ()
     if input.ndim < 1:
         raise ShapeError(f"{name}: input needs a class dimension, got shape {input.shape}")
     if input.ndim == 2:
         return input, target, target.shape
     if target.shape != input.shape[:1] + input.shape[2:]:
         raise ShapeError(f"{name}: target must have shape {input.shape[:1] + input.shape[2:]} for input {input.shape}, got {target.shape}")
-    moved = permute(input, 0, *range(2, input.ndim), 1)
+    moved = permute_op(input, dims=(0, *range(2, input.ndim), 1))
     return moved.reshape(-1, input.shape[1]), target.reshape(-1), target.shape
 
 
+def _half_in_float32(function, input, *others):
+    """A loss of several tensors; of float16 it is computed in float32 and rounded once."""
+    return widened(function, (input, *others), {}) if input.dtype is float16 else function(input, *others)
+
+
+def _np_nll_loss(logp, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+    """The reference of losses of class indices or probabilities."""
+    classes, soft = logp.shape[1], target.dtype.kind == "f"
+    weight = np.ones(classes) if weight is None else weight
+    hot = target if soft else np.moveaxis(np.eye(classes)[target], -1, 1)
+    counts = np.ones(logp[:, 0].shape) if soft else weight[target] * (target != ignore_index)
+    terms = -np.moveaxis(np.moveaxis(logp, 1, -1) * weight, -1, 1) * (hot * (1 - label_smoothing) + label_smoothing / classes)
+    losses = terms.sum(axis=1) * (soft or target != ignore_index)
+    return losses if reduction == "none" else losses.sum() / (counts.sum() if reduction == "mean" else 1)
+
+
+def _np_cross_entropy(x, target, *args, **options):
+    return _np_nll_loss(x - np.log(np.exp(x).sum(axis=1, keepdims=True)), target, *args, **options)
+
+
+@composed(samples=(case((4, 5), Labels((4,), 5)), case((2, 3, 4), Labels((2, 4), 3), reduction="none"), case((3, 4), (3, 4)),
+                   case((6, 4), Labels((6,), 4), ignore_index=2), case((4, 5), Labels((4,), 5), (5,), label_smoothing=0.2),
+                   case((3, 4), (3, 4), (4,), reduction="sum")), numpy=_np_cross_entropy, domain=(0.1, 1.0),
+          takes={"input": "f", "target": "fi", "weight": "=input or wide?"}, function=False, method=False)
 def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
                   ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0) -> Tensor:
     """Cross entropy of logits and class indices (or class probabilities, as a floating point target).
@@ -86,23 +110,26 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     Shape: input (N, C, ...), target (N, ...) or, for probabilities, that of input.
     Units: nats.
     Raises: IndexRangeError for a label outside the classes; ShapeError, DTypeError, ArgumentError.
+
+    >>> volta.nn.functional.cross_entropy(volta.zeros(2, 4), volta.tensor([0, 3]))
+    tensor(1.3863)
     """
     reduction = reduction_of("cross_entropy", size_average, reduce, reduction)
-    if target.dtype.is_floating_point and input.dtype.is_floating_point and target.shape == input.shape:
+    if target.dtype.is_floating_point:
+        if target.shape != input.shape:
+            raise DTypeError(f"cross_entropy: target must hold class indices (int64), or probabilities of the input's shape {input.shape}, "
+                             f"got {target.dtype} of shape {target.shape}; convert it with .long()")
         input = cast(input, result_type(input, target))
-    return _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+    return _half_in_float32(_cross_entropy, input, target, weight, ignore_index, reduction, label_smoothing)
 
 
-@in_float32
 def _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing):
-    floating("cross_entropy", input=input)
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentError(f"cross_entropy: label_smoothing must be in [0, 1], got {label_smoothing}")
-    if target.dtype.is_floating_point and target.shape == input.shape:
+    if target.dtype.is_floating_point:
         if ignore_index >= 0:
             raise ArgumentError(f"cross_entropy: ignore_index={ignore_index} is a label, but the target holds probabilities")
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
-    same_dtype("cross_entropy", input.dtype, weight=weight)
     x, labels, shape = _rows("cross_entropy", input, target)
     ignoring = _check_target("cross_entropy", x, labels, ignore_index)
     labels = cast(labels, int64)
@@ -111,7 +138,7 @@ def _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothi
     losses, _ = cross_entropy_op(x, labels, ignore_index=int(ignore_index))
     if reduction == "mean":
         return sum(losses) / (_kept(labels, ignore_index) if ignoring else float(labels._size))
-    return _reduce("cross_entropy", losses if reduction != "none" else _reshape(losses, shape=shape), reduction)
+    return _reduce("cross_entropy", losses if reduction != "none" else reshape_op(losses, shape=shape), reduction)
 
 
 def _kept(labels, ignore_index):
@@ -131,13 +158,13 @@ def _picked(logp, labels, weight, ignore_index, ignoring):
     """(minus the weighted log-probability of each label, which labels count, their weights); None for all. `ignoring` says whether some
     labels may be `ignore_index`: their losses are 0, whatever the log-probabilities are."""
     kept = labels != ignore_index if ignoring else None
-    safe = where(kept, labels, 0) if ignoring else labels
-    losses = -_reshape(gather_op(logp, _reshape(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
+    safe = where_op(kept, labels, 0) if ignoring else labels
+    losses = -reshape_op(gather_op(logp, reshape_op(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
     scale = cast(kept, logp.dtype) if ignoring else None
     if weight is not None:
         losses = losses * weight[safe]
         scale = scale * weight[safe] if ignoring else weight[safe]
-    return where(kept, losses, 0.0) if ignoring else losses, kept, scale
+    return where_op(kept, losses, 0.0) if ignoring else losses, kept, scale
 
 
 def _mean(losses, weights):
@@ -146,7 +173,7 @@ def _mean(losses, weights):
         return mean(losses)
     count = sum(weights)
     empty = count == 0
-    return where(empty, math.nan, sum(losses) / where(empty, 1.0, count))
+    return where_op(empty, math.nan, sum(losses) / where_op(empty, 1.0, count))
 
 
 def _weighted(x, labels, shape, weight, ignore_index, ignoring, reduction, smoothing):
@@ -156,10 +183,10 @@ def _weighted(x, labels, shape, weight, ignore_index, ignoring, reduction, smoot
     losses, kept, scale = _picked(logp, labels, weight, ignore_index, ignoring)
     if smoothing:
         even = sum(logp if weight is None else logp * weight, 1) * (smoothing / x.shape[1] if x.shape[1] else math.nan)
-        losses = losses * (1 - smoothing) - (even if kept is None else where(kept, even, 0.0))
+        losses = losses * (1 - smoothing) - (even if kept is None else where_op(kept, even, 0.0))
     if reduction == "mean":
         return _mean(losses, scale)
-    return _reduce("cross_entropy", losses if reduction == "sum" else _reshape(losses, shape=shape), reduction)
+    return _reduce("cross_entropy", losses if reduction == "sum" else reshape_op(losses, shape=shape), reduction)
 
 
 def _soft_cross_entropy(input, target, weight, reduction, smoothing):
@@ -175,16 +202,17 @@ def _soft_cross_entropy(input, target, weight, reduction, smoothing):
     return sum(losses) / float(losses._size) if reduction == "mean" else _reduce("cross_entropy", losses, reduction)
 
 
+@composed(samples=(case((4, 5), Labels((4,), 5)), case((2, 3, 4), Labels((2, 4), 3), (3,)), case((4, 3), Labels((4,), 3), ignore_index=1,
+                   reduction="none")), numpy=_np_nll_loss, domain=(0.1, 1.0), function=False, method=False, in_float32=True,
+          takes={"input": "f", "target": "i", "weight": "=input or wide?"})
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
              reduce: bool | None = None, reduction: str = "mean") -> Tensor:
-    """Negative log likelihood of log-probabilities. Shape: (N, C, ...) and (N, ...)."""
-    return _nll_loss(input, target, weight, ignore_index, reduction_of("nll_loss", size_average, reduce, reduction))
+    """Negative log likelihood of log-probabilities. Shape: (N, C, ...) and (N, ...).
 
-
-@in_float32
-def _nll_loss(input, target, weight, ignore_index, reduction):
-    floating("nll_loss", input=input)
-    same_dtype("nll_loss", input.dtype, weight=weight)
+    >>> volta.nn.functional.nll_loss(volta.tensor([[-1.0, -2.0]]), volta.tensor([1]))
+    tensor(2.)
+    """
+    reduction = reduction_of("nll_loss", size_average, reduce, reduction)
     x, labels, shape = _rows("nll_loss", input, target)
     ignoring = _check_target("nll_loss", x, labels, ignore_index)
     _check_weight("nll_loss", weight, x.shape[1])
@@ -192,7 +220,7 @@ def _nll_loss(input, target, weight, ignore_index, reduction):
     losses, _, scale = _picked(x, labels, weight, ignore_index, ignoring)
     if reduction == "mean":
         return _mean(losses, scale)
-    return _reduce("nll_loss", losses if reduction == "sum" else _reshape(losses, shape=shape), reduction)
+    return _reduce("nll_loss", losses if reduction == "sum" else reshape_op(losses, shape=shape), reduction)
 
 
 def _pair(name, input, target):
@@ -203,7 +231,6 @@ def _pair(name, input, target):
     return cast(input, dtype), cast(target, dtype)
 
 
-@in_float32
 def _pointwise(input, target, weight, name, values, reduction):
     """`values` of the two, reduced; weighted ones to the weighted mean."""
     if weight is None:
@@ -214,16 +241,31 @@ def _pointwise(input, target, weight, name, values, reduction):
     return sum(losses) / sum(weight) if reduction == "mean" else _reduce(name, losses, reduction)
 
 
+def _np_pointwise(function):
+    def loss(x, target, reduction="mean", weight=1.0):
+        losses = function(x, target) * weight
+        return losses if reduction == "none" else losses.sum() / (np.broadcast_to(weight, x.shape).sum() if reduction == "mean" else 1)
+    return loss
+
+
+_POINTWISE = (case((3, 4), (3, 4)), case((), (), reduction="none"), case((2, 3), (2, 3), reduction="sum"))
+
+
+@composed(samples=_POINTWISE, numpy=_np_pointwise(lambda x, target: (x - target) ** 2), function=False, method=False)
 def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
              weight: Tensor | None = None) -> Tensor:
     """Squared error, with `weight` for each element.
 
-    Raises: ShapeError where the shapes differ; PyTorch broadcasts them, with a warning.
+    Raises: ShapeError where the shapes differ; PyTorch broadcasts them, with a warning. DTypeError for integers alone.
+
+    >>> volta.nn.functional.mse_loss(volta.tensor([1.0, 2.0]), volta.tensor([1.0, 4.0]))
+    tensor(2.)
     """
     reduction = reduction_of("mse_loss", size_average, reduce, reduction)
     input, target = _pair("mse_loss", input, target)
-    floating("mse_loss", input=input)
-    return _pointwise(input, target, weight, "mse_loss", _squares, reduction)
+    if not input.dtype.is_floating_point:
+        raise DTypeError(f"mse_loss: one of the tensors must be floating point, got {input.dtype}; convert it with .float()")
+    return _half_in_float32(_pointwise, input, target, weight, "mse_loss", _squares, reduction)
 
 
 def _squares(input, target):
@@ -231,31 +273,44 @@ def _squares(input, target):
     return d * d
 
 
+@composed(samples=_POINTWISE, numpy=_np_pointwise(lambda x, target: np.abs(x - target)), function=False, method=False)
 def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
             weight: Tensor | None = None) -> Tensor:
     """Absolute error, with `weight` for each element.
 
     Raises: ShapeError where the shapes differ; PyTorch broadcasts them, with a warning.
+
+    >>> volta.nn.functional.l1_loss(volta.tensor([1.0, 2.0]), volta.tensor([1.0, 4.0]))
+    tensor(1.)
     """
     reduction = reduction_of("l1_loss", size_average, reduce, reduction)
     input, target = _pair("l1_loss", input, target)
-    return _pointwise(input, target, weight, "l1_loss", lambda input, target: abs(input - target), reduction)
+    return _half_in_float32(_pointwise, input, target, weight, "l1_loss", lambda input, target: abs(input - target), reduction)
 
 
+def _np_logistic(x, target, weight=1.0, reduction="mean", pos_weight=1.0):
+    losses = weight * (pos_weight * target * np.log1p(np.exp(-x)) + (1 - target) * np.log1p(np.exp(x)))
+    return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.mean()
+
+
+@composed(samples=(case((3, 4), (3, 4)), case((3, 4), (3, 4), (3, 4), reduction="none")), numpy=_np_logistic, domain=(0.1, 1.0),
+          takes={"input": "f", "target": "f"}, function=False, method=False)
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
                                      reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None) -> Tensor:
-    """Cross entropy of a sigmoid, from logits, without overflow; `pos_weight` scales the positive target's term. Units: nats."""
+    """Cross entropy of a sigmoid, from logits, without overflow; `pos_weight` scales the positive target's term. Units: nats.
+
+    >>> volta.nn.functional.binary_cross_entropy_with_logits(volta.zeros(2), volta.tensor([0.0, 1.0]))
+    tensor(0.6931)
+    """
     name = "binary_cross_entropy_with_logits"
     reduction = reduction_of(name, size_average, reduce, reduction)
-    floating(name, input=input, target=target)
-    return _logistic(*_pair(name, input, target), weight, pos_weight, name, reduction)
+    return _half_in_float32(_logistic, *_pair(name, input, target), weight, pos_weight, name, reduction)
 
 
-@in_float32
 def _logistic(input, target, weight, pos_weight, name, reduction):
     """-log(sigmoid) of either side by itself: an infinite logit on the wrong side is an infinite loss, never inf - inf."""
     positive = input > 0
-    losses = input * (cast(positive, input.dtype) - target) + log1p(exp(where(positive, -input, input)))
+    losses = input * (cast(positive, input.dtype) - target) + log1p(exp(where_op(positive, -input, input)))
     if pos_weight is not None:
         losses = losses + (pos_weight - 1.0) * target * softplus(-input)
     return _reduce(name, losses if weight is None else losses * weight, reduction)

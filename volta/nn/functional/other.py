@@ -1,23 +1,38 @@
 """`linear`, dropout and one-hot rows."""
 from __future__ import annotations
 
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta._kernels.core.inplace import InPlace
 from volta.errors import ShapeError
 from volta.ops import creation, indexing
 from volta.ops.linalg import matmul
-from volta.ops.movement import _reshape, transpose
-from volta.ops.operands import same_dtype
 from volta.ops.records.linalg import linear_op
-from volta.tensor import Tensor, replace
+from volta.ops.records.view import permute_op, reshape_op
+from volta.ops.table import Labels, case, composed
+
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
 
 
+@composed(samples=(case((2, 3, 4), (5, 4), (5,)), case((3, 4), (2, 4)), case((4,), (2, 4), (2,)), case((3, 4), (4,), ())), rtol=1e-4,
+          numpy=lambda x, weight, bias=None: x @ weight.T + (0 if bias is None else bias), kinds="fi", function=False, method=False,
+          takes={"input": "fi", "weight": "=input", "bias": "=input?"})
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias over the last dimension.
 
     Shape: (..., in) with weight (out, in) and bias (out,) -> (..., out); with weight (in,) and bias () -> (...).
     Raises: ShapeError where they do not fit.
+
+    >>> volta.nn.functional.linear(volta.ones(1, 3), volta.ones(2, 3), volta.tensor([0.0, 1.0]))
+    tensor([[3., 4.]])
     """
-    if weight.dtype is not input.dtype or bias is not None and bias.dtype is not input.dtype:
-        same_dtype("linear", input.dtype, weight=weight, bias=bias)
+    if input.ndim == weight.ndim == 2 and input.dtype.is_floating_point and input.shape[1] == weight.shape[1] and (
+            bias is None or bias.shape == weight.shape[:1]):
+        return linear_op(input, weight, bias)
     if weight.ndim == 1 and (bias is None or bias.ndim == 0):
         out = matmul(input, weight)
         return out if bias is None else out + bias
@@ -27,22 +42,33 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if bias is not None and bias.shape != weight.shape[:1]:
         raise ShapeError(f"linear: bias must have shape {weight.shape[:1]}, got {bias.shape}")
     if not input.dtype.is_floating_point:
-        out = matmul(input, transpose(weight, 0, 1))
+        out = matmul(input, permute_op(weight, dims=(1, 0)))
         return out if bias is None else out + bias
-    if input.ndim == 2:
-        return linear_op(input, weight, bias)
-    rows = 1
-    for s in input.shape[:-1]:
-        rows *= s
-    out = linear_op(_reshape(input, shape=(rows, input.shape[-1])), weight, bias)
-    return _reshape(out, shape=input.shape[:-1] + weight.shape[:1])
+    out = linear_op(reshape_op(input, shape=(math.prod(input.shape[:-1]), input.shape[-1])), weight, bias)
+    return reshape_op(out, shape=input.shape[:-1] + weight.shape[:1])
 
 
+@composed(name="functional.dropout", samples=(case((3, 4), training=False), case((3, 4), p=0.0)), numpy=lambda x, **options: x,
+          function=False, method=False)
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero each element with probability p and scale the others by 1 / (1 - p), in training."""
-    return replace(input, creation.dropout, p, training) if inplace else creation.dropout(input, p, training)
+    """Zero each element with probability p and scale the others by 1 / (1 - p), in training.
+
+    >>> volta.nn.functional.dropout(volta.ones(2), training=False)
+    tensor([1., 1.])
+    """
+    return _dropout_(input, p, training) if inplace else creation.dropout(input, p, training)
 
 
+_dropout_ = InPlace("dropout_", dropout)
+
+
+@composed(name="functional.one_hot", samples=(case(Labels((4,), 3), 3), case(Labels((2, 3), 5), num_classes=6)), kinds="i",
+          numpy=lambda x, num_classes: np.eye(num_classes, dtype=np.int64)[x], function=False, method=False)
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """int64 rows with a 1 at each label; num_classes -1 takes the largest label + 1, which reads the tensor."""
+    """int64 rows with a 1 at each label; num_classes -1 takes the largest label + 1, which reads the tensor.
+
+    >>> volta.nn.functional.one_hot(volta.tensor([0, 2]))
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
     return indexing.one_hot(tensor, int(tensor.max()) + 1 if num_classes == -1 else num_classes)

@@ -11,7 +11,8 @@ from volta.ops.table import Labels, case, register
 _DEFAULT = dict(stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1)
 
 
-def _np_conv2d(x, weight, bias, stride, padding, dilation, groups):
+def np_conv2d(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, stride: tuple, padding: tuple, dilation: tuple,
+              groups: int) -> np.ndarray:
     """The definition in NumPy, for the tests."""
     x = np.pad(x, ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2))
     n, c, h, w = x.shape
@@ -56,7 +57,8 @@ def _np_conv2d_grad_weight(g, x, kernel, stride, padding, dilation, groups):
     return dw
 
 
-def _np_max_pool2d(x, kernel, stride, padding, dilation, size=None):
+def np_max_pool2d(x: np.ndarray, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, size: tuple | None = None) -> tuple:
+    """Values and their places in H * W in NumPy, for the tests."""
     n, c, h, w = x.shape
     oh, ow = size or ((s + 2 * p - d * (k - 1) - 1) // t + 1 for s, k, p, d, t in zip((h, w), kernel, padding, dilation, stride))
     reach = [(o - 1) * t + d * (k - 1) + 1 - s - p for o, t, d, k, s, p in zip((oh, ow), stride, dilation, kernel, (h, w), padding)]
@@ -84,7 +86,7 @@ def _conv2d_bias(g):
 
 
 conv2d_op = register(
-    "conv2d", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="conv", rtol=1e-4, numpy=_np_conv2d,
+    "conv2d", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="conv", rtol=1e-4, numpy=np_conv2d,
     takes={"x": "f", "weight": "=x", "bias": "=x?"},
     vjp=(lambda g, x_shape, weight, stride, padding, dilation, groups: conv2d_grad_input(
             g, weight, height=x_shape[2], width=x_shape[3], stride=stride, padding=padding, dilation=dilation, groups=groups),
@@ -121,7 +123,7 @@ def _pool_grad_vjp(gg, index):
 
 
 max_pool2d_op = register(
-    "max_pool2d", ("x",), names=("input",), family="pool", takes="f", outputs=("out", "index"), numpy=_np_max_pool2d,
+    "max_pool2d", ("x",), names=("input",), family="pool", takes="f", outputs=("out", "index"), numpy=np_max_pool2d,
     vjp=(lambda g, index, x_shape, kernel, stride, padding, dilation: max_pool2d_grad(
             g, index, height=x_shape[2], width=x_shape[3], kernel=kernel, stride=stride, padding=padding, dilation=dilation),),
     cases=(case((2, 3, 6, 8), kernel=(2, 2), stride=(2, 2), padding=(0, 0), dilation=(1, 1)),

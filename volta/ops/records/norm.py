@@ -24,7 +24,8 @@ def column(v: Tensor, rank: int) -> Tensor:
     return reshape_op(v, shape=(1, v.shape[0]) + (1,) * (rank - 2))
 
 
-def _np_batch_norm(x, weight, bias, eps):
+def np_batch_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, eps: float) -> tuple:
+    """(out, mean, rstd) in NumPy, for the tests."""
     axes = _axes(x)
     mean, var = x.mean(axis=axes), x.var(axis=axes)
     shape = (1, -1) + (1,) * (x.ndim - 2)
@@ -78,7 +79,7 @@ _MEAN = Derived(lambda g, x, weight: x.mean(axis=_axes(x)))
 _RSTD = Derived(lambda g, x, weight, mean: 1 / np.sqrt(x.var(axis=_axes(x)) + 1e-5))
 batch_norm_op = register(
     "batch_norm", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="norm", outputs=("out", "mean", "rstd"),
-    takes={"x": "f", "weight": "=x?", "bias": "=x?"}, wide=("mean", "rstd"), vjp=_batch_norm_vjp, numpy=_np_batch_norm, rtol=1e-4,
+    takes={"x": "f", "weight": "=x?", "bias": "=x?"}, wide=("mean", "rstd"), vjp=_batch_norm_vjp, numpy=np_batch_norm, rtol=1e-4,
     cases=(case((4, 3, 5, 2), (3,), (3,), eps=1e-5), case((6, 2), (2,), (2,), eps=1e-3), case((3, 2, 4), None, None, eps=1e-5)))
 batch_norm_grad = register(
     "batch_norm_grad", ("g", "x", "weight", "mean", "rstd"), family="norm", outputs=("dx", "dweight", "dbias"),
@@ -88,7 +89,7 @@ batch_norm_grad = register(
                 for s, w in (((4, 3, 5, 2), (3,)), ((6, 2), (2,)), ((3, 2, 4), None), ((9, 3, 7, 1), (3,)))))
 batch_norm_update = register(
     "batch_norm_update", ("running_mean", "running_var", "mean", "rstd"), family="update", numpy=_np_batch_norm_update,
-    takes={"running_mean": "f", "running_var": "f", "mean": "f", "rstd": "=mean"},      # any of float16 between those of float32
+    takes={"running_mean": "f", "running_var": "=running_mean", "mean": "=running_mean or wide", "rstd": "=mean"},
     writes=("running_mean", "running_var"), domain=(0.3, 2.0), rtol=1e-4,
     cases=(case((3,), (3,), (3,), (3,), momentum=0.1, eps=1e-5, count=40),
            case((300,), (300,), (300,), (300,), momentum=1.0, eps=1e-3, count=2)))
