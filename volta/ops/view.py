@@ -159,7 +159,7 @@ def expand(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | Non
     return expand_op(input, shape=new)
 
 
-@composed(samples=(case((3, 1), Derived(lambda x: np.zeros((2, 3, 4)))),), kinds="fib", function=False,
+@composed(samples=(case((3, 1), Derived(lambda x: np.zeros((2, 3, 4)))),), kinds="fib", view=True, function=False,
           numpy=lambda x, other: np.broadcast_to(x, other.shape))
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """`expand` to the shape of `other`.

@@ -83,12 +83,12 @@ cpdef remember(dict plans, key, plan):
 
 
 class At:
-    """A parameter of a step: where operand `operand` begins in its buffer, in units of `lanes` elements, plus `base`."""
+    """A parameter of a step: where operand `operand` begins in its buffer, in units of `width` elements, plus `base`."""
 
-    __slots__ = ("operand", "lanes", "base")
+    __slots__ = ("operand", "width", "base")
 
-    def __init__(self, operand, lanes=1, base=0):
-        self.operand, self.lanes, self.base = operand, lanes, base
+    def __init__(self, operand, width=1, base=0):
+        self.operand, self.width, self.base = operand, width, base
 
 
 cdef class Step:
@@ -239,7 +239,7 @@ cdef bytes _moved(Step step, tuple operands):
     cdef bytes params = PyBytes_FromStringAndSize(PyBytes_AS_STRING(step.params), PyBytes_GET_SIZE(step.params))
     cdef uint32_t* words = <uint32_t*>PyBytes_AS_STRING(params)
     for word, at in step.offsets:
-        words[<Py_ssize_t>word] = <uint32_t>((<TensorBase>operands[at.operand]).offset // <Py_ssize_t>at.lanes + <Py_ssize_t>at.base)
+        words[<Py_ssize_t>word] = <uint32_t>((<TensorBase>operands[at.operand]).offset // <Py_ssize_t>at.width + <Py_ssize_t>at.base)
     return params
 
 

@@ -80,7 +80,7 @@ def _randint(*, shape, low, high, seed, offset, dtype, device):
 
 
 def _dropout(x, *, p, seed, offset):
-    """x * keep / (1 - p), where `keep` is u >= p."""
+    """x * mask / (1 - p), where the mask is u >= p."""
     def tail(p, seed, offset):
         return _words(seed, offset, _bits(p), _bits(1.0 / (1.0 - p) if p < 1 else 0.0))
     need_float32("dropout", x)
