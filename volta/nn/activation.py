@@ -7,6 +7,8 @@ from volta.nn.module import Module
 from volta.ops.reduce import need_dim
 from volta.tensor import Tensor
 
+__all__ = ["Dropout", "GELU", "LeakyReLU", "LogSoftmax", "ReLU", "SiLU", "Sigmoid", "Softmax", "Tanh"]
+
 
 class ReLU(Module):
     """The larger of 0 and x."""
