@@ -14,7 +14,7 @@ import op_cases as table
 
 import volta
 from volta.gpu import runtime
-from volta.ops.table import PRIMITIVES, Case, Derived, Flags, Labels, Many, case
+from volta.ops.table import RECORDS, Case, Derived, Flags, Labels, Many, case
 
 LIMIT = 4096
 SHAPES = ((5000,), (3, 2000), (2500, 2))
@@ -164,7 +164,7 @@ def main(names):
     runtime.Context.start = start
     volta.set_mixed_device("error")
     report = {}
-    for name, op in PRIMITIVES.items():
+    for name, op in RECORDS.items():
         if op.family in ("view", "transfer") or names and name not in names:
             continue
         errors = report[name] = []

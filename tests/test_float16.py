@@ -8,7 +8,7 @@ import pytest
 import volta
 from volta.nn import functional as F
 from volta.ops import creation
-from volta.ops.table import PRIMITIVES, create
+from volta.ops.table import RECORDS, create
 
 EPS = 2.0 ** -10            # distance of neighbours in float16, relative to the lower one at most
 
@@ -95,8 +95,8 @@ def test_random_numbers(device):
     """Those of float32, rounded, and alike on both devices; uniform ones stay below the bound that they round to."""
     for name in ("uniform", "normal"):
         kwargs = dict(seed=1, offset=0, device=volta.device(device))
-        wide = create(PRIMITIVES[name], (100_000,), 0.0, 1.0, dtype=volta.float32, **kwargs).numpy()
-        found = create(PRIMITIVES[name], (100_000,), 0.0, 1.0, dtype=volta.float16, **kwargs).numpy()
+        wide = create(RECORDS[name], (100_000,), 0.0, 1.0, dtype=volta.float32, **kwargs).numpy()
+        found = create(RECORDS[name], (100_000,), 0.0, 1.0, dtype=volta.float16, **kwargs).numpy()
         rounded = wide.astype(np.float16)
         assert found.dtype == np.float16
         if name == "uniform":
@@ -165,7 +165,7 @@ def test_optimizers_take_mixed_lists(device):
 def test_only_float16_is_widened():
     """Another refusal of a kernel stays one."""
     with pytest.raises(volta.errors.DTypeError, match="softmax"):
-        PRIMITIVES["softmax"].cpu(volta.ones(3, dtype=volta.int64), dim=0)
+        RECORDS["softmax"].cpu(volta.ones(3, dtype=volta.int64), dim=0)
 
 
 @pytest.mark.gpu

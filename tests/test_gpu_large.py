@@ -16,14 +16,14 @@ import volta
 from volta._kernels import core
 from volta.errors import OutOfMemoryError
 from volta.nn import functional as F
-from volta.ops.table import PRIMITIVES
+from volta.ops.table import RECORDS
 
 pytestmark = pytest.mark.gpu
 MEGA = 1 << 20
 
 
 # Views move nothing, and transfers bind nothing.
-COMPUTED = [name for name, op in PRIMITIVES.items() if op.family not in ("view", "transfer")]
+COMPUTED = [name for name, op in RECORDS.items() if op.family not in ("view", "transfer")]
 
 
 @functools.cache

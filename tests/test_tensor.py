@@ -1,5 +1,6 @@
 """Making tensors, their facts, conversion to Python and NumPy, methods and operators, copying and pickling."""
 import copy
+import inspect
 import math
 import pickle
 
@@ -8,6 +9,7 @@ import pytest
 
 import volta
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta.ops.table import FUNCTIONS, PLACES
 
 
 # ---------------------------------------------------------------- making them
@@ -267,7 +269,7 @@ def test_augmented_assignment_of_what_does_not_fit():
         whole //= 2.0
     with pytest.raises(volta.errors.DTypeError, match="bitwise_and_: the result is volta.int64 and cannot be stored"):
         flags &= 1
-    with pytest.raises(volta.errors.DTypeError, match="bitwise_or_: needs bool or integer tensors, got volta.float32"):
+    with pytest.raises(volta.errors.DTypeError, match="bitwise_or_: needs integer or bool tensors, got float32"):
         floats |= 1
     with pytest.raises(TypeError, match="<<=: 'Tensor' and 'int'"):         # no kernel shifts yet
         whole <<= 1
@@ -275,10 +277,12 @@ def test_augmented_assignment_of_what_does_not_fit():
 
 
 def test_in_place_keeps_the_dtype(device):
-    for change in (lambda x: x.clamp_(0.5), lambda x: x.addcmul_(volta.ones(2, device=device), volta.ones(2, device=device)),
-                   lambda x: x.lerp_(volta.ones(2, device=device), 0.5)):
+    stored = "_: the result is volta.float32 and cannot be stored in place in volta.int64"
+    for change, text in (
+            (lambda x: x.clamp_(0.5), stored), (lambda x: x.addcmul_(volta.ones(2, device=device), volta.ones(2, device=device)), stored),
+            (lambda x: x.lerp_(volta.ones(2, device=device), 0.5), "lerp_: input must be floating point, got int64")):
         x = volta.tensor([1, 2], device=device)
-        with pytest.raises(volta.errors.DTypeError, match="_: the result is volta.float32 and cannot be stored in place in volta.int64"):
+        with pytest.raises(volta.errors.DTypeError, match=text):
             change(x)
         assert x.tolist() == [1, 2]
 
@@ -292,14 +296,14 @@ def test_rounding_integers_in_place_does_nothing(device, name):
 @pytest.mark.parametrize("name, arguments, text", [
     ("addcdiv_", (volta.ones(2), "a"), "addcdiv_: tensor2 must be a tensor, got 'a'"),
     ("addcmul_", (None, 1), "addcmul_: tensor1 must be a tensor, got NoneType"),
-    ("clamp_min_", ("a",), "clamp_min_: min must be a number or a tensor, got 'a'"),
+    ("clamp_min_", ("a",), "clamp_min_: expected tensors or numbers, got str"),
     ("clamp_", ({},), "clamp_: min must be a number or a tensor or None, got dict"),
     ("lerp_", (volta.ones(2), {}), "lerp_: weight must be a number or a tensor, got dict"),
-    ("mul_", ("a",), "mul: expected tensors or numbers, got str"), ("copy_", ("a",), "copy_: src must be a tensor or a number, got 'a'"),
+    ("mul_", ("a",), "mul_: expected tensors or numbers, got str"), ("copy_", ("a",), "copy_: src must be a tensor or a number, got 'a'"),
     ("copy_", (volta.ones(5),), "copy_: shape (5,) cannot be repeated to the (2,)"),
     ("tril_", ("a",), "tril_: diagonal must be an integer, got 'a'"),
     ("normal_", (None,), "normal_: mean must be a number, got NoneType"), ("fill_", ([1],), "fill_: value must be a tensor or a number"),
-    ("pow_", (None,), "pow_: exponent must be a number or a tensor, got NoneType")])
+    ("pow_", (None,), "pow_: expected tensors or numbers, got NoneType")])
 def test_wrong_calls_in_place_name_the_op(name, arguments, text):
     x = volta.ones(2)
     with pytest.raises((volta.errors.DTypeError, volta.errors.ArgumentError, volta.errors.ShapeError)) as caught:
@@ -308,11 +312,17 @@ def test_wrong_calls_in_place_name_the_op(name, arguments, text):
 
 
 def test_methods_have_the_signatures_of_their_functions():
-    import inspect
-    for name in ("addcmul", "addcdiv", "lerp", "clamp_min", "clamp_max", "nan_to_num", "scatter_add", "index_add", "tril", "round", "pow"):
-        ours, of = (list(inspect.signature(f).parameters)[1:] for f in (getattr(volta.Tensor, name + "_"), getattr(volta, name)))
-        assert ours == of, name
-    assert not any("options" in inspect.signature(f).parameters for f in vars(volta.Tensor).values() if inspect.isfunction(f))
+    in_place = 0
+    for name, op in FUNCTIONS.items():
+        signature = inspect.signature(op)
+        for method in (getattr(volta.Tensor, name, None), getattr(volta.Tensor, name + "_", None)):
+            if method is not None and PLACES[name].method and name != "where":
+                assert inspect.signature(method) == signature, name
+        in_place += hasattr(volta.Tensor, name + "_")
+        for parameter in signature.parameters.values():
+            assert parameter.annotation is not parameter.empty or parameter.name == "self", (name, parameter)
+        assert signature.return_annotation is not signature.empty, name
+    assert in_place > 80
 
 
 def test_changing_what_a_derivative_does_not_need(device):
@@ -334,3 +344,54 @@ def test_reflected_operators_as_methods_keep_both_gradients(device, name):
     x, y = (volta.tensor(v, device=device, requires_grad=True) for v in ([2.0, 3.0], [4.0, 5.0]))
     getattr(x, name)(y).sum().backward()
     assert x.grad is not None and y.grad is not None and y.grad.abs().sum().item() > 0
+
+
+# ---------------------------------------------------------------- hooks
+def test_a_leaf_hook_runs_while_backward_has_other_things_to_do(device):
+    seen = []
+
+    class Early(volta.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            seen.append("the first node's backward")
+            return g * 2
+
+    first, last = volta.ones(2, device=device, requires_grad=True), volta.ones(2, device=device, requires_grad=True)
+    for name, leaf in (("first", first), ("last", last)):
+        leaf.register_post_accumulate_grad_hook(lambda leaf, name=name: seen.append((name, leaf.grad.tolist())))
+    (Early.apply(first) * last).sum().backward()
+    assert seen == [("last", [2.0, 2.0]), "the first node's backward", ("first", [2.0, 2.0])]
+
+
+def test_a_leaf_hook_sees_the_sum_and_can_be_removed(device):
+    x, calls = volta.ones(2, device=device, requires_grad=True), []
+    handle = x.register_post_accumulate_grad_hook(lambda leaf: calls.append((leaf is x, leaf.grad.tolist())))
+    (x * 2 + x).sum().backward()
+    x.sum().backward()
+    handle.remove()
+    x.sum().backward()
+    assert calls == [(True, [3.0, 3.0]), (True, [4.0, 4.0])]
+
+    def step(leaf):
+        with volta.no_grad():
+            leaf -= 0.5 * leaf.grad
+        leaf.grad = None
+
+    y = volta.ones(2, device=device, requires_grad=True)
+    y.register_post_accumulate_grad_hook(step)
+    (y * 2).sum().backward()
+    assert y.tolist() == [0.0, 0.0] and y.grad is None
+
+
+def test_a_leaf_hook_refuses():
+    x = volta.ones(2, requires_grad=True)
+    with pytest.raises(AutogradError, match="register_post_accumulate_grad_hook: only leaves keep gradients, this tensor was computed"):
+        (x * 2).register_post_accumulate_grad_hook(print)
+    with pytest.raises(AutogradError, match="register_post_accumulate_grad_hook: the tensor does not require grad"):
+        volta.ones(2).register_post_accumulate_grad_hook(print)
+    with pytest.raises(ArgumentError, match="register_post_accumulate_grad_hook: needs a function of the tensor, got int"):
+        x.register_post_accumulate_grad_hook(3)

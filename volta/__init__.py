@@ -10,7 +10,7 @@ except ImportError as error:
                       "(or start Python outside the checkout to use the installed package)") from None
 
 from volta.tensor import Tensor  # isort: skip  (first: the function `tensor` below takes the submodule's name)
-from volta import autograd, errors, gpu, ops
+from volta import autograd, data, errors, gpu, nn, ops, optim, random
 from volta._kernels.core.threads import get_num_threads, set_num_threads
 from volta.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from volta.device import device, set_mixed_device
@@ -35,197 +35,11 @@ from volta.dtypes import (
 )
 from volta.dtypes import float_ as float
 from volta.dtypes import int_ as int
-from volta.methods import install as _install
-from volta.ops.arrange import (
-    broadcast_tensors,
-    diag,
-    diagonal,
-    fliplr,
-    flipud,
-    hstack,
-    meshgrid,
-    movedim,
-    ravel,
-    repeat_interleave,
-    roll,
-    select,
-    swapaxes,
-    swapdims,
-    tensor_split,
-    tile,
-    trace,
-    unflatten,
-    vstack,
-)
-from volta.ops.arrange import movedim as moveaxis
-from volta.ops.checks import explain_all as _explain_all
-from volta.ops.creation import (
-    arange,
-    as_tensor,
-    dropout,
-    empty,
-    empty_like,
-    eye,
-    from_numpy,
-    full,
-    full_like,
-    linspace,
-    ones,
-    ones_like,
-    rand,
-    rand_like,
-    randint,
-    randint_like,
-    randn,
-    randn_like,
-    randperm,
-    tensor,
-    tril,
-    triu,
-    zeros,
-    zeros_like,
-)
-from volta.ops.einsum import einsum, inner, tensordot
-from volta.ops.elementwise import (
-    addcmul,
-    bitwise_and,
-    bitwise_or,
-    bitwise_xor,
-    clamp,
-    div,
-    pow,
-    square,
-    where,
-)
-from volta.ops.elementwise import clamp as clip
-from volta.ops.functions import (
-    abs,
-    absolute,
-    add,
-    addcdiv,
-    allclose,
-    bitwise_not,
-    ceil,
-    clamp_max,
-    clamp_min,
-    cmplt,
-    cos,
-    divide,
-    eq,
-    equal,
-    erf,
-    exp,
-    exp2,
-    expm1,
-    floor,
-    floor_divide,
-    fmod,
-    frac,
-    ge,
-    greater,
-    greater_equal,
-    gt,
-    isclose,
-    isfinite,
-    isinf,
-    isnan,
-    le,
-    lerp,
-    less,
-    less_equal,
-    log,
-    log1p,
-    log2,
-    log10,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    lt,
-    maximum,
-    minimum,
-    mod,
-    mul,
-    mulacc,
-    multiply,
-    nan_to_num,
-    ne,
-    neg,
-    negative,
-    not_equal,
-    recip,
-    reciprocal,
-    relu,
-    remainder,
-    round,
-    rsqrt,
-    sigmoid,
-    sign,
-    sin,
-    sqrt,
-    sub,
-    subtract,
-    tan,
-    tanh,
-    true_divide,
-    trunc,
-)
-from volta.ops.indexing import gather, index_add, index_select, one_hot, scatter_add, take_along_dim
-from volta.ops.linalg import addmm, baddbmm, bmm, dot, matmul, mm, mv, outer
-from volta.ops.movement import (
-    broadcast_to,
-    cat,
-    chunk,
-    clone,
-    flatten,
-    flip,
-    narrow,
-    permute,
-    reshape,
-    shrink,
-    split,
-    squeeze,
-    stack,
-    stride_op,
-    t,
-    transpose,
-    unbind,
-    unsqueeze,
-)
-from volta.ops.movement import cat as concat
-from volta.ops.movement import cat as concatenate
-from volta.ops.padding import pad
-from volta.ops.reduce import (
-    all,
-    amax,
-    amin,
-    any,
-    argmax,
-    argmin,
-    count_nonzero,
-    log_softmax,
-    logsumexp,
-    max,
-    mean,
-    min,
-    norm,
-    prod,
-    softmax,
-    std,
-    std_mean,
-    sum,
-    var,
-    var_mean,
-)
-from volta.ops.subscript import masked_fill, masked_select, nonzero
+from volta.io import load, save
 from volta.ops.table import FUNCTIONS as _FUNCTIONS
 from volta.ops.table import PLACES as _PLACES
 from volta.printing import set_printoptions
 from volta.random import Generator, initial_seed, manual_seed
-
-from volta import data, nn, optim  # isort: skip  (last: they use all of the above)
-from volta.nn.functional.conv import conv2d, max_pool2d  # isort: skip
-from volta.io import load, save  # isort: skip
 
 
 def is_tensor(obj: object) -> "bool":
@@ -243,6 +57,7 @@ def numel(input: Tensor) -> "int":
     return input.numel()
 
 
-_explain_all(globals())
-_install(Tensor)
-globals().update({name: op for name, op in _FUNCTIONS.items() if _PLACES[name].function})
+globals().update({name: op for name, op in _FUNCTIONS.items() if _PLACES[name].function})        # the operations
+_MODULES = (autograd, data, errors, gpu, nn, ops, optim, random)
+__all__ = sorted(name for name, value in globals().items()
+                 if not name.startswith("_") and (value in _MODULES or not isinstance(value, type(ops)))) + ["__version__"]

@@ -6,8 +6,8 @@ this file owns what users call. It knows no op and no device.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar, overload
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
 from volta._kernels import core
 from volta._kernels.core import engine, graph
@@ -17,20 +17,22 @@ from volta._kernels.core.record import Primitive
 from volta.errors import ArgumentError, AutogradError, ShapeError
 from volta.shapes import broadcasts_to
 
-__all__ = ["Node", "Primitive", "Function", "backward", "grad", "no_grad", "enable_grad", "set_grad_enabled",
-           "inference_mode", "is_grad_enabled"]
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
+
+__all__ = ["Node", "Primitive", "Function", "FunctionCtx", "RemovableHandle", "backward", "grad", "no_grad", "enable_grad",
+           "set_grad_enabled", "inference_mode", "is_grad_enabled"]
 
 
-F = TypeVar("F", bound=Callable)
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _GradMode(GradMode):
     """What the functions below give: a context manager, which may be entered again and nested, and a decorator."""
 
     __slots__ = ()
-    if TYPE_CHECKING:
-        def __enter__(self) -> None: ...
-        def __exit__(self, *exc: object) -> None: ...
 
     def __call__(self, function: F) -> F:
         self.withdraw()
@@ -80,6 +82,18 @@ def set_grad_enabled(mode: bool) -> _GradMode:
     return _GradMode(mode, at_once=True)
 
 
+class RemovableHandle:
+    """Removes a hook."""
+
+    def __init__(self, table: dict, hook: object) -> None:
+        self._table, self._key = table, object()
+        table[self._key] = hook
+
+    def remove(self) -> None:
+        """Take the hook away."""
+        self._table.pop(self._key, None)
+
+
 def _seed(name: str, output, gradient):
     """The gradient that starts at `output`: ones for a single element, else what the caller gave."""
     _need_tensor(name, output)
@@ -107,7 +121,8 @@ def _as_list(value) -> list:
     return [value] if isinstance(value, core.TensorBase) or not hasattr(value, "__iter__") else list(value)
 
 
-def backward(tensors, grad_tensors=None, retain_graph: bool | None = None, create_graph: bool = False, inputs=None) -> None:
+def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
+             retain_graph: bool | None = None, create_graph: bool = False, inputs: Tensor | Sequence[Tensor] | None = None) -> None:
     """Add the gradients of `tensors` to the `.grad` of the leaves (or of `inputs` alone), on the device of their data.
 
     Raises: AutogradError where a tensor has no graph, its graph was freed, or a saved value was changed in place.
@@ -117,23 +132,24 @@ def backward(tensors, grad_tensors=None, retain_graph: bool | None = None, creat
     if len(given) != len(roots):
         raise ArgumentError(f"backward: {len(roots)} tensors but {len(given)} gradients")
     seeds = [_seed("backward", t, g) for t, g in zip(roots, given)]
-    keep = create_graph if retain_graph is None else retain_graph
+    retain = create_graph if retain_graph is None else retain_graph
     if inputs is not None:
         targets = _as_list(inputs)
         for t in targets:
             _need_tensor("backward", t)
         wanted, captures = _paths(roots, targets)
-        engine.run_backward(roots, seeds, keep, create_graph, wanted, captures)
+        engine.run_backward(roots, seeds, retain, create_graph, wanted, captures)
         for t in targets:
             if t._node is not None and captures[t._node, t._index] is not None:
                 g = captures[t._node, t._index]
                 t.grad = g if t.grad is None else t.grad + g
     else:
-        engine.run_backward(roots, seeds, keep, create_graph)
+        engine.run_backward(roots, seeds, retain, create_graph)
 
 
-def grad(outputs, inputs, grad_outputs=None, retain_graph: bool | None = None, create_graph: bool = False,
-         allow_unused: bool | None = None, *, materialize_grads: bool = False) -> tuple:
+def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor],
+         grad_outputs: Tensor | Sequence[Tensor | None] | None = None, retain_graph: bool | None = None, create_graph: bool = False,
+         allow_unused: bool | None = None, *, materialize_grads: bool = False) -> tuple[Tensor, ...]:
     """Gradients of the sum of `outputs` for each of `inputs`; no `.grad` changes.
 
     Raises: AutogradError where an input is not part of the graph, unless `allow_unused`, which gives None for it, or
@@ -150,10 +166,10 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph: bool | None = None, c
         if not t.requires_grad:
             raise AutogradError(f"grad: an input of shape {t.shape} does not require grad; call requires_grad_() on it first")
     seeds = [_seed("grad", t, g) for t, g in zip(roots, given)]
-    keep = create_graph if retain_graph is None else retain_graph
+    retain = create_graph if retain_graph is None else retain_graph
     wanted, captures = _paths(roots, targets)
     collected: dict = {}
-    engine.run_backward(roots, seeds, keep, create_graph, wanted, captures, collected)
+    engine.run_backward(roots, seeds, retain, create_graph, wanted, captures, collected)
     found = tuple(collected.get(t) if t._node is None else captures[t._node, t._index] for t in targets)
     if materialize_grads:
         return tuple(t.new_zeros(t.shape) if g is None else g for t, g in zip(targets, found))
@@ -198,7 +214,7 @@ def as_gradient(name: str, g, shape: tuple, dtype, device):
     return g if g.dtype is dtype else g.to(dtype)
 
 
-class _Context:
+class FunctionCtx:
     """What a custom Function's forward leaves for its backward."""
 
     def __init__(self, cls: type, inputs: tuple) -> None:
@@ -209,12 +225,12 @@ class _Context:
         self._saved: tuple | None = ()
         self._own: dict[int, object] = {}
 
-    def save_for_backward(self, *tensors) -> None:
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for backward; an in-place change of one before it raises there."""
         self._saved = tuple((t, None if t is None else t.storage.version) for t in tensors)
 
     @property
-    def saved_tensors(self) -> tuple:
+    def saved_tensors(self) -> tuple[Tensor, ...]:
         """What `save_for_backward` kept."""
         if self._saved is None:
             raise AutogradError(f"backward: the graph of {self.cls.__name__} has already been freed by an earlier backward; pass "
@@ -224,7 +240,7 @@ class _Context:
                 raise AutogradError(f"{self.cls.__name__}: a saved tensor of shape {t.shape} was changed in place before backward")
         return tuple(t for t, _ in self._saved)
 
-    def mark_non_differentiable(self, *tensors) -> None:
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """Outputs that get no gradient."""
         self._fixed = {id(t) for t in tensors}
 
@@ -246,21 +262,28 @@ class _Context:
         self._saved = None
 
 
+class _Forward(Protocol[P, R]):
+    """For type checkers: `apply` takes what `forward` takes after its context, and gives what that gives."""
+
+    @staticmethod
+    def forward(ctx: Any, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+
 class Function:
     """A custom operation: subclass it with static `forward(ctx, *args)` and `backward(ctx, *grads)`, call `apply`."""
 
     @staticmethod
-    def forward(ctx, *args, **kwargs):
+    def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError("Function: define a static forward(ctx, *args)")
 
     @staticmethod
-    def backward(ctx, *grads):
+    def backward(ctx: Any, *grads: Any, **kwargs: Any) -> Any:
         raise NotImplementedError("Function: define a static backward(ctx, *grads)")
 
     @classmethod
-    def apply(cls, *args, **kwargs):
+    def apply(cls: type[_Forward[P, R]], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run forward unrecorded and attach backward to its outputs."""
-        ctx = _Context(cls, args)
+        ctx = FunctionCtx(cls, args)
         tensors = [isinstance(a, core.TensorBase) for a in args]
         ctx.needs_input_grad = tuple(is_t and a.requires_grad for a, is_t in zip(args, tensors))
         with no_grad():

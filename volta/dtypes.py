@@ -76,6 +76,15 @@ class finfo:
     Raises: DTypeError for another dtype.
     """
 
+    eps: float
+    max: float
+    min: float
+    tiny: float
+    smallest_normal: float
+    resolution: float
+    bits: int
+    dtype: str
+
     def __init__(self, type: dtype | None = None) -> None:
         found = _default if type is None else type
         if not found.is_floating_point:

@@ -1,30 +1,36 @@
-"""The Tensor: operators, methods, conversion to NumPy and Python, repr. No mathematics: methods are the functions of `volta.ops`."""
+"""The Tensor: facts, graph, values, conversion to NumPy and Python. No mathematics: the op table gives the class its other methods and its
+operators (`volta/methods.py`).
+"""
 from __future__ import annotations
 
 import copy
-import functools
 import weakref
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from volta import autograd
 from volta._kernels import core
-from volta._kernels.core import graph, inplace
+from volta._kernels.core import graph
+from volta.autograd import Node, RemovableHandle
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, float16, float32, float64, int32, int64, to_numpy, uint8
 from volta.dtypes import bool_ as bool_dtype
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta.methods import install
 from volta.ops import copy as copies
-from volta.ops import creation, einsum, indexing, join, linalg, math, reduce, subscript, table, view
-from volta.ops.checks import explained
-from volta.ops.records import math as records
-from volta.ops.records.create import normal_op, uniform_op
+from volta.ops import subscript
+from volta.ops.from_data import tensor
+from volta.ops.math import where
+from volta.ops.parts import split
 from volta.ops.records.view import permute_op
-from volta.shapes import as_dim, broadcasts_to
+from volta.printing import tensor_repr
+from volta.shapes import as_dim
 
 if TYPE_CHECKING:
-    from volta.types import DTypeLike, Number
+    from volta._kernels.core import DType
+    from volta.types import DeviceLike, DTypeLike, Number
 
 
 class Tensor(graph.Operators):
@@ -53,7 +59,7 @@ class Tensor(graph.Operators):
         self.requires_grad_(value)
 
     @property
-    def grad_fn(self):
+    def grad_fn(self) -> Node | None:
         """The node that made this tensor, None for a leaf."""
         graph.wants_grad(self)
         return self._node
@@ -91,7 +97,7 @@ class Tensor(graph.Operators):
     @property
     def mT(self) -> Tensor:
         """The last two dimensions exchanged."""
-        return view.transpose(self, -1, -2)
+        return self.transpose(-1, -2)
 
     @property
     def itemsize(self) -> int:
@@ -107,8 +113,11 @@ class Tensor(graph.Operators):
     def _version(self) -> int:
         return self.storage.version
 
-    @explained
-    def size(self, dim: int | None = None):
+    @overload
+    def size(self, dim: None = None) -> tuple[int, ...]: ...
+    @overload
+    def size(self, dim: int) -> int: ...
+    def size(self, dim: int | None = None) -> tuple[int, ...] | int:
         """The shape, or one size of it."""
         return self.shape if dim is None else self.shape[as_dim("size", dim, self.ndim)]
 
@@ -126,8 +135,11 @@ class Tensor(graph.Operators):
         """Units: bytes."""
         return self.dtype.itemsize
 
-    @explained
-    def stride(self, dim: int | None = None):
+    @overload
+    def stride(self, dim: None = None) -> tuple[int, ...]: ...
+    @overload
+    def stride(self, dim: int) -> int: ...
+    def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
         """Strides. Units: elements."""
         return self._strides if dim is None else self._strides[as_dim("stride", dim, self.ndim)]
 
@@ -160,7 +172,8 @@ class Tensor(graph.Operators):
         self._requires_grad = bool(requires_grad)
         return self
 
-    def backward(self, gradient=None, retain_graph=None, create_graph: bool = False, inputs=None) -> None:
+    def backward(self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False,
+                 inputs: Tensor | Sequence[Tensor] | None = None) -> None:
         """Add the gradients of this tensor to the `.grad` of the leaves. See `volta.autograd.backward`."""
         autograd.backward(self, gradient, retain_graph, create_graph, inputs)
 
@@ -178,22 +191,32 @@ class Tensor(graph.Operators):
         if self.grad_fn is not None:
             self._node.retained = (self._node.retained or []) + [(self._index, weakref.ref(self))]
 
-    def register_hook(self, hook):
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """Call `hook(grad)` when this tensor's gradient is known; what it returns, if not None, replaces it. Gives a handle with
         `remove()`."""
-        if not self.requires_grad:
-            raise AutogradError("register_hook: the tensor does not require grad")
-        if not callable(hook):
-            raise ArgumentError(f"register_hook: needs a function of the gradient, got {type(hook).__name__}")
+        _check_hook("register_hook", self, hook)
         hook = _checked_hook(hook, self.shape, self.dtype, self.device)
         if self._node is None:
             self._hooks = {} if self._hooks is None else self._hooks
-            return _Handle(self._hooks, hook)
+            return RemovableHandle(self._hooks, hook)
         self._node.hooks = {} if self._node.hooks is None else self._node.hooks
-        return _Handle(self._node.hooks, (self._index, hook))
+        return RemovableHandle(self._node.hooks, (self._index, hook))
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
+        """Call `hook(tensor)` as soon as a backward pass has added all that this leaf gets to its `.grad`, while the pass goes on with
+        other tensors. Gives a handle with `remove()`.
+
+        Raises: AutogradError for a tensor that is no leaf or does not require grad.
+        """
+        _check_hook("register_post_accumulate_grad_hook", self, hook)
+        if not self.is_leaf:
+            raise AutogradError("register_post_accumulate_grad_hook: only leaves keep gradients, this tensor was computed; use "
+                                "register_hook")
+        self._arrived_hooks = {} if self._arrived_hooks is None else self._arrived_hooks
+        return RemovableHandle(self._arrived_hooks, hook)
 
     # ------------------------------------------------------------ values
-    def item(self):
+    def item(self) -> Number:
         """The value of a one-element tensor as a Python number; a read from the GPU waits for it.
 
         Raises: ShapeError for more or fewer elements.
@@ -202,7 +225,7 @@ class Tensor(graph.Operators):
             raise ShapeError(f"item: needs one element, got shape {self.shape}; use tolist() or index it")
         return core.read_scalar(self if not self.device.is_gpu else copies.to(core.alias(self), "cpu"))
 
-    def numpy(self, *, force: bool = False) -> np.ndarray:
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
         """As a NumPy array: a view of the memory on the CPU, a copy from a GPU.
 
         Raises: AutogradError where a gradient would be lost silently (detach() first, or force=True).
@@ -216,11 +239,11 @@ class Tensor(graph.Operators):
         return np.ndarray(host.shape, dtype, host.storage, host.offset * dtype.itemsize,
                           tuple(s * dtype.itemsize for s in host._strides))
 
-    def tolist(self):
-        """Nested lists of Python numbers."""
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers; of a 0-d tensor the number."""
         return self.detach().numpy().tolist()
 
-    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         array = self.numpy()
         return array.astype(array.dtype if dtype is None else dtype, copy=bool(copy))
 
@@ -229,10 +252,10 @@ class Tensor(graph.Operators):
             raise ShapeError("len: a 0-d tensor has no length")
         return self.shape[0]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Tensor]:
         if not self.shape:
             raise ShapeError("iter: a 0-d tensor cannot be iterated")
-        return iter(view.unbind(self))
+        return iter(self.unbind())
 
     def __bool__(self) -> bool:
         if self._size != 1:
@@ -250,20 +273,22 @@ class Tensor(graph.Operators):
             raise DTypeError(f"index: needs one integer, got {self.dtype} of shape {self.shape}")
         return int(self.item())
 
-    def __contains__(self, value) -> bool:
+    def __contains__(self, value: Tensor | Number) -> bool:
         found = self == value
         if not isinstance(found, Tensor):
             raise ArgumentError(f"in: a tensor holds numbers, got {type(value).__name__}")
         return bool(found.any())
 
-    def __getitem__(self, key) -> Tensor:
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __getitem__(self, key: object) -> Tensor:
         return subscript.getitem(self, key)
 
-    def __setitem__(self, key, value) -> None:
+    def __setitem__(self, key: object, value: Tensor | Number) -> None:
         subscript.setitem(self, key, value)
 
     def __repr__(self) -> str:
-        from volta.printing import tensor_repr
         return tensor_repr(self)
 
     def __format__(self, spec: str) -> str:
@@ -281,137 +306,59 @@ class Tensor(graph.Operators):
         return (_rebuild, (np.asarray(self.detach().numpy()), self.dtype, str(self.device), self.requires_grad))
 
     # ------------------------------------------------------------ places and types
-    to, contiguous, clone = map(explained, (copies.to, copies.contiguous, copies.clone))
-
     def cpu(self) -> Tensor:
         """The tensor on the CPU."""
         return copies.to(self, "cpu")
 
-    def gpu(self, device=None) -> Tensor:
+    def gpu(self, device: DeviceLike = None) -> Tensor:
         """The tensor on a GPU: the first, or that of a number or a name."""
         return copies.to(self, as_device("gpu" if device is None else device))
 
     cuda = gpu
 
-    def type(self, dtype: DTypeLike = None):
+    @overload
+    def type(self, dtype: None = None) -> DType: ...
+    @overload
+    def type(self, dtype: DTypeLike) -> Tensor: ...
+    def type(self, dtype: DTypeLike = None) -> DType | Tensor:
         """The dtype, or the tensor as another one."""
         return self.dtype if dtype is None else copies.cast(self, as_dtype(dtype))
 
-    @explained
-    def type_as(self, other: Tensor) -> Tensor:
-        """As the dtype of `other`."""
-        return copies.cast(self, other.dtype)
+    def half(self) -> Tensor:
+        """As float16."""
+        return copies.cast(self, float16)
 
-    @explained
-    def view_as(self, other: Tensor) -> Tensor:
-        """As the shape of `other`."""
-        return view.view(self, other.shape)
+    def float(self) -> Tensor:
+        """As float32."""
+        return copies.cast(self, float32)
 
-    @explained
-    def split(self, split_size, dim: int = 0) -> tuple:
-        """See `volta.split`."""
-        return view.split(self, split_size, dim)
+    def double(self) -> Tensor:
+        """As float64."""
+        return copies.cast(self, float64)
 
-    @explained
-    def reshape_as(self, other: Tensor) -> Tensor:
-        """As the shape of `other`."""
-        return view.reshape(self, other.shape)
+    def byte(self) -> Tensor:
+        """As uint8."""
+        return copies.cast(self, uint8)
 
-    @explained
-    def expand_as(self, other: Tensor) -> Tensor:
-        """Expanded to the shape of `other`."""
-        return view.expand(self, other.shape)
+    def int(self) -> Tensor:
+        """As int32."""
+        return copies.cast(self, int32)
 
-    # ------------------------------------------------------------ in place
-    @explained
-    def copy_(self, src: Tensor | Number, non_blocking: bool = False) -> Tensor:
-        """Overwrite with `src` (broadcast, cast, moved); its gradient flows on."""
-        source = src
-        if not isinstance(source, core.TensorBase):
-            source = creation.tensor(source)
-        if not broadcasts_to(source.shape, self.shape):
-            raise ShapeError(f"copy_: shape {source.shape} cannot be repeated to the {self.shape} of the tensor written to")
-        source = view.expand(copies.to(source, self.device, self.dtype), self.shape)
-        if graph.is_grad_enabled() and (source.requires_grad or self.requires_grad):
-            inplace.check_inplace("copy", self)
-            return inplace.overwrite(self, copies.clone(source) if source.requires_grad else source)
-        inplace.check_elements("copy", self)
-        copies.copy_into(self, source)
-        return self
+    def long(self) -> Tensor:
+        """As int64."""
+        return copies.cast(self, int64)
 
-    @explained
-    def fill_(self, value: Tensor | Number) -> Tensor:
-        """Every element `value`."""
-        if isinstance(value, core.TensorBase):
-            return self.copy_(value)
-        if graph.is_grad_enabled() and self.requires_grad:
-            return self.copy_(creation.full_like(self, value))
-        copies.fill_into(self, value)
-        return self
+    def bool(self) -> Tensor:
+        """As bool: whether an element is not 0."""
+        return copies.cast(self, bool_dtype)
 
-    def zero_(self) -> Tensor:
-        """Every element 0."""
-        return self.fill_(0)
+    def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+        """Views of `split_size` slices each (the last may be smaller), or of the given lengths."""
+        return split(self, split_size, dim)
 
-    @explained
-    def pow_(self, exponent: Number | Tensor) -> Tensor:
-        """`pow` in place."""
-        math.check_exponent("pow_", self, exponent)
-        return inplace.into(records.pow_op, self, exponent)
-
-    @explained
-    def add_(self, other: Number | Tensor, *, alpha: Number = 1) -> Tensor:
-        """`add` in place."""
-        return inplace.into(records.add, self, other if alpha == 1 else math.scaled("add_", self, other, alpha))
-
-    @explained
-    def sub_(self, other: Number | Tensor, *, alpha: Number = 1) -> Tensor:
-        """`sub` in place."""
-        return inplace.into(records.sub, self, other if alpha == 1 else math.scaled("sub_", self, other, alpha))
-
-    @explained
-    def div_(self, other: Number | Tensor, *, rounding_mode: str | None = None) -> Tensor:
-        """`div` in place."""
-        return inplace.into(records.div_op, self, other) if rounding_mode is None else replace(self, math.div, other,
-                                                                                        rounding_mode=rounding_mode)
-
-    @explained
-    def clamp_(self, min: Number | Tensor | None = None, max: Number | Tensor | None = None) -> Tensor:
-        """`clamp` in place."""
-        return replace(self, math.clamp, min, max)
-
-    @explained
-    def masked_fill_(self, mask: Tensor, value: Number | Tensor) -> Tensor:
-        """`masked_fill` in place."""
-        return replace(self, subscript.masked_fill, mask, value)
-
-    @explained
-    def uniform_(self, low: float = 0.0, high: float = 1.0, *, generator=None) -> Tensor:
-        """Overwrite with uniform random numbers on [low, high)."""
-        _unrecorded("uniform_", self)
-        if not low <= high:
-            raise ArgumentError(f"uniform_: needs low <= high, got {low} and {high}")
-        return creation.fill_random_(self, uniform_op, low, high, generator)
-
-    @explained
-    def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator=None) -> Tensor:
-        """Overwrite with normal random numbers."""
-        _unrecorded("normal_", self)
-        if not std >= 0:
-            raise ArgumentError(f"normal_: std must be >= 0, got {std}")
-        return creation.fill_random_(self, normal_op, mean, std, generator)
-
-
-class _Handle:
-    """Removes a hook."""
-
-    def __init__(self, table: dict, hook) -> None:
-        self._table, self._key = table, object()
-        table[self._key] = hook
-
-    def remove(self) -> None:
-        """Take the hook away."""
-        self._table.pop(self._key, None)
+    def where(self, condition: Tensor, other: Tensor | Number) -> Tensor:
+        """Elements of this tensor where `condition` holds, else of `other`."""
+        return where(condition, self, other)
 
 
 def _checked_hook(hook, *like):
@@ -421,153 +368,17 @@ def _checked_hook(hook, *like):
     return checked
 
 
+def _check_hook(name, t, hook):
+    if not t.requires_grad:
+        raise AutogradError(f"{name}: the tensor does not require grad")
+    if not callable(hook):
+        raise ArgumentError(f"{name}: needs a function of {'the gradient' if name == 'register_hook' else 'the tensor'}, got "
+                            f"{type(hook).__name__}")
+
+
 def _rebuild(array, dtype, device, requires_grad):
-    return creation.tensor(array, dtype=dtype, device=device, requires_grad=requires_grad)
+    return tensor(array, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def _unrecorded(name, t):
-    if graph.is_grad_enabled() and t.requires_grad:
-        raise AutogradError(f"{name}: a tensor that requires grad cannot be overwritten in place; do it under no_grad()")
-
-
-def _casting(dtype):
-    def method(self):
-        return copies.cast(self, dtype)
-    method.__doc__ = f"As {dtype.name}."
-    return method
-
-
-def _named(method, name, text):
-    method.__name__, method.__qualname__, method.__doc__ = name, f"Tensor.{name}", text
-    return method
-
-
-def _inplace(op, name=None):
-    if len(op.inputs) == 1:
-        def method(self) -> Tensor:
-            return inplace.into(op, self)
-    else:
-        def method(self, other: Tensor | Number) -> Tensor:
-            return inplace.into(op, self, other)
-    return _named(method, name or op.name + "_", f"`{op.name}` in place.")
-
-
-def _bitwise_inplace(op, name):
-    def method(self, other: Tensor | Number) -> Tensor:
-        math.need_integers(op.name + "_", self, other)
-        return inplace.into(op, self, other)
-    return _named(method, name, f"`{op.name}` in place.")
-
-
-def _whole_inplace(function, op):
-    """Rounding in place: one kernel where the dtype is floating, the function (which knows options and integers) otherwise."""
-    @functools.wraps(function)
-    def method(self, *args, **options) -> Tensor:
-        if args or options or not self.dtype.is_floating_point:
-            return replace(self, function, *args, **options)
-        return inplace.into(op, self)
-    return explained(_named(method, op.name + "_", f"`{op.name}` in place."))
-
-
-def _replacing(function):
-    """A composed function in place: computed, then copied in."""
-    @functools.wraps(function)
-    def method(self, *args, **options) -> Tensor:
-        return replace(self, function, *args, **options)
-    return explained(_named(method, function.__name__ + "_", f"`{function.__name__}` in place."))
-
-
-def replace(t: Tensor, function, *args, **options) -> Tensor:
-    """t[...] = function(t, ...), recorded where gradients are wanted."""
-    recorded = graph.is_grad_enabled() and t.requires_grad
-    if recorded:
-        inplace.check_inplace(function.__name__, t)
-    out = function(copies.clone(inplace.as_before(t)) if recorded else t, *args, **options)     # a copy: the function may save its input
-    inplace.check_stored(function.__name__, out.dtype, t)
-    return inplace.overwrite(t, out) if recorded else t.copy_(out)
-
-
-def _reflected(function):
-    def method(self, other):
-        plain = isinstance(other, (int, float, core.TensorBase))
-        return function(other if plain else creation.tensor(other, device=self.device), self)
-    return method
-
-
-def _compare(op):
-    def method(self, other):
-        return NotImplemented if other is None or isinstance(other, str) else op(self, other)
-    return method
-
-
-def _install() -> None:
-    """Make the functions of `volta.ops` methods."""
-    tables = {
-        math: "sign reciprocal sqrt rsqrt exp exp2 expm1 log log2 log1p sin cos tan tanh sigmoid relu neg abs floor ceil round trunc erf "
-              "logical_not isnan isinf isfinite add sub mul remainder fmod floor_divide maximum minimum eq ne lt le gt ge logical_and "
-              "logical_or logical_xor mulacc recip mod cmplt silu absolute negative multiply subtract divide true_divide less "
-              "less_equal greater greater_equal not_equal bitwise_not clamp_min clamp_max addcdiv lerp log10 frac nan_to_num "
-              "isclose allclose equal div pow bitwise_and bitwise_or bitwise_xor clamp square addcmul gelu",
-        view: "reshape view flatten permute transpose t expand broadcast_to unsqueeze squeeze narrow shrink stride_op chunk unbind "
-              "diagonal select swapaxes swapdims movedim unflatten ravel tensor_split unfold",
-        copies: "flip repeat diag trace tile repeat_interleave fliplr flipud",
-        join: "pad roll",
-        reduce: "sum mean amax amin argmax argmin max min prod any all var std logsumexp norm softmax log_softmax count_nonzero",
-        linalg: "matmul mm mv bmm dot outer addmm baddbmm",
-        einsum: "inner",
-        indexing: "gather scatter_add index_add index_select take_along_dim",
-        subscript: "masked_fill masked_select nonzero",
-        creation: "tril triu new_zeros new_ones new_empty new_full new_tensor",
-    }
-    for module, names in tables.items():
-        for name in names.split():
-            if name not in Tensor.__dict__:
-                setattr(Tensor, name, explained(getattr(module, name)))
-    Tensor.clip = Tensor.clamp
-    Tensor.where = _where
-    for name in ("mul", "neg", "abs", "sqrt", "exp", "log", "relu", "sigmoid", "tanh", "maximum", "minimum", "remainder",
-                 "reciprocal"):
-        setattr(Tensor, name + "_", _inplace(table.PRIMITIVES[name]))
-    for name in ("floor", "ceil", "round"):
-        setattr(Tensor, name + "_", _whole_inplace(getattr(math, name), table.PRIMITIVES[name]))
-    for module, names in ((math, "addcmul addcdiv lerp clamp_min clamp_max nan_to_num"), (indexing, "scatter_add index_add"),
-                          (creation, "tril triu")):
-        for name in names.split():
-            setattr(Tensor, name + "_", _replacing(getattr(module, name)))
-    Tensor.clip_, Tensor.moveaxis = Tensor.clamp_, Tensor.movedim
-    for name, dtype in (("float", float32), ("double", float64), ("half", float16), ("long", int64), ("int", int32), ("bool", bool_dtype),
-                        ("byte", uint8)):
-        setattr(Tensor, name, _casting(dtype))
-    _install_operators()
-
-
-def _where(self, condition, other):
-    """Elements of this tensor where `condition` holds, else of `other`."""
-    return math.where(condition, self, other)
-
-
-def _install_operators() -> None:
-    e = records
-    Tensor.__pos__ = lambda self: self
-    Tensor.__neg__, Tensor.__abs__ = lambda self: e.neg(self), lambda self: e.abs(self)
-    Tensor.__pow__, Tensor.__rpow__ = math.pow, _reflected(e.pow_op)
-    Tensor.__mod__, Tensor.__rmod__ = Tensor.remainder, _reflected(e.remainder)
-    Tensor.__floordiv__, Tensor.__rfloordiv__ = Tensor.floor_divide, _reflected(e.floor_divide)
-    Tensor.__ipow__ = _named(lambda self, other: self.pow_(other), "__ipow__", "`pow` in place.")
-    Tensor.__matmul__ = explained(linalg.matmul)
-    Tensor.__rmatmul__ = _reflected(Tensor.__matmul__)
-    Tensor.__invert__ = math.bitwise_not
-    Tensor.__and__ = Tensor.__rand__ = math.bitwise_and
-    Tensor.__or__ = Tensor.__ror__ = math.bitwise_or
-    Tensor.__xor__ = Tensor.__rxor__ = math.bitwise_xor
-    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
-        setattr(Tensor, f"__{name}__", _compare(table.PRIMITIVES[name]))
-    for name, op in (("iadd", e.add), ("isub", e.sub), ("imul", e.mul), ("itruediv", e.div_op), ("imod", e.remainder),
-                     ("ifloordiv", e.floor_divide)):
-        setattr(Tensor, f"__{name}__", _inplace(op, f"__{name}__"))
-    for name in ("and", "or", "xor"):
-        setattr(Tensor, f"__i{name}__", _bitwise_inplace(table.PRIMITIVES["bitwise_" + name], f"__i{name}__"))
-
-
-_install()
+install(Tensor)
 core.set_tensor_type(Tensor)

@@ -1,12 +1,12 @@
 """Types that annotations use."""
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from volta._kernels.core import Device, DType
 
 Number: TypeAlias = bool | int | float
-DTypeLike: TypeAlias = DType | np.dtype | type | str | None
+DTypeLike: TypeAlias = DType | np.dtype[Any] | type[Any] | str | None
 DeviceLike: TypeAlias = Device | str | int | None

@@ -23,9 +23,11 @@ fn exp2_f(x: f32) -> f32 { return exp2_accurate(x); }
 fn expm1_f(x: f32) -> f32 { return expm1_accurate(x); }
 fn log_f(x: f32) -> f32 { return log_accurate(x); }
 fn log2_f(x: f32) -> f32 { return log2_accurate(x); }
+fn log10_f(x: f32) -> f32 { return log2_accurate(x) * 0.30103; }
 fn log1p_f(x: f32) -> f32 { return log1p_accurate(x); }
 fn sin_f(x: f32) -> f32 { return sin_accurate(x); }
 fn cos_f(x: f32) -> f32 { return cos_accurate(x); }
+fn tan_f(x: f32) -> f32 { return sin_accurate(x) / cos_accurate(x); }
 fn tanh_f(x: f32) -> f32 { return tanh_accurate(x); }
 fn sigmoid_f(x: f32) -> f32 { return sigmoid_accurate(x); }
 fn erf_f(x: f32) -> f32 { return erf_accurate(x); }
@@ -42,6 +44,9 @@ fn round_w(x: T) -> T { return x; }
 fn round_f(x: f32) -> f32 { return round(x); }
 fn trunc_w(x: T) -> T { return x; }
 fn trunc_f(x: f32) -> f32 { return trunc(x); }
+fn frac_f(x: f32) -> f32 { return select(x - trunc(x), nan(), !is_finite(x)); }
+fn bitwise_not_w(x: T) -> T { return ~x; }
+fn bitwise_not_b(x: u32) -> u32 { return x ^ 1u; }
 fn logical_not_n(x: T) -> bool { return x == T(0); }
 fn isnan_f(x: f32) -> bool { return is_nan(x); }
 fn isnan_n(x: T) -> bool { return false; }
@@ -74,10 +79,16 @@ fn floor_divide_u(x: u32, y: u32) -> u32 { return select(x / y, 0u, y == 0u); }
 fn fmod_f(x: f32, y: f32) -> f32 { return fmod_accurate(x, y); }
 fn fmod_i(x: i32, y: i32) -> i32 { return fmod_i32(x, y); }
 fn fmod_u(x: u32, y: u32) -> u32 { return remainder_u32(x, y); }
+fn div_trunc_f(x: f32, y: f32) -> f32 { return trunc(div_f32(x, y)); }
+fn div_trunc_w(x: T, y: T) -> T { return select(x / y, T(0), y == T(0)); }
 fn maximum_f(x: f32, y: f32) -> f32 { return max_nan(x, y); }
 fn maximum_n(x: T, y: T) -> T { return max(x, y); }
 fn minimum_f(x: f32, y: f32) -> f32 { return min_nan(x, y); }
 fn minimum_n(x: T, y: T) -> T { return min(x, y); }
+fn clamp_min_f(x: f32, low: f32) -> f32 { return max_nan(x, low); }
+fn clamp_min_n(x: T, low: T) -> T { return max(x, low); }
+fn clamp_max_f(x: f32, high: f32) -> f32 { return min_nan(x, high); }
+fn clamp_max_n(x: T, high: T) -> T { return min(x, high); }
 fn eq_n(x: T, y: T) -> bool { return x == y; }
 fn ne_n(x: T, y: T) -> bool { return !(x == y); }
 fn lt_n(x: T, y: T) -> bool { return x < y; }
@@ -96,3 +107,5 @@ fn bitwise_xor_b(x: u32, y: u32) -> u32 { return x ^ y; }
 
 fn where_n(c: u32, x: T, y: T) -> T { return select(y, x, c != 0u); }
 fn mulacc_m(x: T, y: T, z: T) -> T { return x * y + z; }
+fn clamp_f(x: f32, low: f32, high: f32) -> f32 { return min_nan(max_nan(x, low), high); }
+fn clamp_w(x: T, low: T, high: T) -> T { return min(max(x, low), high); }

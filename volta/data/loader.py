@@ -16,8 +16,9 @@ from volta.data.dataset import TensorDataset
 from volta.data.prefetch import ahead
 from volta.device import device as as_device
 from volta.errors import ArgumentError
-from volta.ops.creation import tensor
-from volta.ops.movement import clone, narrow
+from volta.ops.copy import clone
+from volta.ops.from_data import tensor
+from volta.ops.parts import narrow
 from volta.ops.records.index import index_select_op
 from volta.random import default_generator
 

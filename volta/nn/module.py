@@ -5,15 +5,16 @@ Knows tensors only as things that it holds: no op and no device.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 
 from volta._kernels import core
+from volta.autograd import RemovableHandle
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, float16, float32, float64
 from volta.errors import ArgumentError, DTypeError
 from volta.nn.parameter import Parameter
 from volta.nn.state import StateMethods
-from volta.tensor import Tensor, _Handle
+from volta.tensor import Tensor
 from volta.types import DeviceLike, DTypeLike
 
 _TABLES = ("_parameters", "_buffers", "_modules")
@@ -78,12 +79,12 @@ class Module(StateMethods):
     else:
         __call__ = _call
 
-    def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> _Handle:
+    def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
         """Call `hook(module, args, output)` after forward, or `hook(module, args, kwargs, output)`; what it returns, if not None,
         replaces the output. With `prepend`, before the hooks that are there."""
         return _hooked(self._forward_hooks, (hook, with_kwargs), prepend)
 
-    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> _Handle:
+    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
         """Call `hook(module, args)` before forward, or `hook(module, args, kwargs)`; what it returns, if not None, replaces the
         arguments (with kwargs: a pair). With `prepend`, before the hooks that are there."""
         return _hooked(self._forward_pre_hooks, (hook, with_kwargs), prepend)
@@ -93,11 +94,11 @@ class Module(StateMethods):
         state = self.__dict__
         if isinstance(value, Parameter):
             self._need_init("parameters")
-            self._forget(name, keep="_parameters")
+            self._forget(name, besides="_parameters")
             self.register_parameter(name, value)
         elif isinstance(value, Module):
             self._need_init("modules")
-            self._forget(name, keep="_modules")
+            self._forget(name, besides="_modules")
             state["_modules"][name] = value
         elif (table := self._table_of(name)) is None:
             object.__setattr__(self, name, value)
@@ -133,11 +134,11 @@ class Module(StateMethods):
         if "_modules" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__}: {what} cannot be assigned before super().__init__() was called")
 
-    def _forget(self, name, keep):
-        """Drop what else stands under `name`."""
+    def _forget(self, name, besides):
+        """Drop what else stands under `name`, in all tables but one."""
         self.__dict__.pop(name, None)
         for table in _TABLES:
-            if table != keep:
+            if table != besides:
                 self.__dict__[table].pop(name, None)
 
     def _check_name(self, kind, name, table):
@@ -265,7 +266,7 @@ class Module(StateMethods):
             raise AttributeError(f"{op}: {type(self).__name__} has no {table[1:-1]} {target!r}")
         return found
 
-    def apply(self, fn: Callable[[Module], object]) -> Module:
+    def apply(self, fn: Callable[[Module], object]) -> Self:
         """Call `fn` on every module below, then on this one."""
         for child in self.children():
             child.apply(fn)
@@ -273,7 +274,7 @@ class Module(StateMethods):
         return self
 
     # ------------------------------------------------------------ modes
-    def train(self, mode: bool = True) -> Module:
+    def train(self, mode: bool = True) -> Self:
         """Training behaviour (dropout, batch statistics) on or off, here and below.
 
         Raises: ArgumentError unless `mode` is a bool.
@@ -284,11 +285,11 @@ class Module(StateMethods):
             module.training = mode
         return self
 
-    def eval(self) -> Module:
+    def eval(self) -> Self:
         """Evaluation behaviour, here and below."""
         return self.train(False)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Module:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Whether the parameters want gradients."""
         for p in self.parameters():
             p.requires_grad_(requires_grad)
@@ -301,7 +302,7 @@ class Module(StateMethods):
                 p.grad = None if set_to_none else p.grad.detach().zero_()
 
     # ------------------------------------------------------------ places and types
-    def _apply(self, convert: Callable[[Tensor], Tensor]) -> Module:
+    def _apply(self, convert: Callable[[Tensor], Tensor]) -> Self:
         """Replace the data of every parameter in place, so that optimizers keep hold of it, and every buffer.
         Everything is converted before anything is replaced: an error leaves the module as it was."""
         parameters = [(p, convert(p.detach()), None if p.grad is None else convert(p.grad.detach())) for p in self.parameters()]
@@ -315,7 +316,7 @@ class Module(StateMethods):
                     module._buffers[name] = buffers[b]
         return self
 
-    def to(self, *args: Any, device: DeviceLike = None, dtype: DTypeLike = None, non_blocking: bool = False) -> Module:
+    def to(self, *args: Any, device: DeviceLike = None, dtype: DTypeLike = None, non_blocking: bool = False) -> Self:
         """Move to a device, to a floating point dtype, or both: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`.
         Integer buffers keep their dtype.
 
@@ -334,29 +335,29 @@ class Module(StateMethods):
             raise DTypeError(f"Module.to: needs a floating point dtype, got {kind}")
         return self._apply(lambda t: t.to(device=place, dtype=kind if t.dtype.is_floating_point else None))
 
-    def cpu(self) -> Module:
+    def cpu(self) -> Self:
         """Move to the CPU."""
         return self.to(device="cpu")
 
-    def gpu(self, device: DeviceLike = None) -> Module:
+    def gpu(self, device: DeviceLike = None) -> Self:
         """Move to a GPU: the first, or that of a number or a name."""
         return self.to(device="gpu" if device is None else device)
 
     cuda = gpu
 
-    def type(self, dst_type: DTypeLike) -> Module:
+    def type(self, dst_type: DTypeLike) -> Self:
         """To another floating point dtype."""
         return self.to(dtype=dst_type)
 
-    def float(self) -> Module:
+    def float(self) -> Self:
         """To float32."""
         return self.to(dtype=float32)
 
-    def double(self) -> Module:
+    def double(self) -> Self:
         """To float64."""
         return self.to(dtype=float64)
 
-    def half(self) -> Module:
+    def half(self) -> Self:
         """To float16."""
         return self.to(dtype=float16)
 
@@ -376,7 +377,7 @@ class Module(StateMethods):
 
 def _hooked(table, entry, prepend):
     """Enter a hook in a table; gives its handle."""
-    handle = _Handle(table, entry)
+    handle = RemovableHandle(table, entry)
     if prepend:
         first, *rest = reversed(table.items())
         table.clear()

@@ -8,9 +8,11 @@ from volta.autograd import no_grad
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.nn.init import number
 from volta.ops.creation import zeros
-from volta.ops.elementwise import where
-from volta.ops.movement import cat, narrow, reshape, stack
+from volta.ops.join import cat, stack
+from volta.ops.math import where
+from volta.ops.parts import narrow
 from volta.ops.reduce import amax, norm
+from volta.ops.view import reshape
 from volta.tensor import Tensor
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "vector_to_parameters"]

@@ -1,34 +1,56 @@
-"""The op records and the functions over them. Importing this package fills the op table, `table.RECORDS` and `table.FUNCTIONS`."""
+"""The op records and the functions over them. Importing this package fills the op table: `table.RECORDS` and `table.FUNCTIONS`."""
+import numpy as _np
+
+from volta._kernels.core import TensorBase as _TensorBase
 from volta._kernels.core import call as _call
 from volta._kernels.core import engine as _engine
 from volta._kernels.core import graph as _graph
 from volta._kernels.core import inplace as _inplace
 from volta._kernels.core import record as _record
 from volta.device import mixed_devices as _mixed_devices
-from volta.ops import checks, creation, elementwise, indexing, linalg, movement, reduce, subscript, table, update
+from volta.errors import DTypeError as _DTypeError
+from volta.ops import (
+    assign,
+    checks,
+    copy,
+    creation,
+    einsum,
+    from_data,
+    indexing,
+    join,
+    linalg,
+    math,
+    parts,
+    reduce,
+    subscript,
+    table,
+    update,
+    view,
+)
 from volta.ops.records import conv, loss, norm
+from volta.ops.records import copy as _copies
+from volta.ops.records import math as _math
+from volta.ops.records import reduce as _reductions
+from volta.ops.records import view as _views
 
-__all__ = ["conv", "creation", "elementwise", "table", "indexing", "linalg", "loss", "movement", "norm", "reduce", "subscript", "update"]
+__all__ = ["assign", "checks", "conv", "copy", "creation", "einsum", "from_data", "indexing", "join", "linalg", "loss", "math", "norm",
+           "parts", "reduce", "subscript", "table", "update", "view"]
 
 
 def _as_operand(op, value, inputs):
     """A tensor from an operand that is neither a tensor nor a plain Python number."""
-    import numpy as np
-
-    from volta._kernels.core import TensorBase
-    from volta.errors import DTypeError
-    if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0:
+    if isinstance(value, (_np.generic, _np.ndarray)) and value.ndim == 0:
         return value.item()
-    if isinstance(value, (bool, int, float, list, tuple, np.ndarray)):
-        like = next((x for x in inputs or () if isinstance(x, TensorBase)), None)
-        return creation.tensor(value, device=None if like is None else like.device)
-    raise DTypeError(f"{op.name}: expected tensors or numbers, got {type(value).__name__}")
+    if isinstance(value, (bool, int, float, list, tuple, _np.ndarray)):
+        like = next((x for x in inputs or () if isinstance(x, _TensorBase)), None)
+        return from_data.tensor(value, device=None if like is None else like.device)
+    raise _DTypeError(f"{op.name}: expected tensors or numbers, got {type(value).__name__}")
 
 
-_record.configure(named=table.named, explain=checks.explain, in_float32=movement.widened)
-_call.configure(cast=movement._cast)
+_record.configure(named=table.named, explain=checks.explain, in_float32=copy.widened)
+_call.configure(cast=_copies.cast_op)
 _graph.configure(mixed_devices=_mixed_devices, as_operand=_as_operand)
-_inplace.configure(cast=movement._cast, contiguous=movement.contiguous_, copy_into=movement._copy_into, mixed_devices=_mixed_devices,
-                   as_operand=_as_operand, overwrite=subscript.Overwrite, replace=movement.replace)
-_engine.configure(add=elementwise.add, sum_to=movement.sum_to, clone=movement.clone)
-_graph.set_operators(elementwise.add, elementwise.sub, elementwise.mul, elementwise.div_)
+_inplace.configure(cast=_copies.cast_op, contiguous=_views.contiguous_op, copy_into=_copies.copy_into_op, mixed_devices=_mixed_devices,
+                   as_operand=_as_operand, overwrite=subscript.Overwrite, replace=copy.replace)
+_engine.configure(add=_math.add_op, sum_to=_reductions.sum_to, clone=copy.clone)
+_graph.set_operators(_math.add_op, _math.sub_op, _math.mul, _math.div_op)

@@ -4,15 +4,19 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from volta._kernels import core
 from volta._kernels.core import graph, inplace
 from volta._kernels.core.call import run_kernel
 from volta.device import device as as_device
-from volta.dtypes import as_dtype, bool_, float16, float32, result_type, uint8
+from volta.dtypes import as_dtype, bool_, float16, float32, int64, result_type, to_numpy, uint8
 from volta.errors import ArgumentError, ShapeError
+from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
 from volta.ops.records.view import contiguous_op, diagonal_op, expand_kernel, on_diagonal, reshape_op
-from volta.ops.view import expand, listed, ravel, reshape, slice_view
+from volta.ops.table import Derived, case, composed
+from volta.ops.view import expand, listed, ravel, reshape
 from volta.shapes import as_dim, as_dims, as_shape
 
 if TYPE_CHECKING:
@@ -74,19 +78,35 @@ def _as(x, dtype):
     return cast(x, dtype) if isinstance(x, core.TensorBase) else x
 
 
+@composed(samples=(case((2, 3)), case(())), kinds="fib", numpy=np.copy)
 def clone(input: Tensor) -> Tensor:
-    """A copy with its own storage, differentiable."""
+    """A copy with its own storage, differentiable.
+
+    >>> volta.clone(volta.arange(2)).tolist()
+    [0, 1]
+    """
     return contiguous_op(input)
 
 
+@composed(samples=(case((2, 3)), case(())), kinds="fib", function=False, numpy=np.copy)
 def contiguous(input: Tensor) -> Tensor:
-    """The tensor itself where it is row-major, else a row-major copy."""
+    """The tensor itself where it is row-major, else a row-major copy.
+
+    >>> volta.ones(2, 3).t().contiguous().stride()
+    (2, 1)
+    """
     return input if input._contiguous else contiguous_op(input)
 
 
+@composed(samples=(case((2, 3), dtype=int64),), kinds="fib", function=False, smooth=False,
+          numpy=lambda x, dtype: x.astype(to_numpy(dtype)))
 def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike = None, copy: bool = False,
        non_blocking: bool = False) -> Tensor:
-    """The tensor on another device, as another dtype, or both: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(other)`."""
+    """The tensor on another device, as another dtype, or both: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(other)`.
+
+    >>> volta.arange(2).to("cpu", volta.float32).tolist()
+    [0.0, 1.0]
+    """
     for a in args:
         if isinstance(a, core.TensorBase):
             device, dtype = a.device, a.dtype
@@ -105,14 +125,21 @@ def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike
     return clone(out) if copy and out is input else out
 
 
+@composed(samples=(case((2, 3), Derived(lambda x: x)),), kinds="fib", function=False, numpy=lambda x, other: np.copy(x))
+def type_as(input: Tensor, other: Tensor) -> Tensor:
+    """As the dtype of `other`.
+
+    >>> volta.arange(2).type_as(volta.ones(1)).tolist()
+    [0.0, 1.0]
+    """
+    return cast(input, other.dtype)
+
+
 def replace(form, input, args, options):
     """An op in place (`form`) by computing it and copying the result in; recorded where gradients are wanted."""
     function = form.op
     if form.geometry:
-        if graph.is_grad_enabled() and input.requires_grad:
-            inplace.check_inplace(function.name, input)
-        source = inplace.as_before(input) if input._base is None else input
-        return inplace.show_as(input, function(source, *args, **options))
+        return inplace.show_as(input, function(inplace.as_viewed(form.name, input), *args, **options))
     if graph.is_grad_enabled() and (input.requires_grad or any(isinstance(x, core.TensorBase) and x.requires_grad for x in args)):
         inplace.check_inplace(function.name, input)
         source = clone(inplace.as_before(input))            # a copy: the function may save its input
@@ -131,35 +158,55 @@ def replace(form, input, args, options):
 
 
 # ---------------------------------------------------------------- rearranged
+@composed(samples=(case((2, 3), dims=(0, -1)), case((2, 3), dims=(1,)), case((2,), dims=())), kinds="fib",
+          numpy=lambda x, dims: np.flip(x, dims))
 def flip(input: Tensor, *which: int | Sequence[int], dims: Sequence[int] | None = None) -> Tensor:
-    """The order of the elements reversed along `dims`, as a copy."""
+    """The order of the elements reversed along `dims`, as a copy.
+
+    >>> volta.flip(volta.arange(3), 0).tolist()
+    [2, 1, 0]
+    """
     dims = listed("flip", which, dims)
     chosen = as_dims("flip", dims, input.ndim) if dims else ()
     return contiguous_op(slice_view(input, tuple(slice(None, None, -1 if d in chosen else 1) for d in range(input.ndim))))
 
 
+@composed(samples=(case((2, 3)),), kinds="fib", numpy=np.fliplr)
 def fliplr(input: Tensor) -> Tensor:
     """`flip` of dimension 1.
 
     Raises: ShapeError below rank 2.
+
+    >>> volta.fliplr(volta.arange(4).reshape(2, 2)).tolist()
+    [[1, 0], [3, 2]]
     """
     if input.ndim < 2:
         raise ShapeError(f"fliplr: needs at least 2 dimensions, got shape {input.shape}")
     return flip(input, 1)
 
 
+@composed(samples=(case((2, 3)), case((3,))), kinds="fib", numpy=np.flipud)
 def flipud(input: Tensor) -> Tensor:
     """`flip` of dimension 0.
 
     Raises: ShapeError for a 0-d tensor.
+
+    >>> volta.flipud(volta.arange(3)).tolist()
+    [2, 1, 0]
     """
     if not input.ndim:
         raise ShapeError("flipud: needs at least 1 dimension, got a 0-d tensor")
     return flip(input, 0)
 
 
+@composed(samples=(case((2, 3), repeats=(2, 1, 2)), case((), repeats=(2,))), kinds="fib", function=False,
+          numpy=lambda x, repeats: np.tile(x, repeats))
 def repeat(input: Tensor, *sizes: int | Sequence[int], repeats: Sequence[int] | None = None) -> Tensor:
-    """The tensor tiled so many times per dimension, as a copy."""
+    """The tensor tiled so many times per dimension, as a copy.
+
+    >>> volta.arange(2).repeat(2, 2).tolist()
+    [[0, 1, 0, 1], [0, 1, 0, 1]]
+    """
     sizes = as_shape(*listed("repeat", sizes, repeats))
     if len(sizes) < input.ndim:
         raise ShapeError(f"repeat: {len(sizes)} counts for a tensor of rank {input.ndim}")
@@ -171,16 +218,26 @@ def repeat(input: Tensor, *sizes: int | Sequence[int], repeats: Sequence[int] | 
     return clone(out) if out.storage is input.storage else out
 
 
+@composed(samples=(case((2, 3), dims=(2,)),), kinds="fib", numpy=lambda x, dims: np.tile(x, dims))
 def tile(input: Tensor, *counts: int | Sequence[int], dims: Sequence[int] | None = None) -> Tensor:
-    """`repeat` that takes fewer counts than there are dimensions: the others are 1."""
+    """`repeat` that takes fewer counts than there are dimensions: the others are 1.
+
+    >>> volta.tile(volta.arange(2), (2,)).tolist()
+    [0, 1, 0, 1]
+    """
     sizes = as_shape(*listed("tile", counts, dims))
     return repeat(input, (1,) * (input.ndim - len(sizes)) + sizes)
 
 
+@composed(samples=(case((2, 3), repeats=2), case((2, 3), repeats=3, dim=1)), kinds="fib",
+          numpy=lambda x, repeats, dim=None: np.repeat(x, repeats, dim))
 def repeat_interleave(input: Tensor, repeats: int, dim: int | None = None) -> Tensor:
     """Each slice along `dim` so many times in a row; without `dim`, of the elements as one dimension.
 
     Raises: ArgumentError for a tensor of counts: the size of the result would have to be read from it.
+
+    >>> volta.repeat_interleave(volta.arange(2), 2).tolist()
+    [0, 0, 1, 1]
     """
     if not hasattr(repeats, "__index__") or isinstance(repeats, core.TensorBase) or repeats < 0:
         raise ArgumentError(f"repeat_interleave: repeats must be an integer >= 0, got {repeats!r}")
@@ -192,8 +249,14 @@ def repeat_interleave(input: Tensor, repeats: int, dim: int | None = None) -> Te
     return reshape_op(contiguous_op(wide), shape=shape[:d] + (shape[d] * repeats,) + shape[d + 1:])
 
 
+@composed(samples=(case((3,)), case((2,), diagonal=-1), case((3, 4), diagonal=1)), kinds="fib",
+          numpy=lambda x, diagonal=0: np.diag(x, diagonal))
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The diagonal of a matrix, or a matrix with a vector on its diagonal."""
+    """The diagonal of a matrix, or a matrix with a vector on its diagonal.
+
+    >>> volta.diag(volta.tensor([1, 2])).tolist()
+    [[1, 0], [0, 2]]
+    """
     if input.ndim == 2:
         return contiguous_op(diagonal_op(input, offset=diagonal))
     if input.ndim != 1:
@@ -203,8 +266,13 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     return cast(out, input.dtype)
 
 
+@composed(samples=(case((3, 4)),), kinds="fib", numpy=np.trace)
 def trace(input: Tensor) -> Tensor:
-    """Sum of the diagonal of a matrix."""
+    """Sum of the diagonal of a matrix.
+
+    >>> volta.trace(volta.ones(2, 2)).item()
+    2.0
+    """
     if input.ndim != 2:
         raise ShapeError(f"trace: needs a matrix, got shape {input.shape}")
     return diagonal_op(input, offset=0).sum()

@@ -1,4 +1,4 @@
-"""Tensors from data, from rules (zeros, arange, ...) and from random numbers, made on the device that is asked for."""
+"""Tensors by rule (zeros, arange, ...) and of random numbers, made on the device that is asked for."""
 from __future__ import annotations
 
 import math
@@ -8,17 +8,18 @@ import numpy as np
 
 from volta import random
 from volta._kernels import core
-from volta._kernels.core.call import run_kernel
 from volta.device import device as as_device
-from volta.dtypes import as_dtype, bool_, float16, float32, float64, from_numpy_dtype, get_default_dtype, int64, to_numpy
+from volta.dtypes import as_dtype, bool_, float16, float32, float64, get_default_dtype, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta.ops.copy import cast, copy_into, to
+from volta.ops.copy import copy_into
+from volta.ops.from_data import finish, tensor
 from volta.ops.join import cat
-from volta.ops.records.copy import from_array, upload
+from volta.ops.parts import slice_view
+from volta.ops.records.copy import cast
 from volta.ops.records.create import arange_op, dropout_op, empty_op, full_op, normal_op, randint_op, uniform_op
 from volta.ops.records.math import where_op
-from volta.ops.table import create
-from volta.ops.view import listed, slice_view
+from volta.ops.table import case, composed, create
+from volta.ops.view import listed
 from volta.shapes import as_shape
 
 if TYPE_CHECKING:
@@ -29,94 +30,8 @@ if TYPE_CHECKING:
     from volta.types import DeviceLike, DTypeLike, Number
 
 
-def _finish(t, requires_grad):
-    if requires_grad:
-        t.requires_grad_()
-    return t
-
-
-# ---------------------------------------------------------------- from data
-def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
-    """A new tensor with a copy of `data`: numbers, nested sequences, a NumPy array or a tensor.
-
-    Raises: DTypeError for data without a counterpart; ShapeError for ragged sequences.
-    """
-    if isinstance(data, core.TensorBase):
-        out = to(data.detach(), dtype=dtype, device=data.device if device is None else device)
-        return _finish(out.clone() if out.storage is data.storage else out, requires_grad)
-    array = _as_array(data)
-    wanted = from_numpy_dtype(array.dtype) if dtype is None or not _is_numeric(array) else as_dtype(dtype)
-    if array.dtype == np.uint64 and wanted is int64 and array.size and array.max() >= 1 << 63:
-        raise DTypeError(f"tensor: {array.max()} does not fit into {wanted}; pass dtype=volta.float64")
-    if dtype is None and array.dtype == np.float64 and not isinstance(data, (np.ndarray, np.generic)):
-        wanted = get_default_dtype()
-    if dtype is not None and array.dtype.kind == "i" and not isinstance(data, np.ndarray):
-        _check_fit(array, wanted)
-    array = np.array(array, dtype=to_numpy(wanted), order="C", copy=True)
-    return _finish(_place(array, wanted, device), requires_grad)
-
-
-def _is_numeric(array):
-    """Whether NumPy's conversion means something: integers of any size do, strings and None do not."""
-    return array.dtype.kind in "biuf" or array.dtype.kind == "O" and all(isinstance(v, int) for v in array.flat)
-
-
-def _check_fit(array, dtype):
-    """Python integers that a narrower dtype would wrap. As in PyTorch, a negative one may stand for its complement in uint8."""
-    if dtype.is_floating_point or dtype.code == 0 or not array.size:
-        return
-    limits = np.iinfo(to_numpy(dtype))
-    low, high = int(array.min()), int(array.max())
-    if high > limits.max or low < (limits.min or -limits.max):
-        raise DTypeError(f"tensor: {high if high > limits.max else low} does not fit into {dtype}")
-
-
-def _as_array(data):
-    if isinstance(data, (list, tuple)) and any(isinstance(x, core.TensorBase) for x in data):
-        data = [x.detach().numpy() if isinstance(x, core.TensorBase) else x for x in data]
-    try:
-        return np.asarray(data)
-    except ValueError as error:
-        raise ShapeError(f"tensor: the sequences differ in length: {error}") from None
-
-
-def _place(array, dtype, device):
-    """Array (owned, C-contiguous, of `dtype`) as a tensor on `device`."""
-    where = as_device(device)
-    if where.is_gpu:
-        return run_kernel(upload, where, (array, dtype, where))
-    return from_array(array)
-
-
-def from_numpy(array: np.ndarray) -> Tensor:
-    """CPU tensor that shares the memory of a NumPy array, as torch.from_numpy.
-
-    Raises: DTypeError for an element type without counterpart or a read-only array.
-    """
-    if not isinstance(array, np.ndarray):
-        raise DTypeError(f"from_numpy: expected a NumPy array, got {type(array).__name__}; use volta.tensor")
-    dtype = from_numpy_dtype(array.dtype)
-    if to_numpy(dtype) != array.dtype:
-        raise DTypeError(f"from_numpy: {array.dtype} cannot be shared; copy it with volta.tensor(array)")
-    if not array.flags.writeable:
-        array = array.copy()
-    low = array
-    if any(step < 0 for step in array.strides):
-        low = array.copy()
-    if any(s % array.itemsize for s in low.strides):
-        low = low.copy()
-    span = sum((n - 1) * s for n, s in zip(low.shape, low.strides)) + low.itemsize if low.size else 0
-    storage = core.borrowed_storage(low, low.__array_interface__["data"][0], span)
-    return core.tensor(storage, low.shape, tuple(s // low.itemsize for s in low.strides), 0, dtype)
-
-
-def as_tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
-    """`data` as a tensor, without a copy where that is possible."""
-    if isinstance(data, core.TensorBase):
-        return to(data, dtype=dtype, device=device)
-    if isinstance(data, np.ndarray) and dtype is None and not as_device(device).is_gpu:
-        return from_numpy(data)
-    return tensor(data, dtype=dtype, device=device)
+_made = composed(method=False, untested="tests/test_tensor.py, test_random.py and test_torch_programs.py: no inputs to differentiate")
+_made_as_this = composed(function=False, untested="as the function without new_")
 
 
 # ---------------------------------------------------------------- by rule
@@ -125,18 +40,27 @@ def _shape(op, given, named):
     return as_shape(*listed(op, given, named))
 
 
+@_made
 def empty(*sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
           requires_grad: bool = False) -> Tensor:
-    """Contents undefined."""
+    """Contents undefined.
+
+    >>> volta.empty(2, 3).shape
+    (2, 3)
+    """
     dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
-    return _finish(create(empty_op, _shape("empty", sizes, size), dtype=dtype, device=as_device(device)), requires_grad)
+    return finish(create(empty_op, _shape("empty", sizes, size), dtype=dtype, device=as_device(device)), requires_grad)
 
 
+@_made
 def full(size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
          requires_grad: bool = False) -> Tensor:
     """Every element `fill_value`; its type decides the dtype.
 
     Raises: ArgumentError for a value that is no number or does not fit the dtype.
+
+    >>> volta.full((2,), 7).tolist()
+    [7, 7]
     """
     if isinstance(fill_value, (core.TensorBase, np.ndarray, np.generic)):
         fill_value = fill_value.item()
@@ -144,27 +68,45 @@ def full(size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = No
         raise ArgumentError(f"full: fill_value must be a number, got {type(fill_value).__name__}")
     if dtype is None:
         dtype = bool_ if isinstance(fill_value, bool) else int64 if isinstance(fill_value, int) else get_default_dtype()
-    return _finish(create(full_op, as_shape(size) if hasattr(size, "__index__") else as_shape(*size), fill_value,
-                          dtype=as_dtype(dtype), device=as_device(device)), requires_grad)
+    return _filled(as_shape(size) if hasattr(size, "__index__") else as_shape(*size), fill_value, dtype, device, requires_grad)
 
 
+def _filled(shape, value, dtype, device, requires_grad):
+    dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
+    return finish(create(full_op, shape, value, dtype=dtype, device=as_device(device)), requires_grad)
+
+
+@_made
 def zeros(*sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
           requires_grad: bool = False) -> Tensor:
-    """Every element 0."""
-    return full(_shape("zeros", sizes, size), 0, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
+    """Every element 0.
+
+    >>> volta.zeros(2).tolist()
+    [0.0, 0.0]
+    """
+    return _filled(_shape("zeros", sizes, size), 0, dtype, device, requires_grad)
 
 
+@_made
 def ones(*sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
          requires_grad: bool = False) -> Tensor:
-    """Every element 1."""
-    return full(_shape("ones", sizes, size), 1, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
+    """Every element 1.
+
+    >>> volta.ones(2).tolist()
+    [1.0, 1.0]
+    """
+    return _filled(_shape("ones", sizes, size), 1, dtype, device, requires_grad)
 
 
+@_made
 def arange(start: Number | None = None, end: Number | None = None, step: Number = 1, *, dtype: DTypeLike = None,
            device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """start, start + step, ... before end; `arange(end)` starts at 0.
 
     Raises: ArgumentError where there is no end, or step is 0 or leads away from it.
+
+    >>> volta.arange(1, 7, 2).tolist()
+    [1, 3, 5]
     """
     if end is None:
         start, end = None, start
@@ -182,7 +124,7 @@ def arange(start: Number | None = None, end: Number | None = None, step: Number 
     as_shape(count)
     if not dtype.is_floating_point:
         start, step = int(start), int(step)
-    return _finish(create(arange_op, start, step, count, dtype=dtype, device=as_device(device)), requires_grad)
+    return finish(create(arange_op, start, step, count, dtype=dtype, device=as_device(device)), requires_grad)
 
 
 def _finite(op, name, value):
@@ -194,9 +136,14 @@ def _finite(op, name, value):
     return value
 
 
+@_made
 def linspace(start: float, end: float, steps: int, *, dtype: DTypeLike = None, device: DeviceLike = None,
              requires_grad: bool = False) -> Tensor:
-    """`steps` values from start to end, both included; integers are cut off, from bounds that are cut off."""
+    """`steps` values from start to end, both included; integers are cut off, from bounds that are cut off.
+
+    >>> volta.linspace(0, 1, 3).tolist()
+    [0.0, 0.5, 1.0]
+    """
     if not hasattr(steps, "__index__") or steps < 0:
         raise ArgumentError(f"linspace: steps must be an integer >= 0, got {steps!r}")
     start, end = _finite("linspace", "start", start), _finite("linspace", "end", end)
@@ -210,33 +157,48 @@ def linspace(start: float, end: float, steps: int, *, dtype: DTypeLike = None, d
             raise DTypeError(f"linspace: {start} to {end} do not fit into {dtype}")
         step = (end - start) / max(steps - 1, 1)
         values = np.where(i < first, start + step * i, end - step * (steps - 1 - i))
-        return _finish(tensor(values.astype(to_numpy(dtype)), device=place), requires_grad)
+        return finish(tensor(values.astype(to_numpy(dtype)), device=place), requires_grad)
     kind, step = float64 if dtype is float64 else float32, (end - start) / max(steps - 1, 1)
     low = create(arange_op, float(start), step, first, dtype=kind, device=place)
     high = create(arange_op, float(end), -step, steps - first, dtype=kind, device=place)
-    return _finish(cast(cat([low, slice_view(high, (slice(None, None, -1),))]), dtype), requires_grad)
+    return finish(cast(cat([low, slice_view(high, (slice(None, None, -1),))]), dtype), requires_grad)
 
 
+@_made
 def eye(n: int, m: int | None = None, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
-    """Ones on the diagonal, zeros elsewhere."""
+    """Ones on the diagonal, zeros elsewhere.
+
+    >>> volta.eye(2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
     as_shape(n, n if m is None else m)
     rows, columns = arange(n, device=device), arange(n if m is None else m, device=device)
-    return _finish(cast(rows.reshape(-1, 1) == columns, as_dtype(dtype or get_default_dtype())), requires_grad)
+    return finish(cast(rows.reshape(-1, 1) == columns, as_dtype(dtype or get_default_dtype())), requires_grad)
 
 
+@composed(samples=(case((3, 4), diagonal=1), case((2, 3, 3))), kinds="fib", inplace=True, numpy=lambda x, diagonal=0: np.tril(x, diagonal))
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The lower triangle of the last two dimensions; zeros above `diagonal`."""
-    return _triangle(input, lambda row, column: column <= row + diagonal)
+    """The lower triangle of the last two dimensions; zeros above `diagonal`.
+
+    >>> volta.tril(volta.ones(2, 2)).tolist()
+    [[1.0, 0.0], [1.0, 1.0]]
+    """
+    return _triangle("tril", input, lambda row, column: column <= row + diagonal)
 
 
+@composed(samples=(case((3, 4), diagonal=-1), case((2, 3, 3))), kinds="fib", inplace=True, numpy=lambda x, diagonal=0: np.triu(x, diagonal))
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The upper triangle of the last two dimensions; zeros below `diagonal`."""
-    return _triangle(input, lambda row, column: column >= row + diagonal)
+    """The upper triangle of the last two dimensions; zeros below `diagonal`.
+
+    >>> volta.triu(volta.ones(2, 2)).tolist()
+    [[1.0, 1.0], [0.0, 1.0]]
+    """
+    return _triangle("triu", input, lambda row, column: column >= row + diagonal)
 
 
-def _triangle(input, keep):
+def _triangle(op, input, keep):
     if input.ndim < 2:
-        raise ShapeError(f"tril/triu: needs at least 2 dimensions, got shape {input.shape}")
+        raise ShapeError(f"{op}: needs at least 2 dimensions, got shape {input.shape}")
     rows = arange(input.shape[-2], device=input.device).reshape(-1, 1)
     return where_op(keep(rows, arange(input.shape[-1], device=input.device)), input, False if input.dtype.code == 0 else 0)
 
@@ -257,25 +219,39 @@ def _draw(op, primitive, shape, a, b, dtype, device, generator):
     return create(primitive, shape, a, b, seed=seed, offset=offset, dtype=as_dtype(dtype), device=as_device(device))
 
 
+@_made
 def rand(*sizes: int | Sequence[int], size: Sequence[int] | None = None, generator: Generator | None = None, dtype: DTypeLike = None,
          device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
-    """Uniform on [0, 1)."""
+    """Uniform on [0, 1).
+
+    >>> volta.rand(2, 3).shape
+    (2, 3)
+    """
     dtype = _floating_dtype("rand", dtype)
-    return _finish(_draw("rand", uniform_op, _shape("rand", sizes, size), 0.0, 1.0, dtype, device, generator), requires_grad)
+    return finish(_draw("rand", uniform_op, _shape("rand", sizes, size), 0.0, 1.0, dtype, device, generator), requires_grad)
 
 
+@_made
 def randn(*sizes: int | Sequence[int], size: Sequence[int] | None = None, generator: Generator | None = None, dtype: DTypeLike = None,
           device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
-    """Normal, mean 0 and standard deviation 1."""
+    """Normal, mean 0 and standard deviation 1.
+
+    >>> volta.randn(2, 3).shape
+    (2, 3)
+    """
     dtype = _floating_dtype("randn", dtype)
-    return _finish(_draw("randn", normal_op, _shape("randn", sizes, size), 0.0, 1.0, dtype, device, generator), requires_grad)
+    return finish(_draw("randn", normal_op, _shape("randn", sizes, size), 0.0, 1.0, dtype, device, generator), requires_grad)
 
 
+@_made
 def randint(*bounds: int | Sequence[int], low: int = 0, high: int | None = None, size: int | Sequence[int] | None = None,
             generator: Generator | None = None, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """Integers on [low, high): `randint(low, high, size)`, or `randint(high, size)` from 0; also by name.
 
     Raises: ArgumentError unless low < high and they are less than 2**32 apart.
+
+    >>> volta.randint(5, 6, (2,)).tolist()
+    [5, 5]
     """
     given = list(bounds)
     if given and size is None:
@@ -296,12 +272,17 @@ def randint(*bounds: int | Sequence[int], low: int = 0, high: int | None = None,
         raise ArgumentError(f"randint: {low} to {high - 1} do not fit into {kind}")
     drawn = _draw("randint", randint_op, as_shape(*listed("randint", (size,), None)), low, high,
                   int64 if kind.is_floating_point or kind.code == 0 else kind, device, generator)
-    return _finish(cast(drawn, kind), requires_grad)
+    return finish(cast(drawn, kind), requires_grad)
 
 
+@_made
 def randperm(n: int, *, generator: Generator | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
              requires_grad: bool = False) -> Tensor:
-    """A random order of 0 to n - 1, the same on every device."""
+    """A random order of 0 to n - 1, the same on every device.
+
+    >>> sorted(volta.randperm(3).tolist())
+    [0, 1, 2]
+    """
     (n,) = as_shape(n)
     seed, offset = _check_generator("randperm", generator).advance(n)
     order = np.random.Generator(np.random.Philox(key=seed, counter=offset)).permutation(n)
@@ -325,7 +306,8 @@ def fill_random_(t: Tensor, primitive, a: float, b: float, generator: Generator 
 def _like(make):
     def function(input: Tensor, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
         return make(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
-    return _named_like(function, make)
+    return _named_like(function, make, samples=() if make is empty else (case((2, 3)),), kinds="fib", smooth=False,
+                       numpy=np.zeros_like if make is zeros else np.ones_like)
 
 
 def _random_like(make):
@@ -336,25 +318,35 @@ def _random_like(make):
     return _named_like(function, make)
 
 
-def _named_like(function, make):
-    function.__doc__ = f"`{make.__name__}` with the shape, dtype and device of `input`."
-    function.__name__ = function.__qualname__ = make.__name__ + "_like"
-    return function
+def _named_like(function, make, **options):
+    name = function.__name__ = function.__qualname__ = make.__name__ + "_like"
+    function.__doc__ = f"`{make.__name__}` with the shape, dtype and device of `input`.\n\n>>> volta.{name}(volta.ones(2, 3)).shape\n(2, 3)"
+    return (composed(method=False, **options) if options.get("samples") else _made)(function)
 
 
 zeros_like, ones_like, empty_like = _like(zeros), _like(ones), _like(empty)
 rand_like, randn_like = _random_like(rand), _random_like(randn)
 
 
+@composed(samples=(case((2, 3), 2),), kinds="fib", method=False, smooth=False, numpy=lambda x, value: np.full_like(x, value))
 def full_like(input: Tensor, fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
               requires_grad: bool = False) -> Tensor:
-    """`full` with the shape, dtype and device of `input`."""
+    """`full` with the shape, dtype and device of `input`.
+
+    >>> volta.full_like(volta.ones(2), 7).tolist()
+    [7.0, 7.0]
+    """
     return full(input.shape, fill_value, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
+@_made
 def randint_like(input: Tensor, *bounds: int, low: int = 0, high: int | None = None, generator: Generator | None = None,
                  dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
-    """`randint` with the shape, dtype and device of `input`: `randint_like(x, high)` or `randint_like(x, low, high)`."""
+    """`randint` with the shape, dtype and device of `input`: `randint_like(x, high)` or `randint_like(x, low, high)`.
+
+    >>> volta.randint_like(volta.arange(2), 1).tolist()
+    [0, 0]
+    """
     return randint(*bounds, low=low, high=high, size=input.shape, generator=generator, dtype=dtype or input.dtype,
                    device=device or input.device, requires_grad=requires_grad)
 
@@ -363,29 +355,43 @@ def _new(make):
     def function(self, *size: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None,
                  requires_grad: bool = False) -> Tensor:
         return make(*size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
-    function.__doc__ = f"`volta.{make.__name__}` with the dtype and device of this tensor."
-    function.__name__ = function.__qualname__ = "new_" + make.__name__
-    return function
+    name = function.__name__ = function.__qualname__ = "new_" + make.__name__
+    function.__doc__ = f"`volta.{make.__name__}` with the dtype and device of this tensor.\n\n>>> volta.ones(2).{name}(3).shape\n(3,)"
+    return _made_as_this(function)
 
 
 new_zeros, new_ones, new_empty = _new(zeros), _new(ones), _new(empty)
 
 
+@_made_as_this
 def new_full(self, size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
              requires_grad: bool = False) -> Tensor:
-    """`volta.full` with the dtype and device of this tensor."""
+    """`volta.full` with the dtype and device of this tensor.
+
+    >>> volta.arange(2).new_full((2,), 7).tolist()
+    [7, 7]
+    """
     return full(size, fill_value, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
 
+@_made_as_this
 def new_tensor(self, data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
-    """`volta.tensor` with the dtype and device of this tensor."""
+    """`volta.tensor` with the dtype and device of this tensor.
+
+    >>> volta.arange(2).new_tensor([7.0]).tolist()
+    [7]
+    """
     return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
 
+@composed(samples=(case((2, 3), p=1.0),), method=False, numpy=lambda x, p: x * 0)
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, generator: Generator | None = None) -> Tensor:
     """Zero each element with probability p and scale the others by 1 / (1 - p), in training.
 
     Raises: ArgumentError unless 0 <= p <= 1. Source: Srivastava et al. 2014, in the inverted form.
+
+    >>> volta.dropout(volta.ones(2), 1.0).tolist()
+    [0.0, 0.0]
     """
     if not 0.0 <= p <= 1.0:
         raise ArgumentError(f"dropout: p must be a probability in [0, 1], got {p}")

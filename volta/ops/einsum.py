@@ -4,11 +4,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from volta.errors import ArgumentError, ShapeError
-from volta.ops.arrange import diagonal
 from volta.ops.linalg import matmul
-from volta.ops.movement import cast, permute, reshape
+from volta.ops.parts import diagonal
+from volta.ops.records.copy import cast
 from volta.ops.reduce import sum
+from volta.ops.table import case, composed
+from volta.ops.view import permute, reshape
 from volta.shapes import as_dim
 
 if TYPE_CHECKING:
@@ -19,15 +23,16 @@ if TYPE_CHECKING:
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
+@composed(samples=(case("ij,jk->ik", (2, 3), (3, 4)), case("bii->bi", (2, 3, 3)), case("...i,i", (2, 3), (3,))), kinds="fi", method=False,
+          rtol=1e-4, numpy=np.einsum)
 def einsum(equation: str, *operands: Tensor) -> Tensor:
     """Einstein's notation: `einsum("bij,bjk->bik", x, y)`. "..." stands for any dimensions, which broadcast; without "->" the result has
     the letters that occur once, in alphabetical order. Operands are joined from left to right.
 
-    Example:
-        >>> volta.einsum("ij,j->i", volta.ones(2, 3), volta.ones(3)).tolist()
-        [3.0, 3.0]
-
     Raises: ArgumentError for an equation that does not fit the operands; ShapeError where sizes differ.
+
+    >>> volta.einsum("ij,j->i", volta.ones(2, 3), volta.ones(3)).tolist()
+    [3.0, 3.0]
     """
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
@@ -121,11 +126,16 @@ def _aligned(term, x, wanted):
     return reshape(x, tuple(next(at) if c in term else 1 for c in wanted))
 
 
+@composed(samples=(case((2, 3), (3, 4), dims=1), case((2, 3), (4, 2), dims=((0,), (1,)))), kinds="fi", method=False, rtol=1e-4,
+          numpy=lambda a, b, dims: np.tensordot(a, b, dims))
 def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> Tensor:
     """Sum of products over dimensions of both: the last `dims` of `a` with the first of `b`, or two lists of dimensions.
     A dimension of size 1 is repeated to the size of the other.
 
     Raises: ArgumentError, ShapeError where the dimensions do not fit.
+
+    >>> volta.tensordot(volta.ones(2, 3), volta.ones(3), 1).tolist()
+    [3.0, 3.0]
     """
     if hasattr(dims, "__index__"):
         dims = range(a.ndim - dims, a.ndim), range(dims)
@@ -143,8 +153,13 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> 
     return reshape(matmul(x, y), shape)
 
 
+@composed(samples=(case((2, 3), (3,)), case((2, 3), (4, 3)), case((), (3,))), kinds="fi", rtol=1e-4, numpy=np.inner)
 def inner(input: Tensor, other: Tensor) -> Tensor:
-    """Sum of products over the last dimension of both; the plain product where one is 0-d."""
+    """Sum of products over the last dimension of both; the plain product where one is 0-d.
+
+    >>> volta.inner(volta.ones(3), volta.ones(3)).item()
+    3.0
+    """
     if input.ndim == 0 or other.ndim == 0:
         return input * other
     if input.shape[-1] != other.shape[-1]:

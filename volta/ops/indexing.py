@@ -3,22 +3,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from volta._kernels.core import indexing
+import numpy as np
+
+from volta._kernels.core import TensorBase, indexing
 from volta.dtypes import int64
 from volta.errors import DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import arange
-from volta.ops.elementwise import where
-from volta.ops.movement import (
-    _expand,
-    _reshape,
-    cast,
-    contiguous_,
-    reshape,
-    slice_view,
-    unsqueeze,
-)
-from volta.ops.padding import pad
+from volta.ops.from_data import tensor
+from volta.ops.join import pad
+from volta.ops.parts import slice_view
+from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op
+from volta.ops.records.math import where_op
+from volta.ops.records.view import contiguous_op, expand_op, reshape_op
+from volta.ops.table import Flags, Labels, case, composed
 from volta.shapes import as_dim, broadcast_shapes
 
 if TYPE_CHECKING:
@@ -55,18 +53,27 @@ def _indices(op, index, size, wrap=False):
     """int64 and, as far as the host knows, in [0, size); with `wrap` a negative one counts from the end."""
     negative = check_index(op, index, size, -size if wrap else 0)
     index = cast(index, int64)
-    return where(index < 0, index + size, index) if negative else index
+    return where_op(index < 0, index + size, index) if negative else index
 
 
 def _vector(x):
     """A 0-d tensor as one of shape (1,), which it counts as."""
-    return x if x.shape else _reshape(x, shape=(1,))
+    return x if x.shape else reshape_op(x, shape=(1,))
 
 
+def _flat(x):
+    return reshape_op(x, shape=(x._size,))
+
+
+@composed(samples=(case((3, 5), 1, Labels((3, 2), 5)), case((4, 3), -2, Labels((2, 2), 4))), kinds="fib",
+          numpy=lambda x, dim, index: np.take_along_axis(x[:, :2] if dim == -2 else x, index, dim))
 def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """Elements of `input` at `index` along `dim`: out[i][j] = input[index[i][j]][j] for dim 0.
 
     Raises: ShapeError unless the ranks agree and `index` is no larger in the other dimensions; IndexRangeError for one outside [0, size).
+
+    >>> volta.gather(volta.tensor([[1, 2], [3, 4]]), 1, volta.tensor([[1], [0]])).tolist()
+    [[2], [3]]
     """
     return _gather("gather", input, as_dim("gather", dim, input.ndim), index, False)
 
@@ -81,32 +88,56 @@ def _gather(op, input, d, index, wrap):
     if any(a != b for i, (a, b) in enumerate(zip(at.shape, x.shape)) if i != d):
         x = slice_view(x, tuple(slice(None) if i == d else slice(0, n) for i, n in enumerate(at.shape)))
     out = gather_op(x, at, dim=d)
-    return out if index.shape else _reshape(out, shape=())
+    return out if index.shape else reshape_op(out, shape=())
 
 
+def _np_take(x, index, dim=None):
+    if dim is None:
+        return x.reshape(-1)[index.reshape(-1)]
+    return np.take_along_axis(x, np.broadcast_to(index, x.shape[:dim] + (index.shape[dim],) + x.shape[dim + 1:]), dim)
+
+
+def _np_added(x, dim, index, source, alpha=1):
+    """scatter_add of a matrix, or with a vector as index index_add."""
+    out = x.copy()
+    where = list(np.indices(source.shape))
+    where[dim] = index if index.ndim > 1 else np.moveaxis(np.broadcast_to(index, np.moveaxis(source, dim, -1).shape), -1, dim)
+    np.add.at(out, tuple(where), np.asarray(source * alpha, x.dtype))
+    return out
+
+
+@composed(samples=(case((3, 5), Labels((1, 2), 5), dim=1), case((3, 2), Labels((4,), 6))), kinds="fib", numpy=_np_take)
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """`gather` whose other dimensions broadcast, and whose negative indices count from the end; without `dim`, of both flattened.
 
     Raises: ShapeError unless the ranks agree; IndexRangeError.
+
+    >>> volta.take_along_dim(volta.tensor([[1, 2], [3, 4]]), volta.tensor([[-1]]), 1).tolist()
+    [[2], [4]]
     """
     if dim is None:
-        return _gather("take_along_dim", reshape(input, -1), 0, reshape(indices, -1), False)
+        return _gather("take_along_dim", _flat(input), 0, _flat(indices), False)
     d = as_dim("take_along_dim", dim, input.ndim)
     if indices.ndim != input.ndim:
         raise ShapeError(f"take_along_dim: indices have shape {indices.shape}, the input {input.shape}; their ranks must be the same")
     common = broadcast_shapes(input.shape[:d] + (1,) + input.shape[d + 1:], indices.shape[:d] + (1,) + indices.shape[d + 1:])
-    wide, index = (_expand(x, shape=common[:d] + x.shape[d:d + 1] + common[d + 1:]) for x in (input, indices))
+    wide, index = (expand_op(x, shape=common[:d] + x.shape[d:d + 1] + common[d + 1:]) for x in (input, indices))
     return _gather("take_along_dim", wide, d, index, True)
 
 
+@composed(samples=(case((3, 5), 1, Labels((3, 2), 5), (3, 2)), case((4, 3), 0, Labels((6, 3), 4), (6, 3))), kinds="fi", inplace=True,
+          numpy=_np_added)
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """input + src added at `index` along `dim`; `index` may be smaller than `src`, and than `input` in the other dimensions.
 
     Raises: ShapeError where `index` is larger; IndexRangeError for one outside [0, size).
+
+    >>> volta.scatter_add(volta.zeros(3), 0, volta.tensor([2, 2]), volta.ones(2)).tolist()
+    [0.0, 0.0, 2.0]
     """
     d = as_dim("scatter_add", dim, input.ndim)
     if not index._size:
-        return contiguous_(input)
+        return contiguous_op(input)
     x, at, added = _vector(input), _vector(index), _vector(src)
     if not at.ndim == added.ndim == x.ndim or any(n > s or (n > m and i != d) for i, (n, s, m) in
                                                   enumerate(zip(at.shape, added.shape, x.shape))):
@@ -118,13 +149,18 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     added = scatter_add_op(added, at, dim=d, size=x.shape[d])
     if added.shape != x.shape:
         added = pad(added, [v for n, m in zip(reversed(x.shape), reversed(added.shape)) for v in (0, n - m)])
-    return input + (added if input.shape else _reshape(added, shape=()))
+    return input + (added if input.shape else reshape_op(added, shape=()))
 
 
+@composed(samples=(case((3, 5), 1, Labels((4,), 5), (3, 4)), case((4, 3), 0, Labels((2,), 4), (2, 3), alpha=2)), kinds="fi", inplace=True,
+          numpy=_np_added)
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
     """input + alpha * source, whose slices along `dim` are added at the positions of `index`, a vector or one number.
 
     Raises: ShapeError where `source` does not fit; IndexRangeError for an index outside [0, size).
+
+    >>> volta.index_add(volta.zeros(3), 0, volta.tensor([2, 2]), volta.ones(2)).tolist()
+    [0.0, 0.0, 2.0]
     """
     d = as_dim("index_add", dim, input.ndim)
     needed = input.shape[:d] + (index._size,) + input.shape[d + 1:] if input.shape else ()
@@ -134,13 +170,18 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     x = _vector(input)
     index = _indices("index_add", _vector(index), x.shape[d])
     added = index_add_op(_vector(source if alpha == 1 else source * alpha), index, dim=d, size=x.shape[d])
-    return input + (added if input.shape else _reshape(added, shape=()))
+    return input + (added if input.shape else reshape_op(added, shape=()))
 
 
+@composed(samples=(case((3, 5), 1, Labels((4,), 5)), case((), 0, Labels((1,), 1))), kinds="fib",
+          numpy=lambda x, dim, index: np.take(x, index, dim) if x.ndim else x)
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """Slices of `input` along `dim` at the positions of `index`, a vector or one number.
 
     Raises: ShapeError where `index` has more dimensions; IndexRangeError for one outside [0, size).
+
+    >>> volta.index_select(volta.tensor([5, 6, 7]), 0, volta.tensor([2, 0])).tolist()
+    [7, 5]
     """
     d = as_dim("index_select", dim, input.ndim)
     if index.ndim > 1 or not input.shape and index._size != 1:
@@ -148,10 +189,49 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
                          f"of shape {input.shape}")
     x = _vector(input)
     out = index_select_op(x, _indices("index_select", _vector(index), x.shape[d]), dim=d)
-    return out if input.shape else _reshape(out, shape=())
+    return out if input.shape else reshape_op(out, shape=())
 
 
+@composed(samples=(case(Labels((2, 3), 4), 4),), kinds="i", method=False, smooth=False, numpy=lambda x, n: np.eye(n, dtype=np.int64)[x])
 def one_hot(input: Tensor, num_classes: int) -> Tensor:
-    """int64 rows with a 1 at each label."""
+    """int64 rows with a 1 at each label.
+
+    >>> volta.one_hot(volta.tensor([1, 0]), 3).tolist()
+    [[0, 1, 0], [1, 0, 0]]
+    """
     check_index("one_hot", input, num_classes)
-    return cast(unsqueeze(input, -1) == arange(num_classes, device=input.device), int64)
+    return cast(reshape_op(input, shape=input.shape + (1,)) == arange(num_classes, device=input.device), int64)
+
+
+@composed(samples=(case((3, 4), Flags((4,)), 2), case((), Flags(()), 1.0)), kinds="fib", inplace=True,
+          numpy=lambda x, mask, value: np.where(mask, np.asarray(value, x.dtype), x))
+def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
+    """`input` with `value` (a number or a 0-d tensor, in the dtype of `input`) where `mask` holds.
+
+    Raises: ShapeError for a value of more dimensions; DTypeError where the mask is not bool.
+
+    >>> volta.masked_fill(volta.tensor([1, 2]), volta.tensor([True, False]), 0).tolist()
+    [0, 2]
+    """
+    if mask.dtype.code != 0:
+        raise DTypeError(f"masked_fill: the mask must be bool, got {mask.dtype}; compare it first, as in x > 0")
+    if isinstance(value, TensorBase):
+        if value.ndim:
+            raise ShapeError(f"masked_fill: value must be a number or a 0-d tensor, got shape {value.shape}; use where()")
+        value = cast(value, input.dtype)
+    elif not input.dtype.is_floating_point:
+        value = bool(value) if input.dtype.code == 0 else int(value)
+    return where_op(mask, value, input)
+
+
+@composed(samples=(case((3, 4)), case(())), kinds="fib", smooth=False, reads=True, numpy=np.argwhere)
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
+    """Positions of the non-zero elements, (count, rank) int64, or one vector per dimension. Reads the values on the host.
+
+    >>> volta.nonzero(volta.tensor([0, 5, 6])).tolist()
+    [[1], [2]]
+    """
+    array = input.detach().numpy() != 0
+    if as_tuple:
+        return tuple([tensor(i, device=input.device) for i in np.nonzero(np.atleast_1d(array))])
+    return tensor(np.argwhere(array), device=input.device)

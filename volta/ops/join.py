@@ -3,12 +3,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from volta.dtypes import promote_types, uint8
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
-from volta.ops.copy import cast
-from volta.ops.records.copy import cat_op
-from volta.ops.records.view import contiguous_op, place, reshape_op
-from volta.ops.view import expand, narrow, ravel, slice_view, unsqueeze
+from volta.ops.parts import narrow, slice_view
+from volta.ops.records.copy import cast, cat_op
+from volta.ops.records.view import contiguous_op, expand_op, place, reshape_op
+from volta.ops.table import Many, case, composed
+from volta.ops.view import ravel
 from volta.shapes import as_dim
 
 if TYPE_CHECKING:
@@ -26,16 +29,32 @@ def result_dtype(tensors: Sequence[Tensor]) -> DType:
     return dtype
 
 
+def _alike(tensors: tuple[Tensor, ...]) -> bool:
+    """Whether all have one dtype and one shape, which is neither () nor (0,)."""
+    shape, dtype = tensors[0].shape, tensors[0].dtype
+    for x in tensors:
+        if x.shape != shape or x.dtype is not dtype:
+            return False
+    return bool(shape) and shape != (0,)
+
+
+@composed(samples=(case(Many(((2, 3), (2, 1))), dim=1), case(Many(((2, 3), (0, 3), (4, 3))))), kinds="fib", method=False,
+          aliases=("concat", "concatenate"), numpy=lambda tensors, dim=0: np.concatenate(tensors, dim))
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors joined along `dim`; their dtypes are promoted. A tensor of shape (0,) fits any others, and adds nothing.
 
     A 1-D tensor without elements is left out, whatever the rank of the others (its dtype counts).
 
     Raises: ShapeError where other sizes differ.
+
+    >>> volta.cat((volta.arange(2), volta.ones(1))).tolist()
+    [0.0, 1.0, 1.0]
     """
     tensors = tuple(tensors)
     if not tensors:
         raise ArgumentError("cat: needs at least one tensor")
+    if _alike(tensors):
+        return cat_op(*tensors, dim=as_dim("cat", dim, len(tensors[0].shape)))
     dtype = result_dtype(tensors)
     first = next((x for x in tensors if x.shape != (0,)), tensors[0])
     d = as_dim("cat", dim, first.ndim)
@@ -48,27 +67,65 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return cat_op(*[cast(x, dtype) for x in tensors], dim=d)
 
 
+@composed(samples=(case(Many(((2, 3), (2, 3))), dim=1), case(Many(((), ())))), kinds="fib", method=False,
+          numpy=lambda tensors, dim=0: np.stack(tensors, dim))
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors of one shape joined along a new dimension."""
+    """Tensors of one shape joined along a new dimension.
+
+    >>> volta.stack((volta.arange(2), volta.ones(2))).tolist()
+    [[0.0, 1.0], [1.0, 1.0]]
+    """
     tensors = tuple(tensors)
-    if tensors and any(x.shape != tensors[0].shape for x in tensors):
+    if not tensors:
+        raise ArgumentError("stack: needs at least one tensor")
+    shape = tensors[0].shape
+    if any(x.shape != shape for x in tensors):
         raise ShapeError(f"stack: shapes differ: {', '.join(str(x.shape) for x in tensors)}")
-    return cat([unsqueeze(x, dim) for x in tensors], as_dim("stack", dim, tensors[0].ndim + 1) if tensors else 0)
+    d = as_dim("stack", dim, len(shape) + 1)
+    if d < len(shape) and _alike(tensors):          # joined along d, the parts seen as a dimension of their own
+        return reshape_op(cat_op(*tensors, dim=d), shape=shape[:d] + (len(tensors),) + shape[d:])
+    return cat([reshape_op(x, shape=shape[:d] + (1,) + shape[d:]) for x in tensors], d)
 
 
+@composed(samples=(case(Many(((2, 3), (2, 1)))), case(Many(((), (2,))))), kinds="fib", method=False, numpy=np.hstack)
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """`cat` along dimension 1, of vectors along dimension 0."""
+    """`cat` along dimension 1, of vectors along dimension 0.
+
+    >>> volta.hstack((volta.arange(2), volta.arange(2))).tolist()
+    [0, 1, 0, 1]
+    """
     tensors = [reshape_op(t, shape=(1,)) if t.ndim == 0 else t for t in tensors]
     return cat(tensors, 0 if tensors and tensors[0].ndim == 1 else 1)
 
 
+@composed(samples=(case(Many(((2, 3), (3,)))), case(Many(((), ())))), kinds="fib", method=False, aliases=("row_stack",), numpy=np.vstack)
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """`cat` along dimension 0, vectors being rows."""
+    """`cat` along dimension 0, vectors being rows.
+
+    >>> volta.vstack((volta.arange(2), volta.arange(2))).tolist()
+    [[0, 1], [0, 1]]
+    """
     return cat([reshape_op(t, shape=(1, t._size)) if t.ndim < 2 else t for t in tensors], 0)
 
 
+@composed(samples=(case(Many(((3,), (3, 2)))), case(Many(((), ())))), kinds="fib", method=False, numpy=np.column_stack)
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """`cat` along dimension 1, vectors being columns.
+
+    >>> volta.column_stack((volta.arange(2), volta.arange(2))).tolist()
+    [[0, 0], [1, 1]]
+    """
+    return cat([reshape_op(t, shape=(t._size, 1)) if t.ndim < 2 else t for t in tensors], 1)
+
+
+@composed(samples=(case((2, 3), shifts=2), case((2, 3), shifts=(1, -1), dims=(0, 1)), case((), shifts=1)), kinds="fib",
+          numpy=lambda x, shifts, dims=None: np.roll(x, shifts, dims))
 def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
-    """The elements moved along `dims`, those that leave at the end coming in at the start; without `dims`, as one dimension."""
+    """The elements moved along `dims`, those that leave at the end coming in at the start; without `dims`, as one dimension.
+
+    >>> volta.roll(volta.arange(4), 1).tolist()
+    [3, 0, 1, 2]
+    """
     shifts = (shifts,) if hasattr(shifts, "__index__") else tuple(shifts)
     if dims is None or not hasattr(dims, "__index__") and not len(dims):
         if len(shifts) != 1:
@@ -89,12 +146,23 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
 
 
 # ---------------------------------------------------------------- padding
+def _np_pad(x, pad, mode="constant", value=0):
+    sizes = [(0, 0)] * (x.ndim - len(pad) // 2) + [pad[i:i + 2] for i in range(len(pad) - 2, -1, -2)]
+    options = {"constant_values": value} if mode == "constant" else {}
+    return np.pad(x, sizes, {"replicate": "edge", "circular": "wrap"}.get(mode, mode), **options)
+
+
+@composed(samples=(case((2, 3), pad=(1, 2), value=3), case((2, 3), pad=(1, 0, 0, 2)), case((2, 3), pad=(1, 2), mode="reflect"),
+                   case((2, 3), pad=(1, 2, 1, 0), mode="replicate"), case((2, 3), pad=(1, 2), mode="circular")), kinds="fib", numpy=_np_pad)
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """Padding; `pad` = (left, right) of the last dimension, then of the one before it, and so on. Negative cuts. The mode says with
     what: "constant" (`value`), "reflect" (the neighbours mirrored at the edge), "replicate" (the edge), "circular" (the other end).
 
     Raises: ArgumentError for another mode, an odd number of sizes, or a value with a mode that has none; ShapeError for more than
     the input can give.
+
+    >>> volta.pad(volta.arange(2), (1, 2)).tolist()
+    [0, 0, 1, 0, 0]
     """
     if mode not in ("constant", "reflect", "replicate", "circular"):
         raise ArgumentError(f"pad: mode must be 'constant', 'reflect', 'replicate' or 'circular', got {mode!r}")
@@ -137,7 +205,7 @@ def _extend(x, d, before, after, mode):
         return slice_view(x, tuple(slice(start, None if stop < 0 else stop, step) if i == d else slice(None) for i in range(x.ndim)))
 
     def edge(start, length):
-        return expand(part(start, start + 1), x.shape[:d] + (length,) + x.shape[d + 1:])
+        return expand_op(part(start, start + 1), shape=x.shape[:d] + (length,) + x.shape[d + 1:])
     low, high = max(before, 0), max(after, 0)
     if mode == "reflect":
         ends = part(low, 0, -1), part(n - 2, n - 2 - high, -1)

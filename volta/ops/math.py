@@ -1,309 +1,233 @@
-"""Elementwise functions under PyTorch's argument names: `volta.add(x, other=y, alpha=2)`, and the methods made of them.
-
-The records of `records/math.py` take their inputs by position, which is what derivatives and operators use; users call these.
-"""
+"""Elementwise functions with options, over the records of `records/math.py`, and functions of several records."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from volta import dtypes
 from volta._kernels.core import TensorBase
 from volta.dtypes import result_type
 from volta.errors import ArgumentError, DTypeError
-from volta.ops.copy import cast, clone, in_float32, promoted
-from volta.ops.creation import full_like
+from volta.ops.copy import cast, clone, promoted
+from volta.ops.indexing import nonzero
 from volta.ops.records import math as r
+from volta.ops.records.math import BINARY_CASES, TERNARY_CASES, UNARY_CASES
+from volta.ops.table import FUNCTIONS, Derived, case, composed
+from volta.ops.table import erf as np_erf
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
     from volta.types import Number
 
-
-def _named(function, op):
-    function.__name__ = function.__qualname__ = op.name
-    function.__doc__ = f"The op `{op.name}`, element by element."
-    return function
+LARGEST = {2: 65504.0, 4: 3.4028234663852886e38, 8: 1.7976931348623157e308}      # finite numbers, by the size of the dtype
 
 
-def _unary(op):
-    def function(input: Tensor) -> Tensor:
-        return op(input)
-    return _named(function, op)
-
-
-def _binary(op):
-    def function(input: Tensor, other: Tensor | Number) -> Tensor:
-        return op(input, other)
-    return _named(function, op)
-
-
-def _whole(op):
-    """Rounding: integers are whole already."""
-    def function(input: Tensor) -> Tensor:
-        return op(input) if input.dtype.is_floating_point else _integers(op.name, input)
-    return _named(function, op)
-
-
-def _integers(name, x):
-    if x.dtype.code == 0:
-        raise DTypeError(f"{name}: needs numbers, got volta.bool; convert it first")
-    return clone(x)
-
-
-def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor | Number | None = None) -> Tensor:
-    """Elements of `input` where `condition` (bool) holds, else of `other`; the three broadcast. With the condition alone, the
-    positions where it holds, one vector per dimension (`nonzero`).
-
-    Raises: DTypeError where the condition is not bool.
-    """
-    if input is None and other is None:
-        from volta.ops.subscript import nonzero
-        return nonzero(condition, as_tuple=True)
-    if condition.dtype.code != 0:
-        raise DTypeError(f"where: the condition must be bool, got {condition.dtype}; compare it first, as in where(x > 0, ...)")
-    if isinstance(input, (int, float)) and isinstance(other, (int, float)):
-        input = full_like(condition, input, dtype=result_type(input, other))
-    return r.where_op(condition, input, other)
-
-
-def div(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
-    """input / other; integers give a float. `rounding_mode` "floor" or "trunc" rounds the quotient."""
-    if rounding_mode is None:
-        return r.div_op(input, other)
-    if rounding_mode == "floor":
-        return r.floor_divide(input, other)
-    if rounding_mode == "trunc":
-        if result_type(input, other).is_floating_point:
-            return r.div_trunc(input, other)
-        return r.floor_divide(input - r.fmod(input, other), other)
-    raise ArgumentError(f"div: rounding_mode must be None, 'floor' or 'trunc', got {rounding_mode!r}")
-
-
-def pow(input: Tensor, exponent: Tensor | Number) -> Tensor:
-    """input ** exponent, with PyTorch's rules for zero, negative and infinite values.
-
-    Raises: DTypeError for an integer tensor and a negative integer exponent.
-    """
-    if isinstance(exponent, (int, float)) and hasattr(input, "dtype"):
-        if exponent == 2 and (input.dtype.is_floating_point or input.dtype.category and isinstance(exponent, int)):
-            return r.mul(input, input)
-        check_exponent("pow", input, exponent)
-    return r.pow_op(input, exponent)
-
-
-def check_exponent(name: str, input: Tensor, exponent: Tensor | Number) -> None:
-    """Raise DTypeError for an integer tensor and a negative integer exponent."""
-    if isinstance(exponent, int) and exponent < 0 and not input.dtype.is_floating_point:
-        raise DTypeError(f"{name}: integers ({input.dtype}) to the negative power {exponent} are no integers; convert to float first")
-
-
-def need_integers(name: str, *values: object) -> None:
-    """Raise DTypeError for a floating point operand."""
-    for v in values:
-        if isinstance(v, float) or hasattr(v, "dtype") and v.dtype.is_floating_point:
-            kind = v.dtype if hasattr(v, "dtype") else "float"
-            raise DTypeError(f"{name}: needs bool or integer tensors, got {kind}")
-
-
-def bitwise_and(input: Tensor, other: Tensor | Number) -> Tensor:
-    """Bits set in both; for bool, logical and."""
-    need_integers("bitwise_and", input, other)
-    return r.bitwise_and_op(input, other)
-
-
-def bitwise_or(input: Tensor, other: Tensor | Number) -> Tensor:
-    """Bits set in either; for bool, logical or."""
-    need_integers("bitwise_or", input, other)
-    return r.bitwise_or_op(input, other)
-
-
-def bitwise_xor(input: Tensor, other: Tensor | Number) -> Tensor:
-    """Bits set in exactly one; for bool, logical exclusive or."""
-    need_integers("bitwise_xor", input, other)
-    return r.bitwise_xor_op(input, other)
-
-
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """x * Phi(x), exact or with approximate="tanh". Source: Hendrycks and Gimpel 2016, eq. 1 and 2."""
-    if approximate not in ("none", "tanh"):
-        raise ArgumentError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
-    return r.gelu_op(input) if approximate == "none" else r.gelu_tanh(input)
-
-
-def square(input: Tensor) -> Tensor:
-    """input ** 2."""
-    return pow(input, 2)
-
-
-def clamp(input: Tensor, min: Number | Tensor | None = None, max: Number | Tensor | None = None) -> Tensor:
-    """Values limited to [min, max] (numbers or tensors), `max` where min > max; the gradient passes where a value is within, bounds
-    included. NaN, in the tensor or as a bound, gives NaN and passes none."""
-    if min is None and max is None:
-        raise ArgumentError("clamp: give min, max or both")
-    if max is None:
-        return r.clamp_min_op(input, min)
-    return r.clamp_max_op(input, max) if min is None else r.clamp_op(input, min, max)
-
-
-@in_float32
-def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """x where positive, else negative_slope * x."""
-    return r.where_op(input > 0, input, input * negative_slope)
-
-
-@in_float32
-def softplus(input: Tensor) -> Tensor:
-    """log(1 + exp(x)), without overflow.
-
-    Raises: DTypeError for integers.
-    """
-    if not input.dtype.is_floating_point:
-        raise DTypeError(f"softplus: needs a floating point tensor, got {input.dtype}; convert it first")
-    return r.relu(input) + r.log1p(r.exp(negative_abs(input)))
-
-
-def negative_abs(x):
-    """-|x| with the derivative of its left branch at 0, so that relu(x) + log1p(exp(-|x|)) has the right derivatives there."""
-    return r.where_op(x > 0, -x, x)
-
-
-@promoted
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
-    """input + value * tensor1 * tensor2."""
-    value = value if input.dtype.is_floating_point else int(value)
-    return r.mulacc(tensor1 if value == 1 else tensor1 * value, tensor2, input)
-
-
-# ---------------------------------------------------------------- the records by name
-(neg, sign, reciprocal, sqrt, rsqrt, exp, exp2, expm1, log, log2, log1p, sin, cos, tan, tanh, sigmoid, relu, silu, isnan, isinf, isfinite,
- logical_not, erf, abs) = map(_unary, (
-    r.neg, r.sign, r.reciprocal, r.sqrt, r.rsqrt, r.exp, r.exp2, r.expm1, r.log, r.log2, r.log1p, r.sin, r.cos, r.tan, r.tanh, r.sigmoid,
-    r.relu, r.silu, r.isnan, r.isinf, r.isfinite, r.logical_not, r.erf, r.abs))
-(mul, remainder, fmod, floor_divide, maximum, minimum, eq, ne, lt, le, gt, ge, logical_and, logical_or, logical_xor) = map(_binary, (
-    r.mul, r.remainder, r.fmod, r.floor_divide, r.maximum, r.minimum, r.eq, r.ne, r.lt, r.le, r.gt, r.ge, r.logical_and, r.logical_or,
-    r.logical_xor))
-floor, ceil, trunc = _whole(r.floor), _whole(r.ceil), _whole(r.trunc)
-recip, mod, cmplt, absolute, negative, multiply = reciprocal, remainder, lt, abs, neg, mul
-less, less_equal, greater, greater_equal, not_equal = lt, le, gt, ge, ne
-
-
-@in_float32
-def round(input: Tensor, *, decimals: int = 0) -> Tensor:
-    """To the nearest whole number, halves to the even one; with `decimals` to that many places (negative: tens, hundreds, ...).
-
-    Raises: DTypeError for bool, and for integers with decimals.
-    """
-    if not input.dtype.is_floating_point:
-        if decimals:
-            raise DTypeError(f"round: decimals={decimals} needs a floating point tensor, got {input.dtype}")
-        return _integers("round", input)
-    if not decimals:
-        return r.round(input)
-    scale = 10.0 ** (decimals if decimals > 0 else -decimals)
-    return r.round(input * scale) / scale if decimals > 0 else r.round(input / scale) * scale
-
-
-def scaled(name: str, input: Tensor, other: Tensor | Number, alpha: Number) -> Tensor | Number:
-    """alpha * other, for add and sub.
-
-    Raises: DTypeError for a float alpha between integers.
-    """
-    if isinstance(alpha, float) and not any(getattr(v, "dtype", None) is not None and v.dtype.is_floating_point or isinstance(v, float)
-                                            for v in (input, other)):
+# ---------------------------------------------------------------- arithmetic
+def _scaled(name, input, other, alpha):
+    """alpha * other."""
+    if alpha == 1:
+        return other
+    if isinstance(alpha, float) and not result_type(input, other).is_floating_point:
         raise DTypeError(f"{name}: alpha={alpha} is no integer, but the tensors are; convert them with .float()")
     return (cast(other, result_type(input, other)) if isinstance(other, TensorBase) else other) * alpha
 
 
+@composed(samples=(*BINARY_CASES, case((3, 4), (4,), alpha=0.5)), numpy=lambda input, other, alpha=1: input + alpha * other,
+          inplace=True, record=r.add_op)
 def add(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
-    """input + alpha * other."""
-    return r.add(input, other if alpha == 1 else scaled("add", input, other, alpha))
+    """input + alpha * other; of bool, logical or.
 
+    Raises: DTypeError for a float alpha between integers.
 
-def sub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
-    """input - alpha * other."""
-    return r.sub(input, other if alpha == 1 else scaled("sub", input, other, alpha))
-
-
-subtract, divide = sub, div
-
-
-def true_divide(input: Tensor, other: Tensor | Number) -> Tensor:
-    """input / other."""
-    return r.div_op(input, other)
-
-
-def mulacc(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-    """a * b + c in one pass. Volta's own."""
-    return r.mulacc(a, b, c)
-
-
-def bitwise_not(input: Tensor) -> Tensor:
-    """Every bit inverted; for bool, logical not.
-
-    Raises: DTypeError for floating point.
+    >>> volta.add(volta.tensor([1.0, 2.0]), volta.tensor([3.0, 4.0]), alpha=10)
+    tensor([31., 42.])
     """
-    if input.dtype.is_floating_point:
-        raise DTypeError(f"bitwise_not: needs a bool or integer tensor, got {input.dtype}")
-    if input.dtype.code == 0:
-        return r.logical_not(input)
-    return r.bitwise_xor_op(input, 255 if input.dtype.itemsize == 1 else -1)
+    return r.add_op(input, _scaled("add", input, other, alpha))
 
 
-def clamp_min(input: Tensor, min: Number | Tensor) -> Tensor:
-    """Values not below `min`."""
-    return clamp(input, min)
+@composed(samples=(*BINARY_CASES, case((3, 4), (4,), alpha=0.5)), numpy=lambda input, other, alpha=1: input - alpha * other,
+          inplace=True, record=r.sub_op, aliases=("subtract",))
+def sub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+    """input - alpha * other.
+
+    Raises: DTypeError for bool, and for a float alpha between integers.
+
+    >>> volta.sub(volta.tensor([1.0, 2.0]), volta.tensor([3.0, 4.0]))
+    tensor([-2., -2.])
+    """
+    return r.sub_op(input, _scaled("sub", input, other, alpha))
 
 
-def clamp_max(input: Tensor, max: Number | Tensor) -> Tensor:
-    """Values not above `max`."""
-    return clamp(input, None, max)
+_DIVISIONS = {None: r.div_op, "floor": r.floor_divide, "trunc": r.div_trunc}
 
 
+def _np_div(input, other, rounding_mode=None):
+    quotient = {None: np.divide, "floor": np.floor_divide, "trunc": lambda a, b: np.trunc(a / b)}[rounding_mode](input, other)
+    return quotient if rounding_mode is None else quotient.astype(input.dtype)
+
+
+@composed(samples=(*BINARY_CASES, case((3, 4), (4,), rounding_mode="floor"), case((3, 4), (4,), rounding_mode="trunc")), numpy=_np_div,
+          kinds="fi", domain=(0.3, 3.0), smooth=False, inplace=True, record=r.div_op, aliases=("divide", "true_divide"))
+def div(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
+    """input / other; integers give a float. `rounding_mode` "floor" or "trunc" rounds the quotient, and integers give integers then.
+
+    Raises: ArgumentError for another mode, and for a number 0 or a tensor of data with a 0 as the divisor of rounded integers.
+
+    >>> volta.div(volta.tensor([5.0, -5.0]), 2.0, rounding_mode="trunc")
+    tensor([ 2., -2.])
+    """
+    if rounding_mode not in _DIVISIONS:
+        raise ArgumentError(f"div: rounding_mode must be None, 'floor' or 'trunc', got {rounding_mode!r}")
+    return _DIVISIONS[rounding_mode](input, other)
+
+
+@composed(samples=UNARY_CASES, numpy=np.square, kinds="fi", elementwise=True, inplace=True)
+def square(input: Tensor) -> Tensor:
+    """input ** 2.
+
+    >>> volta.square(volta.tensor([3.0, -2.0]))
+    tensor([9., 4.])
+    """
+    return r.pow(input, 2)
+
+
+@composed(samples=(*TERNARY_CASES, case((3, 4), (4,), (3, 1), value=2)), kinds="fi", rtol=2e-5, elementwise=True, inplace=True,
+          numpy=lambda input, tensor1, tensor2, value=1: input + value * tensor1 * tensor2)
+@promoted
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+    """input + value * tensor1 * tensor2.
+
+    Raises: DTypeError for bool.
+
+    >>> volta.addcmul(volta.tensor([1.0]), volta.tensor([2.0]), volta.tensor([3.0]), value=10)
+    tensor([61.])
+    """
+    value = value if input.dtype.is_floating_point else int(value)
+    return r.mulacc(tensor1 if value == 1 else tensor1 * value, tensor2, input)
+
+
+@composed(samples=(*TERNARY_CASES, case((3, 4), (4,), (3, 1), value=2)), domain=(0.3, 3.0), rtol=2e-5, elementwise=True,
+          inplace=True, numpy=lambda input, tensor1, tensor2, value=1: input + value * tensor1 / tensor2)
 @promoted
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """input + value * tensor1 / tensor2.
 
     Raises: DTypeError for integers.
+
+    >>> volta.addcdiv(volta.tensor([1.0]), volta.tensor([6.0]), volta.tensor([3.0]), value=10)
+    tensor([21.])
     """
     if not input.dtype.is_floating_point:
-        raise DTypeError(f"addcdiv: needs floating point tensors, got {tensor1.dtype} / {tensor2.dtype}")
+        raise DTypeError(f"addcdiv: needs floating point tensors, got {input.dtype.name}; convert them with .to(dtype)")
     return input + (tensor1 if value == 1 else tensor1 * value) / tensor2
 
 
+@composed(samples=(*TERNARY_CASES, case((3, 4), (4,), 0.3), case((4,), (4,), 0.7)), rtol=2e-5, elementwise=True, inplace=True,
+          takes={"input": "f"}, numpy=lambda input, end, weight: np.where(
+              np.abs(weight) < 0.5, input + weight * (end - input), end - (end - input) * (1 - weight)))
 @promoted
 def lerp(input: Tensor, end: Tensor, weight: Number | Tensor) -> Tensor:
-    """input + weight * (end - input), counted from the nearer end, so that both are exact."""
+    """input + weight * (end - input), counted from the nearer end, so that both are exact.
+
+    Raises: DTypeError for integers.
+
+    >>> volta.lerp(volta.tensor([0.0, 10.0]), volta.tensor([4.0, 20.0]), 0.5)
+    tensor([ 2., 15.])
+    """
     way = end - input
     if isinstance(weight, (int, float)):
         return input + way * weight if -0.5 < weight < 0.5 else end - way * (1 - weight)
-    return where(r.abs(weight) < 0.5, input + way * weight, end - way * (1 - weight))
+    return r.where_op(r.abs(weight) < 0.5, input + way * weight, end - way * (1 - weight))
 
 
-@in_float32
-def log10(input: Tensor) -> Tensor:
-    """Logarithm to base 10."""
-    return r.log2(input) * 0.30102999566398120
+# ---------------------------------------------------------------- rounding, limits, choices
+@composed(samples=(*UNARY_CASES, case((3, 5), decimals=-1)), numpy=lambda input, decimals=0: np.round(input, decimals),
+          domain=(-40.0, 40.0), smooth=False, in_float32=True, inplace=True, record=r.round_op)
+def round(input: Tensor, *, decimals: int = 0) -> Tensor:
+    """To the nearest integer, halves to the even one; with `decimals` to that many places (negative: tens, hundreds, ...).
+
+    Raises: DTypeError for bool, and for integers with decimals.
+
+    >>> volta.round(volta.tensor([0.5, 1.5, 2.47]))
+    tensor([0., 2., 2.])
+    """
+    if not decimals:
+        return r.round_op(input)
+    if not input.dtype.is_floating_point:
+        raise DTypeError(f"round: decimals={decimals} needs a floating point tensor, got {input.dtype}")
+    scale = 10.0 ** (decimals if decimals > 0 else -decimals)
+    return r.round_op(input * scale) / scale if decimals > 0 else r.round_op(input / scale) * scale
 
 
-def frac(input: Tensor) -> Tensor:
-    """The part behind the point, with the sign of the number."""
-    return input - trunc(input)
+@composed(samples=(*TERNARY_CASES, case((3, 4), -0.5, 0.7), case((3, 4), min=1), case((3, 4), max=1)), kinds="fi", smooth=False,
+          numpy=lambda input, min=None, max=None: np.clip(input, min, max), elementwise=True, inplace=True, record=r.clamp_op,
+          aliases=("clip",))
+def clamp(input: Tensor, min: Number | Tensor | None = None, max: Number | Tensor | None = None) -> Tensor:
+    """Values limited to [min, max] (numbers or tensors), `max` where min > max; the gradient passes where a value is within, bounds
+    included. NaN, in the tensor or as a bound, gives NaN and passes none.
+
+    Raises: ArgumentError without bounds.
+
+    >>> volta.clamp(volta.tensor([-2.0, 0.5, 2.0]), -1.0, 1.0)
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
+    if min is None and max is None:
+        raise ArgumentError("clamp: give min, max or both")
+    if max is None:
+        return r.clamp_min(input, min)
+    return r.clamp_max(input, max) if min is None else r.clamp_op(input, min, max)
 
 
+@composed(samples=r.where_op.details.cases, numpy=np.where, kinds="fib", method=False, record=r.where_op)
+def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor | Number | None = None) -> Tensor:
+    """Elements of `input` where `condition` (bool) holds, else of `other`; the three broadcast. With the condition alone, the
+    positions where it holds, one vector per dimension (`nonzero`).
+
+    Raises: DTypeError where the condition is not bool.
+
+    >>> volta.where(volta.tensor([True, False]), volta.tensor([1.0, 2.0]), 0.0)
+    tensor([1., 0.])
+    """
+    if input is None and other is None:
+        return nonzero(condition, as_tuple=True)
+    return r.where_op(condition, input, other)
+
+
+def _np_nan_to_num(input, nan=0.0, posinf=None, neginf=None):
+    largest = LARGEST[4]
+    return np.nan_to_num(input, nan=nan, posinf=largest if posinf is None else posinf, neginf=-largest if neginf is None else neginf)
+
+
+@composed(samples=(*UNARY_CASES, case((7,), nan=1.0, posinf=2.0, neginf=3.0)), numpy=_np_nan_to_num, kinds="fib", elementwise=True,
+          inplace=True)
 def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
-    """NaN and the infinities replaced; without numbers for these, the largest finite ones of the dtype."""
+    """NaN and the infinities replaced; without numbers for these, the largest finite ones of the dtype.
+
+    >>> volta.nan_to_num(volta.tensor([float("nan"), 1.0, float("inf")]), posinf=9.0)
+    tensor([0., 1., 9.])
+    """
     if not input.dtype.is_floating_point:
         return clone(input)
-    largest = {2: 65504.0, 4: 3.4028234663852886e38, 8: 1.7976931348623157e308}[input.dtype.itemsize]
-    out = where(r.isnan(input), float(nan), input)
-    out = where(input == float("inf"), largest if posinf is None else posinf, out)
-    return where(input == float("-inf"), -largest if neginf is None else neginf, out)
+    largest = LARGEST[input.dtype.itemsize]
+    out = r.where_op(r.isnan(input), float(nan), input)
+    out = r.where_op(input == float("inf"), largest if posinf is None else posinf, out)
+    return r.where_op(input == float("-inf"), -largest if neginf is None else neginf, out)
 
 
+# ---------------------------------------------------------------- comparisons
+_NEAR = Derived(lambda x: x + (x * 1e-6).astype(x.dtype))
+
+
+@composed(samples=(*BINARY_CASES, case((3, 4), _NEAR), case((6,), (6,), rtol=0.5, atol=0.1)), numpy=np.isclose, kinds="fi", smooth=False,
+          elementwise=True)
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """Whether |input - other| <= atol + rtol * |other|; infinities of one sign are close.
 
     Raises: DTypeError for two dtypes; ArgumentError for a negative tolerance.
+
+    >>> volta.isclose(volta.tensor([1.0, 2.0]), volta.tensor([1.000001, 2.1]))
+    tensor([ True, False])
     """
     if input.dtype is not other.dtype:
         raise DTypeError(f"isclose: the tensors must have one dtype, got {input.dtype} and {other.dtype}")
@@ -315,21 +239,68 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
         near = r.logical_or(near, r.logical_and(r.isnan(input), r.isnan(other)))
     if not (rtol or atol):
         return near
-    a, b = (input, other) if input.dtype.is_floating_point else (cast_default(input), cast_default(other))
+    default = input.dtype if input.dtype.is_floating_point else dtypes.get_default_dtype()
+    a, b = cast(input, default), cast(other, default)
     distance = r.abs(a - b)
     return r.logical_or(near, r.logical_and(r.isfinite(distance), distance <= r.abs(b) * rtol + atol))
 
 
-def cast_default(x: Tensor) -> Tensor:
-    """x in the default dtype."""
-    return cast(x, dtypes.get_default_dtype())
-
-
+@composed(samples=(case((3, 4), (3, 4)), case((3, 4), _NEAR)), numpy=np.allclose, kinds="fi", smooth=False, reads=True)
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether all elements are close (`isclose`), as a Python bool: reads one value."""
+    """Whether all elements are close (`isclose`), as a Python bool: reads one value.
+
+    >>> volta.allclose(volta.tensor([1.0]), volta.tensor([1.000001]))
+    True
+    """
     return isclose(input, other, rtol, atol, equal_nan).all().item()
 
 
+@composed(samples=(case((3, 4), (3, 4)), case((3, 4), (4,)), case((3, 4), Derived(lambda x: x))), numpy=np.array_equal, kinds="fib",
+          smooth=False, reads=True)
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether shapes and all elements are the same, as a Python bool: reads one value."""
+    """Whether shapes and all elements are the same, as a Python bool: reads one value.
+
+    >>> volta.equal(volta.tensor([1.0]), volta.tensor([1.0, 2.0]))
+    False
+    """
     return input.shape == other.shape and r.eq(input, other).all().item()
+
+
+# ---------------------------------------------------------------- activations
+_np_gelu = {"none": lambda x: 0.5 * x * (1 + np_erf(x / 2 ** 0.5)),
+            "tanh": lambda x: 0.5 * x * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x ** 3)))}
+
+
+@composed(samples=(*UNARY_CASES, case((7,), approximate="tanh")), numpy=lambda input, approximate="none": _np_gelu[approximate](input),
+          function=False, record=r.gelu_op)
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """x * Phi(x), exact or with approximate="tanh". Source: Hendrycks and Gimpel 2016, eq. 1 and 2.
+
+    >>> volta.tensor([1.0, -1.0]).gelu()
+    tensor([ 0.8413, -0.1587])
+    """
+    if approximate not in ("none", "tanh"):
+        raise ArgumentError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
+    return r.gelu_op(input) if approximate == "none" else r.gelu_tanh(input)
+
+
+@composed(samples=(*UNARY_CASES, case((7,), negative_slope=0.2)), function=False, method=False, elementwise=True, in_float32=True,
+          takes={"input": "f"}, numpy=lambda input, negative_slope=0.01: np.where(input > 0, input, input * negative_slope))
+def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """x where positive, else negative_slope * x."""
+    return r.where_op(input > 0, input, input * negative_slope)
+
+
+@composed(samples=UNARY_CASES, function=False, method=False, elementwise=True, in_float32=True, takes={"input": "f"},
+          numpy=lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
+def softplus(input: Tensor) -> Tensor:
+    """log(1 + exp(x)), without overflow."""
+    return r.relu(input) + r.log1p(r.exp(negative_abs(input)))
+
+
+def negative_abs(x):
+    """-|x| with the derivative of its left branch at 0, so that relu(x) + log1p(exp(-|x|)) has the right derivatives there."""
+    return r.where_op(x > 0, -x, x)
+
+
+globals().update({name: op for name, op in FUNCTIONS.items() if name not in globals()})       # until volta/tensor.py names none of these

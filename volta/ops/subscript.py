@@ -17,11 +17,15 @@ from volta._kernels.core.grad_mode import call_under
 from volta.device import mixed_devices
 from volta.dtypes import bool_
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
-from volta.ops.creation import empty, full, tensor
-from volta.ops.elementwise import where
+from volta.ops.copy import contiguous, copy_into, fill_into
+from volta.ops.creation import empty, full
+from volta.ops.from_data import tensor
 from volta.ops.indexing import _indices, known_range
-from volta.ops.movement import _expand, _reshape, cast, contiguous, contiguous_, copy_into, fill_into, permute, slice_primitive
+from volta.ops.records.copy import cast
 from volta.ops.records.index import index_put_op, index_select_op
+from volta.ops.records.math import where_op
+from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op, slice_op
+from volta.ops.table import Flags, case, composed
 from volta.shapes import broadcast_shapes, broadcasts_to
 
 if TYPE_CHECKING:
@@ -75,9 +79,9 @@ def _rows(indices, lengths, shape, x):
     flat = None
     for index, length in zip(indices, lengths):
         index = _indices("indexing", index, length, wrap=True)
-        index = index if index.shape == shape else _expand(index, shape=shape)
+        index = index if index.shape == shape else expand_op(index, shape=shape)
         flat = index if flat is None else flat * length + index
-    return flat if flat.ndim == 1 else _reshape(flat, shape=(flat._size,))
+    return flat if flat.ndim == 1 else reshape_op(flat, shape=(flat._size,))
 
 
 class _Positions:
@@ -134,22 +138,22 @@ class _Positions:
 
     def read(self, x):
         """The elements, as a copy; recorded."""
-        x = x if self.view is None else slice_primitive(x, **self.view)
+        x = x if self.view is None else slice_op(x, **self.view)
         first, count, joined = self.dims[0], len(self.dims), _product([x.shape[d] for d in self.dims])
         # rows of a transposed matrix are read as rows, and shown transposed again
         across = count == 1 and self.at and not x._contiguous and x._strides[first] == max(x._strides)
         if self.dims == list(range(first, first + count)) and not across:
             if count > 1:
-                x = _reshape(x, shape=x.shape[:first] + (joined,) + x.shape[first + count:])
+                x = reshape_op(x, shape=x.shape[:first] + (joined,) + x.shape[first + count:])
             out = index_select_op(x, self.rows, dim=first)
-            return out if len(self.shape) == 1 else _reshape(out, shape=x.shape[:first] + self.shape + x.shape[first + 1:])
+            return out if len(self.shape) == 1 else reshape_op(out, shape=x.shape[:first] + self.shape + x.shape[first + 1:])
         rest = tuple(x.shape[d] for d in self.others)
-        front = _reshape(permute(x, *self.dims, *self.others), shape=(joined,) + rest)
-        out = _reshape(index_select_op(front, self.rows, dim=0), shape=self.shape + rest)
+        front = reshape_op(permute_op(x, dims=(*self.dims, *self.others)), shape=(joined,) + rest)
+        out = reshape_op(index_select_op(front, self.rows, dim=0), shape=self.shape + rest)
         if not self.at:
             return out
         k = len(self.shape)
-        return permute(out, *range(k, k + self.at), *range(k), *range(k + self.at, out.ndim))
+        return permute_op(out, dims=(*range(k, k + self.at), *range(k), *range(k + self.at, out.ndim)))
 
     def write(self, x, value):
         """x at these positions = value, in place; unrecorded."""
@@ -157,17 +161,17 @@ class _Positions:
         value = _fitting(value, self.target(view.shape)) if isinstance(value, core.TensorBase) else full(
             (), value, dtype=x.dtype, device=x.device)
         if value._size == 1:
-            value = _reshape(value, shape=())
+            value = reshape_op(value, shape=())
         elif self.rows._size and value._size:
             k, at = len(self.shape), self.at
-            value = _expand(value, shape=self.target(view.shape))
+            value = expand_op(value, shape=self.target(view.shape))
             if at:
-                value = permute(value, *range(at, at + k), *range(at), *range(at + k, value.ndim))
+                value = permute_op(value, dims=(*range(at, at + k), *range(at), *range(at + k, value.ndim)))
             if k != 1:
-                value = _reshape(value, shape=(self.rows._size,) + value.shape[k:])
+                value = reshape_op(value, shape=(self.rows._size,) + value.shape[k:])
         else:
             return
-        rows, value = (contiguous_(t) if t.storage is x.storage else t for t in (self.rows, value))
+        rows, value = (contiguous_op(t) if t.storage is x.storage else t for t in (self.rows, value))
         target = indexing.permute_view(view, dims=(*self.dims, *self.others))
         run_kernel(index_put_op, x.device, (target, rows, value), {"rank": len(self.dims), "unique": self.unique})
 
@@ -187,7 +191,7 @@ def _fitting(value, shape):
     lead = next((i for i, n in enumerate(value.shape) if n != 1), value.ndim)
     if not broadcasts_to(value.shape[lead:], shape):
         raise ShapeError(f"setitem: a value of shape {value.shape} does not broadcast to the indexed shape {shape}")
-    return _reshape(value, shape=value.shape[lead:]) if lead else value
+    return reshape_op(value, shape=value.shape[lead:]) if lead else value
 
 
 # ---------------------------------------------------------------- x[...]
@@ -198,27 +202,25 @@ def getitem(x: Tensor, key: object) -> Tensor:
     """
     parsed = indexing.parse(x, key)
     if type(parsed) is dict:
-        return slice_primitive(x, **parsed)
+        return slice_op(x, **parsed)
     if parsed is not None:
         return _Positions(x, *parsed).read(x)
     out = index_select_op(x, _rows([key], x.shape[:1], key.shape, x), dim=0)
-    return out if len(key.shape) == 1 else _reshape(out, shape=key.shape + x.shape[1:])
+    return out if len(key.shape) == 1 else reshape_op(out, shape=key.shape + x.shape[1:])
 
 
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
-    """Positions of the non-zero elements, (count, rank) int64, or one vector per dimension. Reads the values on the host."""
-    array = input.detach().numpy() != 0
-    if as_tuple:
-        return tuple(tensor(i, device=input.device) for i in np.nonzero(np.atleast_1d(array)))
-    return tensor(np.argwhere(array), device=input.device)
-
-
+@composed(samples=(case((3, 4), Flags((3, 4))), case((2, 3), Flags((3,)))), kinds="fib", reads=True,
+          numpy=lambda x, mask: x[np.broadcast_to(mask, x.shape)])
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The elements where `mask` holds, as a vector."""
+    """The elements where `mask` holds, as a vector.
+
+    >>> volta.masked_select(volta.tensor([1, 2]), volta.tensor([True, False])).tolist()
+    [1]
+    """
     if mask.dtype.code != 0:
         raise DTypeError(f"masked_select: the mask must be bool, got {mask.dtype}; compare it first, as in x > 0")
     shape = broadcast_shapes(input.shape, mask.shape) or (1,)
-    return getitem(_expand(input, shape=shape), _expand(mask, shape=shape))
+    return getitem(expand_op(input, shape=shape), expand_op(mask, shape=shape))
 
 
 # ---------------------------------------------------------------- x[...] = v
@@ -235,7 +237,7 @@ class Overwrite:
 
     def gradients(self, g):
         """(for the tensor before: g without the overwritten part, for the values: that part of g)."""
-        before = where(self._kept(g), g, 0.0) if self.needs[0] else None
+        before = where_op(self._kept(g), g, 0.0) if self.needs[0] else None
         return before, graph.replay(contiguous(g), self.view) if self.needs[1] else None
 
     def _kept(self, g):
@@ -262,7 +264,7 @@ class _Slice:
 
     def read(self, x):
         """The view; recorded."""
-        return slice_primitive(x, **self.params)
+        return slice_op(x, **self.params)
 
     def write(self, x, value):
         """The view = value, in place; unrecorded."""
@@ -280,7 +282,7 @@ class _Masked:
     """Where a mask holds, for one value: nothing has to be read to write it."""
 
     def __init__(self, x, mask):
-        self.mask = _reshape(mask, shape=mask.shape + (1,) * (x.ndim - mask.ndim))
+        self.mask = reshape_op(mask, shape=mask.shape + (1,) * (x.ndim - mask.ndim))
         self.version = mask.storage.version
 
     def check(self):
@@ -290,15 +292,15 @@ class _Masked:
 
     def read(self, x):
         """What the value's gradient is the sum of."""
-        return where(self.mask, x, 0.0)
+        return where_op(self.mask, x, 0.0)
 
     def write(self, x, value):
         """x = value where the mask holds, in place; unrecorded."""
         if isinstance(value, core.TensorBase):
-            value = _reshape(value, shape=())
+            value = reshape_op(value, shape=())
         elif not x.dtype.is_floating_point:
             value = int(value) if x.dtype.category else bool(value)
-        copy_into(x, cast(where(self.mask, value, x), x.dtype))
+        copy_into(x, cast(where_op(self.mask, value, x), x.dtype))
 
 
 class _SetItem:
@@ -355,17 +357,3 @@ def _assign(x, part, value):
     after = core.alias(x)
     graph.custom_node(_SetItem(part), (inplace.as_before(x), None if number else value), (after,))
     inplace.take_history(x, after)
-
-
-def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
-    """`input` with `value` (a number or a 0-d tensor, in the dtype of `input`) where `mask` holds.
-
-    Raises: ShapeError for a value of more dimensions.
-    """
-    if isinstance(value, core.TensorBase):
-        if value.ndim:
-            raise ShapeError(f"masked_fill: value must be a number or a 0-d tensor, got shape {value.shape}; use where()")
-        value = cast(value, input.dtype)
-    elif not input.dtype.is_floating_point:
-        value = bool(value) if input.dtype.code == 0 else int(value)
-    return where(mask, value, input)

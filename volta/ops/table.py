@@ -95,13 +95,14 @@ class Places:
 
 def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outputs: tuple[str, ...] = ("out",), reference=None,
              promote: str = "none", takes=None, writes: tuple = (), wide: tuple = (), differentiable: tuple = (), names: tuple = (),
-             view: Callable | None = None, numpy: Callable | None = None, domain: tuple[float, float] = (-2.0, 2.0), cases: tuple = (),
-             kinds: str = "f", rtol: float = 1e-5, smooth: bool = True, public: Places | None = None, doc: str | None = None) -> Primitive:
+             tests: bool = False, view: Callable | None = None, numpy: Callable | None = None, domain: tuple[float, float] = (-2.0, 2.0),
+             cases: tuple = (), kinds: str = "f", rtol: float = 1e-5, smooth: bool = True, public: Places | None = None,
+             doc: str | None = None) -> Primitive:
     """Make a record and enter it in the table. `view` is the one kernel of an op that moves no data; `public` makes it a function and
     method of users. The rest is what `Primitive` and `Details` say."""
     details = Details(numpy, domain, tuple(cases), kinds, rtol, smooth)
     op = Primitive(name, inputs, vjp=vjp, family=family, outputs=outputs, reference=reference, promote=promote, takes=takes,
-                   writes=writes, wide=wide, differentiable=differentiable, names=names, details=details)
+                   writes=writes, wide=wide, differentiable=differentiable, names=names, tests=tests, details=details)
     if view is not None:
         op.cpu = op.gpu = view
         op.cpu_half = op.gpu_half = True
@@ -123,7 +124,7 @@ def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str =
     elementwise, view = elementwise or places.get("record") is not None, view or bool(places.get("geometry"))
 
     def make(function):
-        op = Composed(name or function.__name__, function, in_float32=in_float32, takes=takes,
+        op = Composed(name or function.__name__, function, record=places.get("record"), in_float32=in_float32, takes=takes,
                       details=Details(numpy, domain, tuple(samples), kinds, rtol, smooth, elementwise, view, reads, untested, dtype))
         _publish(op.name, op, Places(**places))
         return op
@@ -146,13 +147,14 @@ def _signature(op):
 
 
 def _doc(op, doc):
-    """The formula, and what follows from the declaration."""
+    """The formula, what follows from the declaration, and the example that follows the formula."""
     words = {"f": "floating point", "i": "integer", "b": "bool"}
     taken = ", ".join(words[k] for k in op.takes) if isinstance(op.takes, str) else "see the formula"
     if op.promotion == 2:
         taken += "; integers and bool are converted to float32"
     shape = "any" if len(op.inputs) == 1 else "any that broadcast together"
-    return f"{doc}\n\nShape: {shape}, element by element.\nDtypes: {taken}."
+    formula, _, example = (doc or "").partition("\n\n>>> ")
+    return f"{formula}\n\nShape: {shape}, element by element.\nDtypes: {taken}." + (f"\n\n>>> {example}" if example else "")
 
 
 def named(name: str) -> Op:
@@ -174,12 +176,6 @@ def missing_kernels() -> list[tuple[str, str]]:
     return [(name, device) for name, op in RECORDS.items() for device in ("cpu", "gpu") if getattr(op, device) is None]
 
 
-def update(op: Primitive, tensors: tuple, **params: object) -> None:
-    """Run a kernel that changes some of its inputs (tensors, or lists of tensors), as its record says."""
-    first = tensors[0][0] if isinstance(tensors[0], list) else tensors[0]
-    run_kernel(op, first.device, tensors, params)
-
-
 def create(op: Primitive, *args: object, device, **params: object):
     """Run a kernel that has no tensor inputs on `device`."""
     return run_kernel(op, device, args, {**params, "device": device})
@@ -189,5 +185,3 @@ def erf(x: np.ndarray) -> np.ndarray:
     """erf in float64, for references."""
     return np.vectorize(math.erf, otypes=[np.float64])(x)
 
-
-PRIMITIVES = RECORDS

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from typing import TypeVar, overload
 
 from volta import gpu
 from volta._kernels import core
@@ -13,6 +14,8 @@ from volta.ops.creation import zeros_like
 from volta.ops.records.update import Update
 from volta.optim.checks import sequence
 from volta.tensor import Tensor
+
+T = TypeVar("T")
 
 
 class Optimizer:
@@ -88,7 +91,11 @@ class Optimizer:
                 if p.grad is not None:
                     p.grad = None if set_to_none else p.grad.detach().zero_()
 
-    def step(self, closure: Callable | None = None):
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], T]) -> T: ...
+    def step(self, closure: Callable[[], T] | None = None) -> T | None:
         """Update every parameter that has a gradient; gives what `closure`, called first with gradients recorded, returned.
 
         Raises: ArgumentError for a hyperparameter that is not usable, ShapeError for a gradient that does not fit its parameter:

@@ -7,7 +7,7 @@ is freed by reference counts as soon as its last output is.
 """
 from cpython.tuple cimport PyTuple_GET_SIZE
 
-from volta.errors import DTypeError
+from volta.errors import AutogradError, DTypeError
 from volta._kernels import core as _core
 from volta._kernels.core.base cimport FLOAT32, Device, TensorBase
 from volta._kernels.core.call cimport adapted, broadcast, call_kernel, check_dtypes, observers, promoted, refuse_dtype
@@ -92,7 +92,7 @@ cdef object apply(Primitive op, tuple inputs, dict params):
     if device is None:
         return apply(op, (_as_operand(op, inputs[0] if n else None, None),) + inputs[1:], params)
     if op.promotion:
-        if not uniform or (code < FLOAT32 and (op.promotion == FLOATING or n > 1)):
+        if not uniform or not op.promoted[0] or (code < FLOAT32 and (op.promotion == FLOATING or n > 1)):
             inputs = promoted(op, inputs)
         elif not op.common >> code & 1:
             refuse_dtype(op, code)
@@ -303,7 +303,8 @@ def custom_node(object function, tuple inputs, tuple outputs):
 
 # ---------------------------------------------------------------- views
 # A view (`_base`, `_view`) knows the tensor that it shows a part of, which is no view itself, and how it was made. A view whose base
-# has changed since replays how it was made when it is used next.
+# has changed since replays how it was made when it is used next. A base whose geometry was changed in place (`x.squeeze_()`) is a view
+# from then on, of what stands for it as it was; views made before follow it there.
 
 cdef _track(Primitive op, TensorBase x, dict params, TensorBase out):
     """Note what a view shows, so that in-place changes of it reach its base's history, and the other way round."""
@@ -313,7 +314,7 @@ cdef _track(Primitive op, TensorBase x, dict params, TensorBase out):
         out._view = ()
         return
     out._base = x if x._base is None else x._base
-    out._view = (x._view, op, params)
+    out._view = (x._view, op, params, x.shape)
     out._node_version = out.storage.version
 
 
@@ -321,11 +322,18 @@ def replay(TensorBase x not None, view):
     """The view of `x` that is made as `view` (a tensor's `_view`) says."""
     steps = []
     while view is not None:
-        view, op, params = view
-        steps.append((op, params))
-    for op, params in reversed(steps):
+        view, op, params, shape = view
+        steps.append((op, params, shape))
+    for op, params, shape in reversed(steps):
+        if x.shape != shape:
+            _refuse_view(x)
         x = apply(op, (x,), params)
     return x
+
+
+cdef _refuse_view(TensorBase base):
+    raise AutogradError(f"view: the tensor that a view was made of has got another shape or other data since (its shape is {base.shape} "
+                        f"now), so the view has no history; make the view again")
 
 
 cdef bint renew(TensorBase t) except -1:
@@ -333,12 +341,16 @@ cdef bint renew(TensorBase t) except -1:
     shows now."""
     cdef TensorBase fresh
     cdef int previous
+    if t._base._base is not None:
+        t._base = t._base._base
     if t._node_version != t.storage.version and t._base._requires_grad:
         previous = switch_grad_mode(1)
         try:
             fresh = replay(t._base, t._view)
         finally:
             switch_grad_mode(previous)
+        if fresh.shape != t.shape or fresh._strides != t._strides or fresh.offset != t.offset or fresh.storage is not t.storage:
+            _refuse_view(t._base)
         t._node, t._index, t._requires_grad, t._node_version = fresh._node, fresh._index, True, t.storage.version
     return t._requires_grad
 

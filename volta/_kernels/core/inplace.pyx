@@ -7,10 +7,10 @@ its base gets a new history, in which the part that the view shows was overwritt
 """
 from cpython.tuple cimport PyTuple_GET_SIZE
 
-from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError, VoltaError
 from volta._kernels import core as _core
-from volta._kernels.core.base cimport DType, TensorBase
-from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted
+from volta._kernels.core.base cimport BOOL, DType, TensorBase, dtype_of
+from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted, refuse_dtype
 from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
 from volta._kernels.core.graph import custom_node
 from volta._kernels.core.record cimport Op, Primitive
@@ -46,13 +46,18 @@ cdef class InPlace(Op):
     def __call__(self, input, *args, **options):
         if not isinstance(input, TensorBase):
             raise DTypeError(f"{self.name}: input must be a tensor, got {type(input).__name__}")
-        if self.record is not None:
-            if options and self.record is self.op:
-                args, options = self.record._bound((input,) + args, options)
-                args = args[1:]
-            if self.record is self.op or (not options and len(args) == self.record.count - 1):
-                return apply_into(self.record, <TensorBase>input, args)
-        return _replace(self, input, args, options)
+        try:
+            if self.record is not None:
+                if options and self.record is self.op:
+                    args, options = self.record._bound((input,) + args, options)
+                    args = args[1:]
+                if self.record is self.op or self.record.serves((input,) + args, options):
+                    return apply_into(self.record, <TensorBase>input, args)
+            return _replace(self, input, args, options)
+        except VoltaError as error:
+            if str(error).startswith(self.op.name + ":"):           # of what knows nothing of this form
+                error.args = (f"{self.op.name}_{str(error)[len(self.op.name):]}",)
+            raise
 
     @property
     def __doc__(self):
@@ -80,12 +85,16 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
             if (<TensorBase>x).storage.device is not target.storage.device:
                 inputs = _mixed_devices(op, inputs, None)
                 break
+    dtype = common_dtype(op, inputs)
+    if not op.common >> dtype.code & 1:
+        refuse_dtype(op, dtype.code)
+    if op.tests:
+        dtype = dtype_of(BOOL)
+    check_stored(op.name, dtype, target)
     shape = broadcast(op, inputs)
     if shape != target.shape:
         raise ShapeError(f"{op.name}_: the result has shape {shape} but the tensor changed in place has {target.shape}; "
                          f"use the out-of-place {op.name}")
-    dtype = common_dtype(op, inputs)
-    check_stored(op.name, dtype, target)
     if recorded and grad_mode():
         check_inplace(op.name, target)
         source = as_before(target)
@@ -174,13 +183,31 @@ def take_history(TensorBase target not None, TensorBase result not None):
     return target
 
 
+def as_viewed(str name, TensorBase target not None):
+    """What a change of the geometry of `target` (`x.squeeze_()`) is to be a view of: `target`, or, where that is no view itself, a
+    tensor that stands for it as it was and takes its place as the base of its views.
+
+    Raises: AutogradError for a leaf that wants a gradient, and under no_grad for what has a history.
+    """
+    if wants(target):
+        if target._node is None and grad_mode():
+            raise AutogradError(f"{name}: a leaf tensor that requires grad (shape {target.shape}) cannot change its shape in place; "
+                                f"do it under no_grad(), or use the out-of-place op")
+        if target._node is not None and not grad_mode():
+            raise AutogradError(f"{name}: the tensor of shape {target.shape} has a history, which a change of its shape under "
+                                f"no_grad() would contradict; detach() it first, or use the out-of-place op")
+    return as_before(target) if target._view is None else target
+
+
 def show_as(TensorBase target not None, TensorBase result not None):
-    """Let `target` show what `result` does, a view of it or of what it was (`as_before`): shape, strides and history."""
-    cdef bint was_view = target._base is not None
+    """Let `target` show what `result` does, which is a view of `as_viewed(target)`: shape, strides and history."""
+    if result is target:
+        return target
+    base, view = result._base, result._view
     _core.assign(target, result)
-    target._node, target._index, target._requires_grad = result._node, result._index, result._requires_grad
-    if was_view:
-        target._base, target._view = result._base, result._view
     target.storage.version += 1
-    target._node_version = target.storage.version
+    if target._requires_grad and target._node is None:              # a leaf, under no_grad
+        return target
+    target._node, target._index, target._requires_grad = result._node, result._index, result._requires_grad
+    target._base, target._view, target._node_version = base, view, target.storage.version
     return target

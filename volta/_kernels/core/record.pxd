@@ -37,8 +37,11 @@ cdef class Op:
     cdef public object details              # what tests and docs need: ops.table.Details
     cdef object _doc, _signature
 
+cdef class Primitive(Op)
+
 cdef class Composed(Op):
     cdef readonly object function
+    cdef readonly Primitive record          # that serves calls without options, or None
     cdef bint in_float32
     cdef str first                          # name of the first parameter
     cdef readonly Primitive declared        # what it takes: a record without kernels
@@ -61,6 +64,7 @@ cdef class Primitive(Op):
     cdef readonly object reference          # the same function composed of simpler ops
     cdef readonly int promotion
     cdef readonly bint is_view
+    cdef readonly bint tests                # the result is bool, whatever the inputs are
     cdef bint joint, variadic
     cdef Py_ssize_t count                   # named inputs
     cdef readonly tuple differentiable      # positions of the outputs that gradients come from
@@ -76,6 +80,8 @@ cdef class Primitive(Op):
     cdef unsigned long long last_mask
     cdef Plan last_plan
     cdef Plan plan(self, unsigned long long mask)
+
+    cdef bint serves(self, tuple inputs, dict options)
 
 ctypedef object (*apply_t)(Primitive, tuple, dict)
 ctypedef int (*check_t)(Primitive, tuple) except -1

@@ -20,7 +20,7 @@ from volta._kernels.cpu.scalar cimport float_to_half, half_to_float
 from volta._kernels.core import indexing
 from volta.errors import ArgumentError, DTypeError, ShapeError
 
-INTEGER_DIVISION = ("remainder", "floor_divide", "fmod")
+INTEGER_DIVISION = ("remainder", "floor_divide", "fmod", "div_trunc")
 KERNELS = {}
 
 cdef enum:
@@ -254,6 +254,8 @@ cdef class Kernel:
             return out
         if self.integer_division and dtype.category != 2:
             check_divisor(self.name, inputs[1])
+        if self.power and dtype.category != 2 and not isinstance(b, TensorBase) and b < 0:
+            raise DTypeError(f"pow: integers ({dtype}) to the negative power {b} are no integers; convert to float first")
         collapse(&g, True)
         if g.size < NOGIL_SIZE:
             run_range(&g, &w, 0, g.size)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
 
 
-cast_op = register("cast", ("x",), family="movement", vjp=(lambda g, x_dtype: cast_op(g, dtype=x_dtype),), smooth=False, kinds="fib",
-                 numpy=lambda x, dtype: x.astype(to_numpy(dtype)),
+cast_op = register("cast", ("x",), family="movement", vjp=(lambda g, x_dtype: cast_op(g, dtype=x_dtype),), smooth=False, takes="fib",
+                 kinds="fib", numpy=lambda x, dtype: x.astype(to_numpy(dtype)),
                  cases=(case((3, 4), dtype=int64), case((2, 3), dtype=bool_), case((5,), dtype=int32), case((), dtype=float32),
                         case((0, 2), dtype=int32), case((70, 3), dtype=float32)))
 
@@ -40,17 +40,17 @@ def _np_cat(*tensors, dim):
     return np.concatenate(tensors, dim)
 
 
-cat_op = register("cat", ("*",), family="movement", vjp=_cat_vjp, numpy=_np_cat, kinds="fib",
+cat_op = register("cat", ("*",), family="movement", vjp=_cat_vjp, numpy=_np_cat, takes="fib", kinds="fib",
                 cases=(case((2, 3), (2, 1), dim=1), case((2, 3), (0, 3), (4, 3), dim=0)))
-copy_into_op = register("copy_into", ("out", "x"), writes=("out",), family="inplace", numpy=lambda out, x: (x, None), kinds="fib",
-                      cases=(case((3, 4), (3, 4)), case((), ()), case((0, 2), (0, 2))))
-fill_into_op = register("fill_into", ("out", "value"), writes=("out",), family="inplace", kinds="fi",
+copy_into_op = register("copy_into", ("out", "x"), writes=("out",), family="inplace", numpy=lambda out, x: (x, None), takes="fib",
+                      kinds="fib",                      cases=(case((3, 4), (3, 4)), case((), ()), case((0, 2), (0, 2))))
+fill_into_op = register("fill_into", ("out", "value"), writes=("out",), family="inplace", takes="fib", kinds="fi",
                         numpy=lambda out, value: (out * 0 + value, None),
                       cases=(case((3, 4), 2), case((), 1), case((2, 0), 3)))
 
 
 # ---------------------------------------------------------------- between devices
-download = register("download", ("x",), family="transfer", cases=())
+download = register("download", ("x",), family="transfer", takes="fib", cases=())
 upload = register("upload", (), family="transfer", cases=())
 
 
@@ -70,5 +70,5 @@ def _transfer_kernel(x, *, device):
     return run_kernel(upload, device, (array, x.dtype, device))
 
 
-transfer = register("transfer", ("x",), family="view", view=_transfer_kernel, cases=(),
+transfer = register("transfer", ("x",), family="view", view=_transfer_kernel, takes="fib", cases=(),
                      vjp=(lambda g, x_device: transfer(g, device=x_device),))

@@ -26,8 +26,8 @@ def _np_randint(shape, low, high, seed, offset, dtype):
 
 
 def _np_dropout(x, p, seed, offset):
-    keep = random.unit(seed, offset, x.size, np.float32).reshape(x.shape) >= p
-    return np.where(keep, x / (1 - p), 0.0)
+    mask = random.unit(seed, offset, x.size, np.float32).reshape(x.shape) >= p
+    return np.where(mask, x / (1 - p), 0.0)
 
 
 _STREAMS = ({"seed": 0, "offset": 0}, {"seed": 0x1234_5678_9ABC_DEF0, "offset": (1 << 32) - 2})
@@ -47,6 +47,6 @@ randint_op = register(
     "randint", (), family="creation", numpy=_np_randint, kinds="i",
     cases=tuple(case(shape, -3, 1000, **s) for shape in ((5, 3), (), (0, 4), (303,)) for s in _STREAMS))
 dropout_op = register(
-    "dropout", ("x",), family="random", vjp=(lambda g, p, seed, offset: dropout_op(g, p=p, seed=seed, offset=offset),),
+    "dropout", ("x",), family="random", takes="f", vjp=(lambda g, p, seed, offset: dropout_op(g, p=p, seed=seed, offset=offset),),
     numpy=_np_dropout, cases=(case((7, 3), p=0.5, **_STREAMS[0]), case((), p=0.25, **_STREAMS[0]),
                               case((0, 2), p=0.5, **_STREAMS[0]), case((150,), p=0.75, **_STREAMS[1])))

@@ -45,19 +45,21 @@ def _np_slice(x, starts, sizes, steps, axes=None):
 
 # ---------------------------------------------------------------- shapes
 reshape_op = register(
-    "reshape", ("x",), family="view", view=_reshape_kernel, vjp=(lambda g, x_shape: reshape_op(g, shape=x_shape),),
+    "reshape", ("x",), family="view", takes="fib", kinds="fib", view=_reshape_kernel,
+    vjp=(lambda g, x_shape: reshape_op(g, shape=x_shape),),
     numpy=lambda x, shape: x.reshape(shape), cases=(case((2, 6), shape=(3, 4)), case((), shape=(1, 1)), case((0, 3), shape=(3, 0))))
 permute_op = register(
-    "permute", ("x",), family="view", view=indexing.permute_view, vjp=(lambda g, dims: permute_op(g, dims=_invert(dims)),),
+    "permute", ("x",), family="view", takes="fib", kinds="fib", view=indexing.permute_view,
+    vjp=(lambda g, dims: permute_op(g, dims=_invert(dims)),),
     numpy=lambda x, dims: x.transpose(dims), cases=(case((2, 3, 4), dims=(2, 0, 1)), case((3, 0), dims=(1, 0))))
 expand_op = register(
-    "expand", ("x",), family="view", view=expand_kernel, vjp=(lambda g: g,),
+    "expand", ("x",), family="view", takes="fib", kinds="fib", view=expand_kernel, vjp=(lambda g: g,),
     numpy=_np_expand, cases=(case((3, 1), shape=(2, 3, 4)), case((1,), shape=(0,))))
 
 
 # ---------------------------------------------------------------- parts
 slice_op = register(
-    "slice", ("x",), family="view", view=indexing.slice_view,
+    "slice", ("x",), family="view", takes="fib", kinds="fib", view=indexing.slice_view,
     vjp=(lambda g, x_shape, starts, sizes, steps, axes: _unslice(g, x_shape, starts, sizes, steps, axes),), numpy=_np_slice,
     cases=(case((5, 6), starts=(1, 4), sizes=(2, 3), steps=(2, -2)), case((4,), starts=(0,), sizes=(0,), steps=(1,)),
            case((3, 4, 5), starts=(1, 0, 2), sizes=(1, 4, 2), steps=(1, 1, -1), axes=(-1, 1, 2))))
@@ -83,10 +85,10 @@ def _np_place(x, shape, starts, steps, value):
     return out
 
 
-contiguous_op = register("contiguous", ("x",), family="movement", vjp=(lambda g: g,), numpy=lambda x: x.copy(), kinds="fib",
+contiguous_op = register("contiguous", ("x",), family="movement", takes="fib", vjp=(lambda g: g,), numpy=lambda x: x.copy(), kinds="fib",
                        cases=(case((3, 4)), case(()), case((0, 2))))
 place = register(
-    "place", ("x",), family="movement", numpy=_np_place, kinds="fi",
+    "place", ("x",), family="movement", numpy=_np_place, takes="fib", kinds="fib",
     vjp=(lambda g, x_shape, starts, steps: slice_op(g, starts=starts, sizes=x_shape, steps=steps),),
     cases=(case((2, 3), shape=(4, 7), starts=(1, 0), steps=(2, 3), value=0.5), case((0,), shape=(3,), starts=(0,), steps=(1,), value=1.0)))
 
@@ -116,7 +118,7 @@ def on_diagonal(g, shape, offset):
 
 
 diagonal_op = register(
-    "diagonal", ("x",), family="view", view=_diagonal_kernel, numpy=_np_diagonal,
+    "diagonal", ("x",), family="view", takes="fib", kinds="fib", view=_diagonal_kernel, numpy=_np_diagonal,
     vjp=(lambda g, x_shape, offset: on_diagonal(g, x_shape[-2:], offset),),
     cases=(case((3, 5), offset=0), case((2, 4, 3), offset=1), case((4, 3), offset=-2), case((2, 3), offset=5), case((0, 3), offset=0)))
 
@@ -150,6 +152,6 @@ def _fold(g, shape, dim, step):
 
 
 unfold_op = register(
-    "unfold", ("x",), family="view", view=_unfold_kernel, numpy=_np_unfold,
+    "unfold", ("x",), family="view", takes="fib", kinds="fib", view=_unfold_kernel, numpy=_np_unfold,
     vjp=(lambda g, x_shape, dim, step: _fold(g, x_shape, dim, step),),
     cases=(case((5,), dim=0, size=2, step=1), case((3, 7), dim=1, size=3, step=2), case((4, 3), dim=0, size=1, step=3)))

@@ -1,0 +1,16 @@
+"""Types of the autograd graph, as far as users meet them."""
+from typing import Any
+
+from volta.tensor import Tensor
+
+class Node:
+    """One recorded call."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def next_functions(self) -> tuple[Node | None, ...]: ...
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...] | None: ...
+
+def is_grad_enabled() -> bool: ...
+def __getattr__(name: str) -> Any: ...

@@ -1,0 +1,102 @@
+"""Tensors overwritten from outside: with another tensor, with a number, with random numbers. The in-place forms of ops are not here:
+`volta/methods.py` makes them from the op table.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from volta._kernels.core import TensorBase, graph, inplace
+from volta.errors import ArgumentError, AutogradError, ShapeError
+from volta.ops.copy import clone, copy_into, fill_into, to
+from volta.ops.creation import fill_random_, full_like
+from volta.ops.from_data import tensor
+from volta.ops.records.create import normal_op, uniform_op
+from volta.ops.records.view import expand_op
+from volta.ops.table import composed
+from volta.shapes import broadcasts_to
+
+if TYPE_CHECKING:
+    from volta.random import Generator
+    from volta.tensor import Tensor
+    from volta.types import Number
+
+
+@composed(function=False)
+def copy_(input: Tensor, src: Tensor | Number, non_blocking: bool = False) -> Tensor:
+    """Overwrite with `src` (broadcast, cast, moved); its gradient flows on.
+
+    Raises: ShapeError where `src` cannot be repeated to the shape of the tensor.
+
+        >>> volta.zeros(3).copy_(volta.tensor([1, 2, 3]))
+        tensor([1., 2., 3.])
+    """
+    source = src if isinstance(src, TensorBase) else tensor(src)
+    if not broadcasts_to(source.shape, input.shape):
+        raise ShapeError(f"copy_: shape {source.shape} cannot be repeated to the {input.shape} of the tensor written to")
+    source = expand_op(to(source, input.device, input.dtype), shape=input.shape)
+    if graph.is_grad_enabled() and (source.requires_grad or input.requires_grad):
+        inplace.check_inplace("copy", input)
+        return inplace.overwrite(input, clone(source) if source.requires_grad else source)
+    inplace.check_elements("copy", input)
+    copy_into(input, source)
+    return input
+
+
+@composed(function=False)
+def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
+    """Every element `value`.
+
+        >>> volta.zeros(2).fill_(0.5)
+        tensor([0.5000, 0.5000])
+    """
+    if isinstance(value, TensorBase):
+        return copy_(input, value)
+    if graph.is_grad_enabled() and input.requires_grad:
+        return copy_(input, full_like(input, value))
+    fill_into(input, value)
+    return input
+
+
+@composed(function=False)
+def zero_(input: Tensor) -> Tensor:
+    """Every element 0.
+
+        >>> volta.ones(2).zero_()
+        tensor([0., 0.])
+    """
+    return fill_(input, 0)
+
+
+@composed(function=False)
+def uniform_(input: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with uniform random numbers on [low, high).
+
+    Raises: ArgumentError for low > high; AutogradError for a tensor that requires grad, outside no_grad().
+
+        >>> bool((volta.empty(9).uniform_(-1, 1) < 1).all())
+        True
+    """
+    _unrecorded("uniform_", input)
+    if not low <= high:
+        raise ArgumentError(f"uniform_: needs low <= high, got {low} and {high}")
+    return fill_random_(input, uniform_op, low, high, generator)
+
+
+@composed(function=False)
+def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with normal random numbers.
+
+    Raises: ArgumentError for a negative std; AutogradError for a tensor that requires grad, outside no_grad().
+
+        >>> volta.empty(3).normal_(5, 0)
+        tensor([5., 5., 5.])
+    """
+    _unrecorded("normal_", input)
+    if not std >= 0:
+        raise ArgumentError(f"normal_: std must be >= 0, got {std}")
+    return fill_random_(input, normal_op, mean, std, generator)
+
+
+def _unrecorded(name, x):
+    if graph.is_grad_enabled() and x.requires_grad:
+        raise AutogradError(f"{name}: a tensor that requires grad cannot be overwritten in place; do it under no_grad()")

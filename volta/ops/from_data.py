@@ -1,0 +1,124 @@
+"""Tensors from data: numbers, nested sequences, NumPy arrays."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta._kernels import core
+from volta._kernels.core.call import run_kernel
+from volta.device import device as as_device
+from volta.dtypes import as_dtype, from_numpy_dtype, get_default_dtype, int64, to_numpy
+from volta.errors import DTypeError, ShapeError
+from volta.ops.copy import to
+from volta.ops.records.copy import from_array, upload
+from volta.ops.table import composed
+
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
+    from volta.types import DeviceLike, DTypeLike
+
+
+_made = composed(method=False, untested="tests/test_tensor.py and test_torch_programs.py: no inputs to differentiate")
+
+
+def finish(t: Tensor, requires_grad: bool) -> Tensor:
+    """The new tensor t as a leaf that wants gradients, if asked for."""
+    return t.requires_grad_() if requires_grad else t
+
+
+@_made
+def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
+    """A new tensor with a copy of `data`: numbers, nested sequences, a NumPy array or a tensor.
+
+    Raises: DTypeError for data without a counterpart; ShapeError for ragged sequences.
+
+    >>> volta.tensor([[1, 2], [3, 4]]).tolist()
+    [[1, 2], [3, 4]]
+    """
+    if isinstance(data, core.TensorBase):
+        out = to(data.detach(), dtype=dtype, device=data.device if device is None else device)
+        return finish(out.clone() if out.storage is data.storage else out, requires_grad)
+    array = _as_array(data)
+    wanted = from_numpy_dtype(array.dtype) if dtype is None or not _is_numeric(array) else as_dtype(dtype)
+    if array.dtype == np.uint64 and wanted is int64 and array.size and array.max() >= 1 << 63:
+        raise DTypeError(f"tensor: {array.max()} does not fit into {wanted}; pass dtype=volta.float64")
+    if dtype is None and array.dtype == np.float64 and not isinstance(data, (np.ndarray, np.generic)):
+        wanted = get_default_dtype()
+    if dtype is not None and array.dtype.kind == "i" and not isinstance(data, np.ndarray):
+        _check_fit(array, wanted)
+    array = np.array(array, dtype=to_numpy(wanted), order="C", copy=True)
+    return finish(_place(array, wanted, device), requires_grad)
+
+
+def _is_numeric(array):
+    """Whether NumPy's conversion means something: integers of any size do, strings and None do not."""
+    return array.dtype.kind in "biuf" or array.dtype.kind == "O" and all(isinstance(v, int) for v in array.flat)
+
+
+def _check_fit(array, dtype):
+    """Python integers that a narrower dtype would wrap. As in PyTorch, a negative one may stand for its complement in uint8."""
+    if dtype.is_floating_point or dtype.code == 0 or not array.size:
+        return
+    limits = np.iinfo(to_numpy(dtype))
+    low, high = int(array.min()), int(array.max())
+    if high > limits.max or low < (limits.min or -limits.max):
+        raise DTypeError(f"tensor: {high if high > limits.max else low} does not fit into {dtype}")
+
+
+def _as_array(data):
+    if isinstance(data, (list, tuple)) and any(isinstance(x, core.TensorBase) for x in data):
+        data = [x.detach().numpy() if isinstance(x, core.TensorBase) else x for x in data]
+    try:
+        return np.asarray(data)
+    except ValueError as error:
+        raise ShapeError(f"tensor: the sequences differ in length: {error}") from None
+
+
+def _place(array, dtype, device):
+    """Array (owned, C-contiguous, of `dtype`) as a tensor on `device`."""
+    where = as_device(device)
+    if where.is_gpu:
+        return run_kernel(upload, where, (array, dtype, where))
+    return from_array(array)
+
+
+@_made
+def from_numpy(array: np.ndarray) -> Tensor:
+    """CPU tensor that shares the memory of a NumPy array, as torch.from_numpy.
+
+    Raises: DTypeError for an element type without counterpart or a read-only array.
+
+    >>> import numpy as np
+    >>> volta.from_numpy(np.arange(3)).tolist()
+    [0, 1, 2]
+    """
+    if not isinstance(array, np.ndarray):
+        raise DTypeError(f"from_numpy: expected a NumPy array, got {type(array).__name__}; use volta.tensor")
+    dtype = from_numpy_dtype(array.dtype)
+    if to_numpy(dtype) != array.dtype:
+        raise DTypeError(f"from_numpy: {array.dtype} cannot be shared; copy it with volta.tensor(array)")
+    if not array.flags.writeable:
+        array = array.copy()
+    low = array
+    if any(step < 0 for step in array.strides):
+        low = array.copy()
+    if any(s % array.itemsize for s in low.strides):
+        low = low.copy()
+    span = sum((n - 1) * s for n, s in zip(low.shape, low.strides)) + low.itemsize if low.size else 0
+    storage = core.borrowed_storage(low, low.__array_interface__["data"][0], span)
+    return core.tensor(storage, low.shape, tuple(s // low.itemsize for s in low.strides), 0, dtype)
+
+
+@_made
+def as_tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
+    """`data` as a tensor, without a copy where that is possible.
+
+    >>> volta.as_tensor([1, 2]).tolist()
+    [1, 2]
+    """
+    if isinstance(data, core.TensorBase):
+        return to(data, dtype=dtype, device=device)
+    if isinstance(data, np.ndarray) and dtype is None and not as_device(device).is_gpu:
+        return from_numpy(data)
+    return tensor(data, dtype=dtype, device=device)
