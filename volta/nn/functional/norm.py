@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from volta.tensor import Tensor
 
+__all__ = ["batch_norm", "layer_norm", "normalize"]
+
 
 def _normalised(input, mean, var, weight, bias, eps):
     """Batch normalisation by given statistics."""
