@@ -6,8 +6,8 @@ import op_cases as table
 import pytest
 
 import volta
-from volta.errors import DTypeError
-from volta.ops.table import BINARY_SHAPES, TERNARY_SHAPES
+from volta.errors import DTypeError, ShapeError
+from volta.ops.table import BINARY_SHAPES, TERNARY_SHAPES, Flags
 from volta.testing import gradcheck, gradgradcheck
 
 FLOATS = (volta.float32, volta.float64, volta.float16)
@@ -176,7 +176,11 @@ def layouts(op, case, device, rng):
     """Transposed, sliced and reversed inputs, and such with stride 0 along the first dimension."""
     arrays = table.sample(op, case, rng, table.kind_of(op))
     for make in table.LAYOUTS.values():
-        same_results(op, case, arrays, placed(arrays, device, make), device)
+        try:
+            same_results(op, case, arrays, placed(arrays, device, make), device)
+        except ShapeError as error:
+            if not op.details.view or "without a copy" not in str(error):
+                raise
     if not any(isinstance(spec, table.Derived) for spec in case.inputs):
         equal = [table.repeated(a) for a in arrays]
         same_results(op, case, equal, placed(equal, device, table.expanded), device)
@@ -184,10 +188,11 @@ def layouts(op, case, device, rng):
 
 def broadcasts(op, case, device, rng):
     """An elementwise op of several tensors, of shapes that broadcast."""
-    count = sum(isinstance(spec, tuple) for spec in case.inputs)
+    count = sum(isinstance(spec, (tuple, Flags)) for spec in case.inputs)
     for shapes in {2: BINARY_SHAPES, 3: TERNARY_SHAPES}.get(count, ()):
         specs = iter(shapes)
-        inputs = tuple(next(specs) if isinstance(spec, tuple) else spec for spec in case.inputs)
+        inputs = tuple(next(specs) if isinstance(spec, tuple) else Flags(next(specs)) if isinstance(spec, Flags) else spec
+                       for spec in case.inputs)
         forward(op, table.Case(inputs, case.params), device, table.kind_of(op), rng, f"{op.name} of shapes {shapes} on {device}")
 
 
@@ -268,10 +273,12 @@ def refused_in_place(form, op, case, device, rng):
         error = None
         try:
             stored = op(*tensors, **case.params)
-            if isinstance(stored, volta.Tensor) and stored.dtype.category > dtype.category:
+            if not isinstance(stored, volta.Tensor) or stored.shape != arrays[0].shape:
+                continue
+            if stored.dtype.category > dtype.category:
                 error = DTypeError
-        except volta.errors.VoltaError as refused:
-            error = type(refused)
+        except volta.errors.VoltaError:
+            error = volta.errors.VoltaError
         if error is None:
             continue
         with pytest.raises(error):

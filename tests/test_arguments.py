@@ -34,17 +34,16 @@ def test_named_arguments(x):
     assert_close(x.mul(other=2), 2 * X)
     assert_close(volta.pow(x, exponent=3), X ** 3, rtol=1e-4, atol=1e-5)
     assert host(volta.lt(x, other=0)).tolist() == (X < 0).tolist()
-    with pytest.raises(TypeError):
+    with pytest.raises(ArgumentError, match="exp: takes input, got 0 of 1"):
         volta.exp()
     with pytest.raises(TypeError):
         volta.add(x, x, 2)
 
 
-@pytest.mark.parametrize("name", sorted(n for n in dir(volta.ops.math) if not n.startswith("_")
-                                        and inspect.isfunction(getattr(volta.ops.math, n))))
+@pytest.mark.parametrize("name", sorted(volta.ops.table.FUNCTIONS))
 def test_signatures_can_be_inspected(name):
-    parameters = list(inspect.signature(getattr(volta.ops.math, name)).parameters)
-    assert parameters[0] in ("input", "a", "name", "x", "function", "op", "condition") and "others" not in parameters
+    parameters = list(inspect.signature(volta.ops.table.FUNCTIONS[name]).parameters)
+    assert "others" not in parameters and "a" not in parameters[:name not in ("mulacc", "tensordot")]
 
 
 def test_alpha(x, i):
@@ -78,7 +77,7 @@ def test_rounding_of_integers_and_decimals(device, i):
         assert out.dtype is volta.int64 and host(out).tolist() == [3, -1, 2]
     assert_close(volta.tensor([1.234, -5.678], device=device).round(decimals=1), [1.2, -5.7])
     assert_close(volta.round(volta.tensor([1234.0, 5678.0], device=device), decimals=-2), [1200.0, 5700.0])
-    with pytest.raises(DTypeError, match="floor: needs numbers, got volta.bool"):
+    with pytest.raises(DTypeError, match="floor: needs floating point or integer tensors, got bool"):
         (i > 0).floor()
     with pytest.raises(DTypeError, match="round: decimals=1 needs a floating point tensor"):
         i.round(decimals=1)
@@ -87,7 +86,7 @@ def test_rounding_of_integers_and_decimals(device, i):
 def test_invert_is_bitwise(device, i):
     assert host(~i).tolist() == [-4, 0, -3] and host(~(i > 0)).tolist() == [False, True, False]
     assert host(~volta.tensor([1, 255], dtype=volta.uint8, device=device)).tolist() == [254, 0]
-    with pytest.raises(DTypeError, match="bitwise_not: needs a bool or integer tensor, got volta.float32"):
+    with pytest.raises(DTypeError, match="bitwise_not: needs integer or bool tensors, got float32"):
         ~i.float()
 
 
@@ -309,7 +308,7 @@ def test_limits_of_dtypes():
     (lambda: volta.linspace(-3, 1, 3, dtype=volta.uint8), "linspace: -3 to 1 do not fit into volta.uint8"),
     (lambda: volta.linspace(0, float("inf"), 3), "linspace: end must be a finite number, got inf"),
     (lambda: volta.inner(volta.ones(2, 3), volta.ones(4, 1)), r"inner: the last dimensions of \(2, 3\) and \(4, 1\) differ"),
-    (lambda: volta.nn.functional.softplus(volta.tensor([1], dtype=volta.uint8)), "softplus: needs a floating point tensor, got volta.uint"),
+    (lambda: volta.nn.functional.softplus(volta.tensor([1], dtype=volta.uint8)), "softplus: input must be floating point, got uint8"),
     (lambda: volta.pad(volta.ones(3, 1), (-2, 2), mode="replicate"), "pad: mode 'replicate' cannot extend dimension 1 of size 1"),
 ])
 def test_refused_as_in_pytorch(call, text):

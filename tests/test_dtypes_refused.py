@@ -125,7 +125,7 @@ def test_nothing_but_numbers_that_are_no_floats(device, op, dtype):
     if op == "linear" and dtype is not volta.bool:
         assert call(**operands).tolist() == [[4, 4]] * 4
     else:
-        with pytest.raises(DTypeError, match=f"^{op if op != 'linear' else 'matmul'}: "):
+        with pytest.raises(DTypeError, match=f"^{op}: "):
             call(**operands)
 
 
@@ -133,22 +133,22 @@ def test_nothing_but_numbers_that_are_no_floats(device, op, dtype):
 @pytest.mark.parametrize("op", PRODUCTS)
 def test_products_of_bool(device, op):
     _, call, shapes = next(row for row in CALLS if row[0] == op)
-    with pytest.raises(DTypeError, match="must hold numbers, got volta.bool"):
+    with pytest.raises(DTypeError, match=r"input must be floating point or integer, got bool; convert it with \.float\(\)"):
         call(**_operands(op, shapes, volta.bool, device))
 
 
 @pytest.mark.usefixtures("survived")
 def test_large_weight_of_bytes(device):
-    with pytest.raises(DTypeError, match="linear: weight must be volta.float32, as the input is, got volta.uint8"):
+    with pytest.raises(DTypeError, match="linear: weight must be float32, got uint8; convert it with .to"):
         F.linear(volta.ones(64, 8192, device=device), volta.ones(8192, 8192, dtype=volta.uint8, device=device))
 
 
 @pytest.mark.usefixtures("survived")
 def test_weights_file_of_integers(device):
-    layer = volta.nn.Linear(3, 2, device=device)
+    layer = volta.nn.Linear(3, 2, device=device).requires_grad_(False)      # nothing that requires grad takes integers
     layer.load_state_dict({"weight": volta.ones(2, 3, dtype=volta.int64, device=device), "bias": volta.zeros(2, device=device)},
                           assign=True)
-    with pytest.raises(DTypeError, match="linear: weight must be volta.float32"):
+    with pytest.raises(DTypeError, match="linear: weight must be float32, got int64"):
         layer(volta.ones(1, 3, device=device))
 
 

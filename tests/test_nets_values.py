@@ -54,7 +54,7 @@ def test_norm_counts_in_the_graph(device):
     same(out, [2, 1])
     out.sum().backward()
     same(x.grad, np.zeros((2, 3)))
-    with pytest.raises(DTypeError, match="norm: needs a floating point tensor"):
+    with pytest.raises(DTypeError, match="norm: dtype must be floating point"):
         volta.norm(x, dtype=volta.int64)
     with pytest.raises(IndexRangeError, match=r"norm: there is no -1-norm of no elements"):
         volta.ones(0, device=device).norm(-1)
@@ -72,7 +72,7 @@ def test_softmax_of_one_number(device):
 
 def test_argmax_of_bool(device):
     x = volta.tensor([False, True], device=device)
-    with pytest.raises(DTypeError, match="argmax: input must hold numbers, got volta.bool"):
+    with pytest.raises(DTypeError, match="argmax: input must be floating point or integer, got bool"):
         x.argmax()
     values, indices = x.max(0)
     assert values.item() is True and indices.item() == 1

@@ -12,7 +12,7 @@ from volta.device import device as as_device
 from volta.dtypes import as_dtype, bool_, float16, float32, float64, get_default_dtype, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import copy_into
-from volta.ops.from_data import as_tensor, finish, from_numpy, tensor  # noqa: F401  (users find them here, too)
+from volta.ops.from_data import finish, tensor
 from volta.ops.join import cat
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
@@ -30,13 +30,17 @@ if TYPE_CHECKING:
     from volta.types import DeviceLike, DTypeLike, Number
 
 
+_made = composed(method=False, untested="tests/test_tensor.py, test_random.py and test_torch_programs.py: no inputs to differentiate")
+_made_as_this = composed(function=False, untested="as the function without new_")
+
+
 # ---------------------------------------------------------------- by rule
 def _shape(op, given, named):
     """The shape of `f(2, 3)`, `f((2, 3))` or `f(size=(2, 3))`."""
     return as_shape(*listed(op, given, named))
 
 
-@composed(method=False)
+@_made
 def empty(*sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
           requires_grad: bool = False) -> Tensor:
     """Contents undefined.
@@ -48,7 +52,7 @@ def empty(*sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype:
     return finish(create(empty_op, _shape("empty", sizes, size), dtype=dtype, device=as_device(device)), requires_grad)
 
 
-@composed(method=False)
+@_made
 def full(size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
          requires_grad: bool = False) -> Tensor:
     """Every element `fill_value`; its type decides the dtype.
@@ -72,7 +76,7 @@ def _filled(shape, value, dtype, device, requires_grad):
     return finish(create(full_op, shape, value, dtype=dtype, device=as_device(device)), requires_grad)
 
 
-@composed(method=False)
+@_made
 def zeros(*sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
           requires_grad: bool = False) -> Tensor:
     """Every element 0.
@@ -83,7 +87,7 @@ def zeros(*sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype:
     return _filled(_shape("zeros", sizes, size), 0, dtype, device, requires_grad)
 
 
-@composed(method=False)
+@_made
 def ones(*sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
          requires_grad: bool = False) -> Tensor:
     """Every element 1.
@@ -94,7 +98,7 @@ def ones(*sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype: 
     return _filled(_shape("ones", sizes, size), 1, dtype, device, requires_grad)
 
 
-@composed(method=False)
+@_made
 def arange(start: Number | None = None, end: Number | None = None, step: Number = 1, *, dtype: DTypeLike = None,
            device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """start, start + step, ... before end; `arange(end)` starts at 0.
@@ -132,7 +136,7 @@ def _finite(op, name, value):
     return value
 
 
-@composed(method=False)
+@_made
 def linspace(start: float, end: float, steps: int, *, dtype: DTypeLike = None, device: DeviceLike = None,
              requires_grad: bool = False) -> Tensor:
     """`steps` values from start to end, both included; integers are cut off, from bounds that are cut off.
@@ -160,7 +164,7 @@ def linspace(start: float, end: float, steps: int, *, dtype: DTypeLike = None, d
     return finish(cast(cat([low, slice_view(high, (slice(None, None, -1),))]), dtype), requires_grad)
 
 
-@composed(method=False)
+@_made
 def eye(n: int, m: int | None = None, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """Ones on the diagonal, zeros elsewhere.
 
@@ -215,7 +219,7 @@ def _draw(op, primitive, shape, a, b, dtype, device, generator):
     return create(primitive, shape, a, b, seed=seed, offset=offset, dtype=as_dtype(dtype), device=as_device(device))
 
 
-@composed(method=False)
+@_made
 def rand(*sizes: int | Sequence[int], size: Sequence[int] | None = None, generator: Generator | None = None, dtype: DTypeLike = None,
          device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """Uniform on [0, 1).
@@ -227,7 +231,7 @@ def rand(*sizes: int | Sequence[int], size: Sequence[int] | None = None, generat
     return finish(_draw("rand", uniform_op, _shape("rand", sizes, size), 0.0, 1.0, dtype, device, generator), requires_grad)
 
 
-@composed(method=False)
+@_made
 def randn(*sizes: int | Sequence[int], size: Sequence[int] | None = None, generator: Generator | None = None, dtype: DTypeLike = None,
           device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """Normal, mean 0 and standard deviation 1.
@@ -239,7 +243,7 @@ def randn(*sizes: int | Sequence[int], size: Sequence[int] | None = None, genera
     return finish(_draw("randn", normal_op, _shape("randn", sizes, size), 0.0, 1.0, dtype, device, generator), requires_grad)
 
 
-@composed(method=False)
+@_made
 def randint(*bounds: int | Sequence[int], low: int = 0, high: int | None = None, size: int | Sequence[int] | None = None,
             generator: Generator | None = None, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """Integers on [low, high): `randint(low, high, size)`, or `randint(high, size)` from 0; also by name.
@@ -271,7 +275,7 @@ def randint(*bounds: int | Sequence[int], low: int = 0, high: int | None = None,
     return finish(cast(drawn, kind), requires_grad)
 
 
-@composed(method=False)
+@_made
 def randperm(n: int, *, generator: Generator | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
              requires_grad: bool = False) -> Tensor:
     """A random order of 0 to n - 1, the same on every device.
@@ -317,7 +321,7 @@ def _random_like(make):
 def _named_like(function, make, **options):
     name = function.__name__ = function.__qualname__ = make.__name__ + "_like"
     function.__doc__ = f"`{make.__name__}` with the shape, dtype and device of `input`.\n\n>>> volta.{name}(volta.ones(2, 3)).shape\n(2, 3)"
-    return composed(method=False, **options)(function)
+    return (composed(method=False, **options) if options.get("samples") else _made)(function)
 
 
 zeros_like, ones_like, empty_like = _like(zeros), _like(ones), _like(empty)
@@ -335,7 +339,7 @@ def full_like(input: Tensor, fill_value: Number, *, dtype: DTypeLike = None, dev
     return full(input.shape, fill_value, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
-@composed(method=False)
+@_made
 def randint_like(input: Tensor, *bounds: int, low: int = 0, high: int | None = None, generator: Generator | None = None,
                  dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """`randint` with the shape, dtype and device of `input`: `randint_like(x, high)` or `randint_like(x, low, high)`.
@@ -353,13 +357,13 @@ def _new(make):
         return make(*size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
     name = function.__name__ = function.__qualname__ = "new_" + make.__name__
     function.__doc__ = f"`volta.{make.__name__}` with the dtype and device of this tensor.\n\n>>> volta.ones(2).{name}(3).shape\n(3,)"
-    return composed(function=False)(function)
+    return _made_as_this(function)
 
 
 new_zeros, new_ones, new_empty = _new(zeros), _new(ones), _new(empty)
 
 
-@composed(function=False)
+@_made_as_this
 def new_full(self, size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
              requires_grad: bool = False) -> Tensor:
     """`volta.full` with the dtype and device of this tensor.
@@ -370,7 +374,7 @@ def new_full(self, size: int | Sequence[int], fill_value: Number, *, dtype: DTyp
     return full(size, fill_value, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
 
-@composed(function=False)
+@_made_as_this
 def new_tensor(self, data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """`volta.tensor` with the dtype and device of this tensor.
 

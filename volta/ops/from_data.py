@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from volta.types import DeviceLike, DTypeLike
 
 
+_made = composed(method=False, untested="tests/test_tensor.py and test_torch_programs.py: no inputs to differentiate")
+
+
 def finish(t: Tensor, requires_grad: bool) -> Tensor:
     """The new tensor t as a leaf that wants gradients, if asked for."""
     return t.requires_grad_() if requires_grad else t
 
 
-@composed(method=False)
+@_made
 def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """A new tensor with a copy of `data`: numbers, nested sequences, a NumPy array or a tensor.
 
@@ -80,7 +83,7 @@ def _place(array, dtype, device):
     return from_array(array)
 
 
-@composed(method=False)
+@_made
 def from_numpy(array: np.ndarray) -> Tensor:
     """CPU tensor that shares the memory of a NumPy array, as torch.from_numpy.
 
@@ -107,7 +110,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     return core.tensor(storage, low.shape, tuple(s // low.itemsize for s in low.strides), 0, dtype)
 
 
-@composed(method=False)
+@_made
 def as_tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
     """`data` as a tensor, without a copy where that is possible.
 

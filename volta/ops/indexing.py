@@ -224,7 +224,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
     return where_op(mask, value, input)
 
 
-@composed(samples=(case((3, 4)), case(())), kinds="fib", smooth=False, numpy=np.argwhere)
+@composed(samples=(case((3, 4)), case(())), kinds="fib", smooth=False, reads=True, numpy=np.argwhere)
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
     """Positions of the non-zero elements, (count, rank) int64, or one vector per dimension. Reads the values on the host.
 

@@ -10,9 +10,9 @@ from volta._kernels.core import TensorBase
 from volta.dtypes import result_type
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.copy import cast, clone, promoted
+from volta.ops.indexing import nonzero
 from volta.ops.records import math as r
 from volta.ops.records.math import BINARY_CASES, TERNARY_CASES, UNARY_CASES
-from volta.ops.subscript import nonzero
 from volta.ops.table import FUNCTIONS, Derived, case, composed
 from volta.ops.table import erf as np_erf
 
@@ -33,8 +33,8 @@ def _scaled(name, input, other, alpha):
     return (cast(other, result_type(input, other)) if isinstance(other, TensorBase) else other) * alpha
 
 
-@composed(samples=(*BINARY_CASES, case((3, 4), (4,), alpha=2)), numpy=lambda input, other, alpha=1: input + alpha * other,
-          kinds="fi", inplace=True, record=r.add_op)
+@composed(samples=(*BINARY_CASES, case((3, 4), (4,), alpha=0.5)), numpy=lambda input, other, alpha=1: input + alpha * other,
+          inplace=True, record=r.add_op)
 def add(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """input + alpha * other; of bool, logical or.
 
@@ -46,8 +46,8 @@ def add(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     return r.add_op(input, _scaled("add", input, other, alpha))
 
 
-@composed(samples=(*BINARY_CASES, case((3, 4), (4,), alpha=2)), numpy=lambda input, other, alpha=1: input - alpha * other,
-          kinds="fi", inplace=True, record=r.sub_op, aliases=("subtract",))
+@composed(samples=(*BINARY_CASES, case((3, 4), (4,), alpha=0.5)), numpy=lambda input, other, alpha=1: input - alpha * other,
+          inplace=True, record=r.sub_op, aliases=("subtract",))
 def sub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """input - alpha * other.
 
@@ -107,8 +107,8 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     return r.mulacc(tensor1 if value == 1 else tensor1 * value, tensor2, input)
 
 
-@composed(samples=(*TERNARY_CASES, case((3, 4), (4,), (3, 1), value=2)), domain=(0.3, 3.0), rtol=2e-5, elementwise=True, inplace=True,
-          numpy=lambda input, tensor1, tensor2, value=1: input + value * tensor1 / tensor2)
+@composed(samples=(*TERNARY_CASES, case((3, 4), (4,), (3, 1), value=2)), domain=(0.3, 3.0), rtol=2e-5, elementwise=True,
+          inplace=True, numpy=lambda input, tensor1, tensor2, value=1: input + value * tensor1 / tensor2)
 @promoted
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """input + value * tensor1 / tensor2.
@@ -124,7 +124,8 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
 
 
 @composed(samples=(*TERNARY_CASES, case((3, 4), (4,), 0.3), case((4,), (4,), 0.7)), rtol=2e-5, elementwise=True, inplace=True,
-          takes={"input": "f"}, numpy=lambda input, end, weight: input + weight * (end - input))
+          takes={"input": "f"}, numpy=lambda input, end, weight: np.where(
+              np.abs(weight) < 0.5, input + weight * (end - input), end - (end - input) * (1 - weight)))
 @promoted
 def lerp(input: Tensor, end: Tensor, weight: Number | Tensor) -> Tensor:
     """input + weight * (end - input), counted from the nearer end, so that both are exact.
@@ -141,8 +142,8 @@ def lerp(input: Tensor, end: Tensor, weight: Number | Tensor) -> Tensor:
 
 
 # ---------------------------------------------------------------- rounding, limits, choices
-@composed(samples=(*UNARY_CASES, case((3, 5), decimals=2), case((3, 5), decimals=-1)), numpy=lambda input, decimals=0: np.round(
-    input, decimals), smooth=False, in_float32=True, inplace=True, record=r.round_op)
+@composed(samples=(*UNARY_CASES, case((3, 5), decimals=-1)), numpy=lambda input, decimals=0: np.round(input, decimals),
+          domain=(-40.0, 40.0), smooth=False, in_float32=True, inplace=True, record=r.round_op)
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """To the nearest integer, halves to the even one; with `decimals` to that many places (negative: tens, hundreds, ...).
 
@@ -218,7 +219,8 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
 _NEAR = Derived(lambda x: x + (x * 1e-6).astype(x.dtype))
 
 
-@composed(samples=(*BINARY_CASES, case((3, 4), _NEAR), case((6,), (6,), rtol=0.5, atol=0.1)), numpy=np.isclose, kinds="fi", smooth=False)
+@composed(samples=(*BINARY_CASES, case((3, 4), _NEAR), case((6,), (6,), rtol=0.5, atol=0.1)), numpy=np.isclose, kinds="fi", smooth=False,
+          elementwise=True)
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """Whether |input - other| <= atol + rtol * |other|; infinities of one sign are close.
 

@@ -43,7 +43,7 @@ def _at(x: Tensor, d: int, places: Iterable[int]) -> tuple[Tensor, ...]:
     return tuple([slice_op(x, starts=before + (i,) + after, sizes=sizes, steps=steps, axes=axes) for i in places])
 
 
-@composed(samples=(case((4, 5), dim=1, start=1, length=3), case((4,), dim=-1, start=-2, length=2)), kinds="fib",
+@composed(samples=(case((4, 5), dim=1, start=1, length=3), case((4,), dim=-1, start=-2, length=2)), kinds="fib", view=True,
           numpy=lambda x, dim, start, length: np.take(x, range(start, start + length), dim))
 def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     """`length` slices from `start` (which may be a 0-d integer tensor) along `dim`, as a view.
@@ -73,7 +73,7 @@ def _whole(op: str, name: str, value: object) -> int:
     return operator.index(value)
 
 
-@composed(samples=(case((4, 5), dim=1, index=-2), case((3,), dim=0, index=1)), kinds="fib",
+@composed(samples=(case((4, 5), dim=1, index=-2), case((3,), dim=0, index=1)), kinds="fib", view=True,
           numpy=lambda x, dim, index: np.take(x, index, dim))
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The slice at `index` of a dimension, without it, as a view.
@@ -90,7 +90,8 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     return _at(input, d, (i + n if i < 0 else i,))[0]
 
 
-@composed(samples=(case((4, 5), bounds=((1, 3), (0, 5))),), kinds="fib", numpy=lambda x, bounds: x[tuple(slice(*b) for b in bounds)])
+@composed(samples=(case((4, 5), bounds=((1, 3), (0, 5))),), kinds="fib", view=True,
+          numpy=lambda x, bounds: x[tuple(slice(*b) for b in bounds)])
 def shrink(input: Tensor, bounds: Sequence[tuple[int, int]]) -> Tensor:
     """Per dimension (start, stop), as a view: the inverse of `pad`.
 
@@ -107,7 +108,8 @@ def shrink(input: Tensor, bounds: Sequence[tuple[int, int]]) -> Tensor:
     return slice_view(input, tuple(slice(a, b) for a, b in bounds))
 
 
-@composed(samples=(case((4, 5), steps=(2, -1)),), kinds="fib", numpy=lambda x, steps: x[tuple(slice(None, None, s) for s in steps)])
+@composed(samples=(case((4, 5), steps=(2, -1)),), kinds="fib", view=True,
+          numpy=lambda x, steps: x[tuple(slice(None, None, s) for s in steps)])
 def stride_op(input: Tensor, steps: Sequence[int]) -> Tensor:
     """Every steps[i]-th element of dimension i, as a view; a negative step runs backwards.
 
@@ -140,7 +142,7 @@ def _split(op, input, size_or_sections, dim):
     return _cut(input, d, parts)
 
 
-@composed(samples=(case((5, 2), 2), case((2, 6), 4, dim=-1)), kinds="fib", method=False,
+@composed(samples=(case((5, 2), 2), case((2, 6), 4, dim=-1)), kinds="fib", view=True, method=False,
           numpy=lambda x, size, dim=0: tuple(np.split(x, range(size, x.shape[dim], size), dim)))
 def split(input: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views of `split_size` slices each (the last may be smaller), or of the given lengths.
@@ -151,7 +153,7 @@ def split(input: Tensor, split_size_or_sections: int | Sequence[int], dim: int =
     return _split("split", input, split_size_or_sections, dim)
 
 
-@composed(samples=(case((5, 2), 3), case((2, 6), 2, dim=1)), kinds="fib",
+@composed(samples=(case((5, 2), 3), case((2, 6), 2, dim=1)), kinds="fib", view=True,
           numpy=lambda x, chunks, dim=0: tuple(np.array_split(x, chunks, dim)))
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of at most `chunks` equal parts.
@@ -165,7 +167,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return _split("chunk", input, -(-n // chunks) if n else [0] * chunks, dim)
 
 
-@composed(samples=(case((3, 2)), case((3, 2), dim=-1)), kinds="fib", numpy=lambda x, dim=0: tuple(np.moveaxis(x, dim, 0)))
+@composed(samples=(case((3, 2)), case((3, 2), dim=-1)), kinds="fib", view=True, numpy=lambda x, dim=0: tuple(np.moveaxis(x, dim, 0)))
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices along `dim`, each without it.
 
@@ -178,7 +180,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     return _at(input, d, range(input.shape[d]))
 
 
-@composed(samples=(case((7, 2), indices_or_sections=3), case((2, 7), indices_or_sections=(1, 4), dim=1)), kinds="fib",
+@composed(samples=(case((7, 2), indices_or_sections=3), case((2, 7), indices_or_sections=(1, 4), dim=1)), kinds="fib", view=True,
           numpy=lambda x, indices_or_sections, dim=0: tuple(np.array_split(x, indices_or_sections, dim)))
 def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of as equal parts as possible, or of the parts between the given positions. A tensor is read on the host.
@@ -206,7 +208,7 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
 
 
 # ---------------------------------------------------------------- diagonals and windows
-@composed(samples=(case((3, 4)), case((3, 4, 2), offset=-1, dim1=2, dim2=0)), kinds="fib",
+@composed(samples=(case((3, 4)), case((3, 4, 2), offset=-1, dim1=2, dim2=0)), kinds="fib", view=True,
           numpy=lambda x, offset=0, dim1=0, dim2=1: np.diagonal(x, offset, dim1, dim2))
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonal of two dimensions as the last one, a view; a positive offset lies above it.
@@ -226,8 +228,8 @@ def _np_windows(x, dimension, size, step):
     return np.lib.stride_tricks.sliding_window_view(x, size, dimension)[(slice(None),) * dimension + (slice(None, None, step),)]
 
 
-@composed(samples=(case((7,), dimension=0, size=3, step=2), case((2, 5), dimension=1, size=2, step=1)), kinds="fib", function=False,
-          numpy=_np_windows)
+@composed(samples=(case((7,), dimension=0, size=3, step=2), case((2, 5), dimension=1, size=2, step=1)), kinds="fib", view=True,
+          function=False, numpy=_np_windows)
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows of `size` elements, `step` apart, along a dimension; the elements of a window lie along a new last one. A view.
 

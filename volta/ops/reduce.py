@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from volta._kernels.core import graph
-from volta.dtypes import as_dtype, float16, float32, get_default_dtype, int64
+from volta.dtypes import as_dtype, bool_, float16, float32, get_default_dtype, int64, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError
 from volta.ops.copy import clone, widened
 from volta.ops.records.copy import cast
@@ -113,6 +113,8 @@ def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = F
     >>> volta.ones(2, 3).sum(dim=1)
     tensor([3., 3.])
     """
+    if dtype is None and input.ndim:
+        return sum_op(input, dim=as_dims("sum", dim, input.ndim), keepdim=keepdim)
     return _in_dtype("sum", sum_op, input, dim, keepdim, dtype)
 
 
@@ -213,9 +215,10 @@ class ValuesIndices(NamedTuple):
 
 def _pick(name, record, input, dim, keepdim):
     d = as_dim(name, dim, input.ndim)
+    numbers = cast(input, uint8) if input.dtype is bool_ else input
     if input.ndim == 0:
-        return ValuesIndices(clone(input), _arg(f"arg{name}", record, input, 0, False))
-    indices = _arg(f"arg{name}", record, input, d, True)
+        return ValuesIndices(clone(input), _arg(f"arg{name}", record, numbers, 0, False))
+    indices = _arg(f"arg{name}", record, numbers, d, True)
     values = gather_op(input, indices, dim=d)
     if not keepdim:
         shape = input.shape[:d] + input.shape[d + 1:]
@@ -231,7 +234,7 @@ def _np_pick(extreme, arg):
     return pick
 
 
-@composed(samples=_ARGS, numpy=_np_pick(np.amax, np.argmax), kinds="fi")
+@composed(samples=_ARGS, numpy=_np_pick(np.amax, np.argmax), kinds="fib")
 def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
     """The largest value; with an int `dim` (values, indices); with another tensor, `maximum`.
 
@@ -243,7 +246,7 @@ def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -
     return amax(input) if dim is None else _pick("max", argmax_op, input, dim, keepdim)
 
 
-@composed(samples=_ARGS, numpy=_np_pick(np.amin, np.argmin), kinds="fi")
+@composed(samples=_ARGS, numpy=_np_pick(np.amin, np.argmin), kinds="fib")
 def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
     """The smallest value; with an int `dim` (values, indices); with another tensor, `minimum`.
 

@@ -20,7 +20,7 @@ from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeErr
 from volta.ops.copy import contiguous, copy_into, fill_into
 from volta.ops.creation import empty, full
 from volta.ops.from_data import tensor
-from volta.ops.indexing import _indices, known_range, masked_fill, nonzero  # noqa: F401  (until nothing asks this module for them)
+from volta.ops.indexing import _indices, known_range
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_put_op, index_select_op
 from volta.ops.records.math import where_op
@@ -209,7 +209,7 @@ def getitem(x: Tensor, key: object) -> Tensor:
     return out if len(key.shape) == 1 else reshape_op(out, shape=key.shape + x.shape[1:])
 
 
-@composed(samples=(case((3, 4), Flags((3, 4))), case((2, 3), Flags((3,)))), kinds="fib",
+@composed(samples=(case((3, 4), Flags((3, 4))), case((2, 3), Flags((3,)))), kinds="fib", reads=True,
           numpy=lambda x, mask: x[np.broadcast_to(mask, x.shape)])
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where `mask` holds, as a vector.

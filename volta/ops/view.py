@@ -8,19 +8,6 @@ import numpy as np
 
 from volta._kernels import core
 from volta.errors import ArgumentError, ShapeError
-from volta.ops.parts import (  # noqa: F401  (until nothing asks this module for them)
-    chunk,
-    diagonal,
-    narrow,
-    select,
-    shrink,
-    slice_view,
-    split,
-    stride_op,
-    tensor_split,
-    unbind,
-    unfold,
-)
 from volta.ops.records.view import expand_op, permute_op, reshape_op
 from volta.ops.table import Derived, case, composed
 from volta.shapes import as_dim, as_dims, broadcast_shapes, infer, view_strides
@@ -57,7 +44,8 @@ def _sizes(op: str, given: tuple, named: Sequence[int] | None = None) -> tuple[i
 
 
 # ---------------------------------------------------------------- shapes
-@composed(samples=(case((2, 6), shape=(3, -1)), case((0, 3), shape=(3, 0))), kinds="fib", numpy=lambda x, shape: x.reshape(shape))
+@composed(samples=(case((2, 6), shape=(3, -1)), case((0, 3), shape=(3, 0))), kinds="fib", view=True,
+          numpy=lambda x, shape: x.reshape(shape))
 def reshape(input: Tensor, *sizes: int | Sequence[int], shape: Sequence[int] | None = None) -> Tensor:
     """The same elements under another shape (one size may be -1): a view where the strides allow, else a copy.
 
@@ -69,7 +57,8 @@ def reshape(input: Tensor, *sizes: int | Sequence[int], shape: Sequence[int] | N
     return reshape_op(input, shape=infer("reshape", input._size, _sizes("reshape", sizes, shape)))
 
 
-@composed(samples=(case((6,), size=(2, 3)), case((), size=(1,))), kinds="fib", function=False, numpy=lambda x, size: x.reshape(size))
+@composed(samples=(case((6,), size=(2, 3)), case((), size=(1,))), kinds="fib", view=True,
+          function=False, numpy=lambda x, size: x.reshape(size))
 def view(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Tensor:
     """`reshape` that never copies.
 
@@ -86,7 +75,7 @@ def view(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | None 
     return reshape_op(input, shape=new)
 
 
-@composed(samples=(case((6,), Derived(lambda x: np.zeros((2, 3)))),), kinds="fib", function=False,
+@composed(samples=(case((6,), Derived(lambda x: np.zeros((2, 3)))),), kinds="fib", view=True, function=False,
           numpy=lambda x, other: x.reshape(other.shape))
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """`view` with the shape of `other`.
@@ -97,7 +86,7 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
     return view(input, other.shape)
 
 
-@composed(samples=(case((2, 3), Derived(lambda x: np.zeros(6))),), kinds="fib", function=False,
+@composed(samples=(case((6,), Derived(lambda x: np.zeros((2, 3)))),), kinds="fib", view=True, function=False,
           numpy=lambda x, other: x.reshape(other.shape))
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     """`reshape` with the shape of `other`.
@@ -108,7 +97,7 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     return reshape(input, other.shape)
 
 
-@composed(samples=(case((2, 3, 4), start_dim=1), case(())), kinds="fib",
+@composed(samples=(case((2, 3, 4), start_dim=1), case(())), kinds="fib", view=True,
           numpy=lambda x, start_dim=0: x.reshape(x.shape[:start_dim] + (-1,)))
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions start_dim to end_dim as one.
@@ -126,7 +115,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape_op(input, shape=input.shape[:a] + (size,) + input.shape[b + 1:])
 
 
-@composed(samples=(case((6, 2), dim=0, sizes=(2, -1)),), kinds="fib", numpy=lambda x, dim, sizes: x.reshape(sizes + x.shape[1:]))
+@composed(samples=(case((6, 2), dim=0, sizes=(2, -1)),), kinds="fib", view=True, numpy=lambda x, dim, sizes: x.reshape(sizes + x.shape[1:]))
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """A dimension as several (one size may be -1), as a view.
 
@@ -137,7 +126,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     return reshape_op(input, shape=input.shape[:d] + infer("unflatten", input.shape[d], tuple(sizes)) + input.shape[d + 1:])
 
 
-@composed(samples=(case((2, 3)), case(())), kinds="fib", numpy=np.ravel)
+@composed(samples=(case((2, 3)), case(())), kinds="fib", view=True, numpy=np.ravel)
 def ravel(input: Tensor) -> Tensor:
     """The elements as one dimension.
 
@@ -147,7 +136,7 @@ def ravel(input: Tensor) -> Tensor:
     return reshape_op(input, shape=(input._size,))
 
 
-@composed(samples=(case((3, 1), size=(2, -1, 4)), case((1,), size=(0,))), kinds="fib", function=False,
+@composed(samples=(case((3, 1), size=(2, -1, 4)), case((1,), size=(0,))), kinds="fib", view=True, function=False,
           numpy=lambda x, size: np.broadcast_to(x, [n if s == -1 else s for s, n in zip(size, (1,) * (len(size) - x.ndim) + x.shape)]))
 def expand(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Tensor:
     """Size-1 dimensions repeated without copying; -1 keeps a size.
@@ -170,7 +159,7 @@ def expand(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | Non
     return expand_op(input, shape=new)
 
 
-@composed(samples=(case((3, 1), Derived(lambda x: np.zeros((2, 3, 4)))),), kinds="fib", function=False,
+@composed(samples=(case((3, 1), Derived(lambda x: np.zeros((2, 3, 4)))),), kinds="fib", view=True, function=False,
           numpy=lambda x, other: np.broadcast_to(x, other.shape))
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """`expand` to the shape of `other`.
@@ -181,7 +170,7 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
     return expand(input, other.shape)
 
 
-@composed(samples=(case((3, 1), size=(2, 3, 4)),), kinds="fib", numpy=lambda x, size: np.broadcast_to(x, size))
+@composed(samples=(case((3, 1), size=(2, 3, 4)),), kinds="fib", view=True, numpy=lambda x, size: np.broadcast_to(x, size))
 def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
     """`expand` with the shape as a tuple.
 
@@ -242,7 +231,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 
 
 # ---------------------------------------------------------------- order
-@composed(samples=(case((2, 3, 4), dims=(2, 0, -2)), case((), dims=())), kinds="fib", numpy=lambda x, dims: x.transpose(dims))
+@composed(samples=(case((2, 3, 4), dims=(2, 0, -2)), case((), dims=())), kinds="fib", view=True, numpy=lambda x, dims: x.transpose(dims))
 def permute(input: Tensor, *order: int | Sequence[int], dims: Sequence[int] | None = None) -> Tensor:
     """Dimensions in another order, as a view.
 
@@ -282,7 +271,7 @@ def t(input: Tensor) -> Tensor:
     """
     if input.ndim > 2:
         raise ShapeError(f"t: needs rank 2 or less, got shape {input.shape}; use transpose(dim0, dim1) or mT")
-    return transpose(input, 0, -1) if input.ndim == 2 else input
+    return permute_op(input, dims=(1, 0)) if input.ndim == 2 else input
 
 
 @composed(samples=(case((2, 3), axis0=0, axis1=1),), kinds="fib", geometry=True, numpy=lambda x, axis0, axis1: np.swapaxes(x, axis0, axis1))
@@ -305,7 +294,7 @@ def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return transpose(input, dim0, dim1)
 
 
-@composed(samples=(case((2, 3, 4), source=0, destination=-1), case((2, 3, 4), source=(0, 1), destination=(1, 2))), kinds="fib",
+@composed(samples=(case((2, 3, 4), source=0, destination=-1), case((2, 3, 4), source=(0, 1), destination=(1, 2))), kinds="fib", view=True,
           aliases=("moveaxis",), numpy=lambda x, source, destination: np.moveaxis(x, source, destination))
 def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Dimensions moved to other places, the others in their order, as a view.

@@ -212,8 +212,11 @@ cdef str _kinds(unsigned int mask):
     for code in range(7):
         if mask >> code & 1:
             found.append(dtype_of(code).name)
-    found = words + found
-    return " or ".join([", ".join(found[:len(found) - 1]), found[len(found) - 1]] if len(found) > 1 else found)
+    words += found
+    if len(words) < 2:
+        return "".join(words)
+    last = words.pop()
+    return f"{', '.join(words)} or {last}"
 
 
 cdef int refuse_dtype(Primitive op, int code) except -1:
@@ -223,37 +226,58 @@ cdef int refuse_dtype(Primitive op, int code) except -1:
 
 cdef int _refuse(Primitive op, Py_ssize_t i, object x, str needed) except -1:
     given = (<TensorBase>x).dtype.name if isinstance(x, TensorBase) else "None" if x is None else type(x).__name__
-    advice = f"convert it with .to(volta.{needed})" if needed else "convert it with .to(dtype)"
-    raise DTypeError(f"{op.name}: {op.names[i]} must be {needed or _kinds(op.accepts[i])}, got {given}; {advice}")
+    advice = f".to(volta.{needed})" if needed else ".float()" if op.accepts[i] >> FLOAT32 & 1 else ".long()"
+    raise DTypeError(f"{op.name}: {op.names[i]} must be {needed or _kinds(op.accepts[i])}, got {given}; convert it with {advice}")
+
+
+cdef inline int _needed(Primitive op, Py_ssize_t k, int other, int code) noexcept:
+    """The dtype that an input must have beside another of dtype `other`."""
+    if other == FLOAT16 and (op.widened[k] == WIDE or op.widened[k] == MAY_BE_WIDE and code == FLOAT32):
+        return FLOAT32
+    return other
 
 
 cdef int check_dtypes(Primitive op, tuple inputs) except -1:
     """Raise unless every input of an op that does not promote is what its record declares."""
     cdef Py_ssize_t i, k, same, last = op.count - 1
     cdef int code, needed
-    cdef object x, other
+    cdef object x
     for i in range(PyTuple_GET_SIZE(inputs)):
         x = <object>inputs[i]
         k = i if i < last else last
-        if isinstance(x, (list, tuple)):            # of an op over lists of tensors
-            for other in x:
-                if isinstance(other, TensorBase) and not op.accepts[k] >> (<TensorBase>other).dtype.code & 1:
-                    _refuse(op, k, other, "")
-            continue
         if not isinstance(x, TensorBase):
-            if x is None and not op.optional[k]:
+            if isinstance(x, (list, tuple)):
+                _check_list(op, k, x, None if op.same[k] < 0 else <object>inputs[op.same[k]])
+            elif x is None and not op.optional[k]:
                 _refuse(op, k, x, "")
             continue
         code = (<TensorBase>x).dtype.code
         if not op.accepts[k] >> code & 1:
             _refuse(op, k, x, "")
-        same = op.same[k]
+        same = op.same[k] if i <= last else last    # the last of any number are of one dtype
         if same >= 0 and isinstance(<object>inputs[same], TensorBase):
-            needed = (<TensorBase>inputs[same]).dtype.code
-            if needed == FLOAT16 and (op.widened[k] == WIDE or op.widened[k] == MAY_BE_WIDE and code == FLOAT32):
-                needed = FLOAT32
+            needed = _needed(op, k, (<TensorBase>inputs[same]).dtype.code, code)
             if code != needed:
                 _refuse(op, k, x, dtype_of(needed).name)
+    return 0
+
+
+cdef int _check_list(Primitive op, Py_ssize_t k, object tensors, object others) except -1:
+    """Of an op over lists of tensors: a list is of one dtype, of a kind that the op takes or that of the list `others`."""
+    cdef int needed = -1
+    cdef TensorBase t
+    for x in others if isinstance(others, (list, tuple)) and len(others) else tensors:
+        if isinstance(x, TensorBase):
+            needed = (<TensorBase>x).dtype.code
+            break
+    for x in tensors:
+        if not isinstance(x, TensorBase):
+            continue
+        t = <TensorBase>x
+        if not op.accepts[k] >> t.dtype.code & 1:
+            _refuse(op, k, t, "")
+        if t.dtype.code != _needed(op, k, needed, t.dtype.code):
+            _refuse(op, k, t, dtype_of(_needed(op, k, needed, t.dtype.code)).name)
     return 0
 
 

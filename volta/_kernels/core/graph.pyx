@@ -92,7 +92,7 @@ cdef object apply(Primitive op, tuple inputs, dict params):
     if device is None:
         return apply(op, (_as_operand(op, inputs[0] if n else None, None),) + inputs[1:], params)
     if op.promotion:
-        if not uniform or (code < FLOAT32 and (op.promotion == FLOATING or n > 1)) or not op.promoted[0]:
+        if not uniform or not op.promoted[0] or (code < FLOAT32 and (op.promotion == FLOATING or n > 1)):
             inputs = promoted(op, inputs)
         elif not op.common >> code & 1:
             refuse_dtype(op, code)
@@ -326,14 +326,14 @@ def replay(TensorBase x not None, view):
         steps.append((op, params, shape))
     for op, params, shape in reversed(steps):
         if x.shape != shape:
-            _refuse_view(x, x)
+            _refuse_view(x)
         x = apply(op, (x,), params)
     return x
 
 
-cdef _refuse_view(TensorBase view, TensorBase base):
-    raise AutogradError(f"view: the tensor that a view of shape {view.shape} was made of has got another shape or other data since (it is "
-                        f"{base.shape} now), so the view has no gradient; make the view again")
+cdef _refuse_view(TensorBase base):
+    raise AutogradError(f"view: the tensor that a view was made of has got another shape or other data since (its shape is {base.shape} "
+                        f"now), so the view has no history; make the view again")
 
 
 cdef bint renew(TensorBase t) except -1:
@@ -350,7 +350,7 @@ cdef bint renew(TensorBase t) except -1:
         finally:
             switch_grad_mode(previous)
         if fresh.shape != t.shape or fresh._strides != t._strides or fresh.offset != t.offset or fresh.storage is not t.storage:
-            _refuse_view(t, t._base)
+            _refuse_view(t._base)
         t._node, t._index, t._requires_grad, t._node_version = fresh._node, fresh._index, True, t.storage.version
     return t._requires_grad
 

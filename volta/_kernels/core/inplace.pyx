@@ -10,7 +10,7 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError, VoltaError
 from volta._kernels import core as _core
 from volta._kernels.core.base cimport BOOL, DType, TensorBase, dtype_of
-from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted
+from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted, refuse_dtype
 from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
 from volta._kernels.core.graph import custom_node
 from volta._kernels.core.record cimport Op, Primitive
@@ -85,12 +85,16 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
             if (<TensorBase>x).storage.device is not target.storage.device:
                 inputs = _mixed_devices(op, inputs, None)
                 break
+    dtype = common_dtype(op, inputs)
+    if not op.common >> dtype.code & 1:
+        refuse_dtype(op, dtype.code)
+    if op.tests:
+        dtype = dtype_of(BOOL)
+    check_stored(op.name, dtype, target)
     shape = broadcast(op, inputs)
     if shape != target.shape:
         raise ShapeError(f"{op.name}_: the result has shape {shape} but the tensor changed in place has {target.shape}; "
                          f"use the out-of-place {op.name}")
-    dtype = dtype_of(BOOL) if op.tests else common_dtype(op, inputs)
-    check_stored(op.name, dtype, target)
     if recorded and grad_mode():
         check_inplace(op.name, target)
         source = as_before(target)

@@ -46,6 +46,7 @@ cdef class Composed(Op):
     cdef str first                          # name of the first parameter
     cdef readonly Primitive declared        # what it takes: a record without kernels
     cdef tuple places                       # positions of its inputs among the parameters
+    cdef bint leading                       # whether they are the first ones, in order
     cdef int check(self, tuple args, dict options) except -1
 
 cdef class Primitive(Op):

@@ -1,6 +1,7 @@
 """`linear`, dropout and one-hot rows."""
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +30,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> volta.nn.functional.linear(volta.ones(1, 3), volta.ones(2, 3), volta.tensor([0.0, 1.0]))
     tensor([[3., 4.]])
     """
+    if input.ndim == weight.ndim == 2 and input.dtype.is_floating_point and input.shape[1] == weight.shape[1] and (
+            bias is None or bias.shape == weight.shape[:1]):
+        return linear_op(input, weight, bias)
     if weight.ndim == 1 and (bias is None or bias.ndim == 0):
         out = matmul(input, weight)
         return out if bias is None else out + bias
@@ -40,12 +44,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if not input.dtype.is_floating_point:
         out = matmul(input, permute_op(weight, dims=(1, 0)))
         return out if bias is None else out + bias
-    if input.ndim == 2:
-        return linear_op(input, weight, bias)
-    rows = 1
-    for s in input.shape[:-1]:
-        rows *= s
-    out = linear_op(reshape_op(input, shape=(rows, input.shape[-1])), weight, bias)
+    out = linear_op(reshape_op(input, shape=(math.prod(input.shape[:-1]), input.shape[-1])), weight, bias)
     return reshape_op(out, shape=input.shape[:-1] + weight.shape[:1])
 
 

@@ -220,8 +220,8 @@ remainder = _binary("remainder", (lambda g: g, lambda g, a, b: -g * floor_divide
 fmod = _binary("fmod", (lambda g: g, lambda g, a, b: -g * trunc(a / b)), numpy=np.fmod, domain=(0.6, 3.0), smooth=False)
 floor_divide = _binary("floor_divide", (_zero, _zero), numpy=np.floor_divide, domain=(0.6, 3.0), smooth=False, operator="floordiv",
                        reflected=True)
-div_trunc = _binary("div_trunc", (_zero, _zero), numpy=lambda a, b: np.trunc(a / b).astype(a.dtype), domain=(0.6, 3.0), smooth=False,
-                    public=False)
+div_trunc = _binary("div_trunc", (_zero, _zero), numpy=lambda a, b: np.trunc(a / b).astype(np.result_type(a, b)), domain=(0.6, 3.0),
+                    smooth=False, public=False)
 maximum = _binary("maximum", (_larger, lambda g, a, b: _larger(g, b, a)), numpy=np.maximum, takes="fib")
 minimum = _binary("minimum", (lambda g, a, b: _larger(g, b, a), _larger), numpy=np.minimum, takes="fib")
 clamp_min = _binary("clamp_min", (lambda g, a, b: where_op(a >= b, g, 0.0), lambda g, a, b: where_op(a < b, g, 0.0)), numpy=np.maximum,

@@ -89,7 +89,7 @@ batch_norm_grad = register(
                 for s, w in (((4, 3, 5, 2), (3,)), ((6, 2), (2,)), ((3, 2, 4), None), ((9, 3, 7, 1), (3,)))))
 batch_norm_update = register(
     "batch_norm_update", ("running_mean", "running_var", "mean", "rstd"), family="update", numpy=_np_batch_norm_update,
-    takes={"running_mean": "f", "running_var": "f", "mean": "f", "rstd": "=mean"},      # any of float16 between those of float32
+    takes={"running_mean": "f", "running_var": "=running_mean", "mean": "=running_mean or wide", "rstd": "=mean"},
     writes=("running_mean", "running_var"), domain=(0.3, 2.0), rtol=1e-4,
     cases=(case((3,), (3,), (3,), (3,), momentum=0.1, eps=1e-5, count=40),
            case((300,), (300,), (300,), (300,), momentum=1.0, eps=1e-3, count=2)))

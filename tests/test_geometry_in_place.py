@@ -1,0 +1,86 @@
+"""squeeze_, t_ and their kind against PyTorch: shape, strides, values, gradients, and views made before and after."""
+import itertools
+
+import numpy as np
+import pytest
+
+import volta
+from volta.errors import AutogradError
+
+FORMS = {"t_": ((2, 3), ()), "transpose_": ((2, 3), (0, 1)), "swapaxes_": ((2, 3), (0, 1)), "swapdims_": ((2, 3), (0, -1)),
+         "squeeze_": ((1, 3), ()), "unsqueeze_": ((2, 3), (1,))}
+each_form = pytest.mark.parametrize("name", FORMS)
+
+
+def leaf(library, name, device=None):
+    shape, arguments = FORMS[name]
+    values = np.arange(1.0, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
+    return library.tensor(values, requires_grad=True, **({"device": device} if device else {})), arguments
+
+
+def program(library, name, of_a_view, before, after, device=None):
+    """What is seen of a tensor, its base, a view made before, and the leaf's gradient."""
+    a, arguments = leaf(library, name, device)
+    base = a * 2
+    x = base[:, 1:] if of_a_view else base
+    old = x[0]
+    if before:
+        old.mul_(3.0)
+    assert getattr(x, name)(*arguments) is x
+    seen = [tuple(x.shape), x.stride(), x.tolist()]
+    if after:
+        x[0].mul_(7.0)
+        old.mul_(2.0)
+        x.mul_(5.0)
+    ((x * x).sum() + (old * old * old).sum() + x[-1].sum() + (base * base * base).sum()).backward()
+    return [*seen, tuple(old.shape), old.tolist(), base.tolist(), a.grad.tolist()]
+
+
+@each_form
+def test_as_in_pytorch(name, device):
+    torch = pytest.importorskip("torch")
+    for choices in itertools.product((False, True), repeat=3):
+        assert program(volta, name, *choices, device) == program(torch, name, *choices), choices
+
+
+@each_form
+def test_a_leaf_that_requires_grad(name, device):
+    a, arguments = leaf(volta, name, device)
+    old = a[0]
+    with pytest.raises(AutogradError, match=f"{name}: a leaf tensor that requires grad .* cannot change its shape in place"):
+        getattr(a, name)(*arguments)
+    with volta.no_grad():
+        getattr(a, name)(*arguments)
+    assert a.is_leaf and a.requires_grad
+    (a * a).sum().backward()
+    assert a.grad.shape == a.shape and a.grad.tolist() == (a * 2).tolist()
+    with pytest.raises(AutogradError, match="view: the tensor that a view was made of has got another shape"):
+        old * 2
+
+
+@each_form
+def test_under_no_grad(name, device):
+    a, arguments = leaf(volta, name, device)
+    x = a * 2
+    with volta.no_grad(), pytest.raises(AutogradError, match=f"{name}: the tensor of shape .* has a history"):
+        getattr(x, name)(*arguments)
+    x = x.detach()
+    with volta.no_grad():
+        getattr(x, name)(*arguments)
+    assert not x.requires_grad and x._size == a._size
+
+
+@each_form
+def test_what_an_op_saved_is_seen_to_have_changed(name, device):
+    a, arguments = leaf(volta, name, device)
+    x = a * 2
+    y = x * x
+    getattr(x, name)(*arguments)
+    with pytest.raises(AutogradError, match="changed in place"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize("dtype", [volta.int64, volta.bool])
+def test_other_dtypes(dtype, device):
+    x = volta.ones(1, 3, dtype=dtype, device=device)
+    assert x.squeeze_() is x and x.shape == (3,) and x.unsqueeze_(-1).shape == (3, 1) and x.t_().shape == (1, 3)
