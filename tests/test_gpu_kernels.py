@@ -136,11 +136,11 @@ def test_every_declaration_of_the_prelude_is_used():
 FLOATS, WHOLE, ANY = {"float16", "float32", "float64"}, {"uint8", "int32", "int64"}, {
     "bool", "uint8", "int32", "int64", "float16", "float32", "float64"}
 TAKES = {       # what PyTorch's operations take after promotion
-    **dict.fromkeys("reciprocal sqrt rsqrt exp exp2 expm1 log log2 log1p sin cos tanh sigmoid erf gelu gelu_tanh silu div relu_grad "
+    **dict.fromkeys("reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan tanh frac sigmoid erf gelu gelu_tanh silu div relu_grad "
                     "sigmoid_grad tanh_grad gelu_grad gelu_tanh_grad silu_grad".split(), FLOATS),
-    **dict.fromkeys("neg abs relu floor ceil round trunc sub pow remainder floor_divide fmod mulacc".split(), WHOLE | FLOATS),
-    **dict.fromkeys("bitwise_and bitwise_or bitwise_xor".split(), WHOLE | {"bool"}),
-    **dict.fromkeys("sign logical_not isnan isinf isfinite add mul maximum minimum eq ne lt le gt ge logical_and logical_or logical_xor "
+    **dict.fromkeys("neg abs relu floor ceil round trunc sub div_trunc clamp pow remainder floor_divide fmod mulacc".split(), WHOLE | FLOATS),
+    **dict.fromkeys("bitwise_not bitwise_and bitwise_or bitwise_xor".split(), WHOLE | {"bool"}),
+    **dict.fromkeys("sign logical_not isnan isinf isfinite add mul maximum minimum clamp_min clamp_max eq ne lt le gt ge logical_and logical_or logical_xor "
                     "where".split(), ANY),
 }
 

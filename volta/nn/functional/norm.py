@@ -9,7 +9,7 @@ from volta._kernels import core
 from volta._kernels.core.call import run_kernel
 from volta.autograd import no_grad
 from volta.dtypes import float16
-from volta.errors import ArgumentError, DeviceError, ShapeError
+from volta.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from volta.ops.copy import widened
 from volta.ops.creation import full
 from volta.ops.records.copy import cast
@@ -75,6 +75,9 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
                               f"move it with .to({str(input.device)!r})")
     if (running_mean is None) != (running_var is None):
         raise ArgumentError("batch_norm: give both running_mean and running_var, or neither")
+    if running_mean is not None and running_var.dtype is not running_mean.dtype:
+        raise DTypeError(f"batch_norm: running_var must be {running_mean.dtype.name} as running_mean is, got {running_var.dtype.name}; "
+                         f"convert it with .to({running_mean.dtype})")
     if not training:
         if running_mean is None:
             raise ArgumentError("batch_norm: evaluation needs running_mean and running_var; pass them or training=True")
