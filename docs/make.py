@@ -36,7 +36,7 @@ from volta.types import DeviceLike, DTypeLike, Number
 '''
 # Where an annotation is a union, the signatures by case. The "input" of a method is its `self`.
 PICK = ("(input: Tensor) -> Tensor", "(input: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices",
-        "(input: Tensor, other: Tensor) -> Tensor")
+        "(input: Tensor, other: Tensor, /) -> Tensor")
 CASES = {
     "max": PICK, "min": PICK,
     "where": ("(condition: Tensor) -> tuple[Tensor, ...]",

@@ -100,7 +100,7 @@ def test_index_add_and_in_place_forms(device):
 @pytest.mark.parametrize("call, error, text", [
     (lambda x: x.diagonal(0, 1, 1), ArgumentError, "diagonal: needs two different dimensions, got 1 and 1 of a tensor of rank 3"),
     (lambda x: volta.diag(x), ShapeError, r"diag: needs a vector or a matrix, got shape \(2, 3, 4\)"),
-    (lambda x: x.select(0, 2), IndexRangeError, "narrow: 2:3 lies outside dimension 0 of size 2"),
+    (lambda x: x.select(0, 2), IndexRangeError, "select: index 2 lies outside dimension 0 of size 2"),
     (lambda x: x.movedim((0, 1), 0), ArgumentError, "movedim: source"),
     (lambda x: x.roll((1, 2)), ArgumentError, "roll: without dims there can be one shift"),
     (lambda x: x.roll((1, 2), 0), ArgumentError, "roll: 2 shifts for 1 dims"),

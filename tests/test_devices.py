@@ -1,5 +1,7 @@
 """Devices by name, the rule for tensors on different ones, transfers and their counters, and a machine without wgpu."""
+import copy
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -55,6 +57,12 @@ def test_names_of_the_gpu(gpu):
 def test_gpu_number_that_does_not_exist(gpu):
     with pytest.raises(DeviceError, match=r"device: gpu:97 was asked for, but there are \d+ GPUs \(gpu:0 to gpu:\d+\)"):
         volta.device("gpu:97")
+
+
+def test_pickled_and_copied_devices_are_the_same_object(device):
+    place = volta.device(device)
+    assert all(pickle.loads(pickle.dumps(place, version)) is place for version in range(pickle.HIGHEST_PROTOCOL + 1))
+    assert copy.copy(place) is place and copy.deepcopy([place])[0] is place
 
 
 def test_metal(gpu, monkeypatch):

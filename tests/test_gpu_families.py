@@ -472,7 +472,7 @@ def test_sort(count, below):
         plan = gpu_plans.Plan(t)
         for buffer in gpu_sort.add_sort(plan, 0, count, below):
             geometry = gpu_map.Geometry((count,), ((1,), (1,)), (0, 0))
-            pipeline, _, params, groups = gpu_map.elementwise_step(plan.ctx, Expression(("x0",)), geometry, (INT32, INT32), (None, None))
+            pipeline, params, groups = gpu_map.elementwise_step(plan.ctx, Expression(("x0",)), geometry, (INT32, INT32))
             plan.add(pipeline, (buffer, plan.output((count,), INT32)), params, groups)
         return plan
     found = [fetch(t) for t in gpu_plans.Kernel("sort", make)(send(keys, tail=0))]

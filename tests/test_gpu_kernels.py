@@ -2,6 +2,7 @@
 
 Runs on any adapter; with VOLTA_REQUIRE_GPU=1 a missing GPU is a failure, never a skip.
 """
+import inspect
 import itertools
 import math
 import os
@@ -172,6 +173,32 @@ def test_both_devices_compute_the_same_of_every_dtype(name):
             close(got, want, rtol=2e-3 if dtype is FLOAT16 else 1e-5)
 
 
+# ---------------------------------------------------------------- contract
+
+def test_the_contract_is_what_kernels_take():
+    """Every name and argument of `volta/devices/contract.py`."""
+    from volta._kernels.gpu.launch import Pointwise
+
+    from volta.devices import contract
+    from volta.devices.gpu.limits.cut import KERNELS
+    from volta.ops.records.update import UPDATES
+    text = re.sub(r"^elementwise .*?^movement", "movement", contract.__doc__.split("half.py).")[1], flags=re.S | re.M)
+    told = {}
+    for m in re.finditer(r"\b([a-z]\w+)\(((?:[^()]|\([^()]*\))+)\)", text):
+        if m[1] in KERNELS:
+            told[m[1]] = re.findall(r"(\*?\w+)(?:\[.*?\])?(?:: [^,(]+|: \(.*?\)|=\w+| or None)*(?:, |$)", m[2])
+    for name, kernel in KERNELS.items():
+        if isinstance(kernel, Pointwise):
+            assert re.search(rf"\b{name}\b", contract.__doc__), name
+        elif name not in UPDATES:
+            if hasattr(kernel, "names"):
+                taken = kernel.arity, [n for n in kernel.names if n != "windows"]
+                assert told.get(name) in (None, []) or (len(told[name]) - len(taken[1]), told[name][taken[0]:]) == taken, (name, told[name])
+            else:
+                assert told[name] == [str(p).split("=")[0] for p in inspect.signature(kernel).parameters.values()], name
+            assert re.search(rf"\b{name}\(", text), name
+
+
 # ---------------------------------------------------------------- generated kernels
 
 def composed(expression, shape, operands, results, numbers=()):
@@ -182,7 +209,7 @@ def composed(expression, shape, operands, results, numbers=()):
     strides = core.strides_of(shape)
     plan = map.make_plan(DEVICE, expression, shape, inputs, [(strides, 0, d) for d in results])
     before = CTX.batch.dispatches
-    out = plan.run([t.storage.buffer for t in tensors], list(numbers), DEVICE)
+    out = plan(*tensors, numbers=list(numbers))
     assert CTX.batch.dispatches == before + 1
     return [down(t) for t in out] if isinstance(out, tuple) else down(out)
 
@@ -233,7 +260,7 @@ def test_common_kernels_take_few_parameters():
     x, y = up(data((4, 6, 8))), up(data((8,)))
     for kernel, operands in (("exp", (x,)), ("add", (x, y)), ("mulacc", (x, y, 2.0)), ("where", (K["gt"](x, 0), x, y))):
         K[kernel](*operands)
-        assert max(plan.pipeline.params_size for plan in K[kernel].plans.values() if plan.shape == (4, 6, 8)) <= 64
+        assert max(plan.steps[0].pipeline.params_size for key, plan in K[kernel].plans.items() if (4, 6, 8) in key) <= 64
 
 
 # ---------------------------------------------------------------- elementwise
@@ -667,11 +694,16 @@ def test_more_elements_than_one_grid_dimension_or_binding_holds():
 @pytest.fixture
 def tiny_bindings(monkeypatch):
     """Pretend that a launch sees 4 KB of a buffer at most, so that everything larger goes in windows."""
-    plans = [k.plans for k in K.values() if hasattr(k, "plans")] + [gpu_copy._plans]
+    from volta._kernels.gpu import launch
+    from volta.devices.gpu.common import context
+    plans = [k.plans for k in K.values() if hasattr(k, "plans")] + [k.plans for k in (gpu_copy._copy, gpu_copy._fill, gpu_copy._count)]
     for cache in plans:
         cache.clear()
-    monkeypatch.setitem(CTX.limits, "max-storage-buffer-binding-size", 4096)
-    yield
+    with monkeypatch.context() as patch:
+        patch.setitem(CTX.limits, "max-storage-buffer-binding-size", 4096)
+        launch.configure(gpu_copy.contiguous, gpu_copy.copy_into, context)      # which reads the limits anew
+        yield
+    launch.configure(gpu_copy.contiguous, gpu_copy.copy_into, context)
     for cache in plans:
         cache.clear()
 
@@ -679,7 +711,9 @@ def tiny_bindings(monkeypatch):
 def test_windows(tiny_bindings):
     x, y = data((60, 101)), data((60, 101), 1)
     a, b = up(x), up(y)
+    before = CTX.batch.dispatches
     close(down(K["add"](a, b)), x + y)
+    assert CTX.batch.dispatches - before > 5
     close(down(K["mul"](a, 0.5)), x * 0.5)
     close(down(K["mul"](view_of(a, x[::-1]), view_of(b, y[:, :1]))), x[::-1] * y[:, :1])
     close(down(K["where"](K["gt"](a, b), a, b)), np.maximum(x, y))

@@ -8,9 +8,9 @@ import inspect
 import op_cases as table
 import op_checks as checks
 import pytest
-from volta._kernels.core.record import Composed
 
 import volta
+from volta._kernels.core.record import Composed
 from volta.ops.table import FUNCTIONS, RECORDS
 from volta.testing import gradcheck, gradgradcheck
 

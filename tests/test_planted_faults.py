@@ -3,9 +3,9 @@ import numpy as np
 import op_checks as checks
 import pytest
 from volta._kernels.core.inplace import InPlace
-from volta._kernels.core.record import Composed
 
 import volta
+from volta._kernels.core.record import Composed
 from volta.ops.table import Details, Many, case
 
 ONE, TWO, LIST = (case((3, 4)), case(())), (case((3, 4), (4,)),), (case(Many(((2, 3), (2, 3)))),)

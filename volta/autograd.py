@@ -132,19 +132,19 @@ def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Tensor | Sequence
     if len(given) != len(roots):
         raise ArgumentError(f"backward: {len(roots)} tensors but {len(given)} gradients")
     seeds = [_seed("backward", t, g) for t, g in zip(roots, given)]
-    keep = create_graph if retain_graph is None else retain_graph
+    retain = create_graph if retain_graph is None else retain_graph
     if inputs is not None:
         targets = _as_list(inputs)
         for t in targets:
             _need_tensor("backward", t)
         wanted, captures = _paths(roots, targets)
-        engine.run_backward(roots, seeds, keep, create_graph, wanted, captures)
+        engine.run_backward(roots, seeds, retain, create_graph, wanted, captures)
         for t in targets:
             if t._node is not None and captures[t._node, t._index] is not None:
                 g = captures[t._node, t._index]
                 t.grad = g if t.grad is None else t.grad + g
     else:
-        engine.run_backward(roots, seeds, keep, create_graph)
+        engine.run_backward(roots, seeds, retain, create_graph)
 
 
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor],
@@ -166,10 +166,10 @@ def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor],
         if not t.requires_grad:
             raise AutogradError(f"grad: an input of shape {t.shape} does not require grad; call requires_grad_() on it first")
     seeds = [_seed("grad", t, g) for t, g in zip(roots, given)]
-    keep = create_graph if retain_graph is None else retain_graph
+    retain = create_graph if retain_graph is None else retain_graph
     wanted, captures = _paths(roots, targets)
     collected: dict = {}
-    engine.run_backward(roots, seeds, keep, create_graph, wanted, captures, collected)
+    engine.run_backward(roots, seeds, retain, create_graph, wanted, captures, collected)
     found = tuple(collected.get(t) if t._node is None else captures[t._node, t._index] for t in targets)
     if materialize_grads:
         return tuple(t.new_zeros(t.shape) if g is None else g for t, g in zip(targets, found))

@@ -22,7 +22,7 @@ from safetensors.numpy import save as encode
 from volta._kernels import core
 from volta.device import device as as_device
 from volta.errors import ArgumentError, DTypeError, StateDictError
-from volta.ops.creation import tensor
+from volta.ops.from_data import tensor
 
 try:
     import fcntl

@@ -22,8 +22,8 @@ from volta._kernels import core
 from volta.devices.gpu import common as gpu_common
 from volta.devices.gpu import copy as gpu_copy
 from volta.devices.gpu import elementwise as gpu_elementwise
+from volta.devices.gpu import generate as gpu_generate
 from volta.devices.gpu import kernels as gpu_kernels  # noqa: F401
-from volta.devices.gpu import map as gpu_map
 from volta.devices.gpu import reduce as gpu_reduce
 from volta.devices.gpu import softmax as gpu_softmax
 
@@ -179,9 +179,10 @@ def main() -> int:
 
 def tune(ctx, a, b, size) -> None:
     """Bandwidth by the vectors that a thread takes."""
-    usual = gpu_map.ITEMS
+    usual = gpu_generate.ITEMS
     for items in (1, 2, 4):
-        gpu_map.ITEMS = items
+        gpu_generate.ITEMS = items
+        gpu_generate.text.cache_clear()
         line = []
         for name, moved, run in (("add", 12, lambda: KERNELS["add"](a, b)), ("relu", 8, lambda: KERNELS["relu"](a)),
                                  ("exp", 8, lambda: KERNELS["exp"](a))):
@@ -189,7 +190,8 @@ def tune(ctx, a, b, size) -> None:
             line.append(f"{name} {moved * size / min(per_op(run, ctx.synchronize) for _ in range(3)) / 1e9:.0f}")
             KERNELS[name].plans.clear()
         print(f"{items} vectors a thread: {', '.join(line)} GB/s")
-    gpu_map.ITEMS = usual
+    gpu_generate.ITEMS = usual
+    gpu_generate.text.cache_clear()
 
 
 if __name__ == "__main__":

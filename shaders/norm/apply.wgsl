@@ -9,7 +9,7 @@
 // Sums:     in f32, a tree over at most 256 parts.
 
 alias V = vec4<f32>;
-const LANES: u32 = 4u;
+const WIDTH: u32 = 4u;
 const WHOLE: bool = false;
 const HAS_WEIGHT: bool = true;
 const HAS_BIAS: bool = true;
@@ -29,13 +29,6 @@ var<immediate> p: Params;
 @group(0) @binding(6) var<storage, read_write> rstd: array<f32>;
 
 var<workgroup> tree: array<vec3<f32>, 256>;
-
-fn merge(a: vec3<f32>, b: vec3<f32>) -> vec3<f32> {
-    let count = a.x + b.x;
-    let apart = b.y - a.y;
-    let share = b.x / max(count, 1.0);
-    return vec3<f32>(count, a.y + apart * share, a.z + b.z + apart * apart * (a.x * share));
-}
 
 // The middle one of the channel's first, central and last value.
 fn origin_of(channel: u32) -> f32 {
@@ -73,11 +66,11 @@ fn share_of(channel: u32, origin: f32, local: u32) -> vec3<f32> {
     let means = vec4<f32>(average + (pivot - origin));
     let rests = vec4<f32>(squares - average * sum);
     let first = vec3<f32>(count, means.x, rests.x);
-    if (LANES == 1u) {
+    if (WIDTH == 1u) {
         return first;
     }
-    return merge(merge(first, vec3<f32>(count, means.y, rests.y)),
-                 merge(vec3<f32>(count, means.z, rests.z), vec3<f32>(count, means.w, rests.w)));
+    return merge_moments(merge_moments(first, vec3<f32>(count, means.y, rests.y)),
+                 merge_moments(vec3<f32>(count, means.z, rests.z), vec3<f32>(count, means.w, rests.w)));
 }
 
 @compute @workgroup_size(256)
@@ -96,7 +89,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     workgroupBarrier();
     for (var half = 128u; half > 0u; half >>= 1u) {
         if (local < half && (WHOLE || half < p.splits * 2u)) {
-            tree[local] = merge(tree[local], tree[local + half]);
+            tree[local] = merge_moments(tree[local], tree[local + half]);
         }
         workgroupBarrier();
     }

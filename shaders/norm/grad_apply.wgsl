@@ -8,7 +8,7 @@
 // Sums:     in f32, a tree over at most 256 parts.
 
 alias V = vec4<f32>;
-const LANES: u32 = 4u;
+const WIDTH: u32 = 4u;
 const WHOLE: bool = false;
 const HAS_WEIGHT: bool = true;
 
@@ -44,7 +44,7 @@ fn share_of(channel: u32, local: u32) -> vec2<f32> {
     }
     let sums = vec4<f32>(sum);
     let products = vec4<f32>(product) * rstd[p.rstd_offset + channel];
-    if (LANES == 1u) {
+    if (WIDTH == 1u) {
         return vec2<f32>(sums.x, products.x);
     }
     return vec2<f32>((sums.x + sums.y) + (sums.z + sums.w), (products.x + products.y) + (products.z + products.w));

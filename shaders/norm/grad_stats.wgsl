@@ -4,10 +4,10 @@
 //
 // Bindings: 0 g, 1 x, 2 mean, 3 rstd (read), 4 parts[C, splits] (read_write).
 // Launch:   x = C * splits workgroups of 256.
-// Sums:     in f32: a serial run per thread and lane, then a tree; fixed order.
+// Sums:     in f32: a serial run per thread and element of V, then a tree; fixed order.
 
 alias V = vec4<f32>;
-const LANES: u32 = 4u;
+const WIDTH: u32 = 4u;
 
 struct Params {
     channels: u32, inner: u32, total: u32, chunk: u32,
@@ -44,7 +44,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     let sums = vec4<f32>(sum);
     let products = vec4<f32>(product);
     var mine = vec2<f32>(sums.x, products.x);
-    if (LANES == 4u) {
+    if (WIDTH == 4u) {
         mine = vec2<f32>((sums.x + sums.y) + (sums.z + sums.w), (products.x + products.y) + (products.z + products.w));
     }
     tree[local] = mine;

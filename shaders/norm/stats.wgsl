@@ -9,11 +9,11 @@
 //
 // Bindings: 0 x (read), 1 parts[C, splits] (read_write).
 // Launch:   x = C * splits workgroups of 256.
-// Sums:     in f32: a serial run per thread and lane, then a tree; fixed order.
+// Sums:     in f32: a serial run per thread and element of V, then a tree; fixed order.
 // Source:   Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979, eq. 2.1.
 
 alias V = vec4<f32>;
-const LANES: u32 = 4u;
+const WIDTH: u32 = 4u;
 
 struct Params {
     channels: u32, inner: u32, total: u32, chunk: u32,
@@ -24,13 +24,6 @@ var<immediate> p: Params;
 @group(0) @binding(1) var<storage, read_write> parts: array<vec4<f32>>;
 
 var<workgroup> tree: array<vec3<f32>, 256>;
-
-fn merge(a: vec3<f32>, b: vec3<f32>) -> vec3<f32> {
-    let count = a.x + b.x;
-    let apart = b.y - a.y;
-    let share = b.x / max(count, 1.0);
-    return vec3<f32>(count, a.y + apart * share, a.z + b.z + apart * apart * (a.x * share));
-}
 
 // The middle one of the channel's first, central and last value.
 fn origin_of(channel: u32) -> f32 {
@@ -73,16 +66,16 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
         let means = vec4<f32>(average + (pivot - origin));
         let rests = vec4<f32>(squares - average * sum);
         mine = vec3<f32>(count, means.x, rests.x);
-        if (LANES == 4u) {
-            mine = merge(merge(mine, vec3<f32>(count, means.y, rests.y)),
-                         merge(vec3<f32>(count, means.z, rests.z), vec3<f32>(count, means.w, rests.w)));
+        if (WIDTH == 4u) {
+            mine = merge_moments(merge_moments(mine, vec3<f32>(count, means.y, rests.y)),
+                         merge_moments(vec3<f32>(count, means.z, rests.z), vec3<f32>(count, means.w, rests.w)));
         }
     }
     tree[local] = mine;
     workgroupBarrier();
     for (var half = 128u; half > 0u; half >>= 1u) {
         if (local < half) {
-            tree[local] = merge(tree[local], tree[local + half]);
+            tree[local] = merge_moments(tree[local], tree[local + half]);
         }
         workgroupBarrier();
     }

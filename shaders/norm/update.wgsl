@@ -8,7 +8,7 @@
 
 struct Params {
     channels: u32, mean_offset: u32, rstd_offset: u32, running_mean_offset: u32,
-    running_var_offset: u32, momentum: f32, keep: f32, eps: f32, unbias: f32,
+    running_var_offset: u32, momentum: f32, decay: f32, eps: f32, unbias: f32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> mean: array<f32>;
@@ -27,6 +27,6 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     let variance = (1.0 / (inverse * inverse) - p.eps) * p.unbias;
     let at_mean = p.running_mean_offset + channel;
     let at_var = p.running_var_offset + channel;
-    running_mean[at_mean] = p.keep * running_mean[at_mean] + p.momentum * mean[p.mean_offset + channel];
-    running_var[at_var] = p.keep * running_var[at_var] + p.momentum * variance;
+    running_mean[at_mean] = p.decay * running_mean[at_mean] + p.momentum * mean[p.mean_offset + channel];
+    running_var[at_var] = p.decay * running_var[at_var] + p.momentum * variance;
 }

@@ -172,3 +172,11 @@ fn power_i32(x: i32, y: i32) -> i32 {
     }
     return value;
 }
+
+// (count, mean, sum of squares about the mean) of two parts together.
+fn merge_moments(a: vec3<f32>, b: vec3<f32>) -> vec3<f32> {
+    let count = a.x + b.x;
+    let apart = b.y - a.y;
+    let share = b.x / max(count, 1.0);
+    return vec3<f32>(count, a.y + apart * share, a.z + b.z + apart * apart * (a.x * share));
+}

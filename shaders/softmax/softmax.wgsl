@@ -7,7 +7,7 @@ alias V = vec4<f32>;            // in arithmetic
 const LANES: u32 = 256u;
 const ADJACENT: bool = true;
 const ITEMS: u32 = 8u;          // units that a thread keeps in registers
-const KEEP: bool = true;        // the row fits: LANES * ITEMS units; else it is read twice
+const FITS: bool = true;        // a row fits LANES * ITEMS units; else it is read twice
 const LOG: bool = false;        // log_softmax
 fn fold_max(v: V) -> V { return V(max(max(v.x, v.y), max(v.z, v.w))); }
 fn fold_sum(v: V) -> V { return V((v.x + v.y) + (v.z + v.w)); }
@@ -66,7 +66,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let place = lane * ROWS + slot;
     var top = V(LOWEST);
     var sum = V(0.0);
-    if (KEEP) {
+    if (FITS) {
         var x: array<V, ITEMS>;
         for (var i = 0u; i < ITEMS; i++) {
             if (lane + i * LANES < count) { x[i] = V(a[p.a_offset + at + i * step]); top = max(top, x[i]); }

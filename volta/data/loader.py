@@ -17,7 +17,7 @@ from volta.data.prefetch import ahead
 from volta.device import device as as_device
 from volta.errors import ArgumentError
 from volta.ops.copy import clone
-from volta.ops.creation import tensor
+from volta.ops.from_data import tensor
 from volta.ops.parts import narrow
 from volta.ops.records.index import index_select_op
 from volta.random import default_generator

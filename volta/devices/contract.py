@@ -72,7 +72,7 @@ norm         batch_norm(x[N, C, ...], weight[C] or None, bias[C] or None, eps) -
 loss         cross_entropy(x[N, C], target[N], ignore_index) -> (loss[N], logsumexp[N])   0 where target == ignore_index
              cross_entropy_grad(g[N], x, logsumexp, target, ignore_index) -> [N, C]
 
-random       dropout(x, p, seed, offset)           x * keep / (1 - p), keep from Philox(seed, offset) bits of each element
+random       dropout(x, p, seed, offset)           x * mask / (1 - p), the mask from Philox(seed, offset) bits of each element
 
 update       in place, one pass over lists of parameters, gradients and states of any shapes, all of one dtype; as few dispatches as
              the device allows. Generated from `ops/records/update.py`, which says which lists (None for a state that is not in use),

@@ -157,7 +157,7 @@ def open_device(adapter, link):
     """
     api = native()
     ffi, lib = api.ffi, api.lib
-    keep, descriptor = _descriptor(api, adapter, link)
+    held, descriptor = _descriptor(api, adapter, link)
     answer = []
 
     @ffi.callback("void(WGPURequestDeviceStatus, WGPUDevice, WGPUStringView, void *, void *)")
@@ -175,7 +175,7 @@ def open_device(adapter, link):
     lib.wgpuDeviceAddRef(handle)
     device = api.GPUDevice("volta", handle, adapter, api._get_features(handle, device=True),
                            api._get_limits(handle, device=True), api.GPUQueue("", queue, None))
-    device._volta_keep = keep
+    device._volta_held = held
     addresses = [int(ffi.cast("uintptr_t", ffi.addressof(lib, name))) for name in API_NAMES]
     link.attach(int(ffi.cast("uintptr_t", handle)), int(ffi.cast("uintptr_t", queue)), addresses, api.error_handler)
     return device

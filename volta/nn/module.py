@@ -94,11 +94,11 @@ class Module(StateMethods):
         state = self.__dict__
         if isinstance(value, Parameter):
             self._need_init("parameters")
-            self._forget(name, keep="_parameters")
+            self._forget(name, besides="_parameters")
             self.register_parameter(name, value)
         elif isinstance(value, Module):
             self._need_init("modules")
-            self._forget(name, keep="_modules")
+            self._forget(name, besides="_modules")
             state["_modules"][name] = value
         elif (table := self._table_of(name)) is None:
             object.__setattr__(self, name, value)
@@ -134,11 +134,11 @@ class Module(StateMethods):
         if "_modules" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__}: {what} cannot be assigned before super().__init__() was called")
 
-    def _forget(self, name, keep):
-        """Drop what else stands under `name`."""
+    def _forget(self, name, besides):
+        """Drop what else stands under `name`, in all tables but one."""
         self.__dict__.pop(name, None)
         for table in _TABLES:
-            if table != keep:
+            if table != besides:
                 self.__dict__[table].pop(name, None)
 
     def _check_name(self, kind, name, table):

@@ -5,7 +5,8 @@ import copy
 
 from volta._kernels import core
 from volta.errors import ArgumentError
-from volta.ops.creation import empty, tensor
+from volta.ops.creation import empty
+from volta.ops.from_data import tensor
 from volta.tensor import Tensor
 
 

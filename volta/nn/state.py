@@ -10,7 +10,7 @@ import numpy as np
 from volta._kernels import core
 from volta.autograd import no_grad
 from volta.errors import DTypeError, StateDictError
-from volta.ops.creation import tensor
+from volta.ops.from_data import tensor
 from volta.tensor import Tensor
 
 

@@ -12,7 +12,7 @@ from volta.device import device as as_device
 from volta.dtypes import as_dtype, bool_, float16, float32, float64, get_default_dtype, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import copy_into
-from volta.ops.from_data import as_tensor, finish, from_numpy, tensor  # noqa: F401  (users find them here, too)
+from volta.ops.from_data import finish, tensor
 from volta.ops.join import cat
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast

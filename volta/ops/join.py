@@ -108,6 +108,16 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
     return cat([reshape_op(t, shape=(1, t._size)) if t.ndim < 2 else t for t in tensors], 0)
 
 
+@composed(samples=(case(Many(((3,), (3, 2)))), case(Many(((), ())))), kinds="fib", method=False, numpy=np.column_stack)
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """`cat` along dimension 1, vectors being columns.
+
+    >>> volta.column_stack((volta.arange(2), volta.arange(2))).tolist()
+    [[0, 0], [1, 1]]
+    """
+    return cat([reshape_op(t, shape=(t._size, 1)) if t.ndim < 2 else t for t in tensors], 1)
+
+
 @composed(samples=(case((2, 3), shifts=2), case((2, 3), shifts=(1, -1), dims=(0, 1)), case((), shifts=1)), kinds="fib",
           numpy=lambda x, shifts, dims=None: np.roll(x, shifts, dims))
 def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:

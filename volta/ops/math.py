@@ -10,9 +10,9 @@ from volta._kernels.core import TensorBase
 from volta.dtypes import result_type
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.copy import cast, clone, promoted
+from volta.ops.indexing import nonzero
 from volta.ops.records import math as r
 from volta.ops.records.math import BINARY_CASES, TERNARY_CASES, UNARY_CASES
-from volta.ops.subscript import nonzero
 from volta.ops.table import FUNCTIONS, Derived, case, composed
 from volta.ops.table import erf as np_erf
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -207,32 +207,23 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return _arg("argmin", argmin_op, input, dim, keepdim)
 
 
-class ValuesIndices(tuple):
-    """(values, indices) of max, min: a pair with names."""
-    __slots__ = ()
-
-    @property
-    def values(self):
-        """The extreme values."""
-        return self[0]
-
-    @property
-    def indices(self):
-        """Where they are."""
-        return self[1]
+class ValuesIndices(NamedTuple):
+    """What max and min give along a dimension: the extreme values, and where they are."""
+    values: Tensor
+    indices: Tensor
 
 
 def _pick(name, record, input, dim, keepdim):
     d = as_dim(name, dim, input.ndim)
     numbers = cast(input, uint8) if input.dtype is bool_ else input
     if input.ndim == 0:
-        return ValuesIndices((clone(input), _arg(f"arg{name}", record, numbers, 0, False)))
+        return ValuesIndices(clone(input), _arg(f"arg{name}", record, numbers, 0, False))
     indices = _arg(f"arg{name}", record, numbers, d, True)
     values = gather_op(input, indices, dim=d)
     if not keepdim:
         shape = input.shape[:d] + input.shape[d + 1:]
         values, indices = reshape_op(values, shape=shape), reshape_op(indices, shape=shape)
-    return ValuesIndices((values, indices))
+    return ValuesIndices(values, indices)
 
 
 def _np_pick(extreme, arg):

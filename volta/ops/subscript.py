@@ -20,7 +20,7 @@ from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeErr
 from volta.ops.copy import contiguous, copy_into, fill_into
 from volta.ops.creation import empty, full
 from volta.ops.from_data import tensor
-from volta.ops.indexing import _indices, known_range, masked_fill, nonzero  # noqa: F401  (until nothing asks this module for them)
+from volta.ops.indexing import _indices, known_range
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_put_op, index_select_op
 from volta.ops.records.math import where_op

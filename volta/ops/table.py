@@ -176,12 +176,6 @@ def missing_kernels() -> list[tuple[str, str]]:
     return [(name, device) for name, op in RECORDS.items() for device in ("cpu", "gpu") if getattr(op, device) is None]
 
 
-def update(op: Primitive, tensors: tuple, **params: object) -> None:
-    """Run a kernel that changes some of its inputs (tensors, or lists of tensors), as its record says."""
-    first = tensors[0][0] if isinstance(tensors[0], list) else tensors[0]
-    run_kernel(op, first.device, tensors, params)
-
-
 def create(op: Primitive, *args: object, device, **params: object):
     """Run a kernel that has no tensor inputs on `device`."""
     return run_kernel(op, device, args, {**params, "device": device})

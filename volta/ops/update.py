@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from volta._kernels.core.call import run_kernel
 from volta.ops import table
 from volta.ops.records.update import UPDATES, Update
 
@@ -50,8 +51,8 @@ def _takes(update: Update):
 
 for _update in UPDATES.values():
     table.register(_update.name, tuple(f"{name}s" for name in _update.tensors), family="update", takes=_takes(_update),
-                   numpy=_reference(_update), cases=tuple(_cases(_update)),
-                   writes=tuple(f"{name}s" for name in _update.tensors if name != "grad"))
+                   numpy=_reference(_update), writes=tuple(f"{name}s" for name in _update.tensors if name != "grad"),
+                   cases=tuple(_cases(_update)))
 
 
 def run(update: Update, lists: list, settings: dict) -> None:
@@ -60,4 +61,4 @@ def run(update: Update, lists: list, settings: dict) -> None:
     IN: lists, in the order of the declaration's tensors, None for a state that is not in use; settings, its hyperparameters and flags.
     """
     flags = {flag: settings.pop(flag) for flag in update.flags if flag in settings}
-    table.update(table.RECORDS[update.name], tuple(lists), **update.factors(**settings), **flags)
+    run_kernel(table.RECORDS[update.name], lists[0][0].device, tuple(lists), {**update.factors(**settings), **flags})

@@ -212,9 +212,11 @@ cdef str _kinds(unsigned int mask):
     for code in range(7):
         if mask >> code & 1:
             found.append(dtype_of(code).name)
-    found = words + found
-    last = len(found) - 1                   # not -1: indices do not wrap here
-    return " or ".join([", ".join(found[:last]), found[last]] if last > 0 else found)
+    words += found
+    if len(words) < 2:
+        return "".join(words)
+    last = words.pop()
+    return f"{', '.join(words)} or {last}"
 
 
 cdef int refuse_dtype(Primitive op, int code) except -1:
@@ -243,11 +245,10 @@ cdef int check_dtypes(Primitive op, tuple inputs) except -1:
     for i in range(PyTuple_GET_SIZE(inputs)):
         x = <object>inputs[i]
         k = i if i < last else last
-        if isinstance(x, (list, tuple)):
-            _check_list(op, k, x, None if op.same[k] < 0 else <object>inputs[op.same[k]])
-            continue
         if not isinstance(x, TensorBase):
-            if x is None and not op.optional[k]:
+            if isinstance(x, (list, tuple)):
+                _check_list(op, k, x, None if op.same[k] < 0 else <object>inputs[op.same[k]])
+            elif x is None and not op.optional[k]:
                 _refuse(op, k, x, "")
             continue
         code = (<TensorBase>x).dtype.code

@@ -92,7 +92,7 @@ cdef object apply(Primitive op, tuple inputs, dict params):
     if device is None:
         return apply(op, (_as_operand(op, inputs[0] if n else None, None),) + inputs[1:], params)
     if op.promotion:
-        if not uniform or (code < FLOAT32 and (op.promotion == FLOATING or n > 1)) or not op.promoted[0]:
+        if not uniform or not op.promoted[0] or (code < FLOAT32 and (op.promotion == FLOATING or n > 1)):
             inputs = promoted(op, inputs)
         elif not op.common >> code & 1:
             refuse_dtype(op, code)

@@ -173,7 +173,7 @@ cdef void spread_planes(const real* g, const int64_t* index, Py_ssize_t first, P
                 y[index[i]] += g[i]
 
 
-cdef void spread(const real* g, const int64_t* index, Py_ssize_t planes, Py_ssize_t pixels, Py_ssize_t size,
+cdef void scatter(const real* g, const int64_t* index, Py_ssize_t planes, Py_ssize_t pixels, Py_ssize_t size,
                  real* out) noexcept nogil:
     cdef int threads = threads_for(planes * (pixels * 2 + size)), t
     for t in prange(threads, num_threads=threads, schedule="static"):
@@ -195,9 +195,9 @@ def max_pool2d_grad(TensorBase g not None, TensorBase index not None, Py_ssize_t
     cdef const int64_t* places = <const int64_t*>address(index)
     with nogil:
         if code == FLOAT32:
-            spread(<const float*>source, places, planes, pixels, height * width, <float*>target)
+            scatter(<const float*>source, places, planes, pixels, height * width, <float*>target)
         else:
-            spread(<const double*>source, places, planes, pixels, height * width, <double*>target)
+            scatter(<const double*>source, places, planes, pixels, height * width, <double*>target)
     return out
 
 

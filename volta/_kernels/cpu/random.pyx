@@ -270,7 +270,7 @@ def randint(tuple shape, int64_t low, int64_t high, uint64_t seed, uint64_t offs
 
 
 def dropout(TensorBase x not None, double p, uint64_t seed, uint64_t offset):
-    """x * keep / (1 - p), where an element is kept if its u >= p; p = 1 drops all."""
+    """x * mask / (1 - p), where the mask is u >= p of each element; p = 1 drops all."""
     cdef int code = float_code("dropout", x)
     cdef double scale = 1 / (1 - p) if p < 1 else 0
     x = packed(x)

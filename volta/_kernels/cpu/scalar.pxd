@@ -6,7 +6,7 @@
 # reduced range. Integer division never traps: divisors are checked before a loop, and zero gives zero here.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 
-cdef extern from *:
+cdef extern from * nogil:
     """
     #ifndef VOLTA_SCALAR
     #define VOLTA_SCALAR
@@ -375,98 +375,33 @@ cdef extern from *:
     ctypedef const uint8_t* u8_in
     ctypedef const uint16_t* u16_in
 
+    # Several in a line, by the types of results and arguments.
     const float NAN_F32 "NAN"
     void half_to_float(float* out, const uint16_t* x, Py_ssize_t n) noexcept nogil
     void float_to_half(uint16_t* out, const float* x, Py_ssize_t n) noexcept nogil
     float volta_from_half(uint16_t h) noexcept nogil
     uint16_t volta_to_half(float x) noexcept nogil
     int trig_rare_f32(float x) noexcept nogil
-    float exp_f32(float x) noexcept nogil
-    float expm1_f32(float x) noexcept nogil
-    float exp2_f32(float x) noexcept nogil
-    float log_f32(float x) noexcept nogil
-    float log2_f32(float x) noexcept nogil
-    float log1p_f32(float x) noexcept nogil
-    float sin_f32(float x) noexcept nogil
-    float cos_f32(float x) noexcept nogil
-    float tanh_f32(float x) noexcept nogil
-    float erf_f32(float x) noexcept nogil
-    float sigmoid_f32(float x) noexcept nogil
-    float sqrt_f32(float x) noexcept nogil
-    float abs_f32(float x) noexcept nogil
-    float floor_f32(float x) noexcept nogil
-    float ceil_f32(float x) noexcept nogil
-    float round_f32(float x) noexcept nogil
-    float trunc_f32(float x) noexcept nogil
-    float relu_f32(float x) noexcept nogil
-    float sign_f32(float x) noexcept nogil
-    float gelu_f32(float x) noexcept nogil
-    float gelu_tanh_f32(float x) noexcept nogil
-    float silu_f32(float x) noexcept nogil
-    float pow_f32(float a, float b) noexcept nogil
-    float maximum_f32(float a, float b) noexcept nogil
-    float minimum_f32(float a, float b) noexcept nogil
-    float fmod_f32(float a, float b) noexcept nogil
-    float remainder_f32(float a, float b) noexcept nogil
-    float floor_divide_f32(float a, float b) noexcept nogil
-    float gelu_grad_f32(float a, float b) noexcept nogil
-    float gelu_tanh_grad_f32(float a, float b) noexcept nogil
-    float silu_grad_f32(float a, float b) noexcept nogil
-    double exp_f64(double x) noexcept nogil
-    double expm1_f64(double x) noexcept nogil
-    double exp2_f64(double x) noexcept nogil
-    double log_f64(double x) noexcept nogil
-    double log2_f64(double x) noexcept nogil
-    double log1p_f64(double x) noexcept nogil
-    double sin_f64(double x) noexcept nogil
-    double cos_f64(double x) noexcept nogil
-    double tanh_f64(double x) noexcept nogil
-    double erf_f64(double x) noexcept nogil
-    double sigmoid_f64(double x) noexcept nogil
-    double sqrt_f64(double x) noexcept nogil
-    double abs_f64(double x) noexcept nogil
-    double floor_f64(double x) noexcept nogil
-    double ceil_f64(double x) noexcept nogil
-    double round_f64(double x) noexcept nogil
-    double trunc_f64(double x) noexcept nogil
-    double relu_f64(double x) noexcept nogil
-    double sign_f64(double x) noexcept nogil
-    double gelu_f64(double x) noexcept nogil
-    double gelu_tanh_f64(double x) noexcept nogil
-    double silu_f64(double x) noexcept nogil
-    double pow_f64(double a, double b) noexcept nogil
-    double maximum_f64(double a, double b) noexcept nogil
-    double minimum_f64(double a, double b) noexcept nogil
-    double fmod_f64(double a, double b) noexcept nogil
-    double remainder_f64(double a, double b) noexcept nogil
-    double floor_divide_f64(double a, double b) noexcept nogil
-    double gelu_grad_f64(double a, double b) noexcept nogil
-    double gelu_tanh_grad_f64(double a, double b) noexcept nogil
-    double silu_grad_f64(double a, double b) noexcept nogil
-    int32_t abs_i32(int32_t x) noexcept nogil
-    int32_t relu_i32(int32_t x) noexcept nogil
-    int32_t sign_i32(int32_t x) noexcept nogil
-    int32_t pow_i32(int32_t a, int32_t b) noexcept nogil
-    int32_t maximum_i32(int32_t a, int32_t b) noexcept nogil
-    int32_t minimum_i32(int32_t a, int32_t b) noexcept nogil
-    int32_t fmod_i32(int32_t a, int32_t b) noexcept nogil
-    int32_t remainder_i32(int32_t a, int32_t b) noexcept nogil
-    int32_t floor_divide_i32(int32_t a, int32_t b) noexcept nogil
-    int64_t abs_i64(int64_t x) noexcept nogil
-    int64_t relu_i64(int64_t x) noexcept nogil
-    int64_t sign_i64(int64_t x) noexcept nogil
-    int64_t pow_i64(int64_t a, int64_t b) noexcept nogil
-    int64_t maximum_i64(int64_t a, int64_t b) noexcept nogil
-    int64_t minimum_i64(int64_t a, int64_t b) noexcept nogil
-    int64_t fmod_i64(int64_t a, int64_t b) noexcept nogil
-    int64_t remainder_i64(int64_t a, int64_t b) noexcept nogil
-    int64_t floor_divide_i64(int64_t a, int64_t b) noexcept nogil
-    uint8_t abs_u8(uint8_t x) noexcept nogil
-    uint8_t relu_u8(uint8_t x) noexcept nogil
-    uint8_t sign_u8(uint8_t x) noexcept nogil
-    uint8_t pow_u8(uint8_t a, uint8_t b) noexcept nogil
-    uint8_t maximum_u8(uint8_t a, uint8_t b) noexcept nogil
-    uint8_t minimum_u8(uint8_t a, uint8_t b) noexcept nogil
-    uint8_t fmod_u8(uint8_t a, uint8_t b) noexcept nogil
-    uint8_t remainder_u8(uint8_t a, uint8_t b) noexcept nogil
-    uint8_t floor_divide_u8(uint8_t a, uint8_t b) noexcept nogil
+    float exp_f32(float x), expm1_f32(float x), exp2_f32(float x), log_f32(float x), log2_f32(float x), log1p_f32(float x)
+    float sin_f32(float x), cos_f32(float x), tanh_f32(float x), erf_f32(float x), sigmoid_f32(float x), sqrt_f32(float x)
+    float abs_f32(float x), floor_f32(float x), ceil_f32(float x), round_f32(float x), trunc_f32(float x), relu_f32(float x)
+    float sign_f32(float x), gelu_f32(float x), gelu_tanh_f32(float x), silu_f32(float x)
+    float pow_f32(float a, float b), maximum_f32(float a, float b), minimum_f32(float a, float b), fmod_f32(float a, float b)
+    float remainder_f32(float a, float b), floor_divide_f32(float a, float b), gelu_grad_f32(float a, float b)
+    float gelu_tanh_grad_f32(float a, float b), silu_grad_f32(float a, float b)
+    double exp_f64(double x), expm1_f64(double x), exp2_f64(double x), log_f64(double x), log2_f64(double x), log1p_f64(double x)
+    double sin_f64(double x), cos_f64(double x), tanh_f64(double x), erf_f64(double x), sigmoid_f64(double x), sqrt_f64(double x)
+    double abs_f64(double x), floor_f64(double x), ceil_f64(double x), round_f64(double x), trunc_f64(double x), relu_f64(double x)
+    double sign_f64(double x), gelu_f64(double x), gelu_tanh_f64(double x), silu_f64(double x)
+    double pow_f64(double a, double b), maximum_f64(double a, double b), minimum_f64(double a, double b)
+    double fmod_f64(double a, double b), remainder_f64(double a, double b), floor_divide_f64(double a, double b)
+    double gelu_grad_f64(double a, double b), gelu_tanh_grad_f64(double a, double b), silu_grad_f64(double a, double b)
+    int32_t abs_i32(int32_t x), relu_i32(int32_t x), sign_i32(int32_t x)
+    int32_t pow_i32(int32_t a, int32_t b), maximum_i32(int32_t a, int32_t b), minimum_i32(int32_t a, int32_t b)
+    int32_t fmod_i32(int32_t a, int32_t b), remainder_i32(int32_t a, int32_t b), floor_divide_i32(int32_t a, int32_t b)
+    int64_t abs_i64(int64_t x), relu_i64(int64_t x), sign_i64(int64_t x)
+    int64_t pow_i64(int64_t a, int64_t b), maximum_i64(int64_t a, int64_t b), minimum_i64(int64_t a, int64_t b)
+    int64_t fmod_i64(int64_t a, int64_t b), remainder_i64(int64_t a, int64_t b), floor_divide_i64(int64_t a, int64_t b)
+    uint8_t abs_u8(uint8_t x), relu_u8(uint8_t x), sign_u8(uint8_t x)
+    uint8_t pow_u8(uint8_t a, uint8_t b), maximum_u8(uint8_t a, uint8_t b), minimum_u8(uint8_t a, uint8_t b)
+    uint8_t fmod_u8(uint8_t a, uint8_t b), remainder_u8(uint8_t a, uint8_t b), floor_divide_u8(uint8_t a, uint8_t b)

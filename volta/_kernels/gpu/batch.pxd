@@ -39,7 +39,7 @@ cdef class Batch:
     cdef Handle ring, ring_group          # parameters on adapters without immediates
     cdef uint32_t ring_stride
     cdef char* ring_bytes
-    cdef object ring_keep
+    cdef object ring_owner
 
     cdef int record(self, uint32_t kind, Handle first, uint64_t first_offset, Handle second, uint64_t second_offset,
                     uint64_t size) except -1

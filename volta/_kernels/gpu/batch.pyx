@@ -36,7 +36,7 @@ cdef class Batch:
         free(self.spare_ops)
         free(self.ring_bytes)
 
-    def use_ring(self, size_t ring, size_t group, uint32_t stride, object keep):
+    def use_ring(self, size_t ring, size_t group, uint32_t stride, object owner):
         """Pass parameters in a uniform buffer of 256 slots of `stride` bytes instead of immediates."""
         self.ring_bytes = <char*>calloc(MAX_OPS, stride)
         if self.ring_bytes == NULL:
@@ -44,7 +44,7 @@ cdef class Batch:
         self.ring = <Handle>ring
         self.ring_group = <Handle>group
         self.ring_stride = stride
-        self.ring_keep = keep
+        self.ring_owner = owner
 
     cdef int record(self, uint32_t kind, Handle first, uint64_t first_offset, Handle second, uint64_t second_offset,
                     uint64_t size) except -1:

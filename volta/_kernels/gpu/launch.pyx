@@ -25,21 +25,22 @@ cdef int[7] ITEMSIZE = [4, 4, 4, 4, 2, 4, 8]        # bytes of an element on a G
 cdef object _contiguous = None
 cdef object _copy_into = None
 cdef object _context = None
+cdef dict _limits = {}          # Device: bytes of a binding
+cdef Device _latest = None      # and of one, the latest that was asked for
+cdef Py_ssize_t _latest_limit = 0
 
 
 def configure(contiguous, copy_into, context):
-    """Give this module the copies of `volta/devices/gpu/copy.py`, and the function from a device to its context."""
-    global _contiguous, _copy_into, _context
+    """Give this module the copies of `volta/devices/gpu/copy.py`, and the function from a device to its context, whose limits are read
+    anew then."""
+    global _contiguous, _copy_into, _context, _latest
     _contiguous, _copy_into, _context = contiguous, copy_into, context
+    _limits.clear()
+    _latest = None
 
 
 cdef inline Py_ssize_t bytes_of(TensorBase t) noexcept:
     return t.size * ITEMSIZE[t.dtype.code]
-
-
-cdef dict _limits = {}          # Device: bytes of a binding
-cdef Device _latest = None      # and of one, the latest that was asked for
-cdef Py_ssize_t _latest_limit = 0
 
 
 cdef Py_ssize_t _limit(Device device) except -1:
@@ -82,18 +83,20 @@ cpdef remember(dict plans, key, plan):
 
 
 class At:
-    """A parameter of a step: where operand `operand` begins in its buffer, in units of `lanes` elements, plus `base`."""
+    """A parameter of a step: where operand `operand` begins in its buffer, in units of `width` elements, plus `base`."""
 
-    __slots__ = ("operand", "lanes", "base")
+    __slots__ = ("operand", "width", "base")
 
-    def __init__(self, operand, lanes=1, base=0):
-        self.operand, self.lanes, self.base = operand, lanes, base
+    def __init__(self, operand, width=1, base=0):
+        self.operand, self.width, self.base = operand, width, base
 
 
 cdef class Step:
     """One launch of a plan."""
 
-    cdef object pipeline, groups, pack
+    cdef readonly object pipeline
+    cdef object groups, pack
+    cdef bint whole             # binds operands and outputs, in their order
     cdef tuple bound            # per binding: an index (see Plan), (index, first byte, bytes), or a buffer
     cdef bytes params           # of operands that begin their buffers, without the plan's tail
     cdef tuple offsets          # (word of params, At)
@@ -110,6 +113,7 @@ cdef class Plan:
 
     cdef readonly object ctx
     cdef object alloc, launch, tail
+    cdef public object words            # from numbers to the bytes that end the parameters of every step; None without numbers
     cdef Device device
     cdef Py_ssize_t operands
     cdef readonly Py_ssize_t limit      # bytes of a binding
@@ -131,8 +135,8 @@ cdef class Plan:
         self.limit = _limit(self.device)
         self.outputs, self.sizes, self.steps, self.named, self.tail = [], [], [], {}, tail
 
-    def __call__(self, *operands, **params):
-        return self.run(operands, params)
+    def __call__(self, *operands, list numbers=None, **params):
+        return self.run(operands, params, numbers)
 
     def output(self, tuple shape, DType dtype not None, bint windowed=False):
         """A new contiguous tensor, of those that the kernel gives. IN: windowed, that steps bind it in parts."""
@@ -175,16 +179,17 @@ cdef class Plan:
         """Launch a compiled pipeline with packed parameters. IN: offsets, the words of them that are (word, At)."""
         cdef Step step = Step.__new__(Step)
         step.pipeline, step.bound, step.params, step.groups, step.offsets = pipeline, bound, params, groups, offsets
+        step.whole = bound == tuple(range(self.operands + len(self.outputs)))
         self.steps.append(step)
         return step
 
-    cdef object run(self, tuple operands, dict params):
+    cdef object run(self, tuple operands, dict params, list numbers):
         cdef list buffers = [], results = [], scratch = None, bound
         cdef TensorBase t
         cdef Storage storage
         cdef Step step
-        cdef tuple made, varying = None if self.tail is None else self.tail(**params)
-        cdef bytes words
+        cdef tuple made, whole, varying = None if self.tail is None else self.tail(**params)
+        cdef bytes words, end = None if self.words is None else self.words(numbers)
         cdef bint moved = False
         for x in operands:
             if isinstance(x, TensorBase):
@@ -203,11 +208,19 @@ cdef class Plan:
         if self.sizes:
             scratch = [self.alloc(n) for n in self.sizes]
         for step in self.steps:
-            bound = []
-            for at in step.bound:
-                bound.append(_buffer(at, buffers, scratch))
+            if step.whole and len(step.bound) == len(buffers):
+                whole = tuple(buffers)
+            else:
+                bound = []
+                for at in step.bound:
+                    bound.append(_buffer(at, buffers, scratch))
+                whole = tuple(bound)
             words = _moved(step, operands) if moved and step.offsets else step.params
-            self.launch(step.pipeline, tuple(bound), words if varying is None else words + step.pack(*varying), step.groups)
+            if varying is not None:
+                words = words + step.pack(*varying)
+            elif end is not None:
+                words = words + end
+            self.launch(step.pipeline, whole, words, step.groups)
         return results[0] if len(results) == 1 else tuple(results) if results else None
 
 
@@ -226,7 +239,7 @@ cdef bytes _moved(Step step, tuple operands):
     cdef bytes params = PyBytes_FromStringAndSize(PyBytes_AS_STRING(step.params), PyBytes_GET_SIZE(step.params))
     cdef uint32_t* words = <uint32_t*>PyBytes_AS_STRING(params)
     for word, at in step.offsets:
-        words[<Py_ssize_t>word] = <uint32_t>((<TensorBase>operands[at.operand]).offset // <Py_ssize_t>at.lanes + <Py_ssize_t>at.base)
+        words[<Py_ssize_t>word] = <uint32_t>((<TensorBase>operands[at.operand]).offset // <Py_ssize_t>at.width + <Py_ssize_t>at.base)
     return params
 
 
@@ -248,8 +261,8 @@ cdef class Kernel:
     cdef tuple writes
     cdef frozenset varying
     cdef unsigned int strided
-    cdef Py_ssize_t arity       # operands; what follows them by position is a parameter
-    cdef list names             # of the parameters
+    cdef readonly Py_ssize_t arity      # operands; what follows them by position is a parameter
+    cdef readonly list names    # of the parameters
 
     def __init__(self, str name, make, *, tuple strided=(), tuple writes=(), tuple varying=(), windows=None, cut=None):
         self.name, self.make, self.windows, self.cut = name, make, windows, cut
@@ -266,11 +279,15 @@ cdef class Kernel:
 
     def __call__(self, *operands, **params):
         cdef list key = []
-        if len(operands) > self.arity:
-            params.update(zip(self.names, operands[self.arity:]))
-            operands = operands[:self.arity]
-        cdef tuple inputs = operands, shape
+        cdef tuple inputs, shape
         cdef Py_ssize_t i
+        if len(operands) > self.arity:
+            if len(operands) > self.arity + len(self.names):
+                raise TypeError(f"{self.name}: takes {self.arity} operands and {', '.join(self.names)}, got {len(operands)} values")
+            for i in range(self.arity, len(operands)):
+                params[self.names[i - self.arity]] = operands[i]
+            operands = operands[:self.arity]
+        inputs = operands
         cdef TensorBase t
         cdef Plan plan
         cdef object result
@@ -303,7 +320,7 @@ cdef class Kernel:
         for x in inputs:
             if isinstance(x, TensorBase) and (<TensorBase>x).storage.nbytes > plan.limit:
                 return self._beyond(*inputs, **params)
-        result = plan.run(inputs, params)
+        result = plan.run(inputs, params, None)
         if self.writes and inputs is not operands:
             _write_back(self.writes, operands, inputs)
         return result
@@ -333,3 +350,102 @@ cdef class Kernel:
             raise BindingLimitError(f"{self.name}: a tensor is larger than one binding of this GPU, and cannot be worked on in parts; "
                                     "use smaller tensors")
         return self.cut(self, *operands, **params)
+
+
+cdef class Pointwise(Kernel):
+    """A kernel that makes every element of its result from those of its operands at the same place: they may have any strides, and may be
+    Python numbers, of which there is no plan each. `kernel(*operands)` gives a new tensor, `into` writes to one that there is.
+
+    `make(operands, out, own, large)` gives the Plan of the tensors, then of `out` where it is not None; None where that has another dtype
+    than the result. `own` are the positions of operands that are read through `out`; `large` those among the plan's tensors whose buffers
+    exceed a binding, and may be bound by windows only.
+    """
+
+    def __init__(self, str name, make):
+        self.name, self.make, self.plans, self.writes = name, make, {}, ()
+
+    def __call__(self, *operands):
+        cdef list key = [], tensors = [], numbers = [], large = None
+        cdef TensorBase t = None
+        cdef tuple found
+        for x in operands:
+            if isinstance(x, TensorBase):
+                t = <TensorBase>x
+                if t.storage.nbytes > _limit(t.storage.device):
+                    large = _with(large, len(tensors))
+                _enter(key, t)
+                tensors.append(t)
+            else:
+                key.append(type(x))
+                numbers.append(x)
+        key.append(t.storage.device)
+        if large is not None:
+            key.append(tuple(large))
+        found = tuple(key)
+        plan = self.plans.get(found)
+        if plan is None:
+            plan = self.make(operands, None, (), large or ())
+            remember(self.plans, found, plan)
+        return (<Plan>plan).run(tuple(tensors), None, numbers)
+
+    def into(self, TensorBase out not None, *operands):
+        """Write the result into `out`, which may have any strides and be one of the operands."""
+        cdef list key = [], tensors = [], numbers = [], own = [], large = None
+        cdef Py_ssize_t i, limit = _limit(out.storage.device)
+        cdef TensorBase t
+        cdef tuple found
+        _enter(key, out)
+        for i in range(len(operands)):
+            x = operands[i]
+            if not isinstance(x, TensorBase):
+                key.append(type(x))
+                numbers.append(x)
+                continue
+            t = <TensorBase>x
+            if t.storage is out.storage:
+                if _same_view(t, out):
+                    own.append(i)
+                    key.append(None)
+                    continue
+                t = <TensorBase>_contiguous(t)
+                operands = operands[:i] + (t,) + operands[i + 1:]
+            if t.storage.nbytes > limit:
+                large = _with(large, len(tensors))
+            _enter(key, t)
+            tensors.append(t)
+        if out.storage.nbytes > limit:
+            large = _with(large, len(tensors))
+        key.append(out.storage.device)
+        if large is not None:
+            key.append(tuple(large))
+        found = tuple(key)
+        plan = self.plans.get(found)
+        if plan is None:
+            plan = self.make(operands, out, own, large or ())
+            if plan is None:
+                _copy_into(out, self(*operands))
+                return
+            remember(self.plans, found, plan)
+        tensors.append(out)
+        (<Plan>plan).run(tuple(tensors), None, numbers)
+
+
+cdef inline int _enter(list key, TensorBase t) except -1:
+    key.append(t.shape)
+    key.append(t._strides)
+    key.append(t.offset)
+    key.append(t.dtype)
+    return 0
+
+
+cdef list _with(list found, Py_ssize_t i):
+    return [i] if found is None else found + [i]
+
+
+cdef bint _same_view(TensorBase a, TensorBase b):
+    if a.offset != b.offset or a.dtype is not b.dtype or a.shape != b.shape:
+        return False
+    for n, s, t in zip(a.shape, a._strides, b._strides):
+        if n != 1 and s != t:
+            return False
+    return True

@@ -110,11 +110,11 @@ cdef extern from *:
     void volta_leave_early()
 
 
-def protect_forked_child(keep):
-    """In a forked child: never release `keep`, and leave the process before the drivers' exit handlers run.
+def protect_forked_child(held):
+    """In a forked child: never release `held`, and leave the process before the drivers' exit handlers run.
 
     A driver's handlers wait for threads that the child does not have, or give back what the parent still uses. Handlers
     run newest first, so the one set here comes before them; Python's own have run by then.
     """
-    Py_INCREF(keep)
+    Py_INCREF(held)
     volta_leave_early()

@@ -39,10 +39,10 @@ cdef class Pipeline:
     cdef readonly tuple access         # "read" or "read_write" of each binding
     cdef readonly str params_format    # for struct.pack, padding included
     cdef object owner                  # the token of its context
-    cdef object keep                   # native objects that must outlive it
+    cdef object owners                 # native objects that must outlive it
 
     def __init__(self, object owner, str label, size_t handle, size_t group_layout, int layout_id, tuple access,
-                 tuple min_sizes, int params_size, str params_format, object keep):
+                 tuple min_sizes, int params_size, str params_format, object owners):
         if len(access) > MAX_BINDINGS or len(min_sizes) != len(access):
             raise DeviceError(f"{label}: {len(access)} buffers, at most {MAX_BINDINGS} can be bound")
         if params_size > MAX_PARAMS:
@@ -61,7 +61,7 @@ cdef class Pipeline:
                 self.written |= 1 << k
         self.params_size = params_size
         self.params_format = params_format
-        self.keep = keep
+        self.owners = owners
 
     def __repr__(self):
         return f"Pipeline({self.label}, buffers={self.access}, params={self.params_size} bytes)"

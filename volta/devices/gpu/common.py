@@ -41,12 +41,6 @@ def max_binding(ctx) -> int:
     return ctx.limits["max-storage-buffer-binding-size"] & ~15
 
 
-def large_operands(ctx, tensors) -> tuple:
-    """Which of the tensors have a buffer that cannot be bound whole."""
-    limit = max_binding(ctx)
-    return tuple(i for i, t in enumerate(tensors) if t.storage.nbytes > limit)
-
-
 def check_dtype(ctx, dtype) -> None:
     """Raises: DTypeError where the GPU has no such elements."""
     if dtype is FLOAT64:

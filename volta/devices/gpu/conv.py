@@ -122,12 +122,12 @@ class Geometry:
         """The buffer out[N, O, oh, ow] from matrix[O, row(count)], plus bias[O]."""
         self._permute((matrix, matrix if bias is None else bias, out), vectors(self.length, first, count), first, count, None, bias)
 
-    def _permute(self, bound: tuple, lanes: int, first: int, count: int, images: int | None, bias: int | None) -> None:
-        row = _row(count) // lanes
+    def _permute(self, bound: tuple, width: int, first: int, count: int, images: int | None, bias: int | None) -> None:
+        row = _row(count) // width
         self.plan.step("conv/permute", bound, (
-            self.out_channels, self.length // lanes, row, first // lanes, count // lanes, 0 if images is None else At(images, lanes),
+            self.out_channels, self.length // width, row, first // width, count // width, 0 if images is None else At(images, width),
             0 if bias is None else At(bias)), ceil_div(self.out_channels * row, THREADS),
-            V=vector_type(lanes), TO_MATRIX=images is not None, HAS_BIAS=bias is not None)
+            V=vector_type(width), TO_MATRIX=images is not None, HAS_BIAS=bias is not None)
 
     def add_bias(self, bias: int, out) -> None:
         """out[N, O, oh, ow] += bias[O], in place; length is a multiple of 4."""

@@ -4,9 +4,12 @@ Knows layouts and element types. Must not know operations on values.
 """
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from volta._kernels import core
+from volta._kernels.gpu.launch import Pointwise
 from volta.devices.gpu.common import (
     BOOL,
     BYTES,
@@ -15,18 +18,15 @@ from volta.devices.gpu.common import (
     UINT8,
     check_dtype,
     context,
-    large_operands,
     new,
     pack,
 )
 from volta.devices.gpu.generate import Expression
-from volta.devices.gpu.map import NARROW, elementwise_step, make_plan
+from volta.devices.gpu.map import STORES, elementwise_step, make_plan
 
-CACHE_LIMIT = 4096
 TILE = 32
 TRANSPOSE = 8               # least size of both dims for the transposing kernel
 PART = 1 << 14              # elements of a strided host array that are gathered before they are converted: fits into the cache
-_plans: dict = {}
 
 
 # ---------------------------------------------------------------- copies
@@ -41,27 +41,21 @@ def _conversion(source, target) -> str:
     return "x0" if a == r else f"{r}(x0)"
 
 
-def _copy_plan(source, out):
-    device = out.storage.device
-    large = large_operands(context(device), (source, out))
-    key = (source.shape, source._strides, source.offset, source.dtype, out._strides, out.offset, out.dtype, device, large)
-    plan = _plans.get(key)
-    if plan is None:
-        plan = make_plan(device, Expression((_conversion(source.dtype, out.dtype),)), out.shape,
-                         [(source._strides, source.offset, source.dtype)], [(out._strides, out.offset, out.dtype)], large, _copy_step)
-        if len(_plans) >= CACHE_LIMIT:
-            _plans.clear()
-        _plans[key] = plan
-    return plan
+def _copy_plan(operands, out, own, large):
+    x, target = operands[0], [(out._strides, out.offset, out.dtype)]
+    if own:                 # onto itself
+        return make_plan(out.storage.device, Expression(("o0",)), out.shape, [], target, large, new=False)
+    return make_plan(out.storage.device, Expression((_conversion(x.dtype, out.dtype),)), out.shape, [(x._strides, x.offset, x.dtype)],
+                     target, large, _copy_step, False)
 
 
-def _copy_step(ctx, expression, geometry, dtypes, windows):
+def _copy_step(ctx, expression, geometry, dtypes):
     """The transposing kernel where source and target run along different dims, else the elementwise one."""
     sizes, (source, target) = geometry.sizes, geometry.strides
     rank = len(sizes)
     row = next((d for d in range(rank - 1) if source[d] == 1 and sizes[d] >= TRANSPOSE), None)
     if row is None or rank > 6 or source[-1] in (0, 1) or target[-1] != 1 or sizes[-1] < TRANSPOSE:
-        return elementwise_step(ctx, expression, geometry, dtypes, windows)
+        return elementwise_step(ctx, expression, geometry, dtypes)
     batch = [d for d in reversed(range(rank - 1)) if d != row]
     row_tiles, column_tiles = -(-sizes[row] // TILE), -(-sizes[-1] // TILE)
     groups = row_tiles * column_tiles
@@ -72,18 +66,17 @@ def _copy_step(ctx, expression, geometry, dtypes, windows):
              *(target[d] for d in batch), *[0] * spare, sizes[row], sizes[-1], source[-1], target[row],
              *geometry.offsets, row_tiles, column_tiles]
     pipeline = ctx.pipeline("copy/copy", A=STORED[dtypes[0].code], X=COMPUTED[dtypes[0].code], O=STORED[dtypes[1].code],
-                            R=COMPUTED[dtypes[1].code], op=expression.results[0], stored=NARROW.get(dtypes[1], "O(r)"))
-    return pipeline, windows, pack(*words), groups
+                            R=COMPUTED[dtypes[1].code], op=expression.results[0], stored=STORES.get(dtypes[1], "O(r)"))
+    return pipeline, pack(*words), groups
 
 
 def copy_into(out, x) -> None:
     """out[...] = x; one shape, any strides and dtypes."""
-    if x._size == 0:
-        return
-    if x.storage is out.storage:
-        x = contiguous(x)
-    plan = _copy_plan(x, out)
-    plan.launch((x.storage.buffer, out.storage.buffer), plan.words(()))
+    if x._size:
+        _copy.into(out, x)
+
+
+_copy = Pointwise("copy_into", _copy_plan)
 
 
 def contiguous(x):
@@ -100,27 +93,20 @@ def cast(x, dtype):
 
 # ---------------------------------------------------------------- creation
 
-def _fill_plan(out, call: str, numbers: int):
-    """Plan of out[i] = call, over this many numbers."""
-    device = out.storage.device
-    large = large_operands(context(device), (out,))
-    key = (call, out.shape, out._strides, out.offset, out.dtype, device, large)
-    plan = _plans.get(key)
-    if plan is None:
-        expression = Expression((call,), numbers=(out.dtype,) * numbers)
-        plan = make_plan(device, expression, out.shape, [], [(out._strides, out.offset, out.dtype)], large)
-        if len(_plans) >= CACHE_LIMIT:
-            _plans.clear()
-        _plans[key] = plan
-    return plan
+def _fill_plan(text, operands, out, own, large):
+    """Plan of out[i] = text, over the operands, which are numbers."""
+    expression = Expression((text(out.dtype),), numbers=(out.dtype,) * len(operands))
+    return make_plan(out.storage.device, expression, out.shape, [], [(out._strides, out.offset, out.dtype)], large, new=False)
+
+
+_fill = Pointwise("fill_into", partial(_fill_plan, lambda dtype: "s0"))
+_count = Pointwise("arange", partial(_fill_plan, lambda dtype: f"s0 + {COMPUTED[dtype.code]}(i) * s1"))
 
 
 def fill_into(out, value) -> None:
     """out[...] = value; any strides."""
-    if out._size == 0:
-        return
-    plan = _fill_plan(out, "s0", 1)
-    plan.launch((out.storage.buffer,), plan.words((value,)))
+    if out._size:
+        _fill.into(out, value)
 
 
 def empty(shape, dtype, device):
@@ -139,8 +125,7 @@ def arange(start, step, count, dtype, device):
     """start + i * step."""
     out = new(device, (count,), dtype)
     if count:
-        plan = _fill_plan(out, f"s0 + {COMPUTED[dtype.code]}(i) * s1", 2)
-        plan.launch((out.storage.buffer,), plan.words((start, step)))
+        _count.into(out, start, step)
     return out
 
 

@@ -17,10 +17,10 @@ import re
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from volta.devices.gpu.common import THREADS
 from volta.errors import ArgumentError
 
 ITEMS = 1                   # vectors of 4 elements a thread
-THREADS = 256
 PARAMS_BYTES = 128
 MOST_BUFFERS = 16           # what any implementation binds
 
@@ -48,7 +48,7 @@ class Layout(NamedTuple):
     inputs: int
     stored: tuple               # WGSL type of each operand in memory
     computed: tuple             # in arithmetic
-    narrow: tuple               # text of each output's narrowing from r, "" for a conversion
+    stores: tuple               # text that makes an element of each output of r, "" for a conversion
     numbers: tuple              # WGSL types
     geometry: tuple | None      # (sizes, strides) as constants, both innermost first; None for parameters
 
@@ -105,9 +105,9 @@ def text(expression: Expression, layout: Layout) -> str:
         access = "read" if k < layout.inputs else "read_write"
         parts.append(f"@group(0) @binding({k}) var<storage, {access}> m{k}: array<vec4<{stored}>>;")
     parts += [*expression.functions, _operation(expression, layout)]
-    for k, narrow in enumerate(layout.narrow):
+    for k, store in enumerate(layout.stores):
         stored, computed = layout.stored[layout.inputs + k], layout.computed[layout.inputs + k]
-        parts.append(f"fn stored{k}(r: {computed}) -> {stored} {{ return {narrow or f'{stored}(r)'}; }}")
+        parts.append(f"fn stored{k}(r: {computed}) -> {stored} {{ return {store or f'{stored}(r)'}; }}")
     parts.append(_coordinates(layout))
     parts.append(_whole_vector(expression, layout) if layout.vectors else _single_elements(expression, layout))
     parts.append(_main("whole_vector" if layout.vectors else "single_elements"))

@@ -29,16 +29,16 @@ CHUNK = 256                 # entries of a part
 FEW_WINNERS = 1024          # entries up to which those of one place are found by comparing all
 
 
-def _bits(dtype, lanes: int = 1) -> str:
+def _bits(dtype, width: int = 1) -> str:
     """Type that copies an element's bits: u32 for all of 32 bits."""
     element = "f16" if STORED[dtype.code] == "f16" else "u32"
-    return element if lanes == 1 else f"vec4<{element}>"
+    return element if width == 1 else f"vec4<{element}>"
 
 
-def _sums(dtype, lanes: int) -> dict:
+def _sums(dtype, width: int) -> dict:
     """Overrides of the adding kernels."""
     stored, computed = STORED[dtype.code], COMPUTED[dtype.code]
-    if lanes == 4:
+    if width == 4:
         stored, computed = f"vec4<{stored}>", f"vec4<{computed}>"
     overrides = {"V": stored, "A": computed}
     if dtype.code == 0:
@@ -48,7 +48,7 @@ def _sums(dtype, lanes: int) -> dict:
     return overrides
 
 
-def _lanes(dtype, inner: int, offset: int) -> int:
+def _width(dtype, inner: int, offset: int) -> int:
     """4 where elements can be handled as vec4."""
     return 4 if dtype.code > 1 and not inner % 4 and not offset % 4 else 1
 
@@ -61,9 +61,9 @@ class Place(NamedTuple):
     binding: object
     offset: object
 
-    def words(self, lanes: int = 1):
-        """The offset in units of `lanes` elements."""
-        return At(self.offset.operand, lanes) if type(self.offset) is At else self.offset // lanes
+    def words(self, width: int = 1):
+        """The offset in units of `width` elements."""
+        return At(self.offset.operand, width) if type(self.offset) is At else self.offset // width
 
 
 def _step(limit: int) -> int:
@@ -91,13 +91,13 @@ def _index_select(x, index, *, dim, windows=False):
     inner, entries = prod(x.shape[dim + 1:]), index._size
     plan = Plan(x, index)
     plan.output(x.shape[:dim] + (entries,) + x.shape[dim + 1:], x.dtype, windows)
-    lanes = _lanes(x.dtype, inner, x.offset)
-    sizes, overrides = (inner, entries, x.shape[dim]), {"V": _bits(x.dtype, lanes)}
+    width = _width(x.dtype, inner, x.offset)
+    sizes, overrides = (inner, entries, x.shape[dim]), {"V": _bits(x.dtype, width)}
     if not windows:
-        return _copy(plan, "index/select", overrides, lanes, prod(x.shape[:dim]), sizes)
+        return _copy(plan, "index/select", overrides, width, prod(x.shape[:dim]), sizes)
     if index.storage.nbytes > plan.limit:
         return None
-    return _copy_windows(plan, "index/select", overrides, lanes, x, prod(x.shape[:dim]), sizes, Place(1, At(1)))
+    return _copy_windows(plan, "index/select", overrides, width, x, prod(x.shape[:dim]), sizes, Place(1, At(1)))
 
 
 def _gather(x, index, *, dim, windows=False):
@@ -114,17 +114,17 @@ def _gather(x, index, *, dim, windows=False):
     return _copy_windows(plan, "index/gather", overrides, 1, x, outer, sizes, None, index)
 
 
-def _copy(plan: Plan, file: str, overrides: dict, lanes: int, outer: int, sizes: tuple) -> Plan:
+def _copy(plan: Plan, file: str, overrides: dict, width: int, outer: int, sizes: tuple) -> Plan:
     """One dispatch. IN: sizes, (inner, entries, size)."""
     inner, entries, size = sizes
-    count = outer * entries * inner // lanes
+    count = outer * entries * inner // width
     if count:
-        plan.step(file, (0, 1, 2), (count, inner // lanes, entries, size, At(0, lanes), At(1), 0, 0, 0), ceil_div(count, THREADS),
+        plan.step(file, (0, 1, 2), (count, inner // width, entries, size, At(0, width), At(1), 0, 0, 0), ceil_div(count, THREADS),
                   **overrides)
     return plan
 
 
-def _copy_windows(plan: Plan, file: str, overrides: dict, lanes: int, x, outer: int, sizes: tuple, places, index=None) -> Plan:
+def _copy_windows(plan: Plan, file: str, overrides: dict, width: int, x, outer: int, sizes: tuple, places, index=None) -> Plan:
     """The same in pieces of the output by pieces of what they read. IN: places of the index; None, with it, where it has the output's
     shape."""
     inner, entries, size = sizes
@@ -136,8 +136,8 @@ def _copy_windows(plan: Plan, file: str, overrides: dict, lanes: int, x, outer: 
         for x_first, x_count in _pieces(begin, end, step):
             source = _window(0, x.dtype, x.offset + x_first, x_count)
             plan.step(file, (source.binding, named.binding, target.binding),
-                      (count // lanes, inner // lanes, entries, size, source.words(lanes), named.words(), first // lanes, x_first // lanes,
-                       x_count // lanes), ceil_div(count // lanes, THREADS), WINDOWED=True, **overrides)
+                      (count // width, inner // width, entries, size, source.words(width), named.words(), first // width, x_first // width,
+                       x_count // width), ceil_div(count // width, THREADS), WINDOWED=True, **overrides)
     return plan
 
 
@@ -154,8 +154,8 @@ class Sum(NamedTuple):
     size: int
     offset: int         # of g, modulo 4
 
-    def lanes(self, inner: int) -> int:
-        return _lanes(self.dtype, inner, self.offset)
+    def width(self, inner: int) -> int:
+        return _width(self.dtype, inner, self.offset)
 
 
 def _added(full: bool, g, index, *, dim, size, windows=False):
@@ -175,12 +175,12 @@ def _added(full: bool, g, index, *, dim, size, windows=False):
 
 def _add(plan: Plan, what: Sum, total: int, windows: bool) -> Plan:
     """Each output looks at all entries of its line."""
-    lanes = 1 if what.full else what.lanes(what.inner)
+    width = 1 if what.full else what.width(what.inner)
     for first, count in _pieces(0, total, _step(plan.limit) if windows else total):
         target = _window(2, what.dtype, first, count).binding if windows else 2
         plan.step("index/add", (0, 1, target),
-                  (count // lanes, what.inner // lanes, what.entries, what.size, At(0, lanes), At(1), first // lanes),
-                  ceil_div(count // lanes, THREADS), FULL=what.full, **_sums(what.dtype, lanes))
+                  (count // width, what.inner // width, what.entries, what.size, At(0, width), At(1), first // width),
+                  ceil_div(count // width, THREADS), FULL=what.full, **_sums(what.dtype, width))
     return plan
 
 
@@ -191,18 +191,18 @@ def _add_sorted(plan: Plan, what: Sum, count: int, windows: bool):
     if full:
         outer, inner, entries, rows = 1, 1, count, outer * rows * inner
     keys, places = add_sort(plan, keys, count, rows)
-    lanes = what.lanes(inner)
+    width = what.width(inner)
     chunks = count // CHUNK if count >= MANY_ENTRIES else 0
-    sums, overrides = spare(plan.ctx), _sums(what.dtype, lanes)
+    sums, overrides = spare(plan.ctx), _sums(what.dtype, width)
     if chunks:
-        vectors, sums = outer * chunks * inner // lanes, plan.scratch(4 * outer * chunks * inner)
-        plan.step("index/partial", (0, keys, places, sums), (vectors, inner // lanes, entries, chunks, At(0, lanes)),
+        vectors, sums = outer * chunks * inner // width, plan.scratch(4 * outer * chunks * inner)
+        plan.step("index/partial", (0, keys, places, sums), (vectors, inner // width, entries, chunks, At(0, width)),
                   ceil_div(vectors, THREADS), **{name: text for name, text in overrides.items() if name != "finish"})
     targets = _row_windows(plan.limit, what.dtype, outer, rows, inner) if windows else [(0, rows, 2)]
     for first, some, target in targets:
-        starts, vectors = plan.scratch(4 * some + 4, "starts"), outer * some * inner // lanes
+        starts, vectors = plan.scratch(4 * some + 4, "starts"), outer * some * inner // width
         plan.step("index/starts", (keys, starts), (some + 1, first, count), ceil_div(some + 1, THREADS))
-        plan.step("index/sum", (0, places, starts, sums, target), (vectors, inner // lanes, entries, some, At(0, lanes), chunks),
+        plan.step("index/sum", (0, places, starts, sums, target), (vectors, inner // width, entries, some, At(0, width), chunks),
                   ceil_div(vectors, THREADS), PARTS=chunks > 0, **overrides)
     return plan if targets else None
 
@@ -271,9 +271,9 @@ def _add_put(plan: Plan, out, sizes: tuple, strides: tuple, source: Place, value
     dtype, rank = out.dtype, len(sizes)
     offset = 0 if fill else values_offset
     aligned = strides[-1] == 1 and not any(n % 4 for n in (inner, sizes[-1], out.offset, offset, count, *strides[:-1]))
-    lanes = 4 if aligned else 1
+    width = 4 if aligned else 1
     pad = [0] * (MAX_RANK - rank)
-    shape = (*(sizes[-1] // lanes, *sizes[-2::-1]), *pad, *unsigned([strides[-1], *(s // lanes for s in strides[-2::-1])]), *pad)
+    shape = (*(sizes[-1] // width, *sizes[-2::-1]), *pad, *unsigned([strides[-1], *(s // width for s in strides[-2::-1])]), *pad)
     large = windows and out.storage.nbytes > plan.limit
     targets = [(0, 0, 0)]
     if large:
@@ -282,9 +282,9 @@ def _add_put(plan: Plan, out, sizes: tuple, strides: tuple, source: Place, value
         targets = [(start, n, _window(0, dtype, start, n).binding) for start, n in _pieces(low // step * step, high + 1, step)]
     for window, some, target in targets:
         plan.step("index/put", (source.binding, keys.binding, target),
-                  (*shape, count // lanes, inner // lanes, size, first // lanes, source.words(1 if fill else lanes), keys.words(),
-                   At(0, lanes), window // lanes, -(-some // lanes)), ceil_div(count // lanes, THREADS),
-                  V=_bits(dtype, lanes), S=_bits(dtype, 1 if fill else lanes), RANK=rank, RAW=raw, FILL=fill, WINDOWED=large)
+                  (*shape, count // width, inner // width, size, first // width, source.words(1 if fill else width), keys.words(),
+                   At(0, width), window // width, -(-some // width)), ceil_div(count // width, THREADS),
+                  V=_bits(dtype, width), S=_bits(dtype, 1 if fill else width), RANK=rank, RAW=raw, FILL=fill, WINDOWED=large)
 
 
 def _add_winners(plan: Plan, places: Place, entries: int, size: int) -> int:
@@ -292,7 +292,7 @@ def _add_winners(plan: Plan, places: Place, entries: int, size: int) -> int:
     method, helper = 0, spare(plan.ctx)
     if entries > FEW_WINNERS and size <= 8 * entries and 4 * size <= plan.limit:
         method, helper = 1, plan.scratch(4 * size)      # 1 + the last entry for each place, 0 where there is none
-        pipeline, _, head, groups = elementwise_step(plan.ctx, Expression(("0",)), Geometry((size,), ((1,),), (0,)), (INT32,), (None,))
+        pipeline, head, groups = elementwise_step(plan.ctx, Expression(("0",)), Geometry((size,), ((1,),), (0,)), (INT32,))
         plan.add(pipeline, (helper,), head, groups)
         plan.step("index/last", (places.binding, helper), (entries, size, places.words()), ceil_div(entries, THREADS))
     elif entries > FEW_WINNERS:

@@ -1,33 +1,33 @@
 """Elementwise launches: from the geometry of operands to generated pipelines, parameters and grids.
 
-Serves every kernel that computes out[i] from operands at i (elementwise, casts, copies, fills). A plan holds all that a
-launch needs but buffers and numbers, and is cached by its caller. Must not know what an operation computes.
+Serves every kernel that computes out[i] from operands at i (elementwise, casts, copies, fills), which `Pointwise` keeps the plans of.
+Tensors beyond one binding are bound by windows, piece by piece. Must not know what an operation computes.
 """
 from __future__ import annotations
 
 import math
 import struct
 
-from volta._kernels import core
+from volta._kernels.gpu.launch import Plan
 from volta.devices.gpu import generate
 from volta.devices.gpu.common import (
     BOOL,
     BYTES,
     COMPUTED,
     STORED,
+    THREADS,
     UINT8,
     WINDOW_ALIGNMENT,
+    ceil_div,
     collapse,
-    context,
     extent,
-    max_binding,
     number_packer,
     pack_number,
     row_major,
 )
 from volta.devices.gpu.generate import Expression, Layout
 
-NARROW = {BOOL: "min(r, 1u)", UINT8: "r & 255u"}        # how a result becomes an element, where not by conversion
+STORES = {BOOL: "min(r, 1u)", UINT8: "r & 255u"}        # how a result becomes an element, where not by conversion
 
 
 class Geometry:
@@ -39,60 +39,26 @@ class Geometry:
         self.sizes, self.strides, self.offsets, self.first = sizes, strides, offsets, first
 
 
-class Plan:
-    """What a launch needs but buffers and numbers.
-
-    `words(numbers)` gives the bytes of the numbers that follow `head`. `steps` is None for the usual single launch on
-    whole buffers, else a list of (pipeline, windows, head, groups), empty where there is nothing to compute. `dtype` and
-    `nbytes` are the first output's, `more` those of the others.
-    """
-
-    __slots__ = ("pipeline", "head", "groups", "words", "steps", "alloc", "submit", "shape", "strides", "dtype", "nbytes", "more")
-
-    def launch(self, buffers: tuple, tail: bytes) -> None:
-        """Record the launches."""
-        if self.steps is None:
-            self.submit(self.pipeline, buffers, self.head + tail, self.groups)
-            return
-        for pipeline, windows, head, groups in self.steps:
-            bound = tuple(b if w is None else (b, *w) for b, w in zip(buffers, windows))
-            self.submit(pipeline, bound, head + tail, groups)
-
-    def run(self, buffers: list, numbers: list, device):
-        """Launch into a new tensor, or a tuple of them where there are several outputs."""
-        outputs = [(self.dtype, self.nbytes), *self.more]
-        made = [self.alloc(nbytes or 4) for _, nbytes in outputs]
-        self.launch((*buffers, *made), self.words(numbers))
-        tensors = [core.tensor(core.gpu_storage(buffer, nbytes, device), self.shape, self.strides, 0, dtype)
-                   for buffer, (dtype, nbytes) in zip(made, outputs)]
-        return tuple(tensors) if self.more else tensors[0]
-
-
-def make_plan(device, expression: Expression, shape: tuple, inputs: list, outputs: list, large=(), step=None) -> Plan:
+def make_plan(device, expression: Expression, shape: tuple, inputs: list, outputs: list, large=(), step=None, new=True) -> Plan:
     """Plan of one elementwise computation.
 
     IN: inputs and outputs as (strides over `shape`, offset, dtype); large: the operands, outputs last, whose whole buffers may
-    not be bound; step: what makes a launch of a piece.
+    not be bound; step: what makes a launch of a piece; new: whether the plan makes its outputs, else they are its last operands.
     """
-    step = step or elementwise_step
-    ctx = context(device)
-    plan = Plan()
-    plan.alloc, plan.submit = ctx.alloc, ctx.launch
-    plan.shape, plan.strides = shape, outputs[0][0]
-    size = math.prod(shape)
-    (plan.dtype, plan.nbytes), *plan.more = [(dtype, size * BYTES[dtype.code]) for _, _, dtype in outputs]
-    if size == 0:
-        plan.pipeline, plan.steps, plan.words = None, [], lambda numbers: b""
-        return plan
     operands = (*inputs, *outputs)
+    plan = Plan(*operands[:len(inputs) if new else None], device=device)
+    for _, _, dtype in outputs if new else ():
+        plan.output(shape, dtype, True)
+    if expression.numbers:
+        plan.words = _number_words(expression.numbers)
+    if math.prod(shape) == 0:
+        return plan
     sizes, merged = collapse(shape, tuple(s for s, _, _ in operands))
     geometry = Geometry(sizes, merged, tuple(o for _, o, _ in operands))
     dtypes = tuple(d for _, _, d in operands)
-    pieces = _split(geometry, dtypes, max_binding(ctx), large)
-    steps = [step(ctx, expression, piece, dtypes, windows) for piece, windows in pieces]
-    plan.pipeline, _, plan.head, plan.groups = steps[0]
-    plan.words = _number_words(expression.numbers)
-    plan.steps = steps if len(steps) > 1 or any(w is not None for w in steps[0][1]) else None
+    for piece, windows in _split(geometry, dtypes, plan.limit, large):
+        pipeline, head, groups = (step or elementwise_step)(plan.ctx, expression, piece, dtypes)
+        plan.add(pipeline, tuple(i if w is None else (i, *w) for i, w in enumerate(windows)), head, groups)
     return plan
 
 
@@ -156,8 +122,8 @@ def _vector_letter(strides: tuple, offset: int, dense: tuple) -> str:
     return "s"
 
 
-def elementwise_step(ctx, expression: Expression, geometry: Geometry, dtypes: tuple, windows: tuple):
-    """(pipeline, windows, parameter head, grid) of one piece."""
+def elementwise_step(ctx, expression: Expression, geometry: Geometry, dtypes: tuple):
+    """(pipeline, parameters before the numbers, grid) of one piece."""
     sizes, strides, offsets = geometry.sizes, geometry.strides, geometry.offsets
     inputs = len(dtypes) - len(expression.results)
     count = math.prod(sizes)
@@ -169,7 +135,7 @@ def elementwise_step(ctx, expression: Expression, geometry: Geometry, dtypes: tu
         offsets = tuple(o // 4 if w else o for o, w in zip(offsets, whole))
     sizes, strides = sizes[::-1], tuple(s[::-1] for s in strides)
     layout = Layout(len(sizes), vectors, letters, inputs, tuple(STORED[d.code] for d in dtypes), tuple(COMPUTED[d.code] for d in dtypes),
-                    tuple(NARROW.get(d, "") for d in dtypes[inputs:]), tuple(COMPUTED[d.code] for d in expression.numbers), None)
+                    tuple(STORES.get(d, "") for d in dtypes[inputs:]), tuple(COMPUTED[d.code] for d in expression.numbers), None)
     if not generate.fits(layout, expression):
         layout = layout._replace(geometry=(sizes, strides))
     values = generate.geometry_words(layout, sizes, strides) + [count, *offsets]
@@ -177,4 +143,4 @@ def elementwise_step(ctx, expression: Expression, geometry: Geometry, dtypes: tu
         values.append(geometry.first)
     head = struct.pack(f"<{len(values)}I", *[w & 0xFFFF_FFFF for w in values])
     pipeline = ctx.pipeline("elementwise/generated", text=generate.text(expression, layout))
-    return pipeline, windows, head, -(-count // (4 * generate.THREADS * generate.ITEMS))
+    return pipeline, head, ceil_div(count, 4 * THREADS * generate.ITEMS)

@@ -20,21 +20,21 @@ WHOLE = 4096                # V's of a channel up to which one workgroup is no s
 
 
 class _Sizes:
-    """How both passes over x[N, C, ...] share the work; lengths count V's of `lanes` elements."""
+    """How both passes over x[N, C, ...] share the work; lengths count V's of `width` elements."""
 
     def __init__(self, x, *others) -> None:
         inner = math.prod(x.shape[2:])
-        self.lanes = vectors(inner, x.offset, *[t.offset for t in others])
+        self.width = vectors(inner, x.offset, *[t.offset for t in others])
         self.channels = x.shape[1]
-        self.total = x.shape[0] * inner // self.lanes
+        self.total = x.shape[0] * inner // self.width
         splits = max(1, min(MAX_SPLITS, ceil_div(FULL_GPU, self.channels), self.total // (THREADS * SERIAL)))
         self.chunk = ceil_div(self.total, splits)
         self.splits = ceil_div(self.total, self.chunk)
         self.whole = self.total <= WHOLE
         self.block = self.total if self.whole else THREADS * APPLY_SERIAL
         self.blocks = ceil_div(self.total, self.block)
-        self.head = (self.channels, inner // self.lanes, self.total)
-        self.overrides = {"V": vector_type(self.lanes), "LANES": self.lanes}
+        self.head = (self.channels, inner // self.width, self.total)
+        self.overrides = {"V": vector_type(self.width), "WIDTH": self.width}
 
 
 def _batch_norm(x, weight, bias, *, eps):
@@ -48,9 +48,9 @@ def _batch_norm(x, weight, bias, *, eps):
     parts = 0
     if not s.whole:
         parts = plan.scratch(16 * s.channels * s.splits)
-        plan.step("norm/stats", (0, parts), (*s.head, s.chunk, s.splits, At(0, s.lanes)), s.channels * s.splits, **s.overrides)
+        plan.step("norm/stats", (0, parts), (*s.head, s.chunk, s.splits, At(0, s.width)), s.channels * s.splits, **s.overrides)
     plan.step("norm/apply", (0, parts, 0 if weight is None else 1, 0 if bias is None else 2, out, mean, rstd),
-              (*s.head, s.block, s.blocks, s.splits, At(0, s.lanes), 0 if weight is None else At(1), 0 if bias is None else At(2), eps),
+              (*s.head, s.block, s.blocks, s.splits, At(0, s.width), 0 if weight is None else At(1), 0 if bias is None else At(2), eps),
               s.channels * s.blocks, WHOLE=s.whole, HAS_WEIGHT=weight is not None, HAS_BIAS=bias is not None, **s.overrides)
     return plan
 
@@ -72,14 +72,14 @@ def _batch_norm_grad(g, x, weight, mean, rstd):
     s = _Sizes(x, g)
     plan = Plan(g, x, weight, mean, rstd)
     dx, dweight, dbias = plan.output(x.shape, FLOAT32), plan.output(x.shape[1:2], FLOAT32), plan.output(x.shape[1:2], FLOAT32)
-    starts = At(0, s.lanes), At(1, s.lanes)
+    starts = At(0, s.width), At(1, s.width)
     parts = 1
     if not s.whole:
         parts = plan.scratch(8 * s.channels * s.splits)
         plan.step("norm/grad_stats", (0, 1, 3, 4, parts), (*s.head, s.chunk, s.splits, *starts, At(3), At(4)), s.channels * s.splits,
                   **s.overrides)
     plan.step("norm/grad_apply", (0, 1, parts, 1 if weight is None else 2, 3, 4, dx, dweight, dbias),
-              (*s.head, s.block, s.blocks, s.splits, *starts, 0 if weight is None else At(2), At(3), At(4), 1.0 / (s.total * s.lanes)),
+              (*s.head, s.block, s.blocks, s.splits, *starts, 0 if weight is None else At(2), At(3), At(4), 1.0 / (s.total * s.width)),
               s.channels * s.blocks, WHOLE=s.whole, HAS_WEIGHT=weight is not None, **s.overrides)
     return plan
 

@@ -42,6 +42,6 @@ def vectors(inner: int, *offsets: int) -> int:
     return 4 if not inner % 4 and not any(offset % 4 for offset in offsets) else 1
 
 
-def vector_type(lanes: int) -> str:
-    """WGSL type of a V of `lanes` float32."""
-    return "vec4<f32>" if lanes == 4 else "f32"
+def vector_type(width: int) -> str:
+    """WGSL type of a V of `width` float32."""
+    return "vec4<f32>" if width == 4 else "f32"

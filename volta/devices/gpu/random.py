@@ -16,7 +16,7 @@ from volta.errors import ArgumentError, DTypeError
 KINDS = {"uniform": 0, "normal": 1, "randint": 2, "dropout": 3}
 WORD = 0xFFFF_FFFF
 
-_as_float = struct.Struct("<f")
+_as_float, _as_word = struct.Struct("<f"), struct.Struct("<I")
 
 
 def _round(value: float) -> float:
@@ -29,7 +29,10 @@ def _round(value: float) -> float:
 
 def _bits(value: float) -> int:
     """A float32's bits, which is how the kernel's `low` and `span` travel."""
-    return int.from_bytes(_as_float.pack(_round(value)), "little")
+    try:
+        return _as_word.unpack(_as_float.pack(value))[0]
+    except OverflowError:
+        return 0x7F80_0000 if value > 0 else 0xFF80_0000
 
 
 def _draw(name: str, shape, dtype, device, tail) -> Plan:
@@ -77,7 +80,7 @@ def _randint(*, shape, low, high, seed, offset, dtype, device):
 
 
 def _dropout(x, *, p, seed, offset):
-    """x * keep / (1 - p), where `keep` is u >= p."""
+    """x * mask / (1 - p), where the mask is u >= p."""
     def tail(p, seed, offset):
         return _words(seed, offset, _bits(p), _bits(1.0 / (1.0 - p) if p < 1 else 0.0))
     need_float32("dropout", x)

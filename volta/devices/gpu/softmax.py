@@ -52,9 +52,9 @@ def _plan(name: str, operands: tuple, dim: int):
 
 def _overrides(name: str, dtype, width: int, rows: bool, lanes: int, items: int) -> dict:
     stored = STORED[dtype.code]
-    gradient, keep = name.endswith("_grad"), items * width <= REGISTERS
+    gradient, fits = name.endswith("_grad"), items * width <= REGISTERS
     overrides = {"E": f"vec4<{stored}>" if width == 4 else stored, "V": "vec4<f32>" if width == 4 else "f32", "LANES": lanes,
-                 "ADJACENT": rows, "ITEMS": items if keep else 1, "KEEP": keep, "LOG": name.startswith("log_")}
+                 "ADJACENT": rows, "ITEMS": items if fits else 1, "FITS": fits, "LOG": name.startswith("log_")}
     if width == 1 or not rows:
         overrides["fold_sum"] = "fn fold_sum(v: V) -> V { return v; }"
         if not gradient:

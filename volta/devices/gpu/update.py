@@ -79,14 +79,14 @@ class Variant:
         """Parameters that one dispatch can take on a device that binds so many buffers."""
         return max(1, min(min(buffers, MOST_BUFFERS) // len(self.tensors), (WORDS + 1 - len(self.factors)) // 2))
 
-    def pipeline(self, ctx, count: int, lanes: int, dtype):
+    def pipeline(self, ctx, count: int, width: int, dtype):
         """The kernel for `count` parameters; that for one has an offset for each tensor."""
-        label = f"update/{self.name}({', '.join(sorted(self.options))}) {count} x {dtype.name} x {lanes}"
-        return ctx.pipeline(label, text=self.text(label, count, lanes, dtype))
+        label = f"update/{self.name}({', '.join(sorted(self.options))}) {count} x {dtype.name} x {width}"
+        return ctx.pipeline(label, text=self.text(label, count, width, dtype))
 
     @cache                      # noqa: B019 (there are as many as updates, for ever)
-    def text(self, label: str, count: int, lanes: int, dtype) -> str:
-        wide = "vec4<{}>".format if lanes == 4 else str
+    def text(self, label: str, count: int, width: int, dtype) -> str:
+        wide = "vec4<{}>".format if width == 4 else str
         written = [name for name in self.tensors if name != "grad"]
         bound = [f"grad{k}" for k in range(count)] + [f"{name}{k}" for k in range(count) for name in written]
         geometry = ["count0", *[f"{name}_offset" for name in self.tensors]] if count == 1 else [
@@ -150,13 +150,13 @@ def _run(variant: Variant, lists: list, factors: list) -> None:
     batches = [(4, owned)] if not whole else [
         (4, owned), (4, [row for row in whole if not row[0]._size & 3]), (1, [row for row in whole if row[0]._size & 3])]
     places = variant.places(ctx.limits["max-storage-buffers-per-shader-stage"])
-    for lanes, rows in batches:
+    for width, rows in batches:
         for start in range(0, len(rows), places):
             some = rows[start:start + places]
             if len(some) > 1:
-                _launch_several(ctx, variant, lanes, some, factors)
+                _launch_several(ctx, variant, width, some, factors)
             else:
-                _launch_one(ctx, variant, some[0], factors, lanes)
+                _launch_one(ctx, variant, some[0], factors, width)
     for row in others:
         copies = [t if t._contiguous else contiguous(t) for t in row]
         _launch_one(ctx, variant, copies, factors)
@@ -173,18 +173,18 @@ def _whole(variant: Variant, row: tuple, dtype, limit: int) -> bool:
     return all(t._contiguous and not t.offset and t.storage.nbytes <= limit for t in row)
 
 
-def _launch_several(ctx, variant: Variant, lanes: int, rows: list, factors: list) -> None:
+def _launch_several(ctx, variant: Variant, width: int, rows: list, factors: list) -> None:
     """One dispatch for parameters whose tensors start where their buffers do."""
     dtype = rows[0][0].dtype
-    key = (variant, ctx, dtype, lanes, *[row[0]._size for row in rows])
+    key = (variant, ctx, dtype, width, *[row[0]._size for row in rows])
     plan = _plans.get(key)
     if plan is None:
         counts, starts, groups = [], [], 0
         for row in rows:
-            counts.append(ceil_div(row[0]._size, lanes))
+            counts.append(ceil_div(row[0]._size, width))
             starts.append(groups)
             groups += ceil_div(counts[-1], THREADS)
-        pipeline = variant.pipeline(ctx, len(rows), lanes, dtype)
+        pipeline = variant.pipeline(ctx, len(rows), width, dtype)
         plan = pipeline, struct.Struct(pipeline.params_format).pack, (*counts, *starts[1:]), groups
         remember(_plans, key, plan)
     pipeline, pack, lead, groups = plan
@@ -196,8 +196,8 @@ def _launch_several(ctx, variant: Variant, lanes: int, rows: list, factors: list
     ctx.launch(pipeline, tuple(buffers), _packed(pack, lead, factors), groups)
 
 
-def _launch_one(ctx, variant: Variant, row, factors: list, lanes: int | None = None) -> None:
-    """Dispatches for one parameter: one, or as many as its largest tensor needs bindings. IN: lanes, where they are known."""
+def _launch_one(ctx, variant: Variant, row, factors: list, width: int | None = None) -> None:
+    """Dispatches for one parameter: one, or as many as its largest tensor needs bindings. IN: width, where it is known."""
     size, itemsize, limit = row[0]._size, BYTES[row[0].dtype.code], max_binding(ctx)
     large = any(t.storage.nbytes > limit for t in row)
     length = (limit - WINDOW_ALIGNMENT - 16) // itemsize & ~3 if large else size
@@ -208,12 +208,12 @@ def _launch_one(ctx, variant: Variant, row, factors: list, lanes: int | None = N
             offsets.append(t.offset + start - low // itemsize)
             end = (t.offset + start + count) * itemsize
             bound.append((t.storage.buffer, low, ceil_div(end - low, 16) * 16) if large else t.storage.buffer)
-        width = vectors(count, *offsets) if large or lanes is None else lanes
-        key = (variant, ctx, row[0].dtype, width, count, *offsets)
+        unit = vectors(count, *offsets) if large or width is None else width
+        key = (variant, ctx, row[0].dtype, unit, count, *offsets)
         plan = _plans.get(key)
         if plan is None:
-            pipeline = variant.pipeline(ctx, 1, width, row[0].dtype)
-            lead = (ceil_div(count, width), *[offset // width for offset in offsets])
+            pipeline = variant.pipeline(ctx, 1, unit, row[0].dtype)
+            lead = (ceil_div(count, unit), *[offset // unit for offset in offsets])
             plan = pipeline, struct.Struct(pipeline.params_format).pack, lead, ceil_div(lead[0], THREADS)
             remember(_plans, key, plan)
         pipeline, pack, lead, groups = plan

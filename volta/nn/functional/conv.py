@@ -132,8 +132,8 @@ def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
     """
     if input.ndim == 3:
         out = max_pool2d(reshape_op(input, shape=(1,) + input.shape), kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-        strip = [reshape_op(o, shape=o.shape[1:]) for o in (out if return_indices else (out,))]
-        return tuple(strip) if return_indices else strip[0]
+        squeezed = [reshape_op(o, shape=o.shape[1:]) for o in (out if return_indices else (out,))]
+        return tuple(squeezed) if return_indices else squeezed[0]
     if input.ndim != 4:
         raise ShapeError(f"max_pool2d: needs an input (N, C, H, W) or (C, H, W), got {input.shape}")
     kernel = pair("max_pool2d", "kernel_size", kernel_size)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
+from volta._kernels.core.call import run_kernel
 from volta.autograd import no_grad
 from volta.dtypes import float16
 from volta.errors import ArgumentError, DeviceError, ShapeError
@@ -16,7 +17,7 @@ from volta.ops.records.math import maximum, mulacc, reciprocal, rsqrt
 from volta.ops.records.norm import batch_norm_op, batch_norm_update, column, np_batch_norm
 from volta.ops.records.reduce import mean_op
 from volta.ops.reduce import norm
-from volta.ops.table import case, composed, update
+from volta.ops.table import case, composed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +88,8 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     if isinstance(momentum, core.TensorBase) and running_mean is not None:
         _move(running_mean, running_var, mean.detach(), rstd.detach(), momentum, float(eps), count)
     elif running_mean is not None:
-        update(batch_norm_update, (running_mean, running_var, mean, rstd), momentum=float(momentum), eps=float(eps), count=count)
+        run_kernel(batch_norm_update, input.device, (running_mean, running_var, mean, rstd),
+                   {"momentum": float(momentum), "eps": float(eps), "count": count})
     return out
 
 

@@ -26,8 +26,8 @@ def _np_randint(shape, low, high, seed, offset, dtype):
 
 
 def _np_dropout(x, p, seed, offset):
-    keep = random.unit(seed, offset, x.size, np.float32).reshape(x.shape) >= p
-    return np.where(keep, x / (1 - p), 0.0)
+    mask = random.unit(seed, offset, x.size, np.float32).reshape(x.shape) >= p
+    return np.where(mask, x / (1 - p), 0.0)
 
 
 _STREAMS = ({"seed": 0, "offset": 0}, {"seed": 0x1234_5678_9ABC_DEF0, "offset": (1 << 32) - 2})
