@@ -108,7 +108,7 @@ def test_gradients(name, device):
 
 @pytest.mark.parametrize("name", BINARY)
 def test_an_operand_that_would_widen_it_is_refused(name, device):
-    with pytest.raises(volta.errors.ShapeError, match=f"{name}_|shape"):
+    with pytest.raises((volta.errors.ShapeError, volta.errors.DTypeError), match=f"{getattr(volta, name).name}_"):
         getattr(volta.ones(3, device=device).to(volta.int64), name + "_")(volta.ones(2, 3, device=device).to(volta.int64))
 
 
