@@ -6,9 +6,9 @@ import weakref
 
 import numpy as np
 import pytest
-from volta._kernels.core.record import Primitive
 
 import volta
+from volta._kernels.core.record import Primitive
 from volta.errors import AutogradError
 from volta.testing import assert_close, gradcheck, gradgradcheck
 
