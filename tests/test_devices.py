@@ -124,13 +124,13 @@ def test_to_gives_the_tensor_itself_where_nothing_changes(device):
 # ---------------------------------------------------------------- different devices
 def test_mixed_devices_are_an_error_in_this_suite(gpu):
     a, b = volta.ones(2, 3), volta.ones(3, device=gpu)
-    text = (r"add: the tensors are on different devices \(a \(2, 3\) on cpu, b \(3,\) on gpu\); "
+    text = (r"add: the tensors are on different devices \(input \(2, 3\) on cpu, other \(3,\) on gpu\); "
             r"move them to one with \.to\(device\)")
     with pytest.raises(DeviceError, match=text):
         a + b
     with pytest.raises(DeviceError, match="matmul: the tensors are on different devices"):
         a @ volta.ones(3, 2, device=gpu)
-    with pytest.raises(DeviceError, match="add: the tensors are on different devices"):
+    with pytest.raises(DeviceError, match="add_: the tensors are on different devices"):
         a.add_(b)
     with pytest.raises(DeviceError, match="cat: the tensors are on different devices"):
         volta.cat([a, volta.ones(2, 3, device=gpu)])
@@ -140,7 +140,7 @@ def test_mixed_devices_are_an_error_in_this_suite(gpu):
 def test_mixed_devices_with_a_warning(gpu):
     a, b = volta.ones(2, requires_grad=True), volta.full((2,), 3.0, device=gpu, requires_grad=True)
     volta.set_mixed_device("warn")
-    with pytest.warns(MixedDeviceWarning, match=r"mul: .*a \(2,\) on cpu, b \(2,\) on gpu.*\. Ran on the CPU\."):
+    with pytest.warns(MixedDeviceWarning, match=r"mul: .*input \(2,\) on cpu, other \(2,\) on gpu.*\. Ran on the CPU\."):
         c = a * b
     assert str(c.device) == "cpu"
     c.sum().backward()

@@ -86,7 +86,7 @@ CASES = [
     (lambda d: make(2, device=d, dtype=volta.int64).add_(1.5), DTypeError,
      r"add_: the result is volta.float32 and cannot be stored in place in volta.int64"),
     (lambda d: volta.where(make(2, device=d), 1.0, make(2, device=d)), DTypeError,
-     r"where: condition must be bool, got float32; convert it"),
+     r"where: condition must be bool, got float32; convert it with .bool\(\)"),
     (lambda d: volta.bitwise_and(make(2, device=d), 1), DTypeError,
      r"bitwise_and: needs integer or bool tensors, got float32; convert them"),
     (lambda d: make(2, device=d, dtype=volta.int64) ** -1, DTypeError,

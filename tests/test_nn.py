@@ -462,7 +462,7 @@ def test_sequential():
     assert list(named.state_dict()) == ["first.weight", "first.bias"] and named.first is a
     with pytest.raises(IndexError, match="Sequential: index 5 is out of range for 3 modules"):
         model[5]
-    with pytest.raises(ArgumentError, match="Sequential: needs modules, got function"):
+    with pytest.raises(ArgumentError, match="Sequential: needs modules, got Composed"):
         nn.Sequential(F.gelu)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import volta
 import volta.nn.functional as F
 from volta import nn, optim
-from volta.data import DataLoader, TensorDataset
+from volta.data import DataLoader, Dataset, TensorDataset
 
 if TYPE_CHECKING:
     from typing import reveal_type
@@ -25,6 +25,14 @@ class Net(nn.Module):
 
     def forward(self, x: volta.Tensor) -> volta.Tensor:
         return self.head(self.features(x)) * self.scale
+
+
+class Squares(Dataset):
+    def __len__(self) -> int:
+        return 10
+
+    def __getitem__(self, index: int) -> tuple[float, float]:
+        return float(index), float(index * index)
 
 
 class Double(volta.autograd.Function):
@@ -112,6 +120,10 @@ def arithmetic(device: str = "cpu") -> volta.Tensor:
     return out.to(device, volta.float64) + len(rows) + z.size(0)
 
 
+def batches(loader: DataLoader[tuple[volta.Tensor, ...]]) -> list[int]:
+    return [x.size(0) for x, _ in loader]
+
+
 def types() -> None:
     """What a type checker must know about these: not Any."""
     x, model = volta.ones(2, 3), Net()
@@ -180,11 +192,23 @@ def types() -> None:
         reveal_type(F.cross_entropy(x, x))
         reveal_type(F.conv2d(x, x, padding=1))
         reveal_type(F.dropout(x, 0.5, training=True))
+        reveal_type(model.features[0])
+        reveal_type(model.features[1:])
+        reveal_type(volta.result_type(x, 1))
+        reveal_type(volta.einsum("ij,jk->ik", x, x))
+        reveal_type(nn.utils.clip_grad_norm_(model.parameters(), 1.0))
+        reveal_type(nn.init.normal_(x))
+        reveal_type(volta.gpu.devices())
+        reveal_type(optim.lr_scheduler.StepLR(optim.SGD([x]), 3).get_last_lr())
         reveal_type(optim.SGD(model.parameters(), lr=0.1))
         reveal_type(Double.apply(x))
+        reveal_type(list(DataLoader(TensorDataset(x, x), batch_size=2, drop_last=True)))
+        reveal_type(list(DataLoader((x, x), shuffle=True, seed=1)))
+        reveal_type(list(DataLoader(x, device="cpu")))
+        reveal_type(list(DataLoader(Squares(), collate_fn=len)))
         reveal_type(volta.autograd.grad(x, x))
 
 
 if __name__ == "__main__":
-    print(train(), arithmetic())
+    print(train(), arithmetic(), batches(DataLoader((volta.ones(3), volta.ones(3)), 2)), len(DataLoader(Squares(), 4)))
     types()

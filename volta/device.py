@@ -98,7 +98,7 @@ def mixed_devices(op, inputs: tuple, params: dict | None):
 
     With `params` None it only gives the inputs moved to the device of the first (an in-place op writes there).
     """
-    places = ", ".join(f"{name} {x.shape} on {x.device}" for name, x in zip(op.inputs, inputs) if isinstance(x, TensorBase))
+    places = ", ".join(f"{name} {x.shape} on {x.device}" for name, x in zip(op.names, inputs) if isinstance(x, TensorBase))
     text = f"{op.name}: the tensors are on different devices ({places}); move them to one with .to(device)"
     if _mixed == "error":
         raise DeviceError(text)

@@ -6,13 +6,13 @@ body of a training step needs no transfer.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
 from volta._kernels import core
-from volta.data.dataset import TensorDataset
+from volta.data.dataset import Dataset, TensorDataset
 from volta.data.prefetch import ahead
 from volta.device import device as as_device
 from volta.errors import ArgumentError
@@ -22,8 +22,26 @@ from volta.ops.parts import narrow
 from volta.ops.records.index import index_select_op
 from volta.random import default_generator
 
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
+    from volta.types import DeviceLike
 
-class DataLoader:
+    Array = Tensor | np.ndarray[Any, Any]
+    Transform = Callable[[Any, np.random.Generator], Any]
+
+B = TypeVar("B")
+
+
+class _Options(TypedDict, total=False):
+    """For type checkers: what every form of DataLoader takes."""
+    seed: int | None
+    drop_last: bool
+    device: DeviceLike
+    prefetch: int
+    transform: Transform | None
+
+
+class DataLoader(Generic[B]):
     """Batches of `dataset`: an array, a tensor, a tuple of them (rows belong together), or a map-style dataset.
 
     shuffle    a new order every epoch that depends on `seed` and the epoch alone, so it is the same on every device. Without a
@@ -40,8 +58,21 @@ class DataLoader:
         [(4, 4), (4, 4), (2, 4)]
     """
 
+    @overload
+    def __init__(self: DataLoader[Tensor], dataset: Array, batch_size: int = 1, shuffle: bool = False,
+                 **options: Unpack[_Options]) -> None: ...
+    @overload
+    def __init__(self: DataLoader[tuple[Tensor, ...]], dataset: TensorDataset | Sequence[Array], batch_size: int = 1,
+                 shuffle: bool = False, **options: Unpack[_Options]) -> None: ...
+    @overload
+    def __init__(self: DataLoader[B], dataset: Dataset | Sequence[Any], batch_size: int = 1, shuffle: bool = False, *,
+                 collate_fn: Callable[[list[Any]], B], **options: Unpack[_Options]) -> None: ...
+    @overload
+    def __init__(self: DataLoader[Any], dataset: Dataset | Sequence[Any], batch_size: int = 1, shuffle: bool = False, *,
+                 collate_fn: None = None, **options: Unpack[_Options]) -> None: ...
     def __init__(self, dataset, batch_size: int = 1, shuffle: bool = False, *, seed: int | None = None, drop_last: bool = False,
-                 device=None, prefetch: int = 2, transform: Callable | None = None, collate_fn: Callable | None = None) -> None:
+                 device: DeviceLike = None, prefetch: int = 2, transform: Transform | None = None,
+                 collate_fn: Callable[[list[Any]], Any] | None = None) -> None:
         for name, value, least in (("batch_size", batch_size, 1), ("prefetch", prefetch, 0)):
             if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
                 raise ArgumentError(f"DataLoader: {name} must be an integer >= {least}, got {value!r}")
@@ -72,12 +103,12 @@ class DataLoader:
         """The epoch that the next iteration is; it counts on from there."""
         self.epoch = int(epoch)
 
-    def order(self, epoch: int) -> np.ndarray:
+    def order(self, epoch: int) -> np.ndarray[Any, Any]:
         """The sample numbers in the order of an epoch."""
         n = len(self.dataset)
         return _rng(self.seed, epoch, 0).permutation(n) if self.shuffle else np.arange(n)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[B]:
         epoch, self.epoch = self.epoch, self.epoch + 1
         return self._device_batches(epoch) if self._on_device else self._host_batches(epoch)
 

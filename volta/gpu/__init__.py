@@ -66,7 +66,7 @@ def unavailable_reason() -> str | None:
     return adapters.find()[1]
 
 
-def devices() -> list:
+def devices() -> list[adapters.Device]:
     """The usable GPUs; `gpu:i` is the one with index i."""
     return [adapters.describe(i, adapter) for i, adapter in enumerate(adapters.find()[0])]
 

@@ -3,11 +3,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Self, overload
 
 from volta.errors import ArgumentError, IndexRangeError
 from volta.nn.module import Module
 from volta.nn.parameter import Parameter
 from volta.tensor import Tensor
+
+__all__ = ["ModuleDict", "ModuleList", "ParameterList", "Sequential"]
 
 
 class _Indexed(Module):
@@ -21,6 +24,10 @@ class _Indexed(Module):
             raise IndexRangeError(f"{type(self).__name__}: index {i} is out of range for {n} modules")
         return list(self._modules)[i]
 
+    @overload
+    def __getitem__(self, index: int) -> Module: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
     def __getitem__(self, index):
         if isinstance(index, slice):
             return self._like(list(self._modules.items())[index])
@@ -54,18 +61,18 @@ class _Indexed(Module):
         del self[index]
         return module
 
-    def append(self, module: Module):
+    def append(self, module: Module) -> Self:
         """Add a module at the end."""
         self.add_module(str(len(self)), _need_module(self, module))
         return self
 
-    def extend(self, modules: Iterable[Module]):
+    def extend(self, modules: Iterable[Module]) -> Self:
         """Add modules at the end."""
         for module in _need_iterable(self, "modules", modules):
             self.append(module)
         return self
 
-    def insert(self, index: int, module: Module):
+    def insert(self, index: int, module: Module) -> Self:
         """Put a module in front of the one at `index`."""
         modules = list(self)
         modules.insert(index, _need_module(self, module))

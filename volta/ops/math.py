@@ -92,7 +92,7 @@ def square(input: Tensor) -> Tensor:
     return r.pow(input, 2)
 
 
-@composed(samples=(*TERNARY_CASES, case((3, 4), (4,), (3, 1), value=2)), kinds="fi", rtol=2e-5, inplace=True,
+@composed(samples=(*TERNARY_CASES, case((3, 4), (4,), (3, 1), value=2)), kinds="fi", rtol=2e-5, elementwise=True, inplace=True,
           numpy=lambda input, tensor1, tensor2, value=1: input + value * tensor1 * tensor2)
 @promoted
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
@@ -107,8 +107,8 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     return r.mulacc(tensor1 if value == 1 else tensor1 * value, tensor2, input)
 
 
-@composed(samples=(*TERNARY_CASES, case((3, 4), (4,), (3, 1), value=2)), domain=(0.3, 3.0), rtol=2e-5, inplace=True,
-          numpy=lambda input, tensor1, tensor2, value=1: input + value * tensor1 / tensor2)
+@composed(samples=(*TERNARY_CASES, case((3, 4), (4,), (3, 1), value=2)), domain=(0.3, 3.0), rtol=2e-5, elementwise=True,
+          inplace=True, numpy=lambda input, tensor1, tensor2, value=1: input + value * tensor1 / tensor2)
 @promoted
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """input + value * tensor1 / tensor2.
@@ -123,8 +123,9 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     return input + (tensor1 if value == 1 else tensor1 * value) / tensor2
 
 
-@composed(samples=(*TERNARY_CASES, case((3, 4), (4,), 0.3), case((4,), (4,), 0.7)), rtol=2e-5, inplace=True,
-          takes={"input": "f"}, numpy=lambda input, end, weight: input + weight * (end - input))
+@composed(samples=(*TERNARY_CASES, case((3, 4), (4,), 0.3), case((4,), (4,), 0.7)), rtol=2e-5, elementwise=True, inplace=True,
+          takes={"input": "f"}, numpy=lambda input, end, weight: np.where(
+              np.abs(weight) < 0.5, input + weight * (end - input), end - (end - input) * (1 - weight)))
 @promoted
 def lerp(input: Tensor, end: Tensor, weight: Number | Tensor) -> Tensor:
     """input + weight * (end - input), counted from the nearer end, so that both are exact.
@@ -218,7 +219,8 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
 _NEAR = Derived(lambda x: x + (x * 1e-6).astype(x.dtype))
 
 
-@composed(samples=(*BINARY_CASES, case((3, 4), _NEAR), case((6,), (6,), rtol=0.5, atol=0.1)), numpy=np.isclose, kinds="fi", smooth=False)
+@composed(samples=(*BINARY_CASES, case((3, 4), _NEAR), case((6,), (6,), rtol=0.5, atol=0.1)), numpy=np.isclose, kinds="fi", smooth=False,
+          elementwise=True)
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """Whether |input - other| <= atol + rtol * |other|; infinities of one sign are close.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from volta.errors import ArgumentError
 from volta.optim.checks import at_least, flag, function, integer, metric, number, one_of, positive, sequence, within
@@ -287,11 +288,11 @@ class _Several(LRScheduler):
             if scheduler.optimizer is not self.optimizer:
                 raise ArgumentError(f"{name}: all schedulers must belong to one optimizer; {type(scheduler).__name__} has another")
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "_schedulers")}
         return {**state, "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         need_state(self, state_dict, "_schedulers")
         for scheduler, state in zip(self._schedulers, state_dict["_schedulers"]):
             scheduler.load_state_dict(state)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from volta import gpu
 from volta._kernels import core
@@ -26,12 +26,12 @@ class Optimizer:
     rules: dict[str, Callable] = {}
     counts_steps = False                # whether a parameter's state holds its "step"
 
-    def __init__(self, params: Iterable, defaults: dict) -> None:
+    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         if isinstance(params, core.TensorBase):
             raise ArgumentError(f"{type(self).__name__}: params must be a list of tensors or of groups, got one; write [tensor]")
         self.defaults = defaults
-        self.param_groups: list[dict] = []
-        self.state: defaultdict[Tensor, dict] = defaultdict(dict)
+        self.param_groups: list[dict[str, Any]] = []
+        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         if not hasattr(params, "__iter__") or isinstance(params, (str, bytes)):
             raise ArgumentError(f"{type(self).__name__}: params must be a list of tensors or of groups, got {type(params).__name__}")
         groups = list(params)
@@ -41,7 +41,7 @@ class Optimizer:
             self.add_param_group(group)
         gpu.begin_steps()
 
-    def add_param_group(self, param_group: dict) -> None:
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with hyperparameters of their own; what is not given takes the defaults.
 
         Raises: ArgumentError for a bad hyperparameter, a tensor that no gradient reaches, or one that is already here.
@@ -184,13 +184,13 @@ class Optimizer:
         return state
 
     # ------------------------------------------------------------ state dicts
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[str, Any]:
         """State and groups in PyTorch's layout: parameters are numbered through the groups."""
         numbers = {p: i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
         groups = [{**group, "params": [numbers[p] for p in group["params"]]} for group in self.param_groups]
         return {"state": {numbers[p]: dict(values) for p, values in self.state.items() if p in numbers}, "param_groups": groups}
 
-    def load_state_dict(self, state_dict: dict) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` gave; tensors are copied to the device and dtype of their parameter.
 
         Raises: StateDictError where groups or shapes differ, ArgumentError for a bad hyperparameter; nothing has changed then.

@@ -1,6 +1,8 @@
 """The base of the learning-rate schedules: what `step`, resuming and state dicts do for all of them."""
 from __future__ import annotations
 
+from typing import Any
+
 from volta._kernels import core
 from volta.errors import ArgumentError, StateDictError
 from volta.optim.checks import integer, number
@@ -55,7 +57,7 @@ class LRScheduler:
             return self.get_lr()
         return [base * self.scale(i, self.last_epoch) for i, base in enumerate(self.base_lrs)]
 
-    def get_last_lr(self) -> list:
+    def get_last_lr(self) -> list[float]:
         """The learning rates that the last step set: numbers, or copies where they are tensors."""
         return self._last_lr
 
@@ -72,11 +74,11 @@ class LRScheduler:
         self._last_lr = [group["lr"].clone() if isinstance(group["lr"], core.TensorBase) else group["lr"]
                          for group in self.optimizer.param_groups]
 
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer and functions."""
         return {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
 
-    def load_state_dict(self, state_dict: dict) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from what `state_dict` gave; the optimizer gets its learning rates.
 
         Raises: StateDictError where it is not a dict that a schedule gave.

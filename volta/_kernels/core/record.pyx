@@ -321,7 +321,7 @@ cdef class Primitive(Op):
         return Plan(saves, tuple([None if s is None else tuple(map(located, s)) for s in wanted]))
 
     def __call__(self, *inputs, **params):
-        if params and (self.promotion or PyTuple_GET_SIZE(inputs) < self.count):
+        if params and (self.promotion or PyTuple_GET_SIZE(inputs) < self.count):       # else all are given, and these are options
             for name in self.names:
                 if name in params:
                     inputs, params = self._bound(inputs, params)

@@ -1,56 +1,32 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""GPU kernels by plans: `Kernel` is what the op table binds, `Plan` what one geometry of operands needs done.
+"""GPU kernels by plans: `Kernel` is what the op table binds, `Pointwise` those of elementwise families.
 
-A family writes a function from operands to a Plan: outputs, scratch memory and steps (pipeline, buffers, parameters, grid). It is
-called once per geometry; the kernel keeps the plan and every further call looks it up, allocates and launches. A plan knows no
-address: where an operand lies in its storage is written into the parameters at the call, for which the family puts `At` among them.
+A family writes a function from operands to a Plan (plan.pyx). It is called once per geometry; the kernel keeps the plan and every
+further call looks it up, allocates and launches.
 
-Knows tensors and that a context allocates and launches. Must not know any operation. Threads: as those of the context.
+Knows tensors. Must not know any operation. Threads: as those of the context.
 """
 import inspect
-import struct
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport uint32_t
+from volta._kernels.core.base cimport TensorBase
+from volta._kernels.gpu.plan cimport Plan, bytes_of, limit_of
 
-from volta._kernels.core.base cimport Device, DType, Storage, TensorBase, contiguous_strides, make_tensor
-
+from volta._kernels.gpu.plan import set_context
 from volta.errors import BindingLimitError
 
 cdef enum:
     CACHE_LIMIT = 4096          # plans of one kernel; beyond, it starts anew
 
-cdef int[7] ITEMSIZE = [4, 4, 4, 4, 2, 4, 8]        # bytes of an element on a GPU, by DType.code
-
 cdef object _contiguous = None
 cdef object _copy_into = None
-cdef object _context = None
-cdef dict _limits = {}          # Device: bytes of a binding
-cdef Device _latest = None      # and of one, the latest that was asked for
-cdef Py_ssize_t _latest_limit = 0
 
 
 def configure(contiguous, copy_into, context):
-    """Give this module the copies of `volta/devices/gpu/copy.py`, and the function from a device to its context, whose limits are read
-    anew then."""
-    global _contiguous, _copy_into, _context, _latest
-    _contiguous, _copy_into, _context = contiguous, copy_into, context
-    _limits.clear()
-    _latest = None
-
-
-cdef inline Py_ssize_t bytes_of(TensorBase t) noexcept:
-    return t.size * ITEMSIZE[t.dtype.code]
-
-
-cdef Py_ssize_t _limit(Device device) except -1:
-    global _latest, _latest_limit
-    if device is not _latest:
-        found = _limits.get(device)
-        if found is None:
-            found = _limits[device] = _context(device).limits["max-storage-buffer-binding-size"] & ~15
-        _latest, _latest_limit = device, found
-    return _latest_limit
+    """Give this module the copies of `volta/devices/gpu/copy.py`, and plan.pyx the function from a device to its context, whose limits
+    are read anew then."""
+    global _contiguous, _copy_into
+    _contiguous, _copy_into = contiguous, copy_into
+    set_context(context)
 
 
 cdef object _exceeding(tuple operands):
@@ -62,7 +38,7 @@ cdef object _exceeding(tuple operands):
         x = operands[i]
         if isinstance(x, TensorBase):
             t = <TensorBase>x
-            if t.storage.nbytes > _limit(t.storage.device) >= bytes_of(t):
+            if t.storage.nbytes > limit_of(t.storage.device) >= bytes_of(t):
                 copies = list(operands) if copies is None else copies
                 copies[i] = _contiguous(t)
     return None if copies is None else tuple(copies)
@@ -80,167 +56,6 @@ cpdef remember(dict plans, key, plan):
     if len(plans) >= CACHE_LIMIT:
         plans.clear()
     plans[key] = plan
-
-
-class At:
-    """A parameter of a step: where operand `operand` begins in its buffer, in units of `width` elements, plus `base`."""
-
-    __slots__ = ("operand", "width", "base")
-
-    def __init__(self, operand, width=1, base=0):
-        self.operand, self.width, self.base = operand, width, base
-
-
-cdef class Step:
-    """One launch of a plan."""
-
-    cdef readonly object pipeline
-    cdef object groups, pack
-    cdef bint whole             # binds operands and outputs, in their order
-    cdef tuple bound            # per binding: an index (see Plan), (index, first byte, bytes), or a buffer
-    cdef bytes params           # of operands that begin their buffers, without the plan's tail
-    cdef tuple offsets          # (word of params, At)
-
-    def __repr__(self):
-        return f"<Step {self.pipeline.label}>"
-
-
-cdef class Plan:
-    """What a kernel does with operands of one geometry.
-
-    In steps, buffers are numbers: the operands by position, then the outputs as `output` numbers them; `scratch` gives others.
-    """
-
-    cdef readonly object ctx
-    cdef object alloc, launch, tail
-    cdef public object words            # from numbers to the bytes that end the parameters of every step; None without numbers
-    cdef Device device
-    cdef Py_ssize_t operands
-    cdef readonly Py_ssize_t limit      # bytes of a binding
-    cdef readonly Py_ssize_t largest    # bytes of the largest buffer, operands apart
-    cdef readonly list steps
-    cdef list outputs, sizes
-    cdef dict named
-
-    def __init__(self, *operands, Device device=None, tail=None):
-        """IN: device, where no operand is a tensor; tail, from the parameters to the values that end those of every step."""
-        self.operands = len(operands)
-        self.device = device
-        for t in operands:
-            if isinstance(t, TensorBase):
-                self.device = (<TensorBase>t).storage.device
-                break
-        self.ctx = _context(self.device)
-        self.alloc, self.launch = self.ctx.alloc, self.ctx.launch
-        self.limit = _limit(self.device)
-        self.outputs, self.sizes, self.steps, self.named, self.tail = [], [], [], {}, tail
-
-    def __call__(self, *operands, list numbers=None, **params):
-        return self.run(operands, params, numbers)
-
-    def output(self, tuple shape, DType dtype not None, bint windowed=False):
-        """A new contiguous tensor, of those that the kernel gives. IN: windowed, that steps bind it in parts."""
-        cdef Py_ssize_t nbytes = ITEMSIZE[dtype.code]
-        for n in shape:
-            nbytes *= <Py_ssize_t>n
-        if not windowed:
-            self.largest = max(self.largest, nbytes)
-        self.outputs.append((shape, contiguous_strides(shape), dtype, nbytes))
-        return self.last
-
-    @property
-    def last(self):
-        """The number of the output made last."""
-        return self.operands + len(self.outputs) - 1
-
-    def scratch(self, Py_ssize_t nbytes, str name=None):
-        """A buffer for the time of a call; what is asked for by one name shares one buffer."""
-        self.largest = max(self.largest, nbytes)
-        if name in self.named:
-            self.sizes[-1 - self.named[name]] = max(<Py_ssize_t>self.sizes[-1 - self.named[name]], nbytes)
-            return self.named[name]
-        self.sizes.append(nbytes)
-        if name is not None:
-            self.named[name] = -len(self.sizes)
-        return -len(self.sizes)
-
-    def step(self, str file, tuple bound, tuple values, groups, **overrides):
-        """Launch `shaders/<file>.wgsl`. IN: values, the fields of its Params, fewer where `tail` has the last."""
-        pipeline = self.ctx.pipeline(file, **overrides)
-        cdef Step step
-        words = [v.base if type(v) is At else v for v in values]
-        kinds = pipeline.params_format.lstrip("<")
-        step = self.add(pipeline, bound, struct.pack("<" + (kinds if self.tail is None else kinds[:len(words)]), *words), groups,
-                        tuple([(i, v) for i, v in enumerate(values) if type(v) is At]))
-        if self.tail is not None:
-            step.pack = struct.Struct("<" + kinds[len(words):]).pack
-
-    def add(self, pipeline, tuple bound, bytes params, groups, tuple offsets=()):
-        """Launch a compiled pipeline with packed parameters. IN: offsets, the words of them that are (word, At)."""
-        cdef Step step = Step.__new__(Step)
-        step.pipeline, step.bound, step.params, step.groups, step.offsets = pipeline, bound, params, groups, offsets
-        step.whole = bound == tuple(range(self.operands + len(self.outputs)))
-        self.steps.append(step)
-        return step
-
-    cdef object run(self, tuple operands, dict params, list numbers):
-        cdef list buffers = [], results = [], scratch = None, bound
-        cdef TensorBase t
-        cdef Storage storage
-        cdef Step step
-        cdef tuple made, whole, varying = None if self.tail is None else self.tail(**params)
-        cdef bytes words, end = None if self.words is None else self.words(numbers)
-        cdef bint moved = False
-        for x in operands:
-            if isinstance(x, TensorBase):
-                t = <TensorBase>x
-                buffers.append(t.storage.buffer)
-                moved |= t.offset != 0
-            else:
-                buffers.append(None)
-        for made in self.outputs:
-            storage = Storage.__new__(Storage)
-            storage.nbytes = made[3]
-            storage.buffer = self.alloc(storage.nbytes or 4)
-            storage.device = self.device
-            buffers.append(storage.buffer)
-            results.append(make_tensor(storage, <tuple>made[0], <tuple>made[1], 0, <DType>made[2]))
-        if self.sizes:
-            scratch = [self.alloc(n) for n in self.sizes]
-        for step in self.steps:
-            if step.whole and len(step.bound) == len(buffers):
-                whole = tuple(buffers)
-            else:
-                bound = []
-                for at in step.bound:
-                    bound.append(_buffer(at, buffers, scratch))
-                whole = tuple(bound)
-            words = _moved(step, operands) if moved and step.offsets else step.params
-            if varying is not None:
-                words = words + step.pack(*varying)
-            elif end is not None:
-                words = words + end
-            self.launch(step.pipeline, whole, words, step.groups)
-        return results[0] if len(results) == 1 else tuple(results) if results else None
-
-
-cdef object _buffer(object at, list buffers, list scratch):
-    cdef Py_ssize_t i
-    if type(at) is int:
-        i = <Py_ssize_t>at
-        return buffers[i] if i >= 0 else scratch[-1 - i]
-    if type(at) is tuple:
-        return (_buffer(at[0], buffers, scratch), at[1], at[2])
-    return at
-
-
-cdef bytes _moved(Step step, tuple operands):
-    """The parameters for operands that do not all begin their buffers."""
-    cdef bytes params = PyBytes_FromStringAndSize(PyBytes_AS_STRING(step.params), PyBytes_GET_SIZE(step.params))
-    cdef uint32_t* words = <uint32_t*>PyBytes_AS_STRING(params)
-    for word, at in step.offsets:
-        words[<Py_ssize_t>word] = <uint32_t>((<TensorBase>operands[at.operand]).offset // <Py_ssize_t>at.width + <Py_ssize_t>at.base)
-    return params
 
 
 cdef class Kernel:
@@ -328,7 +143,7 @@ cdef class Kernel:
     def _new(self, tuple key, tuple operands, dict params):
         """The plan for these operands, made and remembered; where they exceed a binding, the way around."""
         for x in operands:
-            if isinstance(x, TensorBase) and bytes_of(<TensorBase>x) > _limit((<TensorBase>x).storage.device):
+            if isinstance(x, TensorBase) and bytes_of(<TensorBase>x) > limit_of((<TensorBase>x).storage.device):
                 return self._beyond
         found = self.make(*operands, **params)
         if type(found) is Plan and (<Plan>found).largest > (<Plan>found).limit:
@@ -371,7 +186,7 @@ cdef class Pointwise(Kernel):
         for x in operands:
             if isinstance(x, TensorBase):
                 t = <TensorBase>x
-                if t.storage.nbytes > _limit(t.storage.device):
+                if t.storage.nbytes > limit_of(t.storage.device):
                     large = _with(large, len(tensors))
                 _enter(key, t)
                 tensors.append(t)
@@ -391,7 +206,7 @@ cdef class Pointwise(Kernel):
     def into(self, TensorBase out not None, *operands):
         """Write the result into `out`, which may have any strides and be one of the operands."""
         cdef list key = [], tensors = [], numbers = [], own = [], large = None
-        cdef Py_ssize_t i, limit = _limit(out.storage.device)
+        cdef Py_ssize_t i, limit = limit_of(out.storage.device)
         cdef TensorBase t
         cdef tuple found
         _enter(key, out)

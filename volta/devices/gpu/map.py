@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import struct
 
-from volta._kernels.gpu.launch import Plan
+from volta._kernels.gpu.plan import Plan
 from volta.devices.gpu import generate
 from volta.devices.gpu.common import (
     BOOL,

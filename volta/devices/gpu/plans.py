@@ -1,12 +1,13 @@
-"""What the GPU kernel families share: `Kernel`, `Plan` and `At` (`volta/_kernels/gpu/launch.pyx`), by which a family states what it
-launches, and small helpers. What has a launch of its own (update) keeps its plans by `remember`.
+"""What the GPU kernel families share: `Kernel`, `Plan` and `At` (`volta/_kernels/gpu/{launch,plan}.pyx`), by which a family states
+what it launches, and small helpers. What has a launch of its own (update) keeps its plans by `remember`.
 
 Knows tensors and the runtime's context. Must not know any operation.
 """
 from __future__ import annotations
 
 from volta import gpu
-from volta._kernels.gpu.launch import At, Kernel, Plan, configure, remember
+from volta._kernels.gpu.launch import Kernel, configure, remember
+from volta._kernels.gpu.plan import At, Plan
 from volta.devices.gpu.common import FLOAT32, context
 from volta.devices.gpu.copy import contiguous, copy_into
 from volta.errors import DTypeError

@@ -15,13 +15,15 @@ from volta.ops.table import case, composed
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
-__all__ = ["gelu", "leaky_relu", "leaky_relu_", "log_softmax", "relu", "relu_", "sigmoid", "silu", "softmax", "softplus", "tanh"]
+__all__ = ["gelu", "leaky_relu", "leaky_relu_", "log_softmax", "relu", "relu_", "sigmoid", "silu", "softmax", "softplus",
+           "softsign", "tanh"]
 
 _SAMPLES = (case((3, 4)), case(()), case((0, 2)))
 relu_, _silu_ = InPlace("relu_", r.relu), InPlace("silu_", r.silu)
 
 
-@composed(name="functional.relu", samples=_SAMPLES, numpy=lambda x: np.maximum(x, 0), kinds="fi", function=False, method=False)
+@composed(name="functional.relu", samples=_SAMPLES, numpy=lambda x: np.maximum(x, 0), kinds="fi", elementwise=True, function=False,
+          method=False)
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """The larger of 0 and x; the derivative at 0 is 0.
 
@@ -31,8 +33,8 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     return relu_(input) if inplace else r.relu(input)
 
 
-@composed(name="functional.leaky_relu", samples=(*_SAMPLES, case((5,), negative_slope=0.3)), in_float32=True, function=False, method=False,
-          numpy=lambda x, negative_slope=0.01: np.where(x > 0, x, x * negative_slope))
+@composed(name="functional.leaky_relu", samples=(*_SAMPLES, case((5,), negative_slope=0.3)), in_float32=True, elementwise=True,
+          function=False, method=False, numpy=lambda x, negative_slope=0.01: np.where(x > 0, x, x * negative_slope))
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x where positive, else negative_slope * x.
 
@@ -45,7 +47,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 leaky_relu_ = InPlace("leaky_relu_", leaky_relu)
 
 
-@composed(name="functional.silu", samples=_SAMPLES, numpy=lambda x: x / (1 + np.exp(-x)), function=False, method=False)
+@composed(name="functional.silu", samples=_SAMPLES, numpy=lambda x: x / (1 + np.exp(-x)), elementwise=True, function=False, method=False)
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """x * sigmoid(x).
 
@@ -55,8 +57,19 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     return _silu_(input) if inplace else r.silu(input)
 
 
-@composed(name="functional.softplus", samples=(*_SAMPLES, case((5,), beta=3.0, threshold=2.0)), in_float32=True, takes={"input": "f"},
-          numpy=lambda x, beta=1, threshold=20: np.where(x * beta > threshold, x, np.log1p(np.exp(x * beta)) / beta),
+@composed(samples=_SAMPLES, numpy=lambda x: x / (1 + np.abs(x)), in_float32=True, elementwise=True,
+          function=False, method=False)
+def softsign(input: Tensor) -> Tensor:
+    """x / (1 + |x|).
+
+    >>> volta.nn.functional.softsign(volta.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
+    return input / (r.abs(input) + 1)
+
+
+@composed(name="functional.softplus", samples=(*_SAMPLES, case((5,), beta=3.0, threshold=2.0)), in_float32=True, elementwise=True,
+          takes={"input": "f"}, numpy=lambda x, beta=1, threshold=20: np.where(x * beta > threshold, x, np.log1p(np.exp(x * beta)) / beta),
           function=False, method=False)
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """log(1 + exp(beta * x)) / beta, and x itself where beta * x > threshold.

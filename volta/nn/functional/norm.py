@@ -9,7 +9,7 @@ from volta._kernels import core
 from volta._kernels.core.call import run_kernel
 from volta.autograd import no_grad
 from volta.dtypes import float16
-from volta.errors import ArgumentError, DeviceError, ShapeError
+from volta.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from volta.ops.copy import widened
 from volta.ops.creation import full
 from volta.ops.records.copy import cast
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from volta.tensor import Tensor
+
+__all__ = ["batch_norm", "layer_norm", "normalize"]
 
 
 def _normalised(input, mean, var, weight, bias, eps):
@@ -46,7 +48,7 @@ def _np_batch_norm(x, running_mean, running_var, weight=None, bias=None, trainin
 @composed(samples=(case((4, 3, 5, 2), None, None, (3,), (3,), training=True), case((6, 2), None, None, training=True),
                    case((4, 3, 5), (3,), (3,), (3,), (3,))), numpy=_np_batch_norm, domain=(0.2, 2.0), rtol=1e-4,
           function=False, method=False,
-          takes={"input": "f", "running_mean": "=input or wide?", "running_var": "=input or wide?", "weight": "=input?", "bias": "=input?"})
+          takes={"input": "f", "running_mean": "=input or wide?", "running_var": "=running_mean?", "weight": "=input?", "bias": "=input?"})
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
                bias: Tensor | None = None, training: bool = False, momentum: float | Tensor = 0.1, eps: float = 1e-05) -> Tensor:
     """Normalise each channel over the batch (training) or by the running statistics, then scale and shift.
@@ -75,6 +77,9 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
                               f"move it with .to({str(input.device)!r})")
     if (running_mean is None) != (running_var is None):
         raise ArgumentError("batch_norm: give both running_mean and running_var, or neither")
+    if running_mean is not None and running_var.dtype is not running_mean.dtype:
+        raise DTypeError(f"batch_norm: running_var must be {running_mean.dtype.name} as running_mean is, got {running_var.dtype.name}; "
+                         f"convert it with .to({running_mean.dtype})")
     if not training:
         if running_mean is None:
             raise ArgumentError("batch_norm: evaluation needs running_mean and running_var; pass them or training=True")
