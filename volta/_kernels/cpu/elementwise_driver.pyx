@@ -254,8 +254,6 @@ cdef class Kernel:
             return out
         if self.integer_division and dtype.category != 2:
             check_divisor(self.name, inputs[1])
-        if self.power and dtype.category != 2 and not isinstance(b, TensorBase) and b < 0:
-            raise DTypeError(f"pow: integers ({dtype}) to the negative power {b} are no integers; convert to float first")
         collapse(&g, True)
         if g.size < NOGIL_SIZE:
             run_range(&g, &w, 0, g.size)
@@ -363,8 +361,6 @@ cdef class Binary(Kernel):
     def __call__(self, a, b):
         cdef TensorBase out = None
         if isinstance(a, TensorBase):
-            if self.power and (type(b) is float or type(b) is int) and b == 2:
-                return KERNELS["mul"](a, a)
             out = self.quick(None, <TensorBase>a, b)
         return self.general(None, a, b, None) if out is None else out
 
@@ -373,6 +369,24 @@ cdef class Binary(Kernel):
         if not isinstance(a, TensorBase) or self.quick(out, <TensorBase>a, b) is None:
             self.general(out, a, b, None)
         return out
+
+
+cdef class Power(Binary):
+    """Powers: that of 2 is a product, and integers have none to a negative number."""
+
+    def __call__(self, a, b):
+        return KERNELS["mul"](a, a) if self.is_square(a, b) else Binary.__call__(self, a, b)
+
+    def into(self, TensorBase out not None, a, b):
+        """Write the result into `out`."""
+        return KERNELS["mul"].into(out, a, a) if self.is_square(a, b) else Binary.into(self, out, a, b)
+
+    cdef bint is_square(self, a, b) except -1:
+        if isinstance(b, TensorBase):
+            return False
+        if b < 0 and (<TensorBase?>a).dtype.category != 2:
+            raise DTypeError(f"pow: integers ({a.dtype}) to the negative power {b} are no integers; convert to float first")
+        return b == 2
 
 
 cdef class Ternary(Kernel):
@@ -400,7 +414,7 @@ cdef int register(const Loop* loops, int n) except -1:
         x = &loops[i]
         name = x.name.decode()
         if name not in KERNELS:
-            KERNELS[name] = [Unary, Binary, Ternary][x.arity - 1](name, x.arity)
+            KERNELS[name] = [Unary, Power if name == "pow" else Binary, Ternary][x.arity - 1](name, x.arity)
         kernel = <Kernel>KERNELS[name]
         kernel.loops[x.code][x.mask] = x.loop
         kernel.swapped[x.mask] = x.swapped
