@@ -53,8 +53,8 @@ CALLS = [
     ("baddbmm", volta.baddbmm, {"input": (2,), "batch1": (2, 2, 3), "batch2": (2, 3, 2)}),
 ]
 PRODUCTS = ("matmul", "mm", "mv", "bmm", "dot", "addmm", "baddbmm")     # of integers too
-MIXED = {"batch_norm": ("running_mean", "running_var"), "layer_norm": ("weight", "bias"), "cross_entropy": ("weight",),
-         "nll_loss": ("weight",)}                                       # what may be float32 where the input is float16
+# What may be float32 where the input is float16.
+MIXED = {"layer_norm": ("weight", "bias"), "cross_entropy": ("weight",), "nll_loss": ("weight",)}
 
 
 def _takes(op, name, dtype, base):
@@ -104,7 +104,7 @@ def test_dtype_of_each_operand(device, index):
                     call(**operands)
                     continue
                 alone = len(shapes) == 1
-                if name == "input" and dtype in FLOATS and not alone:   # then the others are the wrong ones
+                if name in ("input", "running_mean") and dtype in FLOATS and not alone:    # then the others are the wrong ones
                     with pytest.raises(DTypeError, match=r"^\w+: \w+ must "):
                         call(**operands)
                     continue
@@ -161,6 +161,17 @@ def test_batch_norm_vectors(device, training, name):
     for shape in ((2,), (1, 3), ()):
         with pytest.raises(ShapeError, match=rf"batch_norm: {name} must have shape \(3,\)"):
             call(**_operands("batch_norm", {**shapes, name: shape}, volta.float32, device))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_statistics_of_float16_inputs(device, training):
+    """Both of them float32 or both float16, as in PyTorch."""
+    halves = _operands("batch_norm", {"input": (4, 3), **VECTOR}, volta.float16, device)
+    wide = {name: halves[name].float() for name in ("running_mean", "running_var")}
+    assert _batch_norm(training)(**{**halves, **wide}).dtype is volta.float16
+    for name, other in (("running_mean", "float32"), ("running_var", "float16")):
+        with pytest.raises(DTypeError, match=f"batch_norm: running_var must be {other}"):
+            _batch_norm(training)(**{**halves, name: wide[name]})
 
 
 @pytest.mark.usefixtures("survived")

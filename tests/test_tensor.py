@@ -296,14 +296,15 @@ def test_rounding_integers_in_place_does_nothing(device, name):
 @pytest.mark.parametrize("name, arguments, text", [
     ("addcdiv_", (volta.ones(2), "a"), "addcdiv_: tensor2 must be a tensor, got 'a'"),
     ("addcmul_", (None, 1), "addcmul_: tensor1 must be a tensor, got NoneType"),
-    ("clamp_min_", ("a",), "clamp_min_: expected tensors or numbers, got str"),
+    ("clamp_min_", ("a",), "clamp_min_: min must be a tensor or a number, got str"),
     ("clamp_", ({},), "clamp_: min must be a number or a tensor or None, got dict"),
     ("lerp_", (volta.ones(2), {}), "lerp_: weight must be a number or a tensor, got dict"),
-    ("mul_", ("a",), "mul_: expected tensors or numbers, got str"), ("copy_", ("a",), "copy_: src must be a tensor or a number, got 'a'"),
+    ("mul_", ("a",), "mul_: other must be a tensor or a number, got str"),
+    ("copy_", ("a",), "copy_: src must be a tensor or a number, got 'a'"),
     ("copy_", (volta.ones(5),), "copy_: shape (5,) cannot be repeated to the (2,)"),
     ("tril_", ("a",), "tril_: diagonal must be an integer, got 'a'"),
     ("normal_", (None,), "normal_: mean must be a number, got NoneType"), ("fill_", ([1],), "fill_: value must be a tensor or a number"),
-    ("pow_", (None,), "pow_: expected tensors or numbers, got NoneType")])
+    ("pow_", (None,), "pow_: exponent must be a tensor or a number, got NoneType")])
 def test_wrong_calls_in_place_name_the_op(name, arguments, text):
     x = volta.ones(2)
     with pytest.raises((volta.errors.DTypeError, volta.errors.ArgumentError, volta.errors.ShapeError)) as caught:

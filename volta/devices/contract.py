@@ -8,14 +8,9 @@ float16 stands in `HALF`, where they are bound; the others are given float32 (ha
 
 elementwise  A tensor operand may be replaced by a Python number (at least one operand is a tensor). Tensor operands have one
              dtype (`where`: the condition is bool and may not be a number). Comparisons, is* and logical_* return bool.
-    unary    neg abs sign reciprocal sqrt rsqrt exp exp2 expm1 log log2 log1p sin cos tanh sigmoid erf relu gelu gelu_tanh silu
-             floor ceil round trunc frac log10 tan logical_not bitwise_not isnan isinf isfinite
-    grads    relu_grad(g, out) sigmoid_grad(g, out) tanh_grad(g, out) gelu_grad(g, x) gelu_tanh_grad(g, x) silu_grad(g, x)
-    binary   add sub mul div div_trunc pow remainder floor_divide fmod maximum minimum eq ne lt le gt ge
-             clamp_min clamp_max logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor
-    ternary  where(condition, a, b)  clamp(x, low, high)  mulacc(a, b, c) = a * b + c
+    Their names, operands and formulas are those of the records of ops/records/math.py; `x_grad` are derivatives of activations.
     Both devices take the same dtypes (float64 apart); `kernel.dtypes()` lists them. floor, ceil, round and trunc of integers copy.
-    remainder, floor_divide and fmod of integers by 0: the number 0, and a whole int32 or int64 tensor as it came from the host whose
+    remainder, fmod, floor_divide, div_trunc of integers by 0: the number 0, and a whole int32 or int64 tensor from the host whose
     least or largest element is 0, raise ArgumentError; elsewhere the result is 0, since a look at what a GPU computed would be a transfer.
     The number operand takes the tensors' dtype. Every kernel object also has `into(out, *inputs)`, which writes its result
     into the existing tensor `out` (any strides; `out` may be one of the inputs exactly, and the kernel copes with any other

@@ -1,15 +1,19 @@
-"""Layers, losses, initialisation and the functions behind them, under PyTorch's names."""
-from volta.nn import functional, init, utils
-from volta.nn.activation import GELU, Dropout, LeakyReLU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Tanh
-from volta.nn.container import ModuleDict, ModuleList, ParameterList, Sequential
-from volta.nn.conv import Conv2d, MaxPool2d
-from volta.nn.linear import Flatten, Identity, Linear
-from volta.nn.loss import BCEWithLogitsLoss, CrossEntropyLoss, L1Loss, MSELoss, NLLLoss
+"""Layers, losses, initialisation and the functions behind them, under PyTorch's names. A layer is public by its module's `__all__`."""
+# ruff: noqa: F403
+from volta.nn import activation, container, conv, functional, init, linear, loss, norm, utils
+from volta.nn.activation import *
+from volta.nn.container import *
+from volta.nn.conv import *
+from volta.nn.linear import *
+from volta.nn.loss import *
 from volta.nn.module import Module
-from volta.nn.norm import BatchNorm1d, BatchNorm2d, LayerNorm
+from volta.nn.norm import *
 from volta.nn.parameter import Parameter
 
-__all__ = ["BCEWithLogitsLoss", "BatchNorm1d", "BatchNorm2d", "Conv2d", "CrossEntropyLoss", "Dropout", "Flatten", "GELU",
-           "Identity", "L1Loss", "LayerNorm", "LeakyReLU", "Linear", "LogSoftmax", "MSELoss", "MaxPool2d", "Module", "ModuleDict",
-           "ModuleList", "NLLLoss", "Parameter", "ParameterList", "ReLU", "Sequential", "SiLU", "Sigmoid", "Softmax", "Tanh",
-           "functional", "init", "utils"]
+__all__ = ["Module", "Parameter", "functional", "init", "utils"]
+__all__ += activation.__all__
+__all__ += container.__all__
+__all__ += conv.__all__
+__all__ += linear.__all__
+__all__ += loss.__all__
+__all__ += norm.__all__

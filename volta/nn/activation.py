@@ -7,6 +7,8 @@ from volta.nn.module import Module
 from volta.ops.reduce import need_dim
 from volta.tensor import Tensor
 
+__all__ = ["Dropout", "GELU", "LeakyReLU", "LogSoftmax", "ReLU", "SiLU", "Sigmoid", "Softmax", "Softsign", "Tanh"]
+
 
 class ReLU(Module):
     """The larger of 0 and x."""
@@ -99,6 +101,13 @@ class LogSoftmax(Softmax):
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.log_softmax(input, self.dim)
+
+
+class Softsign(Module):
+    """x / (1 + |x|)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.softsign(input)
 
 
 class Dropout(Module):

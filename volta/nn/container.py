@@ -10,6 +10,8 @@ from volta.nn.module import Module
 from volta.nn.parameter import Parameter
 from volta.tensor import Tensor
 
+__all__ = ["ModuleDict", "ModuleList", "ParameterList", "Sequential"]
+
 
 class _Indexed(Module):
     """Modules under the names "0", "1", ..., or names that the user gave."""

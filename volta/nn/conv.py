@@ -10,6 +10,8 @@ from volta.nn.parameter import Parameter
 from volta.ops.creation import empty
 from volta.tensor import Tensor
 
+__all__ = ["Conv2d", "MaxPool2d"]
+
 
 class Conv2d(Module):
     """2-D cross-correlation with a learned kernel. `padding` may be "same" (stride 1) or "valid"; `padding_mode` is "zeros", "reflect",

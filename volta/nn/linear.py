@@ -9,6 +9,8 @@ from volta.ops.creation import empty
 from volta.ops.view import flatten
 from volta.tensor import Tensor
 
+__all__ = ["Flatten", "Identity", "Linear"]
+
 
 class Linear(Module):
     """x @ weight.T + bias over the last dimension.

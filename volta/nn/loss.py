@@ -7,6 +7,8 @@ from volta.nn.functional.loss import reduction_of
 from volta.nn.module import Module
 from volta.tensor import Tensor
 
+__all__ = ["BCEWithLogitsLoss", "CrossEntropyLoss", "L1Loss", "MSELoss", "NLLLoss"]
+
 
 class _Loss(Module):
     """Holds the reduction, and class weights as a buffer, since they move with the module."""

@@ -11,6 +11,8 @@ from volta.ops.creation import empty, ones, zeros
 from volta.shapes import as_shape
 from volta.tensor import Tensor
 
+__all__ = ["BatchNorm1d", "BatchNorm2d", "LayerNorm"]
+
 
 class _BatchNorm(Module):
     """Normalises each channel by the batch in training, by running statistics in evaluation; then scales and shifts.

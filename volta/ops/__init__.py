@@ -44,7 +44,8 @@ def _as_operand(op, value, inputs):
     if isinstance(value, (bool, int, float, list, tuple, _np.ndarray)):
         like = next((x for x in inputs or () if isinstance(x, _TensorBase)), None)
         return from_data.tensor(value, device=None if like is None else like.device)
-    raise _DTypeError(f"{op.name}: expected tensors or numbers, got {type(value).__name__}")
+    place = next((i for i, x in enumerate(inputs or ()) if x is value), 0)
+    raise _DTypeError(f"{op.name}: {op.names[place]} must be a tensor or a number, got {type(value).__name__}")
 
 
 _record.configure(named=table.named, explain=checks.explain, in_float32=copy.widened)

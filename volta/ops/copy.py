@@ -78,7 +78,7 @@ def _as(x, dtype):
     return cast(x, dtype) if isinstance(x, core.TensorBase) else x
 
 
-@composed(samples=(case((2, 3)), case(())), kinds="fib", numpy=np.copy)
+@composed(samples=(case((2, 3)), case(())), kinds="fib", record=contiguous_op, numpy=np.copy)
 def clone(input: Tensor) -> Tensor:
     """A copy with its own storage, differentiable.
 
@@ -108,7 +108,9 @@ def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike
     [0.0, 1.0]
     """
     for a in args:
-        if isinstance(a, core.TensorBase):
+        if type(a) is core.DType:
+            dtype = a
+        elif isinstance(a, core.TensorBase):
             device, dtype = a.device, a.dtype
         elif isinstance(a, (str, core.Device)) or isinstance(a, int):
             device = a

@@ -10,14 +10,13 @@ from volta import random
 from volta._kernels import core
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, bool_, float16, float32, float64, get_default_dtype, int64, to_numpy
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, DTypeError
 from volta.ops.copy import copy_into
 from volta.ops.from_data import finish, tensor
 from volta.ops.join import cat
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
 from volta.ops.records.create import arange_op, dropout_op, empty_op, full_op, normal_op, randint_op, uniform_op
-from volta.ops.records.math import where_op
 from volta.ops.table import case, composed, create
 from volta.ops.view import listed
 from volta.shapes import as_shape
@@ -112,8 +111,11 @@ def arange(start: Number | None = None, end: Number | None = None, step: Number 
         start, end = None, start
     if end is None:
         raise ArgumentError("arange: needs the end")
-    start, end, step = (_finite("arange", *pair) for pair in (("start", 0 if start is None else start), ("end", end), ("step", step)))
-    whole = all(isinstance(v, int) for v in (start, end, step))
+    start = 0 if start is None else start
+    whole = type(start) is type(end) is type(step) is int
+    if not whole:
+        start, end, step = _finite("arange", "start", start), _finite("arange", "end", end), _finite("arange", "step", step)
+        whole = isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
     dtype = (int64 if whole else get_default_dtype()) if dtype is None else as_dtype(dtype)
     given = start, end, step
     if dtype is int64 and not whole:        # int64 counts with whole numbers, narrower integers with the numbers as they are
@@ -121,7 +123,7 @@ def arange(start: Number | None = None, end: Number | None = None, step: Number 
     if step == 0 or (given[1] - given[0]) / given[2] < 0:
         raise ArgumentError(f"arange: from {given[0]} to {given[1]} cannot be walked in steps of {given[2]}")
     count = max(0, math.ceil((end - start) / step))
-    as_shape(count)
+    core.checked_size((count,))
     if not dtype.is_floating_point:
         start, step = int(start), int(step)
     return finish(create(arange_op, start, step, count, dtype=dtype, device=as_device(device)), requires_grad)
@@ -174,33 +176,6 @@ def eye(n: int, m: int | None = None, *, dtype: DTypeLike = None, device: Device
     as_shape(n, n if m is None else m)
     rows, columns = arange(n, device=device), arange(n if m is None else m, device=device)
     return finish(cast(rows.reshape(-1, 1) == columns, as_dtype(dtype or get_default_dtype())), requires_grad)
-
-
-@composed(samples=(case((3, 4), diagonal=1), case((2, 3, 3))), kinds="fib", inplace=True, numpy=lambda x, diagonal=0: np.tril(x, diagonal))
-def tril(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The lower triangle of the last two dimensions; zeros above `diagonal`.
-
-    >>> volta.tril(volta.ones(2, 2)).tolist()
-    [[1.0, 0.0], [1.0, 1.0]]
-    """
-    return _triangle("tril", input, lambda row, column: column <= row + diagonal)
-
-
-@composed(samples=(case((3, 4), diagonal=-1), case((2, 3, 3))), kinds="fib", inplace=True, numpy=lambda x, diagonal=0: np.triu(x, diagonal))
-def triu(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The upper triangle of the last two dimensions; zeros below `diagonal`.
-
-    >>> volta.triu(volta.ones(2, 2)).tolist()
-    [[1.0, 1.0], [0.0, 1.0]]
-    """
-    return _triangle("triu", input, lambda row, column: column >= row + diagonal)
-
-
-def _triangle(op, input, keep):
-    if input.ndim < 2:
-        raise ShapeError(f"{op}: needs at least 2 dimensions, got shape {input.shape}")
-    rows = arange(input.shape[-2], device=input.device).reshape(-1, 1)
-    return where_op(keep(rows, arange(input.shape[-1], device=input.device)), input, False if input.dtype.code == 0 else 0)
 
 
 # ---------------------------------------------------------------- random

@@ -1,4 +1,5 @@
-"""Reading and adding by integer tensors: gather, index_select, scatter_add and their kind. `x[...]` is in `subscript.py`."""
+"""Reading and adding by integer tensors (gather, index_select, scatter_add and their kind), and by masks and triangles. `x[...]` is in
+`subscript.py`."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -222,6 +223,33 @@ def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
     elif not input.dtype.is_floating_point:
         value = bool(value) if input.dtype.code == 0 else int(value)
     return where_op(mask, value, input)
+
+
+@composed(samples=(case((3, 4), diagonal=1), case((2, 3, 3))), kinds="fib", inplace=True, numpy=lambda x, diagonal=0: np.tril(x, diagonal))
+def tril(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The lower triangle of the last two dimensions; zeros above `diagonal`.
+
+    >>> volta.tril(volta.ones(2, 2)).tolist()
+    [[1.0, 0.0], [1.0, 1.0]]
+    """
+    return _triangle("tril", input, lambda row, column: column <= row + diagonal)
+
+
+@composed(samples=(case((3, 4), diagonal=-1), case((2, 3, 3))), kinds="fib", inplace=True, numpy=lambda x, diagonal=0: np.triu(x, diagonal))
+def triu(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The upper triangle of the last two dimensions; zeros below `diagonal`.
+
+    >>> volta.triu(volta.ones(2, 2)).tolist()
+    [[1.0, 1.0], [0.0, 1.0]]
+    """
+    return _triangle("triu", input, lambda row, column: column >= row + diagonal)
+
+
+def _triangle(op, input, keep):
+    if input.ndim < 2:
+        raise ShapeError(f"{op}: needs at least 2 dimensions, got shape {input.shape}")
+    rows = arange(input.shape[-2], device=input.device).reshape(-1, 1)
+    return where_op(keep(rows, arange(input.shape[-1], device=input.device)), input, False if input.dtype.code == 0 else 0)
 
 
 @composed(samples=(case((3, 4)), case(())), kinds="fib", smooth=False, reads=True, numpy=np.argwhere)

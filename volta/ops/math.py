@@ -13,7 +13,7 @@ from volta.ops.copy import cast, clone, promoted
 from volta.ops.indexing import nonzero
 from volta.ops.records import math as r
 from volta.ops.records.math import BINARY_CASES, TERNARY_CASES, UNARY_CASES
-from volta.ops.table import FUNCTIONS, Derived, case, composed
+from volta.ops.table import Derived, case, composed
 from volta.ops.table import erf as np_erf
 
 if TYPE_CHECKING:
@@ -282,25 +282,3 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     if approximate not in ("none", "tanh"):
         raise ArgumentError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
     return r.gelu_op(input) if approximate == "none" else r.gelu_tanh(input)
-
-
-@composed(samples=(*UNARY_CASES, case((7,), negative_slope=0.2)), function=False, method=False, elementwise=True, in_float32=True,
-          takes={"input": "f"}, numpy=lambda input, negative_slope=0.01: np.where(input > 0, input, input * negative_slope))
-def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """x where positive, else negative_slope * x."""
-    return r.where_op(input > 0, input, input * negative_slope)
-
-
-@composed(samples=UNARY_CASES, function=False, method=False, elementwise=True, in_float32=True, takes={"input": "f"},
-          numpy=lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
-def softplus(input: Tensor) -> Tensor:
-    """log(1 + exp(x)), without overflow."""
-    return r.relu(input) + r.log1p(r.exp(negative_abs(input)))
-
-
-def negative_abs(x):
-    """-|x| with the derivative of its left branch at 0, so that relu(x) + log1p(exp(-|x|)) has the right derivatives there."""
-    return r.where_op(x > 0, -x, x)
-
-
-globals().update({name: op for name, op in FUNCTIONS.items() if name not in globals()})       # until volta/tensor.py names none of these

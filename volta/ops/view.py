@@ -214,8 +214,9 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     >>> volta.unsqueeze(volta.arange(2), 1).tolist()
     [[0], [1]]
     """
-    d = as_dim("unsqueeze", dim, input.ndim + 1)
-    return reshape_op(input, shape=input.shape[:d] + (1,) + input.shape[d:])
+    shape = input.shape
+    d = as_dim("unsqueeze", dim, len(shape) + 1)
+    return reshape_op(input, shape=shape[:d] + (1,) + shape[d:])
 
 
 @composed(samples=(case((1, 3, 1)), case((1, 3, 1), dim=0), case((2,), dim=0)), kinds="fib", geometry=True,

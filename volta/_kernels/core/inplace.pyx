@@ -76,7 +76,7 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
     cdef bint recorded
     if PyTuple_GET_SIZE(others) + 1 != op.count:
         raise ArgumentError(f"{op.name}_: takes {op.count - 1} operands, got {len(others)}")
-    others = tuple([x if isinstance(x, (TensorBase, float, int)) else _as_operand(op, x, (target,)) for x in others])
+    others = tuple([x if isinstance(x, (TensorBase, float, int)) else _as_operand(op, x, (target,) + others) for x in others])
     cdef tuple inputs = (target,) + others
     recorded = wants(target)
     for x in others:

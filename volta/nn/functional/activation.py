@@ -15,7 +15,8 @@ from volta.ops.table import case, composed
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
-__all__ = ["gelu", "leaky_relu", "leaky_relu_", "log_softmax", "relu", "relu_", "sigmoid", "silu", "softmax", "softplus", "tanh"]
+__all__ = ["gelu", "leaky_relu", "leaky_relu_", "log_softmax", "relu", "relu_", "sigmoid", "silu", "softmax", "softplus",
+           "softsign", "tanh"]
 
 _SAMPLES = (case((3, 4)), case(()), case((0, 2)))
 relu_, _silu_ = InPlace("relu_", r.relu), InPlace("silu_", r.silu)
@@ -54,6 +55,17 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     tensor([0.0000, 0.7311])
     """
     return _silu_(input) if inplace else r.silu(input)
+
+
+@composed(samples=_SAMPLES, numpy=lambda x: x / (1 + np.abs(x)), in_float32=True, elementwise=True,
+          function=False, method=False)
+def softsign(input: Tensor) -> Tensor:
+    """x / (1 + |x|).
+
+    >>> volta.nn.functional.softsign(volta.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
+    return input / (r.abs(input) + 1)
 
 
 @composed(name="functional.softplus", samples=(*_SAMPLES, case((5,), beta=3.0, threshold=2.0)), in_float32=True, elementwise=True,

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from volta.tensor import Tensor
 
+__all__ = ["conv2d", "max_pool2d"]
+
 MAX_WINDOW = 1 << 24        # elements of a pooling window, padding included: what no image has would only keep the device busy
 
 

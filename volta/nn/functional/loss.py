@@ -22,6 +22,8 @@ from volta.ops.table import Labels, case, composed
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
+__all__ = ["binary_cross_entropy_with_logits", "cross_entropy", "l1_loss", "mse_loss", "nll_loss"]
+
 
 def reduction_of(name: str, size_average: bool | None, reduce: bool | None, reduction: str) -> str:
     """The reduction, which PyTorch's two old arguments override where they are given.

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from volta.tensor import Tensor
 
+__all__ = ["batch_norm", "layer_norm", "normalize"]
+
 
 def _normalised(input, mean, var, weight, bias, eps):
     """Batch normalisation by given statistics."""
@@ -46,7 +48,7 @@ def _np_batch_norm(x, running_mean, running_var, weight=None, bias=None, trainin
 @composed(samples=(case((4, 3, 5, 2), None, None, (3,), (3,), training=True), case((6, 2), None, None, training=True),
                    case((4, 3, 5), (3,), (3,), (3,), (3,))), numpy=_np_batch_norm, domain=(0.2, 2.0), rtol=1e-4,
           function=False, method=False,
-          takes={"input": "f", "running_mean": "=input or wide?", "running_var": "=input or wide?", "weight": "=input?", "bias": "=input?"})
+          takes={"input": "f", "running_mean": "=input or wide?", "running_var": "=running_mean?", "weight": "=input?", "bias": "=input?"})
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
                bias: Tensor | None = None, training: bool = False, momentum: float | Tensor = 0.1, eps: float = 1e-05) -> Tensor:
     """Normalise each channel over the batch (training) or by the running statistics, then scale and shift.

@@ -17,6 +17,8 @@ from volta.ops.table import Labels, case, composed
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
+__all__ = ["dropout", "linear", "one_hot"]
+
 
 @composed(samples=(case((2, 3, 4), (5, 4), (5,)), case((3, 4), (2, 4)), case((4,), (2, 4), (2,)), case((3, 4), (4,), ())), rtol=1e-4,
           numpy=lambda x, weight, bias=None: x @ weight.T + (0 if bias is None else bias), kinds="fi", function=False, method=False,

@@ -262,4 +262,3 @@ clamp_op = _ternary("clamp", ("x", "min", "max"), (
     lambda g, x, min, max: where_op(logical_or(x > max, max < min), g, 0.0)), numpy=np.clip, takes="fi", public=False, smooth=False)
 mulacc = _ternary("mulacc", ("a", "b", "c"), (lambda g, b: g * b, lambda g, a: g * a, lambda g: g), numpy=lambda a, b, c: a * b + c,
                   takes="fi", rtol=2e-5, inplace=False)
-add, sub, pow_op = add_op, sub_op, pow          # until volta/tensor.py no longer names them
