@@ -52,6 +52,7 @@ _DOCS = {
     "isfinite": ("Whether input is neither NaN nor an infinity.", "tensor([ True, False])", "[1.0, float('inf')]"),
     "mul": ("input * other.", "tensor([3., 8.])", "[1.0, 2.0]", "[3.0, 4.0]"),
     "pow": ("input ** exponent, as in C; integers have no negative powers.", "tensor([8., 9.])", "[2.0, 3.0]", "[3.0, 2.0]"),
+    "xlogy": ("input * log(other), 0 where input is 0.", "tensor([0.0000, 1.3863])", "[0.0, 2.0]", "[0.0, 2.0]"),
     "remainder": ("input - floor(input / other) * other, with the sign of other.", "tensor([2., 1.])", "[5.0, -5.0]", "[3.0, 3.0]"),
     "fmod": ("input - trunc(input / other) * other, with the sign of input.", "tensor([ 2., -2.])", "[5.0, -5.0]", "[3.0, 3.0]"),
     "floor_divide": ("floor(input / other).", "tensor([ 1., -2.])", "[5.0, -5.0]", "[3.0, 3.0]"),
@@ -215,6 +216,8 @@ mul = _binary("mul", (lambda g, b: g * b, lambda g, a: g * a), numpy=np.multiply
 div_op = _binary("div", (lambda g, b: g / b, lambda g, a, b: -g * (a / b) / b), numpy=np.divide, takes="f", domain=(0.3, 3.0), public=False)
 pow = _binary("pow", (_pow_a, _pow_b), numpy=np.power, second="exponent", kinds="f", domain=(0.3, 2.5), rtol=2e-5, operator="pow",
               reflected=True)
+xlogy = _binary("xlogy", (lambda g, a, b: g * xlogy(where_op(a == 0, a, 1.0), b), lambda g, a, b: g * a / b), takes="f",
+                domain=(0.3, 3.0), numpy=lambda a, b: np.where((a == 0) & (b == b), 0.0, a * np.log(b)))
 remainder = _binary("remainder", (lambda g: g, lambda g, a, b: -g * floor_divide(a, b)), numpy=np.mod, domain=(0.6, 3.0), smooth=False,
                     operator="mod", reflected=True, aliases=("mod",))
 fmod = _binary("fmod", (lambda g: g, lambda g, a, b: -g * trunc(a / b)), numpy=np.fmod, domain=(0.6, 3.0), smooth=False)
