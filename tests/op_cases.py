@@ -3,10 +3,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from volta._kernels.core.call import run_kernel
 
 import volta
 import volta.testing
+from volta._kernels.core.call import run_kernel
 from volta._kernels.core.record import Composed
 from volta.ops.table import FUNCTIONS, RECORDS, Case, Derived, Flags, Labels, Many, create
 

@@ -7,9 +7,9 @@ import threading
 import numpy as np
 import op_cases as table
 import pytest
-from volta._kernels.core.call import Observer, run_kernel
 
 import volta
+from volta._kernels.core.call import Observer, run_kernel
 from volta.ops.table import RECORDS
 
 PACKAGE = pathlib.Path(volta.__file__).parent

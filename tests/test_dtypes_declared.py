@@ -3,9 +3,9 @@ kernel runs. Knows no single op."""
 import numpy as np
 import op_cases as table
 import pytest
-from volta._kernels.core.call import Observer, run_kernel
 
 import volta
+from volta._kernels.core.call import Observer, run_kernel
 from volta.ops.table import RECORDS
 
 DTYPES = {kind: [getattr(volta, name) for name in names] for kind, names in

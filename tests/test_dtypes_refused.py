@@ -54,7 +54,8 @@ CALLS = [
 ]
 PRODUCTS = ("matmul", "mm", "mv", "bmm", "dot", "addmm", "baddbmm")     # of integers too
 # What may be float32 where the input is float16.
-MIXED = {"layer_norm": ("weight", "bias"), "cross_entropy": ("weight",), "nll_loss": ("weight",)}
+MIXED = {"batch_norm": ("running_mean", "running_var"), "layer_norm": ("weight", "bias"), "cross_entropy": ("weight",),
+         "nll_loss": ("weight",)}
 
 
 def _takes(op, name, dtype, base):

@@ -1,6 +1,7 @@
 """Shapes, axes, strides and indices as tuples; knows no storage and no op."""
 from __future__ import annotations
 
+import functools
 import math
 import operator
 
@@ -38,15 +39,22 @@ def as_dim(op: str, dim: int, rank: int) -> int:
     return dim + rank if dim < 0 and rank else (0 if not rank else operator.index(dim))
 
 
+@functools.cache
+def _every(rank):
+    return tuple(range(rank))
+
+
 def as_dims(op: str, dim: object, rank: int) -> tuple[int, ...]:
     """Sorted unique dimensions from None (all), an int or a sequence.
 
     Raises: ArgumentError for a dimension given twice.
     """
-    if dim is not None and not hasattr(dim, "__index__") and not isinstance(dim, (tuple, list)):
+    if dim is None:
+        return _every(rank)
+    if not hasattr(dim, "__index__") and not isinstance(dim, (tuple, list)):
         raise ArgumentError(f"{op}: dim must be an integer or a tuple of them, got {dim!r}")
-    if dim is None or (not hasattr(dim, "__index__") and len(dim) == 0):
-        return tuple(range(rank))
+    if not hasattr(dim, "__index__") and len(dim) == 0:
+        return _every(rank)
     dims = [as_dim(op, d, rank) for d in ((dim,) if hasattr(dim, "__index__") else dim)]
     if len(set(dims)) != len(dims):
         raise ArgumentError(f"{op}: dim {tuple(dim)} names a dimension twice")

@@ -381,4 +381,5 @@ def _rebuild(array, dtype, device, requires_grad):
 
 
 install(Tensor)
+graph.use_c_operators(Tensor)
 core.set_tensor_type(Tensor)

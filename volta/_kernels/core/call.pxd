@@ -2,7 +2,7 @@
 from volta._kernels.core.base cimport DType, Device, TensorBase
 from volta._kernels.core.record cimport Primitive
 
-cdef list observers                         # see Observer; empty when nobody watches
+cdef int watching                           # how many observers there are, see Observer
 
 cdef object call_kernel(Primitive op, Device device, tuple inputs, dict params, TensorBase out)
 cdef tuple adapted(Primitive op, tuple inputs)

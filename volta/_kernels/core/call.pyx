@@ -22,7 +22,8 @@ def configure(cast=None, in_half=None):
 
 # ---------------------------------------------------------------- observers
 
-observers = []
+cdef list observers = []
+watching = 0
 
 
 class Observer:
@@ -36,11 +37,15 @@ class Observer:
     adapt = before = after = None
 
     def __enter__(self):
+        global watching
         observers.append(self)
+        watching = len(observers)
         return self
 
     def __exit__(self, *exc):
+        global watching
         observers.remove(self)
+        watching = len(observers)
 
 
 cdef tuple adapted(Primitive op, tuple inputs):
@@ -51,12 +56,12 @@ cdef tuple adapted(Primitive op, tuple inputs):
 
 
 cdef object _observed(Primitive op, Device device, tuple inputs, dict params, TensorBase out):
-    watching = tuple(observers)
-    for observer in watching:
+    present = tuple(observers)
+    for observer in present:
         if observer.before is not None:
             observer.before(op, device, inputs, params, out)
     result = _run(op, device, inputs, params, out)
-    for observer in reversed(watching):
+    for observer in reversed(present):
         if observer.after is not None:
             observer.after(op, device, inputs, params, out, result)
     return result
@@ -69,7 +74,7 @@ cdef object call_kernel(Primitive op, Device device, tuple inputs, dict params, 
 
     IN: tensors of that device, with the dtypes that the record declares; params None or the kernel's keywords.
     """
-    if len(observers):
+    if watching:
         return _observed(op, device, inputs, params, out)
     return _run(op, device, inputs, params, out)
 
@@ -81,13 +86,15 @@ def run_kernel(Primitive op not None, Device device not None, tuple inputs not N
     return call_kernel(op, device, inputs, params, None)
 
 
-cdef object _run(Primitive op, Device device, tuple inputs, dict params, TensorBase out):
+cdef inline object _run(Primitive op, Device device, tuple inputs, dict params, TensorBase out):
     cdef object kernel, result
     cdef bint half
     if device.is_gpu:
-        kernel, half = op.gpu, op.gpu_half
+        kernel = op.gpu
+        half = op.gpu_half
     else:
-        kernel, half = op.cpu, op.cpu_half
+        kernel = op.cpu
+        half = op.cpu_half
     if not half and _has_half(inputs, params):
         result = _in_half(op, device, kernel, inputs, params)
     elif out is not None:
@@ -95,13 +102,13 @@ cdef object _run(Primitive op, Device device, tuple inputs, dict params, TensorB
             result = kernel.into(out, <object>inputs[0], <object>inputs[1])
         else:
             result = kernel.into(out, *inputs)
-    elif params:
+    elif params is not None and len(params):
         result = kernel(*inputs, **params)
     else:
         result = kernel(*inputs)
     if out is not None:
         out.storage.version += 1
-    elif PyTuple_GET_SIZE(op.writes):
+    elif op.changes:
         _count_writes(op, inputs)
     return result
 

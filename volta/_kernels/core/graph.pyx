@@ -10,7 +10,7 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 from volta.errors import AutogradError, DTypeError
 from volta._kernels import core as _core
 from volta._kernels.core.base cimport FLOAT32, Device, TensorBase
-from volta._kernels.core.call cimport adapted, broadcast, call_kernel, check_dtypes, observers, promoted, refuse_dtype
+from volta._kernels.core.call cimport adapted, broadcast, call_kernel, check_dtypes, promoted, refuse_dtype, watching
 from volta._kernels.core.record cimport DTYPE, FLOATING, INPUT, OUTPUT, Plan, Primitive, set_apply
 
 cdef extern from *:
@@ -67,7 +67,7 @@ cdef object apply(Primitive op, tuple inputs, dict params):
     cdef int code = -1
     cdef bint uniform = True, recorded = False
     cdef object x, result
-    if len(observers):
+    if watching:
         inputs = adapted(op, inputs)
     n = PyTuple_GET_SIZE(inputs)
     for i in range(n):
@@ -122,7 +122,7 @@ cdef object apply2(Primitive op, object a, object b):
     cdef object result
     cdef tuple inputs
     cdef bint recorded
-    if not isinstance(a, TensorBase) or len(observers):
+    if not isinstance(a, TensorBase) or watching:
         return apply(op, (a, b), {})
     x = <TensorBase>a
     if x.dtype.code < FLOAT32:
@@ -373,6 +373,24 @@ def set_operators(Primitive add, Primitive sub, Primitive mul, Primitive div):
     """Bind the arithmetic operators of tensors."""
     global _op_add, _op_sub, _op_mul, _op_div
     _op_add, _op_sub, _op_mul, _op_div = add, sub, mul, div
+
+
+cdef extern from "Python.h":
+    ctypedef struct PyNumberMethods:
+        void* nb_add
+        void* nb_subtract
+        void* nb_multiply
+        void* nb_true_divide
+    ctypedef struct PyTypeObject:
+        PyNumberMethods* tp_as_number
+
+
+def use_c_operators(type cls not None):
+    """Let a subclass of `Operators` reach its arithmetic without a look-up by name, which a Python class would do in every call."""
+    cdef PyNumberMethods* own = (<PyTypeObject*>cls).tp_as_number
+    cdef PyNumberMethods* base = (<PyTypeObject*>Operators).tp_as_number
+    own.nb_add, own.nb_subtract = base.nb_add, base.nb_subtract
+    own.nb_multiply, own.nb_true_divide = base.nb_multiply, base.nb_true_divide
 
 
 cdef class Operators(TensorBase):

@@ -55,6 +55,7 @@ cdef class Primitive(Op):
     cdef readonly tuple names               # of the same in public calls
     cdef readonly tuple outputs
     cdef readonly tuple writes              # positions of the inputs that the kernel changes
+    cdef bint changes                       # whether there are any
     cdef readonly tuple wide                # positions of the outputs that stay float32 for float16 inputs
     cdef readonly object takes              # as declared
     cdef public object cpu                  # kernel on the CPU

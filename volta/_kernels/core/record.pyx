@@ -221,6 +221,7 @@ cdef class Primitive(Op):
         self.promotion = ("none", "common", "float").index(promote)
         self.details = details
         self.writes = tuple([self.inputs.index(i) for i in writes])
+        self.changes = len(writes) > 0
         self.wide = tuple([outputs.index(o) for o in wide])
         self.differentiable = tuple([outputs.index(o) for o in differentiable or outputs[:1]])
         self.several = len(self.differentiable) > 1
