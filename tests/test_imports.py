@@ -35,6 +35,7 @@ OPTIONAL = {"wgpu", "matplotlib"}
 # (importing module or package, imported one): why it waits until a function is called.
 LATE = {
     ("volta.devices", "volta.devices.gpu.kernels"): "of use with the optional wgpu only, and a fifth of the time of `import volta`",
+    ("volta.gpu", "volta.gpu.runtime"): "of use with the optional wgpu only, and a tenth of the time of `import volta`",
 }
 
 

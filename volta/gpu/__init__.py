@@ -14,7 +14,6 @@ from volta._kernels.gpu.native import protect_forked_child
 from volta._kernels.gpu.transfer import forbid
 from volta.errors import DeviceError
 from volta.gpu import adapters
-from volta.gpu.runtime import Context
 
 __all__ = [
     "MemoryStats", "Stats", "begin_steps", "context", "devices", "empty_cache", "end_step", "forbid_transfers", "is_available",
@@ -78,6 +77,7 @@ def context(index: int = 0):
 
 
 def _make_context(index: int):
+    from volta.gpu.runtime import Context       # with the shader compiler: of use with wgpu only
     usable, reason = adapters.find()
     if not usable:
         raise DeviceError(f"gpu: none is usable: {reason}")
