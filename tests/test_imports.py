@@ -36,6 +36,8 @@ OPTIONAL = {"wgpu", "matplotlib"}
 LATE = {
     ("volta.devices", "volta.devices.gpu.kernels"): "of use with the optional wgpu only, and a fifth of the time of `import volta`",
     ("volta.gpu", "volta.gpu.runtime"): "of use with the optional wgpu only, and a tenth of the time of `import volta`",
+    ("volta.gpu", "volta.gpu.adapters"): "the same",
+    ("volta.gpu", "volta._kernels.gpu"): "the same",
 }
 
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import sys
 import threading
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
-from volta._kernels.gpu.native import protect_forked_child
-from volta._kernels.gpu.transfer import forbid
 from volta.errors import DeviceError
-from volta.gpu import adapters
+
+if TYPE_CHECKING:
+    from volta.gpu.adapters import Device
 
 __all__ = [
     "MemoryStats", "Stats", "begin_steps", "context", "devices", "empty_cache", "end_step", "forbid_transfers", "is_available",
@@ -55,18 +57,25 @@ class MemoryStats:
     peak: int
 
 
+def _adapters():
+    """The module that lists them, with the native calls: loaded when a GPU is first asked for, for `import volta` to be short."""
+    from volta.gpu import adapters
+    return adapters
+
+
 def is_available() -> bool:
     """Whether a GPU can be used here."""
-    return bool(adapters.find()[0])
+    return bool(_adapters().find()[0])
 
 
 def unavailable_reason() -> str | None:
     """Why no GPU can be used and what to install; None where one can."""
-    return adapters.find()[1]
+    return _adapters().find()[1]
 
 
-def devices() -> list[adapters.Device]:
+def devices() -> list[Device]:
     """The usable GPUs; `gpu:i` is the one with index i."""
+    adapters = _adapters()
     return [adapters.describe(i, adapter) for i, adapter in enumerate(adapters.find()[0])]
 
 
@@ -77,8 +86,8 @@ def context(index: int = 0):
 
 
 def _make_context(index: int):
-    from volta.gpu.runtime import Context       # with the shader compiler: of use with wgpu only
-    usable, reason = adapters.find()
+    from volta.gpu.runtime import Context  # with the shader compiler: of use with wgpu only
+    usable, reason = _adapters().find()
     if not usable:
         raise DeviceError(f"gpu: none is usable: {reason}")
     if not 0 <= index < len(usable):
@@ -157,6 +166,7 @@ def lasting():
 @contextlib.contextmanager
 def forbid_transfers():
     """Raise TransferError at every upload or download that this thread makes inside."""
+    from volta._kernels.gpu.transfer import forbid
     forbid(1)
     try:
         yield
@@ -177,9 +187,10 @@ def _after_fork() -> None:
     # The child has the driver's memory but not its threads: any call may hang, releasing included.
     global _lock
     _lock = threading.RLock()
-    if not adapters.find.cache_info().currsize or not adapters.find()[0]:
+    module = sys.modules.get("volta.gpu.adapters")
+    if module is None or not module.find.cache_info().currsize or not module.find()[0]:
         return
-    protect_forked_child((adapters.find(), dict(_contexts)))
+    module.protect_forked_child((module.find(), dict(_contexts)))
     for c in _contexts.values():
         c.abandon("a GPU cannot be used in a forked process; start workers with the 'spawn' method, or keep them to the CPU")
 

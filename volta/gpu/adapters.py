@@ -11,7 +11,7 @@ import threading
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
 
-from volta._kernels.gpu.native import API_NAMES
+from volta._kernels.gpu.native import API_NAMES, protect_forked_child  # noqa: F401  (for what happens after a fork)
 from volta.errors import DeviceError
 
 # Requested where present. Never all features: an adapter may list experimental ones that no device can be made with.

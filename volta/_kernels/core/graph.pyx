@@ -99,7 +99,8 @@ cdef object apply(Primitive op, tuple inputs, dict params):
         if n > 1:
             broadcast(op, inputs)
     elif op.accepts != NULL:
-        check_dtypes(op, inputs)
+        if not (n == 1 and op.alike and op.common >> code & 1):        # the quick answer for an op of one tensor
+            check_dtypes(op, inputs)
     elif not uniform:
         _check_floats(op, inputs)
     recorded = recorded and volta_grad_mode

@@ -70,6 +70,7 @@ cdef class Primitive(Op):
     cdef Py_ssize_t count                   # named inputs
     cdef readonly tuple differentiable      # positions of the outputs that gradients come from
     cdef bint several                       # more than one of them
+    cdef bint alike                         # all inputs are declared by one string
     cdef unsigned int common                # of a promoted op: bit mask of the dtypes that it takes
     cdef unsigned int* accepts              # per input a bit mask by dtype code, NULL where nothing is declared
     cdef Py_ssize_t* same                   # per input: the input whose dtype it must have, or -1

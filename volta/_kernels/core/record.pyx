@@ -263,6 +263,7 @@ cdef class Primitive(Op):
             return
         self.accepts = <unsigned int*>calloc(n + 1, sizeof(unsigned int))
         if isinstance(takes, str):
+            self.alike = True
             self.common = _mask(takes)
             takes = {each: takes if self.promotion or each == self.inputs[0] else "=" + self.inputs[0] for each in self.inputs}
         for i, name in enumerate(self.inputs):
