@@ -1,4 +1,8 @@
 """The op records and the functions over them. Importing this package fills the op table: `table.RECORDS` and `table.FUNCTIONS`."""
+import sys as _sys
+from importlib import import_module as _import_module
+from pkgutil import iter_modules as _iter_modules
+
 import numpy as _np
 
 from volta._kernels.core import TensorBase as _TensorBase
@@ -9,32 +13,17 @@ from volta._kernels.core import inplace as _inplace
 from volta._kernels.core import record as _record
 from volta.device import mixed_devices as _mixed_devices
 from volta.errors import DTypeError as _DTypeError
-from volta.ops import (
-    assign,
-    checks,
-    copy,
-    creation,
-    einsum,
-    from_data,
-    indexing,
-    join,
-    linalg,
-    math,
-    parts,
-    reduce,
-    subscript,
-    table,
-    update,
-    view,
-)
-from volta.ops.records import conv, loss, norm
+from volta.ops import checks, copy, from_data, subscript, table
+from volta.ops import records as _records
 from volta.ops.records import copy as _copies
 from volta.ops.records import math as _math
 from volta.ops.records import reduce as _reductions
 from volta.ops.records import view as _views
 
-__all__ = ["assign", "checks", "conv", "copy", "creation", "einsum", "from_data", "indexing", "join", "linalg", "loss", "math", "norm",
-           "parts", "reduce", "subscript", "table", "update", "view"]
+__all__ = [_room.name for _room in _iter_modules(__path__)]
+for _package in (_records, _sys.modules[__name__]):         # every module there declares ops
+    for _room in _iter_modules(_package.__path__):
+        _import_module(f"{_package.__name__}.{_room.name}")
 
 
 def _as_operand(op, value, inputs):
