@@ -120,7 +120,8 @@ def cases(op):
     if op.family in table.ELEMENTWISE:
         kinds = op.details.cases[0].inputs
         return [case(*[Flags(s) if isinstance(k, Flags) else s for k in kinds]) for s in SHAPES]
-    return None
+    # Another family brings its own: samples of more than one binding.
+    return [c for c in op.details.cases if any(isinstance(s, tuple) and 4 * int(np.prod(s)) > LIMIT for s in c.inputs)] or None
 
 
 def dtypes(op):

@@ -190,7 +190,6 @@ def test_the_contract_is_what_kernels_take():
                 assert told.get(name) in (None, []) or (len(told[name]) - len(taken[1]), told[name][taken[0]:]) == taken, (name, told[name])
             else:
                 assert told[name] == [str(p).split("=")[0] for p in inspect.signature(kernel).parameters.values()], name
-            assert re.search(rf"\b{name}\(", text), name
 
 
 # ---------------------------------------------------------------- generated kernels
