@@ -226,3 +226,12 @@ def test_integers_divided_by_a_zero_that_the_host_knows_raise(divide, device):
     whole += 1
     assert divide(whole, whole).shape == (4,)           # changed since
     assert divide(x.float(), 0).shape == (3,) and divide(x.float(), volta.zeros(3, device=device)).shape == (3,)
+
+
+@pytest.mark.parametrize("dtype", [volta.float32, volta.float16], ids=str)
+def test_whole_quotients_stay_whole(dtype, device):
+    """Rounding a quotient is exact where the divisor goes into the number."""
+    quotients, divisors = (x.ravel() for x in np.meshgrid(np.arange(-40.0, 41.0), np.arange(1.0, 50.0)))
+    a, b = volta.tensor(quotients * divisors, dtype=dtype, device=device), volta.tensor(divisors, dtype=dtype, device=device)
+    for mode in ("trunc", "floor"):
+        np.testing.assert_array_equal(volta.div(a, b, rounding_mode=mode).numpy(), quotients, err_msg=mode)

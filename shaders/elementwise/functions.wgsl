@@ -80,7 +80,7 @@ fn floor_divide_u(x: u32, y: u32) -> u32 { return select(x / y, 0u, y == 0u); }
 fn fmod_f(x: f32, y: f32) -> f32 { return fmod_accurate(x, y); }
 fn fmod_i(x: i32, y: i32) -> i32 { return fmod_i32(x, y); }
 fn fmod_u(x: u32, y: u32) -> u32 { return remainder_u32(x, y); }
-fn div_trunc_f(x: f32, y: f32) -> f32 { return trunc(div_f32(x, y)); }
+fn div_trunc_f(x: f32, y: f32) -> f32 { return trunc_quotient(x, y); }
 fn div_trunc_w(x: T, y: T) -> T { return select(x / y, T(0), y == T(0)); }
 fn maximum_f(x: f32, y: f32) -> f32 { return max_nan(x, y); }
 fn maximum_n(x: T, y: T) -> T { return max(x, y); }

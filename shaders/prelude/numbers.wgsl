@@ -119,6 +119,13 @@ fn div_f32(x: f32, y: f32) -> f32 {
     return (x * scale) / (y * scale);
 }
 
+// x / y rounded towards 0. A GPU's quotient may be off in its last bits: one that is whole must not fall short.
+fn trunc_quotient(x: f32, y: f32) -> f32 {
+    let q = div_f32(x, y);
+    let whole = round(q);
+    return select(trunc(q), whole, whole * y == x);
+}
+
 fn floor_div_f32(x: f32, y: f32) -> f32 {
     if (y == 0.0) { return select(x / y, nan(), is_nan(x) || x == 0.0); }
     let r = fmod_accurate(x, y);
