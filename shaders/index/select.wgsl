@@ -1,4 +1,6 @@
-// index_select: out[outer, k, inner] = x[outer, index[k], inner].
+// index_select: out[outer, k, inner] = x[outer, index[k], inner]; also gather.
+//
+// FULL: index has out's shape (gather), else index[k] serves every outer and inner.
 //
 // Bindings: 0 x (read), 1 index (read), 2 out (read_write).
 // Launch:   x = ceil(count / 256) workgroups of 256; a thread copies one V; count, inner and x_offset are in V's.
@@ -6,6 +8,7 @@
 // Sums:     none. Copies bits: V is of u32 for every type of 32 bits.
 
 alias V = vec4<u32>;
+const FULL: bool = false;
 const WINDOWED: bool = false;
 
 struct Params {
@@ -27,7 +30,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     let at = select(i, i + p.first, WINDOWED);
     let line = at / p.inner;
     let outer = line / p.entries;
-    let place = u32(clamp(index[p.index_offset + line - outer * p.entries], 0, i32(p.size) - 1));
+    let entry = select(line - outer * p.entries, i, FULL);
+    let place = u32(clamp(index[p.index_offset + entry], 0, i32(p.size) - 1));
     var source = (outer * p.size + place) * p.inner + at - line * p.inner;
     if (WINDOWED) {
         source -= p.x_first;

@@ -94,10 +94,10 @@ def _index_select(x, index, *, dim, windows=False):
     width = _width(x.dtype, inner, x.offset)
     sizes, overrides = (inner, entries, x.shape[dim]), {"V": _bits(x.dtype, width)}
     if not windows:
-        return _copy(plan, "index/select", overrides, width, prod(x.shape[:dim]), sizes)
+        return _copy(plan, overrides, width, prod(x.shape[:dim]), sizes)
     if index.storage.nbytes > plan.limit:
         return None
-    return _copy_windows(plan, "index/select", overrides, width, x, prod(x.shape[:dim]), sizes, Place(1, At(1)))
+    return _copy_windows(plan, overrides, width, x, prod(x.shape[:dim]), sizes, Place(1, At(1)))
 
 
 def _gather(x, index, *, dim, windows=False):
@@ -108,23 +108,23 @@ def _gather(x, index, *, dim, windows=False):
         return lambda x, index, dim: KERNELS["gather"](core.view(x, narrowed, x._strides, x.offset), index, dim)
     plan = Plan(x, index)
     plan.output(index.shape, x.dtype, windows)
-    outer, sizes, overrides = prod(x.shape[:dim]), (prod(x.shape[dim + 1:]), index.shape[dim], size), {"T": _bits(x.dtype)}
+    outer, sizes, overrides = prod(x.shape[:dim]), (prod(x.shape[dim + 1:]), index.shape[dim], size), {"V": _bits(x.dtype), "FULL": True}
     if not windows:
-        return _copy(plan, "index/gather", overrides, 1, outer, sizes)
-    return _copy_windows(plan, "index/gather", overrides, 1, x, outer, sizes, None, index)
+        return _copy(plan, overrides, 1, outer, sizes)
+    return _copy_windows(plan, overrides, 1, x, outer, sizes, None, index)
 
 
-def _copy(plan: Plan, file: str, overrides: dict, width: int, outer: int, sizes: tuple) -> Plan:
+def _copy(plan: Plan, overrides: dict, width: int, outer: int, sizes: tuple) -> Plan:
     """One dispatch. IN: sizes, (inner, entries, size)."""
     inner, entries, size = sizes
     count = outer * entries * inner // width
     if count:
-        plan.step(file, (0, 1, 2), (count, inner // width, entries, size, At(0, width), At(1), 0, 0, 0), ceil_div(count, THREADS),
+        plan.step("index/select", (0, 1, 2), (count, inner // width, entries, size, At(0, width), At(1), 0, 0, 0), ceil_div(count, THREADS),
                   **overrides)
     return plan
 
 
-def _copy_windows(plan: Plan, file: str, overrides: dict, width: int, x, outer: int, sizes: tuple, places, index=None) -> Plan:
+def _copy_windows(plan: Plan, overrides: dict, width: int, x, outer: int, sizes: tuple, places, index=None) -> Plan:
     """The same in pieces of the output by pieces of what they read. IN: places of the index; None, with it, where it has the output's
     shape."""
     inner, entries, size = sizes
@@ -135,7 +135,7 @@ def _copy_windows(plan: Plan, file: str, overrides: dict, width: int, x, outer: 
         begin, end = first // lines * size * inner, -(-(first + count) // lines) * size * inner
         for x_first, x_count in _pieces(begin, end, step):
             source = _window(0, x.dtype, x.offset + x_first, x_count)
-            plan.step(file, (source.binding, named.binding, target.binding),
+            plan.step("index/select", (source.binding, named.binding, target.binding),
                       (count // width, inner // width, entries, size, source.words(width), named.words(), first // width, x_first // width,
                        x_count // width), ceil_div(count // width, THREADS), WINDOWED=True, **overrides)
     return plan
