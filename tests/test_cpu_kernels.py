@@ -73,7 +73,7 @@ EXACT = {
     "logical_not": np.logical_not, "isfinite": np.isfinite, "add": np.add, "sub": np.subtract, "mul": np.multiply,
     "maximum": np.maximum, "minimum": np.minimum, "lt": np.less, "ge": np.greater_equal, "eq": np.equal,
     "logical_xor": np.logical_xor, "bitwise_and": np.bitwise_and,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -110,7 +110,7 @@ def test_value_does_not_depend_on_the_layout(name):
 @pytest.mark.parametrize("a_shape, b_shape", [
     ((64, 10), (10,)), ((2, 3, 8, 8), (3, 1, 1)), ((5, 1), (1, 7)), ((1,), (4, 3)), ((), (3,)), ((3, 0), (1, 1)),
     ((4, 1, 6, 1), (1, 5, 1, 70)),
-])  # fmt: skip
+])
 def test_broadcasting(a_shape, b_shape):
     rng = np.random.default_rng(2)
     a, b, c = rng.random(a_shape, "f4"), rng.random(b_shape, "f4"), rng.random(b_shape, "f4")
@@ -145,7 +145,7 @@ def test_large_tensors_on_several_threads():
 # ---------------------------------------------------------------- elementwise: values
 
 SPECIAL = np.array([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-38, 3e38, -3e38, 88.7, 88.8, -87.4, -103,
-                    -105, 128, -149, 2e6, -1e30, 0.5, 1e-5], "f4")  # fmt: skip
+                    -105, 128, -149, 2e6, -1e30, 0.5, 1e-5], "f4")
 
 
 @pytest.mark.parametrize("name, function", [
@@ -153,7 +153,7 @@ SPECIAL = np.array([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-3
     ("sin", np.sin), ("cos", np.cos), ("tanh", np.tanh), ("sqrt", np.sqrt), ("reciprocal", np.reciprocal),
     ("sigmoid", lambda x: 1 / (1 + np.exp(-x))), ("relu", lambda x: np.where(x <= 0, 0, x)),
     ("sign", lambda x: np.where(np.isnan(x), 0, np.sign(x))),
-])  # fmt: skip
+])
 def test_special_values_and_accuracy(name, function):
     rng = np.random.default_rng(5)
     anything = rng.integers(0, 2**32, 20000, "u4").view("f4")
@@ -224,7 +224,7 @@ def test_overlap():
     (lambda f, d, i: KERNELS["where"](i, f, f), DTypeError, "where: the condition must be a volta.bool tensor"),
     (lambda f, d, i: KERNELS["add"].into(d, f, f), DTypeError, "add: the result is volta.float32"),
     (lambda f, d, i: KERNELS["add"].into(upload(np.zeros(3, "f4")), f, f), ShapeError, "add: the result has shape"),
-])  # fmt: skip
+])
 def test_refusals(call, error, text):
     tensors = [upload(np.zeros((2, 3), dtype)) for dtype in ("f4", "f8", "i4")]
     with pytest.raises(error, match=text):
@@ -363,9 +363,9 @@ def test_set_num_threads_refuses(count):
 def test_variants_agree(variant, tmp_path):
     code = (f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\nimport numpy, test_cpu_kernels as t\n"
             f"from volta._kernels import cpu\nassert cpu.variant == {variant!r}\n"
-            f"numpy.savez({str(tmp_path / 'results.npz')!r}, **t.sample_results())")  # fmt: skip
+            f"numpy.savez({str(tmp_path / 'results.npz')!r}, **t.sample_results())")
     run = subprocess.run([sys.executable, "-c", code], env=os.environ | {"VOLTA_CPU": variant}, capture_output=True,
-                         text=True)  # fmt: skip
+                         text=True)
     if "this CPU and build have" in run.stderr:
         pytest.skip(f"this machine or build has no {variant}")
     assert run.returncode == 0, run.stderr
@@ -376,7 +376,7 @@ def test_variants_agree(variant, tmp_path):
 
 def test_an_unknown_variant_is_refused():
     run = subprocess.run([sys.executable, "-c", "import volta._kernels.cpu"], env=os.environ | {"VOLTA_CPU": "avx9"},
-                         capture_output=True, text=True)  # fmt: skip
+                         capture_output=True, text=True)
     assert "VOLTA_CPU=avx9: this CPU and build have " in run.stderr
 
 

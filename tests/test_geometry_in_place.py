@@ -38,7 +38,7 @@ def program(library, name, of_a_view, before, after, device=None):
 
 @each_form
 def test_as_in_pytorch(name, device):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed; these comparisons are an extra")
     for choices in itertools.product((False, True), repeat=3):
         assert program(volta, name, *choices, device) == program(torch, name, *choices), choices
 

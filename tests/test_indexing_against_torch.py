@@ -5,7 +5,7 @@ import pytest
 
 import volta
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed; these comparisons are an extra")
 
 CASES = {"cpu": 2000, "gpu": 200}
 

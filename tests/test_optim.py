@@ -315,7 +315,7 @@ TORCH += [("RMSprop", o) for o in (
 
 @pytest.mark.parametrize("kind, options", TORCH, ids=str)
 def test_as_in_pytorch(device, rng, kind, options):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed; these comparisons are an extra")
     for dtype in ("float32",) if device == "gpu" else ("float32", "float64"):
         compare_with_torch(torch, device, rng, kind, options, dtype)
 

@@ -31,10 +31,10 @@ class Draw:
     def array(self, shape=None, dtypes=DTYPES, special=True):
         shape, dtype = self.choice(SHAPES) if shape is None else shape, self.choice(dtypes)
         if dtype.startswith("float"):
-            draw = lambda: self.choice(SPECIAL) if special and self.random.random() < 0.3 else self.random.uniform(-3, 3)   # noqa: E731
+            draw = lambda: self.choice(SPECIAL) if special and self.random.random() < 0.3 else self.random.uniform(-3, 3)   # noqa: E731  (a function of the branch)
         else:
             low, high = {"bool": (0, 1), "uint8": (0, 9)}.get(dtype, (-9, 9))
-            draw = lambda: self.int(low, high)      # noqa: E731
+            draw = lambda: self.int(low, high)      # noqa: E731  (a function of the branch)
         return np.array([draw() for _ in range(math.prod(shape))], dtype).reshape(shape)
 
     def beside(self, a, **options):

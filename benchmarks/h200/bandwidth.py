@@ -23,7 +23,7 @@ from volta.devices.gpu import common as gpu_common
 from volta.devices.gpu import copy as gpu_copy
 from volta.devices.gpu import elementwise as gpu_elementwise
 from volta.devices.gpu import generate as gpu_generate
-from volta.devices.gpu import kernels as gpu_kernels  # noqa: F401
+from volta.devices.gpu import kernels as gpu_kernels  # noqa: F401  (binds the kernels)
 from volta.devices.gpu import reduce as gpu_reduce
 from volta.devices.gpu import softmax as gpu_softmax
 

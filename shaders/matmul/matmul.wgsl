@@ -7,7 +7,7 @@
 // Each step, the workgroup copies TILE_K columns of A and rows of B into workgroup memory, both stored [k][outer], so
 // that a thread reads four rows or columns at once. The next step's values are fetched into registers before this
 // step's are used. With SLICES > 1 the threads form groups that share the tile and take a part of its k each. With
-// splits > 1 a workgroup sums only k_chunk of K, into its own copy of out; matmul_reduce adds the copies.
+// splits > 1 a workgroup sums only k_chunk of K, into its own copy of out; reduce.wgsl adds the copies.
 //
 // A_ALONG_K, B_ALONG_K: 1 where the operand has unit stride along k, 0 where along m or n (its outer index).
 // A_WORD, B_WORD: 4 where the unit-stride extent, the other strides and the offset are multiples of 4, so that loads

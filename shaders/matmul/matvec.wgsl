@@ -7,7 +7,7 @@
 // ALONG_K = 1: the matrix has unit stride along k. LANES threads share one output and read words side by side.
 // ALONG_K = 0: unit stride along the outputs. A thread owns WORD outputs; LANES threads take every LANES-th k.
 // WORD = 4 where the unit-stride extent, the other strides and the offset are multiples of 4, else 1.
-// With splits > 1 a workgroup sums only k_chunk of K, into its own copy of out; matmul_reduce adds the copies.
+// With splits > 1 a workgroup sums only k_chunk of K, into its own copy of out; reduce.wgsl adds the copies.
 
 alias T = f32;                  // in arithmetic
 alias S = f32;                  // matrix, vector and bias in memory

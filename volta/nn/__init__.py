@@ -1,5 +1,5 @@
 """Layers, losses, initialisation and the functions behind them, under PyTorch's names. A layer is public by its module's `__all__`."""
-# ruff: noqa: F403
+# ruff: noqa: F403  (each module's __all__ says what)
 from volta.nn import activation, container, conv, functional, init, linear, loss, norm, utils
 from volta.nn.activation import *
 from volta.nn.container import *

@@ -12,7 +12,6 @@ import volta.gpu
 from volta._kernels import core
 from volta.devices.gpu.matmul import ceil_div  # noqa: F401  (defined there since that module stands alone)
 from volta.errors import ArgumentError, DTypeError
-from volta.gpu.shaders import read as shader_text  # noqa: F401
 
 BOOL, UINT8, INT32, INT64, FLOAT16, FLOAT32, FLOAT64 = (core.dtype_from_code(code) for code in range(7))
 

@@ -20,11 +20,11 @@ from volta.devices.gpu.common import (
     broadcast_shape,
     broadcast_strides,
     row_major,
-    shader_text,
 )
 from volta.devices.gpu.generate import Expression
 from volta.devices.gpu.map import make_plan
 from volta.errors import ArgumentError, DTypeError
+from volta.gpu.shaders import read as shader_text
 
 NUMBERS = frozenset((float, int, bool))
 _ENDINGS = ("bn", "uwmn", "iwmn", "iwmn", "fmn", "fmn", "fmn")      # by DType.code: which lines serve, the first found

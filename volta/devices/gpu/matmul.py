@@ -1,6 +1,6 @@
 """Which matmul kernels, tile and split a product gets on a GPU, and their parameters. Pure functions of sizes and layouts.
 
-Knows shaders/matmul.wgsl, matmul_reduce.wgsl and matvec.wgsl. Must not know tensors, buffers or the runtime.
+Knows matmul.wgsl, matvec.wgsl and reduce.wgsl of shaders/matmul/. Must not know tensors, buffers or the runtime.
 """
 from __future__ import annotations
 

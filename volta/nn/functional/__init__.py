@@ -1,5 +1,5 @@
 """The functions behind the layers, under PyTorch's names: the only home of functions of networks. Public by the modules' `__all__`."""
-# ruff: noqa: F403
+# ruff: noqa: F403  (each module's __all__ says what)
 from volta.nn.functional import activation, conv, loss, norm, other
 from volta.nn.functional.activation import *
 from volta.nn.functional.conv import *
