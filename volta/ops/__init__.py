@@ -13,7 +13,7 @@ from volta._kernels.core import inplace as _inplace
 from volta._kernels.core import record as _record
 from volta.device import mixed_devices as _mixed_devices
 from volta.errors import DTypeError as _DTypeError
-from volta.ops import checks, copy, from_data, subscript, table
+from volta.ops import checks, copy, from_data, outputs, subscript, table
 from volta.ops import records as _records
 from volta.ops.records import copy as _copies
 from volta.ops.records import math as _math
@@ -37,7 +37,7 @@ def _as_operand(op, value, inputs):
     raise _DTypeError(f"{op.name}: {op.names[place]} must be a tensor or a number, got {type(value).__name__}")
 
 
-_record.configure(named=table.named, explain=checks.explain, in_float32=copy.widened)
+_record.configure(named=table.named, explain=checks.explain, in_float32=copy.widened, fill=outputs.fill)
 _call.configure(cast=_copies.cast_op)
 _graph.configure(mixed_devices=_mixed_devices, as_operand=_as_operand)
 _inplace.configure(cast=_copies.cast_op, contiguous=_views.contiguous_op, copy_into=_copies.copy_into_op, mixed_devices=_mixed_devices,

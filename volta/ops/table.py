@@ -132,6 +132,8 @@ def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str =
 
 
 def _publish(name, op, places):
+    returned = op.function.__annotations__.get("return") if isinstance(op, Composed) else "Tensor"
+    op.has_out = places.function and returned != "bool" and not (op.details.view or getattr(op, "family", "") == "view")
     for each in (name, *places.aliases):
         if each in FUNCTIONS:
             raise ArgumentError(f"the op table has a function {each} already")

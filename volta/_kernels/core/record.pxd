@@ -36,6 +36,8 @@ cdef class Op:
     cdef readonly str name
     cdef public object details              # what tests and docs need: ops.table.Details
     cdef object _doc, _signature
+    cdef public bint has_out                # whether calls may name tensors for the results, `out=`
+    cdef object otherwise(self, tuple args, dict options, names)
 
 cdef class Primitive(Op)
 
@@ -44,6 +46,7 @@ cdef class Composed(Op):
     cdef readonly Primitive record          # that serves calls without options, or None
     cdef bint in_float32
     cdef str first                          # name of the first parameter
+    cdef list parameters                    # names of all
     cdef readonly Primitive declared        # what it takes: a record without kernels
     cdef tuple places                       # positions of its inputs among the parameters
     cdef bint leading                       # whether they are the first ones, in order

@@ -22,12 +22,13 @@ cdef check_t _check = NULL                  # set by call.pyx
 cdef object _named = None                   # set by the op table: name -> Op, for unpickling
 cdef object _explain = None                 # (function, args, options) -> the DTypeError of a wrong argument, or None
 cdef object _in_float32 = None              # (function, args, options) -> result, computed in float32
+cdef object _fill = None                    # (op, args, options, out) -> out, filled with the result
 
 
-def configure(named, explain, in_float32):
+def configure(named, explain, in_float32, fill):
     """Give this module the pieces of higher layers that it calls."""
-    global _named, _explain, _in_float32
-    _named, _explain, _in_float32 = named, explain, in_float32
+    global _named, _explain, _in_float32, _fill
+    _named, _explain, _in_float32, _fill = named, explain, in_float32, fill
 
 
 cdef void set_apply(apply_t function) noexcept:
@@ -45,6 +46,10 @@ def _op_named(name):
 
 
 # ---------------------------------------------------------------- what is common to all ops
+
+cdef dict _SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}      # NumPy's
+cdef object _ELSEWHERE = object()           # no result yet
+
 
 cdef list _parameters(function):
     """Names of a function's parameters. `inspect.signature` would take a fifth of the time of `import volta`."""
@@ -66,6 +71,17 @@ cdef class Op:
 
     def __reduce__(self):
         return (_op_named, (self.name,))
+
+    cdef object otherwise(self, tuple args, dict options, names):
+        """The result of a call with `out`, or with NumPy's spellings of arguments; _ELSEWHERE for any other."""
+        cdef object out
+        if self.has_out and "out" in options:
+            out = options.pop("out")
+            return self(*args, **options) if out is None else _fill(self, args, options, out)
+        for name in options:
+            if name in _SPELLINGS and name not in names and _SPELLINGS[name] in names and _SPELLINGS[name] not in options:
+                return self(*args, **{_SPELLINGS.get(k, k) if k not in names else k: v for k, v in options.items()})
+        return _ELSEWHERE
 
     def document(self, doc, signature):
         """Set what `help` and `inspect.signature` show."""
@@ -96,6 +112,7 @@ cdef class Composed(Op):
     def __init__(self, str name, function, *, Primitive record=None, bint in_float32=False, dict takes=None, details=None):
         cdef list parameters = _parameters(function)
         self.name = name
+        self.parameters = parameters
         self.function = function
         self.record = record
         self.in_float32 = in_float32
@@ -143,6 +160,10 @@ cdef class Composed(Op):
         cdef object x
         if self.record is not None and self.record.serves(args, options):
             return _apply(self.record, args, {})
+        if options:
+            x = self.otherwise(args, options, self.parameters)
+            if x is not _ELSEWHERE:
+                return x
         try:
             if self.declared is not None:
                 self.check(args, options)
@@ -323,6 +344,11 @@ cdef class Primitive(Op):
         return Plan(saves, tuple([None if s is None else tuple(map(located, s)) for s in wanted]))
 
     def __call__(self, *inputs, **params):
+        cdef object result
+        if params and self.has_out:
+            result = self.otherwise(inputs, params, self.names)
+            if result is not _ELSEWHERE:
+                return result
         if params and (self.promotion or PyTuple_GET_SIZE(inputs) < self.count):       # else all are given, and these are options
             for name in self.names:
                 if name in params:
