@@ -18,7 +18,7 @@ ROOT = Path(volta.__file__).parent
 LAYERS = (
     ("errors", ("volta.errors",)),
     ("core", ("volta._kernels.core",)),
-    ("types", ("volta.types", "volta.dtypes", "volta.shapes", "volta.random", "volta.printing", "volta.autograd")),
+    ("types", ("volta.types", "volta.dtypes", "volta.shapes", "volta.random", "volta.printing", "volta.autograd", "volta.saved")),
     ("kernels", ("volta._kernels", "volta.gpu")),
     ("device", ("volta.device",)),
     ("table", ("volta.ops.table", "volta.ops.checks", "volta.ops.operands")),
@@ -26,7 +26,7 @@ LAYERS = (
     ("devices", ("volta.devices",)),        # they bind kernels to the records
     ("ops", ("volta.ops",)),
     ("tensor", ("volta.tensor", "volta.methods")),
-    ("user", ("volta.nn", "volta.optim", "volta.data", "volta.io")),
+    ("user", ("volta.nn", "volta.optim", "volta.data", "volta.io", "volta.func", "volta.utils")),
     ("package", ("volta",)),
     ("testing", ("volta.testing",)),
 )
