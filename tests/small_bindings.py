@@ -10,11 +10,11 @@ import traceback
 import zlib
 
 import numpy as np
-import op_cases as table
 
 import volta
 from volta.gpu import runtime
 from volta.ops.table import RECORDS, Case, Derived, Flags, Labels, Many, case
+from volta.selftest import cases as table
 
 LIMIT = 4096
 SHAPES = ((5000,), (3, 2000), (2500, 2))

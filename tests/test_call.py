@@ -5,12 +5,12 @@ import re
 import threading
 
 import numpy as np
-import op_cases as table
 import pytest
 
 import volta
 from volta._kernels.core.call import Observer, run_kernel
 from volta.ops.table import RECORDS
+from volta.selftest import cases as table
 
 PACKAGE = pathlib.Path(volta.__file__).parent
 

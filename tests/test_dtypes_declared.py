@@ -1,12 +1,12 @@
 """What a record declares of its inputs' dtypes (`takes`) is what both devices accept and refuse: the same, with one text, before any
 kernel runs. Knows no single op."""
 import numpy as np
-import op_cases as table
 import pytest
 
 import volta
 from volta._kernels.core.call import Observer, run_kernel
 from volta.ops.table import RECORDS
+from volta.selftest import cases as table
 
 DTYPES = {kind: [getattr(volta, name) for name in names] for kind, names in
           {"f": ("float32", "float64", "float16"), "i": ("int64", "int32", "uint8"), "b": ("bool",)}.items()}

@@ -28,7 +28,7 @@ LAYERS = (
     ("tensor", ("volta.tensor", "volta.methods")),
     ("user", ("volta.nn", "volta.optim", "volta.data", "volta.io", "volta.func", "volta.utils")),
     ("package", ("volta",)),
-    ("testing", ("volta.testing",)),
+    ("testing", ("volta.testing", "volta.selftest", "volta.__main__")),
 )
 
 OPTIONAL = {"wgpu", "matplotlib"}

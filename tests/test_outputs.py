@@ -1,11 +1,11 @@
 """`out=` of every function that has it, and NumPy's spellings of arguments."""
 import numpy as np
-import op_cases
 import pytest
 
 import volta
 from volta.errors import AutogradError, DeviceError, DTypeError
 from volta.ops.table import FUNCTIONS
+from volta.selftest import cases as op_cases
 
 
 def _results(result):

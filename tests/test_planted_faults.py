@@ -1,12 +1,12 @@
 """The checks of op_checks.py notice faults: each op here has one, and the check that is to find it must fail."""
 import numpy as np
-import op_checks as checks
 import pytest
 from volta._kernels.core.inplace import InPlace
 
 import volta
 from volta._kernels.core.record import Composed
 from volta.ops.table import Details, Many, case
+from volta.selftest import checks
 
 ONE, TWO, LIST = (case((3, 4)), case(())), (case((3, 4), (4,)),), (case(Many(((2, 3), (2, 3)))),)
 
