@@ -21,7 +21,8 @@ import volta.nn.functional
 # Patterns of names that Volta lacks, and why. What no pattern fits is simply not there yet.
 REASONS = (
     (r".*(complex|conj|imag|^real$|^angle$|^polar$|cfloat|cdouble|chalf).*|^is_neg$|resolve_neg", "there is no complex dtype"),
-    (r".*(quantiz|fake_quant|fbgemm|int_repr|qscheme|q_per_channel|q_scale|q_zero|choose_qparams|fused_moving_avg).*", "there is no quantised dtype"),
+    (r".*(quantiz|fake_quant|fbgemm|int_repr|qscheme|q_per_channel|q_scale|q_zero|choose_qparams|fused_moving_avg).*",
+     "there is no quantised dtype"),
     (r".*(sparse|coo|csr|csc|bsr|bsc|crow_ind|ccol_ind|col_indices|row_indices|coalesce|to_dense|dense_dim|spmm|hspmm|hsmm|dsmm|saddmm|"
      r"sspaddmm|^smm$|^indices|^values).*", "there are no sparse tensors"),
     (r".*(cudnn|miopen|mkldnn|mtia|ipu|xpu|xla|maia|vulkan|cuda|cudagraph|cxx11).*", "of one vendor's library or device"),

@@ -11,8 +11,8 @@ from volta.ops.table import FUNCTIONS, RECORDS, Case, Derived, Flags, Labels, Ma
 
 ERRORS: list[float] | None = None           # where it is a list, every comparison of floats enters its error, in units of the tolerance
 
-# Moved between host and GPU, not computed: tests/test_devices.py.
-TRANSFERS = {"upload", "download", "transfer"}
+# Without samples: moved between host and GPU, not computed (tests/test_devices.py); of a storage, not of elements (tests/test_arrange.py).
+APART = {"upload", "download", "transfer", "as_strided"}
 IN_PLACE = {"inplace", "update"}
 ELEMENTWISE = {"unary", "grad", "binary", "comparison", "bitwise", "ternary"}
 
@@ -26,7 +26,7 @@ def need(condition: bool, text: str) -> None:
 def records(*, family: set[str] | None = None, creation: bool = False, in_place: bool = False) -> list:
     """Records of the table, without creation and in-place ops unless asked for."""
     return [op for name, op in RECORDS.items()
-            if name not in TRANSFERS and (family is None or op.family in family)
+            if name not in APART and (family is None or op.family in family)
             and (creation or op.family != "creation") and (in_place or op.family not in IN_PLACE)]
 
 
