@@ -745,13 +745,21 @@ def test_lists_of_several_dtypes_are_refused():
 
 # ---------------------------------------------------------------- cross-entropy
 
-def cross_entropy_reference(x, target, ignore):
+def cross_entropy_reference(x, target):
+    """(loss, softmax)"""
     x = x.astype(np.float64)
-    top = x.max(1, keepdims=True)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        sums = (top + np.log(np.exp(x - top).sum(1, keepdims=True)))[:, 0]
-        loss = sums - x[np.arange(len(x)), np.where(target == ignore, 0, target)]
-    return np.where(target == ignore, 0, loss), sums
+    with np.errstate(invalid="ignore"):
+        below = x - x.max(1, keepdims=True)
+        sums = np.exp(below).sum(1, keepdims=True)
+    loss = np.log(sums[:, 0]) - below[np.arange(len(x)), np.where(target == -100, 0, target)]
+    return np.where(target == -100, 0, loss), np.exp(below) / sums
+
+
+def cross_entropy(x, target):
+    """(loss, softmax), of which the loss is also that of the kernel without softmax."""
+    loss, softmax = gpu_loss.KERNELS["cross_entropy_softmax"](x, target, -100)
+    np.testing.assert_array_equal(fetch(gpu_loss.KERNELS["cross_entropy"](x, target, -100)), fetch(loss))
+    return loss, softmax
 
 
 @pytest.mark.parametrize("rows, classes", [(1, 1), (3, 2), (300, 10), (70, 65), (5, 1000), (2, 50257), (1000, 3)])
@@ -759,42 +767,36 @@ def test_cross_entropy(rows, classes):
     x = numbers(rows, classes) * 4
     target = np.random.default_rng(2).integers(0, classes, rows)
     target[rows // 2:rows // 2 + 1] = -100
-    loss, sums = cross_entropy_reference(x, target, -100)
+    loss, softmax = cross_entropy_reference(x, target)
     g = numbers(rows)
-    soft = np.exp(x - sums[:, None])
-    grad = g[:, None] * np.where((target == -100)[:, None], 0, soft - (np.arange(classes) == target[:, None]))
+    grad = g[:, None] * np.where((target == -100)[:, None], 0, softmax - (np.arange(classes) == target[:, None]))
     for lead, order in ((0, None), (3, (1, 0))):
-        xs, ts = send(x, lead, order), send(target, lead)
-        got_loss, got_sums = gpu_loss.KERNELS["cross_entropy"](xs, ts, -100)
-        close(got_sums, sums, rtol=1e-5, atol=2e-6)
+        ts = send(target, lead)
+        got_loss, got_softmax = cross_entropy(send(x, lead, order), ts)
+        close(got_softmax, softmax, rtol=1e-5, atol=2e-6)
         close(got_loss, loss, rtol=1e-5, atol=1e-5)
-        close(gpu_loss.KERNELS["cross_entropy_grad"](send(g, lead), xs, got_sums, ts, -100), grad, rtol=2e-5, atol=2e-6)
+        moved = send(fetch(got_softmax), lead, order)
+        close(gpu_loss.KERNELS["cross_entropy_grad"](send(g, lead), moved, ts, -100), grad, rtol=2e-5, atol=2e-6)
 
 
 def test_cross_entropy_of_an_expanded_gradient():
-    x, target = numbers(6, 4), np.array([0, 1, 2, 3, 0, 1])
-    _, sums = gpu_loss.KERNELS["cross_entropy"](send(x), send(target), -100)
+    softmax, target = send(numbers(6, 4)), send(np.array([0, 1, 2, 3, 0, 1]))
     one = core.view(send(np.array([0.25], np.float32)), (6,), (0,), 0)
-    each = gpu_loss.KERNELS["cross_entropy_grad"](send(np.full(6, 0.25, np.float32)), send(x), sums, send(target), -100)
-    np.testing.assert_array_equal(fetch(gpu_loss.KERNELS["cross_entropy_grad"](one, send(x), sums, send(target), -100)), fetch(each))
+    each = gpu_loss.KERNELS["cross_entropy_grad"](send(np.full(6, 0.25, np.float32)), softmax, target, -100)
+    np.testing.assert_array_equal(fetch(gpu_loss.KERNELS["cross_entropy_grad"](one, softmax, target, -100)), fetch(each))
 
 
 def test_cross_entropy_special_values():
     inf, nan = np.inf, np.nan
     x = np.array([[nan, 1, 2], [-inf, 0, 1], [-inf, -inf, -inf], [inf, 0, 0], [1e30, 0, -1e30], [0, 0, 0]], np.float32)
     target = np.array([1, 0, 0, 1, 0, 2])
-    with np.errstate(invalid="ignore"):
-        loss, sums = cross_entropy_reference(x, target, -100)
-    got = gpu_loss.KERNELS["cross_entropy"](send(x), send(target), -100)
-    np.testing.assert_allclose(fetch(got[1]), sums, rtol=1e-6)
-    np.testing.assert_allclose(fetch(got[0]), loss, rtol=1e-6)
-    grad = fetch(gpu_loss.KERNELS["cross_entropy_grad"](send(np.ones(6, np.float32)), send(x), got[1], send(target), -100))
-    assert np.isnan(grad[[0, 2, 3]]).all() and np.isfinite(grad[[1, 4, 5]]).all()
+    for got, expected in zip(cross_entropy(send(x), send(target)), cross_entropy_reference(x, target)):
+        np.testing.assert_allclose(fetch(got), expected, rtol=1e-6)
 
 
 def test_cross_entropy_empty_and_errors():
-    loss, sums = gpu_loss.KERNELS["cross_entropy"](send(np.zeros((0, 5), np.float32)), send(np.zeros(0, np.int64)), -100)
-    assert loss.shape == sums.shape == (0,)
+    loss, softmax = cross_entropy(send(np.zeros((0, 5), np.float32)), send(np.zeros(0, np.int64)))
+    assert loss.shape == (0,) and softmax.shape == (0, 5)
     with pytest.raises(DTypeError, match="cross_entropy: the GPU kernel takes float32, got int32"):
         gpu_loss.KERNELS["cross_entropy"](send(np.zeros((2, 5), np.int32)), send(np.zeros(2, np.int64)), -100)
 
