@@ -1,14 +1,11 @@
 """Rearranging, diagonals, grids, windows and einsum on each device, against NumPy; views share their storage."""
 import numpy as np
 import pytest
+from arrays import host
 
 import volta
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
 from volta.testing import assert_close
-
-
-def host(t):
-    return t.detach().cpu().numpy()
 
 
 def array(*shape):
