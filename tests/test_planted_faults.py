@@ -12,7 +12,8 @@ ONE, TWO, LIST = (case((3, 4)), case(())), (case((3, 4), (4,)),), (case(Many(((2
 
 
 def op(function, numpy, *, cases=ONE, kinds="f", **options):
-    return Composed(function.__name__, function, details=Details(numpy, (0.5, 2.0), cases, kinds, 1e-5, True, **options))
+    return Composed(function.__name__, function, details=Details(
+        numpy=numpy, domain=(0.5, 2.0), cases=cases, kinds=kinds, rtol=1e-5, smooth=True, **options))
 
 
 def square(x):

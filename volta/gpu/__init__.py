@@ -9,8 +9,7 @@ import contextlib
 import os
 import sys
 import threading
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from volta.errors import DeviceError
 
@@ -27,8 +26,7 @@ _lock = threading.RLock()
 _limit: int | None = None
 
 
-@dataclass(frozen=True)
-class Stats:
+class Stats(NamedTuple):
     """Counters of all devices since the start; the difference of two is what happened between."""
 
     uploads: int = 0
@@ -42,14 +40,13 @@ class Stats:
     pipelines_created: int = 0
 
     def __sub__(self, other: Stats) -> Stats:
-        return Stats(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(self)))
+        return Stats(*(a - b for a, b in zip(self, other)))
 
     def __add__(self, other: Stats) -> Stats:
-        return Stats(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        return Stats(*(a + b for a, b in zip(self, other)))
 
 
-@dataclass(frozen=True)
-class MemoryStats:
+class MemoryStats(NamedTuple):
     """Device memory. Units: bytes."""
 
     live: int

@@ -1,7 +1,5 @@
 """The op records and the functions over them. Importing this package fills the op table: `table.RECORDS` and `table.FUNCTIONS`."""
 import sys as _sys
-from importlib import import_module as _import_module
-from pkgutil import iter_modules as _iter_modules
 
 import numpy as _np
 
@@ -20,10 +18,8 @@ from volta.ops.records import math as _math
 from volta.ops.records import reduce as _reductions
 from volta.ops.records import view as _views
 
-__all__ = [_room.name for _room in _iter_modules(__path__)]
-for _package in (_records, _sys.modules[__name__]):         # every module there declares ops
-    for _room in _iter_modules(_package.__path__):
-        _import_module(f"{_package.__name__}.{_room.name}")
+table.import_all(_records)          # every module there, and here, declares ops
+__all__ = [_module.__name__.rpartition(".")[2] for _module in table.import_all(_sys.modules[__name__])]
 
 
 def _as_operand(op, value, inputs):

@@ -35,7 +35,7 @@ cdef class Primitive
 cdef class Op:
     cdef readonly str name
     cdef public object details              # what tests and docs need: ops.table.Details
-    cdef object _doc, _signature
+    cdef object _doc, _signature            # functions that make them: one is rarely asked for
     cdef public bint has_out                # whether calls may name tensors for the results, `out=`
     cdef object otherwise(self, tuple args, dict options, names)
 
@@ -80,7 +80,6 @@ cdef class Primitive(Op):
     cdef int* widened                       # Widening, where that one is float16
     cdef bint* optional
     cdef bint* promoted                     # whether an input takes part in promotion
-    cdef tuple arguments                    # per derivative function: where its arguments come from
     cdef dict plans                         # by mask of wanted gradients
     cdef unsigned long long last_mask
     cdef Plan last_plan

@@ -84,7 +84,7 @@ cdef class Op:
         return _ELSEWHERE
 
     def document(self, doc, signature):
-        """Set what `help` and `inspect.signature` show."""
+        """Set what gives `help` and `inspect.signature` what they show."""
         self._doc, self._signature = doc, signature
 
     @property
@@ -96,12 +96,8 @@ cdef class Op:
         return self.name
 
     @property
-    def __doc__(self):
-        return self._doc
-
-    @property
     def __signature__(self):
-        return self._signature
+        return None if self._signature is None else self._signature()
 
 
 cdef class Composed(Op):
@@ -117,7 +113,6 @@ cdef class Composed(Op):
         self.record = record
         self.in_float32 = in_float32
         self.details = details
-        self._doc = function.__doc__
         self.first = parameters[0] if parameters else None
         if takes is not None:
             self.declared = Primitive(self.__name__, tuple(takes), takes=takes)
@@ -143,7 +138,7 @@ cdef class Composed(Op):
 
     @property
     def __doc__(self):
-        return self._doc
+        return self.function.__doc__
 
     cdef int check(self, tuple args, dict options) except -1:
         """Raise unless the arguments are of the dtypes that are declared."""
@@ -267,7 +262,6 @@ cdef class Primitive(Op):
         functions = (vjp,) if self.joint else (vjp or ())
         if functions and not self.joint and len(functions) != self.count:
             raise ArgumentError(f"{self.name}: {len(functions)} vjp functions for {self.count} inputs")
-        self.arguments = tuple([None if f is None else self._sources(f) for f in functions])
 
     def _set_takes(self, takes):
         cdef Py_ssize_t i, n = self.count
@@ -331,7 +325,8 @@ cdef class Primitive(Op):
         return <Plan>found
 
     def _plan(self, unsigned long long mask):
-        wanted = [self.arguments[0]] if self.joint else [self.arguments[i] if mask >> i & 1 else None for i in range(self.count)]
+        wanted = [self._sources(self.vjp)] if self.joint else [self._sources(self.vjp[i]) if mask >> i & 1 else None
+                                                               for i in range(self.count)]
         codes = {"input": INPUT, "output": OUTPUT, "dtype": DTYPE, "device": DEVICE}
         saves = sorted({(codes[kind], place) for sources in wanted if sources for kind, place in sources if kind in codes})
 
@@ -373,7 +368,7 @@ cdef class Primitive(Op):
 
     @property
     def __doc__(self):
-        return self._doc
+        return None if self._doc is None else self._doc()
 
     def _bound(self, inputs, params):
         """Inputs given by keyword, in their places."""
