@@ -51,9 +51,8 @@ fn share_of(channel: u32, local: u32) -> vec2<f32> {
 }
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let group = group_index(wid, ngroups);
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let group = group_of(grid);
     let channel = group / p.blocks;
     let block = group - channel * p.blocks;
     tree[local] = vec2<f32>(0.0);

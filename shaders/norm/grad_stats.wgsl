@@ -24,9 +24,8 @@ var<immediate> p: Params;
 var<workgroup> tree: array<vec2<f32>, 256>;
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let group = group_index(wid, ngroups);
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let group = group_of(grid);
     let channel = group / p.splits;
     let start = (group - channel * p.splits) * p.chunk;
     let end = select(min(start + p.chunk, p.total), 0u, channel >= p.channels);

@@ -17,9 +17,8 @@ var<immediate> p: Params;
 var<workgroup> sums: array<f32, 256>;
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let line = group_index(wid, ngroups);
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let line = group_of(grid);
     if (line >= p.lines) {
         return;
     }

@@ -54,12 +54,11 @@ fn row_sum(place: u32, lane: u32, value: V) -> V {
 }
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
-        @builtin(local_invocation_index) thread: u32) {
+fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
     var lane = thread / ROWS;
     var slot = thread % ROWS;
     if (ADJACENT) { lane = thread % LANES; slot = thread / LANES; }
-    let row = group_index(group, groups) * ROWS + slot;
+    let row = group_of(grid) * ROWS + slot;
     let count = select(0u, p.count, row < p.kept);
     let at = (row / p.inner) * p.outer_stride + row % p.inner + lane * p.stride;
     let step = LANES * p.stride;

@@ -25,9 +25,8 @@ var<workgroup> sums: array<u32, 256>;
 var<workgroup> digits: array<u32, 256>;
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let tile = group_index(wid, ngroups);
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let tile = group_of(grid);
     let k = tile * 256u + local;
     let total = totals[local];
     var key = 0u;

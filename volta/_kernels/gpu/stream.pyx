@@ -213,7 +213,7 @@ cdef class Stream:
         raise DeviceError(f"{pipeline.label}: binding {k} needs at least {pipeline.min_sizes[k]} bytes, got {size}")
 
     def _fold(self, Pipeline pipeline, x, y, z):
-        # x beyond the limit continues in y; the prelude's group_index gives the running number back.
+        # x beyond the limit continues in y; the prelude's group_of gives the running number back.
         top = self.max_groups
         if y == 0 or z == 0:
             return 0, 0

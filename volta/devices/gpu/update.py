@@ -42,9 +42,8 @@ fn update({arguments}) -> Next {{
 }}
 
 @compute @workgroup_size({threads})
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {{
-    let group = group_index(wid, ngroups);
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {{
+    let group = group_of(grid);
     var slot = 0u;
     var start = 0u;
     var count = p.count0;
