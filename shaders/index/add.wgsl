@@ -10,6 +10,7 @@
 
 alias V = f32;
 alias A = f32;
+alias O = f32;
 const FULL: bool = true;
 
 struct Params {
@@ -19,9 +20,9 @@ struct Params {
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> g: array<V>;
 @group(0) @binding(1) var<storage, read> index: array<i32>;
-@group(0) @binding(2) var<storage, read_write> out: array<V>;
+@group(0) @binding(2) var<storage, read_write> out: array<O>;
 
-fn finish(v: A) -> V { return V(v); }
+fn finish(v: A) -> O { return O(v); }
 
 @compute @workgroup_size(256)
 fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {

@@ -1,6 +1,6 @@
 // index_put: writes the values of the entries of an index at the places that these name, each place being `inner` elements of out.
 //
-// RAW: the keys are the index itself; else they are those of index_winners, 0xffffffff for an entry that another one overrules.
+// RAW: the keys are the index itself; else they are those of index_keys, 0xffffffff for an entry that another one overrules.
 // FILL: all entries have the one value.
 //
 // Bindings: 0 values, 1 keys (read), 2 out (read_write).

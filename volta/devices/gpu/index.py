@@ -14,11 +14,10 @@ from math import gcd, prod
 from typing import NamedTuple
 
 from volta._kernels import core
-from volta.devices.gpu.common import BYTES, COMPUTED, INT32, MAX_RANK, STORED, THREADS, UINT8, WINDOW_ALIGNMENT, ceil_div, collapse, extent
+from volta.devices.gpu.common import BYTES, COMPUTED, INT32, MAX_RANK, STORED, THREADS, WINDOW_ALIGNMENT, ceil_div, collapse, extent
 from volta.devices.gpu.copy import contiguous, copy_into
-from volta.devices.gpu.generate import Expression
 from volta.devices.gpu.limits import rows as cuts
-from volta.devices.gpu.map import Geometry, elementwise_step
+from volta.devices.gpu.map import add_elementwise
 from volta.devices.gpu.plans import At, Kernel, Plan, spare, unsigned
 from volta.devices.gpu.sort import add_sort
 
@@ -40,12 +39,8 @@ def _sums(dtype, width: int) -> dict:
     stored, computed = STORED[dtype.code], COMPUTED[dtype.code]
     if width == 4:
         stored, computed = f"vec4<{stored}>", f"vec4<{computed}>"
-    overrides = {"V": stored, "A": computed}
-    if dtype.code == 0:
-        overrides["finish"] = "fn finish(v: A) -> V { return min(v, 1u); }"
-    elif dtype is UINT8:
-        overrides["finish"] = "fn finish(v: A) -> V { return v & 255u; }"
-    return overrides
+    finish = {0: "min(v, 1u)", 1: "v & 255u"}.get(dtype.code)         # bool, uint8
+    return {"V": stored, "A": computed, "O": stored, **({"finish": finish} if finish else {})}
 
 
 def _width(dtype, inner: int, offset: int) -> int:
@@ -196,8 +191,8 @@ def _add_sorted(plan: Plan, what: Sum, count: int, windows: bool):
     sums, overrides = spare(plan.ctx), _sums(what.dtype, width)
     if chunks:
         vectors, sums = outer * chunks * inner // width, plan.scratch(4 * outer * chunks * inner)
-        plan.step("index/partial", (0, keys, places, sums), (vectors, inner // width, entries, chunks, At(0, width)),
-                  ceil_div(vectors, THREADS), **{name: text for name, text in overrides.items() if name != "finish"})
+        plan.step("index/sum", (0, places, keys, places, sums), (vectors, inner // width, entries, chunks, At(0, width), 0),
+                  ceil_div(vectors, THREADS), V=overrides["V"], A=overrides["A"], O=overrides["A"], CHUNKS=True)
     targets = _row_windows(plan.limit, what.dtype, outer, rows, inner) if windows else [(0, rows, 2)]
     for first, some, target in targets:
         starts, vectors = plan.scratch(4 * some + 4, "starts"), outer * some * inner // width
@@ -207,10 +202,11 @@ def _add_sorted(plan: Plan, what: Sum, count: int, windows: bool):
     return plan if targets else None
 
 
-def _add_keys(plan: Plan, places: Place, sizes: tuple, count: int, full: bool) -> int:
-    """Buffer of the rows that the entries name, for sorting. IN: sizes, the (inner, entries, size) of the shader."""
+def _add_keys(plan: Plan, places: Place, sizes: tuple, count: int, full: bool = False, method: str = "ANY", helper=None) -> int:
+    """Buffer of the places that the entries name, for sorting or as `method` says. IN: sizes, the (inner, entries, size) of the shader."""
     keys = plan.scratch(4 * count)
-    plan.step("index/keys", (places.binding, keys), (count, *sizes, places.words()), ceil_div(count, THREADS), FULL=full)
+    plan.step("index/keys", (places.binding, spare(plan.ctx) if helper is None else helper, keys), (count, *sizes, places.words()),
+              ceil_div(count, THREADS), FULL=full, METHOD=method)
     return keys
 
 
@@ -289,18 +285,15 @@ def _add_put(plan: Plan, out, sizes: tuple, strides: tuple, source: Place, value
 
 def _add_winners(plan: Plan, places: Place, entries: int, size: int) -> int:
     """Buffer of the keys that index_put takes. What this costs depends on the entries, never on how many places there are."""
-    method, helper = 0, spare(plan.ctx)
+    method, helper, sizes = "COMPARE", None, (1, entries, size)
     if entries > FEW_WINNERS and size <= 8 * entries and 4 * size <= plan.limit:
-        method, helper = 1, plan.scratch(4 * size)      # 1 + the last entry for each place, 0 where there is none
-        pipeline, head, groups = elementwise_step(plan.ctx, Expression(("0",)), Geometry((size,), ((1,),), (0,)), (INT32,))
-        plan.add(pipeline, (helper,), head, groups)
+        method, helper = "TABLE", plan.scratch(4 * size)        # 1 + the last entry for each place, 0 where there is none
+        add_elementwise(plan, "0", (helper,), (size,), ((1,),), INT32)
         plan.step("index/last", (places.binding, helper), (entries, size, places.words()), ceil_div(entries, THREADS))
     elif entries > FEW_WINNERS:
-        keys, helper = add_sort(plan, _add_keys(plan, places, (1, entries, size), entries, False), entries, size)
-        method, places = 2, Place(keys, 0)
-    keys = plan.scratch(4 * entries)
-    plan.step("index/winners", (places.binding, helper, keys), (entries, size, places.words()), ceil_div(entries, THREADS), METHOD=method)
-    return keys
+        keys, helper = add_sort(plan, _add_keys(plan, places, sizes, entries), entries, size)
+        method, places = "SORTED", Place(keys, 0)
+    return _add_keys(plan, places, sizes, entries, False, method, helper)
 
 
 KERNELS = {

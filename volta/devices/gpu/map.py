@@ -144,3 +144,12 @@ def elementwise_step(ctx, expression: Expression, geometry: Geometry, dtypes: tu
     head = struct.pack(f"<{len(values)}I", *[w & 0xFFFF_FFFF for w in values])
     pipeline = ctx.pipeline("elementwise/generated", text=generate.text(expression, layout))
     return pipeline, head, ceil_div(count, 4 * THREADS * generate.ITEMS)
+
+
+def add_elementwise(plan: Plan, text: str, bound: tuple, sizes: tuple, strides: tuple, dtype, offsets: tuple = ()) -> None:
+    """A step that computes `text` (generate.Expression) of buffers with elements of one dtype, the last of which it writes. IN: strides, of
+    each; offsets, the (buffer, At) of what does not begin its buffer and has no vectors."""
+    count = len(bound)
+    pipeline, head, groups = elementwise_step(plan.ctx, Expression((text,)), Geometry(sizes, strides, (0,) * count), (dtype,) * count)
+    words = len(head) // 4 - count
+    plan.add(pipeline, bound, head, groups, tuple((words + k, at) for k, at in offsets))
