@@ -289,11 +289,11 @@ def test_int64_beyond_32_bits_records_nothing(gpu):
             array = np.zeros((size, 1), np.int64)
             array[-1] = value
             for source in (array, np.repeat(array, 2, 1)[:, :1] if size < 1 << 20 else array):
-                before, recorded = volta.gpu.stats(), ctx.recorded
+                before, recorded = volta.gpu.stats(), ctx.batch.count
                 with pytest.raises(ArgumentError, match=f"int64 on the GPU holds 32 bits, got {value}; keep such values on the CPU"):
                     copy.upload(source, volta.int64, device)
                 used = volta.gpu.stats() - before
-                assert (ctx.recorded, used.submits, used.uploads) == (recorded, 0, 0)
+                assert (ctx.batch.count, used.submits, used.uploads) == (recorded, 0, 0)
     fits = np.array([2**31 - 1, -2**31])
     assert copy.upload(fits, volta.int64, device).tolist() == fits.tolist()
 
@@ -461,7 +461,7 @@ def test_bad_launches(ctx):
     x, y = up(ctx, np.ones(64, np.float32)), ctx.alloc(256)
     good = struct.pack("<If", 64, 2.0)
     pipeline = ctx.pipeline("scale")
-    recorded = ctx.recorded
+    recorded = ctx.batch.count
     with pytest.raises(ArgumentError, match=r"scale: params must have 8 bytes \(struct format '<If'\), got 4"):
         ctx.launch(pipeline, (x, y), b"1234", 1)
     with pytest.raises(ArgumentError, match="scale: 2 buffers needed"):
@@ -481,7 +481,7 @@ def test_bad_launches(ctx):
         ctx.launch(pipeline, [x, y], good, 1)
     with pytest.raises(TypeError):
         ctx.launch(None, (x, y), good, 1)
-    assert ctx.recorded == recorded
+    assert ctx.batch.count == recorded
     ctx.launch(pipeline, (x, y), good, 1)
     np.testing.assert_array_equal(down(ctx, y), np.full(64, 2, np.float32))
 

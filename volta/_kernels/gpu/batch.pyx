@@ -216,16 +216,14 @@ cdef class Batch:
             self.in_flight_count = 0
         return 0
 
-    cdef int drain(self) except -1:
-        # Wait for what was sent, at exit; what is only recorded is not sent.
+    def drain(self):
+        """Wait for what was sent, at exit; what is only recorded is not sent."""
         if self.link.lost[0] == 0 and self.link.dead_reason is None and self.lock.acquire(timeout=5):
             self.link.api.poll(self.link.device, 1, NULL)
             self.in_flight_count = 0
             self.lock.release()
-        return 0
 
-    cdef int abandon(self, str reason) except -1:
-        # Drop what is recorded and refuse all further work with `reason`.
+    def abandon(self, str reason not None):
+        """Drop what is recorded and refuse all further work with `reason`; at exit and after fork."""
         self.link.dead_reason = reason
         self.count = 0
-        return 0

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Bind groups by what they bind: a bounded hash table with least-recently-used eviction, all in C.
+"""Bind groups by what they bind: a hash table that starts anew where it is full, all in C.
 
 Threads: the GIL guards it. A group that recorded work still needs must not be dropped: `last_use` is the serial of the last
 batch that uses it, and whoever drops groups compares it. Knows handles and block ids; must not know batches or buffers.
@@ -37,7 +37,6 @@ cdef class GroupCache:
             raise MemoryError()
         self.capacity = capacity
         self.bucket_mask = size - 1
-        self.newest = self.oldest = NO_SLOT
         for i in range(size):
             self.buckets[i] = NO_SLOT
         for i in range(capacity):
@@ -54,38 +53,14 @@ cdef class GroupCache:
         free(self.slots)
         free(self.buckets)
 
-    cdef void detach(self, uint32_t i) noexcept nogil:
-        cdef Group* g = &self.slots[i]
-        if g.newer == NO_SLOT:
-            self.newest = g.older
-        else:
-            self.slots[g.newer].older = g.older
-        if g.older == NO_SLOT:
-            self.oldest = g.newer
-        else:
-            self.slots[g.older].newer = g.newer
-
-    cdef void attach(self, uint32_t i) noexcept nogil:
-        cdef Group* g = &self.slots[i]
-        g.newer = NO_SLOT
-        g.older = self.newest
-        if self.newest == NO_SLOT:
-            self.oldest = i
-        else:
-            self.slots[self.newest].newer = i
-        self.newest = i
-
     cdef Group* find(self, const uint64_t* words, uint32_t count) noexcept nogil:
-        # The group of this key, now the newest; NULL where there is none.
+        # The group of this key; NULL where there is none.
         cdef uint64_t h = _hash_words(words, count)
         cdef uint32_t i = self.buckets[h & self.bucket_mask]
         cdef Group* g
         while i != NO_SLOT:
             g = &self.slots[i]
             if g.hash == h and g.word_count == count and memcmp(g.words, words, count * sizeof(uint64_t)) == 0:
-                if i != self.newest:
-                    self.detach(i)
-                    self.attach(i)
                 return g
             i = g.chain
         return NULL
@@ -108,7 +83,6 @@ cdef class GroupCache:
         g.hash = _hash_words(words, count)
         g.chain = self.buckets[g.hash & self.bucket_mask]
         self.buckets[g.hash & self.bucket_mask] = i
-        self.attach(i)
         self.count += 1
         self.created += 1
         return True
@@ -148,7 +122,6 @@ cdef class GroupCache:
         while place[0] != i:
             place = &self.slots[place[0]].chain
         place[0] = g.chain
-        self.detach(i)
         free(g.words)
         g.words = NULL
         g.chain = self.spare
@@ -158,11 +131,18 @@ cdef class GroupCache:
 
     cdef void drop_dead(self, const Block* blocks) noexcept nogil:
         # Remove every group of a block that was destroyed.
-        cdef uint32_t i = self.newest, older, k
-        while i != NO_SLOT:
-            older = self.slots[i].older
-            for k in range(1, self.slots[i].word_count, 3):
-                if blocks[self.slots[i].words[k]].handle == NULL:
-                    self.drop(i)
-                    break
-            i = older
+        cdef uint32_t i, k
+        for i in range(self.capacity):
+            if self.slots[i].words != NULL:
+                for k in range(1, self.slots[i].word_count, 3):
+                    if blocks[self.slots[i].words[k]].handle == NULL:
+                        self.drop(i)
+                        break
+
+    cdef uint32_t drop_done(self, uint64_t submitted) noexcept nogil:
+        # Start anew: remove every group that no batch after `submitted` uses. Gives how many.
+        cdef uint32_t i, before = self.count
+        for i in range(self.capacity):
+            if self.slots[i].words != NULL and self.slots[i].last_use <= submitted:
+                self.drop(i)
+        return before - self.count

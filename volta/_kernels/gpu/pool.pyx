@@ -14,7 +14,7 @@ cimport cython
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
-from volta._kernels.gpu.native cimport USAGE_COPY_DST, USAGE_COPY_SRC, USAGE_STORAGE
+from volta._kernels.gpu.native cimport USAGE_COPY_DST, USAGE_COPY_SRC, USAGE_MAP_WRITE, USAGE_STORAGE
 
 cdef extern from "Python.h":
     ctypedef struct PyObject:
@@ -67,8 +67,9 @@ cdef uint32_t _heap_pop(Heap* heap) noexcept nogil:
 cdef class Pool:
     """All blocks of one device, live and free."""
 
-    def __cinit__(self, DeviceLink link not None, uint64_t max_buffer):
+    def __cinit__(self, DeviceLink link not None, uint64_t max_buffer, make_room):
         self.link = link
+        self.make_room = make_room
         self.max_buffer = max_buffer
         self.spare_ids = []
         self.step = 1           # a new block's 0 is no step
@@ -201,7 +202,7 @@ cdef class Pool:
     # ------------------------------------------------------------------------------------- memory of the device
 
     cdef Buffer alloc(self, nbytes):
-        # A buffer of `nbytes` (0 is allowed), contents undefined; None where the device or the limit has no room.
+        # A buffer of `nbytes` (0 is allowed), contents undefined, or OutOfMemoryError.
         cdef int size_class
         cdef uint32_t block
         cdef Py_ssize_t size = PyNumber_AsSsize_t(nbytes, NULL)     # beyond 64 bits: the largest number, which is too large too
@@ -215,7 +216,9 @@ cdef class Pool:
         block = self.choose(size_class)
         while block == NO_BLOCK:
             if not self.grow(size_class):
-                return None
+                self.make_room()
+                if not self.grow(size_class):
+                    raise OutOfMemoryError(self.memory_text(nbytes))
             block = self.choose(size_class)
         self.take(block, size)
         result.block = block
@@ -223,6 +226,18 @@ cdef class Pool:
         result.nbytes = size
         result.capacity = self.blocks[block].capacity
         return result
+
+    cdef Handle staging(self, uint64_t size, uint64_t usage) except NULL:
+        # A native buffer that the host can map; one to be written comes mapped.
+        cdef bint mapped = usage & USAGE_MAP_WRITE
+        cdef Handle handle = self.link.new_buffer(size, usage, mapped)
+        if handle == NULL:
+            self.make_room()
+            handle = self.link.new_buffer(size, usage, mapped)
+        if handle == NULL:
+            raise OutOfMemoryError(f"transfer: no staging memory of {byte_text(size)}")
+        self.created += 1
+        return handle
 
     cdef int grow(self, int size_class) except -1:
         # One more free block of the class; 0 where there is no room for it.

@@ -68,7 +68,7 @@ def _step(limit: int) -> int:
 
 def _pieces(first: int, stop: int, step: int):
     """(start, length) of the pieces of [first, stop)."""
-    return [(start, min(step, stop - start)) for start in range(first, stop, step)]
+    return [(start, min(step, stop - start)) for start in range(first, stop, step or 1)]
 
 
 def _window(buffer: int, dtype, first: int, count: int) -> Place:
@@ -81,58 +81,28 @@ def _window(buffer: int, dtype, first: int, count: int) -> Place:
 
 # ---------------------------------------------------------------- copies
 
-def _index_select(x, index, *, dim, windows=False):
-    """Slices of x along dim."""
-    inner, entries = prod(x.shape[dim + 1:]), index._size
-    plan = Plan(x, index)
-    plan.output(x.shape[:dim] + (entries,) + x.shape[dim + 1:], x.dtype, windows)
-    width = _width(x.dtype, inner, x.offset)
-    sizes, overrides = (inner, entries, x.shape[dim]), {"V": _bits(x.dtype, width)}
-    if not windows:
-        return _copy(plan, overrides, width, prod(x.shape[:dim]), sizes)
-    if index.storage.nbytes > plan.limit:
-        return None
-    return _copy_windows(plan, overrides, width, x, prod(x.shape[:dim]), sizes, Place(1, At(1)))
-
-
-def _gather(x, index, *, dim, windows=False):
-    """As torch.gather."""
-    size = x.shape[dim]
-    narrowed = index.shape[:dim] + (size,) + index.shape[dim + 1:]
+def _selected(full: bool, x, index, *, dim, windows=False):
+    """Slices of x along dim; `full`: its elements, as torch.gather. With windows, pieces of the output by pieces of what they read."""
+    size, inner, entries = x.shape[dim], prod(x.shape[dim + 1:]), index.shape[dim] if full else index._size
+    narrowed = index.shape[:dim] + (size,) + index.shape[dim + 1:] if full else x.shape
     if narrowed != x.shape:         # other dims of the index may be shorter than those of x
         return lambda x, index, dim: KERNELS["gather"](core.view(x, narrowed, x._strides, x.offset), index, dim)
     plan = Plan(x, index)
-    plan.output(index.shape, x.dtype, windows)
-    outer, sizes, overrides = prod(x.shape[:dim]), (prod(x.shape[dim + 1:]), index.shape[dim], size), {"V": _bits(x.dtype), "FULL": True}
-    if not windows:
-        return _copy(plan, overrides, 1, outer, sizes)
-    return _copy_windows(plan, overrides, 1, x, outer, sizes, None, index)
-
-
-def _copy(plan: Plan, overrides: dict, width: int, outer: int, sizes: tuple) -> Plan:
-    """One dispatch. IN: sizes, (inner, entries, size)."""
-    inner, entries, size = sizes
-    count = outer * entries * inner // width
-    if count:
-        plan.step("index/select", (0, 1, 2), (count, inner // width, entries, size, At(0, width), At(1), 0, 0, 0), ceil_div(count, THREADS),
-                  **overrides)
-    return plan
-
-
-def _copy_windows(plan: Plan, overrides: dict, width: int, x, outer: int, sizes: tuple, places, index=None) -> Plan:
-    """The same in pieces of the output by pieces of what they read. IN: places of the index; None, with it, where it has the output's
-    shape."""
-    inner, entries, size = sizes
-    step, lines = _step(plan.limit), inner * entries
-    for first, count in _pieces(0, outer * lines, step):
-        target = _window(2, x.dtype, first, count)
-        named = places or _window(1, index.dtype, index.offset + first, count)
+    plan.output(x.shape[:dim] + (entries,) + x.shape[dim + 1:], x.dtype, windows)
+    if windows and not full and index.storage.nbytes > plan.limit:
+        return None
+    width, lines = 1 if full else _width(x.dtype, inner, x.offset), inner * entries
+    total = prod(x.shape[:dim]) * lines
+    step = _step(plan.limit) if windows else total
+    for first, count in _pieces(0, total, step):
+        target = _window(2, x.dtype, first, count) if windows else Place(2, 0)
+        named = _window(1, index.dtype, index.offset + first, count) if windows and full else Place(1, At(1))
         begin, end = first // lines * size * inner, -(-(first + count) // lines) * size * inner
-        for x_first, x_count in _pieces(begin, end, step):
-            source = _window(0, x.dtype, x.offset + x_first, x_count)
+        for x_first, x_count in _pieces(begin, end, step) if windows else [(0, 0)]:
+            source = _window(0, x.dtype, x.offset + x_first, x_count) if windows else Place(0, At(0))
             plan.step("index/select", (source.binding, named.binding, target.binding),
                       (count // width, inner // width, entries, size, source.words(width), named.words(), first // width, x_first // width,
-                       x_count // width), ceil_div(count // width, THREADS), WINDOWED=True, **overrides)
+                       x_count // width), ceil_div(count // width, THREADS), V=_bits(x.dtype, width), FULL=full, WINDOWED=windows)
     return plan
 
 
@@ -297,8 +267,8 @@ def _add_winners(plan: Plan, places: Place, entries: int, size: int) -> int:
 
 
 KERNELS = {
-    "gather": Kernel("gather", _gather, windows=partial(_gather, windows=True)),
-    "index_select": Kernel("index_select", _index_select, windows=partial(_index_select, windows=True), cut=cuts.index_select),
+    **{name: Kernel(name, partial(_selected, full), windows=partial(_selected, full, windows=True), cut=cut)
+       for name, full, cut in (("gather", True, None), ("index_select", False, cuts.index_select))},
     "index_put": Kernel("index_put", _index_put, strided=(0,), writes=(0,), windows=partial(_index_put, windows=True)),
     **{name: Kernel(name, partial(_added, full), windows=partial(_added, full, windows=True), cut=cuts.indexed_sum)
        for name, full in (("scatter_add", True), ("index_add", False))}}
