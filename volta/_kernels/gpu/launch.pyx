@@ -187,10 +187,11 @@ cdef class Pointwise(Kernel):
         self.compute(out, operands)
 
     cdef object compute(self, TensorBase out, tuple operands):
-        cdef list key = [], tensors = [], numbers = [], own = [], large = []
+        cdef list key = [], tensors = [], numbers = []
         cdef Py_ssize_t i
         cdef TensorBase t = out
-        cdef tuple found
+        cdef list own = None if out is None else []
+        cdef tuple found, large = ()
         if out is not None:
             _enter(key, out)
         for i in range(len(operands)):
@@ -208,18 +209,18 @@ cdef class Pointwise(Kernel):
                 t = <TensorBase>_contiguous(t)
                 operands = operands[:i] + (t,) + operands[i + 1:]
             if t.storage.nbytes > limit_of(t.storage.device):
-                large.append(len(tensors))
+                large += (len(tensors),)
             _enter(key, t)
             tensors.append(t)
         if out is not None and out.storage.nbytes > limit_of(out.storage.device):
-            large.append(len(tensors))
+            large += (len(tensors),)
         key.append(t.storage.device)
         if large:
-            key.append(tuple(large))
+            key.append(large)
         found = tuple(key)
         plan = self.plans.get(found)
         if plan is None:
-            plan = self.make(operands, out, own, large)
+            plan = self.make(operands, out, own or (), large)
             if plan is None:
                 _copy_into(out, self(*operands))
                 return None
