@@ -29,7 +29,6 @@ cdef class Batch:
     cdef DeviceLink link
     cdef object lock
     cdef Op* ops                          # the open batch
-    cdef Op* spare_ops
     cdef readonly uint32_t count
     cdef uint64_t serial, submitted       # of the open batch; of the last batch sent or dropped
     cdef uint64_t written, unsent         # bytes: of outputs; of queue writes since the last submission

@@ -33,4 +33,3 @@ cdef class GroupCache:
     cdef void drop(self, uint32_t i) noexcept nogil
     cdef void drop_dead(self, const Block* blocks) noexcept nogil
     cdef uint32_t drop_done(self, uint64_t submitted) noexcept nogil
-    cdef bint add(self, const uint64_t* words, uint32_t count, Handle handle) noexcept nogil

@@ -65,34 +65,13 @@ cdef class GroupCache:
             i = g.chain
         return NULL
 
-    cdef bint add(self, const uint64_t* words, uint32_t count, Handle handle) noexcept nogil:
-        # False where there is no slot or no memory. The caller made room and checked that the key is new.
-        cdef uint32_t i = self.spare
-        cdef Group* g
-        if i == NO_SLOT:
-            return False
-        g = &self.slots[i]
-        g.words = <uint64_t*>malloc(count * sizeof(uint64_t))
-        if g.words == NULL:
-            return False
-        self.spare = g.chain
-        memcpy(g.words, words, count * sizeof(uint64_t))
-        g.word_count = count
-        g.handle = handle
-        g.last_use = 0
-        g.hash = _hash_words(words, count)
-        g.chain = self.buckets[g.hash & self.bucket_mask]
-        self.buckets[g.hash & self.bucket_mask] = i
-        self.count += 1
-        self.created += 1
-        return True
-
     cdef int make(self, str label, Handle layout, const uint64_t* words, uint32_t bindings, const Block* blocks) except -1:
         # Create the bind group of this key and add it, if there is a slot. The caller finds it, or makes room and comes again.
         cdef BindGroupEntry[MAX_BINDINGS] entries
         cdef BindGroupDescriptor descriptor
         cdef Handle handle
-        cdef uint32_t i
+        cdef uint32_t i, count = 1 + 3 * bindings
+        cdef Group* g
         memset(entries, 0, bindings * sizeof(BindGroupEntry))
         for i in range(bindings):
             entries[i].binding = i
@@ -111,8 +90,25 @@ cdef class GroupCache:
                 self.link.api.bind_group_release(handle)
             raise DeviceError(f"{label}: cannot bind these buffers: {error[1] if error else 'no handle'}")
         # Another thread may have made the same group, or taken the slot, while Python ran above.
-        if self.find(words, 1 + 3 * bindings) != NULL or not self.add(words, 1 + 3 * bindings, handle):
+        i = self.spare
+        if i == NO_SLOT or self.find(words, count) != NULL:
             self.link.api.bind_group_release(handle)
+            return 0
+        g = &self.slots[i]
+        g.words = <uint64_t*>malloc(count * sizeof(uint64_t))
+        if g.words == NULL:
+            self.link.api.bind_group_release(handle)
+            raise MemoryError()
+        self.spare = g.chain
+        memcpy(g.words, words, count * sizeof(uint64_t))
+        g.word_count = count
+        g.handle = handle
+        g.last_use = 0
+        g.hash = _hash_words(words, count)
+        g.chain = self.buckets[g.hash & self.bucket_mask]
+        self.buckets[g.hash & self.bucket_mask] = i
+        self.count += 1
+        self.created += 1
         return 0
 
     cdef void drop(self, uint32_t i) noexcept nogil:

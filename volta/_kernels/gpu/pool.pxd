@@ -74,7 +74,6 @@ cdef class Pool:
     cdef void take(self, uint32_t block, uint64_t nbytes) noexcept nogil
     cdef void remember(self, uint32_t block) noexcept nogil
     cdef int reserve(self, int size_class) except -1
-    cdef int add(self, Handle handle, int size_class, uint64_t capacity) except -1
 
 
 cdef class Buffer:

@@ -163,7 +163,7 @@ cdef class Pool:
         self.step += 1
 
     cdef int reserve(self, int size_class) except -1:
-        # Room for one more block in the tables, so that `add` cannot fail.
+        # Room for one more block in the tables.
         cdef void* grown
         cdef uint32_t room
         cdef Heap* heap = &self.heaps[size_class]
@@ -181,22 +181,6 @@ cdef class Pool:
                 raise MemoryError()
             heap.ids = <uint32_t*>grown
             heap.room = room
-        return 0
-
-    cdef int add(self, Handle handle, int size_class, uint64_t capacity) except -1:
-        # A new block, free. `reserve` again: another thread may have used the room since the caller's.
-        cdef uint32_t block
-        self.reserve(size_class)
-        if self.spare_ids:
-            block = self.spare_ids.pop()
-        else:
-            block = self.block_count
-            self.block_count += 1
-        self.blocks[block] = Block(handle, capacity, 0, 0, 0, size_class, False, False)
-        self.made[size_class] += 1
-        self.created += 1
-        self.held += capacity
-        self.queue(block)
         return 0
 
     # ------------------------------------------------------------------------------------- memory of the device
@@ -243,6 +227,7 @@ cdef class Pool:
         # One more free block of the class; 0 where there is no room for it.
         cdef uint64_t capacity = min(class_bytes(size_class), self.max_buffer)
         cdef Handle handle
+        cdef uint32_t block
         self.link.check()
         if self.limit != 0 and self.held + capacity > self.limit:
             return 0
@@ -250,7 +235,17 @@ cdef class Pool:
         handle = self.link.new_buffer(capacity, USAGE_STORAGE | USAGE_COPY_SRC | USAGE_COPY_DST, False)
         if handle == NULL:
             return 0
-        self.add(handle, size_class, capacity)
+        self.reserve(size_class)        # again: another thread may have used the room
+        if self.spare_ids:
+            block = self.spare_ids.pop()
+        else:
+            block = self.block_count
+            self.block_count += 1
+        self.blocks[block] = Block(handle, capacity, 0, 0, 0, size_class, False, False)
+        self.made[size_class] += 1
+        self.created += 1
+        self.held += capacity
+        self.queue(block)
         return 1
 
     cdef int free_blocks(self, uint64_t submitted) except -1:
