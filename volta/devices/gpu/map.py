@@ -21,7 +21,7 @@ from volta.devices.gpu.common import (
     ceil_div,
     collapse,
     extent,
-    number_packer,
+    pack_float,
     pack_number,
     row_major,
 )
@@ -64,9 +64,16 @@ def make_plan(device, expression: Expression, shape: tuple, inputs: list, output
 
 def _number_words(dtypes: tuple):
     """Function from numbers to their words."""
-    if len(set(dtypes)) < 2:
-        return number_packer("f" * len(dtypes), *dtypes[:1] or (None,), 0)
-    return lambda numbers: b"".join(pack_number(n, d) for n, d in zip(numbers, dtypes))
+    if any(dtype.code < 4 for dtype in dtypes):
+        return lambda numbers: b"".join(map(pack_number, numbers, dtypes))
+    quick = struct.Struct(f"<{len(dtypes)}f").pack
+
+    def words(numbers):
+        try:
+            return quick(*numbers)
+        except OverflowError:
+            return b"".join(map(pack_float, numbers))
+    return words
 
 
 def _split(geometry: Geometry, dtypes: tuple, limit: int, large=()) -> list:
