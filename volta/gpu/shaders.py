@@ -46,7 +46,7 @@ class Source(NamedTuple):
 
 
 class Declaration(NamedTuple):
-    """A function, constant or type of the prelude."""
+    """A function, constant, type or variable of the prelude."""
 
     name: str
     file: str
@@ -85,7 +85,7 @@ def prelude() -> tuple[Declaration, ...]:
     for file in _listed("prelude/*.wgsl"):
         lines = [re.sub(_COMMENT, "", line).rstrip() for line in read(file).split("\n")]
         for number, line in enumerate(lines):
-            match = re.match(r"(?:fn|const|alias|struct)\s+(\w+)", line)
+            match = re.match(r"(?:fn|const|alias|struct|var<workgroup>)\s+(\w+)", line)
             if match:
                 end = number if line.endswith((";", "}")) else lines.index("}", number)
                 text = "\n".join(lines[number:end + 1]) + "\n"
