@@ -71,6 +71,7 @@ fn pow_f(x: f32, y: f32) -> f32 { return pow_torch(x, y); }
 fn pow_i(x: i32, y: i32) -> i32 { return power_i32(x, y); }
 fn pow_u(x: u32, y: u32) -> u32 { return u32(power_i32(i32(x), i32(y))); }
 fn xlogy_f(x: f32, y: f32) -> f32 { return select(x * log_accurate(y), 0.0, x == 0.0 && !is_nan(y)); }
+fn bce_f(x: f32, y: f32) -> f32 { return -(y * max_nan(log_accurate(x), -100.0) + (1.0 - y) * max_nan(log1p_accurate(-x), -100.0)); }
 fn remainder_f(x: f32, y: f32) -> f32 { return remainder_f32(x, y); }
 fn remainder_i(x: i32, y: i32) -> i32 { return remainder_i32(x, y); }
 fn remainder_u(x: u32, y: u32) -> u32 { return remainder_u32(x, y); }

@@ -265,3 +265,6 @@ clamp_op = _ternary("clamp", ("x", "min", "max"), (
     lambda g, x, min, max: where_op(logical_or(x > max, max < min), g, 0.0)), numpy=np.clip, takes="fi", public=False, smooth=False)
 mulacc = _ternary("mulacc", ("a", "b", "c"), (lambda g, b: g * b, lambda g, a: g * a, lambda g: g), numpy=lambda a, b, c: a * b + c,
                   takes="fi", rtol=2e-5, inplace=False)
+bce_op = _grad_record("bce", "target", (                    # cross entropy of a probability; not a derivative, but like one two floats
+    lambda gg, g, target: gg * (g - target) / clamp_min((1.0 - g) * g, 1e-12), lambda gg, g: gg * (log1p(-g) - log(g))),
+    numpy=lambda x, target: -(target * np.maximum(np.log(x), -100) + (1 - target) * np.maximum(np.log1p(-x), -100)), domain=(0.1, 0.9))
