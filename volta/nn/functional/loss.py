@@ -16,10 +16,10 @@ from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
 from volta.ops.records.loss import cross_entropy_op
 from volta.ops.records.math import exp, log1p, where_op
-from volta.ops.records.view import permute_op, reshape_op
+from volta.ops.records.view import expand_op, permute_op, reshape_op
 from volta.ops.reduce import log_softmax, mean, sum
 from volta.ops.table import Labels, case, composed
-from volta.ops.view import broadcast_tensors
+from volta.shapes import broadcast_shapes
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -230,9 +230,13 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
 def _pair(name, input, target):
     """The two in one dtype. Those of different shapes broadcast, with a warning: mostly it is a mistake."""
     if input.shape != target.shape:
+        try:
+            shape = broadcast_shapes(input.shape, target.shape)
+        except ShapeError:
+            raise ShapeError(f"{name}: input {input.shape} and target {target.shape} must have the same shape") from None
         warnings.warn(f"{name}: input {input.shape} and target {target.shape} are broadcast to one shape, so that elements are compared "
                       "which may not belong together; give them the same shape", stacklevel=5)
-        input, target = broadcast_tensors(input, target)
+        input, target = expand_op(input, shape=shape), expand_op(target, shape=shape)
     dtype = result_type(input, target)
     return cast(input, dtype), cast(target, dtype)
 
