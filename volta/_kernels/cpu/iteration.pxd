@@ -3,8 +3,10 @@
 # Operand 0 is the output. Steps are in bytes; a step of 0 repeats an element (broadcasting, Python numbers). A caller
 # fills a Geometry (begin, add_tensor, add_number), orders and collapses it, and walks it with a Cursor, row by row; rows
 # run along the last dimension. Who calls checks shapes; nothing here allocates.
+from cython.parallel cimport prange
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from volta._kernels.core.base cimport MAX_RANK, TensorBase, address
+from volta._kernels.cpu.scalar cimport half_to_float
 
 cdef extern from *:
     """
@@ -18,6 +20,7 @@ cdef extern from *:
 
 cdef enum:
     OPERANDS = 4
+    STAGED = 1024                               # most elements that are staged at a time
 
 cdef struct Geometry:
     int rank
@@ -30,6 +33,9 @@ cdef struct Geometry:
 cdef struct Cursor:
     Py_ssize_t position[MAX_RANK]
     char* at[OPERANDS]
+
+# What works on the elements [start, stop) in the order of a geometry.
+ctypedef void (*range_t)(const Geometry* g, const void* work, Py_ssize_t start, Py_ssize_t stop) noexcept nogil
 
 
 cdef inline int check_extent(TensorBase t) except -1:
@@ -166,6 +172,17 @@ cdef inline void advance(const Geometry* g, Cursor* c, Py_ssize_t length) noexce
         c.position[i] += 1
 
 
+cdef inline void run_ranges(range_t run, const Geometry* g, const void* work, int threads, Py_ssize_t unit) noexcept nogil:
+    """All elements, split among threads at multiples of `unit`."""
+    cdef Py_ssize_t chunk = ((g.size + threads - 1) // threads + unit - 1) // unit * unit
+    cdef int t
+    if threads == 1:
+        run(g, work, 0, g.size)
+        return
+    for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
+        run(g, work, min(t * chunk, g.size), min((t + 1) * chunk, g.size))
+
+
 cdef fused word:
     uint8_t
     uint16_t
@@ -176,7 +193,16 @@ cdef fused word:
 cdef inline void _move_words(char* to, Py_ssize_t to_step, const char* x, Py_ssize_t x_step, Py_ssize_t n,
                              word kind) noexcept nogil:
     cdef Py_ssize_t i
-    if to_step == sizeof(word):
+    cdef word v
+    if x_step == 0 and n:
+        v = (<word*>x)[0]
+        if to_step == sizeof(word):
+            for i in range(n):
+                (<word*>to)[i] = v
+        else:
+            for i in range(n):
+                (<word*>(to + i * to_step))[0] = v
+    elif to_step == sizeof(word):
         for i in range(n):
             (<word*>to)[i] = (<word*>(x + i * x_step))[0]
     elif x_step == sizeof(word):
@@ -189,7 +215,7 @@ cdef inline void _move_words(char* to, Py_ssize_t to_step, const char* x, Py_ssi
 
 cdef inline void move_elements(char* to, Py_ssize_t to_step, const char* x, Py_ssize_t x_step, Py_ssize_t n,
                                Py_ssize_t itemsize) noexcept nogil:
-    """Copy n elements of 1, 2, 4 or 8 bytes from one strided row to another that does not overlap it."""
+    """Copy n elements of 1, 2, 4 or 8 bytes from one strided row, or one repeated element, to another that does not overlap it."""
     if itemsize == 4:
         _move_words(to, to_step, x, x_step, n, <uint32_t>0)
     elif itemsize == 8:
@@ -198,6 +224,22 @@ cdef inline void move_elements(char* to, Py_ssize_t to_step, const char* x, Py_s
         _move_words(to, to_step, x, x_step, n, <uint8_t>0)
     else:
         _move_words(to, to_step, x, x_step, n, <uint16_t>0)
+
+
+cdef inline char* staged(char* x, Py_ssize_t step, Py_ssize_t n, Py_ssize_t itemsize, bint half, char* buffer) noexcept nogil:
+    """Address of n (at most STAGED) contiguous elements of a loop's type: x itself where it is that, else the buffer, filled. float16
+    (`half`) is widened to float32."""
+    cdef char raw[STAGED * 2]
+    cdef bint direct = step == itemsize or n == 1
+    if half:
+        if not direct:
+            move_elements(raw, 2, x, step, n, 2)
+        half_to_float(<float*>buffer, <uint16_t*>(x if direct else <char*>raw), n)
+    elif direct:
+        return x
+    else:
+        move_elements(buffer, itemsize, x, step, n, itemsize)
+    return buffer
 
 
 cdef inline void byte_range(TensorBase t, char** low, char** high):
