@@ -331,15 +331,29 @@ cdef int check_divisor(str name, object divisor) except -1:
     return 0
 
 
-cdef class Power(Kernel):
+cdef class Binary(Kernel):
+    """Of two operands: calls with just so many arguments are quicker."""
+
+    def __call__(self, a, b):
+        cdef TensorBase out = self.quick(None, a, b)
+        return self.general(None, a, b, None) if out is None else out
+
+    def into(self, TensorBase out not None, a, b):
+        """Write the result into `out`."""
+        if self.quick(out, a, b) is None:
+            self.general(out, a, b, None)
+        return out
+
+
+cdef class Power(Binary):
     """Powers: that of 2 is a product, and integers have none to a negative number."""
 
-    def __call__(self, a, b, c=None):
-        return KERNELS["mul"](a, a) if self.is_square(a, b) else Kernel.__call__(self, a, b)
+    def __call__(self, a, b):
+        return KERNELS["mul"](a, a) if self.is_square(a, b) else Binary.__call__(self, a, b)
 
-    def into(self, TensorBase out not None, a, b, c=None):
+    def into(self, TensorBase out not None, a, b):
         """Write the result into `out`."""
-        return KERNELS["mul"].into(out, a, a) if self.is_square(a, b) else Kernel.into(self, out, a, b)
+        return KERNELS["mul"].into(out, a, a) if self.is_square(a, b) else Binary.into(self, out, a, b)
 
     cdef bint is_square(self, a, b) except -1:
         if isinstance(b, TensorBase):
@@ -364,7 +378,7 @@ cdef int register(const Loop* loops, int n) except -1:
         x = &loops[i]
         name = x.name.decode()
         if name not in KERNELS:
-            KERNELS[name] = (Power if name == "pow" else Kernel)(name, x.arity)
+            KERNELS[name] = (Power if name == "pow" else Binary if x.arity == 2 else Kernel)(name, x.arity)
         kernel = <Kernel>KERNELS[name]
         kernel.loops[x.code][x.mask] = x.loop
         kernel.swapped[x.mask] = x.swapped

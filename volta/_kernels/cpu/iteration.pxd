@@ -20,7 +20,6 @@ cdef extern from *:
 
 cdef enum:
     OPERANDS = 4
-    STAGED = 1024                               # most elements that are staged at a time
 
 cdef struct Geometry:
     int rank
@@ -227,18 +226,18 @@ cdef inline void move_elements(char* to, Py_ssize_t to_step, const char* x, Py_s
 
 
 cdef inline char* staged(char* x, Py_ssize_t step, Py_ssize_t n, Py_ssize_t itemsize, bint half, char* buffer) noexcept nogil:
-    """Address of n (at most STAGED) contiguous elements of a loop's type: x itself where it is that, else the buffer, filled. float16
+    """Address of n contiguous elements of a loop's type: x itself where it is that, else the buffer of 8 * n bytes, filled. float16
     (`half`) is widened to float32."""
-    cdef char raw[STAGED * 2]
-    cdef bint direct = step == itemsize or n == 1
-    if half:
-        if not direct:
-            move_elements(raw, 2, x, step, n, 2)
-        half_to_float(<float*>buffer, <uint16_t*>(x if direct else <char*>raw), n)
-    elif direct:
-        return x
+    if step == itemsize or n == 1:
+        if not half:
+            return x
+    elif half:
+        move_elements(buffer + 4 * n, 2, x, step, n, 2)         # behind what it becomes
+        x = buffer + 4 * n
     else:
         move_elements(buffer, itemsize, x, step, n, itemsize)
+        return buffer
+    half_to_float(<float*>buffer, <uint16_t*>x, n)
     return buffer
 
 
