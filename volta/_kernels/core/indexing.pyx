@@ -169,11 +169,9 @@ def parse(TensorBase x not None, key):
                 d += 1
     for k in range(d, rank):
         axes.append(k)
-    cdef dict view
+    cdef dict view = {"starts": tuple(starts), "sizes": tuple(sizes), "steps": tuple(steps)}
     if moved:
-        view = {"starts": tuple(starts), "sizes": tuple(sizes), "steps": tuple(steps), "axes": tuple(axes)}
-    else:
-        view = {"starts": tuple(starts), "sizes": tuple(sizes), "steps": tuple(steps)}
+        view["axes"] = tuple(axes)
     return view if places is None else (view, places)
 
 

@@ -113,11 +113,6 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
     return target
 
 
-def into(Primitive op not None, TensorBase target not None, *others):
-    """An elementwise record in place: target = op(target, *others), recorded where gradients are wanted."""
-    return apply_into(op, target, others)
-
-
 cdef bint _keeps(Node node, object source):
     """Whether a node keeps this very tensor for its derivative."""
     return node.saved is not None and any([x is source for x in node.saved])

@@ -249,12 +249,12 @@ cdef class Kernel:
         return out
 
     cdef void prepare(self, Work* w, TensorBase out, int code):
-        cdef int k, size = dtype_of(self.loop_code(code)).itemsize
+        cdef int k, size = dtype_of(code).itemsize
         w.loops = self.loops[self.loop_code(code)]
         w.swapped = self.swapped
         w.count = self.arity + 1
         for k in range(OPERANDS):
-            w.itemsize[k] = size if code != FLOAT16 else 2
+            w.itemsize[k] = size
             w.half[k] = False
         w.itemsize[0] = out.dtype.itemsize
         w.half[0] = out.dtype.code == FLOAT16 and not self.words

@@ -37,18 +37,28 @@ cdef struct Cursor:
 ctypedef void (*range_t)(const Geometry* g, const void* work, Py_ssize_t start, Py_ssize_t stop) noexcept nogil
 
 
+cdef inline void byte_range(TensorBase t, char** low, char** high):
+    """The addresses [low, high) that the elements of a host tensor lie in."""
+    cdef Py_ssize_t i, reach, itemsize = t.dtype.itemsize
+    low[0] = address(t)
+    high[0] = low[0] + (itemsize if t.size else 0)
+    if t.contiguous:
+        high[0] = low[0] + t.size * itemsize
+        return
+    for i in range(len(t.shape)):
+        reach = (<Py_ssize_t>t.shape[i] - 1) * <Py_ssize_t>t._strides[i] * itemsize
+        if reach < 0:
+            low[0] += reach
+        else:
+            high[0] += reach
+
+
 cdef inline int check_extent(TensorBase t) except -1:
     """In checked builds: raise where a view reaches outside its storage."""
-    cdef Py_ssize_t low = t.offset, high = t.offset, i, reach
-    if t.size == 0:
-        return 0
-    for i in range(len(t.shape)):
-        reach = (<Py_ssize_t>t.shape[i] - 1) * <Py_ssize_t>t._strides[i]
-        if reach < 0:
-            low += reach
-        else:
-            high += reach
-    if low < 0 or (high + 1) * t.dtype.itemsize > t.storage.nbytes:
+    cdef char* low
+    cdef char* high
+    byte_range(t, &low, &high)
+    if t.size and (low < t.storage.data or high > t.storage.data + t.storage.nbytes):
         raise IndexError(f"view of shape {t.shape}, strides {t._strides}, offset {t.offset} leaves its storage of "
                          f"{t.storage.nbytes} bytes")
     return 0
@@ -239,22 +249,6 @@ cdef inline char* staged(char* x, Py_ssize_t step, Py_ssize_t n, Py_ssize_t item
         return buffer
     half_to_float(<float*>buffer, <uint16_t*>x, n)
     return buffer
-
-
-cdef inline void byte_range(TensorBase t, char** low, char** high):
-    """The addresses [low, high) that the elements of a host tensor lie in."""
-    cdef Py_ssize_t i, reach, itemsize = t.dtype.itemsize
-    low[0] = address(t)
-    high[0] = low[0] + (itemsize if t.size else 0)
-    if t.contiguous:
-        high[0] = low[0] + t.size * itemsize
-        return
-    for i in range(len(t.shape)):
-        reach = (<Py_ssize_t>t.shape[i] - 1) * <Py_ssize_t>t._strides[i] * itemsize
-        if reach < 0:
-            low[0] += reach
-        else:
-            high[0] += reach
 
 
 cdef inline bint overlaps(TensorBase a, TensorBase b):
