@@ -6,7 +6,6 @@ from volta.nn.functional.conv import *
 from volta.nn.functional.loss import *
 from volta.nn.functional.norm import *
 from volta.nn.functional.other import *
-from volta.ops.checks import explain_all
 from volta.ops.join import pad
 
 __all__ = ["pad"]
@@ -15,5 +14,3 @@ __all__ += conv.__all__
 __all__ += loss.__all__
 __all__ += norm.__all__
 __all__ += other.__all__
-
-explain_all(globals())
