@@ -76,6 +76,8 @@ class MaxPool2d(Module):
     Shape: (N, C, H, W) or (C, H, W) -> the same with the sizes that remain.
     """
 
+    _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+
     def __init__(self, kernel_size, stride=None, padding=0, dilation=1, return_indices: bool = False,
                  ceil_mode: bool = False) -> None:
         super().__init__()
@@ -85,7 +87,3 @@ class MaxPool2d(Module):
     def forward(self, input: Tensor):
         return functional.max_pool2d(input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode,
                                      self.return_indices)
-
-    def extra_repr(self) -> str:
-        return (f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}, "
-                f"ceil_mode={self.ceil_mode}")

@@ -50,15 +50,14 @@ class Identity(Module):
 class Flatten(Module):
     """Dimensions start_dim to end_dim as one."""
 
+    _shown = ("start_dim", "end_dim")
+
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
         self.start_dim, self.end_dim = start_dim, end_dim
 
     def forward(self, input: Tensor) -> Tensor:
         return flatten(input, self.start_dim, self.end_dim)
-
-    def extra_repr(self) -> str:
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
 def sizes(layer: str, **values: object) -> tuple[int, ...]:
