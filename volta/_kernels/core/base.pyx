@@ -217,9 +217,11 @@ cdef inline Storage _storage(object buffer, char* data, Py_ssize_t nbytes, Devic
 
 
 cdef Storage host_storage(Py_ssize_t nbytes):
-    cdef void* block = _allocate(nbytes)
-    cdef Storage storage = _storage(None, _usable(block), nbytes, _CPU)
-    storage.block = block
+    cdef Storage storage = Storage.__new__(Storage)
+    storage.block = _allocate(nbytes)
+    storage.data = _usable(storage.block)
+    storage.nbytes = nbytes
+    storage.device = _CPU
     return storage
 
 

@@ -2,19 +2,23 @@
 from volta._kernels.core.base cimport FLOAT32, FLOAT64, TensorBase, address, no_float, two_types
 
 
-cdef inline int float_code(str name, TensorBase t) except -1:
-    """FLOAT32 or FLOAT64. Raises: DTypeError, naming the op, for anything else."""
-    cdef int code = t.dtype.code
-    if code == FLOAT32 or code == FLOAT64:
-        return code
-    raise no_float(name, t.dtype)
-
-
 cdef inline int same_type(str name, TensorBase t, TensorBase other) except -1:
     """Raises: DTypeError, naming the op, unless the elements of `other` (None is none) are those of `t`, as which they are read."""
     if other is None or other.dtype is t.dtype:
         return 0
     raise two_types(name, t.dtype, other.dtype)
+
+
+cdef inline int float_code(str name, TensorBase t, TensorBase a=None, TensorBase b=None, TensorBase c=None, TensorBase d=None) except -1:
+    """FLOAT32 or FLOAT64, of all these tensors. Raises: DTypeError, naming the op, for anything else and for two dtypes."""
+    cdef int code = t.dtype.code
+    if code != FLOAT32 and code != FLOAT64:
+        raise no_float(name, t.dtype)
+    same_type(name, t, a)
+    same_type(name, t, b)
+    same_type(name, t, c)
+    same_type(name, t, d)
+    return code
 
 
 cdef inline void* pointer(TensorBase t) noexcept:

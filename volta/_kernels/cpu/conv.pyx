@@ -15,7 +15,7 @@ from volta._kernels.cpu.conv_plan cimport (
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, outer, real
-from volta._kernels.core.views cimport float_code, pointer, same_type
+from volta._kernels.core.views cimport float_code, pointer
 
 cdef enum:
     MOST_TAPS = 384             # rows of im2col that one pass over a panel takes
@@ -159,9 +159,7 @@ def conv2d(TensorBase x not None, TensorBase weight not None, TensorBase bias, t
            tuple dilation, Py_ssize_t groups):
     """Cross-correlation of x with weight. Source: chellapilla et al. 2006 (im2col)."""
     cdef Plan plan
-    cdef int code = float_code("conv2d", x)
-    same_type("conv2d", x, weight)
-    same_type("conv2d", x, bias)
+    cdef int code = float_code("conv2d", x, weight, bias)
     x, weight, bias = packed(x), packed(weight), packed(bias)
     set_geometry(&plan, x.shape, weight.shape[1], <Py_ssize_t>weight.shape[0] // groups, weight.shape[2:], stride,
                  padding, dilation, groups)
@@ -262,8 +260,7 @@ def conv2d_grad_input(TensorBase g not None, TensorBase weight not None, Py_ssiz
                       tuple stride, tuple padding, tuple dilation, Py_ssize_t groups):
     """Gradient of conv2d with respect to its input [N, C, height, width]."""
     cdef Plan plan
-    cdef int code = float_code("conv2d_grad_input", g)
-    same_type("conv2d_grad_input", g, weight)
+    cdef int code = float_code("conv2d_grad_input", g, weight)
     cdef tuple shape = (g.shape[0], <Py_ssize_t>weight.shape[1] * groups, height, width)
     g, weight = packed(g), packed(weight)
     set_geometry(&plan, shape, weight.shape[1], <Py_ssize_t>weight.shape[0] // groups, weight.shape[2:], stride,

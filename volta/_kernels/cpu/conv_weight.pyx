@@ -16,7 +16,7 @@ from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, emp
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.sums cimport line_sum
 from volta._kernels.cpu.tile cimport TILE_ROWS, copy_run, inner, lanes, real, zero_run
-from volta._kernels.core.views cimport float_code, same_type
+from volta._kernels.core.views cimport float_code
 
 cdef enum:
     BLOCK_TAPS = 96             # columns of a block of the gradient
@@ -153,8 +153,7 @@ def conv2d_grad_weight(TensorBase g not None, TensorBase x not None, tuple kerne
                        tuple dilation, Py_ssize_t groups):
     """Gradient of conv2d with respect to its weight [O, C / groups, *kernel]."""
     cdef Plan plan
-    cdef int code = float_code("conv2d_grad_weight", g)
-    same_type("conv2d_grad_weight", g, x)
+    cdef int code = float_code("conv2d_grad_weight", g, x)
     cdef Py_ssize_t channels = <Py_ssize_t>x.shape[1] // groups
     g, x = packed(g), packed(x)
     set_geometry(&plan, x.shape, channels, <Py_ssize_t>g.shape[1] // groups, kernel, stride, padding, dilation, groups)

@@ -174,6 +174,16 @@ cdef int merged(tuple shape, tuple strides, tuple others, Py_ssize_t* sizes, Py_
     return rank
 
 
+cdef inline Py_ssize_t row_offset(const Move* p, Py_ssize_t row) noexcept nogil:
+    """Where a row of the strided operand begins."""
+    cdef Py_ssize_t at = 0
+    cdef int d
+    for d in range(p.rows_rank - 1, 0, -1):
+        at += row % p.row_shape[d] * p.row_strides[d]
+        row //= p.row_shape[d]
+    return at + row * p.row_strides[0]
+
+
 cdef void copy_row(const Move* p, const word* source, word* target) noexcept nogil:
     """One row, line by line."""
     cdef int last = p.rank - 1, d
@@ -210,14 +220,9 @@ cdef void select_words(const Move* p, const word* x, const int64_t* index, Py_ss
 
 cdef void select_rows(const Move* p, const word* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last, word* out) noexcept nogil:
     """Slices first .. last of [outer * n], from x of any strides."""
-    cdef Py_ssize_t i, rest, at
-    cdef int d
+    cdef Py_ssize_t i
     for i in range(first, last):
-        rest, at = i // p.n, index[i % p.n] * p.step
-        for d in range(p.rows_rank - 1, -1, -1):
-            at += rest % p.row_shape[d] * p.row_strides[d]
-            rest //= p.row_shape[d]
-        copy_row(p, x + at, out + i * p.inner)
+        copy_row(p, x + row_offset(p, i // p.n) + index[i % p.n] * p.step, out + i * p.inner)
 
 
 def index_select(TensorBase x not None, TensorBase index not None, int dim):
@@ -260,33 +265,28 @@ cdef void add_lines(const number* g, const int64_t* index, Py_ssize_t n, Py_ssiz
                 row[j] += g[i * inner + j]
 
 
-cdef void add_items(const number* g, const int64_t* index, bint full, Py_ssize_t block, Py_ssize_t first,
-                    Py_ssize_t last, Py_ssize_t n, Py_ssize_t size, Py_ssize_t inner, number* out) noexcept nogil:
-    """Items first .. last of outer and of blocks of columns."""
-    cdef Py_ssize_t item, i, start, columns, at, blocks = (inner + block - 1) // block
-    cdef number* y
-    for item in range(first, last):
-        start = item % blocks * block
-        columns = min(block, inner - start)
-        y = out + item // blocks * size * inner + start
-        if columns == inner:
-            memset(y, 0, size * inner * sizeof(number))
-        else:
-            for i in range(size):
-                memset(y + i * inner, 0, columns * sizeof(number))
-        at = item // blocks * n * inner + start
-        add_lines(g + at, index + at if full else index, n, inner, columns, full, y)
+cdef void add_item(const number* g, const int64_t* index, bint full, Py_ssize_t block, Py_ssize_t item, Py_ssize_t n,
+                   Py_ssize_t size, Py_ssize_t inner, number* out) noexcept nogil:
+    """One of outer and of blocks of columns."""
+    cdef Py_ssize_t i, blocks = (inner + block - 1) // block, start = item % blocks * block, at = item // blocks * n * inner + start
+    cdef Py_ssize_t columns = min(block, inner - start)
+    out += item // blocks * size * inner + start
+    if columns == inner:
+        memset(out, 0, size * inner * sizeof(number))
+    else:
+        for i in range(size):
+            memset(out + i * inner, 0, columns * sizeof(number))
+    add_lines(g + at, index + at if full else index, n, inner, columns, full, out)
 
 
 cdef void add(const number* g, const int64_t* index, bint full, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t size,
               Py_ssize_t inner, number* out) noexcept nogil:
-    cdef int threads = threads_for(outer * (2 * n + size) * inner), t
-    cdef Py_ssize_t block = max(1, inner), items
+    cdef int threads = threads_for(outer * (2 * n + size) * inner)
+    cdef Py_ssize_t block = max(1, inner), item
     if outer < threads:                         # the order of a column's sum does not depend on its block
         block = max(COLUMNS, (inner + threads - 1) // threads)
-    items = outer * ((inner + block - 1) // block)
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        add_items(g, index, full, block, items * t // threads, items * (t + 1) // threads, n, size, inner, out)
+    for item in prange(outer * ((inner + block - 1) // block), num_threads=threads, schedule="static"):
+        add_item(g, index, full, block, item, n, size, inner, out)
 
 
 cdef TensorBase added(str name, TensorBase g, TensorBase index, int dim, Py_ssize_t size, bint full):
@@ -330,16 +330,10 @@ def index_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssiz
 
 cdef void put_rows(const Move* p, const int64_t* index, Py_ssize_t low, Py_ssize_t high, const word* values, word* out) noexcept nogil:
     """The entries that name rows low .. high, in their order."""
-    cdef Py_ssize_t k, rest, at
-    cdef int d
+    cdef Py_ssize_t k
     for k in range(p.n):
-        rest, at = index[k], 0
-        if rest < low or rest >= high:
-            continue
-        for d in range(p.rows_rank - 1, 0, -1):
-            at += rest % p.row_shape[d] * p.row_strides[d]
-            rest //= p.row_shape[d]
-        copy_row(p, values + k * p.step, out + at + rest * p.row_strides[0])
+        if low <= index[k] < high:
+            copy_row(p, values + k * p.step, out + row_offset(p, index[k]))
 
 
 def index_put(TensorBase out not None, TensorBase index not None, TensorBase values not None, int rank, bint unique=False):

@@ -34,14 +34,9 @@ cdef struct Batch:
 cdef object as_array(TensorBase t, tuple shape, tuple strides):
     """NumPy array over a tensor's memory. IN: strides in elements."""
     cdef Py_ssize_t itemsize = t.dtype.itemsize
-    cdef tuple steps
     if t.size == 0:                         # its strides and offset may lead outside the storage
         return new_array(shape, element_types[t.dtype.code])
-    if len(strides) == 2:
-        steps = (<Py_ssize_t>strides[0] * itemsize, <Py_ssize_t>strides[1] * itemsize)
-    else:
-        steps = tuple([<Py_ssize_t>step * itemsize for step in strides])
-    return new_array(shape, element_types[t.dtype.code], t.storage, t.offset * itemsize, steps)
+    return new_array(shape, element_types[t.dtype.code], t.storage, t.offset * itemsize, tuple([step * itemsize for step in strides]))
 
 
 cdef bint is_trivial(TensorBase out, TensorBase a, TensorBase b):

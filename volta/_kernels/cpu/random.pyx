@@ -91,7 +91,7 @@ cdef inline real unit(uint32_t bits, real kind) noexcept nogil:
 
 
 # ---------------------------------------------------------------- the draws, a block at a time
-# Each draw has two numbers, and dropout an input as well. IN: n <= WORDS elements are wanted.
+# Each draw has two numbers, and dropout an input as well.
 
 cdef enum Draw:
     UNIFORM                     # a + b * u
@@ -115,49 +115,41 @@ cdef inline void normal_block(const uint32_t* words, real mean, real std, real* 
             pairs[2 * i + 1] = mean + radius * sin(6.283185307179586 * u)
 
 
-cdef void draw_block(Draw draw, const real* x, real* out, Py_ssize_t n, real a, real b, const uint32_t* words) noexcept nogil:
+cdef void draw_block(Draw draw, const real* x, real* out, Py_ssize_t size, real a, real b, uint64_t seed, uint64_t offset,
+                     Py_ssize_t block) noexcept nogil:
+    """One block of out[size]."""
+    cdef uint32_t words[WORDS]
     cdef real pairs[WORDS]
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, at = block * WORDS, n = min(WORDS, size - at)
+    fill_words(seed, offset, block, words)
+    out += at
     if draw == UNIFORM:
         for i in range(n):
             out[i] = a + b * unit(words[i], a)
     elif draw == DROPOUT:
         for i in range(n):
-            out[i] = x[i] * (b if unit(words[i], a) >= a else 0)
+            out[i] = x[at + i] * (b if unit(words[i], a) >= a else 0)
     elif n == WORDS:
-        normal_block(words, a, b, out)
+        normal_block(<const uint32_t*>words, a, b, out)
     else:
-        normal_block(words, a, b, pairs)
+        normal_block(<const uint32_t*>words, a, b, pairs)
         for i in range(n):
             out[i] = pairs[i]
 
 
-cdef void draw_blocks(Draw draw, const real* x, real* out, Py_ssize_t size, real a, real b, uint64_t seed, uint64_t offset,
-                      Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-    """Blocks first .. last."""
-    cdef uint32_t words[WORDS]
-    cdef Py_ssize_t block, at
-    for block in range(first, last):
-        at = block * WORDS
-        fill_words(seed, offset, block, words)
-        draw_block(draw, x + at if x != NULL else x, out + at, min(WORDS, size - at), a, b, <const uint32_t*>words)
-
-
 cdef void draw_all(Draw draw, const real* x, real* out, Py_ssize_t size, real a, real b, uint64_t seed, uint64_t offset) noexcept nogil:
-    cdef int threads = threads_for(size * COST), t
-    cdef Py_ssize_t n = (size + WORDS - 1) // WORDS
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        draw_blocks(draw, x, out, size, a, b, seed, offset, n * t // threads, n * (t + 1) // threads)
+    cdef Py_ssize_t block
+    for block in prange((size + WORDS - 1) // WORDS, num_threads=threads_for(size * COST), schedule="static"):
+        draw_block(draw, x, out, size, a, b, seed, offset, block)
 
 
-cdef void randint_blocks(int64_t* out, Py_ssize_t size, int64_t low, uint64_t span, uint64_t seed, uint64_t offset,
-                         Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+cdef void randint_block(int64_t* out, Py_ssize_t size, int64_t low, uint64_t span, uint64_t seed, uint64_t offset,
+                        Py_ssize_t block) noexcept nogil:
     cdef uint32_t words[WORDS]
-    cdef Py_ssize_t block, i
-    for block in range(first, last):
-        fill_words(seed, offset, block, words)
-        for i in range(min(WORDS, size - block * WORDS)):
-            out[block * WORDS + i] = low + <int64_t>((words[i] * span) >> 32)
+    cdef Py_ssize_t i, at = block * WORDS
+    fill_words(seed, offset, block, words)
+    for i in range(min(WORDS, size - at)):
+        out[at + i] = low + <int64_t>((words[i] * span) >> 32)
 
 
 # ---------------------------------------------------------------- tensors
@@ -202,13 +194,12 @@ def normal(tuple shape, double mean, double std, uint64_t seed, uint64_t offset,
 def randint(tuple shape, int64_t low, int64_t high, uint64_t seed, uint64_t offset, DType dtype not None, device=None):
     """Integers of [low, high). IN: high - low <= 2**32."""
     cdef TensorBase out = empty_host(shape, dtype_of(INT64)), converted
-    cdef int threads = threads_for(out.size * COST), t
-    cdef Py_ssize_t size = out.size, n = (size + WORDS - 1) // WORDS
+    cdef Py_ssize_t size = out.size, block
     cdef int64_t* data = <int64_t*>address(out)
     if dtype.code == BOOL or dtype.code == FLOAT16:
         raise refusal("randint", dtype)
-    for t in prange(threads, num_threads=threads, schedule="static", nogil=True):
-        randint_blocks(data, size, low, <uint64_t>(high - low), seed, offset, n * t // threads, n * (t + 1) // threads)
+    for block in prange((size + WORDS - 1) // WORDS, num_threads=threads_for(size * COST), schedule="static", nogil=True):
+        randint_block(data, size, low, <uint64_t>(high - low), seed, offset, block)
     if dtype.code == INT64:
         return out
     converted = empty_host(shape, dtype)

@@ -11,7 +11,7 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.sums cimport exp_of, line_dot, line_max, line_sum, log_of
 from volta._kernels.cpu.tile cimport real
-from volta._kernels.core.views cimport float_code, pointer, same_type, split_at
+from volta._kernels.core.views cimport float_code, pointer, split_at
 
 cdef enum:
     COLUMNS = 128               # columns worked together
@@ -127,8 +127,7 @@ cdef void run(const real* g, const real* x, real* out, Py_ssize_t outer, Py_ssiz
 
 
 cdef TensorBase dispatch(str name, TensorBase g, TensorBase x, Py_ssize_t dim, bint logarithm):
-    cdef int code = float_code(name, x)
-    same_type(name, x, g)
+    cdef int code = float_code(name, x, g)
     cdef Py_ssize_t outer = 0, length = 0, inner = 0
     x, g = packed(x), packed(g)
     cdef TensorBase out = empty_host_like(x, x.dtype)
