@@ -58,8 +58,8 @@ def annotated(annotation: object) -> str:
     return BUILTINS.sub(r"builtins.\1", text)
 
 
-def parameters(signature: inspect.Signature, method: bool) -> str:
-    """The parameters of a signature; the first one of a method is `self`."""
+def parameters(signature: inspect.Signature, method: bool, out: bool = False) -> str:
+    """The parameters of a signature, with `out` at the end where the function has it; the first one of a method is `self`."""
     parts, starred = [], False
     for i, p in enumerate(signature.parameters.values()):
         if method and i == 0:
@@ -72,6 +72,8 @@ def parameters(signature: inspect.Signature, method: bool) -> str:
         starred = starred or p.kind in (p.KEYWORD_ONLY, p.VAR_POSITIONAL)
         stars = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
         parts.append(f"{stars}{p.name}: {'Any' if p.annotation is p.empty else annotated(p.annotation)}{default}")
+    if out:
+        parts += ["*"] * (not starred) + ["out: Tensor | tuple[Tensor, ...] | None = None"]
     return ", ".join(parts)
 
 
@@ -92,7 +94,7 @@ def _signature(function, method):
     signature = inspect.signature(function)
     result = signature.return_annotation
     result = "Tensor" if result is signature.empty or isinstance(function, InPlace) else annotated(result)
-    return f"({parameters(signature, method)}) -> {result}"
+    return f"({parameters(signature, method, not method and getattr(function, 'has_out', False))}) -> {result}"
 
 
 def operator(name: str, value: object) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 import os
 import zlib
 
+import gpu_runtime
 import hypothesis
 import numpy as np
 import pytest
 
 import volta
 import volta.testing
+from volta.gpu import shaders
 
 hypothesis.settings.register_profile(
     "volta", derandomize=True, max_examples=40, deadline=None, database=None,
@@ -45,6 +47,23 @@ def gpu() -> str:
     require_gpu()
     yield "gpu"
     volta.gpu.synchronize()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The small shaders of tests/gpu_runtime.py as files."""
+    path = tmp_path_factory.mktemp("shaders")
+    for name, text in gpu_runtime.SHADERS.items():
+        (path / f"{name}.wgsl").write_text(text)
+    return path
+
+
+@pytest.fixture
+def ctx(folder, monkeypatch):
+    """The GPU's context, which finds the small shaders too."""
+    require_gpu()
+    monkeypatch.setattr(shaders, "FOLDERS", (*shaders.FOLDERS, folder))
+    return volta.gpu.context()
 
 
 @pytest.fixture(autouse=True)

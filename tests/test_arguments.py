@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from arrays import host
 
 import volta
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
@@ -18,10 +19,6 @@ def x(device):
 @pytest.fixture
 def i(device):
     return volta.tensor([3, -1, 2], device=device)
-
-
-def host(t):
-    return t.detach().cpu().numpy()
 
 
 X = np.float32([[1, -2, 3], [4, 0.5, -6]])

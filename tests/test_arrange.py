@@ -1,14 +1,11 @@
 """Rearranging, diagonals, grids, windows and einsum on each device, against NumPy; views share their storage."""
 import numpy as np
 import pytest
+from arrays import host
 
 import volta
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
 from volta.testing import assert_close
-
-
-def host(t):
-    return t.detach().cpu().numpy()
 
 
 def array(*shape):
@@ -127,3 +124,45 @@ def test_what_has_no_dimension_is_refused(device):
         with pytest.raises(volta.errors.VoltaError, match=text):
             call(x)
     assert x.roll(1).item() == 3.0
+
+
+def test_as_strided_shows_the_storage(device):
+    x = volta.arange(6.0, device=device)
+    assert x[2:].as_strided((2, 2), (1, 2), 1).tolist() == [[1.0, 3.0], [2.0, 4.0]]
+    assert x[2:].as_strided((2,), (0,)).tolist() == [2.0, 2.0]
+    x.as_strided((3,), (2,)).add_(10)
+    assert x.tolist() == [10.0, 1.0, 12.0, 3.0, 14.0, 5.0]
+    for dtype in (volta.int64, volta.float16, volta.bool):
+        with pytest.raises(ArgumentError, match="as_strided: sizes .* reach element 6, the storage has 6"):
+            volta.zeros(6, dtype=dtype, device=device).as_strided((7,), (1,))
+    for stride, offset in ((-1, 5), (1, -1)):
+        with pytest.raises(ArgumentError, match="needs as many strides >= 0"):
+            x.as_strided((2,), (stride,), offset)
+    assert x.as_strided((0, 3), (99, 99)).shape == (0, 3)
+
+
+def test_gradient_of_as_strided(device):
+    x = volta.arange(12.0, device=device).reshape(3, 4).requires_grad_()
+    y = (x * 1)[1:].t().as_strided((2, 3), (1, 2))          # elements 4, 6, 8 and 5, 7, 9
+    g, = volta.autograd.grad((y * y).sum(), x, create_graph=True)
+    expected = np.zeros(12, np.float32)
+    expected[4:10] = 2 * np.arange(4, 10)
+    np.testing.assert_array_equal(host(g).ravel(), expected)
+    again, = volta.autograd.grad(g.sum(), x)
+    np.testing.assert_array_equal(host(again).ravel(), (expected > 0) * 2.0)
+    v = volta.ones(3, device=device, requires_grad=True)
+    v.expand(2, 3).as_strided((2,), (1,)).sum().backward()
+    assert v.grad.tolist() == [1.0, 1.0, 0.0]
+
+
+def test_splits_that_do_not_fit():
+    for call, text in ((lambda: volta.hsplit(volta.ones(5), 2), "hsplit: dimension 0 of size 5 cannot be split into 2 equal parts"),
+                       (lambda: volta.vsplit(volta.ones(5), 1), "vsplit: needs a tensor of at least 2 dimensions"),
+                       (lambda: volta.split_with_sizes(volta.ones(5), (2, 2)), r"split_with_sizes: the sections \[2, 2\] add up to 4"),
+                       (lambda: volta.rot90(volta.ones(2, 2), 1, (0, 0)), "rot90: dims must be two different dimensions"),
+                       (lambda: volta.ones(2, 3).sum_to_size(2), r"sum_to_size: \(2, 3\) cannot be summed to \(2,\)"),
+                       (lambda: volta.select_scatter(volta.ones(2, 3), volta.ones(2), 0, 1), "select_scatter: src must have the shape"),
+                       (lambda: volta.diag_embed(volta.ones(2), 0, 0, 0), "diag_embed: needs at least a vector"),
+                       (lambda: volta.block_diag(volta.ones(1, 1, 1)), "block_diag: needs matrices")):
+        with pytest.raises((ArgumentError, ShapeError), match=text):
+            call()

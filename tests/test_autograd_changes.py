@@ -41,6 +41,27 @@ def test_change_of_an_unsaved_value_is_fine():
     assert x.grad.tolist() == [1.0, 1.0]
 
 
+@pytest.mark.parametrize("dtype", [volta.float16, volta.float32])
+def test_change_of_logits_after_cross_entropy_is_fine(device, dtype):
+    """Its derivatives, of the second order too, are those of the logits as they were."""
+    def slopes(change):
+        x = leaf([0.5, -1.0, 2.0], [30.0, -30.0, 0.0], [1.0, 2.0, 3.0], device=device, dtype=dtype)
+        logits = x * 2.0
+        loss = volta.nn.functional.cross_entropy(logits, volta.tensor([2, 1, -100], device=device), reduction="sum")
+        if change:
+            logits.add_(1.0).mul_(volta.tensor([1.0, 2.0, 3.0], dtype=dtype, device=device))
+        first, = volta.autograd.grad(loss, x, create_graph=True)
+        second, = volta.autograd.grad((first * x.detach()).sum(), x)
+        return x.detach().float().cpu().numpy(), first, second
+
+    x, first, second = slopes(True)
+    softmax = np.exp(2 * x) / np.exp(2 * x).sum(1, keepdims=True)
+    expected = 2 * (softmax - np.eye(3)[[2, 1, 0]]) * [[1], [1], [0]]
+    np.testing.assert_allclose(first.detach().float().cpu().numpy(), expected, rtol=2e-3 if dtype is volta.float16 else 1e-5, atol=1e-6)
+    for changed, plain in zip((first, second), slopes(False)[1:]):
+        np.testing.assert_array_equal(changed.detach().cpu().numpy(), plain.detach().cpu().numpy())
+
+
 def test_leaf_cannot_be_changed_in_place(device):
     x = leaf(1.0, 2.0, device=device)
     with pytest.raises(AutogradError, match=r"add_: a leaf tensor that requires grad \(shape \(2,\)\) cannot be changed in place; "

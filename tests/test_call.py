@@ -5,12 +5,12 @@ import re
 import threading
 
 import numpy as np
-import op_cases as table
 import pytest
 
 import volta
 from volta._kernels.core.call import Observer, run_kernel
 from volta.ops.table import RECORDS
+from volta.selftest import cases as table
 
 PACKAGE = pathlib.Path(volta.__file__).parent
 
@@ -26,12 +26,12 @@ class Tape(Observer):
         assert isinstance(inputs, tuple) and (params is None or isinstance(params, dict))
         self.device = device
         for x in table.flat(inputs):
-            assert not isinstance(x, volta.Tensor) or op.name in table.TRANSFERS or x.device is device
+            assert not isinstance(x, volta.Tensor) or op.name in table.APART or x.device is device
 
     def after(self, op, device, inputs, params, out, result):
         self.ended.append(op.name)
         for t in table.flat([result]) if out is None else [out]:
-            assert not isinstance(t, volta.Tensor) or op.name in table.TRANSFERS or t.device is device
+            assert not isinstance(t, volta.Tensor) or op.name in table.APART or t.device is device
 
 
 # ---------------------------------------------------------------- what is seen

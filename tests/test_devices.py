@@ -214,7 +214,8 @@ def test_import_is_fast_and_lean():
         start = time.perf_counter()
         import volta
         spent = time.perf_counter() - start
-        heavy = [m for m in ("wgpu", "matplotlib", "torch", "cffi", "tqdm", "scipy") if sys.modules.get(m)]
+        heavy = [m for m in ("wgpu", "matplotlib", "torch", "cffi", "tqdm", "scipy", "safetensors", "json", "pathlib", "dataclasses")
+                 if sys.modules.get(m)]
         print(spent, heavy)
     """
     best, heavy = float("inf"), None

@@ -1,18 +1,18 @@
 """What a record declares of its inputs' dtypes (`takes`) is what both devices accept and refuse: the same, with one text, before any
 kernel runs. Knows no single op."""
 import numpy as np
-import op_cases as table
 import pytest
 
 import volta
 from volta._kernels.core.call import Observer, run_kernel
 from volta.ops.table import RECORDS
+from volta.selftest import cases as table
 
 DTYPES = {kind: [getattr(volta, name) for name in names] for kind, names in
           {"f": ("float32", "float64", "float16"), "i": ("int64", "int32", "uint8"), "b": ("bool",)}.items()}
 ALL = [d for dtypes in DTYPES.values() for d in dtypes]
 KIND = {d: kind for kind, dtypes in DTYPES.items() for d in dtypes}
-DECLARED = [op for op in RECORDS.values() if op.inputs and op.takes is not None and op.name not in table.TRANSFERS]
+DECLARED = [op for op in RECORDS.values() if op.inputs and op.takes is not None and op.name not in table.APART]
 
 
 def test_every_record_declares_what_it_takes():

@@ -4,24 +4,16 @@ Each against NumPy in float64, on outputs that held NaN before.
 """
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
+from gpu_arrays import DEVICE, FLOAT32, K
 
 from volta import gpu
 from volta._kernels import core
+from volta.devices.gpu import matmul as plans
 
 pytestmark = pytest.mark.gpu
-if not gpu.is_available() and os.environ.get("VOLTA_REQUIRE_GPU") != "1":
-    pytest.skip(f"no usable GPU: {gpu.unavailable_reason()}", allow_module_level=True)
-
-from volta.devices.gpu import matmul as plans
-from volta.devices.gpu.linalg import KERNELS
-
-matmul, linear = KERNELS["matmul"], KERNELS["linear"]
-DEVICE = core.Device("gpu", 0)
-FLOAT32 = core.dtype_from_code(5)
+matmul, linear = K["matmul"], K["linear"]
 TILES = {"large": plans.LARGE, "medium": plans.MEDIUM, "small": plans.SMALL, "tiny": plans.TINY, "chosen": None}
 LAYOUTS = [(False, False), (False, True), (True, False), (True, True)]
 KINDS = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u8": np.uint32}

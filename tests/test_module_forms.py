@@ -1,16 +1,13 @@
 """Forms of modules, losses, optimizers and grad modes that PyTorch users write: hooks, list arithmetic, old loss arguments, names."""
 import numpy as np
 import pytest
+from arrays import host
 
 import volta
 from volta import nn, optim
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
 from volta.nn import functional as F
 from volta.testing import assert_close
-
-
-def host(t):
-    return t.detach().cpu().numpy()
 
 
 # ---------------------------------------------------------------- modules

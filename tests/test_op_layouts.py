@@ -2,14 +2,14 @@
 import contextlib
 
 import numpy as np
-import op_cases as table
-import op_checks as checks
 import pytest
 from volta._kernels.core.inplace import InPlace
 
 import volta
 from volta._kernels.core import inplace
 from volta.ops.table import FUNCTIONS, PLACES, RECORDS
+from volta.selftest import cases as table
+from volta.selftest import checks
 
 FLOAT = [op for op in table.records() if "f" in op.details.kinds]
 BINARY = table.records(family={"binary", "comparison"})

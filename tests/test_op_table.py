@@ -5,14 +5,20 @@ Nothing here names an op: a new one is tested as soon as it is declared. What is
 """
 import inspect
 
-import op_cases as table
-import op_checks as checks
 import pytest
 
 import volta
 from volta._kernels.core.record import Composed
 from volta.ops.table import FUNCTIONS, RECORDS
+from volta.selftest import cases as table
+from volta.selftest import checks
 from volta.testing import gradcheck, gradgradcheck
+
+
+def params(ops):
+    """(op, case) of every sample, with readable names."""
+    return [pytest.param(op, c, id=f"{op.name}-{i}") for op in ops for i, c in enumerate(op.details.cases)]
+
 
 EVERY = table.records(creation=True, in_place=True)
 FLOAT = [op for op in EVERY if "f" in op.details.kinds]
@@ -26,7 +32,7 @@ NAME = {"ids": lambda op: op.name}
 def test_every_record_has_a_reference_and_cases():
     lacking = [op.name for op in EVERY if op.details.numpy is None or not op.details.cases]
     assert lacking == []
-    assert {name for name, op in RECORDS.items() if op.details.numpy is None} == table.TRANSFERS
+    assert {name for name, op in RECORDS.items() if op.details.numpy is None} == table.APART
 
 
 def test_every_composed_op_of_tensors_has_a_reference_and_cases():
@@ -42,17 +48,17 @@ def test_every_composed_op_of_tensors_has_a_reference_and_cases():
 
 
 # ---------------------------------------------------------------- values
-@pytest.mark.parametrize("op, case", table.cases(FLOAT))
+@pytest.mark.parametrize("op, case", params(FLOAT))
 def test_float32(op, case, device, rng):
     checks.forward(op, case, device, volta.float32, rng)
 
 
-@pytest.mark.parametrize("op, case", table.cases(FLOAT))
+@pytest.mark.parametrize("op, case", params(FLOAT))
 def test_float64(op, case, rng):
     checks.forward(op, case, "cpu", volta.float64, rng)
 
 
-@pytest.mark.parametrize("op, case", table.cases(FLOAT))
+@pytest.mark.parametrize("op, case", params(FLOAT))
 def test_float16(op, case, device, rng):
     """Stored in half precision, computed in float32."""
     if not table.has_dtype(device, volta.float16):
@@ -60,19 +66,19 @@ def test_float16(op, case, device, rng):
     checks.forward(op, case, device, volta.float16, rng)
 
 
-@pytest.mark.parametrize("op, case", table.cases([op for op in EVERY if "i" in op.details.kinds]))
+@pytest.mark.parametrize("op, case", params([op for op in EVERY if "i" in op.details.kinds]))
 @pytest.mark.parametrize("dtype", [volta.int64, volta.int32], ids=lambda d: d.name)
 def test_integers(op, case, dtype, device, rng):
     checks.forward(op, case, device, dtype, rng)
 
 
-@pytest.mark.parametrize("op, case", table.cases([op for op in EVERY if "i" in op.details.kinds]))
+@pytest.mark.parametrize("op, case", params([op for op in EVERY if "i" in op.details.kinds]))
 def test_uint8(op, case, device, rng):
     """Wraps at 8 bits, on the GPU too, where an element has 32."""
     checks.forward(op, case, device, volta.uint8, rng)
 
 
-@pytest.mark.parametrize("op, case", table.cases([op for op in EVERY if "b" in op.details.kinds]))
+@pytest.mark.parametrize("op, case", params([op for op in EVERY if "b" in op.details.kinds]))
 def test_bool(op, case, device, rng):
     checks.forward(op, case, device, volta.bool, rng)
 
@@ -90,7 +96,7 @@ def test_composed(op, device, rng):
 
 # ---------------------------------------------------------------- derivatives
 def differentiable_cases(ops):
-    return table.cases([op for op in ops if "f" in op.details.kinds])
+    return params([op for op in ops if "f" in op.details.kinds])
 
 
 @pytest.mark.parametrize("op, case", differentiable_cases([op for op in DIFFERENTIABLE if op.details.smooth]))
@@ -124,7 +130,7 @@ def test_derivatives_of_composed_in_float32(op, device, rng):
             checks.derivatives_in_float32(op, case, device, rng)
 
 
-@pytest.mark.parametrize("op, case", table.cases(FUSED))
+@pytest.mark.parametrize("op, case", params(FUSED))
 def test_fused_equals_its_reference(op, case, device, rng):
     arrays = table.sample(op, case, rng, volta.float32)
     tensors = table.to_device(arrays, device)

@@ -3,15 +3,12 @@ import math
 
 import numpy as np
 import pytest
+from arrays import host
 
 import volta
 from volta import nn, optim
 from volta.errors import ArgumentError, ShapeError, StateDictError
 from volta.testing import assert_close
-
-
-def host(t):
-    return t.detach().cpu().numpy().astype(np.float64)
 
 
 def numpy_sgd(x, grads, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, maximize=False):

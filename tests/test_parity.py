@@ -1,10 +1,10 @@
 """Both devices have every op, and the GPU's really run there."""
-import op_cases as table
-import op_checks as checks
 import pytest
 
 import volta
 from volta.ops.table import RECORDS, Case, Flags, Labels, missing_kernels
+from volta.selftest import cases as table
+from volta.selftest import checks
 
 # They move or reserve bytes without a kernel.
 WITHOUT_DISPATCH = {"empty"}

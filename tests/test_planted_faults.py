@@ -1,18 +1,19 @@
 """The checks of op_checks.py notice faults: each op here has one, and the check that is to find it must fail."""
 import numpy as np
-import op_checks as checks
 import pytest
 from volta._kernels.core.inplace import InPlace
 
 import volta
 from volta._kernels.core.record import Composed
 from volta.ops.table import Details, Many, case
+from volta.selftest import checks
 
 ONE, TWO, LIST = (case((3, 4)), case(())), (case((3, 4), (4,)),), (case(Many(((2, 3), (2, 3)))),)
 
 
 def op(function, numpy, *, cases=ONE, kinds="f", **options):
-    return Composed(function.__name__, function, details=Details(numpy, (0.5, 2.0), cases, kinds, 1e-5, True, **options))
+    return Composed(function.__name__, function, details=Details(
+        numpy=numpy, domain=(0.5, 2.0), cases=cases, kinds=kinds, rtol=1e-5, smooth=True, **options))
 
 
 def square(x):
@@ -145,5 +146,5 @@ def test_in_place_forms(device, rng):
     for function in (twice, half, nothing, lambda x: x.add_(1.0)):
         with pytest.raises(AssertionError):
             checks.in_place(Elsewhere(function), good, ONE[0], device, rng)
-    with pytest.raises(pytest.fail.Exception):
+    with pytest.raises(AssertionError, match="takes what .* refuses"):
         checks.refused_in_place(Elsewhere(lambda x: x), op(lambda x: x / 2, lambda x: x / 2), ONE[0], device, rng)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
+from volta import saved as graph
 from volta._kernels import core
-from volta._kernels.core import engine, graph
+from volta._kernels.core import engine
+from volta._kernels.core import graph as _graph
 from volta._kernels.core.grad_mode import GradMode, call_under
 from volta._kernels.core.graph import Node, is_grad_enabled
 from volta._kernels.core.record import Primitive
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
 
 __all__ = ["Node", "Primitive", "Function", "FunctionCtx", "RemovableHandle", "backward", "grad", "no_grad", "enable_grad",
-           "set_grad_enabled", "inference_mode", "is_grad_enabled"]
+           "set_grad_enabled", "inference_mode", "is_grad_enabled", "detect_anomaly", "set_detect_anomaly", "is_anomaly_enabled", "graph"]
 
 
 P = ParamSpec("P")
@@ -80,6 +82,35 @@ def inference_mode(mode=True):
 def set_grad_enabled(mode: bool) -> _GradMode:
     """Switch recording on or off at once; what it gives is a context manager, which ends that, and a decorator."""
     return _GradMode(mode, at_once=True)
+
+
+class set_detect_anomaly:
+    """Switch anomaly mode on or off at once; as a context manager, until its end. In this mode every recorded call keeps the lines that
+    made it, and a backward pass that meets NaN raises an AutogradError that names the op and shows them. It reads every gradient: slow,
+    for finding errors only."""
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        if not check_nan:
+            raise ArgumentError("set_detect_anomaly: check_nan=False is not supported; without the check there is nothing to report")
+        self._before = _graph.set_anomaly_mode(mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        _graph.set_anomaly_mode(self._before)
+
+
+class detect_anomaly(set_detect_anomaly):
+    """`set_detect_anomaly(True)` for a `with` block."""
+
+    def __init__(self, check_nan: bool = True) -> None:
+        super().__init__(True, check_nan)
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly mode is on."""
+    return _graph.is_anomaly_mode()
 
 
 class RemovableHandle:
@@ -213,6 +244,12 @@ def as_gradient(name: str, g, shape: tuple, dtype, device):
     return g if g.dtype is dtype else g.to(dtype)
 
 
+class _Packed(NamedTuple):
+    """What a saved-tensor hook made of a tensor, and how to get that back."""
+    value: object
+    unpack: Callable[[Any], Tensor]
+
+
 class FunctionCtx:
     """What a custom Function's forward leaves for its backward."""
 
@@ -225,7 +262,10 @@ class FunctionCtx:
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for backward; an in-place change of one before it raises there."""
-        self._saved = tuple((t, None if t is None else t.storage.version) for t in tensors)
+        pack, unpack = _graph.saved_hooks() or (lambda t: t, None)
+        kept = [(None if t is None else pack(t), t) for t in tensors]
+        self._saved = tuple((value, None if t is None else t.storage.version) if value is t else (_Packed(value, unpack), None)
+                            for value, t in kept)
 
     @property
     def saved_tensors(self) -> tuple[Tensor, ...]:
@@ -234,9 +274,9 @@ class FunctionCtx:
             raise AutogradError(f"backward: the graph of {self.cls.__name__} has already been freed by an earlier backward; pass "
                                 f"retain_graph=True to the first one")
         for t, version in self._saved:
-            if t is not None and t.storage.version != version:
+            if version is not None and t.storage.version != version:
                 raise AutogradError(f"{self.cls.__name__}: a saved tensor of shape {t.shape} was changed in place before backward")
-        return tuple(t for t, _ in self._saved)
+        return tuple(t.unpack(t.value) if isinstance(t, _Packed) else t for t, _ in self._saved)
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """Outputs that get no gradient."""
@@ -294,7 +334,7 @@ class Function:
                 raise AutogradError(f"{cls.__name__}: forward must give a tensor or a tuple of tensors, got {type(o).__name__}")
         fixed = getattr(ctx, "_fixed", set())
         results = [core.alias(o) if any(o is a for a in args) else o for o in several]
-        graph.custom_node(ctx, args, tuple(r for r in results if id(r) not in fixed))
+        _graph.custom_node(ctx, args, tuple(r for r in results if id(r) not in fixed))
         return tuple(results) if isinstance(outputs, tuple) else results[0]
 
 

@@ -9,6 +9,7 @@ from volta._kernels.core.record import Op
 from volta.ops.from_data import tensor
 from volta.ops.table import FUNCTIONS, PLACES, RECORDS, Places
 
+UNARY = ("abs", "invert", "neg")
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 IN_C = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div"}         # operator -> record: they and their reflections are in C
 
@@ -33,7 +34,7 @@ def _operators(cls: type, op: Op, places: Places) -> None:
     setattr(cls, f"__{name}__", _comparison(op) if name in COMPARISONS else op)
     if places.reflected:
         setattr(cls, f"__r{name}__", _reflected(op))
-    if places.inplace and len(op.__signature__.parameters) > 1 and name not in COMPARISONS:
+    if places.inplace and name not in UNARY + COMPARISONS:
         setattr(cls, f"__i{name}__", InPlace(f"__i{name}__", op, places.record))
 
 

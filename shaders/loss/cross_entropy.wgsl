@@ -1,13 +1,14 @@
-// loss_cross_entropy: logsumexp[n] of a row of x[N, C], loss[n] = logsumexp[n] - x[n, target[n]], 0 where it is ignored.
+// loss_cross_entropy: of a row of x[N, C] loss[n] = logsumexp(x[n]) - x[n, target[n]], 0 where it is ignored; KEEP: softmax(x[n]) too.
 //
 // LANES neighbouring threads share a row: they find its maximum, then the sum of exp(x - maximum). A NaN in a row, a row of
 // -inf only and a row with +inf give NaN, as in PyTorch.
 //
-// Bindings: 0 x (read), 1 target (read), 2 loss (read_write), 3 logsumexp (read_write).
+// Bindings: 0 x (read), 1 target (read), 2 loss (read_write), 3 softmax[N, C] (read_write; any buffer without KEEP).
 // Launch:   x = ceil(N / (256 / LANES)) workgroups of 256.
 // Sums:     in f32: a serial run per thread, then a tree; fixed order.
 
 const LANES: u32 = 4u;
+const KEEP: bool = true;
 
 struct Params {
     rows: u32, classes: u32, x_offset: u32, target_offset: u32,
@@ -17,7 +18,7 @@ var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> x: array<f32>;
 @group(0) @binding(1) var<storage, read> labels: array<i32>;
 @group(0) @binding(2) var<storage, read_write> loss: array<f32>;
-@group(0) @binding(3) var<storage, read_write> logsumexp: array<f32>;
+@group(0) @binding(3) var<storage, read_write> softmax: array<f32>;
 
 var<workgroup> tree: array<f32, 256>;
 
@@ -54,13 +55,20 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
         }
         workgroupBarrier();
     }
-    if (lane == 0u && row < p.rows) {
-        let sum = top + log_accurate(tree[local]);
-        logsumexp[row] = sum;
+    if (row >= p.rows) {
+        return;
+    }
+    total = tree[local - lane];
+    if (KEEP) {
+        for (var j = lane; j < p.classes; j += LANES) {
+            softmax[row * p.classes + j] = exp_accurate(x[start + j] - top) / total;
+        }
+    }
+    if (lane == 0u) {
         let label = labels[p.target_offset + row];
         var value = 0.0;
         if (label != p.ignore) {
-            value = sum - x[start + u32(clamp(label, 0, i32(p.classes) - 1))];
+            value = log_accurate(total) + (top - x[start + u32(clamp(label, 0, i32(p.classes) - 1))]);
             if (label < 0 || label >= i32(p.classes)) { value = nan(); }     // the host could not see it: make it visible
         }
         loss[row] = value;

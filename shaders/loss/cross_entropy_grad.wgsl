@@ -1,6 +1,6 @@
-// loss_cross_entropy_grad: dx[n, j] = g[n] * (exp(x[n, j] - logsumexp[n]) - (j == target[n])), 0 where target is ignored.
+// loss_cross_entropy_grad: dx[n, j] = g[n] * (softmax[n, j] - (j == target[n])), 0 where target is ignored.
 //
-// Bindings: 0 g, 1 x, 2 logsumexp, 3 target (read), 4 dx (read_write).
+// Bindings: 0 g, 1 softmax, 2 target (read), 3 dx (read_write).
 // Launch:   x = ceil(N / (256 / LANES)) workgroups of 256; LANES neighbouring threads share a row.
 // Sums:     none.
 
@@ -8,14 +8,13 @@ const LANES: u32 = 4u;
 
 struct Params {
     rows: u32, classes: u32, g_offset: u32, g_stride: u32,
-    x_offset: u32, logsumexp_offset: u32, target_offset: u32, ignore: i32,
+    softmax_offset: u32, target_offset: u32, ignore: i32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> g: array<f32>;
-@group(0) @binding(1) var<storage, read> x: array<f32>;
-@group(0) @binding(2) var<storage, read> logsumexp: array<f32>;
-@group(0) @binding(3) var<storage, read> labels: array<i32>;
-@group(0) @binding(4) var<storage, read_write> dx: array<f32>;
+@group(0) @binding(1) var<storage, read> softmax: array<f32>;
+@group(0) @binding(2) var<storage, read> labels: array<i32>;
+@group(0) @binding(3) var<storage, read_write> dx: array<f32>;
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
@@ -29,11 +28,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     let counts = label != p.ignore;
     let hot = u32(clamp(label, 0, i32(p.classes) - 1));
     let slope = g[p.g_offset + row * p.g_stride];
-    let sum = logsumexp[p.logsumexp_offset + row];
     for (var j = local % LANES; j < p.classes; j += LANES) {
         var value = 0.0;
         if (counts) {
-            value = slope * (exp_accurate(x[p.x_offset + start + j] - sum) - select(0.0, 1.0, j == hot));
+            value = slope * (softmax[p.softmax_offset + start + j] - select(0.0, 1.0, j == hot));
         }
         dx[start + j] = value;
     }

@@ -11,6 +11,11 @@ fn group_index(group: vec3<u32>, groups: vec3<u32>) -> u32 {
     return group.y * groups.x + group.x;
 }
 
+// What an entry point takes for it. Apart from the thread's own number, so that compilers see the same value in all of a workgroup.
+struct Grid { @builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32> }
+
+fn group_of(grid: Grid) -> u32 { return group_index(grid.group, grid.groups); }
+
 // ---- NaN and infinity.
 
 fn is_nan(x: f32) -> bool {

@@ -64,8 +64,9 @@ norm         batch_norm(x[N, C, ...], weight[C] or None, bias[C] or None, eps) -
              batch_norm_grad(g, x, weight or None, mean, rstd) -> (dx, dweight[C], dbias[C])
              batch_norm_update(running_mean, running_var, mean, rstd, momentum, eps, count)    in place; unbiased variance
 
-loss         cross_entropy(x[N, C], target[N], ignore_index) -> (loss[N], logsumexp[N])   0 where target == ignore_index
-             cross_entropy_grad(g[N], x, logsumexp, target, ignore_index) -> [N, C]
+loss         cross_entropy(x[N, C], target[N], ignore_index) -> loss[N]                0 where target == ignore_index
+             cross_entropy_softmax(x, target, ignore_index) -> (loss[N], softmax[N, C] of x)
+             cross_entropy_grad(g[N], softmax, target, ignore_index) -> [N, C]
 
 random       dropout(x, p, seed, offset)           x * mask / (1 - p), the mask from Philox(seed, offset) bits of each element
 

@@ -9,8 +9,7 @@ import contextlib
 import os
 import sys
 import threading
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from volta.errors import DeviceError
 
@@ -27,8 +26,7 @@ _lock = threading.RLock()
 _limit: int | None = None
 
 
-@dataclass(frozen=True)
-class Stats:
+class Stats(NamedTuple):
     """Counters of all devices since the start; the difference of two is what happened between."""
 
     uploads: int = 0
@@ -42,14 +40,13 @@ class Stats:
     pipelines_created: int = 0
 
     def __sub__(self, other: Stats) -> Stats:
-        return Stats(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(self)))
+        return Stats(*(a - b for a, b in zip(self, other)))
 
     def __add__(self, other: Stats) -> Stats:
-        return Stats(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        return Stats(*(a + b for a, b in zip(self, other)))
 
 
-@dataclass(frozen=True)
-class MemoryStats:
+class MemoryStats(NamedTuple):
     """Device memory. Units: bytes."""
 
     live: int
@@ -178,9 +175,9 @@ def _at_exit() -> None:
     # Let running work end while the driver is whole; afterwards nothing may reach the queue.
     for c in list(_contexts.values()):
         try:
-            c.drain()
+            c.batch.drain()
         finally:
-            c.abandon("the interpreter is shutting down")
+            c.batch.abandon("the interpreter is shutting down")
 
 
 def _after_fork() -> None:
@@ -192,7 +189,7 @@ def _after_fork() -> None:
         return
     module.protect_forked_child((module.find(), dict(_contexts)))
     for c in _contexts.values():
-        c.abandon("a GPU cannot be used in a forked process; start workers with the 'spawn' method, or keep them to the CPU")
+        c.batch.abandon("a GPU cannot be used in a forked process; start workers with the 'spawn' method, or keep them to the CPU")
 
 
 atexit.register(_at_exit)

@@ -34,6 +34,7 @@ class Device:
     backend: str
     type: str
     is_software: bool
+    driver: str
     limits: dict = field(repr=False)
     features: tuple = field(repr=False)
 
@@ -143,7 +144,7 @@ def describe(index: int, adapter) -> Device:
     info = adapter.info
     return Device(
         index=index, name=info["device"], backend=info["backend_type"], type=info["adapter_type"],
-        is_software=info["adapter_type"] == "CPU",
+        is_software=info["adapter_type"] == "CPU", driver=info["description"],
         limits={name: adapter.limits[name] for name in LIMITS_SHOWN if name in adapter.limits},
         features=tuple(sorted(set(WANTED_FEATURES) & set(adapter.features))),
     )

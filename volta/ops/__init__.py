@@ -1,7 +1,5 @@
 """The op records and the functions over them. Importing this package fills the op table: `table.RECORDS` and `table.FUNCTIONS`."""
 import sys as _sys
-from importlib import import_module as _import_module
-from pkgutil import iter_modules as _iter_modules
 
 import numpy as _np
 
@@ -13,17 +11,15 @@ from volta._kernels.core import inplace as _inplace
 from volta._kernels.core import record as _record
 from volta.device import mixed_devices as _mixed_devices
 from volta.errors import DTypeError as _DTypeError
-from volta.ops import checks, copy, from_data, subscript, table
+from volta.ops import checks, copy, from_data, outputs, subscript, table
 from volta.ops import records as _records
 from volta.ops.records import copy as _copies
 from volta.ops.records import math as _math
 from volta.ops.records import reduce as _reductions
 from volta.ops.records import view as _views
 
-__all__ = [_room.name for _room in _iter_modules(__path__)]
-for _package in (_records, _sys.modules[__name__]):         # every module there declares ops
-    for _room in _iter_modules(_package.__path__):
-        _import_module(f"{_package.__name__}.{_room.name}")
+table.import_all(_records)          # every module there, and here, declares ops
+__all__ = [_module.__name__.rpartition(".")[2] for _module in table.import_all(_sys.modules[__name__])]
 
 
 def _as_operand(op, value, inputs):
@@ -37,7 +33,7 @@ def _as_operand(op, value, inputs):
     raise _DTypeError(f"{op.name}: {op.names[place]} must be a tensor or a number, got {type(value).__name__}")
 
 
-_record.configure(named=table.named, explain=checks.explain, in_float32=copy.widened)
+_record.configure(named=table.named, explain=checks.explain, in_float32=copy.widened, fill=outputs.fill)
 _call.configure(cast=_copies.cast_op)
 _graph.configure(mixed_devices=_mixed_devices, as_operand=_as_operand)
 _inplace.configure(cast=_copies.cast_op, contiguous=_views.contiguous_op, copy_into=_copies.copy_into_op, mixed_devices=_mixed_devices,

@@ -1,13 +1,17 @@
 """The op table: every primitive by name, with what tests, parity checks and the reference docs need to know of it.
 
-A record is made by `register`. Knows no device: `volta/devices/*.py` bind kernels to the names.
+A record is made by `register`. Knows no device: `volta/devices/*.py` bind kernels to the names. Declaring is kept cheap, since
+`import volta` declares everything: documentation is made when it is read, and making one dataclass takes as long as a hundred records.
 """
 from __future__ import annotations
 
 import inspect
 import math
+import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.machinery import all_suffixes
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
@@ -16,37 +20,35 @@ from volta._kernels.core.record import Composed, Op, Primitive
 from volta.errors import ArgumentError
 
 
-@dataclass(frozen=True)
 class Labels:
     """A sample input of int64 values in [0, high)."""
-    shape: tuple[int, ...]
-    high: int
+    def __init__(self, shape: tuple[int, ...], high: int) -> None:
+        self.shape, self.high = shape, high
 
 
-@dataclass(frozen=True)
 class Flags:
     """A sample input of booleans."""
-    shape: tuple[int, ...]
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
 
 
-@dataclass(frozen=True)
 class Many:
     """A sample list of tensors of these shapes."""
-    shapes: tuple[tuple[int, ...], ...]
+    def __init__(self, shapes: tuple[tuple[int, ...], ...]) -> None:
+        self.shapes = shapes
 
 
-@dataclass(frozen=True)
 class Derived:
     """A sample input that follows from those before it: `make(*arrays)`. Gradients see it as a constant."""
-    make: Callable
+    def __init__(self, make: Callable) -> None:
+        self.make = make
 
 
-@dataclass(frozen=True)
 class Case:
     """A sample call: per input a shape (floats from the record's domain), Labels, Flags, Many, Derived, None or a number;
     and parameters. Of the family "creation" the inputs are the positional arguments as they are."""
-    inputs: tuple
-    params: dict = field(default_factory=dict)
+    def __init__(self, inputs: tuple, params: dict) -> None:
+        self.inputs, self.params = inputs, params
 
 
 def case(*inputs: object, **params: object) -> Case:
@@ -54,8 +56,7 @@ def case(*inputs: object, **params: object) -> Case:
     return Case(inputs, params)
 
 
-@dataclass(frozen=True)
-class Details:
+class Details(SimpleNamespace):
     """What the tests use of a record."""
     numpy: Callable | None          # the op on float64 NumPy arrays: fn(*inputs, **params); creation also gets dtype; families
     #                                 inplace and update give, per input, its value afterwards (None: unchanged)
@@ -75,22 +76,25 @@ RECORDS: dict[str, Primitive] = {}          # by the name of their kernels
 FUNCTIONS: dict[str, Op] = {}               # the public operations: records and composed functions
 PLACES: dict[str, Places] = {}              # where each of these appears
 
+_SUFFIXES = tuple(all_suffixes())           # of the files that are modules
+
 UNARY_SHAPES = ((), (1,), (7,), (3, 5), (2, 0, 3), (2, 3, 4, 5))
 BINARY_SHAPES = (((), ()), ((6,), (6,)), ((3, 4), (4,)), ((2, 1, 3), (4, 1)), ((0, 3), (1, 3)), ((5, 1), (1, 6)))
 TERNARY_SHAPES = (((4,), (4,), (4,)), ((3, 4), (4,), (3, 1)), ((2, 3, 1), (1, 4), ()), ((0, 2), (2,), (1, 2)))
 
 
-@dataclass(frozen=True)
 class Places:
     """Where a public operation appears."""
-    function: bool = True                   # volta.x
-    method: bool = True                     # Tensor.x
-    inplace: bool = False                   # Tensor.x_
-    record: Primitive | None = None         # the elementwise record that serves x_ without options
-    geometry: bool = False                  # x_ changes how the tensor shows its data, not the data
-    operator: str | None = None             # "add": __add__; with `inplace` also __iadd__, with `reflected` also __radd__
-    reflected: bool = False
-    aliases: tuple[str, ...] = ()
+    def __init__(self, function: bool = True,               # volta.x
+                 method: bool = True,                       # Tensor.x
+                 inplace: bool = False,                     # Tensor.x_
+                 record: Primitive | None = None,           # the elementwise record that serves x_ without options
+                 geometry: bool = False,                    # x_ changes how the tensor shows its data, not the data
+                 operator: str | None = None,               # "add": __add__; with `inplace` also __iadd__
+                 reflected: bool = False,                   # __radd__
+                 aliases: tuple[str, ...] = ()) -> None:
+        self.function, self.method, self.inplace, self.record, self.geometry = function, method, inplace, record, geometry
+        self.operator, self.reflected, self.aliases = operator, reflected, aliases
 
 
 def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outputs: tuple[str, ...] = ("out",), reference=None,
@@ -100,7 +104,7 @@ def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outpu
              doc: str | None = None) -> Primitive:
     """Make a record and enter it in the table. `view` is the one kernel of an op that moves no data; `public` makes it a function and
     method of users. The rest is what `Primitive` and `Details` say."""
-    details = Details(numpy, domain, tuple(cases), kinds, rtol, smooth)
+    details = Details(numpy=numpy, domain=domain, cases=tuple(cases), kinds=kinds, rtol=rtol, smooth=smooth)
     op = Primitive(name, inputs, vjp=vjp, family=family, outputs=outputs, reference=reference, promote=promote, takes=takes,
                    writes=writes, wide=wide, differentiable=differentiable, names=names, tests=tests, details=details)
     if view is not None:
@@ -110,7 +114,7 @@ def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outpu
         raise ArgumentError(f"register: there is a record {name} already")
     RECORDS[name] = op
     if public is not None:
-        op.document(_doc(op, doc), _signature(op))
+        op.document(lambda: _doc(op, doc), lambda: _signature(op))
         _publish(name, op, public)
     return op
 
@@ -124,14 +128,17 @@ def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str =
     elementwise, view = elementwise or places.get("record") is not None, view or bool(places.get("geometry"))
 
     def make(function):
-        op = Composed(name or function.__name__, function, record=places.get("record"), in_float32=in_float32, takes=takes,
-                      details=Details(numpy, domain, tuple(samples), kinds, rtol, smooth, elementwise, view, reads, untested, dtype))
+        details = Details(numpy=numpy, domain=domain, cases=tuple(samples), kinds=kinds, rtol=rtol, smooth=smooth,
+                          elementwise=elementwise, view=view, reads=reads, untested=untested, dtype=dtype)
+        op = Composed(name or function.__name__, function, record=places.get("record"), in_float32=in_float32, takes=takes, details=details)
         _publish(op.name, op, Places(**places))
         return op
     return make
 
 
 def _publish(name, op, places):
+    returned = op.function.__annotations__.get("return") if isinstance(op, Composed) else "Tensor"
+    op.has_out = places.function and returned != "bool" and not (op.details.view or getattr(op, "family", "") == "view")
     for each in (name, *places.aliases):
         if each in FUNCTIONS:
             raise ArgumentError(f"the op table has a function {each} already")
@@ -160,6 +167,12 @@ def _doc(op, doc):
 def named(name: str) -> Op:
     """The op of this name, a public one or a record."""
     return FUNCTIONS.get(name) or RECORDS[name]
+
+
+def import_all(package: ModuleType) -> list[ModuleType]:
+    """The modules in the folders of a package, imported; not the packages in it."""
+    names = {name.partition(".")[0] for folder in package.__path__ for name in os.listdir(folder) if name.endswith(_SUFFIXES)}
+    return [import_module(f"{package.__name__}.{name}") for name in sorted(names - {"__init__"})]
 
 
 def bind(kernels: dict[str, Callable], device: str, half: Iterable[str] | None = None) -> None:

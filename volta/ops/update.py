@@ -14,9 +14,8 @@ _FUNCTIONS = {"sqrt": np.sqrt, "abs": np.abs, "sign": np.sign, "maximum": np.max
 
 def _reference(update: Update):
     """The formula, run by Python on lists of float64 arrays."""
-    code, flags = compile(update.formula, update.name, "exec"), dict.fromkeys(update.flags, False)
-
     def numpy(*lists, **values):
+        code, flags = compile(update.formula, update.name, "exec"), dict.fromkeys(update.flags, False)
         rows = zip(*[[None] * len(lists[0]) if column is None else column for column in lists])
         results = []
         for row in rows:

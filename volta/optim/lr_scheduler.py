@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -51,6 +50,11 @@ class StepLR(LRScheduler):
         return self.gamma ** (epoch // self.step_size)
 
 
+def _reached(milestones, epoch):
+    """How many of the milestones."""
+    return sum(m <= epoch for m in milestones)
+
+
 class MultiStepLR(LRScheduler):
     """Times `gamma` at each epoch of `milestones`."""
 
@@ -61,7 +65,7 @@ class MultiStepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def scale(self, index, epoch):
-        return self.gamma ** bisect_right(self.milestones, epoch)
+        return self.gamma ** _reached(self.milestones, epoch)
 
 
 class ConstantLR(LRScheduler):
@@ -312,13 +316,13 @@ class SequentialLR(_Several):
         for group in optimizer.param_groups:
             set_value(group, "lr", group["initial_lr"])
         _undo(self._schedulers)
-        first = self._schedulers[bisect_right(self._milestones, 0)]
+        first = self._schedulers[_reached(self._milestones, 0)]
         first._start()
         self._set(first.rates())
 
     def step(self) -> None:
         self.last_epoch += 1
-        place = bisect_right(self._milestones, self.last_epoch)
+        place = _reached(self._milestones, self.last_epoch)
         scheduler = self._schedulers[place]
         scheduler.step(*[0] if place and self._milestones[place - 1] == self.last_epoch else [])
         self._set(scheduler.rates())

@@ -15,7 +15,7 @@ from volta.errors import AutogradError
 from volta._kernels import core as _core
 from volta._kernels.core.base cimport TensorBase
 from volta._kernels.core.call cimport call_kernel
-from volta._kernels.core.graph cimport Node, switch_grad_mode
+from volta._kernels.core.graph cimport Node, finds_anomalies, recorded_at, switch_grad_mode, unpacked
 from volta._kernels.core.record cimport (
     GRADIENT, KEPT, NEEDS, OUTPUT, PARAM, SHAPE, Primitive)
 
@@ -257,6 +257,8 @@ cdef class _Engine:
         else:
             if PyTuple_GET_SIZE(saved):
                 self._check_versions(node)
+                if node.unpack is not None:
+                    saved = unpacked(node, saved)
             if op.joint:
                 grads = self._call(op.vjp, node, saved, <tuple>node.plan.sources[0], g)
         for i in range(PyTuple_GET_SIZE(node.parents)):
@@ -268,6 +270,8 @@ cdef class _Engine:
             else:
                 k = i if i < op.count else op.count - 1
                 gradient = self._call(op.vjp[k], node, saved, <tuple>node.plan.sources[k], g)
+            if gradient is not None and finds_anomalies():
+                _check_anomaly(node, i, gradient)
             if gradient is not None and (<TensorBase>gradient).shape is not node.shapes[i] and (
                     (<TensorBase>gradient).shape != node.shapes[i]):
                 gradient = _sum_to(gradient, node.shapes[i])
@@ -329,6 +333,14 @@ cdef class _Engine:
             else:
                 out.append(node.shapes)
         return out
+
+
+cdef _check_anomaly(Node node, Py_ssize_t i, object gradient):
+    """Raise where a node's derivative gave NaN, with the lines that recorded it."""
+    if not (gradient != gradient).any().item():
+        return
+    raise AutogradError(f"{node.name}: its derivative gave NaN for input {i}, of shape {node.shapes[i]}; the call was recorded "
+                        f"{recorded_at(node)}")
 
 
 cdef _accumulate(TensorBase target, object gradient):

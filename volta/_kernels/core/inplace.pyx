@@ -113,6 +113,27 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
     return target
 
 
+def write(Primitive op not None, TensorBase out not None, tuple inputs not None):
+    """Let an elementwise record write its result straight into `out`, unrecorded. Gives False, with nothing done, unless the result
+    has its shape and dtype and shares no memory with an input."""
+    cdef object x
+    cdef DType dtype
+    if PyTuple_GET_SIZE(inputs) != op.count:
+        return False
+    for x in inputs:
+        if isinstance(x, TensorBase):
+            if (<TensorBase>x).storage is out.storage or (<TensorBase>x).storage.device is not out.storage.device:
+                return False
+        elif type(x) is not float and type(x) is not int:
+            return False
+    dtype = common_dtype(op, inputs)
+    if not op.common >> dtype.code & 1 or (dtype_of(BOOL) if op.tests else dtype) is not out.dtype or broadcast(op, inputs) != out.shape:
+        return False
+    check_elements(op.name, out)
+    call_kernel(op, out.storage.device, promoted(op, inputs), None, out)
+    return True
+
+
 cdef bint _keeps(Node node, object source):
     """Whether a node keeps this very tensor for its derivative."""
     return node.saved is not None and any([x is source for x in node.saved])

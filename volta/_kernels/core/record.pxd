@@ -35,7 +35,9 @@ cdef class Primitive
 cdef class Op:
     cdef readonly str name
     cdef public object details              # what tests and docs need: ops.table.Details
-    cdef object _doc, _signature
+    cdef object _doc, _signature            # functions that make them: one is rarely asked for
+    cdef public bint has_out                # whether calls may name tensors for the results, `out=`
+    cdef object otherwise(self, tuple args, dict options, names)
 
 cdef class Primitive(Op)
 
@@ -44,6 +46,7 @@ cdef class Composed(Op):
     cdef readonly Primitive record          # that serves calls without options, or None
     cdef bint in_float32
     cdef str first                          # name of the first parameter
+    cdef list parameters                    # names of all
     cdef readonly Primitive declared        # what it takes: a record without kernels
     cdef tuple places                       # positions of its inputs among the parameters
     cdef bint leading                       # whether they are the first ones, in order
@@ -77,7 +80,6 @@ cdef class Primitive(Op):
     cdef int* widened                       # Widening, where that one is float16
     cdef bint* optional
     cdef bint* promoted                     # whether an input takes part in promotion
-    cdef tuple arguments                    # per derivative function: where its arguments come from
     cdef dict plans                         # by mask of wanted gradients
     cdef unsigned long long last_mask
     cdef Plan last_plan

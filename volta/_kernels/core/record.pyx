@@ -22,12 +22,13 @@ cdef check_t _check = NULL                  # set by call.pyx
 cdef object _named = None                   # set by the op table: name -> Op, for unpickling
 cdef object _explain = None                 # (function, args, options) -> the DTypeError of a wrong argument, or None
 cdef object _in_float32 = None              # (function, args, options) -> result, computed in float32
+cdef object _fill = None                    # (op, args, options, out) -> out, filled with the result
 
 
-def configure(named, explain, in_float32):
+def configure(named, explain, in_float32, fill):
     """Give this module the pieces of higher layers that it calls."""
-    global _named, _explain, _in_float32
-    _named, _explain, _in_float32 = named, explain, in_float32
+    global _named, _explain, _in_float32, _fill
+    _named, _explain, _in_float32, _fill = named, explain, in_float32, fill
 
 
 cdef void set_apply(apply_t function) noexcept:
@@ -45,6 +46,10 @@ def _op_named(name):
 
 
 # ---------------------------------------------------------------- what is common to all ops
+
+cdef dict _SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}      # NumPy's
+cdef object _ELSEWHERE = object()           # no result yet
+
 
 cdef list _parameters(function):
     """Names of a function's parameters. `inspect.signature` would take a fifth of the time of `import volta`."""
@@ -67,8 +72,19 @@ cdef class Op:
     def __reduce__(self):
         return (_op_named, (self.name,))
 
+    cdef object otherwise(self, tuple args, dict options, names):
+        """The result of a call with `out`, or with NumPy's spellings of arguments; _ELSEWHERE for any other."""
+        cdef object out
+        if self.has_out and "out" in options:
+            out = options.pop("out")
+            return self(*args, **options) if out is None else _fill(self, args, options, out)
+        for name in options:
+            if name in _SPELLINGS and name not in names and _SPELLINGS[name] in names and _SPELLINGS[name] not in options:
+                return self(*args, **{_SPELLINGS.get(k, k) if k not in names else k: v for k, v in options.items()})
+        return _ELSEWHERE
+
     def document(self, doc, signature):
-        """Set what `help` and `inspect.signature` show."""
+        """Set what gives `help` and `inspect.signature` what they show."""
         self._doc, self._signature = doc, signature
 
     @property
@@ -80,12 +96,8 @@ cdef class Op:
         return self.name
 
     @property
-    def __doc__(self):
-        return self._doc
-
-    @property
     def __signature__(self):
-        return self._signature
+        return None if self._signature is None else self._signature()
 
 
 cdef class Composed(Op):
@@ -96,11 +108,11 @@ cdef class Composed(Op):
     def __init__(self, str name, function, *, Primitive record=None, bint in_float32=False, dict takes=None, details=None):
         cdef list parameters = _parameters(function)
         self.name = name
+        self.parameters = parameters
         self.function = function
         self.record = record
         self.in_float32 = in_float32
         self.details = details
-        self._doc = function.__doc__
         self.first = parameters[0] if parameters else None
         if takes is not None:
             self.declared = Primitive(self.__name__, tuple(takes), takes=takes)
@@ -126,7 +138,7 @@ cdef class Composed(Op):
 
     @property
     def __doc__(self):
-        return self._doc
+        return self.function.__doc__
 
     cdef int check(self, tuple args, dict options) except -1:
         """Raise unless the arguments are of the dtypes that are declared."""
@@ -143,6 +155,10 @@ cdef class Composed(Op):
         cdef object x
         if self.record is not None and self.record.serves(args, options):
             return _apply(self.record, args, {})
+        if options:
+            x = self.otherwise(args, options, self.parameters)
+            if x is not _ELSEWHERE:
+                return x
         try:
             if self.declared is not None:
                 self.check(args, options)
@@ -246,7 +262,6 @@ cdef class Primitive(Op):
         functions = (vjp,) if self.joint else (vjp or ())
         if functions and not self.joint and len(functions) != self.count:
             raise ArgumentError(f"{self.name}: {len(functions)} vjp functions for {self.count} inputs")
-        self.arguments = tuple([None if f is None else self._sources(f) for f in functions])
 
     def _set_takes(self, takes):
         cdef Py_ssize_t i, n = self.count
@@ -310,7 +325,8 @@ cdef class Primitive(Op):
         return <Plan>found
 
     def _plan(self, unsigned long long mask):
-        wanted = [self.arguments[0]] if self.joint else [self.arguments[i] if mask >> i & 1 else None for i in range(self.count)]
+        wanted = [self._sources(self.vjp)] if self.joint else [self._sources(self.vjp[i]) if mask >> i & 1 else None
+                                                               for i in range(self.count)]
         codes = {"input": INPUT, "output": OUTPUT, "dtype": DTYPE, "device": DEVICE}
         saves = sorted({(codes[kind], place) for sources in wanted if sources for kind, place in sources if kind in codes})
 
@@ -323,6 +339,11 @@ cdef class Primitive(Op):
         return Plan(saves, tuple([None if s is None else tuple(map(located, s)) for s in wanted]))
 
     def __call__(self, *inputs, **params):
+        cdef object result
+        if params and self.has_out:
+            result = self.otherwise(inputs, params, self.names)
+            if result is not _ELSEWHERE:
+                return result
         if params and (self.promotion or PyTuple_GET_SIZE(inputs) < self.count):       # else all are given, and these are options
             for name in self.names:
                 if name in params:
@@ -347,7 +368,7 @@ cdef class Primitive(Op):
 
     @property
     def __doc__(self):
-        return self._doc
+        return None if self._doc is None else self._doc()
 
     def _bound(self, inputs, params):
         """Inputs given by keyword, in their places."""

@@ -18,7 +18,7 @@ from volta.errors import DTypeError, IndexRangeError
 
 cdef enum:
     EXP_COST = 4                # one exp against one element of a cheap loop
-    PIECE = 512                 # exponentials that are summed in one go
+    PIECE = 512                 # exponentials that are summed in one go where they are not kept
 
 
 cdef Py_ssize_t first_wrong(const int64_t* target, Py_ssize_t n, Py_ssize_t classes, int64_t ignored) noexcept nogil:
@@ -43,95 +43,107 @@ cdef TensorBase labels(str name, TensorBase target, Py_ssize_t classes, int64_t 
     return target
 
 
-cdef real row_logsumexp(const real* x, Py_ssize_t classes, real* top) noexcept nogil:
-    """log(sum(exp(x - max))), NaN where the maximum is infinite, as in PyTorch. OUT: top, the maximum."""
-    cdef real piece[PIECE]
-    cdef Py_ssize_t start = 0, i, n
-    cdef double total = 0
-    top[0] = line_max(x, classes)
-    while start < classes:
-        n = min(PIECE, classes - start)
-        for i in range(n):
-            piece[i] = exp_of[real](x[start + i] - top[0])
-        total += line_sum(<const real*>&piece[0], n)
-        start += n
-    return log_of[real](<real>total)
+cdef inline double exp_sum(const real* x, real top, Py_ssize_t n, real* out) noexcept nogil:
+    """out = exp(x - top), and their sum: NaN where top is infinite, as in PyTorch."""
+    cdef Py_ssize_t i
+    for i in range(n):
+        out[i] = exp_of[real](x[i] - top)
+    return line_sum(<const real*>out, n)
 
 
 cdef void forward_rows(const real* x, const int64_t* target, Py_ssize_t first, Py_ssize_t last, Py_ssize_t classes,
-                       int64_t ignored, real* loss, real* logsumexp) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef real top = 0, log_sum
+                       int64_t ignored, real* loss, real* softmax) noexcept nogil:
+    cdef real piece[PIECE]
+    cdef Py_ssize_t i, j
+    cdef const real* line
+    cdef real* y
+    cdef real top, scale
+    cdef double total
     for i in range(first, last):
-        log_sum = row_logsumexp(x + i * classes, classes, &top)
-        logsumexp[i] = top + log_sum
-        loss[i] = 0 if target[i] == ignored else log_sum + (top - x[i * classes + target[i]])
+        line = x + i * classes
+        top = line_max(line, classes)
+        if softmax == NULL:
+            total, j = 0, 0
+            while j < classes:
+                total += exp_sum(line + j, top, min(PIECE, classes - j), &piece[0])
+                j += PIECE
+        else:
+            y = softmax + i * classes
+            total = exp_sum(line, top, classes, y)
+            scale = <real>(1.0 / total)
+            for j in range(classes):
+                y[j] *= scale
+        loss[i] = 0 if target[i] == ignored else log_of[real](<real>total) + (top - line[target[i]])
 
 
 cdef void forward(const real* x, const int64_t* target, Py_ssize_t n, Py_ssize_t classes, int64_t ignored, real* loss,
-                  real* logsumexp) noexcept nogil:
+                  real* softmax) noexcept nogil:
     cdef int threads = threads_for(n * classes * EXP_COST), t
     for t in prange(threads, num_threads=threads, schedule="static"):
-        forward_rows(x, target, n * t // threads, n * (t + 1) // threads, classes, ignored, loss, logsumexp)
+        forward_rows(x, target, n * t // threads, n * (t + 1) // threads, classes, ignored, loss, softmax)
+
+
+cdef tuple losses(str name, TensorBase x, TensorBase target, int64_t ignored, bint keep):
+    cdef int code = float_code(name, x)
+    cdef Py_ssize_t n = x.shape[0], classes = x.shape[1]
+    target = labels(name, target, classes, ignored)
+    x = packed(x)
+    cdef TensorBase loss = empty_host((n,), x.dtype), softmax = empty_host_like(x, x.dtype) if keep else None
+    cdef const int64_t* wanted = <const int64_t*>address(target)
+    cdef void* kept = address(softmax) if keep else NULL
+    if code == FLOAT32:
+        forward(<const float*>address(x), wanted, n, classes, ignored, <float*>address(loss), <float*>kept)
+    else:
+        forward(<const double*>address(x), wanted, n, classes, ignored, <double*>address(loss), <double*>kept)
+    return loss, softmax
 
 
 def cross_entropy(TensorBase x not None, TensorBase target not None, int64_t ignore_index):
-    """Per-row loss logsumexp(x) - x[target], 0 where target == ignore_index, and the logsumexp."""
-    cdef int code = float_code("cross_entropy", x)
-    cdef Py_ssize_t n = x.shape[0], classes = x.shape[1]
-    target = labels("cross_entropy", target, classes, ignore_index)
-    x = packed(x)
-    cdef TensorBase loss = empty_host((n,), x.dtype), logsumexp = empty_host((n,), x.dtype)
-    cdef const int64_t* wanted = <const int64_t*>address(target)
-    if code == FLOAT32:
-        forward(<const float*>address(x), wanted, n, classes, ignore_index, <float*>address(loss),
-                <float*>address(logsumexp))
-    else:
-        forward(<const double*>address(x), wanted, n, classes, ignore_index, <double*>address(loss),
-                <double*>address(logsumexp))
-    return loss, logsumexp
+    """Per-row loss logsumexp(x) - x[target], 0 where target == ignore_index."""
+    return losses("cross_entropy", x, target, ignore_index, False)[0]
 
 
-cdef void grad_rows(const real* g, const real* x, const real* logsumexp, const int64_t* target, Py_ssize_t first,
-                    Py_ssize_t last, Py_ssize_t classes, int64_t ignored, real* out) noexcept nogil:
+def cross_entropy_softmax(TensorBase x not None, TensorBase target not None, int64_t ignore_index):
+    """The same, and softmax(x), which its gradient needs."""
+    return losses("cross_entropy_softmax", x, target, ignore_index, True)
+
+
+cdef void grad_rows(const real* g, const real* softmax, const int64_t* target, Py_ssize_t first, Py_ssize_t last,
+                    Py_ssize_t classes, int64_t ignored, real* out) noexcept nogil:
     cdef Py_ssize_t i, j
     cdef const real* line
     cdef real* y
     for i in range(first, last):
-        line, y = x + i * classes, out + i * classes
+        line, y = softmax + i * classes, out + i * classes
         if target[i] == ignored:
             memset(y, 0, classes * sizeof(real))
             continue
         for j in range(classes):
-            y[j] = g[i] * exp_of[real](line[j] - logsumexp[i])
+            y[j] = g[i] * line[j]
         y[target[i]] -= g[i]
 
 
-cdef void grad(const real* g, const real* x, const real* logsumexp, const int64_t* target, Py_ssize_t n,
-               Py_ssize_t classes, int64_t ignored, real* out) noexcept nogil:
-    cdef int threads = threads_for(n * classes * EXP_COST), t
+cdef void grad(const real* g, const real* softmax, const int64_t* target, Py_ssize_t n, Py_ssize_t classes, int64_t ignored,
+               real* out) noexcept nogil:
+    cdef int threads = threads_for(n * classes), t
     for t in prange(threads, num_threads=threads, schedule="static"):
-        grad_rows(g, x, logsumexp, target, n * t // threads, n * (t + 1) // threads, classes, ignored, out)
+        grad_rows(g, softmax, target, n * t // threads, n * (t + 1) // threads, classes, ignored, out)
 
 
-def cross_entropy_grad(TensorBase g not None, TensorBase x not None, TensorBase logsumexp not None,
-                       TensorBase target not None, int64_t ignore_index):
+def cross_entropy_grad(TensorBase g not None, TensorBase softmax not None, TensorBase target not None, int64_t ignore_index):
     """Gradient with respect to x: g * (softmax(x) - one_hot(target)), 0 in ignored rows."""
-    cdef int code = float_code("cross_entropy_grad", x)
-    same_type("cross_entropy_grad", x, g)
-    same_type("cross_entropy_grad", x, logsumexp)
-    cdef Py_ssize_t n = x.shape[0], classes = x.shape[1]
+    cdef int code = float_code("cross_entropy_grad", softmax)
+    same_type("cross_entropy_grad", softmax, g)
+    cdef Py_ssize_t n = softmax.shape[0], classes = softmax.shape[1]
     target = labels("cross_entropy_grad", target, classes, ignore_index)
-    g, x, logsumexp = packed(g), packed(x), packed(logsumexp)
-    cdef TensorBase out = empty_host_like(x, x.dtype)
+    g, softmax = packed(g), packed(softmax)
+    cdef TensorBase out = empty_host_like(softmax, softmax.dtype)
     cdef const int64_t* wanted = <const int64_t*>address(target)
     if code == FLOAT32:
-        grad(<const float*>address(g), <const float*>address(x), <const float*>address(logsumexp), wanted, n, classes,
-             ignore_index, <float*>address(out))
+        grad(<const float*>address(g), <const float*>address(softmax), wanted, n, classes, ignore_index, <float*>address(out))
     else:
-        grad(<const double*>address(g), <const double*>address(x), <const double*>address(logsumexp), wanted, n,
-             classes, ignore_index, <double*>address(out))
+        grad(<const double*>address(g), <const double*>address(softmax), wanted, n, classes, ignore_index, <double*>address(out))
     return out
 
 
-KERNELS = {"cross_entropy": cross_entropy, "cross_entropy_grad": cross_entropy_grad}
+KERNELS = {"cross_entropy": cross_entropy, "cross_entropy_softmax": cross_entropy_softmax, "cross_entropy_grad": cross_entropy_grad}

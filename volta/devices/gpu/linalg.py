@@ -158,6 +158,8 @@ def _operands(x: Layout, y: Layout, lead: tuple):
     left, right = _operand(x, -2), _operand(y, -1)
     if left is None or right is None:
         return None
+    if 0 in lead:
+        return left, right, 0
     sizes, strides = collapse(lead, tuple(_batch_strides(layout, lead) for layout in (x, y)))
     if len(sizes) > 1:
         return None

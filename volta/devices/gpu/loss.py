@@ -1,6 +1,8 @@
 """Cross-entropy on the GPU: one dispatch forward, one backward."""
 from __future__ import annotations
 
+from functools import partial
+
 from volta.devices.gpu.common import FLOAT32, INT64, THREADS, ceil_div
 from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, unsigned
@@ -22,33 +24,35 @@ def _label(op: str, target, ignore_index: int) -> int:
     return ignore_index if -2**31 <= ignore_index < 2**31 else -2**31
 
 
-def _cross_entropy(x, target, *, ignore_index):
-    """(loss[N], logsumexp[N]) of x[N, C]."""
-    need_float32("cross_entropy", x)
+def _cross_entropy(name, keep, x, target, *, ignore_index):
+    """loss[N] of x[N, C]; with `keep`, which a gradient needs, (loss, softmax(x))."""
+    need_float32(name, x)
     rows, classes = x.shape
-    ignored = _label("cross_entropy", target, ignore_index)
+    ignored = _label(name, target, ignore_index)
     plan = Plan(x, target)
-    loss, logsumexp = plan.output((rows,), FLOAT32), plan.output((rows,), FLOAT32)
+    loss = plan.output((rows,), FLOAT32)
+    softmax = plan.output(x.shape, FLOAT32) if keep else plan.scratch(4)
     lanes = _lanes(classes)
-    plan.step("loss/cross_entropy", (0, 1, loss, logsumexp), (rows, classes, At(0), At(1), ignored),
-              ceil_div(rows, THREADS // lanes), LANES=lanes)
+    plan.step("loss/cross_entropy", (0, 1, loss, softmax), (rows, classes, At(0), At(1), ignored), ceil_div(rows, THREADS // lanes),
+              LANES=lanes, KEEP=keep)
     return plan
 
 
-def _cross_entropy_grad(g, x, logsumexp, target, *, ignore_index):
-    """g[n] * (softmax(x)[n] - onehot(target[n])), 0 where ignored."""
-    need_float32("cross_entropy_grad", g, x, logsumexp)
-    rows, classes = x.shape
+def _cross_entropy_grad(g, softmax, target, *, ignore_index):
+    """g[n] * (softmax[n] - onehot(target[n])), 0 where ignored."""
+    need_float32("cross_entropy_grad", g, softmax)
+    rows, classes = softmax.shape
     ignored = _label("cross_entropy_grad", target, ignore_index)
-    plan = Plan(g, x, logsumexp, target)
-    out = plan.output(x.shape, FLOAT32)
+    plan = Plan(g, softmax, target)
+    out = plan.output(softmax.shape, FLOAT32)
     lanes = _lanes(classes)
-    values = rows, classes, At(0), *unsigned(g._strides), At(1), At(2), At(3), ignored
-    plan.step("loss/cross_entropy_grad", (0, 1, 2, 3, out), values, ceil_div(rows, THREADS // lanes) if classes else 0, LANES=lanes)
+    values = rows, classes, At(0), *unsigned(g._strides), At(1), At(2), ignored
+    plan.step("loss/cross_entropy_grad", (0, 1, 2, out), values, ceil_div(rows, THREADS // lanes) if classes else 0, LANES=lanes)
     return plan
 
 
 KERNELS = {
-    "cross_entropy": Kernel("cross_entropy", _cross_entropy, cut=cuts.cross_entropy),
+    **{name: Kernel(name, partial(_cross_entropy, name, keep), cut=partial(cuts.cross_entropy, keep))
+       for name, keep in (("cross_entropy", False), ("cross_entropy_softmax", True))},
     "cross_entropy_grad": Kernel("cross_entropy_grad", _cross_entropy_grad, strided=(0,), cut=cuts.cross_entropy_grad),
 }

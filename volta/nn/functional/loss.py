@@ -137,7 +137,7 @@ def _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothi
     labels = cast(labels, int64)
     if weight is not None or label_smoothing:
         return _weighted(x, labels, shape, weight, ignore_index, ignoring, reduction, label_smoothing)
-    losses, _ = cross_entropy_op(x, labels, ignore_index=int(ignore_index))
+    losses = cross_entropy_op(x, labels, ignore_index=int(ignore_index))
     if reduction == "mean":
         return sum(losses) / (_kept(labels, ignore_index) if ignoring else float(labels._size))
     return _reduce("cross_entropy", losses if reduction != "none" else reshape_op(losses, shape=shape), reduction)

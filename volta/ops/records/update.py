@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from types import SimpleNamespace
 
 
-@dataclass(frozen=True)
-class Update:
+class Update(SimpleNamespace):
     """One update. Kernels take lists of tensors: params, grads, and each state's (None for an optional one that is not in use);
     and by keyword the factors and flags."""
 
@@ -86,7 +85,7 @@ def _sgd_factors(*, lr, momentum, dampening, weight_decay, maximize=False, first
 
 
 SGD = Update(
-    "sgd", optional=("momentum_buffer",), flags=("nesterov",), factors=_sgd_factors, changing=("lr", "momentum", "first"), formula="""
+    name="sgd", optional=("momentum_buffer",), flags=("nesterov",), factors=_sgd_factors, changing=("lr", "momentum", "first"), formula="""
 slope = sign * grad + scaled(weight_decay, param)
 if momentum_buffer is not None:
     momentum_buffer = scaled(buffer_factor, momentum_buffer) + one_minus_dampening * slope
@@ -111,7 +110,7 @@ def _adam_factors(*, lr, beta1, beta2, eps, weight_decay, step, decoupled=False,
 _ADAM = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.0, "step": 2}
 
 ADAM = Update(
-    "adam", states=("exp_avg", "exp_avg_sq"), optional=("max_exp_avg_sq",), squares=("exp_avg_sq", "max_exp_avg_sq"),
+    name="adam", states=("exp_avg", "exp_avg_sq"), optional=("max_exp_avg_sq",), squares=("exp_avg_sq", "max_exp_avg_sq"),
     factors=_adam_factors, changing=("lr", "beta1", "step"), formula="""
 slope = sign * grad + scaled(weight_decay, param)
 exp_avg = exp_avg + one_minus_beta1 * (slope - exp_avg)
@@ -134,7 +133,7 @@ def _rmsprop_factors(*, lr, alpha, eps, weight_decay, momentum, maximize=False):
 _RMSPROP = {"lr": 0.1, "alpha": 0.9, "eps": 1e-8, "weight_decay": 0.0, "momentum": 0.0}
 
 RMSPROP = Update(
-    "rmsprop", states=("square_avg",), optional=("grad_avg", "momentum_buffer"), squares=("square_avg",), factors=_rmsprop_factors,
+    name="rmsprop", states=("square_avg",), optional=("grad_avg", "momentum_buffer"), squares=("square_avg",), factors=_rmsprop_factors,
     changing=("lr", "momentum"), formula="""
 slope = sign * grad + scaled(weight_decay, param)
 square_avg = alpha * square_avg + one_minus_alpha * slope * slope

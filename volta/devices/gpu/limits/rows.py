@@ -87,27 +87,23 @@ def updated(written):
 
 # ---------------------------------------------------------------- one row or channel alone
 
-def cross_entropy(run, x, target, ignore_index):
-    """By rows; one row alone is composed of reductions."""
+def cross_entropy(keep, run, x, target, ignore_index):
+    """By rows; one row alone is composed. With `keep`, softmax(x) too."""
     if x.shape[0] > 1:
-        return halves(run, (x, target), {"ignore_index": ignore_index}, (0, 0), (0, 0))
-    top = call("amax", x, (1,), True)
-    sums = call("add", call("log", call("sum", call("exp", call("sub", x, top)), (1,), True)), top)
-    picked = call("gather", x, core.reshaped(contiguous(target), (1, 1)), dim=1)
-    sums = core.reshaped(sums, (1,))
-    loss = call("sub", sums, core.reshaped(picked, (1,)))
+        return halves(run, (x, target), {"ignore_index": ignore_index}, (0, 0), (0, 0) if keep else 0)
+    picked = call("gather", call("log_softmax", x, dim=1), core.reshaped(contiguous(target), (1, 1)), dim=1)
+    loss = call("neg", core.reshaped(picked, (1,)))
     loss = call("where", call("logical_and", call("ge", target, 0), call("lt", target, x.shape[1])), loss, math.nan)
-    return call("where", call("eq", target, ignore_index), 0.0, loss), sums
+    loss = call("where", call("eq", target, ignore_index), 0.0, loss)
+    return (loss, call("softmax", x, dim=1)) if keep else loss
 
 
-def cross_entropy_grad(run, g, x, logsumexp, target, ignore_index):
-    if x.shape[0] > 1:
-        return halves(run, (g, x, logsumexp, target), {"ignore_index": ignore_index}, (0, 0, 0, 0), 0)
-    row = (1, 1)
+def cross_entropy_grad(run, g, softmax, target, ignore_index):
+    if softmax.shape[0] > 1:
+        return halves(run, (g, softmax, target), {"ignore_index": ignore_index}, (0, 0, 0), 0)
     slope = call("where", call("eq", target, ignore_index), 0.0, g)
-    hot = call("eq", arange(0, 1, x.shape[1], target.dtype, target.storage.device), target)
-    chance = call("exp", call("sub", x, core.reshaped(contiguous(logsumexp), row)))
-    return call("mul", call("sub", chance, core.reshaped(cast(hot, x.dtype), x.shape)), core.reshaped(slope, row))
+    hot = call("eq", arange(0, 1, softmax.shape[1], target.dtype, target.storage.device), target)
+    return call("mul", call("sub", softmax, core.reshaped(cast(hot, softmax.dtype), softmax.shape)), core.reshaped(slope, (1, 1)))
 
 
 def batch_norm(run, x, weight, bias, eps):

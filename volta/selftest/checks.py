@@ -1,13 +1,14 @@
-"""What must hold of every op of the table. tests/test_op_*.py run these checks, tests/test_planted_faults.py sees them fail."""
+"""What must hold of every op of the table. `python -m volta selftest` and tests/test_op_*.py run these checks, tests/test_planted_faults.py
+sees them fail."""
 from __future__ import annotations
 
 import numpy as np
-import op_cases as table
-import pytest
 
 import volta
 from volta.errors import DTypeError, ShapeError
 from volta.ops.table import BINARY_SHAPES, TERNARY_SHAPES, Flags
+from volta.selftest import cases as table
+from volta.selftest.cases import need
 from volta.testing import gradcheck, gradgradcheck
 
 FLOATS = (volta.float32, volta.float64, volta.float16)
@@ -21,29 +22,29 @@ def forward(op, case, device, dtype, rng, msg=""):
     arrays = table.sample(op, case, rng, dtype)
     references = table.expected(op, arrays, case.params, dtype)
     results = table.run(op, table.to_device(arrays, device), case.params, device, dtype)
-    assert len(results) == len(references), f"{msg}: {len(results)} results, expected {len(references)}"
+    need(len(results) == len(references), f"{msg}: {len(results)} results, expected {len(references)}")
     if table.family(op) in table.IN_PLACE:                  # what has no reference must not be touched
         references = [before if r is None else r for r, before in zip(references, arrays)]
     results, references = table.flat(results), table.flat(references)
-    assert len(results) == len(references), f"{msg}: {len(results)} results, expected {len(references)}"
+    need(len(results) == len(references), f"{msg}: {len(results)} results, expected {len(references)}")
     scale = table.magnitude(table.flat(arrays))
     for i, (found, reference) in enumerate(zip(results, references)):
         if isinstance(found, volta.Tensor):
             _check_result(op, case, device, dtype, i, found, np.asarray(reference), scale, f"{msg}: output {i}")
         elif table.family(op) == "composed":
-            assert np.isclose(found, reference, rtol=op.details.rtol), f"{msg}: {found}, expected {reference}"
+            need(np.isclose(found, reference, rtol=op.details.rtol), f"{msg}: {found}, expected {reference}")
 
 
 def _check_result(op, case, device, dtype, i, found, reference, scale, msg):
     family = table.family(op)
-    assert found.device == volta.device(device), msg
+    need(found.device == volta.device(device), msg)
     if family == "composed" or i not in op.wide or dtype is not volta.float16:
         wanted = result_dtype(op, case, reference, dtype, i)
-        assert found.dtype is wanted, f"{msg}: {found.dtype}, expected {wanted}"
-    assert not found.requires_grad, msg
-    assert found.is_contiguous() or family in ("view", "composed"), msg
+        need(found.dtype is wanted, f"{msg}: {found.dtype}, expected {wanted}")
+    need(not found.requires_grad, msg)
+    need(found.is_contiguous() or family in ("view", "composed"), msg)
     if op.name == "empty":                                  # of undefined contents
-        assert found.shape == reference.shape
+        need(found.shape == reference.shape, f"{msg}: shape {found.shape}")
         return
     if family == "creation" and not dtype.is_floating_point:
         reference = reference.astype(volta.dtypes.to_numpy(dtype))
@@ -118,8 +119,8 @@ def finite_differences(op, case, rng):
     function, leaves = as_function(op, case, table.sample(op, case, rng, volta.float64), "cpu")
     if not leaves or not floats_of(function(*leaves)):
         return
-    assert gradcheck(function, leaves)
-    assert gradgradcheck(function, leaves)
+    gradcheck(function, leaves)
+    gradgradcheck(function, leaves)
 
 
 def derivatives(op, case, arrays, seeds, dtype, device):
@@ -143,12 +144,12 @@ def derivatives_in_float32(op, case, device, rng):
     found = derivatives(op, case, arrays, np.random.default_rng(seed), volta.float32, device)
     exact = derivatives(op, case, arrays, np.random.default_rng(seed), volta.float64, "cpu")
     for order, (ours, theirs) in enumerate(zip(found, exact), 1):
-        assert len(ours) == len(theirs)
+        need(len(ours) == len(theirs), f"{op.name} on {device}: {len(ours)} derivatives, expected {len(theirs)}")
         for i, (a, b) in enumerate(zip(ours, theirs)):
-            assert (a is None) == (b is None)
+            need((a is None) == (b is None), f"{op.name} on {device}: a derivative of order {order} for input {i} is missing or needless")
             if a is not None:
                 msg = f"{op.name} on {device}: derivative of order {order} for input {i}"
-                assert a.dtype is volta.float32 and a.device == volta.device(device), msg
+                need(a.dtype is volta.float32 and a.device == volta.device(device), msg)
                 # a derivative is a chain of a few ops, each within the op's tolerance
                 table.check(a, b.detach().numpy(), 10 * op.details.rtol, msg, table.magnitude(table.flat(arrays)))
 
@@ -165,25 +166,76 @@ def same_results(op, case, arrays, views, device):
     straight = table.flat(table.run(op, table.to_device(arrays, device), case.params, device))
     for a, b in zip(table.flat(table.run(op, views, case.params, device)), straight, strict=True):
         if not isinstance(b, volta.Tensor):
-            assert a == b or np.isclose(a, b, rtol=op.details.rtol)
+            need(a == b or np.isclose(a, b, rtol=op.details.rtol), f"{op.name} on {device}: {a}, expected {b}")
             continue
-        assert a.dtype is b.dtype and a.shape == b.shape
+        need(a.dtype is b.dtype and a.shape == b.shape, f"{op.name} on {device}: {a.dtype} of {a.shape}, expected {b.dtype} of {b.shape}")
         # sums may be taken in another order
         table.check(a, b.numpy(), op.details.rtol, f"{op.name} on {device}", table.magnitude(table.flat(arrays)))
 
 
 def layouts(op, case, device, rng):
     """Transposed, sliced and reversed inputs, and such with stride 0 along the first dimension."""
+    for name in (*table.LAYOUTS, "expanded"):
+        layout(op, case, device, rng, name)
+
+
+def layout(op, case, device, rng, name):
+    """Inputs in one layout, where the samples allow it."""
     arrays = table.sample(op, case, rng, table.kind_of(op))
-    for make in table.LAYOUTS.values():
-        try:
-            same_results(op, case, arrays, placed(arrays, device, make), device)
-        except ShapeError as error:
-            if not op.details.view or "without a copy" not in str(error):
-                raise
-    if not any(isinstance(spec, table.Derived) for spec in case.inputs):
-        equal = [table.repeated(a) for a in arrays]
-        same_results(op, case, equal, placed(equal, device, table.expanded), device)
+    if name == "expanded":
+        if any(isinstance(spec, table.Derived) for spec in case.inputs):
+            return
+        arrays = [table.repeated(a) for a in arrays]
+    try:
+        same_results(op, case, arrays, placed(arrays, device, table.LAYOUTS.get(name, table.expanded)), device)
+    except ShapeError as error:
+        if not op.details.view or "without a copy" not in str(error):
+            raise
+
+
+def elementwise(op):
+    """Whether the op works element by element on floating point tensors that broadcast."""
+    return "f" in op.details.kinds and (table.family(op) in table.ELEMENTWISE or op.details.elementwise and op.details.numpy is not None)
+
+
+def with_shape(op, shape):
+    """A case of an elementwise op whose tensors all have this shape, from its first sample that has tensors; None without one."""
+    for case in op.details.cases:
+        if case.inputs and isinstance(case.inputs[0], (tuple, Flags)) and all(
+                isinstance(spec, (tuple, Flags, int, float)) for spec in case.inputs):
+            return table.Case(tuple(shape if isinstance(spec, tuple) else Flags(shape) if isinstance(spec, Flags) else spec
+                                    for spec in case.inputs), case.params)
+    return None
+
+
+def ranks(op, device, rng):
+    """Elementwise ops of tensors of 0 to 8 dimensions, with dimensions of size 1 and 0."""
+    for shape in ((), (3,), (2, 1), (2, 0, 3), (1, 2, 1, 3), (2, 1, 2, 1, 2), (1,) * 6, (2, 1, 1, 2, 1, 1, 2), (1, 2, 1, 2, 1, 2, 1, 2)):
+        case = with_shape(op, shape)
+        if case is not None:
+            forward(op, case, device, volta.float32, rng, f"{op.name} of shape {shape} on {device}")
+
+
+LARGE = (1 << 24) + 4099                    # beyond 65,535 workgroups of 256 threads
+
+
+def large(op, device, rng):
+    """An elementwise op of more elements than one dimension of a dispatch has threads: a block of numbers over and over."""
+    case = with_shape(op, (4099,))
+    if case is None:
+        return
+    arrays = table.sample(op, case, rng, volta.float32)
+    tensors = [volta.tensor(np.resize(a, LARGE), device=device) if isinstance(a, np.ndarray) else a for a in arrays]
+    (found,) = table.run(op, tensors, case.params, device)
+    (reference,) = table.expected(op, arrays, case.params)
+    got, whole = found.numpy(), LARGE // 4099 * 4099
+    need(got.shape == (LARGE,), f"{op.name} on {device}: shape {got.shape}, expected {(LARGE,)}")
+    first = got[:4099]
+    table.check(found[:4099], table.on_device(reference, device), op.details.rtol, f"{op.name} of {LARGE} elements on {device}",
+                table.magnitude(arrays))
+    same = np.array_equal(got[:whole].reshape(-1, 4099), np.broadcast_to(first, (LARGE // 4099, 4099)), equal_nan=first.dtype.kind == "f")
+    need(same and np.array_equal(got[whole:], first[:LARGE - whole], equal_nan=first.dtype.kind == "f"),
+         f"{op.name} of {LARGE} elements on {device}: equal operands give different results in different places")
 
 
 def broadcasts(op, case, device, rng):
@@ -201,8 +253,8 @@ def shares_storage(op, case, device, rng):
     tensors = table.to_device(table.sample(op, case, rng, table.kind_of(op)), device)
     before = volta.gpu.stats()
     results = table.flat(table.run(op, tensors, case.params, device))
-    assert results and all(y.storage is tensors[0].storage for y in results), f"{op.name} copies"
-    assert (volta.gpu.stats() - before).dispatches == 0, f"{op.name} dispatches"
+    need(results and all(y.storage is tensors[0].storage for y in results), f"{op.name} copies")
+    need((volta.gpu.stats() - before).dispatches == 0, f"{op.name} dispatches")
 
 
 # ---------------------------------------------------------------- on the device alone
@@ -222,9 +274,9 @@ def no_transfers(op, case, gpu, rng):
         if roots:
             volta.autograd.backward([r for r, _ in roots], [s for _, s in roots])
     done = volta.gpu.stats() - before
-    assert (done.uploads, done.downloads) == (0, 0), op.name
+    need((done.uploads, done.downloads) == (0, 0), op.name)
     values = table.flat(result if isinstance(result, (tuple, list)) else (result,))
-    assert all(t.device.is_gpu for t in values if isinstance(t, volta.Tensor)), op.name
+    need(all(t.device.is_gpu for t in values if isinstance(t, volta.Tensor)), op.name)
 
 
 # ---------------------------------------------------------------- in place
@@ -239,8 +291,8 @@ def in_place(form, op, case, device, rng):
     for make in (lambda a, d: volta.tensor(a, device=d), *table.LAYOUTS.values()):
         target = placed(arrays[:1], device, make)[0]
         storage, version = target.storage, target.storage.version
-        assert form(target, *tensors[1:], **case.params) is target
-        assert target.storage is storage and storage.version == version + 1, f"{form.name}: version {storage.version - version}"
+        need(form(target, *tensors[1:], **case.params) is target, f"{form.name} gives another tensor")
+        need(target.storage is storage and storage.version == version + 1, f"{form.name}: version {storage.version - version}")
         scale = table.magnitude(table.flat(arrays))
         table.check(target, wanted.to(target.dtype).numpy(), op.details.rtol, f"{form.name} on {device}", scale)
     _gradient_in_place(form, op, case, arrays, device)
@@ -257,7 +309,7 @@ def _gradient_in_place(form, op, case, arrays, device):
         out.backward(volta.ones(out.shape, device=device, dtype=out.dtype))
         found.append([x.grad for x in table.flat(leaves) if isinstance(x, volta.Tensor)])
     for ours, theirs in zip(*reversed(found)):
-        assert (ours is None) == (theirs is None), f"{form.name}: a gradient is missing"
+        need((ours is None) == (theirs is None), f"{form.name}: a gradient is missing")
         if ours is not None:
             volta.testing.assert_close(ours, theirs, 1e-5, 1e-6, equal_nan=True, msg=f"gradient of {form.name} on {device}")
 
@@ -281,8 +333,12 @@ def refused_in_place(form, op, case, device, rng):
             error = volta.errors.VoltaError
         if error is None:
             continue
-        with pytest.raises(error):
+        refused = False
+        try:
             form(tensors[0], *tensors[1:], **case.params)
+        except error:
+            refused = True
+        need(refused, f"{form.name} of {dtype} on {device} takes what {op.name} refuses")
         np.testing.assert_array_equal(tensors[0].numpy(), arrays[0])
 
 
@@ -291,8 +347,8 @@ def new_geometry(form, op, case, device, rng):
     arrays = table.sample(op, case, rng, table.kind_of(op))
     x, *rest = table.to_device(arrays, device)
     storage, wanted = x.storage, op(x, *rest, **case.params)
-    assert form(x, *rest, **case.params) is x
-    assert x.storage is storage and x.shape == wanted.shape and x.stride() == wanted.stride(), form.name
+    need(form(x, *rest, **case.params) is x, f"{form.name} gives another tensor")
+    need(x.storage is storage and x.shape == wanted.shape and x.stride() == wanted.stride(), form.name)
     np.testing.assert_array_equal(x.numpy(), wanted.numpy())
     if x.dtype.is_floating_point:
         _gradient_in_place(form, op, case, arrays, device)

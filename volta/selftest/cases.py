@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import volta
 import volta.testing
@@ -10,16 +9,24 @@ from volta._kernels.core.call import run_kernel
 from volta._kernels.core.record import Composed
 from volta.ops.table import FUNCTIONS, RECORDS, Case, Derived, Flags, Labels, Many, create
 
-# Moved between host and GPU, not computed: tests/test_devices.py.
-TRANSFERS = {"upload", "download", "transfer"}
+ERRORS: list[float] | None = None           # where it is a list, every comparison of floats enters its error, in units of the tolerance
+
+# Without samples: moved between host and GPU, not computed (tests/test_devices.py); of a storage, not of elements (tests/test_arrange.py).
+APART = {"upload", "download", "transfer", "as_strided"}
 IN_PLACE = {"inplace", "update"}
 ELEMENTWISE = {"unary", "grad", "binary", "comparison", "bitwise", "ternary"}
+
+
+def need(condition: bool, text: str) -> None:
+    """Raise AssertionError with `text` unless the condition holds (under python -O as well)."""
+    if not condition:
+        raise AssertionError(text)
 
 
 def records(*, family: set[str] | None = None, creation: bool = False, in_place: bool = False) -> list:
     """Records of the table, without creation and in-place ops unless asked for."""
     return [op for name, op in RECORDS.items()
-            if name not in TRANSFERS and (family is None or op.family in family)
+            if name not in APART and (family is None or op.family in family)
             and (creation or op.family != "creation") and (in_place or op.family not in IN_PLACE)]
 
 
@@ -44,11 +51,6 @@ def has_dtype(device: str, dtype) -> bool:
     except volta.errors.DTypeError:
         return False
     return True
-
-
-def cases(ops: list) -> list:
-    """(record, case) parameters with readable names."""
-    return [pytest.param(op, c, id=f"{op.name}-{i}") for op in ops for i, c in enumerate(op.details.cases)]
 
 
 # ---------------------------------------------------------------- samples
@@ -162,11 +164,16 @@ def check(actual, reference: np.ndarray, rtol: float, msg: str, scale: float = 0
     """Floats to `rtol` of the element or, where terms cancel, of the largest element or of `scale` (that of the inputs);
     everything else exactly."""
     found = actual.detach().numpy()
-    assert found.shape == reference.shape, f"{msg}: shape {found.shape}, expected {reference.shape}"
+    need(found.shape == reference.shape, f"{msg}: shape {found.shape}, expected {reference.shape}")
     if found.dtype.kind != "f":
         np.testing.assert_array_equal(found, reference, err_msg=msg)
         return
-    volta.testing.assert_close(found, reference, rtol=rtol, atol=rtol * max(scale, magnitude([reference])), equal_nan=True, msg=msg)
+    atol = rtol * max(scale, magnitude([reference]))
+    if ERRORS is not None and found.size:
+        with np.errstate(all="ignore"):
+            error = np.abs(found - reference) / (atol + rtol * np.abs(reference))
+        ERRORS.append(float(np.max(error, where=np.isfinite(error), initial=0.0)))
+    volta.testing.assert_close(found, reference, rtol=rtol, atol=atol, equal_nan=True, msg=msg)
 
 
 # ---------------------------------------------------------------- layouts

@@ -1,0 +1,91 @@
+"""Prints which of PyTorch's public functions and methods Volta has, and why it lacks the others.
+
+    python docs/coverage.py            # a summary, and the names without a reason
+    python docs/coverage.py --write    # docs/coverage.md as well
+
+Needs PyTorch. Its names are those of its functions in torch, Tensor, nn.functional, linalg and special.
+"""
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+import volta
+import volta.nn.functional
+
+# Patterns of names that Volta lacks, and why. What no pattern fits is simply not there yet.
+REASONS = (
+    (r".*(complex|conj|imag|^real$|^angle$|^polar$|cfloat|cdouble|chalf).*|^is_neg$|resolve_neg", "there is no complex dtype"),
+    (r".*(quantiz|fake_quant|fbgemm|int_repr|qscheme|q_per_channel|q_scale|q_zero|choose_qparams|fused_moving_avg).*",
+     "there is no quantised dtype"),
+    (r".*(sparse|coo|csr|csc|bsr|bsc|crow_ind|ccol_ind|col_indices|row_indices|coalesce|to_dense|dense_dim|spmm|hspmm|hsmm|dsmm|saddmm|"
+     r"sspaddmm|^smm$|^indices|^values).*", "there are no sparse tensors"),
+    (r".*(cudnn|miopen|mkldnn|mtia|ipu|xpu|xla|maia|vulkan|cuda|cudagraph|cxx11).*", "of one vendor's library or device"),
+    (r".*(stft|istft|_window|^fft).*", "Fourier transforms are not built"),
+    (r"^sym_.*|.*(jit|import_ir|parse_|unify_type|merge_type|fork|^wait$|^cond$|while_loop|classproperty|thread_safe|handle_torch_function|"
+     r"has_torch_function|assert_int|boolean_dispatch|Optional|is_storage|as_subclass|hash_tensor|module_load|profiler_).*",
+     "PyTorch's own machinery"),
+    (r".*autocast.*|.*deterministic.*|.*warn_always.*|.*(num_interop|init_num_threads|flush_denormal|matmul_precision).*",
+     "a setting that Volta has no use for: its results are deterministic, its arithmetic is float32's"),
+    (r"(?!index_copy).*_copy$|^unsafe_.*|.*_with_indices$|.*batch_norm_.*|^native_.*|.*_cell$|^convolution$|.*grid_sampler.*|affine_grid_generator|"
+     r"narrow_copy|empty_(quantized|permuted)|segment_reduce|slice_inverse|sym_constrain.*|.*embedding_renorm.*|feature_dropout.*|"
+     r"max_pool1d_with_indices|^conv_tbc$|nonzero_static|norm_except_dim|(nuclear|frobenius)_norm",
+     "an inner form of a function that is here under its public name"),
+    (r"^(data_ptr|const_data_ptr|storage.*|untyped_storage|is_set_to|set_|share_memory_|is_shared|is_pinned|record_stream|.*dlpack|"
+     r"from_file|prepare_multiprocessing.*|get_file_path|is_distributed|is_same_size|storage_type|dim_order|output_nr)$",
+     "memory is not shown as addresses"),
+    (r"^(eig|symeig|lobpcg|orgqr|ormqr|geqrf|lu_.*|svd_lowrank|pca_lowrank|chain_matmul|triangular_solve|cholesky_.*|lstsq|matrix_rank)$",
+     "old or rare linear algebra"),
+    (r"^(apply_|map_|map2_|reinforce|reinforce_|is_inference.*|typename|compile|vmap)$", "of Python loops over elements, or of tracing"),
+)
+GROUPS = {
+    "torch": (torch, volta), "Tensor": (torch.Tensor, volta.Tensor), "nn.functional": (torch.nn.functional, volta.nn.functional),
+    "linalg": (torch.linalg, getattr(volta, "linalg", None)), "special": (torch.special, getattr(volta, "special", None)),
+}
+
+
+def names(space: object) -> list[str]:
+    """The public functions of a module, or methods of a class."""
+    def wanted(value):
+        return isinstance(value, Callable) if inspect.isclass(space) else inspect.isbuiltin(value) or inspect.isfunction(value)
+    return sorted(name for name in dir(space) if not name.startswith("_") and wanted(getattr(space, name)))
+
+
+def reason(name: str) -> str:
+    """Why there is no such name; "" where nothing says so."""
+    return next((why for pattern, why in REASONS if re.fullmatch(pattern, name)), "")
+
+
+def table() -> dict[str, tuple[list[str], dict[str, str]]]:
+    """By group: the names that are here, and the reasons of those that are not."""
+    return {group: ([n for n in names(theirs) if hasattr(ours, n)], {n: reason(n) for n in names(theirs) if not hasattr(ours, n)})
+            for group, (theirs, ours) in GROUPS.items()}
+
+
+def text() -> str:
+    """The table as Markdown."""
+    lines = ["# PyTorch's names in Volta", "",
+             f"Written by `python docs/coverage.py --write` with PyTorch {torch.__version__.split('+')[0]}.",
+             "`python docs/make.py --reference` writes what each one does.", ""]
+    for group, (present, missing) in table().items():
+        lines += [f"## {group}: {len(present)} of {len(present) + len(missing)}", "",
+                  "Present: " + ", ".join(f"`{n}`" for n in present) + ".", ""]
+        for why in sorted(set(missing.values()), key=lambda why: (not why, why)):
+            found = ", ".join(f"`{n}`" for n, w in missing.items() if w == why)
+            lines += [f"Missing, {why or 'not built yet'}: {found}.", ""]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    for group, (present, missing) in table().items():
+        open_ = [n for n, why in missing.items() if not why]
+        print(f"{group:14} {len(present):4} present, {len(missing) - len(open_):4} missing for a reason, {len(open_):4} not built yet")
+        if open_:
+            print("    " + " ".join(open_))
+    if "--write" in sys.argv:
+        Path(__file__).with_name("coverage.md").write_text(text(), encoding="utf-8")

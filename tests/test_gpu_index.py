@@ -1,0 +1,159 @@
+"""The GPU kernels of indexing and sorting.
+
+Each against NumPy in float64, or PyTorch where it is installed; geometry, views, sizes of 0 and 1, special values.
+"""
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from gpu_arrays import INT32, fetch, numbers, send
+
+from volta import gpu
+from volta.devices.gpu import index as gpu_index
+from volta.devices.gpu import map as gpu_map
+from volta.devices.gpu import plans as gpu_plans
+from volta.devices.gpu import sort as gpu_sort
+from volta.devices.gpu.generate import Expression
+
+pytestmark = pytest.mark.gpu
+
+
+def forget_plans():
+    """Those of additions, where what they are made by has changed."""
+    for name in ("index_add", "scatter_add"):
+        gpu_index.KERNELS[name].plans.clear()
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", "int64", "int32", "uint8", "bool"])
+@pytest.mark.parametrize("lead", [0, 1, 4])
+def test_index(kind, lead):
+    if kind == "float16" and not gpu.context(0).has_f16:
+        pytest.skip("this adapter has no float16")
+    generator = np.random.default_rng(5)
+    x = (generator.integers(0, 2 if kind == "bool" else 100, (5, 6, 8))).astype(kind)
+    for dim in range(3):
+        size = x.shape[dim]
+        index = generator.integers(0, size, 11)
+        picked = np.take(x, index, dim)
+        order = (2, 0, 1) if lead == 1 else None
+        np.testing.assert_array_equal(fetch(gpu_index.KERNELS["index_select"](send(x, lead, order), send(index, lead), dim)), picked)
+        full = generator.integers(0, size, tuple(7 if d == dim else n - 1 for d, n in enumerate(x.shape)))
+        narrow = x[tuple(slice(None) if d == dim else slice(n - 1) for d, n in enumerate(x.shape))]
+        np.testing.assert_array_equal(fetch(gpu_index.KERNELS["gather"](send(x, lead, order), send(full, lead), dim)),
+                                      np.take_along_axis(narrow, full, dim))
+        want = np.zeros(tuple(9 if d == dim else n for d, n in enumerate(x.shape)), x.dtype)
+        rows = generator.integers(0, 9, size)
+        at = [slice(None)] * 3
+        at[dim] = rows
+        np.add.at(want, tuple(at), x)
+        np.testing.assert_array_equal(fetch(gpu_index.KERNELS["index_add"](send(x, lead, order), send(rows, lead), dim, 9)), want)
+        each = generator.integers(0, 9, x.shape)
+        want = np.zeros_like(want)
+        places = list(np.indices(x.shape))
+        places[dim] = each
+        np.add.at(want, tuple(places), x)
+        np.testing.assert_array_equal(fetch(gpu_index.KERNELS["scatter_add"](send(x, lead, order), send(each, lead), dim, 9)), want)
+
+
+MANY = [((600, 8), 50, 0), ((1000, 3), 2000, 0), ((2, 300, 4), 7, 1), ((700, 1), 1, 0), ((3, 66_000), 70_000, 1),
+        ((70_000,), 17_000_000, 0)]
+
+
+@pytest.mark.parametrize("shape, size, dim", MANY[:-1])
+def test_index_add_of_many_entries(shape, size, dim, monkeypatch):
+    """The sorting form, also where only it differs from the plain one; both add in the order of the entries."""
+    generator = np.random.default_rng(6)
+    g = numbers(*shape)
+    index = generator.integers(0, size, shape[dim])
+    want = np.zeros(tuple(size if d == dim else n for d, n in enumerate(shape)), np.float32)
+    np.add.at(want, (slice(None),) * dim + (index,), g)
+    plain = fetch(gpu_index.KERNELS["index_add"](send(g), send(index), dim, size))
+    monkeypatch.setattr(gpu_index, "FEW_READS", 0)
+    forget_plans()
+    for _ in range(2):
+        sorting = fetch(gpu_index.KERNELS["index_add"](send(g), send(index), dim, size))
+        np.testing.assert_array_equal(sorting, want)
+        np.testing.assert_array_equal(sorting, plain)
+
+
+@pytest.mark.parametrize("shape, size, dim", MANY)
+def test_scatter_add_of_many_entries(shape, size, dim, monkeypatch):
+    generator = np.random.default_rng(7)
+    g = numbers(*shape)
+    index = generator.integers(0, size, shape)
+    want = np.zeros(tuple(size if d == dim else n for d, n in enumerate(shape)), np.float32)
+    places = list(np.indices(shape))
+    places[dim] = index
+    np.add.at(want, tuple(places), g)
+    monkeypatch.setattr(gpu_index, "FEW_READS", 0)
+    forget_plans()
+    for _ in range(2):
+        np.testing.assert_array_equal(fetch(gpu_index.KERNELS["scatter_add"](send(g), send(index), dim, size)), want)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", "int32", "uint8", "bool"])
+@pytest.mark.parametrize("shape, size", [((9000, 4), 3), ((9000, 3), 3), ((2, 5000, 1), 2), ((4096, 1), 1)])
+def test_rows_of_very_many_entries(shape, size, kind):
+    """Parts of a row are summed on their own: the same bits each time, and as exact as other sums."""
+    if kind == "float16" and not gpu.context(0).has_f16:
+        pytest.skip("this adapter has no float16")
+    generator = np.random.default_rng(8)
+    g = (numbers(*shape) * 50).astype(kind)
+    dim = len(shape) - 2
+    index = np.minimum(generator.integers(0, 2 * size, shape[dim]), size - 1)
+    full = np.broadcast_to(index[:, None], shape).copy()
+    for op, at, places in (("index_add", index, (slice(None),) * dim + (index,)),
+                           ("scatter_add", full, tuple(full if d == dim else p for d, p in enumerate(np.indices(shape))))):
+        want = np.zeros(tuple(size if d == dim else n for d, n in enumerate(shape)), kind if kind in ("int32", "uint8", "bool") else "f8")
+        np.add.at(want, places, g)
+        runs = [fetch(gpu_index.KERNELS[op](send(g), send(at), dim, size)) for _ in range(2)]
+        np.testing.assert_array_equal(*runs)
+        np.testing.assert_allclose(runs[0], want, rtol=1e-3 if kind == "float16" else 1e-5, atol=0 if want.dtype.kind != "f" else 1e-3)
+
+
+@pytest.mark.parametrize("count, below", [(1, 1), (255, 3), (256, 256), (257, 257), (5000, 65_536), (70_000, 1 << 20), (3000, 1 << 31)])
+def test_sort(count, below):
+    """Sorted, and stable."""
+    keys = np.random.default_rng(count).integers(0, below, count).astype(np.int32)
+
+    def make(t):
+        plan = gpu_plans.Plan(t)
+        for buffer in gpu_sort.add_sort(plan, 0, count, below):
+            geometry = gpu_map.Geometry((count,), ((1,), (1,)), (0, 0))
+            pipeline, params, groups = gpu_map.elementwise_step(plan.ctx, Expression(("x0",)), geometry, (INT32, INT32))
+            plan.add(pipeline, (buffer, plan.output((count,), INT32)), params, groups)
+        return plan
+    found = [fetch(t) for t in gpu_plans.Kernel("sort", make)(send(keys, tail=0))]
+    order = np.argsort(keys, kind="stable")
+    np.testing.assert_array_equal(found[0], keys[order])
+    np.testing.assert_array_equal(found[1], order)
+
+
+def test_many_entries_take_time_in_proportion(monkeypatch):
+    """Eight times as many entries may not take 64 times as long, as they do where each looks at all others."""
+    monkeypatch.setattr(gpu_index, "FEW_READS", 0)
+    forget_plans()
+    seconds = []
+    for k in (1 << 14, 1 << 17):
+        g, index = send(np.ones(k, np.float32)), send(np.arange(k) * 7919 % 1000)
+        for _ in range(2):
+            start = time.perf_counter()
+            gpu_index.KERNELS["index_add"](g, index, 0, 1000)
+            gpu.synchronize()
+        seconds.append(time.perf_counter() - start)
+    assert seconds[1] < 30 * seconds[0], seconds
+
+
+def test_index_is_clamped():
+    x = numbers(4, 3)
+    np.testing.assert_array_equal(fetch(gpu_index.KERNELS["index_select"](send(x), send(np.array([-5, 9])), 0)), x[[0, 3]])
+    got = fetch(gpu_index.KERNELS["gather"](send(x), send(np.array([[-5, 9, 1]])), 0))
+    np.testing.assert_array_equal(got, [[x[0, 0], x[3, 1], x[1, 2]]])
+
+
+def test_index_empty():
+    x, none = numbers(4, 3), np.zeros(0, np.int64)
+    assert gpu_index.KERNELS["index_select"](send(x), send(none), 0).shape == (0, 3)
+    np.testing.assert_array_equal(fetch(gpu_index.KERNELS["index_add"](send(x[:0]), send(none), 0, 4)), np.zeros((4, 3)))

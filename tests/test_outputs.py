@@ -1,0 +1,79 @@
+"""`out=` of every function that has it, and NumPy's spellings of arguments."""
+import numpy as np
+import pytest
+
+import volta
+from volta.errors import AutogradError, DeviceError, DTypeError
+from volta.ops.table import FUNCTIONS
+from volta.selftest import cases as op_cases
+
+
+def _results(result):
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def _ops():
+    return [op for name, op in FUNCTIONS.items() if name == op.name and op.has_out and op.details.cases and op.details.numpy
+            and op_cases.family(op) != "creation"]
+
+
+@pytest.mark.parametrize("op", _ops(), ids=lambda op: op.name)
+def test_every_op_writes_into_out(op, device):
+    case = op.details.cases[min(1, len(op.details.cases) - 1)]
+    dtype = op_cases.kind_of(op)
+    tensors = op_cases.to_device(op_cases.sample(op, case, np.random.default_rng(0), dtype), device)
+    made = op(*tensors, **case.params)
+    expected = _results(made)
+    for outs in ([volta.empty(0, dtype=each.dtype, device=device) for each in expected],
+                 [volta.full(each.shape, 7, dtype=each.dtype, device=device) for each in expected],
+                 [volta.zeros(*each.shape[::-1], dtype=each.dtype, device=device).permute(*range(each.ndim)[::-1]) for each in expected]):
+        several = isinstance(made, (tuple, list))
+        result = op(*tensors, **case.params, out=tuple(outs) if several else outs[0])
+        for given, each, value in zip(outs, _results(result), expected):
+            assert each is given
+            np.testing.assert_array_equal(given.numpy(), value.numpy())
+
+
+def test_out_that_does_not_fit(device):
+    x = volta.ones(2, 2, device=device)
+    with pytest.raises(DTypeError, match="exp: the result is volta.float32 and cannot be stored in out of volta.int64"):
+        volta.exp(x, out=volta.empty(2, 2, dtype=volta.int64, device=device))
+    with pytest.raises(DTypeError, match="exp: out must be a tensor, or one for each result, got int"):
+        volta.exp(x, out=3)
+    with pytest.raises(TypeError, match="out"):
+        volta.reshape(x, (4,), out=x)
+    with pytest.raises(AutogradError, match="exp: out= is not differentiable"):
+        volta.exp(x.requires_grad_(), out=volta.empty(2, 2, device=device))
+    x = x.detach()
+    out = volta.full((3,), 5.0, device=device)
+    with pytest.warns(UserWarning, match=r"mul: out of shape \(3,\) now has that of the result, \(2, 2\)"):
+        volta.mul(x, x, out=out)
+    assert out.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert volta.exp(x, out=None).shape == (2, 2)
+    if device == "gpu":
+        with pytest.raises(DeviceError, match="exp: the result is on gpu, out on cpu"):
+            volta.exp(x, out=volta.empty(2, 2))
+
+
+def test_out_of_memory_that_is_read(device):
+    x = volta.ones(4, device=device)
+    volta.add(x[:3], x[1:], out=x[1:])
+    assert x.tolist() == [1.0, 2.0, 2.0, 2.0]
+
+
+def test_out_of_another_kind(device):
+    out = volta.empty(3, dtype=volta.float32, device=device)
+    assert volta.arange(3, out=out).tolist() == [0.0, 1.0, 2.0]
+    assert volta.eq(out, 1, out=out).tolist() == [0.0, 1.0, 0.0]
+    assert volta.zeros(3, out=volta.empty(3, dtype=volta.int64)).dtype is volta.int64
+
+
+def test_the_spellings_of_numpy(device):
+    x = volta.tensor([[1.0, 2.0], [3.0, 4.0]], device=device)
+    assert x.sum(axis=1, keepdims=True).tolist() == volta.sum(input=x, dim=1, keepdim=True).tolist() == [[3.0], [7.0]]
+    assert volta.add(x1=x, x2=x).tolist() == volta.add(x, other=x).tolist()
+    assert volta.exp(x=x).tolist() == x.exp().tolist()
+    assert volta.cat([x, x], axis=1).shape == (2, 4)
+    assert x.max(axis=0).values.tolist() == [3.0, 4.0]
+    with pytest.raises(TypeError):
+        volta.sum(x, axis=1, dim=1)

@@ -1,0 +1,60 @@
+"""Reductions over any dims: Hypothesis against NumPy."""
+import hypothesis
+import numpy as np
+import pytest
+import strategies
+from hypothesis import strategies as st
+
+import volta
+
+REDUCTIONS = {"sum": np.sum, "mean": np.mean, "prod": np.prod, "amax": np.max, "amin": np.min, "any": np.any, "all": np.all}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+@hypothesis.given(data=st.data())
+def test_reductions(name, data, device):
+    shape = data.draw(strategies.shapes(0, 5).filter(lambda s: 0 not in s or name not in ("amax", "amin", "mean")))
+    dims = data.draw(st.one_of(st.none(),
+                               st.sets(st.integers(0, max(len(shape) - 1, 0)), min_size=1).map(sorted)) if shape else st.none())
+    keep = data.draw(st.booleans())
+    array = np.random.default_rng(len(shape)).integers(-3, 4, shape).astype(np.float32)
+    if dims is not None:
+        dims = tuple(d - len(shape) if data.draw(st.booleans()) else d for d in dims)
+    with np.errstate(all="ignore"):
+        expected = REDUCTIONS[name](array.astype(np.float64), axis=dims, keepdims=keep)
+    found = getattr(volta, name)(volta.tensor(array, device=device), dims, keep)
+    assert found.shape == np.shape(expected) and found.dtype is (volta.bool if name in ("any", "all") else volta.float32)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+@hypothesis.given(data=st.data())
+def test_arg_reductions(data, device):
+    shape = data.draw(strategies.shapes(0, 4).filter(lambda s: 0 not in s))
+    dim = data.draw(st.one_of(st.none(), st.integers(-len(shape), len(shape) - 1))) if shape else None
+    keep = data.draw(st.booleans())
+    array = np.random.default_rng(len(shape)).integers(-2, 3, shape).astype(np.float32)        # many ties
+    x = volta.tensor(array, device=device)
+    for name in ("argmax", "argmin"):
+        found = getattr(volta, name)(x, dim, keep)
+        assert found.dtype is volta.int64
+        np.testing.assert_array_equal(found.numpy(), getattr(np, name)(array, axis=dim, keepdims=keep))
+    if dim is not None:
+        pair = x.max(dim, keep)
+        np.testing.assert_array_equal(pair.values.numpy(), array.max(dim, keepdims=keep))
+        np.testing.assert_array_equal(pair[1].numpy(), np.argmax(array, axis=dim, keepdims=keep))
+
+
+@hypothesis.given(data=st.data())
+def test_statistics(data, device):
+    shape = data.draw(strategies.shapes(1, 3).filter(lambda s: 0 not in s))
+    array = np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+    dim = data.draw(st.integers(0, len(shape) - 1))
+    x, wide = volta.tensor(array, device=device), array.astype(np.float64)
+    np.testing.assert_allclose(volta.var(x, dim, correction=0).numpy(), wide.var(dim), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(volta.logsumexp(x, dim).numpy(), np.log(np.exp(wide).sum(dim)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(volta.norm(x, 2, dim).numpy(), np.sqrt((wide ** 2).sum(dim)), rtol=1e-5, atol=1e-6)
+    if shape[dim] > 1:
+        np.testing.assert_allclose(volta.std(x, dim, keepdim=True).numpy(), wide.std(dim, ddof=1, keepdims=True), rtol=1e-4,
+                                   atol=1e-6)
+    else:
+        assert np.isnan(volta.std(x, dim).numpy()).all()

@@ -1,0 +1,156 @@
+"""Saved-tensor hooks, checkpoints and anomaly mode."""
+import sys
+
+import pytest
+
+import volta
+import volta.nn.functional as F
+from volta import nn
+from volta.autograd import graph
+from volta.errors import ArgumentError, AutogradError
+from volta.utils.checkpoint import checkpoint, checkpoint_sequential
+
+
+def _model(device):
+    volta.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Dropout(0.4), nn.Linear(8, 3), nn.Sigmoid()).to(device)
+
+
+def _gradients(model, x, run):
+    for p in (x, *model.parameters()):
+        p.grad = None
+    volta.manual_seed(5)
+    out = run(x)
+    (out * out).sum().backward()
+    return [out.detach(), *(p.grad for p in (x, *model.parameters()))]
+
+
+def _input(device):
+    volta.manual_seed(1)
+    return volta.randn(4, 6, device=device, requires_grad=True)
+
+
+def test_a_checkpoint_changes_nothing(device):
+    model, x = _model(device), _input(device)
+    plain = _gradients(model, x, model)
+    for run in (lambda v: checkpoint(model, v), lambda v: checkpoint(model, v, use_reentrant=False, early_stop=False),
+                lambda v: checkpoint_sequential(model, 2, v), lambda v: checkpoint(lambda u: checkpoint(model, u), v)):
+        for a, b in zip(plain, _gradients(model, x, run)):
+            assert a.tolist() == b.tolist()
+
+
+def test_a_checkpoint_keeps_no_values(device):
+    kept = []
+    x = volta.ones(100, device=device, requires_grad=True)
+
+    def function(v):
+        out = v
+        for _ in range(5):
+            out = out.sin()
+            kept.append(out.storage)
+        return out
+
+    plain = function(x)
+    held = [sys.getrefcount(s) for s in kept[:4]]
+    kept.clear()
+    out = checkpoint(function, x)
+    assert [sys.getrefcount(s) for s in kept[:4]] == [n - 1 for n in held]          # the node that would keep it is missing
+    assert plain.requires_grad
+    out.sum().backward()
+    assert len(kept) == 9                                                           # the fifth sine's result is not needed
+
+
+def test_second_order_through_a_checkpoint(device):
+    x = _input(device)
+
+    def second(run):
+        g, = volta.autograd.grad(run(x).sum(), x, create_graph=True)
+        return volta.autograd.grad((g * g).sum(), x)[0].tolist()
+
+    def function(v):
+        return v.tanh() * v.exp() / (v * v + 1)
+    assert second(function) == second(lambda v: checkpoint(function, v))
+
+
+def test_a_checkpoint_refuses(device):
+    x, calls = _input(device), []
+
+    def other(v):
+        calls.append(1)
+        return (v.sin() if len(calls) == 1 else v[:1].sin()).cos().sum()
+
+    with pytest.raises(AutogradError, match="checkpoint: the function kept a tensor of shape .* and when called again"):
+        checkpoint(other, x).backward()
+    with pytest.raises(ArgumentError, match="checkpoint: use_reentrant=True is not supported"):
+        checkpoint(volta.sin, x, use_reentrant=True)
+    with pytest.raises(ArgumentError, match="checkpoint_sequential: segments must be 1 to 5"):
+        checkpoint_sequential(_model(device), 9, x)
+
+
+def test_hooks_see_what_is_saved(device):
+    x, packed, unpacked = _input(device), [], []
+    y = x * 2
+    with graph.saved_tensors_hooks(lambda t: packed.append(t) or (len(packed) - 1), lambda i: unpacked.append(i) or packed[i]):
+        z = y.exp() * y
+    z.sum().backward()
+    assert {t.shape for t in packed} == {(4, 6)} and sorted(unpacked) == list(range(len(packed)))
+    y = x.detach() * 2
+    assert volta.allclose(x.grad, 2 * (y.exp() * y + y.exp()))
+    with graph.saved_tensors_hooks(lambda t: None, lambda p: p):
+        z = (x * 2).exp()
+    with pytest.raises(AutogradError, match="exp: unpack_hook must give a tensor, got NoneType"):
+        z.sum().backward()
+
+
+def test_hooks_of_custom_functions(device):
+    class Cube(volta.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            x, = ctx.saved_tensors
+            return g * x * x * 3
+
+    x = _input(device)
+    with graph.save_on_cpu():
+        y = Cube.apply(x)
+    y.sum().backward()
+    assert volta.allclose(x.grad, x.detach() ** 2 * 3)
+
+
+def test_save_on_cpu(device):
+    x = _input(device)
+    with graph.save_on_cpu():
+        y = ((x * 2).exp() * F.softmax(x * 2, 1)).sum()
+    g, = volta.autograd.grad(y, x)
+    expected, = volta.autograd.grad(((x * 2).exp() * F.softmax(x * 2, 1)).sum(), x)
+    assert g.tolist() == expected.tolist() and g.device == x.device
+
+
+def test_a_hooked_tensor_changed_in_place_raises():
+    x = volta.ones(3, requires_grad=True)
+    with graph.save_on_cpu():
+        y = x * 2
+        z = y.sin()
+    y.add_(1)                               # what was saved is this very memory
+    with pytest.raises(AutogradError, match="sin: a tensor .* was changed in place"):
+        z.sum().backward()
+
+
+def test_anomaly_mode_names_op_and_line(device):
+    x = volta.tensor([0.0, -1.0], device=device, requires_grad=True)
+    with volta.autograd.detect_anomaly():
+        y = x.sqrt()                        # the line
+        assert volta.autograd.is_anomaly_enabled()
+        with pytest.raises(AutogradError, match=r"(?s)sqrt: its derivative gave NaN for input 0.*y = x.sqrt\(\)  +# the line"):
+            y.sum().backward()
+    assert not volta.autograd.is_anomaly_enabled()
+    x.sqrt().sum().backward()
+    with volta.autograd.set_detect_anomaly(True):
+        pass
+    assert not volta.autograd.is_anomaly_enabled()
+    with pytest.raises(ArgumentError, match="check_nan=False is not supported"):
+        volta.autograd.detect_anomaly(check_nan=False)

@@ -1,0 +1,308 @@
+"""Functions of functions: derivatives of a function of tensors as new functions, after torch.func. Every one may be nested in another.
+
+A transform differentiates with regard to views of its arguments that are inputs of their own, and records what it does, so that
+another transform, or backward, can differentiate its result again; a result that nothing outside asks for has no graph.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from volta import autograd
+from volta._kernels import core
+from volta._kernels.core.graph import Node
+from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.nn.module import Module
+from volta.ops.creation import eye, zeros_like
+from volta.ops.join import stack
+from volta.ops.view import reshape
+
+__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp"]
+
+
+# ---------------------------------------------------------------- nested containers of tensors
+def _flatten(tree: Any) -> tuple[list, Callable[[list], Any]]:
+    """The leaves of nested tuples, lists and dicts, and a function that puts others in their places."""
+    if isinstance(tree, dict):
+        keys, children, build = list(tree), list(tree.values()), lambda values: dict(zip(keys, values))
+    elif isinstance(tree, (tuple, list)):
+        kind, children = type(tree), list(tree)
+        build = (lambda values: kind(*values)) if hasattr(tree, "_fields") else kind
+    else:
+        return [tree], lambda leaves: leaves[0]
+    parts = [_flatten(child) for child in children]
+
+    def unflatten(leaves):
+        values, start = [], 0
+        for found, make in parts:
+            values.append(make(leaves[start:start + len(found)]))
+            start += len(found)
+        return build(values)
+    return [leaf for found, _ in parts for leaf in found], unflatten
+
+
+def _map(function: Callable, tree: Any) -> Any:
+    leaves, build = _flatten(tree)
+    return build([function(leaf) for leaf in leaves])
+
+
+def _check_tensors(name: str, what: str, leaves: list) -> None:
+    for leaf in leaves:
+        if not isinstance(leaf, core.TensorBase):
+            raise DTypeError(f"{name}: {what} must be tensors, or nested tuples, lists and dicts of them, got {type(leaf).__name__}")
+
+
+# ---------------------------------------------------------------- inputs of a transform, and what it gives back
+def _own(x):
+    """`x` as an input that nothing else knows; derivatives flow on to `x` where it wants them."""
+    return x.view_as(x) if x.requires_grad else x.detach().requires_grad_()
+
+
+def _needed(result: Any, own: list) -> Any:
+    """The result of a transform; without a graph where that leads to nothing but the transform's own inputs."""
+    fresh = {id(x) for x in own if x._node is None}
+    leaves, build = _flatten(result)
+    return build([x if not isinstance(x, core.TensorBase) or not x.requires_grad or _leads_elsewhere(x, fresh) else x.detach()
+                  for x in leaves])
+
+
+def _leads_elsewhere(x, fresh: set) -> bool:
+    seen, stack = set(), [x if x._node is None else x._node]
+    while stack:
+        each = stack.pop()
+        if not isinstance(each, Node):
+            if id(each) not in fresh:
+                return True
+        elif id(each) not in seen:
+            seen.add(id(each))
+            stack.extend(parent for parent in each.parents if parent is not None)
+    return False
+
+
+def _arguments(name: str, args: tuple, argnums: int | tuple[int, ...]) -> tuple[list, list, Callable, Callable]:
+    """(own inputs, their leaves, args -> args with them in place, leaves -> the shape of argnums)."""
+    places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for place in places:
+        if not -len(args) <= place < len(args):
+            raise ArgumentError(f"{name}: argnums={argnums} with {len(args)} positional arguments; it counts them from 0")
+    leaves, build = _flatten(tuple(args[place] for place in places))
+    _check_tensors(name, "arguments to differentiate for", leaves)
+    own = [_own(x) for x in leaves]
+    chosen, full = build(own), list(args)
+    for place, value in zip(places, chosen):
+        full[place] = value
+    return own, full, lambda values: build(values)[0] if isinstance(argnums, int) else build(values)
+
+
+def _gradients(outputs: list, own: list, seeds: list | None = None) -> list:
+    """Gradients of `outputs` for each of `own`, recorded; zeros where there is no path."""
+    pairs = [(o, s) for o, s in zip(outputs, seeds or [None] * len(outputs)) if o.requires_grad]
+    if not pairs:
+        return [zeros_like(x) for x in own]
+    outputs, seeds = zip(*pairs)
+    return list(autograd.grad(outputs, own, seeds, retain_graph=True, create_graph=True, materialize_grads=True))
+
+
+# ---------------------------------------------------------------- gradients
+def grad(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable:
+    """The function that gives the gradient of `func`, which gives one number, for its arguments `argnums`; with `has_aux`, `func` gives
+    (number, anything), and the gradient comes with that.
+
+    >>> volta.func.grad(volta.sin)(volta.tensor(0.0))
+    tensor(1.)
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    def gradient(*args, **kwargs):
+        found, value = both(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
+    return gradient
+
+
+def grad_and_value(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable:
+    """As `grad`, with the value: (gradient, value), or (gradient, (value, aux)).
+
+    >>> volta.func.grad_and_value(volta.exp)(volta.tensor(0.0))
+    (tensor(1.), tensor(1.))
+    """
+    def gradient(*args, **kwargs):
+        own, full, rebuild = _arguments("grad", args, argnums)
+        with autograd.enable_grad():
+            value = func(*full, **kwargs)
+            value, aux = value if has_aux else (value, None)
+            _check_tensors("grad", "what the function gives", [value])
+            if value._size != 1 or value.ndim:
+                raise ShapeError(f"grad: the function must give one number (a 0-d tensor), got shape {value.shape}; use jacrev for more")
+            found = rebuild(_gradients([value], own))
+        return _needed((found, (value, aux) if has_aux else value), own)
+    return gradient
+
+
+def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
+    """(func(*primals), a function from cotangents of its result to those of the primals); with `has_aux`, aux comes third.
+
+    >>> value, pull = volta.func.vjp(volta.sin, volta.tensor(0.0))
+    >>> pull(volta.tensor(2.0))
+    (tensor(2.),)
+    """
+    own, full, rebuild = _arguments("vjp", primals, tuple(range(len(primals))))
+    with autograd.enable_grad():
+        result = func(*full)
+    result, aux = result if has_aux else (result, None)
+    outputs, build = _flatten(result)
+    _check_tensors("vjp", "what the function gives", outputs)
+
+    def pull(*cotangents):
+        seeds = _flatten(cotangents[0] if len(cotangents) == 1 else cotangents)[0]
+        _check_tensors("vjp", "cotangents", seeds)
+        if [s.shape for s in seeds] != [o.shape for o in outputs]:
+            raise ShapeError(f"vjp: cotangents must have the shapes of the result, {[o.shape for o in outputs]}, got "
+                             f"{[s.shape for s in seeds]}")
+        with autograd.enable_grad():
+            found = rebuild(_gradients(outputs, own, seeds))
+        return _needed(found, own)
+    shown = _needed(result, own)
+    return (shown, pull, _needed(aux, own)) if has_aux else (shown, pull)
+
+
+def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False, has_aux: bool = False) -> tuple:
+    """(func(*primals), its derivative along `tangents`); with `has_aux`, aux comes third. Computed by differentiating the pullback.
+
+    Raises: ArgumentError for strict=True, which is not supported; ShapeError for tangents of other shapes.
+
+    >>> volta.func.jvp(volta.sin, (volta.tensor(0.0),), (volta.tensor(2.0),))
+    (tensor(0.), tensor(2.))
+    """
+    if strict:
+        raise ArgumentError("jvp: strict=True is not supported; a result that does not depend on the primals has the tangent 0")
+    if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
+        raise DTypeError(f"jvp: primals and tangents must be tuples, got {type(primals).__name__} and {type(tangents).__name__}")
+    own, full, _ = _arguments("jvp", primals, tuple(range(len(primals))))
+    along = _flatten(tangents)[0]
+    if [t.shape for t in along] != [x.shape for x in own]:
+        raise ShapeError(f"jvp: tangents must have the shapes of the primals, {[x.shape for x in own]}, got {[t.shape for t in along]}")
+    with autograd.enable_grad():
+        result = func(*full)
+        result, aux = result if has_aux else (result, None)
+        outputs, build = _flatten(result)
+        _check_tensors("jvp", "what the function gives", outputs)
+        found = build(_pushed(outputs, own, along)[0])
+    shown = _needed((result, found, aux), own)
+    return shown if has_aux else shown[:2]
+
+
+def _pushed(outputs: list, own: list, *tangents: list) -> list:
+    """The derivative of `outputs` along each of the tangents: the pullback is linear in the cotangents, so its derivative for them is
+    the pushforward."""
+    seeds = [zeros_like(o).requires_grad_() for o in outputs]
+    pulled = _gradients(outputs, own, seeds)
+    return [_gradients(pulled, seeds, along) for along in tangents]
+
+
+# ---------------------------------------------------------------- Jacobians
+def _units(x):
+    """Tensors of the shape of `x` with a single 1, one for each of its elements."""
+    return list(reshape(eye(x._size, dtype=x.dtype, device=x.device), (x._size, *x.shape)).unbind()) if x._size else []
+
+
+def jacrev(func: Callable, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False) -> Callable:
+    """The function that gives the Jacobian of `func` for its arguments `argnums`, one backward pass for each element of the result.
+
+    Shape: (*result, *argument) for each pair of a result and an argument.
+
+    >>> volta.func.jacrev(lambda x: x * x)(volta.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+    def jacobian(*args, **kwargs):
+        own, full, rebuild = _arguments("jacrev", args, argnums)
+        with autograd.enable_grad():
+            result = func(*full, **kwargs)
+            result, aux = result if has_aux else (result, None)
+            outputs, build = _flatten(result)
+            _check_tensors("jacrev", "what the function gives", outputs)
+            blocks = []
+            for output in outputs:
+                rows = [_gradients([output], own, [unit]) for unit in _units(output)]
+                blocks.append(rebuild([reshape(stack([row[i] for row in rows]), (*output.shape, *x.shape)) if rows
+                                       else x.new_zeros(*output.shape, *x.shape) for i, x in enumerate(own)]))
+            found = build(blocks)
+        return _needed((found, aux) if has_aux else found, own)
+    return jacobian
+
+
+def jacfwd(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable:
+    """As `jacrev`, one forward derivative for each element of the arguments: the better one where they have fewer than the result.
+
+    >>> volta.func.jacfwd(lambda x: x * x)(volta.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+    if randomness != "error":
+        raise ArgumentError(f"jacfwd: randomness={randomness!r} is not supported; the function is called once, whatever it draws")
+
+    def jacobian(*args, **kwargs):
+        own, full, rebuild = _arguments("jacfwd", args, argnums)
+        with autograd.enable_grad():
+            result = func(*full, **kwargs)
+            result, aux = result if has_aux else (result, None)
+            outputs, build = _flatten(result)
+            _check_tensors("jacfwd", "what the function gives", outputs)
+            tangents = [[unit if i == k else zeros_like(y) for k, y in enumerate(own)] for i, x in enumerate(own) for unit in _units(x)]
+            columns = iter(_pushed(outputs, own, *tangents))
+            blocks = []                             # by argument, then by output
+            for x in own:
+                taken = [next(columns) for _ in range(x._size)]
+                blocks.append([reshape(stack([column[k] for column in taken], -1), (*output.shape, *x.shape)) if taken
+                               else output.new_zeros(*output.shape, *x.shape) for k, output in enumerate(outputs)])
+            found = build([rebuild([block[k] for block in blocks]) for k in range(len(outputs))])
+        return _needed((found, aux) if has_aux else found, own)
+    return jacobian
+
+
+def hessian(func: Callable, argnums: int | tuple[int, ...] = 0) -> Callable:
+    """The function that gives the second derivatives of `func` for its arguments `argnums`: the Jacobian of the Jacobian.
+
+    >>> volta.func.hessian(lambda x: (x * x * x).sum())(volta.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+    return jacfwd(jacrev(func, argnums), argnums)
+
+
+# ---------------------------------------------------------------- modules
+def functional_call(module: Module, parameter_and_buffer_dicts: dict | list[dict] | tuple[dict, ...], args: Any = None,
+                    kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True, strict: bool = False) -> Any:
+    """`module(*args, **kwargs)` with these tensors in place of its parameters and buffers of the same names, for this call alone.
+
+    Raises: ArgumentError for a name that the module does not have, or, with `strict`, for one that is not given.
+    """
+    values = parameter_and_buffer_dicts
+    if not isinstance(values, dict):
+        merged = {}
+        for each in values:
+            if repeated := set(merged) & set(each):
+                raise ArgumentError(f"functional_call: {sorted(repeated)[0]} is given twice")
+            merged.update(each)
+        values = merged
+    args = () if args is None else args if isinstance(args, tuple) else (args,)
+    own = dict([*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)])
+    if unknown := [name for name in values if name not in own]:
+        raise ArgumentError(f"functional_call: the module has no parameter or buffer {unknown[0]}; it has {', '.join(own)}")
+    if tie_weights:
+        given = {id(own[name]): value for name, value in values.items()}
+        values = {name: values.get(name, given.get(id(old))) for name, old in own.items() if name in values or id(old) in given}
+    if strict and (missing := [name for name in own if name not in values]):
+        raise ArgumentError(f"functional_call: strict=True, and {missing[0]} is not given")
+    changed = []
+    try:
+        for name, value in values.items():
+            path, _, last = name.rpartition(".")
+            owner = module.get_submodule(path)
+            table = owner._parameters if last in owner._parameters else owner._buffers
+            changed.append((table, last, table[last]))
+            table[last] = value
+        return module(*args, **(kwargs or {}))
+    finally:
+        for table, last, value in reversed(changed):
+            table[last] = value

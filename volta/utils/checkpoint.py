@@ -1,0 +1,116 @@
+"""Checkpoints: parts of a model whose intermediate values are computed again in backward, instead of being kept."""
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from volta._kernels.core import TensorBase
+from volta.autograd import enable_grad, graph
+from volta.errors import ArgumentError, AutogradError
+from volta.random import default_generator
+
+__all__ = ["checkpoint", "checkpoint_sequential"]
+
+
+class _Enough(Exception):
+    """All that backward needs has been computed again."""
+
+
+class _Run:
+    """One checkpointed call, and what it saved: numbers in the order of saving, values only when backward asks for them."""
+
+    def __init__(self, function: Callable, args: tuple, kwargs: dict, preserve_rng_state: bool, early_stop: bool) -> None:
+        self.call = (function, args, kwargs)
+        self.random = default_generator.get_state() if preserve_rng_state else None
+        self.early_stop = early_stop
+        self.holders: list[weakref.ref] = []
+        self.values: dict[int, tuple[TensorBase, int]] = {}
+
+    def pack(self, x: TensorBase) -> _Holder:
+        holder = _Holder(self, len(self.holders), x.shape, x.dtype)
+        self.holders.append(weakref.ref(holder))
+        return holder
+
+    def unpack(self, holder: _Holder) -> TensorBase:
+        if holder.place not in self.values:
+            self._again()
+        value, version = self.values.pop(holder.place, (None, 0))
+        if value is not None and value.storage.version != version:
+            raise AutogradError(f"checkpoint: a tensor of shape {value.shape} that a derivative needs is changed in place by the function; "
+                                "use an out-of-place op")
+        if value is None or value.shape != holder.shape or value.dtype is not holder.dtype:
+            given = "nothing" if value is None else f"shape {value.shape}, {value.dtype}"
+            raise AutogradError(f"checkpoint: the function kept a tensor of shape {holder.shape}, {holder.dtype}, and when called again "
+                                f"{given}; it must do the same each time")
+        return value
+
+    def _again(self) -> None:
+        """Call the function once more, with the random numbers of the first time, and keep what is still wanted."""
+        wanted = [i for i, holder in enumerate(self.holders) if holder() is not None]
+        count = 0
+
+        def keep(x):
+            nonlocal count
+            if count <= wanted[-1] and self.holders[count]() is not None:
+                self.values[count] = (x, x.storage.version)
+            count += 1
+            if self.early_stop and count > wanted[-1]:
+                raise _Enough
+            return x
+
+        function, args, kwargs = self.call
+        now = default_generator.get_state()
+        if self.random is not None:
+            default_generator.set_state(self.random)
+        try:
+            with enable_grad(), graph.saved_tensors_hooks(keep, lambda x: x):
+                function(*args, **kwargs)
+        except _Enough:
+            pass
+        finally:
+            if self.random is not None:
+                default_generator.set_state(now)
+
+
+class _Holder:
+    """Stands for one saved tensor of a run."""
+
+    __slots__ = ("run", "place", "shape", "dtype", "__weakref__")
+
+    def __init__(self, run: _Run, place: int, shape: tuple, dtype: Any) -> None:
+        self.run, self.place, self.shape, self.dtype = run, place, shape, dtype
+
+
+def checkpoint(function: Callable, *args: Any, use_reentrant: bool | None = None, preserve_rng_state: bool = True,
+               early_stop: bool = True, **kwargs: Any) -> Any:
+    """`function(*args, **kwargs)`, whose intermediate values are not kept for backward but computed again there, with the same random
+    numbers unless `preserve_rng_state` is False. Gradients of any order, for arguments and for parameters that the function uses.
+
+    Raises: ArgumentError for use_reentrant=True, the older way; AutogradError in backward where the second call differs from the first.
+    """
+    if use_reentrant:
+        raise ArgumentError("checkpoint: use_reentrant=True is not supported; pass use_reentrant=False, which does all that it did")
+    run = _Run(function, args, kwargs, preserve_rng_state, early_stop)
+    with graph.saved_tensors_hooks(run.pack, lambda holder: holder.run.unpack(holder)):
+        return function(*args, **kwargs)
+
+
+def checkpoint_sequential(functions: Sequence[Callable], segments: int, input: Any, use_reentrant: bool | None = None,
+                          **options: Any) -> Any:
+    """The functions (or layers of a Sequential) one after the other, in `segments` checkpoints; the last one is kept as usual."""
+    functions = list(functions)
+    if not 1 <= segments <= len(functions):
+        raise ArgumentError(f"checkpoint_sequential: segments must be 1 to {len(functions)}, the number of functions, got {segments}")
+
+    def part(start, stop):
+        def run(x):
+            for function in functions[start:stop]:
+                x = function(x)
+            return x
+        return run
+
+    size = len(functions) // segments
+    for start in range(0, size * (segments - 1), size):
+        input = checkpoint(part(start, start + size), input, use_reentrant=use_reentrant, **options)
+    return part(size * (segments - 1), len(functions))(input)
