@@ -2,18 +2,16 @@
 from __future__ import annotations
 
 from volta.errors import ArgumentError
-from volta.nn import functional, init
+from volta.nn import functional
 from volta.nn.functional.conv import pair, same_padding
-from volta.nn.linear import sizes
+from volta.nn.linear import Weighted, sizes
 from volta.nn.module import Module
-from volta.nn.parameter import Parameter
-from volta.ops.creation import empty
 from volta.tensor import Tensor
 
 __all__ = ["Conv2d", "MaxPool2d"]
 
 
-class Conv2d(Module):
+class Conv2d(Weighted):
     """2-D cross-correlation with a learned kernel. `padding` may be "same" (stride 1) or "valid"; `padding_mode` is "zeros", "reflect",
     "replicate" or "circular".
 
@@ -38,13 +36,7 @@ class Conv2d(Module):
         if self.padding == "same" and self.stride != (1, 1):
             raise ArgumentError(f"Conv2d: padding 'same' needs stride 1, got {stride}")
         self.dilation, self.padding_mode = pair("Conv2d", "dilation", dilation), padding_mode
-        self.weight = Parameter(empty(out_channels, in_channels // groups, *self.kernel_size, device=device, dtype=dtype))
-        self.register_parameter("bias", Parameter(empty(out_channels, device=device, dtype=dtype)) if bias else None)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
-        init.default_(self.weight, self.bias)
+        self._make((out_channels, in_channels // groups, *self.kernel_size), bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         padding = self.padding
