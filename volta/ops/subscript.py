@@ -196,7 +196,7 @@ def getitem(x: Tensor, key: object) -> Tensor:
     """
     parsed = indexing.parse(x, key)
     if type(parsed) is dict:
-        return slice_op(x, **parsed)
+        return graph.call(slice_op, (x,), parsed)
     if parsed is not None:
         return _Positions(x, *parsed).read(x)
     out = index_select_op(x, _rows([key], x.shape[:1], key.shape, x), dim=0)
