@@ -168,7 +168,7 @@ def test_into(op, device, rng):
     for layout in (lambda a, d: volta.tensor(a, device=d), *table.LAYOUTS.values()):
         target, others = layout(arrays[0], device), table.to_device(arrays[1:], device)
         storage, version = target.storage, target.storage.version
-        assert inplace.into(op, target, *others) is target
+        assert inplace.InPlace(op.name + "_", op)(target, *others) is target
         assert target.storage is storage and storage.version == version + 1
         table.check(target, reference, op.details.rtol, f"{op.name}_ on {device}", table.magnitude(arrays))
 

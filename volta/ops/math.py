@@ -14,7 +14,6 @@ from volta.ops.indexing import nonzero
 from volta.ops.records import math as r
 from volta.ops.records.math import BINARY_CASES, TERNARY_CASES, UNARY_CASES
 from volta.ops.table import Derived, case, composed
-from volta.ops.table import erf as np_erf
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -267,18 +266,17 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 
 # ---------------------------------------------------------------- activations
-_np_gelu = {"none": lambda x: 0.5 * x * (1 + np_erf(x / 2 ** 0.5)),
-            "tanh": lambda x: 0.5 * x * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x ** 3)))}
+_GELU = {"none": r.gelu_op, "tanh": r.gelu_tanh}
 
 
-@composed(samples=(*UNARY_CASES, case((7,), approximate="tanh")), numpy=lambda input, approximate="none": _np_gelu[approximate](input),
-          function=False, record=r.gelu_op)
+@composed(samples=(*UNARY_CASES, case((7,), approximate="tanh")), function=False, record=r.gelu_op,
+          numpy=lambda input, approximate="none": _GELU[approximate].details.numpy(input))
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x * Phi(x), exact or with approximate="tanh". Source: Hendrycks and Gimpel 2016, eq. 1 and 2.
 
     >>> volta.tensor([1.0, -1.0]).gelu()
     tensor([ 0.8413, -0.1587])
     """
-    if approximate not in ("none", "tanh"):
+    if approximate not in _GELU:
         raise ArgumentError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
-    return r.gelu_op(input) if approximate == "none" else r.gelu_tanh(input)
+    return _GELU[approximate](input)

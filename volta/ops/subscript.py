@@ -5,6 +5,7 @@ to dimensions of it. Reading them is an index_select, writing an index_put; both
 """
 from __future__ import annotations
 
+import math
 import operator
 from typing import TYPE_CHECKING
 
@@ -112,7 +113,7 @@ class _Positions:
                 scalars.append(first)
             self.dims += span
             indices.append(item)
-            lengths.append(_product([shown.shape[d] for d in span]))
+            lengths.append(math.prod([shown.shape[d] for d in span]))
         try:
             self.shape = broadcast_shapes(*[i.shape for i in indices])
         except ShapeError:
@@ -139,7 +140,7 @@ class _Positions:
     def read(self, x):
         """The elements, as a copy; recorded."""
         x = x if self.view is None else slice_op(x, **self.view)
-        first, count, joined = self.dims[0], len(self.dims), _product([x.shape[d] for d in self.dims])
+        first, count, joined = self.dims[0], len(self.dims), math.prod([x.shape[d] for d in self.dims])
         # rows of a transposed matrix are read as rows, and shown transposed again
         across = count == 1 and self.at and not x._contiguous and x._strides[first] == max(x._strides)
         if self.dims == list(range(first, first + count)) and not across:
@@ -174,13 +175,6 @@ class _Positions:
         rows, value = (contiguous_op(t) if t.storage is x.storage else t for t in (self.rows, value))
         target = indexing.permute_view(view, dims=(*self.dims, *self.others))
         run_kernel(index_put_op, x.device, (target, rows, value), {"rank": len(self.dims), "unique": self.unique})
-
-
-def _product(lengths):
-    result = 1
-    for n in lengths:
-        result *= n
-    return result
 
 
 def _fitting(value, shape):

@@ -113,11 +113,6 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
     return target
 
 
-def into(Primitive op not None, TensorBase target not None, *others):
-    """An elementwise record in place: target = op(target, *others), recorded where gradients are wanted."""
-    return apply_into(op, target, others)
-
-
 def write(Primitive op not None, TensorBase out not None, tuple inputs not None):
     """Let an elementwise record write its result straight into `out`, unrecorded. Gives False, with nothing done, unless the result
     has its shape and dtype and shares no memory with an input."""

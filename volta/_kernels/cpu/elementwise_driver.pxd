@@ -15,3 +15,5 @@ cdef struct Loop:
 
 # Enter the loops of a module.
 cdef int register(const Loop* loops, int n) except -1
+# The shape that both broadcast to. Raises: ShapeError, naming `name`.
+cdef tuple broadcast_shape(str name, tuple a, tuple b)

@@ -8,7 +8,6 @@ from volta.nn.functional.ctc import *
 from volta.nn.functional.loss import *
 from volta.nn.functional.norm import *
 from volta.nn.functional.other import *
-from volta.ops.checks import explain_all
 from volta.ops.distance import cosine_similarity, pairwise_distance, pdist
 from volta.ops.join import pad
 
@@ -20,5 +19,3 @@ __all__ += ctc.__all__
 __all__ += loss.__all__
 __all__ += norm.__all__
 __all__ += other.__all__
-
-explain_all(globals())

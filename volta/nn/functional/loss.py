@@ -171,10 +171,11 @@ def _picked(logp, labels, weight, ignore_index, ignoring):
     return where_op(kept, losses, 0.0) if ignoring else losses, kept, scale
 
 
-def _mean(losses, weights):
-    """The weighted mean: NaN where nothing counts, and then without a gradient, which would be NaN too."""
-    if weights is None:
-        return mean(losses)
+def _finished(name, losses, weights, shape, reduction):
+    """Losses of rows, reduced: to their weighted mean, which is NaN where nothing counts, and then without a gradient, which would be
+    NaN too."""
+    if reduction != "mean" or weights is None:
+        return _reduce(name, reshape_op(losses, shape=shape) if reduction == "none" else losses, reduction)
     count = sum(weights)
     empty = count == 0
     return where_op(empty, math.nan, sum(losses) / where_op(empty, 1.0, count))
@@ -188,9 +189,7 @@ def _weighted(x, labels, shape, weight, ignore_index, ignoring, reduction, smoot
     if smoothing:
         even = sum(logp if weight is None else logp * weight, 1) * (smoothing / x.shape[1] if x.shape[1] else math.nan)
         losses = losses * (1 - smoothing) - (even if kept is None else where_op(kept, even, 0.0))
-    if reduction == "mean":
-        return _mean(losses, scale)
-    return _reduce("cross_entropy", losses if reduction == "sum" else reshape_op(losses, shape=shape), reduction)
+    return _finished("cross_entropy", losses, scale, shape, reduction)
 
 
 def _soft_cross_entropy(input, target, weight, reduction, smoothing):
@@ -222,9 +221,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     _check_weight("nll_loss", weight, x.shape[1])
     labels = cast(labels, int64)
     losses, _, scale = _picked(x, labels, weight, ignore_index, ignoring)
-    if reduction == "mean":
-        return _mean(losses, scale)
-    return _reduce("nll_loss", losses if reduction == "sum" else reshape_op(losses, shape=shape), reduction)
+    return _finished("nll_loss", losses, scale, shape, reduction)
 
 
 def _pair(name, input, target):
@@ -241,8 +238,13 @@ def _pair(name, input, target):
     return cast(input, dtype), cast(target, dtype)
 
 
-def _pointwise(input, target, weight, name, values, reduction):
-    """`values` of the two, reduced; weighted ones to the weighted mean."""
+def _pointwise(name, values, input, target, weight, *reduction):
+    """`values` of the two in one dtype, reduced; weighted ones to the weighted mean."""
+    reduction = reduction_of(name, *reduction)
+    return _half_in_float32(_reduced, *_pair(name, input, target), weight, name, values, reduction)
+
+
+def _reduced(input, target, weight, name, values, reduction):
     if weight is None:
         return _reduce(name, values(input, target), reduction)
     if weight.shape != input.shape:
@@ -271,14 +273,12 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
     >>> volta.nn.functional.mse_loss(volta.tensor([1.0, 2.0]), volta.tensor([1.0, 4.0]))
     tensor(2.)
     """
-    reduction = reduction_of("mse_loss", size_average, reduce, reduction)
-    input, target = _pair("mse_loss", input, target)
-    if not input.dtype.is_floating_point:
-        raise DTypeError(f"mse_loss: one of the tensors must be floating point, got {input.dtype}; convert it with .float()")
-    return _half_in_float32(_pointwise, input, target, weight, "mse_loss", _squares, reduction)
+    return _pointwise("mse_loss", _squares, input, target, weight, size_average, reduce, reduction)
 
 
 def _squares(input, target):
+    if not input.dtype.is_floating_point:
+        raise DTypeError(f"mse_loss: one of the tensors must be floating point, got {input.dtype}; convert it with .float()")
     d = input - target
     return d * d
 
@@ -293,9 +293,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
     >>> volta.nn.functional.l1_loss(volta.tensor([1.0, 2.0]), volta.tensor([1.0, 4.0]))
     tensor(1.)
     """
-    reduction = reduction_of("l1_loss", size_average, reduce, reduction)
-    input, target = _pair("l1_loss", input, target)
-    return _half_in_float32(_pointwise, input, target, weight, "l1_loss", lambda input, target: abs(input - target), reduction)
+    return _pointwise("l1_loss", lambda input, target: abs(input - target), input, target, weight, size_average, reduce, reduction)
 
 
 def _np_logistic(x, target, weight=1.0, reduction="mean", pos_weight=1.0):
