@@ -402,9 +402,17 @@ def test_activations(device, layer, formula):
     assert_close(host(layer(x)), formula(a), 1e-5, 1e-6)
 
 
-def test_softmax_needs_a_dim():
-    with pytest.raises(ArgumentError, match="LogSoftmax: give dim"):
-        nn.LogSoftmax()
+@pytest.mark.parametrize("shape, dim", [((), 0), ((4,), 0), ((3, 4), 1), ((2, 3, 4), 0), ((2, 2, 3, 2), 1)])
+def test_softmax_without_a_dim(shape, dim, device):
+    """Takes the one that PyTorch takes, and warns where the user stands."""
+    x = volta.randn(*shape, device=device) if shape else volta.tensor(1.0, device=device)
+    for name, of in (("softmax", x), ("log_softmax", x), ("softmin", -x)):
+        with pytest.warns(UserWarning, match=f"Implicit dimension choice for {name} has been deprecated") as caught:
+            found = getattr(F, name)(x)
+        assert caught[0].filename == __file__
+        np.testing.assert_array_equal(host(found), host(getattr(F, name.replace("min", "max"))(of, dim)))
+    with pytest.warns(UserWarning, match="Implicit dimension choice for softmax"):
+        np.testing.assert_array_equal(host(nn.Softmax()(x)), host(volta.softmax(x, dim)))
 
 
 # ---------------------------------------------------------------- losses

@@ -10,9 +10,10 @@ from volta._kernels.core import TensorBase
 from volta.dtypes import result_type
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.copy import cast, clone, promoted
+from volta.ops.creation import ones_like
 from volta.ops.indexing import nonzero
 from volta.ops.records import math as r
-from volta.ops.records.math import BINARY_CASES, TERNARY_CASES, UNARY_CASES
+from volta.ops.records.elementwise import BINARY_CASES, TERNARY_CASES, UNARY_CASES
 from volta.ops.table import Derived, case, composed
 from volta.ops.table import erf as np_erf
 
@@ -57,6 +58,32 @@ def sub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     tensor([-2., -2.])
     """
     return r.sub_op(input, _scaled("sub", input, other, alpha))
+
+
+@composed(samples=(*BINARY_CASES, case((3, 4), (4,), alpha=0.5)), numpy=lambda input, other, alpha=1: other - alpha * input, method=False)
+def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+    """other - alpha * input.
+
+    Raises: DTypeError for bool, and for a float alpha between integers.
+
+    >>> volta.rsub(volta.tensor([1.0, 2.0]), 3)
+    tensor([2., 1.])
+    """
+    return r.sub_op(other, _scaled("rsub", other, input, alpha))
+
+
+@composed(samples=UNARY_CASES, numpy=np.positive, kinds="fi", elementwise=True, operator="pos")
+def positive(input: Tensor) -> Tensor:
+    """The tensor itself.
+
+    Raises: DTypeError for bool.
+
+    >>> +volta.tensor([1.0, -2.0])
+    tensor([ 1., -2.])
+    """
+    if input.dtype is dtypes.bool_:
+        raise DTypeError("positive: needs a tensor of numbers, got bool; convert it with .long()")
+    return input
 
 
 _DIVISIONS = {None: r.div_op, "floor": r.floor_divide, "trunc": r.div_trunc}
@@ -216,6 +243,36 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
 
 
 # ---------------------------------------------------------------- comparisons
+@composed(samples=UNARY_CASES, numpy=np.isposinf, kinds="fi", smooth=False, elementwise=True)
+def isposinf(input: Tensor) -> Tensor:
+    """Whether input is +infinity.
+
+    >>> volta.isposinf(volta.tensor([1.0, float("inf"), float("-inf")]))
+    tensor([False,  True, False])
+    """
+    return r.eq(input, float("inf"))
+
+
+@composed(samples=UNARY_CASES, numpy=np.isneginf, kinds="fi", smooth=False, elementwise=True)
+def isneginf(input: Tensor) -> Tensor:
+    """Whether input is -infinity.
+
+    >>> volta.isneginf(volta.tensor([1.0, float("inf"), float("-inf")]))
+    tensor([False, False,  True])
+    """
+    return r.eq(input, float("-inf"))
+
+
+@composed(samples=UNARY_CASES, numpy=np.isreal, kinds="fib", smooth=False, elementwise=True)
+def isreal(input: Tensor) -> Tensor:
+    """True for each element: Volta has no complex numbers.
+
+    >>> volta.isreal(volta.tensor([1.0, 2.0]))
+    tensor([True, True])
+    """
+    return ones_like(input, dtype=dtypes.bool_)
+
+
 _NEAR = Derived(lambda x: x + (x * 1e-6).astype(x.dtype))
 
 

@@ -40,9 +40,9 @@ cdef struct Work:
 
 cdef inline void call(const Work* w, int mask, char** p, Py_ssize_t n) noexcept nogil:
     if w.swapped[mask]:
-        w.loops[mask](p[0], p[2], p[1], p[3], n)
+        w.loops[mask](p[0], p[2], p[1], p[3], p[4], n)
     else:
-        w.loops[mask](p[0], p[1], p[2], p[3], n)
+        w.loops[mask](p[0], p[1], p[2], p[3], p[4], n)
 
 
 cdef void run_row(const Work* w, char** p, const Py_ssize_t* step, Py_ssize_t n) noexcept nogil:
@@ -160,8 +160,8 @@ cdef class Kernel:
     """An elementwise operation: `kernel(*inputs)` gives a new tensor, `kernel.into(out, *inputs)` writes an existing one."""
     cdef readonly str name
     cdef readonly int arity
-    cdef loop_t loops[7][8]                     # by dtype code and mask
-    cdef bint swapped[8]                        # by mask
+    cdef loop_t loops[7][16]                    # by dtype code and mask
+    cdef bint swapped[16]                       # by mask
     cdef int result[7]                          # dtype code of the result
     cdef int cost[7]
     cdef bint integer_division
@@ -219,17 +219,16 @@ cdef class Kernel:
         elif clashes(out, a) or (mask == 0 and pb != NULL and clashes(out, tb)):
             return None
         if self.swapped[mask]:
-            loop(address(out), pb, address(a), NULL, a.size)
+            loop(address(out), pb, address(a), NULL, NULL, a.size)
         else:
-            loop(address(out), address(a), pb, NULL, a.size)
+            loop(address(out), address(a), pb, NULL, NULL, a.size)
         return out
 
-    cdef TensorBase general(self, TensorBase out, object a, object b, object c):
-        """Any strides, broadcasting, numbers, overlap and size. IN: out None makes a new tensor; b, c None are not there."""
+    cdef TensorBase general(self, TensorBase out, list inputs):
+        """Any strides, broadcasting, numbers, overlap and size. IN: out None makes a new tensor."""
         cdef Geometry g
         cdef Work w
         cdef char numbers[OPERANDS][8]
-        cdef list inputs = [a, b, c][:self.arity], kept = []
         cdef DType dtype = self.operand_dtype(inputs)
         cdef int code = dtype.code, k
         if out is None:
@@ -348,12 +347,12 @@ cdef int check_divisor(str name, object divisor) except -1:
 cdef class Unary(Kernel):
     def __call__(self, TensorBase x not None):
         cdef TensorBase out = self.quick(None, x, None)
-        return self.general(None, x, None, None) if out is None else out
+        return self.general(None, [x]) if out is None else out
 
     def into(self, TensorBase out not None, TensorBase x not None):
         """Write the result into `out`."""
         if self.quick(out, x, None) is None:
-            self.general(out, x, None, None)
+            self.general(out, [x])
         return out
 
 
@@ -362,12 +361,12 @@ cdef class Binary(Kernel):
         cdef TensorBase out = None
         if isinstance(a, TensorBase):
             out = self.quick(None, <TensorBase>a, b)
-        return self.general(None, a, b, None) if out is None else out
+        return self.general(None, [a, b]) if out is None else out
 
     def into(self, TensorBase out not None, a, b):
         """Write the result into `out`."""
         if not isinstance(a, TensorBase) or self.quick(out, <TensorBase>a, b) is None:
-            self.general(out, a, b, None)
+            self.general(out, [a, b])
         return out
 
 
@@ -389,14 +388,20 @@ cdef class Power(Binary):
         return b == 2
 
 
-cdef class Ternary(Kernel):
-    def __call__(self, a, b, c):
-        return self.general(None, a, b, c)
+cdef class Several(Kernel):
+    """Of three or four operands."""
 
-    def into(self, TensorBase out not None, a, b, c):
+    def __call__(self, *inputs):
+        return self.general(None, self.checked(inputs))
+
+    def into(self, TensorBase out not None, *inputs):
         """Write the result into `out`."""
-        self.general(out, a, b, c)
-        return out
+        return self.general(out, self.checked(inputs))
+
+    cdef list checked(self, tuple inputs):
+        if len(inputs) != self.arity:
+            raise ArgumentError(f"{self.name}: takes {self.arity} operands, got {len(inputs)}")
+        return list(inputs)
 
 
 def kernel_named(str name):
@@ -414,7 +419,7 @@ cdef int register(const Loop* loops, int n) except -1:
         x = &loops[i]
         name = x.name.decode()
         if name not in KERNELS:
-            KERNELS[name] = [Unary, Power if name == "pow" else Binary, Ternary][x.arity - 1](name, x.arity)
+            KERNELS[name] = [Unary, Power if name == "pow" else Binary, Several, Several][x.arity - 1](name, x.arity)
         kernel = <Kernel>KERNELS[name]
         kernel.loops[x.code][x.mask] = x.loop
         kernel.swapped[x.mask] = x.swapped
