@@ -85,7 +85,7 @@ fn gelu_grad_f(g: f32, x: f32) -> f32 { return g * gelu_slope(x); }
 fn gelu_tanh_grad_f(g: f32, x: f32) -> f32 { return g * gelu_tanh_slope(x); }
 fn silu_grad_f(g: f32, x: f32) -> f32 { return g * silu_slope(x); }
 fn leaky_relu_grad_f(g: f32, x: f32, slope: f32) -> f32 { return select(g * slope, g, is_positive(x)); }
-fn elu_grad_f(g: f32, x: f32, alpha: f32, inner: f32) -> f32 { return g * select(alpha * inner * exp_accurate(x * inner), 1.0, is_positive(x)); }
+fn elu_grad_f(g: f32, x: f32, alpha: f32, inner: f32) -> f32 { return g * select(1.0, alpha * inner * exp_accurate(x * inner), not_positive(x)); }
 fn hardtanh_grad_f(g: f32, x: f32, low: f32, high: f32) -> f32 { return select(g, 0.0, !is_nan(x) && (x <= low || x >= high)); }
 fn hardsigmoid_grad_f(g: f32, x: f32) -> f32 { return select(0.0, g / 6.0, !is_nan(x) && abs(x) < 3.0); }
 fn hardswish_grad_f(g: f32, x: f32) -> f32 { return g * hardswish_slope(x); }

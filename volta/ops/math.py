@@ -29,9 +29,10 @@ def _scaled(name, input, other, alpha):
     """alpha * other."""
     if alpha == 1:
         return other
-    if isinstance(alpha, float) and not result_type(input, other).is_floating_point:
+    dtype = result_type(input, other)
+    if isinstance(alpha, float) and not dtype.is_floating_point:
         raise DTypeError(f"{name}: alpha={alpha} is no integer, but the tensors are; convert them with .float()")
-    return (cast(other, result_type(input, other)) if isinstance(other, TensorBase) else other) * alpha
+    return (cast(other, dtype) if isinstance(other, TensorBase) else other) * (bool(alpha) if dtype is dtypes.bool_ else alpha)
 
 
 @composed(samples=(*BINARY_CASES, case((3, 4), (4,), alpha=0.5)), numpy=lambda input, other, alpha=1: input + alpha * other,
@@ -228,7 +229,7 @@ def _np_nan_to_num(input, nan=0.0, posinf=None, neginf=None):
 
 @composed(samples=(*UNARY_CASES, case((7,), nan=1.0, posinf=2.0, neginf=3.0)), numpy=_np_nan_to_num, kinds="fib", elementwise=True,
           inplace=True)
-def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+def nan_to_num(input: Tensor, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """NaN and the infinities replaced; without numbers for these, the largest finite ones of the dtype.
 
     >>> volta.nan_to_num(volta.tensor([float("nan"), 1.0, float("inf")]), posinf=9.0)
@@ -237,7 +238,7 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
     if not input.dtype.is_floating_point:
         return clone(input)
     largest = LARGEST[input.dtype.itemsize]
-    out = r.where_op(r.isnan(input), float(nan), input)
+    out = r.where_op(r.isnan(input), float(nan or 0.0), input)
     out = r.where_op(input == float("inf"), largest if posinf is None else posinf, out)
     return r.where_op(input == float("-inf"), -largest if neginf is None else neginf, out)
 

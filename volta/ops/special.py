@@ -8,9 +8,9 @@ import numpy as np
 
 from volta._kernels.core import TensorBase
 from volta._kernels.core.inplace import InPlace
-from volta.dtypes import bool_, float16, float32, float64, int32
+from volta.dtypes import bool_, float16, float32, float64, int32, result_type
 from volta.errors import ArgumentError, DTypeError
-from volta.ops.copy import cast
+from volta.ops.copy import cast, promoted
 from volta.ops.creation import full
 from volta.ops.records import math as r
 from volta.ops.records import special as s
@@ -34,7 +34,9 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     >>> volta.logit(volta.tensor([0.5, 0.9]))
     tensor([0.0000, 2.1972])
     """
-    return s.logit_op(input if eps is None else r.where_op(input < eps, eps, r.clamp_max(input, 1 - eps)))
+    if eps is not None:
+        input = r.where_op(input < eps, eps, r.where_op(input > 1 - eps, 1 - eps, input))
+    return s.logit_op(input)
 
 
 @composed(samples=UNARY_CASES, numpy=np.sinc, domain=(0.3, 2.0), in_float32=True, inplace=True)
@@ -138,6 +140,7 @@ def frexp(input: Tensor) -> MantissaExponent:
 
 
 @composed(samples=BINARY_CASES, elementwise=True, inplace=True, numpy=lambda x, other: x * np.exp2(other))
+@promoted
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input * 2 ** other.
 
@@ -156,7 +159,7 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
     >>> volta.nextafter(volta.tensor([1.0]), volta.tensor([2.0])) > 1
     tensor([True])
     """
-    if float16 in (input.dtype, other.dtype):
+    if result_type(input, other) is float16:
         raise DTypeError("nextafter: float16 is computed in float32, whose steps are finer; convert with .float()")
     return s.nextafter_op(input, other)
 

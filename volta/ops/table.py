@@ -111,7 +111,7 @@ def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outpu
     RECORDS[name] = op
     if public is not None:
         op.document(_doc(op, doc), _signature(op))
-        _publish(name, op, public)
+        publish(name, op, public)
     return op
 
 
@@ -126,12 +126,13 @@ def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str =
     def make(function):
         op = Composed(name or function.__name__, function, record=places.get("record"), in_float32=in_float32, takes=takes,
                       details=Details(numpy, domain, tuple(samples), kinds, rtol, smooth, elementwise, view, reads, untested, dtype))
-        _publish(op.name, op, Places(**places))
+        publish(op.name, op, Places(**places))
         return op
     return make
 
 
-def _publish(name, op, places):
+def publish(name: str, op: Op, places: Places) -> None:
+    """Enter a public operation under its name and its aliases."""
     for each in (name, *places.aliases):
         if each in FUNCTIONS:
             raise ArgumentError(f"the op table has a function {each} already")

@@ -234,7 +234,7 @@ cdef extern from * nogil:
             return PICK(x > 0, x, alpha * expm1_##s((x > 0 ? 0 : x) * inner));                                         \
         }                                                                                                              \
         VOLTA_INLINE T elu_grad_##s(T g, T x, T alpha, T inner) {                                                      \
-            return PICK(x > 0, g, g * (alpha * inner * exp_##s((x > 0 ? 0 : x) * inner)));                             \
+            return PICK(x <= 0, g * (alpha * inner * exp_##s((x > 0 ? 0 : x) * inner)), g);                            \
         }                                                                                                              \
         VOLTA_INLINE T logsigmoid_##s(T x) { return (x > 0 ? 0 : x) - log1p_##s(exp_##s(-fabs##F(x))); }               \
         VOLTA_INLINE T softplus_##s(T x, T beta, T threshold) {                                                        \

@@ -8,6 +8,7 @@ import numpy as np
 
 from volta._kernels.core.inplace import InPlace, into
 from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.ops.copy import in_float32
 from volta.ops.creation import rand_like
 from volta.ops.math import clamp, gelu
 from volta.ops.parts import chunk
@@ -18,7 +19,7 @@ from volta.ops.records.activation import hardswish as hardswish_op
 from volta.ops.records.activation import logsigmoid
 from volta.ops.records.activation import mish as mish_op
 from volta.ops.records.math import sigmoid, tanh
-from volta.ops.table import case, composed
+from volta.ops.table import Places, case, composed, publish
 from volta.ops.view import reshape
 
 if TYPE_CHECKING:
@@ -87,7 +88,12 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return a.leaky_relu(input, reshape(weight, shape))
 
 
-@composed(samples=(*_SAMPLES, case((3, 4), 0.1, 0.5)), method=False, in_float32=True, takes={"input": "f"},
+@in_float32
+def _with_drawn_slopes(input, lower, upper):
+    return a.leaky_relu(input, rand_like(input) * (upper - lower) + lower)
+
+
+@composed(samples=(*_SAMPLES, case((3, 4), 0.1, 0.5)), method=False, takes={"input": "f"},
           numpy=lambda x, lower=1 / 8, upper=1 / 3: np.where(x > 0, x, x * (lower + upper) / 2))
 def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False) -> Tensor:
     """x where positive, else a slope times x: drawn for each element from [lower, upper) in training, else their mean.
@@ -101,12 +107,10 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
         raise ArgumentError(f"rrelu: lower must not be above upper, got {lower} and {upper}")
     if inplace:
         return rrelu_(input, lower, upper, training)
-    if not training:
-        return _run(a.leaky_relu, input, False, slope=(lower + upper) / 2)
-    return a.leaky_relu(input, rand_like(input) * (upper - lower) + lower)
+    return _with_drawn_slopes(input, lower, upper) if training else a.leaky_relu(input, (lower + upper) / 2)
 
 
-@_activation("relu6", (), lambda x: np.clip(x, 0, 6), kinds="fi", domain=(-3.0, 9.0))
+@_activation("relu6", (), lambda x: np.clip(x, 0, 6), kinds="fi", domain=(-3.0, 9.0), takes={"input": "fi"})
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """x limited to [0, 6]; the derivative is 0 at both.
 
@@ -117,7 +121,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 @_activation("hardtanh", (case((5,), -0.5, 1.5), case((5,), min_val=0.0, max_val=0.7)),
-             lambda x, min_val=-1.0, max_val=1.0: np.clip(x, min_val, max_val))
+             lambda x, min_val=-1.0, max_val=1.0: np.clip(x, min_val, max_val), takes={"input": "fi"})
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """x limited to [min_val, max_val]; the derivative is 0 at both. Of integers the limits are rounded towards 0.
 
@@ -130,7 +134,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         raise ArgumentError(f"hardtanh: min_val must not be above max_val, got {min_val} and {max_val}")
     if input.dtype.is_floating_point:
         return _run(a.hardtanh, input, inplace, min_val=min_val, max_val=max_val)
-    if min_val < 0 and input.dtype.name == "uint8":
+    if int(min_val) < 0 and input.dtype.name == "uint8":
         raise DTypeError(f"hardtanh: uint8 has no negative limit {min_val}; convert with .long()")
     limits = int(min_val), int(max_val)
     return into(r.clamp_op, input, *limits) if inplace else clamp(input, *limits)
@@ -186,7 +190,12 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
-@composed(samples=_SAMPLES, takes={"input": "f"}, elementwise=True, in_float32=True, method=False,
+@in_float32
+def _selu(input):
+    return a.elu(input, _SELU_ALPHA, 1.0) * _SELU_SCALE
+
+
+@composed(samples=_SAMPLES, takes={"input": "f"}, elementwise=True, method=False,
           numpy=lambda x: _SELU_SCALE * a.elu.details.numpy(x, _SELU_ALPHA, 1.0))
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """elu of alpha 1.6733, times 1.0507. Source: Klambauer et al. 2017, eq. 2.
@@ -194,7 +203,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> volta.nn.functional.selu(volta.tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
     """
-    return selu_(input) if inplace else a.elu(input, _SELU_ALPHA, 1.0) * _SELU_SCALE
+    return selu_(input) if inplace else _selu(input)
 
 
 @_activation("softplus", (case((5,), beta=3.0, threshold=2.0),),
@@ -308,3 +317,5 @@ def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = F
 
 celu_, elu_, hardtanh_, leaky_relu_, relu_ = [InPlace(f"{op.__name__}_", op) for op in (celu, elu, hardtanh, leaky_relu, relu)]
 rrelu_, selu_, threshold_ = [InPlace(f"{op.__name__}_", op) for op in (rrelu, selu, threshold)]
+for _form in (celu_, relu_, rrelu_, selu_, threshold_):
+    publish(_form.name, _form, Places(method=False))

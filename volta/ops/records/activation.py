@@ -22,7 +22,7 @@ def _np_elu(x, alpha, inner):
 
 
 def _elu_grad(g, x, alpha, inner):
-    return where_op(x > 0, g, g * exp(clamp_max(x, 0.0) * inner) * (alpha * inner))
+    return where_op(x <= 0, g * exp(clamp_max(x, 0.0) * inner) * (alpha * inner), g)
 
 
 def _slope_grad(g, a):

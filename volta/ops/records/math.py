@@ -132,7 +132,7 @@ mul = binary("mul", (lambda g, b: g * b, lambda g, a: g * a), numpy=np.multiply,
 div_op = binary("div", (lambda g, b: g / b, lambda g, a, b: -g * (a / b) / b), numpy=np.divide, takes="f", domain=(0.3, 3.0), public=False)
 pow = binary("pow", (_pow_a, _pow_b), numpy=np.power, second="exponent", kinds="f", domain=(0.3, 2.5), rtol=2e-5, operator="pow",
               reflected=True)
-xlogy = binary("xlogy", (lambda g, a, b: g * xlogy(where_op(a == 0, a, 1.0), b), lambda g, a, b: g * a / b), takes="f",
+xlogy = binary("xlogy", (lambda g, a, b: where_op(logical_and(a == 0, b <= 0), 0.0, xlogy(g, b)), lambda g, a, b: g * a / b), takes="f",
                 domain=(0.3, 3.0), numpy=lambda a, b: np.where((a == 0) & (b == b), 0.0, a * np.log(b)))
 remainder = binary("remainder", (lambda g: g, lambda g, a, b: -g * floor_divide(a, b)), numpy=np.mod, domain=(0.6, 3.0), smooth=False,
                     operator="mod", reflected=True, aliases=("mod",))
