@@ -163,5 +163,5 @@ fn mulacc_m(x: T, y: T, z: T) -> T { return x * y + z; }
 fn clamp_f(x: f32, low: f32, high: f32) -> f32 { return min_nan(max_nan(x, low), high); }
 fn clamp_w(x: T, low: T, high: T) -> T { return min(max(x, low), high); }
 fn elu_f(x: f32, alpha: f32, inner: f32) -> f32 { return select(alpha * expm1_accurate(x * inner), x, is_positive(x)); }
-fn hardtanh_f(x: f32, low: f32, high: f32) -> f32 { return min_nan(max_nan(x, low), high); }
+fn hardtanh_f(x: f32, low: f32, high: f32) -> f32 { return select(select(x, high, exceeds(x, high)), low, !is_nan(x) && x < low); }
 fn softplus_f(x: f32, beta: f32, limit: f32) -> f32 { return select(softplus_accurate(x * beta) / beta, x, exceeds(x * beta, limit)); }

@@ -214,12 +214,18 @@ cdef extern from * nogil:
         float y = (float)sqrt((double)a * a + (double)b * b);
         return volta_pick((fabsf(a) == INFINITY) | (fabsf(b) == INFINITY), INFINITY, y);
     }
+    VOLTA_INLINE double nextafter_f64(double a, double b) { return nextafter(a, b); }
+    VOLTA_INLINE float nextafter_f32(float a, float b) {
+        int32_t i = volta_bits(a);
+        float y = volta_float(i + ((a < b) == (i >= 0) ? 1 : -1));
+        y = volta_pick(a == 0.0f, volta_with_sign(volta_float(1), b), y);
+        return volta_pick((a != a) | (b != b), NAN, volta_pick(a == b, b, y));
+    }
     VOLTA_INLINE uint8_t signbit_f32(float x) { return volta_bits(x) < 0; }
     VOLTA_INLINE uint8_t signbit_f64(double x) { return volta_bits64(x) < 0; }
 
     #define VOLTA_SPECIAL_FLOAT(T, s, F, PICK)                                                                         \
         VOLTA_INLINE T copysign_##s(T a, T b) { return copysign##F(a, b); }                                            \
-        VOLTA_INLINE T nextafter_##s(T a, T b) { return nextafter##F(a, b); }                                          \
         VOLTA_INLINE T frexp_mantissa_##s(T x) { int e; return frexp##F(x, &e); }                                      \
         VOLTA_INLINE T frexp_exponent_##s(T x) { int e = 0; frexp##F(x, &e); return fabs##F(x) < (T)INFINITY ? e : 0; } \
         VOLTA_INLINE T logaddexp_##s(T a, T b) {                                                                       \
@@ -245,8 +251,10 @@ cdef extern from * nogil:
             T z = x * beta;                                                                                            \
             return PICK(z > threshold, g, g * sigmoid_##s(z));                                                         \
         }                                                                                                              \
-        VOLTA_INLINE T hardswish_##s(T x) { return x * (minimum_##s(maximum_##s(x + 3, 0), 6) / 6); }                  \
-        VOLTA_INLINE T hardswish_grad_##s(T g, T x) { return x <= -3 ? 0 : x < 3 ? g * (x / 3 + (T)0.5) : g; }         \
+        VOLTA_INLINE T hardtanh_##s(T x, T low, T high) { return x < low ? low : x > high ? high : x; }                \
+        VOLTA_INLINE T hardsigmoid_##s(T x) { return hardtanh_##s(x + 3, 0, 6) * (T)0.16666666666666667; }             \
+        VOLTA_INLINE T hardswish_##s(T x) { return x * hardsigmoid_##s(x); }                                           \
+        VOLTA_INLINE T hardswish_grad_##s(T g, T x) { return x <= -3 ? 0 : x < 3 ? g * (x * (T)0.33333333333333333 + (T)0.5) : g; } \
         /* tanh(log(1 + e)) = n / (n + 2) with n = e (e + 2) */                                                        \
         VOLTA_INLINE T mish_##s(T x) {                                                                                 \
             T e = exp_##s(x > 40 ? 40 : x), n = e * (e + 2);                                                           \
@@ -281,20 +289,21 @@ cdef extern from * nogil:
     float asin_f32(float x), acos_f32(float x), atan_f32(float x), sinh_f32(float x), cosh_f32(float x), asinh_f32(float x)
     float acosh_f32(float x), atanh_f32(float x), erfc_f32(float x), erfinv_f32(float x), lgamma_f32(float x), digamma_f32(float x)
     float i0_f32(float x), i1_f32(float x), frexp_mantissa_f32(float x), frexp_exponent_f32(float x), logsigmoid_f32(float x)
-    float hardswish_f32(float x), mish_f32(float x)
+    float hardsigmoid_f32(float x), hardswish_f32(float x), mish_f32(float x)
     float atan2_f32(float a, float b), hypot_f32(float a, float b), copysign_f32(float a, float b), nextafter_f32(float a, float b)
     float zeta_f32(float a, float b), logaddexp_f32(float a, float b), logaddexp2_f32(float a, float b)
     float hardswish_grad_f32(float a, float b), mish_grad_f32(float a, float b), elu_f32(float a, float b, float c)
-    float softplus_f32(float a, float b, float c), elu_grad_f32(float a, float b, float c, float d)
+    float hardtanh_f32(float a, float b, float c), softplus_f32(float a, float b, float c), elu_grad_f32(float a, float b, float c, float d)
     float softplus_grad_f32(float a, float b, float c, float d)
     double asin_f64(double x), acos_f64(double x), atan_f64(double x), sinh_f64(double x), cosh_f64(double x), asinh_f64(double x)
     double acosh_f64(double x), atanh_f64(double x), erfc_f64(double x), erfinv_f64(double x), lgamma_f64(double x), digamma_f64(double x)
     double i0_f64(double x), i1_f64(double x), frexp_mantissa_f64(double x), frexp_exponent_f64(double x), logsigmoid_f64(double x)
-    double hardswish_f64(double x), mish_f64(double x)
+    double hardsigmoid_f64(double x), hardswish_f64(double x), mish_f64(double x)
     double atan2_f64(double a, double b), hypot_f64(double a, double b), copysign_f64(double a, double b), nextafter_f64(double a, double b)
     double zeta_f64(double a, double b), logaddexp_f64(double a, double b), logaddexp2_f64(double a, double b)
     double hardswish_grad_f64(double a, double b), mish_grad_f64(double a, double b), elu_f64(double a, double b, double c)
-    double softplus_f64(double a, double b, double c), elu_grad_f64(double a, double b, double c, double d)
+    double hardtanh_f64(double a, double b, double c), softplus_f64(double a, double b, double c)
+    double elu_grad_f64(double a, double b, double c, double d)
     double softplus_grad_f64(double a, double b, double c, double d)
     uint8_t signbit_f32(float x), signbit_f64(double x), signbit_i32(int32_t x), signbit_i64(int64_t x), signbit_u8(uint8_t x)
     int32_t gcd_i32(int32_t a, int32_t b), lcm_i32(int32_t a, int32_t b)
