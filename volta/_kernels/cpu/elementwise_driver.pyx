@@ -39,9 +39,9 @@ cdef struct Work:
 
 cdef inline void call(const Work* w, int mask, char** p, Py_ssize_t n) noexcept nogil:
     if w.swapped[mask]:
-        w.loops[mask](p[0], p[2], p[1], p[3], n)
+        w.loops[mask](p[0], p[2], p[1], p[3], p[4], n)
     else:
-        w.loops[mask](p[0], p[1], p[2], p[3], n)
+        w.loops[mask](p[0], p[1], p[2], p[3], p[4], n)
 
 
 cdef void run_row(const Work* w, char** p, const Py_ssize_t* step, Py_ssize_t n) noexcept nogil:
@@ -132,8 +132,8 @@ cdef class Kernel:
     """An elementwise operation: `kernel(*inputs)` gives a new tensor, `kernel.into(out, *inputs)` writes an existing one."""
     cdef readonly str name
     cdef readonly int arity
-    cdef loop_t loops[7][8]                     # by dtype code and mask
-    cdef bint swapped[8]                        # by mask
+    cdef loop_t loops[7][16]                    # by dtype code and mask
+    cdef bint swapped[16]                       # by mask
     cdef int result[7]                          # dtype code of the result
     cdef int cost[7]
     cdef bint integer_division
@@ -153,14 +153,14 @@ cdef class Kernel:
     def __reduce__(self):
         return (kernel_named, (self.name,))
 
-    def __call__(self, a, b=None, c=None):
+    def __call__(self, a, b=None, c=None, d=None):
         cdef TensorBase out = self.quick(None, a, b)
-        return self.general(None, a, b, c) if out is None else out
+        return self.general(None, [a, b, c, d][:self.arity]) if out is None else out
 
-    def into(self, TensorBase out not None, a, b=None, c=None):
+    def into(self, TensorBase out not None, a, b=None, c=None, d=None):
         """Write the result into `out`."""
         if self.quick(out, a, b) is None:
-            self.general(out, a, b, c)
+            self.general(out, [a, b, c, d][:self.arity])
         return out
 
     def dtypes(self):
@@ -205,17 +205,16 @@ cdef class Kernel:
         elif clashes(out, a) or (mask == 0 and pb != NULL and clashes(out, tb)):
             return None
         if self.swapped[mask]:
-            loop(address(out), pb, address(a), NULL, a.size)
+            loop(address(out), pb, address(a), NULL, NULL, a.size)
         else:
-            loop(address(out), address(a), pb, NULL, a.size)
+            loop(address(out), address(a), pb, NULL, NULL, a.size)
         return out
 
-    cdef TensorBase general(self, TensorBase out, object a, object b, object c):
-        """Any strides, broadcasting, numbers, overlap and size. IN: out None makes a new tensor; b, c None are not there."""
+    cdef TensorBase general(self, TensorBase out, list inputs):
+        """Any strides, broadcasting, numbers, overlap and size. IN: out None makes a new tensor."""
         cdef Geometry g
         cdef Work w
         cdef char numbers[OPERANDS][8]
-        cdef list inputs = [a, b, c][:self.arity]
         cdef DType dtype = self.operand_dtype(inputs)
         cdef int code = dtype.code, k
         if out is None:
@@ -336,12 +335,12 @@ cdef class Binary(Kernel):
 
     def __call__(self, a, b):
         cdef TensorBase out = self.quick(None, a, b)
-        return self.general(None, a, b, None) if out is None else out
+        return self.general(None, [a, b]) if out is None else out
 
     def into(self, TensorBase out not None, a, b):
         """Write the result into `out`."""
         if self.quick(out, a, b) is None:
-            self.general(out, a, b, None)
+            self.general(out, [a, b])
         return out
 
 
