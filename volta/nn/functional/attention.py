@@ -26,15 +26,20 @@ WIDEST = 256                # heads beyond are composed of products and softmax
 
 
 def _np_sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
-    lead = np.broadcast_shapes(*[x.shape[:-3 if enable_gqa else -2] for x in (query, key, value)])
-    q, k, v = (np.broadcast_to(x, lead + x.shape[-3 if enable_gqa else -2:]) for x in (query, key, value))
-    shape = q.shape[:-1] + k.shape[-2:-1]
+    least = 3 if enable_gqa else 2
+    lead = np.broadcast_shapes(*[x.shape[:-least] for x in (query, key, value)]) + query.shape[-3:-2] * enable_gqa
+    shape, batch = (*lead, query.shape[-2], key.shape[-2]), math.prod(lead[:-1])
+
+    def heads_last(x):
+        x = np.broadcast_to(x, lead[:len(lead) + 2 - least] + x.shape[-least:])
+        return x.reshape(batch, x.shape[-3] if x.ndim > 2 else 1, *x.shape[-2:]).swapaxes(1, 2)
+
     if attn_mask is not None:
-        attn_mask = np.broadcast_to(np.where(attn_mask, 0.0, -np.inf) if attn_mask.dtype == bool else attn_mask, shape)
-        attn_mask = attn_mask.reshape(-1, shape[-3] if len(shape) > 2 else 1, *shape[-2:])
-    q, k, v = (x.reshape(-1, x.shape[-3] if x.ndim > 2 else 1, *x.shape[-2:]).swapaxes(1, 2) for x in (q, k, v))
-    out = np_attention(q, k, v, attn_mask, is_causal, 1 / math.sqrt(query.shape[-1]) if scale is None else scale)[0]
-    return out.swapaxes(1, 2).reshape(shape[:-1] + value.shape[-1:])
+        attn_mask = np.where(attn_mask, 0.0, -np.inf) if attn_mask.dtype == bool else attn_mask
+        attn_mask = np.broadcast_to(attn_mask, shape).reshape(batch, -1, *shape[-2:])
+    out = np_attention(heads_last(query), heads_last(key), heads_last(value), attn_mask, is_causal,
+                       1 / math.sqrt(query.shape[-1]) if scale is None else scale)[0]
+    return out.swapaxes(1, 2).reshape(*shape[:-1], value.shape[-1])
 
 
 @composed(samples=(case((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 6)), case((3, 5, 4), (5, 4), (3, 5, 4), is_causal=True),

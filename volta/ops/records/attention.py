@@ -91,29 +91,31 @@ def _attention_vjp(g, q, k, v, mask, out, logsumexp, causal, scale, needs):
 
 
 # ---------------------------------------------------------------- in NumPy, for the tests
+def _np_scores(q, k, mask, causal, scale):
+    scores = np.einsum("blhe,bshe->bhls", q, k) * scale + (0.0 if mask is None else mask)
+    return np.where(np.tri(*scores.shape[2:], dtype=bool), scores, -np.inf) if causal else scores
+
+
 def np_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None, causal: bool = False,
                  scale: float = 1.0) -> tuple:
-    """(out, logsumexp, probabilities)."""
-    k, v = (np.repeat(x, q.shape[2] // x.shape[2], axis=2) for x in (k, v))
-    scores = np.einsum("blhe,bshe->bhls", q, k) * scale + (0.0 if mask is None else mask)
-    if causal:
-        scores = np.where(np.tri(*scores.shape[2:], dtype=bool), scores, -np.inf)
-    top = np.maximum(scores.max(axis=3, keepdims=True, initial=-np.inf), -1e30)
+    """(out, logsumexp)."""
+    q, k, v = (np.repeat(x, q.shape[2] // x.shape[2], axis=2).astype(np.float64) for x in (q, k, v))
+    scores = _np_scores(q, k, mask, causal, scale)
+    top = np.maximum(scores.max(axis=3, keepdims=True, initial=-np.inf), -1e300)
     e = np.exp(scores - top)
     total = e.sum(axis=3, keepdims=True)
-    p = e / np.where(total == 0, 1, total)
-    logsumexp = np.where(total == 0, np.inf, top + np.log(np.where(total == 0, 1, total)))[..., 0]
-    return np.einsum("bhls,bshe->blhe", p, v), logsumexp, p
+    out = np.einsum("bhls,bshe->blhe", e / np.where(total == 0, 1, total), v)
+    return out, np.where(total == 0, np.inf, top + np.log(np.where(total == 0, 1, total)))[..., 0]
 
 
 def _np_attention_grad(g, q, k, v, mask, out, logsumexp, causal, scale):
-    p = np_attention(q, k, v, mask, causal, scale)[2]
     b, keys, groups, _ = k.shape
     ratio = q.shape[2] // groups
-    products = np.einsum("blhe,bshe->bhls", g, np.repeat(v, ratio, axis=2))
-    slopes = p * (products - (p * products).sum(axis=3, keepdims=True)) * scale
+    k, v = (np.repeat(x, ratio, axis=2) for x in (k, v))
+    p = np.exp(_np_scores(q, k, mask, causal, scale) - logsumexp[..., None])
+    slopes = p * (np.einsum("blhe,bshe->bhls", g, v) - np.einsum("blhe,blhe->bhl", g, out)[..., None]) * scale
     dk, dv = (np.einsum("bhls,blhe->bshe", a, x).reshape(b, keys, groups, ratio, -1).sum(axis=3) for a, x in ((slopes, q), (p, g)))
-    return np.einsum("bhls,bshe->blhe", slopes, np.repeat(k, ratio, axis=2)), dk, dv
+    return np.einsum("bhls,bshe->blhe", slopes, k), dk, dv
 
 
 # ---------------------------------------------------------------- records
@@ -135,7 +137,7 @@ _CASES = (case((2, 5, 2, 4), (2, 7, 2, 4), (2, 7, 2, 3), None, causal=False, sca
 _TAKES = {"q": "f", "k": "=q", "v": "=q", "mask": "=q or wide?"}
 attention_op = register(
     "attention", ("q", "k", "v", "mask"), family="attention", outputs=("out", "logsumexp"), takes=_TAKES, wide=("logsumexp",),
-    vjp=_attention_vjp, numpy=lambda *arrays, **params: np_attention(*arrays, **params)[:2], cases=_CASES, rtol=1e-4)
+    vjp=_attention_vjp, numpy=np_attention, cases=_CASES, rtol=1e-4)
 attention_grad = register(
     "attention_grad", ("g", "q", "k", "v", "mask", "out", "logsumexp"), family="attention", outputs=("dq", "dk", "dv"),
     takes={"g": "f", **_TAKES, "q": "=g", "out": "=g", "logsumexp": "=g or wide"}, reference=_attention_grad, numpy=_np_attention_grad,
