@@ -119,19 +119,20 @@ def _np_attention_grad(g, q, k, v, mask, out, logsumexp, causal, scale):
 
 
 # ---------------------------------------------------------------- records
-def _masked(*shape):
-    """A sample mask: numbers of which every seventh, and the last row, is -inf."""
+def _masked(*shape, hidden=True):
+    """A sample mask: numbers of which every seventh, and the last row, is -inf where some are hidden."""
     def make(*arrays):
         mask = np.cos(np.arange(float(math.prod(shape)))).reshape(shape)
-        mask.reshape(-1)[::7] = -np.inf
-        mask[..., -1, :] = -np.inf
+        if hidden:
+            mask.reshape(-1)[::7] = -np.inf
+            mask[..., -1, :] = -np.inf
         return mask
     return Derived(make)
 
 
 _CASES = (case((2, 5, 2, 4), (2, 7, 2, 4), (2, 7, 2, 3), None, causal=False, scale=0.5),
           case((1, 4, 4, 2), (1, 6, 2, 2), (1, 6, 2, 2), None, causal=True, scale=0.3),
-          case((2, 5, 2, 4), (2, 3, 1, 4), (2, 3, 1, 4), _masked(2, 1, 5, 3), causal=False, scale=0.5),
+          case((2, 5, 2, 4), (2, 3, 1, 4), (2, 3, 1, 4), _masked(2, 1, 5, 3, hidden=False), causal=False, scale=0.5),
           case((1, 70, 1, 1), (1, 67, 1, 1), (1, 67, 1, 1), _masked(1, 1, 1, 67), causal=True, scale=-0.4),
           case((1, 2, 3, 33), (1, 3, 3, 33), (1, 3, 3, 36), _masked(1, 3, 2, 1), causal=False, scale=0.1))
 _TAKES = {"q": "f", "k": "=q", "v": "=q", "mask": "=q or wide?"}
