@@ -13,7 +13,7 @@
 // Launch:   x = pairs * tiles workgroups of LANES_X * LANES_Y, the longest rows of a causal mask first.
 // Sums:     in f32, in a fixed order; exponentials are of base 2. A row without any key gives zeros, and logsumexp +inf.
 //
-// Thread (x, y) owns rows y, y + LANES_Y, ... and columns x, x + LANES_X, ...: its products read whole V's of both operands, whose
+// Neighbouring lanes share x and lanes two apart y, so that most reads of a warp are broadcasts. Thread (x, y) owns rows y, y + LANES_Y, ... and columns x, x + LANES_X, ...: its products read whole V's of both operands, whose
 // lines in workgroup memory are one V longer than needed so that neighbours fall into different banks. Probabilities go
 // through workgroup memory in the order of the threads that made them, and second columns are read in that order, too.
 
@@ -39,6 +39,9 @@ const ROWS: u32 = TILE_R / LANES_Y;
 const COLS: u32 = TILE_C / LANES_X;
 const WIDE: u32 = (max(W1, W2) + LANES_X - 1u) / LANES_X;           // V's of a line of a result that a thread owns
 const LINE: u32 = WIDE * LANES_X;
+const ROW_UNITS: u32 = TILE_R * STEP / THREADS;                     // V's that a thread fetches: whole numbers
+const COLUMN_UNITS: u32 = TILE_C * STEP / THREADS;
+const DEPTH_UNITS: u32 = (DEPTH * max(W1, W2) + THREADS - 1u) / THREADS;
 const LEFT: u32 = TILE_R * (max(STEP, LANES_X) + 1u);
 const RIGHT: u32 = max(TILE_C * (STEP + 1u), DEPTH * LINE);
 
@@ -100,20 +103,30 @@ fn column_of(another: bool, i: u32) -> V {
 fn multiply(out: ptr<private, array<f32, ROWS * COLS>>, another: bool, rows: Lines, columns: Lines) {
     for (var i = 0u; i < ROWS * COLS; i += 1u) { (*out)[i] = 0.0; }
     for (var start = 0u; start < rows.width; start += STEP) {
-        workgroupBarrier();
-        for (var u = lane; u < TILE_R * STEP; u += THREADS) {
+        var row_held: array<V, ROW_UNITS>;
+        var column_held: array<V, COLUMN_UNITS>;
+        for (var n = 0u; n < ROW_UNITS; n += 1u) {
+            let u = lane + n * THREADS;
             let at = start + u % STEP;
             let line = min(rows.begin + u / STEP, rows.end - 1u);
-            var value = V();
-            if (rows.width % STEP == 0u || at < rows.width) { value = row_of(another, rows.base + line * rows.stride + at); }
-            left[u / STEP * (STEP + 1u) + u % STEP] = value;
+            row_held[n] = V();
+            if (rows.width % STEP == 0u || at < rows.width) { row_held[n] = row_of(another, rows.base + line * rows.stride + at); }
         }
-        for (var u = lane; u < TILE_C * STEP; u += THREADS) {
+        for (var n = 0u; n < COLUMN_UNITS; n += 1u) {
+            let u = lane + n * THREADS;
             let at = start + u % STEP;
             let line = min(columns.begin + u / STEP, columns.end - 1u);
-            var value = V();
-            if (rows.width % STEP == 0u || at < rows.width) { value = column_of(another, columns.base + line * columns.stride + at); }
-            right[u / STEP * (STEP + 1u) + u % STEP] = value;
+            column_held[n] = V();
+            if (rows.width % STEP == 0u || at < rows.width) { column_held[n] = column_of(another, columns.base + line * columns.stride + at); }
+        }
+        workgroupBarrier();
+        for (var n = 0u; n < ROW_UNITS; n += 1u) {
+            let u = lane + n * THREADS;
+            left[u / STEP * (STEP + 1u) + u % STEP] = row_held[n];
+        }
+        for (var n = 0u; n < COLUMN_UNITS; n += 1u) {
+            let u = lane + n * THREADS;
+            right[u / STEP * (STEP + 1u) + u % STEP] = column_held[n];
         }
         workgroupBarrier();
         for (var e = 0u; e < STEP; e += 1u) {
@@ -133,19 +146,28 @@ fn multiply(out: ptr<private, array<f32, ROWS * COLS>>, another: bool, rows: Lin
 // sums += factors @ columns; columns beyond the end count as 0.
 fn accumulate(sums: ptr<private, array<V, ROWS * WIDE>>, factors: ptr<private, array<f32, ROWS * COLS>>, another: bool, columns: Lines) {
     for (var part = 0u; part < COLS; part += 4u) {
-        if (PASS != 0u || part > 0u) { workgroupBarrier(); }        // exponentials() ends behind one
-        for (var i = 0u; i < ROWS; i += 1u) {
-            let at = i * COLS + part;
-            left[(y + i * LANES_Y) * (LANES_X + 1u) + x] = V((*factors)[at], (*factors)[at + 1u], (*factors)[at + 2u], (*factors)[at + 3u]);
-        }
         for (var start = 0u; start < LANES_X; start += DEPTH / 4u) {
-            if (start > 0u) { workgroupBarrier(); }
-            for (var u = lane; u < DEPTH * columns.width; u += THREADS) {
+            var held: array<V, DEPTH_UNITS>;
+            for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
+                let u = lane + n * THREADS;
                 let depth = u / columns.width;
                 let column = columns.begin + start + depth / 4u + LANES_X * (part + depth % 4u);
-                var value = V();
-                if (column < columns.end) { value = column_of(another, columns.base + column * columns.stride + u % columns.width); }
-                right[depth * LINE + u % columns.width] = value;
+                held[n] = V();
+                if (depth < DEPTH && column < columns.end) {
+                    held[n] = column_of(another, columns.base + column * columns.stride + u % columns.width);
+                }
+            }
+            workgroupBarrier();
+            if (start == 0u) {
+                for (var i = 0u; i < ROWS; i += 1u) {
+                    let at = i * COLS + part;
+                    left[(y + i * LANES_Y) * (LANES_X + 1u) + x] = V((*factors)[at], (*factors)[at + 1u], (*factors)[at + 2u],
+                                                                     (*factors)[at + 3u]);
+                }
+            }
+            for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
+                let u = lane + n * THREADS;
+                if (u < DEPTH * columns.width) { right[u / columns.width * LINE + u % columns.width] = held[n]; }
             }
             workgroupBarrier();
             for (var u = 0u; u < DEPTH / 4u; u += 1u) {
@@ -288,8 +310,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     let group = group_index(wid, ngroups);
     if (group >= p.pairs * p.tiles) { return; }
     lane = local;
-    x = local % LANES_X;
-    y = local / LANES_X;
+    x = local / 2u % LANES_X;
+    y = local / (2u * LANES_X) * 2u + local % 2u;
     let heads = select(p.heads, p.groups, TURNED);
     let ratio = p.heads / p.groups;
     let head = group % p.pairs;

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from volta._kernels import core
 from volta.devices.gpu.common import FLOAT32, ceil_div
 from volta.devices.gpu.copy import contiguous
 from volta.devices.gpu.limits import rows as cuts
