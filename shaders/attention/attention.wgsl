@@ -42,7 +42,8 @@ const LINE: u32 = WIDE * LANES_X;
 const ROW_UNITS: u32 = TILE_R * STEP / THREADS;                     // V's that a thread fetches: whole numbers
 const COLUMN_UNITS: u32 = TILE_C * STEP / THREADS;
 const DEPTH_UNITS: u32 = (DEPTH * max(W1, W2) + THREADS - 1u) / THREADS;
-const LEFT: u32 = TILE_R * (max(STEP, LANES_X) + 1u);
+const FACTORS: u32 = TILE_C / 4u + 1u;
+const LEFT: u32 = TILE_R * max(STEP + 1u, FACTORS);
 const RIGHT: u32 = max(TILE_C * (STEP + 1u), DEPTH * LINE);
 
 struct Params {
@@ -145,39 +146,39 @@ fn multiply(out: ptr<private, array<f32, ROWS * COLS>>, another: bool, rows: Lin
 
 // sums += factors @ columns; columns beyond the end count as 0.
 fn accumulate(sums: ptr<private, array<V, ROWS * WIDE>>, factors: ptr<private, array<f32, ROWS * COLS>>, another: bool, columns: Lines) {
-    for (var part = 0u; part < COLS; part += 4u) {
-        for (var start = 0u; start < LANES_X; start += DEPTH / 4u) {
-            var held: array<V, DEPTH_UNITS>;
-            for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
-                let u = lane + n * THREADS;
-                let depth = u / columns.width;
-                let column = columns.begin + start + depth / 4u + LANES_X * (part + depth % 4u);
-                held[n] = V();
-                if (depth < DEPTH && column < columns.end) {
-                    held[n] = column_of(another, columns.base + column * columns.stride + u % columns.width);
+    for (var start = 0u; start < TILE_C; start += DEPTH) {
+        var held: array<V, DEPTH_UNITS>;
+        for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
+            let u = lane + n * THREADS;
+            let place = start + u / columns.width;
+            let column = columns.begin + place / 4u % LANES_X + (place / (4u * LANES_X) * 4u + place % 4u) * LANES_X;
+            held[n] = V();
+            if (u < DEPTH * columns.width && column < columns.end) {
+                held[n] = column_of(another, columns.base + column * columns.stride + u % columns.width);
+            }
+        }
+        if (PASS != 0u || start > 0u) { workgroupBarrier(); }       // exponentials() ends behind one
+        if (start == 0u) {
+            for (var i = 0u; i < ROWS; i += 1u) {
+                for (var j = 0u; j < COLS / 4u; j += 1u) {
+                    let at = i * COLS + j * 4u;
+                    left[(y + i * LANES_Y) * FACTORS + j * LANES_X + x] = V((*factors)[at], (*factors)[at + 1u], (*factors)[at + 2u],
+                                                                            (*factors)[at + 3u]);
                 }
             }
-            workgroupBarrier();
-            if (start == 0u) {
-                for (var i = 0u; i < ROWS; i += 1u) {
-                    let at = i * COLS + part;
-                    left[(y + i * LANES_Y) * (LANES_X + 1u) + x] = V((*factors)[at], (*factors)[at + 1u], (*factors)[at + 2u],
-                                                                     (*factors)[at + 3u]);
-                }
-            }
-            for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
-                let u = lane + n * THREADS;
-                if (u < DEPTH * columns.width) { right[u / columns.width * LINE + u % columns.width] = held[n]; }
-            }
-            workgroupBarrier();
-            for (var u = 0u; u < DEPTH / 4u; u += 1u) {
-                var a: array<V, ROWS>;
-                for (var i = 0u; i < ROWS; i += 1u) { a[i] = left[(y + i * LANES_Y) * (LANES_X + 1u) + start + u]; }
-                for (var c = 0u; c < 4u; c += 1u) {
-                    for (var n = 0u; n < WIDE; n += 1u) {
-                        let b = right[(u * 4u + c) * LINE + x + n * LANES_X];
-                        for (var i = 0u; i < ROWS; i += 1u) { (*sums)[i * WIDE + n] = fma(V(a[i][c]), b, (*sums)[i * WIDE + n]); }
-                    }
+        }
+        for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
+            let u = lane + n * THREADS;
+            if (u < DEPTH * columns.width) { right[u / columns.width * LINE + u % columns.width] = held[n]; }
+        }
+        workgroupBarrier();
+        for (var u = 0u; u < DEPTH / 4u; u += 1u) {
+            var a: array<V, ROWS>;
+            for (var i = 0u; i < ROWS; i += 1u) { a[i] = left[(y + i * LANES_Y) * FACTORS + start / 4u + u]; }
+            for (var c = 0u; c < 4u; c += 1u) {
+                for (var n = 0u; n < WIDE; n += 1u) {
+                    let b = right[(u * 4u + c) * LINE + x + n * LANES_X];
+                    for (var i = 0u; i < ROWS; i += 1u) { (*sums)[i * WIDE + n] = fma(V(a[i][c]), b, (*sums)[i * WIDE + n]); }
                 }
             }
         }
