@@ -4,7 +4,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from volta.devices import gpu
-from volta.devices.gpu import copy, elementwise, index, linalg, reduce, scan, softmax, update
+from volta.devices.gpu import copy, elementwise, index, linalg, reduce, scan, softmax, sort, update
 from volta.devices.gpu.limits.cut import KERNELS
 from volta.ops.table import bind
 
@@ -13,6 +13,6 @@ for _module in iter_modules(gpu.__path__):
         KERNELS.update(getattr(import_module(f"volta.devices.gpu.{_module.name}"), "KERNELS", {}))
 
 # Kernels that take float16 themselves.
-HALF = {name for module in (elementwise, copy, reduce, linalg, softmax, index, scan, update) for name in module.KERNELS}
+HALF = {name for module in (elementwise, copy, reduce, linalg, softmax, index, scan, sort, update) for name in module.KERNELS}
 
 bind(KERNELS, "gpu", half=HALF)
