@@ -10,7 +10,7 @@ except ImportError as error:
                       "(or start Python outside the checkout to use the installed package)") from None
 
 from volta.tensor import Tensor  # isort: skip  (first: the function `tensor` below takes the submodule's name)
-from volta import autograd, data, errors, gpu, nn, ops, optim, random
+from volta import autograd, data, errors, gpu, linalg, nn, ops, optim, random
 from volta._kernels.core.threads import get_num_threads, set_num_threads
 from volta.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from volta.device import device, set_mixed_device
@@ -58,6 +58,6 @@ def numel(input: Tensor) -> "int":
 
 
 globals().update({name: op for name, op in _FUNCTIONS.items() if _PLACES[name].function})        # the operations
-_MODULES = (autograd, data, errors, gpu, nn, ops, optim, random)
+_MODULES = (autograd, data, errors, gpu, linalg, nn, ops, optim, random)
 __all__ = sorted(name for name, value in globals().items()
                  if not name.startswith("_") and (value in _MODULES or not isinstance(value, type(ops)))) + ["__version__"]

@@ -21,6 +21,7 @@ cdef enum:
     FEW = 32                    # elements up to which a line is sorted by insertion
     LONG = 65536                # elements from which threads share a line
     MOST_THREADS = 64
+    RUN = 32                    # elements that are compared at once where only the first few are wanted
 
 cdef struct Wide:               # keys of 64 bits; those of 32 are the upper half of a word, and the place its lower
     uint64_t key
@@ -211,22 +212,46 @@ cdef struct Lines:
     int bits
 
 
+cdef void first_items(const Lines* p, const number* x, item* a, item* chosen) noexcept nogil:
+    """The first `count` items of a line into chosen. Most elements are only compared with the last of the first ones found so far."""
+    cdef Py_ssize_t i = 0, j, start, n = 0, capacity = max(4 * p.count, <Py_ssize_t>512) + RUN
+    cdef item border, v
+    cdef bint found, every = True
+    memset(&border, 255, sizeof(item))
+    while i < p.length:
+        start, i = i, min(i + RUN, p.length)
+        found = every
+        for j in range(start, i):
+            found |= after(border, as_item(x[j * p.inner], j, p.descending, border))
+        if not found:
+            continue
+        for j in range(start, i):
+            v = as_item(x[j * p.inner], j, p.descending, border)
+            if every or after(border, v):
+                a[n] = v
+                n += 1
+        if n + RUN > capacity:
+            select_items(a, chosen, n, p.count, p.bits)
+            every, n = False, p.count
+            memcpy(a, chosen, n * sizeof(item))
+            border = a[0]
+            for j in range(1, n):
+                if after(a[j], border):
+                    border = a[j]
+    select_items(a, chosen, n, p.count, p.bits)
+
+
 cdef int sort_line(const Lines* p, const number* x, number* values, int64_t* indices, item* a, item* spare, int threads) noexcept nogil:
     """One line. OUT: values, indices. IN: their first elements; memory for two lines of items."""
-    cdef Py_ssize_t i, part
+    cdef Py_ssize_t i
     cdef uint64_t place
-    cdef int t
-    if threads == 1:
-        for i in range(p.length):
-            a[i] = as_item(x[i * p.inner], i, p.descending, a[0])
-    else:
-        for i in prange(p.length, num_threads=threads, schedule="static"):
-            a[i] = as_item(x[i * p.inner], i, p.descending, a[0])
-    if p.count < p.length // 2:
-        select_items(a, spare, p.length, p.count, p.bits)
+    if p.count < p.length // 4:
+        first_items(p, x, a, spare)
         a, spare = spare, a
         sort_items(a, spare, p.count, p.bits, 1)
     else:
+        for i in range(p.length):
+            a[i] = as_item(x[i * p.inner], i, p.descending, a[0])
         sort_items(a, spare, p.length, p.bits, threads)
     for i in range(p.count):
         place = place_of(a[i])
