@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import TensorBase
+from volta.dtypes import float16, float32, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.join import cat
 from volta.ops.parts import narrow
+from volta.ops.records.copy import cast
 from volta.ops.records.math import logical_xor
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.view import reshape_op
@@ -134,20 +136,20 @@ def gradient(input: Tensor, *, spacing: float | Sequence[float] | Sequence[Tenso
 
 
 # ---------------------------------------------------------------- integrals
-def _trapezoids(name, y, x, dx, dim):
-    """(dimension, the areas between neighbouring samples)."""
+def _trapezoids(name, y, x, dx, dim, add):
+    """What `add(areas, dimension)` makes of the areas between neighbouring samples; of float16 in float32, rounded once."""
     if not y.ndim:
         raise IndexRangeError(f"{name}: dim {dim} of a 0-d tensor, which has no dimensions")
     if y.dtype.code == 0 or x is not None and x.dtype.code == 0:
         raise DTypeError(f"{name}: needs floating point or integer tensors, got bool; convert it with .float()")
-    d, n = as_dim(name, dim, y.ndim), y.shape[dim]
-    if not n:
-        return d, y / 2
-    if x is not None:
+    d, dtype = as_dim(name, dim, y.ndim), y.dtype if x is None else result_type(y, x)
+    n, y = y.shape[d], cast(y, float32) if dtype is float16 else y
+    if n and x is not None:
         if x.ndim < 1 or x.ndim > 1 and x.shape != y.shape or x.ndim == 1 and x.shape[0] != n:
             raise ShapeError(f"{name}: x must be a vector of {n} elements or have the shape of y {y.shape}, got {x.shape}")
         dx = _steps(x, d) if x.ndim > 1 else _across(_steps(x, 0), d, y.ndim)
-    return d, (narrow(y, d, 1, n - 1) + narrow(y, d, 0, n - 1)) * dx / 2
+    areas = (narrow(y, d, 1, n - 1) + narrow(y, d, 0, n - 1)) * dx / 2 if n else y / 2
+    return cast(add(areas, d), float16) if dtype is float16 else add(areas, d)
 
 
 _SAMPLES = (case((4, 5)), case((4, 5), dim=0, dx=0.5), case((4, 5), (5,)), case((2, 3), (2, 3), dim=0), case((1,)))
@@ -157,15 +159,14 @@ def _np_trapezoid(y, x=None, dx=1, dim=-1):
     return np.trapezoid(y, x, dx, dim)
 
 
-@composed(samples=_SAMPLES, method=False, aliases=("trapz",), numpy=_np_trapezoid, in_float32=True)
+@composed(samples=_SAMPLES, method=False, aliases=("trapz",), numpy=_np_trapezoid)
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1, dim: int = -1) -> Tensor:
     """The integral of samples y along `dim` by trapezoids, at the places x or `dx` apart.
 
     >>> volta.trapezoid(volta.tensor([1.0, 2.0, 4.0]))
     tensor(4.5000)
     """
-    d, areas = _trapezoids("trapezoid", y, x, dx, dim)
-    return sum(areas, d)
+    return _trapezoids("trapezoid", y, x, dx, dim, sum)
 
 
 def _np_cumulative(y, x=None, dx=1, dim=-1):
@@ -174,12 +175,11 @@ def _np_cumulative(y, x=None, dx=1, dim=-1):
     return np.cumsum(pairs * widths, dim)
 
 
-@composed(samples=_SAMPLES, method=False, numpy=_np_cumulative, in_float32=True)
+@composed(samples=_SAMPLES, method=False, numpy=_np_cumulative)
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1, dim: int = -1) -> Tensor:
     """`trapezoid` from the first sample to each following one.
 
     >>> volta.cumulative_trapezoid(volta.tensor([1.0, 2.0, 4.0]))
     tensor([1.5000, 4.5000])
     """
-    d, areas = _trapezoids("cumulative_trapezoid", y, x, dx, dim)
-    return cumsum_op(areas, dim=d)
+    return _trapezoids("cumulative_trapezoid", y, x, dx, dim, lambda areas, d: cumsum_op(areas, dim=d))

@@ -82,11 +82,13 @@ def _edges(name, input, bins, low, high, widening):
     return where(steps < (bins + 1) // 2, low + step * steps, high - step * (bins - steps))
 
 
-def _counted(input, edges, weight):
-    """The weights in each bin: a bin has its lower edge, the last one both; what is outside, and NaN, is in none."""
+def _counted(input, edges, weight, equal=False):
+    """The weights in each bin: a bin has its lower edge, the last one both; what is outside, and NaN, is in none. In bins that are called
+    `equal` the place follows from the distance to the first edge."""
     x, bins = _flat(input), edges.shape[0] - 1
-    inside = (x >= narrow(edges, 0, 0, 1)) & (x <= narrow(edges, 0, bins, 1))
-    place = searchsorted_op(edges, x, right=True) - 1
+    low, high = narrow(edges, 0, 0, 1), narrow(edges, 0, bins, 1)
+    inside = (x >= low) & (x <= high)
+    place = cast((x - low) * float(bins) / (high - low), int64) if equal else searchsorted_op(edges, x, right=True) - 1
     place = where(inside, where(place == bins, bins - 1, place), bins)
     weight = ones(x.shape, dtype=input.dtype, device=input.device) if weight is None else _flat(weight)
     return narrow(scatter_add_op(weight.detach(), place, dim=0, size=bins + 1), 0, 0, bins).contiguous()
@@ -111,8 +113,8 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         raise ArgumentError(f"histc: min must not be above max, got {min} and {max}")
     input = input.detach()
     if min == max and input._size:
-        return _counted(input, _edges("histc", input, bins, None, None, 1.0), None)
-    return _counted(input, _edges("histc", input, bins, min - (min == max), max + (min == max), 1.0), None)
+        return _counted(input, _edges("histc", input, bins, None, None, 1.0), None, equal=True)
+    return _counted(input, _edges("histc", input, bins, min - (min == max), max + (min == max), 1.0), None, equal=True)
 
 
 def _np_histogram(x, bins, range=None, density=False):

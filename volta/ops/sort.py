@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import TensorBase, graph
-from volta.dtypes import int32, int64, result_type
+from volta.dtypes import iinfo, int32, int64, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import arange, full
 from volta.ops.indexing import check_index
@@ -159,7 +159,8 @@ def _middle(name, input, dim, keepdim, skip):
 def _of_all(input, skip):
     """The median of all elements; equal ones share the gradient."""
     if not input._size:
-        return full((), float("nan") if input.dtype.is_floating_point else -1 << 31, dtype=input.dtype, device=input.device)
+        least = float("nan") if input.dtype.is_floating_point else max(iinfo(input.dtype).min, -1 << (31 if input.device.is_gpu else 63))
+        return full((), least, dtype=input.dtype, device=input.device)
     flat = reshape_op(input, shape=(input._size,))
     found = _middle("median", flat.detach(), 0, False, skip).values
     if not (input.requires_grad and graph.is_grad_enabled()):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from volta._kernels.core import TensorBase
-from volta.dtypes import int64, result_type
+from volta.dtypes import as_dtype, float16, float32, int64, result_type
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.creation import full
 from volta.ops.indexing import known_range
@@ -136,18 +136,20 @@ def nansum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool 
     return sum(_numbers(input), dim, keepdim, dtype=dtype)
 
 
-@composed(samples=_SUMS, numpy=_np(np.nanmean), in_float32=True)
+@composed(samples=_SUMS, numpy=_np(np.nanmean))
 def nanmean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """`mean` of the elements that are not NaN.
 
-    Raises: DTypeError for integers.
+    Raises: DTypeError for integers, and for a `dtype` of these.
 
     >>> volta.nanmean(volta.tensor([1.0, float("nan"), 2.0]))
     tensor(1.5000)
     """
-    if not input.dtype.is_floating_point:
-        raise DTypeError(f"nanmean: needs a floating point tensor, got {input.dtype}; convert it with .float()")
-    return nansum(input, dim, keepdim, dtype=dtype) / sum(input == input, dim, keepdim)
+    dtype = input.dtype if dtype is None else as_dtype(dtype)
+    if not input.dtype.is_floating_point or not dtype.is_floating_point:
+        raise DTypeError(f"nanmean: needs a floating point tensor and dtype, got {input.dtype} and {dtype}; convert it with .float()")
+    x = cast(input, float32 if dtype is float16 else dtype)         # rounded once
+    return cast(nansum(x, dim, keepdim) / sum(x == x, dim, keepdim), dtype)
 
 
 # ---------------------------------------------------------------- both extremes

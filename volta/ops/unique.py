@@ -56,9 +56,9 @@ def _given(values, inverse, starts, n, return_inverse, return_counts):
     return tuple(out) if len(out) > 1 else values
 
 
-def _of_none(input, shape, return_inverse, return_counts):
-    empty = zeros(0, dtype=int64, device=input.device)
-    return _given(reshape_op(input, shape=shape), empty, empty, 0, return_inverse, return_counts)
+def _of_none(input, dim, return_inverse, return_counts):
+    inverse, counts = (zeros(shape, dtype=int64, device=input.device) for shape in (input.shape if dim is None else 0, 0))
+    return _given(reshape_op(input, shape=(0,)) if dim is None else input, inverse, counts, 0, return_inverse, return_counts)
 
 
 def _ranks(table):
@@ -112,7 +112,7 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
     d, rows = (0, None) if dim is None else _slices("unique", input, dim)
     n = input._size if dim is None else input.shape[d]
     if not n:
-        return _of_none(input, (0,) if dim is None else input.shape, return_inverse, return_counts)
+        return _of_none(input, dim, return_inverse, return_counts)
     in_order, order = sort_op(_flat(input) if dim is None else _ranks(rows), dim=0)
     numbers, starts = _runs(_changes(in_order))
     values = index_select_op(in_order, starts, dim=0) if dim is None else index_select(input, d, index_select_op(order, starts, dim=0))
@@ -143,7 +143,7 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
     d, rows = (0, _flat(input)) if dim is None else _slices("unique_consecutive", input, dim)
     n = rows.shape[0]
     if not n:
-        return _of_none(input, (0,) if dim is None else input.shape, return_inverse, return_counts)
+        return _of_none(input, dim, return_inverse, return_counts)
     numbers, starts = _runs(_changes(rows))
     values = index_select_op(rows, starts, dim=0) if dim is None else index_select(input, d, starts)
     return _given(values, reshape_op(numbers, shape=input.shape) if dim is None else numbers, starts, n, return_inverse, return_counts)

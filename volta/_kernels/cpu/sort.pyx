@@ -397,7 +397,7 @@ def searchsorted(TensorBase sorted not None, TensorBase values not None, bint ri
     length = sorted.shape[len(sorted.shape) - 1]
     if len(values.shape):
         each = values.shape[len(values.shape) - 1]
-    if not shared and length * (values.size // max(each, <Py_ssize_t>1)) != sorted.size:
+    if not shared and values.size and length * (values.size // max(each, <Py_ssize_t>1)) != sorted.size:
         raise ArgumentError(f"searchsorted: {sorted.shape} and {values.shape} have not as many lines")
     cdef TensorBase out = empty_host(values.shape, dtype_of(INT64))
     cdef const void* lines = address(sorted)
