@@ -130,7 +130,8 @@ def matrix_norm(A: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -
         out = sum(values, -1) if ord == "nuc" else (amax if ord > 0 else amin)(values, -1)
     else:
         first, second = (rows, columns) if abs(ord) == 1 else (columns, rows)
-        out = (amax if ord > 0 else amin)(sum(abs(A), first, True), second, True)
+        extreme = amin if ord < 0 else amax if A.shape[second] else sum         # of no sums 0
+        out = extreme(sum(abs(A), first, True), second, True)
     return reshape_op(out, shape=reduced(A.shape, (rows, columns), keepdim))
 
 

@@ -105,7 +105,7 @@ def _in_dtype(name, record, input, dim, keepdim, dtype):
     return out if dtype is None else cast(out, dtype)
 
 
-@composed(samples=_CASES, numpy=_np(np.sum), kinds="fib")
+@composed(samples=_CASES, numpy=_np(np.sum), kinds="fib", aliases=("sum_dim",))
 def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """Sum over `dim` (an int, several, or None for all). Integers and bool add up in int64, unless `dtype` says otherwise.
 
@@ -117,7 +117,7 @@ def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = F
     return _in_dtype("sum", sum_op, input, dim, keepdim, dtype)
 
 
-@composed(samples=_FULL, numpy=_np(np.mean))
+@composed(samples=_FULL, numpy=_np(np.mean), aliases=("mean_dim",))
 def mean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """Mean over `dim`.
 
@@ -153,7 +153,7 @@ def _extreme(name, record, input, dim, keepdim):
     return record(input, dim=dims, keepdim=keepdim) if dims else clone(input)
 
 
-@composed(samples=_FULL, numpy=_np(np.amax), kinds="fib")
+@composed(samples=_FULL, numpy=_np(np.amax), kinds="fib", aliases=("max_dim", "max_reduce"))
 def amax(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Largest value over `dim`; equal ones share the gradient; NaN wins.
 

@@ -54,10 +54,33 @@ def _key(dtype, descending: bool) -> tuple:
     return bits, f"fn key(x: E) -> u32 {{ return {f'~{key} & {hex((1 << bits) - 1)}u' if descending else key}; }}"
 
 
+def _first(x, *, dim, descending, count):
+    """(values, indices) of the first `count` in order of each SHORT elements along dim, one after the other."""
+    length, run = x.shape[dim], max(1 << (count - 1).bit_length(), 2)
+    tile = min(1 << (length - 1).bit_length(), SHORT)
+    pieces, (_, key) = ceil_div(length, tile), _key(x.dtype, descending)
+    found = (pieces - 1) * count + min(count, length - (pieces - 1) * tile)
+    plan, shape = Plan(x), x.shape[:dim] + (found,) + x.shape[dim + 1:]
+    values, indices = plan.output(shape, x.dtype), plan.output(shape, INT64)
+    lines = x._size // length
+    plan.step("sort/first", (0, values, indices), (lines, length, prod(x.shape[dim + 1:]), count, pieces, found, At(0)), lines * pieces,
+              E=STORED[x.dtype.code], TILE=tile, RUN=run, key=key)
+    return plan
+
+
+def _first_of_long(x, dim, count, descending=False):
+    """The first ones of a long line are among those of its pieces."""
+    values, places = _FIRST(x, dim=dim, descending=descending, count=count)
+    values, chosen = KERNELS["sort"](values, dim=dim, descending=descending, count=count)
+    return values, call("gather", places, chosen, dim=dim)
+
+
 def _sort(x, *, dim, descending=False, count=None):
     """(values, indices) in order along dim, the first `count` of them."""
     length, inner = (x.shape[dim], prod(x.shape[dim + 1:])) if x.shape else (1, 1)
     kept = length if count is None else count
+    if x._size and 0 < kept <= min(length, SHORT) // 8:
+        return _first(x, dim=dim, descending=descending, count=kept) if length <= SHORT else _first_of_long
     shape = x.shape[:dim] + (kept,) + x.shape[dim + 1:] if x.shape else ()
     plan = Plan(x)
     values, indices = plan.output(shape, x.dtype), plan.output(shape, INT64)
@@ -161,6 +184,7 @@ def _cut_search(run, sorted, values, *, right=False):
     return halves(run, (sorted, values), {"right": right}, (last, None), None)
 
 
+_FIRST = Kernel("sort_first", _first)
 _RANKS = Kernel("sort_ranks", _ranks, cut=lambda run, x, **params: halves(run, (x,), params, (0,), 0))
 KERNELS = {"sort": Kernel("sort", _sort, cut=_cut_sort), "scatter_unique": Kernel("scatter_unique", _scatter_unique, cut=_cut_scatter),
            "searchsorted": Kernel("searchsorted", _searchsorted, cut=_cut_search)}

@@ -8,6 +8,7 @@ from volta.ops.table import Derived, case, register
 
 _CASES = (case((3, 5), dim=1), case((5, 3), dim=0, descending=True), case((2, 40, 3), dim=1, count=4), case((7,), dim=0, count=5),
           case((700,), dim=0), case((3, 2500), dim=1), case((2500, 2), dim=0, descending=True), case((5000,), dim=0, count=30),
+          case((4, 50), dim=1, count=3), case((2050, 2), dim=0, count=3, descending=True),
           case((0, 3), dim=1), case((3, 0), dim=1))
 
 
