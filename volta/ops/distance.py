@@ -10,11 +10,12 @@ from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import promoted
 from volta.ops.linalg import matmul
+from volta.ops.norms import norm
 from volta.ops.records.create import arange_op
 from volta.ops.records.index import index_select_op
 from volta.ops.records.math import clamp_min
 from volta.ops.records.view import reshape_op
-from volta.ops.reduce import _root, norm, sum
+from volta.ops.reduce import root, sum
 from volta.ops.table import case, composed, create
 from volta.ops.view import broadcast_tensors, transpose, unsqueeze
 
@@ -80,7 +81,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = PAIRED[0])
     many = max(x1.shape[-2], x2.shape[-2]) > 25
     if p == 2 and (compute_mode == PAIRED[1] or compute_mode == PAIRED[0] and many):
         squares = unsqueeze(sum(x1 * x1, -1), -1) + unsqueeze(sum(x2 * x2, -1), -2) - 2.0 * matmul(x1, transpose(x2, -1, -2))
-        return _root(clamp_min(squares, 0.0), 0.5)
+        return root(clamp_min(squares, 0.0), 0.5)
     return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
 
 
