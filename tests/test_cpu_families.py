@@ -187,18 +187,20 @@ def test_max_pool(shape, kernel, stride, padding, dilation, name, rng):
     col = columns(x.astype("f8"), kernel, stride, padding, dilation)
     col = np.where(place == 0, -np.inf, col)
     n, c, kh, kw, oh, ow = col.shape
-    best = np.argmax(col.reshape(n, c, kh * kw, oh, ow), axis=2)                # NaN wins, the first
+    flat = col.reshape(n, c, kh * kw, oh, ow)
+    last = kh * kw - 1 - np.argmax(np.isnan(flat[:, :, ::-1]), axis=2)
+    best = np.where(np.isnan(flat).any(axis=2), last, np.argmax(flat, axis=2))              # NaN wins, the last
     place = np.broadcast_to(place, col.shape).reshape(n, c, kh * kw, oh, ow)
     where = np.take_along_axis(place, best[:, :, None], 2)[:, :, 0] - 1
     for make in (tensor, strided):
-        out, index = KERNELS["max_pool2d"](make(x), kernel, stride, padding, dilation)
+        out, index = KERNELS["max_pool"](make(x), (oh, ow), kernel, stride, padding, dilation)
         np.testing.assert_array_equal(values(index), where)
         np.testing.assert_array_equal(values(out), np.max(col, axis=(2, 3), initial=-np.inf).reshape(n, c, oh, ow))
     g = rng.standard_normal((n, c, oh, ow)).astype(name)
     expected = np.zeros((n * c, shape[2] * shape[3]))
     for plane in range(n * c):
         np.add.at(expected[plane], where.reshape(n * c, -1)[plane], g.reshape(n * c, -1)[plane])
-    close(KERNELS["max_pool2d_grad"](strided(g), strided(where), *shape[2:]), expected.reshape(shape), 1e-6)
+    close(KERNELS["max_pool_grad"](strided(g), strided(where), shape[2:]), expected.reshape(shape), 1e-6)
 
 
 # ---------------------------------------------------------------- norm

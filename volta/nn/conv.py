@@ -1,4 +1,4 @@
-"""Conv2d and MaxPool2d."""
+"""Conv2d."""
 from __future__ import annotations
 
 from volta.errors import ArgumentError
@@ -10,7 +10,7 @@ from volta.nn.parameter import Parameter
 from volta.ops.creation import empty
 from volta.tensor import Tensor
 
-__all__ = ["Conv2d", "MaxPool2d"]
+__all__ = ["Conv2d"]
 
 
 class Conv2d(Module):
@@ -68,24 +68,3 @@ class Conv2d(Module):
             text += "" if value == default else f", {name}={value}"
         text += "" if self.bias is not None else ", bias=False"
         return text + ("" if self.padding_mode == "zeros" else f", padding_mode={self.padding_mode}")
-
-
-class MaxPool2d(Module):
-    """Largest value of each window; the stride is the window where not given. See `functional.max_pool2d`.
-
-    Shape: (N, C, H, W) or (C, H, W) -> the same with the sizes that remain.
-    """
-
-    def __init__(self, kernel_size, stride=None, padding=0, dilation=1, return_indices: bool = False,
-                 ceil_mode: bool = False) -> None:
-        super().__init__()
-        self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
-        self.padding, self.dilation, self.return_indices, self.ceil_mode = padding, dilation, return_indices, ceil_mode
-
-    def forward(self, input: Tensor):
-        return functional.max_pool2d(input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode,
-                                     self.return_indices)
-
-    def extra_repr(self) -> str:
-        return (f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}, "
-                f"ceil_mode={self.ceil_mode}")
