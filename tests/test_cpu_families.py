@@ -9,13 +9,13 @@ import pytest
 
 from volta._kernels import core
 from volta._kernels.core import threads
-from volta._kernels.cpu import conv, conv_weight, index, linalg, loss, norm, pool, random, softmax, update
+from volta._kernels.cpu import conv, conv_weight, index, linalg, loss, norm, pool, random, row_norm, softmax, update
 from volta.errors import DTypeError, IndexRangeError
 
 CODES = {"bool": 0, "uint8": 1, "int32": 2, "int64": 3, "float16": 4, "float32": 5, "float64": 6}
 FLOATS = ["float32", "float64"]
 KERNELS: dict = {}
-for module in (conv, conv_weight, index, linalg, loss, norm, pool, random, softmax, update):
+for module in (conv, conv_weight, index, linalg, loss, norm, pool, random, row_norm, softmax, update):
     KERNELS.update(module.KERNELS)
 
 
@@ -148,7 +148,11 @@ def test_results_do_not_depend_on_threads(rng):
 
     def results():
         out, mean, rstd = KERNELS["batch_norm"](x, None, None, 1e-5)
-        tensors = [out, mean, rstd, *KERNELS["batch_norm_grad"](out, x, None, mean, rstd),
+        layer, group = (700, 1, 1, True), (800, 4, 400, True)
+        of_rows, of_groups = KERNELS["row_norm"](rows, None, None, *layer, 1e-5), KERNELS["row_norm"](x, None, None, *group, 1e-5)
+        tensors = [out, mean, rstd, *KERNELS["batch_norm_grad"](out, x, None, mean, rstd), *of_rows, *of_groups,
+                   *KERNELS["row_norm_grad"](rows, rows, None, *of_rows[1:], *layer),
+                   *KERNELS["row_norm_grad"](x, x, None, *of_groups[1:], *group),
                    KERNELS["conv2d"](x, weight, None, *geometry),
                    KERNELS["conv2d_grad_input"](x, weight, 20, 20, *geometry),
                    KERNELS["conv2d_grad_weight"](x, x, (3, 3), *geometry), KERNELS["softmax"](rows, 1),
