@@ -70,7 +70,8 @@ norm         batch_norm(x[N, C, ...], weight[C] or None, bias[C] or None, eps) -
              batch_norm_update(running_mean, running_var, mean, rstd, momentum, eps, count)    in place; unbiased variance
              row_norm(x, weight or None, bias or None, length, groups, inner, centred, eps) -> (out, mean[rows], rstd[rows])   rows of
                                                                           `length` elements, at least one; see ops/records/row_norm.py
-             row_norm_grad(g, x, weight or None, mean, rstd, length, groups, inner, centred) -> (dx, dweight, dbias)   vectors, always
+             row_norm_grad(g, x, weight or None, mean, rstd, length, groups, inner, centred, sums) -> (dx, dweight, dbias)   the last
+                                                                          two are vectors, empty without `sums`
 
 loss         cross_entropy(x[N, C], target[N], ignore_index) -> (loss[N], logsumexp[N])   0 where target == ignore_index
              cross_entropy_grad(g[N], x, logsumexp, target, ignore_index) -> [N, C]

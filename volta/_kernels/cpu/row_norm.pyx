@@ -55,7 +55,10 @@ cdef extern from *:
         for (i = 0; i < n; i++) {                                                                                   \\
             T normal = (x[i] - mean) * rstd;                                                                        \\
             dx[i] = rstd * (g[i] * w[i] - level - normal * tilt);                                                   \\
-            dw[i] += g[i] * normal;                                                                                 \\
+        }                                                                                                           \\
+        if (dw == NULL) return;                                                                                     \\
+        for (i = 0; i < n; i++) {                                                                                   \\
+            dw[i] += g[i] * ((x[i] - mean) * rstd);                                                                 \\
             db[i] += g[i];                                                                                          \\
         }                                                                                                           \\
     }
@@ -79,7 +82,7 @@ cdef enum:
 cdef struct Rows:
     Py_ssize_t rows, length, groups, channels, inner
     double eps
-    bint centred
+    bint centred, sums          # sums: those of the weights and biases are wanted
 
 
 # ---------------------------------------------------------------- forward
@@ -123,30 +126,34 @@ cdef void flush(real* narrow, double* wide, Py_ssize_t n) noexcept nogil:
 
 cdef void grad_rows(Rows* p, const real* g, const real* x, const real* weight, const real* mean, const real* rstd, Py_ssize_t first,
                     Py_ssize_t last, real* dx, real* narrow, double* wide) noexcept nogil:
-    """Rows first .. last. OUT: dx; wide, sums for the weights, then for the biases. IN: narrow, as many zeros."""
+    """Rows first .. last. OUT: dx; wide, sums for the weights, then for the biases, where wanted. IN: narrow, as many zeros."""
     cdef Py_ssize_t r, c, at, n = p.groups * p.channels
+    cdef real* dw = NULL
+    cdef real* db = NULL
     cdef double sums[2]
     cdef double scale
     for r in range(first, last):
         at, c, scale = r * p.length, r % p.groups * p.channels, 1.0 / <double>p.length
+        if p.sums:
+            dw, db = narrow + c, narrow + n + c
         if real is float:
             two_sums32(g + at, x + at, weight + c, mean[r], p.length, sums)
             row_grad32(g + at, x + at, weight + c, mean[r], rstd[r], <float>(sums[0] * scale) if p.centred else 0,
-                       <float>(sums[1] * rstd[r] * scale), p.length, dx + at, narrow + c, narrow + n + c)
+                       <float>(sums[1] * rstd[r] * scale), p.length, dx + at, dw, db)
         else:
             two_sums64(g + at, x + at, weight + c, mean[r], p.length, sums)
             row_grad64(g + at, x + at, weight + c, mean[r], rstd[r], sums[0] * scale if p.centred else 0, sums[1] * rstd[r] * scale,
-                       p.length, dx + at, narrow + c, narrow + n + c)
-        if (r - first) % FLUSH == FLUSH - 1 or r == last - 1:
+                       p.length, dx + at, dw, db)
+        if p.sums and ((r - first) % FLUSH == FLUSH - 1 or r == last - 1):
             flush(narrow, wide, 2 * n)
 
 
 cdef int grad_elements(Rows* p, const real* g, const real* x, const real* weight, const real* mean, const real* rstd, real* dx,
                        real* dweight, real* dbias) except -1:
-    cdef Py_ssize_t n = p.groups * p.channels, chunks = max(<Py_ssize_t>1, min(<Py_ssize_t>CHUNKS, p.rows // CHUNK)), i, j
+    cdef Py_ssize_t n = p.groups * p.channels if p.sums else 0, chunks = max(<Py_ssize_t>1, min(<Py_ssize_t>CHUNKS, p.rows // CHUNK)), i, j
     cdef int threads = threads_for(p.rows * p.length * 4)
-    cdef double* wide = <double*>calloc(chunks * 2 * n, sizeof(double))
-    cdef real* narrow = <real*>calloc(chunks * 2 * n, sizeof(real))
+    cdef double* wide = <double*>calloc(chunks * 2 * n + 1, sizeof(double))
+    cdef real* narrow = <real*>calloc(chunks * 2 * n + 1, sizeof(real))
     if wide == NULL or narrow == NULL:
         free(wide)
         free(narrow)
@@ -198,10 +205,10 @@ cdef int grad_runs(Rows* p, const real* g, const real* x, const real* weight, co
     with nogil:
         for t in prange(threads, num_threads=threads, schedule="static"):
             grad_run_rows(p, g, x, weight, mean, rstd, p.rows * t // threads, p.rows * (t + 1) // threads, dx, sums)
-        for i in range(n, runs):
+        for i in range(n, runs if p.sums else 0):
             sums[2 * (i % n)] += sums[2 * i]
             sums[2 * (i % n) + 1] += sums[2 * i + 1]
-        for j in range(n):
+        for j in range(n if p.sums else 0):
             dbias[j], dweight[j] = <real>sums[2 * j], <real>sums[2 * j + 1]
     free(sums)
     return 0
@@ -223,10 +230,10 @@ cdef TensorBase vector(TensorBase t, TensorBase x, Py_ssize_t n, double value):
     return t
 
 
-cdef Rows rows_of(TensorBase x, Py_ssize_t length, Py_ssize_t groups, Py_ssize_t inner, bint centred, double eps):
+cdef Rows rows_of(TensorBase x, Py_ssize_t length, Py_ssize_t groups, Py_ssize_t inner, bint centred, double eps, bint sums=False):
     cdef Rows p
     p.rows, p.length, p.groups, p.channels, p.inner = x.size // length, length, groups, length // inner, inner
-    p.centred, p.eps = centred, eps
+    p.centred, p.eps, p.sums = centred, eps, sums
     return p
 
 
@@ -256,15 +263,16 @@ cdef int grad(Rows* p, const real* g, const real* x, const real* weight, const r
 
 
 def row_norm_grad(TensorBase g not None, TensorBase x not None, TensorBase weight, TensorBase mean not None, TensorBase rstd not None,
-                  Py_ssize_t length, Py_ssize_t groups, Py_ssize_t inner, bint centred):
-    """Gradients of row_norm with respect to x, weight and bias, the last two as vectors."""
+                  Py_ssize_t length, Py_ssize_t groups, Py_ssize_t inner, bint centred, bint sums):
+    """Gradients of row_norm with respect to x, weight and bias, the last two as vectors, which are empty without `sums`."""
     cdef int code = float_code("row_norm_grad", g)
     for t in (x, weight, mean, rstd):
         same_type("row_norm_grad", g, t)
-    cdef Rows p = rows_of(x, length, groups, inner, centred, 0)
+    cdef Rows p = rows_of(x, length, groups, inner, centred, 0, sums)
+    cdef Py_ssize_t n = groups * p.channels if sums else 0
     g, x, mean, rstd, weight = packed(g), packed(x), packed(mean), packed(rstd), vector(weight, x, groups * p.channels, 1)
     cdef TensorBase dx = empty_host_like(x, x.dtype)
-    cdef TensorBase dweight = empty_host((groups * p.channels,), x.dtype), dbias = empty_host((groups * p.channels,), x.dtype)
+    cdef TensorBase dweight = empty_host((n,), x.dtype), dbias = empty_host((n,), x.dtype)
     if code == FLOAT32:
         grad(&p, <const float*>address(g), <const float*>address(x), <const float*>address(weight), <const float*>address(mean),
              <const float*>address(rstd), <float*>address(dx), <float*>address(dweight), <float*>address(dbias))

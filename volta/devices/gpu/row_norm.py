@@ -51,24 +51,26 @@ def _row_norm(x, weight, bias, *, length, groups, inner, centred, eps):
     return plan
 
 
-def _row_norm_grad(g, x, weight, mean, rstd, *, length, groups, inner, centred):
-    """(dx, dweight, dbias), the last two as vectors."""
+def _row_norm_grad(g, x, weight, mean, rstd, *, length, groups, inner, centred, sums):
+    """(dx, dweight, dbias), the last two as vectors, which are empty without `sums`."""
     need_float32("row_norm_grad", g, x, weight, mean, rstd)
     s = _Rows(x, length, groups, inner, centred, g, None if inner > 1 else weight)
-    if (length > LONG and s.rows < FEW) or (inner == 1 and (groups > 1 or not s.fits)):
+    if (length > LONG and s.rows < FEW) or (sums and inner == 1 and (groups > 1 or not s.fits)):
         return cuts.row_norm_grad
     plan = Plan(g, x, weight, mean, rstd)
-    columns = groups * length // inner
+    columns, fused = groups * length // inner if sums else 0, sums and inner == 1
     dx, dweight, dbias = plan.output(x.shape, FLOAT32), plan.output((columns,), FLOAT32), plan.output((columns,), FLOAT32)
     blocks = ceil_div(s.rows, s.at_a_time)
     parts, turns = s.rows // groups, 1
-    if inner == 1:
+    if fused:
         turns = ceil_div(blocks, max(LEAST, min(MOST, s.rows // SERIAL)))
         parts = blocks = ceil_div(blocks, turns)
-    left = plan.scratch(8 * parts * columns)
+    left = plan.scratch(8 * parts * columns or 8)
     plan.step("row_norm/grad", (0, 1, 0 if weight is None else 2, 3, 4, dx, left),
               (*s.head, blocks, turns, At(0, s.width), At(1, s.width), s.at(2, weight, inner), At(3), At(4)), blocks,
-              SUMS=inner == 1, HAS_WEIGHT=weight is not None, **s.overrides)
+              SUMS=fused, HAS_WEIGHT=weight is not None, **s.overrides)
+    if not sums:
+        return plan
     if inner > 1:
         runs, lanes = parts * columns, row_lanes(s.run)
         plan.step("row_norm/runs", (0, 1, 3, 4, left), (runs, s.run, length // inner, At(0, s.width), At(1, s.width), At(3), At(4)),

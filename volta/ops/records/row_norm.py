@@ -1,7 +1,7 @@
 """Records of the normalisation of rows: layer, RMS, group and instance normalisation are calls of one kernel.
 
 The elements are rows of `length`. A row is runs of `inner` elements that share a weight; the weights of `groups` rows follow one another,
-then begin anew. Unless `centred`, the mean counts as 0.
+then begin anew. Unless `centred`, the mean counts as 0. Without `sums` the gradients of weight and bias are not wanted, and are empty.
 """
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from volta.ops.records.math import reciprocal, rsqrt
 from volta.ops.records.norm import in_wide
 from volta.ops.records.reduce import mean_op, sum_op
-from volta.ops.records.view import reshape_op
+from volta.ops.records.view import reshape_op, slice_op
 from volta.ops.table import Derived, case, register
 
 
@@ -33,18 +33,19 @@ def _np_row_norm(x, weight, bias, length, groups, inner, centred, eps):
     return out.reshape(x.shape), mean.reshape(-1), rstd.reshape(-1)
 
 
-def _np_row_norm_grad(g, x, weight, mean, rstd, length, groups, inner, centred):
+def _np_row_norm_grad(g, x, weight, mean, rstd, length, groups, inner, centred, sums):
     g, rows = _np_rows(g, length, groups, inner), _np_rows(x, length, groups, inner)
     mean, rstd = mean.reshape(-1, groups, 1, 1), rstd.reshape(-1, groups, 1, 1)
     normal, h = (rows - mean) * rstd, g if weight is None else g * weight.reshape(groups, -1, 1)
     level = h.mean(axis=(2, 3), keepdims=True) * centred
     dx = rstd * (h - level - normal * (h * normal).mean(axis=(2, 3), keepdims=True))
-    return dx.reshape(x.shape), (g * normal).sum(axis=(0, 3)).reshape(-1), g.sum(axis=(0, 3)).reshape(-1)
+    return dx.reshape(x.shape), *[t.sum(axis=(0, 3)).reshape(-1) if sums else np.zeros(0) for t in (g * normal, g)]
 
 
-def _row_norm_grad(g, x, weight, mean, rstd, length, groups, inner, centred):
+def _row_norm_grad(g, x, weight, mean, rstd, length, groups, inner, centred, sums):
     """The fused derivative in simpler ops. Statistics are taken from x again, so that higher orders see them depend on it."""
     shape, dims = (x._size // (groups * length), groups, length // inner, inner), (2, 3)
+    nothing = slice_op(rstd, starts=(0,), sizes=(0,), steps=(1,))
     g, rows, rstd = reshape_op(g, shape=shape), reshape_op(x, shape=shape), reshape_op(rstd, shape=shape[:2] + (1, 1))
     away = rows - mean_op(rows, dim=dims, keepdim=True) if centred else rows
     variance = mean_op(away * away, dim=dims, keepdim=True)
@@ -53,12 +54,13 @@ def _row_norm_grad(g, x, weight, mean, rstd, length, groups, inner, centred):
     h = g if weight is None else g * reshape_op(weight, shape=shape[1:3] + (1,))
     dx = h - normal * mean_op(h * normal, dim=dims, keepdim=True)
     dx = (dx - mean_op(h, dim=dims, keepdim=True) if centred else dx) * scale
-    sums = [reshape_op(sum_op(t, dim=(0, 3), keepdim=False), shape=(shape[1] * shape[2],)) for t in (g * normal, g)]
-    return reshape_op(dx, shape=x.shape), *sums
+    columns = [reshape_op(sum_op(t, dim=(0, 3), keepdim=False), shape=(shape[1] * shape[2],)) if sums else nothing for t in (g * normal, g)]
+    return reshape_op(dx, shape=x.shape), *columns
 
 
 def _row_norm_vjp(g, x, weight, mean, rstd, needs, length, groups, inner, centred):
-    return in_wide(row_norm_grad, needs, g, x, weight, mean, rstd, length=length, groups=groups, inner=inner, centred=centred)
+    return in_wide(row_norm_grad, needs, g, x, weight, mean, rstd, length=length, groups=groups, inner=inner, centred=centred,
+                   sums=needs[1] or needs[2])
 
 
 def _rows(length, groups=1, inner=1, centred=True):
@@ -81,4 +83,5 @@ row_norm_op = register(
 row_norm_grad = register(
     "row_norm_grad", ("g", "x", "weight", "mean", "rstd"), family="norm", outputs=("dx", "dweight", "dbias"),
     takes={"g": "f", "x": "=g", "weight": "=g?", "mean": "=g", "rstd": "=g"}, reference=_row_norm_grad, numpy=_np_row_norm_grad, rtol=1e-4,
-    cases=tuple(case(s, s, w, _statistic(0, p), _statistic(1, p), **p) for s, w, p in (*_CASES, ((4, 5), None, _CASES[0][2]))))
+    cases=tuple(case(s, s, w, _statistic(0, p), _statistic(1, p), sums=w is not None, **p)
+                for s, w, p in (*_CASES, ((4, 5), None, _CASES[0][2]), ((3, 6, 5, 2), None, _CASES[4][2]))))

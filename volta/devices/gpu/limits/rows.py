@@ -151,7 +151,7 @@ def row_norm(x, weight, bias, length, groups, inner, centred, eps):
     return core.reshaped(out, x.shape), flat(mean), flat(rstd)
 
 
-def row_norm_grad(g, x, weight, mean, rstd, length, groups, inner, centred):
+def row_norm_grad(g, x, weight, mean, rstd, length, groups, inner, centred, sums):
     shape, dims = (x._size // (groups * length), groups, length // inner, inner), (2, 3)
     g, mean, rstd = _grouped(g, shape), _grouped(mean, shape[:2] + (1, 1)), _grouped(rstd, shape[:2] + (1, 1))
     normal = call("mul", call("sub", _grouped(x, shape), mean), rstd)
@@ -159,7 +159,8 @@ def row_norm_grad(g, x, weight, mean, rstd, length, groups, inner, centred):
     product = call("mul", g, normal)
     dx = call("sub", h, call("mul", normal, call("mean", call("mul", h, normal), dims, True)))
     dx = call("sub", dx, call("mean", h, dims, True)) if centred else dx
-    return (core.reshaped(call("mul", dx, rstd), x.shape), *[flat(call("sum", t, (0, 3), False)) for t in (product, g)])
+    dx = core.reshaped(call("mul", dx, rstd), x.shape)
+    return dx, *[flat(call("sum", t, (0, 3), False)) if sums else full((0,), 0.0, x.dtype, x.storage.device) for t in (product, g)]
 
 
 def beyond(composed):
