@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 
 import torch
+from layers import both_ways, calls
 from models import training_step
 from timing import alternate, header, row
 
@@ -44,6 +45,15 @@ def steps() -> None:
         print(row(f"{name} batch {batch}", alternate(runs, rounds=25, inner=2)))
 
 
+def layers() -> None:
+    """Normalisations, pooling, variances. Units: milliseconds."""
+    print(header("forward, and forward + backward", "ms"))
+    for label, shapes, function in calls(large=False):
+        ours, theirs = both_ways(volta, "cpu", shapes, function), both_ways(torch, "cpu", shapes, function)
+        for way, i in (("", 0), (" +b", 1)):
+            print(row(label + way, alternate({"volta": ours[i], "torch": theirs[i]}, rounds=15, inner=3)), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -54,6 +64,8 @@ def main() -> None:
     overhead()
     print()
     steps()
+    print()
+    layers()
 
 
 if __name__ == "__main__":

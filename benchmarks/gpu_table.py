@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import torch
+from layers import both_ways, calls
 from models import training_step
 from timing import header, row
 
@@ -83,6 +84,15 @@ def bandwidths() -> None:
         speed_row(label, compare(label, ours, theirs, 100), 2 * size)
 
 
+def layers() -> None:
+    """Normalisations, pooling, variances."""
+    print(header("forward, and forward + backward", "ms"))
+    for label, shapes, function in calls(large=True):
+        ours, theirs = both_ways(volta, "gpu", shapes, function), both_ways(torch, "cuda", shapes, function)
+        for way, i in (("", 0), (" +b", 1)):
+            print(row(label + way, compare(label + way, ours[i], theirs[i], 30)), flush=True)
+
+
 def steps() -> None:
     print(header("training step", "ms"))
     for name, batch in (("mlp", 256), ("mnist_cnn", 256)):
@@ -123,7 +133,7 @@ def recording(length: int = 200, rounds: int = 15) -> None:
 
 def main() -> None:
     print(f"{volta.gpu.devices()[0].name}; volta {volta.__version__}; torch {torch.__version__}")
-    for part in (recording, steps, matmuls, bandwidths):
+    for part in (recording, steps, matmuls, bandwidths, layers):
         print()
         before = volta.gpu.stats()
         part()

@@ -181,11 +181,6 @@ def test_activations(device, layer, formula):
     assert_close(host(layer(x)), formula(a), 1e-5, 1e-6)
 
 
-def test_softmax_needs_a_dim():
-    with pytest.raises(ArgumentError, match="LogSoftmax: give dim"):
-        nn.LogSoftmax()
-
-
 # ---------------------------------------------------------------- losses
 def test_cross_entropy_forms(device):
     x, labels = volta.randn(6, 4, device=device), volta.tensor([0, 1, 2, 3, 1, 1], device=device)

@@ -140,6 +140,29 @@ fn floor_div_f32(x: f32, y: f32) -> f32 {
     return select(down, down + 1.0, q - down > 0.5);
 }
 
+// a * b / c rounded down, for a <= c and b, c < 2^31, where the product may be wider than a word.
+fn mul_div(a: u32, b: u32, c: u32) -> u32 {
+    let whole = b / c;
+    let rest = b - whole * c;
+    if (c < 0x10000u) { return a * whole + a * rest / c; }
+    var quotient = 0u;
+    var left = 0u;
+    for (var bit = 0x80000000u; bit > 0u; bit >>= 1u) {
+        left *= 2u;
+        quotient *= 2u;
+        if (left >= c) { left -= c; quotient++; }
+        if ((a & bit) != 0u) { left += rest; }
+        if (left >= c) { left -= c; quotient++; }
+    }
+    return a * whole + quotient;
+}
+
+// The same rounded up.
+fn mul_div_up(a: u32, b: u32, c: u32) -> u32 {
+    let down = mul_div(a, b, c);
+    return select(down + 1u, down, down * c == a * b);
+}
+
 // (low, high) word of a * b; WGSL has no wide product.
 fn multiply_wide(a: u32, b: u32) -> vec2<u32> {
     let low = (a & 0xffffu) * (b & 0xffffu);

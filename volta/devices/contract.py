@@ -37,6 +37,8 @@ reduce       dim: tuple (never empty; all dims for a full reduction); keepdim: b
     any(x, dim, keepdim) all(x, dim, keepdim)                      bool
     sum of bool and integers is int64
 
+moments      var(x, dim, keepdim, correction) -> (variance, mean)     dim: neighbouring dimensions; at least one element
+
 linalg       matmul(a[..., M, K], b[..., K, N])    batch dims broadcast; both have rank >= 2
              linear(x[R, K], weight[N, K], bias[N] or None) -> [R, N]
 
@@ -56,14 +58,21 @@ conv         stride, padding, dilation: (height, width) tuples; groups: int; lay
              conv2d(x, weight, bias or None, stride, padding, dilation, groups)
              conv2d_grad_input(g, weight, height, width, stride, padding, dilation, groups)
              conv2d_grad_weight(g, x, kernel: (kh, kw), stride, padding, dilation, groups)
-             max_pool2d(x, kernel, stride, padding, dilation, size=None) -> (out, index)   index int64 into H * W; the first maximum
-                                                                          wins; NaN wins; size is the output's where it is rounded up
-             max_pool2d_grad(g, index, height, width, kernel, stride, padding, dilation)   fixed summing order; the window's geometry
-                                                                          may be left out, and only saves reading
+
+pool         size, kernel, stride, padding, dilation: a number for each of one to three dimensions; kernel None: adaptive windows
+             max_pool(x[N, C, ...], size, kernel, stride, padding, dilation) -> (out, index)   size is the output's; index int64 into a
+                                                                          plane; the first maximum wins, the last NaN wins over all
+             max_pool_grad(g, index, size, kernel, stride, padding, dilation)   size is the input's; fixed summing order
+             avg_pool(x, size, kernel, stride, padding, count_padding, divisor)   divisor None: the elements of the window
+             avg_pool_grad(g, size, kernel, stride, padding, count_padding, divisor)
 
 norm         batch_norm(x[N, C, ...], weight[C] or None, bias[C] or None, eps) -> (out, mean[C], rstd[C])   biased variance
              batch_norm_grad(g, x, weight or None, mean, rstd) -> (dx, dweight[C], dbias[C])
              batch_norm_update(running_mean, running_var, mean, rstd, momentum, eps, count)    in place; unbiased variance
+             row_norm(x, weight or None, bias or None, length, groups, inner, centred, eps) -> (out, mean[rows], rstd[rows])   rows of
+                                                                          `length` elements, at least one; see ops/records/row_norm.py
+             row_norm_grad(g, x, weight or None, mean, rstd, length, groups, inner, centred, sums) -> (dx, dweight, dbias)   the last
+                                                                          two are vectors, empty without `sums`
 
 loss         cross_entropy(x[N, C], target[N], ignore_index) -> loss[N]                0 where target == ignore_index
              cross_entropy_softmax(x, target, ignore_index) -> (loss[N], softmax[N, C] of x)

@@ -5,10 +5,9 @@ from volta.errors import ArgumentError
 from volta.nn import functional
 from volta.nn.functional.conv import pair, same_padding
 from volta.nn.linear import Weighted, sizes
-from volta.nn.module import Module
 from volta.tensor import Tensor
 
-__all__ = ["Conv2d", "MaxPool2d"]
+__all__ = ["Conv2d"]
 
 
 class Conv2d(Weighted):
@@ -60,22 +59,3 @@ class Conv2d(Weighted):
             text += "" if value == default else f", {name}={value}"
         text += "" if self.bias is not None else ", bias=False"
         return text + ("" if self.padding_mode == "zeros" else f", padding_mode={self.padding_mode}")
-
-
-class MaxPool2d(Module):
-    """Largest value of each window; the stride is the window where not given. See `functional.max_pool2d`.
-
-    Shape: (N, C, H, W) or (C, H, W) -> the same with the sizes that remain.
-    """
-
-    _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
-
-    def __init__(self, kernel_size, stride=None, padding=0, dilation=1, return_indices: bool = False,
-                 ceil_mode: bool = False) -> None:
-        super().__init__()
-        self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
-        self.padding, self.dilation, self.return_indices, self.ceil_mode = padding, dilation, return_indices, ceil_mode
-
-    def forward(self, input: Tensor):
-        return functional.max_pool2d(input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode,
-                                     self.return_indices)

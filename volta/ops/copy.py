@@ -50,8 +50,9 @@ def in_float32(function):
 
 
 def widened(function, args, options):
-    """function(*args, **options) in float32, its result rounded to float16."""
-    return cast(function(*map(_wide, args), **{name: _wide(x) for name, x in options.items()}), float16)
+    """function(*args, **options) in float32, its result or results rounded to float16."""
+    out = function(*map(_wide, args), **{name: _wide(x) for name, x in options.items()})
+    return tuple([cast(o, float16) for o in out]) if isinstance(out, tuple) else cast(out, float16)
 
 
 def promoted(function):

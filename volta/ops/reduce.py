@@ -1,6 +1,7 @@
 """Reductions over any dimensions, softmax, and what is composed of them (var, norm, ...)."""
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from volta.ops.records.reduce import (
     prod_op,
     softmax_op,
     sum_op,
+    var_op,
 )
 from volta.ops.records.view import reshape_op
 from volta.ops.table import case, composed
@@ -40,7 +42,8 @@ if TYPE_CHECKING:
 _FULL = (case((3, 4)), case((2, 3, 4), dim=(0, -1)), case((3, 4), dim=1, keepdim=True), case(()))
 _CASES = (*_FULL, case((0, 3), dim=0))
 _ARGS = (case((3, 4)), case((2, 3, 4), dim=-2), case((3, 4), dim=1, keepdim=True), case(()))
-_SPREADS = (case((3, 4)), case((2, 3, 4), dim=(0, -1), unbiased=False), case((3, 4), dim=1, keepdim=True, correction=2))
+_SPREADS = (case((3, 4)), case((3, 4), dim=0), case((2, 3, 4), dim=(0, -1), unbiased=False),
+            case((3, 4), dim=1, keepdim=True, correction=2))
 _ALONG = (case((3, 4), dim=-1), case((2, 3, 4), dim=1), case((), dim=0))
 
 
@@ -315,6 +318,31 @@ def _np_var(x, dim=None, unbiased=True, keepdim=False, correction=None):
     return np.var(x, axis=dim, ddof=int(unbiased) if correction is None else correction, keepdims=keepdim)
 
 
+def _moments(name, input, dim, unbiased, keepdim, correction):
+    """(variance, mean) over `dim`."""
+    dim, correction = _correction(name, dim, unbiased, correction)
+    x = input if input.ndim else reshape_op(input, shape=(1,))
+    dims = as_dims(name, dim, input.ndim) or (0,)
+    out = _spread(x, dims, float(correction))
+    shape = reduced(x.shape, dims, keepdim) if input.ndim else ()
+    return tuple([o if o.shape == shape else reshape_op(o, shape=shape) for o in out])
+
+
+def _spread(x, dims, correction):
+    """(variance, mean), with the dimensions kept. Over dimensions that are not neighbours: the last run of them, then the others."""
+    start = len(dims) - 1
+    while start and dims[start - 1] == dims[start] - 1:
+        start -= 1
+    if not x._size:
+        return (mean_op(x, dim=dims, keepdim=True),) * 2
+    if not start:
+        return var_op(x, dim=dims, keepdim=True, correction=correction)
+    within, mean = var_op(x, dim=dims[start:], keepdim=True, correction=0.0)
+    between, mean = _spread(mean, dims[:start], 0.0)
+    n = count(x.shape, dims)
+    return (mean_op(within, dim=dims[:start], keepdim=True) + between) * (n / (n - correction) if n > correction else math.inf), mean
+
+
 @composed(samples=_SPREADS, numpy=_np_var, in_float32=True, takes={"input": "f"})
 def var(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
         correction: float | None = None) -> Tensor:
@@ -323,12 +351,7 @@ def var(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | 
     >>> volta.tensor([1.0, 3.0]).var()
     tensor(2.)
     """
-    dim, correction = _correction("var", dim, unbiased, correction)
-    dims = as_dims("var", dim, input.ndim)
-    n = count(input.shape, dims)
-    centred = input - mean(input, dims, True)
-    total = sum(centred * centred, dims, keepdim)
-    return total / float(n - correction if n > correction else 0)
+    return _moments("var", input, dim, unbiased, keepdim, correction)[0]
 
 
 @composed(samples=_SPREADS, numpy=lambda *x, **options: np.sqrt(_np_var(*x, **options)), in_float32=True, takes={"input": "f"})
@@ -339,7 +362,7 @@ def std(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | 
     >>> volta.tensor([1.0, 3.0]).std(correction=0)
     tensor(1.)
     """
-    return root(var(input, dim, unbiased, keepdim, correction=correction), 0.5)
+    return root(_moments("std", input, dim, unbiased, keepdim, correction)[0], 0.5)
 
 
 def _np_with_mean(function):
@@ -347,7 +370,7 @@ def _np_with_mean(function):
                                                           x.mean(axis=dim, keepdims=keepdim))
 
 
-@composed(samples=_SPREADS, numpy=_np_with_mean(_np_var), method=False)
+@composed(samples=_SPREADS, numpy=_np_with_mean(_np_var), method=False, in_float32=True, takes={"input": "f"})
 def var_mean(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
              correction: float | None = None) -> tuple[Tensor, Tensor]:
     """(`var`, `mean`).
@@ -355,11 +378,11 @@ def var_mean(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bo
     >>> volta.var_mean(volta.tensor([1.0, 3.0]))
     (tensor(2.), tensor(2.))
     """
-    return (var(input, dim, unbiased, keepdim, correction=correction),
-            mean(input, None if isinstance(dim, bool) else dim, keepdim))
+    return _moments("var_mean", input, dim, unbiased, keepdim, correction)
 
 
-@composed(samples=_SPREADS, numpy=_np_with_mean(lambda *x, **options: np.sqrt(_np_var(*x, **options))), method=False)
+@composed(samples=_SPREADS, numpy=_np_with_mean(lambda *x, **options: np.sqrt(_np_var(*x, **options))),
+          method=False, in_float32=True, takes={"input": "f"})
 def std_mean(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
              correction: float | None = None) -> tuple[Tensor, Tensor]:
     """(`std`, `mean`).
@@ -367,8 +390,8 @@ def std_mean(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bo
     >>> volta.std_mean(volta.tensor([1.0, 3.0]), correction=0)
     (tensor(1.), tensor(2.))
     """
-    return (std(input, dim, unbiased, keepdim, correction=correction),
-            mean(input, None if isinstance(dim, bool) else dim, keepdim))
+    variance, mean = _moments("std_mean", input, dim, unbiased, keepdim, correction)
+    return root(variance, 0.5), mean
 
 
 def root(x: Tensor, power: float) -> Tensor:

@@ -1,4 +1,4 @@
-"""2-D convolution and max pooling. Layouts are PyTorch's: N, C, H, W and O, C/groups, kh, kw."""
+"""2-D convolution. Layouts are PyTorch's: N, C, H, W and O, C/groups, kh, kw."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -7,18 +7,17 @@ import numpy as np
 
 from volta.errors import ArgumentError, ShapeError
 from volta.ops.join import pad
-from volta.ops.records.conv import conv2d_op, max_pool2d_op, np_conv2d, np_max_pool2d
+from volta.ops.records.conv import conv2d_op, np_conv2d
 from volta.ops.records.view import reshape_op
 from volta.ops.table import case, composed
+from volta.shapes import per_dim
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from volta.tensor import Tensor
 
-__all__ = ["conv2d", "max_pool2d"]
-
-MAX_WINDOW = 1 << 24        # elements of a pooling window, padding included: what no image has would only keep the device busy
+__all__ = ["conv2d"]
 
 
 def pair(op: str, name: str, value: object, least: int = 1) -> tuple[int, int]:
@@ -26,19 +25,15 @@ def pair(op: str, name: str, value: object, least: int = 1) -> tuple[int, int]:
 
     Raises: ArgumentError for anything else or a value below `least`.
     """
-    values = (value, value) if hasattr(value, "__index__") else tuple(value) if isinstance(value, (tuple, list)) else ()
-    values = values * 2 if len(values) == 1 else values
-    if len(values) != 2 or not all(hasattr(v, "__index__") and least <= v < 1 << 31 for v in values):
-        raise ArgumentError(f"{op}: {name} must be an int or a pair of ints >= {least}, got {value!r}")
-    return int(values[0]), int(values[1])
+    return per_dim(op, name, value, 2, least)
 
 
-def _check_size(op, size, kernel, padding, dilation, behind=(0, 0)):
-    """Raise unless a window fits; it may end as far behind the input as `behind` says."""
+def _check_size(op, size, kernel, padding, dilation):
+    """Raise unless a window fits."""
     if 0 in kernel:
         raise ShapeError(f"{op}: the kernel must have a size of at least 1, got {kernel[0]}x{kernel[1]}")
-    for n, k, p, d, b in zip(size, kernel, padding, dilation, behind):
-        if n + 2 * p + b < d * (k - 1) + 1:
+    for n, k, p, d in zip(size, kernel, padding, dilation):
+        if n + 2 * p < d * (k - 1) + 1:
             raise ShapeError(f"{op}: an input of {size[0]}x{size[1]} with padding {padding} is smaller than the kernel "
                              f"{kernel[0]}x{kernel[1]} with dilation {dilation}")
 
@@ -61,16 +56,6 @@ def _named_padding(input, padding, kernel, stride, dilation):
     if (left, top) == (right, bottom):
         return input, (top, left)
     return pad(input, (0, right - left, 0, bottom - top)), (top, left)
-
-
-def _pooled(op, size, kernel, stride, padding, dilation, ceil_mode):
-    """Output size of a pooling, rounded up with `ceil_mode`; no window starts behind the padding on the right."""
-    _check_size(op, size, kernel, padding, dilation, [s - 1 if ceil_mode else 0 for s in stride])
-    out = []
-    for n, k, s, p, d in zip(size, kernel, stride, padding, dilation):
-        count = (n + 2 * p - d * (k - 1) - 1 + (s - 1 if ceil_mode else 0)) // s + 1
-        out.append(count - 1 if ceil_mode and (count - 1) * s >= n + p else count)
-    return tuple(out)
 
 
 def _np_conv2d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
@@ -110,41 +95,3 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: in
     padding = pair("conv2d", "padding", padding, 0)
     _check_size("conv2d", input.shape[2:], kernel, padding, dilation)
     return conv2d_op(input, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
-
-
-def _np_max_pool2d(x, kernel_size, stride=None, padding=0, return_indices=False):
-    kernel, stride, padding = ((v, v) for v in (kernel_size, stride or kernel_size, padding))
-    out = np_max_pool2d(x, kernel, stride, padding, (1, 1))
-    return out if return_indices else out[0]
-
-
-@composed(samples=(case((2, 3, 6, 8), 2), case((1, 2, 7, 7), 3, stride=2, padding=1), case((1, 2, 6, 6), 2, return_indices=True)),
-          numpy=_np_max_pool2d, method=False)
-def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
-               padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
-               return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:
-    """Largest value of each window; the first of equal ones gets the gradient. With `ceil_mode` windows may end behind the input;
-    `return_indices` adds where the values were, in H * W.
-
-    Shape: (N, C, H, W) or (C, H, W) -> (N, C, H', W').
-    Raises: ArgumentError, ShapeError where the window does not fit.
-
-    >>> volta.max_pool2d(volta.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
-    tensor([[[4.]]])
-    """
-    if input.ndim == 3:
-        out = max_pool2d(reshape_op(input, shape=(1,) + input.shape), kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-        squeezed = [reshape_op(o, shape=o.shape[1:]) for o in (out if return_indices else (out,))]
-        return tuple(squeezed) if return_indices else squeezed[0]
-    if input.ndim != 4:
-        raise ShapeError(f"max_pool2d: needs an input (N, C, H, W) or (C, H, W), got {input.shape}")
-    kernel = pair("max_pool2d", "kernel_size", kernel_size)
-    stride = kernel if stride is None or stride in ((), []) else pair("max_pool2d", "stride", stride)
-    padding, dilation = pair("max_pool2d", "padding", padding, 0), pair("max_pool2d", "dilation", dilation)
-    if any(2 * p > k for p, k in zip(padding, kernel)):
-        raise ArgumentError(f"max_pool2d: padding {padding} must be at most half of the kernel {kernel}")
-    if kernel[0] * kernel[1] > MAX_WINDOW:
-        raise ArgumentError(f"max_pool2d: a kernel of {kernel[0]}x{kernel[1]} is too large, it may have {MAX_WINDOW} elements; use amax")
-    size = _pooled("max_pool2d", input.shape[2:], kernel, stride, padding, dilation, ceil_mode)
-    out, index = max_pool2d_op(input, kernel=kernel, stride=stride, padding=padding, dilation=dilation, size=size)
-    return (out, index) if return_indices else out

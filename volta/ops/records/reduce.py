@@ -98,6 +98,33 @@ prod_op = _reduction("prod", _prod_vjp, np.prod, domain=(0.5, 1.5))
 any_op = _reduction("any", None, np.any)
 all_op = _reduction("all", None, np.all)
 
+
+
+def _var_vjp(g_out, g_mean, x, mean, dim, keepdim, correction):
+    n, dx = count(x.shape, dim), None
+    if g_out is not None:
+        away = x - _expanded(mean, x.shape, dim, keepdim)
+        dx = away * _expanded(g_out * (2.0 / (n - correction) if n != correction else math.inf), x.shape, dim, keepdim)
+    if g_mean is not None:
+        share = _expanded(g_mean * (1.0 / n), x.shape, dim, keepdim)
+        dx = share if dx is None else dx + share
+    return (dx,)
+
+
+def _np_var(x, dim, keepdim, correction):
+    mean = x.mean(axis=dim, keepdims=True)
+    rest = ((x - mean) ** 2).sum(axis=dim, keepdims=keepdim)
+    return rest / max(count(x.shape, dim) - correction, 0), mean.reshape(rest.shape)
+
+
+var_op = register(
+    "var", ("x",), names=("input",), family="moments", takes="f", outputs=("out", "mean"), differentiable=("out", "mean"), vjp=_var_vjp,
+    numpy=_np_var, rtol=1e-4,
+    cases=(case((3, 4), dim=(1,), keepdim=False, correction=1.0), case((3, 4), dim=(0,), keepdim=True, correction=0.0),
+           case((2, 3, 4), dim=(1, 2), keepdim=False, correction=1.0), case((2, 30, 8), dim=(1,), keepdim=False, correction=1.5),
+           case((3, 5, 2), dim=(0, 1), keepdim=True, correction=1.0), case((4, 300), dim=(0, 1), keepdim=False, correction=1.0),
+           case((2, 520), dim=(1,), keepdim=False, correction=1.0), case((300, 4), dim=(0,), keepdim=False, correction=1.0)))
+
 _ARG_CASES = (case((3, 4), dim=1, keepdim=False), case((3, 4), dim=0, keepdim=True), case((2, 3, 4), dim=1, keepdim=False),
               case((130,), dim=0, keepdim=False))
 argmax_op = register("argmax", ("x",), names=("input",), family="arg", kinds="fi", takes="fi", cases=_ARG_CASES,

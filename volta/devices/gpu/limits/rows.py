@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 
 from volta._kernels import core
-from volta.devices.gpu.copy import arange, cast, cat, contiguous, copy_into
+from volta.devices.gpu.copy import arange, cast, cat, contiguous, copy_into, full
 from volta.devices.gpu.limits.cut import bytes_of, call, flat, halves, limit_of, narrow, part
 
 
@@ -143,3 +143,39 @@ def batch_norm_grad(run, g, x, weight, mean, rstd):
     dweight, dbias = call("sum", call("mul", slope, normal), (0,), True), call("sum", slope, (0,), True)
     centred = call("sub", call("sub", slope, call("div", dbias, count)), call("mul", normal, call("div", dweight, count)))
     return core.reshaped(call("mul", centred, rstd if weight is None else call("mul", rstd, weight)), x.shape), dweight, dbias
+
+
+# ---------------------------------------------------------------- rows
+
+def _grouped(t, shape: tuple):
+    return core.reshaped(t if t._contiguous else contiguous(t), shape)
+
+
+def row_norm(x, weight, bias, length, groups, inner, centred, eps):
+    """The same of reductions and elementwise kernels."""
+    shape, dims = (x._size // (groups * length), groups, length // inner, inner), (2, 3)
+    away = _grouped(x, shape)
+    mean = call("mean", away, dims, True) if centred else full(shape[:2] + (1, 1), 0.0, x.dtype, x.storage.device)
+    away = call("sub", away, mean)
+    rstd = call("rsqrt", call("add", call("mean", call("mul", away, away), dims, True), eps))
+    out = call("mul", away, rstd)
+    out = out if weight is None else call("mul", out, _grouped(weight, (*shape[1:3], 1)))
+    out = out if bias is None else call("add", out, _grouped(bias, (*shape[1:3], 1)))
+    return core.reshaped(out, x.shape), flat(mean), flat(rstd)
+
+
+def row_norm_grad(g, x, weight, mean, rstd, length, groups, inner, centred, sums):
+    shape, dims = (x._size // (groups * length), groups, length // inner, inner), (2, 3)
+    g, mean, rstd = _grouped(g, shape), _grouped(mean, shape[:2] + (1, 1)), _grouped(rstd, shape[:2] + (1, 1))
+    normal = call("mul", call("sub", _grouped(x, shape), mean), rstd)
+    h = g if weight is None else call("mul", g, _grouped(weight, (*shape[1:3], 1)))
+    product = call("mul", g, normal)
+    dx = call("sub", h, call("mul", normal, call("mean", call("mul", h, normal), dims, True)))
+    dx = call("sub", dx, call("mean", h, dims, True)) if centred else dx
+    dx = core.reshaped(call("mul", dx, rstd), x.shape)
+    return dx, *[flat(call("sum", t, (0, 3), False)) if sums else full((0,), 0.0, x.dtype, x.storage.device) for t in (product, g)]
+
+
+def beyond(composed):
+    """The cut of a kernel that is composed as soon as it exceeds a binding."""
+    return lambda run, *operands, **params: composed(*operands, **params)
