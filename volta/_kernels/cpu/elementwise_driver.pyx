@@ -153,16 +153,6 @@ cdef class Kernel:
     def __reduce__(self):
         return (kernel_named, (self.name,))
 
-    def __call__(self, a, b=None, c=None):
-        cdef TensorBase out = self.quick(None, a, b)
-        return self.general(None, a, b, c) if out is None else out
-
-    def into(self, TensorBase out not None, a, b=None, c=None):
-        """Write the result into `out`."""
-        if self.quick(out, a, b) is None:
-            self.general(out, a, b, c)
-        return out
-
     def dtypes(self):
         """The operand dtypes that it takes."""
         return [dtype_of(code) for code in range(7) if self.loops[self.loop_code(code)][0] != NULL]
@@ -171,17 +161,13 @@ cdef class Kernel:
         """Code of the loops that serve this dtype: float16 is computed in float32."""
         return FLOAT32 if code == FLOAT16 and not self.words else code
 
-    cdef TensorBase quick(self, TensorBase out, object first, object b):
-        """The result of one or two operands, where both are small, contiguous and alike, or b is a number; else None."""
-        cdef TensorBase a, tb
+    cdef TensorBase quick(self, TensorBase out, TensorBase a, object b):
+        """The result of one operand (b None) or two, where both are small, contiguous and alike, or b is a number; else None."""
+        cdef TensorBase tb
         cdef char number[8]
-        cdef int code, mask = 0
+        cdef int code = a.dtype.code, mask = 0
         cdef char* pb = NULL
         cdef loop_t loop
-        if not isinstance(first, TensorBase) or self.arity != (1 if b is None else 2):
-            return None
-        a = <TensorBase>first
-        code = a.dtype.code
         if not a.contiguous or a.size >= NOGIL_SIZE or a.size == 0 or self.integer_division:
             return None
         if isinstance(b, TensorBase):
@@ -331,18 +317,33 @@ cdef int check_divisor(str name, object divisor) except -1:
     return 0
 
 
-cdef class Binary(Kernel):
-    """Of two operands: calls with just so many arguments are quicker."""
+cdef class Unary(Kernel):
+    def __call__(self, TensorBase x not None):
+        cdef TensorBase out = self.quick(None, x, None)
+        return self.general(None, x, None, None) if out is None else out
 
-    def __call__(self, a, b):
-        cdef TensorBase out = self.quick(None, a, b)
+    def into(self, TensorBase out not None, TensorBase x not None):
+        """Write the result into `out`."""
+        return out if self.quick(out, x, None) is not None else self.general(out, x, None, None)
+
+
+cdef class Binary(Kernel):
+    def __call__(self, a, b not None):
+        cdef TensorBase out = self.quick(None, <TensorBase>a, b) if isinstance(a, TensorBase) else None
         return self.general(None, a, b, None) if out is None else out
 
-    def into(self, TensorBase out not None, a, b):
+    def into(self, TensorBase out not None, a, b not None):
         """Write the result into `out`."""
-        if self.quick(out, a, b) is None:
-            self.general(out, a, b, None)
-        return out
+        return out if isinstance(a, TensorBase) and self.quick(out, <TensorBase>a, b) is not None else self.general(out, a, b, None)
+
+
+cdef class Ternary(Kernel):
+    def __call__(self, a, b, c):
+        return self.general(None, a, b, c)
+
+    def into(self, TensorBase out not None, a, b, c):
+        """Write the result into `out`."""
+        return self.general(out, a, b, c)
 
 
 cdef class Power(Binary):
@@ -378,7 +379,7 @@ cdef int register(const Loop* loops, int n) except -1:
         x = &loops[i]
         name = x.name.decode()
         if name not in KERNELS:
-            KERNELS[name] = (Power if name == "pow" else Binary if x.arity == 2 else Kernel)(name, x.arity)
+            KERNELS[name] = [Unary, Power if name == "pow" else Binary, Ternary][x.arity - 1](name, x.arity)
         kernel = <Kernel>KERNELS[name]
         kernel.loops[x.code][x.mask] = x.loop
         kernel.swapped[x.mask] = x.swapped
