@@ -4,7 +4,6 @@ from __future__ import annotations
 from volta.errors import ArgumentError
 from volta.nn import functional
 from volta.nn.module import Module
-from volta.ops.reduce import need_dim
 from volta.tensor import Tensor
 
 __all__ = ["Dropout", "GELU", "LeakyReLU", "LogSoftmax", "ReLU", "SiLU", "Sigmoid", "Softmax", "Softsign", "Tanh"]
@@ -79,13 +78,13 @@ class Tanh(Module):
 
 
 class Softmax(Module):
-    """exp(x) normalised to sum 1 along `dim`."""
+    """exp(x) normalised to sum 1 along `dim`; without it as in `functional.softmax`."""
 
     _shown = ("dim",)
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
-        self.dim = need_dim(type(self).__name__, dim)
+        self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.softmax(input, self.dim)

@@ -67,6 +67,10 @@ cdef class InPlace(Op):
     def __signature__(self):
         return self.op.__signature__
 
+    @property
+    def __module__(self):
+        return self.op.__module__
+
 
 cdef object apply_into(Primitive op, TensorBase target, tuple others):
     """target = op(target, *others) in place."""
@@ -111,6 +115,11 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
     else:
         copy_into(target, apply(op, inputs, {}))
     return target
+
+
+def into(Primitive op not None, TensorBase target not None, *others):
+    """An elementwise record in place: target = op(target, *others), recorded where gradients are wanted."""
+    return apply_into(op, target, others)
 
 
 def write(Primitive op not None, TensorBase out not None, tuple inputs not None):

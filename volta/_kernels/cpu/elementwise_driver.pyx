@@ -39,9 +39,9 @@ cdef struct Work:
 
 cdef inline void call(const Work* w, int mask, char** p, Py_ssize_t n) noexcept nogil:
     if w.swapped[mask]:
-        w.loops[mask](p[0], p[2], p[1], p[3], n)
+        w.loops[mask](p[0], p[2], p[1], p[3], p[4], n)
     else:
-        w.loops[mask](p[0], p[1], p[2], p[3], n)
+        w.loops[mask](p[0], p[1], p[2], p[3], p[4], n)
 
 
 cdef void run_row(const Work* w, char** p, const Py_ssize_t* step, Py_ssize_t n) noexcept nogil:
@@ -132,8 +132,8 @@ cdef class Kernel:
     """An elementwise operation: `kernel(*inputs)` gives a new tensor, `kernel.into(out, *inputs)` writes an existing one."""
     cdef readonly str name
     cdef readonly int arity
-    cdef loop_t loops[7][8]                     # by dtype code and mask
-    cdef bint swapped[8]                        # by mask
+    cdef loop_t loops[7][16]                    # by dtype code and mask
+    cdef bint swapped[16]                       # by mask
     cdef int result[7]                          # dtype code of the result
     cdef int cost[7]
     cdef bint integer_division
@@ -152,6 +152,18 @@ cdef class Kernel:
 
     def __reduce__(self):
         return (kernel_named, (self.name,))
+
+    def __call__(self, *operands):
+        return self.general(None, self.counted(operands))
+
+    def into(self, TensorBase out not None, *operands):
+        """Write the result into `out`."""
+        return self.general(out, self.counted(operands))
+
+    cdef list counted(self, tuple operands):
+        if len(operands) != self.arity:
+            raise TypeError(f"{self.name}: takes {self.arity} operands, got {len(operands)}")
+        return list(operands)
 
     def dtypes(self):
         """The operand dtypes that it takes."""
@@ -191,17 +203,16 @@ cdef class Kernel:
         elif clashes(out, a) or (mask == 0 and pb != NULL and clashes(out, tb)):
             return None
         if self.swapped[mask]:
-            loop(address(out), pb, address(a), NULL, a.size)
+            loop(address(out), pb, address(a), NULL, NULL, a.size)
         else:
-            loop(address(out), address(a), pb, NULL, a.size)
+            loop(address(out), address(a), pb, NULL, NULL, a.size)
         return out
 
-    cdef TensorBase general(self, TensorBase out, object a, object b, object c):
-        """Any strides, broadcasting, numbers, overlap and size. IN: out None makes a new tensor; b, c None are not there."""
+    cdef TensorBase general(self, TensorBase out, list inputs):
+        """Any strides, broadcasting, numbers, overlap and size. IN: out None makes a new tensor."""
         cdef Geometry g
         cdef Work w
         cdef char numbers[OPERANDS][8]
-        cdef list inputs = [a, b, c][:self.arity]
         cdef DType dtype = self.operand_dtype(inputs)
         cdef int code = dtype.code, k
         if out is None:
@@ -320,30 +331,21 @@ cdef int check_divisor(str name, object divisor) except -1:
 cdef class Unary(Kernel):
     def __call__(self, TensorBase x not None):
         cdef TensorBase out = self.quick(None, x, None)
-        return self.general(None, x, None, None) if out is None else out
+        return self.general(None, [x]) if out is None else out
 
     def into(self, TensorBase out not None, TensorBase x not None):
         """Write the result into `out`."""
-        return out if self.quick(out, x, None) is not None else self.general(out, x, None, None)
+        return out if self.quick(out, x, None) is not None else self.general(out, [x])
 
 
 cdef class Binary(Kernel):
     def __call__(self, a, b not None):
         cdef TensorBase out = self.quick(None, <TensorBase>a, b) if isinstance(a, TensorBase) else None
-        return self.general(None, a, b, None) if out is None else out
+        return self.general(None, [a, b]) if out is None else out
 
     def into(self, TensorBase out not None, a, b not None):
         """Write the result into `out`."""
-        return out if isinstance(a, TensorBase) and self.quick(out, <TensorBase>a, b) is not None else self.general(out, a, b, None)
-
-
-cdef class Ternary(Kernel):
-    def __call__(self, a, b, c):
-        return self.general(None, a, b, c)
-
-    def into(self, TensorBase out not None, a, b, c):
-        """Write the result into `out`."""
-        return self.general(out, a, b, c)
+        return out if isinstance(a, TensorBase) and self.quick(out, <TensorBase>a, b) is not None else self.general(out, [a, b])
 
 
 cdef class Power(Binary):
@@ -379,7 +381,7 @@ cdef int register(const Loop* loops, int n) except -1:
         x = &loops[i]
         name = x.name.decode()
         if name not in KERNELS:
-            KERNELS[name] = [Unary, Power if name == "pow" else Binary, Ternary][x.arity - 1](name, x.arity)
+            KERNELS[name] = (Power if name == "pow" else {1: Unary, 2: Binary}.get(x.arity, Kernel))(name, x.arity)
         kernel = <Kernel>KERNELS[name]
         kernel.loops[x.code][x.mask] = x.loop
         kernel.swapped[x.mask] = x.swapped

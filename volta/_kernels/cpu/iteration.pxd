@@ -19,7 +19,7 @@ cdef extern from *:
     const bint VOLTA_CHECKED
 
 cdef enum:
-    OPERANDS = 4
+    OPERANDS = 5
 
 cdef struct Geometry:
     int rank

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,9 +16,10 @@ from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
 from volta.ops.records.loss import cross_entropy_op
 from volta.ops.records.math import exp, log1p, where_op
-from volta.ops.records.view import permute_op, reshape_op
+from volta.ops.records.view import expand_op, permute_op, reshape_op
 from volta.ops.reduce import log_softmax, mean, sum
 from volta.ops.table import Labels, case, composed
+from volta.shapes import broadcast_shapes
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -223,9 +225,15 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
 
 
 def _pair(name, input, target):
-    """The two in one dtype. Raises unless they have one shape."""
+    """The two in one dtype. Those of different shapes broadcast, with a warning: mostly it is a mistake."""
     if input.shape != target.shape:
-        raise ShapeError(f"{name}: input {input.shape} and target {target.shape} must have the same shape")
+        try:
+            shape = broadcast_shapes(input.shape, target.shape)
+        except ShapeError:
+            raise ShapeError(f"{name}: input {input.shape} and target {target.shape} must have the same shape") from None
+        warnings.warn(f"{name}: input {input.shape} and target {target.shape} are broadcast to one shape, so that elements are compared "
+                      "which may not belong together; give them the same shape", stacklevel=5)
+        input, target = expand_op(input, shape=shape), expand_op(target, shape=shape)
     dtype = result_type(input, target)
     return cast(input, dtype), cast(target, dtype)
 
@@ -260,7 +268,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
              weight: Tensor | None = None) -> Tensor:
     """Squared error, with `weight` for each element.
 
-    Raises: ShapeError where the shapes differ; PyTorch broadcasts them, with a warning. DTypeError for integers alone.
+    Shapes that differ are broadcast, with a warning. Raises: DTypeError for integers alone.
 
     >>> volta.nn.functional.mse_loss(volta.tensor([1.0, 2.0]), volta.tensor([1.0, 4.0]))
     tensor(2.)
@@ -280,7 +288,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
             weight: Tensor | None = None) -> Tensor:
     """Absolute error, with `weight` for each element.
 
-    Raises: ShapeError where the shapes differ; PyTorch broadcasts them, with a warning.
+    Shapes that differ are broadcast, with a warning.
 
     >>> volta.nn.functional.l1_loss(volta.tensor([1.0, 2.0]), volta.tensor([1.0, 4.0]))
     tensor(1.)
@@ -303,6 +311,8 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
     tensor(0.6931)
     """
     name = "binary_cross_entropy_with_logits"
+    if input.shape != target.shape:
+        raise ShapeError(f"{name}: input {input.shape} and target {target.shape} must have the same shape")
     reduction = reduction_of(name, size_average, reduce, reduction)
     return _half_in_float32(_logistic, *_pair(name, input, target), weight, pos_weight, name, reduction)
 
