@@ -333,19 +333,22 @@ cdef TensorBase make_tensor(Storage storage, tuple shape, tuple strides, Py_ssiz
     return t
 
 
-cdef inline TensorBase _empty(tuple shape, tuple strides, Py_ssize_t size, DType dtype):
-    cdef TensorBase t = _new(host_storage(size * dtype.itemsize), shape, strides, 0, dtype)
+cdef TensorBase empty_host(tuple shape, DType dtype):
+    cdef Py_ssize_t size = checked_size(shape)
+    cdef TensorBase t = _new(host_storage(size * dtype.itemsize), shape, contiguous_strides(shape), 0, dtype)
     t.size = size
     t.contiguous = True
     return t
 
 
-cdef TensorBase empty_host(tuple shape, DType dtype):
-    return _empty(shape, contiguous_strides(shape), checked_size(shape), dtype)
-
-
 cdef TensorBase empty_host_like(TensorBase like, DType dtype):
-    return _empty(like.shape, like._strides, like.size, dtype) if like.contiguous else empty_host(like.shape, dtype)
+    cdef TensorBase t
+    if not like.contiguous:
+        return empty_host(like.shape, dtype)
+    t = _new(host_storage(like.size * dtype.itemsize), like.shape, like._strides, 0, dtype)
+    t.size = like.size
+    t.contiguous = True
+    return t
 
 
 def empty(tuple shape, DType dtype not None):

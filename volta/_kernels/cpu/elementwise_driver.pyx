@@ -153,15 +153,17 @@ cdef class Kernel:
     def __reduce__(self):
         return (kernel_named, (self.name,))
 
-    def __call__(self, a, b=None, c=None, d=None):
-        cdef TensorBase out = self.quick(None, a, b)
-        return self.general(None, [a, b, c, d][:self.arity]) if out is None else out
+    def __call__(self, *operands):
+        return self.general(None, self.counted(operands))
 
-    def into(self, TensorBase out not None, a, b=None, c=None, d=None):
+    def into(self, TensorBase out not None, *operands):
         """Write the result into `out`."""
-        if self.quick(out, a, b) is None:
-            self.general(out, [a, b, c, d][:self.arity])
-        return out
+        return self.general(out, self.counted(operands))
+
+    cdef list counted(self, tuple operands):
+        if len(operands) != self.arity:
+            raise TypeError(f"{self.name}: takes {self.arity} operands, got {len(operands)}")
+        return list(operands)
 
     def dtypes(self):
         """The operand dtypes that it takes."""
@@ -171,17 +173,13 @@ cdef class Kernel:
         """Code of the loops that serve this dtype: float16 is computed in float32."""
         return FLOAT32 if code == FLOAT16 and not self.words else code
 
-    cdef TensorBase quick(self, TensorBase out, object first, object b):
-        """The result of one or two operands, where both are small, contiguous and alike, or b is a number; else None."""
-        cdef TensorBase a, tb
+    cdef TensorBase quick(self, TensorBase out, TensorBase a, object b):
+        """The result of one operand (b None) or two, where both are small, contiguous and alike, or b is a number; else None."""
+        cdef TensorBase tb
         cdef char number[8]
-        cdef int code, mask = 0
+        cdef int code = a.dtype.code, mask = 0
         cdef char* pb = NULL
         cdef loop_t loop
-        if not isinstance(first, TensorBase) or self.arity != (1 if b is None else 2):
-            return None
-        a = <TensorBase>first
-        code = a.dtype.code
         if not a.contiguous or a.size >= NOGIL_SIZE or a.size == 0 or self.integer_division:
             return None
         if isinstance(b, TensorBase):
@@ -330,18 +328,24 @@ cdef int check_divisor(str name, object divisor) except -1:
     return 0
 
 
-cdef class Binary(Kernel):
-    """Of two operands: calls with just so many arguments are quicker."""
+cdef class Unary(Kernel):
+    def __call__(self, TensorBase x not None):
+        cdef TensorBase out = self.quick(None, x, None)
+        return self.general(None, [x]) if out is None else out
 
-    def __call__(self, a, b):
-        cdef TensorBase out = self.quick(None, a, b)
+    def into(self, TensorBase out not None, TensorBase x not None):
+        """Write the result into `out`."""
+        return out if self.quick(out, x, None) is not None else self.general(out, [x])
+
+
+cdef class Binary(Kernel):
+    def __call__(self, a, b not None):
+        cdef TensorBase out = self.quick(None, <TensorBase>a, b) if isinstance(a, TensorBase) else None
         return self.general(None, [a, b]) if out is None else out
 
-    def into(self, TensorBase out not None, a, b):
+    def into(self, TensorBase out not None, a, b not None):
         """Write the result into `out`."""
-        if self.quick(out, a, b) is None:
-            self.general(out, [a, b])
-        return out
+        return out if isinstance(a, TensorBase) and self.quick(out, <TensorBase>a, b) is not None else self.general(out, [a, b])
 
 
 cdef class Power(Binary):
@@ -377,7 +381,7 @@ cdef int register(const Loop* loops, int n) except -1:
         x = &loops[i]
         name = x.name.decode()
         if name not in KERNELS:
-            KERNELS[name] = (Power if name == "pow" else Binary if x.arity == 2 else Kernel)(name, x.arity)
+            KERNELS[name] = (Power if name == "pow" else {1: Unary, 2: Binary}.get(x.arity, Kernel))(name, x.arity)
         kernel = <Kernel>KERNELS[name]
         kernel.loops[x.code][x.mask] = x.loop
         kernel.swapped[x.mask] = x.swapped
