@@ -99,11 +99,19 @@ cdef void gather_line(const real* x, Axis* a, const int* index, const real* weig
 
 cdef void scatter_line(const real* g, Axis* a, const int* index, const real* weight, real* out) noexcept nogil:
     """Add a line of the output's gradient to where it came from."""
-    cdef Py_ssize_t j, k
+    cdef Py_ssize_t i, j, k
+    cdef real total
     for k in range(a.taps):
-        for j in range(a.length):
-            if not a.ragged or weight[k * a.length + j] != 0:
-                out[index[k * a.length + j]] += weight[k * a.length + j] * g[j]
+        i = index[k * a.length]
+        total = 0                                   # of outputs side by side that have one source
+        for j in range(k * a.length, (k + 1) * a.length):
+            if index[j] != i:
+                out[i] += total
+                i = index[j]
+                total = 0
+            if not a.ragged or weight[j] != 0:
+                total += weight[j] * g[j - k * a.length]
+        out[i] += total
 
 
 cdef void resample_rows(Grid* p, const real* x, Py_ssize_t start, Py_ssize_t stop, const int* index, const real* weight, real* line,
@@ -152,6 +160,10 @@ cdef void grad_planes(Grid* p, const real* g, Py_ssize_t start, Py_ssize_t stop,
             for oy in range(y.length):
                 row = g + ((plane * z.length + oz) * y.length + oy) * w.length
                 source = row
+                if z.taps * y.taps == 1 and not w.plain:           # whose weights are 1
+                    target = out + plane * size + (index[z.first + oz] * y.size + index[y.first + oy]) * w.size
+                    scatter_line(row, w, index + w.first, weight + w.first, target)
+                    continue
                 if not w.plain:
                     memset(line, 0, w.size * sizeof(real))
                     scatter_line(row, w, index + w.first, weight + w.first, line)
