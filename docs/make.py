@@ -1,6 +1,6 @@
 """Writes what follows from the declarations of the op table: the type stubs in volta/, and the reference.
 
-    python docs/make.py               # after adding or changing an op; tests/test_docs.py checks that the stubs are current
+    python docs/make.py               # the stubs, as every build does; tests/test_docs.py checks that they are current
     python docs/make.py --reference   # docs/reference.md as well
 """
 from __future__ import annotations

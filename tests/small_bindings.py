@@ -119,7 +119,7 @@ def cases(op):
         return [case(*[s] * len(op.inputs), dim=d[0]) for s, d in REDUCED if len(d) == 1]
     if op.family in table.ELEMENTWISE:
         kinds = op.details.cases[0].inputs
-        return [case(*[Flags(s) if isinstance(k, Flags) else s for k in kinds]) for s in SHAPES]
+        return [case(*[Flags(s) if isinstance(k, Flags) else s if isinstance(k, tuple) else k for k in kinds]) for s in SHAPES]
     # Another family brings its own: samples of more than one binding.
     return [c for c in op.details.cases if any(isinstance(s, tuple) and 4 * int(np.prod(s)) > LIMIT for s in c.inputs)] or None
 

@@ -153,7 +153,7 @@ def test_bad_launches(ctx):
     x, y = up(ctx, np.ones(64, np.float32)), ctx.alloc(256)
     good = struct.pack("<If", 64, 2.0)
     pipeline = ctx.pipeline("scale")
-    recorded = ctx.recorded
+    recorded = ctx.batch.count
     with pytest.raises(ArgumentError, match=r"scale: params must have 8 bytes \(struct format '<If'\), got 4"):
         ctx.launch(pipeline, (x, y), b"1234", 1)
     with pytest.raises(ArgumentError, match="scale: 2 buffers needed"):
@@ -173,7 +173,7 @@ def test_bad_launches(ctx):
         ctx.launch(pipeline, [x, y], good, 1)
     with pytest.raises(TypeError):
         ctx.launch(None, (x, y), good, 1)
-    assert ctx.recorded == recorded
+    assert ctx.batch.count == recorded
     ctx.launch(pipeline, (x, y), good, 1)
     np.testing.assert_array_equal(down(ctx, y), np.full(64, 2, np.float32))
 

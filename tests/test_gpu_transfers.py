@@ -103,11 +103,11 @@ def test_int64_beyond_32_bits_records_nothing(gpu):
             array = np.zeros((size, 1), np.int64)
             array[-1] = value
             for source in (array, np.repeat(array, 2, 1)[:, :1] if size < 1 << 20 else array):
-                before, recorded = volta.gpu.stats(), ctx.recorded
+                before, recorded = volta.gpu.stats(), ctx.batch.count
                 with pytest.raises(ArgumentError, match=f"int64 on the GPU holds 32 bits, got {value}; keep such values on the CPU"):
                     copy.upload(source, volta.int64, device)
                 used = volta.gpu.stats() - before
-                assert (ctx.recorded, used.submits, used.uploads) == (recorded, 0, 0)
+                assert (ctx.batch.count, used.submits, used.uploads) == (recorded, 0, 0)
     fits = np.array([2**31 - 1, -2**31])
     assert copy.upload(fits, volta.int64, device).tolist() == fits.tolist()
 

@@ -35,7 +35,8 @@ try:
 except ImportError:
     HAVE_TORCH = False
 
-INDEX = "fn group_index(w: vec3<u32>, n: vec3<u32>) -> u32 { return w.x + w.y * n.x; }\n"
+INDEX = ("struct Grid { @builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32> }\n"
+         "fn group_of(g: Grid) -> u32 { return g.group.x + g.group.y * g.groups.x; }\n")
 LAYOUTS = [(0, 0), (0, 1), (1, 0), (1, 1)]          # (A transposed, B transposed)
 BIG = [(n, n, n, *t) for n in (4096, 2048, 1024) for t in LAYOUTS]
 STEP = [(256, 512, 784, 0, 1), (256, 512, 512, 0, 1), (256, 10, 512, 0, 1), (256, 512, 512, 0, 0), (256, 512, 10, 0, 0),

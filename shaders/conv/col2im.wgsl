@@ -22,10 +22,16 @@ var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> columns: array<f32>;
 @group(0) @binding(1) var<storage, read_write> x: array<f32>;
 
+// The window whose tap at `tap` covers place `at` of the padded image; a large number where none does.
+fn window(at: u32, tap: u32, stride: u32) -> u32 {
+    let start = at - tap;
+    let nth = select(start, start / stride, STRIDED);
+    return select(nth, 0xffffffffu, at < tap || (STRIDED && nth * stride != start));
+}
+
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let pixel = group_index(wid, ngroups) * 256u + local;
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let pixel = group_of(grid) * 256u + local;
     if (pixel >= p.pixels) {
         return;
     }
@@ -44,28 +50,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     let kernel_row = channel * p.kernel_height;
     let image_size = p.channels * p.kernel_height * p.kernel_width * p.row;
     for (var ky = 0u; ky < p.kernel_height; ky++) {
-        // Below 0 wraps to a large number, which is no window.
-        var oy = iy + p.padding_y - ky * p.dilation_y;
-        if (STRIDED) {
-            let far = oy;
-            oy = far / p.stride_y;
-            if (oy * p.stride_y != far) {
-                continue;
-            }
-        }
-        if (iy + p.padding_y < ky * p.dilation_y || oy >= p.out_height) {
+        let oy = window(iy + p.padding_y, ky * p.dilation_y, p.stride_y);
+        if (oy >= p.out_height) {
             continue;
         }
         for (var kx = 0u; kx < p.kernel_width; kx++) {
-            var ox = ix + p.padding_x - kx * p.dilation_x;
-            if (STRIDED) {
-                let far = ox;
-                ox = far / p.stride_x;
-                if (ox * p.stride_x != far) {
-                    continue;
-                }
-            }
-            if (ix + p.padding_x < kx * p.dilation_x || ox >= p.out_width) {
+            let ox = window(ix + p.padding_x, kx * p.dilation_x, p.stride_x);
+            if (ox >= p.out_width) {
                 continue;
             }
             let row = ((kernel_row + ky) * p.kernel_width + kx) * p.row;

@@ -30,9 +30,8 @@ var<immediate> p: Params;
 var<workgroup> tile: array<O, 1056>;
 
 @compute @workgroup_size(32, 8)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
-        @builtin(local_invocation_id) thread: vec3<u32>) {
-    var rest = group_index(group, groups);
+fn main(grid: Grid, @builtin(local_invocation_id) thread: vec3<u32>) {
+    var rest = group_of(grid);
     let column = 32u * (rest % p.column_tiles);
     rest = rest / p.column_tiles;
     let row = 32u * (rest % p.row_tiles);

@@ -10,6 +10,7 @@
 
 alias V = f32;
 alias A = f32;
+alias O = f32;
 const FULL: bool = true;
 
 struct Params {
@@ -19,14 +20,13 @@ struct Params {
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> g: array<V>;
 @group(0) @binding(1) var<storage, read> index: array<i32>;
-@group(0) @binding(2) var<storage, read_write> out: array<V>;
+@group(0) @binding(2) var<storage, read_write> out: array<O>;
 
-fn finish(v: A) -> V { return V(v); }
+fn finish(v: A) -> O { return O(v); }
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let i = group_index(wid, ngroups) * 256u + local;
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let i = group_of(grid) * 256u + local;
     if (i >= p.count) {
         return;
     }

@@ -1,12 +1,19 @@
-// index_keys: the row of the output that each entry is added to, for sorting.
+// index_keys: keys[k] = the place that entry k names; where METHOD is not ANY, 0xffffffff if a later entry names it too.
 //
-// FULL: index has the shape [outer, entries, inner] and a row is one element of out[outer, size, inner] (scatter_add).
+// METHOD ANY: for sorting. FULL: index has the shape [outer, entries, inner], and a place is one element of out[outer, size, inner].
+// COMPARE: each entry is compared with all later ones. TABLE: helper holds 1 + the last entry of each place. SORTED: index holds the
+//   places in ascending order, helper the entries that they come from, those of one place in their order.
 //
-// Bindings: 0 index (read), 1 keys (read_write).
+// Bindings: 0 index, 1 helper (read), 2 keys (read_write).
 // Launch:   x = ceil(count / 256) workgroups of 256.
 // Sums:     none.
 
-const FULL: bool = true;
+const ANY: u32 = 0u;
+const COMPARE: u32 = 1u;
+const TABLE: u32 = 2u;
+const SORTED: u32 = 3u;
+const METHOD: u32 = ANY;
+const FULL: bool = false;
 
 struct Params {
     count: u32, inner: u32, entries: u32, size: u32,
@@ -14,19 +21,36 @@ struct Params {
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> index: array<i32>;
-@group(0) @binding(1) var<storage, read_write> keys: array<u32>;
+@group(0) @binding(1) var<storage, read> helper: array<u32>;
+@group(0) @binding(2) var<storage, read_write> keys: array<u32>;
+
+fn place(k: u32) -> u32 {
+    let row = u32(clamp(index[p.index_offset + k], 0, i32(p.size) - 1));
+    if (!FULL) {
+        return row;
+    }
+    let line = k / p.inner;
+    return (line / p.entries * p.size + row) * p.inner + k - line * p.inner;
+}
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let k = group_index(wid, ngroups) * 256u + local;
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let k = group_of(grid) * 256u + local;
     if (k >= p.count) {
         return;
     }
-    var row = u32(clamp(index[p.index_offset + k], 0, i32(p.size) - 1));
-    if (FULL) {
-        let line = k / p.inner;
-        row = (line / p.entries * p.size + row) * p.inner + k - line * p.inner;
+    let own = place(k);
+    var entry = k;
+    var last = true;
+    if (METHOD == COMPARE) {
+        for (var other = k + 1u; other < p.count; other++) {
+            last = last && place(other) != own;
+        }
+    } else if (METHOD == TABLE) {
+        last = helper[own] == k + 1u;
+    } else if (METHOD == SORTED) {
+        entry = helper[k];
+        last = k + 1u == p.count || place(min(k + 1u, p.count - 1u)) != own;
     }
-    keys[k] = row;
+    keys[entry] = select(0xffffffffu, own, last);
 }

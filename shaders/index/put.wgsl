@@ -1,6 +1,6 @@
 // index_put: writes the values of the entries of an index at the places that these name, each place being `inner` elements of out.
 //
-// RAW: the keys are the index itself; else they are those of index_winners, 0xffffffff for an entry that another one overrules.
+// RAW: the keys are the index itself; else they are those of index_keys, 0xffffffff for an entry that another one overrules.
 // FILL: all entries have the one value.
 //
 // Bindings: 0 values, 1 keys (read), 2 out (read_write).
@@ -43,9 +43,8 @@ fn position(element: u32) -> u32 {
 }
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let i = group_index(wid, ngroups) * 256u + local;
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let i = group_of(grid) * 256u + local;
     if (i >= p.count) {
         return;
     }

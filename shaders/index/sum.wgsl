@@ -1,13 +1,17 @@
 // index_sum: out[outer, row, inner] = sum of g[outer, k, inner] over the entries k of the row, which sorting has put together.
 //
-// PARTS: 256 entries in a row are one addition, of index_partial's sum; else a row of all entries would be one thread's.
+// CHUNKS: instead of a row's, the sum of each 256 sorted entries that are of one row; other chunks stay undefined. `size` counts them.
+// PARTS: in a row of many entries, 256 of them are one addition, of their chunk's sum; else a row of all would be one thread's.
 //
-// Bindings: 0 g, 1 places of the sorted entries, 2 starts, 3 sums of chunks where PARTS (read), 4 out (read_write).
+// Bindings: 0 g, 1 places of the sorted entries, 2 starts, with CHUNKS the sorted keys, 3 sums of chunks where PARTS (read),
+//           4 out (read_write).
 // Launch:   x = ceil(count / 256) workgroups of 256; a thread makes one V; count, inner and g_offset are in V's.
 // Sums:     in A, in the order of k; with PARTS chunk by chunk.
 
 alias V = f32;
 alias A = f32;
+alias O = f32;
+const CHUNKS: bool = false;
 const PARTS: bool = false;
 
 struct Params {
@@ -19,14 +23,13 @@ var<immediate> p: Params;
 @group(0) @binding(1) var<storage, read> places: array<u32>;
 @group(0) @binding(2) var<storage, read> starts: array<u32>;
 @group(0) @binding(3) var<storage, read> sums: array<A>;
-@group(0) @binding(4) var<storage, read_write> out: array<V>;
+@group(0) @binding(4) var<storage, read_write> out: array<O>;
 
-fn finish(v: A) -> V { return V(v); }
+fn finish(v: A) -> O { return O(v); }
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let i = group_index(wid, ngroups) * 256u + local;
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let i = group_of(grid) * 256u + local;
     if (i >= p.count) {
         return;
     }
@@ -34,9 +37,15 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     let outer = line / p.size;
     let row = line - outer * p.size;
     let start = p.g_offset + outer * p.entries * p.inner + i - line * p.inner;
-    let end = starts[row + 1u];
     var total = A();
-    var k = starts[row];
+    var k = row * 256u;
+    var end = k + 256u;
+    if (!CHUNKS) {
+        k = starts[row];
+        end = starts[row + 1u];
+    } else if (starts[k] != starts[k + 255u]) {
+        return;
+    }
     if (PARTS && end - k >= 512u) {
         let whole = (k + 255u) / 256u;
         for (; k < whole * 256u; k++) {

@@ -235,9 +235,8 @@ fn multiply(a_at: u32, b_at: u32) {
 }
 
 @compute @workgroup_size(THREADS)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let group = group_index(wid, ngroups);
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let group = group_of(grid);
     if (group >= p.groups) { return; }
     lane = local;
     col0 = (group % p.tiles_n) * TILE_N;

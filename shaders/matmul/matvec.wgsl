@@ -59,9 +59,8 @@ fn store(i: u32, o: u32, sum: T) {
 }
 
 @compute @workgroup_size(THREADS)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let group = group_index(wid, ngroups);
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let group = group_of(grid);
     if (group >= p.groups) { return; }
     let product = group / p.blocks;
     let split = product / p.batch;

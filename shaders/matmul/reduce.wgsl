@@ -26,9 +26,8 @@ fn load(i: u32) -> vec4<T> {
 }
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let i = group_index(wid, ngroups) * 256u + local;
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let i = group_of(grid) * 256u + local;
     if (i >= p.count) { return; }
     var sum = load(i);
     for (var s = 1u; s < p.splits; s += 1u) { sum += load(s * p.count + i); }

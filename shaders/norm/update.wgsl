@@ -17,9 +17,8 @@ var<immediate> p: Params;
 @group(0) @binding(3) var<storage, read_write> running_var: array<f32>;
 
 @compute @workgroup_size(64)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let channel = group_index(wid, ngroups) * 64u + local;
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let channel = group_of(grid) * 64u + local;
     if (channel >= p.channels) {
         return;
     }

@@ -26,9 +26,8 @@ var<workgroup> bid: array<atomic<u32>, SEGMENT>;
 var<workgroup> waiting: atomic<u32>;
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let group = group_index(wid, ngroups);
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let group = group_of(grid);
     let block = group / p.segments_per_plane;
     let part = group - block * p.segments_per_plane;
     // A spare workgroup of a folded grid owns no plane; barriers need it to go on.

@@ -32,20 +32,8 @@ fn circle(turn: f32) -> vec2<f32> {
     let angle = (turn * 4.0 - quarter) * 1.5707963267948966;
     let s = sin_small(angle);
     let c = cos_small(angle);
-    switch u32(quarter) & 3u {
-        case 1u: {
-            return vec2<f32>(-s, c);
-        }
-        case 2u: {
-            return vec2<f32>(-c, -s);
-        }
-        case 3u: {
-            return vec2<f32>(s, -c);
-        }
-        default: {
-            return vec2<f32>(c, s);
-        }
-    }
+    let turned = select(vec2<f32>(c, s), vec2<f32>(-s, c), (u32(quarter) & 1u) == 1u);
+    return select(turned, -turned, (u32(quarter) & 2u) == 2u);
 }
 
 fn normals(u: vec4<f32>) -> vec4<f32> {
@@ -55,9 +43,8 @@ fn normals(u: vec4<f32>) -> vec4<f32> {
 }
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let i = group_index(wid, ngroups) * 256u + local;
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let i = group_of(grid) * 256u + local;
     if (i >= p.quads) {
         return;
     }

@@ -1,7 +1,6 @@
 // scan_cumsum: out[i] = x[0] + ... + x[i] along one dimension of x seen as [outer, length, inner].
 //
-// A workgroup has a line. It goes along it 256 elements at a time: a scan in workgroup memory, each thread adding what lies 1, 2, 4, ...
-// before it, on top of the sum of the elements passed.
+// A workgroup has a line. It goes along it 256 elements at a time: a scan in workgroup memory, on top of the sum of the elements passed.
 //
 // Bindings: 0 x (read), 1 out (read_write).
 // Launch:   x = outer * inner workgroups of 256.
@@ -14,12 +13,11 @@ var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> x: array<f32>;
 @group(0) @binding(1) var<storage, read_write> out: array<f32>;
 
-var<workgroup> sums: array<f32, 256>;
+alias Sum = f32;
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let line = group_index(wid, ngroups);
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let line = group_of(grid);
     if (line >= p.lines) {
         return;
     }
@@ -31,22 +29,11 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
         if (i < p.length) {
             total = x[p.x_offset + start + i * p.inner];
         }
-        sums[local] = total;
-        workgroupBarrier();
-        for (var reach = 1u; reach < 256u; reach <<= 1u) {
-            var before = 0.0;
-            if (local >= reach) {
-                before = sums[local - reach];
-            }
-            workgroupBarrier();
-            total += before;
-            sums[local] = total;
-            workgroupBarrier();
-        }
+        total = running_sum(local, total);
         if (i < p.length) {
             out[start + i * p.inner] = passed + total;
         }
-        passed += sums[255];
+        passed += running_sums[255];
         workgroupBarrier();
     }
 }

@@ -1,9 +1,10 @@
-// softmax and log_softmax.
+// softmax and log_softmax of a; with GRAD their derivatives of a gradient a by their outputs y: y (a - sum(a y)), and a - e^y sum(a).
 // A workgroup of 256 threads takes 256 / LANES rows with LANES threads each; LANES is a power of two. With ADJACENT the lanes
 // of a row are neighbours (softmax over the last dim; E holds four elements of a row, or one), else the rows are (E holds
 // four rows, or one). Launch: x = ceil(rows / (256 / LANES)). float32 throughout; trees of fixed order in workgroup memory.
 alias E = vec4<f32>;            // in memory
 alias V = vec4<f32>;            // in arithmetic
+const GRAD: bool = false;
 const LANES: u32 = 256u;
 const ADJACENT: bool = true;
 const ITEMS: u32 = 8u;          // units that a thread keeps in registers
@@ -19,11 +20,13 @@ struct Params {
     stride: u32,
     count: u32,                 // units of a row
     a_offset: u32,
+    y_offset: u32,
 }
 var<immediate> p: Params;
 
 @group(0) @binding(0) var<storage, read> a: array<E>;
-@group(0) @binding(1) var<storage, read_write> out: array<E>;
+@group(0) @binding(1) var<storage, read> y: array<E>;       // any buffer without GRAD
+@group(0) @binding(2) var<storage, read_write> out: array<E>;
 
 const ROWS: u32 = 256u / LANES;
 const LOWEST: f32 = -3.4028234e38;      // finite, so that a row of -inf alone divides 0 by 0
@@ -42,6 +45,7 @@ fn row_max(place: u32, lane: u32, value: V) -> V {
     return fold_max(tops[place - lane * ROWS]);
 }
 
+// The sum of a row, of which softmax's logarithm needs the logarithm.
 fn row_sum(place: u32, lane: u32, value: V) -> V {
     var v = value;
     sums[place] = v;
@@ -50,16 +54,30 @@ fn row_sum(place: u32, lane: u32, value: V) -> V {
         if (lane < half) { v = v + sums[place + half * ROWS]; sums[place] = v; }
     }
     workgroupBarrier();
-    return fold_sum(sums[place - lane * ROWS]);
+    v = fold_sum(sums[place - lane * ROWS]);
+    if (LOG && !GRAD) { return log_each(v); }
+    return v;
+}
+
+fn term(g: V, y: V) -> V {
+    if (LOG) { return g; }
+    return g * y;
+}
+
+// x is the gradient; without GRAD e^(element - top), or with LOG element - top.
+fn finish(x: V, y: V, sum: V) -> E {
+    if (GRAD && LOG) { return E(x - exp(y) * sum); }
+    if (GRAD) { return E(y * (x - sum)); }
+    if (LOG) { return E(x - sum); }
+    return E(x / sum);
 }
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
-        @builtin(local_invocation_index) thread: u32) {
+fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
     var lane = thread / ROWS;
     var slot = thread % ROWS;
     if (ADJACENT) { lane = thread % LANES; slot = thread / LANES; }
-    let row = group_index(group, groups) * ROWS + slot;
+    let row = group_of(grid) * ROWS + slot;
     let count = select(0u, p.count, row < p.kept);
     let at = (row / p.inner) * p.outer_stride + row % p.inner + lane * p.stride;
     let step = LANES * p.stride;
@@ -67,43 +85,55 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     var top = V(LOWEST);
     var sum = V(0.0);
     if (FITS) {
-        var x: array<V, ITEMS>;
-        for (var i = 0u; i < ITEMS; i++) {
-            if (lane + i * LANES < count) { x[i] = V(a[p.a_offset + at + i * step]); top = max(top, x[i]); }
-        }
-        top = row_max(place, lane, top);
+        var xs: array<V, ITEMS>;
+        var ys: array<V, ITEMS>;
         for (var i = 0u; i < ITEMS; i++) {
             if (lane + i * LANES < count) {
-                let below = x[i] - top;
-                let e = exp(below);
-                sum += e;
-                if (LOG) { x[i] = below; } else { x[i] = e; }
+                xs[i] = V(a[p.a_offset + at + i * step]);
+                if (GRAD) { ys[i] = V(y[p.y_offset + at + i * step]); sum += term(xs[i], ys[i]); } else { top = max(top, xs[i]); }
+            }
+        }
+        if (!GRAD) {
+            top = row_max(place, lane, top);
+            for (var i = 0u; i < ITEMS; i++) {
+                if (lane + i * LANES < count) {
+                    let below = xs[i] - top;
+                    let e = exp(below);
+                    sum += e;
+                    if (LOG) { xs[i] = below; } else { xs[i] = e; }
+                }
             }
         }
         sum = row_sum(place, lane, sum);
-        if (LOG) { sum = log_each(sum); }
         for (var i = 0u; i < ITEMS; i++) {
-            if (lane + i * LANES < count) { out[at + i * step] = finish(x[i], sum); }
+            if (lane + i * LANES < count) { out[at + i * step] = finish(xs[i], ys[i], sum); }
         }
         return;
     }
     for (var i = 0u; lane + i * LANES < count; i++) {
         let x = V(a[p.a_offset + at + i * step]);
-        let higher = max(top, x);
-        sum = sum * exp(top - higher) + exp(x - higher);
-        top = higher;
+        if (GRAD) {
+            sum += term(x, V(y[p.y_offset + at + i * step]));
+        } else {
+            let higher = max(top, x);
+            sum = sum * exp(top - higher) + exp(x - higher);
+            top = higher;
+        }
     }
-    let all_top = row_max(place, lane, top);
-    sum = row_sum(place, lane, sum * exp(top - all_top));
-    if (LOG) { sum = log_each(sum); }
+    if (!GRAD) {
+        let all_top = row_max(place, lane, top);
+        sum *= exp(top - all_top);
+        top = all_top;
+    }
+    sum = row_sum(place, lane, sum);
     for (var i = 0u; lane + i * LANES < count; i++) {
-        let below = V(a[p.a_offset + at + i * step]) - all_top;
-        if (LOG) { out[at + i * step] = finish(below, sum); } else { out[at + i * step] = finish(exp(below), sum); }
+        let x = V(a[p.a_offset + at + i * step]);
+        if (GRAD) {
+            out[at + i * step] = finish(x, V(y[p.y_offset + at + i * step]), sum);
+        } else if (LOG) {
+            out[at + i * step] = finish(x - top, V(), sum);
+        } else {
+            out[at + i * step] = finish(exp(x - top), V(), sum);
+        }
     }
-}
-
-// x is e^(element - top) of its row's `sum`; with LOG element - top, and `sum` is the logarithm.
-fn finish(x: V, sum: V) -> E {
-    if (LOG) { return E(x - sum); }
-    return E(x / sum);
 }

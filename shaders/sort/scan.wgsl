@@ -11,7 +11,7 @@ var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read_write> counts: array<u32>;
 @group(0) @binding(1) var<storage, read_write> totals: array<u32>;
 
-var<workgroup> sums: array<u32, 256>;
+alias Sum = u32;
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) local: u32) {
@@ -24,21 +24,11 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             count = counts[at];
         }
         workgroupBarrier();
-        sums[local] = count;
-        workgroupBarrier();
-        for (var step = 1u; step < 256u; step *= 2u) {
-            var other = 0u;
-            if (local >= step) {
-                other = sums[local - step];
-            }
-            workgroupBarrier();
-            sums[local] += other;
-            workgroupBarrier();
-        }
+        let total = running_sum(local, count);
         if (base + local < p.tiles) {
-            counts[at] = before + sums[local] - count;
+            counts[at] = before + total - count;
         }
-        before += sums[255];
+        before += running_sums[255];
     }
     if (local == 0u) {
         totals[digit] = before;

@@ -21,39 +21,27 @@ var<immediate> p: Params;
 @group(0) @binding(4) var<storage, read_write> sorted: array<u32>;
 @group(0) @binding(5) var<storage, read_write> sorted_places: array<u32>;
 
-var<workgroup> sums: array<u32, 256>;
+alias Sum = u32;
 var<workgroup> digits: array<u32, 256>;
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let tile = group_index(wid, ngroups);
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let tile = group_of(grid);
     let k = tile * 256u + local;
-    let total = totals[local];
     var key = 0u;
     var digit = 256u;
     if (k < p.count) {
         key = keys[k];
         digit = (key >> p.shift) & 255u;
     }
-    sums[local] = total;
     digits[local] = digit;
-    workgroupBarrier();
-    for (var step = 1u; step < 256u; step *= 2u) {
-        var other = 0u;
-        if (local >= step) {
-            other = sums[local - step];
-        }
-        workgroupBarrier();
-        sums[local] += other;
-        workgroupBarrier();
-    }
+    _ = running_sum(local, totals[local]);
     var rank = 0u;
     for (var j = 0u; j < 256u; j++) {
         rank += select(0u, 1u, j < local && digits[j] == digit);
     }
     if (k < p.count) {
-        let target_place = sums[digit] - totals[digit] + counts[digit * p.tiles + tile] + rank;
+        let target_place = running_sums[digit] - totals[digit] + counts[digit * p.tiles + tile] + rank;
         sorted[target_place] = key;
         sorted_places[target_place] = select(places[select(k, 0u, FIRST)], k, FIRST);
     }

@@ -175,9 +175,9 @@ def _at_exit() -> None:
     # Let running work end while the driver is whole; afterwards nothing may reach the queue.
     for c in list(_contexts.values()):
         try:
-            c.drain()
+            c.batch.drain()
         finally:
-            c.abandon("the interpreter is shutting down")
+            c.batch.abandon("the interpreter is shutting down")
 
 
 def _after_fork() -> None:
@@ -189,7 +189,7 @@ def _after_fork() -> None:
         return
     module.protect_forked_child((module.find(), dict(_contexts)))
     for c in _contexts.values():
-        c.abandon("a GPU cannot be used in a forked process; start workers with the 'spawn' method, or keep them to the CPU")
+        c.batch.abandon("a GPU cannot be used in a forked process; start workers with the 'spawn' method, or keep them to the CPU")
 
 
 atexit.register(_at_exit)

@@ -59,7 +59,7 @@ class Context(Stream):
         pipeline = self._pipelines.get(key)
         if pipeline is None:
             with self._compile_lock:
-                self.check()
+                self.link.check()
                 pipeline = self._pipelines.get(key)
                 if pipeline is None:
                     pipeline = self._pipelines[key] = self._compiler.compile(file, overrides, entry, text)

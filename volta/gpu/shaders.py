@@ -46,7 +46,7 @@ class Source(NamedTuple):
 
 
 class Declaration(NamedTuple):
-    """A function, constant or type of the prelude."""
+    """A function, constant, type or variable of the prelude."""
 
     name: str
     file: str
@@ -85,7 +85,7 @@ def prelude() -> tuple[Declaration, ...]:
     for file in _listed("prelude/*.wgsl"):
         lines = [re.sub(_COMMENT, "", line).rstrip() for line in read(file).split("\n")]
         for number, line in enumerate(lines):
-            match = re.match(r"(?:fn|const|alias|struct)\s+(\w+)", line)
+            match = re.match(r"(?:fn|const|alias|struct|var<workgroup>)\s+(\w+)", line)
             if match:
                 end = number if line.endswith((";", "}")) else lines.index("}", number)
                 text = "\n".join(lines[number:end + 1]) + "\n"
@@ -115,7 +115,7 @@ def source(file: str, overrides: dict, immediates: bool = True, entry: str | Non
     code = head + code
     aliases = dict(re.findall(_ALIAS, code))
     structs = {name: _fields(body) for name, body in re.findall(_STRUCT, code)}
-    access, min_sizes = _bindings(file, code, aliases, structs)
+    access, min_sizes = _bindings(file, code, aliases)
     params_size, params_format = _params(file, code, aliases, structs)
     uses_f16 = re.search(r"\bf16\b|\d\.?\d*h\b", code) is not None
     whole = head + text
@@ -177,51 +177,30 @@ def _fields(body: str) -> list[tuple[str, str]]:
     return [tuple(word.strip() for word in part.split(":", 1)) for part in parts if ":" in part]
 
 
-def _bindings(file: str, code: str, aliases: dict, structs: dict) -> tuple[tuple, tuple]:
+def _bindings(file: str, code: str, aliases: dict) -> tuple[tuple, tuple]:
     found = {}
     for group, binding, access, name, kind in re.findall(_BINDING, code):
         if group != "0" or int(binding) in found:
             raise DeviceError(f"pipeline: {file}.wgsl: buffer {name} must have its own binding in @group(0)")
-        found[int(binding)] = (access or "read", _layout(kind, aliases, structs)[0])
+        found[int(binding)] = (access or "read", _least_size(kind, aliases))
     if sorted(found) != list(range(len(found))):
         raise DeviceError(f"pipeline: {file}.wgsl: bindings must be 0, 1, 2, ... without gaps, got {sorted(found)}")
-    if re.search(r"var<storage", code) and code.count("var<storage") != len(found):
+    if code.count("var<storage") != len(found):
         raise DeviceError(f"pipeline: {file}.wgsl: every buffer must be declared on one line, "
                           "@group(0) @binding(k) var<storage, read> name: type;")
     ordered = [found[k] for k in range(len(found))]
     return tuple(access for access, _ in ordered), tuple(max(size, 4) for _, size in ordered)
 
 
-def _layout(kind: str, aliases: dict, structs: dict, depth: int = 0) -> tuple[int, int]:
-    """(size, alignment) in bytes of a type; a runtime-sized array counts as one element, an unknown type as 4."""
+def _least_size(kind: str, aliases: dict) -> int:
+    """Bytes of a type, of an array those of an element; 4 for what is not known."""
     kind = kind.strip()
-    if depth > 8:
-        return 4, 4
     if kind in aliases:
-        return _layout(aliases[kind], aliases, structs, depth + 1)
-    if kind == "f16":
-        return 2, 2
-    vector = re.fullmatch(r"vec([234])\s*<(.*)>|vec([234])([fiuh])", kind)
-    if vector:
-        count = int(vector.group(1) or vector.group(3))
-        inner = vector.group(2) or {"h": "f16"}.get(vector.group(4), "f32")
-        size = _layout(inner, aliases, structs, depth + 1)[0]
-        return size * count, size * (2 if count == 2 else 4)
-    array = re.fullmatch(r"array\s*<(.*?)(?:,\s*(\d+)u?)?\s*>", kind)
-    if array:
-        size, align = _layout(array.group(1), aliases, structs, depth + 1)
-        return -(-size // align) * align * int(array.group(2) or 1), align
-    atomic = re.fullmatch(r"atomic\s*<(.*)>", kind)
-    if atomic:
-        return _layout(atomic.group(1), aliases, structs, depth + 1)
-    if kind in structs:
-        end, biggest = 0, 4
-        for _, member in structs[kind]:
-            size, align = _layout(member, aliases, structs, depth + 1)
-            end = -(-end // align) * align + size
-            biggest = max(biggest, align)
-        return -(-end // biggest) * biggest, biggest
-    return 4, 4
+        return _least_size(aliases[kind], aliases)
+    wrapped = re.fullmatch(r"(?:array|atomic|vec([234]))\s*<(.*)>", kind)
+    if wrapped:
+        return int(wrapped.group(1) or 1) * _least_size(wrapped.group(2), aliases)
+    return 2 if kind == "f16" else 4
 
 
 def _params(file: str, code: str, aliases: dict, structs: dict) -> tuple[int, str]:
@@ -232,19 +211,17 @@ def _params(file: str, code: str, aliases: dict, structs: dict) -> tuple[int, st
     name = found[0][1]
     if len(found) > 1 or name not in structs:
         raise DeviceError(f"pipeline: {file}.wgsl: one var<immediate> of a struct type is allowed, got {found}")
-    end, parts = 0, ["<"]
+    end, align, parts = 0, 4, ["<"]
     for member, kind in structs[name]:
         kind = aliases.get(kind, kind)
-        vector = re.fullmatch(r"vec4\s*<\s*(\w+)\s*>|vec4([fiu])", kind)
-        scalar = _SCALARS.get(aliases.get(vector.group(1), vector.group(1)) if vector and vector.group(1) else kind)
-        if vector and vector.group(2):
-            scalar = {"f": "f", "i": "i", "u": "I"}[vector.group(2)]
+        vector = re.fullmatch(r"vec4\s*<\s*(\w+)\s*>", kind)
+        scalar = _SCALARS.get(aliases.get(vector.group(1), vector.group(1)) if vector else kind)
         if scalar is None:
             raise DeviceError(f"pipeline: {file}.wgsl: {name}.{member} must be f32, i32, u32 or a vec4 of these, got {kind}")
-        padding = -end % 16 if vector else 0
+        padding, align = (-end % 16, 16) if vector else (0, align)
         parts.append(f"{padding}x" * bool(padding) + (f"4{scalar}" if vector else scalar))
         end += padding + (16 if vector else 4)
-    total = _layout(name, aliases, structs)[0]
+    total = end + -end % align
     parts.append(f"{total - end}x" * bool(total - end))
     if total > 128:
         raise DeviceError(f"pipeline: {file}.wgsl: {name} takes {total} bytes, at most 128 are allowed")

@@ -2,12 +2,10 @@
 from __future__ import annotations
 
 from volta.errors import ArgumentError
-from volta.nn import functional, init
+from volta.nn import functional
 from volta.nn.functional.conv import same_padding, window
-from volta.nn.linear import sizes
+from volta.nn.linear import Weighted, sizes
 from volta.nn.module import Module
-from volta.nn.parameter import Parameter
-from volta.ops.creation import empty
 from volta.tensor import Tensor
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "MaxPool2d"]
@@ -19,7 +17,7 @@ def _listed(names, *first):
     return f"{', '.join(most)} or {last}" if most else last
 
 
-class _Convolution(Module):
+class _Convolution(Weighted):
     """What the convolutions of `rank` dimensions share; a transposed one has its weight as (in_channels, out_channels / groups, ...)."""
 
     rank: int
@@ -45,13 +43,7 @@ class _Convolution(Module):
         self.dilation, self.padding_mode = window(name, "dilation", dilation, rank), padding_mode
         self.output_padding = window(name, "output_padding", output_padding, rank, 0)
         shape = (in_channels, out_channels // groups) if self.transposed else (out_channels, in_channels // groups)
-        self.weight = Parameter(empty(*shape, *self.kernel_size, device=device, dtype=dtype))
-        self.register_parameter("bias", Parameter(empty(out_channels, device=device, dtype=dtype)) if bias else None)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
-        init.default_(self.weight, self.bias)
+        self._make((*shape, *self.kernel_size), bias, device, dtype, out_channels)
 
     def extra_repr(self) -> str:
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"

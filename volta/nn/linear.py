@@ -12,7 +12,22 @@ from volta.tensor import Tensor
 __all__ = ["Bilinear", "Flatten", "Identity", "Linear", "Unflatten"]
 
 
-class Linear(Module):
+class Weighted(Module):
+    """A layer with a weight and perhaps a bias for each output."""
+
+    def _make(self, shape, bias, device, dtype, outputs=None):
+        """`outputs` is the first of `shape` if not given."""
+        self.weight = Parameter(empty(*shape, device=device, dtype=dtype))
+        outputs = shape[0] if outputs is None else outputs
+        self.register_parameter("bias", Parameter(empty(outputs, device=device, dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew."""
+        init.default_(self.weight, self.bias)
+
+
+class Linear(Weighted):
     """x @ weight.T + bias over the last dimension.
 
     Shape: (..., in_features) -> (..., out_features).
@@ -22,13 +37,7 @@ class Linear(Module):
     def __init__(self, in_features: int, out_features: int, bias: bool = True, device=None, dtype=None) -> None:
         super().__init__()
         self.in_features, self.out_features = sizes("Linear", in_features=in_features, out_features=out_features)
-        self.weight = Parameter(empty(self.out_features, self.in_features, device=device, dtype=dtype))
-        self.register_parameter("bias", Parameter(empty(self.out_features, device=device, dtype=dtype)) if bias else None)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
-        init.default_(self.weight, self.bias)
+        self._make((self.out_features, self.in_features), bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.linear(input, self.weight, self.bias)
@@ -37,7 +46,7 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
-class Bilinear(Module):
+class Bilinear(Weighted):
     """input1 @ weight[o] @ input2 + bias[o] for every output o.
 
     Shape: (..., in1_features), (..., in2_features) -> (..., out_features).
@@ -50,9 +59,7 @@ class Bilinear(Module):
             "Bilinear", in1_features=in1_features, in2_features=in2_features, out_features=out_features)
         if not in1_features:
             raise ArgumentError("Bilinear: in1_features must be positive, got 0")
-        self.weight = Parameter(empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
-        self.register_parameter("bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None)
-        self.reset_parameters()
+        self._make((out_features, in1_features, in2_features), bias, device, dtype)
 
     def reset_parameters(self) -> None:
         """Draw weight and bias anew."""
@@ -81,15 +88,14 @@ class Identity(Module):
 class Flatten(Module):
     """Dimensions start_dim to end_dim as one."""
 
+    _shown = ("start_dim", "end_dim")
+
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
         self.start_dim, self.end_dim = start_dim, end_dim
 
     def forward(self, input: Tensor) -> Tensor:
         return flatten(input, self.start_dim, self.end_dim)
-
-    def extra_repr(self) -> str:
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
 class Unflatten(Module):

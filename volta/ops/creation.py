@@ -186,11 +186,7 @@ def _check_generator(op, generator):
 
 
 def _draw(op, primitive, shape, a, b, dtype, device, generator):
-    generator = _check_generator(op, generator)
-    count = 1
-    for s in shape:
-        count *= s
-    seed, offset = generator.advance(count)
+    seed, offset = _check_generator(op, generator).advance(math.prod(shape))
     return create(primitive, shape, a, b, seed=seed, offset=offset, dtype=as_dtype(dtype), device=as_device(device))
 
 

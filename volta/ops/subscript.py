@@ -5,6 +5,7 @@ to dimensions of it. Reading them is an index_select, writing an index_put; both
 """
 from __future__ import annotations
 
+import math
 import operator
 from typing import TYPE_CHECKING
 
@@ -112,7 +113,7 @@ class _Positions:
                 scalars.append(first)
             self.dims += span
             indices.append(item)
-            lengths.append(_product([shown.shape[d] for d in span]))
+            lengths.append(math.prod([shown.shape[d] for d in span]))
         try:
             self.shape = broadcast_shapes(*[i.shape for i in indices])
         except ShapeError:
@@ -139,7 +140,7 @@ class _Positions:
     def read(self, x):
         """The elements, as a copy; recorded."""
         x = x if self.view is None else slice_op(x, **self.view)
-        first, count, joined = self.dims[0], len(self.dims), _product([x.shape[d] for d in self.dims])
+        first, count, joined = self.dims[0], len(self.dims), math.prod([x.shape[d] for d in self.dims])
         # rows of a transposed matrix are read as rows, and shown transposed again
         across = count == 1 and self.at and not x._contiguous and x._strides[first] == max(x._strides)
         if self.dims == list(range(first, first + count)) and not across:
@@ -176,13 +177,6 @@ class _Positions:
         run_kernel(index_put_op, x.device, (target, rows, value), {"rank": len(self.dims), "unique": self.unique})
 
 
-def _product(lengths):
-    result = 1
-    for n in lengths:
-        result *= n
-    return result
-
-
 def _fitting(value, shape):
     """`value` without leading dimensions of size 1, which do not count.
 
@@ -202,7 +196,7 @@ def getitem(x: Tensor, key: object) -> Tensor:
     """
     parsed = indexing.parse(x, key)
     if type(parsed) is dict:
-        return slice_op(x, **parsed)
+        return graph.call(slice_op, (x,), parsed)
     if parsed is not None:
         return _Positions(x, *parsed).read(x)
     out = index_select_op(x, _rows([key], x.shape[:1], key.shape, x), dim=0)

@@ -10,7 +10,8 @@ from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.core.views cimport float_code, packed
+from volta._kernels.core.views cimport float_code
+from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.tile cimport real
 
 cdef enum:

@@ -7,26 +7,25 @@ from cython.parallel cimport prange
 
 from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host_like
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.core.views cimport float_code, packed, split_at
+from volta._kernels.core.views cimport float_code, split_at
+from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.tile cimport real
 
 
-cdef void cumsum_lines(const real* x, real* out, Py_ssize_t first, Py_ssize_t last, Py_ssize_t length, Py_ssize_t inner) noexcept nogil:
-    """Lines first .. last. OUT: out. IN: x."""
-    cdef Py_ssize_t line, at, i
-    cdef double total
-    for line in range(first, last):
-        at = line // inner * length * inner + line % inner
-        total = 0
-        for i in range(length):
-            total += x[at + i * inner]
-            out[at + i * inner] = <real>total
+cdef void cumsum_line(const real* x, real* out, Py_ssize_t length, Py_ssize_t inner) noexcept nogil:
+    """One line. OUT: out. IN: x."""
+    cdef Py_ssize_t i
+    cdef double total = 0
+    for i in range(length):
+        total += x[i * inner]
+        out[i * inner] = <real>total
 
 
 cdef void cumsum_run(const real* x, real* out, Py_ssize_t lines, Py_ssize_t length, Py_ssize_t inner) noexcept nogil:
-    cdef int threads = threads_for(lines * length * 2), t
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        cumsum_lines(x, out, lines * t // threads, lines * (t + 1) // threads, length, inner)
+    cdef Py_ssize_t line, at
+    for line in prange(lines, num_threads=threads_for(lines * length * 2), schedule="static"):
+        at = line // inner * length * inner + line % inner
+        cumsum_line(x + at, out + at, length, inner)
 
 
 def cumsum(TensorBase x not None, Py_ssize_t dim):

@@ -29,8 +29,7 @@ cdef class Batch:
     cdef DeviceLink link
     cdef object lock
     cdef Op* ops                          # the open batch
-    cdef Op* spare_ops
-    cdef uint32_t count
+    cdef readonly uint32_t count
     cdef uint64_t serial, submitted       # of the open batch; of the last batch sent or dropped
     cdef uint64_t written, unsent         # bytes: of outputs; of queue writes since the last submission
     cdef uint64_t[MAX_IN_FLIGHT] in_flight
@@ -45,8 +44,6 @@ cdef class Batch:
                     uint64_t size) except -1
     cdef int flush(self) except -1
     cdef int synchronize(self) except -1
-    cdef int drain(self) except -1
-    cdef int abandon(self, str reason) except -1
     cdef uint64_t last_sent(self) noexcept nogil
     cdef int write(self, Handle buffer, uint64_t offset, const void* data, uint64_t size) except -1
     cdef int send(self, Op* ops, uint32_t count) except -1

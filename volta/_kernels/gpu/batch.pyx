@@ -25,15 +25,13 @@ cdef class Batch:
     def __cinit__(self, DeviceLink link not None):
         self.link = link
         self.ops = <Op*>malloc(MAX_OPS * sizeof(Op))
-        self.spare_ops = <Op*>malloc(MAX_OPS * sizeof(Op))
-        if self.ops == NULL or self.spare_ops == NULL:
+        if self.ops == NULL:
             raise MemoryError()
         self.lock = threading.RLock()
         self.serial = 1
 
     def __dealloc__(self):
         free(self.ops)
-        free(self.spare_ops)
         free(self.ring_bytes)
 
     def use_ring(self, size_t ring, size_t group, uint32_t stride, object owner):
@@ -68,6 +66,7 @@ cdef class Batch:
         # Send everything recorded so far to the device; does not wait. Raises DeviceError where the device is lost or refuses
         # the batch, which is then dropped.
         cdef Op* ops
+        cdef Op* fresh
         cdef uint32_t count
         cdef uint64_t serial
         self.link.check()
@@ -76,13 +75,11 @@ cdef class Batch:
             count = self.count
             if count == 0 and self.unsent == 0:
                 return 0
+            fresh = <Op*>malloc(MAX_OPS * sizeof(Op))
+            if fresh == NULL:
+                raise MemoryError()
             ops = self.ops
-            if self.spare_ops == NULL:           # a flush inside a flush: a finaliser that runs while Python code is called
-                self.spare_ops = <Op*>malloc(MAX_OPS * sizeof(Op))
-                if self.spare_ops == NULL:
-                    raise MemoryError()
-            self.ops = self.spare_ops
-            self.spare_ops = NULL
+            self.ops = fresh
             serial = self.serial
             self.count = 0
             self.serial += 1
@@ -91,10 +88,7 @@ cdef class Batch:
                 self.send(ops, count)
             finally:
                 self.submitted = max(self.submitted, serial)
-                if self.spare_ops == NULL:
-                    self.spare_ops = ops
-                else:
-                    free(ops)
+                free(ops)
         return 0
 
     cdef int send(self, Op* ops, uint32_t count) except -1:
@@ -216,16 +210,14 @@ cdef class Batch:
             self.in_flight_count = 0
         return 0
 
-    cdef int drain(self) except -1:
-        # Wait for what was sent, at exit; what is only recorded is not sent.
+    def drain(self):
+        """Wait for what was sent, at exit; what is only recorded is not sent."""
         if self.link.lost[0] == 0 and self.link.dead_reason is None and self.lock.acquire(timeout=5):
             self.link.api.poll(self.link.device, 1, NULL)
             self.in_flight_count = 0
             self.lock.release()
-        return 0
 
-    cdef int abandon(self, str reason) except -1:
-        # Drop what is recorded and refuse all further work with `reason`.
+    def abandon(self, str reason not None):
+        """Drop what is recorded and refuse all further work with `reason`; at exit and after fork."""
         self.link.dead_reason = reason
         self.count = 0
-        return 0

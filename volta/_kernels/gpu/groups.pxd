@@ -18,14 +18,13 @@ cdef struct Group:
     uint64_t last_use
     uint32_t word_count
     uint32_t chain         # next slot of the same bucket, or of the spare list
-    uint32_t newer, older  # recency list
 
 
 cdef class GroupCache:
     cdef DeviceLink link
     cdef Group* slots
     cdef uint32_t* buckets
-    cdef uint32_t bucket_mask, spare, newest, oldest
+    cdef uint32_t bucket_mask, spare
     cdef readonly uint32_t capacity, count
     cdef readonly uint64_t created
 
@@ -33,6 +32,4 @@ cdef class GroupCache:
     cdef int make(self, str label, Handle layout, const uint64_t* words, uint32_t bindings, const Block* blocks) except -1
     cdef void drop(self, uint32_t i) noexcept nogil
     cdef void drop_dead(self, const Block* blocks) noexcept nogil
-    cdef bint add(self, const uint64_t* words, uint32_t count, Handle handle) noexcept nogil
-    cdef void attach(self, uint32_t i) noexcept nogil
-    cdef void detach(self, uint32_t i) noexcept nogil
+    cdef uint32_t drop_done(self, uint64_t submitted) noexcept nogil

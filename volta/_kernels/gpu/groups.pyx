@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Bind groups by what they bind: a bounded hash table with least-recently-used eviction, all in C.
+"""Bind groups by what they bind: a hash table that starts anew where it is full, all in C.
 
 Threads: the GIL guards it. A group that recorded work still needs must not be dropped: `last_use` is the serial of the last
 batch that uses it, and whoever drops groups compares it. Knows handles and block ids; must not know batches or buffers.
@@ -37,7 +37,6 @@ cdef class GroupCache:
             raise MemoryError()
         self.capacity = capacity
         self.bucket_mask = size - 1
-        self.newest = self.oldest = NO_SLOT
         for i in range(size):
             self.buckets[i] = NO_SLOT
         for i in range(capacity):
@@ -54,71 +53,25 @@ cdef class GroupCache:
         free(self.slots)
         free(self.buckets)
 
-    cdef void detach(self, uint32_t i) noexcept nogil:
-        cdef Group* g = &self.slots[i]
-        if g.newer == NO_SLOT:
-            self.newest = g.older
-        else:
-            self.slots[g.newer].older = g.older
-        if g.older == NO_SLOT:
-            self.oldest = g.newer
-        else:
-            self.slots[g.older].newer = g.newer
-
-    cdef void attach(self, uint32_t i) noexcept nogil:
-        cdef Group* g = &self.slots[i]
-        g.newer = NO_SLOT
-        g.older = self.newest
-        if self.newest == NO_SLOT:
-            self.oldest = i
-        else:
-            self.slots[self.newest].newer = i
-        self.newest = i
-
     cdef Group* find(self, const uint64_t* words, uint32_t count) noexcept nogil:
-        # The group of this key, now the newest; NULL where there is none.
+        # The group of this key; NULL where there is none.
         cdef uint64_t h = _hash_words(words, count)
         cdef uint32_t i = self.buckets[h & self.bucket_mask]
         cdef Group* g
         while i != NO_SLOT:
             g = &self.slots[i]
             if g.hash == h and g.word_count == count and memcmp(g.words, words, count * sizeof(uint64_t)) == 0:
-                if i != self.newest:
-                    self.detach(i)
-                    self.attach(i)
                 return g
             i = g.chain
         return NULL
-
-    cdef bint add(self, const uint64_t* words, uint32_t count, Handle handle) noexcept nogil:
-        # False where there is no slot or no memory. The caller made room and checked that the key is new.
-        cdef uint32_t i = self.spare
-        cdef Group* g
-        if i == NO_SLOT:
-            return False
-        g = &self.slots[i]
-        g.words = <uint64_t*>malloc(count * sizeof(uint64_t))
-        if g.words == NULL:
-            return False
-        self.spare = g.chain
-        memcpy(g.words, words, count * sizeof(uint64_t))
-        g.word_count = count
-        g.handle = handle
-        g.last_use = 0
-        g.hash = _hash_words(words, count)
-        g.chain = self.buckets[g.hash & self.bucket_mask]
-        self.buckets[g.hash & self.bucket_mask] = i
-        self.attach(i)
-        self.count += 1
-        self.created += 1
-        return True
 
     cdef int make(self, str label, Handle layout, const uint64_t* words, uint32_t bindings, const Block* blocks) except -1:
         # Create the bind group of this key and add it, if there is a slot. The caller finds it, or makes room and comes again.
         cdef BindGroupEntry[MAX_BINDINGS] entries
         cdef BindGroupDescriptor descriptor
         cdef Handle handle
-        cdef uint32_t i
+        cdef uint32_t i, count = 1 + 3 * bindings
+        cdef Group* g
         memset(entries, 0, bindings * sizeof(BindGroupEntry))
         for i in range(bindings):
             entries[i].binding = i
@@ -137,8 +90,25 @@ cdef class GroupCache:
                 self.link.api.bind_group_release(handle)
             raise DeviceError(f"{label}: cannot bind these buffers: {error[1] if error else 'no handle'}")
         # Another thread may have made the same group, or taken the slot, while Python ran above.
-        if self.find(words, 1 + 3 * bindings) != NULL or not self.add(words, 1 + 3 * bindings, handle):
+        i = self.spare
+        if i == NO_SLOT or self.find(words, count) != NULL:
             self.link.api.bind_group_release(handle)
+            return 0
+        g = &self.slots[i]
+        g.words = <uint64_t*>malloc(count * sizeof(uint64_t))
+        if g.words == NULL:
+            self.link.api.bind_group_release(handle)
+            raise MemoryError()
+        self.spare = g.chain
+        memcpy(g.words, words, count * sizeof(uint64_t))
+        g.word_count = count
+        g.handle = handle
+        g.last_use = 0
+        g.hash = _hash_words(words, count)
+        g.chain = self.buckets[g.hash & self.bucket_mask]
+        self.buckets[g.hash & self.bucket_mask] = i
+        self.count += 1
+        self.created += 1
         return 0
 
     cdef void drop(self, uint32_t i) noexcept nogil:
@@ -148,7 +118,6 @@ cdef class GroupCache:
         while place[0] != i:
             place = &self.slots[place[0]].chain
         place[0] = g.chain
-        self.detach(i)
         free(g.words)
         g.words = NULL
         g.chain = self.spare
@@ -158,11 +127,18 @@ cdef class GroupCache:
 
     cdef void drop_dead(self, const Block* blocks) noexcept nogil:
         # Remove every group of a block that was destroyed.
-        cdef uint32_t i = self.newest, older, k
-        while i != NO_SLOT:
-            older = self.slots[i].older
-            for k in range(1, self.slots[i].word_count, 3):
-                if blocks[self.slots[i].words[k]].handle == NULL:
-                    self.drop(i)
-                    break
-            i = older
+        cdef uint32_t i, k
+        for i in range(self.capacity):
+            if self.slots[i].words != NULL:
+                for k in range(1, self.slots[i].word_count, 3):
+                    if blocks[self.slots[i].words[k]].handle == NULL:
+                        self.drop(i)
+                        break
+
+    cdef uint32_t drop_done(self, uint64_t submitted) noexcept nogil:
+        # Start anew: remove every group that no batch after `submitted` uses. Gives how many.
+        cdef uint32_t i, before = self.count
+        for i in range(self.capacity):
+            if self.slots[i].words != NULL and self.slots[i].last_use <= submitted:
+                self.drop(i)
+        return before - self.count

@@ -180,36 +180,20 @@ cdef class Pointwise(Kernel):
         self.name, self.make, self.plans, self.writes = name, make, {}, ()
 
     def __call__(self, *operands):
-        cdef list key = [], tensors = [], numbers = [], large = None
-        cdef TensorBase t = None
-        cdef tuple found
-        for x in operands:
-            if isinstance(x, TensorBase):
-                t = <TensorBase>x
-                if t.storage.nbytes > limit_of(t.storage.device):
-                    large = _with(large, len(tensors))
-                _enter(key, t)
-                tensors.append(t)
-            else:
-                key.append(type(x))
-                numbers.append(x)
-        key.append(t.storage.device)
-        if large is not None:
-            key.append(tuple(large))
-        found = tuple(key)
-        plan = self.plans.get(found)
-        if plan is None:
-            plan = self.make(operands, None, (), large or ())
-            remember(self.plans, found, plan)
-        return (<Plan>plan).run(tuple(tensors), None, numbers)
+        return self.compute(None, operands)
 
     def into(self, TensorBase out not None, *operands):
         """Write the result into `out`, which may have any strides and be one of the operands."""
-        cdef list key = [], tensors = [], numbers = [], own = [], large = None
-        cdef Py_ssize_t i, limit = limit_of(out.storage.device)
-        cdef TensorBase t
-        cdef tuple found
-        _enter(key, out)
+        self.compute(out, operands)
+
+    cdef object compute(self, TensorBase out, tuple operands):
+        cdef list key = [], tensors = [], numbers = []
+        cdef Py_ssize_t i
+        cdef TensorBase t = out
+        cdef list own = None if out is None else []
+        cdef tuple found, large = ()
+        if out is not None:
+            _enter(key, out)
         for i in range(len(operands)):
             x = operands[i]
             if not isinstance(x, TensorBase):
@@ -217,32 +201,33 @@ cdef class Pointwise(Kernel):
                 numbers.append(x)
                 continue
             t = <TensorBase>x
-            if t.storage is out.storage:
+            if out is not None and t.storage is out.storage:
                 if _same_view(t, out):
                     own.append(i)
                     key.append(None)
                     continue
                 t = <TensorBase>_contiguous(t)
                 operands = operands[:i] + (t,) + operands[i + 1:]
-            if t.storage.nbytes > limit:
-                large = _with(large, len(tensors))
+            if t.storage.nbytes > limit_of(t.storage.device):
+                large += (len(tensors),)
             _enter(key, t)
             tensors.append(t)
-        if out.storage.nbytes > limit:
-            large = _with(large, len(tensors))
-        key.append(out.storage.device)
-        if large is not None:
-            key.append(tuple(large))
+        if out is not None and out.storage.nbytes > limit_of(out.storage.device):
+            large += (len(tensors),)
+        key.append(t.storage.device)
+        if large:
+            key.append(large)
         found = tuple(key)
         plan = self.plans.get(found)
         if plan is None:
-            plan = self.make(operands, out, own, large or ())
+            plan = self.make(operands, out, own or (), large)
             if plan is None:
                 _copy_into(out, self(*operands))
-                return
+                return None
             remember(self.plans, found, plan)
-        tensors.append(out)
-        (<Plan>plan).run(tuple(tensors), None, numbers)
+        if out is not None:
+            tensors.append(out)
+        return (<Plan>plan).run(tuple(tensors), None, numbers)
 
 
 cdef inline int _enter(list key, TensorBase t) except -1:
@@ -251,10 +236,6 @@ cdef inline int _enter(list key, TensorBase t) except -1:
     key.append(t.offset)
     key.append(t.dtype)
     return 0
-
-
-cdef list _with(list found, Py_ssize_t i):
-    return [i] if found is None else found + [i]
 
 
 cdef bint _same_view(TensorBase a, TensorBase b):

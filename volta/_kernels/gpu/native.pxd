@@ -88,7 +88,7 @@ cdef class DeviceLink:
     cdef object _release
     cdef public object dead_reason   # text once the link must not be used any more (exit, fork), else None
 
-    cdef int check(self) except -1
+    cpdef int check(self) except -1
     cdef int capture(self) except -1
     cdef object take_error(self)
     cdef Handle new_buffer(self, uint64_t size, uint64_t usage, bint mapped) except? NULL

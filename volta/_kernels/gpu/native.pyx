@@ -55,8 +55,9 @@ cdef class DeviceLink:
         self._capture = error_handler.capture
         self._release = error_handler.release
 
-    cdef int check(self) except -1:
-        # Submitting to a lost device aborts the process, so every path to the queue passes here first.
+    cpdef int check(self) except -1:
+        """Raises: DeviceError where the device cannot be used any more. Submitting to a lost one aborts the process, so every path to the
+        queue passes here first."""
         if self.lost[0] != 0:
             raise DeviceError("gpu: the device was lost (driver reset, or removed); restart the process")
         if self.dead_reason is not None:

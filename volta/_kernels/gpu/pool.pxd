@@ -55,6 +55,7 @@ cdef class Pool:
     cdef Heap[CLASS_COUNT] heaps
     cdef uint32_t[CLASS_COUNT] made          # blocks of the class that exist
     cdef list spare_ids
+    cdef object make_room                    # gives memory back where the device is full
     cdef Trace[3] traces                     # of the step before last, the last one, and the running one
     cdef uint64_t step                       # number of the running one
     cdef public bint lasting                 # what is allocated now outlives many steps
@@ -63,6 +64,7 @@ cdef class Pool:
     cdef readonly uint64_t limit             # bytes of blocks, 0 = none
 
     cdef Buffer alloc(self, nbytes)
+    cdef Handle staging(self, uint64_t size, uint64_t usage) except NULL
     cdef int free_blocks(self, uint64_t submitted) except -1
     cdef object memory_text(self, nbytes)
     cdef int grow(self, int size_class) except -1
@@ -72,7 +74,6 @@ cdef class Pool:
     cdef void take(self, uint32_t block, uint64_t nbytes) noexcept nogil
     cdef void remember(self, uint32_t block) noexcept nogil
     cdef int reserve(self, int size_class) except -1
-    cdef int add(self, Handle handle, int size_class, uint64_t capacity) except -1
 
 
 cdef class Buffer:

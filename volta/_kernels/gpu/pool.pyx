@@ -14,7 +14,7 @@ cimport cython
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
-from volta._kernels.gpu.native cimport USAGE_COPY_DST, USAGE_COPY_SRC, USAGE_STORAGE
+from volta._kernels.gpu.native cimport USAGE_COPY_DST, USAGE_COPY_SRC, USAGE_MAP_WRITE, USAGE_STORAGE
 
 cdef extern from "Python.h":
     ctypedef struct PyObject:
@@ -67,8 +67,9 @@ cdef uint32_t _heap_pop(Heap* heap) noexcept nogil:
 cdef class Pool:
     """All blocks of one device, live and free."""
 
-    def __cinit__(self, DeviceLink link not None, uint64_t max_buffer):
+    def __cinit__(self, DeviceLink link not None, uint64_t max_buffer, make_room):
         self.link = link
+        self.make_room = make_room
         self.max_buffer = max_buffer
         self.spare_ids = []
         self.step = 1           # a new block's 0 is no step
@@ -162,7 +163,7 @@ cdef class Pool:
         self.step += 1
 
     cdef int reserve(self, int size_class) except -1:
-        # Room for one more block in the tables, so that `add` cannot fail.
+        # Room for one more block in the tables.
         cdef void* grown
         cdef uint32_t room
         cdef Heap* heap = &self.heaps[size_class]
@@ -182,26 +183,10 @@ cdef class Pool:
             heap.room = room
         return 0
 
-    cdef int add(self, Handle handle, int size_class, uint64_t capacity) except -1:
-        # A new block, free. `reserve` again: another thread may have used the room since the caller's.
-        cdef uint32_t block
-        self.reserve(size_class)
-        if self.spare_ids:
-            block = self.spare_ids.pop()
-        else:
-            block = self.block_count
-            self.block_count += 1
-        self.blocks[block] = Block(handle, capacity, 0, 0, 0, size_class, False, False)
-        self.made[size_class] += 1
-        self.created += 1
-        self.held += capacity
-        self.queue(block)
-        return 0
-
     # ------------------------------------------------------------------------------------- memory of the device
 
     cdef Buffer alloc(self, nbytes):
-        # A buffer of `nbytes` (0 is allowed), contents undefined; None where the device or the limit has no room.
+        # A buffer of `nbytes` (0 is allowed), contents undefined, or OutOfMemoryError.
         cdef int size_class
         cdef uint32_t block
         cdef Py_ssize_t size = PyNumber_AsSsize_t(nbytes, NULL)     # beyond 64 bits: the largest number, which is too large too
@@ -215,7 +200,9 @@ cdef class Pool:
         block = self.choose(size_class)
         while block == NO_BLOCK:
             if not self.grow(size_class):
-                return None
+                self.make_room()
+                if not self.grow(size_class):
+                    raise OutOfMemoryError(self.memory_text(nbytes))
             block = self.choose(size_class)
         self.take(block, size)
         result.block = block
@@ -224,10 +211,23 @@ cdef class Pool:
         result.capacity = self.blocks[block].capacity
         return result
 
+    cdef Handle staging(self, uint64_t size, uint64_t usage) except NULL:
+        # A native buffer that the host can map; one to be written comes mapped.
+        cdef bint mapped = usage & USAGE_MAP_WRITE
+        cdef Handle handle = self.link.new_buffer(size, usage, mapped)
+        if handle == NULL:
+            self.make_room()
+            handle = self.link.new_buffer(size, usage, mapped)
+        if handle == NULL:
+            raise OutOfMemoryError(f"transfer: no staging memory of {byte_text(size)}")
+        self.created += 1
+        return handle
+
     cdef int grow(self, int size_class) except -1:
         # One more free block of the class; 0 where there is no room for it.
         cdef uint64_t capacity = min(class_bytes(size_class), self.max_buffer)
         cdef Handle handle
+        cdef uint32_t block
         self.link.check()
         if self.limit != 0 and self.held + capacity > self.limit:
             return 0
@@ -235,7 +235,17 @@ cdef class Pool:
         handle = self.link.new_buffer(capacity, USAGE_STORAGE | USAGE_COPY_SRC | USAGE_COPY_DST, False)
         if handle == NULL:
             return 0
-        self.add(handle, size_class, capacity)
+        self.reserve(size_class)        # again: another thread may have used the room
+        if self.spare_ids:
+            block = self.spare_ids.pop()
+        else:
+            block = self.block_count
+            self.block_count += 1
+        self.blocks[block] = Block(handle, capacity, 0, 0, 0, size_class, False, False)
+        self.made[size_class] += 1
+        self.created += 1
+        self.held += capacity
+        self.queue(block)
         return 1
 
     cdef int free_blocks(self, uint64_t submitted) except -1:

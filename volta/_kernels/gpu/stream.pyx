@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The GPU's hot path: what is launched, copied and moved, checked and recorded, in order.
 
-A Stream is composed of a device link (native), blocks (pool), bind groups (groups), the open batch (batch), what they do together
-when memory runs out (memory), and transfers. Knows buffers and pipelines; must not know tensors or shaders.
+A Stream is composed of a device link (native), blocks (pool), bind groups (groups), the open batch (batch) and transfers;
+when memory runs out it waits for the batch, gives free blocks and their groups back, and tries again. Knows buffers and pipelines; must not know tensors or shaders.
 
 wgpu-native aborts the process on an error inside submit or poll, so whatever could be wrong is checked before it is recorded.
 
@@ -16,7 +16,6 @@ from libc.string cimport memcpy
 
 from volta._kernels.gpu.batch cimport MAX_OPS, MAX_PARAMS, MAX_WRITTEN, OP_CLEAR, OP_COPY, OP_DISPATCH, Batch, Op
 from volta._kernels.gpu.groups cimport MAX_BINDINGS, MAX_WORDS, NO_SLOT, Group, GroupCache
-from volta._kernels.gpu.memory cimport Memory
 from volta._kernels.gpu.native cimport DeviceLink, Handle
 from volta._kernels.gpu.pool cimport Buffer, Pool, copy_size
 from volta._kernels.gpu.transfer cimport Transfers
@@ -76,7 +75,6 @@ cdef class Stream:
     cdef readonly GroupCache groups
     cdef readonly Batch batch
     cdef readonly Transfers transfers
-    cdef Memory store
     cdef uint64_t max_groups, max_binding, offset_alignment
 
     def __cinit__(self, *args, **kwargs):
@@ -85,11 +83,10 @@ cdef class Stream:
     def start(self, DeviceLink link not None, dict limits not None, uint32_t group_capacity=8192):
         """Begin on an attached device; `limits` by WebGPU's names with dashes."""
         self.link = link
-        self.pool = Pool(link, <uint64_t>limits["max-buffer-size"] & ~<uint64_t>15)
+        self.pool = Pool(link, <uint64_t>limits["max-buffer-size"] & ~<uint64_t>15, self.empty_cache)
         self.groups = GroupCache(link, group_capacity)
         self.batch = Batch(link)
-        self.store = Memory(link, self.pool, self.groups, self.batch)
-        self.transfers = Transfers(link, self.store)
+        self.transfers = Transfers(link, self.pool, self.batch)
         self.max_groups = limits["max-compute-workgroups-per-dimension"]
         self.max_binding = <uint64_t>limits["max-storage-buffer-binding-size"] & ~<uint64_t>15
         self.offset_alignment = limits["min-storage-buffer-offset-alignment"]
@@ -213,7 +210,7 @@ cdef class Stream:
         raise DeviceError(f"{pipeline.label}: binding {k} needs at least {pipeline.min_sizes[k]} bytes, got {size}")
 
     def _fold(self, Pipeline pipeline, x, y, z):
-        # x beyond the limit continues in y; the prelude's group_index gives the running number back.
+        # x beyond the limit continues in y; the prelude's group_of gives the running number back.
         top = self.max_groups
         if y == 0 or z == 0:
             return 0, 0
@@ -233,12 +230,9 @@ cdef class Stream:
                 if words[1 + 3 * i] == words[1 + 3 * j] and (pipeline.written >> i & 1) != (pipeline.written >> j & 1):
                     raise DeviceError(f"{pipeline.label}: buffers {j} and {i} are the same memory, one read and one written; "
                                       "use a kernel that binds it once as read_write")
-        # The oldest group may still be needed by recorded work only where the cache is smaller than two batches.
         while self.groups.spare == NO_SLOT:
-            if self.groups.slots[self.groups.oldest].last_use > self.batch.submitted:
+            if not self.groups.drop_done(self.batch.submitted):
                 self.batch.flush()
-            else:
-                self.groups.drop(self.groups.oldest)
         self.groups.make(pipeline.label, pipeline.group_layout, words, count, self.pool.blocks)
         return 0
 
@@ -253,7 +247,7 @@ cdef class Stream:
         if nbytes == 0:
             return
         if source.block == target.block:       # WebGPU copies between different buffers only
-            middle = self.store.alloc(size)
+            middle = self.pool.alloc(size)
             self.record_copy(source, source_offset, middle, 0, size)
             self.record_copy(middle, 0, target, target_offset, size)
         else:
@@ -288,23 +282,6 @@ cdef class Stream:
         """Send everything recorded and wait until the device has done it."""
         self.batch.synchronize()
 
-    def drain(self):
-        """Wait for what was sent, at exit; what is only recorded is not sent."""
-        self.batch.drain()
-
-    def abandon(self, str reason not None):
-        """Drop what is recorded and refuse all further work with `reason`; at exit and after fork."""
-        self.batch.abandon(reason)
-
-    def check(self):
-        """Raises: DeviceError where the device cannot be used any more."""
-        self.link.check()
-
-    @property
-    def recorded(self):
-        """Operations in the open batch."""
-        return self.batch.count
-
     # --------------------------------------------------------------------------------------------------- memory
 
     def alloc(self, nbytes):
@@ -312,17 +289,23 @@ cdef class Stream:
 
         Raises: OutOfMemoryError where the device, the limit or the largest possible buffer does not allow it.
         """
-        return self.store.alloc(nbytes)
+        return self.pool.alloc(nbytes)
 
     def set_memory_limit(self, nbytes):
         """Allow at most this many bytes of blocks, live and pooled; None lifts the limit."""
         self.pool.set_limit(nbytes)
         if self.pool.limit and self.pool.held > self.pool.limit:
-            self.store.empty()
+            self.empty_cache()
 
     def empty_cache(self):
         """Give the pool's free blocks back to the device."""
-        self.store.empty()
+        with self.batch.lock:
+            self.batch.synchronize()
+            # No Python code runs between these two: a block id must not be taken anew while a group still names it.
+            self.pool.free_blocks(self.batch.submitted)
+            self.groups.drop_dead(self.pool.blocks)
+            with nogil:
+                self.link.api.poll(self.link.device, 0, NULL)
 
     @property
     def memory(self):

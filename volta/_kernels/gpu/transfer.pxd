@@ -3,7 +3,6 @@ from libc.stdint cimport uint64_t
 
 from volta._kernels.gpu.batch cimport Batch
 from volta._kernels.gpu.elements cimport Form, Sink
-from volta._kernels.gpu.memory cimport Memory
 from volta._kernels.gpu.native cimport DeviceLink, Handle
 from volta._kernels.gpu.pool cimport Buffer, Pool
 
@@ -19,7 +18,6 @@ cdef class Transfers:
     cdef DeviceLink link
     cdef Pool pool
     cdef Batch batch
-    cdef Memory memory
     cdef uint64_t max_buffer
     cdef list read_staging, write_staging
     cdef char* scratch

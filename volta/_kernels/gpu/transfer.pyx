@@ -109,12 +109,11 @@ cdef class Staging:
 cdef class Transfers:
     """Data between the host and one device."""
 
-    def __cinit__(self, DeviceLink link not None, Memory memory not None):
+    def __cinit__(self, DeviceLink link not None, Pool pool not None, Batch batch not None):
         self.link = link
-        self.memory = memory
-        self.pool = memory.pool
-        self.batch = memory.batch
-        self.max_buffer = memory.pool.max_buffer
+        self.pool = pool
+        self.batch = batch
+        self.max_buffer = pool.max_buffer
         self.read_staging = []
         self.write_staging = []
 
@@ -324,7 +323,7 @@ cdef class Transfers:
         if staging.status == NULL:
             raise MemoryError()
         staging.size = size
-        staging.handle = self.memory.staging(size, usage)
+        staging.handle = self.pool.staging(size, usage)
         if usage & USAGE_MAP_WRITE:
             staging.status[0] = MAP_SUCCESS
         return staging

@@ -24,6 +24,7 @@ THREADS = 256
 MAX_RANK = 8
 WINDOW_ALIGNMENT = 256      # of binding offsets, in bytes; no adapter asks for more
 
+FLOAT = struct.Struct("<f")
 _contexts: dict = {}
 
 
@@ -67,9 +68,14 @@ def pack(*words) -> bytes:
 def pack_float(value: float) -> bytes:
     """One float32 word; a magnitude beyond float32 becomes infinite."""
     try:
-        return struct.pack("<f", value)
+        return FLOAT.pack(value)
     except OverflowError:
-        return struct.pack("<f", float("inf") if value > 0 else float("-inf"))
+        return FLOAT.pack(float("inf") if value > 0 else float("-inf"))
+
+
+def round_float(value: float) -> float:
+    """The nearest float32; infinite beyond its range."""
+    return FLOAT.unpack(pack_float(value))[0]
 
 
 def pack_number(value, dtype) -> bytes:
@@ -85,22 +91,6 @@ def pack_number(value, dtype) -> bytes:
         why = ", which a GPU holds in 32 bits" if dtype is INT64 else ""
         raise ArgumentError(f"number: {value} does not fit into {dtype}{why}")
     return (number & (0xFF if code == 1 else 0xFFFF_FFFF)).to_bytes(4, "little")
-
-
-def number_packer(formats: str, dtype, padding: int):
-    """Function from numbers to their words and `padding` zero bytes; no numbers give nothing."""
-    if not formats:
-        return lambda numbers: b""
-    if dtype.code < 4:
-        return lambda numbers: b"".join(pack_number(n, dtype) for n in numbers) + bytes(padding)
-    quick = struct.Struct(f"<{formats}{padding}x").pack
-
-    def words(numbers):
-        try:
-            return quick(*numbers)
-        except OverflowError:
-            return b"".join(map(pack_float, numbers)) + bytes(padding)
-    return words
 
 
 @lru_cache(maxsize=4096)

@@ -15,6 +15,7 @@ from volta.devices.gpu.common import FLOAT32, THREADS, ceil_div
 from volta.devices.gpu.copy import contiguous, full
 from volta.devices.gpu.limits import images as cuts
 from volta.devices.gpu.linalg import Source, add_product
+from volta.devices.gpu.map import add_elementwise
 from volta.devices.gpu.matmul import Operand
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, unsigned, vector_type, vectors
 from volta.errors import OutOfMemoryError
@@ -131,8 +132,8 @@ class Geometry:
 
     def add_bias(self, bias: int, out) -> None:
         """out[N, O, oh, ow] += bias[O], in place; length is a multiple of 4."""
-        count = self.positions * self.out_channels // 4
-        self.plan.step("conv/bias", (bias, out), (count, self.length // 4, self.out_channels, At(bias)), ceil_div(count, THREADS))
+        add_elementwise(self.plan, "x0 + o0", (bias, out), (self.images, self.out_channels, self.length),
+                        ((0, 1, 0), (self.out_channels * self.length, self.length, 1)), FLOAT32, ((0, At(bias)),))
 
 
 def _conv2d(x, weight, bias, *, stride, padding, dilation, groups):
@@ -224,7 +225,7 @@ def _conv2d_grad_weight(g, x, *, kernel, stride, padding, dilation, groups):
         add_product(plan, c.group_outputs, c.group_rows, row, groups, c.matrix(matrix, c.group_outputs, row, True),
                     c.matrix(columns, c.group_rows, row, True), total)
         if i:
-            plan.step("conv/accumulate", (total, out), (size,), ceil_div(size, THREADS))
+            add_elementwise(plan, "x0 + o0", (total, out), (size,), ((1,), (1,)), FLOAT32)
     return plan
 
 

@@ -233,9 +233,8 @@ def _single_elements(expression: Expression, layout: Layout) -> str:
 
 def _main(function: str) -> str:
     lines = [f"@compute @workgroup_size({THREADS})",
-             "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,",
-             "        @builtin(local_invocation_index) thread: u32) {",
-             f"    var v = group_index(group, groups) * {THREADS * ITEMS}u + thread;",
+             "fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {",
+             f"    var v = group_of(grid) * {THREADS * ITEMS}u + thread;",
              "    let vectors = (p.count + 3u) / 4u;"]
     for item in range(ITEMS):
         lines += [f"    v += {THREADS}u;"] if item else []

@@ -14,11 +14,10 @@ from math import gcd, prod
 from typing import NamedTuple
 
 from volta._kernels import core
-from volta.devices.gpu.common import BYTES, COMPUTED, INT32, MAX_RANK, STORED, THREADS, UINT8, WINDOW_ALIGNMENT, ceil_div, collapse, extent
+from volta.devices.gpu.common import BYTES, COMPUTED, INT32, MAX_RANK, STORED, THREADS, WINDOW_ALIGNMENT, ceil_div, collapse, extent
 from volta.devices.gpu.copy import contiguous, copy_into
-from volta.devices.gpu.generate import Expression
 from volta.devices.gpu.limits import rows as cuts
-from volta.devices.gpu.map import Geometry, elementwise_step
+from volta.devices.gpu.map import add_elementwise
 from volta.devices.gpu.plans import At, Kernel, Plan, spare, unsigned
 from volta.devices.gpu.sort import add_sort
 
@@ -40,12 +39,8 @@ def _sums(dtype, width: int) -> dict:
     stored, computed = STORED[dtype.code], COMPUTED[dtype.code]
     if width == 4:
         stored, computed = f"vec4<{stored}>", f"vec4<{computed}>"
-    overrides = {"V": stored, "A": computed}
-    if dtype.code == 0:
-        overrides["finish"] = "fn finish(v: A) -> V { return min(v, 1u); }"
-    elif dtype is UINT8:
-        overrides["finish"] = "fn finish(v: A) -> V { return v & 255u; }"
-    return overrides
+    finish = {0: "min(v, 1u)", 1: "v & 255u"}.get(dtype.code)         # bool, uint8
+    return {"V": stored, "A": computed, "O": stored, **({"finish": finish} if finish else {})}
 
 
 def _width(dtype, inner: int, offset: int) -> int:
@@ -73,7 +68,7 @@ def _step(limit: int) -> int:
 
 def _pieces(first: int, stop: int, step: int):
     """(start, length) of the pieces of [first, stop)."""
-    return [(start, min(step, stop - start)) for start in range(first, stop, step)]
+    return [(start, min(step, stop - start)) for start in range(first, stop, step or 1)]
 
 
 def _window(buffer: int, dtype, first: int, count: int) -> Place:
@@ -86,58 +81,28 @@ def _window(buffer: int, dtype, first: int, count: int) -> Place:
 
 # ---------------------------------------------------------------- copies
 
-def _index_select(x, index, *, dim, windows=False):
-    """Slices of x along dim."""
-    inner, entries = prod(x.shape[dim + 1:]), index._size
-    plan = Plan(x, index)
-    plan.output(x.shape[:dim] + (entries,) + x.shape[dim + 1:], x.dtype, windows)
-    width = _width(x.dtype, inner, x.offset)
-    sizes, overrides = (inner, entries, x.shape[dim]), {"V": _bits(x.dtype, width)}
-    if not windows:
-        return _copy(plan, overrides, width, prod(x.shape[:dim]), sizes)
-    if index.storage.nbytes > plan.limit:
-        return None
-    return _copy_windows(plan, overrides, width, x, prod(x.shape[:dim]), sizes, Place(1, At(1)))
-
-
-def _gather(x, index, *, dim, windows=False):
-    """As torch.gather."""
-    size = x.shape[dim]
-    narrowed = index.shape[:dim] + (size,) + index.shape[dim + 1:]
+def _selected(full: bool, x, index, *, dim, windows=False):
+    """Slices of x along dim; `full`: its elements, as torch.gather. With windows, pieces of the output by pieces of what they read."""
+    size, inner, entries = x.shape[dim], prod(x.shape[dim + 1:]), index.shape[dim] if full else index._size
+    narrowed = index.shape[:dim] + (size,) + index.shape[dim + 1:] if full else x.shape
     if narrowed != x.shape:         # other dims of the index may be shorter than those of x
         return lambda x, index, dim: KERNELS["gather"](core.view(x, narrowed, x._strides, x.offset), index, dim)
     plan = Plan(x, index)
-    plan.output(index.shape, x.dtype, windows)
-    outer, sizes, overrides = prod(x.shape[:dim]), (prod(x.shape[dim + 1:]), index.shape[dim], size), {"V": _bits(x.dtype), "FULL": True}
-    if not windows:
-        return _copy(plan, overrides, 1, outer, sizes)
-    return _copy_windows(plan, overrides, 1, x, outer, sizes, None, index)
-
-
-def _copy(plan: Plan, overrides: dict, width: int, outer: int, sizes: tuple) -> Plan:
-    """One dispatch. IN: sizes, (inner, entries, size)."""
-    inner, entries, size = sizes
-    count = outer * entries * inner // width
-    if count:
-        plan.step("index/select", (0, 1, 2), (count, inner // width, entries, size, At(0, width), At(1), 0, 0, 0), ceil_div(count, THREADS),
-                  **overrides)
-    return plan
-
-
-def _copy_windows(plan: Plan, overrides: dict, width: int, x, outer: int, sizes: tuple, places, index=None) -> Plan:
-    """The same in pieces of the output by pieces of what they read. IN: places of the index; None, with it, where it has the output's
-    shape."""
-    inner, entries, size = sizes
-    step, lines = _step(plan.limit), inner * entries
-    for first, count in _pieces(0, outer * lines, step):
-        target = _window(2, x.dtype, first, count)
-        named = places or _window(1, index.dtype, index.offset + first, count)
+    plan.output(x.shape[:dim] + (entries,) + x.shape[dim + 1:], x.dtype, windows)
+    if windows and not full and index.storage.nbytes > plan.limit:
+        return None
+    width, lines = 1 if full else _width(x.dtype, inner, x.offset), inner * entries
+    total = prod(x.shape[:dim]) * lines
+    step = _step(plan.limit) if windows else total
+    for first, count in _pieces(0, total, step):
+        target = _window(2, x.dtype, first, count) if windows else Place(2, 0)
+        named = _window(1, index.dtype, index.offset + first, count) if windows and full else Place(1, At(1))
         begin, end = first // lines * size * inner, -(-(first + count) // lines) * size * inner
-        for x_first, x_count in _pieces(begin, end, step):
-            source = _window(0, x.dtype, x.offset + x_first, x_count)
+        for x_first, x_count in _pieces(begin, end, step) if windows else [(0, 0)]:
+            source = _window(0, x.dtype, x.offset + x_first, x_count) if windows else Place(0, At(0))
             plan.step("index/select", (source.binding, named.binding, target.binding),
                       (count // width, inner // width, entries, size, source.words(width), named.words(), first // width, x_first // width,
-                       x_count // width), ceil_div(count // width, THREADS), WINDOWED=True, **overrides)
+                       x_count // width), ceil_div(count // width, THREADS), V=_bits(x.dtype, width), FULL=full, WINDOWED=windows)
     return plan
 
 
@@ -196,8 +161,8 @@ def _add_sorted(plan: Plan, what: Sum, count: int, windows: bool):
     sums, overrides = spare(plan.ctx), _sums(what.dtype, width)
     if chunks:
         vectors, sums = outer * chunks * inner // width, plan.scratch(4 * outer * chunks * inner)
-        plan.step("index/partial", (0, keys, places, sums), (vectors, inner // width, entries, chunks, At(0, width)),
-                  ceil_div(vectors, THREADS), **{name: text for name, text in overrides.items() if name != "finish"})
+        plan.step("index/sum", (0, places, keys, places, sums), (vectors, inner // width, entries, chunks, At(0, width), 0),
+                  ceil_div(vectors, THREADS), V=overrides["V"], A=overrides["A"], O=overrides["A"], CHUNKS=True)
     targets = _row_windows(plan.limit, what.dtype, outer, rows, inner) if windows else [(0, rows, 2)]
     for first, some, target in targets:
         starts, vectors = plan.scratch(4 * some + 4, "starts"), outer * some * inner // width
@@ -207,10 +172,11 @@ def _add_sorted(plan: Plan, what: Sum, count: int, windows: bool):
     return plan if targets else None
 
 
-def _add_keys(plan: Plan, places: Place, sizes: tuple, count: int, full: bool) -> int:
-    """Buffer of the rows that the entries name, for sorting. IN: sizes, the (inner, entries, size) of the shader."""
+def _add_keys(plan: Plan, places: Place, sizes: tuple, count: int, full: bool = False, method: str = "ANY", helper=None) -> int:
+    """Buffer of the places that the entries name, for sorting or as `method` says. IN: sizes, the (inner, entries, size) of the shader."""
     keys = plan.scratch(4 * count)
-    plan.step("index/keys", (places.binding, keys), (count, *sizes, places.words()), ceil_div(count, THREADS), FULL=full)
+    plan.step("index/keys", (places.binding, spare(plan.ctx) if helper is None else helper, keys), (count, *sizes, places.words()),
+              ceil_div(count, THREADS), FULL=full, METHOD=method)
     return keys
 
 
@@ -289,23 +255,20 @@ def _add_put(plan: Plan, out, sizes: tuple, strides: tuple, source: Place, value
 
 def _add_winners(plan: Plan, places: Place, entries: int, size: int) -> int:
     """Buffer of the keys that index_put takes. What this costs depends on the entries, never on how many places there are."""
-    method, helper = 0, spare(plan.ctx)
+    method, helper, sizes = "COMPARE", None, (1, entries, size)
     if entries > FEW_WINNERS and size <= 8 * entries and 4 * size <= plan.limit:
-        method, helper = 1, plan.scratch(4 * size)      # 1 + the last entry for each place, 0 where there is none
-        pipeline, head, groups = elementwise_step(plan.ctx, Expression(("0",)), Geometry((size,), ((1,),), (0,)), (INT32,))
-        plan.add(pipeline, (helper,), head, groups)
+        method, helper = "TABLE", plan.scratch(4 * size)        # 1 + the last entry for each place, 0 where there is none
+        add_elementwise(plan, "0", (helper,), (size,), ((1,),), INT32)
         plan.step("index/last", (places.binding, helper), (entries, size, places.words()), ceil_div(entries, THREADS))
     elif entries > FEW_WINNERS:
-        keys, helper = add_sort(plan, _add_keys(plan, places, (1, entries, size), entries, False), entries, size)
-        method, places = 2, Place(keys, 0)
-    keys = plan.scratch(4 * entries)
-    plan.step("index/winners", (places.binding, helper, keys), (entries, size, places.words()), ceil_div(entries, THREADS), METHOD=method)
-    return keys
+        keys, helper = add_sort(plan, _add_keys(plan, places, sizes, entries), entries, size)
+        method, places = "SORTED", Place(keys, 0)
+    return _add_keys(plan, places, sizes, entries, False, method, helper)
 
 
 KERNELS = {
-    "gather": Kernel("gather", _gather, windows=partial(_gather, windows=True)),
-    "index_select": Kernel("index_select", _index_select, windows=partial(_index_select, windows=True), cut=cuts.index_select),
+    **{name: Kernel(name, partial(_selected, full), windows=partial(_selected, full, windows=True), cut=cut)
+       for name, full, cut in (("gather", True, None), ("index_select", False, cuts.index_select))},
     "index_put": Kernel("index_put", _index_put, strided=(0,), writes=(0,), windows=partial(_index_put, windows=True)),
     **{name: Kernel(name, partial(_added, full), windows=partial(_added, full, windows=True), cut=cuts.indexed_sum)
        for name, full in (("scatter_add", True), ("index_add", False))}}

@@ -21,7 +21,7 @@ from volta.devices.gpu.common import (
     ceil_div,
     collapse,
     extent,
-    number_packer,
+    pack_float,
     pack_number,
     row_major,
 )
@@ -64,9 +64,16 @@ def make_plan(device, expression: Expression, shape: tuple, inputs: list, output
 
 def _number_words(dtypes: tuple):
     """Function from numbers to their words."""
-    if len(set(dtypes)) < 2:
-        return number_packer("f" * len(dtypes), *dtypes[:1] or (None,), 0)
-    return lambda numbers: b"".join(pack_number(n, d) for n, d in zip(numbers, dtypes))
+    if any(dtype.code < 4 for dtype in dtypes):
+        return lambda numbers: b"".join(map(pack_number, numbers, dtypes))
+    quick = struct.Struct(f"<{len(dtypes)}f").pack
+
+    def words(numbers):
+        try:
+            return quick(*numbers)
+        except OverflowError:
+            return b"".join(map(pack_float, numbers))
+    return words
 
 
 def _split(geometry: Geometry, dtypes: tuple, limit: int, large=()) -> list:
@@ -144,3 +151,12 @@ def elementwise_step(ctx, expression: Expression, geometry: Geometry, dtypes: tu
     head = struct.pack(f"<{len(values)}I", *[w & 0xFFFF_FFFF for w in values])
     pipeline = ctx.pipeline("elementwise/generated", text=generate.text(expression, layout))
     return pipeline, head, ceil_div(count, 4 * THREADS * generate.ITEMS)
+
+
+def add_elementwise(plan: Plan, text: str, bound: tuple, sizes: tuple, strides: tuple, dtype, offsets: tuple = ()) -> None:
+    """A step that computes `text` (generate.Expression) of buffers with elements of one dtype, the last of which it writes. IN: strides, of
+    each; offsets, the (buffer, At) of what does not begin its buffer and has no vectors."""
+    count = len(bound)
+    pipeline, head, groups = elementwise_step(plan.ctx, Expression((text,)), Geometry(sizes, strides, (0,) * count), (dtype,) * count)
+    words = len(head) // 4 - count
+    plan.add(pipeline, bound, head, groups, tuple((words + k, at) for k, at in offsets))

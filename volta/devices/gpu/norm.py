@@ -10,7 +10,7 @@ import math
 from volta.devices.gpu.common import FLOAT32, THREADS, ceil_div
 from volta.devices.gpu.copy import full
 from volta.devices.gpu.limits import rows as cuts
-from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, vector_type, vectors
+from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, spare, vector_type, vectors
 
 MAX_SPLITS = 256            # one thread each when parts are merged
 FULL_GPU = 1024             # workgroups that keep a large GPU busy
@@ -19,22 +19,19 @@ APPLY_SERIAL = 8            # V's that a thread of the last pass makes
 WHOLE = 4096                # V's of a channel up to which one workgroup is no slower than another dispatch
 
 
-class _Sizes:
-    """How both passes over x[N, C, ...] share the work; lengths count V's of `width` elements."""
-
-    def __init__(self, x, *others) -> None:
-        inner = math.prod(x.shape[2:])
-        self.width = vectors(inner, x.offset, *[t.offset for t in others])
-        self.channels = x.shape[1]
-        self.total = x.shape[0] * inner // self.width
-        splits = max(1, min(MAX_SPLITS, ceil_div(FULL_GPU, self.channels), self.total // (THREADS * SERIAL)))
-        self.chunk = ceil_div(self.total, splits)
-        self.splits = ceil_div(self.total, self.chunk)
-        self.whole = self.total <= WHOLE
-        self.block = self.total if self.whole else THREADS * APPLY_SERIAL
-        self.blocks = ceil_div(self.total, self.block)
-        self.head = (self.channels, inner // self.width, self.total)
-        self.overrides = {"V": vector_type(self.width), "WIDTH": self.width}
+def _add_passes(plan: Plan, file: str, x, width: int, bound: tuple, part: int, outputs: tuple, values: tuple, **overrides) -> None:
+    """Steps over the channels of x[N, C, ...]: one that does them whole, or one that leaves `part` bytes for each part and one that merges
+    them and makes the outputs. IN: width, elements of a V; bound, the buffers read; values, the Params after `splits`."""
+    channels, inner = x.shape[1], math.prod(x.shape[2:]) // width
+    total = x.shape[0] * inner
+    chunk = ceil_div(total, max(1, min(MAX_SPLITS, ceil_div(FULL_GPU, channels), total // (THREADS * SERIAL))))
+    splits = ceil_div(total, chunk)
+    whole = total <= WHOLE
+    parts = spare(plan.ctx) if whole else plan.scratch(part * channels * splits)
+    for length, sums, applies in [(total, True, True)] if whole else [(chunk, True, False), (THREADS * APPLY_SERIAL, False, True)]:
+        blocks = ceil_div(total, length)
+        plan.step(file, (*bound, parts, *outputs), (channels, inner, total, length, blocks, splits, *values), channels * blocks,
+                  V=vector_type(width), WIDTH=width, SUMS=sums, APPLIES=applies, **overrides)
 
 
 def _batch_norm(x, weight, bias, *, eps):
@@ -42,16 +39,11 @@ def _batch_norm(x, weight, bias, *, eps):
     need_float32("batch_norm", x, weight, bias)
     if not x._size:
         return _of_nothing
-    s = _Sizes(x)
-    plan = Plan(x, weight, bias)
-    out, mean, rstd = plan.output(x.shape, FLOAT32), plan.output(x.shape[1:2], FLOAT32), plan.output(x.shape[1:2], FLOAT32)
-    parts = 0
-    if not s.whole:
-        parts = plan.scratch(16 * s.channels * s.splits)
-        plan.step("norm/stats", (0, parts), (*s.head, s.chunk, s.splits, At(0, s.width)), s.channels * s.splits, **s.overrides)
-    plan.step("norm/apply", (0, parts, 0 if weight is None else 1, 0 if bias is None else 2, out, mean, rstd),
-              (*s.head, s.block, s.blocks, s.splits, At(0, s.width), 0 if weight is None else At(1), 0 if bias is None else At(2), eps),
-              s.channels * s.blocks, WHOLE=s.whole, HAS_WEIGHT=weight is not None, HAS_BIAS=bias is not None, **s.overrides)
+    plan, width = Plan(x, weight, bias), vectors(math.prod(x.shape[2:]), x.offset)
+    outputs = [plan.output(shape, FLOAT32) for shape in (x.shape, x.shape[1:2], x.shape[1:2])]
+    _add_passes(plan, "norm/normalise", x, width, (0, 0 if weight is None else 1, 0 if bias is None else 2), 16, outputs,
+                (At(0, width), 0 if weight is None else At(1), 0 if bias is None else At(2), eps),
+                HAS_WEIGHT=weight is not None, HAS_BIAS=bias is not None)
     return plan
 
 
@@ -69,18 +61,11 @@ def _batch_norm_grad(g, x, weight, mean, rstd):
     need_float32("batch_norm_grad", g, x, weight, mean, rstd)
     if not x._size:
         return _grad_of_nothing
-    s = _Sizes(x, g)
-    plan = Plan(g, x, weight, mean, rstd)
-    dx, dweight, dbias = plan.output(x.shape, FLOAT32), plan.output(x.shape[1:2], FLOAT32), plan.output(x.shape[1:2], FLOAT32)
-    starts = At(0, s.width), At(1, s.width)
-    parts = 1
-    if not s.whole:
-        parts = plan.scratch(8 * s.channels * s.splits)
-        plan.step("norm/grad_stats", (0, 1, 3, 4, parts), (*s.head, s.chunk, s.splits, *starts, At(3), At(4)), s.channels * s.splits,
-                  **s.overrides)
-    plan.step("norm/grad_apply", (0, 1, parts, 1 if weight is None else 2, 3, 4, dx, dweight, dbias),
-              (*s.head, s.block, s.blocks, s.splits, *starts, 0 if weight is None else At(2), At(3), At(4), 1.0 / (s.total * s.width)),
-              s.channels * s.blocks, WHOLE=s.whole, HAS_WEIGHT=weight is not None, **s.overrides)
+    plan, width = Plan(g, x, weight, mean, rstd), vectors(math.prod(x.shape[2:]), g.offset, x.offset)
+    outputs = [plan.output(shape, FLOAT32) for shape in (x.shape, x.shape[1:2], x.shape[1:2])]
+    _add_passes(plan, "norm/grad", x, width, (0, 1, 0 if weight is None else 2, 3, 4), 8, outputs,
+                (At(0, width), At(1, width), 0 if weight is None else At(2), At(3), At(4), x.shape[1] / x._size),
+                HAS_WEIGHT=weight is not None)
     return plan
 
 

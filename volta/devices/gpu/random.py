@@ -5,9 +5,8 @@ The bits and their use are fixed by volta/random.py.
 from __future__ import annotations
 
 import math
-import struct
 
-from volta.devices.gpu.common import BYTES, COMPUTED, FLOAT32, THREADS, ceil_div
+from volta.devices.gpu.common import BYTES, COMPUTED, FLOAT32, THREADS, ceil_div, pack_float, round_float
 from volta.devices.gpu.copy import contiguous
 from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, spare
@@ -16,23 +15,10 @@ from volta.errors import ArgumentError, DTypeError
 KINDS = {"uniform": 0, "normal": 1, "randint": 2, "dropout": 3}
 WORD = 0xFFFF_FFFF
 
-_as_float, _as_word = struct.Struct("<f"), struct.Struct("<I")
-
-
-def _round(value: float) -> float:
-    """The nearest float32; infinite beyond its range."""
-    try:
-        return _as_float.unpack(_as_float.pack(value))[0]
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
-
 
 def _bits(value: float) -> int:
     """A float32's bits, which is how the kernel's `low` and `span` travel."""
-    try:
-        return _as_word.unpack(_as_float.pack(value))[0]
-    except OverflowError:
-        return 0x7F80_0000 if value > 0 else 0xFF80_0000
+    return int.from_bytes(pack_float(value), "little")
 
 
 def _draw(name: str, shape, dtype, device, tail) -> Plan:
@@ -55,7 +41,7 @@ def _words(seed: int, offset: int, low: int, span: int) -> tuple:
 def _uniform(*, shape, low, high, seed, offset, dtype, device):
     """Uniform numbers in [low, high)."""
     def tail(low, high, seed, offset, **_):
-        return _words(seed, offset, _bits(low), _bits(_round(high) - _round(low)))
+        return _words(seed, offset, _bits(low), _bits(round_float(high) - round_float(low)))
     return _draw("uniform", shape, dtype, device, tail)
 
 

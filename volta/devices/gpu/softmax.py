@@ -11,7 +11,7 @@ from functools import partial
 from volta._kernels import core
 from volta.devices.gpu.common import STORED, THREADS
 from volta.devices.gpu.limits import reductions as cuts
-from volta.devices.gpu.plans import At, Kernel, Plan, vectors
+from volta.devices.gpu.plans import At, Kernel, Plan, vector_type, vectors
 from volta.devices.gpu.reduce import column_lanes, row_lanes
 
 REGISTERS = 32              # float32 values of one buffer that a thread keeps
@@ -19,20 +19,21 @@ LONG, FEW = 1 << 16, 64     # rows this long, when there are fewer workgroups th
 
 
 def _softmax(name: str, x, *, dim):
-    return _plan(name, (x,), dim)
+    return _plan(name, (x, x), dim, Plan(x))
 
 
 def _softmax_grad(name: str, g, out, *, dim):
-    return _plan(name, (g, out), dim)
+    return _plan(name, (g, out), dim, Plan(g, out))
 
 
-def _plan(name: str, operands: tuple, dim: int):
+def _plan(name: str, operands: tuple, dim: int, plan: Plan):
+    """IN: operands, the two that the shader takes."""
     x = operands[0]
     shape = x.shape
     if not shape:
         return partial(_of_one, name)
-    plan = Plan(*operands)
     out = plan.output(shape, x.dtype)
+    y = out - 1                 # the last operand
     if x._size == 0:
         return plan
     count, inner, kept = shape[dim], math.prod(shape[dim + 1:]), x._size // shape[dim]
@@ -43,25 +44,18 @@ def _plan(name: str, operands: tuple, dim: int):
     blocks = -(-kept // (THREADS // lanes))
     if count > LONG and blocks < FEW:
         return partial(cuts.composed_softmax, name)
-    outer_stride = units if rows else units * inner
-    plan.step("softmax/grad" if name.endswith("_grad") else "softmax/softmax", (*range(len(operands)), out),
-              (kept, inner, outer_stride, 1 if rows else inner, units, *[At(i, width) for i in range(len(operands))]), blocks,
-              **_overrides(name, x.dtype, width, rows, lanes, -(-units // lanes)))
-    return plan
-
-
-def _overrides(name: str, dtype, width: int, rows: bool, lanes: int, items: int) -> dict:
-    stored = STORED[dtype.code]
-    gradient, fits = name.endswith("_grad"), items * width <= REGISTERS
-    overrides = {"E": f"vec4<{stored}>" if width == 4 else stored, "V": "vec4<f32>" if width == 4 else "f32", "LANES": lanes,
-                 "ADJACENT": rows, "ITEMS": items if fits else 1, "FITS": fits, "LOG": name.startswith("log_")}
+    stored, items = STORED[x.dtype.code], -(-units // lanes)
+    fits = items * width <= REGISTERS
+    overrides = {}
     if width == 1 or not rows:
-        overrides["fold_sum"] = "fn fold_sum(v: V) -> V { return v; }"
-        if not gradient:
-            overrides["fold_max"] = "fn fold_max(v: V) -> V { return v; }"
-    if width == 1 and not gradient:
-        overrides["log_each"] = "fn log_each(v: V) -> V { return log_accurate(v); }"
-    return overrides
+        overrides = {"fold_sum": "v", "fold_max": "v"}
+    if width == 1:
+        overrides["log_each"] = "log_accurate(v)"
+    plan.step("softmax/softmax", (0, y, out),
+              (kept, inner, units if rows else units * inner, 1 if rows else inner, units, At(0, width), At(y, width)), blocks,
+              E=f"vec4<{stored}>" if width == 4 else stored, V=vector_type(width), LANES=lanes, ADJACENT=rows, FITS=fits,
+              ITEMS=items if fits else 1, LOG=name.startswith("log_"), GRAD=name.endswith("_grad"), **overrides)
+    return plan
 
 
 def _of_one(name: str, *operands, dim):

@@ -9,7 +9,7 @@ import re
 import struct
 from functools import cache
 
-from volta.devices.gpu.common import BYTES, FLOAT16, FLOAT32, THREADS, WINDOW_ALIGNMENT, ceil_div, context, max_binding, pack_float
+from volta.devices.gpu.common import BYTES, FLOAT16, FLOAT32, THREADS, WINDOW_ALIGNMENT, ceil_div, context, max_binding, round_float
 from volta.devices.gpu.copy import contiguous, copy_into
 from volta.devices.gpu.plans import remember, vectors
 from volta.errors import DTypeError
@@ -42,9 +42,8 @@ fn update({arguments}) -> Next {{
 }}
 
 @compute @workgroup_size({threads})
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {{
-    let group = group_index(wid, ngroups);
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {{
+    let group = group_of(grid);
     var slot = 0u;
     var start = 0u;
     var count = p.count0;
@@ -224,7 +223,7 @@ def _packed(pack, lead: tuple, factors: list) -> bytes:
     try:
         return pack(*lead, *factors)
     except OverflowError:               # beyond float32: infinite
-        return pack(*lead, *[struct.unpack("<f", pack_float(value))[0] for value in factors])
+        return pack(*lead, *[round_float(value) for value in factors])
 
 
 KERNELS = {name: _kernel(update) for name, update in UPDATES.items()}

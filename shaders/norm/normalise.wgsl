@@ -1,16 +1,24 @@
-// norm_apply: out = (x - mean) * rstd * weight + bias per channel of x[N, C, inner]; also writes mean[C] and rstd[C].
+// norm_normalise: out = (x - mean) * rstd * weight + bias per channel of x[N, C, inner]; also writes mean[C] and rstd[C].
 //
-// Each workgroup first merges the channel's parts, which norm_stats made: that is cheaper than a dispatch of its own.
-// WHOLE: a workgroup does a whole small channel and takes the statistics itself, as norm_stats would; parts is a spare buffer.
+// SUMS without APPLIES: parts[channel, block] = (count, mean less origin, sum of squared deviations) of a block of each channel.
+// APPLIES without SUMS: each workgroup first merges its channel's `splits` parts, which is cheaper than a dispatch of its own.
+// Both: a workgroup does a whole small channel.
 //
-// Bindings: 0 x, 1 parts[C, splits], 2 weight, 3 bias (all read; any buffer without HAS_WEIGHT, HAS_BIAS),
-//           4 out, 5 mean, 6 rstd (read_write).
-// Launch:   x = C * blocks workgroups of 256; a workgroup makes `chunk` V's of one channel.
-// Sums:     in f32, a tree over at most 256 parts.
+// A channel's values are N runs of `inner`; block b is [b * chunk, (b + 1) * chunk) of them, counted in V's. The origin is one of the
+// channel's values: means are kept as distances from it, so that a mean far from 0 costs no digits. Each thread sums deviations from
+// the first value that it meets: since that is one of its own values, the correction can never be more than about its number of
+// values times the result. Threads, and later parts, are merged by Chan's formula.
+//
+// Bindings: 0 x, 1 weight, 2 bias (read; any buffer without HAS_WEIGHT, HAS_BIAS), 3 parts[C, splits] (any with both), 4 out,
+//           5 mean, 6 rstd (read_write).
+// Launch:   x = C * blocks workgroups of 256.
+// Sums:     in f32: a serial run per thread and element of V, then a tree; a tree over at most 256 parts; fixed order.
+// Source:   Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979, eq. 2.1.
 
 alias V = vec4<f32>;
 const WIDTH: u32 = 4u;
-const WHOLE: bool = false;
+const SUMS: bool = true;
+const APPLIES: bool = true;
 const HAS_WEIGHT: bool = true;
 const HAS_BIAS: bool = true;
 
@@ -21,9 +29,9 @@ struct Params {
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> x: array<V>;
-@group(0) @binding(1) var<storage, read> parts: array<vec4<f32>>;
-@group(0) @binding(2) var<storage, read> weight: array<f32>;
-@group(0) @binding(3) var<storage, read> bias: array<f32>;
+@group(0) @binding(1) var<storage, read> weight: array<f32>;
+@group(0) @binding(2) var<storage, read> bias: array<f32>;
+@group(0) @binding(3) var<storage, read_write> parts: array<vec4<f32>>;
 @group(0) @binding(4) var<storage, read_write> out: array<V>;
 @group(0) @binding(5) var<storage, read_write> mean: array<f32>;
 @group(0) @binding(6) var<storage, read_write> rstd: array<f32>;
@@ -42,13 +50,13 @@ fn origin_of(channel: u32) -> f32 {
     return max(min(a, b), min(max(a, b), c));
 }
 
-// What norm_stats gives for all of a channel and this thread's share of it.
-fn share_of(channel: u32, origin: f32, local: u32) -> vec3<f32> {
+// The moments of every 256th V of a channel in start .. end.
+fn share_of(channel: u32, origin: f32, start: u32, end: u32) -> vec3<f32> {
     var count = 0.0;
     var pivot = V(0.0);
     var sum = V(0.0);
     var squares = V(0.0);
-    for (var i = local; i < p.total; i += 256u) {
+    for (var i = start; i < end; i += 256u) {
         let image = i / p.inner;
         let value = x[p.x_offset + (image * p.channels + channel) * p.inner + i - image * p.inner];
         if (count == 0.0) {
@@ -74,26 +82,33 @@ fn share_of(channel: u32, origin: f32, local: u32) -> vec3<f32> {
 }
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let group = group_index(wid, ngroups);
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let group = group_of(grid);
     let channel = group / p.blocks;
     let block = group - channel * p.blocks;
+    let start = block * p.chunk + local;
+    let end = select(min((block + 1u) * p.chunk, p.total), 0u, channel >= p.channels);
     let origin = origin_of(min(channel, p.channels - 1u));
     tree[local] = vec3<f32>(0.0);
-    if (WHOLE) {
-        tree[local] = share_of(min(channel, p.channels - 1u), origin, local);
+    if (SUMS) {
+        tree[local] = share_of(channel, origin, start, end);
     } else if (local < p.splits && channel < p.channels) {
         tree[local] = parts[channel * p.splits + local].xyz;
     }
     workgroupBarrier();
     for (var half = 128u; half > 0u; half >>= 1u) {
-        if (local < half && (WHOLE || half < p.splits * 2u)) {
+        if (local < half && (SUMS || half < p.splits * 2u)) {
             tree[local] = merge_moments(tree[local], tree[local + half]);
         }
         workgroupBarrier();
     }
     if (channel >= p.channels) {
+        return;
+    }
+    if (!APPLIES) {
+        if (local == 0u) {
+            parts[group] = vec4<f32>(tree[0], 0.0);
+        }
         return;
     }
     let center = tree[0].y;
@@ -110,8 +125,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups:
     if (HAS_BIAS) {
         shift = bias[p.bias_offset + channel];
     }
-    let end = min((block + 1u) * p.chunk, p.total);
-    for (var i = block * p.chunk + local; i < end; i += 256u) {
+    for (var i = start; i < end; i += 256u) {
         let image = i / p.inner;
         let at = (image * p.channels + channel) * p.inner + i - image * p.inner;
         out[at] = ((x[p.x_offset + at] - origin) - center) * slope + shift;
