@@ -19,9 +19,8 @@ var<immediate> p: Params;
 @group(0) @binding(1) var<storage, read_write> x: array<f32>;
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let group = group_index(wid, ngroups);
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let group = group_of(grid);
     let block = group / p.blocks;
     let place = (group - block * p.blocks) * 256u + local;
     let line = place / p.width;
