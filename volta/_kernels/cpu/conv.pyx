@@ -21,6 +21,7 @@ cdef enum:
     MOST_TAPS = 384             # rows of im2col that one pass over a panel takes
     LARGEST_TILE = 8 * 3 * 16   # elements of a register tile
     FEWEST_CHUNKS = 4           # chunks that there should be for the threads
+    MOST_PHASES = 4             # strides, multiplied, up to which a gradient is made in so many convolutions of stride 1
 
 
 cdef struct Pick:
@@ -196,16 +197,19 @@ cdef inline void col2im_row(Plan* p, const real* row, Py_ssize_t tap, Py_ssize_t
                             real* out) noexcept nogil:
     """Add one row of columns, of pixels start .. start + count, to the input pixels that they came from."""
     cdef Py_ssize_t kx = tap % p.kw, ky = tap // p.kw % p.kh, c = tap // (p.kw * p.kh)
-    cdef Py_ssize_t j = 0, n, y, x, i, x0
+    cdef Py_ssize_t j = 0, n, y, x, i, x0, first, last
+    cdef real* line
     while j < count:
         y, x = (start + j) // p.ow, (start + j) % p.ow
         n = min(count - j, p.ow - x)
         y = y * p.sh - p.ph + ky * p.dh
         if 0 <= y < p.h:
             x0 = x * p.sw - p.pw + kx * p.dw
-            for i in range(n):
-                if 0 <= x0 + i * p.sw < p.w:
-                    out[(c * p.h + y) * p.w + x0 + i * p.sw] += row[j + i]
+            first = ceil_div(-x0, p.sw) if x0 < 0 else 0            # those inside: 0 <= x0 + i * sw < w
+            last = min(n, ceil_div(p.w - x0, p.sw)) if x0 < p.w else 0
+            line = out + (c * p.h + y) * p.w + x0
+            for i in range(first, last):
+                line[i * p.sw] += row[j + i]
         j += n
 
 
@@ -249,9 +253,53 @@ cdef void grad_input_any_stride(Plan* p, const real* g, const real* weight, real
             scatter_image(p, item, g, <const real*>packed_weight, out, buffers + threadid() * own)
 
 
+cdef void every_nth_tap(Plan* p, const real* weight, Plan* q, Py_ssize_t top, Py_ssize_t left, real* out) noexcept nogil:
+    """The taps (top + i * sh, left + j * sw) of all kernels. OUT: kernels of the size that q has."""
+    cdef Py_ssize_t kernel, i, j
+    for kernel in range(p.groups * p.o * p.c):
+        for i in range(q.kh):
+            for j in range(q.kw):
+                out[(kernel * q.kh + i) * q.kw + j] = weight[(kernel * p.kh + top + i * p.sh) * p.kw + left + j * p.sw]
+
+
+cdef void spread_pixels(Plan* p, Plan* q, const real* x, Py_ssize_t top, Py_ssize_t left, real* out) noexcept nogil:
+    """Planes of q as the pixels (top + y * sh, left + x * sw) of those of `out`; without x, zeros."""
+    cdef Py_ssize_t row, j
+    cdef real* y
+    for row in range(p.n * p.groups * p.c * q.oh):
+        y = out + (row // q.oh * p.h + top + row % q.oh * p.sh) * p.w + left
+        for j in range(q.ow):
+            y[j * p.sw] = x[row * q.ow + j] if x != NULL else 0
+
+
+cdef void grad_input_by_phase(Plan* p, const real* g, const real* weight, real* out):
+    """With few strides and no dilation: the pixels of one remainder of (y, x) by (sh, sw) see every sh-th and sw-th tap only, with which
+    they are a convolution of stride 1. Allocates."""
+    cdef Plan q
+    cdef Py_ssize_t y, x, top, left, planes = p.n * p.groups * p.c
+    cdef Storage scratch = host_storage((p.groups * p.o * p.c * p.kh * p.kw + planes * ceil_div(p.h, p.sh) * ceil_div(p.w, p.sw)) * sizeof(real))
+    cdef real* kernels = <real*>scratch.data
+    cdef real* part = kernels + p.groups * p.o * p.c * p.kh * p.kw
+    for y in range(min(p.sh, p.h)):
+        for x in range(min(p.sw, p.w)):
+            q = p[0]
+            q.h, q.w = ceil_div(p.h - y, p.sh), ceil_div(p.w - x, p.sw)
+            top, left = (y + p.ph) % p.sh, (x + p.pw) % p.sw
+            q.kh, q.kw = ceil_div(p.kh - top, p.sh), ceil_div(p.kw - left, p.sw)
+            q.ph, q.pw = (y + p.ph) // p.sh, (x + p.pw) // p.sw
+            if q.kh > 0 and q.kw > 0:
+                every_nth_tap(p, weight, &q, top, left, kernels)
+                q.sh = q.sw = 1
+                grad_input_unit_stride(&q, g, <const real*>kernels, part)
+            q.oh, q.ow = q.h, q.w
+            spread_pixels(p, &q, <const real*>part if q.kh > 0 and q.kw > 0 else <const real*>NULL, y, x, out)
+
+
 cdef void grad_input(Plan* p, const real* g, const real* weight, real* out):
     if p.sh == 1 and p.sw == 1:
         grad_input_unit_stride(p, g, weight, out)
+    elif p.sh * p.sw <= MOST_PHASES and p.dh == 1 and p.dw == 1:
+        grad_input_by_phase(p, g, weight, out)
     else:
         grad_input_any_stride(p, g, weight, out)
 

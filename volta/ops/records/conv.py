@@ -1,6 +1,8 @@
 """Records of 2-D convolution. Layouts are PyTorch's: N, C, H, W and O, C/groups, kh, kw."""
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
 from volta.ops.records.reduce import sum_op
@@ -9,46 +11,47 @@ from volta.ops.table import case, register
 _DEFAULT = dict(stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1)
 
 
-def np_conv2d(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, stride: tuple, padding: tuple, dilation: tuple,
-              groups: int) -> np.ndarray:
-    """The definition in NumPy, for the tests."""
-    x = np.pad(x, ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2))
-    n, c, h, w = x.shape
-    o, cg, kh, kw = weight.shape
-    oh, ow = ((s - d * (k - 1) - 1) // t + 1 for s, k, d, t in zip((h, w), (kh, kw), dilation, stride))
-    out = np.zeros((n, o, oh, ow))
-    for i, j, window in _np_windows(out.shape, (kh, kw), stride, dilation):
-        patch = x[window].reshape(n, groups, cg, oh, ow)
-        out += np.einsum("ngchw,goc->ngohw", patch, weight[:, :, i, j].reshape(groups, o // groups, cg)).reshape(out.shape)
-    return out if bias is None else out + bias[:, None, None]
+def _np_windows(size, kernel, stride, dilation):
+    """Per kernel element its place and the slices of the padded input that meet it, for an output of `size`."""
+    for place in product(*map(range, kernel)):
+        yield place, (Ellipsis, *[slice(i * d, i * d + (n - 1) * s + 1, s) for i, n, s, d in zip(place, size, stride, dilation)])
 
 
-def _np_windows(g_shape, kernel, stride, dilation):
-    """Per kernel element (i, j), the slices of the padded input that meet it."""
-    for i in range(kernel[0]):
-        for j in range(kernel[1]):
-            a, b = i * dilation[0], j * dilation[1]
-            yield i, j, (Ellipsis, slice(a, a + (g_shape[2] - 1) * stride[0] + 1, stride[0]),
-                         slice(b, b + (g_shape[3] - 1) * stride[1] + 1, stride[1]))
+def _np_grouped(x, groups):
+    return x.reshape(x.shape[0], groups, -1, *x.shape[2:])
 
 
-def _np_conv2d_grad_input(g, weight, height, width, stride, padding, dilation, groups):
-    n, o, oh, ow = g.shape
-    cg, kernel = weight.shape[1], weight.shape[2:]
-    dx = np.zeros((n, cg * groups, height + 2 * padding[0], width + 2 * padding[1]))
-    for i, j, window in _np_windows(g.shape, kernel, stride, dilation):
-        w = weight[:, :, i, j].reshape(groups, o // groups, cg)
-        dx[window] += np.einsum("ngohw,goc->ngchw", g.reshape(n, groups, -1, oh, ow), w).reshape(n, -1, oh, ow)
-    return dx[:, :, padding[0]:padding[0] + height, padding[1]:padding[1] + width]
+def _np_padded(x, padding):
+    return np.pad(x, ((0, 0), (0, 0), *((p, p) for p in padding)))
+
+
+def np_conv(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, stride: tuple, padding: tuple, dilation: tuple,
+            groups: int) -> np.ndarray:
+    """The definition in NumPy, in any number of dimensions, for the tests."""
+    kernel, x = weight.shape[2:], _np_padded(x, padding)
+    size = [(n - d * (k - 1) - 1) // s + 1 for n, k, d, s in zip(x.shape[2:], kernel, dilation, stride)]
+    out = np.zeros((x.shape[0], weight.shape[0], *size))
+    for place, window in _np_windows(size, kernel, stride, dilation):
+        w = weight[(..., *place)].reshape(groups, -1, weight.shape[1])
+        out += np.einsum("ngc...,goc->ngo...", _np_grouped(x[window], groups), w).reshape(out.shape)
+    return out if bias is None else out + bias.reshape(-1, *[1] * len(kernel))
+
+
+def np_conv_transpose(g: np.ndarray, weight: np.ndarray, size: tuple, stride: tuple, padding: tuple, dilation: tuple,
+                      groups: int) -> np.ndarray:
+    """The gradient of np_conv's input, which had this `size`."""
+    out = np.zeros((g.shape[0], weight.shape[1] * groups, *[n + 2 * p for n, p in zip(size, padding)]))
+    for place, window in _np_windows(g.shape[2:], weight.shape[2:], stride, dilation):
+        w = weight[(..., *place)].reshape(groups, -1, weight.shape[1])
+        out[window] += np.einsum("ngo...,goc->ngc...", _np_grouped(g, groups), w).reshape(out[window].shape)
+    return out[(..., *[slice(p, p + n) for n, p in zip(size, padding)])]
 
 
 def _np_conv2d_grad_weight(g, x, kernel, stride, padding, dilation, groups):
-    n, o, oh, ow = g.shape
-    x = np.pad(x, ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2))
-    dw = np.zeros((o, x.shape[1] // groups) + tuple(kernel))
-    for i, j, window in _np_windows(g.shape, kernel, stride, dilation):
-        patch = x[window].reshape(n, groups, -1, oh, ow)
-        dw[:, :, i, j] = np.einsum("ngohw,ngchw->goc", g.reshape(n, groups, -1, oh, ow), patch).reshape(o, -1)
+    x = _np_padded(x, padding)
+    dw = np.zeros((g.shape[1], x.shape[1] // groups) + tuple(kernel))
+    for (i, j), window in _np_windows(g.shape[2:], kernel, stride, dilation):
+        dw[:, :, i, j] = np.einsum("ngohw,ngchw->goc", _np_grouped(g, groups), _np_grouped(x[window], groups)).reshape(dw.shape[:2])
     return dw
 
 
@@ -61,7 +64,7 @@ def _conv2d_bias(g):
 
 
 conv2d_op = register(
-    "conv2d", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="conv", rtol=1e-4, numpy=np_conv2d,
+    "conv2d", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="conv", rtol=1e-4, numpy=np_conv,
     takes={"x": "f", "weight": "=x", "bias": "=x?"},
     vjp=(lambda g, x_shape, weight, stride, padding, dilation, groups: conv2d_grad_input(
             g, weight, height=x_shape[2], width=x_shape[3], stride=stride, padding=padding, dilation=dilation, groups=groups),
@@ -73,7 +76,8 @@ conv2d_op = register(
            case((1, 2, 8, 8), (3, 2, 3, 3), (3,), **_geometry(stride=(1, 2), padding=(2, 2), dilation=(2, 2))),
            case((2, 3, 4, 4), (5, 3, 1, 1), (5,), **_DEFAULT)))
 conv2d_grad_input = register(
-    "conv2d_grad_input", ("g", "weight"), family="conv", takes="f", rtol=1e-4, numpy=_np_conv2d_grad_input,
+    "conv2d_grad_input", ("g", "weight"), family="conv", takes="f", rtol=1e-4,
+    numpy=lambda g, weight, height, width, **geometry: np_conv_transpose(g, weight, (height, width), **geometry),
     vjp=(lambda gg, weight, stride, padding, dilation, groups: conv2d_op(
             gg, weight, None, stride=stride, padding=padding, dilation=dilation, groups=groups),
          lambda gg, g, weight_shape, stride, padding, dilation, groups: conv2d_grad_weight(

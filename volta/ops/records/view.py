@@ -121,15 +121,16 @@ def _np_unfold(x, dim, size, step):
     return windows[(slice(None),) * dim + (slice(None, None, step),)]
 
 
-def _fold(g, shape, dim, step):
-    """Each window's gradient added where the window was: the derivative of `unfold`."""
+def fold_windows(g, shape, dim, step, dilation=1):
+    """Windows, whose elements lie along the last dimension, added where they were: the derivative of `unfold`. Elements of a window
+    lie `dilation` apart, windows `step`."""
     out = None
     inner = g.shape[:-1]
     if not g.shape[-1]:
         return place(reshape_op(g, shape=shape[:dim] + (0,) + shape[dim + 1:]), shape=shape, starts=(0,) * len(shape),
                      steps=(1,) * len(shape), value=0.0)
     for k in range(g.shape[-1]):
-        starts, steps = (tuple(v if i == dim else default for i in range(len(shape))) for v, default in ((k, 0), (step, 1)))
+        starts, steps = (tuple(v if i == dim else default for i in range(len(shape))) for v, default in ((k * dilation, 0), (step, 1)))
         window = slice_op(g, starts=(0,) * len(inner) + (k,), sizes=inner + (1,), steps=(1,) * (len(inner) + 1),
                           axes=tuple(range(len(inner))))
         part = place(window, shape=shape, starts=starts, steps=steps, value=0.0)
@@ -139,5 +140,5 @@ def _fold(g, shape, dim, step):
 
 unfold_op = register(
     "unfold", ("x",), family="view", takes="fib", kinds="fib", view=_unfold_kernel, numpy=_np_unfold,
-    vjp=(lambda g, x_shape, dim, step: _fold(g, x_shape, dim, step),),
+    vjp=(lambda g, x_shape, dim, step: fold_windows(g, x_shape, dim, step),),
     cases=(case((5,), dim=0, size=2, step=1), case((3, 7), dim=1, size=3, step=2), case((4, 3), dim=0, size=1, step=3)))
