@@ -1,10 +1,11 @@
 """Layers, losses, initialisation and the functions behind them, under PyTorch's names. A layer is public by its module's `__all__`."""
 # ruff: noqa: F403  (each module's __all__ says what)
-from volta.nn import activation, container, conv, functional, init, linear, loss, norm, utils
+from volta.nn import activation, container, conv, functional, init, linear, lookup, loss, norm, utils
 from volta.nn.activation import *
 from volta.nn.container import *
 from volta.nn.conv import *
 from volta.nn.linear import *
+from volta.nn.lookup import *
 from volta.nn.loss import *
 from volta.nn.module import Module
 from volta.nn.norm import *
@@ -16,4 +17,5 @@ __all__ += container.__all__
 __all__ += conv.__all__
 __all__ += linear.__all__
 __all__ += loss.__all__
+__all__ += lookup.__all__
 __all__ += norm.__all__

@@ -264,3 +264,13 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
     if as_tuple:
         return tuple([tensor(i, device=input.device) for i in np.nonzero(np.atleast_1d(array))])
     return tensor(np.argwhere(array), device=input.device)
+
+
+@composed(samples=(case((3, 4)), case(())), kinds="fib", smooth=False, reads=True, numpy=np.argwhere)
+def argwhere(input: Tensor) -> Tensor:
+    """`nonzero`: the positions of the non-zero elements, (count, rank) int64.
+
+    >>> volta.argwhere(volta.tensor([0, 5, 6])).tolist()
+    [[1], [2]]
+    """
+    return nonzero(input)

@@ -1,4 +1,4 @@
-"""Writing and reducing at the positions of integer tensors and masks (scatter, index_copy, put and their kind), in place and on copies.
+"""Writing and reducing at the positions of an integer tensor along one dimension (scatter, index_copy and their kind).
 
 What only writes is `x[...] = v` of `subscript.py` by another name. Indices are checked where that needs no transfer; others are clamped
 on a GPU.
@@ -10,31 +10,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, indexing, inplace
+from volta._kernels.core import TensorBase, inplace
 from volta.device import mixed_devices
-from volta.dtypes import iinfo, int32, int64, uint8
+from volta.dtypes import bool_, iinfo, int32, int64, uint8
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta.ops.creation import arange, full_like, ones_like
-from volta.ops.indexing import as_vector, check_index, flat, positions, scatter_add
-from volta.ops.math import clamp, div
+from volta.ops.creation import arange, full_like, ones_like, zeros
+from volta.ops.indexing import as_vector, check_index, masked_fill, positions, scatter_add
+from volta.ops.math import div
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
-from volta.ops.records.index import index_add_op, index_put_op, index_select_op, scatter_reduce_op
-from volta.ops.records.math import add_op, where_op
+from volta.ops.records.index import index_put_op, scatter_reduce_op
+from volta.ops.records.math import where_op
 from volta.ops.records.view import contiguous_op, expand_op, reshape_op
-from volta.ops.scan import cumsum
-from volta.ops.subscript import Positions, setitem
-from volta.ops.table import Derived, Flags, Labels, case, composed
-from volta.shapes import as_dim, as_shape, broadcast_shapes
+from volta.ops.subscript import setitem
+from volta.ops.table import Derived, Labels, case, composed
+from volta.shapes import as_dim
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from volta.tensor import Tensor
     from volta.types import Number
 
 
-def _writing(**options) -> Callable:
+def writing(**options: object) -> Callable:
     """Decorator: `f_`, which writes into its first argument, is declared as such and, on a copy of it, as `f`."""
     def make(function):
         name = function.__name__
@@ -54,12 +53,12 @@ def _writing(**options) -> Callable:
     return make
 
 
-def _different(count, high, *shape):
+def different(count: int, high: int, *shape: int) -> Derived:
     """A sample index that names no place along dimension 0 twice, whose gradients are those of finite differences."""
     return Derived(lambda *_: np.argsort(np.random.default_rng(0).random((*shape, high)), -1)[..., :count].T)
 
 
-def _alike(op, x, index, source):
+def alike(op: str, x: Tensor, index: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
     """Index and source on the device of x.
 
     Raises: DTypeError unless the source has the dtype of x.
@@ -71,7 +70,7 @@ def _alike(op, x, index, source):
     return index, source
 
 
-def _number(x, value):
+def as_held(x: Tensor, value: Number) -> Number:
     """A number as x can hold it."""
     return value if x.dtype.is_floating_point else bool(value) if x.dtype.code == 0 else int(value)
 
@@ -99,7 +98,7 @@ def _fitted(op, input, dim, index, src):
     d = as_dim(op, dim, input.ndim)
     x, at = as_vector(input), as_vector(index)
     if isinstance(src, TensorBase):
-        at, src = _alike(op, input, at, as_vector(src))
+        at, src = alike(op, input, at, as_vector(src))
     fits = at.ndim == x.ndim and all(n <= m or i == d for i, (n, m) in enumerate(zip(at.shape, x.shape)))
     if at._size and not (fits and (not isinstance(src, TensorBase) or src.ndim == x.ndim and all(map(int.__le__, at.shape, src.shape)))):
         of_source = f" than src {src.shape}, and" if isinstance(src, TensorBase) else ""
@@ -109,7 +108,7 @@ def _fitted(op, input, dim, index, src):
     return d, x, at, src
 
 
-@_writing(samples=(case((5, 3), 0, _different(4, 5, 3), (4, 3)), case((7, 3), 0, _different(6, 7, 2), (7, 3)),
+@writing(samples=(case((5, 3), 0, different(4, 5, 3), (4, 3)), case((7, 3), 0, different(6, 7, 2), (7, 3)),
                    case((), 0, Labels((), 1), ()), case((3, 5), 1, Labels((2, 4), 5), value=1),
                    case((3, 5), 1, Labels((3, 2), 5), (3, 2), reduce="add"),
                    case((3, 5), 0, Labels((3, 2), 3), (3, 2), reduce="multiply")), kinds="fi", numpy=lambda x, dim, index, *args, **options:
@@ -131,7 +130,7 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None 
     if reduce is not None:
         if reduce not in ("add", "multiply"):
             raise ArgumentError(f"scatter: reduce must be 'add' or 'multiply', got {reduce!r}")
-        source = src if isinstance(src, TensorBase) else full_like(index, _number(input, src), dtype=input.dtype)
+        source = src if isinstance(src, TensorBase) else full_like(index, as_held(input, src), dtype=input.dtype)
         return _reduced_(input, dim, index, source, "sum" if reduce == "add" else "prod")
     d, x, at, src = _fitted("scatter", input, dim, index, src)
     if not at._size:
@@ -139,7 +138,7 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None 
     check_index("scatter", at, x.shape[d])
     key = [arange(n, device=x.device).reshape(-1, *(1,) * (x.ndim - 1 - i)) for i, n in enumerate(at.shape)]
     key[d] = cast(at, int64)
-    setitem(x, key[0] if len(key) == 1 else tuple(key), src if isinstance(src, TensorBase) else _number(x, src))
+    setitem(x, key[0] if len(key) == 1 else tuple(key), src if isinstance(src, TensorBase) else as_held(x, src))
     return input
 
 
@@ -186,7 +185,7 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     if not at._size:
         return contiguous_op(input)
     at = positions("scatter_reduce", at, x.shape[d])
-    start = x if include_self else scatter(x, d, at, _number(x, _identity(reduce, x)))
+    start = x if include_self else scatter(x, d, at, as_held(x, _identity(reduce, x)))
     if reduce in ("sum", "mean"):
         out = scatter_add(start, d, at, source)
         if reduce == "mean":
@@ -231,7 +230,7 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
 # ---------------------------------------------------------------- slices by a vector of positions
 def _slices(op, d, input, index, source):
     """Index, a vector, and source, one slice of the input for each of its positions."""
-    index, source = _alike(op, input, index, source)
+    index, source = alike(op, input, index, source)
     if index.ndim > 1:
         raise ShapeError(f"{op}: index must be a vector or one number, got shape {index.shape}")
     if (source.shape or (1,)) != (input.shape[:d] + (index._size,) + input.shape[d + 1:] if input.shape else (index._size,)):
@@ -247,7 +246,7 @@ def _np_index_copy(x, dim, index, source):
     return out
 
 
-@_writing(samples=(case((3, 5), 1, _different(4, 5), (3, 4)), case((6, 2), 0, _different(3, 6), (3, 2))), numpy=_np_index_copy, kinds="fi")
+@writing(samples=(case((3, 5), 1, different(4, 5), (3, 4)), case((6, 2), 0, different(3, 6), (3, 2))), numpy=_np_index_copy, kinds="fi")
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """`input` whose slices along `dim` at the positions of `index`, a vector, are those of `source`; of equal positions the last counts.
 
@@ -269,7 +268,7 @@ def _np_index_fill(x, dim, index, value):
     return out.reshape(x.shape)
 
 
-@_writing(samples=(case((3, 5), 1, Labels((2,), 5), 1), case((), 0, Labels((1,), 1), 1)),
+@writing(samples=(case((3, 5), 1, Labels((2,), 5), 1), case((), 0, Labels((1,), 1), 1)),
           numpy=_np_index_fill, kinds="fib")
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -> Tensor:
     """`input` with `value`, a number or a 0-d tensor, in the slices along `dim` at the positions of `index`; negative ones count from
@@ -286,130 +285,11 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -
     if isinstance(value, TensorBase):
         if value.ndim:
             raise ShapeError(f"index_fill: value must be a number or a 0-d tensor, got shape {value.shape}")
-        value = cast(value, input.dtype)
-    else:
-        value = _number(input, value)
-    setitem(as_vector(input), (slice(None),) * d + (cast(as_vector(index), int64),), value)
+        mask = zeros(input.shape[d] if input.shape else 1, dtype=bool_, device=input.device)
+        setitem(mask, cast(as_vector(index), int64), True)
+        return _filled_(input, reshape_op(mask, shape=(mask._size,) + (1,) * (input.ndim - 1 - d) if input.shape else ()), value)
+    setitem(as_vector(input), (slice(None),) * d + (cast(as_vector(index), int64),), as_held(input, value))
     return input
 
 
-# ---------------------------------------------------------------- by any subscript, and of the elements in their order
-@_writing(untested="tests/test_scatter.py: its indices are a tuple of tensors")
-def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
-    """input[indices] = values, where None stands for a whole dimension; with `accumulate`, values are added to what is there, as often as a
-    place is named.
-
-    Raises: ShapeError where `values` do not broadcast; IndexRangeError; DTypeError for values of another dtype.
-
-    >>> volta.index_put(volta.zeros(3), (volta.tensor([2, 2]),), volta.ones(2), accumulate=True).tolist()
-    [0.0, 0.0, 2.0]
-    """
-    if not indices or not all(i is None or isinstance(i, TensorBase) for i in indices):
-        raise ArgumentError("index_put: indices must be a tuple of tensors and None, with one at least")
-    if not isinstance(values, TensorBase):
-        raise DTypeError(f"index_put: values must be a tensor, got {type(values).__name__}")
-    _, values = _alike("index_put", input, input, values)
-    if any(i is not None and i.dtype.code == 0 and not i.ndim for i in indices):
-        raise ArgumentError("index_put: a mask needs at least one dimension")
-    key = tuple(slice(None) if i is None else as_vector(i) for i in indices)
-    if not accumulate:
-        setitem(input, key, values)
-        return input
-    parsed = indexing.parse(input, key[0] if len(key) == 1 else key)
-    if type(parsed) is dict:
-        return inplace.into(add_op, input, values)
-    return inplace.into(add_op, input, Positions(input, *(parsed or (None, [(0, key[0])]))).sums(values, input.shape))
-
-
-def _np_put(x, index, source, accumulate=False):
-    out = x.copy().reshape(-1)
-    for i, v in zip(index.reshape(-1), source.reshape(-1)):
-        out[i] = out[i] + v if accumulate else v
-    return out.reshape(x.shape)
-
-
-@_writing(samples=(case((3, 4), _different(3, 12), (3,)), case((3, 4), Labels((2, 3), 4), (6,), accumulate=True)), numpy=_np_put, kinds="fi")
-def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """`source` written at the positions of `index` among the elements in their order, or with `accumulate` added to what is there; negative
-    ones count from the end.
-
-    Raises: ShapeError unless index and source have equally many elements; IndexRangeError; DTypeError for a source of another dtype.
-
-    >>> volta.put(volta.zeros(2, 2), volta.tensor([1, -1]), volta.ones(2)).tolist()
-    [[0.0, 1.0], [0.0, 1.0]]
-    """
-    index, source = _alike("put", input, index, source)
-    if index._size != source._size:
-        raise ShapeError(f"put: index {index.shape} and source {source.shape} must have equally many elements")
-    if not index._size:
-        return input
-    at, source = positions("put", flat(index), input._size, wrap=True), flat(source)
-    if accumulate:
-        return inplace.into(add_op, input, reshape_op(index_add_op(source, at, dim=0, size=input._size), shape=input.shape))
-    setitem(as_vector(input), unravel_index(at, input.shape or (1,)), source)
-    return input
-
-
-@composed(samples=(case((3, 4), Labels((2, 3), 12)), case((), Labels((2,), 1))), kinds="fib",
-          numpy=lambda x, index: x.reshape(-1)[index])
-def take(input: Tensor, index: Tensor) -> Tensor:
-    """The elements at the positions of `index` among all in their order, in its shape; negative ones count from the end.
-
-    Raises: IndexRangeError.
-
-    >>> volta.take(volta.tensor([[1, 2], [3, 4]]), volta.tensor([1, -1])).tolist()
-    [2, 4]
-    """
-    at = positions("take", flat(index), input._size, wrap=True)
-    return reshape_op(index_select_op(flat(input), at, dim=0), shape=index.shape)
-
-
-@composed(samples=(case(Labels((3, 4), 24), shape=(2, 3, 4)),), kinds="i", method=False, smooth=False,
-          numpy=lambda x, shape: tuple(np.unravel_index(x, shape)))
-def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """Positions among the elements of a tensor of this shape, as one index per dimension.
-
-    >>> [i.tolist() for i in volta.unravel_index(volta.tensor([1, 5]), (2, 3))]
-    [[0, 1], [1, 2]]
-    """
-    if indices.dtype.is_floating_point or indices.dtype.code == 0:
-        raise DTypeError(f"unravel_index: the indices must be integers, got {indices.dtype}")
-    sizes = as_shape(shape) if hasattr(shape, "__index__") else as_shape(*shape)
-    rest, places = indices, []
-    for n in sizes[::-1]:
-        places.append(rest % n)
-        rest = div(rest, n, rounding_mode="floor")
-    return tuple(places[::-1])
-
-
-def _np_masked_scatter(x, mask, source):
-    out, mask = np.broadcast_arrays(x, mask)
-    out = out.copy()
-    out[mask] = source.reshape(-1)[:mask.sum()]
-    return out
-
-
-@composed(samples=(case((3, 4), Flags((3, 4)), (13,)), case((3, 4), Flags((4,)), (3, 4))), kinds="fib", inplace=True,
-          numpy=_np_masked_scatter)
-def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """`input` with the elements of `source`, in their order, where `mask` holds.
-
-    Raises: ShapeError, on the CPU, where there are too few of them (on a GPU the last one repeats); DTypeError for another dtype.
-
-    >>> volta.masked_scatter(volta.zeros(3), volta.tensor([True, False, True]), volta.tensor([1.0, 2.0])).tolist()
-    [1.0, 0.0, 2.0]
-    """
-    if mask.dtype.code != 0:
-        raise DTypeError(f"masked_scatter: the mask must be bool, got {mask.dtype}; compare it first, as in x > 0")
-    mask, source = _alike("masked_scatter", input, mask, source)
-    shape = broadcast_shapes(input.shape, mask.shape)
-    input, mask = expand_op(input, shape=shape), expand_op(mask, shape=shape)
-    if not input._size:
-        return contiguous_op(input)
-    place = cumsum(cast(flat(mask), int64), 0) - 1
-    if not mask.device.is_gpu and int(place[-1]) >= source._size:
-        raise ShapeError(f"masked_scatter: the mask holds {int(place[-1]) + 1} times, but source has {source._size} elements")
-    if not source._size:
-        return contiguous_op(input)
-    picked = index_select_op(flat(source), clamp(place, 0, source._size - 1), dim=0)
-    return where_op(mask, reshape_op(picked, shape=shape), input)
+_filled_ = inplace.InPlace("index_fill_", masked_fill)
