@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
     from volta.types import DeviceLike, DTypeLike, Number
 
-_made = composed(method=False, untested="tests/test_ranges.py: no inputs to differentiate")
+_made = composed(method=False, untested="tests/test_draws.py: no inputs to differentiate")
 
 
 @_made
