@@ -2,7 +2,8 @@
 
 Every `volta/_kernels/*/*.pyx` becomes an extension, and every `*.pyx.in` first passes through Cython's Tempita. The folder
 says how often it is compiled: those of `cpu/` are loops, compiled once per instruction set from the same C file into
-`cpu/<variant>/`, of which `cpu/__init__.py` takes the best that the running CPU has; all others once.
+`cpu/<variant>/`, of which `cpu/__init__.py` takes the best that the running CPU has; all others once. Then `docs/make.py` asks what was
+built for its public names, and writes the type stubs.
 
 Environment:
     VOLTA_BOUNDSCHECK=1   index checks, and a check that every view lies inside its storage (slow; for tests)
@@ -14,6 +15,8 @@ import hashlib
 import multiprocessing
 import os
 import shutil
+import subprocess
+import sys
 import sysconfig
 import tempfile
 import zlib
@@ -140,8 +143,26 @@ def generate_c(parallel: int) -> None:
     stamp.touch()
 
 
+def write_stubs(root: Path) -> None:
+    """Write the type stubs of the package in `root`. Modules that do not run here, as those for another machine, are left without."""
+    path = os.pathsep.join([str(root.absolute()), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    reason = f"there is no package in {root}"
+    if (root / "volta" / "__init__.py").exists():
+        probe = subprocess.run([sys.executable, "-P", "-c", "import volta.io"], env=environment, stderr=subprocess.PIPE, text=True)
+        if probe.returncode == 0:
+            subprocess.run([sys.executable, "-P", "docs/make.py"], env=environment, check=True)
+            return
+        reason = (probe.stderr.strip().splitlines() or [f"exit status {probe.returncode}"])[-1]
+    print(f"volta: no type stubs written, since the package cannot be imported here: {reason}")
+
+
 class BuildExt(build_ext):
-    """Generates the C files, then compiles them with the flags of compiler, variant and build mode."""
+    """Generates the C files, compiles them with the flags of compiler, variant and build mode, and writes the type stubs."""
+
+    def run(self) -> None:
+        super().run()
+        write_stubs(Path("." if self.inplace else self.build_lib))
 
     def finalize_options(self) -> None:
         super().finalize_options()

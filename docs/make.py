@@ -1,6 +1,6 @@
 """Writes what follows from the declarations of the op table: the type stubs in volta/, and the reference.
 
-    python docs/make.py               # after adding or changing an op; tests/test_docs.py checks that the stubs are current
+    python docs/make.py               # the stubs, as every build does; tests/test_docs.py checks that they are current
     python docs/make.py --reference   # docs/reference.md as well
 """
 from __future__ import annotations
@@ -30,7 +30,9 @@ import numpy as np
 
 from volta._kernels.core import Device, DType, Storage
 from volta.autograd import Node, RemovableHandle
+from volta.ops.histogram import Histogram
 from volta.ops.reduce import ValuesIndices
+from volta.ops.statistics import MinMax
 from volta.random import Generator as Generator
 from volta.types import DeviceLike, DTypeLike, Number
 '''
@@ -38,7 +40,7 @@ from volta.types import DeviceLike, DTypeLike, Number
 PICK = ("(input: Tensor) -> Tensor", "(input: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices",
         "(input: Tensor, other: Tensor, /) -> Tensor")
 CASES = {
-    "max": PICK, "min": PICK,
+    "max": PICK, "min": PICK, "median": PICK[:2], "nanmedian": PICK[:2],
     "where": ("(condition: Tensor) -> tuple[Tensor, ...]",
               "(condition: Tensor, input: Tensor | Number, other: Tensor | Number) -> Tensor"),
     "nonzero": ("(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor",
@@ -157,6 +159,7 @@ def places(name: str) -> str:
              f"operator `__{where.operator}__`" if where.operator else "", *(f"alias `{alias}`" for alias in where.aliases)]
     own = name.removeprefix("functional.")
     found.append(f"`volta.nn.functional.{own}`" * (getattr(getattr(functional, own, None), "name", None) == name))
+    found.append(f"`volta.{name}`" * name.startswith("linalg."))
     return ", ".join(filter(None, found))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 import volta
 from volta.gpu import runtime
+from volta.ops.records.attention import np_attention
 from volta.ops.table import RECORDS, Case, Derived, Flags, Labels, Many, case
 from volta.selftest import cases as table
 
@@ -31,6 +32,8 @@ POOLS = (((40, 3, 6, 8), (2, 2), dict(UNPADDED, stride=(2, 2))),
          ((1, 1, 61, 50), (3, 2), dict(stride=(2, 1), padding=(1, 1), dilation=(1, 2))),
          ((1, 2, 4, 1500), (3, 3), dict(UNPADDED, padding=(1, 1))))
 MANY = Many(((5000,), (3, 5), (70, 50)))
+# of q, k, v and the mask
+HEADS = (((4, 40, 4, 16), (4, 30, 2, 16), (4, 30, 2, 8), (4, 1, 1, 30)), ((1, 40, 6, 16), (1, 30, 1, 16), (1, 30, 1, 8), (1, 6, 40, 1)))
 
 
 def _pooled(shape, kernel, p):
@@ -83,6 +86,9 @@ OWN = {
                case((5000, 1), (1, 2)), case((3, 1), (1, 2000))],
     "linear": [case((500, 30), (4, 30), (4,)), case((3, 30), (500, 30), (500,)),
                case((1, 3000), (1, 3000), (1,)), case((2000, 2), (1500, 2), None)],
+    "attention": [case(*s, causal=s[0][0] > 1, scale=0.3) for s in HEADS],
+    "attention_grad": [case(s[0][:3] + s[2][3:], *s, *[Derived(lambda g, *x, i=i, s=s: np_attention(*x[:4], s[0][0] > 1, 0.3)[i])
+                                                       for i in (0, 1)], causal=s[0][0] > 1, scale=0.3) for s in HEADS],
     "conv2d": [case(x, w, (w[0],), **p) for x, w, p, _ in CONVOLUTIONS],
     "conv2d_grad_input": [case(out, w, height=x[2], width=x[3], **p) for x, w, p, out in CONVOLUTIONS],
     "conv2d_grad_weight": [case(out, x, kernel=w[2:], **p) for x, w, p, out in CONVOLUTIONS],
@@ -119,7 +125,7 @@ def cases(op):
         return [case(*[s] * len(op.inputs), dim=d[0]) for s, d in REDUCED if len(d) == 1]
     if op.family in table.ELEMENTWISE:
         kinds = op.details.cases[0].inputs
-        return [case(*[Flags(s) if isinstance(k, Flags) else s for k in kinds]) for s in SHAPES]
+        return [case(*[Flags(s) if isinstance(k, Flags) else s if isinstance(k, tuple) else k for k in kinds]) for s in SHAPES]
     # Another family brings its own: samples of more than one binding.
     return [c for c in op.details.cases if any(isinstance(s, tuple) and 4 * int(np.prod(s)) > LIMIT for s in c.inputs)] or None
 

@@ -209,7 +209,7 @@ def test_versions_follow_from_writes(op, device, rng):
 
 # ---------------------------------------------------------------- one place
 CHOICES = re.compile(r"\.gpu if\b|\.cpu if\b|\bop\.(?:gpu|cpu)\b|\]\.(?:gpu|cpu)\b|getattr\(op, device")
-ALLOWED = {"_kernels/core/call.pyx", "ops/table.py"}
+ALLOWED = {"_kernels/core/call.pxd", "ops/table.py"}
 
 
 def test_kernels_are_chosen_in_one_place():

@@ -17,10 +17,10 @@ def as_shape(*sizes: object) -> tuple[int, ...]:
     try:
         if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
             sizes = tuple(sizes[0])
-        shape = tuple(operator.index(s) for s in sizes)
+        shape = tuple(map(operator.index, sizes))
     except TypeError:
         raise ShapeError(f"shape: sizes must be integers, got {sizes!r}") from None
-    if any(s < 0 for s in shape):
+    if shape and min(shape) < 0:
         raise ShapeError(f"shape: sizes must not be negative, got {shape}")
     core.checked_size(shape)
     return shape
@@ -64,8 +64,8 @@ def as_dims(op: str, dim: object, rank: int) -> tuple[int, ...]:
 def reduced(shape: tuple[int, ...], dims: tuple[int, ...], keepdim: bool) -> tuple[int, ...]:
     """Shape after reducing `dims`."""
     if keepdim:
-        return tuple(1 if i in dims else s for i, s in enumerate(shape))
-    return tuple(s for i, s in enumerate(shape) if i not in dims)
+        return tuple([1 if i in dims else s for i, s in enumerate(shape)])
+    return tuple([s for i, s in enumerate(shape) if i not in dims])
 
 
 def infer(op: str, size: int, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -80,7 +80,7 @@ def infer(op: str, size: int, shape: tuple[int, ...]) -> tuple[int, ...]:
         if known == 0 or size % known:
             raise ShapeError(f"{op}: {size} elements do not fit shape {shape}")
         return tuple(size // known if s == -1 else s for s in shape)
-    if math.prod(shape) != size or any(s < 0 for s in shape):
+    if math.prod(shape) != size or shape and min(shape) < 0:
         raise ShapeError(f"{op}: {size} elements do not fit shape {shape}")
     return shape
 

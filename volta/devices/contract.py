@@ -8,7 +8,8 @@ says all is not told of here. Which of them take float16 stands in `HALF`, where
 
 elementwise  A tensor operand may be replaced by a Python number (at least one operand is a tensor). Tensor operands have one
              dtype (`where`: the condition is bool and may not be a number). Comparisons, is* and logical_* return bool.
-    Their names, operands and formulas are those of the records of ops/records/math.py; `x_grad` are derivatives of activations.
+    Their names, operands and formulas are those of the records of ops/records/math.py, special.py and activation.py; `x_grad` are derivatives of
+    activations.
     Both devices take the same dtypes (float64 apart); `kernel.dtypes()` lists them. floor, ceil, round and trunc of integers copy.
     remainder, fmod, floor_divide, div_trunc of integers by 0: the number 0, and a whole int32 or int64 tensor from the host whose
     least or largest element is 0, raise ArgumentError; elsewhere the result is 0, since a look at what a GPU computed would be a transfer.

@@ -2,18 +2,16 @@
 from __future__ import annotations
 
 from volta.errors import ArgumentError
-from volta.nn import functional, init
+from volta.nn import functional
 from volta.nn.functional.conv import pair, same_padding
-from volta.nn.linear import sizes
+from volta.nn.linear import Weighted, sizes
 from volta.nn.module import Module
-from volta.nn.parameter import Parameter
-from volta.ops.creation import empty
 from volta.tensor import Tensor
 
 __all__ = ["Conv2d", "MaxPool2d"]
 
 
-class Conv2d(Module):
+class Conv2d(Weighted):
     """2-D cross-correlation with a learned kernel. `padding` may be "same" (stride 1) or "valid"; `padding_mode` is "zeros", "reflect",
     "replicate" or "circular".
 
@@ -38,13 +36,7 @@ class Conv2d(Module):
         if self.padding == "same" and self.stride != (1, 1):
             raise ArgumentError(f"Conv2d: padding 'same' needs stride 1, got {stride}")
         self.dilation, self.padding_mode = pair("Conv2d", "dilation", dilation), padding_mode
-        self.weight = Parameter(empty(out_channels, in_channels // groups, *self.kernel_size, device=device, dtype=dtype))
-        self.register_parameter("bias", Parameter(empty(out_channels, device=device, dtype=dtype)) if bias else None)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
-        init.default_(self.weight, self.bias)
+        self._make((out_channels, in_channels // groups, *self.kernel_size), bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         padding = self.padding
@@ -76,6 +68,8 @@ class MaxPool2d(Module):
     Shape: (N, C, H, W) or (C, H, W) -> the same with the sizes that remain.
     """
 
+    _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+
     def __init__(self, kernel_size, stride=None, padding=0, dilation=1, return_indices: bool = False,
                  ceil_mode: bool = False) -> None:
         super().__init__()
@@ -85,7 +79,3 @@ class MaxPool2d(Module):
     def forward(self, input: Tensor):
         return functional.max_pool2d(input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode,
                                      self.return_indices)
-
-    def extra_repr(self) -> str:
-        return (f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}, "
-                f"ceil_mode={self.ceil_mode}")

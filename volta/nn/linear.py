@@ -12,7 +12,20 @@ from volta.tensor import Tensor
 __all__ = ["Flatten", "Identity", "Linear"]
 
 
-class Linear(Module):
+class Weighted(Module):
+    """A layer with a weight and perhaps a bias for each output."""
+
+    def _make(self, shape, bias, device, dtype):
+        self.weight = Parameter(empty(*shape, device=device, dtype=dtype))
+        self.register_parameter("bias", Parameter(empty(shape[0], device=device, dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew."""
+        init.default_(self.weight, self.bias)
+
+
+class Linear(Weighted):
     """x @ weight.T + bias over the last dimension.
 
     Shape: (..., in_features) -> (..., out_features).
@@ -22,13 +35,7 @@ class Linear(Module):
     def __init__(self, in_features: int, out_features: int, bias: bool = True, device=None, dtype=None) -> None:
         super().__init__()
         self.in_features, self.out_features = sizes("Linear", in_features=in_features, out_features=out_features)
-        self.weight = Parameter(empty(self.out_features, self.in_features, device=device, dtype=dtype))
-        self.register_parameter("bias", Parameter(empty(self.out_features, device=device, dtype=dtype)) if bias else None)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
-        init.default_(self.weight, self.bias)
+        self._make((self.out_features, self.in_features), bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.linear(input, self.weight, self.bias)
@@ -50,15 +57,14 @@ class Identity(Module):
 class Flatten(Module):
     """Dimensions start_dim to end_dim as one."""
 
+    _shown = ("start_dim", "end_dim")
+
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
         self.start_dim, self.end_dim = start_dim, end_dim
 
     def forward(self, input: Tensor) -> Tensor:
         return flatten(input, self.start_dim, self.end_dim)
-
-    def extra_repr(self) -> str:
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
 def sizes(layer: str, **values: object) -> tuple[int, ...]:

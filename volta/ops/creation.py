@@ -9,7 +9,7 @@ import numpy as np
 from volta import random
 from volta._kernels import core
 from volta.device import device as as_device
-from volta.dtypes import as_dtype, bool_, float16, float32, float64, get_default_dtype, int64, to_numpy
+from volta.dtypes import as_dtype, bool_, float16, float32, float64, get_default_dtype, int32, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import copy_into
 from volta.ops.from_data import finish, tensor
@@ -17,6 +17,7 @@ from volta.ops.join import cat
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
 from volta.ops.records.create import arange_op, dropout_op, empty_op, full_op, normal_op, randint_op, uniform_op
+from volta.ops.records.sort import sort_op
 from volta.ops.table import case, composed, create
 from volta.ops.view import listed
 from volta.shapes import as_shape
@@ -192,11 +193,7 @@ def _check_generator(op, generator):
 def draw(op: str, primitive: Primitive, shape: tuple[int, ...], a: float, b: float, dtype: DTypeLike, device: DeviceLike,
          generator: Generator | None) -> Tensor:
     """A new tensor of the next numbers of a generator."""
-    generator = _check_generator(op, generator)
-    count = 1
-    for s in shape:
-        count *= s
-    seed, offset = generator.advance(count)
+    seed, offset = _check_generator(op, generator).advance(math.prod(shape))
     return create(primitive, shape, a, b, seed=seed, offset=offset, dtype=as_dtype(dtype), device=as_device(device))
 
 
@@ -279,9 +276,8 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: DTypeLike = N
     [0, 1, 2]
     """
     (n,) = as_shape(n)
-    seed, offset = _check_generator("randperm", generator).advance(n)
-    order = np.random.Generator(np.random.Philox(key=seed, counter=offset)).permutation(n)
-    return tensor(order.astype(np.int64), dtype=int64 if dtype is None else dtype, device=device, requires_grad=requires_grad)
+    keys = draw("randperm", randint_op, (n,), -1 << 31, 1 << 31, int32, device, generator)
+    return finish(cast(sort_op(keys, dim=0)[1], int64 if dtype is None else as_dtype(dtype)), requires_grad)
 
 
 def floating_dtype(op: str, dtype: DTypeLike) -> DType:

@@ -12,17 +12,14 @@ from volta.dtypes import finfo, float32, float64, iinfo, int64
 from volta.errors import ArgumentError, ShapeError
 from volta.ops.assign import unrecorded
 from volta.ops.copy import copy_into
-from volta.ops.creation import draw, draw_integers, floating_dtype, full_like, randn
+from volta.ops.creation import draw, draw_integers, floating_dtype, randn
 from volta.ops.from_data import finish
-from volta.ops.indexing import gather
-from volta.ops.join import cat
 from volta.ops.math import clamp
 from volta.ops.records.copy import cast
 from volta.ops.records.create import normal_op, uniform_op
 from volta.ops.records.math import ceil, exp, log1p, tan, where_op
-from volta.ops.reduce import argmax
+from volta.ops.records.sort import searchsorted_op, sort_op
 from volta.ops.scan import cumsum
-from volta.ops.scatter import scatter
 from volta.ops.table import composed
 from volta.shapes import broadcast_shapes
 
@@ -127,24 +124,14 @@ def _chosen_once(weights, count, generator):
     """The first `count` to arrive, where each arrives after an exponential time of its weight."""
     speed = weights / -log1p(-_uniform("multinomial", weights, generator))
     speed = where_op(weights == 0, -1.0, speed)         # 0 / 0 too
-    places = []
-    for _ in range(count):
-        places.append(argmax(speed, -1, keepdim=True))
-        speed = scatter(speed, -1, places[-1], -2.0)
-    return cat(places, -1)
+    return sort_op(speed, dim=weights.ndim - 1, descending=True, count=count)[1]
 
 
 def _chosen_again(weights, count, generator):
-    """For each sample the first whose running sum of weights is above a uniform number, by bisection."""
+    """For each sample the first whose running sum of weights is above a uniform number."""
     ends = cumsum(weights, -1)
-    shape = weights.shape[:-1] + (count,)
-    wanted = _uniform("multinomial", weights, generator, shape) * ends[..., -1:] * (1 - 2.0 ** -22)      # below the last end
-    low, high = full_like(wanted, 0, dtype=int64), full_like(wanted, weights.shape[-1] - 1, dtype=int64)
-    for _ in range((weights.shape[-1] - 1).bit_length()):
-        middle = (low + high) // 2
-        above = gather(ends, -1, middle) > wanted
-        low, high = where_op(above, low, clamp(middle + 1, None, weights.shape[-1] - 1)), where_op(above, middle, high)
-    return high
+    drawn = _uniform("multinomial", weights, generator, weights.shape[:-1] + (count,))
+    return searchsorted_op(ends, drawn * ends[..., -1:] * (1 - 2.0 ** -22), right=True)     # below the last end, when rounded too
 
 
 # ---------------------------------------------------------------- overwritten tensors

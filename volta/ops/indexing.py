@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import TensorBase, indexing
+from volta._kernels.core.call import run_kernel
 from volta.dtypes import int64
 from volta.errors import DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import arange
@@ -31,7 +32,7 @@ def known_range(t):
     if not t._size:
         return None
     if not t.device.is_gpu:
-        return indexing.extremes(t)
+        return indexing.extremes(t if t._contiguous else run_kernel(contiguous_op, t.device, (t,)))
     whole = t.storage.version == 0 and t._contiguous and t.offset == 0 and 4 * t._size == t.storage.nbytes
     return t.storage.bounds if whole else None
 

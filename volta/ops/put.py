@@ -13,7 +13,7 @@ from volta.ops.math import clamp, div
 from volta.ops.records.index import index_add_op, index_select_op
 from volta.ops.records.math import add_op, where_op
 from volta.ops.records.view import contiguous_op, expand_op, reshape_op
-from volta.ops.repeats import running
+from volta.ops.scan import cumsum
 from volta.ops.scatter import alike, as_held, different, writing
 from volta.ops.subscript import Positions, setitem
 from volta.ops.table import Flags, Labels, case, composed
@@ -139,7 +139,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     input, mask = expand_op(input, shape=shape), expand_op(mask, shape=shape)
     if not input._size:
         return contiguous_op(input)
-    place = running(flat(mask)) - 1
+    place = cumsum(flat(mask), 0) - 1
     if not mask.device.is_gpu and int(place[-1]) >= source._size:
         raise ShapeError(f"masked_scatter: the mask holds {int(place[-1]) + 1} times, but source has {source._size} elements")
     if not source._size:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import TensorBase
-from volta.dtypes import float32, float64, int32, int64
+from volta.dtypes import int32, int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.creation import ones_like
 from volta.ops.indexing import as_vector, flat, known_range
@@ -21,11 +21,6 @@ from volta.shapes import as_dim
 if TYPE_CHECKING:
 
     from volta.tensor import Tensor
-
-
-def running(counts: Tensor) -> Tensor:
-    """Running sums of a vector of whole numbers, exact up to 2**24 on a GPU and 2**53 on the CPU."""
-    return cast(cumsum(cast(counts, float32 if counts.device.is_gpu else float64), 0), int64)
 
 
 @composed(samples=(case((2, 3), repeats=2), case((2, 3), repeats=3, dim=1), case((2, 3), repeats=0, dim=1),
@@ -69,11 +64,11 @@ def _repeated(counts, size):
     known = known_range(counts)
     if known is not None and known[0] < 0:
         raise ArgumentError(f"repeat_interleave: counts must be >= 0, got {known[0]}")
-    ends = running(counts)
+    ends = cumsum(counts, 0)
     if size is None or not counts.device.is_gpu:
         total = int(ends[-1])
         if size is not None and size != total:
             raise ArgumentError(f"repeat_interleave: output_size is {size}, but the counts add up to {total}")
         size = total
     starts = index_add_op(ones_like(ends), clamp(ends, 0, size), dim=0, size=size + 1)     # how many end where a place begins
-    return clamp(running(starts[:size]), 0, counts._size - 1)
+    return clamp(cumsum(starts[:size], 0), 0, counts._size - 1)

@@ -5,6 +5,7 @@ to dimensions of it. Reading them is an index_select, writing an index_put; both
 """
 from __future__ import annotations
 
+import math
 import operator
 from typing import TYPE_CHECKING
 
@@ -112,7 +113,7 @@ class Positions:
                 scalars.append(first)
             self.dims += span
             indices.append(item)
-            lengths.append(_product([shown.shape[d] for d in span]))
+            lengths.append(math.prod([shown.shape[d] for d in span]))
         try:
             self.shape = broadcast_shapes(*[i.shape for i in indices])
         except ShapeError:
@@ -139,7 +140,7 @@ class Positions:
     def read(self, x):
         """The elements, as a copy; recorded."""
         x = x if self.view is None else slice_op(x, **self.view)
-        first, count, joined = self.dims[0], len(self.dims), _product([x.shape[d] for d in self.dims])
+        first, count, joined = self.dims[0], len(self.dims), math.prod([x.shape[d] for d in self.dims])
         # rows of a transposed matrix are read as rows, and shown transposed again
         across = count == 1 and self.at and not x._contiguous and x._strides[first] == max(x._strides)
         if self.dims == list(range(first, first + count)) and not across:
@@ -167,7 +168,7 @@ class Positions:
         """Zeros of `shape`, with a value added at these positions, of which the same may be named several times; recorded."""
         value = self.entries(_fitting(value, self.target(shape)), shape)
         dims = (*self.dims, *self.others)
-        total = index_add_op(value, self.rows, dim=0, size=_product([shape[d] for d in self.dims]))
+        total = index_add_op(value, self.rows, dim=0, size=math.prod([shape[d] for d in self.dims]))
         return permute_op(reshape_op(total, shape=tuple(shape[d] for d in dims)), dims=tuple(dims.index(d) for d in range(len(shape))))
 
     def write(self, x, value):
@@ -184,13 +185,6 @@ class Positions:
         rows, value = (contiguous_op(t) if t.storage is x.storage else t for t in (self.rows, value))
         target = indexing.permute_view(view, dims=(*self.dims, *self.others))
         run_kernel(index_put_op, x.device, (target, rows, value), {"rank": len(self.dims), "unique": self.unique})
-
-
-def _product(lengths):
-    result = 1
-    for n in lengths:
-        result *= n
-    return result
 
 
 def _fitting(value, shape):
@@ -212,7 +206,7 @@ def getitem(x: Tensor, key: object) -> Tensor:
     """
     parsed = indexing.parse(x, key)
     if type(parsed) is dict:
-        return slice_op(x, **parsed)
+        return graph.call(slice_op, (x,), parsed)
     if parsed is not None:
         return Positions(x, *parsed).read(x)
     out = index_select_op(x, _rows([key], x.shape[:1], key.shape, x), dim=0)

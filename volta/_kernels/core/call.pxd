@@ -1,13 +1,57 @@
 # Calling kernels: the one place where a kernel is chosen by device, and what must hold before.
+from cpython.object cimport PyObject
+from cpython.tuple cimport PyTuple_GET_SIZE
+
 from volta._kernels.core.base cimport DType, Device, TensorBase
 from volta._kernels.core.record cimport Primitive
 
+cdef extern from "Python.h":
+    object PyObject_Call(object function, tuple args, PyObject* options)
+    Py_ssize_t PyDict_GET_SIZE(dict)
+
 cdef int watching                           # how many observers there are, see Observer
 
-cdef object call_kernel(Primitive op, Device device, tuple inputs, dict params, TensorBase out)
+cdef tuple before(tuple call)
+cdef int after(tuple present, tuple call, object result) except -1
+cdef bint has_half(tuple inputs, dict params) except -1
+cdef object in_half(Primitive op, Device device, object kernel, tuple inputs, dict params)
+cdef int count_writes(Primitive op, tuple inputs) except -1
 cdef tuple adapted(Primitive op, tuple inputs)
 cdef tuple promoted(Primitive op, tuple inputs)
 cdef DType common_dtype(Primitive op, tuple inputs)
 cdef int refuse_dtype(Primitive op, int code) except -1
 cdef int check_dtypes(Primitive op, tuple inputs) except -1
 cdef tuple broadcast(Primitive op, tuple inputs)
+
+
+cdef inline object call_kernel(Primitive op, Device device, tuple inputs, dict params, TensorBase out):
+    """Run the op's kernel of a device. `out` is written into by an elementwise op; else None. Versions of what is written grow.
+
+    IN: tensors of that device, with the dtypes that the record declares; params None or the kernel's keywords.
+    """
+    cdef object kernel, result
+    cdef bint half
+    cdef tuple present = None
+    if watching:
+        present = before((op, device, inputs, params, out))
+    if device.is_gpu:
+        kernel = op.gpu
+        half = op.gpu_half
+    else:
+        kernel = op.cpu
+        half = op.cpu_half
+    if not half and has_half(inputs, params):
+        result = in_half(op, device, kernel, inputs, params)
+    elif out is None:                               # without copying the parameters
+        result = PyObject_Call(kernel, inputs, <PyObject*>params if params is not None and PyDict_GET_SIZE(params) else NULL)
+    elif PyTuple_GET_SIZE(inputs) == 2:             # without packing the arguments twice
+        result = kernel.into(out, <object>inputs[0], <object>inputs[1])
+    else:
+        result = kernel.into(out, *inputs)
+    if out is not None:
+        out.storage.version += 1
+    elif op.changes:
+        count_writes(op, inputs)
+    if present is not None:
+        after(present, (op, device, inputs, params, out), result)
+    return result

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Calling kernels. `call_kernel` is the only place where a kernel is chosen by device; around it, what must hold before: dtypes
-as declared, promotion, broadcasting, and float16 for kernels that have no form of their own for it.
+"""Calling kernels. `call_kernel`, in `call.pxd` to be inlined, is the only place where a kernel is chosen by device; around it, what must
+hold before: dtypes as declared, promotion, broadcasting, and float16 for kernels that have no form of their own for it.
 
 Records no graph. A tape, a profiler, autocast and `selftest` watch here: see `Observer`.
 """
@@ -55,29 +55,23 @@ cdef tuple adapted(Primitive op, tuple inputs):
     return inputs
 
 
-cdef object _observed(Primitive op, Device device, tuple inputs, dict params, TensorBase out):
-    present = tuple(observers)
+cdef tuple before(tuple call):
+    """Tell the observers, and give those that are to hear of the result."""
+    cdef tuple present = tuple(observers)
     for observer in present:
         if observer.before is not None:
-            observer.before(op, device, inputs, params, out)
-    result = _run(op, device, inputs, params, out)
+            observer.before(*call)
+    return present
+
+
+cdef int after(tuple present, tuple call, object result) except -1:
     for observer in reversed(present):
         if observer.after is not None:
-            observer.after(op, device, inputs, params, out, result)
-    return result
+            observer.after(*call, result)
+    return 0
 
 
 # ---------------------------------------------------------------- the call point
-
-cdef object call_kernel(Primitive op, Device device, tuple inputs, dict params, TensorBase out):
-    """Run the op's kernel of a device. `out` is written into by an elementwise op; else None. Versions of what is written grow.
-
-    IN: tensors of that device, with the dtypes that the record declares; params None or the kernel's keywords.
-    """
-    if watching:
-        return _observed(op, device, inputs, params, out)
-    return _run(op, device, inputs, params, out)
-
 
 def run_kernel(Primitive op not None, Device device not None, tuple inputs not None, dict params=None):
     """`call_kernel` for Python: the kernel of a device on tensors of it, unrecorded. Checks dtypes as declared."""
@@ -86,34 +80,7 @@ def run_kernel(Primitive op not None, Device device not None, tuple inputs not N
     return call_kernel(op, device, inputs, params, None)
 
 
-cdef inline object _run(Primitive op, Device device, tuple inputs, dict params, TensorBase out):
-    cdef object kernel, result
-    cdef bint half
-    if device.is_gpu:
-        kernel = op.gpu
-        half = op.gpu_half
-    else:
-        kernel = op.cpu
-        half = op.cpu_half
-    if not half and _has_half(inputs, params):
-        result = _in_half(op, device, kernel, inputs, params)
-    elif out is not None:
-        if PyTuple_GET_SIZE(inputs) == 2:           # without packing the arguments twice
-            result = kernel.into(out, <object>inputs[0], <object>inputs[1])
-        else:
-            result = kernel.into(out, *inputs)
-    elif params is not None and len(params):
-        result = kernel(*inputs, **params)
-    else:
-        result = kernel(*inputs)
-    if out is not None:
-        out.storage.version += 1
-    elif op.changes:
-        _count_writes(op, inputs)
-    return result
-
-
-cdef _count_writes(Primitive op, tuple inputs):
+cdef int count_writes(Primitive op, tuple inputs) except -1:
     """Every tensor that the kernel has changed is of a new version."""
     cdef Py_ssize_t i
     cdef object x
@@ -124,9 +91,15 @@ cdef _count_writes(Primitive op, tuple inputs):
         elif x is not None:
             for t in x:
                 (<TensorBase>t).storage.version += 1
+    return 0
 
 
-cdef bint _has_half(tuple inputs, dict params):
+cdef object in_half(Primitive op, Device device, object kernel, tuple inputs, dict params):
+    """The result of a kernel that has no float16."""
+    return _in_half(op, device, kernel, inputs, params)
+
+
+cdef bint has_half(tuple inputs, dict params) except -1:
     """Whether an input is float16, or a new tensor of it is asked for."""
     cdef Py_ssize_t i
     cdef object x
@@ -220,10 +193,8 @@ cdef str _kinds(unsigned int mask):
         if mask >> code & 1:
             found.append(dtype_of(code).name)
     words += found
-    if len(words) < 2:
-        return "".join(words)
     last = words.pop()
-    return f"{', '.join(words)} or {last}"
+    return f"{', '.join(words)} or {last}" if words else last
 
 
 cdef int refuse_dtype(Primitive op, int code) except -1:

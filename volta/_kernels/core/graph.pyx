@@ -13,7 +13,7 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import AutogradError, DTypeError
 from volta._kernels import core as _core
-from volta._kernels.core.base cimport FLOAT32, Device, TensorBase
+from volta._kernels.core.base cimport FLOAT32, TensorBase
 from volta._kernels.core.call cimport adapted, broadcast, call_kernel, check_dtypes, promoted, refuse_dtype, watching
 from volta._kernels.core.record cimport DTYPE, FLOATING, INPUT, OUTPUT, Plan, Primitive, set_apply
 
@@ -180,10 +180,9 @@ cdef tuple unpacked(Node node, tuple saved):
 cdef object apply(Primitive op, tuple inputs, dict params):
     """Call an op and record it where a gradient is wanted."""
     cdef Py_ssize_t i, n
-    cdef Device device = None
-    cdef TensorBase t
-    cdef int code = -1
-    cdef bint uniform = True, recorded = False
+    cdef TensorBase t, first = None
+    cdef int code
+    cdef bint uniform = True, alike = True, recorded = False        # alike: of one shape
     cdef object x, result
     if watching:
         inputs = adapted(op, inputs)
@@ -192,13 +191,13 @@ cdef object apply(Primitive op, tuple inputs, dict params):
         x = <object>inputs[i]
         if isinstance(x, TensorBase):
             t = <TensorBase>x
-            if device is None:
-                device = t.storage.device
-                code = t.dtype.code
-            elif t.storage.device is not device:
+            if first is None:
+                first = t
+            elif t.storage.device is not first.storage.device:
                 return _mixed_devices(op, inputs, params)
-            elif t.dtype.code != code:
-                uniform = False
+            else:
+                uniform = uniform and t.dtype is first.dtype
+                alike = alike and (t.shape is first.shape or t.shape == first.shape)
             if t._requires_grad or (t._base is not None and renew(t)):
                 recorded = True
         elif op.promotion:
@@ -207,14 +206,15 @@ cdef object apply(Primitive op, tuple inputs, dict params):
                 return apply(op, inputs[:i] + (x,) + inputs[i + 1:], params)
         elif x is not None:
             raise DTypeError(f"{op.name}: {op.names[i if i < op.count else op.count - 1]} must be a tensor, got {type(x).__name__}")
-    if device is None:
+    if first is None:
         return apply(op, (_as_operand(op, inputs[0] if n else None, inputs),) + inputs[1:], params)
+    code = first.dtype.code
     if op.promotion:
         if not uniform or not op.promoted[0] or (code < FLOAT32 and (op.promotion == FLOATING or n > 1)):
             inputs = promoted(op, inputs)
         elif not op.common >> code & 1:
             refuse_dtype(op, code)
-        if n > 1:
+        if not alike:
             broadcast(op, inputs)
     elif op.accepts != NULL:
         if not (n == 1 and op.alike and op.common >> code & 1):        # the quick answer for an op of one tensor
@@ -224,7 +224,7 @@ cdef object apply(Primitive op, tuple inputs, dict params):
     recorded = recorded and volta_grad_mode
     if recorded and op.vjp is None and op.reference is not None:
         return op.reference(*inputs, **params)
-    result = call_kernel(op, device, inputs, params, None)
+    result = call_kernel(op, first.storage.device, inputs, params, None)
     if op.is_view:
         _track(op, <TensorBase>inputs[0], params, <TensorBase>result)
     if recorded and op.vjp is not None:
@@ -233,6 +233,11 @@ cdef object apply(Primitive op, tuple inputs, dict params):
 
 
 set_apply(apply)
+
+
+def call(Primitive op not None, tuple inputs not None, dict params not None):
+    """op(*inputs, **params) for callers that have a dict at hand, which is kept."""
+    return apply(op, inputs, params)
 
 
 cdef object apply2(Primitive op, object a, object b):
@@ -402,15 +407,11 @@ def custom_node(object function, tuple inputs, tuple outputs):
     cdef Node node = Node.__new__(Node)
     cdef TensorBase t
     parents, shapes, slots = [], [], []
-    for i, x in enumerate(inputs):
-        parent = None
-        if isinstance(x, TensorBase):
-            t = <TensorBase>x
-            if wants(t):
-                parent = t._node if t._node is not None else t
-        parents.append(parent)
-        slots.append((<TensorBase>x)._index if isinstance(x, TensorBase) else 0)
-        shapes.append((<TensorBase>x).shape if isinstance(x, TensorBase) else None)
+    for x in inputs:
+        t = x if isinstance(x, TensorBase) else None
+        parents.append(None if t is None or not wants(t) else t if t._node is None else t._node)
+        slots.append(0 if t is None else t._index)
+        shapes.append(None if t is None else t.shape)
     node.parents, node.shapes, node.slots = tuple(parents), tuple(shapes), slots
     node.function = function
     node.saved = ()

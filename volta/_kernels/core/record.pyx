@@ -16,6 +16,7 @@ from volta._kernels.core.base cimport FLOAT16, FLOAT32, TensorBase, dtype_of
 cdef extern from "Python.h":
     object PyMethod_New(object function, object instance)
     object PyObject_Call(object function, tuple args, PyObject* options)
+    Py_ssize_t PyDict_GET_SIZE(dict)
 
 cdef apply_t _apply = NULL                  # set by graph.pyx
 cdef check_t _check = NULL                  # set by call.pyx
@@ -339,19 +340,21 @@ cdef class Primitive(Op):
         return Plan(saves, tuple([None if s is None else tuple(map(located, s)) for s in wanted]))
 
     def __call__(self, *inputs, **params):
-        cdef object result
-        if params and self.has_out:
+        cdef Py_ssize_t n = PyTuple_GET_SIZE(inputs)
+        if (n == self.count or self.variadic and n > self.count) and not ((self.promotion or self.has_out) and PyDict_GET_SIZE(params)):
+            return _apply(self, inputs, params)             # all are given, and `params` are options
+        return self._call_by_name(inputs, params)
+
+    def _call_by_name(self, inputs, params):
+        if self.has_out:
             result = self.otherwise(inputs, params, self.names)
             if result is not _ELSEWHERE:
                 return result
-        if params and (self.promotion or PyTuple_GET_SIZE(inputs) < self.count):       # else all are given, and these are options
-            for name in self.names:
-                if name in params:
-                    inputs, params = self._bound(inputs, params)
-                    break
-            if params and self.promotion:
-                raise TypeError(f"{self.name}() got an unexpected keyword argument {next(iter(params))!r}")
-        if PyTuple_GET_SIZE(inputs) != self.count and (not self.variadic or PyTuple_GET_SIZE(inputs) < self.count):
+        if not params.keys().isdisjoint(self.names):
+            inputs, params = self._bound(inputs, params)
+        if params and self.promotion:
+            raise TypeError(f"{self.name}() got an unexpected keyword argument {next(iter(params))!r}")
+        if len(inputs) < self.count or len(inputs) > self.count and not self.variadic:
             raise ArgumentError(f"{self.name}: takes {', '.join(self.names) if self.names else 'no tensors'}, got "
                                 f"{len(inputs)} of {self.count}")
         return _apply(self, inputs, params)

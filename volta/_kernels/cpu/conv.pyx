@@ -7,14 +7,15 @@
 # The product is not NumPy's: im2col of a panel goes from the L1 cache straight into the tile, which is worth a factor
 #   of two.
 
-from cython.parallel cimport prange
+from cython.parallel cimport prange, threadid
 from libc.string cimport memset
 
 from volta._kernels.cpu.conv_plan cimport (
     Plan, band_size, ceil_div, choose_chunk, form_line, load_band, make_tables, set_geometry, threads_of)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, outer, real
-from volta._kernels.core.views cimport float_code, packed, same_type
+from volta._kernels.core.views cimport float_code, pointer
 
 cdef enum:
     MOST_TAPS = 384             # rows of im2col that one pass over a panel takes
@@ -135,45 +136,31 @@ cdef void forward_chunk(Plan* p, Py_ssize_t item, const real* x, const real* wei
             break
 
 
-cdef void forward_items(Plan* p, Py_ssize_t first, Py_ssize_t last, const real* x, const real* weight, const real* bias,
-                        real* out, real* band, real* columns) noexcept nogil:
-    cdef Py_ssize_t item
-    for item in range(first, last):
-        forward_chunk(p, item, x, weight, bias, out, band, columns)
-
-
 cdef void forward(Plan* p, const real* x, const real* weight, Pick* pick, const real* bias, real* out):
     """Convolution of contiguous tensors into `out`. Allocates; threads over chunks and groups."""
-    cdef int lane_count = lanes(out), threads = threads_of(p), t
+    cdef int lane_count = lanes(out), threads = threads_of(p)
     choose_chunk(p, lane_count, p.c, FEWEST_CHUNKS)
     cdef Storage tables = make_tables(p, p.c, lane_count)
     cdef Py_ssize_t taps = p.c * p.kh * p.kw, block = max(1, ceil_div(taps, max(1, ceil_div(taps, MOST_TAPS))))
     cdef Py_ssize_t band = band_size(p, p.c) + 2 * lane_count + p.panel
-    cdef Py_ssize_t own = (band + block * p.panel + 2 * lane_count + 15) // 16 * 16, items = p.chunks * p.groups
+    cdef Py_ssize_t own = (band + block * p.panel + 2 * lane_count + 15) // 16 * 16, item
     cdef Storage scratch = host_storage((packed_size(pick, p.groups) + threads * own + 16) * sizeof(real))
     cdef real* buffers = <real*>scratch.data
     cdef real* packed_weight = buffers + threads * own
     pick.block = block
     with nogil:
         pack_weight(weight, pick, p.groups, threads, packed_weight)
-        for t in prange(threads, num_threads=threads, schedule="static"):
-            forward_items(p, items * t // threads, items * (t + 1) // threads, x, <const real*>packed_weight, bias, out,
-                          buffers + t * own + block * p.panel + lane_count, buffers + t * own)
-
-
-cdef void* pointer(TensorBase t) noexcept:
-    return address(t) if t is not None else NULL
+        for item in prange(p.chunks * p.groups, num_threads=threads, schedule="static"):
+            forward_chunk(p, item, x, <const real*>packed_weight, bias, out,
+                          buffers + threadid() * own + block * p.panel + lane_count, buffers + threadid() * own)
 
 
 def conv2d(TensorBase x not None, TensorBase weight not None, TensorBase bias, tuple stride, tuple padding,
            tuple dilation, Py_ssize_t groups):
     """Cross-correlation of x with weight. Source: chellapilla et al. 2006 (im2col)."""
     cdef Plan plan
-    cdef int code = float_code("conv2d", x)
-    same_type("conv2d", x, weight)
-    same_type("conv2d", x, bias)
-    x, weight = packed(x), packed(weight)
-    bias = packed(bias) if bias is not None else None
+    cdef int code = float_code("conv2d", x, weight, bias)
+    x, weight, bias = packed(x), packed(weight), packed(bias)
     set_geometry(&plan, x.shape, weight.shape[1], <Py_ssize_t>weight.shape[0] // groups, weight.shape[2:], stride,
                  padding, dilation, groups)
     cdef TensorBase out = empty_host((plan.n, weight.shape[0], plan.oh, plan.ow), x.dtype)
@@ -245,17 +232,10 @@ cdef void scatter_image(Plan* p, Py_ssize_t item, const real* g, const real* wei
                 col2im_row(p, <const real*>&tile[0] + r * p.panel, t * TILE_ROWS + r, start, count, out)
 
 
-cdef void scatter_items(Plan* p, Py_ssize_t first, Py_ssize_t last, const real* g, const real* weight, real* out,
-                        real* panel) noexcept nogil:
-    cdef Py_ssize_t item
-    for item in range(first, last):
-        scatter_image(p, item, g, weight, out, panel)
-
-
 cdef void grad_input_any_stride(Plan* p, const real* g, const real* weight, real* out):
     """Columns by a product with the transposed weight, added up by col2im. Threads over images and groups."""
-    cdef Py_ssize_t depth = p.c * p.kh * p.kw, items = p.n * p.groups, own
-    cdef int threads = threads_of(p), t
+    cdef Py_ssize_t depth = p.c * p.kh * p.kw, item, own
+    cdef int threads = threads_of(p)
     cdef Pick pick = Pick(rows=depth, outer=p.o, inner=1, block=p.o, start=0, group_stride=p.o * depth, row_stride=1,
                           outer_stride=depth, inner_stride=0)
     p.panel = 3 * lanes(out)
@@ -265,9 +245,8 @@ cdef void grad_input_any_stride(Plan* p, const real* g, const real* weight, real
     cdef real* packed_weight = buffers + threads * own
     with nogil:
         pack_weight(weight, &pick, p.groups, threads, packed_weight)
-        for t in prange(threads, num_threads=threads, schedule="static"):
-            scatter_items(p, items * t // threads, items * (t + 1) // threads, g, <const real*>packed_weight, out,
-                          buffers + t * own)
+        for item in prange(p.n * p.groups, num_threads=threads, schedule="static"):
+            scatter_image(p, item, g, <const real*>packed_weight, out, buffers + threadid() * own)
 
 
 cdef void grad_input(Plan* p, const real* g, const real* weight, real* out):
@@ -281,8 +260,7 @@ def conv2d_grad_input(TensorBase g not None, TensorBase weight not None, Py_ssiz
                       tuple stride, tuple padding, tuple dilation, Py_ssize_t groups):
     """Gradient of conv2d with respect to its input [N, C, height, width]."""
     cdef Plan plan
-    cdef int code = float_code("conv2d_grad_input", g)
-    same_type("conv2d_grad_input", g, weight)
+    cdef int code = float_code("conv2d_grad_input", g, weight)
     cdef tuple shape = (g.shape[0], <Py_ssize_t>weight.shape[1] * groups, height, width)
     g, weight = packed(g), packed(weight)
     set_geometry(&plan, shape, weight.shape[1], <Py_ssize_t>weight.shape[0] // groups, weight.shape[2:], stride,

@@ -13,7 +13,9 @@ from volta.errors import DTypeError
 from volta._kernels.core.base cimport FLOAT32, INT64, TensorBase, address, dtype_of, empty_host
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.tile cimport real
-from volta._kernels.core.views cimport float_code, packed
+from volta._kernels.core.views cimport float_code
+from volta._kernels.cpu.conv_plan cimport Plan, set_geometry
+from volta._kernels.cpu.copy cimport packed
 
 cdef extern from *:
     """
@@ -52,13 +54,10 @@ cdef extern from *:
 cdef enum:
     LINE = 256                  # windows of one line that are worked at a time
 
-cdef struct Window:
-    Py_ssize_t h, w, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw
-
 
 # ---------------------------------------------------------------- forward
 
-cdef inline void pool_pixel(Window* p, const real* x, Py_ssize_t oy, Py_ssize_t ox, real* out,
+cdef inline void pool_pixel(const Plan* p, const real* x, Py_ssize_t oy, Py_ssize_t ox, real* out,
                             int64_t* index) noexcept nogil:
     """The maximum of one window."""
     cdef Py_ssize_t ky, kx, y, z, at, best = -1
@@ -95,53 +94,36 @@ cdef inline void pool_line_2x2(const real* x, Py_ssize_t width, Py_ssize_t n, Py
             index[j] = at + 2 * j + (place64[j] & 1) + (place64[j] >> 1) * width
 
 
-cdef void pool_planes_2x2(Window* p, const real* x, Py_ssize_t first, Py_ssize_t last, real* out,
-                          int64_t* index) noexcept nogil:
-    cdef Py_ssize_t plane, y, j, n, at
-    for plane in range(first, last):
-        for y in range(p.oh):
-            j = 0
-            while j < p.ow:
-                n = min(LINE, p.ow - j)
-                at = (plane * p.oh + y) * p.ow + j
-                pool_line_2x2(x + (plane * p.h + 2 * y) * p.w + 2 * j, p.w, n, 2 * y * p.w + 2 * j, out + at,
-                              index + at)
-                j += n
-
-
-cdef void pool_planes(Window* p, const real* x, Py_ssize_t first, Py_ssize_t last, real* out,
-                      int64_t* index) noexcept nogil:
-    cdef Py_ssize_t plane, y, z, at
-    for plane in range(first, last):
-        for y in range(p.oh):
-            for z in range(p.ow):
-                at = (plane * p.oh + y) * p.ow + z
-                pool_pixel(p, x + plane * p.h * p.w, y, z, out + at, index + at)
-
-
-cdef void pool(Window* p, const real* x, Py_ssize_t planes, real* out, int64_t* index) noexcept nogil:
-    cdef bint plain = p.kh == p.kw == p.sh == p.sw == 2 and p.dh == p.dw == 1 and p.ph == p.pw == 0 and 2 * p.oh <= p.h and 2 * p.ow <= p.w
-    cdef int threads = threads_for(planes * p.oh * p.ow * p.kh * p.kw), t
-    for t in prange(threads, num_threads=threads, schedule="static"):
+cdef void pool_plane(const Plan* p, bint plain, const real* x, real* out, int64_t* index) noexcept nogil:
+    """One plane. `plain` windows are those of `pool_line_2x2`."""
+    cdef Py_ssize_t y, z
+    for y in range(p.oh):
         if plain:
-            pool_planes_2x2(p, x, planes * t // threads, planes * (t + 1) // threads, out, index)
+            z = 0
+            while z < p.ow:
+                pool_line_2x2(x + 2 * y * p.w + 2 * z, p.w, min(LINE, p.ow - z), 2 * y * p.w + 2 * z, out + y * p.ow + z,
+                              index + y * p.ow + z)
+                z += LINE
         else:
-            pool_planes(p, x, planes * t // threads, planes * (t + 1) // threads, out, index)
+            for z in range(p.ow):
+                pool_pixel(p, x, y, z, out + y * p.ow + z, index + y * p.ow + z)
+
+
+cdef void pool(const Plan* p, const real* x, Py_ssize_t planes, real* out, int64_t* index) noexcept nogil:
+    cdef bint plain = p.kh == p.kw == p.sh == p.sw == 2 and p.dh == p.dw == 1 and p.ph == p.pw == 0 and 2 * p.oh <= p.h and 2 * p.ow <= p.w
+    cdef int threads = threads_for(planes * p.oh * p.ow * p.kh * p.kw)
+    cdef Py_ssize_t plane
+    for plane in prange(planes, num_threads=threads, schedule="static"):
+        pool_plane(p, plain, x + plane * p.h * p.w, out + plane * p.oh * p.ow, index + plane * p.oh * p.ow)
 
 
 def max_pool2d(TensorBase x not None, tuple kernel, tuple stride, tuple padding, tuple dilation, size=None):
     """Maxima of windows of x[N, C, H, W] and the index of each in its plane; `size` is the output's where the last windows
     reach beyond the padding."""
-    cdef Window p
+    cdef Plan p
     cdef int code = float_code("max_pool2d", x)
     x = packed(x)
-    p.h, p.w = x.shape[2], x.shape[3]
-    p.kh, p.kw = kernel
-    p.sh, p.sw = stride
-    p.ph, p.pw = padding
-    p.dh, p.dw = dilation
-    p.oh = (p.h + 2 * p.ph - p.dh * (p.kh - 1) - 1) // p.sh + 1
-    p.ow = (p.w + 2 * p.pw - p.dw * (p.kw - 1) - 1) // p.sw + 1
+    set_geometry(&p, x.shape, 1, 1, kernel, stride, padding, dilation, 1)
     if size is not None:
         p.oh, p.ow = size
     cdef tuple shape = (x.shape[0], x.shape[1], p.oh, p.ow)
@@ -160,24 +142,20 @@ def max_pool2d(TensorBase x not None, tuple kernel, tuple stride, tuple padding,
 
 # ---------------------------------------------------------------- gradient
 
-cdef void spread_planes(const real* g, const int64_t* index, Py_ssize_t first, Py_ssize_t last, Py_ssize_t pixels,
-                        Py_ssize_t size, real* out) noexcept nogil:
-    """Planes first .. last: each gradient to the place that its maximum came from."""
-    cdef Py_ssize_t plane, i
-    cdef real* y
-    memset(out + first * size, 0, (last - first) * size * sizeof(real))
-    for plane in range(first, last):
-        y = out + plane * size
-        for i in range(plane * pixels, (plane + 1) * pixels):
-            if 0 <= index[i] < size:
-                y[index[i]] += g[i]
+cdef void spread_plane(const real* g, const int64_t* index, Py_ssize_t pixels, Py_ssize_t size, real* out) noexcept nogil:
+    """Each gradient of a plane to the place that its maximum came from."""
+    cdef Py_ssize_t i
+    memset(out, 0, size * sizeof(real))
+    for i in range(pixels):
+        if 0 <= index[i] < size:
+            out[index[i]] += g[i]
 
 
 cdef void scatter(const real* g, const int64_t* index, Py_ssize_t planes, Py_ssize_t pixels, Py_ssize_t size,
                  real* out) noexcept nogil:
-    cdef int threads = threads_for(planes * (pixels * 2 + size)), t
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        spread_planes(g, index, planes * t // threads, planes * (t + 1) // threads, pixels, size, out)
+    cdef Py_ssize_t plane
+    for plane in prange(planes, num_threads=threads_for(planes * (pixels * 2 + size)), schedule="static"):
+        spread_plane(g + plane * pixels, index + plane * pixels, pixels, size, out + plane * size)
 
 
 def max_pool2d_grad(TensorBase g not None, TensorBase index not None, Py_ssize_t height, Py_ssize_t width,

@@ -12,12 +12,13 @@ from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import full, ones_like
 from volta.ops.indexing import flat, known_range, positions
 from volta.ops.math import clamp
+from volta.ops.norms import norm
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_add_op, index_select_op, scale_gradient
 from volta.ops.records.math import where_op
 from volta.ops.records.view import reshape_op
-from volta.ops.reduce import amax, norm, sum
-from volta.ops.repeats import running
+from volta.ops.reduce import amax, sum
+from volta.ops.scan import cumsum
 from volta.ops.scatter import index_reduce
 from volta.ops.subscript import setitem
 from volta.ops.table import Derived, Labels, case, composed
@@ -165,7 +166,7 @@ def _bags(input, offsets, include_last_offset):
         raise IndexRangeError(f"embedding_bag: offsets must begin with 0 and not exceed the {size} indices, got {known[0]} to {known[1]}")
     offsets = clamp(cast(offsets, int64), 0, size)
     begun = index_add_op(ones_like(offsets), offsets, dim=0, size=size + 1)[:size]
-    return clamp(running(begun) - 1, 0, bags), bags
+    return clamp(cumsum(begun, 0) - 1, 0, bags), bags
 
 
 def _totals(rows, bag, bags):

@@ -12,11 +12,11 @@ from volta.dtypes import float16
 from volta.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from volta.ops.copy import widened
 from volta.ops.creation import full
+from volta.ops.norms import norm
 from volta.ops.records.copy import cast
 from volta.ops.records.math import maximum, mulacc, reciprocal, rsqrt
 from volta.ops.records.norm import batch_norm_op, batch_norm_update, column, np_batch_norm
 from volta.ops.records.reduce import mean_op
-from volta.ops.reduce import norm
 from volta.ops.table import case, composed
 
 if TYPE_CHECKING:

@@ -19,12 +19,9 @@ def np_conv2d(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, stride
     o, cg, kh, kw = weight.shape
     oh, ow = ((s - d * (k - 1) - 1) // t + 1 for s, k, d, t in zip((h, w), (kh, kw), dilation, stride))
     out = np.zeros((n, o, oh, ow))
-    for i in range(kh):
-        for j in range(kw):
-            a, b = i * dilation[0], j * dilation[1]
-            patch = x[:, :, a:a + (oh - 1) * stride[0] + 1:stride[0], b:b + (ow - 1) * stride[1] + 1:stride[1]]
-            patch = patch.reshape(n, groups, cg, oh, ow)
-            out += np.einsum("ngchw,goc->ngohw", patch, weight[:, :, i, j].reshape(groups, o // groups, cg)).reshape(out.shape)
+    for i, j, window in _np_windows(out.shape, (kh, kw), stride, dilation):
+        patch = x[window].reshape(n, groups, cg, oh, ow)
+        out += np.einsum("ngchw,goc->ngohw", patch, weight[:, :, i, j].reshape(groups, o // groups, cg)).reshape(out.shape)
     return out if bias is None else out + bias[:, None, None]
 
 

@@ -64,19 +64,20 @@ def _others(x, d):
     """For each element the product of all others along dimension d, by a tree of pairs."""
     n = x.shape[d]
     half = n // 2
-    left, right = _part(x, d, 0, half), _part(x, d, half, half)
+    left, right = part(x, d, 0, half), part(x, d, half, half)
     if n == 2:
         return cat_op(right, left, dim=d)
     pairs = left * right
     if n % 2 == 0:
         above = _others(pairs, d)
         return cat_op(above * right, above * left, dim=d)
-    above = _others(cat_op(pairs, _part(x, d, n - 1, 1), dim=d), d)
-    outside = _part(above, d, 0, half)
-    return cat_op(outside * right, outside * left, _part(above, d, half, 1), dim=d)
+    above = _others(cat_op(pairs, part(x, d, n - 1, 1), dim=d), d)
+    outside = part(above, d, 0, half)
+    return cat_op(outside * right, outside * left, part(above, d, half, 1), dim=d)
 
 
-def _part(x, d, start, length):
+def part(x, d, start, length):
+    """`length` elements along dimension d from `start` on, as a view."""
     shape = x.shape
     return slice_op(x, starts=(0,) * d + (start,) + (0,) * (len(shape) - d - 1), sizes=shape[:d] + (length,) + shape[d + 1:],
                     steps=(1,) * len(shape))

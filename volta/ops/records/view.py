@@ -27,17 +27,6 @@ def expand_kernel(x, *, shape):
     return core.view(x, shape, tuple(strides), x.offset)
 
 
-def _invert(dims):
-    out = [0] * len(dims)
-    for i, d in enumerate(dims):
-        out[d] = i
-    return tuple(out)
-
-
-def _np_expand(x, shape):
-    return np.broadcast_to(x, shape)
-
-
 def _np_slice(x, starts, sizes, steps, axes=None):
     out = x[tuple(slice(a, None if a + n * s < 0 else a + n * s, s) for a, n, s in zip(starts, sizes, steps))]
     return out if axes is None else out.reshape([1 if i < 0 else sizes[i] for i in axes])
@@ -50,11 +39,11 @@ reshape_op = register(
     numpy=lambda x, shape: x.reshape(shape), cases=(case((2, 6), shape=(3, 4)), case((), shape=(1, 1)), case((0, 3), shape=(3, 0))))
 permute_op = register(
     "permute", ("x",), family="view", takes="fib", kinds="fib", view=indexing.permute_view,
-    vjp=(lambda g, dims: permute_op(g, dims=_invert(dims)),),
+    vjp=(lambda g, dims: permute_op(g, dims=tuple(map(dims.index, range(len(dims))))),),
     numpy=lambda x, dims: x.transpose(dims), cases=(case((2, 3, 4), dims=(2, 0, 1)), case((3, 0), dims=(1, 0))))
 expand_op = register(
     "expand", ("x",), family="view", takes="fib", kinds="fib", view=expand_kernel, vjp=(lambda g: g,),
-    numpy=_np_expand, cases=(case((3, 1), shape=(2, 3, 4)), case((1,), shape=(0,))))
+    numpy=lambda x, shape: np.broadcast_to(x, shape), cases=(case((3, 1), shape=(2, 3, 4)), case((1,), shape=(0,))))
 
 
 # ---------------------------------------------------------------- parts
@@ -103,10 +92,6 @@ def _diagonal_kernel(x, *, offset):
     return core.view(x, x.shape[:-2] + (length,), x._strides[:-2] + (down + across,), start)
 
 
-def _np_diagonal(x, offset):
-    return np.diagonal(x, offset, -2, -1)
-
-
 def on_diagonal(g, shape, offset):
     """Zeros of shape (..., *shape) with g on the diagonal: the derivative of `diagonal`."""
     rows, columns = shape
@@ -118,7 +103,8 @@ def on_diagonal(g, shape, offset):
 
 
 diagonal_op = register(
-    "diagonal", ("x",), family="view", takes="fib", kinds="fib", view=_diagonal_kernel, numpy=_np_diagonal,
+    "diagonal", ("x",), family="view", takes="fib", kinds="fib", view=_diagonal_kernel,
+    numpy=lambda x, offset: np.diagonal(x, offset, -2, -1),
     vjp=(lambda g, x_shape, offset: on_diagonal(g, x_shape[-2:], offset),),
     cases=(case((3, 5), offset=0), case((2, 4, 3), offset=1), case((4, 3), offset=-2), case((2, 3), offset=5), case((0, 3), offset=0)))
 

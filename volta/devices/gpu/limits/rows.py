@@ -107,6 +107,23 @@ def updated(written):
     return cut
 
 
+def attention(run, q, k, v, mask, **params):
+    return _by_heads(run, (q, k, v, mask), (2, 2, 2, 1), params, (2, 1))
+
+
+def attention_grad(run, g, q, k, v, mask, out, logsumexp, **params):
+    shared = None if q.shape[0] == 1 == k.shape[2] else 2           # of one head for all, both halves' gradients are added
+    return _by_heads(run, (g, q, k, v, mask, out, logsumexp), (2, 2, 2, 2, 1, 2, 1), params, (2, shared, shared))
+
+
+def _by_heads(run, tensors, heads, params, joined):
+    """By batches, else by heads, which are those dimensions of the tensors and of the results."""
+    if tensors[0].shape[0] > 1:
+        heads, joined = (0,) * len(tensors), (0,) * len(joined)
+    dims = [None if t is None or t.shape[d] == 1 else d for t, d in zip(tensors, heads)]
+    return halves(run, tensors, params, dims, joined)
+
+
 # ---------------------------------------------------------------- one row or channel alone
 
 def cross_entropy(keep, run, x, target, ignore_index):
