@@ -12,7 +12,7 @@ from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, INT32, INT64, MAX_RANK, UINT8, TensorBase, address, empty_host
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.core.views cimport split_at
+from volta._kernels.core.views cimport same_type, split_at
 from volta._kernels.cpu.copy cimport packed
 
 from volta.errors import DTypeError, IndexRangeError
@@ -326,6 +326,71 @@ def index_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssiz
     return added("index_add", g, index, dim, size, False)
 
 
+# ---------------------------------------------------------------- products and extremes
+
+cdef enum:
+    PROD, AMAX, AMIN
+
+
+cdef inline number combined(number a, number b, int reduce) noexcept nogil:
+    """NaN stays NaN."""
+    if reduce == PROD:
+        return <number>(a * b)
+    if reduce == AMAX:
+        return a if a >= b or a != a else b
+    return a if a <= b or a != a else b
+
+
+cdef void reduce_items(const number* src, const int64_t* index, int reduce, Py_ssize_t first, Py_ssize_t last, Py_ssize_t n, Py_ssize_t size,
+                       Py_ssize_t inner, Py_ssize_t blocks, number* out) noexcept nogil:
+    """Items first .. last of outer and of blocks of columns."""
+    cdef Py_ssize_t item, i, j, at, start, stop
+    cdef number* y
+    for item in range(first, last):
+        start, stop = inner * (item % blocks) // blocks, inner * (item % blocks + 1) // blocks
+        y = out + item // blocks * size * inner
+        for i in range(n):
+            at = (item // blocks * n + i) * inner
+            for j in range(start, stop):
+                y[index[at + j] * inner + j] = combined(y[index[at + j] * inner + j], src[at + j], reduce)
+
+
+cdef void reduce_all(const number* src, const int64_t* index, int reduce, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t size, Py_ssize_t inner,
+                     number* out) noexcept nogil:
+    cdef int threads = threads_for(2 * outer * n * inner), t
+    cdef Py_ssize_t blocks = 1 if outer >= threads else min(threads, max(1, inner // COLUMNS)), items = outer * blocks
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        reduce_items(src, index, reduce, items * t // threads, items * (t + 1) // threads, n, size, inner, blocks, out)
+
+
+def scatter_reduce(TensorBase x not None, TensorBase src not None, TensorBase index not None, int dim, str reduce):
+    """x, with the elements of src combined, in their order, with what is at the places that index sends them to along dim."""
+    cdef Py_ssize_t outer = 0, n = 0, inner = 0, size = x.shape[dim]
+    cdef int code = x.dtype.code, kind = {"prod": PROD, "amax": AMAX, "amin": AMIN}[reduce]
+    same_type("scatter_reduce", x, src)
+    index, src = checked("scatter_reduce", index, dim, size), packed(src)
+    split_at(src.shape, dim, &outer, &n, &inner)
+    cdef TensorBase out = empty_host(x.shape, x.dtype)
+    x = packed(x)
+    memcpy(address(out), address(x), x.size * x.dtype.itemsize)
+    cdef void* source = address(src)
+    cdef void* target = address(out)
+    cdef const int64_t* places = <const int64_t*>address(index)
+    if code == FLOAT32:
+        reduce_all(<const float*>source, places, kind, outer, n, size, inner, <float*>target)
+    elif code == FLOAT64:
+        reduce_all(<const double*>source, places, kind, outer, n, size, inner, <double*>target)
+    elif code == INT64:
+        reduce_all(<const int64_t*>source, places, kind, outer, n, size, inner, <int64_t*>target)
+    elif code == INT32:
+        reduce_all(<const int32_t*>source, places, kind, outer, n, size, inner, <int32_t*>target)
+    elif code == UINT8 or code == BOOL:
+        reduce_all(<const uint8_t*>source, places, kind, outer, n, size, inner, <uint8_t*>target)
+    else:
+        raise DTypeError(f"scatter_reduce: the CPU kernel does not take {x.dtype.name}; cast it first")
+    return out
+
+
 # ---------------------------------------------------------------- writing
 
 cdef void put_rows(const Move* p, const int64_t* index, Py_ssize_t low, Py_ssize_t high, const word* values, word* out) noexcept nogil:
@@ -357,4 +422,5 @@ def index_put(TensorBase out not None, TensorBase index not None, TensorBase val
         move(&p, values, index, out)
 
 
-KERNELS = {"gather": gather, "scatter_add": scatter_add, "index_select": index_select, "index_add": index_add, "index_put": index_put}
+KERNELS = {"gather": gather, "scatter_add": scatter_add, "index_select": index_select, "index_add": index_add, "index_put": index_put,
+           "scatter_reduce": scatter_reduce}

@@ -9,11 +9,11 @@ import numpy as np
 from volta.dtypes import bool_, float16, float32
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops import creation
-from volta.ops.copy import repeat_interleave
 from volta.ops.records.attention import attention_op, np_attention, probabilities, weighted
 from volta.ops.records.copy import cast
 from volta.ops.records.math import log
 from volta.ops.records.view import expand_op, permute_op, reshape_op
+from volta.ops.repeats import repeat_interleave
 from volta.ops.table import Flags, case, composed
 from volta.shapes import broadcast_shapes, broadcasts_to
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
-MAX_WINDOW = 1 << 24        # elements of a pooling window, padding included: what no image has would only keep the device busy
 
 
 def window(op: str, name: str, value: object, rank: int, least: int = 1) -> tuple[int, ...]:
@@ -74,16 +73,6 @@ def _named_padding(op, input, padding, kernel, stride, dilation):
     before, after = sides[::2], sides[1::2]
     more = [side for a, b in zip(before, after) for side in (0, b - a)]
     return pad(input, more) if any(more) else input, before[::-1]
-
-
-def _pooled(op, size, kernel, stride, padding, dilation, ceil_mode):
-    """Output size of a pooling, rounded up with `ceil_mode`; no window starts behind the padding on the right."""
-    _check_size(op, size, kernel, padding, dilation, [s - 1 if ceil_mode else 0 for s in stride])
-    out = []
-    for n, k, s, p, d in zip(size, kernel, stride, padding, dilation):
-        count = (n + 2 * p - d * (k - 1) - 1 + (s - 1 if ceil_mode else 0)) // s + 1
-        out.append(count - 1 if ceil_mode and (count - 1) * s >= n + p else count)
-    return tuple(out)
 
 
 # ---------------------------------------------------------------- convolution

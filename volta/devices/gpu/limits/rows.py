@@ -51,6 +51,28 @@ def indexed_sum(run, g, index, dim, size):
     return halves(run, (g, index), {"dim": dim, "size": size}, (other, other if full else None), other)
 
 
+def indexed_reduction(run, x, src, index, dim, reduce):
+    """Along the longest dimension that is not indexed; else by the entries, one half after the other; else by the places, where an entry
+    of the other half repeats one that is there already and so changes nothing of an extreme, or is 1 in a product."""
+    others = [d for d, n in enumerate(src.shape) if d != dim and n > 1]
+    params = {"dim": dim, "reduce": reduce}
+    if others:
+        other = max(others, key=lambda d: x.shape[d] + src.shape[d])
+        return halves(run, (x, src, index), params, (other, other, other), other)
+    entries, size = src.shape[dim], x.shape[dim]
+    if entries > 1 and bytes_of(src) >= bytes_of(x):
+        for start, stop in ((0, entries // 2), (entries // 2, entries)):
+            x = run(x, part(src, dim, start, stop), part(index, dim, start, stop), **params)
+        return x
+    parts = []
+    for start, stop in ((0, size // 2), (size // 2, size)):
+        own, at = part(x, dim, start, stop), call("clamp", call("sub", index, start), 0, stop - start - 1)
+        inside = call("logical_and", call("ge", index, start), call("lt", index, stop))
+        neutral = 1 if reduce == "prod" else call("gather", own, at, dim=dim)
+        parts.append(run(own, call("where", inside, src, neutral), at, **params))
+    return cat(*parts, dim=dim)
+
+
 def drawn(run, shape, offset, **params):
     """Random numbers in two draws that continue each other."""
     count = math.prod(shape)
