@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 import torch
 from models import training_step
@@ -44,6 +45,17 @@ def steps() -> None:
         print(row(f"{name} batch {batch}", alternate(runs, rounds=25, inner=2)))
 
 
+def scans_and_sorts() -> None:
+    """Along rows, along columns and of one long line. Units: milliseconds."""
+    print(header("scans and sorts", "ms"))
+    for shape, dim in (((1000, 1000), 1), ((1000, 1000), 0), ((1000000,), 0)):
+        x = torch.randn(shape)
+        for name, options in (("cumsum", {}), ("sort", {}), ("topk", {"k": 10})):
+            runs = {module.__name__: partial(getattr(module, name), tensor, dim=dim, **options)
+                    for module, tensor in ((volta, volta.tensor(x.numpy())), (torch, x))}
+            print(row(f"{name} {shape} dim {dim}", alternate(runs, rounds=15)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -54,6 +66,8 @@ def main() -> None:
     overhead()
     print()
     steps()
+    print()
+    scans_and_sorts()
 
 
 if __name__ == "__main__":
