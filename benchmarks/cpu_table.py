@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 import torch
 from layers import both_ways, calls
@@ -54,6 +55,17 @@ def layers() -> None:
             print(row(label + way, alternate({"volta": ours[i], "torch": theirs[i]}, rounds=15, inner=3)), flush=True)
 
 
+def scans_and_sorts() -> None:
+    """Along rows, along columns and of one long line. Units: milliseconds."""
+    print(header("scans and sorts", "ms"))
+    for shape, dim in (((1000, 1000), 1), ((1000, 1000), 0), ((1000000,), 0)):
+        x = torch.randn(shape)
+        for name, options in (("cumsum", {}), ("sort", {}), ("topk", {"k": 10})):
+            runs = {module.__name__: partial(getattr(module, name), tensor, dim=dim, **options)
+                    for module, tensor in ((volta, volta.tensor(x.numpy())), (torch, x))}
+            print(row(f"{name} {shape} dim {dim}", alternate(runs, rounds=15)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -66,6 +78,8 @@ def main() -> None:
     steps()
     print()
     layers()
+    print()
+    scans_and_sorts()
 
 
 if __name__ == "__main__":

@@ -54,6 +54,13 @@ index        gather(x, index, dim)                 as torch.gather; same rank
              Indices are in range as far as the host knows (it sees its own data and the extremes of what it uploaded); a GPU kernel
              clamps them all the same, and cross_entropy gives NaN for a label outside the classes.
 
+scan         cumsum(x, dim) cumprod(x, dim) logcumsumexp(x, dim)    integers and bool give int64
+             cummax(x, dim) cummin(x, dim) -> index int64           where the extreme is; the last of equal ones; NaN wins
+
+sort         sort(x, dim, descending=False, count=None) -> (values, indices)     stable; NaN is beyond all numbers; the first `count`
+             scatter_unique(g, index, dim, size)   zeros with `size` along dim, g at index, which names no place of a line twice
+             searchsorted(sorted, values, right=False)      int64; one sorted vector for all values, or a line for each of their lines
+
 conv         stride, padding, dilation: (height, width) tuples; groups: int; layouts N, C, H, W and O, C/groups, kh, kw
              conv2d(x, weight, bias or None, stride, padding, dilation, groups)
              conv2d_grad_input(g, weight, height, width, stride, padding, dilation, groups)

@@ -109,15 +109,18 @@ cdef inline bint after(item a, item b) noexcept nogil:
 
 # ---------------------------------------------------------------- one line
 
+cdef inline void insert(item* a, Py_ssize_t n, item v) noexcept nogil:
+    """v into its place among n sorted items, behind equal ones."""
+    while n > 0 and after(a[n - 1], v):
+        a[n] = a[n - 1]
+        n -= 1
+    a[n] = v
+
+
 cdef void insertion(item* a, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i, j
-    cdef item v
+    cdef Py_ssize_t i
     for i in range(1, n):
-        v, j = a[i], i
-        while j > 0 and after(a[j - 1], v):
-            a[j] = a[j - 1]
-            j -= 1
-        a[j] = v
+        insert(a, i, a[i])
 
 
 cdef void count_digits(const item* a, Py_ssize_t n, int shift, Py_ssize_t* counts) noexcept nogil:
@@ -215,7 +218,7 @@ cdef struct Lines:
 
 cdef void first_items(const Lines* p, const number* x, item* a, item* chosen) noexcept nogil:
     """The first `count` items of a line into chosen. Most elements are only compared with the last of the first ones found so far."""
-    cdef Py_ssize_t i = 0, j, start, n = 0, capacity = max(4 * p.count, <Py_ssize_t>512) + RUN
+    cdef Py_ssize_t i = 0, j, start, n = 0, capacity = max(4 * p.count, <Py_ssize_t>96) + RUN
     cdef item border, v
     cdef bint found, every = True
     memset(&border, 255, sizeof(item))
@@ -228,10 +231,16 @@ cdef void first_items(const Lines* p, const number* x, item* a, item* chosen) no
             continue
         for j in range(start, i):
             v = as_item(x[j * p.inner], j, p.descending, border)
-            if every or after(border, v):
+            if not every and not after(border, v):
+                continue
+            if p.count > FEW:
                 a[n] = v
                 n += 1
-        if n + RUN > capacity:
+                continue
+            n = min(n + 1, p.count)
+            insert(chosen, n - 1, v)
+            every, border = n < p.count, chosen[n - 1]
+        if p.count > FEW and n + RUN > capacity:
             select_items(a, chosen, n, p.count, p.bits)
             every, n = False, p.count
             memcpy(a, chosen, n * sizeof(item))
@@ -239,7 +248,8 @@ cdef void first_items(const Lines* p, const number* x, item* a, item* chosen) no
             for j in range(1, n):
                 if after(a[j], border):
                     border = a[j]
-    select_items(a, chosen, n, p.count, p.bits)
+    if p.count > FEW:
+        select_items(a, chosen, n, p.count, p.bits)
 
 
 cdef int sort_line(const Lines* p, const number* x, number* values, int64_t* indices, item* a, item* spare, int threads) noexcept nogil:

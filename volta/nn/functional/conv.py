@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
 
-
 def window(op: str, name: str, value: object, rank: int, least: int = 1) -> tuple[int, ...]:
     """One int for each of `rank` dimensions, from an int (or a sequence of one) or a sequence of as many.
 
