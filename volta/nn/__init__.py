@@ -1,7 +1,8 @@
 """Layers, losses, initialisation and the functions behind them, under PyTorch's names. A layer is public by its module's `__all__`."""
 # ruff: noqa: F403  (each module's __all__ says what)
-from volta.nn import activation, container, conv, functional, init, linear, loss, norm, utils
+from volta.nn import activation, attention, container, conv, functional, init, linear, loss, norm, utils
 from volta.nn.activation import *
+from volta.nn.attention import *
 from volta.nn.container import *
 from volta.nn.conv import *
 from volta.nn.linear import *
@@ -12,6 +13,7 @@ from volta.nn.parameter import Parameter
 
 __all__ = ["Module", "Parameter", "functional", "init", "utils"]
 __all__ += activation.__all__
+__all__ += attention.__all__
 __all__ += container.__all__
 __all__ += conv.__all__
 __all__ += linear.__all__
