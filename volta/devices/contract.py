@@ -81,6 +81,10 @@ norm         batch_norm(x[N, C, ...], weight[C] or None, bias[C] or None, eps) -
              row_norm_grad(g, x, weight or None, mean, rstd, length, groups, inner, centred, sums) -> (dx, dweight, dbias)   the last
                                                                           two are vectors, empty without `sums`
 
+attention    attention(q[B, L, H, E], k[B, S, G, E], v[B, S, G, V], mask or None, causal, scale) -> (out[B, L, H, V], logsumexp[B, H, L])
+             G divides H; mask[B or 1, H or 1, L or 1, S or 1] is added; causal: query i sees keys 0 .. i; a row of no key is 0 and +inf
+             attention_grad(g, q, k, v, mask, out, logsumexp, causal, scale) -> (dq, dk, dv)
+
 loss         cross_entropy(x[N, C], target[N], ignore_index) -> loss[N]                0 where target == ignore_index
              cross_entropy_softmax(x, target, ignore_index) -> (loss[N], softmax[N, C] of x)
              cross_entropy_grad(g[N], softmax, target, ignore_index) -> [N, C]

@@ -1,7 +1,24 @@
 """Layers, losses, initialisation and the functions behind them, under PyTorch's names. A layer is public by its module's `__all__`."""
 # ruff: noqa: F403  (each module's __all__ says what)
-from volta.nn import activation, container, conv, criteria, functional, init, linear, lookup, loss, norm, padding, pool, resample, utils
+from volta.nn import (
+    activation,
+    attention,
+    container,
+    conv,
+    criteria,
+    functional,
+    init,
+    linear,
+    lookup,
+    loss,
+    norm,
+    padding,
+    pool,
+    resample,
+    utils,
+)
 from volta.nn.activation import *
+from volta.nn.attention import *
 from volta.nn.container import *
 from volta.nn.conv import *
 from volta.nn.criteria import *
@@ -17,6 +34,7 @@ from volta.nn.resample import *
 
 __all__ = ["Module", "Parameter", "functional", "init", "utils"]
 __all__ += activation.__all__
+__all__ += attention.__all__
 __all__ += container.__all__
 __all__ += conv.__all__
 __all__ += criteria.__all__

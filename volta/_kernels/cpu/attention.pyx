@@ -43,6 +43,11 @@ cdef struct Sizes:
     double scale
 
 
+cdef inline Py_ssize_t tiles(Py_ssize_t n) noexcept nogil:
+    """Register tiles that n rows take."""
+    return (n + TILE_ROWS - 1) // TILE_ROWS
+
+
 cdef inline Py_ssize_t up(Py_ssize_t n, Py_ssize_t step) noexcept nogil:
     """n, rounded up to whole steps."""
     return (n + step - 1) // step * step
@@ -50,17 +55,18 @@ cdef inline Py_ssize_t up(Py_ssize_t n, Py_ssize_t step) noexcept nogil:
 
 cdef void pack_rows(const real* x, Py_ssize_t stride, Py_ssize_t rows, Py_ssize_t width, real* out) noexcept nogil:
     """out[rows / TILE_ROWS][width][TILE_ROWS]: rows side by side, as the left operand of a product along the width."""
-    cdef Py_ssize_t i
-    for i from 0 <= i < rows by TILE_ROWS:
-        pack(min(TILE_ROWS, rows - i), TILE_ROWS, width, x + i * stride, stride, 1, out + i * width)
+    cdef Py_ssize_t i, at
+    for i in range(tiles(rows)):
+        at = i * TILE_ROWS
+        pack(min(TILE_ROWS, rows - at), TILE_ROWS, width, x + at * stride, stride, 1, out + at * width)
 
 
-cdef void pack_columns(const real* x, Py_ssize_t stride, Py_ssize_t rows, Py_ssize_t width, Py_ssize_t step, Py_ssize_t depth,
-                       real* out) noexcept nogil:
-    """out[width / step][depth][step]: columns side by side, as an operand of a product along the rows. IN: depth >= rows."""
-    cdef Py_ssize_t i
-    for i from 0 <= i < width by step:
-        pack(min(step, width - i), step, rows, x + i, 1, stride, out + i * depth)
+cdef void pack_columns(const real* x, Py_ssize_t stride, Py_ssize_t rows, Py_ssize_t width, Py_ssize_t step, real* out) noexcept nogil:
+    """out[width / step][rows][step]: columns side by side, as an operand of a product along the rows."""
+    cdef Py_ssize_t i, at
+    for i in range((width + step - 1) // step):
+        at = i * step
+        pack(min(step, width - at), step, rows, x + at, 1, stride, out + at * rows)
 
 
 cdef void add_mask(const real* mask, Py_ssize_t row, Py_ssize_t column, Py_ssize_t rows, Py_ssize_t columns, real* scores,
@@ -88,7 +94,7 @@ cdef Py_ssize_t forward_space(const Sizes* s, real* kind) noexcept nogil:
     return PANELS * wide * (s.width + values + 2) + KEYS * (s.width + values + wide) + TILE_ROWS * wide + 8 * PAD
 
 
-cdef void rescale(Py_ssize_t n, real* scores, real* top, real* total, real* factor, Py_ssize_t wide) noexcept nogil:
+cdef void exponentials(Py_ssize_t n, real* scores, real* top, real* total, real* factor, Py_ssize_t wide) noexcept nogil:
     """Exponentials of scores[n][wide] in their place, against the largest so far; OUT: factor, of what was summed before."""
     cdef real[WIDEST] best
     cdef real[WIDEST] sums
@@ -137,54 +143,66 @@ cdef void forward_block(const Sizes* s, Py_ssize_t item, const real* q, const re
     """One block of queries of one head."""
     cdef Py_ssize_t wide = 3 * lanes(out), block = PANELS * wide, blocks = (s.queries + block - 1) // block
     cdef Py_ssize_t b = item // blocks // s.heads, h = item // blocks % s.heads, first = (blocks - 1 - item % blocks) * block
-    cdef Py_ssize_t rows = min(block, s.queries - first), values = up(s.values, TILE_ROWS), seen = s.keys, key, n, panel, at, count, i, j
-    cdef real* query_panels = space
-    cdef real* sums = query_panels + block * s.width + PAD
+    cdef Py_ssize_t rows = min(block, s.queries - first), panels = (rows + wide - 1) // wide, values = up(s.values, TILE_ROWS)
+    cdef Py_ssize_t seen = min(s.keys, first + rows) if s.causal else s.keys, key, count, panel, at, i
+    cdef real* queries = space
+    cdef real* sums = queries + block * s.width + PAD
     cdef real* keys = sums + block * values + PAD
     cdef real* value_rows = keys + KEYS * s.width + PAD
-    cdef real* scores = value_rows + KEYS * values + PAD
-    cdef real* tile = scores + KEYS * wide + PAD
-    cdef real* top = tile + TILE_ROWS * wide + PAD
+    cdef real* top = value_rows + KEYS * values + PAD
     cdef real* total = top + block
-    cdef real[WIDEST] factor
+    cdef real* scores = total + block
     q += b * s.q[0] + first * s.q[1] + h * s.q[2]
     k += b * s.k[0] + h * s.groups // s.heads * s.k[2]
     v += b * s.v[0] + h * s.groups // s.heads * s.v[2]
-    for panel from 0 <= panel < rows by wide:
-        pack(min(wide, rows - panel), wide, s.width, q + panel * s.q[1], s.q[1], 1, query_panels + panel * s.width)
-    for i in range(block * s.width):
-        query_panels[i] *= <real>s.scale
+    if mask != NULL:
+        mask += b * s.mask[0] + h * s.mask[1] + first * s.mask[2]
+    for panel in range(panels):
+        at = panel * wide
+        pack(min(wide, rows - at), wide, s.width, q + at * s.q[1], s.q[1], 1, queries + at * s.width)
+    for i in range(panels * wide * s.width):
+        queries[i] *= <real>s.scale
     for i in range(block * values):
         sums[i] = 0
     for i in range(block):
         top[i] = <real>LOWEST
         total[i] = 0
-    if s.causal:
-        seen = min(seen, first + rows)
-    for key from 0 <= key < seen by KEYS:
+    for i in range((seen + KEYS - 1) // KEYS):
+        key = i * KEYS
         count = min(KEYS, seen - key)
         pack_rows(k + key * s.k[1], s.k[1], count, s.width, keys)
-        pack_columns(v + key * s.v[1], s.v[1], count, s.values, TILE_ROWS, count, value_rows)
-        for panel from 0 <= panel < rows by wide:
-            at = first + panel
-            n = min(count, at + wide - key) if s.causal else count
-            if n <= 0:
-                continue
-            for i from 0 <= i < n by TILE_ROWS:
-                outer(s.width, <const real*>keys + i * s.width, <const real*>query_panels + panel * s.width, scores + i * wide, 3)
-            if mask != NULL:
-                add_mask(mask + b * s.mask[0] + h * s.mask[1] + at * s.mask[2] + key * s.mask[3], s.mask[3], s.mask[2], n,
-                         min(wide, rows - panel), scores, wide)
-            if s.causal:
-                hide_future(at, key, n, wide, scores)
-            rescale(n, scores, top + panel, total + panel, factor, wide)
-            for i from 0 <= i < s.values by TILE_ROWS:
-                outer(n, <const real*>value_rows + i * count, <const real*>scores, tile, 3)
-                merge(sums + panel * values + i * wide, tile, factor, wide)
-    for panel from 0 <= panel < rows by wide:
-        finish(s, min(wide, rows - panel), sums + panel * values, top + panel, total + panel,
-               out + ((b * s.queries + first + panel) * s.heads + h) * s.values, logsumexp + (b * s.heads + h) * s.queries + first + panel,
-               wide)
+        pack_columns(v + key * s.v[1], s.v[1], count, s.values, TILE_ROWS, value_rows)
+        for panel in range(panels):
+            at = panel * wide
+            attend(s, first + at, min(wide, rows - at), key, count, <const real*>queries + at * s.width, <const real*>keys,
+                   <const real*>value_rows, mask + at * s.mask[2] + key * s.mask[3] if mask != NULL else <const real*>NULL,
+                   sums + at * values, top + at, total + at, scores)
+    for panel in range(panels):
+        at = panel * wide
+        finish(s, min(wide, rows - at), <const real*>sums + at * values, <const real*>top + at, <const real*>total + at,
+               out + ((b * s.queries + first + at) * s.heads + h) * s.values,
+               logsumexp + (b * s.heads + h) * s.queries + first + at, wide)
+
+
+cdef void attend(const Sizes* s, Py_ssize_t query, Py_ssize_t rows, Py_ssize_t key, Py_ssize_t count, const real* queries,
+                 const real* keys, const real* value_rows, const real* mask, real* sums, real* top, real* total,
+                 real* scores) noexcept nogil:
+    """One panel of queries, from number `query` on, with one block of `count` keys."""
+    cdef Py_ssize_t wide = 3 * lanes(sums), n = min(count, query + wide - key) if s.causal else count, i
+    cdef real* tile = scores + KEYS * wide + PAD
+    cdef real[WIDEST] factor
+    if n <= 0:
+        return
+    for i in range(tiles(n)):
+        outer(s.width, keys + i * TILE_ROWS * s.width, queries, scores + i * TILE_ROWS * wide, 3)
+    if mask != NULL:
+        add_mask(mask, s.mask[3], s.mask[2], n, rows, scores, wide)
+    if s.causal:
+        hide_future(query, key, n, wide, scores)
+    exponentials(n, scores, top, total, factor, wide)
+    for i in range(tiles(s.values)):
+        outer(n, value_rows + i * TILE_ROWS * count, <const real*>scores, tile, 3)
+        merge(sums + i * TILE_ROWS * wide, <const real*>tile, <const real*>factor, wide)
 
 
 cdef void merge(real* sums, const real* tile, const real* factor, Py_ssize_t wide) noexcept nogil:
@@ -221,7 +239,7 @@ cdef Py_ssize_t backward_space(const Sizes* s, real* kind) noexcept nogil:
 
 cdef Py_ssize_t parts_of(const Sizes* s, Py_ssize_t wide) noexcept nogil:
     """Pieces into which the keys of each head are split."""
-    cdef Py_ssize_t pieces = s.batch * s.groups
+    cdef Py_ssize_t pieces = max(<Py_ssize_t>1, s.batch * s.groups)
     return max(<Py_ssize_t>1, min((PARTS + pieces - 1) // pieces, s.keys // (2 * wide)))
 
 
@@ -231,32 +249,34 @@ cdef void backward_part(const Sizes* s, Py_ssize_t item, Py_ssize_t parts, const
     """Every parts-th panel of the keys of one head, with all queries. IN: more, where parts but the first add up gradients of q."""
     cdef Py_ssize_t wide = 3 * lanes(dq), width = up(s.width, wide), values = up(s.values, wide)
     cdef Py_ssize_t b = item // parts // s.groups, group = item // parts % s.groups, part = item % parts, ratio = s.heads // s.groups
-    cdef Py_ssize_t h, i, key, at, row, block, padded = up(s.queries, QUERIES)
+    cdef Py_ssize_t h, i, key, at, row, rows, block, panel, padded = up(s.queries, QUERIES)
     cdef real* q_rows = space
     cdef real* q_columns = q_rows + padded * width + PAD
     cdef real* g_rows = q_columns + padded * width + PAD
     cdef real* g_columns = g_rows + padded * values + PAD
     cdef real* delta = g_columns + padded * values + PAD
-    cdef real* panel = delta + padded + PAD
+    cdef real* rest = delta + padded + PAD
     cdef real* gradient = dq if part == 0 else more + (part - 1) * s.batch * s.queries * s.heads * s.width
     for h in range(group * ratio, (group + 1) * ratio):
         at = b * s.q[0] + h * s.q[2]
         row = b * s.g[0] + h * s.g[2]
         pack_rows(q + at, s.q[1], s.queries, s.width, q_rows)
         pack_rows(g + row, s.g[1], s.queries, s.values, g_rows)
-        for block from 0 <= block < s.queries by QUERIES:
-            i = min(QUERIES, s.queries - block)
-            pack_columns(q + at + block * s.q[1], s.q[1], i, s.width, TILE_ROWS, i, q_columns + block * width)
-            pack_columns(g + row + block * s.g[1], s.g[1], i, s.values, TILE_ROWS, i, g_columns + block * values)
+        for i in range(padded // QUERIES):
+            block = i * QUERIES
+            rows = min(QUERIES, s.queries - block)
+            pack_columns(q + at + block * s.q[1], s.q[1], rows, s.width, TILE_ROWS, q_columns + block * width)
+            pack_columns(g + row + block * s.g[1], s.g[1], rows, s.values, TILE_ROWS, g_columns + block * values)
         for i in range(s.queries):
             delta[i] = <real>line_dot(g + row + i * s.g[1], out + ((b * s.queries + i) * s.heads + h) * s.values, <real>0, s.values)
-        for key from part * wide <= key < s.keys by parts * wide:
+        for panel in range((s.keys - part * wide + parts * wide - 1) // (parts * wide)):
+            key = (panel * parts + part) * wide
             backward_panel(s, b, h, key, k + b * s.k[0] + key * s.k[1] + group * s.k[2], v + b * s.v[0] + key * s.v[1] + group * s.v[2],
                            mask + b * s.mask[0] + h * s.mask[1] + key * s.mask[3] if mask != NULL else <const real*>NULL,
                            logsumexp + (b * s.heads + h) * s.queries, <const real*>delta, <const real*>q_rows, <const real*>q_columns,
                            <const real*>g_rows, <const real*>g_columns, gradient + (b * s.queries * s.heads + h) * s.width,
                            dk + ((b * s.keys + key) * s.groups + group) * s.width,
-                           dv + ((b * s.keys + key) * s.groups + group) * s.values, h == group * ratio, panel)
+                           dv + ((b * s.keys + key) * s.groups + group) * s.values, h == group * ratio, rest)
 
 
 cdef void backward_panel(const Sizes* s, Py_ssize_t b, Py_ssize_t h, Py_ssize_t key, const real* k, const real* v, const real* mask,
@@ -264,7 +284,7 @@ cdef void backward_panel(const Sizes* s, Py_ssize_t b, Py_ssize_t h, Py_ssize_t 
                          const real* g_columns, real* dq, real* dk, real* dv, bint first, real* space) noexcept nogil:
     """One panel of keys of one head with all queries that may see them."""
     cdef Py_ssize_t wide = 3 * lanes(dq), width = up(s.width, wide), values = up(s.values, wide), n = min(wide, s.keys - key)
-    cdef Py_ssize_t block, rows, i, start = key // QUERIES * QUERIES if s.causal else 0
+    cdef Py_ssize_t piece, block, rows, i, at
     cdef real* keys = space
     cdef real* value_panel = keys + wide * width + PAD
     cdef real* key_columns = value_panel + wide * values + PAD
@@ -275,18 +295,20 @@ cdef void backward_panel(const Sizes* s, Py_ssize_t b, Py_ssize_t h, Py_ssize_t 
     cdef real* tile = slopes + QUERIES * wide + PAD
     pack(n, wide, s.width, k, s.k[1], 1, keys)
     pack(n, wide, s.values, v, s.v[1], 1, value_panel)
-    pack_columns(k, s.k[1], n, s.width, wide, n, key_columns)
+    pack_columns(k, s.k[1], n, s.width, wide, key_columns)
     for i in range(wide * s.width):
         keys[i] *= <real>s.scale
     for i in range(wide * width):
         key_sums[i] = 0
     for i in range(wide * values):
         value_sums[i] = 0
-    for block from start <= block < s.queries by QUERIES:
+    for piece in range(key // QUERIES if s.causal else 0, (s.queries + QUERIES - 1) // QUERIES):
+        block = piece * QUERIES
         rows = min(QUERIES, s.queries - block)
-        for i from 0 <= i < rows by TILE_ROWS:
-            outer(s.width, q_rows + (block + i) * s.width, <const real*>keys, scores + i * wide, 3)
-            outer(s.values, g_rows + (block + i) * s.values, <const real*>value_panel, slopes + i * wide, 3)
+        for i in range(tiles(rows)):
+            at = i * TILE_ROWS
+            outer(s.width, q_rows + (block + at) * s.width, <const real*>keys, scores + at * wide, 3)
+            outer(s.values, g_rows + (block + at) * s.values, <const real*>value_panel, slopes + at * wide, 3)
         if mask != NULL:
             add_mask(mask + block * s.mask[2], s.mask[2], s.mask[3], rows, n, scores, wide)
         differentiate(rows, wide, block - key if s.causal else wide, s.scale, logsumexp + block, delta + block, scores, slopes)
@@ -317,25 +339,25 @@ cdef void add_products(Py_ssize_t width, Py_ssize_t rows, const real* columns, c
                        Py_ssize_t wide) noexcept nogil:
     """sums[width][wide] += columns[rows][width] transposed @ right[rows][wide]."""
     cdef Py_ssize_t e, i
-    for e from 0 <= e < width by TILE_ROWS:
-        outer(rows, columns + e * rows, right, tile, 3)
+    for e in range(tiles(width)):
+        outer(rows, columns + e * TILE_ROWS * rows, right, tile, 3)
         for i in range(TILE_ROWS * wide):
-            sums[e * wide + i] += tile[i]
+            sums[e * TILE_ROWS * wide + i] += tile[i]
 
 
 cdef void add_to_queries(const Sizes* s, Py_ssize_t rows, Py_ssize_t n, const real* slopes, const real* key_columns, real* dq, real* tile,
                          Py_ssize_t wide) noexcept nogil:
     """dq[rows][width] += slopes[rows][n] @ keys[n][width]."""
-    cdef Py_ssize_t i, j, e, at, columns
+    cdef Py_ssize_t i, j, row, column, columns
     cdef real* turned = tile + TILE_ROWS * wide
-    for i from 0 <= i < rows by TILE_ROWS:
-        pack(TILE_ROWS, TILE_ROWS, n, slopes + i * wide, wide, 1, turned)
-        for e from 0 <= e < s.width by wide:
-            columns = min(wide, s.width - e)
-            outer(n, <const real*>turned, key_columns + e * n, tile, <int>((columns + wide // 3 - 1) // (wide // 3)))
-            for j in range(min(TILE_ROWS, rows - i)):
-                for at in range(columns):
-                    dq[(i + j) * s.heads * s.width + e + at] += tile[j * wide + at]
+    for row in range(tiles(rows)):
+        pack(TILE_ROWS, TILE_ROWS, n, slopes + row * TILE_ROWS * wide, wide, 1, turned)
+        for column in range((s.width + wide - 1) // wide):
+            columns = min(wide, s.width - column * wide)
+            outer(n, <const real*>turned, key_columns + column * wide * n, tile, <int>((columns + wide // 3 - 1) // (wide // 3)))
+            for i in range(min(TILE_ROWS, rows - row * TILE_ROWS)):
+                for j in range(columns):
+                    dq[(row * TILE_ROWS + i) * s.heads * s.width + column * wide + j] += tile[i * wide + j]
 
 
 cdef void write_panel(const real* sums, Py_ssize_t n, Py_ssize_t width, Py_ssize_t stride, Py_ssize_t wide, bint first,

@@ -25,6 +25,12 @@ class Tile(NamedTuple):
     step: int               # of a line, in units of four elements
     depth: int              # columns
 
+    def shared(self, width: int) -> int:
+        """Bytes of workgroup memory that heads of this width take."""
+        line = ceil_div(width // 4, self.lanes_x) * self.lanes_x
+        return 16 * (self.rows * max(self.step + 1, self.columns // 4 + 1) + max(self.columns * (self.step + 1), self.depth * line)
+                     + self.rows * self.lanes_x // 4)
+
 
 # By pass and by the widest head that they serve.
 TILES = {
@@ -35,6 +41,7 @@ TILES = {
     OF_KEYS: {32: Tile(64, 64, 8, 8, 8, 32), 64: Tile(64, 64, 16, 8, 8, 32), 128: Tile(64, 64, 16, 16, 8, 16),
               256: Tile(32, 64, 16, 16, 8, 8)},
 }
+SMALL = Tile(32, 32, 8, 8, 4, 8)        # for adapters with less workgroup memory: 14 KiB
 
 
 def _attention(q, k, v, mask, *, causal, scale):
@@ -83,7 +90,9 @@ def _step(plan, kind, tensors, bound, places, causal, scale, **overrides):
     if mask is not None:
         strides = [0 if n == 1 else s for n, s in zip(mask.shape, mask._strides)]
         of_mask = At(places[3]), *unsigned(tuple(strides))
-    tile = next(t for widest, t in TILES[kind].items() if widest >= max(width, values))
+    wide = max(width, values)
+    tile = next(t for widest, t in TILES[kind].items() if widest >= wide)
+    tile = tile if tile.shared(wide) <= plan.ctx.limits["max-compute-workgroup-storage-size"] else SMALL
     pairs, tiles = (batch * groups, ceil_div(keys, tile.rows)) if kind == OF_KEYS else (batch * heads, ceil_div(queries, tile.rows))
     lines = [word for t, i in zip((q, k, v, g), (*places[:3], places[4])) for word in _place(t, i)]
     plan.step("attention/attention", bound, (*lines, *of_mask, heads, groups, queries, keys, pairs, tiles, float(scale)), pairs * tiles,
