@@ -1,7 +1,8 @@
 // pool: out[plane, o] = the largest (MAX) or the average of the window of output o in x[plane, depth, height, width].
 //
 // A window is `kernel` elements a dimension with steps of the dilation, or with ADAPTIVE from floor(o * n / m) to ceil((o + 1) * n / m).
-// The first of equal maxima counts, the last NaN wins over all numbers, and padding never does; index is the place in the plane.
+// The first of equal maxima counts, the last NaN wins over all numbers, and padding never does; index is the place in the plane, -1 of a
+// window of padding alone.
 //
 // Bindings: 0 x (read), 1 out, 2 index (read_write; any spare buffer without MAX).
 // Launch:   x = ceil(count / 256) workgroups of 256; a thread makes an output in each of PLANES planes, for which it finds the window once.
@@ -84,8 +85,7 @@ fn pool(plane: u32, at: u32, wz: vec2<u32>, wy: vec2<u32>, wx: vec2<u32>, diviso
     let nx = select(KERNEL_X, wx.y, ADAPTIVE);
     let start = p.x_offset + plane * p.size.w;
     var best = -inf();
-    var place = 0u;
-    var found = false;
+    var place = 0xffffffffu;
     var sum = 0.0;
     for (var kz = 0u; kz < nz; kz++) {
         let z = wz.x + kz * p.dilation.x;
@@ -99,10 +99,9 @@ fn pool(plane: u32, at: u32, wz: vec2<u32>, wy: vec2<u32>, wx: vec2<u32>, diviso
                 if (across >= p.size.z) { continue; }
                 let value = x[start + row + across];
                 if (MAX) {
-                    if (!found || value > best || is_nan(value)) {
+                    if (place == 0xffffffffu || value > best || is_nan(value)) {
                         best = value;
                         place = row + across;
-                        found = true;
                     }
                 } else {
                     sum += value;

@@ -2,7 +2,7 @@
 #
 # Layout: planes [N * C] of depth x height x width, contiguous; fewer dimensions have size 1 in front. A place is an index into a plane.
 # Windows: one fixed size, or (adaptive) from floor(o * n / m) to ceil((o + 1) * n / m); what of one is inside is listed once an axis.
-# Ties: the first maximum in row-major order wins; a NaN wins, the last of several. Padding never wins.
+# Ties: the first maximum in row-major order wins; a NaN wins, the last of several. Padding never wins; of padding alone -inf, at -1.
 # Threads: over lines of outputs; gradients over planes, so that they need no atomics and have a fixed order. Sizes: the front end.
 
 from cython.parallel cimport prange
@@ -170,7 +170,8 @@ cdef void max_line(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, real* out
     cdef Py_ssize_t o, i, j, at
     for o in range(p.x.outs):
         out[o] = <real>-INFINITY
-        index[o] = (p.z.start[z] * p.y.n + p.y.start[y]) * p.x.n + p.x.start[o]
+        at = (p.z.start[z] * p.y.n + p.y.start[y]) * p.x.n + p.x.start[o]
+        index[o] = at if p.z.count[z] and p.y.count[y] and p.x.count[o] else -1
     for i in range(p.z.count[z]):
         for j in range(p.y.count[y]):
             at = (p.z.start[z] + i * p.z.step) * p.y.n + p.y.start[y] + j * p.y.step

@@ -56,12 +56,14 @@ cdef extern from *:
         for (i = 0; i < n; i++) {                                                                                   \\
             T normal = (x[i] - mean) * rstd;                                                                        \\
             dx[i] = rstd * (g[i] * w[i] - level - normal * tilt);                                                   \\
-        }                                                                                                           \\
-        if (dw == NULL) return;                                                                                     \\
-        for (i = 0; i < n; i++) {                                                                                   \\
-            dw[i] += g[i] * ((x[i] - mean) * rstd);                                                                 \\
+            dw[i] += g[i] * normal;                                                                                 \\
             db[i] += g[i];                                                                                          \\
         }                                                                                                           \\
+    }                                                                                                               \\
+    static void volta_row_dx##S(const T* VOLTA_RESTRICT g, const T* VOLTA_RESTRICT x, const T* VOLTA_RESTRICT w,    \\
+                                T mean, T rstd, T level, T tilt, Py_ssize_t n, T* VOLTA_RESTRICT dx) {              \\
+        Py_ssize_t i;                                                                                               \\
+        for (i = 0; i < n; i++) dx[i] = rstd * (g[i] * w[i] - level - (x[i] - mean) * rstd * tilt);                 \\
     }
     VOLTA_ROW_NORM(float, 32)
     VOLTA_ROW_NORM(double, 64)
@@ -74,6 +76,10 @@ cdef extern from *:
                                        float*) noexcept nogil
     void row_grad64 "volta_row_grad64"(const double*, const double*, const double*, double, double, double, double, Py_ssize_t, double*,
                                        double*, double*) noexcept nogil
+
+    void row_dx32 "volta_row_dx32"(const float*, const float*, const float*, float, float, float, float, Py_ssize_t, float*) noexcept nogil
+    void row_dx64 "volta_row_dx64"(const double*, const double*, const double*, double, double, double, double, Py_ssize_t,
+                                   double*) noexcept nogil
 
 cdef enum:
     CHUNKS = 16                 # most parts of the sums over rows,
@@ -129,22 +135,24 @@ cdef void grad_rows(Rows* p, const real* g, const real* x, const real* weight, c
                     Py_ssize_t last, real* dx, real* narrow, double* wide) noexcept nogil:
     """Rows first .. last. OUT: dx; wide, sums for the weights, then for the biases, where wanted. IN: narrow, as many zeros."""
     cdef Py_ssize_t r, c, at, n = p.groups * p.channels
-    cdef real* dw = NULL
-    cdef real* db = NULL
     cdef double sums[2]
-    cdef double scale
+    cdef real level, tilt
     for r in range(first, last):
-        at, c, scale = r * p.length, r % p.groups * p.channels, 1.0 / <double>p.length
-        if p.sums:
-            dw, db = narrow + c, narrow + n + c
+        at, c = r * p.length, r % p.groups * p.channels
         if real is float:
             two_sums32(g + at, x + at, weight + c, mean[r], p.length, sums)
-            row_grad32(g + at, x + at, weight + c, mean[r], rstd[r], <float>(sums[0] * scale) if p.centred else 0,
-                       <float>(sums[1] * rstd[r] * scale), p.length, dx + at, dw, db)
         else:
             two_sums64(g + at, x + at, weight + c, mean[r], p.length, sums)
-            row_grad64(g + at, x + at, weight + c, mean[r], rstd[r], sums[0] * scale if p.centred else 0, sums[1] * rstd[r] * scale,
-                       p.length, dx + at, dw, db)
+        level, tilt = <real>(sums[0] / <double>p.length) if p.centred else 0, <real>(sums[1] * rstd[r] / <double>p.length)
+        if real is float:
+            if p.sums:
+                row_grad32(g + at, x + at, weight + c, mean[r], rstd[r], level, tilt, p.length, dx + at, narrow + c, narrow + n + c)
+            else:
+                row_dx32(g + at, x + at, weight + c, mean[r], rstd[r], level, tilt, p.length, dx + at)
+        elif p.sums:
+            row_grad64(g + at, x + at, weight + c, mean[r], rstd[r], level, tilt, p.length, dx + at, narrow + c, narrow + n + c)
+        else:
+            row_dx64(g + at, x + at, weight + c, mean[r], rstd[r], level, tilt, p.length, dx + at)
         if p.sums and ((r - first) % FLUSH == FLUSH - 1 or r == last - 1):
             flush(narrow, wide, 2 * n)
 

@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from volta.ops.records.index import gather_op
+from volta.ops.records.math import maximum, where_op
 from volta.ops.records.view import reshape_op
 from volta.ops.table import Derived, case, register
 
@@ -34,7 +35,7 @@ def _np_cells(sizes, outs, kernel, stride, padding, dilation=None):
 
 
 def _np_max_pool(x, size, kernel, stride, padding, dilation):
-    flat, out, index = x.reshape(*x.shape[:2], -1), np.full(x.shape[:2] + size, -np.inf), np.zeros(x.shape[:2] + size, np.int64)
+    flat, out, index = x.reshape(*x.shape[:2], -1), np.full(x.shape[:2] + size, -np.inf), np.full(x.shape[:2] + size, -1)
     for o, places, _ in _np_cells(x.shape[2:], size, kernel, stride, padding, dilation):
         if places:
             index[o] = np.array(places)[flat[..., places].argmax(-1)]
@@ -70,8 +71,9 @@ def _np_avg_pool_grad(g, size, **window):
 
 def _max_pool_grad_vjp(gg, index):
     n, c, *sizes = gg.shape
-    at = reshape_op(index, shape=(n, c, math.prod(index.shape[2:])))
-    return reshape_op(gather_op(reshape_op(gg, shape=(n, c, math.prod(sizes))), at, dim=2), shape=index.shape)
+    at = reshape_op(maximum(index, 0), shape=(n, c, math.prod(index.shape[2:])))
+    found = gather_op(reshape_op(gg, shape=(n, c, math.prod(sizes))), at, dim=2)
+    return where_op(index < 0, 0.0, reshape_op(found, shape=index.shape))
 
 
 def _fixed(kernel, stride, padding, **more):
