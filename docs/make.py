@@ -157,6 +157,7 @@ def places(name: str) -> str:
              f"operator `__{where.operator}__`" if where.operator else "", *(f"alias `{alias}`" for alias in where.aliases)]
     own = name.removeprefix("functional.")
     found.append(f"`volta.nn.functional.{own}`" * (getattr(getattr(functional, own, None), "name", None) == name))
+    found.append(f"`volta.{name}`" * name.startswith("linalg."))
     return ", ".join(filter(None, found))
 
 

@@ -26,7 +26,7 @@ LAYERS = (
     ("devices", ("volta.devices",)),        # they bind kernels to the records
     ("ops", ("volta.ops",)),
     ("tensor", ("volta.tensor", "volta.methods")),
-    ("user", ("volta.nn", "volta.optim", "volta.data", "volta.io", "volta.func", "volta.utils")),
+    ("user", ("volta.nn", "volta.optim", "volta.data", "volta.io", "volta.linalg", "volta.func", "volta.utils")),
     ("package", ("volta",)),
     ("testing", ("volta.testing", "volta.selftest", "volta.__main__")),
 )
@@ -229,7 +229,7 @@ def test_every_module_has_a_layer_of_its_own():
 
 
 @pytest.mark.parametrize("name", ["volta", "volta.autograd", "volta.data", "volta.device", "volta.dtypes", "volta.gpu", "volta.io",
-                                  "volta.nn", "volta.nn.functional", "volta.nn.init", "volta.nn.utils", "volta.optim",
+                                  "volta.linalg", "volta.nn", "volta.nn.functional", "volta.nn.init", "volta.nn.utils", "volta.optim",
                                   "volta.optim.lr_scheduler", "volta.random", "volta.testing"])
 def test_modules_that_users_complete_on_list_their_names(name):
     """`__all__` holds every public name that a module defines, and none that is missing."""

@@ -10,7 +10,7 @@ except ImportError as error:
                       "(or start Python outside the checkout to use the installed package)") from None
 
 from volta.tensor import Tensor  # isort: skip  (first: the function `tensor` below takes the submodule's name)
-from volta import autograd, data, errors, func, gpu, nn, ops, optim, random, utils
+from volta import autograd, data, errors, func, gpu, linalg, nn, ops, optim, random, utils
 from volta._kernels.core.threads import get_num_threads, set_num_threads
 from volta.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from volta.device import device, set_mixed_device
@@ -71,6 +71,6 @@ def __dir__():
 
 globals().update({name: op for name, op in _FUNCTIONS.items() if _PLACES[name].function})        # the operations
 _FILES = ("io", "load", "save")
-_MODULES = (autograd, data, errors, func, gpu, nn, ops, optim, random, utils)
+_MODULES = (autograd, data, errors, func, gpu, linalg, nn, ops, optim, random, utils)
 __all__ = sorted(name for name, value in globals().items()
                  if not name.startswith("_") and (value in _MODULES or not isinstance(value, type(ops)))) + ["__version__", "load", "save"]
