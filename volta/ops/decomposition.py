@@ -322,15 +322,15 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     As in PyTorch `driver` decides what is given besides: the rank ("gelsy", the default), and the singular values and, of more rows than
     columns and full rank, the sums of squares of what remains ("gelsd", "gelss"); "gels" gives that alone and takes the rank for full.
 
-    >>> volta.linalg.lstsq(volta.tensor([[1.0], [1.0]]), volta.tensor([[1.0], [3.0]])).solution
-    tensor([[2.]])
+    >>> volta.linalg.lstsq(volta.tensor([[1.0], [1.0]]), volta.tensor([[1.0], [3.0]])).rank.item()
+    1
     """
     if driver not in _DRIVERS:
         raise ArgumentError(f"linalg.lstsq: driver must be one of {_DRIVERS}, got {driver!r}")
     _, rtol = _tolerances("linalg.lstsq", A, None, rcond)
     vector = is_vector(A, B)
     b = reshape_op(B, shape=B.shape + (1,)) if vector else B
-    if b.ndim < 2 or A.shape[-2] != b.shape[-2]:
+    if b.ndim != A.ndim or A.shape[-2] != b.shape[-2]:
         raise ShapeError(f"linalg.lstsq: A X = B with A {A.shape} needs B of {A.shape[-2]} rows, got {B.shape}")
     X = matmul(pinv(A, rtol=0.0 if driver == "gels" else rtol), b)
     none = new_empty(A, (0,))

@@ -10,7 +10,7 @@ from volta.errors import LinAlgError, ShapeError
 from volta.ops.records.decomposition import det_op, inv_op, matrix_exp_op, slogdet_op, solve_op, triangular_op
 from volta.ops.records.linalg import turned
 from volta.ops.records.math import where_op
-from volta.ops.records.view import expand_op, permute_op, reshape_op
+from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.table import Definite, Derived, case, composed
 from volta.shapes import broadcast_shapes
 
@@ -147,17 +147,15 @@ def is_vector(A: Tensor, B: Tensor) -> bool:
     return B.ndim == 1 or B.ndim == A.ndim - 1 and B.shape == A.shape[:-1]
 
 
-def _batched(name, A, B):
-    """Matrices with equal batches."""
+def _fitting(name, A, B):
+    """Raise ShapeError unless the rows of both are equally many and their batches broadcast."""
     if A.shape[-2] != B.shape[-2]:
         raise ShapeError(f"{name}: A X = B with A {A.shape} needs B of {A.shape[-2]} rows, got {B.shape}")
-    if A.shape[:-2] == B.shape[:-2]:
-        return A, B
     try:
-        batch = broadcast_shapes(A.shape[:-2], B.shape[:-2])
+        broadcast_shapes(A.shape[:-2], B.shape[:-2])
     except ValueError:
         raise ShapeError(f"{name}: the batches of {A.shape} and {B.shape} do not broadcast") from None
-    return tuple(expand_op(x, shape=batch + x.shape[-2:]) for x in (A, B))
+    return A, B
 
 
 _EQUATIONS = (case(Definite((2, 3, 3)), (2, 3, 2)), case(Definite((1, 3, 3)), (4, 3, 2)), case(Definite((2, 3, 3)), (2, 3)))
@@ -183,7 +181,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 
 @composed(name="linalg.solve_ex", function=False, method=False, samples=_EQUATIONS, **DECLARED,
-          numpy=lambda a, b: (_np_solve(a, b), np.zeros(np.broadcast_shapes(a.shape[:-2], b.shape[:a.ndim - 2]), np.int32)))
+          numpy=lambda a, b: (_np_solve(a, b), np.zeros(a.shape[:-2], np.int32)))
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> ResultInfo:
     """The solution of `solve`, and per matrix 0, or the first pivot that is 0: it is NaN then, or raises with `check_errors`.
 
@@ -195,7 +193,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     if vector and not left:
         raise ShapeError(f"linalg.solve: left=False needs matrices B, got A {A.shape} and B {B.shape}")
     b = reshape_op(B, shape=B.shape + (1,)) if vector else B
-    a, b = _batched("linalg.solve", A, b) if left else _batched("linalg.solve", turned(A), turned(b))
+    a, b = _fitting("linalg.solve", A, b) if left else _fitting("linalg.solve", turned(A), turned(b))
     out, info = solve_op(a, b)
     if check_errors:
         succeeded("linalg.solve", info, _SINGULAR)
@@ -222,8 +220,8 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     square("linalg.solve_triangular", A)
     matrices("linalg.solve_triangular", B)
     if left:
-        return triangular_op(*_batched("linalg.solve_triangular", A, B), upper=upper, unitriangular=unitriangular)
-    return turned(triangular_op(*_batched("linalg.solve_triangular", turned(A), turned(B)), upper=not upper, unitriangular=unitriangular))
+        return triangular_op(*_fitting("linalg.solve_triangular", A, B), upper=upper, unitriangular=unitriangular)
+    return turned(triangular_op(*_fitting("linalg.solve_triangular", turned(A), turned(B)), upper=not upper, unitriangular=unitriangular))
 
 
 # ---------------------------------------------------------------- of more dimensions

@@ -14,10 +14,11 @@ from volta.ops.join import roll
 from volta.ops.linalg import matmul
 from volta.ops.parts import diagonal
 from volta.ops.records.copy import cast
+from volta.ops.records.math import where_op
 from volta.ops.records.view import reshape_op
 from volta.ops.reduce import sum
 from volta.ops.table import Many, case, composed
-from volta.ops.view import broadcast_to, unsqueeze
+from volta.ops.view import unsqueeze
 from volta.shapes import as_dim
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     """
     square("linalg.matrix_power", input)
     if n == 0:
-        return broadcast_to(eye(input.shape[-1], dtype=input.dtype, device=input.device), input.shape).clone()
+        return where_op(input < input, input, eye(input.shape[-1], dtype=input.dtype, device=input.device))      # in the graph
     base = inverse(input) if n < 0 else input
     out = base
     for bit in f"{abs(n):b}"[1:]:                       # squares, and one factor more for each binary digit 1

@@ -37,20 +37,26 @@ def _kernel(function):
 
 
 # ---------------------------------------------------------------- what may fail for some matrices of a batch
-def _checked(function, failed, a, *others):
-    """function(a, *others), and per matrix 0 or the order of the first leading part of it that has `failed`; its result is NaN then."""
-    info = np.zeros(a.shape[:-2], np.int32)
+def _raises(function, a):
+    try:
+        function(a)
+    except np.linalg.LinAlgError:
+        return True
+    return False
+
+
+def _checked(function, test, failed, a, *others):
+    """function(a, *others), and per matrix 0 or the order of the first leading part of it that has `failed`: where `test` raises."""
+    n, info = a.shape[-1], np.zeros(a.shape[:-2], np.int32)
     try:
         return function(a, *others), info
     except np.linalg.LinAlgError:
-        out = np.full((*others, a)[0].shape, np.nan, a.dtype)
-    for i in np.ndindex(info.shape):
-        try:
-            out[i] = function(a[i], *[b[i] for b in others])
-        except np.linalg.LinAlgError:
-            n = a.shape[-1]
-            info[i] = next((k for k in range(1, n) if failed(a[i], k)), n)
-    return out, info
+        for i in np.ndindex(info.shape):
+            if _raises(test, a[i]):
+                info[i] = next((k for k in range(1, n) if failed(a[i], k)), n)
+    wrong = (info != 0)[..., None, None]
+    out = function(np.where(wrong, np.eye(n, dtype=a.dtype), a), *others)
+    return np.where(wrong, np.array(np.nan, out.dtype), out), info
 
 
 def _dependent(a, k):
@@ -58,23 +64,19 @@ def _dependent(a, k):
 
 
 def _indefinite(a, k):
-    try:
-        np.linalg.cholesky(a[:k, :k])
-    except np.linalg.LinAlgError:
-        return True
-    return False
+    return _raises(np.linalg.cholesky, a[:k, :k])
 
 
 def _inv(a):
-    return _checked(np.linalg.inv, _dependent, a)
+    return _checked(np.linalg.inv, np.linalg.inv, _dependent, a)
 
 
 def _solve(a, b):
-    return _checked(np.linalg.solve, _dependent, a, b)
+    return _checked(np.linalg.solve, np.linalg.inv, _dependent, a, b)
 
 
 def _cholesky(a):
-    return _checked(np.linalg.cholesky, _indefinite, a)
+    return _checked(np.linalg.cholesky, np.linalg.cholesky, _indefinite, a)
 
 
 # ---------------------------------------------------------------- what always has a result
@@ -112,8 +114,10 @@ def _pinv(a, atol, rtol):
 def _triangular(a, b, upper, unitriangular):
     """Substitution by halves: products of blocks do the work."""
     n = a.shape[-1]
+    if n == 1 and not unitriangular:
+        return b / a
     if n < 2:
-        return b + 0 if unitriangular or n == 0 else b / a
+        return np.broadcast_to(b + 0, np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + b.shape[-2:])
     low, high = slice(0, n // 2), slice(n // 2, n)
     first, last = (high, low) if upper else (low, high)
     x = _triangular(a[..., first, first], b[..., first, :], upper, unitriangular)

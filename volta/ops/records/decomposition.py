@@ -161,11 +161,12 @@ def _svd_vjp(g_U, g_S, g_Vh, U, S, Vh):
 
 
 def _eigh_vjp(g_values, g_vectors, values, vectors):
-    """gA = V (gL + V' gV / (L_j - L_i)) V'."""
+    """gA = the symmetric part of V (gL + V' gV / (L_j - L_i)) V'."""
     inner = 0.0 * matmul_op(_column(values), _row(values)) if g_vectors is None else (
         matmul_op(turned(vectors), g_vectors) / _differences(values))
     inner = _on_diagonal(0.0 if g_values is None else _column(g_values), inner)
-    return (matmul_op(matmul_op(vectors, inner), turned(vectors)),)
+    out = matmul_op(matmul_op(vectors, inner), turned(vectors))
+    return ((out + turned(out)) * 0.5,)
 
 
 cholesky_op = register("cholesky", ("a",), outputs=("out", "info"), numpy=_unchecked(np.linalg.cholesky), cases=_SQUARE, smooth=False,
