@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.errors import ShapeError
+from volta.dtypes import promote_types
+from volta.errors import ArgumentError, ShapeError
+from volta.ops.records.copy import cast
 from volta.ops.records.linalg import matmul_op
 from volta.ops.records.math import where_op
 from volta.ops.records.view import permute_op, reshape_op
@@ -158,7 +160,11 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
     tensor([[2., 3.],
             [2., 3.]])
     """
-    return _added("addr", input, outer(vec1, vec2), beta, alpha)
+    out = outer(vec1, vec2)
+    dtype = promote_types(input.dtype, out.dtype)
+    if not dtype.is_floating_point and (isinstance(beta, float) or isinstance(alpha, float)):
+        raise ArgumentError(f"addr: of integers beta and alpha must be integers, got {beta} and {alpha}")
+    return _added("addr", cast(input, dtype), cast(out, dtype), beta, alpha)
 
 
 @composed(samples=(case((3, 5), (2, 3, 4), (2, 4, 5)), case((5,), (2, 3, 4), (2, 4, 5), beta=2, alpha=3), case((), (0, 2, 3), (0, 3, 2))),

@@ -62,10 +62,9 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     if input.ndim != other.ndim:
         raise ShapeError(f"cross: the tensors must have equally many dimensions, got {input.shape} and {other.shape}")
     if dim is None:
-        dims = [d for d, sizes in enumerate(zip(input.shape, other.shape)) if 3 in sizes]
-        if not dims:
-            raise ShapeError(f"cross: no dimension of {input.shape} and {other.shape} has size 3")
-        dim = dims[0]
+        if 3 not in input.shape:
+            raise ShapeError(f"cross: no dimension of {input.shape} has size 3")
+        dim = input.shape.index(3)
     return _cross("cross", input, other, as_dim("cross", dim, input.ndim))
 
 
@@ -90,8 +89,6 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     >>> volta.linalg.vecdot(volta.tensor([1.0, 2.0]), volta.tensor([3.0, 4.0]))
     tensor(11.)
     """
-    if (sizes := [t.shape[as_dim("linalg.vecdot", dim, t.ndim)] for t in (x, y)])[0] != sizes[1]:
-        raise ShapeError(f"linalg.vecdot: dimension {dim} differs in size, got {x.shape} and {y.shape}")
     return sum(x * y, dim)
 
 
@@ -145,6 +142,8 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
     >>> volta.chain_matmul(volta.ones(2, 5), volta.ones(5, 3), volta.ones(3, 1)).shape
     (2, 1)
     """
+    if any(x.ndim != 2 for x in matrices):
+        raise ShapeError(f"chain_matmul: needs matrices, got {[x.shape for x in matrices]}")
     return multi_dot(matrices) if len(matrices) != 1 else matrices[0]
 
 
@@ -187,9 +186,9 @@ def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
             [1, 2, 4],
             [1, 3, 9]])
     """
-    if x.ndim == 0 or N is not None and N <= 1:
-        raise ArgumentError(f"linalg.vander: needs a tensor of at least 1 dimension and N above 1, got shape {x.shape} and N {N}")
-    return _powers(x, N)
+    if x.ndim == 0 and N is None or N is not None and N <= 1:
+        raise ArgumentError(f"linalg.vander: needs N above 1, and for a tensor of no dimension N at all, got shape {x.shape} and N {N}")
+    return _powers(x if x.ndim else unsqueeze(x, 0), N)
 
 
 @composed(samples=(case((3,)), case((3,), N=5, increasing=True), case((2,), N=1)), kinds="fi", method=False, rtol=1e-4, numpy=np.vander)

@@ -54,9 +54,30 @@ def _checked(function, test, failed, a, *others):
         for i in np.ndindex(info.shape):
             if _raises(test, a[i]):
                 info[i] = next((k for k in range(1, n) if failed(a[i], k)), n)
-    wrong = (info != 0)[..., None, None]
-    out = function(np.where(wrong, np.eye(n, dtype=a.dtype), a), *others)
-    return np.where(wrong, np.array(np.nan, out.dtype), out), info
+    return _without((info != 0)[..., None, None], function, a, *others), info
+
+
+def _without(wrong, function, a, *others):
+    """function(a, *others), NaN for the matrices that are `wrong`."""
+    out = function(np.where(wrong, np.eye(a.shape[-1], dtype=a.dtype), a), *others)
+    return np.where(wrong, np.array(np.nan, out.dtype), out)
+
+
+def _keeping_nan(function):
+    """NaN for matrices with NaN, which LAPACK may take for singular."""
+    def checked(a, *others):
+        wrong = np.isnan(a).any((-2, -1))[..., None, None]
+        return _without(wrong, function, a, *others) if wrong.any() else function(a, *others)
+    return checked
+
+
+_inverse, _solution = _keeping_nan(np.linalg.inv), _keeping_nan(np.linalg.solve)
+
+
+def _factor(a):
+    if np.isnan(np.tril(a)).any():
+        raise np.linalg.LinAlgError
+    return np.linalg.cholesky(a)
 
 
 def _dependent(a, k):
@@ -64,19 +85,19 @@ def _dependent(a, k):
 
 
 def _indefinite(a, k):
-    return _raises(np.linalg.cholesky, a[:k, :k])
+    return _raises(_factor, a[:k, :k])
 
 
 def _inv(a):
-    return _checked(np.linalg.inv, np.linalg.inv, _dependent, a)
+    return _checked(_inverse, _inverse, _dependent, a)
 
 
 def _solve(a, b):
-    return _checked(np.linalg.solve, np.linalg.inv, _dependent, a, b)
+    return _checked(_solution, _inverse, _dependent, a, b)
 
 
 def _cholesky(a):
-    return _checked(np.linalg.cholesky, np.linalg.cholesky, _indefinite, a)
+    return _checked(_factor, _factor, _indefinite, a)
 
 
 # ---------------------------------------------------------------- what always has a result
@@ -93,7 +114,12 @@ def _eigh(a, uplo):
 
 
 def _slogdet(a):
-    return tuple(np.linalg.slogdet(a))[::-1]
+    sign, size = np.linalg.slogdet(a)
+    return np.where(np.isnan(a).any((-2, -1)), np.array(np.nan, a.dtype), size), sign
+
+
+def _det(a):
+    return np.where(np.isnan(a).any((-2, -1)), np.array(np.nan, a.dtype), np.linalg.det(a))
 
 
 def _cofactor(a):
@@ -152,5 +178,4 @@ def _matrix_exp(a):
 
 
 KERNELS = {function.__name__[1:]: _kernel(function) for function in (
-    _inv, _solve, _cholesky, _svd, _qr, _eigh, _slogdet, _cofactor, _pinv, _triangular, _matrix_exp)}
-KERNELS["det"] = _kernel(np.linalg.det)
+    _inv, _solve, _cholesky, _svd, _qr, _eigh, _slogdet, _cofactor, _pinv, _triangular, _matrix_exp, _det)}
