@@ -16,6 +16,7 @@ from volta._kernels.core.inplace import InPlace
 
 import volta
 from volta._kernels.core.record import Op, Primitive
+from volta import linalg
 from volta.nn import functional
 from volta.ops.table import FUNCTIONS, PLACES
 
@@ -30,6 +31,8 @@ import numpy as np
 
 from volta._kernels.core import Device, DType, Storage
 from volta.autograd import Node, RemovableHandle
+from volta.ops.decomposition import QR, SVD, USV, CholeskyInfo, Eigen, LeastSquares
+from volta.ops.inverse import InverseInfo, ResultInfo, SignLogabsdet
 from volta.ops.reduce import ValuesIndices
 from volta.random import Generator as Generator
 from volta.types import DeviceLike, DTypeLike, Number
@@ -144,7 +147,7 @@ def module_stub(module: types.ModuleType, what: str) -> str:
 
 def stubs() -> dict[Path, str]:
     """The text of each stub."""
-    return {ROOT / "tensor.pyi": tensor_stub(), ROOT / "__init__.pyi": module_stub(volta, "the package's functions"),
+    return {ROOT / "tensor.pyi": tensor_stub(), ROOT / "linalg.pyi": module_stub(linalg, "linear algebra"), ROOT / "__init__.pyi": module_stub(volta, "the package's functions"),
             ROOT / "nn" / "functional" / "__init__.pyi": module_stub(functional, "the functions of networks")}
 
 
