@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 import torch
+from layers import both_ways, calls
 from models import training_step
 from timing import alternate, header, row
 
@@ -44,6 +46,26 @@ def steps() -> None:
         print(row(f"{name} batch {batch}", alternate(runs, rounds=25, inner=2)))
 
 
+def layers() -> None:
+    """Normalisations, pooling, variances. Units: milliseconds."""
+    print(header("forward, and forward + backward", "ms"))
+    for label, shapes, function in calls(large=False):
+        ours, theirs = both_ways(volta, "cpu", shapes, function), both_ways(torch, "cpu", shapes, function)
+        for way, i in (("", 0), (" +b", 1)):
+            print(row(label + way, alternate({"volta": ours[i], "torch": theirs[i]}, rounds=15, inner=3)), flush=True)
+
+
+def scans_and_sorts() -> None:
+    """Along rows, along columns and of one long line. Units: milliseconds."""
+    print(header("scans and sorts", "ms"))
+    for shape, dim in (((1000, 1000), 1), ((1000, 1000), 0), ((1000000,), 0)):
+        x = torch.randn(shape)
+        for name, options in (("cumsum", {}), ("sort", {}), ("topk", {"k": 10})):
+            runs = {module.__name__: partial(getattr(module, name), tensor, dim=dim, **options)
+                    for module, tensor in ((volta, volta.tensor(x.numpy())), (torch, x))}
+            print(row(f"{name} {shape} dim {dim}", alternate(runs, rounds=15)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -54,6 +76,10 @@ def main() -> None:
     overhead()
     print()
     steps()
+    print()
+    layers()
+    print()
+    scans_and_sorts()
 
 
 if __name__ == "__main__":

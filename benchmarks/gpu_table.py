@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import torch
+from layers import both_ways, calls
 from models import training_step
 from timing import header, row
 
@@ -83,6 +84,30 @@ def bandwidths() -> None:
         speed_row(label, compare(label, ours, theirs, 100), 2 * size)
 
 
+def layers() -> None:
+    """Normalisations, pooling, variances."""
+    print(header("forward, and forward + backward", "ms"))
+    for label, shapes, function in calls(large=True):
+        ours, theirs = both_ways(volta, "gpu", shapes, function), both_ways(torch, "cuda", shapes, function)
+        for way, i in (("", 0), (" +b", 1)):
+            print(row(label + way, compare(label + way, ours[i], theirs[i], 30)), flush=True)
+
+
+def scans_and_sorts() -> None:
+    """Rows side by side, one long line, and what runs along the first dimension."""
+    print(header("scans and sorts", "ms"))
+    (a, ta), (c, tc), (line, tline) = pair((65536, 1024)), pair((4096, 4096), 1), pair((1 << 24,), 2)
+    (rows, trows) = pair((64, 50257), 3)
+    cases = [(f"cumsum {x.shape} dim {d}", lambda x=x, d=d: volta.cumsum(x, d), lambda t=t, d=d: torch.cumsum(t, d))
+             for x, t, d in ((a, ta, 1), (a, ta, 0), (line, tline, 0))]
+    cases += [(f"sort {x.shape} dim {d}", lambda x=x, d=d: volta.sort(x, d).values, lambda t=t, d=d: torch.sort(t, d).values)
+              for x, t, d in ((c[:, :1024].contiguous(), tc[:, :1024].contiguous(), 1), (c, tc, 1), (c, tc, 0), (line, tline, 0))]
+    cases += [(f"topk {k} {x.shape}", lambda x=x, k=k: volta.topk(x, k).values, lambda t=t, k=k: torch.topk(t, k).values)
+              for x, t, k in ((a, ta, 10), (rows, trows, 50), (line, tline, 100))]
+    for label, ours, theirs in cases:
+        print(row(label, compare(label, ours, theirs, 20, 1e-3)), flush=True)
+
+
 def steps() -> None:
     print(header("training step", "ms"))
     for name, batch in (("mlp", 256), ("mnist_cnn", 256)):
@@ -123,7 +148,7 @@ def recording(length: int = 200, rounds: int = 15) -> None:
 
 def main() -> None:
     print(f"{volta.gpu.devices()[0].name}; volta {volta.__version__}; torch {torch.__version__}")
-    for part in (recording, steps, matmuls, bandwidths):
+    for part in (recording, steps, matmuls, bandwidths, layers, scans_and_sorts):
         print()
         before = volta.gpu.stats()
         part()

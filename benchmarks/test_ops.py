@@ -47,6 +47,31 @@ def test_matmul(case, backend, run):
     run(lambda: a @ b)
 
 
+CONVOLUTIONS = {        # input, weight, options
+    "conv1d": ((16, 64, 1024), (128, 64, 3), {"padding": 1}),
+    "conv3d": ((4, 16, 16, 32, 32), (32, 16, 3, 3, 3), {"padding": 1}),
+    "conv_transpose2d": ((16, 64, 16, 16), (64, 32, 4, 4), {"stride": 2, "padding": 1}),
+}
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_convolution(case, backend, run):
+    if backend.lib is np:
+        pytest.skip("NumPy has no convolution of images")
+    shape, weight, options = CONVOLUTIONS[case]
+    x, w = backend.array(shape), backend.array(weight, 1)
+    convolve = getattr(backend.lib.nn.functional, case)
+    run(lambda: convolve(x, w, **options))
+
+
+@pytest.mark.parametrize("case", ["nearest", "bilinear", "bicubic", "area"])
+def test_interpolate(case, backend, run):
+    if backend.lib is np:
+        pytest.skip("NumPy has no resampling of images")
+    x = backend.array((16, 16, 64, 64))
+    run(lambda: backend.lib.nn.functional.interpolate(x, scale_factor=0.5 if case == "area" else 2, mode=case))
+
+
 @pytest.mark.parametrize("case", [(16, 32, 28, 64)], ids=["16x32x28x28-64"])
 def test_conv2d(case, backend, run):
     if backend.lib is np:

@@ -16,7 +16,6 @@ from volta._kernels.core.inplace import InPlace
 
 import volta
 from volta._kernels.core.record import Op, Primitive
-from volta import linalg
 from volta.nn import functional
 from volta.ops.table import FUNCTIONS, PLACES
 
@@ -33,7 +32,9 @@ from volta._kernels.core import Device, DType, Storage
 from volta.autograd import Node, RemovableHandle
 from volta.ops.decomposition import QR, SVD, USV, CholeskyInfo, Eigen, LeastSquares
 from volta.ops.inverse import InverseInfo, ResultInfo, SignLogabsdet
+from volta.ops.histogram import Histogram
 from volta.ops.reduce import ValuesIndices
+from volta.ops.statistics import MinMax
 from volta.random import Generator as Generator
 from volta.types import DeviceLike, DTypeLike, Number
 '''
@@ -41,7 +42,7 @@ from volta.types import DeviceLike, DTypeLike, Number
 PICK = ("(input: Tensor) -> Tensor", "(input: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices",
         "(input: Tensor, other: Tensor, /) -> Tensor")
 CASES = {
-    "max": PICK, "min": PICK,
+    "max": PICK, "min": PICK, "median": PICK[:2], "nanmedian": PICK[:2],
     "where": ("(condition: Tensor) -> tuple[Tensor, ...]",
               "(condition: Tensor, input: Tensor | Number, other: Tensor | Number) -> Tensor"),
     "nonzero": ("(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor",
@@ -147,7 +148,8 @@ def module_stub(module: types.ModuleType, what: str) -> str:
 
 def stubs() -> dict[Path, str]:
     """The text of each stub."""
-    return {ROOT / "tensor.pyi": tensor_stub(), ROOT / "linalg.pyi": module_stub(linalg, "linear algebra"), ROOT / "__init__.pyi": module_stub(volta, "the package's functions"),
+    return {ROOT / "tensor.pyi": tensor_stub(), ROOT / "linalg.pyi": module_stub(volta.linalg, "linear algebra"),
+            ROOT / "__init__.pyi": module_stub(volta, "the package's functions"),
             ROOT / "nn" / "functional" / "__init__.pyi": module_stub(functional, "the functions of networks")}
 
 

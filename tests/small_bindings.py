@@ -13,6 +13,7 @@ import numpy as np
 
 import volta
 from volta.gpu import runtime
+from volta.ops.records.attention import np_attention
 from volta.ops.table import RECORDS, Case, Derived, Flags, Labels, Many, case
 from volta.selftest import cases as table
 
@@ -27,16 +28,23 @@ CONVOLUTIONS = (        # x, weight, parameters, output
     ((1, 40, 6, 6), (60, 20, 3, 3), dict(PLAIN, groups=2, stride=(2, 2)), (1, 60, 2, 2)),
     ((1, 2, 60, 50), (2, 2, 3, 2), dict(PLAIN, padding=(1, 1), stride=(2, 1)), (1, 2, 30, 51)),
     ((1, 1, 9, 1500), (1, 1, 3, 3), dict(PLAIN, padding=(2, 2), dilation=(2, 2)), (1, 1, 9, 1500)))
-POOLS = (((40, 3, 6, 8), (2, 2), dict(UNPADDED, stride=(2, 2))),
-         ((1, 1, 61, 50), (3, 2), dict(stride=(2, 1), padding=(1, 1), dilation=(1, 2))),
-         ((1, 2, 4, 1500), (3, 3), dict(UNPADDED, padding=(1, 1))))
+POOLS = (((40, 3, 6, 8), (2, 2), dict(UNPADDED, stride=(2, 2))), ((1, 1, 61, 50), (3, 2), dict(UNPADDED, stride=(2, 1), padding=(1, 1))),
+         ((1, 2, 4, 1500), (3, 3), dict(UNPADDED, padding=(1, 1))), ((1, 1, 5000), (5,), dict(stride=(2,), padding=(2,), dilation=(1,))),
+         ((1, 1, 6, 30, 20), (2, 3, 3), dict(stride=(2, 1, 2), padding=(0, 1, 1), dilation=(1, 1, 1))))
+DILATED = ((1, 1, 61, 50), (3, 2), dict(stride=(2, 1), padding=(1, 1), dilation=(1, 2)))
 MANY = Many(((5000,), (3, 5), (70, 50)))
+# of q, k, v and the mask
+HEADS = (((4, 40, 4, 16), (4, 30, 2, 16), (4, 30, 2, 8), (4, 1, 1, 30)), ((1, 40, 6, 16), (1, 30, 1, 16), (1, 30, 1, 8), (1, 6, 40, 1)))
 
 
 def _pooled(shape, kernel, p):
     sizes = [(n + 2 * q - d * (k - 1) - 1) // s + 1 for n, k, s, q, d in
              zip(shape[2:], kernel, p["stride"], p["padding"], p["dilation"])]
     return (*shape[:2], *sizes)
+
+
+def _average(p):
+    return dict(stride=p["stride"], padding=p["padding"], count_padding=False, divisor=None)
 
 
 def _statistics(name):
@@ -83,12 +91,17 @@ OWN = {
                case((5000, 1), (1, 2)), case((3, 1), (1, 2000))],
     "linear": [case((500, 30), (4, 30), (4,)), case((3, 30), (500, 30), (500,)),
                case((1, 3000), (1, 3000), (1,)), case((2000, 2), (1500, 2), None)],
+    "attention": [case(*s, causal=s[0][0] > 1, scale=0.3) for s in HEADS],
+    "attention_grad": [case(s[0][:3] + s[2][3:], *s, *[Derived(lambda g, *x, i=i, s=s: np_attention(*x[:4], s[0][0] > 1, 0.3)[i])
+                                                       for i in (0, 1)], causal=s[0][0] > 1, scale=0.3) for s in HEADS],
     "conv2d": [case(x, w, (w[0],), **p) for x, w, p, _ in CONVOLUTIONS],
     "conv2d_grad_input": [case(out, w, height=x[2], width=x[3], **p) for x, w, p, out in CONVOLUTIONS],
     "conv2d_grad_weight": [case(out, x, kernel=w[2:], **p) for x, w, p, out in CONVOLUTIONS],
-    "max_pool2d": [case(s, kernel=k, **p) for s, k, p in POOLS],
-    "max_pool2d_grad": [case(_pooled(s, k, p), Derived(lambda g, s=s, k=k, p=p: _first_of_windows(s, k, p)), height=s[2], width=s[3],
-                             kernel=k, **p) for s, k, p in POOLS],
+    "max_pool": [case(s, size=_pooled(s, k, p)[2:], kernel=k, **p) for s, k, p in (*POOLS, DILATED)],
+    "max_pool_grad": [case(_pooled(s, k, p), Derived(lambda g, s=s, k=k, p=p: _first_of_windows(s, k, p)), size=s[2:], kernel=k, **p)
+                      for s, k, p in (*POOLS, DILATED)],
+    "avg_pool": [case(s, size=_pooled(s, k, p)[2:], kernel=k, **_average(p)) for s, k, p in POOLS],
+    "avg_pool_grad": [case(_pooled(s, k, p), size=s[2:], kernel=k, **_average(p)) for s, k, p in POOLS],
     "batch_norm": [case(s, w and (s[1],), w and (s[1],), eps=1e-5) for s in NORMS for w in (True, None)],
     "batch_norm_grad": [case(s, s, w and (s[1],), _statistics("mean"), _statistics("rstd")) for s in NORMS for w in (True, None)],
     "batch_norm_update": [case((5000,), _positive(5000), (5000,), _positive(5000), momentum=0.1, eps=1e-5, count=40)],
@@ -99,10 +112,11 @@ OWN = {
 
 
 def _first_of_windows(shape, kernel, p):
-    """Indices as max_pool2d makes them of an image that falls everywhere: the first pixel of each window that is one."""
-    rows, columns = [np.maximum(np.arange(n) * s - q, (np.arange(n) * s - q) % d) for n, s, q, d in
-                     zip(_pooled(shape, kernel, p)[2:], p["stride"], p["padding"], p["dilation"])]
-    return np.broadcast_to(rows[:, None] * shape[3] + columns, _pooled(shape, kernel, p)).astype(np.int64)
+    """Indices as max_pool makes them of an image that falls everywhere: the first pixel of each window that is one."""
+    firsts = [np.maximum(np.arange(n) * s - q, (np.arange(n) * s - q) % d) for n, s, q, d in
+              zip(_pooled(shape, kernel, p)[2:], p["stride"], p["padding"], p["dilation"])]
+    places = np.ravel_multi_index(np.ix_(*firsts), shape[2:])
+    return np.broadcast_to(places, _pooled(shape, kernel, p)).astype(np.int64)
 
 
 def cases(op):
@@ -119,7 +133,7 @@ def cases(op):
         return [case(*[s] * len(op.inputs), dim=d[0]) for s, d in REDUCED if len(d) == 1]
     if op.family in table.ELEMENTWISE:
         kinds = op.details.cases[0].inputs
-        return [case(*[Flags(s) if isinstance(k, Flags) else s for k in kinds]) for s in SHAPES]
+        return [case(*[Flags(s) if isinstance(k, Flags) else s if isinstance(k, tuple) else k for k in kinds]) for s in SHAPES]
     # Another family brings its own: samples of more than one binding.
     return [c for c in op.details.cases if any(isinstance(s, tuple) and 4 * int(np.prod(s)) > LIMIT for s in c.inputs)] or None
 
@@ -137,7 +151,7 @@ def compare(op, one, dtype) -> str | None:
     rng = np.random.default_rng(zlib.crc32(op.name.encode()))
     arrays = table.sample(op, one, rng, dtype)
     for i, a in enumerate(arrays):                  # Derived gives float64, and labels as floats
-        if isinstance(one.inputs[i], Derived) and isinstance(a, np.ndarray) and op.name == "max_pool2d_grad":
+        if isinstance(one.inputs[i], Derived) and isinstance(a, np.ndarray) and op.name == "max_pool_grad":
             arrays[i] = a.astype(np.int64)
     found = []
     for device in ("cpu", "gpu"):

@@ -9,13 +9,13 @@ import pytest
 
 from volta._kernels import core
 from volta._kernels.core import threads
-from volta._kernels.cpu import conv, conv_weight, index, linalg, loss, norm, pool, random, softmax, update
+from volta._kernels.cpu import conv, conv_weight, index, linalg, loss, norm, pool, random, row_norm, softmax, update
 from volta.errors import DTypeError, IndexRangeError
 
 CODES = {"bool": 0, "uint8": 1, "int32": 2, "int64": 3, "float16": 4, "float32": 5, "float64": 6}
 FLOATS = ["float32", "float64"]
 KERNELS: dict = {}
-for module in (conv, conv_weight, index, linalg, loss, norm, pool, random, softmax, update):
+for module in (conv, conv_weight, index, linalg, loss, norm, pool, random, row_norm, softmax, update):
     KERNELS.update(module.KERNELS)
 
 
@@ -148,7 +148,11 @@ def test_results_do_not_depend_on_threads(rng):
 
     def results():
         out, mean, rstd = KERNELS["batch_norm"](x, None, None, 1e-5)
-        tensors = [out, mean, rstd, *KERNELS["batch_norm_grad"](out, x, None, mean, rstd),
+        layer, group = (700, 1, 1, True), (800, 4, 400, True)
+        of_rows, of_groups = KERNELS["row_norm"](rows, None, None, *layer, 1e-5), KERNELS["row_norm"](x, None, None, *group, 1e-5)
+        tensors = [out, mean, rstd, *KERNELS["batch_norm_grad"](out, x, None, mean, rstd), *of_rows, *of_groups,
+                   *KERNELS["row_norm_grad"](rows, rows, None, *of_rows[1:], *layer, True),
+                   *KERNELS["row_norm_grad"](x, x, None, *of_groups[1:], *group, True),
                    KERNELS["conv2d"](x, weight, None, *geometry),
                    KERNELS["conv2d_grad_input"](x, weight, 20, 20, *geometry),
                    KERNELS["conv2d_grad_weight"](x, x, (3, 3), *geometry), KERNELS["softmax"](rows, 1),
@@ -187,18 +191,20 @@ def test_max_pool(shape, kernel, stride, padding, dilation, name, rng):
     col = columns(x.astype("f8"), kernel, stride, padding, dilation)
     col = np.where(place == 0, -np.inf, col)
     n, c, kh, kw, oh, ow = col.shape
-    best = np.argmax(col.reshape(n, c, kh * kw, oh, ow), axis=2)                # NaN wins, the first
+    flat = col.reshape(n, c, kh * kw, oh, ow)
+    last = kh * kw - 1 - np.argmax(np.isnan(flat[:, :, ::-1]), axis=2)
+    best = np.where(np.isnan(flat).any(axis=2), last, np.argmax(flat, axis=2))              # NaN wins, the last
     place = np.broadcast_to(place, col.shape).reshape(n, c, kh * kw, oh, ow)
     where = np.take_along_axis(place, best[:, :, None], 2)[:, :, 0] - 1
     for make in (tensor, strided):
-        out, index = KERNELS["max_pool2d"](make(x), kernel, stride, padding, dilation)
+        out, index = KERNELS["max_pool"](make(x), (oh, ow), kernel, stride, padding, dilation)
         np.testing.assert_array_equal(values(index), where)
         np.testing.assert_array_equal(values(out), np.max(col, axis=(2, 3), initial=-np.inf).reshape(n, c, oh, ow))
     g = rng.standard_normal((n, c, oh, ow)).astype(name)
     expected = np.zeros((n * c, shape[2] * shape[3]))
     for plane in range(n * c):
         np.add.at(expected[plane], where.reshape(n * c, -1)[plane], g.reshape(n * c, -1)[plane])
-    close(KERNELS["max_pool2d_grad"](strided(g), strided(where), *shape[2:]), expected.reshape(shape), 1e-6)
+    close(KERNELS["max_pool_grad"](strided(g), strided(where), shape[2:]), expected.reshape(shape), 1e-6)
 
 
 # ---------------------------------------------------------------- norm

@@ -331,7 +331,7 @@ def sample_results():
     results = {}
     for name, kernel in KERNELS.items():
         if DTYPES["float32"] in kernel.dtypes() and name != "where":
-            results[name] = kernel(*(x, y, finite)[: kernel.arity])
+            results[name] = kernel(*(x, y, finite, finite)[: kernel.arity])
     for name in ("sum", "mean", "prod", "amax"):
         for dims in ((0,), (1,), (0, 1)):
             results[f"{name}{dims}"] = getattr(reduce, name)(finite, dims, False)

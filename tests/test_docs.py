@@ -14,9 +14,8 @@ from volta.ops.table import FUNCTIONS, PLACES
 
 MODULES = sorted(m.name for m in pkgutil.walk_packages(volta.__path__, "volta.")
                  if not m.name.startswith(("volta._kernels", "volta.devices")))
-PUBLIC = ["volta", "volta.autograd", "volta.data", "volta.gpu", "volta.io", "volta.linalg", "volta.nn",
-          "volta.nn.functional", "volta.nn.init", "volta.nn.utils", "volta.optim", "volta.optim.lr_scheduler", "volta.random",
-          "volta.testing"]
+PUBLIC = ["volta", "volta.autograd", "volta.data", "volta.gpu", "volta.io", "volta.linalg", "volta.nn", "volta.nn.functional",
+          "volta.nn.init", "volta.nn.utils", "volta.optim", "volta.optim.lr_scheduler", "volta.random", "volta.testing"]
 # What users reach; the rest of the table is for other functions to use.
 OPS = [name for name, op in FUNCTIONS.items() if name == op.name and (
     PLACES[name].function or PLACES[name].method or name.startswith(("functional.", "linalg.")) or hasattr(volta.nn.functional, name)

@@ -149,14 +149,14 @@ POOLS = [  # x, kernel, stride, padding, dilation
 
 
 def pool_reference(x, kernel, stride, padding, dilation):
-    """(out, index); ties and NaN by the first of them."""
+    """(out, index); the first of equal ones counts, and the last NaN."""
     views, _ = taps(x, kernel, stride, padding, dilation, -np.inf)
     places = np.broadcast_to(np.arange(x.shape[2] * x.shape[3]).reshape(1, 1, *x.shape[2:]), x.shape).astype(np.float64)
     indices, _ = taps(places, kernel, stride, padding, dilation, -1)
     out = np.zeros(views[0][1].shape, np.float32)
     index = np.full(out.shape, -1)
     for (_, value), (_, place) in zip(views, indices):
-        better = (place >= 0) & ((index < 0) | (~np.isnan(out) & (np.isnan(value) | (value > out))))
+        better = (place >= 0) & ((index < 0) | np.isnan(value) | (value > out))
         out = np.where(better, value, out)
         index = np.where(better, place, index).astype(np.int64)
     return out, index
@@ -172,7 +172,7 @@ def pool_grad_reference(g, index, height, width):
 
 @pytest.mark.parametrize("kind", ["normal", "ties", "nan"])
 @pytest.mark.parametrize("case", POOLS, ids=str)
-def test_max_pool2d(case, kind):
+def test_max_pool(case, kind):
     shape, *geometry = case
     x = numbers(*shape)
     if kind == "ties":
@@ -183,28 +183,28 @@ def test_max_pool2d(case, kind):
         x[numbers(*shape, seed=5) > 1.5] = np.inf
     want, want_index = pool_reference(x, *geometry)
     for t in (send(x), send(x, 3, (0, 2, 3, 1))):
-        out, index = gpu_pool.KERNELS["max_pool2d"](t, *geometry)
+        out, index = gpu_pool.KERNELS["max_pool"](t, want.shape[2:], *geometry)
         np.testing.assert_array_equal(fetch(out), want)
         np.testing.assert_array_equal(fetch(index), want_index)
         assert index.dtype is INT64
     g = numbers(*want.shape, seed=1)
     grad = pool_grad_reference(g, want_index, *shape[2:])
-    first = gpu_pool.KERNELS["max_pool2d_grad"](send(g), index, *shape[2:])
+    first = gpu_pool.KERNELS["max_pool_grad"](send(g), index, shape[2:], *geometry)
     close(first, grad)
     for t in (send(g, 1), send(g, 2, (1, 0, 3, 2))):
-        for known in ((), geometry):
-            again = gpu_pool.KERNELS["max_pool2d_grad"](t, send(want_index, 1), *shape[2:], *known)
-            np.testing.assert_array_equal(fetch(again), fetch(first))
+        again = gpu_pool.KERNELS["max_pool_grad"](t, send(want_index, 1), shape[2:], *geometry)
+        np.testing.assert_array_equal(fetch(again), fetch(first))
 
 
-def test_max_pool2d_window_of_minus_infinity():
+def test_max_pool_window_of_minus_infinity():
     x = np.full((1, 1, 2, 2), -np.inf, np.float32)
-    out, index = gpu_pool.KERNELS["max_pool2d"](send(x), (2, 2), (2, 2), (0, 0), (1, 1))
+    out, index = gpu_pool.KERNELS["max_pool"](send(x), (1, 1), (2, 2), (2, 2), (0, 0), (1, 1))
     assert fetch(out).item() == -np.inf and fetch(index).item() == 0
 
 
-def test_max_pool2d_empty_batch():
+def test_max_pool_empty_batch():
     x = np.zeros((0, 3, 4, 4), np.float32)
-    out, index = gpu_pool.KERNELS["max_pool2d"](send(x), (2, 2), (2, 2), (0, 0), (1, 1))
+    geometry = ((2, 2), (2, 2), (0, 0), (1, 1))
+    out, index = gpu_pool.KERNELS["max_pool"](send(x), (2, 2), *geometry)
     assert out.shape == index.shape == (0, 3, 2, 2)
-    assert gpu_pool.KERNELS["max_pool2d_grad"](out, index, 4, 4).shape == x.shape
+    assert gpu_pool.KERNELS["max_pool_grad"](out, index, (4, 4), *geometry).shape == x.shape

@@ -243,11 +243,11 @@ def test_cross_entropy_empty_and_errors():
         gpu_loss.KERNELS["cross_entropy"](send(np.zeros((2, 5), np.int32)), send(np.zeros(2, np.int64)), -100)
 
 
-@pytest.mark.parametrize("bad", ["conv2d", "max_pool2d", "batch_norm", "dropout", "sgd"])
+@pytest.mark.parametrize("bad", ["conv2d", "max_pool", "batch_norm", "dropout", "sgd"])
 def test_other_types_are_refused(bad):
     x = send(np.zeros((2, 2, 4, 4), np.int32))
     calls = {"conv2d": lambda: gpu_conv.KERNELS["conv2d"](x, x, None, (1, 1), (0, 0), (1, 1), 1),
-             "max_pool2d": lambda: gpu_pool.KERNELS["max_pool2d"](x, (2, 2), (2, 2), (0, 0), (1, 1)),
+             "max_pool": lambda: gpu_pool.KERNELS["max_pool"](x, (2, 2), (2, 2), (2, 2), (0, 0), (1, 1)),
              "batch_norm": lambda: gpu_norm.KERNELS["batch_norm"](x, None, None, 1e-5),
              "dropout": lambda: gpu_random.KERNELS["dropout"](x, 0.5, 0, 0),
              "sgd": lambda: apply_sgd(x, x, None, 0.1, 0.0, 0.0, 0.0, False, False)}

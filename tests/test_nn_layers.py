@@ -181,11 +181,6 @@ def test_activations(device, layer, formula):
     assert_close(host(layer(x)), formula(a), 1e-5, 1e-6)
 
 
-def test_softmax_needs_a_dim():
-    with pytest.raises(ArgumentError, match="LogSoftmax: give dim"):
-        nn.LogSoftmax()
-
-
 # ---------------------------------------------------------------- losses
 def test_cross_entropy_forms(device):
     x, labels = volta.randn(6, 4, device=device), volta.tensor([0, 1, 2, 3, 1, 1], device=device)
@@ -263,3 +258,16 @@ def test_softplus_beta_and_threshold(device):
     x = volta.tensor(a, device=device)
     assert_close(F.softplus(x, beta=2), np.log1p(np.exp(2 * a.astype(np.float64))) / 2, rtol=1e-5, atol=1e-6)
     assert host(F.softplus(x, threshold=1))[2:].tolist() == [2, 30]
+
+
+@pytest.mark.parametrize("shape, dim", [((), 0), ((4,), 0), ((3, 4), 1), ((2, 3, 4), 0), ((2, 2, 3, 2), 1)])
+def test_softmax_without_a_dim(shape, dim, device):
+    """Takes the one that PyTorch takes, and warns where the user stands."""
+    x = volta.randn(*shape, device=device) if shape else volta.tensor(1.0, device=device)
+    for name, of in (("softmax", x), ("log_softmax", x), ("softmin", -x)):
+        with pytest.warns(UserWarning, match=f"Implicit dimension choice for {name} has been deprecated") as caught:
+            found = getattr(F, name)(x)
+        assert caught[0].filename == __file__
+        np.testing.assert_array_equal(host(found), host(getattr(F, name.replace("min", "max"))(of, dim)))
+    with pytest.warns(UserWarning, match="Implicit dimension choice for softmax"):
+        np.testing.assert_array_equal(host(nn.Softmax()(x)), host(volta.softmax(x, dim)))

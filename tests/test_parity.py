@@ -7,7 +7,7 @@ from volta.selftest import cases as table
 from volta.selftest import checks
 
 # They move or reserve bytes without a kernel.
-WITHOUT_DISPATCH = {"empty"}
+WITHOUT_DISPATCH = {"empty", "scale_gradient"}
 
 
 def holds_elements(case: Case) -> bool:

@@ -27,7 +27,7 @@ def test_counter_carries_beyond_32_bits(device):
     whole = random.bits(3, start, 24)
     np.testing.assert_array_equal(random.bits(3, start + 3, 12), whole[12:])
     generator = volta.Generator(3)
-    generator.set_state((3, start))
+    generator.offset = start
     found = volta.rand(24, device=device, generator=generator).numpy()
     np.testing.assert_array_equal(found, (whole >> 8) * np.float32(2.0 ** -24))
 
@@ -105,14 +105,19 @@ def test_streams_continue(device):
 # ---------------------------------------------------------------- generators
 def test_generator():
     g = volta.Generator(5)
-    assert g.initial_seed() == 5 and g.get_state() == (5, 0)
+    assert g.initial_seed() == 5 and g.get_state().tolist() == [5] + 15 * [0]
     a = volta.rand(6, generator=g)
     state = g.get_state()
-    assert state == (5, 2)
+    assert state.tolist() == [5, *7 * [0], 2, *7 * [0]]
     b = volta.rand(6, generator=g)
     g.set_state(state)
     assert volta.rand(6, generator=g).tolist() == b.tolist() != a.tolist()
-    assert volta.Generator(-1).initial_seed() == 2**64 - 1
+    g.set_state(state)
+    assert volta.rand(6, generator=g.clone_state()).tolist() == b.tolist() and g.seed() == g.initial_seed() != 5
+    volta.set_rng_state(volta.get_rng_state())
+    with pytest.raises(ArgumentError, match="set_state: needs the uint8 tensor of 16 bytes"):
+        g.set_state(volta.zeros(16))
+    assert volta.Generator("cpu").device == volta.device("cpu") and volta.Generator(-1).initial_seed() == 2**64 - 1
     with pytest.raises(ArgumentError, match="rand: generator must be a volta.Generator, got int"):
         volta.rand(2, generator=3)
 

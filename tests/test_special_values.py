@@ -13,7 +13,8 @@ NAN, INF = math.nan, math.inf
 DENORMALS = np.array([1e-40, -1e-40, 1e-45], np.float32)
 
 UNARY = table.records(family={"unary"})
-BINARY = [op for op in table.records(family={"binary", "comparison"}) if "f" in op.details.kinds]
+# nextafter has a neighbour in float32 where its reference has one in float64.
+BINARY = [op for op in table.records(family={"binary", "comparison"}) if "f" in op.details.kinds and op.name != "nextafter"]
 
 
 @pytest.mark.parametrize("op", [op for op in (*table.records(), *table.composed()) if special.applies(op)], ids=lambda op: op.name)
@@ -32,6 +33,12 @@ def test_binary_with_a_number(op, side, device):
         (reference,) = table.expected(op, operands, {})
         found = op(number, x) if side == "left" else op(x, number)
         compare(op, found.numpy(), reference, operands, device)
+
+
+def test_nextafter(device):
+    x, y = (v.ravel() for v in np.meshgrid(np.concatenate([VALUES, DENORMALS]), np.concatenate([VALUES, DENORMALS])))
+    found = volta.nextafter(volta.tensor(x, device=device), volta.tensor(y, device=device)).numpy()
+    np.testing.assert_array_equal(found, np.nextafter(x, y))
 
 
 @pytest.mark.parametrize("op", UNARY, ids=lambda op: op.name)

@@ -38,7 +38,7 @@ from volta.dtypes import int_ as int
 from volta.ops.table import FUNCTIONS as _FUNCTIONS
 from volta.ops.table import PLACES as _PLACES
 from volta.printing import set_printoptions
-from volta.random import Generator, initial_seed, manual_seed
+from volta.random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 
 
 def is_tensor(obj: object) -> "bool":
@@ -49,6 +49,16 @@ def is_tensor(obj: object) -> "bool":
 def is_floating_point(input: Tensor) -> "bool":
     """Whether the dtype of `input` is floating point."""
     return input.is_floating_point()
+
+
+def is_signed(input: Tensor) -> "bool":
+    """Whether the dtype of `input` has negative numbers."""
+    return input.is_signed()
+
+
+def is_nonzero(input: Tensor) -> "bool":
+    """Whether the one element of `input` is not 0."""
+    return input.is_nonzero()
 
 
 def numel(input: Tensor) -> "int":

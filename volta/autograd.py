@@ -152,30 +152,32 @@ def _as_list(value) -> list:
     return [value] if isinstance(value, core.TensorBase) or not hasattr(value, "__iter__") else list(value)
 
 
+def _start(name: str, what: str, outputs, gradients) -> tuple[list, list]:
+    """The outputs as a list, and the gradients that start at them."""
+    roots = _as_list(outputs)
+    given = [None] * len(roots) if gradients is None else _as_list(gradients)
+    if len(given) != len(roots):
+        raise ArgumentError(f"{name}: {len(roots)} {what} but {len(given)} gradients")
+    return roots, [_seed(name, t, g) for t, g in zip(roots, given)]
+
+
 def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
              retain_graph: bool | None = None, create_graph: bool = False, inputs: Tensor | Sequence[Tensor] | None = None) -> None:
     """Add the gradients of `tensors` to the `.grad` of the leaves (or of `inputs` alone), on the device of their data.
 
     Raises: AutogradError where a tensor has no graph, its graph was freed, or a saved value was changed in place.
     """
-    roots = _as_list(tensors)
-    given = _as_list(grad_tensors) if grad_tensors is not None else [None] * len(roots)
-    if len(given) != len(roots):
-        raise ArgumentError(f"backward: {len(roots)} tensors but {len(given)} gradients")
-    seeds = [_seed("backward", t, g) for t, g in zip(roots, given)]
+    roots, seeds = _start("backward", "tensors", tensors, grad_tensors)
     retain = create_graph if retain_graph is None else retain_graph
-    if inputs is not None:
-        targets = _as_list(inputs)
-        for t in targets:
-            _need_tensor("backward", t)
-        wanted, captures = _paths(roots, targets)
-        engine.run_backward(roots, seeds, retain, create_graph, wanted, captures)
-        for t in targets:
-            if t._node is not None and captures[t._node, t._index] is not None:
-                g = captures[t._node, t._index]
-                t.grad = g if t.grad is None else t.grad + g
-    else:
-        engine.run_backward(roots, seeds, retain, create_graph)
+    targets = [] if inputs is None else _as_list(inputs)
+    for t in targets:
+        _need_tensor("backward", t)
+    wanted, captures = (None, None) if inputs is None else _paths(roots, targets)
+    engine.run_backward(roots, seeds, retain, create_graph, wanted, captures)
+    for t in targets:
+        g = None if t._node is None else captures[t._node, t._index]
+        if g is not None:
+            t.grad = g if t.grad is None else t.grad + g
 
 
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor],
@@ -188,15 +190,12 @@ def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor],
     """
     if materialize_grads and allow_unused is False:
         raise ArgumentError("grad: materialize_grads=True gives zeros for unused inputs, which allow_unused=False forbids")
-    roots, targets = _as_list(outputs), _as_list(inputs)
-    given = _as_list(grad_outputs) if grad_outputs is not None else [None] * len(roots)
-    if len(given) != len(roots):
-        raise ArgumentError(f"grad: {len(roots)} outputs but {len(given)} gradients")
+    targets = _as_list(inputs)
     for t in targets:
         _need_tensor("grad", t)
         if not t.requires_grad:
             raise AutogradError(f"grad: an input of shape {t.shape} does not require grad; call requires_grad_() on it first")
-    seeds = [_seed("grad", t, g) for t, g in zip(roots, given)]
+    roots, seeds = _start("grad", "outputs", outputs, grad_outputs)
     retain = create_graph if retain_graph is None else retain_graph
     wanted, captures = _paths(roots, targets)
     collected: dict = {}
@@ -260,7 +259,6 @@ class FunctionCtx:
         self._likes = tuple((a.shape, a.dtype, a.device) if isinstance(a, core.TensorBase) else None for a in inputs)
         self.needs_input_grad: tuple[bool, ...] = ()
         self._saved: tuple | None = ()
-        self._own: dict[int, object] = {}
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for backward; an in-place change of one before it raises there."""
@@ -330,13 +328,13 @@ class Function:
             outputs = cls.forward(ctx, *args, **kwargs)
         if not (is_grad_enabled() and any(ctx.needs_input_grad)):
             return outputs
-        several = isinstance(outputs, tuple)
-        for o in outputs if several else (outputs,):
+        several = outputs if isinstance(outputs, tuple) else (outputs,)
+        for o in several:
             if not isinstance(o, core.TensorBase):
                 raise AutogradError(f"{cls.__name__}: forward must give a tensor or a tuple of tensors, got {type(o).__name__}")
         fixed = getattr(ctx, "_fixed", set())
-        results = [core.alias(o) if any(o is a for a in args) else o for o in (outputs if several else (outputs,))]
+        results = [core.alias(o) if any(o is a for a in args) else o for o in several]
         _graph.custom_node(ctx, args, tuple(r for r in results if id(r) not in fixed))
-        return tuple(results) if several else results[0]
+        return tuple(results) if isinstance(outputs, tuple) else results[0]
 
 

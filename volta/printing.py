@@ -29,20 +29,14 @@ def _float_style(array: np.ndarray) -> tuple[Callable, int]:
     """(text of one number, width of all): whole numbers with a bare point, scientific where the sizes lie far apart."""
     digits = _options["precision"]
     sizes = np.abs(array[np.isfinite(array) & (array != 0)])
-    if sizes.size == 0:
-        return lambda v: f"{v:.0f}." if math.isfinite(v) else f"{v}", 1
-    low, high = sizes.min(), sizes.max()
+    low, high = sizes.min(initial=math.inf), sizes.max(initial=0)
     whole = bool(np.all(sizes == np.ceil(sizes)))
-    if high / low > 1000 or high > 1e8 or (not whole and low < 1e-4):
-        def style(v):
-            return f"{v:.{digits}e}"
-    elif whole:
-        def style(v):
-            return f"{v:.0f}." if math.isfinite(v) else f"{v}"
-    else:
-        def style(v):
-            return f"{v:.{digits}f}"
-    return style, max(len(style(v)) for v in array[np.isfinite(array) & (array != 0)].tolist())
+    far = high / low > 1000 or high > 1e8 or (not whole and low < 1e-4)
+    spec, point = (f".{digits}e", "") if far else (".0f", ".") if whole else (f".{digits}f", "")
+
+    def style(v):
+        return format(v, spec) + (point if math.isfinite(v) else "")
+    return style, max((len(style(v)) for v in array[np.isfinite(array) & (array != 0)].tolist()), default=1)
 
 
 def _formatter(array: np.ndarray) -> tuple[Callable, int]:

@@ -18,48 +18,94 @@ Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11, tabl
 """
 from __future__ import annotations
 
+import os
+import struct
 import threading
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volta.errors import ArgumentError
 
-__all__ = ["Generator", "default_generator", "initial_seed", "manual_seed"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from volta._kernels.core import Device
+    from volta.tensor import Tensor
+    from volta.types import DeviceLike
+
+__all__ = ["Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
+
+_STATE = struct.Struct("<QQ")           # the seed and the position
+
+
+_tensor: Callable | None = None
+_device: Callable | None = None
+
+
+def configure(tensor: Callable, device: Callable) -> None:
+    """Set what makes a tensor of an array, and a device of its name."""
+    global _tensor, _device
+    _tensor, _device = tensor, device
 
 
 class Generator:
-    """A seed and a position in its stream of random numbers."""
+    """A seed and a position in its stream of random numbers, which is the same on every device; an integer in place of the device is the
+    seed."""
 
-    def __init__(self, seed: int = 0) -> None:
-        self.manual_seed(seed)
+    def __init__(self, device: DeviceLike = "cpu") -> None:
+        seeded = isinstance(device, int) and not isinstance(device, bool)
+        self._place = "cpu" if seeded else _device(device)
+        self.manual_seed(device if seeded else 0)
+
+    @property
+    def device(self) -> Device:
+        """The device that it was made for."""
+        return _device(self._place)
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart the stream of `seed` (any integer; its low 64 bits count)."""
         if isinstance(seed, bool) or not hasattr(seed, "__index__"):
             raise ArgumentError(f"manual_seed: seed must be an integer, got {seed!r}")
-        self.seed = int(seed) & 0xFFFF_FFFF_FFFF_FFFF
+        self._seed = int(seed) & 0xFFFF_FFFF_FFFF_FFFF
         self.offset = 0
         self._lock = threading.Lock()
         return self
 
     def initial_seed(self) -> int:
         """The seed."""
-        return self.seed
+        return self._seed
+
+    def seed(self) -> int:
+        """Restart from a seed of the operating system, and give it."""
+        return self.manual_seed(int.from_bytes(os.urandom(8), "little")).initial_seed()
 
     def advance(self, count: int) -> tuple[int, int]:
         """Reserve `count` elements; gives (seed, offset) of the first."""
         with self._lock:
             offset = self.offset
             self.offset = (offset + (count + 3) // 4) & 0xFFFF_FFFF_FFFF_FFFF
-        return self.seed, offset
+        return self._seed, offset
 
-    def get_state(self) -> tuple[int, int]:
-        """(seed, offset), to be given to `set_state`."""
-        return self.seed, self.offset
+    def get_state(self) -> Tensor:
+        """Seed and position as 16 bytes, a uint8 tensor on the CPU, to be given to `set_state`."""
+        return _tensor(np.frombuffer(_STATE.pack(self._seed, self.offset), np.uint8))
 
-    def set_state(self, state: tuple[int, int]) -> None:
-        """Continue from a state that `get_state` gave."""
-        self.seed, self.offset = state
+    def set_state(self, new_state: Tensor) -> Generator:
+        """Continue from a state that `get_state` gave.
+
+        Raises: ArgumentError for anything else.
+        """
+        state = np.asarray(new_state)
+        if state.dtype != np.uint8 or state.shape != (_STATE.size,):
+            raise ArgumentError(f"set_state: needs the uint8 tensor of {_STATE.size} bytes that get_state gives, got {state.dtype} "
+                                f"of shape {state.shape}")
+        self._seed, self.offset = _STATE.unpack(state.tobytes())
+        return self
+
+    def clone_state(self) -> Generator:
+        """Another generator in the same state."""
+        return Generator(self.device).set_state(self.get_state())
 
 
 default_generator = Generator(0)
@@ -92,3 +138,18 @@ def initial_seed() -> int:
 def manual_seed(seed: int) -> Generator:
     """Seed the default generator of all devices."""
     return default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    """Seed the default generator from the operating system, and give the seed."""
+    return default_generator.seed()
+
+
+def get_rng_state() -> Tensor:
+    """The state of the default generator, a uint8 tensor."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Continue the default generator from a state that `get_rng_state` gave."""
+    default_generator.set_state(new_state)

@@ -39,6 +39,19 @@ def as_dim(op: str, dim: int, rank: int) -> int:
     return dim + rank if dim < 0 and rank else (0 if not rank else operator.index(dim))
 
 
+def per_dim(op: str, name: str, value: object, rank: int, least: int = 1) -> tuple[int, ...]:
+    """An int for each of `rank` dimensions, from one int or as many.
+
+    Raises: ArgumentError for anything else or a value below `least`.
+    """
+    values = (value,) if hasattr(value, "__index__") else tuple(value) if isinstance(value, (tuple, list)) else ()
+    values = values * rank if len(values) == 1 else values
+    if len(values) != rank or not all(hasattr(v, "__index__") and least <= v < 1 << 31 for v in values):
+        several = {1: "", 2: " or a pair of ints"}.get(rank, f" or {rank} ints")
+        raise ArgumentError(f"{op}: {name} must be an int{several} >= {least}, got {value!r}")
+    return tuple(map(int, values))
+
+
 @functools.cache
 def _every(rank):
     return tuple(range(rank))

@@ -155,6 +155,14 @@ class Tensor(graph.Operators):
         """Whether the dtype is floating point."""
         return self.dtype.is_floating_point
 
+    def is_signed(self) -> bool:
+        """Whether the dtype has negative numbers."""
+        return self.dtype.code > 1
+
+    def is_nonzero(self) -> bool:
+        """Whether the one element is not 0."""
+        return bool(self)
+
     # ------------------------------------------------------------ graph
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Make this leaf want gradients, or not.

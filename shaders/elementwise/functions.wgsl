@@ -54,6 +54,29 @@ fn isinf_f(x: f32) -> bool { return is_inf(x); }
 fn isinf_n(x: T) -> bool { return false; }
 fn isfinite_f(x: f32) -> bool { return is_finite(x); }
 fn isfinite_n(x: T) -> bool { return true; }
+fn asin_f(x: f32) -> f32 { return asin_accurate(x); }
+fn acos_f(x: f32) -> f32 { return acos_accurate(x); }
+fn atan_f(x: f32) -> f32 { return atan_accurate(x); }
+fn sinh_f(x: f32) -> f32 { return sinh_accurate(x); }
+fn cosh_f(x: f32) -> f32 { return cosh_accurate(x); }
+fn asinh_f(x: f32) -> f32 { return asinh_accurate(x); }
+fn acosh_f(x: f32) -> f32 { return acosh_accurate(x); }
+fn atanh_f(x: f32) -> f32 { return atanh_accurate(x); }
+fn erfc_f(x: f32) -> f32 { return erfc_accurate(x); }
+fn erfinv_f(x: f32) -> f32 { return erfinv_accurate(x); }
+fn logit_f(x: f32) -> f32 { return select(log_accurate(x / (1.0 - x)), inf(), x == 1.0); }
+fn lgamma_f(x: f32) -> f32 { return lgamma_accurate(x); }
+fn digamma_f(x: f32) -> f32 { return digamma_accurate(x); }
+fn i0_f(x: f32) -> f32 { return bessel_i(x, 0.0); }
+fn i1_f(x: f32) -> f32 { return bessel_i(x, 1.0); }
+fn frexp_mantissa_f(x: f32) -> f32 { return bitcast<f32>(mantissa_and_exponent(x).x); }
+fn frexp_exponent_f(x: f32) -> f32 { return f32(mantissa_and_exponent(x).y); }
+fn signbit_f(x: f32) -> bool { return is_negative(x); }
+fn signbit_n(x: T) -> bool { return x < T(0); }
+fn hardsigmoid_f(x: f32) -> f32 { return min_nan(max_nan(x + 3.0, 0.0), 6.0) / 6.0; }
+fn hardswish_f(x: f32) -> f32 { return x * (min_nan(max_nan(x + 3.0, 0.0), 6.0) / 6.0); }
+fn logsigmoid_f(x: f32) -> f32 { return -softplus_accurate(-x); }
+fn mish_f(x: f32) -> f32 { return x * mish_parts(x).x; }
 
 fn relu_grad_f(g: f32, y: f32) -> f32 { return select(g, 0.0, not_positive(y)); }
 fn sigmoid_grad_f(g: f32, y: f32) -> f32 { return g * (y * (1.0 - y)); }
@@ -61,6 +84,13 @@ fn tanh_grad_f(g: f32, y: f32) -> f32 { return g * (1.0 - y * y); }
 fn gelu_grad_f(g: f32, x: f32) -> f32 { return g * gelu_slope(x); }
 fn gelu_tanh_grad_f(g: f32, x: f32) -> f32 { return g * gelu_tanh_slope(x); }
 fn silu_grad_f(g: f32, x: f32) -> f32 { return g * silu_slope(x); }
+fn leaky_relu_grad_f(g: f32, x: f32, slope: f32) -> f32 { return select(g * slope, g, is_positive(x)); }
+fn elu_grad_f(g: f32, x: f32, alpha: f32, inner: f32) -> f32 { return g * select(1.0, alpha * inner * exp_accurate(x * inner), not_positive(x)); }
+fn hardtanh_grad_f(g: f32, x: f32, low: f32, high: f32) -> f32 { return select(g, 0.0, !is_nan(x) && (x <= low || x >= high)); }
+fn hardsigmoid_grad_f(g: f32, x: f32) -> f32 { return select(0.0, g / 6.0, !is_nan(x) && abs(x) < 3.0); }
+fn hardswish_grad_f(g: f32, x: f32) -> f32 { return g * hardswish_slope(x); }
+fn softplus_grad_f(g: f32, x: f32, beta: f32, limit: f32) -> f32 { return g * select(sigmoid_accurate(x * beta), 1.0, exceeds(x * beta, limit)); }
+fn mish_grad_f(g: f32, x: f32) -> f32 { return g * mish_parts(x).y; }
 
 fn add_n(x: T, y: T) -> T { return x + y; }
 fn add_b(x: u32, y: u32) -> u32 { return x | y; }
@@ -71,6 +101,7 @@ fn pow_f(x: f32, y: f32) -> f32 { return pow_torch(x, y); }
 fn pow_i(x: i32, y: i32) -> i32 { return power_i32(x, y); }
 fn pow_u(x: u32, y: u32) -> u32 { return u32(power_i32(i32(x), i32(y))); }
 fn xlogy_f(x: f32, y: f32) -> f32 { return select(x * log_accurate(y), 0.0, x == 0.0 && !is_nan(y)); }
+fn bce_f(x: f32, y: f32) -> f32 { return -(y * max_nan(log_accurate(x), -100.0) + (1.0 - y) * max_nan(log1p_accurate(-x), -100.0)); }
 fn remainder_f(x: f32, y: f32) -> f32 { return remainder_f32(x, y); }
 fn remainder_i(x: i32, y: i32) -> i32 { return remainder_i32(x, y); }
 fn remainder_u(x: u32, y: u32) -> u32 { return remainder_u32(x, y); }
@@ -105,8 +136,33 @@ fn bitwise_or_w(x: T, y: T) -> T { return x | y; }
 fn bitwise_or_b(x: u32, y: u32) -> u32 { return x | y; }
 fn bitwise_xor_w(x: T, y: T) -> T { return x ^ y; }
 fn bitwise_xor_b(x: u32, y: u32) -> u32 { return x ^ y; }
+fn atan2_f(y: f32, x: f32) -> f32 { return atan2_accurate(y, x); }
+fn hypot_f(x: f32, y: f32) -> f32 { return hypot_accurate(x, y); }
+fn copysign_f(x: f32, y: f32) -> f32 { return with_sign(x, y); }
+fn nextafter_f(x: f32, y: f32) -> f32 { return neighbour(x, y); }
+fn zeta_f(s: f32, q: f32) -> f32 { return zeta_accurate(s, q); }
+fn logaddexp_f(x: f32, y: f32) -> f32 { return logaddexp_accurate(x, y); }
+fn logaddexp2_f(x: f32, y: f32) -> f32 { return logaddexp2_accurate(x, y); }
+fn heaviside_f(x: f32, y: f32) -> f32 { return select(select(0.0, 1.0, is_positive(x)), y, !is_nan(x) && x == 0.0); }
+fn heaviside_n(x: T, y: T) -> T { return select(T(x > T(0)), y, x == T(0)); }
+fn fmax_f(x: f32, y: f32) -> f32 { return select(max_nan(x, y), select(x, y, is_nan(x)), is_nan(x) || is_nan(y)); }
+fn fmax_n(x: T, y: T) -> T { return max(x, y); }
+fn fmin_f(x: f32, y: f32) -> f32 { return select(min_nan(x, y), select(x, y, is_nan(x)), is_nan(x) || is_nan(y)); }
+fn fmin_n(x: T, y: T) -> T { return min(x, y); }
+fn gcd_i(x: i32, y: i32) -> i32 { return i32(gcd_u32(size_i32(x), size_i32(y))); }
+fn gcd_u(x: u32, y: u32) -> u32 { return gcd_u32(x, y); }
+fn lcm_i(x: i32, y: i32) -> i32 { return i32(lcm_u32(size_i32(x), size_i32(y))); }
+fn lcm_u(x: u32, y: u32) -> u32 { return lcm_u32(x, y); }
+fn bitwise_left_shift_i(x: i32, y: i32) -> i32 { return i32(shift_left(u32(x), y, 32)); }
+fn bitwise_left_shift_u(x: u32, y: u32) -> u32 { return shift_left(x, i32(y), 8); }
+fn bitwise_right_shift_i(x: i32, y: i32) -> i32 { return shift_right(x, y); }
+fn bitwise_right_shift_u(x: u32, y: u32) -> u32 { return u32(shift_right(i32(x), i32(y))); }
+fn leaky_relu_f(x: f32, slope: f32) -> f32 { return select(x * slope, x, is_positive(x)); }
 
 fn where_n(c: u32, x: T, y: T) -> T { return select(y, x, c != 0u); }
 fn mulacc_m(x: T, y: T, z: T) -> T { return x * y + z; }
 fn clamp_f(x: f32, low: f32, high: f32) -> f32 { return min_nan(max_nan(x, low), high); }
 fn clamp_w(x: T, low: T, high: T) -> T { return min(max(x, low), high); }
+fn elu_f(x: f32, alpha: f32, inner: f32) -> f32 { return select(alpha * expm1_accurate(x * inner), x, is_positive(x)); }
+fn hardtanh_f(x: f32, low: f32, high: f32) -> f32 { return select(select(x, high, exceeds(x, high)), low, !is_nan(x) && x < low); }
+fn softplus_f(x: f32, beta: f32, limit: f32) -> f32 { return select(softplus_accurate(x * beta) / beta, x, exceeds(x * beta, limit)); }

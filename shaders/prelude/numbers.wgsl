@@ -140,6 +140,29 @@ fn floor_div_f32(x: f32, y: f32) -> f32 {
     return select(down, down + 1.0, q - down > 0.5);
 }
 
+// a * b / c rounded down, for a <= c and b, c < 2^31, where the product may be wider than a word.
+fn mul_div(a: u32, b: u32, c: u32) -> u32 {
+    let whole = b / c;
+    let rest = b - whole * c;
+    if (c < 0x10000u) { return a * whole + a * rest / c; }
+    var quotient = 0u;
+    var left = 0u;
+    for (var bit = 0x80000000u; bit > 0u; bit >>= 1u) {
+        left *= 2u;
+        quotient *= 2u;
+        if (left >= c) { left -= c; quotient++; }
+        if ((a & bit) != 0u) { left += rest; }
+        if (left >= c) { left -= c; quotient++; }
+    }
+    return a * whole + quotient;
+}
+
+// The same rounded up.
+fn mul_div_up(a: u32, b: u32, c: u32) -> u32 {
+    let down = mul_div(a, b, c);
+    return select(down + 1u, down, down * c == a * b);
+}
+
 // (low, high) word of a * b; WGSL has no wide product.
 fn multiply_wide(a: u32, b: u32) -> vec2<u32> {
     let low = (a & 0xffffu) * (b & 0xffffu);
@@ -191,4 +214,50 @@ fn merge_moments(a: vec3<f32>, b: vec3<f32>) -> vec3<f32> {
     let apart = b.y - a.y;
     let share = b.x / max(count, 1.0);
     return vec3<f32>(count, a.y + apart * share, a.z + b.z + apart * apart * (a.x * share));
+}
+
+// ---- Bits: neighbours, parts and shifts of numbers, common divisors.
+
+// The next number from x towards y, in integers, which keep denormals.
+fn neighbour(x: f32, y: f32) -> f32 {
+    if (is_nan(x) || is_nan(y)) { return nan(); }
+    let bits = bitcast<u32>(x);
+    let other = bitcast<u32>(y);
+    if (((bits | other) & 0x7fffffffu) == 0u || bits == other) { return y; }
+    if ((bits & 0x7fffffffu) == 0u) { return bitcast<f32>((other & 0x80000000u) | 1u); }
+    let away = (order_max(x) < order_max(y)) == !is_negative(x);
+    return bitcast<f32>(bits + select(0xffffffffu, 1u, away));
+}
+
+// x = m * 2^e with 1/2 <= |m| < 1, denormals included: (bits of m, e); 0, NaN and infinity are their own m, with e = 0.
+fn mantissa_and_exponent(x: f32) -> vec2<i32> {
+    let bits = bitcast<u32>(x);
+    if ((bits & 0x7fffffffu) == 0u || !is_finite(x)) { return vec2<i32>(bitcast<i32>(bits), 0); }
+    let parts = split_bits(x);
+    let shift = countLeadingZeros(parts.x) - 8u;
+    return vec2<i32>(bitcast<i32>((bits & 0x80000000u) | 0x3f000000u | ((parts.x << shift) & 0x7fffffu)), i32(parts.y) - i32(shift) - 126);
+}
+
+fn shift_left(x: u32, y: i32, width: i32) -> u32 { return select(x << (u32(y) & 31u), 0u, y < 0 || y >= width); }
+
+fn shift_right(x: i32, y: i32) -> i32 { return x >> select(u32(y), 31u, y < 0 || y > 31); }
+
+fn size_i32(x: i32) -> u32 { return select(u32(x), 0u - u32(x), x < 0); }
+
+// Euclid's algorithm, which takes 46 divisions at most.
+fn gcd_u32(x: u32, y: u32) -> u32 {
+    var a = x;
+    var b = y;
+    for (var i = 0u; i < 48u; i++) {
+        if (b == 0u) { break; }
+        let rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+fn lcm_u32(x: u32, y: u32) -> u32 {
+    let divisor = gcd_u32(x, y);
+    return select(x / divisor * y, 0u, divisor == 0u);
 }

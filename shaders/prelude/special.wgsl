@@ -318,3 +318,45 @@ fn silu_slope(x: f32) -> f32 {
     let s = sigmoid_accurate(x);
     return s * (1.0 + x * (1.0 - s));
 }
+
+// log(1 + e^-d) for d >= 0.
+fn log1p_exp(d: f32) -> f32 { return log1p_accurate(exp_nonpositive(-d)); }
+
+// log(1 + e^x).
+fn softplus_accurate(x: f32) -> f32 {
+    return select(select(x, 0.0, is_negative(x)) + log1p_exp(abs(x)), x, is_nan(x));
+}
+
+// log(e^x + e^y).
+fn logaddexp_accurate(x: f32, y: f32) -> f32 {
+    let m = max_nan(x, y);
+    return select(m + log1p_exp(abs(x - y)), m, !is_finite(m));
+}
+
+fn logaddexp2_accurate(x: f32, y: f32) -> f32 {
+    let m = max_nan(x, y);
+    return select(m + LOG2_E * log1p_exp(LN2 * abs(x - y)), m, !is_finite(m));
+}
+
+// Whether x > 0 by bits: false for NaN.
+fn is_positive(x: f32) -> bool {
+    return bitcast<u32>(x) - 1u < 0x7f800000u;
+}
+
+// Whether x > limit: false for NaN.
+fn exceeds(x: f32, limit: f32) -> bool {
+    return !is_nan(x) && x > limit;
+}
+
+fn hardswish_slope(x: f32) -> f32 {
+    return select(select(x / 3.0 + 0.5, 0.0, x <= -3.0), 1.0, is_nan(x) || x >= 3.0);
+}
+
+// tanh(log(1 + e^x)) = n / (n + 2) with n = e^x (e^x + 2), and the slope of x times it.
+fn mish_parts(x: f32) -> vec2<f32> {
+    let e = exp_accurate(min(x, 40.0));
+    let n = e * (e + 2.0);
+    let t = n / (n + 2.0);
+    let steep = select(e / (1.0 + e) * (2.0 / (n + 2.0)) * (1.0 + t), 0.0, x > 40.0);
+    return select(vec2<f32>(t, t + x * steep), vec2<f32>(nan()), vec2<bool>(is_nan(x)));
+}

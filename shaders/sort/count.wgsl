@@ -1,13 +1,13 @@
-// sort_count: how often each digit occurs among the 256 keys of a tile; the first of a radix pass's three dispatches.
+// sort_count: how often each digit occurs among the 2048 keys of a tile; the first of a radix pass's three dispatches.
 //
-// counts[digit * tiles + tile], for sort_scan.
+// A tile lies within a line of keys. counts[line, digit, tile], for sort_scan.
 //
 // Bindings: 0 keys (read), 1 counts (read_write).
-// Launch:   x = tiles = ceil(count / 256) workgroups of 256.
+// Launch:   x = lines * tiles workgroups of 256, tiles = ceil(length / 2048).
 // Sums:     integers: exact in any order.
 
 struct Params {
-    count: u32, tiles: u32, shift: u32,
+    groups: u32, length: u32, tiles: u32, shift: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> keys: array<u32>;
@@ -16,16 +16,20 @@ var<immediate> p: Params;
 var<workgroup> histogram: array<atomic<u32>, 256>;
 
 @compute @workgroup_size(256)
-fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
-    let tile = group_of(grid);
-    let k = tile * 256u + local;
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+    let group = group_index(wid, ngroups);
+    if (group >= p.groups) {
+        return;
+    }
+    let line = group / p.tiles;
+    let first = group % p.tiles * 2048u;
+    let stop = min(first + 2048u, p.length);
     atomicStore(&histogram[local], 0u);
     workgroupBarrier();
-    if (k < p.count) {
-        atomicAdd(&histogram[(keys[k] >> p.shift) & 255u], 1u);
+    for (var k = first + local; k < stop; k += 256u) {
+        atomicAdd(&histogram[(keys[line * p.length + k] >> p.shift) & 255u], 1u);
     }
     workgroupBarrier();
-    if (tile < p.tiles) {
-        counts[local * p.tiles + tile] = atomicLoad(&histogram[local]);
-    }
+    counts[(line * 256u + local) * p.tiles + group % p.tiles] = atomicLoad(&histogram[local]);
 }

@@ -1,11 +1,11 @@
-// sort_scan: counts[digit, tile] becomes the number of the digit's keys in earlier tiles, totals[digit] that in all.
+// sort_scan: counts[line, digit, tile] becomes the number of the digit's keys in earlier tiles, totals[line, digit] that in all.
 //
 // Bindings: 0 counts (read_write), 1 totals (read_write).
-// Launch:   256 workgroups of 256, one per digit.
+// Launch:   x = runs = 256 * lines workgroups of 256, one for each digit of a line.
 // Sums:     integers: exact in any order.
 
 struct Params {
-    tiles: u32,
+    runs: u32, tiles: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read_write> counts: array<u32>;
@@ -14,11 +14,15 @@ var<immediate> p: Params;
 alias Sum = u32;
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let digit = wid.x;
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+    let run = group_index(wid, ngroups);
+    if (run >= p.runs) {
+        return;
+    }
     var before = 0u;
     for (var base = 0u; base < p.tiles; base += 256u) {
-        let at = digit * p.tiles + base + local;
+        let at = run * p.tiles + base + local;
         var count = 0u;
         if (base + local < p.tiles) {
             count = counts[at];
@@ -31,6 +35,6 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         before += running_sums[255];
     }
     if (local == 0u) {
-        totals[digit] = before;
+        totals[run] = before;
     }
 }

@@ -86,7 +86,7 @@ class DataLoader(Generic[B]):
             raise ArgumentError(f"DataLoader: needs arrays, or a dataset with __len__ and __getitem__, got "
                                 f"{type(dataset).__name__}")
         self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, int(batch_size), bool(shuffle), bool(drop_last)
-        self.seed = default_generator.advance(4)[1] + (default_generator.seed << 64) if seed is None else int(seed)
+        self.seed = default_generator.advance(4)[1] + (default_generator.initial_seed() << 64) if seed is None else int(seed)
         self.device = None if device is None else as_device(device)
         self.prefetch, self.transform, self.collate_fn, self.epoch = int(prefetch), transform, collate_fn, 0
         self._arrays = collate_fn is None and isinstance(dataset, TensorDataset)

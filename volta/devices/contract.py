@@ -8,7 +8,8 @@ says all is not told of here. Which of them take float16 stands in `HALF`, where
 
 elementwise  A tensor operand may be replaced by a Python number (at least one operand is a tensor). Tensor operands have one
              dtype (`where`: the condition is bool and may not be a number). Comparisons, is* and logical_* return bool.
-    Their names, operands and formulas are those of the records of ops/records/math.py; `x_grad` are derivatives of activations.
+    Their names, operands and formulas are those of the records of ops/records/math.py, special.py and activation.py; `x_grad` are derivatives of
+    activations.
     Both devices take the same dtypes (float64 apart); `kernel.dtypes()` lists them. floor, ceil, round and trunc of integers copy.
     remainder, fmod, floor_divide, div_trunc of integers by 0: the number 0, and a whole int32 or int64 tensor from the host whose
     least or largest element is 0, raise ArgumentError; elsewhere the result is 0, since a look at what a GPU computed would be a transfer.
@@ -36,6 +37,8 @@ reduce       dim: tuple (never empty; all dims for a full reduction); keepdim: b
     any(x, dim, keepdim) all(x, dim, keepdim)                      bool
     sum of bool and integers is int64
 
+moments      var(x, dim, keepdim, correction) -> (variance, mean)     dim: neighbouring dimensions; at least one element
+
 linalg       matmul(a[..., M, K], b[..., K, N])    batch dims broadcast; both have rank >= 2
              linear(x[R, K], weight[N, K], bias[N] or None) -> [R, N]
 
@@ -51,18 +54,36 @@ index        gather(x, index, dim)                 as torch.gather; same rank
              Indices are in range as far as the host knows (it sees its own data and the extremes of what it uploaded); a GPU kernel
              clamps them all the same, and cross_entropy gives NaN for a label outside the classes.
 
+scan         cumsum(x, dim) cumprod(x, dim) logcumsumexp(x, dim)    integers and bool give int64
+             cummax(x, dim) cummin(x, dim) -> index int64           where the extreme is; the last of equal ones; NaN wins
+
+sort         sort(x, dim, descending=False, count=None) -> (values, indices)     stable; NaN is beyond all numbers; the first `count`
+             scatter_unique(g, index, dim, size)   zeros with `size` along dim, g at index, which names no place of a line twice
+             searchsorted(sorted, values, right=False)      int64; one sorted vector for all values, or a line for each of their lines
+
 conv         stride, padding, dilation: (height, width) tuples; groups: int; layouts N, C, H, W and O, C/groups, kh, kw
              conv2d(x, weight, bias or None, stride, padding, dilation, groups)
              conv2d_grad_input(g, weight, height, width, stride, padding, dilation, groups)
              conv2d_grad_weight(g, x, kernel: (kh, kw), stride, padding, dilation, groups)
-             max_pool2d(x, kernel, stride, padding, dilation, size=None) -> (out, index)   index int64 into H * W; the first maximum
-                                                                          wins; NaN wins; size is the output's where it is rounded up
-             max_pool2d_grad(g, index, height, width, kernel, stride, padding, dilation)   fixed summing order; the window's geometry
-                                                                          may be left out, and only saves reading
+
+pool         size, kernel, stride, padding, dilation: a number for each of one to three dimensions; kernel None: adaptive windows
+             max_pool(x[N, C, ...], size, kernel, stride, padding, dilation) -> (out, index)   size is the output's; index int64 into a
+                                                                          plane; the first maximum wins, the last NaN wins over all
+             max_pool_grad(g, index, size, kernel, stride, padding, dilation)   size is the input's; fixed summing order
+             avg_pool(x, size, kernel, stride, padding, count_padding, divisor)   divisor None: the elements of the window
+             avg_pool_grad(g, size, kernel, stride, padding, count_padding, divisor)
 
 norm         batch_norm(x[N, C, ...], weight[C] or None, bias[C] or None, eps) -> (out, mean[C], rstd[C])   biased variance
              batch_norm_grad(g, x, weight or None, mean, rstd) -> (dx, dweight[C], dbias[C])
              batch_norm_update(running_mean, running_var, mean, rstd, momentum, eps, count)    in place; unbiased variance
+             row_norm(x, weight or None, bias or None, length, groups, inner, centred, eps) -> (out, mean[rows], rstd[rows])   rows of
+                                                                          `length` elements, at least one; see ops/records/row_norm.py
+             row_norm_grad(g, x, weight or None, mean, rstd, length, groups, inner, centred, sums) -> (dx, dweight, dbias)   the last
+                                                                          two are vectors, empty without `sums`
+
+attention    attention(q[B, L, H, E], k[B, S, G, E], v[B, S, G, V], mask or None, causal, scale) -> (out[B, L, H, V], logsumexp[B, H, L])
+             G divides H; mask[B or 1, H or 1, L or 1, S or 1] is added; causal: query i sees keys 0 .. i; a row of no key is 0 and +inf
+             attention_grad(g, q, k, v, mask, out, logsumexp, causal, scale) -> (dq, dk, dv)
 
 loss         cross_entropy(x[N, C], target[N], ignore_index) -> loss[N]                0 where target == ignore_index
              cross_entropy_softmax(x, target, ignore_index) -> (loss[N], softmax[N, C] of x)

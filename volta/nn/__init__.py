@@ -1,19 +1,47 @@
 """Layers, losses, initialisation and the functions behind them, under PyTorch's names. A layer is public by its module's `__all__`."""
 # ruff: noqa: F403  (each module's __all__ says what)
-from volta.nn import activation, container, conv, functional, init, linear, loss, norm, utils
+from volta.nn import (
+    activation,
+    attention,
+    container,
+    conv,
+    criteria,
+    functional,
+    init,
+    linear,
+    lookup,
+    loss,
+    norm,
+    padding,
+    pool,
+    resample,
+    utils,
+)
 from volta.nn.activation import *
+from volta.nn.attention import *
 from volta.nn.container import *
 from volta.nn.conv import *
+from volta.nn.criteria import *
 from volta.nn.linear import *
+from volta.nn.lookup import *
 from volta.nn.loss import *
 from volta.nn.module import Module
 from volta.nn.norm import *
+from volta.nn.padding import *
 from volta.nn.parameter import Parameter
+from volta.nn.pool import *
+from volta.nn.resample import *
 
 __all__ = ["Module", "Parameter", "functional", "init", "utils"]
 __all__ += activation.__all__
+__all__ += attention.__all__
 __all__ += container.__all__
 __all__ += conv.__all__
+__all__ += criteria.__all__
 __all__ += linear.__all__
+__all__ += lookup.__all__
 __all__ += loss.__all__
 __all__ += norm.__all__
+__all__ += padding.__all__
+__all__ += pool.__all__
+__all__ += resample.__all__

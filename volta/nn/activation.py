@@ -4,24 +4,27 @@ from __future__ import annotations
 from volta.errors import ArgumentError
 from volta.nn import functional
 from volta.nn.module import Module
-from volta.ops.reduce import need_dim
 from volta.tensor import Tensor
 
 __all__ = ["Dropout", "GELU", "LeakyReLU", "LogSoftmax", "ReLU", "SiLU", "Sigmoid", "Softmax", "Softsign", "Tanh"]
 
 
-class ReLU(Module):
-    """The larger of 0 and x."""
+class _InPlace(Module):
+    """What may overwrite its input."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functional.relu(input, self.inplace)
-
     def extra_repr(self) -> str:
         return "inplace=True" if self.inplace else ""
+
+
+class ReLU(_InPlace):
+    """The larger of 0 and x."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.relu(input, self.inplace)
 
 
 class LeakyReLU(Module):
@@ -41,6 +44,8 @@ class LeakyReLU(Module):
 class GELU(Module):
     """x * Phi(x), exact or with approximate="tanh"."""
 
+    _shown = ("approximate",)
+
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
         if approximate not in ("none", "tanh"):
@@ -50,22 +55,12 @@ class GELU(Module):
     def forward(self, input: Tensor) -> Tensor:
         return functional.gelu(input, self.approximate)
 
-    def extra_repr(self) -> str:
-        return f"approximate={self.approximate!r}"
 
-
-class SiLU(Module):
+class SiLU(_InPlace):
     """x * sigmoid(x)."""
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.silu(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
 
 
 class Sigmoid(Module):
@@ -83,17 +78,16 @@ class Tanh(Module):
 
 
 class Softmax(Module):
-    """exp(x) normalised to sum 1 along `dim`."""
+    """exp(x) normalised to sum 1 along `dim`; without it as in `functional.softmax`."""
+
+    _shown = ("dim",)
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
-        self.dim = need_dim(type(self).__name__, dim)
+        self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.softmax(input, self.dim)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
 
 class LogSoftmax(Softmax):
@@ -113,6 +107,8 @@ class Softsign(Module):
 class Dropout(Module):
     """Zeroes each element with probability p and scales the others by 1 / (1 - p), in training. Source: Srivastava et al. 2014."""
 
+    _shown = ("p", "inplace")
+
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if not isinstance(p, (int, float)) or not 0.0 <= p <= 1.0:
@@ -121,6 +117,3 @@ class Dropout(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.dropout(input, self.p, self.training, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}, inplace={self.inplace}"

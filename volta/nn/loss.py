@@ -13,10 +13,12 @@ __all__ = ["BCEWithLogitsLoss", "CrossEntropyLoss", "L1Loss", "MSELoss", "NLLLos
 class _Loss(Module):
     """Holds the reduction, and class weights as a buffer, since they move with the module."""
 
+    REDUCTIONS = ("mean", "sum", "none")
+
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__()
         reduction = reduction_of(type(self).__name__, size_average, reduce, reduction)
-        if reduction not in ("mean", "sum", "none"):
+        if reduction not in self.REDUCTIONS:
             raise ArgumentError(f"{type(self).__name__}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
         self.reduction = reduction
 

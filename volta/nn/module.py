@@ -44,6 +44,7 @@ class Module(StateMethods):
     """
 
     training: bool
+    _shown: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         state = self.__dict__
@@ -363,8 +364,8 @@ class Module(StateMethods):
 
     # ------------------------------------------------------------ repr
     def extra_repr(self) -> str:
-        """What stands between the parentheses of the repr; subclasses define it."""
-        return ""
+        """What stands between the parentheses of the repr; subclasses define it, or name attributes in `_shown`."""
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self._shown)
 
     def __repr__(self) -> str:
         extra = self.extra_repr()

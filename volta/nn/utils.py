@@ -10,8 +10,9 @@ from volta.nn.init import number
 from volta.ops.creation import zeros
 from volta.ops.join import cat, stack
 from volta.ops.math import where
+from volta.ops.norms import norm
 from volta.ops.parts import narrow
-from volta.ops.reduce import amax, norm
+from volta.ops.reduce import amax
 from volta.ops.view import reshape
 from volta.tensor import Tensor
 

@@ -3,12 +3,14 @@ import sys as _sys
 
 import numpy as _np
 
+from volta import random as _random
 from volta._kernels.core import TensorBase as _TensorBase
 from volta._kernels.core import call as _call
 from volta._kernels.core import engine as _engine
 from volta._kernels.core import graph as _graph
 from volta._kernels.core import inplace as _inplace
 from volta._kernels.core import record as _record
+from volta.device import device as _device
 from volta.device import mixed_devices as _mixed_devices
 from volta.errors import DTypeError as _DTypeError
 from volta.ops import checks, copy, from_data, outputs, subscript, table
@@ -33,6 +35,7 @@ def _as_operand(op, value, inputs):
     raise _DTypeError(f"{op.name}: {op.names[place]} must be a tensor or a number, got {type(value).__name__}")
 
 
+_random.configure(tensor=from_data.tensor, device=_device)
 _record.configure(named=table.named, explain=checks.explain, in_float32=copy.widened, fill=outputs.fill)
 _call.configure(cast=_copies.cast_op)
 _graph.configure(mixed_devices=_mixed_devices, as_operand=_as_operand)

@@ -76,7 +76,7 @@ def uniform_(input: Tensor, low: float = 0.0, high: float = 1.0, *, generator: G
         >>> bool((volta.empty(9).uniform_(-1, 1) < 1).all())
         True
     """
-    _unrecorded("uniform_", input)
+    unrecorded("uniform_", input)
     if not low <= high:
         raise ArgumentError(f"uniform_: needs low <= high, got {low} and {high}")
     return fill_random_(input, uniform_op, low, high, generator)
@@ -91,12 +91,13 @@ def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Ge
         >>> volta.empty(3).normal_(5, 0)
         tensor([5., 5., 5.])
     """
-    _unrecorded("normal_", input)
+    unrecorded("normal_", input)
     if not std >= 0:
         raise ArgumentError(f"normal_: std must be >= 0, got {std}")
     return fill_random_(input, normal_op, mean, std, generator)
 
 
-def _unrecorded(name, x):
+def unrecorded(name: str, x: Tensor) -> None:
+    """Raise where overwriting a tensor would have to be recorded."""
     if graph.is_grad_enabled() and x.requires_grad:
         raise AutogradError(f"{name}: a tensor that requires grad cannot be overwritten in place; do it under no_grad()")

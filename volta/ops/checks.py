@@ -1,18 +1,16 @@
 """Errors for arguments of a wrong type. Public functions do not look at types on the way in: where a call ends in a bare error
-from deeper down, `explained` compares the arguments with the annotations and says which one is wrong. Knows no op.
+from deeper down, `explain` compares the arguments with the annotations and says which one is wrong. Knows no op.
 """
 from __future__ import annotations
 
-import functools
 import inspect
 import operator
-import types
 from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from volta._kernels import core
-from volta.errors import DTypeError, VoltaError
+from volta.errors import DTypeError
 
 
 def _is_integer(value):
@@ -46,43 +44,11 @@ KINDS = {
 }
 
 
-def explained(function: Callable) -> Callable:
-    """`function` with DTypeError in place of a bare error, or of one of another op, where an argument is not what its annotation says."""
-    if not isinstance(function, types.FunctionType):       # a Primitive checks by itself
-        return function
-
-    @functools.wraps(function)
-    def call(*args, **kwargs):
-        try:
-            return function(*args, **kwargs)
-        except Exception as error:
-            if isinstance(error, VoltaError) and not isinstance(error, DTypeError):
-                raise
-            text = _wrong_argument(function, args, kwargs)
-            if text is None:
-                raise
-            raise DTypeError(text) from error
-    return call
-
-
 def explain(function: Callable, args: tuple, options: dict) -> DTypeError | None:
     """The error for the first argument that is not what its annotation says; None where all are."""
-    text = _wrong_argument(function, args, options)
-    return None if text is None else DTypeError(text)
-
-
-def explain_all(namespace: dict) -> None:
-    """Make every function of Volta in a module's `namespace` an explained one."""
-    for name, value in list(namespace.items()):
-        if isinstance(value, types.FunctionType) and value.__module__.startswith(("volta.ops.", "volta.nn.functional")):
-            namespace[name] = explained(value)
-
-
-def _wrong_argument(function, args, kwargs):
-    """What is wrong with the first argument of a wrong type; None where all fit."""
     signature = inspect.signature(function)
     try:
-        given = signature.bind(*args, **kwargs).arguments
+        given = signature.bind(*args, **options).arguments
     except TypeError:
         return None
     for name, value in given.items():
@@ -94,7 +60,7 @@ def _wrong_argument(function, args, kwargs):
         for v in value if several else (value,):
             if not any(test(v) for test, _ in kinds):
                 words = " or ".join(dict.fromkeys(words for _, words in kinds))
-                return f"{function.__name__}: {name} must be {words}, got {_described(v)}"
+                return DTypeError(f"{function.__name__}: {name} must be {words}, got {_described(v)}")
     return None
 
 

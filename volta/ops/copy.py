@@ -11,13 +11,13 @@ from volta._kernels.core import graph, inplace
 from volta._kernels.core.call import run_kernel
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, bool_, float16, float32, int64, result_type, to_numpy, uint8
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ShapeError
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
-from volta.ops.records.view import contiguous_op, diagonal_op, expand_kernel, on_diagonal, reshape_op
+from volta.ops.records.view import contiguous_op, diagonal_op, expand_kernel, on_diagonal
 from volta.ops.table import Derived, case, composed
-from volta.ops.view import expand, listed, ravel, reshape
-from volta.shapes import as_dim, as_dims, as_shape
+from volta.ops.view import expand, listed, reshape
+from volta.shapes import as_dims, as_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,8 +50,9 @@ def in_float32(function):
 
 
 def widened(function, args, options):
-    """function(*args, **options) in float32, its result rounded to float16."""
-    return cast(function(*map(_wide, args), **{name: _wide(x) for name, x in options.items()}), float16)
+    """function(*args, **options) in float32, its result or results rounded to float16."""
+    out = function(*map(_wide, args), **{name: _wide(x) for name, x in options.items()})
+    return tuple([cast(o, float16) for o in out]) if isinstance(out, tuple) else cast(out, float16)
 
 
 def promoted(function):
@@ -229,26 +230,6 @@ def tile(input: Tensor, *counts: int | Sequence[int], dims: Sequence[int] | None
     """
     sizes = as_shape(*listed("tile", counts, dims))
     return repeat(input, (1,) * (input.ndim - len(sizes)) + sizes)
-
-
-@composed(samples=(case((2, 3), repeats=2), case((2, 3), repeats=3, dim=1)), kinds="fib",
-          numpy=lambda x, repeats, dim=None: np.repeat(x, repeats, dim))
-def repeat_interleave(input: Tensor, repeats: int, dim: int | None = None) -> Tensor:
-    """Each slice along `dim` so many times in a row; without `dim`, of the elements as one dimension.
-
-    Raises: ArgumentError for a tensor of counts: the size of the result would have to be read from it.
-
-    >>> volta.repeat_interleave(volta.arange(2), 2).tolist()
-    [0, 0, 1, 1]
-    """
-    if not hasattr(repeats, "__index__") or isinstance(repeats, core.TensorBase) or repeats < 0:
-        raise ArgumentError(f"repeat_interleave: repeats must be an integer >= 0, got {repeats!r}")
-    if dim is None:
-        input, dim = ravel(input), 0
-    d = as_dim("repeat_interleave", dim, input.ndim)
-    shape = input.shape
-    wide = expand(reshape_op(input, shape=shape[:d + 1] + (1,) + shape[d + 1:]), shape[:d + 1] + (repeats,) + shape[d + 1:])
-    return reshape_op(contiguous_op(wide), shape=shape[:d] + (shape[d] * repeats,) + shape[d + 1:])
 
 
 @composed(samples=(case((3,)), case((2,), diagonal=-1), case((3, 4), diagonal=1)), kinds="fib",

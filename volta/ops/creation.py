@@ -9,14 +9,15 @@ import numpy as np
 from volta import random
 from volta._kernels import core
 from volta.device import device as as_device
-from volta.dtypes import as_dtype, bool_, float16, float32, float64, get_default_dtype, int64, to_numpy
-from volta.errors import ArgumentError, DTypeError
+from volta.dtypes import as_dtype, bool_, float16, float32, float64, get_default_dtype, int32, int64, to_numpy
+from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import copy_into
 from volta.ops.from_data import finish, tensor
 from volta.ops.join import cat
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
 from volta.ops.records.create import arange_op, dropout_op, empty_op, full_op, normal_op, randint_op, uniform_op
+from volta.ops.records.sort import sort_op
 from volta.ops.table import case, composed, create
 from volta.ops.view import listed
 from volta.shapes import as_shape
@@ -24,6 +25,8 @@ from volta.shapes import as_shape
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from volta._kernels.core import DType
+    from volta._kernels.core.record import Primitive
     from volta.random import Generator
     from volta.tensor import Tensor
     from volta.types import DeviceLike, DTypeLike, Number
@@ -131,6 +134,8 @@ def arange(start: Number | None = None, end: Number | None = None, step: Number 
 
 def _finite(op, name, value):
     """A Python number from one, NumPy's or a tensor's."""
+    if isinstance(value, core.TensorBase) and value.ndim:
+        raise ShapeError(f"{op}: {name} must be a number or a 0-d tensor, got shape {value.shape}")
     if isinstance(value, (np.number, core.TensorBase)):
         value = value.item()
     if not isinstance(value, (int, float)) or not math.isfinite(value):
@@ -139,7 +144,7 @@ def _finite(op, name, value):
 
 
 @_made
-def linspace(start: float, end: float, steps: int, *, dtype: DTypeLike = None, device: DeviceLike = None,
+def linspace(start: Number | Tensor, end: Number | Tensor, steps: int, *, dtype: DTypeLike = None, device: DeviceLike = None,
              requires_grad: bool = False) -> Tensor:
     """`steps` values from start to end, both included; integers are cut off, from bounds that are cut off.
 
@@ -185,12 +190,10 @@ def _check_generator(op, generator):
     return generator or random.default_generator
 
 
-def _draw(op, primitive, shape, a, b, dtype, device, generator):
-    generator = _check_generator(op, generator)
-    count = 1
-    for s in shape:
-        count *= s
-    seed, offset = generator.advance(count)
+def draw(op: str, primitive: Primitive, shape: tuple[int, ...], a: float, b: float, dtype: DTypeLike, device: DeviceLike,
+         generator: Generator | None) -> Tensor:
+    """A new tensor of the next numbers of a generator."""
+    seed, offset = _check_generator(op, generator).advance(math.prod(shape))
     return create(primitive, shape, a, b, seed=seed, offset=offset, dtype=as_dtype(dtype), device=as_device(device))
 
 
@@ -202,8 +205,8 @@ def rand(*sizes: int | Sequence[int], size: Sequence[int] | None = None, generat
     >>> volta.rand(2, 3).shape
     (2, 3)
     """
-    dtype = _floating_dtype("rand", dtype)
-    return finish(_draw("rand", uniform_op, _shape("rand", sizes, size), 0.0, 1.0, dtype, device, generator), requires_grad)
+    dtype = floating_dtype("rand", dtype)
+    return finish(draw("rand", uniform_op, _shape("rand", sizes, size), 0.0, 1.0, dtype, device, generator), requires_grad)
 
 
 @_made
@@ -214,8 +217,8 @@ def randn(*sizes: int | Sequence[int], size: Sequence[int] | None = None, genera
     >>> volta.randn(2, 3).shape
     (2, 3)
     """
-    dtype = _floating_dtype("randn", dtype)
-    return finish(_draw("randn", normal_op, _shape("randn", sizes, size), 0.0, 1.0, dtype, device, generator), requires_grad)
+    dtype = floating_dtype("randn", dtype)
+    return finish(draw("randn", normal_op, _shape("randn", sizes, size), 0.0, 1.0, dtype, device, generator), requires_grad)
 
 
 @_made
@@ -223,7 +226,7 @@ def randint(*bounds: int | Sequence[int], low: int = 0, high: int | None = None,
             generator: Generator | None = None, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """Integers on [low, high): `randint(low, high, size)`, or `randint(high, size)` from 0; also by name.
 
-    Raises: ArgumentError unless low < high and they are less than 2**32 apart.
+    Raises: ArgumentError unless low < high and both are within int64.
 
     >>> volta.randint(5, 6, (2,)).tolist()
     [5, 5]
@@ -237,17 +240,31 @@ def randint(*bounds: int | Sequence[int], low: int = 0, high: int | None = None,
         low = given.pop()
     if given or size is None or high is None:
         raise ArgumentError(f"randint: needs (low, high, size) or (high, size), got {bounds}")
-    whole = hasattr(low, "__index__") and hasattr(high, "__index__")
-    if not whole or not 0 < high - low <= 1 << 32 or low < -1 << 63 or high > 1 << 63:
-        raise ArgumentError(f"randint: needs integers low < high, at most 2**32 apart and within int64, got {low!r}, {high!r}")
+    if not hasattr(low, "__index__") or not hasattr(high, "__index__") or not -1 << 63 <= low < high <= 1 << 63:
+        raise ArgumentError(f"randint: needs integers low < high within int64, got {low!r}, {high!r}")
     kind = int64 if dtype is None else as_dtype(dtype)
     least, most = (0, 1) if kind is bool_ else (-65504, 65504) if kind is float16 else (
         (None, None) if kind.is_floating_point else (np.iinfo(to_numpy(kind)).min, np.iinfo(to_numpy(kind)).max))
     if most is not None and not least <= low < high <= most + 1:
         raise ArgumentError(f"randint: {low} to {high - 1} do not fit into {kind}")
-    drawn = _draw("randint", randint_op, as_shape(*listed("randint", (size,), None)), low, high,
-                  int64 if kind.is_floating_point or kind.code == 0 else kind, device, generator)
-    return finish(cast(drawn, kind), requires_grad)
+    shape = as_shape(*listed("randint", (size,), None))
+    return finish(draw_integers("randint", shape, low, high, kind, device, generator), requires_grad)
+
+
+def draw_integers(op: str, shape: tuple[int, ...], low: int, high: int, dtype: DType, device: DeviceLike,
+                  generator: Generator | None) -> Tensor:
+    """Integers of [low, high), at most 2**64 apart, as elements of any dtype."""
+    kind = int64 if dtype.is_floating_point or dtype.code == 0 else dtype
+    if high - low <= 1 << 32:
+        return cast(draw(op, randint_op, shape, low, high, kind, device, generator), dtype)
+    place = as_device(device)
+    if place.is_gpu:
+        raise ArgumentError(f"{op}: a GPU holds integers in 32 bits, got low {low} and high {high}; draw on the CPU")
+    upper, lower = (draw(op, randint_op, shape, 0, 1 << 32, int64, place, generator).numpy().view(np.uint64) for _ in range(2))
+    drawn = upper << np.uint64(32) | lower
+    if high - low < 1 << 64:
+        drawn %= np.uint64(high - low)
+    return cast(tensor((drawn + np.uint64(low & (1 << 64) - 1)).view(np.int64), device=place), dtype)
 
 
 @_made
@@ -259,12 +276,15 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: DTypeLike = N
     [0, 1, 2]
     """
     (n,) = as_shape(n)
-    seed, offset = _check_generator("randperm", generator).advance(n)
-    order = np.random.Generator(np.random.Philox(key=seed, counter=offset)).permutation(n)
-    return tensor(order.astype(np.int64), dtype=int64 if dtype is None else dtype, device=device, requires_grad=requires_grad)
+    keys = draw("randperm", randint_op, (n,), -1 << 31, 1 << 31, int32, device, generator)
+    return finish(cast(sort_op(keys, dim=0)[1], int64 if dtype is None else as_dtype(dtype)), requires_grad)
 
 
-def _floating_dtype(op, dtype):
+def floating_dtype(op: str, dtype: DTypeLike) -> DType:
+    """The dtype, or the default one.
+
+    Raises: DTypeError unless it is a floating one.
+    """
     dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
     if not dtype.is_floating_point:
         raise DTypeError(f"{op}: needs a floating point dtype, got {dtype}")
@@ -273,7 +293,7 @@ def _floating_dtype(op, dtype):
 
 def fill_random_(t: Tensor, primitive, a: float, b: float, generator: Generator | None = None) -> Tensor:
     """Overwrite `t` with random numbers (for nn.init); unrecorded."""
-    copy_into(t, _draw("init", primitive, t.shape, a, b, t.dtype, t.device, generator))
+    copy_into(t, draw("init", primitive, t.shape, a, b, t.dtype, t.device, generator))
     return t
 
 

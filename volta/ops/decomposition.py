@@ -13,11 +13,12 @@ from volta.ops.indexing import tril
 from volta.ops.inverse import DECLARED, MATRICES, inv_ex, is_vector, matrices, solve_triangular, square, succeeded
 from volta.ops.join import cat
 from volta.ops.linalg import matmul
+from volta.ops.norms import matrix_norm
 from volta.ops.records.decomposition import cholesky_op, eigh_op, pinv_op, qr_op, svd_op
 from volta.ops.records.linalg import turned
 from volta.ops.records.math import where_op
 from volta.ops.records.view import reshape_op
-from volta.ops.reduce import amax, amin, sum
+from volta.ops.reduce import amax, sum
 from volta.ops.table import Definite, Derived, case, composed
 
 if TYPE_CHECKING:
@@ -277,15 +278,6 @@ def matrix_rank(A: Tensor, *, atol: float | None = None, rtol: float | None = No
     return sum(values > amax(values, -1, True).mul(rtol).clamp(min=atol), -1)
 
 
-def _norm(A, p):
-    """The norm of matrices, but for those that are singular values."""
-    if p == "fro":
-        return sum(A * A, (-2, -1)).sqrt()
-    if p == "nuc":
-        return sum(svdvals(A), -1)
-    return (amax if p > 0 else amin)(sum(abs(A), -2 if abs(p) == 1 else -1), -1)
-
-
 @composed(name="linalg.cond", function=False, method=False, numpy=lambda a, p=None: np.linalg.cond(a, p), **DECLARED,
           samples=(case(Definite((2, 3, 3))), case((4, 3), p=-2), case(Definite((2, 3, 3)), p="fro"), case(Definite((2, 3, 3)), p=1),
                    case(Definite((2, 3, 3)), p=-math.inf)))
@@ -308,7 +300,7 @@ def cond(A: Tensor, p: float | str | None = None) -> Tensor:
     inverse, info = inv_ex(A)
     singular = info != 0
     safe = where_op(reshape_op(singular, shape=singular.shape + (1, 1)), 1.0, inverse)
-    return where_op(singular, math.inf, _norm(A, p) * _norm(safe, p))
+    return where_op(singular, math.inf, matrix_norm(A, p) * matrix_norm(safe, p))
 
 
 _DRIVERS = (None, "gels", "gelsy", "gelsd", "gelss")

@@ -98,16 +98,11 @@ def from_numpy(array: np.ndarray) -> Tensor:
     dtype = from_numpy_dtype(array.dtype)
     if to_numpy(dtype) != array.dtype:
         raise DTypeError(f"from_numpy: {array.dtype} cannot be shared; copy it with volta.tensor(array)")
-    if not array.flags.writeable:
+    if not array.flags.writeable or any(s < 0 or s % array.itemsize for s in array.strides):
         array = array.copy()
-    low = array
-    if any(step < 0 for step in array.strides):
-        low = array.copy()
-    if any(s % array.itemsize for s in low.strides):
-        low = low.copy()
-    span = sum((n - 1) * s for n, s in zip(low.shape, low.strides)) + low.itemsize if low.size else 0
-    storage = core.borrowed_storage(low, low.__array_interface__["data"][0], span)
-    return core.tensor(storage, low.shape, tuple(s // low.itemsize for s in low.strides), 0, dtype)
+    span = sum((n - 1) * s for n, s in zip(array.shape, array.strides)) + array.itemsize if array.size else 0
+    storage = core.borrowed_storage(array, array.__array_interface__["data"][0], span)
+    return core.tensor(storage, array.shape, tuple(s // array.itemsize for s in array.strides), 0, dtype)
 
 
 @_made

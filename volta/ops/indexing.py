@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import TensorBase, indexing
+from volta._kernels.core.call import run_kernel
 from volta.dtypes import int64
 from volta.errors import DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import arange
@@ -31,7 +32,7 @@ def known_range(t):
     if not t._size:
         return None
     if not t.device.is_gpu:
-        return indexing.extremes(t)
+        return indexing.extremes(t if t._contiguous else run_kernel(contiguous_op, t.device, (t,)))
     whole = t.storage.version == 0 and t._contiguous and t.offset == 0 and 4 * t._size == t.storage.nbytes
     return t.storage.bounds if whole else None
 
@@ -50,19 +51,20 @@ def check_index(op: str, index: Tensor, size: int, least: int = 0) -> bool:
     return low < 0
 
 
-def _indices(op, index, size, wrap=False):
-    """int64 and, as far as the host knows, in [0, size); with `wrap` a negative one counts from the end."""
+def positions(op: str, index: Tensor, size: int, wrap: bool = False) -> Tensor:
+    """An index as int64 and, as far as the host knows, in [0, size); with `wrap` a negative one counts from the end."""
     negative = check_index(op, index, size, -size if wrap else 0)
     index = cast(index, int64)
     return where_op(index < 0, index + size, index) if negative else index
 
 
-def _vector(x):
+def as_vector(x: Tensor) -> Tensor:
     """A 0-d tensor as one of shape (1,), which it counts as."""
     return x if x.shape else reshape_op(x, shape=(1,))
 
 
-def _flat(x):
+def flat(x: Tensor) -> Tensor:
+    """The elements in their order, as one vector."""
     return reshape_op(x, shape=(x._size,))
 
 
@@ -80,12 +82,12 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 def _gather(op, input, d, index, wrap):
-    x, at = _vector(input), _vector(index)
+    x, at = as_vector(input), as_vector(index)
     if at.ndim != x.ndim:
         raise ShapeError(f"{op}: index has shape {index.shape}, the input {input.shape}; their ranks must be the same")
     if any(a > b for i, (a, b) in enumerate(zip(at.shape, x.shape)) if i != d):
         raise ShapeError(f"{op}: index {index.shape} is larger than the input {input.shape} outside dimension {d}")
-    at = _indices(op, at, x.shape[d], wrap)
+    at = positions(op, at, x.shape[d], wrap)
     if any(a != b for i, (a, b) in enumerate(zip(at.shape, x.shape)) if i != d):
         x = slice_view(x, tuple(slice(None) if i == d else slice(0, n) for i, n in enumerate(at.shape)))
     out = gather_op(x, at, dim=d)
@@ -117,7 +119,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     [[2], [4]]
     """
     if dim is None:
-        return _gather("take_along_dim", _flat(input), 0, _flat(indices), False)
+        return _gather("take_along_dim", flat(input), 0, flat(indices), False)
     d = as_dim("take_along_dim", dim, input.ndim)
     if indices.ndim != input.ndim:
         raise ShapeError(f"take_along_dim: indices have shape {indices.shape}, the input {input.shape}; their ranks must be the same")
@@ -139,12 +141,12 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     d = as_dim("scatter_add", dim, input.ndim)
     if not index._size:
         return contiguous_op(input)
-    x, at, added = _vector(input), _vector(index), _vector(src)
+    x, at, added = as_vector(input), as_vector(index), as_vector(src)
     if not at.ndim == added.ndim == x.ndim or any(n > s or (n > m and i != d) for i, (n, s, m) in
                                                   enumerate(zip(at.shape, added.shape, x.shape))):
         raise ShapeError(f"scatter_add: index {index.shape} must be no larger than src {src.shape}, and than input "
                          f"{input.shape} outside dimension {d}")
-    at = _indices("scatter_add", at, x.shape[d])
+    at = positions("scatter_add", at, x.shape[d])
     if added.shape != at.shape:
         added = slice_view(added, tuple(slice(0, n) for n in at.shape))
     added = scatter_add_op(added, at, dim=d, size=x.shape[d])
@@ -168,9 +170,9 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     if index.ndim > 1 or source.shape != needed or not input.shape and index._size != 1:
         raise ShapeError(f"index_add: source {source.shape} must be like input {input.shape} with one slice along dimension {d} for each "
                          f"of the positions {index.shape}")
-    x = _vector(input)
-    index = _indices("index_add", _vector(index), x.shape[d])
-    added = index_add_op(_vector(source if alpha == 1 else source * alpha), index, dim=d, size=x.shape[d])
+    x = as_vector(input)
+    index = positions("index_add", as_vector(index), x.shape[d])
+    added = index_add_op(as_vector(source if alpha == 1 else source * alpha), index, dim=d, size=x.shape[d])
     return input + (added if input.shape else reshape_op(added, shape=()))
 
 
@@ -188,8 +190,8 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     if index.ndim > 1 or not input.shape and index._size != 1:
         raise ShapeError(f"index_select: index must be 1-D, and of one element for a 0-d input, got shape {index.shape} for an input "
                          f"of shape {input.shape}")
-    x = _vector(input)
-    out = index_select_op(x, _indices("index_select", _vector(index), x.shape[d]), dim=d)
+    x = as_vector(input)
+    out = index_select_op(x, positions("index_select", as_vector(index), x.shape[d]), dim=d)
     return out if input.shape else reshape_op(out, shape=())
 
 
@@ -263,3 +265,13 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
     if as_tuple:
         return tuple([tensor(i, device=input.device) for i in np.nonzero(np.atleast_1d(array))])
     return tensor(np.argwhere(array), device=input.device)
+
+
+@composed(samples=(case((3, 4)), case(())), kinds="fib", smooth=False, reads=True, numpy=np.argwhere)
+def argwhere(input: Tensor) -> Tensor:
+    """`nonzero`: the positions of the non-zero elements, (count, rank) int64.
+
+    >>> volta.argwhere(volta.tensor([0, 5, 6])).tolist()
+    [[1], [2]]
+    """
+    return nonzero(input)

@@ -1,6 +1,7 @@
 """Matrix products: `matmul` in 1-D, 2-D and batched forms, and what is composed of it."""
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,10 +44,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         out = matmul(input, reshape_op(other, shape=b + (1,)))
         return reshape_op(out, shape=out.shape[:-1])
     if len(b) == 2:
-        rows = 1
-        for s in a[:-1]:
-            rows *= s
-        return reshape_op(matmul_op(reshape_op(input, shape=(rows, a[-1])), other), shape=a[:-1] + b[-1:])
+        return reshape_op(matmul_op(reshape_op(input, shape=(math.prod(a[:-1]), a[-1])), other), shape=a[:-1] + b[-1:])
     for i in range(1, min(len(a), len(b)) - 1):
         if a[-2 - i] != b[-2 - i] and 1 not in (a[-2 - i], b[-2 - i]):
             raise ShapeError(f"matmul: batch sizes do not broadcast, got {a} @ {b}")

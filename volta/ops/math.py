@@ -10,11 +10,11 @@ from volta._kernels.core import TensorBase
 from volta.dtypes import result_type
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.copy import cast, clone, promoted
+from volta.ops.creation import ones_like
 from volta.ops.indexing import nonzero
 from volta.ops.records import math as r
-from volta.ops.records.math import BINARY_CASES, TERNARY_CASES, UNARY_CASES
+from volta.ops.records.elementwise import BINARY_CASES, TERNARY_CASES, UNARY_CASES
 from volta.ops.table import Derived, case, composed
-from volta.ops.table import erf as np_erf
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -28,9 +28,10 @@ def _scaled(name, input, other, alpha):
     """alpha * other."""
     if alpha == 1:
         return other
-    if isinstance(alpha, float) and not result_type(input, other).is_floating_point:
+    dtype = result_type(input, other)
+    if isinstance(alpha, float) and not dtype.is_floating_point:
         raise DTypeError(f"{name}: alpha={alpha} is no integer, but the tensors are; convert them with .float()")
-    return (cast(other, result_type(input, other)) if isinstance(other, TensorBase) else other) * alpha
+    return (cast(other, dtype) if isinstance(other, TensorBase) else other) * (bool(alpha) if dtype is dtypes.bool_ else alpha)
 
 
 @composed(samples=(*BINARY_CASES, case((3, 4), (4,), alpha=0.5)), numpy=lambda input, other, alpha=1: input + alpha * other,
@@ -57,6 +58,32 @@ def sub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     tensor([-2., -2.])
     """
     return r.sub_op(input, _scaled("sub", input, other, alpha))
+
+
+@composed(samples=(*BINARY_CASES, case((3, 4), (4,), alpha=0.5)), numpy=lambda input, other, alpha=1: other - alpha * input, method=False)
+def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+    """other - alpha * input.
+
+    Raises: DTypeError for bool, and for a float alpha between integers.
+
+    >>> volta.rsub(volta.tensor([1.0, 2.0]), 3)
+    tensor([2., 1.])
+    """
+    return r.sub_op(other, _scaled("rsub", other, input, alpha))
+
+
+@composed(samples=UNARY_CASES, numpy=np.positive, kinds="fi", elementwise=True, operator="pos")
+def positive(input: Tensor) -> Tensor:
+    """The tensor itself.
+
+    Raises: DTypeError for bool.
+
+    >>> +volta.tensor([1.0, -2.0])
+    tensor([ 1., -2.])
+    """
+    if input.dtype is dtypes.bool_:
+        raise DTypeError("positive: needs a tensor of numbers, got bool; convert it with .long()")
+    return input
 
 
 _DIVISIONS = {None: r.div_op, "floor": r.floor_divide, "trunc": r.div_trunc}
@@ -201,7 +228,7 @@ def _np_nan_to_num(input, nan=0.0, posinf=None, neginf=None):
 
 @composed(samples=(*UNARY_CASES, case((7,), nan=1.0, posinf=2.0, neginf=3.0)), numpy=_np_nan_to_num, kinds="fib", elementwise=True,
           inplace=True)
-def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+def nan_to_num(input: Tensor, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """NaN and the infinities replaced; without numbers for these, the largest finite ones of the dtype.
 
     >>> volta.nan_to_num(volta.tensor([float("nan"), 1.0, float("inf")]), posinf=9.0)
@@ -210,12 +237,42 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
     if not input.dtype.is_floating_point:
         return clone(input)
     largest = LARGEST[input.dtype.itemsize]
-    out = r.where_op(r.isnan(input), float(nan), input)
+    out = r.where_op(r.isnan(input), float(nan or 0.0), input)
     out = r.where_op(input == float("inf"), largest if posinf is None else posinf, out)
     return r.where_op(input == float("-inf"), -largest if neginf is None else neginf, out)
 
 
 # ---------------------------------------------------------------- comparisons
+@composed(samples=UNARY_CASES, numpy=np.isposinf, kinds="fi", smooth=False, elementwise=True)
+def isposinf(input: Tensor) -> Tensor:
+    """Whether input is +infinity.
+
+    >>> volta.isposinf(volta.tensor([1.0, float("inf"), float("-inf")]))
+    tensor([False,  True, False])
+    """
+    return r.eq(input, float("inf"))
+
+
+@composed(samples=UNARY_CASES, numpy=np.isneginf, kinds="fi", smooth=False, elementwise=True)
+def isneginf(input: Tensor) -> Tensor:
+    """Whether input is -infinity.
+
+    >>> volta.isneginf(volta.tensor([1.0, float("inf"), float("-inf")]))
+    tensor([False, False,  True])
+    """
+    return r.eq(input, float("-inf"))
+
+
+@composed(samples=UNARY_CASES, numpy=np.isreal, kinds="fib", smooth=False, elementwise=True)
+def isreal(input: Tensor) -> Tensor:
+    """True for each element: Volta has no complex numbers.
+
+    >>> volta.isreal(volta.tensor([1.0, 2.0]))
+    tensor([True, True])
+    """
+    return ones_like(input, dtype=dtypes.bool_)
+
+
 _NEAR = Derived(lambda x: x + (x * 1e-6).astype(x.dtype))
 
 
@@ -267,18 +324,17 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 
 # ---------------------------------------------------------------- activations
-_np_gelu = {"none": lambda x: 0.5 * x * (1 + np_erf(x / 2 ** 0.5)),
-            "tanh": lambda x: 0.5 * x * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x ** 3)))}
+_GELU = {"none": r.gelu_op, "tanh": r.gelu_tanh}
 
 
-@composed(samples=(*UNARY_CASES, case((7,), approximate="tanh")), numpy=lambda input, approximate="none": _np_gelu[approximate](input),
-          function=False, record=r.gelu_op)
+@composed(samples=(*UNARY_CASES, case((7,), approximate="tanh")), function=False, record=r.gelu_op,
+          numpy=lambda input, approximate="none": _GELU[approximate].details.numpy(input))
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x * Phi(x), exact or with approximate="tanh". Source: Hendrycks and Gimpel 2016, eq. 1 and 2.
 
     >>> volta.tensor([1.0, -1.0]).gelu()
     tensor([ 0.8413, -0.1587])
     """
-    if approximate not in ("none", "tanh"):
+    if approximate not in _GELU:
         raise ArgumentError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
-    return r.gelu_op(input) if approximate == "none" else r.gelu_tanh(input)
+    return _GELU[approximate](input)

@@ -26,6 +26,14 @@ def slice_view(input: Tensor, slices: tuple[slice, ...]) -> Tensor:
     return slice_op(input, **indexing.parse(input, slices))
 
 
+def _dim(op: str, verb: str, x: Tensor, dim: int) -> int:
+    """The dimension to work on. Raises: ArgumentError for a 0-d tensor, which has none."""
+    d = as_dim(op, dim, x.ndim)
+    if not x.shape:
+        raise ArgumentError(f"{op}: a 0-d tensor has no dimension to {verb}; reshape it to (1,)")
+    return d
+
+
 def _cut(x: Tensor, d: int, parts: Iterable[tuple[int, int]]) -> tuple[Tensor, ...]:
     """Per (start, length) that part of dimension d."""
     shape = x.shape
@@ -53,11 +61,9 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     >>> volta.narrow(volta.arange(5), 0, 1, 3).tolist()
     [1, 2, 3]
     """
-    d = as_dim("narrow", dim, input.ndim)
+    d = _dim("narrow", "narrow", input, dim)
     if type(start) is not int or type(length) is not int:
         start, length = _whole("narrow", "start", start), _whole("narrow", "length", length)
-    if not input.shape:
-        raise ArgumentError("narrow: a 0-d tensor has no dimension to narrow; reshape it to (1,)")
     n = input.shape[d]
     start = start + n if -n <= start < 0 else start
     if not 0 <= start <= start + length <= n:
@@ -81,9 +87,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     >>> volta.select(volta.arange(6).reshape(2, 3), 1, -1).tolist()
     [2, 5]
     """
-    d, i = as_dim("select", dim, input.ndim), _whole("select", "index", index)
-    if not input.shape:
-        raise ArgumentError("select: a 0-d tensor has no dimension to select from; reshape it to (1,)")
+    d, i = _dim("select", "select from", input, dim), _whole("select", "index", index)
     n = input.shape[d]
     if not -n <= i < n:
         raise IndexRangeError(f"select: index {index} lies outside dimension {dim} of size {n}")
@@ -123,9 +127,7 @@ def stride_op(input: Tensor, steps: Sequence[int]) -> Tensor:
 
 # ---------------------------------------------------------------- several
 def _split(op, input, size_or_sections, dim):
-    d = as_dim(op, dim, input.ndim)
-    if not input.shape:
-        raise ArgumentError(f"{op}: a 0-d tensor has no dimension to split; reshape it to (1,)")
+    d = _dim(op, "split", input, dim)
     n, size = input.shape[d], size_or_sections
     if hasattr(size, "__index__"):
         if size < (n > 0):
@@ -190,9 +192,7 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
     >>> [part.tolist() for part in volta.tensor_split(volta.arange(5), (1, 3))]
     [[0], [1, 2], [3, 4]]
     """
-    d = as_dim("tensor_split", dim, input.ndim)
-    if not input.shape:
-        raise ArgumentError("tensor_split: a 0-d tensor has no dimension to split; reshape it to (1,)")
+    d = _dim("tensor_split", "split", input, dim)
     n, parts = input.shape[d], indices_or_sections
     if isinstance(parts, core.TensorBase):
         if parts.ndim > 1 or parts.dtype.category != 1:

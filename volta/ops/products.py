@@ -7,7 +7,6 @@ import numpy as np
 
 from volta.dtypes import int64
 from volta.errors import ArgumentError, ShapeError
-from volta.ops.copy import flip
 from volta.ops.creation import arange, eye
 from volta.ops.inverse import inverse, square
 from volta.ops.join import roll
@@ -169,17 +168,11 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     return out
 
 
-def _powers(x, count):
-    """The powers of every element, below `count`, along a dimension more; of integers as int64."""
-    x = x if x.dtype.is_floating_point else cast(x, int64)
-    return unsqueeze(x, -1) ** arange(x.shape[-1] if count is None else count, dtype=x.dtype, device=x.device)
-
-
 @composed(name="linalg.vander", function=False, method=False, kinds="fi", rtol=1e-4,
           samples=(case((3,)), case((2, 3), N=4), case((3,), N=2)),
           numpy=lambda x, N=None: x[..., None] ** np.arange(x.shape[-1] if N is None else N))
 def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
-    """Vandermonde matrices: the powers 0 to N - 1 of every element in a row; `N` is by default the number of elements.
+    """Vandermonde matrices: the powers 0 to N - 1 of every element in a row, of integers as int64; `N` is by default how many there are.
 
     >>> volta.linalg.vander(volta.tensor([1, 2, 3]))
     tensor([[1, 1, 1],
@@ -188,22 +181,9 @@ def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """
     if x.ndim == 0 and N is None or N is not None and N <= 1:
         raise ArgumentError(f"linalg.vander: needs N above 1, and for a tensor of no dimension N at all, got shape {x.shape} and N {N}")
-    return _powers(x if x.ndim else unsqueeze(x, 0), N)
-
-
-@composed(samples=(case((3,)), case((3,), N=5, increasing=True), case((2,), N=1)), kinds="fi", method=False, rtol=1e-4, numpy=np.vander)
-def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """The Vandermonde matrix of a vector: the powers of every element in a row, falling unless `increasing`.
-
-    >>> volta.vander(volta.tensor([1, 2, 3]), 2)
-    tensor([[1, 1],
-            [2, 1],
-            [3, 1]])
-    """
-    if x.ndim != 1 or N is not None and N < 0:
-        raise ArgumentError(f"vander: needs a vector and N of at least 0, got shape {x.shape} and N {N}")
-    out = _powers(x, N)
-    return out if increasing else flip(out, 1)
+    x = x if x.dtype.is_floating_point else cast(x, int64)
+    x = x if x.ndim else unsqueeze(x, 0)
+    return unsqueeze(x, -1) ** arange(x.shape[-1] if N is None else N, dtype=x.dtype, device=x.device)
 
 
 @composed(name="linalg.diagonal", function=False, method=False, samples=(case((3, 4)), case((2, 3, 4), offset=1, dim1=0)), kinds="fib",

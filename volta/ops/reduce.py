@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from volta._kernels.core import graph
-from volta.dtypes import as_dtype, bool_, float16, float32, get_default_dtype, int64, uint8
-from volta.errors import ArgumentError, DTypeError, IndexRangeError
-from volta.ops.copy import clone, widened
+from volta.dtypes import as_dtype, bool_, float16, float32, int64, uint8
+from volta.errors import ArgumentError, IndexRangeError
+from volta.ops.copy import clone
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
-from volta.ops.records.math import exp, floor, log, maximum, minimum, where_op
+from volta.ops.records.math import exp, log, maximum, minimum, where_op
 from volta.ops.records.math import sqrt as sqrt_op
 from volta.ops.records.reduce import (
     all_op,
@@ -27,6 +27,7 @@ from volta.ops.records.reduce import (
     prod_op,
     softmax_op,
     sum_op,
+    var_op,
 )
 from volta.ops.records.view import reshape_op
 from volta.ops.table import case, composed
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 _FULL = (case((3, 4)), case((2, 3, 4), dim=(0, -1)), case((3, 4), dim=1, keepdim=True), case(()))
 _CASES = (*_FULL, case((0, 3), dim=0))
 _ARGS = (case((3, 4)), case((2, 3, 4), dim=-2), case((3, 4), dim=1, keepdim=True), case(()))
-_SPREADS = (case((3, 4)), case((2, 3, 4), dim=(0, -1), unbiased=False), case((3, 4), dim=1, keepdim=True, correction=2))
+_SPREADS = (case((3, 4)), case((3, 4), dim=0), case((2, 3, 4), dim=(0, -1), unbiased=False),
+            case((3, 4), dim=1, keepdim=True, correction=2))
 _ALONG = (case((3, 4), dim=-1), case((2, 3, 4), dim=1), case((), dim=0))
 
 
@@ -106,7 +108,7 @@ def _in_dtype(name, record, input, dim, keepdim, dtype):
     return out if dtype is None else cast(out, dtype)
 
 
-@composed(samples=_CASES, numpy=_np(np.sum), kinds="fib")
+@composed(samples=_CASES, numpy=_np(np.sum), kinds="fib", aliases=("sum_dim",))
 def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """Sum over `dim` (an int, several, or None for all). Integers and bool add up in int64, unless `dtype` says otherwise.
 
@@ -118,7 +120,7 @@ def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = F
     return _in_dtype("sum", sum_op, input, dim, keepdim, dtype)
 
 
-@composed(samples=_FULL, numpy=_np(np.mean))
+@composed(samples=_FULL, numpy=_np(np.mean), aliases=("mean_dim",))
 def mean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """Mean over `dim`.
 
@@ -154,7 +156,7 @@ def _extreme(name, record, input, dim, keepdim):
     return record(input, dim=dims, keepdim=keepdim) if dims else clone(input)
 
 
-@composed(samples=_FULL, numpy=_np(np.amax), kinds="fib")
+@composed(samples=_FULL, numpy=_np(np.amax), kinds="fib", aliases=("max_dim", "max_reduce"))
 def amax(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Largest value over `dim`; equal ones share the gradient; NaN wins.
 
@@ -300,7 +302,7 @@ def count_nonzero(input: Tensor, dim: int | Sequence[int] | None = None) -> Tens
     return sum(input != 0, dim)
 
 
-# ---------------------------------------------------------------- spread and norms
+# ---------------------------------------------------------------- spread
 def _correction(name, dim, unbiased, correction):
     """(dim, what is taken from the count) of PyTorch's three forms: correction=, (dim, unbiased), (unbiased)."""
     if isinstance(dim, bool):
@@ -316,6 +318,31 @@ def _np_var(x, dim=None, unbiased=True, keepdim=False, correction=None):
     return np.var(x, axis=dim, ddof=int(unbiased) if correction is None else correction, keepdims=keepdim)
 
 
+def _moments(name, input, dim, unbiased, keepdim, correction):
+    """(variance, mean) over `dim`."""
+    dim, correction = _correction(name, dim, unbiased, correction)
+    x = input if input.ndim else reshape_op(input, shape=(1,))
+    dims = as_dims(name, dim, input.ndim) or (0,)
+    out = _spread(x, dims, float(correction))
+    shape = reduced(x.shape, dims, keepdim) if input.ndim else ()
+    return tuple([o if o.shape == shape else reshape_op(o, shape=shape) for o in out])
+
+
+def _spread(x, dims, correction):
+    """(variance, mean), with the dimensions kept. Over dimensions that are not neighbours: the last run of them, then the others."""
+    start = len(dims) - 1
+    while start and dims[start - 1] == dims[start] - 1:
+        start -= 1
+    if not x._size:
+        return (mean_op(x, dim=dims, keepdim=True),) * 2
+    if not start:
+        return var_op(x, dim=dims, keepdim=True, correction=correction)
+    within, mean = var_op(x, dim=dims[start:], keepdim=True, correction=0.0)
+    between, mean = _spread(mean, dims[:start], 0.0)
+    n = count(x.shape, dims)
+    return (mean_op(within, dim=dims[:start], keepdim=True) + between) * (n / (n - correction) if n > correction else math.inf), mean
+
+
 @composed(samples=_SPREADS, numpy=_np_var, in_float32=True, takes={"input": "f"})
 def var(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
         correction: float | None = None) -> Tensor:
@@ -324,12 +351,7 @@ def var(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | 
     >>> volta.tensor([1.0, 3.0]).var()
     tensor(2.)
     """
-    dim, correction = _correction("var", dim, unbiased, correction)
-    dims = as_dims("var", dim, input.ndim)
-    n = count(input.shape, dims)
-    centred = input - mean(input, dims, True)
-    total = sum(centred * centred, dims, keepdim)
-    return total / float(n - correction if n > correction else 0)
+    return _moments("var", input, dim, unbiased, keepdim, correction)[0]
 
 
 @composed(samples=_SPREADS, numpy=lambda *x, **options: np.sqrt(_np_var(*x, **options)), in_float32=True, takes={"input": "f"})
@@ -340,7 +362,7 @@ def std(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | 
     >>> volta.tensor([1.0, 3.0]).std(correction=0)
     tensor(1.)
     """
-    return _root(var(input, dim, unbiased, keepdim, correction=correction), 0.5)
+    return root(_moments("std", input, dim, unbiased, keepdim, correction)[0], 0.5)
 
 
 def _np_with_mean(function):
@@ -348,7 +370,7 @@ def _np_with_mean(function):
                                                           x.mean(axis=dim, keepdims=keepdim))
 
 
-@composed(samples=_SPREADS, numpy=_np_with_mean(_np_var), method=False)
+@composed(samples=_SPREADS, numpy=_np_with_mean(_np_var), method=False, in_float32=True, takes={"input": "f"})
 def var_mean(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
              correction: float | None = None) -> tuple[Tensor, Tensor]:
     """(`var`, `mean`).
@@ -356,11 +378,11 @@ def var_mean(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bo
     >>> volta.var_mean(volta.tensor([1.0, 3.0]))
     (tensor(2.), tensor(2.))
     """
-    return (var(input, dim, unbiased, keepdim, correction=correction),
-            mean(input, None if isinstance(dim, bool) else dim, keepdim))
+    return _moments("var_mean", input, dim, unbiased, keepdim, correction)
 
 
-@composed(samples=_SPREADS, numpy=_np_with_mean(lambda *x, **options: np.sqrt(_np_var(*x, **options))), method=False)
+@composed(samples=_SPREADS, numpy=_np_with_mean(lambda *x, **options: np.sqrt(_np_var(*x, **options))),
+          method=False, in_float32=True, takes={"input": "f"})
 def std_mean(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
              correction: float | None = None) -> tuple[Tensor, Tensor]:
     """(`std`, `mean`).
@@ -368,11 +390,11 @@ def std_mean(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bo
     >>> volta.std_mean(volta.tensor([1.0, 3.0]), correction=0)
     (tensor(1.), tensor(2.))
     """
-    return (std(input, dim, unbiased, keepdim, correction=correction),
-            mean(input, None if isinstance(dim, bool) else dim, keepdim))
+    variance, mean = _moments("std_mean", input, dim, unbiased, keepdim, correction)
+    return root(variance, 0.5), mean
 
 
-def _root(x, power):
+def root(x: Tensor, power: float) -> Tensor:
     """x ** power of what is at least 0, with gradient 0 at 0, as in PyTorch's norm and std."""
     if not (x.requires_grad and graph.is_grad_enabled()):
         return sqrt_op(x) if power == 0.5 else x ** power
@@ -396,47 +418,3 @@ def logsumexp(input: Tensor, dim: int | Sequence[int] | None, keepdim: bool = Fa
     top = where_op(top.isfinite(), top, 0.0)
     out = log(sum(exp(input - top), dims, True)) + top
     return out if keepdim else reshape_op(out, shape=reduced(input.shape, dims, False))
-
-
-def _np_norm(x, p="fro", dim=None, keepdim=False):
-    p, x = 2 if p == "fro" else p, np.abs(x)
-    if p in (0, math.inf):
-        return (x ** p).sum(axis=dim, keepdims=keepdim) if p == 0 else x.max(axis=dim, keepdims=keepdim)
-    return (x ** p).sum(axis=dim, keepdims=keepdim) ** (1 / p)
-
-
-@composed(samples=(case((3, 4)), case((3, 4), p=1, dim=1), case((2, 3, 4), p=3.0, dim=(0, -1), keepdim=True), case((3, 4), p=math.inf),
-                   case((3, 4), p=0, dim=0), case((3, 4), p=0.5), case(()), case((0, 3), dim=0)), numpy=_np_norm, domain=(0.3, 2.0))
-def norm(input: Tensor, p: float | str | None = "fro", dim: int | Sequence[int] | None = None, keepdim: bool = False, *,
-         dtype: DTypeLike = None) -> Tensor:
-    """p-norm of the elements over `dim`: a number, infinity, -infinity, or "fro" (2). Where it is 0, the gradient is 0.
-
-    Raises: ArgumentError for another p.
-
-    >>> volta.tensor([3.0, 4.0]).norm()
-    tensor(5.)
-    """
-    if p not in ("fro", None) and (isinstance(p, str) or p != p):
-        raise ArgumentError(f"norm: p must be a number or 'fro', got {p!r}")
-    if dtype is not None or not input.dtype.is_floating_point:
-        dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
-        if not dtype.is_floating_point:
-            raise DTypeError(f"norm: dtype must be floating point, got {dtype}")
-        input = cast(input, dtype)
-    return widened(_norm, (input, p, dim, keepdim), {}) if input.dtype is float16 else _norm(input, p, dim, keepdim)
-
-
-def _norm(input, p, dim, keepdim):
-    if p in ("fro", None, 2):
-        return _root(sum(input * input, dim, keepdim), 0.5)
-    if p == 1:
-        return sum(abs(input), dim, keepdim)
-    if p in (math.inf, -math.inf):
-        return (amax if p > 0 else amin)(abs(input), dim, keepdim)
-    size, zero = abs(input), input == 0
-    if p == 0:
-        return sum(floor(where_op(zero, size, 1.0)), dim, keepdim)      # 0 and 1, in the graph, with derivative 0
-    if p < 0 and 0 in [input.shape[d] for d in as_dims("norm", dim, input.ndim)]:
-        raise IndexRangeError(f"norm: there is no {p}-norm of no elements, got shape {input.shape}")
-    terms = size ** p if p > 1 else where_op(zero, 0.0 if p > 0 else math.inf, where_op(zero, 1.0, size) ** p)
-    return _root(sum(terms, dim, keepdim), 1.0 / p)

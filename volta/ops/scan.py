@@ -7,7 +7,10 @@ import numpy as np
 
 from volta.dtypes import as_dtype
 from volta.ops.records.copy import cast
-from volta.ops.records.scan import cumsum_op
+from volta.ops.records.index import gather_op
+from volta.ops.records.scan import cummax_op, cummin_op, cumprod_op, cumsum_op, logcumsumexp_op
+from volta.ops.records.view import reshape_op
+from volta.ops.reduce import ValuesIndices
 from volta.ops.table import case, composed
 from volta.shapes import as_dim
 
@@ -15,16 +18,76 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
     from volta.types import DTypeLike
 
+_SAMPLES = (case((3, 4), dim=-1), case((2, 3, 4), dim=0), case((600, 2), dim=0), case((0, 2), dim=1), case((), dim=-1))
 
-@composed(samples=(case((3, 4), dim=-1), case((2, 3, 4), dim=0), case((600, 2), dim=0), case((0, 2), dim=1)),
-          inplace=True, in_float32=True,
-          numpy=lambda x, dim: np.cumsum(x, dim), rtol=2e-5)
+
+def _in_dtype(name, record, input, dim, dtype):
+    """A scan of elements of `dtype`; bool counts as 0 and 1, and integers add up in int64, which wraps to the same."""
+    out = record(input if dtype is None else cast(input, as_dtype(dtype)), dim=as_dim(name, dim, input.ndim))
+    return out if dtype is None else cast(out, as_dtype(dtype))
+
+
+@composed(samples=_SAMPLES, inplace=True, kinds="fib", numpy=lambda x, dim: cumsum_op.details.numpy(x, dim), rtol=2e-5)
 def cumsum(input: Tensor, dim: int, *, dtype: DTypeLike = None) -> Tensor:
-    """Running sums of floating point elements along `dim`.
-
-    Raises: DTypeError for integers, unless a floating point `dtype` is asked for.
+    """Running sums along `dim`. Integers and bool add up in int64, unless `dtype` says otherwise.
 
     >>> volta.cumsum(volta.tensor([1.0, 2.0, 4.0]), 0)
     tensor([1., 3., 7.])
     """
-    return cumsum_op(input if dtype is None else cast(input, as_dtype(dtype)), dim=as_dim("cumsum", dim, input.ndim))
+    return _in_dtype("cumsum", cumsum_op, input, dim, dtype)
+
+
+@composed(samples=_SAMPLES, inplace=True, kinds="fib", in_float32=True, numpy=lambda x, dim: cumprod_op.details.numpy(x, dim), rtol=2e-5,
+          domain=(0.9, 1.1))
+def cumprod(input: Tensor, dim: int, *, dtype: DTypeLike = None) -> Tensor:
+    """Running products along `dim`. Integers and bool multiply in int64, unless `dtype` says otherwise.
+
+    >>> volta.cumprod(volta.tensor([1.0, 2.0, 4.0]), 0)
+    tensor([1., 2., 8.])
+    """
+    return _in_dtype("cumprod", cumprod_op, input, dim, dtype)
+
+
+@composed(samples=_SAMPLES, in_float32=True, numpy=lambda x, dim: logcumsumexp_op.details.numpy(x, dim), rtol=2e-5)
+def logcumsumexp(input: Tensor, dim: int) -> Tensor:
+    """log of the running sums of exp(x) along `dim`, without overflow.
+
+    >>> volta.logcumsumexp(volta.tensor([0.0, 0.0]), 0)
+    tensor([0.0000, 0.6931])
+    """
+    return logcumsumexp_op(input, dim=as_dim("logcumsumexp", dim, input.ndim))
+
+
+def _extremes(name, record, input, dim):
+    d = as_dim(name, dim, input.ndim)
+    x = input if input.ndim else reshape_op(input, shape=(1,))
+    indices = record(x, dim=d)
+    values = gather_op(x, indices, dim=d)
+    return ValuesIndices(reshape_op(values, shape=input.shape), reshape_op(indices, shape=input.shape))
+
+
+def _np_extremes(record):
+    def pick(x, dim):
+        indices = record.details.numpy(x, dim)
+        return (np.take_along_axis(x, indices, dim), indices) if x.ndim else (x, indices)
+    return pick
+
+
+@composed(samples=_SAMPLES, kinds="fib", numpy=_np_extremes(cummax_op))
+def cummax(input: Tensor, dim: int) -> ValuesIndices:
+    """(values, indices) of the largest element so far along `dim`: the last of equal ones; NaN wins.
+
+    >>> volta.cummax(volta.tensor([1.0, 3.0, 2.0]), 0).values
+    tensor([1., 3., 3.])
+    """
+    return _extremes("cummax", cummax_op, input, dim)
+
+
+@composed(samples=_SAMPLES, kinds="fib", numpy=_np_extremes(cummin_op))
+def cummin(input: Tensor, dim: int) -> ValuesIndices:
+    """(values, indices) of the smallest element so far along `dim`: the last of equal ones; NaN wins.
+
+    >>> volta.cummin(volta.tensor([2.0, 3.0, 1.0]), 0).indices
+    tensor([0, 0, 2])
+    """
+    return _extremes("cummin", cummin_op, input, dim)

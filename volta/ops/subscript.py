@@ -5,6 +5,7 @@ to dimensions of it. Reading them is an index_select, writing an index_put; both
 """
 from __future__ import annotations
 
+import math
 import operator
 from typing import TYPE_CHECKING
 
@@ -20,9 +21,9 @@ from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeErr
 from volta.ops.copy import contiguous, copy_into, fill_into
 from volta.ops.creation import empty, full
 from volta.ops.from_data import tensor
-from volta.ops.indexing import _indices, known_range
+from volta.ops.indexing import known_range, positions
 from volta.ops.records.copy import cast
-from volta.ops.records.index import index_put_op, index_select_op
+from volta.ops.records.index import index_add_op, index_put_op, index_select_op
 from volta.ops.records.math import where_op
 from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op, slice_op
 from volta.ops.table import Flags, case, composed
@@ -78,13 +79,13 @@ def _rows(indices, lengths, shape, x):
         return empty(0, dtype=core.dtype_from_code(3), device=x.device)
     flat = None
     for index, length in zip(indices, lengths):
-        index = _indices("indexing", index, length, wrap=True)
+        index = positions("indexing", index, length, wrap=True)
         index = index if index.shape == shape else expand_op(index, shape=shape)
         flat = index if flat is None else flat * length + index
     return flat if flat.ndim == 1 else reshape_op(flat, shape=(flat._size,))
 
 
-class _Positions:
+class Positions:
     """Where a subscript with index tensors points, in any tensor of the shape that it was made for.
 
     view     parameters of the slice that the index tensors apply to; None for the whole
@@ -112,7 +113,7 @@ class _Positions:
                 scalars.append(first)
             self.dims += span
             indices.append(item)
-            lengths.append(_product([shown.shape[d] for d in span]))
+            lengths.append(math.prod([shown.shape[d] for d in span]))
         try:
             self.shape = broadcast_shapes(*[i.shape for i in indices])
         except ShapeError:
@@ -139,7 +140,7 @@ class _Positions:
     def read(self, x):
         """The elements, as a copy; recorded."""
         x = x if self.view is None else slice_op(x, **self.view)
-        first, count, joined = self.dims[0], len(self.dims), _product([x.shape[d] for d in self.dims])
+        first, count, joined = self.dims[0], len(self.dims), math.prod([x.shape[d] for d in self.dims])
         # rows of a transposed matrix are read as rows, and shown transposed again
         across = count == 1 and self.at and not x._contiguous and x._strides[first] == max(x._strides)
         if self.dims == list(range(first, first + count)) and not across:
@@ -155,6 +156,21 @@ class _Positions:
         k = len(self.shape)
         return permute_op(out, dims=(*range(k, k + self.at), *range(k), *range(k + self.at, out.ndim)))
 
+    def entries(self, value, shape):
+        """A value that broadcasts to what is written, of a view of `shape`, as one slice for each of the positions."""
+        k, at = len(self.shape), self.at
+        value = expand_op(value, shape=self.target(shape))
+        if at:
+            value = permute_op(value, dims=(*range(at, at + k), *range(at), *range(at + k, value.ndim)))
+        return value if k == 1 else reshape_op(value, shape=(self.rows._size,) + value.shape[k:])
+
+    def sums(self, value, shape):
+        """Zeros of `shape`, with a value added at these positions, of which the same may be named several times; recorded."""
+        value = self.entries(_fitting(value, self.target(shape)), shape)
+        dims = (*self.dims, *self.others)
+        total = index_add_op(value, self.rows, dim=0, size=math.prod([shape[d] for d in self.dims]))
+        return permute_op(reshape_op(total, shape=tuple(shape[d] for d in dims)), dims=tuple(dims.index(d) for d in range(len(shape))))
+
     def write(self, x, value):
         """x at these positions = value, in place; unrecorded."""
         view = x if self.view is None else indexing.slice_view(x, **self.view)
@@ -163,24 +179,12 @@ class _Positions:
         if value._size == 1:
             value = reshape_op(value, shape=())
         elif self.rows._size and value._size:
-            k, at = len(self.shape), self.at
-            value = expand_op(value, shape=self.target(view.shape))
-            if at:
-                value = permute_op(value, dims=(*range(at, at + k), *range(at), *range(at + k, value.ndim)))
-            if k != 1:
-                value = reshape_op(value, shape=(self.rows._size,) + value.shape[k:])
+            value = self.entries(value, view.shape)
         else:
             return
         rows, value = (contiguous_op(t) if t.storage is x.storage else t for t in (self.rows, value))
         target = indexing.permute_view(view, dims=(*self.dims, *self.others))
         run_kernel(index_put_op, x.device, (target, rows, value), {"rank": len(self.dims), "unique": self.unique})
-
-
-def _product(lengths):
-    result = 1
-    for n in lengths:
-        result *= n
-    return result
 
 
 def _fitting(value, shape):
@@ -204,7 +208,7 @@ def getitem(x: Tensor, key: object) -> Tensor:
     if type(parsed) is dict:
         return graph.call(slice_op, (x,), parsed)
     if parsed is not None:
-        return _Positions(x, *parsed).read(x)
+        return Positions(x, *parsed).read(x)
     out = index_select_op(x, _rows([key], x.shape[:1], key.shape, x), dim=0)
     return out if len(key.shape) == 1 else reshape_op(out, shape=key.shape + x.shape[1:])
 
@@ -338,11 +342,11 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
             return _assign(x, _Slice(parsed), value)
         return _write_view(indexing.slice_view(x, **parsed), value)
     if parsed is None:
-        return _assign(x, _Positions(x, None, [(0, key)]), value)
+        return _assign(x, Positions(x, None, [(0, key)]), value)
     if parsed[1][0][1] is key and key is not True and key is not False and (number or value._size == 1) and (
             x.device.is_gpu or key.ndim == x.ndim):
         return _assign(x, _Masked(x, key), value)
-    return _assign(x, _Positions(x, *parsed), value)
+    return _assign(x, Positions(x, *parsed), value)
 
 
 def _assign(x, part, value):

@@ -120,7 +120,7 @@ def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outpu
     RECORDS[name] = op
     if public is not None:
         op.document(lambda: _doc(op, doc), lambda: _signature(op))
-        _publish(name, op, public)
+        publish(name, op, public)
     return op
 
 
@@ -136,15 +136,16 @@ def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str =
         details = Details(numpy=numpy, domain=domain, cases=tuple(samples), kinds=kinds, rtol=rtol, smooth=smooth,
                           elementwise=elementwise, view=view, reads=reads, cpu_only=cpu_only, untested=untested, dtype=dtype)
         op = Composed(name or function.__name__, function, record=places.get("record"), in_float32=in_float32, takes=takes, details=details)
-        _publish(op.name, op, Places(**places))
+        publish(op.name, op, Places(**places))
         return op
     return make
 
 
-def _publish(name, op, places):
+def publish(name: str, op: Op, places: Places) -> None:
+    """Enter a public operation under its name and its aliases."""
     returned = op.function.__annotations__.get("return") if isinstance(op, Composed) else "Tensor"
-    view = op.details.view or getattr(op, "family", "") == "view"
-    op.has_out = (places.function or name.startswith("linalg.")) and returned != "bool" and not view
+    made = isinstance(op, (Composed, Primitive)) and not (op.details.view or getattr(op, "family", "") == "view")
+    op.has_out = made and (places.function or name.startswith("linalg.")) and returned != "bool"
     for each in (name, *places.aliases):
         if each in FUNCTIONS:
             raise ArgumentError(f"the op table has a function {each} already")

@@ -1,6 +1,7 @@
 """Views: the same elements under other shapes and in another order of dimensions."""
 from __future__ import annotations
 
+import math
 import operator
 from typing import TYPE_CHECKING
 
@@ -109,10 +110,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     a, b = as_dim("flatten", start_dim, rank), as_dim("flatten", end_dim, rank)
     if a > b:
         raise ArgumentError(f"flatten: start_dim {start_dim} lies behind end_dim {end_dim}")
-    size = 1
-    for s in input.shape[a:b + 1]:
-        size *= s
-    return reshape_op(input, shape=input.shape[:a] + (size,) + input.shape[b + 1:])
+    return reshape_op(input, shape=input.shape[:a] + (math.prod(input.shape[a:b + 1]),) + input.shape[b + 1:])
 
 
 @composed(samples=(case((6, 2), dim=0, sizes=(2, -1)),), kinds="fib", view=True, numpy=lambda x, dim, sizes: x.reshape(sizes + x.shape[1:]))

@@ -3,8 +3,9 @@ naming the class and the argument."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
-from math import isfinite, isnan
+import sys
+from collections.abc import Callable, Iterable
+from math import inf, isfinite, ulp
 from numbers import Real
 
 from volta._kernels import core
@@ -22,20 +23,21 @@ def _real(value: object) -> float | None:
     return None
 
 
-def number(owner: str, name: str, value: object) -> float:
-    """Any number but NaN."""
-    found = _real(value)
-    if found is None or isnan(found):
-        raise ArgumentError(f"{owner}: {name} must be a number, got {value!r}")
-    return value if type(value) is int else found
+def _between(words: str, low: float, high: float, doc: str) -> Callable[[str, str, object], float]:
+    """A check for a number of [low, high]; NaN is in none. An int stays one where any number will do."""
+    def check(owner: str, name: str, value: object) -> float:
+        found = _real(value)
+        if found is None or not low <= found <= high:
+            raise ArgumentError(f"{owner}: {name} must be {words}, got {value!r}")
+        return value if low == -inf and type(value) is int else found
+    check.__doc__ = doc
+    return check
 
 
-def at_least_zero(owner: str, name: str, value: object) -> float:
-    """A finite number >= 0."""
-    found = _real(value)
-    if found is None or not 0.0 <= found < float("inf"):
-        raise ArgumentError(f"{owner}: {name} must be a finite number >= 0, got {value!r}")
-    return found
+number = _between("a number", -inf, inf, "Any number but NaN.")
+at_least_zero = _between("a finite number >= 0", 0.0, sys.float_info.max, "A finite number >= 0.")
+within = _between("in [0, 1]", 0.0, 1.0, "A number from 0 to 1.")
+positive = _between("a number above 0", ulp(0.0), inf, "A number above 0.")
 
 
 def below_one(owner: str, name: str, value: object) -> tuple[float, ...]:
@@ -54,22 +56,6 @@ def at_least(owner: str, name: str, value: object, least: float) -> float:
     if found < least:
         raise ArgumentError(f"{owner}: {name} must be at least {least}, got {value}")
     return value if type(value) is int else found
-
-
-def within(owner: str, name: str, value: object) -> float:
-    """A number from 0 to 1."""
-    found = _real(value)
-    if found is None or not 0.0 <= found <= 1.0:
-        raise ArgumentError(f"{owner}: {name} must be in [0, 1], got {value!r}")
-    return found
-
-
-def positive(owner: str, name: str, value: object) -> float:
-    """A number above 0."""
-    found = _real(value)
-    if found is None or not found > 0.0:
-        raise ArgumentError(f"{owner}: {name} must be a number above 0, got {value!r}")
-    return found
 
 
 def metric(owner: str, name: str, value: object) -> float:

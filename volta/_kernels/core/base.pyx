@@ -123,7 +123,7 @@ cdef void* _allocate(Py_ssize_t nbytes) except NULL:
         _free_blocks[size_class] = (<void**>_usable(block))[0]
         _cached_bytes -= capacity
     else:
-        if capacity > _memory_size():
+        if capacity > memory_size():
             raise _out_of_memory(nbytes)
         block = malloc(capacity + 2 * ALIGNMENT)
         if block == NULL:
@@ -138,19 +138,15 @@ cdef void* _allocate(Py_ssize_t nbytes) except NULL:
     return block
 
 
-def memory_size():
-    """Bytes of the machine's memory; a number that nothing reaches where it is not known."""
-    return _memory_size()
-
-
-cdef Py_ssize_t _memory_size():
-    """Bytes of the machine's memory. Some systems promise any size and kill the process that then writes to it."""
+cpdef Py_ssize_t memory_size():
+    """Bytes of the machine's memory; a number that nothing reaches where it is not known. Some systems promise any size and kill the
+    process that then writes to it."""
     global _memory
     if _memory == 0:
         try:
             _memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         except (AttributeError, ValueError, OSError):       # not known here
-            _memory = 0
+            pass
         if _memory <= 0:
             _memory = PY_SSIZE_T_MAX
     return _memory
@@ -201,11 +197,6 @@ cdef object _out_of_memory(Py_ssize_t nbytes):
 cdef class Storage:
     """The bytes under one or more tensors."""
 
-    def __cinit__(self):
-        self.data = NULL
-        self.block = NULL
-        self.version = 0
-
     def __dealloc__(self):
         if self.block != NULL:
             _release(self.block)
@@ -214,6 +205,15 @@ cdef class Storage:
         if self.device.is_gpu:
             raise BufferError("storage: its bytes are on the GPU; copy the tensor to the CPU first")
         PyBuffer_FillInfo(view, self, self.data, self.nbytes, 0, flags)
+
+
+cdef inline Storage _storage(object buffer, char* data, Py_ssize_t nbytes, Device device):
+    cdef Storage storage = Storage.__new__(Storage)
+    storage.buffer = buffer
+    storage.data = data
+    storage.nbytes = nbytes
+    storage.device = device
+    return storage
 
 
 cdef Storage host_storage(Py_ssize_t nbytes):
@@ -227,21 +227,12 @@ cdef Storage host_storage(Py_ssize_t nbytes):
 
 def gpu_storage(object buffer, Py_ssize_t nbytes, Device device not None):
     """Storage over a GPU buffer, which it keeps alive."""
-    cdef Storage storage = Storage.__new__(Storage)
-    storage.buffer = buffer
-    storage.nbytes = nbytes
-    storage.device = device
-    return storage
+    return _storage(buffer, NULL, nbytes, device)
 
 
 def borrowed_storage(object owner, Py_ssize_t data, Py_ssize_t nbytes):
     """Host storage over memory of `owner` (a NumPy array) at address `data`."""
-    cdef Storage storage = Storage.__new__(Storage)
-    storage.buffer = owner
-    storage.data = <char*>data
-    storage.nbytes = nbytes
-    storage.device = _CPU
-    return storage
+    return _storage(owner, <char*>data, nbytes, _CPU)
 
 
 # ---------------------------------------------------------------- tensors

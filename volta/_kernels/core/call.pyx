@@ -193,10 +193,8 @@ cdef str _kinds(unsigned int mask):
         if mask >> code & 1:
             found.append(dtype_of(code).name)
     words += found
-    if len(words) < 2:
-        return "".join(words)
     last = words.pop()
-    return f"{', '.join(words)} or {last}"
+    return f"{', '.join(words)} or {last}" if words else last
 
 
 cdef int refuse_dtype(Primitive op, int code) except -1:

@@ -83,6 +83,18 @@ cdef class _Slot:
     cdef Py_ssize_t consumers               # of a leaf: how many have not been taken yet
 
 
+cdef inline object _slot_of(object owner):
+    """The slot in the field of a node or leaf, which may be that of another engine."""
+    return (<Node>owner).slot if isinstance(owner, Node) else (<TensorBase>owner)._slot
+
+
+cdef inline _put_slot(object owner, object slot):
+    if isinstance(owner, Node):
+        (<Node>owner).slot = slot
+    else:
+        (<TensorBase>owner)._slot = slot
+
+
 cdef class _Engine:
     """One backward pass. Every node and leaf that it can reach has a slot, which is found through a field of its own; where the engine of
     another thread has taken that field, through `index`."""
@@ -98,7 +110,7 @@ cdef class _Engine:
 
     cdef inline _Slot _at(self, object owner):
         """The slot of a node or leaf that the first walk has reached."""
-        cdef object found = (<Node>owner).slot if isinstance(owner, Node) else (<TensorBase>owner)._slot
+        cdef object found = _slot_of(owner)
         if found is not None and (<_Slot>found).walk == self.walk:
             return <_Slot>found
         if self.index is None:
@@ -108,18 +120,14 @@ cdef class _Engine:
     cdef inline _reach(self, object owner):
         """The first walk comes to a node, or to a leaf once more."""
         cdef _Slot slot
-        cdef bint is_node = isinstance(owner, Node)
-        cdef object found = (<Node>owner).slot if is_node else (<TensorBase>owner)._slot
+        cdef object found = _slot_of(owner)
         if found is not None and (<_Slot>found).walk == self.walk:
             (<_Slot>found).consumers += 1
             return
         slot = _Slot.__new__(_Slot)
         slot.walk, slot.owner, slot.consumers = self.walk, owner, 1
         self.slots.append(slot)
-        if is_node:
-            (<Node>owner).slot = slot
-        else:
-            (<TensorBase>owner)._slot = slot
+        _put_slot(owner, slot)
 
     cdef _count_consumers(self, list roots):
         """Give slots to everything that can be reached, and count how many gradients each leaf is going to get: at most that many."""
@@ -142,14 +150,9 @@ cdef class _Engine:
 
     cdef _leave(self):
         """Free the fields."""
-        cdef _Slot slot
-        for s in self.slots:
-            slot = <_Slot>s
-            if isinstance(slot.owner, Node):
-                if (<Node>slot.owner).slot is slot:
-                    (<Node>slot.owner).slot = None
-            elif (<TensorBase>slot.owner)._slot is slot:
-                (<TensorBase>slot.owner)._slot = None
+        for slot in self.slots:
+            if _slot_of((<_Slot>slot).owner) is slot:
+                _put_slot((<_Slot>slot).owner, None)
 
     cdef _send(self, Node node, int output, object gradient):
         """Add a contribution to what a node has."""

@@ -407,15 +407,11 @@ def custom_node(object function, tuple inputs, tuple outputs):
     cdef Node node = Node.__new__(Node)
     cdef TensorBase t
     parents, shapes, slots = [], [], []
-    for i, x in enumerate(inputs):
-        parent = None
-        if isinstance(x, TensorBase):
-            t = <TensorBase>x
-            if wants(t):
-                parent = t._node if t._node is not None else t
-        parents.append(parent)
-        slots.append((<TensorBase>x)._index if isinstance(x, TensorBase) else 0)
-        shapes.append((<TensorBase>x).shape if isinstance(x, TensorBase) else None)
+    for x in inputs:
+        t = x if isinstance(x, TensorBase) else None
+        parents.append(None if t is None or not wants(t) else t if t._node is None else t._node)
+        slots.append(0 if t is None else t._index)
+        shapes.append(None if t is None else t.shape)
     node.parents, node.shapes, node.slots = tuple(parents), tuple(shapes), slots
     node.function = function
     node.saved = ()

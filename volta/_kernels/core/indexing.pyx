@@ -8,7 +8,6 @@ from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE
 
 from volta._kernels.core.base import dtype_from_code
 from volta._kernels.core.base cimport BOOL, INT32, INT64, MAX_RANK, TensorBase, address, empty_host, make_tensor
-from volta._kernels.core.views cimport packed
 from volta.errors import IndexRangeError
 
 cdef extern from "Python.h":
@@ -59,9 +58,8 @@ cdef void _extremes(const Integer* x, Py_ssize_t n, long long* found) noexcept n
 
 
 def extremes(TensorBase t not None):
-    """(least, largest) of a host tensor of integers, which must not be empty."""
+    """(least, largest) of a contiguous host tensor of integers, which must not be empty."""
     cdef long long found[2]
-    t = packed(t)
     if t.dtype.code == INT64:
         _extremes(<long long*>address(t), t.size, found)
     elif t.dtype.code == INT32:
@@ -171,11 +169,9 @@ def parse(TensorBase x not None, key):
                 d += 1
     for k in range(d, rank):
         axes.append(k)
-    cdef dict view
+    cdef dict view = {"starts": tuple(starts), "sizes": tuple(sizes), "steps": tuple(steps)}
     if moved:
-        view = {"starts": tuple(starts), "sizes": tuple(sizes), "steps": tuple(steps), "axes": tuple(axes)}
-    else:
-        view = {"starts": tuple(starts), "sizes": tuple(sizes), "steps": tuple(steps)}
+        view["axes"] = tuple(axes)
     return view if places is None else (view, places)
 
 

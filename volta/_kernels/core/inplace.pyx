@@ -67,6 +67,10 @@ cdef class InPlace(Op):
     def __signature__(self):
         return self.op.__signature__
 
+    @property
+    def __module__(self):
+        return self.op.__module__
+
 
 cdef object apply_into(Primitive op, TensorBase target, tuple others):
     """target = op(target, *others) in place."""

@@ -7,19 +7,21 @@
 # The product is not NumPy's: im2col of a panel goes from the L1 cache straight into the tile, which is worth a factor
 #   of two.
 
-from cython.parallel cimport prange
+from cython.parallel cimport prange, threadid
 from libc.string cimport memset
 
 from volta._kernels.cpu.conv_plan cimport (
     Plan, band_size, ceil_div, choose_chunk, form_line, load_band, make_tables, set_geometry, threads_of)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, outer, real
-from volta._kernels.core.views cimport float_code, packed, same_type
+from volta._kernels.core.views cimport float_code, pointer
 
 cdef enum:
     MOST_TAPS = 384             # rows of im2col that one pass over a panel takes
     LARGEST_TILE = 8 * 3 * 16   # elements of a register tile
     FEWEST_CHUNKS = 4           # chunks that there should be for the threads
+    MOST_PHASES = 4             # strides, multiplied, up to which a gradient is made in so many convolutions of stride 1
 
 
 cdef struct Pick:
@@ -135,45 +137,31 @@ cdef void forward_chunk(Plan* p, Py_ssize_t item, const real* x, const real* wei
             break
 
 
-cdef void forward_items(Plan* p, Py_ssize_t first, Py_ssize_t last, const real* x, const real* weight, const real* bias,
-                        real* out, real* band, real* columns) noexcept nogil:
-    cdef Py_ssize_t item
-    for item in range(first, last):
-        forward_chunk(p, item, x, weight, bias, out, band, columns)
-
-
 cdef void forward(Plan* p, const real* x, const real* weight, Pick* pick, const real* bias, real* out):
     """Convolution of contiguous tensors into `out`. Allocates; threads over chunks and groups."""
-    cdef int lane_count = lanes(out), threads = threads_of(p), t
+    cdef int lane_count = lanes(out), threads = threads_of(p)
     choose_chunk(p, lane_count, p.c, FEWEST_CHUNKS)
     cdef Storage tables = make_tables(p, p.c, lane_count)
     cdef Py_ssize_t taps = p.c * p.kh * p.kw, block = max(1, ceil_div(taps, max(1, ceil_div(taps, MOST_TAPS))))
     cdef Py_ssize_t band = band_size(p, p.c) + 2 * lane_count + p.panel
-    cdef Py_ssize_t own = (band + block * p.panel + 2 * lane_count + 15) // 16 * 16, items = p.chunks * p.groups
+    cdef Py_ssize_t own = (band + block * p.panel + 2 * lane_count + 15) // 16 * 16, item
     cdef Storage scratch = host_storage((packed_size(pick, p.groups) + threads * own + 16) * sizeof(real))
     cdef real* buffers = <real*>scratch.data
     cdef real* packed_weight = buffers + threads * own
     pick.block = block
     with nogil:
         pack_weight(weight, pick, p.groups, threads, packed_weight)
-        for t in prange(threads, num_threads=threads, schedule="static"):
-            forward_items(p, items * t // threads, items * (t + 1) // threads, x, <const real*>packed_weight, bias, out,
-                          buffers + t * own + block * p.panel + lane_count, buffers + t * own)
-
-
-cdef void* pointer(TensorBase t) noexcept:
-    return address(t) if t is not None else NULL
+        for item in prange(p.chunks * p.groups, num_threads=threads, schedule="static"):
+            forward_chunk(p, item, x, <const real*>packed_weight, bias, out,
+                          buffers + threadid() * own + block * p.panel + lane_count, buffers + threadid() * own)
 
 
 def conv2d(TensorBase x not None, TensorBase weight not None, TensorBase bias, tuple stride, tuple padding,
            tuple dilation, Py_ssize_t groups):
     """Cross-correlation of x with weight. Source: chellapilla et al. 2006 (im2col)."""
     cdef Plan plan
-    cdef int code = float_code("conv2d", x)
-    same_type("conv2d", x, weight)
-    same_type("conv2d", x, bias)
-    x, weight = packed(x), packed(weight)
-    bias = packed(bias) if bias is not None else None
+    cdef int code = float_code("conv2d", x, weight, bias)
+    x, weight, bias = packed(x), packed(weight), packed(bias)
     set_geometry(&plan, x.shape, weight.shape[1], <Py_ssize_t>weight.shape[0] // groups, weight.shape[2:], stride,
                  padding, dilation, groups)
     cdef TensorBase out = empty_host((plan.n, weight.shape[0], plan.oh, plan.ow), x.dtype)
@@ -209,16 +197,19 @@ cdef inline void col2im_row(Plan* p, const real* row, Py_ssize_t tap, Py_ssize_t
                             real* out) noexcept nogil:
     """Add one row of columns, of pixels start .. start + count, to the input pixels that they came from."""
     cdef Py_ssize_t kx = tap % p.kw, ky = tap // p.kw % p.kh, c = tap // (p.kw * p.kh)
-    cdef Py_ssize_t j = 0, n, y, x, i, x0
+    cdef Py_ssize_t j = 0, n, y, x, i, x0, first, last
+    cdef real* line
     while j < count:
         y, x = (start + j) // p.ow, (start + j) % p.ow
         n = min(count - j, p.ow - x)
         y = y * p.sh - p.ph + ky * p.dh
         if 0 <= y < p.h:
             x0 = x * p.sw - p.pw + kx * p.dw
-            for i in range(n):
-                if 0 <= x0 + i * p.sw < p.w:
-                    out[(c * p.h + y) * p.w + x0 + i * p.sw] += row[j + i]
+            first = ceil_div(-x0, p.sw) if x0 < 0 else 0            # those inside: 0 <= x0 + i * sw < w
+            last = min(n, ceil_div(p.w - x0, p.sw)) if x0 < p.w else 0
+            line = out + (c * p.h + y) * p.w + x0
+            for i in range(first, last):
+                line[i * p.sw] += row[j + i]
         j += n
 
 
@@ -245,17 +236,10 @@ cdef void scatter_image(Plan* p, Py_ssize_t item, const real* g, const real* wei
                 col2im_row(p, <const real*>&tile[0] + r * p.panel, t * TILE_ROWS + r, start, count, out)
 
 
-cdef void scatter_items(Plan* p, Py_ssize_t first, Py_ssize_t last, const real* g, const real* weight, real* out,
-                        real* panel) noexcept nogil:
-    cdef Py_ssize_t item
-    for item in range(first, last):
-        scatter_image(p, item, g, weight, out, panel)
-
-
 cdef void grad_input_any_stride(Plan* p, const real* g, const real* weight, real* out):
     """Columns by a product with the transposed weight, added up by col2im. Threads over images and groups."""
-    cdef Py_ssize_t depth = p.c * p.kh * p.kw, items = p.n * p.groups, own
-    cdef int threads = threads_of(p), t
+    cdef Py_ssize_t depth = p.c * p.kh * p.kw, item, own
+    cdef int threads = threads_of(p)
     cdef Pick pick = Pick(rows=depth, outer=p.o, inner=1, block=p.o, start=0, group_stride=p.o * depth, row_stride=1,
                           outer_stride=depth, inner_stride=0)
     p.panel = 3 * lanes(out)
@@ -265,14 +249,57 @@ cdef void grad_input_any_stride(Plan* p, const real* g, const real* weight, real
     cdef real* packed_weight = buffers + threads * own
     with nogil:
         pack_weight(weight, &pick, p.groups, threads, packed_weight)
-        for t in prange(threads, num_threads=threads, schedule="static"):
-            scatter_items(p, items * t // threads, items * (t + 1) // threads, g, <const real*>packed_weight, out,
-                          buffers + t * own)
+        for item in prange(p.n * p.groups, num_threads=threads, schedule="static"):
+            scatter_image(p, item, g, <const real*>packed_weight, out, buffers + threadid() * own)
+
+
+cdef void every_nth_tap(Plan* p, const real* weight, Plan* q, Py_ssize_t top, Py_ssize_t left, real* out) noexcept nogil:
+    """The taps (top + i * sh, left + j * sw) of all kernels. OUT: kernels of the size that q has."""
+    cdef Py_ssize_t kernel, i, j
+    for kernel in range(p.groups * p.o * p.c):
+        for i in range(q.kh):
+            for j in range(q.kw):
+                out[(kernel * q.kh + i) * q.kw + j] = weight[(kernel * p.kh + top + i * p.sh) * p.kw + left + j * p.sw]
+
+
+cdef void spread_pixels(Plan* p, Plan* q, const real* x, Py_ssize_t top, Py_ssize_t left, real* out) noexcept nogil:
+    """Planes of q as the pixels (top + y * sh, left + x * sw) of those of `out`; without x, zeros."""
+    cdef Py_ssize_t row, j
+    cdef real* y
+    for row in range(p.n * p.groups * p.c * q.oh):
+        y = out + (row // q.oh * p.h + top + row % q.oh * p.sh) * p.w + left
+        for j in range(q.ow):
+            y[j * p.sw] = x[row * q.ow + j] if x != NULL else 0
+
+
+cdef void grad_input_by_phase(Plan* p, const real* g, const real* weight, real* out):
+    """With few strides and no dilation: the pixels of one remainder of (y, x) by (sh, sw) see every sh-th and sw-th tap only, with which
+    they are a convolution of stride 1. Allocates."""
+    cdef Plan q
+    cdef Py_ssize_t y, x, top, left, planes = p.n * p.groups * p.c
+    cdef Storage scratch = host_storage((p.groups * p.o * p.c * p.kh * p.kw + planes * ceil_div(p.h, p.sh) * ceil_div(p.w, p.sw)) * sizeof(real))
+    cdef real* kernels = <real*>scratch.data
+    cdef real* part = kernels + p.groups * p.o * p.c * p.kh * p.kw
+    for y in range(min(p.sh, p.h)):
+        for x in range(min(p.sw, p.w)):
+            q = p[0]
+            q.h, q.w = ceil_div(p.h - y, p.sh), ceil_div(p.w - x, p.sw)
+            top, left = (y + p.ph) % p.sh, (x + p.pw) % p.sw
+            q.kh, q.kw = ceil_div(p.kh - top, p.sh), ceil_div(p.kw - left, p.sw)
+            q.ph, q.pw = (y + p.ph) // p.sh, (x + p.pw) // p.sw
+            if q.kh > 0 and q.kw > 0:
+                every_nth_tap(p, weight, &q, top, left, kernels)
+                q.sh = q.sw = 1
+                grad_input_unit_stride(&q, g, <const real*>kernels, part)
+            q.oh, q.ow = q.h, q.w
+            spread_pixels(p, &q, <const real*>part if q.kh > 0 and q.kw > 0 else <const real*>NULL, y, x, out)
 
 
 cdef void grad_input(Plan* p, const real* g, const real* weight, real* out):
     if p.sh == 1 and p.sw == 1:
         grad_input_unit_stride(p, g, weight, out)
+    elif p.sh * p.sw <= MOST_PHASES and p.dh == 1 and p.dw == 1:
+        grad_input_by_phase(p, g, weight, out)
     else:
         grad_input_any_stride(p, g, weight, out)
 
@@ -281,8 +308,7 @@ def conv2d_grad_input(TensorBase g not None, TensorBase weight not None, Py_ssiz
                       tuple stride, tuple padding, tuple dilation, Py_ssize_t groups):
     """Gradient of conv2d with respect to its input [N, C, height, width]."""
     cdef Plan plan
-    cdef int code = float_code("conv2d_grad_input", g)
-    same_type("conv2d_grad_input", g, weight)
+    cdef int code = float_code("conv2d_grad_input", g, weight)
     cdef tuple shape = (g.shape[0], <Py_ssize_t>weight.shape[1] * groups, height, width)
     g, weight = packed(g), packed(weight)
     set_geometry(&plan, shape, weight.shape[1], <Py_ssize_t>weight.shape[0] // groups, weight.shape[2:], stride,

@@ -7,15 +7,16 @@
 # Threads: over blocks, and slices of the pixels where there are few blocks; slices are added in their order. Which
 #   blocks and slices there are depends on sizes only. Sizes: the front end.
 
-from cython.parallel cimport prange
+from cython.parallel cimport prange, threadid
 from libc.string cimport memcpy, memset
 
 from volta._kernels.cpu.conv_plan cimport (
     Plan, band_size, ceil_div, choose_chunk, form_line, load_band, make_tables, set_geometry, threads_of)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.sums cimport line_sum
 from volta._kernels.cpu.tile cimport TILE_ROWS, copy_run, inner, lanes, real, zero_run
-from volta._kernels.core.views cimport float_code, packed, same_type
+from volta._kernels.core.views cimport float_code
 
 cdef enum:
     BLOCK_TAPS = 96             # columns of a block of the gradient
@@ -94,14 +95,16 @@ cdef void store_block(Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t stride, in
 
 
 cdef void weight_block(Plan* p, Blocks* b, Py_ssize_t item, const real* g, const real* x, real* out, real* sums,
-                       real* lines, real* band) noexcept nogil:
-    """One block of one slice. OUT: its place in out[slice][groups * o][c * taps]."""
+                       Py_ssize_t room) noexcept nogil:
+    """One block of one slice. OUT: its place in out[slice][groups * o][c * taps]. IN: work space, with `room` for lines behind the sums."""
     cdef Py_ssize_t row0 = item % b.row_blocks * b.rows, rest = item // b.row_blocks
     cdef Py_ssize_t c0 = rest % b.column_blocks * b.channels, taps = p.kh * p.kw, depth = p.c * taps
     cdef Py_ssize_t group = rest // b.column_blocks % p.groups, part = rest // b.column_blocks // p.groups
     cdef Py_ssize_t rows = min(b.rows, p.o - row0), channels = min(b.channels, p.c - c0)
     cdef Py_ssize_t chunk, n0, y0, images, pixels, count, plane = p.h * p.w
     cdef int lane_count = <int>(p.panel // 3)
+    cdef real* lines = sums + b.sums
+    cdef real* band = lines + room
     cdef real* g_lines = lines + (ceil_div(b.columns, 3) * 3 + 1) * b.line
     memset(sums, 0, b.sums * sizeof(real))
     for chunk in range(p.chunks * part // b.slices, p.chunks * (part + 1) // b.slices):
@@ -119,13 +122,6 @@ cdef void weight_block(Plan* p, Blocks* b, Py_ssize_t item, const real* g, const
                 out + ((part * p.groups + group) * p.o + row0) * depth + c0 * taps)
 
 
-cdef void weight_blocks(Plan* p, Blocks* b, Py_ssize_t first, Py_ssize_t last, const real* g, const real* x, real* out,
-                        real* own) noexcept nogil:
-    cdef Py_ssize_t item, lines = (ceil_div(b.columns, 3) * 3 + ceil_div(b.rows, TILE_ROWS) * TILE_ROWS + 2) * b.line
-    for item in range(first, last):
-        weight_block(p, b, item, g, x, out, own, own + b.sums, own + b.sums + lines)
-
-
 cdef void add_slices(real* out, const real* parts, Py_ssize_t slices, Py_ssize_t size) noexcept nogil:
     cdef Py_ssize_t i, part
     memcpy(out, parts, size * sizeof(real))
@@ -137,20 +133,18 @@ cdef void add_slices(real* out, const real* parts, Py_ssize_t slices, Py_ssize_t
 cdef void grad_weight(Plan* p, const real* g, const real* x, real* out):
     """Gradient of the weight. Threads over blocks and slices; slices are added in their order."""
     cdef Blocks b
-    cdef int threads = threads_of(p), lane_count = lanes(out), t
+    cdef int threads = threads_of(p), lane_count = lanes(out)
     choose_blocks(p, &b, lane_count)
     cdef Storage tables = make_tables(p, b.channels, lane_count)
     cdef Py_ssize_t size = p.groups * p.o * p.c * p.kh * p.kw
-    cdef Py_ssize_t items = p.groups * b.row_blocks * b.column_blocks * b.slices
-    cdef Py_ssize_t own = b.sums + band_size(p, b.channels) + 2 * p.panel + (
-        b.line * (ceil_div(b.columns, 3) * 3 + ceil_div(b.rows, TILE_ROWS) * TILE_ROWS + 2))
-    own = ceil_div(own, 16) * 16
+    cdef Py_ssize_t lines = (ceil_div(b.columns, 3) * 3 + ceil_div(b.rows, TILE_ROWS) * TILE_ROWS + 2) * b.line, item
+    cdef Py_ssize_t own = ceil_div(b.sums + band_size(p, b.channels) + 2 * p.panel + lines, 16) * 16
     cdef Storage scratch = host_storage((threads * own + (b.slices * size if b.slices > 1 else 0)) * sizeof(real))
     cdef real* buffers = <real*>scratch.data
     cdef real* parts = buffers + threads * own if b.slices > 1 else out
     with nogil:
-        for t in prange(threads, num_threads=threads, schedule="static"):
-            weight_blocks(p, &b, items * t // threads, items * (t + 1) // threads, g, x, parts, buffers + t * own)
+        for item in prange(p.groups * b.row_blocks * b.column_blocks * b.slices, num_threads=threads, schedule="static"):
+            weight_block(p, &b, item, g, x, parts, buffers + threadid() * own, lines)
         if b.slices > 1:
             add_slices(out, <const real*>parts, b.slices, size)
 
@@ -159,8 +153,7 @@ def conv2d_grad_weight(TensorBase g not None, TensorBase x not None, tuple kerne
                        tuple dilation, Py_ssize_t groups):
     """Gradient of conv2d with respect to its weight [O, C / groups, *kernel]."""
     cdef Plan plan
-    cdef int code = float_code("conv2d_grad_weight", g)
-    same_type("conv2d_grad_weight", g, x)
+    cdef int code = float_code("conv2d_grad_weight", g, x)
     cdef Py_ssize_t channels = <Py_ssize_t>x.shape[1] // groups
     g, x = packed(g), packed(x)
     set_geometry(&plan, x.shape, channels, <Py_ssize_t>g.shape[1] // groups, kernel, stride, padding, dilation, groups)

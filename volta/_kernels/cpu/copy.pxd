@@ -9,3 +9,8 @@ cdef int copy_data(TensorBase out, TensorBase x) except -1
 cdef int put_number(char* out, int code, object value, str name) except -1
 # Whether rows of x jump through memory while another dimension is contiguous.
 cdef bint is_transposed(TensorBase x)
+
+
+cdef inline TensorBase packed(TensorBase t):
+    """`t` where it is contiguous or None, else a row-major copy."""
+    return t if t is None or t.contiguous else contiguous_copy(t)

@@ -1,7 +1,7 @@
 # What a module of elementwise loops uses of the driver.
 
-# OUT: po. IN: pa, pb, pc, each n elements or one, as the loop's mask says.
-ctypedef void (*loop_t)(char* po, char* pa, char* pb, char* pc, Py_ssize_t n) noexcept nogil
+# OUT: po. IN: pa, pb, pc, pd, each n elements or one, as the loop's mask says.
+ctypedef void (*loop_t)(char* po, char* pa, char* pb, char* pc, char* pd, Py_ssize_t n) noexcept nogil
 
 cdef struct Loop:
     const char* name                            # of the operation
@@ -15,3 +15,5 @@ cdef struct Loop:
 
 # Enter the loops of a module.
 cdef int register(const Loop* loops, int n) except -1
+# The shape that both broadcast to. Raises: ShapeError, naming `name`.
+cdef tuple broadcast_shape(str name, tuple a, tuple b)

@@ -6,16 +6,15 @@ Threads: above cpu.PARALLEL_SIZE elements (divided by the operation's cost), spl
 results do not depend on the number of threads. Shapes and dtypes are checked by the front end; what would read or write
 outside memory (shapes that do not broadcast, a dtype without a loop) is refused here too.
 """
-from cython.parallel cimport prange
 from libc.stdint cimport uint16_t
 from volta._kernels.cpu.copy cimport contiguous_copy, is_transposed, put_number
 from volta._kernels.core.base cimport (
     BOOL, FLOAT16, FLOAT32, INT64, UINT8, DType, TensorBase, address, dtype_of, empty_host, empty_host_like)
 from volta._kernels.core.threads cimport NOGIL_SIZE, PARALLEL_SIZE, threads_for
 from volta._kernels.cpu.iteration cimport (
-    OPERANDS, Cursor, Geometry, add_number, add_tensor, advance, begin, collapse, move_elements, overlaps, same_tuple,
-    seek)
-from volta._kernels.cpu.scalar cimport float_to_half, half_to_float
+    OPERANDS, Cursor, Geometry, add_number, add_tensor, advance, begin, collapse, move_elements, overlaps, run_ranges,
+    same_tuple, seek, staged)
+from volta._kernels.cpu.scalar cimport float_to_half
 
 from volta._kernels.core import indexing
 from volta.errors import ArgumentError, DTypeError, ShapeError
@@ -40,9 +39,9 @@ cdef struct Work:
 
 cdef inline void call(const Work* w, int mask, char** p, Py_ssize_t n) noexcept nogil:
     if w.swapped[mask]:
-        w.loops[mask](p[0], p[2], p[1], p[3], n)
+        w.loops[mask](p[0], p[2], p[1], p[3], p[4], n)
     else:
-        w.loops[mask](p[0], p[1], p[2], p[3], n)
+        w.loops[mask](p[0], p[1], p[2], p[3], p[4], n)
 
 
 cdef void run_row(const Work* w, char** p, const Py_ssize_t* step, Py_ssize_t n) noexcept nogil:
@@ -76,7 +75,7 @@ cdef void run_staged(const Work* w, char** p, const Py_ssize_t* step, Py_ssize_t
     while start < n:
         length = min(<Py_ssize_t>BLOCK, n - start)
         for k in range(1, w.count):
-            at[k] = stage_in(w, k, p[k] + start * step[k], step[k], 1 if mask >> (k - 1) & 1 else length, buffers[k])
+            at[k] = staged(p[k] + start * step[k], step[k], 1 if mask >> (k - 1) & 1 else length, w.itemsize[k], w.half[k], buffers[k])
         at[0] = p[0] + start * step[0]
         if w.half[0] or step[0] != w.itemsize[0]:
             at[0] = buffers[0]
@@ -84,21 +83,6 @@ cdef void run_staged(const Work* w, char** p, const Py_ssize_t* step, Py_ssize_t
         if at[0] == <char*>buffers[0]:
             stage_out(w, p[0] + start * step[0], step[0], length, buffers[0])
         start += length
-
-
-cdef char* stage_in(const Work* w, int k, char* x, Py_ssize_t step, Py_ssize_t n, char* buffer) noexcept nogil:
-    """Address of n contiguous elements of the loop's type: x itself where it is that, else the buffer, filled."""
-    cdef char raw[BLOCK * 2]
-    if step == w.itemsize[k] or n == 1:
-        if not w.half[k]:
-            return x
-        half_to_float(<float*>buffer, <uint16_t*>x, n)
-    elif w.half[k]:
-        move_elements(raw, 2, x, step, n, 2)
-        half_to_float(<float*>buffer, <uint16_t*>raw, n)
-    else:
-        move_elements(buffer, w.itemsize[k], x, step, n, w.itemsize[k])
-    return buffer
 
 
 cdef void stage_out(const Work* w, char* out, Py_ssize_t step, Py_ssize_t n, char* buffer) noexcept nogil:
@@ -112,8 +96,9 @@ cdef void stage_out(const Work* w, char* out, Py_ssize_t step, Py_ssize_t n, cha
         move_elements(out, step, raw, 2, n, 2)
 
 
-cdef void run_range(const Geometry* g, const Work* w, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+cdef void run_range(const Geometry* g, const void* work, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
     """Elements [start, stop) in the order of the geometry."""
+    cdef const Work* w = <const Work*>work
     cdef Cursor c
     cdef Py_ssize_t step[OPERANDS]
     cdef Py_ssize_t length
@@ -126,20 +111,7 @@ cdef void run_range(const Geometry* g, const Work* w, Py_ssize_t start, Py_ssize
         length = min(g.shape[last] - c.position[last], stop - start)
         run_row(w, c.at, step, length)
         start += length
-        if start < stop:
-            advance(g, &c, length)
-
-
-cdef void run(const Geometry* g, const Work* w, int cost) noexcept nogil:
-    """All elements, on as many threads as pay."""
-    cdef int threads = threads_for(g.size * cost), t
-    cdef Py_ssize_t chunk
-    if threads == 1:
-        run_range(g, w, 0, g.size)
-        return
-    chunk = ((g.size + threads - 1) // threads + 63) & ~<Py_ssize_t>63
-    for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
-        run_range(g, w, min(t * chunk, g.size), min((t + 1) * chunk, g.size))
+        advance(g, &c, length)
 
 
 # ---------------------------------------------------------------- kernels
@@ -160,8 +132,8 @@ cdef class Kernel:
     """An elementwise operation: `kernel(*inputs)` gives a new tensor, `kernel.into(out, *inputs)` writes an existing one."""
     cdef readonly str name
     cdef readonly int arity
-    cdef loop_t loops[7][8]                     # by dtype code and mask
-    cdef bint swapped[8]                        # by mask
+    cdef loop_t loops[7][16]                    # by dtype code and mask
+    cdef bint swapped[16]                       # by mask
     cdef int result[7]                          # dtype code of the result
     cdef int cost[7]
     cdef bint integer_division
@@ -181,6 +153,18 @@ cdef class Kernel:
     def __reduce__(self):
         return (kernel_named, (self.name,))
 
+    def __call__(self, *operands):
+        return self.general(None, self.counted(operands))
+
+    def into(self, TensorBase out not None, *operands):
+        """Write the result into `out`."""
+        return self.general(out, self.counted(operands))
+
+    cdef list counted(self, tuple operands):
+        if len(operands) != self.arity:
+            raise TypeError(f"{self.name}: takes {self.arity} operands, got {len(operands)}")
+        return list(operands)
+
     def dtypes(self):
         """The operand dtypes that it takes."""
         return [dtype_of(code) for code in range(7) if self.loops[self.loop_code(code)][0] != NULL]
@@ -190,13 +174,13 @@ cdef class Kernel:
         return FLOAT32 if code == FLOAT16 and not self.words else code
 
     cdef TensorBase quick(self, TensorBase out, TensorBase a, object b):
-        """The result where both are small, contiguous and alike, or b is a number; else None."""
+        """The result of one operand (b None) or two, where both are small, contiguous and alike, or b is a number; else None."""
         cdef TensorBase tb
         cdef char number[8]
         cdef int code = a.dtype.code, mask = 0
         cdef char* pb = NULL
         cdef loop_t loop
-        if not a.contiguous or a.size >= NOGIL_SIZE or a.size == 0 or self.integer_division or self.words:
+        if not a.contiguous or a.size >= NOGIL_SIZE or a.size == 0 or self.integer_division:
             return None
         if isinstance(b, TensorBase):
             tb = <TensorBase>b
@@ -219,17 +203,16 @@ cdef class Kernel:
         elif clashes(out, a) or (mask == 0 and pb != NULL and clashes(out, tb)):
             return None
         if self.swapped[mask]:
-            loop(address(out), pb, address(a), NULL, a.size)
+            loop(address(out), pb, address(a), NULL, NULL, a.size)
         else:
-            loop(address(out), address(a), pb, NULL, a.size)
+            loop(address(out), address(a), pb, NULL, NULL, a.size)
         return out
 
-    cdef TensorBase general(self, TensorBase out, object a, object b, object c):
-        """Any strides, broadcasting, numbers, overlap and size. IN: out None makes a new tensor; b, c None are not there."""
+    cdef TensorBase general(self, TensorBase out, list inputs):
+        """Any strides, broadcasting, numbers, overlap and size. IN: out None makes a new tensor."""
         cdef Geometry g
         cdef Work w
         cdef char numbers[OPERANDS][8]
-        cdef list inputs = [a, b, c][:self.arity], kept = []
         cdef DType dtype = self.operand_dtype(inputs)
         cdef int code = dtype.code, k
         if out is None:
@@ -259,16 +242,16 @@ cdef class Kernel:
             run_range(&g, &w, 0, g.size)
         else:
             with nogil:
-                run(&g, &w, self.cost[code])
+                run_ranges(run_range, &g, &w, threads_for(g.size * self.cost[code]), 64)
         return out
 
     cdef void prepare(self, Work* w, TensorBase out, int code):
-        cdef int k, size = dtype_of(self.loop_code(code)).itemsize
+        cdef int k, size = dtype_of(code).itemsize
         w.loops = self.loops[self.loop_code(code)]
         w.swapped = self.swapped
         w.count = self.arity + 1
         for k in range(OPERANDS):
-            w.itemsize[k] = size if code != FLOAT16 else 2
+            w.itemsize[k] = size
             w.half[k] = False
         w.itemsize[0] = out.dtype.itemsize
         w.half[0] = out.dtype.code == FLOAT16 and not self.words
@@ -348,27 +331,21 @@ cdef int check_divisor(str name, object divisor) except -1:
 cdef class Unary(Kernel):
     def __call__(self, TensorBase x not None):
         cdef TensorBase out = self.quick(None, x, None)
-        return self.general(None, x, None, None) if out is None else out
+        return self.general(None, [x]) if out is None else out
 
     def into(self, TensorBase out not None, TensorBase x not None):
         """Write the result into `out`."""
-        if self.quick(out, x, None) is None:
-            self.general(out, x, None, None)
-        return out
+        return out if self.quick(out, x, None) is not None else self.general(out, [x])
 
 
 cdef class Binary(Kernel):
-    def __call__(self, a, b):
-        cdef TensorBase out = None
-        if isinstance(a, TensorBase):
-            out = self.quick(None, <TensorBase>a, b)
-        return self.general(None, a, b, None) if out is None else out
+    def __call__(self, a, b not None):
+        cdef TensorBase out = self.quick(None, <TensorBase>a, b) if isinstance(a, TensorBase) else None
+        return self.general(None, [a, b]) if out is None else out
 
-    def into(self, TensorBase out not None, a, b):
+    def into(self, TensorBase out not None, a, b not None):
         """Write the result into `out`."""
-        if not isinstance(a, TensorBase) or self.quick(out, <TensorBase>a, b) is None:
-            self.general(out, a, b, None)
-        return out
+        return out if isinstance(a, TensorBase) and self.quick(out, <TensorBase>a, b) is not None else self.general(out, [a, b])
 
 
 cdef class Power(Binary):
@@ -389,16 +366,6 @@ cdef class Power(Binary):
         return b == 2
 
 
-cdef class Ternary(Kernel):
-    def __call__(self, a, b, c):
-        return self.general(None, a, b, c)
-
-    def into(self, TensorBase out not None, a, b, c):
-        """Write the result into `out`."""
-        self.general(out, a, b, c)
-        return out
-
-
 def kernel_named(str name):
     """The kernel with this name."""
     return KERNELS[name]
@@ -414,7 +381,7 @@ cdef int register(const Loop* loops, int n) except -1:
         x = &loops[i]
         name = x.name.decode()
         if name not in KERNELS:
-            KERNELS[name] = [Unary, Power if name == "pow" else Binary, Ternary][x.arity - 1](name, x.arity)
+            KERNELS[name] = (Power if name == "pow" else {1: Unary, 2: Binary}.get(x.arity, Kernel))(name, x.arity)
         kernel = <Kernel>KERNELS[name]
         kernel.loops[x.code][x.mask] = x.loop
         kernel.swapped[x.mask] = x.swapped

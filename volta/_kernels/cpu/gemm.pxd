@@ -6,3 +6,6 @@ cdef void gemm(Py_ssize_t m, Py_ssize_t n, Py_ssize_t k, const real* a, Py_ssize
                int threads) noexcept nogil
 cdef Py_ssize_t gemm_space(real* kind, int threads) noexcept nogil
 cdef int gemm_threads(Py_ssize_t m, Py_ssize_t n, Py_ssize_t k) noexcept nogil
+
+cdef void pack(Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* x, Py_ssize_t across, Py_ssize_t along,
+               real* out) noexcept nogil

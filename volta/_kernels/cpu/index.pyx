@@ -12,7 +12,8 @@ from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, INT32, INT64, MAX_RANK, UINT8, TensorBase, address, empty_host
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.core.views cimport packed, split_at
+from volta._kernels.core.views cimport same_type, split_at
+from volta._kernels.cpu.copy cimport packed
 
 from volta.errors import DTypeError, IndexRangeError
 
@@ -23,6 +24,7 @@ ctypedef fused word:
     int64_t
 
 ctypedef fused number:
+    int8_t                              # bool, whose sum is true where any term is
     uint8_t
     int32_t
     int64_t
@@ -63,16 +65,60 @@ cdef TensorBase checked(str name, TensorBase index, Py_ssize_t dim, Py_ssize_t l
     return index
 
 
+# ---------------------------------------------------------------- moves
+
+cdef enum Kind:
+    GATHER, SELECT, PUT
+
+cdef struct Move:
+    Kind kind
+    int rows_rank, rank                 # of the rows' dimensions, and of those within a row (gather: of the index)
+    int dim                             # gather
+    Py_ssize_t size                     # elements that are moved
+    Py_ssize_t n, rows                  # entries, rows of the strided operand (gather: the last dimension, and lines of it)
+    Py_ssize_t length, inner            # index_select: elements of x along dim and behind it
+    bint dense                          # index_select: x is contiguous
+    Py_ssize_t step                     # index_put: of values, from entry to entry; index_select: of x, from row to row
+    Py_ssize_t row_shape[MAX_RANK]
+    Py_ssize_t row_strides[MAX_RANK]
+    Py_ssize_t shape[MAX_RANK]          # within a row (gather: of the index)
+    Py_ssize_t strides[MAX_RANK]        # of the target (gather: of x)
+    Py_ssize_t sources[MAX_RANK]        # of the source
+
+
+cdef void move_words(const Move* p, const word* source, const int64_t* index, word* target) noexcept nogil:
+    cdef Py_ssize_t items = p.rows * p.n if p.kind == SELECT else p.rows, first, last
+    cdef int threads = threads_for(p.size), t
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        first, last = items * t // threads, items * (t + 1) // threads
+        if p.kind == GATHER:
+            gather_lines(p, source, index, first, last, target)
+        elif p.kind == PUT:
+            put_rows(p, index, first, last, source, target)
+        elif p.dense:
+            select_words(p, source, index, first, last, target)
+        else:
+            select_rows(p, source, index, first, last, target)
+
+
+cdef void move(const Move* p, TensorBase source, TensorBase index, TensorBase target):
+    """Data is moved by the size of its elements."""
+    cdef void* x = address(source)
+    cdef void* out = address(target)
+    cdef const int64_t* places = <const int64_t*>address(index)
+    if source.dtype.itemsize == 4:
+        move_words(p, <const int32_t*>x, places, <int32_t*>out)
+    elif source.dtype.itemsize == 8:
+        move_words(p, <const int64_t*>x, places, <int64_t*>out)
+    elif source.dtype.itemsize == 1:
+        move_words(p, <const int8_t*>x, places, <int8_t*>out)
+    else:
+        move_words(p, <const int16_t*>x, places, <int16_t*>out)
+
+
 # ---------------------------------------------------------------- gather
 
-cdef struct Gather:
-    int rank, dim
-    Py_ssize_t shape[MAX_RANK]          # of the index
-    Py_ssize_t strides[MAX_RANK]        # of x
-    Py_ssize_t line, lines              # the last dimension, and how many lines of it
-
-
-cdef void gather_lines(Gather* p, const word* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last,
+cdef void gather_lines(const Move* p, const word* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last,
                        word* out) noexcept nogil:
     cdef Py_ssize_t line, rest, base, j, stride = p.strides[p.dim], step = p.strides[p.rank - 1]
     cdef int d
@@ -83,59 +129,32 @@ cdef void gather_lines(Gather* p, const word* x, const int64_t* index, Py_ssize_
                 base += rest % p.shape[d] * p.strides[d]
             rest //= p.shape[d]
         if p.dim == p.rank - 1:
-            for j in range(line * p.line, (line + 1) * p.line):
+            for j in range(line * p.n, (line + 1) * p.n):
                 out[j] = x[base + index[j] * stride]
         else:
-            for j in range(p.line):
-                out[line * p.line + j] = x[base + index[line * p.line + j] * stride + j * step]
-
-
-cdef void gather_all(Gather* p, const word* x, const int64_t* index, word* out) noexcept nogil:
-    cdef int threads = threads_for(2 * p.lines * p.line), t
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        gather_lines(p, x, index, p.lines * t // threads, p.lines * (t + 1) // threads, out)
+            for j in range(p.n):
+                out[line * p.n + j] = x[base + index[line * p.n + j] * stride + j * step]
 
 
 def gather(TensorBase x not None, TensorBase index not None, int dim):
     """out[..., i, ...] = x[..., index[..., i, ...], ...], in the shape of `index`."""
-    cdef Gather p
+    cdef Move p
     cdef int d
     cdef Py_ssize_t length = x.shape[dim] if len(x.shape) else 1
     index = checked("gather", index, dim, length)
     cdef TensorBase out = empty_host(index.shape, x.dtype)
-    p.rank, p.dim = len(index.shape), dim
+    p.kind, p.rank, p.dim, p.size = GATHER, len(index.shape), dim, 2 * index.size
     if p.rank == 0:                             # a number counts as one of shape (1,)
         p.rank, p.shape[0], p.strides[0] = 1, 1, 1
     for d in range(len(index.shape)):
         p.shape[d], p.strides[d] = index.shape[d], x._strides[d]
-    p.line = p.shape[p.rank - 1]
-    p.lines = index.size // p.line if p.line else 0
-    cdef void* source = address(x)
-    cdef void* target = address(out)
-    cdef const int64_t* places = <const int64_t*>address(index)
-    if x.dtype.itemsize == 4:
-        gather_all(&p, <const int32_t*>source, places, <int32_t*>target)
-    elif x.dtype.itemsize == 8:
-        gather_all(&p, <const int64_t*>source, places, <int64_t*>target)
-    elif x.dtype.itemsize == 1:
-        gather_all(&p, <const int8_t*>source, places, <int8_t*>target)
-    else:
-        gather_all(&p, <const int16_t*>source, places, <int16_t*>target)
+    p.n = p.shape[p.rank - 1]
+    p.rows = index.size // p.n if p.n else 0
+    move(&p, x, index, out)
     return out
 
 
 # ---------------------------------------------------------------- rows of any strides
-
-cdef struct Rows:
-    int rows_rank, rank                 # of the rows' dimensions, and of those within a row
-    Py_ssize_t n, rows                  # entries, rows of the strided operand
-    Py_ssize_t step                     # index_put: of values, from entry to entry; index_select: of x, from row to row
-    Py_ssize_t row_shape[MAX_RANK]
-    Py_ssize_t row_strides[MAX_RANK]
-    Py_ssize_t shape[MAX_RANK]          # within a row
-    Py_ssize_t strides[MAX_RANK]        # of the target
-    Py_ssize_t sources[MAX_RANK]        # of the source
-
 
 cdef int merged(tuple shape, tuple strides, tuple others, Py_ssize_t* sizes, Py_ssize_t* a, Py_ssize_t* b):
     """The dimensions as few: sizes with both operands' strides; at least one dimension."""
@@ -155,7 +174,17 @@ cdef int merged(tuple shape, tuple strides, tuple others, Py_ssize_t* sizes, Py_
     return rank
 
 
-cdef void copy_row(Rows* p, const word* source, word* target) noexcept nogil:
+cdef inline Py_ssize_t row_offset(const Move* p, Py_ssize_t row) noexcept nogil:
+    """Where a row of the strided operand begins."""
+    cdef Py_ssize_t at = 0
+    cdef int d
+    for d in range(p.rows_rank - 1, 0, -1):
+        at += row % p.row_shape[d] * p.row_strides[d]
+        row //= p.row_shape[d]
+    return at + row * p.row_strides[0]
+
+
+cdef void copy_row(const Move* p, const word* source, word* target) noexcept nogil:
     """One row, line by line."""
     cdef int last = p.rank - 1, d
     cdef Py_ssize_t lines = 1, line, rest, at, other, j
@@ -177,10 +206,9 @@ cdef void copy_row(Rows* p, const word* source, word* target) noexcept nogil:
 
 # ---------------------------------------------------------------- index_select
 
-cdef void select_words(const word* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last, Py_ssize_t n,
-                       Py_ssize_t length, Py_ssize_t inner, word* out) noexcept nogil:
+cdef void select_words(const Move* p, const word* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last, word* out) noexcept nogil:
     """Slices first .. last of [outer * n]."""
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, n = p.n, length = p.length, inner = p.inner
     cdef const word* slice
     for i in range(first, last):
         slice = x + (i // n * length + index[i % n]) * inner
@@ -190,54 +218,28 @@ cdef void select_words(const word* x, const int64_t* index, Py_ssize_t first, Py
             memcpy(out + i * inner, slice, inner * sizeof(word))
 
 
-cdef void select_rows(Rows* p, const word* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last, Py_ssize_t inner,
-                      word* out) noexcept nogil:
+cdef void select_rows(const Move* p, const word* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last, word* out) noexcept nogil:
     """Slices first .. last of [outer * n], from x of any strides."""
-    cdef Py_ssize_t i, rest, at
-    cdef int d
+    cdef Py_ssize_t i
     for i in range(first, last):
-        rest, at = i // p.n, index[i % p.n] * p.step
-        for d in range(p.rows_rank - 1, -1, -1):
-            at += rest % p.row_shape[d] * p.row_strides[d]
-            rest //= p.row_shape[d]
-        copy_row(p, x + at, out + i * inner)
-
-
-cdef void select(Rows* p, bint dense, const word* x, const int64_t* index, Py_ssize_t length, Py_ssize_t inner, word* out) noexcept nogil:
-    cdef Py_ssize_t slices = p.rows * p.n
-    cdef int threads = threads_for(slices * inner), t
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        if dense:
-            select_words(x, index, slices * t // threads, slices * (t + 1) // threads, p.n, length, inner, out)
-        else:
-            select_rows(p, x, index, slices * t // threads, slices * (t + 1) // threads, inner, out)
+        copy_row(p, x + row_offset(p, i // p.n) + index[i % p.n] * p.step, out + i * p.inner)
 
 
 def index_select(TensorBase x not None, TensorBase index not None, int dim):
     """The slices of x along dim that index[n] names. What it costs depends on these alone."""
-    cdef Py_ssize_t outer = 0, length = 0, inner = 0, n = index.size
-    cdef Rows p
-    split_at(x.shape, dim, &outer, &length, &inner)
-    index = checked("index_select", index, dim, length)
-    cdef TensorBase out = empty_host(x.shape[:dim] + (n,) + x.shape[dim + 1:] if len(x.shape) else (), x.dtype)
-    cdef void* source = address(x)
-    cdef void* target = address(out)
-    cdef const int64_t* places = <const int64_t*>address(index)
+    cdef Move p
+    split_at(x.shape, dim, &p.rows, &p.length, &p.inner)
+    index = checked("index_select", index, dim, p.length)
+    p.kind, p.dense, p.n = SELECT, x.contiguous, index.size
+    cdef TensorBase out = empty_host(x.shape[:dim] + (p.n,) + x.shape[dim + 1:] if len(x.shape) else (), x.dtype)
     if out.size == 0:
         return out
-    p.rows, p.n = outer, n
+    p.size = out.size
     if not x.contiguous:
         p.step = x._strides[dim]
         p.rows_rank = merged(x.shape[:dim], x._strides[:dim], x._strides[:dim], p.row_shape, p.row_strides, p.sources)
         p.rank = merged(x.shape[dim + 1:], out._strides[dim + 1:], x._strides[dim + 1:], p.shape, p.strides, p.sources)
-    if x.dtype.itemsize == 4:
-        select(&p, x.contiguous, <const int32_t*>source, places, length, inner, <int32_t*>target)
-    elif x.dtype.itemsize == 8:
-        select(&p, x.contiguous, <const int64_t*>source, places, length, inner, <int64_t*>target)
-    elif x.dtype.itemsize == 1:
-        select(&p, x.contiguous, <const int8_t*>source, places, length, inner, <int8_t*>target)
-    else:
-        select(&p, x.contiguous, <const int16_t*>source, places, length, inner, <int16_t*>target)
+    move(&p, x, index, out)
     return out
 
 
@@ -249,7 +251,10 @@ cdef void add_lines(const number* g, const int64_t* index, Py_ssize_t n, Py_ssiz
     cdef Py_ssize_t i, j
     cdef number* row
     for i in range(n):
-        if inner == 1:
+        if number is int8_t:
+            for j in range(columns):
+                out[(index[i * inner + j] if full else index[i]) * inner + j] |= g[i * inner + j]
+        elif inner == 1:
             out[index[i]] += g[i]
         elif full:
             for j in range(columns):
@@ -260,49 +265,28 @@ cdef void add_lines(const number* g, const int64_t* index, Py_ssize_t n, Py_ssiz
                 row[j] += g[i * inner + j]
 
 
-cdef void either_lines(const uint8_t* g, const int64_t* index, Py_ssize_t n, Py_ssize_t inner, bint full, uint8_t* out) noexcept nogil:
-    """`add_lines` of booleans, for which a sum is true where any term is."""
-    cdef Py_ssize_t i, j
-    for i in range(n):
-        for j in range(inner):
-            out[index[i * inner + j if full else i] * inner + j] |= g[i * inner + j]
-
-
-cdef void either(const uint8_t* g, const int64_t* index, bint full, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t size,
-                 Py_ssize_t inner, uint8_t* out) noexcept nogil:
-    cdef Py_ssize_t i
-    memset(out, 0, outer * size * inner)
-    for i in range(outer):
-        either_lines(g + i * n * inner, index + i * n * inner if full else index, n, inner, full, out + i * size * inner)
-
-
-cdef void add_items(const number* g, const int64_t* index, bint full, Py_ssize_t block, Py_ssize_t first,
-                    Py_ssize_t last, Py_ssize_t n, Py_ssize_t size, Py_ssize_t inner, number* out) noexcept nogil:
-    """Items first .. last of outer and of blocks of columns."""
-    cdef Py_ssize_t item, i, start, columns, at, blocks = (inner + block - 1) // block
-    cdef number* y
-    for item in range(first, last):
-        start = item % blocks * block
-        columns = min(block, inner - start)
-        y = out + item // blocks * size * inner + start
-        if columns == inner:
-            memset(y, 0, size * inner * sizeof(number))
-        else:
-            for i in range(size):
-                memset(y + i * inner, 0, columns * sizeof(number))
-        at = item // blocks * n * inner + start
-        add_lines(g + at, index + at if full else index, n, inner, columns, full, y)
+cdef void add_item(const number* g, const int64_t* index, bint full, Py_ssize_t block, Py_ssize_t item, Py_ssize_t n,
+                   Py_ssize_t size, Py_ssize_t inner, number* out) noexcept nogil:
+    """One of outer and of blocks of columns."""
+    cdef Py_ssize_t i, blocks = (inner + block - 1) // block, start = item % blocks * block, at = item // blocks * n * inner + start
+    cdef Py_ssize_t columns = min(block, inner - start)
+    out += item // blocks * size * inner + start
+    if columns == inner:
+        memset(out, 0, size * inner * sizeof(number))
+    else:
+        for i in range(size):
+            memset(out + i * inner, 0, columns * sizeof(number))
+    add_lines(g + at, index + at if full else index, n, inner, columns, full, out)
 
 
 cdef void add(const number* g, const int64_t* index, bint full, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t size,
               Py_ssize_t inner, number* out) noexcept nogil:
-    cdef int threads = threads_for(outer * (2 * n + size) * inner), t
-    cdef Py_ssize_t block = max(1, inner), items
+    cdef int threads = threads_for(outer * (2 * n + size) * inner)
+    cdef Py_ssize_t block = max(1, inner), item
     if outer < threads:                         # the order of a column's sum does not depend on its block
         block = max(COLUMNS, (inner + threads - 1) // threads)
-    items = outer * ((inner + block - 1) // block)
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        add_items(g, index, full, block, items * t // threads, items * (t + 1) // threads, n, size, inner, out)
+    for item in prange(outer * ((inner + block - 1) // block), num_threads=threads, schedule="static"):
+        add_item(g, index, full, block, item, n, size, inner, out)
 
 
 cdef TensorBase added(str name, TensorBase g, TensorBase index, int dim, Py_ssize_t size, bint full):
@@ -326,7 +310,7 @@ cdef TensorBase added(str name, TensorBase g, TensorBase index, int dim, Py_ssiz
     elif code == UINT8:
         add(<const uint8_t*>source, places, full, outer, n, size, inner, <uint8_t*>target)
     elif code == BOOL:
-        either(<const uint8_t*>source, places, full, outer, n, size, inner, <uint8_t*>target)
+        add(<const int8_t*>source, places, full, outer, n, size, inner, <int8_t*>target)
     else:
         raise DTypeError(f"{name}: the CPU kernel does not add {g.dtype.name}; cast it first")
     return out
@@ -342,26 +326,79 @@ def index_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssiz
     return added("index_add", g, index, dim, size, False)
 
 
+# ---------------------------------------------------------------- products and extremes
+
+cdef enum:
+    PROD, AMAX, AMIN
+
+
+cdef inline number combined(number a, number b, int reduce) noexcept nogil:
+    """NaN stays NaN."""
+    if reduce == PROD:
+        return <number>(a * b)
+    if reduce == AMAX:
+        return a if a >= b or a != a else b
+    return a if a <= b or a != a else b
+
+
+cdef void reduce_items(const number* src, const int64_t* index, int reduce, Py_ssize_t first, Py_ssize_t last, Py_ssize_t n, Py_ssize_t size,
+                       Py_ssize_t inner, Py_ssize_t blocks, number* out) noexcept nogil:
+    """Items first .. last of outer and of blocks of columns."""
+    cdef Py_ssize_t item, i, j, at, start, stop
+    cdef number* y
+    for item in range(first, last):
+        start, stop = inner * (item % blocks) // blocks, inner * (item % blocks + 1) // blocks
+        y = out + item // blocks * size * inner
+        for i in range(n):
+            at = (item // blocks * n + i) * inner
+            for j in range(start, stop):
+                y[index[at + j] * inner + j] = combined(y[index[at + j] * inner + j], src[at + j], reduce)
+
+
+cdef void reduce_all(const number* src, const int64_t* index, int reduce, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t size, Py_ssize_t inner,
+                     number* out) noexcept nogil:
+    cdef int threads = threads_for(2 * outer * n * inner), t
+    cdef Py_ssize_t blocks = 1 if outer >= threads else min(threads, max(1, inner // COLUMNS)), items = outer * blocks
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        reduce_items(src, index, reduce, items * t // threads, items * (t + 1) // threads, n, size, inner, blocks, out)
+
+
+def scatter_reduce(TensorBase x not None, TensorBase src not None, TensorBase index not None, int dim, str reduce):
+    """x, with the elements of src combined, in their order, with what is at the places that index sends them to along dim."""
+    cdef Py_ssize_t outer = 0, n = 0, inner = 0, size = x.shape[dim]
+    cdef int code = x.dtype.code, kind = {"prod": PROD, "amax": AMAX, "amin": AMIN}[reduce]
+    same_type("scatter_reduce", x, src)
+    index, src = checked("scatter_reduce", index, dim, size), packed(src)
+    split_at(src.shape, dim, &outer, &n, &inner)
+    cdef TensorBase out = empty_host(x.shape, x.dtype)
+    x = packed(x)
+    memcpy(address(out), address(x), x.size * x.dtype.itemsize)
+    cdef void* source = address(src)
+    cdef void* target = address(out)
+    cdef const int64_t* places = <const int64_t*>address(index)
+    if code == FLOAT32:
+        reduce_all(<const float*>source, places, kind, outer, n, size, inner, <float*>target)
+    elif code == FLOAT64:
+        reduce_all(<const double*>source, places, kind, outer, n, size, inner, <double*>target)
+    elif code == INT64:
+        reduce_all(<const int64_t*>source, places, kind, outer, n, size, inner, <int64_t*>target)
+    elif code == INT32:
+        reduce_all(<const int32_t*>source, places, kind, outer, n, size, inner, <int32_t*>target)
+    elif code == UINT8 or code == BOOL:
+        reduce_all(<const uint8_t*>source, places, kind, outer, n, size, inner, <uint8_t*>target)
+    else:
+        raise DTypeError(f"scatter_reduce: the CPU kernel does not take {x.dtype.name}; cast it first")
+    return out
+
+
 # ---------------------------------------------------------------- writing
 
-cdef void put_rows(Rows* p, const int64_t* index, Py_ssize_t low, Py_ssize_t high, const word* values, word* out) noexcept nogil:
+cdef void put_rows(const Move* p, const int64_t* index, Py_ssize_t low, Py_ssize_t high, const word* values, word* out) noexcept nogil:
     """The entries that name rows low .. high, in their order."""
-    cdef Py_ssize_t k, rest, at
-    cdef int d
+    cdef Py_ssize_t k
     for k in range(p.n):
-        rest, at = index[k], 0
-        if rest < low or rest >= high:
-            continue
-        for d in range(p.rows_rank - 1, 0, -1):
-            at += rest % p.row_shape[d] * p.row_strides[d]
-            rest //= p.row_shape[d]
-        copy_row(p, values + k * p.step, out + at + rest * p.row_strides[0])
-
-
-cdef void put(Rows* p, const int64_t* index, Py_ssize_t size, const word* values, word* out) noexcept nogil:
-    cdef int threads = threads_for(size), t
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        put_rows(p, index, p.rows * t // threads, p.rows * (t + 1) // threads, values, out)
+        if low <= index[k] < high:
+            copy_row(p, values + k * p.step, out + row_offset(p, index[k]))
 
 
 def index_put(TensorBase out not None, TensorBase index not None, TensorBase values not None, int rank, bint unique=False):
@@ -369,7 +406,7 @@ def index_put(TensorBase out not None, TensorBase index not None, TensorBase val
 
     out and values have any strides; values has the shape (n, *out.shape[rank:]), or one element for all.
     """
-    cdef Rows p
+    cdef Move p
     cdef int d
     cdef tuple sources = values._strides[1:] if len(values.shape) else (0,) * (len(out.shape) - rank)
     p.n, p.rows, p.step = index.size, 1, values._strides[0] if len(values.shape) else 0
@@ -378,22 +415,12 @@ def index_put(TensorBase out not None, TensorBase index not None, TensorBase val
     index = checked("index_put", index, 0, p.rows)
     p.rows_rank = merged(out.shape[:rank], out._strides[:rank], out._strides[:rank], p.row_shape, p.row_strides, p.sources)
     p.rank = merged(out.shape[rank:], out._strides[rank:], sources, p.shape, p.strides, p.sources)
-    cdef Py_ssize_t size = p.n
+    p.kind, p.size = PUT, p.n
     for d in range(p.rank):
-        size *= p.shape[d]
-    if size == 0:
-        return
-    cdef void* source = address(values)
-    cdef void* target = address(out)
-    cdef const int64_t* places = <const int64_t*>address(index)
-    if out.dtype.itemsize == 4:
-        put(&p, places, size, <const int32_t*>source, <int32_t*>target)
-    elif out.dtype.itemsize == 8:
-        put(&p, places, size, <const int64_t*>source, <int64_t*>target)
-    elif out.dtype.itemsize == 1:
-        put(&p, places, size, <const int8_t*>source, <int8_t*>target)
-    else:
-        put(&p, places, size, <const int16_t*>source, <int16_t*>target)
+        p.size *= p.shape[d]
+    if p.size:
+        move(&p, values, index, out)
 
 
-KERNELS = {"gather": gather, "scatter_add": scatter_add, "index_select": index_select, "index_add": index_add, "index_put": index_put}
+KERNELS = {"gather": gather, "scatter_add": scatter_add, "index_select": index_select, "index_add": index_add, "index_put": index_put,
+           "scatter_reduce": scatter_reduce}

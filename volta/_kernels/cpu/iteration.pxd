@@ -3,8 +3,10 @@
 # Operand 0 is the output. Steps are in bytes; a step of 0 repeats an element (broadcasting, Python numbers). A caller
 # fills a Geometry (begin, add_tensor, add_number), orders and collapses it, and walks it with a Cursor, row by row; rows
 # run along the last dimension. Who calls checks shapes; nothing here allocates.
+from cython.parallel cimport prange
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from volta._kernels.core.base cimport MAX_RANK, TensorBase, address
+from volta._kernels.cpu.scalar cimport half_to_float
 
 cdef extern from *:
     """
@@ -17,7 +19,7 @@ cdef extern from *:
     const bint VOLTA_CHECKED
 
 cdef enum:
-    OPERANDS = 4
+    OPERANDS = 5
 
 cdef struct Geometry:
     int rank
@@ -31,19 +33,32 @@ cdef struct Cursor:
     Py_ssize_t position[MAX_RANK]
     char* at[OPERANDS]
 
+# What works on the elements [start, stop) in the order of a geometry.
+ctypedef void (*range_t)(const Geometry* g, const void* work, Py_ssize_t start, Py_ssize_t stop) noexcept nogil
+
+
+cdef inline void byte_range(TensorBase t, char** low, char** high):
+    """The addresses [low, high) that the elements of a host tensor lie in."""
+    cdef Py_ssize_t i, reach, itemsize = t.dtype.itemsize
+    low[0] = address(t)
+    high[0] = low[0] + (itemsize if t.size else 0)
+    if t.contiguous:
+        high[0] = low[0] + t.size * itemsize
+        return
+    for i in range(len(t.shape)):
+        reach = (<Py_ssize_t>t.shape[i] - 1) * <Py_ssize_t>t._strides[i] * itemsize
+        if reach < 0:
+            low[0] += reach
+        else:
+            high[0] += reach
+
 
 cdef inline int check_extent(TensorBase t) except -1:
     """In checked builds: raise where a view reaches outside its storage."""
-    cdef Py_ssize_t low = t.offset, high = t.offset, i, reach
-    if t.size == 0:
-        return 0
-    for i in range(len(t.shape)):
-        reach = (<Py_ssize_t>t.shape[i] - 1) * <Py_ssize_t>t._strides[i]
-        if reach < 0:
-            low += reach
-        else:
-            high += reach
-    if low < 0 or (high + 1) * t.dtype.itemsize > t.storage.nbytes:
+    cdef char* low
+    cdef char* high
+    byte_range(t, &low, &high)
+    if t.size and (low < t.storage.data or high > t.storage.data + t.storage.nbytes):
         raise IndexError(f"view of shape {t.shape}, strides {t._strides}, offset {t.offset} leaves its storage of "
                          f"{t.storage.nbytes} bytes")
     return 0
@@ -166,6 +181,17 @@ cdef inline void advance(const Geometry* g, Cursor* c, Py_ssize_t length) noexce
         c.position[i] += 1
 
 
+cdef inline void run_ranges(range_t run, const Geometry* g, const void* work, int threads, Py_ssize_t unit) noexcept nogil:
+    """All elements, split among threads at multiples of `unit`."""
+    cdef Py_ssize_t chunk = ((g.size + threads - 1) // threads + unit - 1) // unit * unit
+    cdef int t
+    if threads == 1:
+        run(g, work, 0, g.size)
+        return
+    for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
+        run(g, work, min(t * chunk, g.size), min((t + 1) * chunk, g.size))
+
+
 cdef fused word:
     uint8_t
     uint16_t
@@ -176,7 +202,16 @@ cdef fused word:
 cdef inline void _move_words(char* to, Py_ssize_t to_step, const char* x, Py_ssize_t x_step, Py_ssize_t n,
                              word kind) noexcept nogil:
     cdef Py_ssize_t i
-    if to_step == sizeof(word):
+    cdef word v
+    if x_step == 0 and n:
+        v = (<word*>x)[0]
+        if to_step == sizeof(word):
+            for i in range(n):
+                (<word*>to)[i] = v
+        else:
+            for i in range(n):
+                (<word*>(to + i * to_step))[0] = v
+    elif to_step == sizeof(word):
         for i in range(n):
             (<word*>to)[i] = (<word*>(x + i * x_step))[0]
     elif x_step == sizeof(word):
@@ -189,7 +224,7 @@ cdef inline void _move_words(char* to, Py_ssize_t to_step, const char* x, Py_ssi
 
 cdef inline void move_elements(char* to, Py_ssize_t to_step, const char* x, Py_ssize_t x_step, Py_ssize_t n,
                                Py_ssize_t itemsize) noexcept nogil:
-    """Copy n elements of 1, 2, 4 or 8 bytes from one strided row to another that does not overlap it."""
+    """Copy n elements of 1, 2, 4 or 8 bytes from one strided row, or one repeated element, to another that does not overlap it."""
     if itemsize == 4:
         _move_words(to, to_step, x, x_step, n, <uint32_t>0)
     elif itemsize == 8:
@@ -200,20 +235,20 @@ cdef inline void move_elements(char* to, Py_ssize_t to_step, const char* x, Py_s
         _move_words(to, to_step, x, x_step, n, <uint16_t>0)
 
 
-cdef inline void byte_range(TensorBase t, char** low, char** high):
-    """The addresses [low, high) that the elements of a host tensor lie in."""
-    cdef Py_ssize_t i, reach, itemsize = t.dtype.itemsize
-    low[0] = address(t)
-    high[0] = low[0] + (itemsize if t.size else 0)
-    if t.contiguous:
-        high[0] = low[0] + t.size * itemsize
-        return
-    for i in range(len(t.shape)):
-        reach = (<Py_ssize_t>t.shape[i] - 1) * <Py_ssize_t>t._strides[i] * itemsize
-        if reach < 0:
-            low[0] += reach
-        else:
-            high[0] += reach
+cdef inline char* staged(char* x, Py_ssize_t step, Py_ssize_t n, Py_ssize_t itemsize, bint half, char* buffer) noexcept nogil:
+    """Address of n contiguous elements of a loop's type: x itself where it is that, else the buffer of 8 * n bytes, filled. float16
+    (`half`) is widened to float32."""
+    if step == itemsize or n == 1:
+        if not half:
+            return x
+    elif half:
+        move_elements(buffer + 4 * n, 2, x, step, n, 2)         # behind what it becomes
+        x = buffer + 4 * n
+    else:
+        move_elements(buffer, itemsize, x, step, n, itemsize)
+        return buffer
+    half_to_float(<float*>buffer, <uint16_t*>x, n)
+    return buffer
 
 
 cdef inline bint overlaps(TensorBase a, TensorBase b):

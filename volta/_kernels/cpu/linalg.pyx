@@ -9,9 +9,11 @@ from cython.parallel cimport prange
 from libc.string cimport memset
 
 from volta._kernels.core.base cimport FLOAT16, FLOAT32, MAX_RANK, Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.elementwise_driver cimport broadcast_shape
 from volta._kernels.cpu.gemm cimport gemm, gemm_space, gemm_threads
 from volta._kernels.cpu.tile cimport real
-from volta._kernels.core.views cimport packed, same_type
+from volta._kernels.core.views cimport pointer, same_type
 
 from volta.errors import DTypeError
 
@@ -32,14 +34,9 @@ cdef struct Batch:
 cdef object as_array(TensorBase t, tuple shape, tuple strides):
     """NumPy array over a tensor's memory. IN: strides in elements."""
     cdef Py_ssize_t itemsize = t.dtype.itemsize
-    cdef tuple steps
     if t.size == 0:                         # its strides and offset may lead outside the storage
         return new_array(shape, element_types[t.dtype.code])
-    if len(strides) == 2:
-        steps = (<Py_ssize_t>strides[0] * itemsize, <Py_ssize_t>strides[1] * itemsize)
-    else:
-        steps = tuple([<Py_ssize_t>step * itemsize for step in strides])
-    return new_array(shape, element_types[t.dtype.code], t.storage, t.offset * itemsize, steps)
+    return new_array(shape, element_types[t.dtype.code], t.storage, t.offset * itemsize, tuple([step * itemsize for step in strides]))
 
 
 cdef bint is_trivial(TensorBase out, TensorBase a, TensorBase b):
@@ -48,16 +45,6 @@ cdef bint is_trivial(TensorBase out, TensorBase a, TensorBase b):
         return False
     memset(address(out), 0, out.size * out.dtype.itemsize)
     return True
-
-
-cdef tuple joint_batch(tuple a, tuple b):
-    """Broadcast batch dimensions of two shapes."""
-    cdef Py_ssize_t i, j, n = max(len(a), len(b)) - 2
-    cdef list batch = []
-    for i in range(n):
-        j = <Py_ssize_t>a[i - n + len(a) - 2] if i - n + <Py_ssize_t>len(a) - 2 >= 0 else 1
-        batch.append(b[i - n + len(b) - 2] if j == 1 and i - n + <Py_ssize_t>len(b) - 2 >= 0 else j)
-    return tuple(batch)
 
 
 cdef void describe(Batch* p, tuple batch, TensorBase a, TensorBase b):
@@ -110,11 +97,9 @@ cdef void multiply(Batch* p, const real* a, const real* b, const real* bias, rea
 
 cdef run(Batch* p, TensorBase a, TensorBase b, TensorBase bias, TensorBase out):
     if out.dtype.code == FLOAT32:
-        multiply[float](p, <const float*>address(a), <const float*>address(b),
-                        <const float*>address(bias) if bias is not None else NULL, <float*>address(out))
+        multiply(p, <const float*>address(a), <const float*>address(b), <const float*>pointer(bias), <float*>address(out))
     else:
-        multiply[double](p, <const double*>address(a), <const double*>address(b),
-                         <const double*>address(bias) if bias is not None else NULL, <double*>address(out))
+        multiply(p, <const double*>address(a), <const double*>address(b), <const double*>pointer(bias), <double*>address(out))
 
 
 cdef check_type(str name, TensorBase t):
@@ -130,7 +115,7 @@ def matmul(TensorBase a not None, TensorBase b not None):
     check_type("matmul", a)
     same_type("matmul", a, b)
     if len(left) > 2 or len(right) > 2:
-        batch = joint_batch(left, right)
+        batch = broadcast_shape("matmul", left[:len(left) - 2], right[:len(right) - 2])
     cdef TensorBase out = empty_host(batch + (left[len(left) - 2], right[len(right) - 1]), a.dtype)
     if is_trivial(out, a, b):
         return out
@@ -151,7 +136,7 @@ def linear(TensorBase x not None, TensorBase weight not None, TensorBase bias):
     same_type("linear", x, bias)
     if out.dtype.code < FLOAT32:
         raise DTypeError(f"linear: needs float32 or float64, got {x.dtype.name}; cast it with .float()")
-    bias = packed(bias) if bias is not None else None
+    bias = packed(bias)
     if out.size == 0:
         return out
     p.m, p.k, p.n, p.rank, p.count = x.shape[0], x.shape[1], weight.shape[0], 0, 1

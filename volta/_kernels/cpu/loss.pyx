@@ -9,9 +9,10 @@ from libc.string cimport memset
 
 from volta._kernels.core.base cimport FLOAT32, INT64, TensorBase, address, empty_host, empty_host_like
 from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.sums cimport exp_of, line_max, line_sum, log_of
 from volta._kernels.cpu.tile cimport real
-from volta._kernels.core.views cimport float_code, packed, same_type
+from volta._kernels.core.views cimport float_code, same_type
 
 from volta.errors import DTypeError, IndexRangeError
 

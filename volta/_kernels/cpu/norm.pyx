@@ -10,9 +10,10 @@ from libc.math cimport sqrt
 
 from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host, empty_host_like
 from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.sums cimport line_dot, line_squares, line_sum
 from volta._kernels.cpu.tile cimport real
-from volta._kernels.core.views cimport float_code, packed, same_type, split_at
+from volta._kernels.core.views cimport float_code, pointer, split_at
 
 cdef enum:
     COLUMNS = 64                # channels of rank-2 input worked together
@@ -168,20 +169,12 @@ cdef void grad(const real* g, const real* x, const real* weight, const real* mea
 
 # ---------------------------------------------------------------- tensors
 
-cdef void* pointer(TensorBase t) noexcept:
-    return address(t) if t is not None else NULL
-
-
 def batch_norm(TensorBase x not None, TensorBase weight, TensorBase bias, double eps):
     """(x - mean) * rstd * weight + bias for each channel of x[N, C, ...], where rstd = 1 / sqrt(variance + eps)."""
-    cdef int code = float_code("batch_norm", x)
-    same_type("batch_norm", x, weight)
-    same_type("batch_norm", x, bias)
+    cdef int code = float_code("batch_norm", x, weight, bias)
     cdef Py_ssize_t n = 0, channels = 0, pixels = 0
     split_at(x.shape, 1, &n, &channels, &pixels)
-    x = packed(x)
-    weight = packed(weight) if weight is not None else None
-    bias = packed(bias) if bias is not None else None
+    x, weight, bias = packed(x), packed(weight), packed(bias)
     cdef TensorBase out = empty_host_like(x, x.dtype)
     cdef TensorBase mean = empty_host((channels,), x.dtype), rstd = empty_host((channels,), x.dtype)
     if code == FLOAT32:
@@ -196,15 +189,10 @@ def batch_norm(TensorBase x not None, TensorBase weight, TensorBase bias, double
 def batch_norm_grad(TensorBase g not None, TensorBase x not None, TensorBase weight, TensorBase mean not None,
                     TensorBase rstd not None):
     """Gradients of batch_norm with respect to x, weight and bias."""
-    cdef int code = float_code("batch_norm_grad", g)
-    same_type("batch_norm_grad", g, x)
-    same_type("batch_norm_grad", g, weight)
-    same_type("batch_norm_grad", g, mean)
-    same_type("batch_norm_grad", g, rstd)
+    cdef int code = float_code("batch_norm_grad", g, x, weight, mean, rstd)
     cdef Py_ssize_t n = 0, channels = 0, pixels = 0
     split_at(x.shape, 1, &n, &channels, &pixels)
-    g, x, mean, rstd = packed(g), packed(x), packed(mean), packed(rstd)
-    weight = packed(weight) if weight is not None else None
+    g, x, weight, mean, rstd = packed(g), packed(x), packed(weight), packed(mean), packed(rstd)
     cdef TensorBase dx = empty_host_like(x, x.dtype)
     cdef TensorBase dweight = empty_host((channels,), x.dtype), dbias = empty_host((channels,), x.dtype)
     if code == FLOAT32:
@@ -232,10 +220,7 @@ cdef void update(real* running_mean, Py_ssize_t mean_stride, real* running_var, 
 def batch_norm_update(TensorBase running_mean not None, TensorBase running_var not None, TensorBase mean not None,
                       TensorBase rstd not None, double momentum, double eps, Py_ssize_t count):
     """Move the running statistics towards those of a batch of `count` values a channel, in place."""
-    cdef int code = float_code("batch_norm_update", running_mean)
-    same_type("batch_norm_update", running_mean, running_var)
-    same_type("batch_norm_update", running_mean, mean)
-    same_type("batch_norm_update", running_mean, rstd)
+    cdef int code = float_code("batch_norm_update", running_mean, running_var, mean, rstd)
     cdef Py_ssize_t a = running_mean._strides[0], b = running_var._strides[0], n = mean.size
     cdef double unbiased = <double>count / <double>max(count - 1, 1)
     mean, rstd = packed(mean), packed(rstd)

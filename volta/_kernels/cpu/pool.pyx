@@ -1,10 +1,12 @@
-# Max pooling over two dimensions and its gradient.
+# Pooling over one to three dimensions: maxima and averages of windows, and their gradients.
 #
-# Layout: planes [N * C] of height x width, contiguous; the index of a maximum is y * width + x in its plane.
-# Ties: the first maximum in row-major order wins; a NaN wins, the first of several. Padding never wins.
-# Threads: over planes, so that the gradient needs no atomics and has a fixed order. Sizes: the front end.
+# Layout: planes [N * C] of depth x height x width, contiguous; fewer dimensions have size 1 in front. A place is an index into a plane.
+# Windows: one fixed size, or (adaptive) from floor(o * n / m) to ceil((o + 1) * n / m); what of one is inside is listed once an axis.
+# Ties: the first maximum in row-major order wins; a NaN wins, the last of several. Padding never wins.
+# Threads: over lines of outputs; gradients over planes, so that they need no atomics and have a fixed order. Sizes: the front end.
 
 from cython.parallel cimport prange
+from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
@@ -13,7 +15,8 @@ from volta.errors import DTypeError
 from volta._kernels.core.base cimport FLOAT32, INT64, TensorBase, address, dtype_of, empty_host
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.tile cimport real
-from volta._kernels.core.views cimport float_code, packed
+from volta._kernels.core.views cimport float_code
+from volta._kernels.cpu.copy cimport packed
 
 cdef extern from *:
     """
@@ -22,183 +25,361 @@ cdef extern from *:
     #else
       #define VOLTA_RESTRICT __restrict__
     #endif
-    /* Take v where it is larger or NaN, unless `top` is NaN already. One comparison a select, for the vectoriser. */
-    #define VOLTA_POOL_STEP(T, I, v, i) {                                                                           \\
-        T u = !(v <= top) ? v : top;                                                                                \\
-        I m = !(v <= top) ? i : k;                                                                                  \\
-        k = top != top ? k : m;                                                                                     \\
-        top = top != top ? top : u;                                                                                 \\
-    }
-    /* Maxima of 2 x 2 windows of two lines; place 0..3 in row-major order. Selects only. */
-    #define VOLTA_POOL(NAME, T, I)                                                                                  \\
-    static void NAME(const T* VOLTA_RESTRICT x, const T* VOLTA_RESTRICT y, Py_ssize_t n, T* VOLTA_RESTRICT out,     \\
-                     I* VOLTA_RESTRICT place) {                                                                     \\
+    /* Take v where it is larger or NaN. */
+    #define VOLTA_POOL_STEP(v, i) { int wins = (v > top) | (v != v); k = wins ? i : k; top = wins ? v : top; }
+    #define VOLTA_POOL_LINE(T, STRIDE)                                                                              \\
+        for (j = 0; j < n; j++) {                                                                                   \\
+            T v = x[j * STRIDE];                                                                                    \\
+            int wins = (v > out[j]) | (v != v);                                                                     \\
+            out[j] = wins ? v : out[j];                                                                             \\
+            place[j] = wins ? at + j * STRIDE : place[j];                                                           \\
+        }
+    #define VOLTA_POOL(S, T, I)                                                                                     \\
+    /* Maxima of 2 x 2 windows of two lines; place 0..3 in row-major order. Selects only. */                        \\
+    static void volta_pool_2x2_##S(const T* VOLTA_RESTRICT x, const T* VOLTA_RESTRICT y, Py_ssize_t n,              \\
+                                   T* VOLTA_RESTRICT out, I* VOLTA_RESTRICT place) {                                \\
         Py_ssize_t j;                                                                                               \\
         for (j = 0; j < n; j++) {                                                                                   \\
-            T top = x[2 * j], b = x[2 * j + 1], c = y[2 * j], d = y[2 * j + 1];                                     \\
+            T a = x[2 * j], b = x[2 * j + 1], c = y[2 * j], d = y[2 * j + 1], top = a;                              \\
             I k = 0;                                                                                                \\
-            VOLTA_POOL_STEP(T, I, b, 1) VOLTA_POOL_STEP(T, I, c, 2) VOLTA_POOL_STEP(T, I, d, 3)                     \\
+            VOLTA_POOL_STEP(b, 1) VOLTA_POOL_STEP(c, 2) VOLTA_POOL_STEP(d, 3)                                       \\
             place[j] = k;                                                                                           \\
             out[j] = top;                                                                                           \\
         }                                                                                                           \\
+    }                                                                                                               \\
+    /* One element of each of n windows side by side: the elements lie `stride` apart from place `at` on. */        \\
+    static void volta_pool_line_##S(const T* VOLTA_RESTRICT x, Py_ssize_t stride, long long at, Py_ssize_t n,       \\
+                                    T* VOLTA_RESTRICT out, int64_t* VOLTA_RESTRICT place) {                         \\
+        Py_ssize_t j;                                                                                               \\
+        if (stride == 1) { VOLTA_POOL_LINE(T, 1) }                                                                  \\
+        else if (stride == 2) { VOLTA_POOL_LINE(T, 2) }                                                             \\
+        else { VOLTA_POOL_LINE(T, stride) }                                                                         \\
+    }                                                                                                               \\
+    static void volta_sum_line_##S(const T* VOLTA_RESTRICT x, Py_ssize_t stride, Py_ssize_t n,                      \\
+                                   T* VOLTA_RESTRICT out) {                                                         \\
+        Py_ssize_t j;                                                                                               \\
+        if (stride == 1) for (j = 0; j < n; j++) out[j] += x[j];                                                    \\
+        else if (stride == 2) for (j = 0; j < n; j++) out[j] += x[2 * j];                                           \\
+        else for (j = 0; j < n; j++) out[j] += x[j * stride];                                                       \\
     }
-    VOLTA_POOL(volta_pool32, float, int)
-    VOLTA_POOL(volta_pool64, double, long long)
+    VOLTA_POOL(32, float, int)
+    VOLTA_POOL(64, double, long long)
     """
-    void pool32 "volta_pool32"(const float* x, const float* y, Py_ssize_t n, float* out, int* place) noexcept nogil
-    void pool64 "volta_pool64"(const double* x, const double* y, Py_ssize_t n, double* out,
-                               long long* place) noexcept nogil
+    void pool_2x2_32 "volta_pool_2x2_32"(const float*, const float*, Py_ssize_t, float*, int*) noexcept nogil
+    void pool_2x2_64 "volta_pool_2x2_64"(const double*, const double*, Py_ssize_t, double*, long long*) noexcept nogil
+    void pool_line_32 "volta_pool_line_32"(const float*, Py_ssize_t, long long, Py_ssize_t, float*, int64_t*) noexcept nogil
+    void pool_line_64 "volta_pool_line_64"(const double*, Py_ssize_t, long long, Py_ssize_t, double*, int64_t*) noexcept nogil
+    void sum_line_32 "volta_sum_line_32"(const float*, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
+    void sum_line_64 "volta_sum_line_64"(const double*, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
 
 cdef enum:
     LINE = 256                  # windows of one line that are worked at a time
 
-cdef struct Window:
-    Py_ssize_t h, w, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw
+cdef struct Axis:
+    Py_ssize_t n, outs, kernel, stride, padding, step
+    int64_t* start              # of each output, the first element inside (one that exists, where there is none),
+    int64_t* count              # how many there are, `step` apart,
+    int64_t* span               # and how many an average divides by
+
+cdef struct Pool:
+    Axis z, y, x
+    Py_ssize_t planes, size, outs
+    bint adaptive
+    double divisor              # 0: by the spans
 
 
-# ---------------------------------------------------------------- forward
+# ---------------------------------------------------------------- windows
 
-cdef inline void pool_pixel(Window* p, const real* x, Py_ssize_t oy, Py_ssize_t ox, real* out,
-                            int64_t* index) noexcept nogil:
-    """The maximum of one window."""
-    cdef Py_ssize_t ky, kx, y, z, at, best = -1
-    cdef real top = 0, value
-    for ky in range(p.kh):
-        y = oy * p.sh - p.ph + ky * p.dh
-        if y < 0 or y >= p.h:
+cdef void list_windows(Axis* a, bint adaptive, bint count_padding) noexcept nogil:
+    cdef Py_ssize_t o, first, last, skipped
+    for o in range(a.outs):
+        if adaptive:
+            first = o * a.n // a.outs
+            a.start[o], a.count[o] = first, ((o + 1) * a.n + a.outs - 1) // a.outs - first
+            a.span[o] = a.count[o]
             continue
-        for kx in range(p.kw):
-            z = ox * p.sw - p.pw + kx * p.dw
-            if z < 0 or z >= p.w:
-                continue
-            at = y * p.w + z
-            value = x[at]
-            if best < 0 or value > top or (value != value and top == top):
-                top, best = value, at
-    out[0] = top
-    index[0] = best
+        first = o * a.stride - a.padding
+        last = first + a.kernel * a.step - a.step
+        skipped = (-first + a.step - 1) // a.step if first < 0 else 0
+        a.start[o] = first + skipped * a.step
+        last = min(last, a.n - 1)
+        a.count[o] = (last - a.start[o]) // a.step + 1 if last >= a.start[o] else 0
+        a.start[o] = min(<Py_ssize_t>a.start[o], a.n - 1)
+        a.span[o] = min(first + a.kernel, a.n + a.padding) - first if count_padding else a.count[o]
 
 
-cdef inline void pool_line_2x2(const real* x, Py_ssize_t width, Py_ssize_t n, Py_ssize_t at, real* out,
-                               int64_t* index) noexcept nogil:
-    """n <= LINE windows of 2 x 2 with stride 2, side by side."""
+cdef TensorBase begin(Pool* p, tuple sizes, tuple outs, kernel, stride, padding, dilation, bint count_padding, double divisor):
+    """Fill the description of a pooling of planes of `sizes` into `outs`. Gives the owner of its lists, which must outlive it."""
+    cdef Axis* axes[3]
+    cdef Py_ssize_t i, rank = len(sizes), total = 0
+    axes[0], axes[1], axes[2] = &p.z, &p.y, &p.x
+    p.adaptive, p.divisor = kernel is None, divisor
+    p.size = p.outs = 1
+    for i in range(3):
+        axes[i].n = axes[i].outs = axes[i].kernel = axes[i].stride = axes[i].step = 1
+        axes[i].padding = 0
+        if i >= 3 - rank:
+            axes[i].n, axes[i].outs = sizes[i - 3 + rank], outs[i - 3 + rank]
+        if i >= 3 - rank and not p.adaptive:
+            axes[i].kernel, axes[i].stride, axes[i].padding = kernel[i - 3 + rank], stride[i - 3 + rank], padding[i - 3 + rank]
+            axes[i].step = 1 if dilation is None else dilation[i - 3 + rank]
+        p.size *= axes[i].n
+        p.outs *= axes[i].outs
+        total += axes[i].outs
+    cdef TensorBase lists = empty_host((3 * total,), dtype_of(INT64))
+    cdef int64_t* at = <int64_t*>address(lists)
+    for i in range(3):
+        axes[i].start, axes[i].count, axes[i].span = at, at + axes[i].outs, at + 2 * axes[i].outs
+        at += 3 * axes[i].outs
+        list_windows(axes[i], p.adaptive, count_padding)
+    return lists
+
+
+cdef inline double divisor_of(Pool* p, Py_ssize_t z, Py_ssize_t y, Py_ssize_t x) noexcept nogil:
+    return p.divisor if p.divisor != 0 else <double>(p.z.span[z] * p.y.span[y] * p.x.span[x])
+
+
+cdef inline void inside(Axis* a, Py_ssize_t k, Py_ssize_t* first, Py_ssize_t* last) noexcept nogil:
+    """The outputs first .. last whose window has its element k inside."""
+    cdef Py_ssize_t shift = k * a.step - a.padding
+    first[0] = min((-shift + a.stride - 1) // a.stride if shift < 0 else 0, a.outs)
+    last[0] = max(min((a.n - 1 - shift) // a.stride + 1 if shift < a.n else 0, a.outs), first[0])
+
+
+# ---------------------------------------------------------------- maxima
+
+cdef void max_row(Pool* p, const real* x, Py_ssize_t at, real* out, int64_t* index) noexcept nogil:
+    """Take a row of a plane, which begins at place `at`, into a line of maxima."""
+    cdef Py_ssize_t o, k, first, last
+    if p.adaptive:
+        for o in range(p.x.outs):
+            for k in range(p.x.start[o], p.x.start[o] + p.x.count[o]):
+                if x[at + k] > out[o] or x[at + k] != x[at + k]:
+                    out[o], index[o] = x[at + k], at + k
+        return
+    for k in range(p.x.kernel):
+        inside(&p.x, k, &first, &last)
+        o = at + first * p.x.stride + k * p.x.step - p.x.padding
+        if real is float:
+            pool_line_32(x + o, p.x.stride, o, last - first, out + first, index + first)
+        else:
+            pool_line_64(x + o, p.x.stride, o, last - first, out + first, index + first)
+
+
+cdef void max_line(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, real* out, int64_t* index) noexcept nogil:
+    cdef Py_ssize_t o, i, j, at
+    for o in range(p.x.outs):
+        out[o] = <real>-INFINITY
+        index[o] = (p.z.start[z] * p.y.n + p.y.start[y]) * p.x.n + p.x.start[o]
+    for i in range(p.z.count[z]):
+        for j in range(p.y.count[y]):
+            at = (p.z.start[z] + i * p.z.step) * p.y.n + p.y.start[y] + j * p.y.step
+            max_row(p, x, at * p.x.n, out, index)
+
+
+cdef void max_line_2x2(Pool* p, const real* x, Py_ssize_t y, real* out, int64_t* index) noexcept nogil:
+    """Windows of 2 x 2 with stride 2, LINE at a time."""
     cdef int place32[LINE]
     cdef long long place64[LINE]
-    cdef Py_ssize_t j
-    if real is float:
-        pool32(x, x + width, n, out, place32)
-        for j in range(n):
-            index[j] = at + 2 * j + (place32[j] & 1) + (place32[j] >> 1) * width
-    else:
-        pool64(x, x + width, n, out, place64)
-        for j in range(n):
-            index[j] = at + 2 * j + (place64[j] & 1) + (place64[j] >> 1) * width
-
-
-cdef void pool_planes_2x2(Window* p, const real* x, Py_ssize_t first, Py_ssize_t last, real* out,
-                          int64_t* index) noexcept nogil:
-    cdef Py_ssize_t plane, y, j, n, at
-    for plane in range(first, last):
-        for y in range(p.oh):
-            j = 0
-            while j < p.ow:
-                n = min(LINE, p.ow - j)
-                at = (plane * p.oh + y) * p.ow + j
-                pool_line_2x2(x + (plane * p.h + 2 * y) * p.w + 2 * j, p.w, n, 2 * y * p.w + 2 * j, out + at,
-                              index + at)
-                j += n
-
-
-cdef void pool_planes(Window* p, const real* x, Py_ssize_t first, Py_ssize_t last, real* out,
-                      int64_t* index) noexcept nogil:
-    cdef Py_ssize_t plane, y, z, at
-    for plane in range(first, last):
-        for y in range(p.oh):
-            for z in range(p.ow):
-                at = (plane * p.oh + y) * p.ow + z
-                pool_pixel(p, x + plane * p.h * p.w, y, z, out + at, index + at)
-
-
-cdef void pool(Window* p, const real* x, Py_ssize_t planes, real* out, int64_t* index) noexcept nogil:
-    cdef bint plain = p.kh == p.kw == p.sh == p.sw == 2 and p.dh == p.dw == 1 and p.ph == p.pw == 0 and 2 * p.oh <= p.h and 2 * p.ow <= p.w
-    cdef int threads = threads_for(planes * p.oh * p.ow * p.kh * p.kw), t
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        if plain:
-            pool_planes_2x2(p, x, planes * t // threads, planes * (t + 1) // threads, out, index)
+    cdef Py_ssize_t j, n, o = 0, at, width = p.x.n
+    while o < p.x.outs:
+        n, at = min(LINE, p.x.outs - o), 2 * y * width + 2 * o
+        if real is float:
+            pool_2x2_32(x + at, x + at + width, n, out + o, place32)
+            for j in range(n):
+                index[o + j] = at + 2 * j + (place32[j] & 1) + (place32[j] >> 1) * width
         else:
-            pool_planes(p, x, planes * t // threads, planes * (t + 1) // threads, out, index)
+            pool_2x2_64(x + at, x + at + width, n, out + o, place64)
+            for j in range(n):
+                index[o + j] = at + 2 * j + (place64[j] & 1) + (place64[j] >> 1) * width
+        o += n
 
 
-def max_pool2d(TensorBase x not None, tuple kernel, tuple stride, tuple padding, tuple dilation, size=None):
-    """Maxima of windows of x[N, C, H, W] and the index of each in its plane; `size` is the output's where the last windows
-    reach beyond the padding."""
-    cdef Window p
-    cdef int code = float_code("max_pool2d", x)
+cdef void max_lines(Pool* p, const real* x, Py_ssize_t first, Py_ssize_t last, real* out, int64_t* index) noexcept nogil:
+    cdef Py_ssize_t line, plane, z, y, lines = p.z.outs * p.y.outs
+    cdef bint plain = p.z.n == p.z.outs == 1 and not p.adaptive and p.z.kernel == p.y.step == p.x.step == 1 and (
+        p.y.kernel == p.x.kernel == p.y.stride == p.x.stride == 2 and p.y.padding == p.x.padding == 0
+        and 2 * p.y.outs <= p.y.n and 2 * p.x.outs <= p.x.n)
+    for line in range(first, last):
+        plane, z, y = line // lines, line // p.y.outs % p.z.outs, line % p.y.outs
+        if plain:
+            max_line_2x2(p, x + plane * p.size, y, out + line * p.x.outs, index + line * p.x.outs)
+        else:
+            max_line(p, x + plane * p.size, z, y, out + line * p.x.outs, index + line * p.x.outs)
+
+
+cdef void max_all(Pool* p, const real* x, real* out, int64_t* index) noexcept nogil:
+    cdef Py_ssize_t lines = p.planes * p.z.outs * p.y.outs
+    cdef int threads = threads_for(max(p.planes * p.size, p.planes * p.outs * p.z.kernel * p.y.kernel * p.x.kernel)), t
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        max_lines(p, x, lines * t // threads, lines * (t + 1) // threads, out, index)
+
+
+def max_pool(TensorBase x not None, tuple size not None, kernel=None, stride=None, padding=None, dilation=None):
+    """(out, index): the largest of each window of x[N, C, ...], and its place. IN: size, the output's; no kernel: adaptive windows."""
+    cdef Pool p
+    cdef int code = float_code("max_pool", x)
     x = packed(x)
-    p.h, p.w = x.shape[2], x.shape[3]
-    p.kh, p.kw = kernel
-    p.sh, p.sw = stride
-    p.ph, p.pw = padding
-    p.dh, p.dw = dilation
-    p.oh = (p.h + 2 * p.ph - p.dh * (p.kh - 1) - 1) // p.sh + 1
-    p.ow = (p.w + 2 * p.pw - p.dw * (p.kw - 1) - 1) // p.sw + 1
-    if size is not None:
-        p.oh, p.ow = size
-    cdef tuple shape = (x.shape[0], x.shape[1], p.oh, p.ow)
+    cdef TensorBase lists = begin(&p, x.shape[2:], size, kernel, stride, padding, dilation, False, 0)
+    p.planes = <Py_ssize_t>x.shape[0] * <Py_ssize_t>x.shape[1]
+    cdef tuple shape = x.shape[:2] + size
     cdef TensorBase out = empty_host(shape, x.dtype), index = empty_host(shape, dtype_of(INT64))
-    cdef Py_ssize_t planes = <Py_ssize_t>shape[0] * <Py_ssize_t>shape[1]
     cdef void* source = address(x)
     cdef void* target = address(out)
     cdef int64_t* places = <int64_t*>address(index)
-    with nogil:
-        if code == FLOAT32:
-            pool(&p, <const float*>source, planes, <float*>target, places)
-        else:
-            pool(&p, <const double*>source, planes, <double*>target, places)
+    if out.size:
+        with nogil:
+            if code == FLOAT32:
+                max_all(&p, <const float*>source, <float*>target, places)
+            else:
+                max_all(&p, <const double*>source, <double*>target, places)
     return out, index
 
 
-# ---------------------------------------------------------------- gradient
-
-cdef void spread_planes(const real* g, const int64_t* index, Py_ssize_t first, Py_ssize_t last, Py_ssize_t pixels,
-                        Py_ssize_t size, real* out) noexcept nogil:
+cdef void spread_planes(const real* g, const int64_t* index, Py_ssize_t first, Py_ssize_t last, Py_ssize_t outs, Py_ssize_t size,
+                        real* out) noexcept nogil:
     """Planes first .. last: each gradient to the place that its maximum came from."""
     cdef Py_ssize_t plane, i
     cdef real* y
     memset(out + first * size, 0, (last - first) * size * sizeof(real))
     for plane in range(first, last):
         y = out + plane * size
-        for i in range(plane * pixels, (plane + 1) * pixels):
+        for i in range(plane * outs, (plane + 1) * outs):
             if 0 <= index[i] < size:
                 y[index[i]] += g[i]
 
 
-cdef void scatter(const real* g, const int64_t* index, Py_ssize_t planes, Py_ssize_t pixels, Py_ssize_t size,
-                 real* out) noexcept nogil:
-    cdef int threads = threads_for(planes * (pixels * 2 + size)), t
+cdef void spread(const real* g, const int64_t* index, Py_ssize_t planes, Py_ssize_t outs, Py_ssize_t size, real* out) noexcept nogil:
+    cdef int threads = threads_for(planes * (outs * 2 + size)), t
     for t in prange(threads, num_threads=threads, schedule="static"):
-        spread_planes(g, index, planes * t // threads, planes * (t + 1) // threads, pixels, size, out)
+        spread_planes(g, index, planes * t // threads, planes * (t + 1) // threads, outs, size, out)
 
 
-def max_pool2d_grad(TensorBase g not None, TensorBase index not None, Py_ssize_t height, Py_ssize_t width,
-                    kernel=None, stride=None, padding=None, dilation=None):
-    """Gradient of max_pool2d with respect to its input [N, C, height, width]. The window's geometry is not needed here."""
-    cdef int code = float_code("max_pool2d_grad", g)
+def max_pool_grad(TensorBase g not None, TensorBase index not None, tuple size not None, kernel=None, stride=None, padding=None,
+                  dilation=None):
+    """Gradient of max_pool with respect to its input [N, C, *size]. The windows are not needed here."""
+    cdef int code = float_code("max_pool_grad", g)
     if index.dtype.code != INT64:
-        raise DTypeError(f"max_pool2d_grad: index must be int64, got {index.dtype.name}; convert it with .long()")
+        raise DTypeError(f"max_pool_grad: index must be int64, got {index.dtype.name}; convert it with .long()")
     g, index = packed(g), packed(index)
     cdef Py_ssize_t planes = <Py_ssize_t>g.shape[0] * <Py_ssize_t>g.shape[1]
-    cdef Py_ssize_t pixels = <Py_ssize_t>g.shape[2] * <Py_ssize_t>g.shape[3]
-    cdef TensorBase out = empty_host((g.shape[0], g.shape[1], height, width), g.dtype)
+    cdef TensorBase out = empty_host(g.shape[:2] + size, g.dtype)
+    cdef Py_ssize_t outs = g.size // max(planes, <Py_ssize_t>1), pixels = out.size // max(planes, <Py_ssize_t>1)
     cdef void* source = address(g)
     cdef void* target = address(out)
     cdef const int64_t* places = <const int64_t*>address(index)
     with nogil:
         if code == FLOAT32:
-            scatter(<const float*>source, places, planes, pixels, height * width, <float*>target)
+            spread(<const float*>source, places, planes, outs, pixels, <float*>target)
         else:
-            scatter(<const double*>source, places, planes, pixels, height * width, <double*>target)
+            spread(<const double*>source, places, planes, outs, pixels, <double*>target)
     return out
 
 
-KERNELS = {"max_pool2d": max_pool2d, "max_pool2d_grad": max_pool2d_grad}
+# ---------------------------------------------------------------- averages
+
+cdef void sum_row(Pool* p, const real* x, real* out) noexcept nogil:
+    """Add a row of a plane to a line of sums."""
+    cdef Py_ssize_t o, k, first, last
+    if p.adaptive:
+        for o in range(p.x.outs):
+            for k in range(p.x.start[o], p.x.start[o] + p.x.count[o]):
+                out[o] += x[k]
+        return
+    for k in range(p.x.kernel):
+        inside(&p.x, k, &first, &last)
+        if real is float:
+            sum_line_32(x + first * p.x.stride + k - p.x.padding, p.x.stride, last - first, out + first)
+        else:
+            sum_line_64(x + first * p.x.stride + k - p.x.padding, p.x.stride, last - first, out + first)
+
+
+cdef void avg_lines(Pool* p, const real* x, Py_ssize_t first, Py_ssize_t last, real* out) noexcept nogil:
+    cdef Py_ssize_t line, plane, z, y, i, j, o
+    cdef real* sums
+    for line in range(first, last):
+        plane, z, y = line // (p.z.outs * p.y.outs), line // p.y.outs % p.z.outs, line % p.y.outs
+        sums = out + line * p.x.outs
+        memset(sums, 0, p.x.outs * sizeof(real))
+        for i in range(p.z.start[z], p.z.start[z] + p.z.count[z]):
+            for j in range(p.y.start[y], p.y.start[y] + p.y.count[y]):
+                sum_row(p, x + plane * p.size + (i * p.y.n + j) * p.x.n, sums)
+        for o in range(p.x.outs):
+            sums[o] = <real>(sums[o] / divisor_of(p, z, y, o))
+
+
+cdef void avg_all(Pool* p, const real* x, real* out) noexcept nogil:
+    cdef Py_ssize_t lines = p.planes * p.z.outs * p.y.outs
+    cdef int threads = threads_for(max(p.planes * p.size, p.planes * p.outs * p.z.kernel * p.y.kernel * p.x.kernel)), t
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        avg_lines(p, x, lines * t // threads, lines * (t + 1) // threads, out)
+
+
+def avg_pool(TensorBase x not None, tuple size not None, kernel=None, stride=None, padding=None, bint count_padding=True, divisor=None):
+    """Averages of windows of x[N, C, ...]. IN: size, the output's; no kernel: adaptive windows."""
+    cdef Pool p
+    cdef int code = float_code("avg_pool", x)
+    x = packed(x)
+    cdef TensorBase lists = begin(&p, x.shape[2:], size, kernel, stride, padding, None, count_padding, divisor or 0)
+    p.planes = <Py_ssize_t>x.shape[0] * <Py_ssize_t>x.shape[1]
+    cdef TensorBase out = empty_host(x.shape[:2] + size, x.dtype)
+    cdef void* source = address(x)
+    cdef void* target = address(out)
+    if out.size:
+        with nogil:
+            if code == FLOAT32:
+                avg_all(&p, <const float*>source, <float*>target)
+            else:
+                avg_all(&p, <const double*>source, <double*>target)
+    return out
+
+
+cdef void share_line(Pool* p, const real* g, Py_ssize_t z, Py_ssize_t y, real* out) noexcept nogil:
+    """Add each gradient of a line, divided, to all of its window in a plane."""
+    cdef Py_ssize_t i, j, k, o
+    cdef real share
+    cdef real* row
+    for i in range(p.z.start[z], p.z.start[z] + p.z.count[z]):
+        for j in range(p.y.start[y], p.y.start[y] + p.y.count[y]):
+            row = out + (i * p.y.n + j) * p.x.n
+            for o in range(p.x.outs):
+                share = <real>(g[o] / divisor_of(p, z, y, o))
+                for k in range(p.x.start[o], p.x.start[o] + p.x.count[o]):
+                    row[k] += share
+
+
+cdef void share_planes(Pool* p, const real* g, Py_ssize_t first, Py_ssize_t last, real* out) noexcept nogil:
+    cdef Py_ssize_t plane, z, y
+    memset(out + first * p.size, 0, (last - first) * p.size * sizeof(real))
+    for plane in range(first, last):
+        for z in range(p.z.outs):
+            for y in range(p.y.outs):
+                share_line(p, g + ((plane * p.z.outs + z) * p.y.outs + y) * p.x.outs, z, y, out + plane * p.size)
+
+
+cdef void share_all(Pool* p, const real* g, real* out) noexcept nogil:
+    cdef int threads = threads_for(max(p.planes * p.size, p.planes * p.outs * p.z.kernel * p.y.kernel * p.x.kernel)), t
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        share_planes(p, g, p.planes * t // threads, p.planes * (t + 1) // threads, out)
+
+
+def avg_pool_grad(TensorBase g not None, tuple size not None, kernel=None, stride=None, padding=None, bint count_padding=True,
+                  divisor=None):
+    """Gradient of avg_pool with respect to its input [N, C, *size]."""
+    cdef Pool p
+    cdef int code = float_code("avg_pool_grad", g)
+    g = packed(g)
+    cdef TensorBase lists = begin(&p, size, g.shape[2:], kernel, stride, padding, None, count_padding, divisor or 0)
+    p.planes = <Py_ssize_t>g.shape[0] * <Py_ssize_t>g.shape[1]
+    cdef TensorBase out = empty_host(g.shape[:2] + size, g.dtype)
+    cdef void* source = address(g)
+    cdef void* target = address(out)
+    with nogil:
+        if code == FLOAT32:
+            share_all(&p, <const float*>source, <float*>target)
+        else:
+            share_all(&p, <const double*>source, <double*>target)
+    return out
+
+
+KERNELS = {"max_pool": max_pool, "max_pool_grad": max_pool_grad, "avg_pool": avg_pool, "avg_pool_grad": avg_pool_grad}

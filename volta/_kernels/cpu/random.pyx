@@ -6,14 +6,15 @@
 
 from cython.parallel cimport prange
 from libc.math cimport cos, log, sin, sqrt, sqrtf
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from volta._kernels.core.base cimport (
-    FLOAT32, FLOAT64, INT32, INT64, UINT8, DType, TensorBase, address, empty_host, empty_host_like)
+    BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, DType, TensorBase, address, dtype_of, empty_host, empty_host_like)
 from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.copy cimport copy_data, packed
 from volta._kernels.cpu.scalar cimport log_f32
 from volta._kernels.cpu.tile cimport real
-from volta._kernels.core.views cimport float_code, packed
+from volta._kernels.core.views cimport float_code, pointer
 
 from volta.errors import DTypeError
 
@@ -66,13 +67,6 @@ cdef enum:
     WORDS = 256                 # their words
     COST = 4                    # a word against one element of a cheap loop
 
-ctypedef fused number:
-    uint8_t
-    int32_t
-    int64_t
-    float
-    double
-
 
 # ---------------------------------------------------------------- bits
 
@@ -97,12 +91,12 @@ cdef inline real unit(uint32_t bits, real kind) noexcept nogil:
 
 
 # ---------------------------------------------------------------- the draws, a block at a time
-# IN: n <= WORDS elements are wanted; OUT: out[n].
+# Each draw has two numbers, and dropout an input as well.
 
-cdef inline void uniform_block(const uint32_t* words, Py_ssize_t n, real low, real span, real* out) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(n):
-        out[i] = low + span * unit(words[i], low)
+cdef enum Draw:
+    UNIFORM                     # a + b * u
+    NORMAL                      # a + b * z, z by Box-Muller
+    DROPOUT                     # x * b, or 0 where u < a
 
 
 cdef inline void normal_block(const uint32_t* words, real mean, real std, real* pairs) noexcept nogil:
@@ -121,91 +115,41 @@ cdef inline void normal_block(const uint32_t* words, real mean, real std, real* 
             pairs[2 * i + 1] = mean + radius * sin(6.283185307179586 * u)
 
 
-cdef inline void dropout_block(const uint32_t* words, Py_ssize_t n, const real* x, real p, real scale,
-                               real* out) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(n):
-        out[i] = x[i] * (scale if unit(words[i], p) >= p else 0)
-
-
-# ---------------------------------------------------------------- all blocks
-
-cdef void uniform_blocks(real* out, Py_ssize_t size, real low, real span, uint64_t seed, uint64_t offset,
-                         Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-    cdef uint32_t words[WORDS]
-    cdef Py_ssize_t block
-    for block in range(first, last):
-        fill_words(seed, offset, block, words)
-        uniform_block(<const uint32_t*>words, min(WORDS, size - block * WORDS), low, span, out + block * WORDS)
-
-
-cdef void normal_blocks(real* out, Py_ssize_t size, real mean, real std, uint64_t seed, uint64_t offset,
-                        Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+cdef void draw_block(Draw draw, const real* x, real* out, Py_ssize_t size, real a, real b, uint64_t seed, uint64_t offset,
+                     Py_ssize_t block) noexcept nogil:
+    """One block of out[size]."""
     cdef uint32_t words[WORDS]
     cdef real pairs[WORDS]
-    cdef Py_ssize_t block, i
-    for block in range(first, last):
-        fill_words(seed, offset, block, words)
-        if size - block * WORDS >= WORDS:
-            normal_block(<const uint32_t*>words, mean, std, out + block * WORDS)
-        else:
-            normal_block(<const uint32_t*>words, mean, std, pairs)
-            for i in range(size - block * WORDS):
-                out[block * WORDS + i] = pairs[i]
+    cdef Py_ssize_t i, at = block * WORDS, n = min(WORDS, size - at)
+    fill_words(seed, offset, block, words)
+    out += at
+    if draw == UNIFORM:
+        for i in range(n):
+            out[i] = a + b * unit(words[i], a)
+    elif draw == DROPOUT:
+        for i in range(n):
+            out[i] = x[at + i] * (b if unit(words[i], a) >= a else 0)
+    elif n == WORDS:
+        normal_block(<const uint32_t*>words, a, b, out)
+    else:
+        normal_block(<const uint32_t*>words, a, b, pairs)
+        for i in range(n):
+            out[i] = pairs[i]
 
 
-cdef void randint_blocks(number* out, Py_ssize_t size, int64_t low, uint64_t span, uint64_t seed, uint64_t offset,
-                         Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-    cdef uint32_t words[WORDS]
-    cdef Py_ssize_t block, i
-    for block in range(first, last):
-        fill_words(seed, offset, block, words)
-        for i in range(min(WORDS, size - block * WORDS)):
-            out[block * WORDS + i] = <number>(low + <int64_t>((words[i] * span) >> 32))
-
-
-cdef void dropout_blocks(const real* x, real* out, Py_ssize_t size, real p, real scale, uint64_t seed, uint64_t offset,
-                         Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-    cdef uint32_t words[WORDS]
+cdef void draw_all(Draw draw, const real* x, real* out, Py_ssize_t size, real a, real b, uint64_t seed, uint64_t offset) noexcept nogil:
     cdef Py_ssize_t block
-    for block in range(first, last):
-        fill_words(seed, offset, block, words)
-        dropout_block(<const uint32_t*>words, min(WORDS, size - block * WORDS), x + block * WORDS, p, scale,
-                      out + block * WORDS)
+    for block in prange((size + WORDS - 1) // WORDS, num_threads=threads_for(size * COST), schedule="static"):
+        draw_block(draw, x, out, size, a, b, seed, offset, block)
 
 
-cdef Py_ssize_t blocks_of(Py_ssize_t size) noexcept nogil:
-    return (size + WORDS - 1) // WORDS
-
-
-cdef void uniform_all(real* out, Py_ssize_t size, real low, real span, uint64_t seed, uint64_t offset) noexcept nogil:
-    cdef int threads = threads_for(size * COST), t
-    cdef Py_ssize_t n = blocks_of(size)
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        uniform_blocks(out, size, low, span, seed, offset, n * t // threads, n * (t + 1) // threads)
-
-
-cdef void normal_all(real* out, Py_ssize_t size, real mean, real std, uint64_t seed, uint64_t offset) noexcept nogil:
-    cdef int threads = threads_for(size * COST), t
-    cdef Py_ssize_t n = blocks_of(size)
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        normal_blocks(out, size, mean, std, seed, offset, n * t // threads, n * (t + 1) // threads)
-
-
-cdef void randint_all(number* out, Py_ssize_t size, int64_t low, uint64_t span, uint64_t seed,
-                      uint64_t offset) noexcept nogil:
-    cdef int threads = threads_for(size * COST), t
-    cdef Py_ssize_t n = blocks_of(size)
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        randint_blocks(out, size, low, span, seed, offset, n * t // threads, n * (t + 1) // threads)
-
-
-cdef void dropout_all(const real* x, real* out, Py_ssize_t size, real p, real scale, uint64_t seed,
-                      uint64_t offset) noexcept nogil:
-    cdef int threads = threads_for(size * COST), t
-    cdef Py_ssize_t n = blocks_of(size)
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        dropout_blocks(x, out, size, p, scale, seed, offset, n * t // threads, n * (t + 1) // threads)
+cdef void randint_block(int64_t* out, Py_ssize_t size, int64_t low, uint64_t span, uint64_t seed, uint64_t offset,
+                        Py_ssize_t block) noexcept nogil:
+    cdef uint32_t words[WORDS]
+    cdef Py_ssize_t i, at = block * WORDS
+    fill_words(seed, offset, block, words)
+    for i in range(min(WORDS, size - at)):
+        out[at + i] = low + <int64_t>((words[i] * span) >> 32)
 
 
 # ---------------------------------------------------------------- tensors
@@ -226,60 +170,48 @@ def philox_bits(Py_ssize_t n, uint64_t seed, uint64_t offset, uint64_t high=0):
     return words
 
 
+cdef TensorBase drawn(str name, Draw draw, TensorBase x, TensorBase out, double a, double b, uint64_t seed, uint64_t offset):
+    """`out`, filled. Raises: DTypeError for another dtype than float32 and float64."""
+    if out.dtype.code == FLOAT32:
+        draw_all(draw, <const float*>pointer(x), <float*>address(out), out.size, <float>a, <float>b, seed, offset)
+    elif out.dtype.code == FLOAT64:
+        draw_all(draw, <const double*>pointer(x), <double*>address(out), out.size, a, b, seed, offset)
+    else:
+        raise refusal(name, out.dtype)
+    return out
+
+
 def uniform(tuple shape, double low, double high, uint64_t seed, uint64_t offset, DType dtype not None, device=None):
     """low + (high - low) * u."""
-    cdef TensorBase out = empty_host(shape, dtype)
-    if dtype.code == FLOAT32:
-        uniform_all[float](<float*>address(out), out.size, <float>low, <float>(high - low), seed, offset)
-    elif dtype.code == FLOAT64:
-        uniform_all[double](<double*>address(out), out.size, low, high - low, seed, offset)
-    else:
-        raise refusal("uniform", dtype)
-    return out
+    return drawn("uniform", UNIFORM, None, empty_host(shape, dtype), low, high - low, seed, offset)
 
 
 def normal(tuple shape, double mean, double std, uint64_t seed, uint64_t offset, DType dtype not None, device=None):
     """mean + std * z."""
-    cdef TensorBase out = empty_host(shape, dtype)
-    if dtype.code == FLOAT32:
-        normal_all[float](<float*>address(out), out.size, <float>mean, <float>std, seed, offset)
-    elif dtype.code == FLOAT64:
-        normal_all[double](<double*>address(out), out.size, mean, std, seed, offset)
-    else:
-        raise refusal("normal", dtype)
-    return out
+    return drawn("normal", NORMAL, None, empty_host(shape, dtype), mean, std, seed, offset)
 
 
 def randint(tuple shape, int64_t low, int64_t high, uint64_t seed, uint64_t offset, DType dtype not None, device=None):
     """Integers of [low, high). IN: high - low <= 2**32."""
-    cdef TensorBase out = empty_host(shape, dtype)
-    cdef uint64_t span = <uint64_t>(high - low)
-    if dtype.code == INT64:
-        randint_all[int64_t](<int64_t*>address(out), out.size, low, span, seed, offset)
-    elif dtype.code == INT32:
-        randint_all[int32_t](<int32_t*>address(out), out.size, low, span, seed, offset)
-    elif dtype.code == UINT8:
-        randint_all[uint8_t](<uint8_t*>address(out), out.size, low, span, seed, offset)
-    elif dtype.code == FLOAT32:
-        randint_all[float](<float*>address(out), out.size, low, span, seed, offset)
-    elif dtype.code == FLOAT64:
-        randint_all[double](<double*>address(out), out.size, low, span, seed, offset)
-    else:
+    cdef TensorBase out = empty_host(shape, dtype_of(INT64)), converted
+    cdef Py_ssize_t size = out.size, block
+    cdef int64_t* data = <int64_t*>address(out)
+    if dtype.code == BOOL or dtype.code == FLOAT16:
         raise refusal("randint", dtype)
-    return out
+    for block in prange((size + WORDS - 1) // WORDS, num_threads=threads_for(size * COST), schedule="static", nogil=True):
+        randint_block(data, size, low, <uint64_t>(high - low), seed, offset, block)
+    if dtype.code == INT64:
+        return out
+    converted = empty_host(shape, dtype)
+    copy_data(converted, out)
+    return converted
 
 
 def dropout(TensorBase x not None, double p, uint64_t seed, uint64_t offset):
     """x * mask / (1 - p), where the mask is u >= p of each element; p = 1 drops all."""
-    cdef int code = float_code("dropout", x)
-    cdef double scale = 1 / (1 - p) if p < 1 else 0
+    float_code("dropout", x)
     x = packed(x)
-    cdef TensorBase out = empty_host_like(x, x.dtype)
-    if code == FLOAT32:
-        dropout_all[float](<float*>address(x), <float*>address(out), x.size, <float>p, <float>scale, seed, offset)
-    else:
-        dropout_all[double](<double*>address(x), <double*>address(out), x.size, p, scale, seed, offset)
-    return out
+    return drawn("dropout", DROPOUT, x, empty_host_like(x, x.dtype), p, 1 / (1 - p) if p < 1 else 0, seed, offset)
 
 
 KERNELS = {"uniform": uniform, "normal": normal, "randint": randint, "dropout": dropout}

@@ -8,9 +8,10 @@ from cython.parallel cimport prange
 
 from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host_like
 from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.sums cimport exp_of, line_dot, line_max, line_sum, log_of
 from volta._kernels.cpu.tile cimport real
-from volta._kernels.core.views cimport float_code, packed, same_type, split_at
+from volta._kernels.core.views cimport float_code, pointer, split_at
 
 cdef enum:
     COLUMNS = 128               # columns worked together
@@ -22,18 +23,16 @@ cdef enum:
 cdef void softmax_row(const real* x, real* out, Py_ssize_t n, bint logarithm) noexcept nogil:
     cdef Py_ssize_t i
     cdef real top = line_max(x, n), scale
+    for i in range(n):
+        out[i] = exp_of[real](x[i] - top)
     if logarithm:
-        for i in range(n):
-            out[i] = exp_of[real](x[i] - top)
         scale = log_of[real](<real>line_sum(<const real*>out, n))
         for i in range(n):
             out[i] = x[i] - top - scale
-        return
-    for i in range(n):
-        out[i] = exp_of[real](x[i] - top)
-    scale = <real>(1.0 / line_sum(<const real*>out, n))
-    for i in range(n):
-        out[i] *= scale
+    else:
+        scale = <real>(1.0 / line_sum(<const real*>out, n))
+        for i in range(n):
+            out[i] *= scale
 
 
 cdef void softmax_grad_row(const real* g, const real* y, real* out, Py_ssize_t n, bint logarithm) noexcept nogil:
@@ -104,40 +103,35 @@ cdef void softmax_grad_columns(const real* g, const real* y, real* out, Py_ssize
 
 # ---------------------------------------------------------------- both
 
-cdef void lines(const real* g, const real* x, real* out, Py_ssize_t first, Py_ssize_t last, Py_ssize_t length,
-                Py_ssize_t inner, bint logarithm) noexcept nogil:
-    """Items first .. last: rows, or blocks of columns. IN: g is NULL in the forward kernels; else x is their output."""
-    cdef Py_ssize_t item, at, start, n, blocks = (inner + COLUMNS - 1) // COLUMNS
-    for item in range(first, last):
-        start = item % blocks * COLUMNS
-        at = item // blocks * length * inner + start
-        n = min(COLUMNS, inner - start)
-        if inner == 1 and g == NULL:
-            softmax_row(x + at, out + at, length, logarithm)
-        elif inner == 1:
-            softmax_grad_row(g + at, x + at, out + at, length, logarithm)
-        elif g == NULL:
-            softmax_columns(x + at, out + at, length, inner, n, logarithm)
-        else:
-            softmax_grad_columns(g + at, x + at, out + at, length, inner, n, logarithm)
+cdef void line(const real* g, const real* x, real* out, Py_ssize_t item, Py_ssize_t length, Py_ssize_t inner,
+               bint logarithm) noexcept nogil:
+    """A row, or a block of columns. IN: g is NULL in the forward kernels; else x is their output."""
+    cdef Py_ssize_t blocks = (inner + COLUMNS - 1) // COLUMNS, start = item % blocks * COLUMNS, n = min(COLUMNS, inner - start)
+    cdef Py_ssize_t at = item // blocks * length * inner + start
+    if inner == 1 and g == NULL:
+        softmax_row(x + at, out + at, length, logarithm)
+    elif inner == 1:
+        softmax_grad_row(g + at, x + at, out + at, length, logarithm)
+    elif g == NULL:
+        softmax_columns(x + at, out + at, length, inner, n, logarithm)
+    else:
+        softmax_grad_columns(g + at, x + at, out + at, length, inner, n, logarithm)
 
 
 cdef void run(const real* g, const real* x, real* out, Py_ssize_t outer, Py_ssize_t length, Py_ssize_t inner,
               bint logarithm) noexcept nogil:
-    cdef Py_ssize_t items = outer * ((inner + COLUMNS - 1) // COLUMNS)
-    cdef int threads = threads_for(outer * length * inner * EXP_COST), t
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        lines(g, x, out, items * t // threads, items * (t + 1) // threads, length, inner, logarithm)
+    cdef Py_ssize_t item
+    cdef int threads = threads_for(outer * length * inner * EXP_COST)
+    for item in prange(outer * ((inner + COLUMNS - 1) // COLUMNS), num_threads=threads, schedule="static"):
+        line(g, x, out, item, length, inner, logarithm)
 
 
 cdef TensorBase dispatch(str name, TensorBase g, TensorBase x, Py_ssize_t dim, bint logarithm):
-    cdef int code = float_code(name, x)
-    same_type(name, x, g)
+    cdef int code = float_code(name, x, g)
     cdef Py_ssize_t outer = 0, length = 0, inner = 0
-    x = packed(x)
-    g = packed(g) if g is not None else None
-    cdef void* gradient = address(g) if g is not None else NULL
+    x, g = packed(x), packed(g)
     cdef TensorBase out = empty_host_like(x, x.dtype)
+    cdef void* gradient = pointer(g)
     cdef void* source = address(x)
     cdef void* target = address(out)
     split_at(x.shape, dim, &outer, &length, &inner)

@@ -85,12 +85,15 @@ cdef extern from *:
         VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
             VOLTA_UNROLL for (j = 0; j < N; j++) ((V*)(tile + i * 3 * LANES))[j] = sum[i][j];                       \\
     }
-    VOLTA_OUTER(volta_outer32_1, float, volta_v32, VOLTA_LANES32, 1, 32)
-    VOLTA_OUTER(volta_outer32_2, float, volta_v32, VOLTA_LANES32, 2, 32)
-    VOLTA_OUTER(volta_outer32_3, float, volta_v32, VOLTA_LANES32, 3, 32)
-    VOLTA_OUTER(volta_outer64_1, double, volta_v64, VOLTA_LANES64, 1, 64)
-    VOLTA_OUTER(volta_outer64_2, double, volta_v64, VOLTA_LANES64, 2, 64)
-    VOLTA_OUTER(volta_outer64_3, double, volta_v64, VOLTA_LANES64, 3, 64)
+    #define VOLTA_OUTERS(S, T)                                                                                      \\
+    VOLTA_OUTER(volta_outer##S##_1, T, volta_v##S, VOLTA_LANES##S, 1, S)                                            \\
+    VOLTA_OUTER(volta_outer##S##_2, T, volta_v##S, VOLTA_LANES##S, 2, S)                                            \\
+    VOLTA_OUTER(volta_outer##S##_3, T, volta_v##S, VOLTA_LANES##S, 3, S)                                            \\
+    static void volta_outer##S(Py_ssize_t k, const T* a, const T* b, T* tile, int vectors) {                        \\
+        (vectors == 3 ? volta_outer##S##_3 : vectors == 2 ? volta_outer##S##_2 : volta_outer##S##_1)(k, a, b, tile); \\
+    }
+    VOLTA_OUTERS(32, float)
+    VOLTA_OUTERS(64, double)
 
     /* sums[ROWS][3][LANES] += elementwise products of ROWS rows of a and 3 rows of b; n is a multiple of LANES. */
     #define VOLTA_INNER(NAME, T, V, LANES, S)                                                                       \\
@@ -137,12 +140,8 @@ cdef extern from *:
     const int TILE_ROWS "VOLTA_TILE_ROWS"
     const int LANES32 "VOLTA_LANES32"
     const int LANES64 "VOLTA_LANES64"
-    void outer32_1 "volta_outer32_1"(Py_ssize_t k, const float* a, const float* b, float* tile) noexcept nogil
-    void outer32_2 "volta_outer32_2"(Py_ssize_t k, const float* a, const float* b, float* tile) noexcept nogil
-    void outer32_3 "volta_outer32_3"(Py_ssize_t k, const float* a, const float* b, float* tile) noexcept nogil
-    void outer64_1 "volta_outer64_1"(Py_ssize_t k, const double* a, const double* b, double* tile) noexcept nogil
-    void outer64_2 "volta_outer64_2"(Py_ssize_t k, const double* a, const double* b, double* tile) noexcept nogil
-    void outer64_3 "volta_outer64_3"(Py_ssize_t k, const double* a, const double* b, double* tile) noexcept nogil
+    void outer32 "volta_outer32"(Py_ssize_t k, const float* a, const float* b, float* tile, int vectors) noexcept nogil
+    void outer64 "volta_outer64"(Py_ssize_t k, const double* a, const double* b, double* tile, int vectors) noexcept nogil
     void inner32 "volta_inner32"(Py_ssize_t n, const float* a, Py_ssize_t lda, const float* b, Py_ssize_t ldb,
                                  float* sums) noexcept nogil
     void inner64 "volta_inner64"(Py_ssize_t n, const double* a, Py_ssize_t lda, const double* b, Py_ssize_t ldb,
@@ -168,19 +167,9 @@ cdef inline int lanes(real* kind) noexcept nogil:
 cdef inline void outer(Py_ssize_t k, const real* a, const real* b, real* tile, int vectors) noexcept nogil:
     """Tile of the product of a[k][TILE_ROWS] and b[k][3 * lanes]; OUT: `vectors` vectors of each row of the tile."""
     if real is float:
-        if vectors == 3:
-            outer32_3(k, a, b, tile)
-        elif vectors == 2:
-            outer32_2(k, a, b, tile)
-        else:
-            outer32_1(k, a, b, tile)
+        outer32(k, a, b, tile, vectors)
     else:
-        if vectors == 3:
-            outer64_3(k, a, b, tile)
-        elif vectors == 2:
-            outer64_2(k, a, b, tile)
-        else:
-            outer64_1(k, a, b, tile)
+        outer64(k, a, b, tile, vectors)
 
 
 cdef inline void inner(Py_ssize_t n, const real* a, Py_ssize_t lda, const real* b, Py_ssize_t ldb,

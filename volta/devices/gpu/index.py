@@ -180,6 +180,33 @@ def _add_keys(plan: Plan, places: Place, sizes: tuple, count: int, full: bool = 
     return keys
 
 
+def _combine(reduce: str, dtype) -> str:
+    """Text of the reduction of two elements."""
+    if reduce == "prod":
+        return "a * b"
+    return f"{reduce[1:]}_nan(a, b)" if dtype.is_floating_point else f"{reduce[1:]}(a, b)"
+
+
+def _reduced(x, src, index, *, dim, reduce):
+    """x, combined with src at index along dim: products and extremes."""
+    plan = Plan(x, src, index)
+    plan.output(x.shape, x.dtype)
+    count, inner, entries, size = x._size, prod(x.shape[dim + 1:]), src.shape[dim], x.shape[dim]
+    few = entries <= FEW_ENTRIES or count * entries <= FEW_READS and entries < MANY_ENTRIES
+    places, starts = 2, spare(plan.ctx)
+    if not few:
+        keys = _add_keys(plan, Place(2, At(2)), (inner, entries, size), index._size, True)
+        keys, places = add_sort(plan, keys, index._size, count)
+        starts = plan.scratch(4 * count + 4, "starts")
+        plan.step("index/starts", (keys, starts), (count + 1, 0, index._size), ceil_div(count + 1, THREADS))
+    overrides = _sums(x.dtype, 1)
+    overrides.pop("O")
+    if count:
+        plan.step("index/reduce", (0, 1, places, starts, 3), (count, inner, entries, size, At(0), At(1), At(2)), ceil_div(count, THREADS),
+                  SORTED=not few, combine=_combine(reduce, x.dtype), **overrides)
+    return plan
+
+
 def _row_windows(limit: int, dtype, outer: int, rows: int, inner: int) -> list:
     """[(first row, how many, binding of the output)]; none where a window would not be a run of rows, or a row does not fit."""
     unit = 128 // gcd(inner, 128)                   # rows after which a binding may start
@@ -271,4 +298,5 @@ KERNELS = {
        for name, full, cut in (("gather", True, None), ("index_select", False, cuts.index_select))},
     "index_put": Kernel("index_put", _index_put, strided=(0,), writes=(0,), windows=partial(_index_put, windows=True)),
     **{name: Kernel(name, partial(_added, full), windows=partial(_added, full, windows=True), cut=cuts.indexed_sum)
-       for name, full in (("scatter_add", True), ("index_add", False))}}
+       for name, full in (("scatter_add", True), ("index_add", False))},
+    "scatter_reduce": Kernel("scatter_reduce", _reduced, cut=cuts.indexed_reduction)}

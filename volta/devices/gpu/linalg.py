@@ -100,7 +100,7 @@ def _matmul(a, b):
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     plan = Plan(a, b)
     plan.output((*lead, m, n), a.dtype)
-    rows = left.stride if left.along_k and m > 1 else left.batch if m == 1 else 1
+    rows = 1 if not left.along_k else left.stride if m > 1 else left.batch
     if batch > 1 and right.batch == 0 and left.batch == m * rows:
         m, batch = m * batch, 1             # one B for all: a longer A
         left = left._replace(stride=rows if left.along_k else left.stride, batch=0)

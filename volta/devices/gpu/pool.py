@@ -1,52 +1,85 @@
-"""Max-pooling on the GPU: one dispatch each way."""
+"""Pooling on the GPU: one dispatch each way, a thread for each output, or for each element of the gradient."""
 from __future__ import annotations
+
+from math import prod
 
 from volta.devices.gpu.common import FLOAT32, INT64, THREADS, ceil_div
 from volta.devices.gpu.limits import images as cuts
-from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, unsigned
+from volta.devices.gpu.plans import At, Kernel, Plan, need_float32
 
-SEGMENT = 2048              # pixels that a workgroup of the gradient holds
+PLANES = 4                  # that share the search for a window, where there are
+MANY = 1 << 18              # elements or more
 
 
-def _max_pool2d(x, *, kernel, stride, padding, dilation, size=None):
-    """(out, index): the largest of each window and its place in height * width; `size` is the output's, if the last windows reach
-    beyond the padding."""
-    need_float32("max_pool2d", x)
-    images, channels, height, width = x.shape
-    sizes = size or [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip((height, width), kernel, stride, padding, dilation)]
-    shape = (images, channels, *sizes)
-    count = images * channels * sizes[0] * sizes[1]
+def _three(values, missing: int = 1) -> tuple:
+    """Values of up to three dimensions as (depth, height, width)."""
+    return (missing,) * (3 - len(values or ())) + tuple(values or ())
+
+
+def _words(size: tuple, out: tuple, *vectors) -> tuple:
+    """The vectors that the parameters begin with."""
+    return sum([(*v, 0) for v in vectors], (*_three(size), prod(size), *_three(out), prod(out)))
+
+
+def _shared(lead: tuple, plane: int) -> tuple:
+    """(threads, planes, planes of a thread)."""
+    planes = prod(lead)
+    together = PLANES if planes * plane >= MANY else 1
+    return ceil_div(planes, together) * plane, planes, together
+
+
+def _forward(name: str, x, size: tuple, kernel, stride, padding, dilation, divisor, **more):
+    need_float32(name, x)
+    largest, sizes = name == "max_pool", x.shape[2:]
     plan = Plan(x)
-    out, index = plan.output(shape, FLOAT32), plan.output(shape, INT64)
-    plan.step("pool/max", (0, out, index), (count, channels, height, width, *sizes, At(0), *unsigned(x._strides), *stride, *padding,
-                                            *dilation), ceil_div(count, THREADS), KERNEL_HEIGHT=kernel[0], KERNEL_WIDTH=kernel[1])
+    out = plan.output(x.shape[:2] + size, FLOAT32)
+    index = plan.output(x.shape[:2] + size, INT64) if largest else plan.scratch(4)
+    count, planes, together = _shared(x.shape[:2], prod(size))
+    vectors = _words(sizes, size, _three(stride), _three(padding, 0), _three(dilation))
+    plan.step("pool/pool", (0, out, index), (*vectors, count, planes, At(0), float(divisor or 0)), ceil_div(count, THREADS),
+              **_variant(sizes, size, kernel, "KERNEL", kernel, MAX=largest, PLANES=together, **more))
     return plan
 
 
-def _max_pool2d_grad(g, index, *, height, width, kernel=None, stride=None, padding=None, dilation=None):
-    """The gradient of max_pool2d's input.
-
-    The window's geometry may be left out; given, planes of more than SEGMENT pixels take less reading.
-    """
-    need_float32("max_pool2d_grad", g)
-    images, channels, out_height, out_width = g.shape
-    planes, plane = images * channels, height * width
-    if plane <= SEGMENT:
-        segments, together = 1, SEGMENT // max(plane, 1)
-        segment = together * plane
-        groups = ceil_div(planes, together)
-    else:
-        segments, together, segment = ceil_div(plane, SEGMENT), 1, SEGMENT
-        groups = planes * segments
-    window = (0, 0, 0) if kernel is None else (stride[0], padding[0], (kernel[0] - 1) * dilation[0])
-    plan = Plan(g, index)
-    out = plan.output((images, channels, height, width), FLOAT32)
-    plan.step("pool/max_grad", (0, 1, out), (segment, segments, together, planes, plane, out_height * out_width, width, out_width,
-                                             out_height, *window, At(0), At(1)), groups, SEGMENT=SEGMENT)
+def _backward(name: str, g, index, size: tuple, kernel, stride, padding, dilation, divisor, **more):
+    need_float32(name, g)
+    plan = Plan(g) if index is None else Plan(g, index)
+    out = plan.output(g.shape[:2] + size, FLOAT32)
+    reach = [d * (k - 1) for d, k in zip(_three(dilation), _three(kernel))]
+    last, outs = 0 if index is None else 1, g.shape[2:]
+    count, planes, together = _shared(g.shape[:2], prod(size))
+    vectors = _words(size, outs, _three(padding, 0), reach)
+    plan.step("pool/grad", (0, last, out), (*vectors, count, planes, At(0), At(last), float(divisor or 0)), ceil_div(count, THREADS),
+              **_variant(size, outs, kernel, "STRIDE", stride, MAX=index is not None, PLANES=together, **more))
     return plan
 
 
-KERNELS = {
-    "max_pool2d": Kernel("max_pool2d", _max_pool2d, strided=(0,), cut=cuts.max_pool2d),
-    "max_pool2d_grad": Kernel("max_pool2d_grad", _max_pool2d_grad, cut=cuts.max_pool2d_grad),
-}
+def _variant(size: tuple, out: tuple, kernel, name: str, values, **more) -> dict:
+    """What the text is specialised for; `values` are constants of this name for each dimension."""
+    return {"ADAPTIVE": kernel is None, "VOLUME": _three(size)[0] > 1 or _three(out)[0] > 1,
+            **{f"{name}_{axis}": v for axis, v in zip("ZYX", _three(values))}, **more}
+
+
+def _max_pool(x, *, size, kernel=None, stride=None, padding=None, dilation=None):
+    """(out, index): the largest of each window and its place in the plane."""
+    return _forward("max_pool", x, size, kernel, stride, padding, dilation, None)
+
+
+def _max_pool_grad(g, index, *, size, kernel=None, stride=None, padding=None, dilation=None):
+    """The gradient of max_pool's input, of spatial `size`."""
+    return _backward("max_pool_grad", g, index, size, kernel, stride, padding, dilation, None)
+
+
+def _avg_pool(x, *, size, kernel=None, stride=None, padding=None, count_padding=True, divisor=None):
+    """The average of each window."""
+    return _forward("avg_pool", x, size, kernel, stride, padding, None, divisor, COUNT_PADDING=count_padding)
+
+
+def _avg_pool_grad(g, *, size, kernel=None, stride=None, padding=None, count_padding=True, divisor=None):
+    """The gradient of avg_pool's input, of spatial `size`."""
+    return _backward("avg_pool_grad", g, None, size, kernel, stride, padding, None, divisor, COUNT_PADDING=count_padding)
+
+
+KERNELS = {name: Kernel(name, make, cut=cut) for name, make, cut in (
+    ("max_pool", _max_pool, cuts.pool), ("max_pool_grad", _max_pool_grad, cuts.max_pool_grad), ("avg_pool", _avg_pool, cuts.pool),
+    ("avg_pool_grad", _avg_pool_grad, cuts.avg_pool_grad))}

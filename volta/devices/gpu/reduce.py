@@ -114,7 +114,7 @@ def column_lanes(kept: int) -> int:
     return lanes
 
 
-def _splits(kept_groups: int, units: int, lanes: int) -> tuple:
+def splits(kept_groups: int, units: int, lanes: int) -> tuple:
     """(splits, units of a split) that fill the GPU, a multiple of 4 lanes each."""
     wanted = max(1, min(WORKGROUPS // max(kept_groups, 1), units // (8 * lanes)))
     part = -(-units // wanted)
@@ -122,7 +122,7 @@ def _splits(kept_groups: int, units: int, lanes: int) -> tuple:
     return -(-units // part), part
 
 
-def _widen(geometry, offset: int):
+def widen(geometry, offset: int):
     """(rows, width, geometry) in units of `width` elements: four where alignment allows."""
     (outer, outer_stride), (count, stride), (inner, inner_stride) = geometry
     rows = stride == 1 and (inner == 1 or inner_stride != 1)
@@ -144,30 +144,30 @@ def _add_pass(plan: Plan, rule: Rule, geometry, offset: int, loaded: str, out_st
     raw = source is None
     rows, width = geometry[1][1] == 1 and (geometry[2][0] == 1 or geometry[2][1] != 1), 1
     if rule.kind != PAIR:
-        rows, width, geometry = _widen(geometry, offset)
+        rows, width, geometry = widen(geometry, offset)
     (outer, outer_stride), (count, stride), (inner, inner_stride) = geometry
     kept = outer * inner
     lanes = row_lanes(count) if rows else min(column_lanes(kept), 1 << max(count - 1, 1).bit_length())
     blocks = -(-kept // (THREADS // lanes))
-    splits, part = _splits(blocks, count, lanes)
-    last = splits == 1
+    several, part = splits(blocks, count, lanes)
+    last = several == 1
     results = kept * (4 if width == 4 and not rows else 1)
-    target = 1 if last else plan.scratch(splits * results * (8 if rule.kind == PAIR else 4))
+    target = 1 if last else plan.scratch(several * results * (8 if rule.kind == PAIR else 4))
     names = {"v": _vector(rule.kind, width), "w": _vector("u32", width), "e": _vector(loaded, width), "f": _vector("f32", width)}
     enter = rule.enter.format(**names) if raw else "x"
     plan.step(
         "reduce/reduce", (0 if raw else source, target),
         (kept, inner, *unsigned((outer_stride, inner_stride, stride)), At(0, width) if raw else 0, count, part, 0, 0, number, 0),
-        blocks * splits, E=names["e"], V=names["v"], W=names["w"], LANES=lanes, ADJACENT=rows,
+        blocks * several, E=names["e"], V=names["v"], W=names["w"], LANES=lanes, ADJACENT=rows,
         O=_vector(out_stored if last else rule.kind, 1 if rows else width),
         initial=f"fn initial() -> V {{ return {rule.initial.format(**names)}; }}",
         enter=f"fn enter(x: E, r: u32) -> V {{ return {enter}; }}",
         combine=f"fn combine(x: V, y: V) -> V {{ return {rule.combine}; }}",
         leave=_leave(rule, width, rows, out_stored, last))
-    return None if last else (target, splits, results)
+    return None if last else (target, several, results)
 
 
-def _groups(shape: tuple, strides: tuple, dim: tuple):
+def groups(shape: tuple, strides: tuple, dim: tuple):
     """((outer, stride), (reduced, stride), (inner, stride)), or None where the dims do not collapse so."""
     sections: list = []             # (is reduced, size, stride)
     for d, (n, s) in enumerate(zip(shape, strides)):
@@ -207,7 +207,7 @@ def _plan(name: str, x, *, dim, keepdim):
     rule = _rule(name, x.dtype)
     if x._size == 0:
         return lambda x, dim, keepdim: full(shape, EMPTY.get(name, 0), rule.result, x.storage.device)
-    geometry = _groups(x.shape, x._strides, dims)
+    geometry = groups(x.shape, x._strides, dims)
     if geometry is None:
         return partial(_permuted, name)
     plan = Plan(x)

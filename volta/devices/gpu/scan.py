@@ -1,33 +1,107 @@
-"""Scans on the GPU: a workgroup for each line."""
+"""Scans on the GPU: lines side by side; where they are few and long also in parts, whose totals are scanned first."""
 from __future__ import annotations
 
+from functools import partial
 from math import prod
+from typing import NamedTuple
 
-from volta.devices.gpu.common import FLOAT32
-from volta.devices.gpu.limits.cut import call, halves, join, narrow, part, refuse
-from volta.devices.gpu.plans import At, Kernel, Plan, need_float32
+from volta.devices.gpu.common import INT64, STORED, THREADS, ceil_div
+from volta.devices.gpu.copy import cast, cat
+from volta.devices.gpu.limits.cut import call, halves, narrow, part, refuse
+from volta.devices.gpu.plans import At, Kernel, Plan, spare
+
+WORKGROUPS = 1024           # wanted where lines are long
+SHORTEST = 4                # steps of a workgroup that a part of a line has at least
 
 
-def _cumsum(x, *, dim):
-    """Running sums along `dim`."""
-    need_float32("cumsum", x)
+class Rule(NamedTuple):
+    """What a scan combines: WGSL of the running values, of an element `x` at `i` as one, and of one as a result."""
+
+    kind: str
+    size: int               # bytes of a running value
+    initial: str
+    enter: str
+    combine: str
+    leave: str
+    result: object          # dtype
+
+
+_FOLDS = {"cumsum": ("0", "return a + b;"), "cumprod": ("1", "return a * b;"),
+          "logcumsumexp": ("-inf()", "let top = max_nan(a, b); if (!is_finite(top)) { return top; } "
+                                     "return top + log1p_accurate(exp_accurate(min(a, b) - top));")}
+# The place of the extreme goes along with its rank: the last of equal ones wins, NaN is beyond all, and -0 equals 0.
+_RANK = "order_max({}bitcast<f32>(select(bitcast<u32>(f32(x)), 0u, bitcast<u32>(f32(x)) == 0x80000000u)))"
+_LATER = "return select(a, b, b.y >= 0 && (a.y < 0 || b.x >= a.x));"
+
+
+def _rule(name: str, dtype) -> Rule:
+    floating = dtype.code >= 4
+    if name in _FOLDS:
+        initial, combine = _FOLDS[name]
+        kind, result = ("f32", dtype) if floating else ("i32", INT64)
+        return Rule(kind, 4, f"{kind}({initial})", f"{kind}(x)", combine, f"{STORED[result.code]}(v)", result)
+    rank = _RANK.format("") if floating else "i32(x)"
+    if name == "cummin":
+        rank = _RANK.format("-") if floating else "~i32(x)"
+    return Rule("vec2<i32>", 8, "vec2<i32>(0, -1)", f"vec2<i32>({rank}, i32(i))", _LATER, "v.y", INT64)
+
+
+def _scan(name: str, x, *, dim):
+    """The scan along `dim`."""
+    rule = _rule(name, x.dtype)
     length, inner = (x.shape[dim], prod(x.shape[dim + 1:])) if x.shape else (1, 1)
-    lines = x._size // length if length else 0
     plan = Plan(x)
-    plan.step("scan/cumsum", (0, plan.output(x.shape, FLOAT32)), (lines, length, inner, At(0)), lines)
+    plan.output(x.shape, rule.result)
+    if not x._size:
+        return plan
+    lines, lanes, adjacent = x._size // length, 1, inner == 1
+    while lanes < (THREADS if adjacent else 8) and 4 * lanes < length or lanes * lines < THREADS and 4 * lanes < length and lanes < THREADS:
+        lanes *= 2
+    step, blocks = 4 * lanes, ceil_div(lines, THREADS // lanes)
+    size = ceil_div(length, min(ceil_div(WORKGROUPS, blocks), max(length // (SHORTEST * step), 1)))
+    size = ceil_div(size, step) * step
+    launch = partial(_add, plan, rule, lines, inner, lanes, adjacent)
+    parts, stored = ceil_div(length, size), STORED[x.dtype.code]
+    if parts == 1:
+        launch(0, spare(plan.ctx), 1, stored, length, size, 1)
+        return plan
+    totals, carried = plan.scratch(rule.size * parts * lines), plan.scratch(rule.size * parts * lines)
+    launch(0, spare(plan.ctx), totals, stored, length, size, parts, TOTALS=True)
+    _add(plan, rule, lines, lines, 8 if lines > 8 else THREADS, lines == 1, totals, spare(plan.ctx), carried, rule.kind, parts, parts, 1)
+    launch(0, carried, 1, stored, length, size, parts, CARRIED=True)
     return plan
 
 
-def _cut(run, x, *, dim):
-    """By another dimension; one line alone in halves, the second of which goes on from the first."""
+def _add(plan: Plan, rule: Rule, lines: int, inner: int, lanes: int, adjacent: bool, source: int, carried, target: int, stored: str,
+         length: int, size: int, parts: int, **overrides) -> None:
+    """One dispatch. IN: source, the operand or running values, which go into running values."""
+    raw, last = source == 0, target == 1
+    plan.step("scan/scan", (source, carried, target), (lines, length, inner, At(0) if raw else 0, size, parts),
+              ceil_div(lines, THREADS // lanes) * parts, E=stored, V=rule.kind, O=STORED[rule.result.code] if last else rule.kind,
+              LANES=lanes, ADJACENT=adjacent, initial=f"fn initial() -> V {{ return {rule.initial}; }}",
+              enter=f"fn enter(x: E, i: u32) -> V {{ return {rule.enter if raw else 'x'}; }}",
+              combine=f"fn combine(a: V, b: V) -> V {{ {rule.combine} }}",
+              leave=f"fn leave(v: V) -> O {{ return {rule.leave if last else 'v'}; }}", **overrides)
+
+
+# ---------------------------------------------------------------- beyond one binding
+
+def _cut(name: str, run, x, *, dim):
+    """By another dimension; one line alone in halves, the second of which begins with what the first comes to."""
     other = next((d for d, n in enumerate(x.shape) if d != dim and n > 1), None)
     if other is not None:
         return halves(run, (x,), {"dim": dim}, (other,), other)
-    length = x.shape[dim]
-    if length < 2:
+    length, half = x.shape[dim], x.shape[dim] // 2
+    if length < 4:
         refuse(x)
-    first, second = (run(part(x, dim, a, b), dim=dim) for a, b in ((0, length // 2), (length // 2, length)))
-    return join(first, call("add", second, narrow(first, dim, length // 2 - 1, length // 2)), dim)
+    first, rest = run(part(x, dim, 0, half), dim=dim), part(x, dim, half, length)
+    last = part(first, dim, half - 1, half)
+    if name in _FOLDS:
+        rest = run(cat(last, cast(rest, last.dtype), dim=dim), dim=dim)
+        return cat(first, narrow(rest, dim, 1, length - half + 1), dim=dim)
+    rest = run(cat(call("gather", part(x, dim, 0, half), last, dim=dim), rest, dim=dim), dim=dim)
+    rest = call("where", call("eq", rest, 0), last, call("add", rest, half - 1))
+    return cat(first, narrow(rest, dim, 1, length - half + 1), dim=dim)
 
 
-KERNELS = {"cumsum": Kernel("cumsum", _cumsum, cut=_cut)}
+KERNELS = {name: Kernel(name, partial(_scan, name), cut=partial(_cut, name)) for name in (*_FOLDS, "cummax", "cummin")}

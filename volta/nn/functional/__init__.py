@@ -1,19 +1,11 @@
 """The functions behind the layers, under PyTorch's names: the only home of functions of networks. Public by the modules' `__all__`."""
-# ruff: noqa: F403  (each module's __all__ says what)
-from volta.nn.functional import activation, conv, loss, norm, other
-from volta.nn.functional.activation import *
-from volta.nn.functional.conv import *
-from volta.nn.functional.loss import *
-from volta.nn.functional.norm import *
-from volta.nn.functional.other import *
-from volta.ops.checks import explain_all
+import sys as _sys
+
+from volta.ops.distance import cosine_similarity, pairwise_distance, pdist
 from volta.ops.join import pad
+from volta.ops.table import import_all as _import_all
 
-__all__ = ["pad"]
-__all__ += activation.__all__
-__all__ += conv.__all__
-__all__ += loss.__all__
-__all__ += norm.__all__
-__all__ += other.__all__
-
-explain_all(globals())
+__all__ = ["cosine_similarity", "pad", "pairwise_distance", "pdist"]
+for _module in _import_all(_sys.modules[__name__]):
+    __all__ += _module.__all__
+    globals().update({_name: getattr(_module, _name) for _name in _module.__all__})

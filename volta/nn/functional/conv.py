@@ -1,4 +1,5 @@
-"""2-D convolution and max pooling. Layouts are PyTorch's: N, C, H, W and O, C/groups, kh, kw."""
+"""Convolution in one to three dimensions, and its transpose. Layouts are PyTorch's: N, C, H, W and O, C/groups, kh, kw.
+All are the records of two dimensions; the depth of a volume becomes channels."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -6,9 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.errors import ArgumentError, ShapeError
+from volta.ops.copy import contiguous
 from volta.ops.join import pad
-from volta.ops.records.conv import conv2d_op, max_pool2d_op, np_conv2d, np_max_pool2d
-from volta.ops.records.view import reshape_op
+from volta.ops.parts import narrow
+from volta.ops.records.conv import conv2d_grad_input, conv2d_op, np_conv, np_conv_transpose
+from volta.ops.records.view import fold_windows, permute_op, reshape_op, unfold_op
 from volta.ops.table import case, composed
 
 if TYPE_CHECKING:
@@ -16,73 +19,204 @@ if TYPE_CHECKING:
 
     from volta.tensor import Tensor
 
-__all__ = ["conv2d", "max_pool2d"]
-
-MAX_WINDOW = 1 << 24        # elements of a pooling window, padding included: what no image has would only keep the device busy
+__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
 
-def pair(op: str, name: str, value: object, least: int = 1) -> tuple[int, int]:
-    """(height, width) from an int or a pair.
+def window(op: str, name: str, value: object, rank: int, least: int = 1) -> tuple[int, ...]:
+    """One int for each of `rank` dimensions, from an int (or a sequence of one) or a sequence of as many.
 
     Raises: ArgumentError for anything else or a value below `least`.
     """
-    values = (value, value) if hasattr(value, "__index__") else tuple(value) if isinstance(value, (tuple, list)) else ()
-    values = values * 2 if len(values) == 1 else values
-    if len(values) != 2 or not all(hasattr(v, "__index__") and least <= v < 1 << 31 for v in values):
-        raise ArgumentError(f"{op}: {name} must be an int or a pair of ints >= {least}, got {value!r}")
-    return int(values[0]), int(values[1])
+    values = (value,) if hasattr(value, "__index__") else tuple(value) if isinstance(value, (tuple, list)) else ()
+    values = values * rank if len(values) == 1 else values
+    if len(values) != rank or not all(hasattr(v, "__index__") and least <= v < 1 << 31 for v in values):
+        kind = {1: "an int or a sequence of one", 2: "an int or a pair of ints"}.get(rank, f"an int or {rank} ints")
+        raise ArgumentError(f"{op}: {name} must be {kind} >= {least}, got {value!r}")
+    return tuple(map(int, values))
 
 
-def _check_size(op, size, kernel, padding, dilation, behind=(0, 0)):
+def pair(op: str, name: str, value: object, least: int = 1) -> tuple[int, int]:
+    """(height, width) from an int or a pair."""
+    return window(op, name, value, 2, least)
+
+
+def _sized(sizes):
+    return "x".join(map(str, sizes))
+
+
+def _check_size(op, size, kernel, padding, dilation, behind=(0, 0, 0)):
     """Raise unless a window fits; it may end as far behind the input as `behind` says."""
     if 0 in kernel:
-        raise ShapeError(f"{op}: the kernel must have a size of at least 1, got {kernel[0]}x{kernel[1]}")
+        raise ShapeError(f"{op}: the kernel must have a size of at least 1, got {_sized(kernel)}")
     for n, k, p, d, b in zip(size, kernel, padding, dilation, behind):
         if n + 2 * p + b < d * (k - 1) + 1:
-            raise ShapeError(f"{op}: an input of {size[0]}x{size[1]} with padding {padding} is smaller than the kernel "
-                             f"{kernel[0]}x{kernel[1]} with dilation {dilation}")
+            raise ShapeError(f"{op}: an input of {_sized(size)} with padding {padding} is smaller than the kernel "
+                             f"{_sized(kernel)} with dilation {dilation}")
 
 
-def same_padding(kernel: tuple[int, int], dilation: tuple[int, int]) -> tuple[int, int, int, int]:
-    """(left, right, top, bottom), in the order of `pad`, that keep the size; an odd one has the larger part behind."""
-    height, width = (d * (k - 1) for k, d in zip(kernel, dilation))
-    return width // 2, width - width // 2, height // 2, height - height // 2
+def same_padding(kernel: Sequence[int], dilation: Sequence[int]) -> tuple[int, ...]:
+    """(before, after) of the last dimension, then of the one before it, that keep the size; an odd one has the larger part behind."""
+    reach = [d * (k - 1) for k, d in zip(kernel, dilation)][::-1]
+    return tuple(side for n in reach for side in (n // 2, n - n // 2))
 
 
-def _named_padding(input, padding, kernel, stride, dilation):
+def _named_padding(op, input, padding, kernel, stride, dilation):
     """(input, padding) of padding 'same' or 'valid'."""
     if padding not in ("same", "valid"):
-        raise ArgumentError(f"conv2d: padding must be ints, 'same' or 'valid', got {padding!r}")
+        raise ArgumentError(f"{op}: padding must be ints, 'same' or 'valid', got {padding!r}")
     if padding == "valid":
-        return input, (0, 0)
-    if stride != (1, 1):
-        raise ArgumentError(f"conv2d: padding 'same' needs stride 1, got {stride}")
-    left, right, top, bottom = same_padding(kernel, dilation)
-    if (left, top) == (right, bottom):
-        return input, (top, left)
-    return pad(input, (0, right - left, 0, bottom - top)), (top, left)
+        return input, 0
+    if max(stride) > 1:
+        raise ArgumentError(f"{op}: padding 'same' needs stride 1, got {stride}")
+    sides = same_padding(kernel, dilation)
+    before, after = sides[::2], sides[1::2]
+    more = [side for a, b in zip(before, after) for side in (0, b - a)]
+    return pad(input, more) if any(more) else input, before[::-1]
 
 
-def _pooled(op, size, kernel, stride, padding, dilation, ceil_mode):
-    """Output size of a pooling, rounded up with `ceil_mode`; no window starts behind the padding on the right."""
-    _check_size(op, size, kernel, padding, dilation, [s - 1 if ceil_mode else 0 for s in stride])
-    out = []
-    for n, k, s, p, d in zip(size, kernel, stride, padding, dilation):
-        count = (n + 2 * p - d * (k - 1) - 1 + (s - 1 if ceil_mode else 0)) // s + 1
-        out.append(count - 1 if ceil_mode and (count - 1) * s >= n + p else count)
-    return tuple(out)
+# ---------------------------------------------------------------- convolution
+_LAYOUTS = {1: ("L", "k"), 2: ("H, W", "kh, kw"), 3: ("D, H, W", "kd, kh, kw")}
 
 
-def _np_conv2d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+def _batched(function, op, rank, input, *arguments):
+    """function(op, rank, input, ...), the input being a batch or one of it."""
+    if input.ndim != rank + 1:
+        return function(op, rank, input, *arguments)
+    out = function(op, rank, reshape_op(input, shape=(1,) + input.shape), *arguments)
+    return reshape_op(out, shape=out.shape[1:])
+
+
+def _check_weight(op, rank, input, weight, bias, groups, transposed=False):
+    """Raise unless the channels fit."""
+    size, taps = _LAYOUTS[rank]
+    if input.ndim != rank + 2 or weight.ndim != rank + 2:
+        layout = f"C, O/groups, {taps}" if transposed else f"O, C/groups, {taps}"
+        raise ShapeError(f"{op}: needs input (N, C, {size}) and weight ({layout}), got {input.shape} and {weight.shape}")
+    outputs = weight.shape[1] * groups if transposed else weight.shape[0]
+    needed = weight.shape[0] if transposed else weight.shape[1] * groups
+    if groups < 1 or input.shape[1] != needed or weight.shape[0] % groups:
+        raise ShapeError(f"{op}: input {input.shape} has {input.shape[1]} channels; weight {weight.shape} with groups={groups} "
+                         f"needs {needed}, and {weight.shape[0]} {'inputs' if transposed else 'outputs'} must divide by the groups")
+    if bias is not None and bias.shape != (outputs,):
+        raise ShapeError(f"{op}: bias must have shape {(outputs,)}, got {bias.shape}")
+
+
+def _conv(op, rank, input, weight, bias, stride, padding, dilation, groups):
+    _check_weight(op, rank, input, weight, bias, groups)
+    kernel = weight.shape[2:]
+    stride, dilation = window(op, "stride", stride, rank), window(op, "dilation", dilation, rank)
+    if isinstance(padding, str):
+        input, padding = _named_padding(op, input, padding, kernel, stride, dilation)
+    padding = window(op, "padding", padding, rank, 0)
+    _check_size(op, input.shape[2:], kernel, padding, dilation)
+    if rank == 2:
+        return conv2d_op(input, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    if rank == 1:           # images of one row
+        out = conv2d_op(_row(input), _row(weight), bias, stride=(1, *stride), padding=(0, *padding), dilation=(1, *dilation), groups=groups)
+        return reshape_op(out, shape=out.shape[:2] + out.shape[3:])
+    columns = _depth_columns(input, kernel[0], stride[0], padding[0], dilation[0])
+    flat = reshape_op(weight, shape=(weight.shape[0], weight.shape[1] * kernel[0], *kernel[1:]))
+    out = conv2d_op(columns, flat, bias, stride=stride[1:], padding=padding[1:], dilation=dilation[1:], groups=groups)
+    n = input.shape[0]
+    depth = (input.shape[2] + 2 * padding[0] - dilation[0] * (kernel[0] - 1) - 1) // stride[0] + 1
+    return contiguous(permute_op(reshape_op(out, shape=(n, depth, *out.shape[1:])), dims=(0, 2, 1, 3, 4)))
+
+
+def _row(x):
+    return reshape_op(x, shape=x.shape[:2] + (1,) + x.shape[2:])
+
+
+def _depth_columns(x, kernel, stride, padding, dilation):
+    """The slices that meet one output's slice as its channels: (N, C, D, H, W) -> (N * D', C * kernel, H, W)."""
+    if padding:
+        x = pad(x, (0, 0, 0, 0, padding, padding))
+    windows = unfold_op(x, dim=2, size=dilation * (kernel - 1) + 1, step=stride)
+    if dilation > 1:
+        windows = windows[..., ::dilation]
+    n, c, depth, height, width, _ = windows.shape
+    return reshape_op(permute_op(windows, dims=(0, 2, 1, 5, 3, 4)), shape=(n * depth, c * kernel, height, width))
+
+
+def _conv_transpose(op, rank, input, weight, bias, stride, padding, output_padding, groups, dilation):
+    _check_weight(op, rank, input, weight, bias, groups, transposed=True)
+    kernel = weight.shape[2:]
+    stride, dilation = window(op, "stride", stride, rank), window(op, "dilation", dilation, rank)
+    padding, more = window(op, "padding", padding, rank, 0), window(op, "output_padding", output_padding, rank, 0)
+    if any(m >= max(s, d) for m, s, d in zip(more, stride, dilation)):
+        raise ArgumentError(f"{op}: output_padding {more} must be smaller than the stride {stride} or the dilation {dilation}")
+    size = tuple((n - 1) * s - 2 * p + d * (k - 1) + m + 1 for n, s, p, d, k, m in
+                 zip(input.shape[2:], stride, padding, dilation, kernel, more))
+    if 0 in kernel or 0 in input.shape[2:] or min(size) < 1:
+        raise ShapeError(f"{op}: an input of {_sized(input.shape[2:])} with a kernel of {_sized(kernel)} and padding {padding} leaves "
+                         f"nothing: the output would have {_sized(size)}")
+    if any(m >= s for m, s in zip(more, stride)):       # rows of zeros stand for what a convolution of this size would read there
+        input = pad(input, [side for m, s in zip(more[::-1], stride[::-1]) for side in (0, m // s)])
+    out = _TRANSPOSED[rank](input, weight, size, stride, padding, dilation, groups)
+    return out if bias is None else out + reshape_op(bias, shape=bias.shape + (1,) * rank)
+
+
+def _transpose1d(x, weight, size, stride, padding, dilation, groups):
+    out = _transpose2d(_row(x), _row(weight), (1, *size), (1, *stride), (0, *padding), (1, *dilation), groups)
+    return reshape_op(out, shape=out.shape[:2] + out.shape[3:])
+
+
+def _transpose2d(x, weight, size, stride, padding, dilation, groups):
+    return conv2d_grad_input(x, weight, height=size[0], width=size[1], stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+
+def _transpose3d(x, weight, size, stride, padding, dilation, groups):
+    """Each slice in two dimensions, into `kernel` slices, which are added where they belong."""
+    n, c, depth, kernel = *x.shape[:3], weight.shape[2]
+    flat = reshape_op(permute_op(x, dims=(0, 2, 1, 3, 4)), shape=(n * depth, c, *x.shape[3:]))
+    weight = reshape_op(weight, shape=(c, weight.shape[1] * kernel, *weight.shape[3:]))
+    out = _transpose2d(flat, weight, size[1:], stride[1:], padding[1:], dilation[1:], groups)
+    windows = permute_op(reshape_op(out, shape=(n, depth, out.shape[1] // kernel, kernel, *size[1:])), dims=(0, 2, 1, 4, 5, 3))
+    full = (n, windows.shape[1], size[0] + 2 * padding[0], *size[1:])
+    return contiguous(narrow(fold_windows(windows, full, 2, stride[0], dilation[0]), 2, padding[0], size[0]))
+
+
+_TRANSPOSED = {1: _transpose1d, 2: _transpose2d, 3: _transpose3d}
+
+
+def _np_conv(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    kernel = weight.shape[2:]
+    stride, dilation = ((v,) * len(kernel) if isinstance(v, int) else v for v in (stride, dilation))
     if padding == "same":
-        left, right, top, bottom = same_padding(weight.shape[2:], (dilation, dilation))
-        x, padding = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right))), 0
-    return np_conv2d(x, weight, bias, *[(v, v) if isinstance(v, int) else v for v in (stride, padding, dilation)], groups)
+        sides = same_padding(kernel, dilation)
+        x, padding = np.pad(x, ((0, 0), (0, 0), *zip(sides[-2::-2], sides[::-2]))), 0
+    return np_conv(x, weight, bias, stride, (padding,) * len(kernel) if isinstance(padding, int) else padding, dilation, groups)
+
+
+def _np_conv_transpose(x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    kernel = weight.shape[2:]
+    stride, padding, more, dilation = ((v,) * len(kernel) if isinstance(v, int) else v for v in (stride, padding, output_padding, dilation))
+    size = [(n - 1) * s - 2 * p + d * (k - 1) + m + 1 for n, s, p, d, k, m in
+            zip(x.shape[2:], stride, padding, dilation, kernel, more)]
+    out = np_conv_transpose(x, weight, size, stride, padding, dilation, groups)
+    return out if bias is None else out + bias.reshape(-1, *[1] * len(kernel))
+
+
+_options = dict(rtol=1e-4, method=False, takes={"input": "f", "weight": "=input", "bias": "=input?"})
+
+
+@composed(samples=(case((2, 4, 9), (6, 2, 3), (6,), stride=2, padding=1, groups=2), case((1, 2, 7), (3, 2, 4), padding="same"),
+                   case((1, 2, 7), (3, 2, 2), dilation=3)), numpy=_np_conv, **_options)
+def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1,
+           padding: int | Sequence[int] | str = 0, dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:
+    """1-D cross-correlation.
+
+    Shape: input (N, C, L) or (C, L), weight (O, C/groups, k), bias (O,) -> (N, O, L').
+    Raises: ShapeError, ArgumentError, DTypeError where the arguments do not fit.
+
+    >>> volta.conv1d(volta.ones(1, 3, 8), volta.ones(4, 3, 3), padding=1).shape
+    (1, 4, 8)
+    """
+    return _batched(_conv, "conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
 @composed(samples=(case((2, 4, 6, 5), (6, 2, 3, 3), (6,), stride=(2, 1), padding=1, groups=2),
                    case((1, 2, 6, 6), (3, 2, 2, 3), padding="same"), case((1, 2, 7, 7), (3, 2, 3, 2), padding=(0, 1), dilation=2)),
-          numpy=_np_conv2d, rtol=1e-4, method=False)
+          numpy=_np_conv, rtol=1e-4, method=False)
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1,
            padding: int | Sequence[int] | str = 0, dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:
     """2-D cross-correlation.
@@ -93,58 +227,68 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: in
     >>> volta.conv2d(volta.ones(1, 3, 8, 8), volta.ones(4, 3, 3, 3), padding=1).shape
     (1, 4, 8, 8)
     """
-    if input.ndim == 3:
-        out = conv2d(reshape_op(input, shape=(1,) + input.shape), weight, bias, stride, padding, dilation, groups)
-        return reshape_op(out, shape=out.shape[1:])
-    if input.ndim != 4 or weight.ndim != 4:
-        raise ShapeError(f"conv2d: needs input (N, C, H, W) and weight (O, C/groups, kh, kw), got {input.shape} and {weight.shape}")
-    if groups < 1 or input.shape[1] != weight.shape[1] * groups or weight.shape[0] % groups:
-        raise ShapeError(f"conv2d: input {input.shape} has {input.shape[1]} channels; weight {weight.shape} with groups={groups} "
-                         f"needs {weight.shape[1] * groups}, and {weight.shape[0]} outputs must divide by the groups")
-    if bias is not None and bias.shape != weight.shape[:1]:
-        raise ShapeError(f"conv2d: bias must have shape {weight.shape[:1]}, got {bias.shape}")
-    kernel = weight.shape[2:]
-    stride, dilation = pair("conv2d", "stride", stride), pair("conv2d", "dilation", dilation)
-    if isinstance(padding, str):
-        input, padding = _named_padding(input, padding, kernel, stride, dilation)
-    padding = pair("conv2d", "padding", padding, 0)
-    _check_size("conv2d", input.shape[2:], kernel, padding, dilation)
-    return conv2d_op(input, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    return _batched(_conv, "conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
-def _np_max_pool2d(x, kernel_size, stride=None, padding=0, return_indices=False):
-    kernel, stride, padding = ((v, v) for v in (kernel_size, stride or kernel_size, padding))
-    out = np_max_pool2d(x, kernel, stride, padding, (1, 1))
-    return out if return_indices else out[0]
+@composed(samples=(case((2, 2, 5, 4, 3), (4, 1, 3, 2, 2), (4,), stride=(2, 1, 1), padding=1, groups=2),
+                   case((1, 2, 4, 3, 3), (2, 2, 2, 3, 1), padding="same"), case((1, 1, 5, 4, 3), (2, 1, 2, 2, 2), dilation=(2, 1, 2))),
+          numpy=_np_conv, **_options)
+def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1,
+           padding: int | Sequence[int] | str = 0, dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:
+    """3-D cross-correlation: one of two dimensions, over the slices that the kernel's depth meets.
 
+    Shape: input (N, C, D, H, W) or (C, D, H, W), weight (O, C/groups, kd, kh, kw), bias (O,) -> (N, O, D', H', W').
+    Raises: ShapeError, ArgumentError, DTypeError where the arguments do not fit.
 
-@composed(samples=(case((2, 3, 6, 8), 2), case((1, 2, 7, 7), 3, stride=2, padding=1), case((1, 2, 6, 6), 2, return_indices=True)),
-          numpy=_np_max_pool2d, method=False)
-def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
-               padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
-               return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:
-    """Largest value of each window; the first of equal ones gets the gradient. With `ceil_mode` windows may end behind the input;
-    `return_indices` adds where the values were, in H * W.
-
-    Shape: (N, C, H, W) or (C, H, W) -> (N, C, H', W').
-    Raises: ArgumentError, ShapeError where the window does not fit.
-
-    >>> volta.max_pool2d(volta.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
-    tensor([[[4.]]])
+    >>> volta.conv3d(volta.ones(1, 3, 4, 8, 8), volta.ones(4, 3, 3, 3, 3), padding=1).shape
+    (1, 4, 4, 8, 8)
     """
-    if input.ndim == 3:
-        out = max_pool2d(reshape_op(input, shape=(1,) + input.shape), kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-        squeezed = [reshape_op(o, shape=o.shape[1:]) for o in (out if return_indices else (out,))]
-        return tuple(squeezed) if return_indices else squeezed[0]
-    if input.ndim != 4:
-        raise ShapeError(f"max_pool2d: needs an input (N, C, H, W) or (C, H, W), got {input.shape}")
-    kernel = pair("max_pool2d", "kernel_size", kernel_size)
-    stride = kernel if stride is None or stride in ((), []) else pair("max_pool2d", "stride", stride)
-    padding, dilation = pair("max_pool2d", "padding", padding, 0), pair("max_pool2d", "dilation", dilation)
-    if any(2 * p > k for p, k in zip(padding, kernel)):
-        raise ArgumentError(f"max_pool2d: padding {padding} must be at most half of the kernel {kernel}")
-    if kernel[0] * kernel[1] > MAX_WINDOW:
-        raise ArgumentError(f"max_pool2d: a kernel of {kernel[0]}x{kernel[1]} is too large, it may have {MAX_WINDOW} elements; use amax")
-    size = _pooled("max_pool2d", input.shape[2:], kernel, stride, padding, dilation, ceil_mode)
-    out, index = max_pool2d_op(input, kernel=kernel, stride=stride, padding=padding, dilation=dilation, size=size)
-    return (out, index) if return_indices else out
+    return _batched(_conv, "conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+
+
+@composed(samples=(case((2, 4, 5), (4, 3, 3), (6,), stride=2, padding=1, output_padding=1, groups=2),
+                   case((1, 2, 4), (2, 3, 2), output_padding=2, dilation=3)), numpy=_np_conv_transpose, **_options)
+def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1,
+                     padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, groups: int = 1,
+                     dilation: int | Sequence[int] = 1) -> Tensor:
+    """Transposed 1-D convolution: the gradient of `conv1d` for its input.
+
+    Shape: input (N, C, L) or (C, L), weight (C, O/groups, k), bias (O,) -> (N, O, L').
+    Raises: ShapeError, ArgumentError, DTypeError where the arguments do not fit.
+
+    >>> volta.conv_transpose1d(volta.ones(1, 3, 8), volta.ones(3, 4, 2), stride=2).shape
+    (1, 4, 16)
+    """
+    return _batched(_conv_transpose, "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@composed(samples=(case((2, 4, 3, 4), (4, 3, 3, 2), (6,), stride=(2, 1), padding=1, output_padding=(1, 0), groups=2),
+                   case((1, 2, 3, 3), (2, 3, 2, 2), dilation=2)), numpy=_np_conv_transpose, **_options)
+def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1,
+                     padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, groups: int = 1,
+                     dilation: int | Sequence[int] = 1) -> Tensor:
+    """Transposed 2-D convolution: the gradient of `conv2d` for its input.
+
+    Shape: input (N, C, H, W) or (C, H, W), weight (C, O/groups, kh, kw), bias (O,) -> (N, O, H', W').
+    Raises: ShapeError, ArgumentError, DTypeError where the arguments do not fit.
+
+    >>> volta.conv_transpose2d(volta.ones(1, 3, 8, 8), volta.ones(3, 4, 2, 2), stride=2).shape
+    (1, 4, 16, 16)
+    """
+    return _batched(_conv_transpose, "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@composed(samples=(case((2, 2, 3, 2, 3), (2, 2, 3, 2, 2), (4,), stride=(2, 1, 2), padding=1, output_padding=(1, 0, 1), groups=2),
+                   case((1, 2, 2, 3, 3), (2, 1, 2, 1, 2), dilation=2)), numpy=_np_conv_transpose, **_options)
+def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1,
+                     padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, groups: int = 1,
+                     dilation: int | Sequence[int] = 1) -> Tensor:
+    """Transposed 3-D convolution: the gradient of `conv3d` for its input.
+
+    Shape: input (N, C, D, H, W) or (C, D, H, W), weight (C, O/groups, kd, kh, kw), bias (O,) -> (N, O, D', H', W').
+    Raises: ShapeError, ArgumentError, DTypeError where the arguments do not fit.
+
+    >>> volta.conv_transpose3d(volta.ones(1, 3, 4, 8, 8), volta.ones(3, 4, 2, 2, 2), stride=2).shape
+    (1, 4, 8, 16, 16)
+    """
+    return _batched(_conv_transpose, "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,9 +16,10 @@ from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
 from volta.ops.records.loss import cross_entropy_op
 from volta.ops.records.math import exp, log1p, where_op
-from volta.ops.records.view import permute_op, reshape_op
+from volta.ops.records.view import expand_op, permute_op, reshape_op
 from volta.ops.reduce import log_softmax, mean, sum
 from volta.ops.table import Labels, case, composed
+from volta.shapes import broadcast_shapes
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -169,10 +171,11 @@ def _picked(logp, labels, weight, ignore_index, ignoring):
     return where_op(kept, losses, 0.0) if ignoring else losses, kept, scale
 
 
-def _mean(losses, weights):
-    """The weighted mean: NaN where nothing counts, and then without a gradient, which would be NaN too."""
-    if weights is None:
-        return mean(losses)
+def _finished(name, losses, weights, shape, reduction):
+    """Losses of rows, reduced: to their weighted mean, which is NaN where nothing counts, and then without a gradient, which would be
+    NaN too."""
+    if reduction != "mean" or weights is None:
+        return _reduce(name, reshape_op(losses, shape=shape) if reduction == "none" else losses, reduction)
     count = sum(weights)
     empty = count == 0
     return where_op(empty, math.nan, sum(losses) / where_op(empty, 1.0, count))
@@ -186,9 +189,7 @@ def _weighted(x, labels, shape, weight, ignore_index, ignoring, reduction, smoot
     if smoothing:
         even = sum(logp if weight is None else logp * weight, 1) * (smoothing / x.shape[1] if x.shape[1] else math.nan)
         losses = losses * (1 - smoothing) - (even if kept is None else where_op(kept, even, 0.0))
-    if reduction == "mean":
-        return _mean(losses, scale)
-    return _reduce("cross_entropy", losses if reduction == "sum" else reshape_op(losses, shape=shape), reduction)
+    return _finished("cross_entropy", losses, scale, shape, reduction)
 
 
 def _soft_cross_entropy(input, target, weight, reduction, smoothing):
@@ -220,21 +221,30 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     _check_weight("nll_loss", weight, x.shape[1])
     labels = cast(labels, int64)
     losses, _, scale = _picked(x, labels, weight, ignore_index, ignoring)
-    if reduction == "mean":
-        return _mean(losses, scale)
-    return _reduce("nll_loss", losses if reduction == "sum" else reshape_op(losses, shape=shape), reduction)
+    return _finished("nll_loss", losses, scale, shape, reduction)
 
 
 def _pair(name, input, target):
-    """The two in one dtype. Raises unless they have one shape."""
+    """The two in one dtype. Those of different shapes broadcast, with a warning: mostly it is a mistake."""
     if input.shape != target.shape:
-        raise ShapeError(f"{name}: input {input.shape} and target {target.shape} must have the same shape")
+        try:
+            shape = broadcast_shapes(input.shape, target.shape)
+        except ShapeError:
+            raise ShapeError(f"{name}: input {input.shape} and target {target.shape} must have the same shape") from None
+        warnings.warn(f"{name}: input {input.shape} and target {target.shape} are broadcast to one shape, so that elements are compared "
+                      "which may not belong together; give them the same shape", stacklevel=5)
+        input, target = expand_op(input, shape=shape), expand_op(target, shape=shape)
     dtype = result_type(input, target)
     return cast(input, dtype), cast(target, dtype)
 
 
-def _pointwise(input, target, weight, name, values, reduction):
-    """`values` of the two, reduced; weighted ones to the weighted mean."""
+def _pointwise(name, values, input, target, weight, *reduction):
+    """`values` of the two in one dtype, reduced; weighted ones to the weighted mean."""
+    reduction = reduction_of(name, *reduction)
+    return _half_in_float32(_reduced, *_pair(name, input, target), weight, name, values, reduction)
+
+
+def _reduced(input, target, weight, name, values, reduction):
     if weight is None:
         return _reduce(name, values(input, target), reduction)
     if weight.shape != input.shape:
@@ -258,19 +268,17 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
              weight: Tensor | None = None) -> Tensor:
     """Squared error, with `weight` for each element.
 
-    Raises: ShapeError where the shapes differ; PyTorch broadcasts them, with a warning. DTypeError for integers alone.
+    Shapes that differ are broadcast, with a warning. Raises: DTypeError for integers alone.
 
     >>> volta.nn.functional.mse_loss(volta.tensor([1.0, 2.0]), volta.tensor([1.0, 4.0]))
     tensor(2.)
     """
-    reduction = reduction_of("mse_loss", size_average, reduce, reduction)
-    input, target = _pair("mse_loss", input, target)
-    if not input.dtype.is_floating_point:
-        raise DTypeError(f"mse_loss: one of the tensors must be floating point, got {input.dtype}; convert it with .float()")
-    return _half_in_float32(_pointwise, input, target, weight, "mse_loss", _squares, reduction)
+    return _pointwise("mse_loss", _squares, input, target, weight, size_average, reduce, reduction)
 
 
 def _squares(input, target):
+    if not input.dtype.is_floating_point:
+        raise DTypeError(f"mse_loss: one of the tensors must be floating point, got {input.dtype}; convert it with .float()")
     d = input - target
     return d * d
 
@@ -280,14 +288,12 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
             weight: Tensor | None = None) -> Tensor:
     """Absolute error, with `weight` for each element.
 
-    Raises: ShapeError where the shapes differ; PyTorch broadcasts them, with a warning.
+    Shapes that differ are broadcast, with a warning.
 
     >>> volta.nn.functional.l1_loss(volta.tensor([1.0, 2.0]), volta.tensor([1.0, 4.0]))
     tensor(1.)
     """
-    reduction = reduction_of("l1_loss", size_average, reduce, reduction)
-    input, target = _pair("l1_loss", input, target)
-    return _half_in_float32(_pointwise, input, target, weight, "l1_loss", lambda input, target: abs(input - target), reduction)
+    return _pointwise("l1_loss", lambda input, target: abs(input - target), input, target, weight, size_average, reduce, reduction)
 
 
 def _np_logistic(x, target, weight=1.0, reduction="mean", pos_weight=1.0):
@@ -305,6 +311,8 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
     tensor(0.6931)
     """
     name = "binary_cross_entropy_with_logits"
+    if input.shape != target.shape:
+        raise ShapeError(f"{name}: input {input.shape} and target {target.shape} must have the same shape")
     reduction = reduction_of(name, size_average, reduce, reduction)
     return _half_in_float32(_logistic, *_pair(name, input, target), weight, pos_weight, name, reduction)
 

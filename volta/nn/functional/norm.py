@@ -1,6 +1,7 @@
-"""Batch normalisation, and the normalisations composed of simpler ops."""
+"""Normalisation by batch, by rows (layer, RMS, group, instance) and by neighbouring channels; `normalize`."""
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -8,15 +9,19 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core.call import run_kernel
 from volta.autograd import no_grad
-from volta.dtypes import float16
+from volta.dtypes import finfo, float16
 from volta.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from volta.nn.functional.pool import avg_pool2d
 from volta.ops.copy import widened
 from volta.ops.creation import full
+from volta.ops.join import pad
+from volta.ops.norms import norm
 from volta.ops.records.copy import cast
 from volta.ops.records.math import maximum, mulacc, reciprocal, rsqrt
 from volta.ops.records.norm import batch_norm_op, batch_norm_update, column, np_batch_norm
 from volta.ops.records.reduce import mean_op
-from volta.ops.reduce import norm
+from volta.ops.records.row_norm import row_norm_op
+from volta.ops.records.view import reshape_op
 from volta.ops.table import case, composed
 
 if TYPE_CHECKING:
@@ -24,7 +29,7 @@ if TYPE_CHECKING:
 
     from volta.tensor import Tensor
 
-__all__ = ["batch_norm", "layer_norm", "normalize"]
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm"]
 
 
 def _normalised(input, mean, var, weight, bias, eps):
@@ -100,11 +105,44 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
 
 @no_grad
 def _move(running_mean, running_var, mean, rstd, momentum, eps, count):
-    """`batch_norm_update` with a momentum that is a tensor."""
-    momentum = cast(momentum, running_mean.dtype)
+    """`batch_norm_update` by composed ops: with a momentum that is a tensor, or statistics of each sample, (N, C)."""
+    momentum = cast(momentum, running_mean.dtype) if isinstance(momentum, core.TensorBase) else momentum
     var = (reciprocal(rstd * rstd) - eps) * (count / (count - 1))
+    mean, var = (mean, var) if mean.ndim == 1 else (mean_op(v, dim=(0,), keepdim=False) for v in (mean, var))
     running_mean.add_((mean - running_mean) * momentum)
     running_var.add_((var - running_var) * momentum)
+
+
+# ---------------------------------------------------------------- rows
+def _affine(name, shape, **vectors):
+    """Raise unless weight and bias, where given, have the `shape`."""
+    for each, v in vectors.items():
+        if v is not None and v.shape != shape:
+            raise ShapeError(f"{name}: {each} must have shape {shape}, got {v.shape}")
+
+
+def _flat(v):
+    return v if v is None or v.ndim == 1 else reshape_op(v, shape=(v._size,))
+
+
+def _over_trailing(name, input, normalized_shape, weight, bias, eps, centred):
+    """Normalisation over the last dimensions, each element of which has a weight of its own."""
+    shape = (normalized_shape,) if hasattr(normalized_shape, "__index__") else tuple(normalized_shape)
+    if not shape or input.shape[-len(shape):] != shape:
+        raise ShapeError(f"{name}: input {input.shape} does not end with normalized_shape {shape}")
+    _affine(name, shape, weight=weight, bias=bias)
+    if not input._size:
+        return _of_nothing(input, weight, bias)
+    return row_norm_op(input, _flat(weight), _flat(bias), length=math.prod(shape), groups=1, inner=1, centred=centred, eps=float(eps))[0]
+
+
+def _of_nothing(input, weight, bias):
+    """An input without elements, seen to depend on weight and bias, which broadcast against it."""
+    out = input if weight is None else input * weight
+    return out + 0.0 if bias is None else out + bias
+
+
+_TRAILING = {"input": "f", "weight": "=input or wide?", "bias": "=input or wide?"}
 
 
 def _np_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
@@ -113,9 +151,9 @@ def _np_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     return out * (1 if weight is None else weight) + (0 if bias is None else bias)
 
 
-@composed(samples=(case((4, 5), 5, (5,), (5,)), case((2, 3, 4), normalized_shape=(3, 4)), case((3, 4), 4, None, (4,), eps=0.1)),
-          numpy=_np_layer_norm, rtol=1e-4, method=False, in_float32=True,
-          takes={"input": "f", "weight": "=input or wide?", "bias": "=input or wide?"})
+@composed(samples=(case((4, 5), 5, (5,), (5,)), case((2, 3, 4), normalized_shape=(3, 4)), case((3, 4), 4, None, (4,), eps=0.1),
+                   case((0, 4), 4, (4,), (4,))),
+          numpy=_np_layer_norm, rtol=1e-4, method=False, in_float32=True, takes=_TRAILING)
 def layer_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-05) -> Tensor:
     """Normalise over the trailing dimensions `normalized_shape`, then scale and shift. Source: Ba et al. 2016, eq. 4.
@@ -123,18 +161,126 @@ def layer_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Ten
     >>> volta.layer_norm(volta.tensor([[1.0, 3.0]]), 2, eps=0)
     tensor([[-1.,  1.]])
     """
-    shape = (normalized_shape,) if hasattr(normalized_shape, "__index__") else tuple(normalized_shape)
-    if not shape or input.shape[-len(shape):] != shape:
-        raise ShapeError(f"layer_norm: input {input.shape} does not end with normalized_shape {shape}")
-    dims = tuple(range(input.ndim - len(shape), input.ndim))
-    centred = input - mean_op(input, dim=dims, keepdim=True)
-    out = centred * rsqrt(mean_op(centred * centred, dim=dims, keepdim=True) + eps)
-    for name, v in (("weight", weight), ("bias", bias)):
-        if v is not None and v.shape != shape:
-            raise ShapeError(f"layer_norm: {name} must have shape {shape}, got {v.shape}")
-    if weight is None:
-        return out if bias is None else out + bias
-    return out * weight if bias is None else mulacc(out, weight, bias)
+    return _over_trailing("layer_norm", input, normalized_shape, weight, bias, eps, True)
+
+
+def _np_rms_norm(x, normalized_shape, weight=None, eps=0.0):
+    axes = tuple(range(-np.size(normalized_shape), 0))
+    return x / np.sqrt((x * x).mean(axis=axes, keepdims=True) + eps) * (1 if weight is None else weight)
+
+
+@composed(samples=(case((4, 5), 5, (5,)), case((2, 3, 4), normalized_shape=(3, 4)), case((3, 4), 4, (4,), eps=0.1)),
+          numpy=_np_rms_norm, rtol=1e-4, method=False, in_float32=True, takes={"input": "f", "weight": "=input or wide?"})
+def rms_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    """Divide by the root of the mean square over the trailing dimensions, then scale; `eps` is the dtype's unless given (float32's for
+    float16). Source: Zhang and Sennrich 2019, eq. 4.
+
+    >>> volta.rms_norm(volta.tensor([[3.0, -3.0]]), 2)
+    tensor([[ 1., -1.]])
+    """
+    return _over_trailing("rms_norm", input, normalized_shape, weight, None, finfo(input.dtype).eps if eps is None else eps, False)
+
+
+def _np_group_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
+    grouped = x.reshape(*x.shape[:1], num_groups, -1)
+    out = ((grouped - grouped.mean(-1, keepdims=True)) / np.sqrt(grouped.var(-1, keepdims=True) + eps)).reshape(x.shape)
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    return out * (1 if weight is None else weight.reshape(shape)) + (0 if bias is None else bias.reshape(shape))
+
+
+def _grouped(input, groups, weight, bias, eps):
+    """(out, mean, rstd) over groups of channels; a weight for each channel."""
+    channels, size = input.shape[1], math.prod(input.shape[2:])
+    return row_norm_op(input, weight, bias, length=channels // groups * size, groups=groups, inner=size, centred=True, eps=float(eps))
+
+
+@composed(samples=(case((2, 6, 3), 2, (6,), (6,)), case((3, 4), 2), case((2, 4, 3, 2), 4, None, (4,), eps=0.1)),
+          numpy=_np_group_norm, rtol=1e-4, method=False, in_float32=True, takes=_TRAILING)
+def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05) -> Tensor:
+    """Normalise groups of channels, then scale and shift each channel.
+
+    Shape: (N, C, ...) with vectors (C,) -> the same.
+    Raises: ShapeError, ArgumentError where the arguments do not fit.
+    Source: Wu and He 2018, eq. 7.
+
+    >>> volta.group_norm(volta.tensor([[1.0, 3.0, 5.0, 9.0]]), 2, eps=0)
+    tensor([[-1.,  1., -1.,  1.]])
+    """
+    if input.ndim < 2:
+        raise ShapeError(f"group_norm: needs an input (N, C, ...), got {input.shape}")
+    if num_groups < 1 or input.shape[1] % num_groups:
+        raise ArgumentError(f"group_norm: {input.shape[1]} channels of input {input.shape} do not divide into num_groups {num_groups}")
+    _affine("group_norm", (input.shape[1],), weight=weight, bias=bias)
+    if not input._size:
+        return _of_nothing(input, *[None if v is None else column(v, input.ndim) for v in (weight, bias)])
+    if input._size == num_groups:
+        raise ShapeError(f"group_norm: needs more than one value in a group, got input {input.shape} with num_groups {num_groups}")
+    return _grouped(input, num_groups, weight, bias, eps)[0]
+
+
+def _np_instance_norm(x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True):
+    if use_input_stats:
+        return _np_group_norm(x, x.shape[1], weight, bias)
+    return _np_batch_norm(x, running_mean, running_var, weight, bias)
+
+
+@composed(samples=(case((2, 3, 4), None, None, (3,), (3,)), case((2, 3, 4, 2)),
+                   case((2, 3, 4), (3,), (3,), (3,), (3,), use_input_stats=False)), numpy=_np_instance_norm, domain=(0.2, 2.0), rtol=1e-4,
+          method=False,
+          takes={"input": "f", "running_mean": "=input or wide?", "running_var": "=running_mean?", "weight": "=input?", "bias": "=input?"})
+def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
+                  bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-05) -> Tensor:
+    """Normalise each channel of each sample, then scale and shift it. The running statistics, where given, move by `momentum` towards
+    the mean over the batch of means and unbiased variances; without `use_input_stats` they take the place of the sample's own.
+
+    Shape: (N, C, ...) with vectors (C,) -> the same.
+    Raises: ShapeError, ArgumentError where the arguments do not fit.
+    Source: Ulyanov et al. 2016, eq. 2.
+
+    >>> volta.nn.functional.instance_norm(volta.tensor([[[1.0, 3.0], [2.0, 8.0]]]), eps=0)
+    tensor([[[-1.,  1.],
+             [-1.,  1.]]])
+    """
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    if input.ndim < 3 or math.prod(input.shape[2:]) == 1:
+        raise ShapeError(f"instance_norm: needs an input (N, C, ...) of more than one value per channel, got {input.shape}")
+    channels = input.shape[1:2]
+    _affine("instance_norm", channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    if (running_mean is None) != (running_var is None):
+        raise ArgumentError("instance_norm: give both running_mean and running_var, or neither")
+    if not input._size:
+        return _of_nothing(input, *[None if v is None else column(v, input.ndim) for v in (weight, bias)])
+    out, mean, rstd = _grouped(input, input.shape[1], weight, bias, eps)
+    if running_mean is not None:
+        _move(running_mean, running_var, *[v.detach().reshape(-1, *channels) for v in (mean, rstd)], momentum, float(eps),
+              math.prod(input.shape[2:]))
+    return out
+
+
+def _np_local_response_norm(x, size, alpha=1e-4, beta=0.75, k=1.0):
+    squares = np.pad(x * x, ((0, 0), (size // 2, (size - 1) // 2)) + ((0, 0),) * (x.ndim - 2))
+    return x / (k + alpha / size * sum(squares[:, i:i + x.shape[1]] for i in range(size))) ** beta
+
+
+@composed(samples=(case((2, 5, 3), 3, alpha=0.5), case((2, 4, 3, 2), 2, alpha=1.0, beta=0.5, k=2.0), case((1, 3, 2), size=5)),
+          numpy=_np_local_response_norm, rtol=1e-4, method=False, in_float32=True, function=False)
+def local_response_norm(input: Tensor, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """input / (k + alpha * the mean of squares over `size` neighbouring channels) ** beta. Source: Krizhevsky et al. 2012, section 3.3.
+
+    >>> volta.nn.functional.local_response_norm(volta.tensor([[[3.0], [4.0]]]), 1, alpha=1.0, beta=0.5, k=0.0)
+    tensor([[[1.],
+             [1.]]])
+    """
+    if input.ndim < 3:
+        raise ShapeError(f"local_response_norm: needs an input (N, C, ...) of rank 3 or more, got {input.shape}")
+    if not input._size:
+        return input
+    if size < 1:
+        raise ArgumentError(f"local_response_norm: size must be at least 1, got {size}")
+    squares = reshape_op(input * input, shape=(input.shape[0], 1, input.shape[1], math.prod(input.shape[2:])))
+    means = avg_pool2d(pad(squares, (0, 0, size // 2, (size - 1) // 2)), (size, 1), stride=1)
+    return input / (reshape_op(means, shape=input.shape) * alpha + k) ** beta
 
 
 @composed(samples=(case((3, 4)), case((2, 3, 4), p=1, dim=-1)), domain=(0.3, 2.0), function=False, method=False,

@@ -1,4 +1,4 @@
-"""`linear`, dropout and one-hot rows."""
+"""`linear`, `bilinear`, dropout and one-hot rows."""
 from __future__ import annotations
 
 import math
@@ -17,7 +17,7 @@ from volta.ops.table import Labels, case, composed
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
-__all__ = ["dropout", "linear", "one_hot"]
+__all__ = ["bilinear", "dropout", "linear", "one_hot"]
 
 
 @composed(samples=(case((2, 3, 4), (5, 4), (5,)), case((3, 4), (2, 4)), case((4,), (2, 4), (2,)), case((3, 4), (4,), ())), rtol=1e-4,
@@ -48,6 +48,32 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return out if bias is None else out + bias
     out = linear_op(reshape_op(input, shape=(math.prod(input.shape[:-1]), input.shape[-1])), weight, bias)
     return reshape_op(out, shape=input.shape[:-1] + weight.shape[:1])
+
+
+@composed(samples=(case((2, 3, 4), (2, 3, 5), (2, 4, 5), (2,)), case((4,), (3,), (2, 4, 3), None)), rtol=1e-4, kinds="fi", method=False,
+          numpy=lambda x, y, weight, bias: np.einsum("...n,onm,...m->...o", x, weight, y) + (0 if bias is None else bias),
+          takes={"input1": "fi", "input2": "=input1", "weight": "=input1", "bias": "=input1?"})
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input1 @ weight[o] @ input2 + bias[o] for every output o, over the last dimensions.
+
+    Shape: (..., n), (..., m), weight (out, n, m), bias (out,) -> (..., out).
+    Raises: ShapeError where they do not fit.
+
+    >>> volta.bilinear(volta.ones(1, 2), volta.ones(1, 3), volta.ones(1, 2, 3))
+    tensor([[6.]])
+    """
+    if weight.ndim != 3 or not input1.ndim or input1.shape[:-1] != input2.shape[:-1] or (
+            input1.shape[-1], input2.shape[-1]) != weight.shape[1:] or not input2.ndim:
+        raise ShapeError(f"bilinear: inputs {input1.shape} and {input2.shape} do not fit weight {weight.shape}: needed are (..., n), "
+                         "(..., m) and (out, n, m)")
+    outputs, n, m = weight.shape
+    if bias is not None and bias.shape != (outputs,):
+        raise ShapeError(f"bilinear: bias must have shape {(outputs,)}, got {bias.shape}")
+    rows = math.prod(input1.shape[:-1])
+    left = matmul(reshape_op(input1, shape=(rows, n)), reshape_op(permute_op(weight, dims=(1, 0, 2)), shape=(n, outputs * m)))
+    out = matmul(reshape_op(left, shape=(rows, outputs, m)), reshape_op(input2, shape=(rows, m, 1)))
+    out = reshape_op(out, shape=(*input1.shape[:-1], outputs))
+    return out if bias is None else out + bias
 
 
 @composed(name="functional.dropout", samples=(case((3, 4), training=False), case((3, 4), p=0.0)), numpy=lambda x, **options: x,

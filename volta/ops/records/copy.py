@@ -36,17 +36,12 @@ def _cat_vjp(g, needs, shapes, dim):
     return tuple(out)
 
 
-def _np_cat(*tensors, dim):
-    return np.concatenate(tensors, dim)
-
-
-cat_op = register("cat", ("*",), family="movement", vjp=_cat_vjp, numpy=_np_cat, takes="fib", kinds="fib",
-                cases=(case((2, 3), (2, 1), dim=1), case((2, 3), (0, 3), (4, 3), dim=0)))
+cat_op = register("cat", ("*",), family="movement", vjp=_cat_vjp, numpy=lambda *tensors, dim: np.concatenate(tensors, dim), takes="fib",
+                  kinds="fib", cases=(case((2, 3), (2, 1), dim=1), case((2, 3), (0, 3), (4, 3), dim=0)))
 copy_into_op = register("copy_into", ("out", "x"), writes=("out",), family="inplace", numpy=lambda out, x: (x, None), takes="fib",
-                      kinds="fib",                      cases=(case((3, 4), (3, 4)), case((), ()), case((0, 2), (0, 2))))
+                        kinds="fib", cases=(case((3, 4), (3, 4)), case((), ()), case((0, 2), (0, 2))))
 fill_into_op = register("fill_into", ("out", "value"), writes=("out",), family="inplace", takes="fib", kinds="fi",
-                        numpy=lambda out, value: (out * 0 + value, None),
-                      cases=(case((3, 4), 2), case((), 1), case((2, 0), 3)))
+                        numpy=lambda out, value: (out * 0 + value, None), cases=(case((3, 4), 2), case((), 1), case((2, 0), 3)))
 
 
 # ---------------------------------------------------------------- between devices

@@ -3,6 +3,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from volta._kernels import core
+from volta.dtypes import int64
+from volta.ops.records.copy import cast
+from volta.ops.records.math import where_op
 from volta.ops.table import Labels, case, register
 
 
@@ -47,9 +51,52 @@ def _np_index_put(out, index, values, rank, unique=False):
     return new.reshape(out.shape), None, None
 
 
+_COMBINE = {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+
+
+def _np_scatter_reduce(x, src, index, dim, reduce):
+    out, where_ = x.copy(), list(np.indices(src.shape))
+    where_[dim] = index
+    _COMBINE[reduce].at(out, tuple(where_), src)
+    return out
+
+
+def _own_gradient(g, x, src, index, out, dim, reduce):
+    """For x: of products, that of the others; of extremes, a share where it is one of those that are equal to the result."""
+    if reduce == "prod":
+        nonzero = where_op(x == 0, 1, x)
+        return g * scatter_reduce_op(nonzero, src, index, dim=dim, reduce=reduce) / nonzero
+    return where_op(x == out, _share(g, x, src, index, out, dim), 0)
+
+
+def _source_gradient(g, x, src, index, out, dim, reduce):
+    if reduce != "prod":
+        return where_op(src == gather_op(out, index, dim=dim), gather_op(_share(g, x, src, index, out, dim), index, dim=dim), 0)
+    zero = src == 0
+    alone = zero & (gather_op(scatter_add_op(cast(zero, int64), index, dim=dim, size=x.shape[dim]), index, dim=dim) == 1)
+    others = scatter_reduce_op(x, where_op(alone, 1, src), index, dim=dim, reduce=reduce)       # where a single 0 is among the factors
+    return where_op(alone, gather_op(g * others, index, dim=dim), gather_op(g * out, index, dim=dim) / where_op(zero, 1, src))
+
+
+def _share(g, x, src, index, out, dim):
+    """What each of those that are equal to the result gets of its gradient."""
+    equal = cast(src == gather_op(out, index, dim=dim), g.dtype)
+    return g / (cast(x == out, g.dtype) + scatter_add_op(equal, index, dim=dim, size=x.shape[dim]))
+
+
+scatter_reduce_op = register(
+    "scatter_reduce", ("x", "src", "index"), family="index", kinds="fi", takes={"x": "fib", "src": "=x", "index": "int64"},
+    numpy=_np_scatter_reduce, vjp=(_own_gradient, _source_gradient, None),
+    cases=tuple(case((3, 5), (3, 4), Labels((3, 4), 5), dim=1, reduce=reduce) for reduce in _COMBINE) + (
+        case((4, 3), (90, 3), Labels((90, 3), 4), dim=0, reduce="amax"), case((7,), (300,), Labels((300,), 7), dim=0, reduce="amin")))
+
 index_put_op = register(
     "index_put", ("out", "index", "values"), writes=("out",), takes={"out": "fib", "index": "int64", "values": "=out"},
     family="inplace", numpy=_np_index_put, kinds="fib",
     cases=(case((5, 3), Labels((7,), 5), (7, 3), rank=1), case((4, 3, 2), Labels((20,), 12), (20, 2), rank=2),
            case((3, 4), Labels((0,), 3), (0, 4), rank=1), case((6,), Labels((3,), 6), (), rank=1),
            case((90, 4), Labels((1300,), 90), (1300, 4), rank=1), case((30000,), Labels((1500,), 30000), (1500,), rank=1)))
+scale_gradient = register(
+    "scale_gradient", ("x", "factor"), family="index", takes={"x": "f", "factor": "=x"}, view=lambda x, factor: core.alias(x),
+    numpy=lambda x, factor: x, smooth=False, cases=(case((3, 4), (3, 1)),),
+    vjp=(lambda g, factor: where_op(factor == 0, 0.0, g * factor), None))       # x itself, whose gradient is multiplied

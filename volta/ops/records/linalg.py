@@ -28,7 +28,8 @@ matmul_op = register(
     vjp=(lambda g, b, a_shape: _batch_sum(g, turned(b), a_shape),
          lambda g, a, b_shape: _batch_sum(turned(a), g, b_shape)),
     cases=(case((3, 4), (4, 5)), case((2, 3, 4), (2, 4, 5)), case((2, 1, 3, 4), (5, 4, 2)), case((1, 1), (1, 1)), case((0, 3), (3, 2)),
-           case((2, 0), (0, 3)), case((33, 65), (65, 17)), case((1, 70), (70, 5)), case((2, 0, 1, 3), (2, 0, 3, 2))))
+           case((2, 0), (0, 3)), case((33, 65), (65, 17)), case((1, 70), (70, 5)), case((2, 0, 1, 3), (2, 0, 3, 2)),
+           case((2, 1, 5), (1, 5, 3))))
 linear_op = register(
     "linear", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="linalg", rtol=1e-4,
     takes={"x": "f", "weight": "=x", "bias": "=x?"},

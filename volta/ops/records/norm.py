@@ -69,10 +69,15 @@ def _variance(x, axes):
     return mean_op(centred * centred, dim=axes, keepdim=False)
 
 
-def _batch_norm_vjp(g, x, weight, mean, rstd, needs):
-    wide = mean.dtype                           # float32 for float16 inputs
-    gradients = batch_norm_grad(cast(g, wide), cast(x, wide), None if weight is None else cast(weight, wide), mean, rstd)
+def in_wide(grad, needs, g, x, weight, mean, rstd, **params):
+    """The wanted gradients of a normalisation, in the dtype of its statistics: float32 for float16 inputs."""
+    wide = mean.dtype
+    gradients = grad(cast(g, wide), cast(x, wide), None if weight is None else cast(weight, wide), mean, rstd, **params)
     return tuple(cast(d, x.dtype) if need else None for d, need in zip(gradients, needs))
+
+
+def _batch_norm_vjp(g, x, weight, mean, rstd, needs):
+    return in_wide(batch_norm_grad, needs, g, x, weight, mean, rstd)
 
 
 _MEAN = Derived(lambda g, x, weight: x.mean(axis=_axes(x)))

@@ -64,19 +64,20 @@ def _others(x, d):
     """For each element the product of all others along dimension d, by a tree of pairs."""
     n = x.shape[d]
     half = n // 2
-    left, right = _part(x, d, 0, half), _part(x, d, half, half)
+    left, right = part(x, d, 0, half), part(x, d, half, half)
     if n == 2:
         return cat_op(right, left, dim=d)
     pairs = left * right
     if n % 2 == 0:
         above = _others(pairs, d)
         return cat_op(above * right, above * left, dim=d)
-    above = _others(cat_op(pairs, _part(x, d, n - 1, 1), dim=d), d)
-    outside = _part(above, d, 0, half)
-    return cat_op(outside * right, outside * left, _part(above, d, half, 1), dim=d)
+    above = _others(cat_op(pairs, part(x, d, n - 1, 1), dim=d), d)
+    outside = part(above, d, 0, half)
+    return cat_op(outside * right, outside * left, part(above, d, half, 1), dim=d)
 
 
-def _part(x, d, start, length):
+def part(x, d, start, length):
+    """`length` elements along dimension d from `start` on, as a view."""
     shape = x.shape
     return slice_op(x, starts=(0,) * d + (start,) + (0,) * (len(shape) - d - 1), sizes=shape[:d] + (length,) + shape[d + 1:],
                     steps=(1,) * len(shape))
@@ -96,6 +97,33 @@ amin_op = _reduction("amin", _extreme_vjp, np.amin, _CASES)
 prod_op = _reduction("prod", _prod_vjp, np.prod, domain=(0.5, 1.5))
 any_op = _reduction("any", None, np.any)
 all_op = _reduction("all", None, np.all)
+
+
+
+def _var_vjp(g_out, g_mean, x, mean, dim, keepdim, correction):
+    n, dx = count(x.shape, dim), None
+    if g_out is not None:
+        away = x - _expanded(mean, x.shape, dim, keepdim)
+        dx = away * _expanded(g_out * (2.0 / (n - correction) if n != correction else math.inf), x.shape, dim, keepdim)
+    if g_mean is not None:
+        share = _expanded(g_mean * (1.0 / n), x.shape, dim, keepdim)
+        dx = share if dx is None else dx + share
+    return (dx,)
+
+
+def _np_var(x, dim, keepdim, correction):
+    mean = x.mean(axis=dim, keepdims=True)
+    rest = ((x - mean) ** 2).sum(axis=dim, keepdims=keepdim)
+    return rest / max(count(x.shape, dim) - correction, 0), mean.reshape(rest.shape)
+
+
+var_op = register(
+    "var", ("x",), names=("input",), family="moments", takes="f", outputs=("out", "mean"), differentiable=("out", "mean"), vjp=_var_vjp,
+    numpy=_np_var, rtol=1e-4,
+    cases=(case((3, 4), dim=(1,), keepdim=False, correction=1.0), case((3, 4), dim=(0,), keepdim=True, correction=0.0),
+           case((2, 3, 4), dim=(1, 2), keepdim=False, correction=1.0), case((2, 30, 8), dim=(1,), keepdim=False, correction=1.5),
+           case((3, 5, 2), dim=(0, 1), keepdim=True, correction=1.0), case((4, 300), dim=(0, 1), keepdim=False, correction=1.0),
+           case((2, 520), dim=(1,), keepdim=False, correction=1.0), case((300, 4), dim=(0,), keepdim=False, correction=1.0)))
 
 _ARG_CASES = (case((3, 4), dim=1, keepdim=False), case((3, 4), dim=0, keepdim=True), case((2, 3, 4), dim=1, keepdim=False),
               case((130,), dim=0, keepdim=False))

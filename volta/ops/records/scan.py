@@ -1,25 +1,77 @@
-"""Records of the scans along one dimension."""
+"""Records of the scans along one dimension. Those of extremes give where they are: the values follow by gathering."""
 from __future__ import annotations
 
 import numpy as np
 
+from volta.dtypes import finfo
+from volta.ops.records.copy import cat_op
+from volta.ops.records.math import exp, log, where_op
+from volta.ops.records.reduce import part
 from volta.ops.records.view import slice_op
 from volta.ops.table import case, register
 
+_CASES = (case((3, 4), dim=1), case((3, 4), dim=0), case((2, 3, 5), dim=1), case((700,), dim=0), case((40, 60), dim=0),
+          case((600, 3), dim=0), case((0, 3), dim=1), case((), dim=0))
+_LONG = (case((3000,), dim=0), case((9000,), dim=0), case((1500, 2), dim=0))
 
-def _reversed(x, dim):
+
+def flipped(x, dim):
     """The elements along `dim` in reverse order, as a view."""
     return slice_op(x, starts=tuple([n - 1 if d == dim and n else 0 for d, n in enumerate(x.shape)]), sizes=x.shape,
                     steps=tuple([-1 if d == dim else 1 for d in range(len(x.shape))]))
 
 
-def _sums_to_the_end(g, dim):
-    """What follows each element, and itself, added: the derivative of running sums."""
-    return _reversed(cumsum_op(_reversed(g, dim), dim=dim), dim)
+def _to_the_end(scan, g, dim):
+    """The scan of what follows each element, and itself."""
+    return flipped(scan(flipped(g, dim), dim=dim), dim)
 
 
-cumsum_op = register(
-    "cumsum", ("x",), names=("input",), family="scan", takes="f", vjp=(_sums_to_the_end,),
-    numpy=lambda x, dim: np.cumsum(x, dim) if x.ndim else x, rtol=2e-5,
-    cases=(case((3, 4), dim=1), case((3, 4), dim=0), case((2, 3, 5), dim=1), case((700,), dim=0), case((3000,), dim=0),
-           case((40, 60), dim=0), case((0, 3), dim=1), case((), dim=0)))
+def _recurrence(a, b, dim):
+    """y[i] = a[i] * y[i - 1] + b[i] along dim, by doubling the reach: only products and sums, so that zeros are no exception."""
+    n, reach = a.shape[dim], 1
+    while reach < n:
+        rest, before = n - reach, part(b, dim, 0, reach)
+        b = cat_op(before, part(a, dim, reach, rest) * part(b, dim, 0, rest) + part(b, dim, reach, rest), dim=dim)
+        a = cat_op(part(a, dim, 0, reach), part(a, dim, reach, rest) * part(a, dim, 0, rest), dim=dim)
+        reach *= 2
+    return b
+
+
+def _cumprod_vjp(g, x, out, dim):
+    """For each element the product of those before it, times the sum over all later ones of g times the product of those between."""
+    n = x.shape[dim] if x.ndim else 1
+    if n < 2:
+        return g
+    following = cat_op(part(x, dim, 1, n - 1), part(x, dim, 0, 1), dim=dim)         # the last one is multiplied with nothing
+    sums = flipped(_recurrence(flipped(following, dim), flipped(g, dim), dim), dim)
+    return cat_op(part(sums, dim, 0, 1), part(out, dim, 0, n - 1) * part(sums, dim, 1, n - 1), dim=dim)
+
+
+def _logcumsumexp_vjp(g, x, out, dim):
+    """The sum over all later ones of g * exp(x - out), positive and negative g apart, by their logarithms: exp alone would overflow."""
+    lowest = finfo(x.dtype).min
+
+    def summed(positive):
+        size = log(where_op(positive, where_op(g > 0, g, -g), 1.0))
+        return exp(_to_the_end(logcumsumexp_op, where_op(positive, size - out, lowest), dim) + x)
+    return summed(g > 0) - summed(g < 0)
+
+
+def _scan(name, numpy, vjp=None, takes="fib", cases=_CASES, **options):
+    return register(name, ("x",), names=("input",), family="scan", takes=takes, kinds=takes, vjp=vjp and (vjp,), cases=cases, **options,
+                    numpy=lambda x, dim: numpy(x, dim) if x.ndim else numpy(x.reshape(1), 0).reshape(()))
+
+
+def _np_where(extreme):
+    def scan(x, dim):
+        x = x.astype(np.uint8) if x.dtype == bool else x
+        best = extreme.accumulate(x, dim)
+        return np.maximum.accumulate(np.where((x == best) | (x != x), np.indices(x.shape)[dim], 0), dim)
+    return scan
+
+
+cumsum_op = _scan("cumsum", np.cumsum, lambda g, dim: _to_the_end(cumsum_op, g, dim), cases=_CASES + _LONG, rtol=2e-5)
+cumprod_op = _scan("cumprod", np.cumprod, _cumprod_vjp, rtol=2e-5, domain=(0.7, 1.3), cases=_CASES + (case((1500,), dim=0),))
+logcumsumexp_op = _scan("logcumsumexp", np.logaddexp.accumulate, _logcumsumexp_vjp, "f", rtol=2e-5)
+cummax_op = _scan("cummax", _np_where(np.maximum), cases=_CASES + _LONG)
+cummin_op = _scan("cummin", _np_where(np.minimum), cases=_CASES + _LONG)

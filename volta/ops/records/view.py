@@ -27,17 +27,6 @@ def expand_kernel(x, *, shape):
     return core.view(x, shape, tuple(strides), x.offset)
 
 
-def _invert(dims):
-    out = [0] * len(dims)
-    for i, d in enumerate(dims):
-        out[d] = i
-    return tuple(out)
-
-
-def _np_expand(x, shape):
-    return np.broadcast_to(x, shape)
-
-
 def _np_slice(x, starts, sizes, steps, axes=None):
     out = x[tuple(slice(a, None if a + n * s < 0 else a + n * s, s) for a, n, s in zip(starts, sizes, steps))]
     return out if axes is None else out.reshape([1 if i < 0 else sizes[i] for i in axes])
@@ -50,11 +39,11 @@ reshape_op = register(
     numpy=lambda x, shape: x.reshape(shape), cases=(case((2, 6), shape=(3, 4)), case((), shape=(1, 1)), case((0, 3), shape=(3, 0))))
 permute_op = register(
     "permute", ("x",), family="view", takes="fib", kinds="fib", view=indexing.permute_view,
-    vjp=(lambda g, dims: permute_op(g, dims=_invert(dims)),),
+    vjp=(lambda g, dims: permute_op(g, dims=tuple(map(dims.index, range(len(dims))))),),
     numpy=lambda x, dims: x.transpose(dims), cases=(case((2, 3, 4), dims=(2, 0, 1)), case((3, 0), dims=(1, 0))))
 expand_op = register(
     "expand", ("x",), family="view", takes="fib", kinds="fib", view=expand_kernel, vjp=(lambda g: g,),
-    numpy=_np_expand, cases=(case((3, 1), shape=(2, 3, 4)), case((1,), shape=(0,))))
+    numpy=lambda x, shape: np.broadcast_to(x, shape), cases=(case((3, 1), shape=(2, 3, 4)), case((1,), shape=(0,))))
 
 
 # ---------------------------------------------------------------- parts
@@ -103,10 +92,6 @@ def _diagonal_kernel(x, *, offset):
     return core.view(x, x.shape[:-2] + (length,), x._strides[:-2] + (down + across,), start)
 
 
-def _np_diagonal(x, offset):
-    return np.diagonal(x, offset, -2, -1)
-
-
 def on_diagonal(g, shape, offset):
     """Zeros of shape (..., *shape) with g on the diagonal: the derivative of `diagonal`."""
     rows, columns = shape
@@ -118,7 +103,8 @@ def on_diagonal(g, shape, offset):
 
 
 diagonal_op = register(
-    "diagonal", ("x",), family="view", takes="fib", kinds="fib", view=_diagonal_kernel, numpy=_np_diagonal,
+    "diagonal", ("x",), family="view", takes="fib", kinds="fib", view=_diagonal_kernel,
+    numpy=lambda x, offset: np.diagonal(x, offset, -2, -1),
     vjp=(lambda g, x_shape, offset: on_diagonal(g, x_shape[-2:], offset),),
     cases=(case((3, 5), offset=0), case((2, 4, 3), offset=1), case((4, 3), offset=-2), case((2, 3), offset=5), case((0, 3), offset=0)))
 
@@ -135,15 +121,16 @@ def _np_unfold(x, dim, size, step):
     return windows[(slice(None),) * dim + (slice(None, None, step),)]
 
 
-def _fold(g, shape, dim, step):
-    """Each window's gradient added where the window was: the derivative of `unfold`."""
+def fold_windows(g, shape, dim, step, dilation=1):
+    """Windows, whose elements lie along the last dimension, added where they were: the derivative of `unfold`. Elements of a window
+    lie `dilation` apart, windows `step`."""
     out = None
     inner = g.shape[:-1]
     if not g.shape[-1]:
         return place(reshape_op(g, shape=shape[:dim] + (0,) + shape[dim + 1:]), shape=shape, starts=(0,) * len(shape),
                      steps=(1,) * len(shape), value=0.0)
     for k in range(g.shape[-1]):
-        starts, steps = (tuple(v if i == dim else default for i in range(len(shape))) for v, default in ((k, 0), (step, 1)))
+        starts, steps = (tuple(v if i == dim else default for i in range(len(shape))) for v, default in ((k * dilation, 0), (step, 1)))
         window = slice_op(g, starts=(0,) * len(inner) + (k,), sizes=inner + (1,), steps=(1,) * (len(inner) + 1),
                           axes=tuple(range(len(inner))))
         part = place(window, shape=shape, starts=starts, steps=steps, value=0.0)
@@ -153,5 +140,5 @@ def _fold(g, shape, dim, step):
 
 unfold_op = register(
     "unfold", ("x",), family="view", takes="fib", kinds="fib", view=_unfold_kernel, numpy=_np_unfold,
-    vjp=(lambda g, x_shape, dim, step: _fold(g, x_shape, dim, step),),
+    vjp=(lambda g, x_shape, dim, step: fold_windows(g, x_shape, dim, step),),
     cases=(case((5,), dim=0, size=2, step=1), case((3, 7), dim=1, size=3, step=2), case((4, 3), dim=0, size=1, step=3)))

@@ -53,12 +53,16 @@ def refuse(x):
 
 
 def halves(run, inputs, params, dims, joined):
-    """run on both halves of the inputs along dims[i]; `joined` is the dimension of the result (a tuple for several, None to add).
+    """run on both halves of the inputs along dims[i]; `joined` is the dimension of the result (a tuple for several, None to add). Of
+    inputs that differ in length the shortest is halved, and the others are cut in the same proportion.
 
     Raises: BindingLimitError where there is nothing left to cut.
     """
-    n = next(x.shape[d] for x, d in zip(inputs, dims) if x is not None and d is not None)
+    n = min((x.shape[d] for x, d in zip(inputs, dims) if x is not None and d is not None), default=1)
     if n < 2:
         refuse(inputs[0])
-    pieces = [run(*[part(x, d, a, b) for x, d in zip(inputs, dims)], **params) for a, b in ((0, n // 2), (n // 2, n))]
-    return join(*pieces, joined)
+
+    def piece(a, b):
+        return run(*[x if x is None or d is None else part(x, d, a * x.shape[d] // n, b * x.shape[d] // n) for x, d in zip(inputs, dims)],
+                   **params)
+    return join(piece(0, n // 2), piece(n // 2, n), joined)

@@ -5,6 +5,8 @@ put there, so that bands need no padding.
 """
 from __future__ import annotations
 
+import math
+
 from volta._kernels import core
 from volta.devices.gpu.copy import contiguous, place
 from volta.devices.gpu.limits.cut import bytes_of, call, flat, halves, join, limit_of, narrow, part, refuse
@@ -44,14 +46,14 @@ def _seen(x, axis, low, high):
     first, stop = min(max(low, 0), x.shape[axis]), max(min(high, x.shape[axis]), 0)
     band = narrow(x, axis, first, max(first, stop))
     shape = x.shape[:axis] + (high - low,) + x.shape[axis + 1:]
-    starts = tuple(first - low if d == axis else 0 for d in range(4))
-    return contiguous(band) if band.shape == shape else place(band, shape, starts, (1,) * 4, 0.0)
+    starts = tuple(first - low if d == axis else 0 for d in range(len(shape)))
+    return contiguous(band) if band.shape == shape else place(band, shape, starts, (1,) * len(shape), 0.0)
 
 
 def _out_shape(x, kernel, params):
-    """Of the output; a pooling may be given the `size` of its own, where that is rounded up."""
-    return x.shape[:2] + tuple(params.get("size") or ((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in
-                               zip(x.shape[2:], kernel, params["stride"], params["padding"], params["dilation"])))
+    """Of the output."""
+    return x.shape[:2] + tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in
+                               zip(x.shape[2:], kernel, params["stride"], params["padding"], params["dilation"]))
 
 
 def conv2d(run, x, weight, bias, **params):
@@ -108,38 +110,69 @@ def conv2d_grad_weight(run, g, x, kernel, **params):
     return join(*[run(part(g, axis, *at), _seen(x, axis, *seen), kernel=kernel, **plain) for at, seen in bands], None)
 
 
-def max_pool2d(run, x, **params):
-    """Bands keep their padding, and drop the outputs that see it where the image goes on."""
+def _seeing(x, out, kernel, params):
+    """(axis, [((first, stop) of the output, outputs before them that are to be dropped, (first, stop) of the input)]) of two bands of a
+    pooling. They keep the padding, and drop the outputs that see it where the image goes on.
+
+    Raises: BindingLimitError naming x, where there is nothing left to cut, or windows are adaptive.
+    """
+    axis = max(range(2, len(out)), key=lambda d: out[d])
+    n, i, bands = out[axis], axis - 2, []
+    if n < 2 or kernel is None:
+        refuse(x)
+    stride, padding, reach = params["stride"][i], params["padding"][i], (params.get("dilation") or (1,) * 3)[i] * (kernel[i] - 1)
+    for a, b in ((0, n // 2), (n // 2, n)):
+        dropped = min(a, -(-padding // stride))
+        bands.append(((a, b), dropped, ((a - dropped) * stride, (b - 1) * stride - padding + reach + 1)))
+    return axis, bands
+
+
+def _resized(sizes: tuple, axis: int, n: int) -> tuple:
+    return sizes[:axis] + (n,) + sizes[axis + 1:]
+
+
+def pool(run, x, size, kernel=None, **params):
+    """Maxima or averages: by planes; one plane alone by bands."""
     for d in (0, 1):
         if x.shape[d] > 1:
-            return halves(run, (x,), params, (d,), (d, d))
-    kernel = params["kernel"]
-    shape = _out_shape(x, kernel, params)
-    axis, bands = _bands(x, shape, kernel, params)
-    stride, padding = params["stride"][axis - 2], params["padding"][axis - 2]
+            return halves(run, (x,), {"size": size, "kernel": kernel, **params}, (d,), (d, d) if "dilation" in params else d)
+    axis, bands = _seeing(x, x.shape[:2] + size, kernel, params)
     results = []
-    for (a, b), (_, high) in bands:
-        dropped = min(a, -(-padding // stride))
-        first = (a - dropped) * stride
-        band = part(x, axis, first, min(high, x.shape[axis]))
-        size = (dropped + b - a, shape[3]) if axis == 2 else (shape[2], dropped + b - a)
-        out, index = run(band, **{**params, "size": size if params.get("size") else None})
-        out, index = (contiguous(narrow(t, axis, dropped, dropped + b - a)) for t in (out, index))
-        results.append((out, _moved(index, band.shape[3], x.shape[3], *((first, 0) if axis == 2 else (0, first)))))
-    return join(*results, (axis, axis))
+    for (a, b), dropped, (low, high) in bands:
+        band = part(x, axis, low, min(high, x.shape[axis]))
+        found = run(band, size=_resized(size, axis - 2, dropped + b - a), kernel=kernel, **params)
+        kept = [contiguous(narrow(t, axis, dropped, dropped + b - a)) for t in (found if isinstance(found, tuple) else (found,))]
+        results.append((kept[0], _moved(kept[1], band.shape, x.shape, axis, low)) if len(kept) > 1 else kept[0])
+    return join(*results, (axis, axis) if "dilation" in params else axis)
 
 
-def _moved(index, width: int, whole: int, row: int, column: int):
-    """Places in an image of `whole` columns, from places in its part of `width` columns at (row, column)."""
-    if width != whole:
-        index = call("add", index, call("mul", call("floor_divide", index, width), whole - width))
-    return call("add", index, row * whole + column)
+def _moved(index, band: tuple, whole: tuple, axis: int, first: int):
+    """Places in a plane, from places in its part that begins with `first` along an axis."""
+    inner = math.prod(whole[axis + 1:])
+    if math.prod(whole[2:axis]) > 1:
+        before = call("floor_divide", index, band[axis] * inner)
+        index = call("add", index, call("mul", before, (whole[axis] - band[axis]) * inner))
+    return call("add", index, first * inner)
 
 
-
-def max_pool2d_grad(run, g, index, height, width, **params):
+def max_pool_grad(run, g, index, size, **params):
     """By planes; one plane alone is an addition at its places."""
     for d in (0, 1):
         if g.shape[d] > 1:
-            return halves(run, (g, index), {"height": height, "width": width, **params}, (d, d), d)
-    return core.reshaped(call("scatter_add", flat(g), flat(index), dim=0, size=height * width), (1, 1, height, width))
+            return halves(run, (g, index), {"size": size, **params}, (d, d), d)
+    return core.reshaped(call("scatter_add", flat(g), flat(index), dim=0, size=math.prod(size)), (1, 1, *size))
+
+
+def avg_pool_grad(run, g, size, kernel=None, **params):
+    """By planes; of one plane alone by bands, which add up where both reach."""
+    for d in (0, 1):
+        if g.shape[d] > 1:
+            return halves(run, (g,), {"size": size, "kernel": kernel, **params}, (d,), d)
+    axis, bands = _seeing(g, g.shape, kernel, params)
+    n, out = size[axis - 2], None
+    for (a, b), dropped, (low, high) in bands:
+        slopes = _seen(part(g, axis, a, b), axis, -dropped, b - a)
+        dx = run(slopes, size=_resized(size, axis - 2, min(high, n) - low), kernel=kernel, **params)
+        dx = _seen(dx, axis, -low, n - low)
+        out = dx if out is None else call("add", out, dx)
+    return out

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 
 from volta._kernels import core
-from volta.devices.gpu.copy import arange, cast, cat, contiguous, copy_into
+from volta.devices.gpu.copy import arange, cast, cat, contiguous, copy_into, full
 from volta.devices.gpu.limits.cut import bytes_of, call, flat, halves, limit_of, narrow, part
 
 
@@ -51,6 +51,28 @@ def indexed_sum(run, g, index, dim, size):
     return halves(run, (g, index), {"dim": dim, "size": size}, (other, other if full else None), other)
 
 
+def indexed_reduction(run, x, src, index, dim, reduce):
+    """Along the longest dimension that is not indexed; else by the entries, one half after the other; else by the places, where an entry
+    of the other half repeats one that is there already and so changes nothing of an extreme, or is 1 in a product."""
+    others = [d for d, n in enumerate(src.shape) if d != dim and n > 1]
+    params = {"dim": dim, "reduce": reduce}
+    if others:
+        other = max(others, key=lambda d: x.shape[d] + src.shape[d])
+        return halves(run, (x, src, index), params, (other, other, other), other)
+    entries, size = src.shape[dim], x.shape[dim]
+    if entries > 1 and bytes_of(src) >= bytes_of(x):
+        for start, stop in ((0, entries // 2), (entries // 2, entries)):
+            x = run(x, part(src, dim, start, stop), part(index, dim, start, stop), **params)
+        return x
+    parts = []
+    for start, stop in ((0, size // 2), (size // 2, size)):
+        own, at = part(x, dim, start, stop), call("clamp", call("sub", index, start), 0, stop - start - 1)
+        inside = call("logical_and", call("ge", index, start), call("lt", index, stop))
+        neutral = 1 if reduce == "prod" else call("gather", own, at, dim=dim)
+        parts.append(run(own, call("where", inside, src, neutral), at, **params))
+    return cat(*parts, dim=dim)
+
+
 def drawn(run, shape, offset, **params):
     """Random numbers in two draws that continue each other."""
     count = math.prod(shape)
@@ -83,6 +105,23 @@ def updated(written):
             if tensors[i] is not None and not tensors[i]._contiguous:
                 copy_into(tensors[i], core.reshaped(lines[i], tensors[i].shape))
     return cut
+
+
+def attention(run, q, k, v, mask, **params):
+    return _by_heads(run, (q, k, v, mask), (2, 2, 2, 1), params, (2, 1))
+
+
+def attention_grad(run, g, q, k, v, mask, out, logsumexp, **params):
+    shared = None if q.shape[0] == 1 == k.shape[2] else 2           # of one head for all, both halves' gradients are added
+    return _by_heads(run, (g, q, k, v, mask, out, logsumexp), (2, 2, 2, 2, 1, 2, 1), params, (2, shared, shared))
+
+
+def _by_heads(run, tensors, heads, params, joined):
+    """By batches, else by heads, which are those dimensions of the tensors and of the results."""
+    if tensors[0].shape[0] > 1:
+        heads, joined = (0,) * len(tensors), (0,) * len(joined)
+    dims = [None if t is None or t.shape[d] == 1 else d for t, d in zip(tensors, heads)]
+    return halves(run, tensors, params, dims, joined)
 
 
 # ---------------------------------------------------------------- one row or channel alone
@@ -126,3 +165,39 @@ def batch_norm_grad(run, g, x, weight, mean, rstd):
     dweight, dbias = call("sum", call("mul", slope, normal), (0,), True), call("sum", slope, (0,), True)
     centred = call("sub", call("sub", slope, call("div", dbias, count)), call("mul", normal, call("div", dweight, count)))
     return core.reshaped(call("mul", centred, rstd if weight is None else call("mul", rstd, weight)), x.shape), dweight, dbias
+
+
+# ---------------------------------------------------------------- rows
+
+def _grouped(t, shape: tuple):
+    return core.reshaped(t if t._contiguous else contiguous(t), shape)
+
+
+def row_norm(x, weight, bias, length, groups, inner, centred, eps):
+    """The same of reductions and elementwise kernels."""
+    shape, dims = (x._size // (groups * length), groups, length // inner, inner), (2, 3)
+    away = _grouped(x, shape)
+    mean = call("mean", away, dims, True) if centred else full(shape[:2] + (1, 1), 0.0, x.dtype, x.storage.device)
+    away = call("sub", away, mean)
+    rstd = call("rsqrt", call("add", call("mean", call("mul", away, away), dims, True), eps))
+    out = call("mul", away, rstd)
+    out = out if weight is None else call("mul", out, _grouped(weight, (*shape[1:3], 1)))
+    out = out if bias is None else call("add", out, _grouped(bias, (*shape[1:3], 1)))
+    return core.reshaped(out, x.shape), flat(mean), flat(rstd)
+
+
+def row_norm_grad(g, x, weight, mean, rstd, length, groups, inner, centred, sums):
+    shape, dims = (x._size // (groups * length), groups, length // inner, inner), (2, 3)
+    g, mean, rstd = _grouped(g, shape), _grouped(mean, shape[:2] + (1, 1)), _grouped(rstd, shape[:2] + (1, 1))
+    normal = call("mul", call("sub", _grouped(x, shape), mean), rstd)
+    h = g if weight is None else call("mul", g, _grouped(weight, (*shape[1:3], 1)))
+    product = call("mul", g, normal)
+    dx = call("sub", h, call("mul", normal, call("mean", call("mul", h, normal), dims, True)))
+    dx = call("sub", dx, call("mean", h, dims, True)) if centred else dx
+    dx = core.reshaped(call("mul", dx, rstd), x.shape)
+    return dx, *[flat(call("sum", t, (0, 3), False)) if sums else full((0,), 0.0, x.dtype, x.storage.device) for t in (product, g)]
+
+
+def beyond(composed):
+    """The cut of a kernel that is composed as soon as it exceeds a binding."""
+    return lambda run, *operands, **params: composed(*operands, **params)

@@ -1,0 +1,34 @@
+// attention_delta: what backward needs of each row: (log2 of the sum of its exponentials, sum of g * out).
+//
+// Bindings: 0 g[B, L, H, 4 W] (any strides, in V's), 1 out[B, L, H, 4 W], 2 logsumexp[B, H, L] (read), 3 stats[B, H, L] (read_write).
+// Launch:   x = ceil(B * L * H / 256) workgroups of 256; a thread makes one row.
+// Sums:     in f32, one after another in four lanes.
+
+alias V = vec4<f32>;
+const W: u32 = 16u;
+
+struct Params {
+    g_offset: u32, g_batch: u32, g_row: u32, g_head: u32,
+    out_offset: u32, logsumexp_offset: u32, heads: u32, queries: u32,
+    count: u32,
+}
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read> g: array<V>;
+@group(0) @binding(1) var<storage, read> out: array<V>;
+@group(0) @binding(2) var<storage, read> logsumexp: array<f32>;
+@group(0) @binding(3) var<storage, read_write> stats: array<vec2<f32>>;
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {
+    let i = group_index(wid, ngroups) * 256u + local;
+    if (i >= p.count) { return; }
+    let head = i % p.heads;
+    let row = i / p.heads % p.queries;
+    let batch = i / p.heads / p.queries;
+    let base = p.g_offset + batch * p.g_batch + row * p.g_row + head * p.g_head;
+    var sum = V();
+    for (var e = 0u; e < W; e += 1u) { sum = fma(g[base + e], out[p.out_offset + i * W + e], sum); }
+    let at = (batch * p.heads + head) * p.queries + row;
+    stats[at] = vec2<f32>(logsumexp[p.logsumexp_offset + at] * 1.4426950408889634, (sum.x + sum.y) + (sum.z + sum.w));
+}

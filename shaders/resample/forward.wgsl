@@ -1,0 +1,49 @@
+// resample_forward: out[plane, oz, oy, ox] = sum of x over the taps of oz, oy and ox, each weighed; formulas: ops/records/resample.py.
+//
+// Bindings: 0 x (read), 1 out (read_write); both contiguous.
+// Launch:   x = blocks * ceil(planes / 4) workgroups of 256; a thread makes one place of up to 4 planes, whose taps are found once.
+// Sums:     in f32: along a row, then the rows.
+
+const MODE: u32 = 2u;
+const ALIGNED: bool = false;
+
+struct Params {
+    x_offset: u32, planes: u32, depth: u32, height: u32,
+    width: u32, out_depth: u32, out_height: u32, out_width: u32,
+    blocks: u32, scale_z: f32, scale_y: f32, scale_x: f32,
+}
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> out: array<f32>;
+
+@compute @workgroup_size(256)
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let group = group_of(grid);
+    let block = group / p.blocks;
+    let place = (group - block * p.blocks) * 256u + local;
+    let line = place / p.out_width;
+    let oz = line / p.out_height;
+    let first_plane = block * 4u;
+    if (oz >= p.out_depth || first_plane >= p.planes) {
+        return;
+    }
+    let z = taps_of(MODE, ALIGNED, oz, p.depth, p.out_depth, p.scale_z);
+    let y = taps_of(MODE, ALIGNED, line - oz * p.out_height, p.height, p.out_height, p.scale_y);
+    let w = taps_of(MODE, ALIGNED, place - line * p.out_width, p.width, p.out_width, p.scale_x);
+    let size = p.depth * p.height * p.width;
+    let out_size = p.out_depth * p.out_height * p.out_width;
+    for (var plane = first_plane; plane < min(first_plane + 4u, p.planes); plane++) {
+        var total = 0.0;
+        for (var i = 0u; i < z.count; i++) {
+            for (var j = 0u; j < y.count; j++) {
+                let start = p.x_offset + plane * size + (tap_source(z, i, p.depth) * p.height + tap_source(y, j, p.height)) * p.width;
+                var row = tap_weight(w, 0u) * x[start + tap_source(w, 0u, p.width)];
+                for (var k = 1u; k < w.count; k++) {
+                    row += tap_weight(w, k) * x[start + tap_source(w, k, p.width)];
+                }
+                total += tap_weight(z, i) * tap_weight(y, j) * row;
+            }
+        }
+        out[plane * out_size + place] = total;
+    }
+}

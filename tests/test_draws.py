@@ -1,0 +1,83 @@
+"""Draws by their moments, on every device, and what is refused."""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import volta
+from volta.errors import ArgumentError, AutogradError, DTypeError
+
+COUNT = 100_000
+DRAWS = {
+    "bernoulli_": (lambda x: x.bernoulli_(0.3), 0.3, 0.21),
+    "bernoulli": (lambda x: volta.bernoulli(x + 0.8), 0.8, 0.16),
+    "exponential_": (lambda x: x.exponential_(2.0), 0.5, 0.25),
+    "geometric_": (lambda x: x.geometric_(0.3), 1 / 0.3, 0.7 / 0.09),
+    "log_normal_": (lambda x: x.log_normal_(0.1, 0.3), math.exp(0.145), (math.exp(0.09) - 1) * math.exp(0.29)),
+    "random_": (lambda x: x.random_(3, 10), 6.0, 4.0),
+    "normal": (lambda x: volta.normal(x + 2, 3.0), 2.0, 9.0),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_moments(name, device):
+    draw, mean, variance = DRAWS[name]
+    volta.manual_seed(5)
+    found = draw(volta.zeros(COUNT, device=device)).numpy().astype(np.float64)
+    assert abs(found.mean() - mean) < 5 * math.sqrt(variance / COUNT) and abs(found.var() / variance - 1) < 0.05
+
+
+def test_cauchy_has_its_quartiles(device):
+    volta.manual_seed(5)
+    found = volta.empty(COUNT, device=device).cauchy_(1.0, 2.0).numpy()
+    for quantile, below in ((-1, 0.25), (1, 0.5), (3, 0.75)):
+        assert abs((found < quantile).mean() - below) < 0.01
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_multinomial(replacement, device):
+    volta.manual_seed(5)
+    weights = np.array([1, 0, 3, 2, 0, 4], np.float32)
+    found = volta.multinomial(volta.tensor(np.tile(weights, (20_000, 1)), device=device), 3, replacement).numpy()
+    np.testing.assert_allclose(np.bincount(found[:, 0], minlength=6) / 20_000, weights / 10, atol=0.015)
+    assert found.dtype == np.int64 and not np.isin(found, (1, 4)).any()
+    assert replacement or all(len(set(row)) == 3 for row in found)
+
+
+def test_integers_of_any_width():
+    found = volta.randint(-(1 << 63), (1 << 63) - 1, (COUNT,)).numpy().astype(np.float64)
+    assert abs(found.mean()) < 2 ** 63 / 100 and found.min() < -2.0 ** 62 and found.max() > 2.0 ** 62
+
+
+def test_what_is_refused(device):
+    x = volta.zeros(2, device=device)
+    for name, args, text in (("exponential_", (0,), "lambd must be > 0"), ("geometric_", (1,), r"p must be within \(0, 1\)"),
+                             ("cauchy_", (0, 0), "sigma must be > 0"), ("log_normal_", (0, 0), "std must be > 0"),
+                             ("bernoulli_", (2,), "needs probabilities"), ("random_", (5, 5), "needs from < to")):
+        with pytest.raises(ArgumentError, match=f"{name}: {text}"):
+            getattr(x, name)(*args)
+    with pytest.raises(DTypeError, match="exponential_: needs a floating point dtype"):
+        volta.zeros(2, dtype=volta.int64, device=device).exponential_()
+    with pytest.raises(AutogradError, match="cauchy_: a tensor that requires grad"):
+        volta.zeros(2, device=device, requires_grad=True).cauchy_()
+    with pytest.raises(ArgumentError, match="multinomial: num_samples must be at least 1 and, without replacement, at most the 2 weights"):
+        volta.multinomial(x + 1, 3)
+
+
+@pytest.mark.parametrize("name", ["tril_indices", "triu_indices"])
+def test_indices_of_triangles(name, device):
+    found = getattr(volta, name)(3, 4, 1, device=device).numpy()
+    np.testing.assert_array_equal(found, np.stack(getattr(np, name)(3, 1, 4)))
+
+
+def test_tensors_by_rule(device):
+    np.testing.assert_allclose(volta.logspace(0, 2, 3, device=device).numpy(), [1, 10, 100], rtol=1e-6)
+    assert volta.empty_strided((2, 3), (1, 2), device=device).stride() == (1, 2)
+    with pytest.warns(UserWarning, match="range is deprecated"):
+        assert volta.range(1, 2, 0.5, device=device).tolist() == [1, 1.5, 2]
+    with pytest.raises(ArgumentError, match="asarray: a tensor of this needs a copy"):
+        volta.asarray([1, 2], device=device, copy=False)
+    product = volta.cartesian_prod(volta.tensor([1, 2], device=device), volta.tensor([3, 4], device=device))
+    assert product.tolist() == [[1, 3], [1, 4], [2, 3], [2, 4]]

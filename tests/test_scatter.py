@@ -1,0 +1,91 @@
+"""Writing at indices: what samples of the op table cannot say (places named twice, tuples of indices, views, refusals)."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import volta
+from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
+
+
+def test_the_last_of_several_entries_counts(device):
+    index, source = np.array([2, 0, 2, 2, 0] * 300), np.arange(1500.0, dtype=np.float32)
+    expected = np.zeros(3, np.float32)
+    expected[[0, 2]] = 1499, 1498
+    x, i, s = (volta.tensor(a, device=device) for a in (np.zeros(3, np.float32), index, source))
+    for out in (x.scatter(0, i, s), x.index_copy(0, i, s), x.put(i, s), x.index_put((i,), s)):
+        np.testing.assert_array_equal(out.numpy(), expected)
+    assert x.tolist() == [0, 0, 0]
+
+
+def test_each_of_several_entries_gets_the_gradient_of_the_place(device):
+    source = volta.ones(3, device=device, requires_grad=True)
+    out = volta.zeros(2, device=device).scatter(0, volta.tensor([1, 1, 0], device=device), source)
+    (out * volta.tensor([2.0, 3.0], device=device)).sum().backward()
+    assert source.grad.tolist() == [3, 3, 2]
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_index_put(device, accumulate):
+    x, rows, values = np.arange(20.0, dtype=np.float32).reshape(5, 4), np.array([-1, 0, 0]), np.ones((3, 4), np.float32)
+    expected = x.copy()
+    np.add.at(expected, rows, values) if accumulate else expected.__setitem__(rows, values)
+    y = volta.tensor(x, device=device)
+    out = y.index_put((volta.tensor(rows, device=device), None), volta.tensor(values, device=device), accumulate)
+    np.testing.assert_array_equal(out.numpy(), expected)
+    y.t().index_put_((None, volta.tensor(rows, device=device)), volta.tensor(values.T.copy(), device=device), accumulate)
+    np.testing.assert_array_equal(y.numpy(), expected)
+
+
+def test_fill_diagonal(device):
+    x = volta.zeros(5, 2, device=device)
+    assert x.fill_diagonal_(3, wrap=True) is x and x.tolist() == [[3, 0], [0, 3], [0, 0], [3, 0], [0, 3]]
+    with pytest.raises(ShapeError, match="fill_diagonal_: needs a matrix"):
+        volta.zeros(3, device=device).fill_diagonal_(1)
+
+
+def test_writing_through_a_view_reaches_its_base(device):
+    leaf = volta.ones(2, 3, device=device, requires_grad=True)
+    base = leaf * 2
+    base[1].index_fill_(0, volta.tensor([0, -1], device=device), 5.0)
+    assert base.tolist() == [[2, 2, 2], [5, 2, 5]]
+    base.sum().backward()
+    assert leaf.grad.tolist() == [[2, 2, 2], [0, 2, 0]]
+
+
+def test_what_is_refused(device):
+    x, i, s = volta.zeros(3, device=device), volta.tensor([3], device=device), volta.ones(1, device=device)
+    for name in ("scatter", "index_copy"):
+        with pytest.raises(IndexRangeError, match=f"{name}: index 3 is out of range for a dimension of size 3"):
+            getattr(x, name)(0, i, s)
+        with pytest.raises(IndexRangeError, match="index -1 is out of range"):
+            getattr(x, name)(0, i - 4 if device == "cpu" else volta.tensor([-1], device=device), s)
+        with pytest.raises(DTypeError, match=f"{name}: the source is volta.int64 and the input volta.float32"):
+            getattr(x, name)(0, i, i)
+    with pytest.raises(ArgumentError, match="scatter_reduce: reduce must be one of sum, mean, prod, amax, amin"):
+        x.scatter_reduce(0, i, s, "max")
+    with pytest.raises(ShapeError, match="put: index .* must have equally many elements"):
+        x.put(i, volta.ones(2, device=device))
+    with pytest.raises(ArgumentError, match="embedding: there are no sparse gradients"):
+        volta.nn.functional.embedding(i, volta.ones(4, 2, device=device), sparse=True)
+
+
+def test_layers_of_lookups(device):
+    layer = volta.nn.Embedding(5, 3, padding_idx=-1, device=device)
+    assert layer.padding_idx == 4 and layer.weight[4].tolist() == [0, 0, 0] and repr(layer) == "Embedding(5, 3, padding_idx=4)"
+    layer(volta.tensor([[4, 1], [1, 4]], device=device)).sum().backward()
+    assert layer.weight.grad.tolist() == [[0] * 3, [2] * 3, [0] * 3, [0] * 3, [0] * 3]
+    table = volta.tensor([[3.0, 4.0], [0.3, 0.4]], device=device)
+    frozen = volta.nn.EmbeddingBag.from_pretrained(table, max_norm=1.0, mode="sum")
+    assert not frozen.weight.requires_grad and table.tolist() != frozen(volta.tensor([[0, 1]], device=device)).tolist()
+    np.testing.assert_allclose(table.numpy(), [[0.6, 0.8], [0.3, 0.4]], rtol=1e-6)
+
+
+def test_lookups_cross_no_bytes(gpu):
+    weight, index = volta.ones(5, 3, device=gpu, requires_grad=True), volta.tensor([[1, 2], [4, 4]], device=gpu)
+    source = volta.ones(2, 2, device=gpu)
+    with volta.gpu.forbid_transfers():
+        volta.nn.functional.embedding(index, weight, padding_idx=4, scale_grad_by_freq=True).sum().backward()
+        volta.nn.functional.embedding_bag(index, weight, mode="max").sum().backward()
+        source.scatter(1, index.clamp(0, 1), 3.0).scatter_reduce(1, index.clamp(0, 1), source, "amax")
+        source.masked_scatter(source > 0, source).repeat_interleave(index[0], 0, output_size=3)

@@ -1,0 +1,110 @@
+"""Attention against PyTorch: masks, groups of heads and layouts of the function; the layers with PyTorch's weights."""
+import math
+
+import numpy as np
+import pytest
+
+import volta
+from volta.errors import ArgumentError, DTypeError, ShapeError
+
+torch = pytest.importorskip("torch")
+F, TF = volta.nn.functional, torch.nn.functional
+
+MASKS = {"keys": (1, 1, 70), "queries": (67, 1), "heads": (4, 67, 70), "batches": (2, 1, 67, 70)}
+
+
+def compare(found, wanted, rtol=1e-4):
+    wanted = wanted.detach().numpy()
+    volta.testing.assert_close(found.detach().numpy(), wanted, rtol=rtol, atol=rtol * max(float(np.abs(wanted).max()), 0.1))
+
+
+def both(arrays, device):
+    return ([torch.tensor(a).requires_grad_(a.dtype.kind == "f") for a in arrays],
+            [volta.tensor(a, device=device, requires_grad=a.dtype.kind == "f") for a in arrays])
+
+
+def differentiated(out, tensors):
+    weights = np.cos(np.arange(math.prod(out.shape), dtype=np.float32)).reshape(tuple(out.shape))
+    weights = torch.tensor(weights) if isinstance(out, torch.Tensor) else volta.tensor(weights, device=out.device)
+    (out * weights).sum().backward()
+    return [out, *[t.grad for t in tensors if t.requires_grad]]
+
+
+@pytest.mark.parametrize("groups, width, causal", [(4, 8, False), (2, 33, True), (1, 72, False)])
+@pytest.mark.parametrize("mask", [None, *MASKS])
+@pytest.mark.parametrize("kind", ["bool", "added"])
+def test_masks_and_groups(groups, width, causal, mask, kind, device, rng):
+    """Heads lie behind the sequence in memory, as projections give them; rows that see no key give zeros."""
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in ((2, 67, 4, width), (2, 70, groups, width), (2, 70, groups, width))]
+    if mask is not None:
+        seen = rng.random(MASKS[mask]) < 0.7
+        seen[..., 5 % seen.shape[-2], :] = False
+        arrays.append(seen if kind == "bool" else np.where(seen, rng.standard_normal(seen.shape), -np.inf).astype(np.float32))
+    results = []
+    for tensors, function in zip(both(arrays, device), (TF.scaled_dot_product_attention, F.scaled_dot_product_attention)):
+        options = {"attn_mask": tensors[3] if mask else None, "is_causal": causal, "enable_gqa": groups != 4}
+        if function is TF.scaled_dot_product_attention and mask and causal:         # refused together where the mask has a gradient
+            later = torch.ones(67, 70, dtype=torch.bool).triu(1)
+            options |= {"is_causal": False, "attn_mask": tensors[3].masked_fill(later, False if kind == "bool" else -math.inf)}
+        results.append(differentiated(function(*[t.transpose(1, 2) for t in tensors[:3]], **options), tensors))
+    for wanted, found in zip(*results):
+        compare(found, wanted)
+
+
+@pytest.mark.parametrize("first, batch_first, activation", [(False, False, "relu"), (True, True, "gelu")])
+def test_transformer(first, batch_first, activation, device, rng):
+    options = {"d_model": 8, "nhead": 2, "num_encoder_layers": 1, "num_decoder_layers": 2, "dim_feedforward": 12, "dropout": 0.0,
+               "activation": activation, "norm_first": first, "batch_first": batch_first}
+    theirs, ours = torch.nn.Transformer(**options), volta.nn.Transformer(**options)
+    ours.load_state_dict({name: volta.tensor(p.detach().numpy()) for name, p in theirs.state_dict().items()})
+    ours.to(device)
+    arrays = [rng.standard_normal((n, 3, 8) if not batch_first else (3, n, 8)).astype(np.float32) for n in (5, 4)]
+    padding = np.arange(5) >= np.array([[5], [4], [2]])
+    results = []
+    for tensors, net, hidden in zip(both(arrays, device), (theirs, ours), (torch.tensor(padding), volta.tensor(padding, device=device))):
+        causal = net.generate_square_subsequent_mask(4).to(tensors[0].device)
+        out = net(*tensors, tgt_mask=causal, src_key_padding_mask=hidden, memory_key_padding_mask=hidden, tgt_is_causal=True)
+        results.append(differentiated(out, [*tensors, *net.parameters()]))
+    for wanted, found in zip(*results):
+        compare(found, wanted, 1e-3)
+
+
+@pytest.mark.parametrize("options", [{}, {"kdim": 5, "vdim": 3, "bias": False}, {"add_bias_kv": True, "add_zero_attn": True}])
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_multihead_attention(options, need_weights, device, rng):
+    theirs, ours = torch.nn.MultiheadAttention(8, 2, **options), volta.nn.MultiheadAttention(8, 2, **options)
+    ours.load_state_dict({name: volta.tensor(p.detach().numpy()) for name, p in theirs.state_dict().items()})
+    ours.to(device)
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in ((4, 3, 8), (5, 3, theirs.kdim), (5, 3, theirs.vdim))]
+    masks = [np.arange(5) >= np.array([[5], [4], [4]]), np.tri(4, 5, -1, dtype=bool)]
+    results = []
+    for tensors, net in zip(both([*arrays, *masks], device), (theirs, ours)):
+        out, weights = net(*tensors[:3], key_padding_mask=tensors[3], attn_mask=tensors[4], need_weights=need_weights)
+        results.append(differentiated(out, [*tensors[:3], *net.parameters()]) + [weights] * need_weights)
+    for wanted, found in zip(*results):
+        compare(found, wanted, 1e-3)
+
+
+def test_dropout_keeps_the_mean(device):
+    """Each probability is dropped or scaled, anew in every call."""
+    q, v = volta.zeros(1, 64, 4, device=device), volta.ones(1, 256, 1, device=device)
+    volta.manual_seed(3)
+    first, second = (F.scaled_dot_product_attention(q, volta.zeros(1, 256, 4, device=device), v, dropout_p=0.25) for _ in range(2))
+    assert abs(float(first.mean()) - 1.0) < 0.02 and 0.02 < float(first.std()) < 0.06
+    assert not volta.equal(first, second)
+
+
+@pytest.mark.parametrize("error, shapes, options, text", [
+    (ShapeError, ((4, 3), (5, 2), (5, 3)), {}, "must agree in E and S, got"),
+    (ShapeError, ((3,), (5, 3), (5, 3)), {}, "need at least 2 dimensions, got"),
+    (ShapeError, ((3, 4, 2), (2, 5, 2), (2, 5, 2)), {"enable_gqa": True}, "heads of key and value must divide those of query, got"),
+    (ArgumentError, ((4, 2), (5, 2), (5, 2)), {"dropout_p": 1.5}, "dropout_p must be a probability"),
+    (ShapeError, ((4, 2), (5, 2), (5, 2)), {"attn_mask": (4, 4)}, "attn_mask (4, 4) does not broadcast to the scores' shape (4, 5)"),
+    (DTypeError, ((4, 2), (5, 2), (5, 2)), {"attn_mask": None}, "attn_mask must be bool, float32 or float32 as query is, got int64")])
+def test_wrong_arguments(error, shapes, options, text):
+    if "attn_mask" in options:
+        shape = options["attn_mask"]
+        options = {"attn_mask": volta.ones(shape) if shape else volta.ones(4, 5).long()}
+    with pytest.raises(error, match="scaled_dot_product_attention: ") as raised:
+        F.scaled_dot_product_attention(*map(volta.zeros, shapes), **options)
+    assert text in str(raised.value)

@@ -1,0 +1,129 @@
+# Variance and mean over a run of dimensions.
+#
+# Layout: x seen as [outer, length, inner], made contiguous. inner == 1: a line is a row; else lines are columns, and blocks of
+#   neighbouring columns are worked together so that loops run along memory.
+# Sums: a line is cut into pieces of PIECE elements (rows) or of a share that depends on the sizes alone (columns); in each the mean is
+#   summed in float32 lanes or in double, the deviations are a second pass, and pieces are merged in order by Chan's formula, in double.
+# Threads: over pieces, so that results do not depend on their number. Sizes: the front end; there is at least one element.
+
+from cython.parallel cimport prange
+from libc.math cimport INFINITY
+from libc.stdlib cimport free, malloc
+
+from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host
+from volta._kernels.core.threads cimport threads_for
+from volta._kernels.core.views cimport float_code
+from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.sums cimport line_squares, line_sum
+from volta._kernels.cpu.tile cimport real
+
+cdef enum:
+    PIECE = 16384
+    COLUMNS = 128               # columns worked together
+    PIECES = 16                 # of columns at most
+
+cdef struct Moments:
+    double count, mean, rest    # rest: the sum of squared deviations
+
+cdef struct Lines:
+    Py_ssize_t outer, length, inner, blocks, pieces
+
+
+cdef void merge(Moments* a, const Moments* b) noexcept nogil:
+    cdef double count = a.count + b.count, apart = b.mean - a.mean
+    a.rest += b.rest + apart * apart * a.count * b.count / count
+    a.mean += apart * b.count / count
+    a.count = count
+
+
+cdef void row_piece(const real* x, Py_ssize_t n, Moments* out) noexcept nogil:
+    out.count, out.mean = <double>n, line_sum(x, n) / <double>n
+    out.rest = line_squares(x, <real>out.mean, n)
+    out.rest -= (out.mean - <double><real>out.mean) * (out.mean - <double><real>out.mean) * <double>n
+
+
+cdef void column_piece(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t columns, Moments* out) noexcept nogil:
+    """n elements of each of `columns` neighbouring columns."""
+    cdef double total[COLUMNS]
+    cdef double mean[COLUMNS]
+    cdef Py_ssize_t i, j
+    for j in range(columns):
+        total[j] = 0
+    for i in range(n):
+        for j in range(columns):
+            total[j] += x[i * stride + j]
+    for j in range(columns):
+        mean[j] = total[j] / <double>n
+        total[j] = 0
+    for i in range(n):
+        for j in range(columns):
+            total[j] += (x[i * stride + j] - mean[j]) * (x[i * stride + j] - mean[j])
+    for j in range(columns):
+        out[j].count, out[j].mean, out[j].rest = <double>n, mean[j], total[j]
+
+
+cdef void pieces(Lines* p, const real* x, Py_ssize_t first, Py_ssize_t last, Moments* out) noexcept nogil:
+    """Pieces first .. last. OUT: out[piece, line]."""
+    cdef Py_ssize_t task, piece, block, line, start, stop, columns
+    for task in range(first, last):
+        piece, block = task % p.pieces, task // p.pieces
+        start, stop = p.length * piece // p.pieces, p.length * (piece + 1) // p.pieces
+        line = block // p.blocks * p.inner + block % p.blocks * COLUMNS
+        if p.inner == 1:
+            row_piece(x + block * p.length + start, stop - start, out + piece * p.outer + block)
+            continue
+        columns = min(COLUMNS, p.inner - block % p.blocks * COLUMNS)
+        column_piece(x + (block // p.blocks * p.length + start) * p.inner + block % p.blocks * COLUMNS, stop - start, p.inner, columns,
+                     out + piece * p.outer * p.inner + line)
+
+
+cdef void moments(Lines* p, const real* x, Moments* found, double correction, real* out, real* mean) noexcept nogil:
+    cdef Py_ssize_t tasks = p.outer * p.blocks * p.pieces, lines = p.outer * p.inner, i, piece
+    cdef int threads = threads_for(p.outer * p.length * p.inner * 2), t
+    cdef double divisor = <double>p.length - correction
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        pieces(p, x, tasks * t // threads, tasks * (t + 1) // threads, found)
+    for i in range(lines):
+        for piece in range(1, p.pieces):
+            merge(found + i, found + piece * lines + i)
+        mean[i], out[i] = <real>found[i].mean, <real>(found[i].rest / divisor if divisor > 0 else found[i].rest * INFINITY)
+
+
+def var(TensorBase x not None, tuple dim not None, bint keepdim, double correction):
+    """(variance, mean) over neighbouring dimensions; the divisor is the count less the correction."""
+    cdef Lines p
+    cdef int code = float_code("var", x)
+    cdef Py_ssize_t i, first = dim[0], last = dim[len(dim) - 1]
+    cdef list shape = []
+    p.outer = p.length = p.inner = 1
+    for i in range(len(x.shape)):
+        if i < first:
+            p.outer *= <Py_ssize_t>x.shape[i]
+        elif i <= last:
+            p.length *= <Py_ssize_t>x.shape[i]
+        else:
+            p.inner *= <Py_ssize_t>x.shape[i]
+        if keepdim or i < first or i > last:
+            shape.append(1 if first <= i <= last else x.shape[i])
+    p.blocks = (p.inner + COLUMNS - 1) // COLUMNS
+    p.pieces = (p.length + PIECE - 1) // PIECE
+    if p.inner > 1:
+        p.pieces = max(<Py_ssize_t>1, min(PIECES // (p.outer * p.blocks), p.length * p.inner // PIECE))
+    x = packed(x)
+    cdef TensorBase out = empty_host(tuple(shape), x.dtype), mean = empty_host(tuple(shape), x.dtype)
+    cdef Moments* found = <Moments*>malloc(p.pieces * p.outer * p.inner * sizeof(Moments))
+    if found == NULL:
+        raise MemoryError(f"var: no memory for {p.pieces * p.outer * p.inner} partial results")
+    cdef void* source = address(x)
+    cdef void* target = address(out)
+    cdef void* means = address(mean)
+    with nogil:
+        if code == FLOAT32:
+            moments(&p, <const float*>source, found, correction, <float*>target, <float*>means)
+        else:
+            moments(&p, <const double*>source, found, correction, <double*>target, <double*>means)
+    free(found)
+    return out, mean
+
+
+KERNELS = {"var": var}

@@ -1,0 +1,232 @@
+# Planes at another size, and the transpose. The formulas are those of ops/records/resample.py.
+#
+# Layout: x[P, D, H, W] and the output likewise, contiguous. Per axis a table says which sources an output takes and with what weights:
+#   entry [k, o] of `taps` rows. A row of the output is a sum of rows of x, then a sum along it.
+# Threads: over rows of the output; of the transpose over planes, so that each sum has one order. Sizes: the front end.
+
+from cython.parallel cimport prange
+from libc.math cimport floor, floorf
+from libc.string cimport memcpy, memset
+
+from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.core.threads cimport threads_for
+from volta._kernels.core.views cimport float_code
+from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.tile cimport real
+
+cdef enum:
+    NEAREST, EXACT, LINEAR, CUBIC, AREA
+
+MODES = ("nearest", "nearest-exact", "linear", "cubic", "area")
+
+cdef struct Axis:
+    Py_ssize_t size, length, taps, first            # of the source, of the output; rows of its table, where that begins
+    bint plain                                      # whether the axis is left as it is
+    bint ragged                                     # whether outputs take different numbers of sources: then a weight of 0 is no source
+
+
+cdef struct Grid:
+    Axis axis[3]
+    Py_ssize_t planes, entries                      # of all tables
+
+
+cdef void set_axis(Axis* a, int mode, double scale) noexcept nogil:
+    a.plain = a.size == a.length and scale == 1
+    a.ragged = mode == AREA and not a.plain
+    a.taps = 1 if a.plain or mode <= EXACT else 2 if mode == LINEAR else 4 if mode == CUBIC else a.size // a.length + 2
+
+
+cdef void fill_axis(Axis* a, int mode, bint align, double scale, int* index, real* weight) noexcept nogil:
+    """The table of an axis. OUT: index, weight [taps][length]; unused entries weigh nothing."""
+    cdef Py_ssize_t o, k, source, stop
+    cdef real place, t, u
+    for o in range(a.length):
+        t = 0
+        stop = 1
+        if a.plain:
+            source = o
+        elif mode == AREA:
+            source = o * a.size // a.length
+            stop = ((o + 1) * a.size + a.length - 1) // a.length - source
+        elif mode <= EXACT:
+            source = <Py_ssize_t>floorf((<float>o + <float>0.5 * (mode == EXACT)) * <float>scale)
+        else:
+            place = <real>scale * o if align else <real>scale * (o + <real>0.5) - <real>0.5
+            if mode == LINEAR and place < 0:
+                place = 0
+            source = <Py_ssize_t>floor(place)
+            t = place - source
+        if mode == CUBIC and not a.plain:
+            source -= 1
+        for k in range(a.taps):
+            index[k * a.length + o] = <int>min(max(source + min(k, stop - 1) if mode == AREA else source + k, 0), a.size - 1)
+            weight[k * a.length + o] = <real>1 / stop if k < stop else 0
+        if a.taps == 1:
+            continue
+        u = 1 - t
+        if mode == LINEAR:
+            weight[o] = u
+            weight[a.length + o] = t
+        elif mode == CUBIC:
+            weight[o] = <real>-0.75 * t * u * u
+            weight[a.length + o] = 1 + t * t * (<real>1.25 * t - <real>2.25)
+            weight[2 * a.length + o] = 1 + u * u * (<real>1.25 * u - <real>2.25)
+            weight[3 * a.length + o] = <real>-0.75 * t * t * u
+
+
+cdef void gather_line(const real* x, Axis* a, const int* index, const real* weight, real* out) noexcept nogil:
+    """A line of the output from a line of sources."""
+    cdef Py_ssize_t j, k
+    if a.plain:
+        memcpy(out, x, a.size * sizeof(real))
+        return
+    if a.taps == 1:
+        for j in range(a.length):
+            out[j] = x[index[j]]
+        return
+    for j in range(a.length):
+        out[j] = weight[j] * x[index[j]]
+    for k in range(1, a.taps):
+        index += a.length
+        weight += a.length
+        if a.ragged:
+            for j in range(a.length):
+                if weight[j] != 0:
+                    out[j] += weight[j] * x[index[j]]
+        else:
+            for j in range(a.length):
+                out[j] += weight[j] * x[index[j]]
+
+
+cdef void scatter_line(const real* g, Axis* a, const int* index, const real* weight, real* out) noexcept nogil:
+    """Add a line of the output's gradient to where it came from."""
+    cdef Py_ssize_t i, j, k
+    cdef real total
+    for k in range(a.taps):
+        i = index[k * a.length]
+        total = 0                                   # of outputs side by side that have one source
+        for j in range(k * a.length, (k + 1) * a.length):
+            if index[j] != i:
+                out[i] += total
+                i = index[j]
+                total = 0
+            if not a.ragged or weight[j] != 0:
+                total += weight[j] * g[j - k * a.length]
+        out[i] += total
+
+
+cdef void resample_rows(Grid* p, const real* x, Py_ssize_t start, Py_ssize_t stop, const int* index, const real* weight, real* line,
+                        real* out) noexcept nogil:
+    """Rows start .. stop of the output. IN: tables; line, memory for one line of sources."""
+    cdef Axis* z = &p.axis[0]
+    cdef Axis* y = &p.axis[1]
+    cdef Axis* w = &p.axis[2]
+    cdef Py_ssize_t row, plane, oz, oy, i, j, k, at
+    cdef const real* source
+    cdef real factor
+    for row in range(start, stop):
+        oy, plane = row % y.length, row // y.length
+        oz, plane = plane % z.length, plane // z.length
+        source = x
+        for i in range(z.taps):
+            for j in range(y.taps):
+                at = plane * z.size + index[z.first + i * z.length + oz]
+                source = x + (at * y.size + index[y.first + j * y.length + oy]) * w.size
+                if z.taps * y.taps == 1:
+                    break
+                factor = weight[z.first + i * z.length + oz] * weight[y.first + j * y.length + oy]
+                if i + j == 0:
+                    for k in range(w.size):
+                        line[k] = factor * source[k]
+                elif factor != 0 or not (y.ragged or z.ragged):
+                    for k in range(w.size):
+                        line[k] += factor * source[k]
+        gather_line(source if z.taps * y.taps == 1 else <const real*>line, w, index + w.first, weight + w.first, out + row * w.length)
+
+
+cdef void grad_planes(Grid* p, const real* g, Py_ssize_t start, Py_ssize_t stop, const int* index, const real* weight, real* line,
+                      real* out) noexcept nogil:
+    """Planes start .. stop of the source's gradient."""
+    cdef Axis* z = &p.axis[0]
+    cdef Axis* y = &p.axis[1]
+    cdef Axis* w = &p.axis[2]
+    cdef Py_ssize_t plane, oz, oy, i, j, k, size = z.size * y.size * w.size
+    cdef const real* row
+    cdef const real* source
+    cdef real* target
+    cdef real factor
+    memset(out + start * size, 0, (stop - start) * size * sizeof(real))
+    for plane in range(start, stop):
+        for oz in range(z.length):
+            for oy in range(y.length):
+                row = g + ((plane * z.length + oz) * y.length + oy) * w.length
+                source = row
+                if z.taps * y.taps == 1 and not w.plain:           # whose weights are 1
+                    target = out + plane * size + (index[z.first + oz] * y.size + index[y.first + oy]) * w.size
+                    scatter_line(row, w, index + w.first, weight + w.first, target)
+                    continue
+                if not w.plain:
+                    memset(line, 0, w.size * sizeof(real))
+                    scatter_line(row, w, index + w.first, weight + w.first, line)
+                    source = <const real*>line
+                for i in range(z.taps):
+                    for j in range(y.taps):
+                        factor = weight[z.first + i * z.length + oz] * weight[y.first + j * y.length + oy]
+                        if factor == 0 and (y.ragged or z.ragged):
+                            continue
+                        target = out + plane * size + (index[z.first + i * z.length + oz] * y.size +
+                                                       index[y.first + j * y.length + oy]) * w.size
+                        for k in range(w.size):
+                            target[k] += factor * source[k]
+
+
+cdef void run(Grid* p, int mode, bint align, double* scale, bint transposed, const real* x, real* out):
+    """Allocates the tables and a line for each thread."""
+    cdef Py_ssize_t rows = p.planes if transposed else p.planes * p.axis[0].length * p.axis[1].length, width = p.axis[2].size
+    cdef int threads = threads_for(p.planes * p.axis[0].length * p.axis[1].length * p.axis[2].length * p.axis[0].taps * p.axis[1].taps), t, d
+    cdef Storage memory = host_storage((p.entries + threads * width) * sizeof(real) + p.entries * sizeof(int))
+    cdef real* weight = <real*>memory.data
+    cdef real* lines = weight + p.entries
+    cdef int* index = <int*>(lines + threads * width)
+    with nogil:
+        for d in range(3):
+            fill_axis(&p.axis[d], mode, align, scale[d], index + p.axis[d].first, weight + p.axis[d].first)
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            if transposed:
+                grad_planes(p, x, rows * t // threads, rows * (t + 1) // threads, index, weight, lines + t * width, out)
+            else:
+                resample_rows(p, x, rows * t // threads, rows * (t + 1) // threads, index, weight, lines + t * width, out)
+
+
+cdef TensorBase resampled(str name, TensorBase x, tuple size, tuple scales, str mode, bint align, bint transposed):
+    cdef Grid p
+    cdef double scale[3]
+    cdef int code = float_code(name, x), kind = MODES.index(mode), d
+    x = packed(x)
+    cdef TensorBase out = empty_host((x.shape[0], *size), x.dtype)
+    p.planes, p.entries = x.shape[0], 0
+    for d in range(3):
+        scale[d] = scales[d]
+        p.axis[d].size, p.axis[d].length = (size[d], x.shape[d + 1]) if transposed else (x.shape[d + 1], size[d])
+        set_axis(&p.axis[d], kind, scale[d])
+        p.axis[d].first = p.entries
+        p.entries += p.axis[d].taps * p.axis[d].length
+    if out.size and x.size:
+        if code == FLOAT32:
+            run(&p, kind, align, scale, transposed, <const float*>address(x), <float*>address(out))
+        else:
+            run(&p, kind, align, scale, transposed, <const double*>address(x), <double*>address(out))
+    return out
+
+
+def resample(TensorBase x not None, tuple size, tuple scales, str mode, bint align_corners):
+    """x[P, D, H, W] at another size."""
+    return resampled("resample", x, size, scales, mode, align_corners, False)
+
+
+def resample_grad(TensorBase g not None, tuple size, tuple scales, str mode, bint align_corners):
+    """The gradient of resample's x, which had this size."""
+    return resampled("resample_grad", g, size, scales, mode, align_corners, True)
+
+
+KERNELS = {"resample": resample, "resample_grad": resample_grad}

@@ -1,0 +1,286 @@
+# Normalisation of rows (layer, RMS, group and instance normalisation) and its gradient.
+#
+# Layout: x is `rows` rows of `length` elements, contiguous. A row is `channels` runs of `inner` elements that share a weight; the weights
+#   of `groups` rows follow one another, then begin anew.
+# Sums: float32 lanes over short blocks, added in double; the variance is a second pass over (x - mean). Sums over rows are kept in the
+#   element type for FLUSH rows at a time, then added in double.
+# Threads: over rows, or over chunks of them that depend on the sizes alone. Sizes: the front end; there is at least one element.
+
+from cython.parallel cimport prange
+from libc.math cimport sqrt
+from libc.stdlib cimport calloc, free
+
+from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host, empty_host_like
+from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.sums cimport line_dot, line_squares, line_sum
+from volta._kernels.cpu.tile cimport real
+from volta._kernels.core.views cimport float_code, same_type
+from volta._kernels.cpu.copy cimport packed
+
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+      #define VOLTA_RESTRICT __restrict
+    #else
+      #define VOLTA_RESTRICT __restrict__
+    #endif
+    #if defined(_OPENMP) && !defined(_MSC_VER)
+      #define VOLTA_LANES(text) _Pragma(text)
+    #else
+      #define VOLTA_LANES(text)
+    #endif
+    #define VOLTA_ROW_NORM(T, S)                                                                                    \\
+    static void volta_affine##S(const T* VOLTA_RESTRICT x, T mean, T rstd, const T* VOLTA_RESTRICT w,               \\
+                                const T* VOLTA_RESTRICT b, Py_ssize_t n, T* VOLTA_RESTRICT out) {                   \\
+        Py_ssize_t i;                                                                                               \\
+        for (i = 0; i < n; i++) out[i] = (x[i] - mean) * rstd * w[i] + b[i];                                        \\
+    }                                                                                                               \\
+    /* sums: of g * w, and of g * w * (x - mean). */                                                                \\
+    static void volta_two_sums##S(const T* VOLTA_RESTRICT g, const T* VOLTA_RESTRICT x, const T* VOLTA_RESTRICT w,  \\
+                                  T mean, Py_ssize_t n, double* sums) {                                             \\
+        Py_ssize_t i, start, stop;                                                                                  \\
+        sums[0] = sums[1] = 0;                                                                                      \\
+        for (start = 0; start < n; start = stop) {                                                                  \\
+            T s = 0, t = 0;                                                                                         \\
+            stop = n - start < 512 ? n : start + 512;                                                               \\
+            VOLTA_LANES("omp simd reduction(+:s,t)")                                                                \\
+            for (i = start; i < stop; i++) { s += g[i] * w[i]; t += g[i] * w[i] * (x[i] - mean); }                  \\
+            sums[0] += s;                                                                                           \\
+            sums[1] += t;                                                                                           \\
+        }                                                                                                           \\
+    }                                                                                                               \\
+    static void volta_row_grad##S(const T* VOLTA_RESTRICT g, const T* VOLTA_RESTRICT x, const T* VOLTA_RESTRICT w,  \\
+                                  T mean, T rstd, T level, T tilt, Py_ssize_t n, T* VOLTA_RESTRICT dx,              \\
+                                  T* VOLTA_RESTRICT dw, T* VOLTA_RESTRICT db) {                                     \\
+        Py_ssize_t i;                                                                                               \\
+        for (i = 0; i < n; i++) {                                                                                   \\
+            T normal = (x[i] - mean) * rstd;                                                                        \\
+            dx[i] = rstd * (g[i] * w[i] - level - normal * tilt);                                                   \\
+        }                                                                                                           \\
+        if (dw == NULL) return;                                                                                     \\
+        for (i = 0; i < n; i++) {                                                                                   \\
+            dw[i] += g[i] * ((x[i] - mean) * rstd);                                                                 \\
+            db[i] += g[i];                                                                                          \\
+        }                                                                                                           \\
+    }
+    VOLTA_ROW_NORM(float, 32)
+    VOLTA_ROW_NORM(double, 64)
+    """
+    void affine32 "volta_affine32"(const float*, float, float, const float*, const float*, Py_ssize_t, float*) noexcept nogil
+    void affine64 "volta_affine64"(const double*, double, double, const double*, const double*, Py_ssize_t, double*) noexcept nogil
+    void two_sums32 "volta_two_sums32"(const float*, const float*, const float*, float, Py_ssize_t, double*) noexcept nogil
+    void two_sums64 "volta_two_sums64"(const double*, const double*, const double*, double, Py_ssize_t, double*) noexcept nogil
+    void row_grad32 "volta_row_grad32"(const float*, const float*, const float*, float, float, float, float, Py_ssize_t, float*, float*,
+                                       float*) noexcept nogil
+    void row_grad64 "volta_row_grad64"(const double*, const double*, const double*, double, double, double, double, Py_ssize_t, double*,
+                                       double*, double*) noexcept nogil
+
+cdef enum:
+    CHUNKS = 16                 # most parts of the sums over rows,
+    CHUNK = 16                  # of so many rows at least
+    FLUSH = 64
+
+cdef struct Rows:
+    Py_ssize_t rows, length, groups, channels, inner
+    double eps
+    bint centred, sums          # sums: those of the weights and biases are wanted
+
+
+# ---------------------------------------------------------------- forward
+
+cdef void forward_rows(Rows* p, const real* x, const real* weight, const real* bias, Py_ssize_t first, Py_ssize_t last, real* out,
+                       real* mean, real* rstd) noexcept nogil:
+    cdef Py_ssize_t r, c, j, at
+    cdef real scale, shift
+    for r in range(first, last):
+        at, c = r * p.length, r % p.groups * p.channels
+        mean[r] = <real>(line_sum(x + at, p.length) / <double>p.length) if p.centred else 0
+        rstd[r] = <real>(1.0 / sqrt(line_squares(x + at, mean[r], p.length) / <double>p.length + p.eps))
+        if p.inner == 1:
+            if real is float:
+                affine32(x + at, mean[r], rstd[r], weight + c, bias + c, p.length, out + at)
+            else:
+                affine64(x + at, mean[r], rstd[r], weight + c, bias + c, p.length, out + at)
+            continue
+        for c in range(c, c + p.channels):
+            scale, shift = rstd[r] * weight[c], bias[c]
+            for j in range(at, at + p.inner):
+                out[j] = (x[j] - mean[r]) * scale + shift
+            at += p.inner
+
+
+cdef void forward(Rows* p, const real* x, const real* weight, const real* bias, real* out, real* mean, real* rstd) noexcept nogil:
+    cdef int threads = threads_for(p.rows * p.length * 2), t
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        forward_rows(p, x, weight, bias, p.rows * t // threads, p.rows * (t + 1) // threads, out, mean, rstd)
+
+
+# ---------------------------------------------------------------- gradient, a weight for each element
+
+cdef void flush(real* narrow, double* wide, Py_ssize_t n) noexcept nogil:
+    """wide += narrow, which is 0 then."""
+    cdef Py_ssize_t j
+    for j in range(n):
+        wide[j] += narrow[j]
+        narrow[j] = 0
+
+
+cdef void grad_rows(Rows* p, const real* g, const real* x, const real* weight, const real* mean, const real* rstd, Py_ssize_t first,
+                    Py_ssize_t last, real* dx, real* narrow, double* wide) noexcept nogil:
+    """Rows first .. last. OUT: dx; wide, sums for the weights, then for the biases, where wanted. IN: narrow, as many zeros."""
+    cdef Py_ssize_t r, c, at, n = p.groups * p.channels
+    cdef real* dw = NULL
+    cdef real* db = NULL
+    cdef double sums[2]
+    cdef double scale
+    for r in range(first, last):
+        at, c, scale = r * p.length, r % p.groups * p.channels, 1.0 / <double>p.length
+        if p.sums:
+            dw, db = narrow + c, narrow + n + c
+        if real is float:
+            two_sums32(g + at, x + at, weight + c, mean[r], p.length, sums)
+            row_grad32(g + at, x + at, weight + c, mean[r], rstd[r], <float>(sums[0] * scale) if p.centred else 0,
+                       <float>(sums[1] * rstd[r] * scale), p.length, dx + at, dw, db)
+        else:
+            two_sums64(g + at, x + at, weight + c, mean[r], p.length, sums)
+            row_grad64(g + at, x + at, weight + c, mean[r], rstd[r], sums[0] * scale if p.centred else 0, sums[1] * rstd[r] * scale,
+                       p.length, dx + at, dw, db)
+        if p.sums and ((r - first) % FLUSH == FLUSH - 1 or r == last - 1):
+            flush(narrow, wide, 2 * n)
+
+
+cdef int grad_elements(Rows* p, const real* g, const real* x, const real* weight, const real* mean, const real* rstd, real* dx,
+                       real* dweight, real* dbias) except -1:
+    cdef Py_ssize_t n = p.groups * p.channels if p.sums else 0, chunks = max(<Py_ssize_t>1, min(<Py_ssize_t>CHUNKS, p.rows // CHUNK)), i, j
+    cdef int threads = threads_for(p.rows * p.length * 4)
+    cdef double* wide = <double*>calloc(chunks * 2 * n + 1, sizeof(double))
+    cdef real* narrow = <real*>calloc(chunks * 2 * n + 1, sizeof(real))
+    if wide == NULL or narrow == NULL:
+        free(wide)
+        free(narrow)
+        raise MemoryError("row_norm_grad: no memory for the sums over rows")
+    with nogil:
+        for i in prange(chunks, num_threads=threads, schedule="static"):
+            grad_rows(p, g, x, weight, mean, rstd, p.rows * i // chunks, p.rows * (i + 1) // chunks, dx, narrow + i * 2 * n,
+                      wide + i * 2 * n)
+        for i in range(1, chunks):
+            for j in range(2 * n):
+                wide[j] += wide[i * 2 * n + j]
+        for j in range(n):
+            dweight[j], dbias[j] = <real>wide[j], <real>wide[n + j]
+    free(wide)
+    free(narrow)
+    return 0
+
+
+# ---------------------------------------------------------------- gradient, a weight for each run
+
+cdef void grad_run_rows(Rows* p, const real* g, const real* x, const real* weight, const real* mean, const real* rstd, Py_ssize_t first,
+                        Py_ssize_t last, real* dx, double* sums) noexcept nogil:
+    """Rows first .. last. OUT: dx; sums, for each run that of g, and of g times the normalised x."""
+    cdef Py_ssize_t r, c, j, at, run, start
+    cdef double level, tilt
+    cdef real a, b, scale
+    for r in range(first, last):
+        run, start, level, tilt = r * p.channels, r % p.groups * p.channels, 0, 0
+        for c in range(p.channels):
+            at = (run + c) * p.inner
+            sums[2 * (run + c)] = line_sum(g + at, p.inner)
+            sums[2 * (run + c) + 1] = line_dot(g + at, x + at, mean[r], p.inner) * rstd[r]
+            level += sums[2 * (run + c)] * weight[start + c]
+            tilt += sums[2 * (run + c) + 1] * weight[start + c]
+        a, b = <real>(rstd[r] * level / <double>p.length) if p.centred else 0, <real>(rstd[r] * tilt * rstd[r] / <double>p.length)
+        for c in range(p.channels):
+            at, scale = (run + c) * p.inner, rstd[r] * weight[start + c]
+            for j in range(at, at + p.inner):
+                dx[j] = g[j] * scale - a - (x[j] - mean[r]) * b
+
+
+cdef int grad_runs(Rows* p, const real* g, const real* x, const real* weight, const real* mean, const real* rstd, real* dx,
+                   real* dweight, real* dbias) except -1:
+    cdef Py_ssize_t n = p.groups * p.channels, runs = p.rows * p.channels, i, j
+    cdef int threads = threads_for(p.rows * p.length * 4), t
+    cdef double* sums = <double*>calloc(2 * runs, sizeof(double))
+    if sums == NULL:
+        raise MemoryError("row_norm_grad: no memory for the sums of runs")
+    with nogil:
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            grad_run_rows(p, g, x, weight, mean, rstd, p.rows * t // threads, p.rows * (t + 1) // threads, dx, sums)
+        for i in range(n, runs if p.sums else 0):
+            sums[2 * (i % n)] += sums[2 * i]
+            sums[2 * (i % n) + 1] += sums[2 * i + 1]
+        for j in range(n if p.sums else 0):
+            dbias[j], dweight[j] = <real>sums[2 * j], <real>sums[2 * j + 1]
+    free(sums)
+    return 0
+
+
+# ---------------------------------------------------------------- tensors
+
+cdef TensorBase vector(TensorBase t, TensorBase x, Py_ssize_t n, double value):
+    """t as contiguous elements; where it is None, n times a number."""
+    cdef Py_ssize_t i
+    if t is not None:
+        return packed(t)
+    t = empty_host((n,), x.dtype)
+    for i in range(n):
+        if x.dtype.code == FLOAT32:
+            (<float*>address(t))[i] = <float>value
+        else:
+            (<double*>address(t))[i] = value
+    return t
+
+
+cdef Rows rows_of(TensorBase x, Py_ssize_t length, Py_ssize_t groups, Py_ssize_t inner, bint centred, double eps, bint sums=False):
+    cdef Rows p
+    p.rows, p.length, p.groups, p.channels, p.inner = x.size // length, length, groups, length // inner, inner
+    p.centred, p.eps, p.sums = centred, eps, sums
+    return p
+
+
+def row_norm(TensorBase x not None, TensorBase weight, TensorBase bias, Py_ssize_t length, Py_ssize_t groups, Py_ssize_t inner,
+             bint centred, double eps):
+    """(out, mean, rstd): (x - mean) * rstd * weight + bias of rows of `length` elements; the mean is 0 unless `centred`."""
+    cdef int code = float_code("row_norm", x)
+    same_type("row_norm", x, weight)
+    same_type("row_norm", x, bias)
+    cdef Rows p = rows_of(x, length, groups, inner, centred, eps)
+    x, weight, bias = packed(x), vector(weight, x, groups * p.channels, 1), vector(bias, x, groups * p.channels, 0)
+    cdef TensorBase out = empty_host_like(x, x.dtype), mean = empty_host((p.rows,), x.dtype), rstd = empty_host((p.rows,), x.dtype)
+    if code == FLOAT32:
+        forward(&p, <const float*>address(x), <const float*>address(weight), <const float*>address(bias), <float*>address(out),
+                <float*>address(mean), <float*>address(rstd))
+    else:
+        forward(&p, <const double*>address(x), <const double*>address(weight), <const double*>address(bias), <double*>address(out),
+                <double*>address(mean), <double*>address(rstd))
+    return out, mean, rstd
+
+
+cdef int grad(Rows* p, const real* g, const real* x, const real* weight, const real* mean, const real* rstd, real* dx, real* dweight,
+              real* dbias) except -1:
+    if p.inner == 1:
+        return grad_elements(p, g, x, weight, mean, rstd, dx, dweight, dbias)
+    return grad_runs(p, g, x, weight, mean, rstd, dx, dweight, dbias)
+
+
+def row_norm_grad(TensorBase g not None, TensorBase x not None, TensorBase weight, TensorBase mean not None, TensorBase rstd not None,
+                  Py_ssize_t length, Py_ssize_t groups, Py_ssize_t inner, bint centred, bint sums):
+    """Gradients of row_norm with respect to x, weight and bias, the last two as vectors, which are empty without `sums`."""
+    cdef int code = float_code("row_norm_grad", g)
+    for t in (x, weight, mean, rstd):
+        same_type("row_norm_grad", g, t)
+    cdef Rows p = rows_of(x, length, groups, inner, centred, 0, sums)
+    cdef Py_ssize_t n = groups * p.channels if sums else 0
+    g, x, mean, rstd, weight = packed(g), packed(x), packed(mean), packed(rstd), vector(weight, x, groups * p.channels, 1)
+    cdef TensorBase dx = empty_host_like(x, x.dtype)
+    cdef TensorBase dweight = empty_host((n,), x.dtype), dbias = empty_host((n,), x.dtype)
+    if code == FLOAT32:
+        grad(&p, <const float*>address(g), <const float*>address(x), <const float*>address(weight), <const float*>address(mean),
+             <const float*>address(rstd), <float*>address(dx), <float*>address(dweight), <float*>address(dbias))
+    else:
+        grad(&p, <const double*>address(g), <const double*>address(x), <const double*>address(weight), <const double*>address(mean),
+             <const double*>address(rstd), <double*>address(dx), <double*>address(dweight), <double*>address(dbias))
+    return dx, dweight, dbias
+
+
+KERNELS = {"row_norm": row_norm, "row_norm_grad": row_norm_grad}

@@ -1,0 +1,432 @@
+# Sorting along one dimension, searching in sorted lines, and the writing back of what was sorted.
+#
+# Layout: x seen as [outer, length, inner], made contiguous. An element becomes a key, an unsigned integer in the order of the elements (NaN
+# last, -0 equal to 0, all bits turned for a descending order), with its place in the line. Short lines are sorted by insertion, others
+# by the digits of the keys from the lowest up (8 bits each): stable. For the first few of a line, only the keys that can be among them are.
+# Threads: over lines; where they are few, over blocks of a line. A stable order is one order, so results do not depend on their number.
+# Sizes and places in range: the front end; places are checked here all the same.
+
+from cython.parallel cimport prange
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, TensorBase, address, dtype_of, empty_host
+from volta._kernels.core.threads cimport threads_for
+from volta._kernels.core.views cimport split_at
+from volta._kernels.cpu.copy cimport packed
+
+from volta.errors import ArgumentError, DTypeError, IndexRangeError
+
+cdef enum:
+    FEW = 32                    # elements up to which a line is sorted by insertion
+    LONG = 65536                # elements from which threads share a line
+    MOST_THREADS = 64
+    RUN = 32                    # elements that are compared at once where only the first few are wanted
+
+cdef struct Wide:               # keys of 64 bits; those of 32 are the upper half of a word, and the place its lower
+    uint64_t key
+    uint64_t place
+
+ctypedef fused item:
+    uint64_t
+    Wide
+
+ctypedef fused number:
+    uint8_t
+    int32_t
+    int64_t
+    float
+    double
+
+ctypedef fused word:
+    int8_t
+    int32_t
+    int64_t
+
+
+# ---------------------------------------------------------------- keys
+
+cdef inline item as_item(number v, Py_ssize_t place, bint descending, item kind) noexcept nogil:
+    """The key of an element, with its place."""
+    cdef uint64_t key
+    cdef uint32_t narrow = 0
+    cdef item out
+    if number is uint8_t:
+        narrow = v
+    elif number is int32_t:
+        narrow = <uint32_t>v ^ <uint32_t>0x80000000
+    elif number is float:
+        if v != v:
+            narrow = <uint32_t>0xFFFFFFFF
+        elif v != 0:
+            memcpy(&narrow, &v, 4)
+            narrow = ~narrow if narrow >> 31 else narrow | <uint32_t>0x80000000
+        else:
+            narrow = <uint32_t>0x80000000
+    elif number is int64_t:
+        key = <uint64_t>v ^ (<uint64_t>1 << 63)
+    else:
+        if v != v:
+            key = ~<uint64_t>0
+        elif v != 0:
+            memcpy(&key, &v, 8)
+            key = ~key if key >> 63 else key | (<uint64_t>1 << 63)
+        else:
+            key = <uint64_t>1 << 63
+    if item is uint64_t:
+        if number is uint8_t:
+            narrow = 255 - narrow if descending else narrow
+        elif descending:
+            narrow = ~narrow
+        out = <uint64_t>narrow << 32 | <uint64_t>place
+    else:
+        out.key, out.place = ~key if descending else key, place
+    return out
+
+
+cdef inline uint64_t place_of(item v) noexcept nogil:
+    if item is uint64_t:
+        return v & <uint64_t>0xFFFFFFFF
+    else:
+        return v.place
+
+
+cdef inline uint64_t digit(item v, int shift) noexcept nogil:
+    """Eight bits of the key."""
+    if item is uint64_t:
+        return v >> (shift + 32) & 255
+    else:
+        return v.key >> shift & 255
+
+
+cdef inline bint after(item a, item b) noexcept nogil:
+    if item is uint64_t:
+        return a > b
+    else:
+        return a.key > b.key
+
+
+# ---------------------------------------------------------------- one line
+
+cdef inline void insert(item* a, Py_ssize_t n, item v) noexcept nogil:
+    """v into its place among n sorted items, behind equal ones."""
+    while n > 0 and after(a[n - 1], v):
+        a[n] = a[n - 1]
+        n -= 1
+    a[n] = v
+
+
+cdef void insertion(item* a, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(1, n):
+        insert(a, i, a[i])
+
+
+cdef void count_digits(const item* a, Py_ssize_t n, int shift, Py_ssize_t* counts) noexcept nogil:
+    cdef Py_ssize_t i
+    memset(counts, 0, 256 * sizeof(Py_ssize_t))
+    for i in range(n):
+        counts[digit(a[i], shift)] += 1
+
+
+cdef void move_by_digit(const item* a, item* b, Py_ssize_t n, int shift, Py_ssize_t* starts) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef uint64_t d
+    for i in range(n):
+        d = digit(a[i], shift)
+        b[starts[d]] = a[i]
+        starts[d] += 1
+
+
+cdef bint place_digits(Py_ssize_t* counts, int threads, Py_ssize_t n) noexcept nogil:
+    """Counts by thread become where each one's run of a digit starts. False where there is but one digit."""
+    cdef Py_ssize_t total = 0, count, of_digit
+    cdef int d, t
+    for d in range(256):
+        of_digit = total
+        for t in range(threads):
+            count = counts[t * 256 + d]
+            counts[t * 256 + d] = total
+            total += count
+        if total - of_digit == n:
+            return False
+    return True
+
+
+cdef void sort_items(item* a, item* spare, Py_ssize_t n, int bits, int threads) noexcept nogil:
+    """Sorts a in place, by keys of so many bits."""
+    cdef Py_ssize_t counts[256 * MOST_THREADS]
+    cdef item* source = a
+    cdef item* target = spare
+    cdef int shift, t
+    if n <= FEW:
+        insertion(a, n)
+        return
+    for shift in range(0, bits, 8):
+        if threads == 1:
+            count_digits(source, n, shift, counts)
+        else:
+            for t in prange(threads, num_threads=threads, schedule="static"):
+                count_digits(source + n * t // threads, n * (t + 1) // threads - n * t // threads, shift, counts + 256 * t)
+        if not place_digits(counts, threads, n):
+            continue
+        if threads == 1:
+            move_by_digit(source, target, n, shift, counts)
+        else:
+            for t in prange(threads, num_threads=threads, schedule="static"):
+                move_by_digit(source + n * t // threads, target, n * (t + 1) // threads - n * t // threads, shift, counts + 256 * t)
+        source, target = target, source
+    if source != a:
+        memcpy(a, source, n * sizeof(item))
+
+
+cdef void select_items(item* a, item* chosen, Py_ssize_t n, Py_ssize_t wanted, int bits) noexcept nogil:
+    """The `wanted` items of a with the lowest keys, the first of equal ones, into chosen, equal ones in their order. Uses a up."""
+    cdef Py_ssize_t counts[256]
+    cdef Py_ssize_t i, below, kept, taken = 0
+    cdef uint64_t border, d
+    cdef int shift = bits - 8
+    while shift >= 0 and n > wanted:
+        count_digits(a, n, shift, counts)
+        below, border = 0, 0
+        while below + counts[border] < wanted:
+            below += counts[border]
+            border += 1
+        kept = 0
+        for i in range(n):
+            d = digit(a[i], shift)
+            if d < border:
+                chosen[taken] = a[i]
+                taken += 1
+            elif d == border:
+                a[kept] = a[i]
+                kept += 1
+        wanted -= below
+        n = kept
+        shift -= 8
+    memcpy(chosen + taken, a, wanted * sizeof(item))
+
+
+# ---------------------------------------------------------------- all lines
+
+cdef struct Lines:
+    Py_ssize_t outer, length, inner, count      # count: of each line, how many are given
+    bint descending
+    int bits
+
+
+cdef void first_items(const Lines* p, const number* x, item* a, item* chosen) noexcept nogil:
+    """The first `count` items of a line into chosen. Most elements are only compared with the last of the first ones found so far."""
+    cdef Py_ssize_t i = 0, j, start, n = 0, capacity = max(4 * p.count, <Py_ssize_t>96) + RUN
+    cdef item border, v
+    cdef bint found, every = True
+    memset(&border, 255, sizeof(item))
+    while i < p.length:
+        start, i = i, min(i + RUN, p.length)
+        found = every
+        for j in range(start, i):
+            found |= after(border, as_item(x[j * p.inner], j, p.descending, border))
+        if not found:
+            continue
+        for j in range(start, i):
+            v = as_item(x[j * p.inner], j, p.descending, border)
+            if not every and not after(border, v):
+                continue
+            if p.count > FEW:
+                a[n] = v
+                n += 1
+                continue
+            n = min(n + 1, p.count)
+            insert(chosen, n - 1, v)
+            every, border = n < p.count, chosen[n - 1]
+        if p.count > FEW and n + RUN > capacity:
+            select_items(a, chosen, n, p.count, p.bits)
+            every, n = False, p.count
+            memcpy(a, chosen, n * sizeof(item))
+            border = a[0]
+            for j in range(1, n):
+                if after(a[j], border):
+                    border = a[j]
+    if p.count > FEW:
+        select_items(a, chosen, n, p.count, p.bits)
+
+
+cdef int sort_line(const Lines* p, const number* x, number* values, int64_t* indices, item* a, item* spare, int threads) noexcept nogil:
+    """One line. OUT: values, indices. IN: their first elements; memory for two lines of items."""
+    cdef Py_ssize_t i
+    cdef uint64_t place
+    if p.count < p.length // 4:
+        first_items(p, x, a, spare)
+        a, spare = spare, a
+        sort_items(a, spare, p.count, p.bits, 1)
+    else:
+        for i in range(p.length):
+            a[i] = as_item(x[i * p.inner], i, p.descending, a[0])
+        sort_items(a, spare, p.length, p.bits, threads)
+    for i in range(p.count):
+        place = place_of(a[i])
+        indices[i * p.inner], values[i * p.inner] = place, x[place * p.inner]
+    return 0
+
+
+cdef int sort_some(const Lines* p, const number* x, number* values, int64_t* indices, Py_ssize_t first, Py_ssize_t last, int threads,
+                   item kind) noexcept nogil:
+    """The lines first .. last. -1 where there is no memory."""
+    cdef Py_ssize_t line
+    cdef item* a = <item*>malloc(2 * p.length * sizeof(item))
+    if a == NULL:
+        return -1
+    for line in range(first, last):
+        sort_line(p, x + line // p.inner * p.length * p.inner + line % p.inner, values + line // p.inner * p.count * p.inner + line % p.inner,
+                  indices + line // p.inner * p.count * p.inner + line % p.inner, a, a + p.length, threads)
+    free(a)
+    return 0
+
+
+cdef int sort_all(const Lines* p, const number* x, number* values, int64_t* indices, item kind) noexcept nogil:
+    cdef Py_ssize_t lines = p.outer * p.inner
+    cdef int threads = min(threads_for(lines * p.length * 8), MOST_THREADS), t, failed = 0
+    if threads == 1 or lines < threads and p.length >= LONG:
+        return sort_some(p, x, values, indices, 0, lines, threads, kind)
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        failed += sort_some(p, x, values, indices, lines * t // threads, lines * (t + 1) // threads, 1, kind)
+    return failed
+
+
+def sort(TensorBase x not None, Py_ssize_t dim, bint descending=False, count=None):
+    """(values, indices) in order along dim, the first `count` of them."""
+    cdef Lines p
+    cdef Wide wide
+    cdef int code = x.dtype.code, failed = 0
+    x = packed(x)
+    split_at(x.shape, dim, &p.outer, &p.length, &p.inner)
+    p.count = p.length if count is None else count
+    p.descending = descending
+    p.bits = 8 if code <= UINT8 else 64 if code == INT64 or code == FLOAT64 else 32
+    if p.length >= <Py_ssize_t>1 << 32:
+        raise ArgumentError(f"sort: a dimension of {p.length} elements is too long; there may be 2**32 - 1")
+    if p.count < 0 or p.count > p.length:
+        raise ArgumentError(f"sort: there are not {p.count} of {p.length} elements")
+    cdef tuple shape = x.shape[:dim] + (p.count,) + x.shape[dim + 1:] if x.shape else ()
+    cdef TensorBase values = empty_host(shape, x.dtype), indices = empty_host(shape, dtype_of(INT64))
+    cdef const void* source = address(x)
+    cdef void* target = address(values)
+    cdef int64_t* places = <int64_t*>address(indices)
+    wide.key = wide.place = 0
+    if values.size:
+        with nogil:
+            if code <= UINT8:
+                failed = sort_all(&p, <const uint8_t*>source, <uint8_t*>target, places, <uint64_t>0)
+            elif code == INT32:
+                failed = sort_all(&p, <const int32_t*>source, <int32_t*>target, places, <uint64_t>0)
+            elif code == FLOAT32:
+                failed = sort_all(&p, <const float*>source, <float*>target, places, <uint64_t>0)
+            elif code == INT64:
+                failed = sort_all(&p, <const int64_t*>source, <int64_t*>target, places, wide)
+            else:
+                failed = sort_all(&p, <const double*>source, <double*>target, places, wide)
+    if failed:
+        raise MemoryError(f"sort: no memory for two copies of {p.length} elements")
+    return values, indices
+
+
+# ---------------------------------------------------------------- undoing it
+
+cdef void scatter_line(const word* g, const int64_t* index, word* out, Py_ssize_t entries, Py_ssize_t inner) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(entries):
+        out[index[i * inner] * inner] = g[i * inner]
+
+
+cdef void scatter_all(const word* g, const int64_t* index, word* out, Py_ssize_t outer, Py_ssize_t entries, Py_ssize_t size,
+                      Py_ssize_t inner) noexcept nogil:
+    cdef Py_ssize_t line, at, to
+    cdef int threads = threads_for(outer * inner * (entries + size))
+    for line in prange(outer * inner, num_threads=threads, schedule="static"):
+        at = line // inner * entries * inner + line % inner
+        to = line // inner * size * inner + line % inner
+        scatter_line(g + at, index + at, out + to, entries, inner)
+
+
+def scatter_unique(TensorBase g not None, TensorBase index not None, Py_ssize_t dim, Py_ssize_t size):
+    """Zeros with `size` along dim, and g at the places of index, none of which is named twice in a line."""
+    cdef Py_ssize_t outer = 0, entries = 0, inner = 0, i
+    g, index = packed(g), packed(index)
+    split_at(g.shape, dim, &outer, &entries, &inner)
+    cdef TensorBase out = empty_host(g.shape[:dim] + (size,) + g.shape[dim + 1:] if g.shape else (), g.dtype)
+    cdef const void* source = address(g)
+    cdef const int64_t* places = <const int64_t*>address(index)
+    cdef void* target = address(out)
+    for i in range(index.size):
+        if places[i] < 0 or places[i] >= size:
+            raise IndexRangeError(f"scatter_unique: index {places[i]} is outside [0, {size})")
+    with nogil:
+        memset(target, 0, out.size * out.dtype.itemsize)
+        if g.dtype.itemsize == 4:
+            scatter_all(<const int32_t*>source, places, <int32_t*>target, outer, entries, size, inner)
+        elif g.dtype.itemsize == 8:
+            scatter_all(<const int64_t*>source, places, <int64_t*>target, outer, entries, size, inner)
+        else:
+            scatter_all(<const int8_t*>source, places, <int8_t*>target, outer, entries, size, inner)
+    return out
+
+
+# ---------------------------------------------------------------- searching
+
+cdef inline bint before(number a, number v, bint right) noexcept nogil:
+    """Whether the place of v is behind a. Nothing compares with NaN, which is behind everything."""
+    return not (a > v) if right else not (a >= v)
+
+
+cdef void search_all(const number* sorted, const number* values, int64_t* out, Py_ssize_t length, Py_ssize_t each, Py_ssize_t n, bint shared,
+                     bint right) noexcept nogil:
+    """IN: length of a sorted line, `each` values of a line, n values in all; shared, that there is one line for all."""
+    cdef Py_ssize_t i, low, high, middle
+    cdef const number* line
+    cdef int threads = threads_for(8 * n)
+    for i in prange(n, num_threads=threads, schedule="static"):
+        line = sorted if shared else sorted + i // each * length
+        low, high = 0, length
+        while low < high:
+            middle = (low + high) // 2
+            if before(line[middle], values[i], right):
+                low = middle + 1
+            else:
+                high = middle
+        out[i] = low
+
+
+def searchsorted(TensorBase sorted not None, TensorBase values not None, bint right=False):
+    """Where each value belongs in its sorted line: before equal elements, or behind them. One line serves all values."""
+    cdef int code = sorted.dtype.code
+    cdef bint shared = len(sorted.shape) == 1
+    cdef Py_ssize_t length, each = 1
+    if values.dtype.code != code:
+        raise DTypeError(f"searchsorted: got {sorted.dtype.name} and {values.dtype.name}")
+    sorted, values = packed(sorted), packed(values)
+    length = sorted.shape[len(sorted.shape) - 1]
+    if len(values.shape):
+        each = values.shape[len(values.shape) - 1]
+    if not shared and values.size and length * (values.size // max(each, <Py_ssize_t>1)) != sorted.size:
+        raise ArgumentError(f"searchsorted: {sorted.shape} and {values.shape} have not as many lines")
+    cdef TensorBase out = empty_host(values.shape, dtype_of(INT64))
+    cdef const void* lines = address(sorted)
+    cdef const void* given = address(values)
+    cdef int64_t* target = <int64_t*>address(out)
+    cdef Py_ssize_t n = values.size
+    with nogil:
+        if code <= UINT8:
+            search_all(<const uint8_t*>lines, <const uint8_t*>given, target, length, each, n, shared, right)
+        elif code == INT32:
+            search_all(<const int32_t*>lines, <const int32_t*>given, target, length, each, n, shared, right)
+        elif code == INT64:
+            search_all(<const int64_t*>lines, <const int64_t*>given, target, length, each, n, shared, right)
+        elif code == FLOAT32:
+            search_all(<const float*>lines, <const float*>given, target, length, each, n, shared, right)
+        else:
+            search_all(<const double*>lines, <const double*>given, target, length, each, n, shared, right)
+    return out
+
+
+KERNELS = {"sort": sort, "scatter_unique": scatter_unique, "searchsorted": searchsorted}

@@ -1,0 +1,314 @@
+# Scalar functions beyond those of scalar.pxd, in its forms: inverse and hyperbolic functions, error functions, gamma and Bessel
+# functions, integers, bits, and activations.
+#
+# float32: straight-line code to 4 units in the last place, but for the gamma and Bessel functions, which go through float64. float64:
+# the C library where it has the function; else series and recurrences to about 1e-14, roots excepted (absolutely there).
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from volta._kernels.cpu.scalar cimport exp_f32
+
+cdef extern from * nogil:
+    """
+    #ifndef VOLTA_SPECIAL
+    #define VOLTA_SPECIAL
+    #define VOLTA_PI 3.14159265358979324
+    #define VOLTA_PICK64(condition, a, b) ((condition) ? (a) : (b))
+
+    /* (asin(s) - s) / s**3 for z = s**2 <= 1/4. */
+    VOLTA_INLINE float volta_asin_tail(float z) {
+        float p = 3.36908475e-2f;
+        p = VOLTA_FMA(p, z, 1.71492379e-2f);
+        p = VOLTA_FMA(p, z, 3.11006624e-2f);
+        p = VOLTA_FMA(p, z, 4.45994027e-2f);
+        p = VOLTA_FMA(p, z, 7.50009418e-2f);
+        return VOLTA_FMA(p, z, 0.166666657f);
+    }
+    /* asin(|x|) where |x| <= 1/2, else asin(sqrt((1 - |x|) / 2)), which is half of acos(|x|). */
+    VOLTA_INLINE float volta_asin_part(float x) {
+        float a = fabsf(x), z = a > 0.5f ? 0.5f * (1.0f - a) : a * a, s = a > 0.5f ? sqrtf(z) : a;
+        return VOLTA_FMA(s * z, volta_asin_tail(z), s);
+    }
+    VOLTA_INLINE float asin_f32(float x) {
+        float r = volta_asin_part(x);
+        return volta_with_sign(volta_pick(fabsf(x) > 0.5f, 1.57079637f - (2.0f * r + 4.37113883e-8f), r), x);
+    }
+    VOLTA_INLINE float acos_f32(float x) {
+        float r = volta_asin_part(x), twice = 2.0f * r;
+        float large = volta_pick(x < 0.0f, 3.14159274f - (twice + 8.74227766e-8f), twice);
+        return volta_pick(fabsf(x) > 0.5f, large, 1.57079637f - (volta_with_sign(r, x) + 4.37113883e-8f));
+    }
+    /* atan(t) for 0 <= t <= 1. */
+    VOLTA_INLINE float volta_atan_unit(float t) {
+        float z = t * t, p = -2.38699722e-3f;
+        p = VOLTA_FMA(p, z, 1.35077713e-2f);
+        p = VOLTA_FMA(p, z, -3.58715393e-2f);
+        p = VOLTA_FMA(p, z, 6.25016913e-2f);
+        p = VOLTA_FMA(p, z, -8.65688026e-2f);
+        p = VOLTA_FMA(p, z, 0.110337645f);
+        p = VOLTA_FMA(p, z, -0.142785683f);
+        p = VOLTA_FMA(p, z, 0.199997395f);
+        p = VOLTA_FMA(p, z, -0.333333313f);
+        return VOLTA_FMA(t * z, p, t);
+    }
+    VOLTA_INLINE float atan_f32(float x) {
+        float a = fabsf(x), r = volta_atan_unit(a > 1.0f ? 1.0f / a : a);
+        return volta_with_sign(volta_pick(a > 1.0f, 1.57079637f - r, r), x);
+    }
+    VOLTA_INLINE float atan2_f32(float y, float x) {
+        float b = fabsf(y), a = fabsf(x), t = b > a ? a / b : b / a;
+        t = volta_pick((a == 0.0f) & (b == 0.0f), 0.0f, volta_pick((a == INFINITY) & (b == INFINITY), 1.0f, t));
+        float r = volta_atan_unit(t);
+        r = volta_pick(b > a, 1.57079637f - r, r);
+        return volta_with_sign(volta_pick(volta_bits(x) < 0, 3.14159274f - r, r), y);
+    }
+
+    /* exp(a) / 2 for a >= 0, which overflows later than exp(a). */
+    VOLTA_INLINE float volta_half_exp(float a) {
+        int32_t n;
+        float p = 1.0f + volta_exp_reduced(a > 90.0f ? 90.0f : a, &n);
+        return volta_scaled(p, n - 1);
+    }
+    VOLTA_INLINE float sinh_f32(float x) {
+        float a = fabsf(x), h = volta_half_exp(a), m = expm1_f32(a > 1.0f ? 1.0f : a);
+        return volta_with_sign(volta_pick(a > 1.0f, h - 0.25f / h, 0.5f * (m + m / (m + 1.0f))), x);
+    }
+    VOLTA_INLINE float cosh_f32(float x) { float h = volta_half_exp(fabsf(x)); return h + 0.25f / h; }
+    /* From 1e8 on, the root is the argument itself, and log(2 a) is wanted. */
+    VOLTA_INLINE float volta_log_twice(float a, float s) { return log1p_f32(a > 1e8f ? a : s) + (a > 1e8f ? 0.693147181f : 0.0f); }
+    VOLTA_INLINE float asinh_f32(float x) {
+        float a = fabsf(x);
+        return volta_with_sign(volta_log_twice(a, a + a * a / (1.0f + sqrtf(VOLTA_FMA(a, a, 1.0f)))), x);
+    }
+    VOLTA_INLINE float acosh_f32(float x) {
+        float t = x - 1.0f;
+        return volta_pick(x < 1.0f, NAN, volta_log_twice(x, t + sqrtf(t * (x + 1.0f))));
+    }
+    VOLTA_INLINE float atanh_f32(float x) {
+        float a = fabsf(x);
+        return volta_with_sign(0.5f * log1p_f32(2.0f * a / (1.0f - a)), x);
+    }
+
+    /* exp(-x**2) t P(t), t = 1 / (1 + |x| / 2); x is cut to 12 bits, whose square is exact. */
+    VOLTA_INLINE float erfc_f32(float x) {
+        float a = fabsf(x) > 14.0f ? 14.0f : fabsf(x), high = volta_float(volta_bits(a) & (int32_t)0xfffff000);
+        float rest = (high - a) * (high + a), t = 1.0f / VOLTA_FMA(0.5f, a, 1.0f), p = -5.9124596e-2f;
+        p = VOLTA_FMA(p, t, 0.2848470f);
+        p = VOLTA_FMA(p, t, -0.4877645f);
+        p = VOLTA_FMA(p, t, 0.27871478f);
+        p = VOLTA_FMA(p, t, -2.7073052e-2f);
+        p = VOLTA_FMA(p, t, 0.20287675f);
+        p = VOLTA_FMA(p, t, 0.24305561f);
+        p = VOLTA_FMA(p, t, 0.28238195f);
+        p = VOLTA_FMA(p, t, 0.28208604f);
+        float e = 1.0f + rest * (1.0f + rest * (0.5f + rest * (0.166666667f + rest * 0.0416666667f)));
+        float tail = exp_f32(-high * high) * (e * (t * p));
+        return volta_pick(x < 0.0f, 2.0f - tail, tail);
+    }
+    /* x P(w) with w = -log(1 - x**2), beyond 5 x Q(sqrt(w)). Source: Giles, "Approximating the erfinv function", 2012 (the form). */
+    VOLTA_INLINE float volta_erfinv_small(float v) {
+        float p = -8.93192631e-9f;
+        p = VOLTA_FMA(p, v, 2.33359678e-8f);
+        p = VOLTA_FMA(p, v, 4.68131361e-7f);
+        p = VOLTA_FMA(p, v, -3.46398519e-6f);
+        p = VOLTA_FMA(p, v, -4.97241990e-6f);
+        p = VOLTA_FMA(p, v, 2.18349393e-4f);
+        p = VOLTA_FMA(p, v, -1.25272642e-3f);
+        p = VOLTA_FMA(p, v, -4.17739293e-3f);
+        p = VOLTA_FMA(p, v, 0.246640280f);
+        return VOLTA_FMA(p, v, 1.50140941f);
+    }
+    VOLTA_INLINE float erfinv_f32(float x) {
+        float w = -log_f32((1.0f - x) * (1.0f + x)), s = sqrtf(w) - 3.0f, q = 1.02817765e-4f;
+        q = VOLTA_FMA(q, s, -2.95500970e-4f);
+        q = VOLTA_FMA(q, s, -3.90836649e-5f);
+        q = VOLTA_FMA(q, s, 1.46697636e-3f);
+        q = VOLTA_FMA(q, s, -3.60624189e-3f);
+        q = VOLTA_FMA(q, s, 5.69426967e-3f);
+        q = VOLTA_FMA(q, s, -7.63542810e-3f);
+        q = VOLTA_FMA(q, s, 9.44435969e-3f);
+        q = VOLTA_FMA(q, s, 1.00167489f);
+        q = VOLTA_FMA(q, s, 2.83297682f);
+        return x * volta_pick(w < 5.0f, volta_erfinv_small(w - 2.5f), q);
+    }
+    /* A rough value, and two of Halley's steps with erf or, near 1, erfc. */
+    static double erfinv_f64(double x) {
+        double a = fabs(x), w = -log((1 - a) * (1 + a)), s = sqrt(w) - 4, y;
+        int i;
+        if (!(a < 1)) return a == 1 ? x * INFINITY : NAN;
+        y = w < 5 ? a * volta_erfinv_small((float)(w - 2.5))
+                  : a * (3.83976316 + s * (1.009413 + s * (0.00145910785 + s * (-0.000690553803 + s * 1.46716711e-5))));
+        for (i = 0; i < 3; i++) {
+            double miss = a < 0.5 ? erf(y) - a : (1 - a) - erfc(y), step = miss * 0.886226925452758 * exp(y * y);
+            y -= step / (1 + y * step);
+        }
+        return copysign(y, x);
+    }
+
+    static double digamma_f64(double x) {
+        double y = 0, r, z;
+        if (x == 0) return copysign(INFINITY, -x);
+        if (x < 0) {
+            r = x - rint(x);
+            if (r == 0) return NAN;
+            y = -VOLTA_PI / tan(VOLTA_PI * r);
+            x = 1 - x;
+        }
+        for (; x < 10; x += 1) y -= 1 / x;
+        z = 1 / (x * x);
+        return y + (log(x) - 0.5 / x - z * (1 / 12. - z * (1 / 120. - z * (1 / 252. - z * (1 / 240. - z * (1 / 132. - z * (
+            691 / 32760. - z / 12)))))));
+    }
+    /* The sum of (q + k)**-s over k >= 0, for q >= 0: ten terms and the Euler-Maclaurin formula. */
+    static double volta_zeta(double s, double q) {
+        static const double bernoulli[8] = {1 / 12., -1 / 720., 1 / 30240., -1 / 1209600., 1 / 47900160., -691 / 1307674368000.,
+                                            1 / 74724249600., -3617 / 10670622842880000.};
+        double sum = 0, term;
+        int k;
+        for (k = 0; k < 10; k++, q += 1) sum += pow(q, -s);
+        sum += pow(q, 1 - s) / (s - 1) + 0.5 * pow(q, -s);
+        term = s * pow(q, -s - 1);
+        for (k = 0; k < 8; k++) {
+            sum += bernoulli[k] * term;
+            term *= (s + 2 * k + 1) / q * ((s + 2 * k + 2) / q);
+        }
+        return sum;
+    }
+    /* Below 0, for whole s: a sum over all integers less that from the other side. */
+    static double zeta_f64(double s, double q) {
+        double f = q - floor(q), sign = fmod(s, 2) == 0 ? 1 : -1;
+        return q > 0 ? volta_zeta(s, q) : volta_zeta(s, f) + sign * (volta_zeta(s, 1 - f) - volta_zeta(s, 1 - q));
+    }
+    /* The modified Bessel function of order 0 or 1: its series, or from 20 on the asymptotic one. */
+    static double volta_bessel(double x, int order) {
+        double a = fabs(x), z = 0.25 * a * a, term = order && a < 20 ? 0.5 * a : 1, sum = term, e;
+        int k;
+        if (a < 20) {
+            for (k = 1; term > sum * 1e-17; k++) sum += term *= z / ((double)k * (k + order));
+        } else {
+            for (k = 1; k <= 30; k++) sum += term *= ((2 * k - 1) * (2 * k - 1) - 4 * order) / (8 * a * k);
+            e = exp(0.5 * a);
+            sum = e * (sum / sqrt(2 * VOLTA_PI * a)) * e;
+        }
+        return x != x ? x : order ? copysign(sum, x) : sum;
+    }
+    VOLTA_INLINE double i0_f64(double x) { return volta_bessel(x, 0); }
+    VOLTA_INLINE double i1_f64(double x) { return volta_bessel(x, 1); }
+    VOLTA_INLINE float lgamma_f32(float x) { return lgammaf(x); }
+    VOLTA_INLINE float digamma_f32(float x) { return (float)digamma_f64(x); }
+    VOLTA_INLINE float zeta_f32(float s, float q) { return (float)zeta_f64(s, q); }
+    VOLTA_INLINE float i0_f32(float x) { return (float)i0_f64(x); }
+    VOLTA_INLINE float i1_f32(float x) { return (float)i1_f64(x); }
+
+    VOLTA_INLINE double asin_f64(double x) { return asin(x); }
+    VOLTA_INLINE double acos_f64(double x) { return acos(x); }
+    VOLTA_INLINE double atan_f64(double x) { return atan(x); }
+    VOLTA_INLINE double atan2_f64(double y, double x) { return atan2(y, x); }
+    VOLTA_INLINE double sinh_f64(double x) { return sinh(x); }
+    VOLTA_INLINE double cosh_f64(double x) { return cosh(x); }
+    VOLTA_INLINE double asinh_f64(double x) { return asinh(x); }
+    VOLTA_INLINE double acosh_f64(double x) { return acosh(x); }
+    VOLTA_INLINE double atanh_f64(double x) { return atanh(x); }
+    VOLTA_INLINE double erfc_f64(double x) { return erfc(x); }
+    VOLTA_INLINE double lgamma_f64(double x) { return lgamma(x); }
+    VOLTA_INLINE double hypot_f64(double a, double b) { return hypot(a, b); }
+    VOLTA_INLINE float hypot_f32(float a, float b) {
+        float y = (float)sqrt((double)a * a + (double)b * b);
+        return volta_pick((fabsf(a) == INFINITY) | (fabsf(b) == INFINITY), INFINITY, y);
+    }
+    VOLTA_INLINE double nextafter_f64(double a, double b) { return nextafter(a, b); }
+    VOLTA_INLINE float nextafter_f32(float a, float b) {
+        int32_t i = volta_bits(a);
+        float y = volta_float(i + ((a < b) == (i >= 0) ? 1 : -1));
+        y = volta_pick(a == 0.0f, volta_with_sign(volta_float(1), b), y);
+        return volta_pick((a != a) | (b != b), NAN, volta_pick(a == b, b, y));
+    }
+    VOLTA_INLINE uint8_t signbit_f32(float x) { return volta_bits(x) < 0; }
+    VOLTA_INLINE uint8_t signbit_f64(double x) { return volta_bits64(x) < 0; }
+
+    #define VOLTA_SPECIAL_FLOAT(T, s, F, PICK)                                                                         \
+        VOLTA_INLINE T copysign_##s(T a, T b) { return copysign##F(a, b); }                                            \
+        VOLTA_INLINE T frexp_mantissa_##s(T x) { int e; return frexp##F(x, &e); }                                      \
+        VOLTA_INLINE T frexp_exponent_##s(T x) { int e = 0; frexp##F(x, &e); return fabs##F(x) < (T)INFINITY ? e : 0; } \
+        VOLTA_INLINE T logaddexp_##s(T a, T b) {                                                                       \
+            T m = maximum_##s(a, b), d = a == b ? 0 : fabs##F(a - b);                                                  \
+            return m + log1p_##s(exp_##s(-d));                                                                         \
+        }                                                                                                              \
+        VOLTA_INLINE T logaddexp2_##s(T a, T b) {                                                                      \
+            T m = maximum_##s(a, b), d = a == b ? 0 : fabs##F(a - b);                                                  \
+            return m + (T)1.44269504088896341 * log1p_##s(exp2_##s(-d));                                               \
+        }                                                                                                              \
+        VOLTA_INLINE T elu_##s(T x, T alpha, T inner) {                                                                \
+            return PICK(x > 0, x, alpha * expm1_##s((x > 0 ? 0 : x) * inner));                                         \
+        }                                                                                                              \
+        VOLTA_INLINE T elu_grad_##s(T g, T x, T alpha, T inner) {                                                      \
+            return PICK(x <= 0, g * (alpha * inner * exp_##s((x > 0 ? 0 : x) * inner)), g);                            \
+        }                                                                                                              \
+        VOLTA_INLINE T logsigmoid_##s(T x) { return (x > 0 ? 0 : x) - log1p_##s(exp_##s(-fabs##F(x))); }               \
+        VOLTA_INLINE T softplus_##s(T x, T beta, T threshold) {                                                        \
+            T z = x * beta;                                                                                            \
+            return PICK(z > threshold, x, ((z > 0 ? z : 0) + log1p_##s(exp_##s(-fabs##F(z)))) / beta);                 \
+        }                                                                                                              \
+        VOLTA_INLINE T softplus_grad_##s(T g, T x, T beta, T threshold) {                                              \
+            T z = x * beta;                                                                                            \
+            return PICK(z > threshold, g, g * sigmoid_##s(z));                                                         \
+        }                                                                                                              \
+        VOLTA_INLINE T hardtanh_##s(T x, T low, T high) { return x < low ? low : x > high ? high : x; }                \
+        VOLTA_INLINE T hardsigmoid_##s(T x) { return hardtanh_##s(x + 3, 0, 6) * (T)0.16666666666666667; }             \
+        VOLTA_INLINE T hardswish_##s(T x) { return x * hardsigmoid_##s(x); }                                           \
+        VOLTA_INLINE T hardswish_grad_##s(T g, T x) { return x <= -3 ? 0 : x < 3 ? g * (x * (T)0.33333333333333333 + (T)0.5) : g; } \
+        /* tanh(log(1 + e)) = n / (n + 2) with n = e (e + 2) */                                                        \
+        VOLTA_INLINE T mish_##s(T x) {                                                                                 \
+            T e = exp_##s(x > 40 ? 40 : x), n = e * (e + 2);                                                           \
+            return x * (n / (n + 2));                                                                                  \
+        }                                                                                                              \
+        VOLTA_INLINE T mish_grad_##s(T g, T x) {                                                                       \
+            T e = exp_##s(x > 40 ? 40 : x), n = e * (e + 2), t = n / (n + 2), steep = e / (1 + e) * (2 / (n + 2)) * (1 + t); \
+            return g * (t + x * PICK(x > 40, 0, steep));                                                               \
+        }
+    VOLTA_SPECIAL_FLOAT(float, f32, f, volta_pick)
+    VOLTA_SPECIAL_FLOAT(double, f64, , VOLTA_PICK64)
+
+    /* U is the unsigned type, SHIFT the largest shift to the right. Sizes wrap as the type does. */
+    #define VOLTA_SPECIAL_INTEGER(T, U, s, BITS, SHIFT)                                                                \
+        VOLTA_INLINE uint8_t signbit_##s(T x) { return x < 0; }                                                        \
+        VOLTA_INLINE T shift_left_##s(T a, T b) { return b < 0 || b >= BITS ? 0 : (T)((U)a << b); }                    \
+        VOLTA_INLINE T shift_right_##s(T a, T b) { return (T)(a >> (b < 0 || b >= SHIFT ? SHIFT : b)); }               \
+        VOLTA_INLINE T gcd_##s(T a, T b) {                                                                             \
+            U x = a < 0 ? (U)(0 - (U)a) : (U)a, y = b < 0 ? (U)(0 - (U)b) : (U)b, rest;                                \
+            for (; y; x = y, y = rest) rest = x % y;                                                                   \
+            return (T)x;                                                                                               \
+        }                                                                                                              \
+        VOLTA_INLINE T lcm_##s(T a, T b) {                                                                             \
+            T g = gcd_##s(a, b), y = g == 0 ? 0 : (T)((U)(a / g) * (U)b);                                              \
+            return y < 0 ? (T)(0 - (U)y) : y;                                                                          \
+        }
+    VOLTA_SPECIAL_INTEGER(int32_t, uint32_t, i32, 32, 31)
+    VOLTA_SPECIAL_INTEGER(int64_t, uint64_t, i64, 64, 63)
+    VOLTA_SPECIAL_INTEGER(uint8_t, uint8_t, u8, 8, 8)
+    #endif
+    """
+    float asin_f32(float x), acos_f32(float x), atan_f32(float x), sinh_f32(float x), cosh_f32(float x), asinh_f32(float x)
+    float acosh_f32(float x), atanh_f32(float x), erfc_f32(float x), erfinv_f32(float x), lgamma_f32(float x), digamma_f32(float x)
+    float i0_f32(float x), i1_f32(float x), frexp_mantissa_f32(float x), frexp_exponent_f32(float x), logsigmoid_f32(float x)
+    float hardsigmoid_f32(float x), hardswish_f32(float x), mish_f32(float x)
+    float atan2_f32(float a, float b), hypot_f32(float a, float b), copysign_f32(float a, float b), nextafter_f32(float a, float b)
+    float zeta_f32(float a, float b), logaddexp_f32(float a, float b), logaddexp2_f32(float a, float b)
+    float hardswish_grad_f32(float a, float b), mish_grad_f32(float a, float b), elu_f32(float a, float b, float c)
+    float hardtanh_f32(float a, float b, float c), softplus_f32(float a, float b, float c), elu_grad_f32(float a, float b, float c, float d)
+    float softplus_grad_f32(float a, float b, float c, float d)
+    double asin_f64(double x), acos_f64(double x), atan_f64(double x), sinh_f64(double x), cosh_f64(double x), asinh_f64(double x)
+    double acosh_f64(double x), atanh_f64(double x), erfc_f64(double x), erfinv_f64(double x), lgamma_f64(double x), digamma_f64(double x)
+    double i0_f64(double x), i1_f64(double x), frexp_mantissa_f64(double x), frexp_exponent_f64(double x), logsigmoid_f64(double x)
+    double hardsigmoid_f64(double x), hardswish_f64(double x), mish_f64(double x)
+    double atan2_f64(double a, double b), hypot_f64(double a, double b), copysign_f64(double a, double b), nextafter_f64(double a, double b)
+    double zeta_f64(double a, double b), logaddexp_f64(double a, double b), logaddexp2_f64(double a, double b)
+    double hardswish_grad_f64(double a, double b), mish_grad_f64(double a, double b), elu_f64(double a, double b, double c)
+    double hardtanh_f64(double a, double b, double c), softplus_f64(double a, double b, double c)
+    double elu_grad_f64(double a, double b, double c, double d)
+    double softplus_grad_f64(double a, double b, double c, double d)
+    uint8_t signbit_f32(float x), signbit_f64(double x), signbit_i32(int32_t x), signbit_i64(int64_t x), signbit_u8(uint8_t x)
+    int32_t gcd_i32(int32_t a, int32_t b), lcm_i32(int32_t a, int32_t b)
+    int32_t shift_left_i32(int32_t a, int32_t b), shift_right_i32(int32_t a, int32_t b)
+    int64_t gcd_i64(int64_t a, int64_t b), lcm_i64(int64_t a, int64_t b)
+    int64_t shift_left_i64(int64_t a, int64_t b), shift_right_i64(int64_t a, int64_t b)
+    uint8_t gcd_u8(uint8_t a, uint8_t b), lcm_u8(uint8_t a, uint8_t b)
+    uint8_t shift_left_u8(uint8_t a, uint8_t b), shift_right_u8(uint8_t a, uint8_t b)

@@ -1,0 +1,410 @@
+"""Losses composed of elementwise ops: robust errors, divergences, likelihoods, margins, embeddings."""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta._kernels.core import TensorBase
+from volta.dtypes import int64
+from volta.errors import ArgumentError, ShapeError
+from volta.nn.functional.activation import softplus
+from volta.nn.functional.loss import _pair, _reduce, _squares, reduction_of
+from volta.ops.copy import promoted
+from volta.ops.distance import pairwise_distance
+from volta.ops.indexing import check_index
+from volta.ops.records.copy import cast
+from volta.ops.records.index import gather_op, scatter_add_op
+from volta.ops.records.math import abs, bce_op, clamp_max, clamp_min, exp, log, log1p, minimum, where_op, xlogy
+from volta.ops.records.scan import cumsum_op
+from volta.ops.records.view import reshape_op
+from volta.ops.reduce import mean, sum
+from volta.ops.table import Derived, Labels, case, composed
+from volta.ops.view import unsqueeze
+from volta.shapes import broadcasts_to
+
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
+
+__all__ = ["binary_cross_entropy", "cosine_embedding_loss", "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div",
+           "margin_ranking_loss", "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "poisson_nll_loss",
+           "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss"]
+
+_PAIRS = (case((3, 4), (3, 4)), case((), (), reduction="none"), case((2, 3), (2, 3), reduction="sum"))
+_SIGNS = Derived(lambda x, *_: np.where(np.arange(x.size).reshape(x.shape) % 2, 1.0, -1.0).astype(x.dtype))
+_ROW_SIGNS = Derived(lambda x, *_: np.where(np.arange(len(x)) % 2, 1.0, -1.0).astype(x.dtype))
+_loss = {"function": False, "method": False, "in_float32": True}
+
+
+def _np_reduced(function):
+    """A reference with the reduction after it."""
+    def loss(*args, reduction="mean", **options):
+        values = function(*args, **options)
+        return values if reduction == "none" else values.sum() if reduction == "sum" else values.mean()
+    return loss
+
+
+# ---------------------------------------------------------------- robust errors
+def _np_smooth(x, target, limit, scale):
+    d = np.abs(x - target)
+    return np.where(d < limit, 0.5 * d * d / (limit or 1) * scale, (d - 0.5 * limit) * scale)
+
+
+@composed(samples=(*_PAIRS, case((4,), (4,), beta=0.5), case((4,), (4,), beta=0.0)), **_loss,
+          numpy=_np_reduced(lambda x, target, beta=1.0: _np_smooth(x, target, beta, 1.0)))
+def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+                   beta: float = 1.0) -> Tensor:
+    """Squared error below `beta`, absolute error above it, joined smoothly. Source: Girshick 2015, eq. 3.
+
+    >>> volta.nn.functional.smooth_l1_loss(volta.tensor([0.0, 0.0]), volta.tensor([0.5, 3.0]), reduction="none")
+    tensor([0.1250, 2.5000])
+    """
+    reduction = reduction_of("smooth_l1_loss", size_average, reduce, reduction)
+    if beta < 0:
+        raise ArgumentError(f"smooth_l1_loss: beta must be >= 0, got {beta}")
+    d = abs(_difference("smooth_l1_loss", input, target))
+    return _reduce("smooth_l1_loss", d if beta == 0 else where_op(d < beta, d * d * (0.5 / beta), d - 0.5 * beta), reduction)
+
+
+def _difference(name, input, target):
+    input, target = _pair(name, input, target)
+    return input - target
+
+
+@composed(samples=(*_PAIRS, case((4,), (4,), delta=0.5)), **_loss,
+          numpy=_np_reduced(lambda x, target, delta=1.0: _np_smooth(x, target, delta, delta)))
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None) -> Tensor:
+    """`delta` times the smooth error with that limit, with `weight` for each element. Source: Huber 1964.
+
+    >>> volta.nn.functional.huber_loss(volta.tensor([0.0, 0.0]), volta.tensor([0.5, 3.0]), reduction="none")
+    tensor([0.1250, 2.5000])
+    """
+    if delta <= 0:
+        raise ArgumentError(f"huber_loss: delta must be positive, got {delta}")
+    d = abs(_difference("huber_loss", input, target))
+    losses = where_op(d <= delta, d * d * 0.5, (d - 0.5 * delta) * delta)
+    return _reduce("huber_loss", losses if weight is None else losses * weight, reduction)
+
+
+# ---------------------------------------------------------------- divergences and likelihoods
+def _np_bce(x, target, weight=1.0):
+    return -(target * np.log(x) + (1 - target) * np.log1p(-x)) * weight
+
+
+@composed(samples=(case((3, 4), (3, 4)), case((3, 4), (3, 4), (4,), reduction="none"), case((2,), (2,), reduction="sum")),
+          domain=(0.1, 0.9), numpy=_np_reduced(_np_bce), takes={"input": "f", "target": "f"}, **_loss)
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+                         reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+    """Cross entropy of probabilities; logarithms are limited to -100. Units: nats.
+
+    Raises: ShapeError where the shapes differ; ArgumentError for an input outside [0, 1] on the CPU (on a GPU it gives NaN, since
+    looking at it would be a transfer).
+
+    >>> volta.nn.functional.binary_cross_entropy(volta.tensor([0.5, 0.5]), volta.tensor([0.0, 1.0]))
+    tensor(0.6931)
+    """
+    reduction = reduction_of("binary_cross_entropy", size_average, reduce, reduction)
+    if input.shape != target.shape:
+        raise ShapeError(f"binary_cross_entropy: input {input.shape} and target {target.shape} must have the same shape")
+    if not input.device.is_gpu and input._size:
+        values = input.detach().numpy()
+        if not (values.min() >= 0 and values.max() <= 1):
+            raise ArgumentError("binary_cross_entropy: the input must lie in [0, 1], as after a sigmoid; "
+                                f"got {values.min()} to {values.max()}")
+    losses = bce_op(input, target)
+    return _reduce("binary_cross_entropy", losses if weight is None else losses * weight, reduction)
+
+
+def _np_kl(x, target, reduction="mean", log_target=False):
+    values = np.exp(target) * (target - x) if log_target else target * (np.log(target) - x)
+    return values.sum() / len(x) if reduction == "batchmean" else _np_reduced(lambda: values)(reduction=reduction)
+
+
+@composed(samples=(*_PAIRS, case((3, 4), (3, 4), reduction="batchmean"), case((3, 4), (3, 4), log_target=True)), domain=(0.1, 1.0),
+          numpy=_np_kl, **_loss)
+def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+           log_target: bool = False) -> Tensor:
+    """Kullback-Leibler divergence of log-probabilities `input` from probabilities `target` (or their logarithms), by elements;
+    reduction="batchmean" sums and divides by the batch, which is the divergence itself. Units: nats.
+
+    >>> volta.nn.functional.kl_div(volta.tensor([[0.5, 0.5]]).log(), volta.tensor([[1.0, 0.0]]), reduction="batchmean")
+    tensor(0.6931)
+    """
+    reduction = reduction_of("kl_div", size_average, reduce, reduction)
+    values = exp(target) * (target - input) if log_target else xlogy(target, target) - target * input
+    if reduction == "batchmean":
+        return sum(values) / float(input.shape[0] if input.ndim else 1)
+    return _reduce("kl_div", values, reduction)
+
+
+def _np_poisson(x, target, log_input=True, full=False, eps=1e-8):
+    values = np.exp(x) - target * x if log_input else x - target * np.log(x + eps)
+    return values + np.where(target > 1, target * np.log(target) - target + 0.5 * np.log(2 * np.pi * target), 0) * full
+
+
+@composed(samples=(*_PAIRS, case((3, 4), (3, 4), log_input=False), case((3, 4), (3, 4), full=True)), domain=(0.2, 3.0),
+          numpy=_np_reduced(_np_poisson), **_loss)
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
+                     eps: float = 1e-08, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+    """Negative log likelihood of Poisson counts `target` of which `input` is the mean, or its logarithm; `full` adds Stirling's term for
+    counts above 1. Units: nats.
+
+    >>> volta.nn.functional.poisson_nll_loss(volta.tensor([0.0]), volta.tensor([2.0]))
+    tensor(1.)
+    """
+    reduction = reduction_of("poisson_nll_loss", size_average, reduce, reduction)
+    values = exp(input) - target * input if log_input else input - target * log(input + eps)
+    if full:
+        safe = where_op(target > 1, target, 1.0)
+        values = values + where_op(target > 1, safe * log(safe) - safe + 0.5 * log(safe * (2 * math.pi)), 0.0)
+    return _reduce("poisson_nll_loss", values, reduction)
+
+
+def _np_gaussian(x, target, var, full=False, eps=1e-6):
+    var = np.maximum(var if not isinstance(var, np.ndarray) or var.ndim in (0, x.ndim) else var[..., None], eps)
+    return 0.5 * (np.log(var) + (x - target) ** 2 / var + full * np.log(2 * np.pi)) + 0 * x
+
+
+@composed(samples=(case((3, 4), (3, 4), (3, 4)), case((3, 4), (3, 4), (3,), full=True), case((3, 4), (3, 4), 0.5, reduction="none")),
+          domain=(0.2, 3.0), numpy=_np_reduced(_np_gaussian), **_loss)
+def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-06,
+                      reduction: str = "mean") -> Tensor:
+    """Negative log likelihood of normal numbers `target` of mean `input` and variance `var`, at least `eps` (its gradient passes there
+    as well); `full` adds the constant. Units: nats.
+
+    Raises: ShapeError for a var of another shape; ArgumentError for a negative one on the CPU.
+
+    >>> volta.nn.functional.gaussian_nll_loss(volta.zeros(2), volta.ones(2), volta.ones(2))
+    tensor(0.5000)
+    """
+    if not isinstance(var, TensorBase):
+        var = input.new_full(input.shape, float(var))
+    if not var.device.is_gpu and var._size and var.detach().numpy().min() < 0:
+        raise ArgumentError("gaussian_nll_loss: var must not be negative")
+    if var.shape != input.shape:
+        if var.shape == input.shape[:-1]:
+            var = unsqueeze(var, -1)
+        elif not broadcasts_to(var.shape, input.shape):
+            raise ShapeError(f"gaussian_nll_loss: var {var.shape} must have the shape of input {input.shape}, or 1 or nothing in place of "
+                             "its last size")
+    var = var + (clamp_min(var, eps) - var).detach()
+    values = (log(var) + _squares(input, target) / var) * 0.5
+    return _reduce("gaussian_nll_loss", values + 0.5 * math.log(2 * math.pi) if full else values, reduction)
+
+
+# ---------------------------------------------------------------- margins
+@composed(samples=(case((3, 4), _SIGNS), case((5,), _SIGNS, margin=0.5, reduction="none")), **_loss, numpy=_np_reduced(
+    lambda x, target, margin=1.0: np.where(target == 1, x, 0) + np.where(target == -1, np.maximum(0, margin - x), 0)))
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
+                         reduction: str = "mean") -> Tensor:
+    """A distance where target is 1, what it lacks of `margin` where that is -1.
+
+    >>> volta.nn.functional.hinge_embedding_loss(volta.tensor([0.5, 0.25]), volta.tensor([1, -1]), reduction="none")
+    tensor([0.5000, 0.7500])
+    """
+    reduction = reduction_of("hinge_embedding_loss", size_average, reduce, reduction)
+    near, far = where_op(target != -1, input, 0.0), where_op(target != 1, clamp_min(margin - input, 0.0), 0.0)
+    return _reduce("hinge_embedding_loss", near + far, reduction)
+
+
+@composed(samples=(case((5,), (5,), _SIGNS), case((3, 2), (3, 2), Derived(lambda a, b: np.sign(a)), margin=0.5, reduction="sum")), **_loss,
+          numpy=_np_reduced(lambda a, b, target, margin=0.0: np.maximum(0, -target * (a - b) + margin)))
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
+                        reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+    """max(0, margin - target * (input1 - input2)): the first is to rank higher where target is 1, lower where it is -1.
+
+    >>> volta.nn.functional.margin_ranking_loss(volta.tensor([1.0]), volta.tensor([3.0]), volta.tensor([1.0]))
+    tensor(2.)
+    """
+    reduction = reduction_of("margin_ranking_loss", size_average, reduce, reduction)
+    if not input1.ndim == input2.ndim == target.ndim:
+        raise ShapeError(f"margin_ranking_loss: the tensors must have as many dimensions, got shapes {input1.shape}, {input2.shape} and "
+                         f"{target.shape}")
+    return _reduce("margin_ranking_loss", clamp_min(-target * (input1 - input2) + margin, 0.0), reduction)
+
+
+def _labelled(name, input, target):
+    """(N, C) and (N,) of a batch or of a single row, the labels checked as far as the host knows them."""
+    if not 1 <= input.ndim <= 2 or target.shape != input.shape[:-1]:
+        raise ShapeError(f"{name}: needs (N, C) and (N,), or (C,) and (), got shapes {input.shape} and {target.shape}")
+    classes = input.shape[-1]
+    target = cast(target, int64)
+    check_index(name, target, classes)
+    return reshape_op(input, shape=(target._size, classes)), reshape_op(target, shape=(target._size, 1))
+
+
+def _np_multi_margin(x, target, p=1, margin=1.0, weight=None):
+    rows = np.arange(len(x))
+    terms = np.maximum(0, margin - x[rows, target][:, None] + x) ** p * (1 if weight is None else weight[target][:, None])
+    terms[rows, target] = 0
+    return terms.sum(1) / x.shape[1]
+
+
+@composed(samples=(case((3, 4), Labels((3,), 4)), case((3, 4), Labels((3,), 4), p=2, margin=0.5, reduction="none")), **_loss,
+          numpy=_np_reduced(_np_multi_margin))
+def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
+                      size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+    """By how much other classes come within `margin` of the target's score, to the power p (1 or 2), summed over them and divided by the
+    number of classes. Shape: (N, C) and (N,).
+
+    >>> volta.nn.functional.multi_margin_loss(volta.tensor([[0.0, 0.5]]), volta.tensor([1]))
+    tensor(0.2500)
+    """
+    reduction = reduction_of("multi_margin_loss", size_average, reduce, reduction)
+    if p not in (1, 2):
+        raise ArgumentError(f"multi_margin_loss: p must be 1 or 2, got {p}")
+    x, labels = _labelled("multi_margin_loss", input, target)
+    if weight is not None and weight.shape != (x.shape[1],):
+        raise ShapeError(f"multi_margin_loss: weight must have shape ({x.shape[1]},), got {weight.shape}")
+    terms = clamp_min(margin - gather_op(x, labels, dim=1) + x, 0.0)
+    terms = terms * terms if p == 2 else terms
+    if weight is not None:
+        terms = terms * weight[labels]
+    own = scatter_add_op(x.new_ones(labels.shape), labels, dim=1, size=x.shape[1])
+    losses = sum(where_op(own > 0, 0.0, terms), 1) / float(max(x.shape[1], 1))
+    return _reduce("multi_margin_loss", losses if input.ndim == 2 else reshape_op(losses, shape=()), reduction)
+
+
+@composed(samples=(case((3, 4), _SIGNS), case((5,), _SIGNS, reduction="none")), **_loss,
+          numpy=_np_reduced(lambda x, target: np.log1p(np.exp(-target * x))))
+def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+                     reduction: str = "mean") -> Tensor:
+    """log(1 + exp(-target * input)) of targets 1 and -1.
+
+    >>> volta.nn.functional.soft_margin_loss(volta.zeros(2), volta.tensor([1.0, -1.0]))
+    tensor(0.6931)
+    """
+    reduction = reduction_of("soft_margin_loss", size_average, reduce, reduction)
+    return _reduce("soft_margin_loss", log1p(exp(-target * input)), reduction)
+
+
+def _np_multilabel_margin(x, target):
+    out = np.zeros(len(x))
+    for n, (row, labels) in enumerate(zip(x, target)):
+        labels = labels[:np.argmax(labels < 0)] if (labels < 0).any() else labels
+        others = [i for i in range(len(row)) if i not in labels]
+        out[n] = np.maximum(0, 1 - row[labels][:, None] + row[others]).sum() / len(row)
+    return out
+
+
+@composed(samples=(case((3, 4), Derived(lambda x: np.array([[3, 0, -1, 1], [1, 2, -1, 2], [-1, 0, 0, 0]]))),), **_loss,
+          numpy=_np_reduced(_np_multilabel_margin))
+def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+                           reduction: str = "mean") -> Tensor:
+    """By how much the scores of other classes come within 1 of those of the target classes, divided by the number of classes. Shape: (N, C)
+    and (N, C): class numbers up to the first -1.
+
+    >>> volta.nn.functional.multilabel_margin_loss(volta.tensor([[0.0, 0.5]]), volta.tensor([[1, -1]]))
+    tensor(0.2500)
+    """
+    name = "multilabel_margin_loss"
+    reduction = reduction_of(name, size_average, reduce, reduction)
+    if not 1 <= input.ndim <= 2 or target.shape != input.shape:
+        raise ShapeError(f"{name}: needs two tensors of shape (N, C) or (C,), got shapes {input.shape} and {target.shape}")
+    classes, shape = input.shape[-1], input.shape[:-1]
+    x, labels = (reshape_op(v, shape=(v._size // max(classes, 1), classes)) for v in (input, cast(target, int64)))
+    check_index(name, labels, classes, -1)
+    ended = cast(labels < 0, x.dtype)
+    counts = cumsum_op(ended, dim=1) == 0                                # before the first -1
+    safe = where_op(counts, clamp_max(labels, classes - 1), 0)
+    wanted = scatter_add_op(cast(counts, x.dtype), safe, dim=1, size=classes) > 0
+    gaps = clamp_min(1.0 - unsqueeze(gather_op(x, safe, dim=1), 2) + unsqueeze(x, 1), 0.0)
+    gaps = where_op(unsqueeze(counts, 2), where_op(unsqueeze(wanted, 1), 0.0, gaps), 0.0)
+    return _reduce(name, reshape_op(sum(gaps, (1, 2)) / float(max(classes, 1)), shape=shape), reduction)
+
+
+def _np_multilabel_soft(x, target, weight=1.0):
+    return (weight * (target * np.log1p(np.exp(-x)) + (1 - target) * np.log1p(np.exp(x)))).mean(-1)
+
+
+@composed(samples=(case((3, 4), (3, 4)), case((3, 4), (3, 4), (4,), reduction="none")), domain=(0.1, 1.0),
+          numpy=_np_reduced(_np_multilabel_soft), **_loss)
+def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+                                reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+    """Cross entropy of each class's sigmoid, from logits, averaged over the classes (the last dimension). Units: nats.
+
+    >>> volta.nn.functional.multilabel_soft_margin_loss(volta.zeros(1, 2), volta.tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
+    reduction = reduction_of("multilabel_soft_margin_loss", size_average, reduce, reduction)
+    if not input.ndim:
+        raise ShapeError("multilabel_soft_margin_loss: needs a dimension of classes, got a 0-d tensor")
+    values = target * softplus(-input) + (1 - target) * softplus(input)
+    return _reduce("multilabel_soft_margin_loss", mean(values if weight is None else values * weight, -1), reduction)
+
+
+# ---------------------------------------------------------------- embeddings
+def _np_distance(a, b, p=2.0, eps=1e-6):
+    return np.linalg.norm(a - b + eps, p, -1)
+
+
+def _np_triplet(a, b, c, margin=1.0, p=2.0, swap=False):
+    far = _np_distance(a, c, p)
+    return np.maximum(0, margin + _np_distance(a, b, p) - (np.minimum(far, _np_distance(b, c, p)) if swap else far))
+
+
+@composed(samples=(case((3, 4), (3, 4), (3, 4)), case((3, 4), (3, 4), (3, 4), swap=True, p=1.0, reduction="none")),
+          numpy=_np_reduced(_np_triplet), **_loss)
+def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-06,
+                        swap: bool = False, size_average: bool | None = None, reduce: bool | None = None,
+                        reduction: str = "mean") -> Tensor:
+    """max(0, margin + |anchor - positive| - |anchor - negative|) in the p-norm; with `swap` the negative's distance is the smaller of those
+    to anchor and positive. Source: Balntas et al. 2016.
+
+    >>> F = volta.nn.functional
+    >>> F.triplet_margin_loss(volta.zeros(1, 1), volta.tensor([[2.0]]), volta.tensor([[1.0]]))
+    tensor(2.)
+    """
+    return triplet_margin_with_distance_loss(
+        anchor, positive, negative, distance_function=lambda a, b: pairwise_distance(a, b, p, eps), margin=margin, swap=swap,
+        reduction=reduction_of("triplet_margin_loss", size_average, reduce, reduction))
+
+
+@composed(samples=(case((3, 4), (3, 4), (3, 4)), case((3, 4), (3, 4), (3, 4), swap=True, margin=0.5)),
+          numpy=_np_reduced(_np_triplet), **_loss)
+def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative: Tensor, *,
+                                      distance_function: Callable | None = None, margin: float = 1.0, swap: bool = False,
+                                      reduction: str = "mean") -> Tensor:
+    """As `triplet_margin_loss`, with any distance (`pairwise_distance` unless given).
+
+    >>> F = volta.nn.functional
+    >>> F.triplet_margin_with_distance_loss(volta.zeros(1, 1), volta.tensor([[2.0]]), volta.tensor([[1.0]]))
+    tensor(2.)
+    """
+    if margin <= 0:
+        raise ArgumentError(f"triplet_margin_loss: margin must be positive, got {margin}")
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        raise ShapeError(f"triplet_margin_loss: the tensors must have as many dimensions, got shapes {anchor.shape}, {positive.shape} and "
+                         f"{negative.shape}")
+    distance = distance_function or pairwise_distance
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = minimum(far, distance(positive, negative))
+    return _reduce("triplet_margin_loss", clamp_min(near - far + margin, 0.0), reduction)
+
+
+def _np_cosine_embedding(a, b, target, margin=0.0):
+    cosine = (a * b).sum(-1) / np.sqrt(((a * a).sum(-1) + 1e-12) * ((b * b).sum(-1) + 1e-12))
+    return np.where(target == 1, 1 - cosine, 0) + np.where(target == -1, np.maximum(0, cosine - margin), 0)
+
+
+@composed(samples=(case((3, 4), (3, 4), _ROW_SIGNS), case((3, 4), (3, 4), _ROW_SIGNS, margin=0.3, reduction="none")),
+          numpy=_np_reduced(_np_cosine_embedding), **_loss)
+@promoted
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
+                          reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+    """1 - cosine where target is 1, max(0, cosine - margin) where it is -1. Shape: (N, D) twice and (N,), or (D,) twice and ().
+
+    >>> volta.nn.functional.cosine_embedding_loss(volta.ones(1, 2), volta.ones(1, 2), volta.tensor([-1]))
+    tensor(1.)
+    """
+    reduction = reduction_of("cosine_embedding_loss", size_average, reduce, reduction)
+    if input1.ndim not in (1, 2) or input1.ndim != input2.ndim or target.ndim != input1.ndim - 1:
+        raise ShapeError(f"cosine_embedding_loss: needs (N, D) twice and (N,), or (D,) twice and (), got shapes {input1.shape}, "
+                         f"{input2.shape} and {target.shape}")
+    size1, size2 = sum(input1 * input1, -1) + 1e-12, sum(input2 * input2, -1) + 1e-12
+    cosine = sum(input1 * input2, -1) / (size1 * size2).sqrt()
+    losses = where_op(target == 1, 1.0 - cosine, 0.0) + where_op(target == -1, clamp_min(cosine - margin, 0.0), 0.0)
+    return _reduce("cosine_embedding_loss", losses, reduction)

@@ -1,0 +1,201 @@
+"""Windows of images as columns and back (`unfold`, `fold`), and channels exchanged with pixels or with each other. All are views and a
+copy; the windows of `fold` are added by the derivative of `Tensor.unfold`."""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta.errors import ArgumentError, ShapeError
+from volta.nn.functional.conv import pair
+from volta.ops.copy import contiguous
+from volta.ops.join import pad
+from volta.ops.parts import slice_view
+from volta.ops.records.view import contiguous_op, fold_windows, permute_op, reshape_op, unfold_op
+from volta.ops.table import case, composed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from volta.tensor import Tensor
+
+__all__ = ["channel_shuffle", "fold", "pixel_shuffle", "pixel_unshuffle", "unfold"]
+
+
+def _geometry(op, size, kernel_size, dilation, padding, stride):
+    """(kernel, dilation, padding, stride, number of windows) in pairs, for images of `size`.
+
+    Raises: ShapeError where no window fits.
+    """
+    kernel, dilation = pair(op, "kernel_size", kernel_size), pair(op, "dilation", dilation)
+    padding, stride = pair(op, "padding", padding, 0), pair(op, "stride", stride)
+    windows = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in zip(size, kernel, dilation, padding, stride))
+    if min(windows) < 1:
+        raise ShapeError(f"{op}: images of {size} with padding {padding} have no window of {kernel} with dilation {dilation}")
+    return kernel, dilation, padding, stride, windows
+
+
+def _np_places(kernel, dilation, stride, windows):
+    """Per kernel element the slices of the padded image that it meets."""
+    for k in range(kernel * kernel):
+        yield k, (Ellipsis, *[slice(i * dilation, i * dilation + (n - 1) * stride + 1, stride) for i, n in
+                              zip(divmod(k, kernel), windows)])
+
+
+def _np_unfold(x, kernel_size, dilation=1, padding=0, stride=1):
+    x = np.pad(x, [(0, 0)] * (x.ndim - 2) + [(padding, padding)] * 2)
+    windows = [(n - dilation * (kernel_size - 1) - 1) // stride + 1 for n in x.shape[-2:]]
+    parts = [x[at] for _, at in _np_places(kernel_size, dilation, stride, windows)]
+    return np.stack(parts, -3).reshape(*x.shape[:-3], -1, math.prod(windows))
+
+
+def _np_fold(x, output_size, kernel_size, dilation=1, padding=0, stride=1):
+    size = [n + 2 * padding for n in output_size]
+    windows = [(n - dilation * (kernel_size - 1) - 1) // stride + 1 for n in size]
+    x = x.reshape(*x.shape[:-2], -1, kernel_size ** 2, *windows)
+    out = np.zeros(x.shape[:-3] + tuple(size))
+    for k, at in _np_places(kernel_size, dilation, stride, windows):
+        out[at] += x[..., k, :, :]
+    return out[..., padding:size[0] - padding, padding:size[1] - padding]
+
+
+@composed(name="functional.unfold", samples=(case((2, 3, 5, 4), kernel_size=2),
+                                             case((2, 4, 5), kernel_size=2, dilation=2, padding=1, stride=2)),
+          numpy=_np_unfold, takes={"input": "f"}, function=False, method=False)
+def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
+           stride: int | Sequence[int] = 1) -> Tensor:
+    """The windows of images as columns (im2col).
+
+    Shape: (N, C, H, W) or (C, H, W) -> (N, C * kh * kw, windows).
+    Raises: ShapeError where no window fits; ArgumentError.
+
+    >>> volta.nn.functional.unfold(volta.ones(1, 2, 4, 4), 3).shape
+    (1, 18, 4)
+    """
+    if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
+        raise ShapeError(f"unfold: needs images (N, C, H, W) or (C, H, W) that are not empty, got {input.shape}")
+    kernel, dilation, padding, stride, _ = _geometry("unfold", input.shape[-2:], kernel_size, dilation, padding, stride)
+    x = input if input.ndim == 4 else reshape_op(input, shape=(1, *input.shape))
+    if any(padding):
+        x = pad(x, (padding[1], padding[1], padding[0], padding[0]))
+    for i in (0, 1):
+        x = unfold_op(x, dim=2 + i, size=dilation[i] * (kernel[i] - 1) + 1, step=stride[i])
+        x = slice_view(x, (Ellipsis, slice(None, None, dilation[i]))) if dilation[i] > 1 else x
+    columns = contiguous_op(permute_op(x, dims=(0, 1, 4, 5, 2, 3)))
+    return reshape_op(columns, shape=(*input.shape[:-3], math.prod(columns.shape[1:4]), math.prod(columns.shape[4:])))
+
+
+@composed(name="functional.fold", samples=(case((2, 12, 12), output_size=(4, 5), kernel_size=2),
+                                           case((8, 6), output_size=(5, 4), kernel_size=2, dilation=2, padding=1, stride=2)),
+          numpy=_np_fold, takes={"input": "f"}, function=False, method=False)
+def fold(input: Tensor, output_size: int | Sequence[int], kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1,
+         padding: int | Sequence[int] = 0, stride: int | Sequence[int] = 1) -> Tensor:
+    """Images from the columns of `unfold`; where windows overlap, they are added (col2im).
+
+    Shape: (N, C * kh * kw, windows) or (C * kh * kw, windows) -> (N, C, H, W).
+    Raises: ShapeError where the columns do not fit; ArgumentError.
+
+    >>> volta.nn.functional.fold(volta.ones(1, 4, 4), 3, 2).tolist()
+    [[[[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]]]
+    """
+    size = pair("fold", "output_size", output_size)
+    kernel, dilation, padding, stride, windows = _geometry("fold", size, kernel_size, dilation, padding, stride)
+    if input.ndim not in (2, 3) or 0 in input.shape[-2:]:
+        raise ShapeError(f"fold: needs columns (N, C * kh * kw, windows) or (C * kh * kw, windows) that are not empty, got {input.shape}")
+    channels, rest = divmod(input.shape[-2], kernel[0] * kernel[1])
+    if rest or input.shape[-1] != windows[0] * windows[1]:
+        raise ShapeError(f"fold: input {input.shape} must have a multiple of {kernel[0] * kernel[1]} rows, and {windows[0]} * {windows[1]} "
+                         f"columns for images of {size}")
+    n, (height, width) = input.shape[0] if input.ndim == 3 else 1, [s + 2 * p for s, p in zip(size, padding)]
+    x = permute_op(reshape_op(input, shape=(n, channels, *kernel, *windows)), dims=(0, 1, 2, 4, 5, 3))
+    x = fold_windows(x, (n, channels, kernel[0], windows[0], width), 4, stride[1], dilation[1])
+    x = fold_windows(permute_op(x, dims=(0, 1, 3, 4, 2)), (n, channels, height, width), 2, stride[0], dilation[0])
+    x = slice_view(x, (Ellipsis, *[slice(p, p + s) for s, p in zip(size, padding)]))
+    return contiguous(x if input.ndim == 3 else reshape_op(x, shape=x.shape[1:]))
+
+
+# ---------------------------------------------------------------- shuffles
+def _np_pixel_shuffle(x, upscale_factor):
+    *lead, c, h, w = x.shape
+    r = upscale_factor
+    x = x.reshape(-1, c // r ** 2, r, r, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return x.reshape(*lead, c // r ** 2, h * r, w * r)
+
+
+def _np_pixel_unshuffle(x, downscale_factor):
+    *lead, c, h, w = x.shape
+    r = downscale_factor
+    x = x.reshape(-1, c, h // r, r, w // r, r).transpose(0, 1, 3, 5, 2, 4)
+    return x.reshape(*lead, c * r ** 2, h // r, w // r)
+
+
+def _np_channel_shuffle(x, groups):
+    n, c, *rest = x.shape
+    return x.reshape(n, groups, c // groups, *rest).swapaxes(1, 2).reshape(x.shape)
+
+
+def _factor(op, name, input, factor):
+    """factor ** 2. Raises: ShapeError for an input of less than 3 dimensions; ArgumentError for a factor below 1."""
+    if input.ndim < 3:
+        raise ShapeError(f"{op}: needs an input (..., C, H, W), got {input.shape}")
+    if factor < 1:
+        raise ArgumentError(f"{op}: {name} must be positive, got {factor}")
+    return factor * factor
+
+
+@composed(samples=(case((2, 8, 3, 4), upscale_factor=2), case((9, 1, 2), upscale_factor=3)), kinds="fib", numpy=_np_pixel_shuffle,
+          method=False)
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """Channels spread over blocks of r * r pixels, r being `upscale_factor`.
+
+    Shape: (..., C * r * r, H, W) -> (..., C, H * r, W * r).
+    Raises: ShapeError where the channels do not divide by r * r.
+
+    >>> volta.pixel_shuffle(volta.arange(4).reshape(4, 1, 1), 2).tolist()
+    [[[0, 1], [2, 3]]]
+    """
+    r, area = upscale_factor, _factor("pixel_shuffle", "upscale_factor", input, upscale_factor)
+    *lead, c, h, w = input.shape
+    if c % area:
+        raise ShapeError(f"pixel_shuffle: {c} channels of {input.shape} do not divide by {r} * {r}")
+    x = reshape_op(input, shape=(math.prod(lead), c // area, r, r, h, w))
+    return reshape_op(contiguous_op(permute_op(x, dims=(0, 1, 4, 2, 5, 3))), shape=(*lead, c // area, h * r, w * r))
+
+
+@composed(samples=(case((2, 2, 6, 4), downscale_factor=2), case((1, 3, 6), downscale_factor=3)), kinds="fib", numpy=_np_pixel_unshuffle,
+          method=False)
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """Blocks of r * r pixels as channels, r being `downscale_factor`: the inverse of `pixel_shuffle`.
+
+    Shape: (..., C, H * r, W * r) -> (..., C * r * r, H, W).
+    Raises: ShapeError where the image does not divide by r.
+
+    >>> volta.pixel_unshuffle(volta.arange(4).reshape(1, 2, 2), 2).flatten().tolist()
+    [0, 1, 2, 3]
+    """
+    r, area = downscale_factor, _factor("pixel_unshuffle", "downscale_factor", input, downscale_factor)
+    *lead, c, h, w = input.shape
+    if h % r or w % r:
+        raise ShapeError(f"pixel_unshuffle: images {(h, w)} of {input.shape} do not divide by {r}")
+    x = reshape_op(input, shape=(math.prod(lead), c, h // r, r, w // r, r))
+    return reshape_op(contiguous_op(permute_op(x, dims=(0, 1, 3, 5, 2, 4))), shape=(*lead, c * area, h // r, w // r))
+
+
+@composed(samples=(case((2, 6, 3), groups=2), case((1, 6, 2, 2), groups=3)), kinds="fib", numpy=_np_channel_shuffle, method=False)
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """Channels dealt out anew: the first of each group, then the second of each, and so on.
+
+    Shape: (N, C, ...) -> the same.
+    Raises: ShapeError where the channels do not divide by `groups`.
+
+    >>> volta.channel_shuffle(volta.arange(6).reshape(1, 6, 1), 2).flatten().tolist()
+    [0, 3, 1, 4, 2, 5]
+    """
+    if input.ndim < 3:
+        raise ShapeError(f"channel_shuffle: needs an input (N, C, ...) of at least 3 dimensions, got {input.shape}")
+    n, c, *rest = input.shape
+    if groups < 1 or c % groups:
+        raise ShapeError(f"channel_shuffle: {c} channels of {input.shape} do not divide by groups={groups}")
+    x = reshape_op(input, shape=(n, groups, c // groups, math.prod(rest)))
+    return reshape_op(contiguous_op(permute_op(x, dims=(0, 2, 1, 3))), shape=input.shape)

@@ -1,0 +1,111 @@
+"""Distances and similarities of vectors."""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta.dtypes import int64
+from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.ops.copy import promoted
+from volta.ops.linalg import matmul
+from volta.ops.norms import norm
+from volta.ops.records.create import arange_op
+from volta.ops.records.index import index_select_op
+from volta.ops.records.math import clamp_min
+from volta.ops.records.view import reshape_op
+from volta.ops.reduce import root, sum
+from volta.ops.table import case, composed, create
+from volta.ops.view import broadcast_tensors, transpose, unsqueeze
+
+if TYPE_CHECKING:
+    from volta._kernels.core import Device
+    from volta.tensor import Tensor
+
+PAIRED = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+
+
+def _np_cosine(x1, x2, dim=1, eps=1e-8):
+    sizes = [np.maximum(np.sqrt((x * x).sum(dim, keepdims=True)), eps) for x in np.broadcast_arrays(x1, x2)]
+    return (x1 / sizes[0] * (x2 / sizes[1])).sum(dim)
+
+
+@composed(samples=(case((3, 4), (3, 4)), case((2, 1, 4), (3, 4), dim=-1), case((5,), (5,), dim=0)), numpy=_np_cosine, method=False,
+          in_float32=True)
+@promoted
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) -> Tensor:
+    """The cosine of the angle between vectors along `dim`: x1 . x2 / (max(|x1|, eps) max(|x2|, eps)); the two broadcast.
+
+    >>> volta.cosine_similarity(volta.tensor([[3.0, 4.0]]), volta.tensor([[6.0, 8.0]]))
+    tensor([1.])
+    """
+    if not x1.dtype.is_floating_point:
+        raise DTypeError(f"cosine_similarity: needs floating point tensors, got {x1.dtype}; convert them with .float()")
+    x1, x2 = broadcast_tensors(x1, x2)
+    return sum(x1 / clamp_min(norm(x1, 2, dim, True), eps) * (x2 / clamp_min(norm(x2, 2, dim, True), eps)), dim)
+
+
+@composed(samples=(case((3, 4), (3, 4)), case((4,), (3, 4), p=1.0, keepdim=True), case((3, 4), (3, 4), p=math.inf)), method=False,
+          in_float32=True, numpy=lambda x1, x2, p=2.0, eps=1e-6, keepdim=False: np.linalg.norm(x1 - x2 + eps, p, -1, keepdim))
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-06, keepdim: bool = False) -> Tensor:
+    """The p-norm of x1 - x2 + eps over the last dimension.
+
+    >>> volta.pairwise_distance(volta.zeros(1, 2), volta.tensor([[3.0, 4.0]]), eps=0)
+    tensor([5.])
+    """
+    return norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+def _np_cdist(x1, x2, p=2.0, compute_mode=PAIRED[0]):
+    return np.linalg.norm(x1[..., :, None, :] - x2[..., None, :, :], p, -1)
+
+
+@composed(samples=(case((3, 4), (5, 4)), case((2, 3, 4), (1, 2, 4), p=1.0), case((3, 4), (2, 4), p=math.inf)), numpy=_np_cdist,
+          method=False, in_float32=True)
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = PAIRED[0]) -> Tensor:
+    """The p-norm distance between each row of `x1` and each of `x2`, where it is 0 with the gradient 0. Of more than 25 rows, the
+    Euclidean one comes from a matrix product, which is less exact for near rows, unless `compute_mode` says otherwise.
+
+    Shape: (..., P, M) and (..., R, M) -> (..., P, R).
+
+    >>> volta.cdist(volta.zeros(1, 2), volta.tensor([[3.0, 4.0], [0.0, 1.0]]))
+    tensor([[5., 1.]])
+    """
+    if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
+        raise ShapeError(f"cdist: needs (..., P, M) and (..., R, M), got shapes {x1.shape} and {x2.shape}")
+    if compute_mode not in PAIRED:
+        raise ArgumentError(f"cdist: compute_mode must be one of {', '.join(PAIRED)}, got {compute_mode!r}")
+    if not p >= 0:
+        raise ArgumentError(f"cdist: p must be >= 0, got {p}")
+    many = max(x1.shape[-2], x2.shape[-2]) > 25
+    if p == 2 and (compute_mode == PAIRED[1] or compute_mode == PAIRED[0] and many):
+        squares = unsqueeze(sum(x1 * x1, -1), -1) + unsqueeze(sum(x2 * x2, -1), -2) - 2.0 * matmul(x1, transpose(x2, -1, -2))
+        return root(clamp_min(squares, 0.0), 0.5)
+    return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
+
+
+def _arange(n: int, device: Device) -> Tensor:
+    return create(arange_op, 0, 1, n, dtype=int64, device=device)
+
+
+@composed(samples=(case((4, 3)), case((3, 2), p=1.0), case((1, 3))), method=False, in_float32=True,
+          numpy=lambda x, p=2.0: _np_cdist(x, x, p)[np.triu_indices(len(x), 1)])
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """The p-norm distances between the rows of a matrix, each pair once: (0, 1), (0, 2), ..., (1, 2), ... Shape: (N, M) -> (N(N-1)/2,).
+
+    >>> volta.pdist(volta.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+    tensor([5.0000, 1.0000, 4.2426])
+    """
+    if input.ndim != 2:
+        raise ShapeError(f"pdist: needs a matrix, got shape {input.shape}")
+    if not p >= 0:
+        raise ArgumentError(f"pdist: p must be >= 0, got {p}")
+    n = input.shape[0]
+    count = n * (n - 1) // 2
+    # Row i begins at i (2n - i - 1) / 2: which row a pair is in follows from how many rows begin at or before it.
+    pairs, rows = _arange(count, input.device), _arange(max(n - 1, 0), input.device)
+    starts = rows * (2 * n - 1 - rows) // 2
+    first = sum(reshape_op(starts, shape=(1, starts._size)) <= reshape_op(pairs, shape=(count, 1)), 1) - 1
+    second = pairs - first * (2 * n - 1 - first) // 2 + first + 1
+    return norm(index_select_op(input, first, dim=0) - index_select_op(input, second, dim=0), p, -1)

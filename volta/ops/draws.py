@@ -1,0 +1,233 @@
+"""Random numbers of other distributions, made of uniform and normal ones (see `volta/random.py`), and tensors overwritten with them.
+
+Parameters are checked where that needs no transfer: numbers always, tensors on the CPU.
+"""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from volta._kernels.core import TensorBase
+from volta.dtypes import finfo, float32, float64, iinfo, int64
+from volta.errors import ArgumentError, ShapeError
+from volta.ops.assign import unrecorded
+from volta.ops.copy import copy_into
+from volta.ops.creation import draw, draw_integers, floating_dtype, randn
+from volta.ops.from_data import finish
+from volta.ops.math import clamp
+from volta.ops.records.copy import cast
+from volta.ops.records.create import normal_op, uniform_op
+from volta.ops.records.math import ceil, exp, log1p, tan, where_op
+from volta.ops.records.sort import searchsorted_op, sort_op
+from volta.ops.scan import cumsum
+from volta.ops.table import composed
+from volta.shapes import broadcast_shapes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from volta.random import Generator
+    from volta.tensor import Tensor
+    from volta.types import DeviceLike, DTypeLike
+
+_drawn = composed(untested="tests/test_draws.py: by moments")
+_in_place = composed(function=False, untested="tests/test_draws.py: by moments")
+
+
+def _uniform(op, x, generator, shape=None):
+    """Numbers of [0, 1) for a tensor: in float64 where it is, else in float32."""
+    kind = float64 if x.dtype is float64 else float32
+    return draw(op, uniform_op, x.shape if shape is None else shape, 0.0, 1.0, kind, x.device, generator)
+
+
+def _need(op, x, test, text):
+    """Raise unless `test` holds for a number, or for a tensor of the CPU everywhere."""
+    known = not isinstance(x, TensorBase) or not x.device.is_gpu
+    if known and not (bool(test(x).all()) if isinstance(x, TensorBase) else test(x)):
+        raise ArgumentError(f"{op}: {text}, got {x if not isinstance(x, TensorBase) else 'others in the tensor'}")
+
+
+def _overwritten(op, input, values, integers=False):
+    """`input` with these values, unrecorded."""
+    if not integers:
+        floating_dtype(op, input.dtype)
+    copy_into(input, cast(values, input.dtype))
+    return input
+
+
+# ---------------------------------------------------------------- new tensors
+@_drawn
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+    """1 with the probability that each element of `input` is, or with `p` for all; else 0, in the dtype of `input`.
+
+    Raises: ArgumentError for what is no probability; DTypeError for integers as probabilities.
+
+    >>> volta.bernoulli(volta.tensor([0.0, 1.0])).tolist()
+    [0.0, 1.0]
+    """
+    if p is None:
+        floating_dtype("bernoulli", input.dtype)
+    chance = input.detach() if p is None else p
+    _need("bernoulli", chance, _is_probability, "needs probabilities of [0, 1]")
+    return cast(_uniform("bernoulli", input, generator) < chance, input.dtype)
+
+
+def _is_probability(p):
+    return (p >= 0) & (p <= 1)
+
+
+@composed(method=False, untested="tests/test_draws.py: by moments")
+def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, size: Sequence[int] | None = None, *, generator: Generator | None = None,
+           dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
+    """Normal numbers with the mean and standard deviation of each element, or of two numbers and a `size`.
+
+    Raises: ArgumentError for a negative std, or for numbers without a size.
+
+    >>> volta.normal(volta.tensor([1.0, 2.0]), 0.0).tolist()
+    [1.0, 2.0]
+    """
+    given = [x for x in (mean, std) if isinstance(x, TensorBase)]
+    _need("normal", std, lambda x: x >= 0, "std must be >= 0")
+    if bool(given) == (size is not None) or given and (dtype is not None or device is not None):
+        raise ArgumentError("normal: needs tensors, or two numbers and a size, with dtype and device where they are wanted")
+    if not given:
+        return finish(randn(size, generator=generator, dtype=dtype, device=device) * std + mean, requires_grad)
+    shape = broadcast_shapes(*[x.shape for x in given])
+    drawn = randn(shape, generator=generator, dtype=floating_dtype("normal", given[0].dtype), device=given[0].device)
+    mean, std = (x.detach() if isinstance(x, TensorBase) else x for x in (mean, std))
+    return finish(drawn * std + mean, requires_grad)
+
+
+@_drawn
+def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None) -> Tensor:
+    """Positions drawn by the weights in each row of `input`, a vector or matrix; without `replacement`, none twice.
+
+    Raises: ArgumentError for too many samples, or for weights that are negative, not finite or all 0; ShapeError.
+
+    >>> volta.multinomial(volta.tensor([0.0, 3.0, 0.0]), 2, replacement=True).tolist()
+    [1, 1]
+    """
+    if input.ndim not in (1, 2):
+        raise ShapeError(f"multinomial: needs a vector or matrix of weights, got shape {input.shape}")
+    floating_dtype("multinomial", input.dtype)
+    size = input.shape[-1]
+    if num_samples <= 0 or not replacement and num_samples > size:
+        raise ArgumentError(f"multinomial: num_samples must be at least 1 and, without replacement, at most the {size} weights, got "
+                            f"{num_samples}")
+    weights = cast(input.detach(), float64 if input.dtype is float64 else float32)
+    _need("multinomial", weights, lambda x: (x >= 0) & (x < math.inf), "needs weights that are finite and not negative")
+    _need("multinomial", weights.sum(-1), lambda x: x > 0, "needs a weight above 0 in each row")
+    return _chosen_again(weights, num_samples, generator) if replacement else _chosen_once(weights, num_samples, generator)
+
+
+def _chosen_once(weights, count, generator):
+    """The first `count` to arrive, where each arrives after an exponential time of its weight."""
+    speed = weights / -log1p(-_uniform("multinomial", weights, generator))
+    speed = where_op(weights == 0, -1.0, speed)         # 0 / 0 too
+    return sort_op(speed, dim=weights.ndim - 1, descending=True, count=count)[1]
+
+
+def _chosen_again(weights, count, generator):
+    """For each sample the first whose running sum of weights is above a uniform number."""
+    ends = cumsum(weights, -1)
+    drawn = _uniform("multinomial", weights, generator, weights.shape[:-1] + (count,))
+    return searchsorted_op(ends, drawn * ends[..., -1:] * (1 - 2.0 ** -22), right=True)     # below the last end, when rounded too
+
+
+# ---------------------------------------------------------------- overwritten tensors
+@_in_place
+def bernoulli_(input: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with 1 with probability `p`, a number or a tensor, else 0.
+
+    Raises: ArgumentError for what is no probability.
+
+    >>> volta.zeros(2).bernoulli_(1.0).tolist()
+    [1.0, 1.0]
+    """
+    unrecorded("bernoulli_", input)
+    _need("bernoulli_", p, _is_probability, "needs probabilities of [0, 1]")
+    return _overwritten("bernoulli_", input, _uniform("bernoulli_", input, generator) < p, integers=True)
+
+
+@_in_place
+def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with exponential numbers, of mean 1 / lambd.
+
+    Raises: ArgumentError unless lambd > 0.
+
+    >>> bool((volta.empty(9).exponential_() >= 0).all())
+    True
+    """
+    unrecorded("exponential_", input)
+    _need("exponential_", lambd, lambda x: x > 0, "lambd must be > 0")
+    return _overwritten("exponential_", input, log1p(-_uniform("exponential_", input, generator)) / -lambd)
+
+
+@_in_place
+def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with how many trials of probability `p` the first success takes.
+
+    Raises: ArgumentError unless 0 < p < 1.
+
+    >>> bool((volta.empty(9).geometric_(0.5) >= 1).all())
+    True
+    """
+    unrecorded("geometric_", input)
+    _need("geometric_", p, lambda x: 0 < x < 1, "p must be within (0, 1)")
+    trials = ceil(log1p(-_uniform("geometric_", input, generator)) / math.log1p(-p))
+    return _overwritten("geometric_", input, clamp(trials, 1, None), integers=True)
+
+
+@_in_place
+def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with Cauchy numbers: median + sigma * tan(pi * (u - 1 / 2)).
+
+    Raises: ArgumentError unless sigma > 0.
+
+    >>> volta.empty(2).cauchy_().shape
+    (2,)
+    """
+    unrecorded("cauchy_", input)
+    _need("cauchy_", sigma, lambda x: x > 0, "sigma must be > 0")
+    return _overwritten("cauchy_", input, tan((_uniform("cauchy_", input, generator) - 0.5) * math.pi) * sigma + median)
+
+
+@_in_place
+def log_normal_(input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with exp of normal numbers of this mean and standard deviation.
+
+    Raises: ArgumentError unless std > 0.
+
+    >>> bool((volta.empty(9).log_normal_() > 0).all())
+    True
+    """
+    unrecorded("log_normal_", input)
+    _need("log_normal_", std, lambda x: x > 0, "std must be > 0")
+    kind = float64 if input.dtype is float64 else float32
+    return _overwritten("log_normal_", input, exp(draw("log_normal_", normal_op, input.shape, mean, std, kind, input.device, generator)))
+
+
+@_in_place
+def random_(input: Tensor, *bounds: int | None, to: int | None = None, generator: Generator | None = None) -> Tensor:
+    """Overwrite with integers of [from, to): `random_(from, to)`, `random_(to)` from 0, or `random_()` for all that the dtype counts
+    exactly from 0.
+
+    Raises: ArgumentError unless from < to and both fit the dtype.
+
+    >>> volta.zeros(2).random_(5, 6).tolist()
+    [5.0, 5.0]
+    """
+    unrecorded("random_", input)
+    low, high = (0, to) if not bounds else (bounds[0], to) if to is not None else (0, *bounds) if len(bounds) == 1 else bounds
+    kind = input.dtype
+    exact = round(2 / finfo(kind).eps) if kind.is_floating_point else 1 if kind.code == 0 else iinfo(kind).max
+    least, most = (-exact, exact) if kind.is_floating_point else (0, 1) if kind.code == 0 else (iinfo(kind).min, iinfo(kind).max)
+    if kind is int64 and input.device.is_gpu:
+        least, most = -1 << 31, (1 << 31) - 1
+        exact = most
+    high = (most if bounds else exact) + 1 if high is None else high
+    if not low < high:
+        raise ArgumentError(f"random_: needs from < to, got {low} and {high}")
+    if not kind.is_floating_point and not least <= low < high <= most + 1:
+        raise ArgumentError(f"random_: {low} to {high - 1} do not fit into {kind} on {input.device}")
+    return _overwritten("random_", input, draw_integers("random_", input.shape, low, high, kind, input.device, generator), integers=True)

@@ -1,0 +1,157 @@
+"""Counts of integers, and histograms. Where the shape depends on the values (`bincount`), one number is read."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from volta._kernels.core import TensorBase
+from volta.dtypes import float16, float32, float64, int64
+from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
+from volta.ops.creation import arange, full, ones, zeros
+from volta.ops.indexing import known_range
+from volta.ops.join import stack
+from volta.ops.math import where
+from volta.ops.parts import narrow
+from volta.ops.records.copy import cast
+from volta.ops.records.index import scatter_add_op
+from volta.ops.records.reduce import amax_op, amin_op
+from volta.ops.records.sort import searchsorted_op
+from volta.ops.records.view import reshape_op
+from volta.ops.table import Derived, Labels, case, composed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from volta.tensor import Tensor
+
+
+@composed(samples=(case(Labels((30,), 7)), case(Labels((5,), 3), minlength=6)), kinds="i", smooth=False, reads=True,
+          numpy=lambda x, weights=None, minlength=0: np.bincount(x, weights, minlength))
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each integer from 0 to the largest occurs in a vector, or the sum of its `weights` (float64; float32 where they are, and on
+    a GPU). Reads the extremes of `input` where they are not known from the host. No gradient passes.
+
+    Raises: ShapeError unless vectors of one length are given; IndexRangeError for a negative number.
+
+    >>> volta.bincount(volta.tensor([1, 2, 2]), minlength=4)
+    tensor([0, 1, 2, 0])
+    """
+    if input.ndim != 1 or weights is not None and weights.shape != input.shape:
+        raise ShapeError(f"bincount: needs vectors of one length, got {input.shape}{'' if weights is None else f' and {weights.shape}'}")
+    if input.dtype.is_floating_point or input.dtype.code == 0:
+        raise DTypeError(f"bincount: needs an integer tensor, got {input.dtype}; convert it with .long()")
+    if minlength < 0:
+        raise ArgumentError(f"bincount: minlength must be >= 0, got {minlength}")
+    if not input._size:
+        return zeros(minlength, dtype=int64, device=input.device)
+    least, largest = known_range(input) or stack([f(input, dim=(0,), keepdim=False) for f in (amin_op, amax_op)]).tolist()
+    if least < 0:
+        raise IndexRangeError(f"bincount: the numbers must not be negative, got {least}")
+    size = max(largest + 1, minlength)
+    if weights is None:
+        weights = ones(input.shape, dtype=int64, device=input.device)
+    elif weights.dtype is not float32:
+        weights = cast(weights, float32 if weights.device.is_gpu else float64)
+    return scatter_add_op(weights.detach(), cast(input, int64), dim=0, size=size)
+
+
+class Histogram(NamedTuple):
+    """What `histogram` gives: the counts, and the edges between which they are."""
+    hist: Tensor
+    bin_edges: Tensor
+
+
+def _flat(x):
+    return reshape_op(x, shape=(x._size,))
+
+
+def _edges(name, input, bins, low, high, widening):
+    """bins + 1 edges from low to high, numbers; None for the extremes of the input, apart by twice `widening` where they are equal."""
+    if bins < 1:
+        raise ArgumentError(f"{name}: bins must be at least 1, got {bins}")
+    if low is None:
+        flat = _flat(input)
+        low, high = (f(flat, dim=(0,), keepdim=True) for f in (amin_op, amax_op))
+        if not input.device.is_gpu and not bool((high - low).isfinite().item()):
+            raise ArgumentError(f"{name}: the elements are not all finite; give the range")
+        low, high = where(low == high, low - widening, low), where(low == high, high + widening, high)
+    else:
+        low, high = (full((1,), float(v), dtype=input.dtype, device=input.device) for v in (low, high))
+    steps, step = arange(bins + 1, dtype=input.dtype, device=input.device), (high - low) / bins
+    return where(steps < (bins + 1) // 2, low + step * steps, high - step * (bins - steps))
+
+
+def _counted(input, edges, weight, equal=False):
+    """The weights in each bin: a bin has its lower edge, the last one both; what is outside, and NaN, is in none. In bins that are called
+    `equal` the place follows from the distance to the first edge."""
+    x, bins = _flat(input), edges.shape[0] - 1
+    low, high = narrow(edges, 0, 0, 1), narrow(edges, 0, bins, 1)
+    inside = (x >= low) & (x <= high)
+    place = cast((x - low) * float(bins) / (high - low), int64) if equal else searchsorted_op(edges, x, right=True) - 1
+    place = where(inside, where(place == bins, bins - 1, place), bins)
+    weight = ones(x.shape, dtype=input.dtype, device=input.device) if weight is None else _flat(weight)
+    return narrow(scatter_add_op(weight.detach(), place, dim=0, size=bins + 1), 0, 0, bins).contiguous()
+
+
+def _np_histc(x, bins=100, min=0, max=0):
+    low, high = (min, max) if min != max else (x.min(), x.max())
+    return np.histogram(x, bins, (low, high))[0].astype(x.dtype)
+
+
+@composed(samples=(case((60,), 5), case((3, 7), bins=4, min=-1, max=1), case((60,))), smooth=False, in_float32=True, takes={"input": "f"},
+          numpy=_np_histc)
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """How many elements lie in each of `bins` equal parts of [min, max]; where both are equal, of the range of the elements.
+
+    Raises: ArgumentError for min above max, and, on the CPU, for a range that is not finite.
+
+    >>> volta.histc(volta.tensor([1.0, 2.0, 1.0]), 4, 0, 3)
+    tensor([0., 2., 1., 0.])
+    """
+    if not min <= max:
+        raise ArgumentError(f"histc: min must not be above max, got {min} and {max}")
+    input = input.detach()
+    if min == max and input._size:
+        return _counted(input, _edges("histc", input, bins, None, None, 1.0), None, equal=True)
+    return _counted(input, _edges("histc", input, bins, min - (min == max), max + (min == max), 1.0), None, equal=True)
+
+
+def _np_histogram(x, bins, range=None, density=False):
+    hist, edges = np.histogram(x, bins, range, density=density)
+    return hist.astype(x.dtype), edges.astype(x.dtype)
+
+
+@composed(samples=(case((60,), 5), case((3, 7), 4, range=(-1.0, 1.0)), case((60,), 5, density=True),
+                   case((60,), Derived(lambda x: np.arange(-2.0, 2.5, 0.5)))), smooth=False, takes={"input": "f"}, numpy=_np_histogram)
+def histogram(input: Tensor, bins: int | Tensor, *, range: Sequence[float] | None = None, weight: Tensor | None = None,
+              density: bool = False) -> Histogram:
+    """(hist, bin_edges): the sum of the weights of the elements between the edges, a tensor, or of so many equal parts of `range` or of the
+    range of the elements; with `density` as shares per width.
+
+    Raises: ShapeError where `weight` has another shape, or the edges are no vector; ArgumentError for a range that is no range.
+
+    >>> volta.histogram(volta.tensor([1.0, 2.0, 1.0]), 3, range=(0.0, 3.0)).hist
+    tensor([0., 2., 1.])
+    """
+    if input.dtype is float16:
+        weight, bins = (cast(x, float32) if isinstance(x, TensorBase) else x for x in (weight, bins))
+        return Histogram(*[cast(x, float16) for x in histogram(cast(input, float32), bins, range=range, weight=weight, density=density)])
+    input = input.detach()
+    if weight is not None and (weight.shape != input.shape or weight.dtype is not input.dtype):
+        raise ShapeError(f"histogram: weight must be {input.dtype} of shape {input.shape}, got {weight.dtype} {weight.shape}")
+    if isinstance(bins, TensorBase):
+        if bins.ndim != 1 or not bins._size or range is not None:
+            raise ShapeError(f"histogram: the edges must be a vector, without a range, got shape {bins.shape} and range {range}")
+        edges = cast(bins.detach(), input.dtype)
+    elif range is None:
+        edges = _edges("histogram", input, bins, None, None, 0.5) if input._size else _edges("histogram", input, bins, 0.0, 1.0, 0.5)
+    else:
+        if len(range) != 2 or not range[0] <= range[1]:
+            raise ArgumentError(f"histogram: range must be two numbers in order, got {range!r}")
+        wider = 0.5 * (range[0] == range[1])
+        edges = _edges("histogram", input, bins, range[0] - wider, range[1] + wider, 0.5)
+    hist, n = _counted(input, edges, weight), edges.shape[0] - 1
+    if density:
+        hist = hist / hist.sum() / (narrow(edges, 0, 1, n) - narrow(edges, 0, 0, n))
+    return Histogram(hist, edges)

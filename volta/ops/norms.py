@@ -1,0 +1,194 @@
+"""Norms of vectors and matrices, and what is measured or limited by them."""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta.dtypes import as_dtype, float16, get_default_dtype
+from volta.errors import ArgumentError, DeviceError, DTypeError, IndexRangeError, ShapeError
+from volta.ops.copy import widened
+from volta.ops.math import where
+from volta.ops.records.copy import cast
+from volta.ops.records.math import floor, where_op
+from volta.ops.records.view import permute_op, reshape_op
+from volta.ops.reduce import amax, amin, root, sum
+from volta.ops.table import FUNCTIONS, case, composed
+from volta.shapes import as_dim, as_dims, reduced
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from volta.tensor import Tensor
+    from volta.types import DTypeLike
+
+
+def _np_norm(x, p="fro", dim=None, keepdim=False):
+    p, x = 2 if p == "fro" else p, np.abs(x)
+    if p in (0, math.inf):
+        return (x ** p).sum(axis=dim, keepdims=keepdim) if p == 0 else x.max(axis=dim, keepdims=keepdim)
+    return (x ** p).sum(axis=dim, keepdims=keepdim) ** (1 / p)
+
+
+@composed(samples=(case((3, 4)), case((3, 4), p=1, dim=1), case((2, 3, 4), p=3.0, dim=(0, -1), keepdim=True), case((3, 4), p=math.inf),
+                   case((3, 4), p=0, dim=0), case((3, 4), p=0.5), case(()), case((0, 3), dim=0)), numpy=_np_norm, domain=(0.3, 2.0))
+def norm(input: Tensor, p: float | str | None = "fro", dim: int | Sequence[int] | None = None, keepdim: bool = False, *,
+         dtype: DTypeLike = None) -> Tensor:
+    """p-norm of the elements over `dim`: a number, infinity, -infinity, or "fro" (2). Where it is 0, the gradient is 0.
+
+    Raises: ArgumentError for another p.
+
+    >>> volta.tensor([3.0, 4.0]).norm()
+    tensor(5.)
+    """
+    if p not in ("fro", None) and (isinstance(p, str) or p != p):
+        raise ArgumentError(f"norm: p must be a number or 'fro', got {p!r}")
+    if dtype is not None or not input.dtype.is_floating_point:
+        dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
+        if not dtype.is_floating_point:
+            raise DTypeError(f"norm: dtype must be floating point, got {dtype}")
+        input = cast(input, dtype)
+    return widened(_norm, (input, p, dim, keepdim), {}) if input.dtype is float16 else _norm(input, p, dim, keepdim)
+
+
+def _norm(input, p, dim, keepdim):
+    if p in ("fro", None, 2):
+        return root(sum(input * input, dim, keepdim), 0.5)
+    if p == 1:
+        return sum(abs(input), dim, keepdim)
+    if p in (math.inf, -math.inf):
+        return (amax if p > 0 else amin)(abs(input), dim, keepdim)
+    size, zero = abs(input), input == 0
+    if p == 0:
+        return sum(floor(where_op(zero, size, 1.0)), dim, keepdim)      # 0 and 1, in the graph, with derivative 0
+    if p < 0 and 0 in [input.shape[d] for d in as_dims("norm", dim, input.ndim)]:
+        raise IndexRangeError(f"norm: there is no {p}-norm of no elements, got shape {input.shape}")
+    terms = size ** p if p > 1 else where_op(zero, 0.0 if p > 0 else math.inf, where_op(zero, 1.0, size) ** p)
+    return root(sum(terms, dim, keepdim), 1.0 / p)
+
+
+# ---------------------------------------------------------------- torch.linalg
+@composed(name="linalg.vector_norm", function=False, method=False, domain=(0.3, 2.0),
+          samples=(case((3, 4)), case((3, 4), 1, dim=1), case((2, 3, 4), ord=3.0, dim=(0, -1), keepdim=True), case((3, 4), ord=math.inf)),
+          numpy=lambda x, ord=2, dim=None, keepdim=False: _np_norm(x, ord, dim, keepdim))
+def vector_norm(x: Tensor, ord: float = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False, *,
+                dtype: DTypeLike = None) -> Tensor:
+    """The norm of order `ord` of the elements over `dim`: (sum of |x| ** ord) ** (1 / ord), for infinity the largest, for -infinity the
+    smallest, for 0 how many are not 0.
+
+    Raises: DTypeError for integers.
+
+    >>> volta.linalg.vector_norm(volta.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    if isinstance(ord, str):
+        raise ArgumentError(f"vector_norm: ord must be a number, got {ord!r}")
+    if not x.dtype.is_floating_point:
+        raise DTypeError(f"vector_norm: needs a floating point tensor, got {x.dtype}; convert it with .float()")
+    return norm(x, ord, dim, keepdim, dtype=dtype)
+
+
+def _singular(name, ord, A):
+    """The singular values of matrices, where there is an op for them."""
+    svdvals = FUNCTIONS.get("linalg.svdvals")
+    if A.device.is_gpu or svdvals is None:
+        raise DeviceError(f"{name}: ord={ord!r} needs singular values, which are computed on the CPU alone; use A.cpu()")
+    return svdvals(A)
+
+
+def _np_matrix_norm(x, ord="fro", dim=(-2, -1), keepdim=False):
+    return np.linalg.norm(x, ord, dim, keepdim)
+
+
+@composed(name="linalg.matrix_norm", function=False, method=False, numpy=_np_matrix_norm,
+          samples=(case((3, 4)), case((2, 3, 4), 1), case((2, 3, 4), ord=-1, dim=(0, 2), keepdim=True), case((3, 4), ord=math.inf),
+                   case((3, 4), ord=-math.inf)))
+def matrix_norm(A: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *,
+                dtype: DTypeLike = None) -> Tensor:
+    """The norm of the matrices in the two dimensions `dim`: "fro", "nuc", or the largest (smallest for negative `ord`) sum of |A| over
+    columns (1), over rows (inf), or singular value (2).
+
+    Raises: DTypeError for integers; DeviceError on a GPU for 2, -2 and "nuc", which need singular values.
+
+    >>> volta.linalg.matrix_norm(volta.tensor([[1.0, -2.0], [3.0, 4.0]]), 1)
+    tensor(6.)
+    """
+    if ord not in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
+        raise ArgumentError(f"matrix_norm: ord must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, got {ord!r}")
+    if len(dim) != 2 or A.ndim < 2:
+        raise ShapeError(f"matrix_norm: needs a tensor of at least 2 dimensions and two of these, got shape {A.shape} and dim {dim}")
+    if not A.dtype.is_floating_point:
+        raise DTypeError(f"matrix_norm: needs a floating point tensor, got {A.dtype}; convert it with .float()")
+    if ord == "fro":
+        return norm(A, 2, dim, keepdim, dtype=dtype)
+    A = A if dtype is None else cast(A, as_dtype(dtype))
+    rows, columns = (as_dim("matrix_norm", d, A.ndim) for d in dim)
+    as_dims("matrix_norm", (rows, columns), A.ndim)
+    if ord in ("nuc", 2, -2):
+        values = _singular("matrix_norm", ord, permute_op(A, dims=(*[d for d in range(A.ndim) if d not in (rows, columns)], rows, columns)))
+        out = sum(values, -1) if ord == "nuc" else (amax if ord > 0 else amin)(values, -1)
+    else:
+        first, second = (rows, columns) if abs(ord) == 1 else (columns, rows)
+        extreme = amin if ord < 0 else amax if A.shape[second] else sum         # of no sums 0
+        out = extreme(sum(abs(A), first, True), second, True)
+    return reshape_op(out, shape=reduced(A.shape, (rows, columns), keepdim))
+
+
+@composed(name="linalg.norm", function=False, method=False, domain=(0.3, 2.0),
+          samples=(case((3, 4)), case((3, 4), 1), case((5,), ord=3), case((3, 4), ord=2, dim=1), case((2, 3, 4), ord="fro", dim=(0, 2))),
+          numpy=lambda x, ord=None, dim=None, keepdim=False: np.linalg.norm(x, ord, dim, keepdim))
+def linalg_norm(A: Tensor, ord: float | str | None = None, dim: int | Sequence[int] | None = None, keepdim: bool = False, *,
+                dtype: DTypeLike = None) -> Tensor:
+    """`vector_norm` of a vector, over one dimension, or without `ord` of all elements; else `matrix_norm`.
+
+    Raises: ShapeError where `ord` without `dim` is given for more than 2 dimensions.
+
+    >>> volta.linalg.norm(volta.tensor([[3.0, 4.0]]))
+    tensor(5.)
+    """
+    if ord is None:
+        return vector_norm(A, 2, dim, keepdim, dtype=dtype)
+    if dim is None and A.ndim not in (1, 2):
+        raise ShapeError(f"norm: with ord but without dim the tensor must have 1 or 2 dimensions, got shape {A.shape}")
+    single = A.ndim == 1 if dim is None else hasattr(dim, "__index__") or len(dim) == 1
+    if single:
+        return vector_norm(A, ord, dim, keepdim, dtype=dtype)
+    return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+
+
+# ---------------------------------------------------------------- measured by norms
+@composed(samples=(case((3, 4), (3, 4)), case((3, 4), (4,), p=1), case((3,), (3,), p=math.inf)), takes={"input": "f"},
+          numpy=lambda x, y, p=2: _np_norm(x - y, p))
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """The p-norm of input - other.
+
+    >>> volta.dist(volta.tensor([1.0, 2.0]), volta.tensor([4.0, 6.0]))
+    tensor(5.)
+    """
+    return norm(input - other, p)
+
+
+def _np_renorm(x, p, dim, maxnorm):
+    sizes = _np_norm(x, p, tuple(d for d in range(x.ndim) if d != dim), True)
+    return np.where(sizes > maxnorm, x * (maxnorm / (sizes + 1e-7)), x)
+
+
+@composed(samples=(case((3, 4), 2, 0, 1.0), case((2, 3, 4), p=1, dim=1, maxnorm=20.0)), inplace=True, in_float32=True, takes={"input": "f"},
+          numpy=_np_renorm)
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """Each slice along `dim` whose p-norm is above `maxnorm` scaled down to it.
+
+    Raises: ShapeError below rank 2; ArgumentError for p <= 0 or maxnorm < 0.
+
+    >>> volta.renorm(volta.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
+    tensor([[0.6000, 0.8000],
+            [0.3000, 0.4000]])
+    """
+    if input.ndim < 2:
+        raise ShapeError(f"renorm: needs at least 2 dimensions, got shape {input.shape}")
+    if not p > 0 or not maxnorm >= 0:
+        raise ArgumentError(f"renorm: p must be above 0 and maxnorm at least 0, got {p} and {maxnorm}")
+    d = as_dim("renorm", dim, input.ndim)
+    sizes = norm(input, p, [i for i in range(input.ndim) if i != d], True)
+    return input * where(sizes > maxnorm, maxnorm / (sizes + 1e-7), 1.0)

@@ -1,0 +1,167 @@
+"""Writing by tuples of indices, by masks, and at positions among the elements in their order: index_put, put, masked_scatter."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta._kernels.core import TensorBase, indexing, inplace
+from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.ops.creation import arange
+from volta.ops.indexing import as_vector, flat, positions
+from volta.ops.math import clamp, div
+from volta.ops.records.index import index_add_op, index_select_op
+from volta.ops.records.math import add_op, where_op
+from volta.ops.records.view import contiguous_op, expand_op, reshape_op
+from volta.ops.scan import cumsum
+from volta.ops.scatter import alike, as_held, different, writing
+from volta.ops.subscript import Positions, setitem
+from volta.ops.table import Flags, Labels, case, composed
+from volta.shapes import as_shape, broadcast_shapes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from volta.tensor import Tensor
+    from volta.types import Number
+
+
+@writing(untested="tests/test_scatter.py: its indices are a tuple of tensors")
+def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    """input[indices] = values, where None stands for a whole dimension; with `accumulate`, values are added to what is there, as often as a
+    place is named.
+
+    Raises: ShapeError where `values` do not broadcast; IndexRangeError; DTypeError for values of another dtype.
+
+    >>> volta.index_put(volta.zeros(3), (volta.tensor([2, 2]),), volta.ones(2), accumulate=True).tolist()
+    [0.0, 0.0, 2.0]
+    """
+    if not indices or not all(i is None or isinstance(i, TensorBase) for i in indices):
+        raise ArgumentError("index_put: indices must be a tuple of tensors and None, with one at least")
+    if not isinstance(values, TensorBase):
+        raise DTypeError(f"index_put: values must be a tensor, got {type(values).__name__}")
+    _, values = alike("index_put", input, input, values)
+    if any(i is not None and i.dtype.code == 0 and not i.ndim for i in indices):
+        raise ArgumentError("index_put: a mask needs at least one dimension")
+    key = tuple(slice(None) if i is None else as_vector(i) for i in indices)
+    if not accumulate:
+        setitem(input, key, values)
+        return input
+    parsed = indexing.parse(input, key[0] if len(key) == 1 else key)
+    if type(parsed) is dict:
+        return inplace.into(add_op, input, values)
+    return inplace.into(add_op, input, Positions(input, *(parsed or (None, [(0, key[0])]))).sums(values, input.shape))
+
+
+def _np_put(x, index, source, accumulate=False):
+    out = x.copy().reshape(-1)
+    for i, v in zip(index.reshape(-1), source.reshape(-1)):
+        out[i] = out[i] + v if accumulate else v
+    return out.reshape(x.shape)
+
+
+@writing(samples=(case((3, 4), different(3, 12), (3,)), case((3, 4), Labels((2, 3), 4), (6,), accumulate=True)),
+          numpy=_np_put, kinds="fi")
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """`source` written at the positions of `index` among the elements in their order, or with `accumulate` added to what is there; negative
+    ones count from the end.
+
+    Raises: ShapeError unless index and source have equally many elements; IndexRangeError; DTypeError for a source of another dtype.
+
+    >>> volta.put(volta.zeros(2, 2), volta.tensor([1, -1]), volta.ones(2)).tolist()
+    [[0.0, 1.0], [0.0, 1.0]]
+    """
+    index, source = alike("put", input, index, source)
+    if index._size != source._size:
+        raise ShapeError(f"put: index {index.shape} and source {source.shape} must have equally many elements")
+    if not index._size:
+        return input
+    at, source = positions("put", flat(index), input._size, wrap=True), flat(source)
+    if accumulate:
+        return inplace.into(add_op, input, reshape_op(index_add_op(source, at, dim=0, size=input._size), shape=input.shape))
+    setitem(as_vector(input), unravel_index(at, input.shape or (1,)), source)
+    return input
+
+
+@composed(samples=(case((3, 4), Labels((2, 3), 12)), case((), Labels((2,), 1))), kinds="fib",
+          numpy=lambda x, index: x.reshape(-1)[index])
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """The elements at the positions of `index` among all in their order, in its shape; negative ones count from the end.
+
+    Raises: IndexRangeError.
+
+    >>> volta.take(volta.tensor([[1, 2], [3, 4]]), volta.tensor([1, -1])).tolist()
+    [2, 4]
+    """
+    at = positions("take", flat(index), input._size, wrap=True)
+    return reshape_op(index_select_op(flat(input), at, dim=0), shape=index.shape)
+
+
+@composed(samples=(case(Labels((3, 4), 24), shape=(2, 3, 4)),), kinds="i", method=False, smooth=False,
+          numpy=lambda x, shape: tuple(np.unravel_index(x, shape)))
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Positions among the elements of a tensor of this shape, as one index per dimension.
+
+    >>> [i.tolist() for i in volta.unravel_index(volta.tensor([1, 5]), (2, 3))]
+    [[0, 1], [1, 2]]
+    """
+    if indices.dtype.is_floating_point or indices.dtype.code == 0:
+        raise DTypeError(f"unravel_index: the indices must be integers, got {indices.dtype}")
+    sizes = as_shape(shape) if hasattr(shape, "__index__") else as_shape(*shape)
+    rest, places = indices, []
+    for n in sizes[::-1]:
+        places.append(rest % n)
+        rest = div(rest, n, rounding_mode="floor")
+    return tuple(places[::-1])
+
+
+def _np_masked_scatter(x, mask, source):
+    out, mask = np.broadcast_arrays(x, mask)
+    out = out.copy()
+    out[mask] = source.reshape(-1)[:mask.sum()]
+    return out
+
+
+@composed(samples=(case((3, 4), Flags((3, 4)), (13,)), case((3, 4), Flags((4,)), (3, 4))), kinds="fib", inplace=True,
+          numpy=_np_masked_scatter)
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """`input` with the elements of `source`, in their order, where `mask` holds.
+
+    Raises: ShapeError, on the CPU, where there are too few of them (on a GPU the last one repeats); DTypeError for another dtype.
+
+    >>> volta.masked_scatter(volta.zeros(3), volta.tensor([True, False, True]), volta.tensor([1.0, 2.0])).tolist()
+    [1.0, 0.0, 2.0]
+    """
+    if mask.dtype.code != 0:
+        raise DTypeError(f"masked_scatter: the mask must be bool, got {mask.dtype}; compare it first, as in x > 0")
+    mask, source = alike("masked_scatter", input, mask, source)
+    shape = broadcast_shapes(input.shape, mask.shape)
+    input, mask = expand_op(input, shape=shape), expand_op(mask, shape=shape)
+    if not input._size:
+        return contiguous_op(input)
+    place = cumsum(flat(mask), 0) - 1
+    if not mask.device.is_gpu and int(place[-1]) >= source._size:
+        raise ShapeError(f"masked_scatter: the mask holds {int(place[-1]) + 1} times, but source has {source._size} elements")
+    if not source._size:
+        return contiguous_op(input)
+    picked = index_select_op(flat(source), clamp(place, 0, source._size - 1), dim=0)
+    return where_op(mask, reshape_op(picked, shape=shape), input)
+
+
+@composed(function=False, untested="tests/test_scatter.py: it has only this form")
+def fill_diagonal_(input: Tensor, fill_value: Number, wrap: bool = False) -> Tensor:
+    """`fill_value` on the main diagonal, where all indices are equal; with `wrap` it starts again below the end of a tall matrix.
+
+    Raises: ShapeError for a tensor of less than 2 dimensions, or of more that are not of one size.
+
+    >>> volta.zeros(2, 2).fill_diagonal_(5).tolist()
+    [[5.0, 0.0], [0.0, 5.0]]
+    """
+    if input.ndim < 2 or input.ndim > 2 and len(set(input.shape)) > 1:
+        raise ShapeError(f"fill_diagonal_: needs a matrix, or dimensions of one size, got shape {input.shape}")
+    if wrap and input.ndim == 2:
+        key = unravel_index(arange(0, input._size, input.shape[1] + 1, device=input.device), input.shape)
+    else:
+        key = (arange(min(input.shape), device=input.device),) * input.ndim
+    setitem(input, key, as_held(input, fill_value))
+    return input

@@ -1,0 +1,214 @@
+"""More tensors by rule: numbers in geometric steps, indices of triangles, products and combinations of vectors, given strides."""
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta._kernels import core
+from volta.device import device as as_device
+from volta.dtypes import as_dtype, float32, float64, get_default_dtype, int64
+from volta.errors import ArgumentError, ShapeError
+from volta.ops.creation import arange, empty, full, linspace
+from volta.ops.from_data import as_tensor, finish, tensor
+from volta.ops.join import stack
+from volta.ops.records.copy import cast
+from volta.ops.records.index import index_select_op
+from volta.ops.records.view import reshape_op
+from volta.ops.table import case, composed
+from volta.ops.view import meshgrid
+from volta.shapes import as_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from volta.tensor import Tensor
+    from volta.types import DeviceLike, DTypeLike, Number
+
+_made = composed(method=False, untested="tests/test_draws.py: no inputs to differentiate")
+
+
+@_made
+def scalar_tensor(s: Number, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
+    """A 0-d tensor of the default dtype.
+
+    >>> volta.scalar_tensor(3)
+    tensor(3.)
+    """
+    return full((), s, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
+
+
+@_made
+def logspace(start: Number | Tensor, end: Number | Tensor, steps: int, base: float = 10.0, *, dtype: DTypeLike = None,
+             device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
+    """base ** x for `steps` values x from start to end, both included.
+
+    >>> volta.logspace(0, 3, 4, base=2).tolist()
+    [1.0, 2.0, 4.0, 8.0]
+    """
+    kind, place = as_dtype(dtype or get_default_dtype()), as_device(device)
+    exact = float64 if not place.is_gpu else float32         # rounded or cut off once
+    return finish(cast(base ** linspace(start, end, steps, dtype=exact, device=place), kind), requires_grad)
+
+
+@_made
+def range(start: Number, end: Number, step: Number = 1, *, dtype: DTypeLike = None, device: DeviceLike = None,
+          requires_grad: bool = False) -> Tensor:
+    """start, start + step, ... with the end included: deprecated, as in PyTorch; use `arange`.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     volta.range(0, 2).tolist()
+    [0.0, 1.0, 2.0]
+    """
+    warnings.warn("range is deprecated, since it includes the end; use arange", UserWarning, stacklevel=3)
+    if step == 0 or (end - start) / step < 0:
+        raise ArgumentError(f"range: from {start} to {end} cannot be walked in steps of {step}")
+    count = int((end - start) / step + 1)
+    kind = dtype or get_default_dtype()
+    return finish(cast(arange(0, count, device=device), as_dtype(kind)) * step + start, requires_grad)
+
+
+def _triangle(name, make, row, col, offset, dtype, device):
+    for which, size in (("row", row), ("col", col)):
+        if not hasattr(size, "__index__") or size < 0:
+            raise ArgumentError(f"{name}: {which} must be an integer >= 0, got {size!r}")
+    return tensor(np.stack(make(row, offset, col)).astype(np.int64), dtype=dtype or int64, device=device)
+
+
+@_made
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
+    """The indices (rows, columns) of the lower triangle of a matrix, row by row.
+
+    >>> volta.tril_indices(2, 2).tolist()
+    [[0, 1, 1], [0, 0, 1]]
+    """
+    return _triangle("tril_indices", np.tril_indices, row, col, offset, dtype, device)
+
+
+@_made
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
+    """The indices (rows, columns) of the upper triangle of a matrix, row by row.
+
+    >>> volta.triu_indices(2, 2).tolist()
+    [[0, 0, 1], [0, 1, 1]]
+    """
+    return _triangle("triu_indices", np.triu_indices, row, col, offset, dtype, device)
+
+
+@_made
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """All tuples of elements of some vectors, a row each, the last one running fastest.
+
+    >>> volta.cartesian_prod(volta.tensor([1, 2]), volta.tensor([3, 4])).tolist()
+    [[1, 3], [1, 4], [2, 3], [2, 4]]
+    """
+    for x in tensors:
+        if x.ndim != 1:
+            raise ShapeError(f"cartesian_prod: needs vectors, got shape {x.shape}")
+    if not tensors:
+        raise ArgumentError("cartesian_prod: needs at least one vector")
+    if len(tensors) == 1:
+        return tensors[0]
+    columns = [reshape_op(x, shape=(x._size,)) for x in meshgrid(*tensors, indexing="ij")]
+    return stack(columns, 1)
+
+
+def _np_combinations(x, r=2, with_replacement=False):
+    return x[_places(len(x), r, with_replacement)]
+
+
+def _places(size, r, again):
+    """The positions of all combinations, (count, r)."""
+    grid = np.indices((size,) * r).reshape(r, -1)
+    rising = np.diff(grid, axis=0)
+    return grid[:, ((rising >= 0) if again else (rising > 0)).all(0)].T
+
+
+@composed(samples=(case((4,)), case((5,), r=3), case((3,), with_replacement=True), case((2,), r=3)), kinds="fib", method=False, reads=True,
+          numpy=_np_combinations)
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All combinations of `r` elements of a vector, a row each, in the order of their positions, which are made on the host.
+
+    Raises: ShapeError for what is no vector; ArgumentError for a negative r.
+
+    >>> volta.combinations(volta.tensor([1, 2, 3])).tolist()
+    [[1, 2], [1, 3], [2, 3]]
+    """
+    if input.ndim != 1:
+        raise ShapeError(f"combinations: needs a vector, got shape {input.shape}")
+    if r < 0:
+        raise ArgumentError(f"combinations: r must be >= 0, got {r}")
+    if r == 0:
+        return empty(0, dtype=input.dtype, device=input.device)
+    places = _places(input._size, r, with_replacement)
+    return reshape_op(index_select_op(input, tensor(places.reshape(-1), device=input.device), dim=0), shape=places.shape)
+
+
+@composed(samples=(case((3,)), case((3,), N=5), case((4,), N=2, increasing=True), case((2,), N=0)), kinds="fi", method=False,
+          domain=(0.5, 2.0), numpy=lambda x, N=None, increasing=False: np.vander(x, N, increasing).astype(
+              np.float64 if x.dtype.kind == "f" else np.int64), dtype=lambda d: d if d.is_floating_point else int64)
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """The powers N - 1 to 0 of each element in a row, or with `increasing` 0 to N - 1; N is by default how many elements there are.
+
+    Raises: ShapeError for what is no vector; ArgumentError for a negative N.
+
+    >>> volta.vander(volta.tensor([1, 2, 3])).tolist()
+    [[1, 1, 1], [4, 2, 1], [9, 3, 1]]
+    """
+    if x.ndim != 1:
+        raise ShapeError(f"vander: needs a vector, got shape {x.shape}")
+    count = x._size if N is None else N
+    if count < 0:
+        raise ArgumentError(f"vander: N must be >= 0, got {N}")
+    powers = arange(count, device=x.device) if increasing else arange(count - 1, -1, -1, device=x.device)
+    x = x if x.dtype.is_floating_point else cast(x, int64)
+    return reshape_op(x, shape=(x._size, 1)) ** cast(powers, x.dtype)
+
+
+@_made
+def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DTypeLike = None, device: DeviceLike = None,
+                  requires_grad: bool = False) -> Tensor:
+    """Contents undefined, with these strides, in elements.
+
+    Raises: ShapeError unless there is one stride >= 0 for each size.
+
+    >>> volta.empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
+    sizes, strides = as_shape(*size), tuple(stride)
+    if len(strides) != len(sizes) or any(not hasattr(s, "__index__") or s < 0 for s in strides):
+        raise ShapeError(f"empty_strided: needs one stride >= 0 for each of the sizes {sizes}, got {strides}")
+    length = 1 + sum((n - 1) * int(s) for n, s in zip(sizes, strides)) if 0 not in sizes else 0
+    memory = empty(core.checked_size((length,)), dtype=dtype, device=device)
+    return finish(core.view(memory, sizes, tuple(int(s) for s in strides), 0), requires_grad)
+
+
+@composed(function=False, untested="as the function without new_")
+def new_empty_strided(self, size: Sequence[int], stride: Sequence[int], *, dtype: DTypeLike = None, device: DeviceLike = None,
+                      requires_grad: bool = False) -> Tensor:
+    """`volta.empty_strided` with the dtype and device of this tensor.
+
+    >>> volta.ones(2).new_empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
+    return empty_strided(size, stride, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+
+
+@_made
+def asarray(obj: object, *, dtype: DTypeLike = None, device: DeviceLike = None, copy: bool | None = None,
+            requires_grad: bool = False) -> Tensor:
+    """`obj` as a tensor; `copy` True always copies, False never, None where it has to.
+
+    Raises: ArgumentError where copy=False asks for what needs a copy.
+
+    >>> volta.asarray([1, 2], dtype=volta.float32).tolist()
+    [1.0, 2.0]
+    """
+    out = as_tensor(obj, dtype=dtype, device=device)
+    if out is obj and isinstance(obj, core.TensorBase) and not copy:
+        return finish(out, requires_grad) if requires_grad and not out.requires_grad else out
+    if copy is False and not (isinstance(obj, np.ndarray) and np.shares_memory(out.detach().numpy(), obj)):
+        raise ArgumentError("asarray: a tensor of this needs a copy; call it without copy=False")
+    return finish(out.detach().clone() if copy else out, requires_grad)

@@ -1,0 +1,95 @@
+"""Records of activations with numbers, and of their fused derivatives; those without are in `math.py`."""
+from __future__ import annotations
+
+import numpy as np
+
+from volta.ops.records.elementwise import binary, gradient, ternary, unary
+from volta.ops.records.math import clamp_max, exp, relu, sigmoid, tanh, where_op, zero
+from volta.ops.records.math import log1p as log1p_op
+from volta.ops.table import UNARY_SHAPES, case
+
+_FUNCTIONAL = {"promote": "common", "function": False, "method": False, "inplace": False}
+
+
+def _with(*numbers):
+    """Samples of one tensor and numbers."""
+    return tuple(case(shape, *numbers) for shape in UNARY_SHAPES)
+
+
+# ---------------------------------------------------------------- leaky_relu (and prelu, with a tensor of slopes), elu
+def _np_elu(x, alpha, inner):
+    return np.where(x > 0, x, alpha * np.expm1(np.where(x > 0, 0.0, x) * inner))
+
+
+def _elu_grad(g, x, alpha, inner):
+    return where_op(x <= 0, g * exp(clamp_max(x, 0.0) * inner) * (alpha * inner), g)
+
+
+def _slope_grad(g, a):
+    if isinstance(a, (int, float)):
+        return zero(g) if a > 0 else g * a
+    return where_op(a > 0, 0.0, g * a)
+
+
+leaky_relu = binary("leaky_relu", (lambda g, a, b: leaky_relu_grad(g, a, b), _slope_grad), takes="f",
+                    second="negative_slope", numpy=lambda x, slope: np.where(x > 0, x, x * slope), public=False)
+leaky_relu_grad = gradient("leaky_relu_grad", "x", (
+    lambda gg, x, negative_slope: leaky_relu_grad(gg, x, negative_slope), None, lambda gg, g, x: where_op(x > 0, 0.0, gg * g)),
+    numpy=lambda g, x, slope: np.where(x > 0, g, g * slope), numbers={"negative_slope": 0.1})
+elu = ternary("elu", ("x", "alpha", "inner"), (lambda g, x, alpha, inner: elu_grad(g, x, alpha, inner), None, None), takes="f",
+              numpy=_np_elu, cases=_with(1.5, 0.5), public=False)
+elu_grad = gradient("elu_grad", "x", reference=_elu_grad, numbers={"alpha": 1.5, "inner": 0.5},
+                    numpy=lambda g, x, alpha, inner: g * np.where(x > 0, 1.0, alpha * inner * np.exp(np.minimum(x, 0) * inner)))
+
+
+# ---------------------------------------------------------------- cut lines
+hardtanh = ternary("hardtanh", ("x", "min_val", "max_val"), (
+    lambda g, x, min_val, max_val: hardtanh_grad(g, x, min_val, max_val), None, None), takes="f", numpy=np.clip, cases=_with(-0.5, 1.0),
+    public=False)
+hardtanh_grad = gradient("hardtanh_grad", "x", (
+    lambda gg, x, min_val, max_val: hardtanh_grad(gg, x, min_val, max_val), None, None, None),
+    numpy=lambda g, x, low, high: np.where((x <= low) | (x >= high), 0.0, g), numbers={"min_val": -0.5, "max_val": 1.0})
+hardsigmoid = unary("hardsigmoid", lambda g, x: hardsigmoid_grad(g, x), numpy=lambda x: np.clip(x + 3, 0, 6) / 6, domain=(-5.0, 5.0),
+                    **_FUNCTIONAL)
+hardsigmoid_grad = gradient("hardsigmoid_grad", "x", (lambda gg, x: hardsigmoid_grad(gg, x), None), domain=(-5.0, 5.0),
+                            numpy=lambda g, x: np.where(np.abs(x) < 3, g / 6, 0.0))
+hardswish = unary("hardswish", lambda g, x: hardswish_grad(g, x), numpy=lambda x: x * (np.clip(x + 3, 0, 6) / 6), domain=(-5.0, 5.0),
+                  **_FUNCTIONAL)
+hardswish_grad = gradient("hardswish_grad", "x", (
+    lambda gg, x: hardswish_grad(gg, x), lambda gg, g, x: hardsigmoid_grad(gg * g, x) * 2.0), domain=(-5.0, 5.0),
+    numpy=lambda g, x: np.where(x <= -3, 0.0, np.where(x < 3, g * (x / 3 + 0.5), g)))
+
+
+# ---------------------------------------------------------------- smooth ones
+def _np_softplus(x, beta, threshold):
+    return np.where(x * beta > threshold, x, np.logaddexp(0.0, x * beta) / beta)
+
+
+def _softplus_grad(g, x, beta, threshold):
+    scaled = x * beta
+    return where_op(scaled > threshold, g, g * sigmoid(scaled))
+
+
+def _softplus_of(x):
+    return relu(x) + log1p_op(exp(where_op(x > 0, -x, x)))
+
+
+def _mish_grad(g, x):
+    t = tanh(_softplus_of(x))
+    return g * (t + x * sigmoid(x) * (1.0 - t * t))
+
+
+def _np_mish_grad(g, x):
+    t = np.tanh(np.logaddexp(0.0, x))
+    return g * (t + x * (1 - t * t) / (1 + np.exp(-x)))
+
+
+softplus = ternary("softplus", ("x", "beta", "threshold"), (
+    lambda g, x, beta, threshold: softplus_grad(g, x, beta, threshold), None, None), takes="f", numpy=_np_softplus,
+    cases=(*_with(1.0, 20.0), case((30,), 3.0, 2.0)), public=False)
+softplus_grad = gradient("softplus_grad", "x", reference=_softplus_grad, numbers={"beta": 3.0, "threshold": 2.0},
+                         numpy=lambda g, x, beta, threshold: np.where(x * beta > threshold, g, g / (1 + np.exp(-x * beta))))
+logsigmoid = unary("logsigmoid", lambda g, x: g * sigmoid(-x), numpy=lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))),
+                    **_FUNCTIONAL)
+mish = unary("mish", lambda g, x: mish_grad(g, x), numpy=lambda x: x * np.tanh(np.logaddexp(0.0, x)), **_FUNCTIONAL)
+mish_grad = gradient("mish_grad", "x", reference=_mish_grad, numpy=_np_mish_grad)

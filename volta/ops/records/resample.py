@@ -1,0 +1,79 @@
+"""Records of resampling: planes [P, D, H, W] at another size, each dimension by itself, and its transpose, which is its derivative.
+
+Along a dimension, output o lies at the source position p = scale * (o + 1/2) - 1/2, or scale * o with `align_corners`. "nearest" takes
+the element at floor(scale * o), "nearest-exact" the one at floor(scale * (o + 1/2)), "linear" weighs the two around p, "cubic" the four
+(Keys 1981, a = -3/4), "area" takes the mean of those that the output covers. Beyond the ends the outermost element is repeated. A
+dimension that keeps its size with scale 1 is left as it is.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from volta.ops.table import case, register
+
+MODES = ("nearest", "nearest-exact", "linear", "cubic", "area")
+
+
+def _np_taps(mode, o, size, length, scale, align_corners):
+    """(first source, weights) of output o."""
+    if size == length and scale == 1:
+        return o, [1]
+    if mode == "area":
+        first, stop = o * size // length, -(-(o + 1) * size // length)
+        return first, [1 / (stop - first)] * (stop - first)
+    if mode.startswith("nearest"):
+        place = np.float32(o + 0.5 * (mode == "nearest-exact")) * np.float32(scale)
+        return min(int(np.floor(place)), size - 1), [1]
+    place = scale * o if align_corners else scale * (o + 0.5) - 0.5
+    place = max(place, 0) if mode == "linear" else place
+    first = int(np.floor(place))
+    t = place - first
+    if mode == "linear":
+        return first, [1 - t, t]
+    return first - 1, [-0.75 * t * (1 - t) ** 2, 1 + t * t * (1.25 * t - 2.25), 1 + (1 - t) ** 2 * (1.25 * (1 - t) - 2.25),
+                       -0.75 * t * t * (1 - t)]
+
+
+def _np_matrix(size, length, scale, mode, align_corners):
+    out = np.zeros((length, size))
+    for o in range(length):
+        first, weights = _np_taps(mode, o, size, length, scale, align_corners)
+        for k, w in enumerate(weights):
+            out[o, min(max(first + k, 0), size - 1)] += w
+    return out
+
+
+def np_resample(x: np.ndarray, size: tuple, scales: tuple, mode: str, align_corners: bool, transposed: bool = False) -> np.ndarray:
+    """The definition in NumPy, for the tests: a product with a matrix along each dimension."""
+    for d, (length, scale) in enumerate(zip(size, scales), 1):
+        n = x.shape[d]
+        matrix = _np_matrix(length, n, scale, mode, align_corners).T if transposed else _np_matrix(n, length, scale, mode, align_corners)
+        x = np.moveaxis(np.tensordot(matrix, x, (1, d)), 0, d)
+    return x
+
+
+def _options(mode, *scales, align_corners=False):
+    return {"scales": scales, "mode": mode, "align_corners": align_corners}
+
+
+resample_op = register(
+    "resample", ("x",), family="resample", takes="f", numpy=np_resample,
+    vjp=(lambda g, x_shape, scales, mode, align_corners: resample_grad(
+            g, size=x_shape[1:], scales=scales, mode=mode, align_corners=align_corners),),
+    cases=(case((2, 1, 4, 5), size=(1, 6, 3), **_options("nearest", 1.0, 4 / 6, 5 / 3)),
+           case((2, 3, 4, 2), size=(2, 7, 2), **_options("nearest-exact", 1.5, 4 / 7, 1.0)),
+           case((2, 2, 3, 4), size=(3, 5, 7), **_options("linear", 2 / 3, 3 / 5, 4 / 7)),
+           case((5, 1, 16, 16), size=(1, 9, 23), **_options("linear", 1.0, 15 / 8, 15 / 22, align_corners=True)),
+           case((1, 1, 4, 5), size=(1, 7, 3), **_options("cubic", 1.0, 4 / 7, 5 / 3)),
+           case((2, 3, 5, 4), size=(2, 3, 6), **_options("area", 1.5, 5 / 3, 4 / 6))))
+resample_grad = register(
+    "resample_grad", ("g",), family="resample", takes="f",
+    numpy=lambda g, **options: np_resample(g, **options, transposed=True),
+    vjp=(lambda gg, g_shape, scales, mode, align_corners: resample_op(
+            gg, size=g_shape[1:], scales=scales, mode=mode, align_corners=align_corners),),
+    cases=(case((2, 1, 6, 3), size=(1, 4, 5), **_options("nearest", 1.0, 4 / 6, 5 / 3)),
+           case((2, 2, 7, 2), size=(3, 4, 2), **_options("nearest-exact", 1.5, 4 / 7, 1.0)),
+           case((2, 3, 5, 7), size=(2, 3, 4), **_options("linear", 2 / 3, 3 / 5, 4 / 7)),
+           case((6, 1, 9, 23), size=(1, 16, 16), **_options("linear", 1.0, 15 / 8, 15 / 22, align_corners=True)),
+           case((1, 1, 7, 3), size=(1, 4, 5), **_options("cubic", 1.0, 4 / 7, 5 / 3)),
+           case((2, 2, 3, 6), size=(3, 5, 4), **_options("area", 1.5, 5 / 3, 4 / 6))))

@@ -1,0 +1,295 @@
+"""Writing and reducing at the positions of an integer tensor along one dimension (scatter, index_copy and their kind).
+
+What only writes is `x[...] = v` of `subscript.py` by another name. Indices are checked where that needs no transfer; others are clamped
+on a GPU.
+"""
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta._kernels.core import TensorBase, inplace
+from volta.device import mixed_devices
+from volta.dtypes import bool_, iinfo, int32, int64, uint8
+from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.ops.creation import arange, full_like, ones_like, zeros
+from volta.ops.indexing import as_vector, check_index, masked_fill, positions, scatter_add
+from volta.ops.math import div
+from volta.ops.parts import slice_view
+from volta.ops.records.copy import cast
+from volta.ops.records.index import index_put_op, scatter_reduce_op
+from volta.ops.records.math import where_op
+from volta.ops.records.view import contiguous_op, expand_op, reshape_op
+from volta.ops.subscript import setitem
+from volta.ops.table import Derived, Labels, case, composed
+from volta.shapes import as_dim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from volta.tensor import Tensor
+    from volta.types import Number
+
+
+def writing(**options: object) -> Callable:
+    """Decorator: `f_`, which writes into its first argument, is declared as such and, on a copy of it, as `f`."""
+    def make(function):
+        name = function.__name__
+
+        @wraps(function)
+        def on_copy(input, *args, **options):
+            return function(contiguous_op(input), *args, **options)
+
+        @wraps(function)
+        def in_place(input, *args, **options):
+            function(input, *args, **options)
+            return input
+        in_place.__doc__ = f"`{name}` in place.\n\n{function.__doc__}"
+        in_place.__name__ = in_place.__qualname__ = name + "_"
+        composed(function=False, untested=f"as {name}, which is this on a copy")(in_place)
+        return composed(**options)(on_copy)
+    return make
+
+
+def different(count: int, high: int, *shape: int) -> Derived:
+    """A sample index that names no place along dimension 0 twice, whose gradients are those of finite differences."""
+    return Derived(lambda *_: np.argsort(np.random.default_rng(0).random((*shape, high)), -1)[..., :count].T)
+
+
+def alike(op: str, x: Tensor, index: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
+    """Index and source on the device of x.
+
+    Raises: DTypeError unless the source has the dtype of x.
+    """
+    if source.dtype is not x.dtype:
+        raise DTypeError(f"{op}: the source is {source.dtype} and the input {x.dtype}; cast one of them")
+    if source.device is not x.device or index.device is not x.device:
+        _, index, source = mixed_devices(index_put_op, (x, index, source), None)
+    return index, source
+
+
+def as_held(x: Tensor, value: Number) -> Number:
+    """A number as x can hold it."""
+    return value if x.dtype.is_floating_point else bool(value) if x.dtype.code == 0 else int(value)
+
+
+# ---------------------------------------------------------------- scatter
+def _np_places(x, dim, index):
+    where = list(np.indices(index.shape))
+    where[dim] = index
+    return tuple(where)
+
+
+def _np_scatter(x, dim, index, src=None, value=None, reduce=None):
+    out, where = x.copy(), _np_places(x, dim, index)
+    src = np.full(index.shape, value, x.dtype) if src is None else src[tuple(map(slice, index.shape))]
+    if reduce is None:
+        for place in np.ndindex(index.shape):
+            out[tuple(w[place] for w in where)] = src[place]
+    else:
+        {"add": np.add, "multiply": np.multiply}[reduce].at(out, where, src)
+    return out
+
+
+def _fitted(op, input, dim, index, src):
+    """(dim, input, index, src), none of them 0-d, with src, where it is a tensor, in the shape of the index."""
+    d = as_dim(op, dim, input.ndim)
+    x, at = as_vector(input), as_vector(index)
+    if isinstance(src, TensorBase):
+        at, src = alike(op, input, at, as_vector(src))
+    fits = at.ndim == x.ndim and all(n <= m or i == d for i, (n, m) in enumerate(zip(at.shape, x.shape)))
+    if at._size and not (fits and (not isinstance(src, TensorBase) or src.ndim == x.ndim and all(map(int.__le__, at.shape, src.shape)))):
+        of_source = f" than src {src.shape}, and" if isinstance(src, TensorBase) else ""
+        raise ShapeError(f"{op}: index {index.shape} must be no larger{of_source} than input {input.shape} outside dimension {d}")
+    if isinstance(src, TensorBase) and at._size and src.shape != at.shape:
+        src = slice_view(src, tuple(slice(0, n) for n in at.shape))
+    return d, x, at, src
+
+
+@writing(samples=(case((5, 3), 0, different(4, 5, 3), (4, 3)), case((7, 3), 0, different(6, 7, 2), (7, 3)),
+                   case((), 0, Labels((), 1), ()), case((3, 5), 1, Labels((2, 4), 5), value=1),
+                   case((3, 5), 1, Labels((3, 2), 5), (3, 2), reduce="add"),
+                   case((3, 5), 0, Labels((3, 2), 3), (3, 2), reduce="multiply")), kinds="fi", numpy=lambda x, dim, index, *args, **options:
+          _np_scatter(np.atleast_1d(x), dim, np.atleast_1d(index), *map(np.atleast_1d, args), **options).reshape(x.shape))
+def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None = None, *, value: Number | None = None,
+            reduce: str | None = None) -> Tensor:
+    """`src`, or one `value`, written at `index` along `dim`: out[index[i][j]][j] = src[i][j] for dim 0. With `reduce`, "add" or "multiply",
+    it is added to what is there or multiplied with it. Where a place is named twice the last one counts; each gets the gradient of it.
+
+    Raises: ShapeError where `index` is larger than `src`, or than `input` in the other dimensions; IndexRangeError for one outside
+    [0, size); DTypeError for a source of another dtype.
+
+    >>> volta.scatter(volta.zeros(3), 0, volta.tensor([2]), 5).tolist()
+    [0.0, 0.0, 5.0]
+    """
+    src = value if src is None else src
+    if src is None or value is not None and src is not value:
+        raise ArgumentError("scatter: needs either src or value")
+    if reduce is not None:
+        if reduce not in ("add", "multiply"):
+            raise ArgumentError(f"scatter: reduce must be 'add' or 'multiply', got {reduce!r}")
+        source = src if isinstance(src, TensorBase) else full_like(index, as_held(input, src), dtype=input.dtype)
+        return _reduced_(input, dim, index, source, "sum" if reduce == "add" else "prod")
+    d, x, at, src = _fitted("scatter", input, dim, index, src)
+    if not at._size:
+        return input
+    check_index("scatter", at, x.shape[d])
+    key = [arange(n, device=x.device).reshape(-1, *(1,) * (x.ndim - 1 - i)) for i, n in enumerate(at.shape)]
+    key[d] = cast(at, int64)
+    setitem(x, key[0] if len(key) == 1 else tuple(key), src if isinstance(src, TensorBase) else as_held(x, src))
+    return input
+
+
+_REDUCE = {"sum": (0, np.add), "mean": (0, np.add), "prod": (1, np.multiply), "amax": (-np.inf, np.maximum), "amin": (np.inf, np.minimum)}
+
+
+def _np_scatter_reduce(x, dim, index, src, reduce, include_self=True):
+    where = _np_places(x, dim, index)
+    start, combine = _REDUCE[reduce]
+    out, count = x.copy(), np.full(x.shape, int(include_self))
+    if not include_self:
+        out[where] = start if x.dtype.kind == "f" or np.isfinite(start) else np.iinfo(x.dtype).min if start < 0 else np.iinfo(x.dtype).max
+    combine.at(out, where, src[tuple(map(slice, index.shape))])
+    np.add.at(count, where, 1)
+    count = np.maximum(count, 1)
+    return out if reduce != "mean" else (out / count if x.dtype.kind == "f" else out // count).astype(x.dtype)
+
+
+def _identity(reduce, x):
+    """What changes nothing when it is reduced with, of elements like those of x."""
+    if reduce not in ("amax", "amin"):
+        return int(reduce == "prod")
+    if x.dtype.is_floating_point:
+        return -np.inf if reduce == "amax" else np.inf
+    limits = iinfo(int32 if x.dtype is int64 and x.device.is_gpu else uint8 if x.dtype.code == 0 else x.dtype)     # a GPU has 32 bits
+    return limits.min if reduce == "amax" else limits.max
+
+
+@composed(samples=tuple(case((3, 5), 1, Labels((3, 4), 5), (3, 4), reduce=reduce, include_self=own) for reduce in _REDUCE
+                        for own in (True, False)) + (case((4, 3), 0, Labels((6, 2), 4), (7, 3), reduce="amax"),),
+          kinds="fi", inplace=True, numpy=_np_scatter_reduce)
+def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+    """The sum, prod, mean, amax or amin of the elements of `src` that `index` sends to each place along `dim`, together with what is there;
+    without `include_self`, only where nothing comes.
+
+    Raises: as `scatter`; ArgumentError for another `reduce`.
+
+    >>> volta.scatter_reduce(volta.ones(2), 0, volta.tensor([1, 1]), volta.tensor([2.0, 3.0]), "prod").tolist()
+    [1.0, 6.0]
+    """
+    if reduce not in _REDUCE:
+        raise ArgumentError(f"scatter_reduce: reduce must be one of {', '.join(_REDUCE)}, got {reduce!r}")
+    d, x, at, source = _fitted("scatter_reduce", input, dim, index, src)
+    if not at._size:
+        return contiguous_op(input)
+    at = positions("scatter_reduce", at, x.shape[d])
+    start = x if include_self else scatter(x, d, at, as_held(x, _identity(reduce, x)))
+    if reduce in ("sum", "mean"):
+        out = scatter_add(start, d, at, source)
+        if reduce == "mean":
+            count = ones_like(x, dtype=int64)
+            count = scatter_add(count if include_self else scatter(count, d, at, 0), d, at, ones_like(at))
+            count = where_op(count == 0, 1, count)
+            out = out / cast(count, x.dtype) if x.dtype.is_floating_point else cast(div(out, count, rounding_mode="floor"), x.dtype)
+    elif all(n == m for i, (n, m) in enumerate(zip(at.shape, x.shape)) if i != d):
+        out = scatter_reduce_op(start, source, at, dim=d, reduce=reduce)
+    else:
+        out, part = contiguous_op(start), tuple(slice(0, m if i == d else n) for i, (n, m) in enumerate(zip(at.shape, x.shape)))
+        setitem(out, part, scatter_reduce_op(slice_view(start, part), source, at, dim=d, reduce=reduce))
+    return out if input.shape else reshape_op(out, shape=())
+
+
+_reduced_ = inplace.InPlace("scatter_", scatter_reduce)
+
+
+def _np_index_reduce(x, dim, index, source, reduce, include_self=True):
+    wide = np.moveaxis(np.broadcast_to(index, np.moveaxis(source, dim, -1).shape), -1, dim)
+    return _np_scatter_reduce(x, dim, wide, source, reduce, include_self)
+
+
+@composed(samples=tuple(case((3, 5), 1, Labels((4,), 5), (3, 4), reduce=reduce, include_self=own) for reduce in list(_REDUCE)[1:]
+                        for own in (True, False)), kinds="fi", inplace=True, numpy=_np_index_reduce)
+def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+    """`scatter_reduce` (prod, mean, amax, amin) of whole slices of `source` along `dim`, by a vector of positions.
+
+    Raises: ShapeError where `source` does not fit; IndexRangeError for an index outside [0, size); ArgumentError for another `reduce`.
+
+    >>> volta.index_reduce(volta.ones(2), 0, volta.tensor([1, 1]), volta.tensor([2.0, 3.0]), "prod").tolist()
+    [1.0, 6.0]
+    """
+    if reduce not in _REDUCE or reduce == "sum":
+        raise ArgumentError(f"index_reduce: reduce must be one of prod, mean, amax, amin, got {reduce!r}; for sums take index_add")
+    d = as_dim("index_reduce", dim, input.ndim)
+    index, source = _slices("index_reduce", d, input, index, source)
+    index = reshape_op(index, shape=(index._size,) + (1,) * (input.ndim - 1 - d))
+    return scatter_reduce(input, d, expand_op(index, shape=source.shape or (1,)), as_vector(source), reduce, include_self=include_self)
+
+
+# ---------------------------------------------------------------- slices by a vector of positions
+def _slices(op, d, input, index, source):
+    """Index, a vector, and source, one slice of the input for each of its positions."""
+    index, source = alike(op, input, index, source)
+    if index.ndim > 1:
+        raise ShapeError(f"{op}: index must be a vector or one number, got shape {index.shape}")
+    if (source.shape or (1,)) != (input.shape[:d] + (index._size,) + input.shape[d + 1:] if input.shape else (index._size,)):
+        raise ShapeError(f"{op}: source {source.shape} must be like input {input.shape} with one slice along dimension {d} for each of "
+                         f"the positions {index.shape}")
+    return as_vector(index), source
+
+
+def _np_index_copy(x, dim, index, source):
+    out = x.copy()
+    for k, i in enumerate(index):
+        np.moveaxis(out, dim, 0)[i] = np.moveaxis(source, dim, 0)[k]
+    return out
+
+
+@writing(samples=(case((3, 5), 1, different(4, 5), (3, 4)), case((6, 2), 0, different(3, 6), (3, 2))), numpy=_np_index_copy, kinds="fi")
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """`input` whose slices along `dim` at the positions of `index`, a vector, are those of `source`; of equal positions the last counts.
+
+    Raises: ShapeError where `source` does not fit; IndexRangeError for an index outside [0, size); DTypeError for another dtype.
+
+    >>> volta.index_copy(volta.zeros(3), 0, volta.tensor([2]), volta.ones(1)).tolist()
+    [0.0, 0.0, 1.0]
+    """
+    d = as_dim("index_copy", dim, input.ndim)
+    index, source = _slices("index_copy", d, input, index, source)
+    check_index("index_copy", index, input.shape[d] if input.shape else 1)
+    setitem(as_vector(input), (slice(None),) * d + (cast(index, int64),), as_vector(source))
+    return input
+
+
+def _np_index_fill(x, dim, index, value):
+    out = np.atleast_1d(x).copy()
+    np.moveaxis(out, dim, 0)[index] = value
+    return out.reshape(x.shape)
+
+
+@writing(samples=(case((3, 5), 1, Labels((2,), 5), 1), case((), 0, Labels((1,), 1), 1)),
+          numpy=_np_index_fill, kinds="fib")
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -> Tensor:
+    """`input` with `value`, a number or a 0-d tensor, in the slices along `dim` at the positions of `index`; negative ones count from
+    the end.
+
+    Raises: ShapeError for an index of more than one dimension or a value of any; IndexRangeError.
+
+    >>> volta.index_fill(volta.zeros(3), 0, volta.tensor([-1]), 5).tolist()
+    [0.0, 0.0, 5.0]
+    """
+    d = as_dim("index_fill", dim, input.ndim)
+    if index.ndim > 1:
+        raise ShapeError(f"index_fill: index must be a vector or one number, got shape {index.shape}")
+    if isinstance(value, TensorBase):
+        if value.ndim:
+            raise ShapeError(f"index_fill: value must be a number or a 0-d tensor, got shape {value.shape}")
+        mask = zeros(input.shape[d] if input.shape else 1, dtype=bool_, device=input.device)
+        setitem(mask, cast(as_vector(index), int64), True)
+        return _filled_(input, reshape_op(mask, shape=(mask._size,) + (1,) * (input.ndim - 1 - d) if input.shape else ()), value)
+    setitem(as_vector(input), (slice(None),) * d + (cast(as_vector(index), int64),), as_held(input, value))
+    return input
+
+
+_filled_ = inplace.InPlace("index_fill_", masked_fill)

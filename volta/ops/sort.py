@@ -1,0 +1,286 @@
+"""Sorting along a dimension, what is read off a sorted line (the largest, the middle, the most frequent), and searching in one."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta._kernels.core import TensorBase, graph
+from volta.dtypes import iinfo, int32, int64, result_type
+from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
+from volta.ops.creation import arange, full
+from volta.ops.indexing import check_index
+from volta.ops.join import cat
+from volta.ops.math import where
+from volta.ops.parts import narrow
+from volta.ops.records.copy import cast
+from volta.ops.records.index import gather_op
+from volta.ops.records.math import isnan
+from volta.ops.records.reduce import amax_op, argmax_op
+from volta.ops.records.scan import cummax_op
+from volta.ops.records.sort import order, searchsorted_op, sort_op
+from volta.ops.records.view import reshape_op
+from volta.ops.reduce import ValuesIndices, sum
+from volta.ops.table import Derived, case, composed
+from volta.shapes import as_dim, reduced
+
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
+    from volta.types import Number
+
+_ALONG = (case((3, 5), dim=1), case((4, 3), dim=0), case((2, 3, 4), dim=-2), case((), dim=0))
+_PICKED = (*_ALONG, case((3, 5), dim=1, keepdim=True))
+_FAR = (-900.0, 900.0)          # of samples: elements lie far apart, for finite differences
+
+
+def _sorted(name, input, dim, descending=False, count=None):
+    """(values, indices, dim) along dim; a 0-d tensor counts as one of shape (1,)."""
+    d = as_dim(name, dim, input.ndim)
+    values, indices = sort_op(input if input.ndim else reshape_op(input, shape=(1,)), dim=d, descending=bool(descending), count=count)
+    return values, indices, d
+
+
+def _np_sort(x, dim=-1, descending=False, stable=None):
+    indices = order(np.atleast_1d(x), dim, descending)
+    return np.take_along_axis(np.atleast_1d(x), indices, dim).reshape(x.shape), indices.reshape(x.shape)
+
+
+# ---------------------------------------------------------------- in order
+@composed(samples=(*_ALONG, case((7,)), case((5, 2), dim=0, descending=True), case((3, 0), stable=True)), kinds="fib", numpy=_np_sort,
+          domain=_FAR)
+def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> ValuesIndices:
+    """(values, indices) in order along `dim`; NaN is beyond all numbers. Equal elements stay in their order, `stable` or not.
+
+    >>> volta.sort(volta.tensor([3.0, 1.0, 2.0])).indices
+    tensor([1, 2, 0])
+    """
+    values, indices, _ = _sorted("sort", input, dim, descending)
+    return ValuesIndices(reshape_op(values, shape=input.shape), reshape_op(indices, shape=input.shape))
+
+
+@composed(samples=(*_ALONG, case((5, 2), dim=0, descending=True)), kinds="fib", numpy=lambda *x, **options: _np_sort(*x, **options)[1])
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
+    """The indices that `sort` gives.
+
+    >>> volta.argsort(volta.tensor([3.0, 1.0, 2.0]))
+    tensor([1, 2, 0])
+    """
+    return sort(input, dim, descending).indices
+
+
+@composed(samples=(case((5, 3)), case((4,)), case(())), kinds="fib", numpy=lambda x: np.sort(x, 0) if x.ndim else x, domain=_FAR)
+def msort(input: Tensor) -> Tensor:
+    """`sort` of dimension 0, the values alone.
+
+    >>> volta.msort(volta.tensor([3.0, 1.0, 2.0]))
+    tensor([1., 2., 3.])
+    """
+    return sort(input, 0).values
+
+
+def _np_topk(x, k, dim=-1, largest=True, sorted=True):
+    values, indices = _np_sort(x, dim, largest)
+    return (np.take(values, np.arange(k), dim), np.take(indices, np.arange(k), dim)) if x.ndim else (values, indices)
+
+
+@composed(samples=(case((3, 5), 2), case((5, 3), 3, dim=0, largest=False), case((2, 60), 4), case((3, 4), 0), case((), 1)), kinds="fi",
+          numpy=_np_topk, domain=_FAR, takes={"input": "fi"})
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
+    """(values, indices) of the k largest (or smallest) elements along `dim`, the best first, `sorted` or not; NaN is the largest.
+
+    Raises: ArgumentError where there are not k; DTypeError for bool.
+
+    >>> volta.topk(volta.tensor([3.0, 1.0, 2.0]), 2).values
+    tensor([3., 2.])
+    """
+    length = input.shape[as_dim("topk", dim, input.ndim)] if input.ndim else 1
+    if not 0 <= k <= length:
+        raise ArgumentError(f"topk: k must be from 0 to {length}, the size of dimension {dim}, got {k}")
+    values, indices, _ = _sorted("topk", input, dim, largest, k if input.ndim else 1)
+    return ValuesIndices(values, indices) if input.ndim else ValuesIndices(reshape_op(values, shape=()), reshape_op(indices, shape=()))
+
+
+# ---------------------------------------------------------------- one of a sorted line
+def _check_line(name, input, dim):
+    """Raises: DTypeError for bool; IndexRangeError for a dimension without elements."""
+    if input.dtype.code == 0:
+        raise DTypeError(f"{name}: needs floating point or integer tensors, got bool; convert it with .to(dtype)")
+    if input.ndim and not input.shape[as_dim(name, dim, input.ndim)]:
+        raise IndexRangeError(f"{name}: dimension {dim} of shape {input.shape} is empty")
+
+
+def _shaped(input, d, keepdim, *results):
+    """(values, indices) with one element along d, without that dimension unless it is kept."""
+    shape = reduced(input.shape, (d,) if input.ndim else (), keepdim)
+    return ValuesIndices(*[reshape_op(x, shape=shape) for x in results])
+
+
+def _np_at(place):
+    """The reference of what picks place(x, dim) of the sorted elements."""
+    def pick(x, *args, dim=-1, keepdim=False):
+        values, indices = _np_sort(np.atleast_1d(x), dim)
+        at = place(np.atleast_1d(x).shape[dim], *args)
+        kept = [np.take(a, [at], dim) for a in (values, indices)]
+        return tuple(k if keepdim and x.ndim else k.squeeze(dim) for k in kept)
+    return pick
+
+
+@composed(samples=tuple(case(*c.inputs, 2 if c.inputs[0] else 1, **c.params) for c in _PICKED), kinds="fi", domain=_FAR,
+          numpy=_np_at(lambda n, k: k - 1))
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+    """(values, indices) of the k-th smallest element along `dim`, counted from 1; NaN is the largest.
+
+    Raises: ArgumentError where there are not k; DTypeError for bool.
+
+    >>> volta.kthvalue(volta.tensor([3.0, 1.0, 2.0]), 2).values
+    tensor(2.)
+    """
+    _check_line("kthvalue", input, dim)
+    length = input.shape[as_dim("kthvalue", dim, input.ndim)] if input.ndim else 1
+    if not 1 <= k <= length:
+        raise ArgumentError(f"kthvalue: k must be from 1 to {length}, the size of dimension {dim}, got {k}")
+    values, indices, d = _sorted("kthvalue", input, dim, count=k)
+    return _shaped(input, d, keepdim, narrow(values, d, k - 1, 1), narrow(indices, d, k - 1, 1))
+
+
+def _middle(name, input, dim, keepdim, skip):
+    """The median along dim: the lower one of two; a NaN where there is one, or with `skip` that of the numbers."""
+    _check_line(name, input, dim)
+    if not input.dtype.is_floating_point:
+        length = input.shape[as_dim(name, dim, input.ndim)] if input.ndim else 1
+        return kthvalue(input, (length + 1) // 2, dim, keepdim)
+    values, indices, d = _sorted(name, input, dim)
+    length = values.shape[d]
+    count = length - sum(isnan(values), d, True)
+    place = where(count == 0, 0, (count - 1) // 2) if skip else where(count == length, (length - 1) // 2, count)
+    return _shaped(input, d, keepdim, gather_op(values, place, dim=d), gather_op(indices, place, dim=d))
+
+
+def _of_all(input, skip):
+    """The median of all elements; equal ones share the gradient."""
+    if not input._size:
+        least = float("nan") if input.dtype.is_floating_point else max(iinfo(input.dtype).min, -1 << (31 if input.device.is_gpu else 63))
+        return full((), least, dtype=input.dtype, device=input.device)
+    flat = reshape_op(input, shape=(input._size,))
+    found = _middle("median", flat.detach(), 0, False, skip).values
+    if not (input.requires_grad and graph.is_grad_enabled()):
+        return found
+    return amax_op(where((flat <= found) | isnan(found), flat, float("-inf")), dim=(0,), keepdim=False)
+
+
+_MEDIANS = (case((3, 5)), case((2, 4)), *_PICKED)
+
+
+def _np_median(x, dim=None, keepdim=False):
+    if dim is None:
+        return np.sort(x, None)[(x.size - 1) // 2]
+    return _np_at(lambda n: (n - 1) // 2)(x, dim=dim, keepdim=keepdim)
+
+
+@composed(samples=_MEDIANS, kinds="fi", numpy=_np_median, domain=_FAR)
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
+    """The median, the lower one of two, of all elements; with `dim` (values, indices) along it. NaN where there is a NaN.
+
+    Raises: DTypeError for bool; IndexRangeError for an empty dimension.
+
+    >>> volta.median(volta.tensor([3.0, 1.0, 2.0, 4.0]))
+    tensor(2.)
+    """
+    return _of_all(input, False) if dim is None else _middle("median", input, dim, keepdim, False)
+
+
+@composed(samples=_MEDIANS, kinds="fi", numpy=_np_median, domain=_FAR)
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
+    """`median` of the elements that are not NaN.
+
+    >>> volta.nanmedian(volta.tensor([3.0, float("nan"), 2.0]))
+    tensor(2.)
+    """
+    return _of_all(input, True) if dim is None else _middle("nanmedian", input, dim, keepdim, True)
+
+
+def _np_mode(x, dim=-1, keepdim=False):
+    def of_line(line):
+        values, counts = np.unique(line, return_counts=True)
+        return np.flatnonzero(line == values[counts.argmax()])[-1]
+    x, shape = np.atleast_1d(x), x.shape
+    at = np.apply_along_axis(of_line, dim, x)
+    picked = np.take_along_axis(x, np.expand_dims(at, dim), dim)
+    return (picked, np.expand_dims(at, dim)) if keepdim and shape else (picked.squeeze(dim), at)
+
+
+@composed(samples=(*_PICKED, case((3, 60), dim=1)), kinds="fib", numpy=_np_mode, domain=_FAR)
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+    """(values, indices) of the most frequent element along `dim`, the smallest of several, the last of equal ones.
+
+    Raises: IndexRangeError for an empty dimension.
+
+    >>> volta.mode(volta.tensor([1, 2, 2, 3, 3]))
+    ValuesIndices(values=tensor(2), indices=tensor(2))
+    """
+    if input.dtype.code:
+        _check_line("mode", input, dim)
+    values, indices, d = _sorted("mode", input, dim)
+    length = values.shape[d]
+    places = reshape_op(arange(length, device=input.device), shape=tuple([length if i == d else 1 for i in range(values.ndim)]))
+    changed = narrow(values, d, 1, length - 1) != narrow(values, d, 0, length - 1)
+    starts = cat([narrow(indices, d, 0, 1) * 0, where(changed, narrow(places, d, 1, length - 1), 0)], d)
+    counts = places - gather_op(starts, cummax_op(starts, dim=d), dim=d)
+    at = argmax_op(counts, dim=d, keepdim=True)
+    return _shaped(input, d, keepdim, gather_op(values, at, dim=d), gather_op(indices, at, dim=d))
+
+
+# ---------------------------------------------------------------- searching
+_BOUNDS = Derived(lambda: np.arange(12.0))
+
+
+@composed(samples=(case(_BOUNDS, (3, 4)), case(_BOUNDS, (5,), right=True), case(_BOUNDS, 3.5), case(_BOUNDS, (5,), side="right")),
+          kinds="fi", smooth=False, method=False, domain=(-2.0, 12.0),
+          numpy=lambda s, x, right=False, side="left": np.asarray(np.searchsorted(s, x, "right" if right else side)))
+def searchsorted(sorted_sequence: Tensor, input: Tensor | Number, *, out_int32: bool = False, right: bool = False, side: str | None = None,
+                 sorter: Tensor | None = None) -> Tensor:
+    """Where each element of `input` belongs in its line along the last dimension of `sorted_sequence`: before equal elements, or with
+    `right` (side="right") behind them. A vector serves all lines; `sorter` holds the order of what is not sorted.
+
+    Raises: ShapeError where the leading dimensions differ; ArgumentError for another `side`, or one that `right` contradicts.
+
+    >>> volta.searchsorted(volta.tensor([1, 3, 5]), volta.tensor([3, 6]))
+    tensor([1, 3])
+    """
+    if side not in (None, "left", "right") or side == "left" and right:
+        raise ArgumentError(f"searchsorted: side must be 'left' or 'right', and not contradict right, got side={side!r}, right={right}")
+    if not sorted_sequence.ndim:
+        raise ShapeError("searchsorted: sorted_sequence needs at least 1 dimension, got a 0-d tensor")
+    if not isinstance(input, TensorBase):
+        input = full((), input, device=sorted_sequence.device)
+    lines, shape = sorted_sequence.shape, input.shape
+    if len(lines) > 1 and (len(lines) != len(shape) or lines[:-1] != shape[:-1]):
+        raise ShapeError(f"searchsorted: sorted_sequence {lines} must be a vector, or have the leading dimensions of input {shape}")
+    if sorter is not None:
+        if sorter.shape != lines or sorter.dtype is not int64:
+            raise ShapeError(f"searchsorted: sorter must be int64 and have the shape of sorted_sequence {lines}, got {sorter.dtype} "
+                             f"{sorter.shape}")
+        check_index("searchsorted", sorter, lines[-1])
+        sorted_sequence = gather_op(sorted_sequence, sorter, dim=len(lines) - 1)
+    dtype = result_type(sorted_sequence, input)
+    out = searchsorted_op(cast(sorted_sequence, dtype).detach(), cast(input, dtype).detach(), right=bool(right or side == "right"))
+    return cast(out, int32) if out_int32 else out
+
+
+_BUCKETS = Derived(lambda x: np.arange(12.0))
+
+
+@composed(samples=(case((3, 4), _BUCKETS), case((5,), _BUCKETS, right=True)), kinds="fi", smooth=False, method=False, domain=(-2.0, 12.0),
+          numpy=lambda x, bounds, right=False: np.searchsorted(bounds, x, "right" if right else "left"))
+def bucketize(input: Tensor | Number, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """The number of the bucket of each element, between increasing `boundaries`, a vector: `searchsorted` with exchanged arguments.
+
+    Raises: ShapeError where `boundaries` is no vector.
+
+    >>> volta.bucketize(volta.tensor([[1, 6], [3, 9]]), volta.tensor([1, 3, 5])).tolist()
+    [[0, 3], [1, 3]]
+    """
+    if boundaries.ndim != 1:
+        raise ShapeError(f"bucketize: boundaries must be a vector, got shape {boundaries.shape}")
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+

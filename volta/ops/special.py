@@ -1,0 +1,208 @@
+"""Special functions with options, parts of numbers, and membership: over the records of `records/special.py`."""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from volta._kernels.core import TensorBase
+from volta._kernels.core.inplace import InPlace
+from volta.dtypes import bool_, float16, float32, float64, int32, result_type
+from volta.errors import ArgumentError, DTypeError
+from volta.ops.copy import cast, promoted
+from volta.ops.creation import full
+from volta.ops.records import math as r
+from volta.ops.records import special as s
+from volta.ops.records.elementwise import BINARY_CASES, UNARY_CASES
+from volta.ops.reduce import any as any_of
+from volta.ops.table import Derived, case, composed
+from volta.ops.view import reshape, unsqueeze
+
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
+    from volta.types import Number
+
+
+# ---------------------------------------------------------------- special functions
+@composed(samples=(*UNARY_CASES, case((7,), eps=0.3)), domain=(0.1, 0.9), elementwise=True, in_float32=True, inplace=True,
+          numpy=lambda x, eps=None: np.log((x if eps is None else np.clip(x, eps, 1 - eps)) / (1 - (
+              x if eps is None else np.clip(x, eps, 1 - eps)))))
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
+    """log(input / (1 - input)); with `eps` of input limited to [eps, 1 - eps], else NaN beyond [0, 1].
+
+    >>> volta.logit(volta.tensor([0.5, 0.9]))
+    tensor([0.0000, 2.1972])
+    """
+    if eps is not None:
+        input = r.where_op(input < eps, eps, r.where_op(input > 1 - eps, 1 - eps, input))
+    return s.logit_op(input)
+
+
+@composed(samples=UNARY_CASES, numpy=np.sinc, domain=(0.3, 2.0), in_float32=True, inplace=True)
+def sinc(input: Tensor) -> Tensor:
+    """sin(pi * input) / (pi * input), 1 at 0.
+
+    >>> volta.sinc(volta.tensor([0.0, 0.5]))
+    tensor([1.0000, 0.6366])
+    """
+    angle = r.where_op(input == 0, 1.0, input * math.pi)
+    return r.where_op(input == 0, 1.0, r.sin(angle) / angle)
+
+
+@composed(samples=(case(1, (3, 4)), case(2, (5,)), case(0, ())), domain=(0.3, 4.0), inplace=True,
+          numpy=lambda n, x: s.digamma.details.numpy(x) if n == 0 else (-1) ** (n + 1) * math.factorial(n) * s.zeta.details.numpy(n + 1, x))
+def polygamma(n: int | Tensor, input: Tensor | int) -> Tensor:
+    """The n-th derivative of digamma; as a method, `x.polygamma(n)`.
+
+    Raises: ArgumentError for a negative n.
+
+    >>> volta.polygamma(1, volta.tensor([1.0, 2.0]))
+    tensor([1.6449, 0.6449])
+    """
+    if isinstance(n, TensorBase):
+        n, input = input, n
+    if n < 0:
+        raise ArgumentError(f"polygamma: n must be >= 0, got {n}")
+    return s.digamma(input) if n == 0 else s.zeta(n + 1.0, input) * float((-1) ** (n + 1) * math.factorial(n))
+
+
+@composed(samples=UNARY_CASES, numpy=np.deg2rad, elementwise=True, inplace=True)
+def deg2rad(input: Tensor) -> Tensor:
+    """Radians from degrees.
+
+    >>> volta.deg2rad(volta.tensor([180.0, 90.0]))
+    tensor([3.1416, 1.5708])
+    """
+    return input * (math.pi / 180)
+
+
+@composed(samples=UNARY_CASES, numpy=np.rad2deg, elementwise=True, inplace=True)
+def rad2deg(input: Tensor) -> Tensor:
+    """Degrees from radians.
+
+    >>> volta.rad2deg(volta.tensor([3.0, -1.0]))
+    tensor([171.8873, -57.2958])
+    """
+    return input * (180 / math.pi)
+
+
+def _widest(*operands):
+    """The dtype of `float_power` where these are: float64 but on a GPU, which has none."""
+    on_gpu = any(x.device.is_gpu for x in operands if isinstance(x, TensorBase))
+    return float32 if on_gpu else float64
+
+
+@composed(untested="the dtype depends on the device: tests/test_special_functions.py")
+def float_power(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
+    """input ** exponent in float64; on a GPU, which has none, in float32.
+
+    >>> volta.float_power(volta.tensor([2, 3]), -1).dtype
+    volta.float64
+    """
+    dtype = _widest(input, exponent)
+    return r.pow(*[cast(x, dtype) if isinstance(x, TensorBase) else float(x) for x in (input, exponent)])
+
+
+_float_power_ = InPlace("float_power_", float_power)
+
+
+@composed(function=False)
+def float_power_(input: Tensor, exponent: Tensor | Number) -> Tensor:
+    """`float_power` in place.
+
+    Raises: DTypeError unless the tensor is of its dtype, float64 (float32 on a GPU).
+
+    >>> volta.tensor([2.0], dtype=volta.float64).float_power_(3).item()
+    8.0
+    """
+    if input.dtype is not _widest(input):
+        raise DTypeError(f"float_power_: the result is {_widest(input)} and cannot be stored in place in {input.dtype}")
+    return _float_power_(input, exponent)
+
+
+# ---------------------------------------------------------------- parts of numbers
+class MantissaExponent(NamedTuple):
+    """What frexp gives: input = mantissa * 2 ** exponent."""
+    mantissa: Tensor
+    exponent: Tensor
+
+
+@composed(samples=UNARY_CASES, numpy=lambda x: tuple(map(np.asarray, np.frexp(x))), smooth=False, takes={"input": "f"},
+          dtype=lambda dtype: (dtype, int32))
+def frexp(input: Tensor) -> MantissaExponent:
+    """(mantissa, exponent): a number in [0.5, 1) with the sign of input, and an int32 power of 2; (x, 0) of 0, NaN and infinities.
+
+    >>> volta.frexp(volta.tensor([3.0, -0.5])).exponent
+    tensor([2, 0], dtype=volta.int32)
+    """
+    return MantissaExponent(s.frexp_mantissa(input), cast(s.frexp_exponent(input), int32))
+
+
+@composed(samples=BINARY_CASES, elementwise=True, inplace=True, numpy=lambda x, other: x * np.exp2(other))
+@promoted
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """input * 2 ** other.
+
+    >>> volta.ldexp(volta.tensor([1.0, 3.0]), volta.tensor([2, -1]))
+    tensor([4.0000, 1.5000])
+    """
+    return input * r.exp2(other)
+
+
+@composed(inplace=True, untested="a step is the dtype's: tests/test_special_values.py")
+def nextafter(input: Tensor, other: Tensor) -> Tensor:
+    """The number of the dtype that follows input towards other; a step from 0 is a denormal number.
+
+    Raises: DTypeError for float16 and integers.
+
+    >>> volta.nextafter(volta.tensor([1.0]), volta.tensor([2.0])) > 1
+    tensor([True])
+    """
+    if result_type(input, other) is float16:
+        raise DTypeError("nextafter: float16 is computed in float32, whose steps are finer; convert with .float()")
+    return s.nextafter_op(input, other)
+
+
+@composed(samples=BINARY_CASES, numpy=s.heaviside_op.details.numpy, kinds="fib", smooth=False, inplace=True)
+def heaviside(input: Tensor, values: Tensor) -> Tensor:
+    """0 where input < 0 or NaN, `values` where it is 0, else 1.
+
+    Raises: DTypeError for two dtypes.
+
+    >>> volta.heaviside(volta.tensor([-1.0, 0.0, 2.0]), volta.tensor([0.5]))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    if input.dtype is not values.dtype:
+        raise DTypeError(f"heaviside: input and values must have one dtype, got {input.dtype} and {values.dtype}; convert with .to(dtype)")
+    return s.heaviside_op(input, values)
+
+
+# ---------------------------------------------------------------- membership
+MOST_AT_ONCE = 1 << 24          # comparisons
+
+
+@composed(samples=(case((3, 4), (5,)), case((7,), Derived(lambda x: x[::2])), case((), (2, 3)), case((2, 3), (0,)), case((4,), 3)),
+          numpy=lambda x, tests: np.isin(x, tests), kinds="fi", smooth=False, method=False, dtype=lambda dtype: bool_)
+def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Whether each element is among `test_elements`; with `invert`, whether it is not. `assume_unique` promises that neither has an
+    element twice, which changes nothing here.
+
+    Raises: DTypeError for bool, and without a tensor.
+
+    >>> volta.isin(volta.tensor([1, 2, 3]), volta.tensor([3, 1]))
+    tensor([ True, False,  True])
+    """
+    tensors = [x for x in (elements, test_elements) if isinstance(x, TensorBase)]
+    if not tensors or any(x.dtype is bool_ for x in tensors):
+        raise DTypeError("isin: needs a tensor of numbers, got " + ("bool; convert it with .long()" if tensors else "two numbers"))
+    if not isinstance(test_elements, TensorBase):
+        found = r.eq(elements, test_elements)
+    elif not isinstance(elements, TensorBase):
+        found = any_of(r.eq(test_elements, elements))
+    else:
+        found, tests = full(elements.shape, False, dtype=bool_, device=elements.device), reshape(test_elements, (-1,))
+        step = max(1, MOST_AT_ONCE // max(1, elements.numel()))
+        for start in range(0, tests.shape[0], step):
+            found = r.logical_or(found, any_of(r.eq(unsqueeze(elements, -1), tests[start:start + step]), -1))
+    return r.logical_not(found) if invert else found

@@ -1,0 +1,149 @@
+"""What differs among elements or slices. The shape of the results depends on the values: these ops read one number from the device."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta.dtypes import int64
+from volta.errors import IndexRangeError, ShapeError
+from volta.ops.creation import arange, full, ones, zeros
+from volta.ops.indexing import index_select
+from volta.ops.join import cat
+from volta.ops.parts import narrow
+from volta.ops.records.index import gather_op, index_select_op
+from volta.ops.records.reduce import any_op
+from volta.ops.records.scan import cumsum_op
+from volta.ops.records.sort import scatter_unique, searchsorted_op, sort_op
+from volta.ops.records.view import reshape_op
+from volta.ops.sort import argsort
+from volta.ops.table import case, composed
+from volta.ops.view import movedim
+from volta.shapes import as_dim
+
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
+
+
+def _flat(x):
+    return reshape_op(x, shape=(x._size,))
+
+
+def _changes(rows):
+    """Of (n, ...) whether each slice, the first too, differs from the one before it."""
+    n = rows.shape[0]
+    changed = narrow(rows, 0, 1, n - 1) != narrow(rows, 0, 0, n - 1)
+    if changed.ndim > 1:
+        changed = any_op(changed, dim=tuple(range(1, changed.ndim)), keepdim=False)
+    return cat([ones(1, dtype=changed.dtype, device=rows.device), changed], 0)
+
+
+def _runs(changes):
+    """(number of the run of each element, where each run starts). Reads how many there are."""
+    numbers = cumsum_op(changes, dim=0)
+    count = narrow(numbers, 0, numbers.shape[0] - 1, 1).item()
+    return numbers - 1, searchsorted_op(numbers, arange(1, count + 1, device=changes.device), right=False)
+
+
+def _given(values, inverse, starts, n, return_inverse, return_counts):
+    """The results that are asked for."""
+    out = [values]
+    if return_inverse:
+        out.append(inverse)
+    if return_counts:
+        end = full((1,), n, dtype=int64, device=values.device)
+        out.append(cat([narrow(starts, 0, 1, starts.shape[0] - 1), end], 0) - starts if n else starts)
+    return tuple(out) if len(out) > 1 else values
+
+
+def _of_none(input, dim, return_inverse, return_counts):
+    inverse, counts = (zeros(shape, dtype=int64, device=input.device) for shape in (input.shape if dim is None else 0, 0))
+    return _given(reshape_op(input, shape=(0,)) if dim is None else input, inverse, counts, 0, return_inverse, return_counts)
+
+
+def _ranks(table):
+    """Of (n, m) the number of each row in lexicographic order, equal ones alike: of pairs of columns, until there is one column."""
+    while table.shape[1] > 1:
+        if table.shape[1] % 2:
+            table = cat([table, narrow(table, 1, table.shape[1] - 1, 1)], 1)
+        n, half = table.shape[0], table.shape[1] // 2
+        pairs = reshape_op(table, shape=(n, half, 2))
+        first, second = (reshape_op(narrow(pairs, 2, k, 1), shape=(n, half)) for k in (0, 1))
+        order = argsort(second, 0)
+        order = gather_op(order, argsort(gather_op(first, order, dim=0), 0), dim=0)
+        first, second = (gather_op(x, order, dim=0) for x in (first, second))
+        changed = (narrow(first, 0, 1, n - 1) != narrow(first, 0, 0, n - 1)) | (narrow(second, 0, 1, n - 1) != narrow(second, 0, 0, n - 1))
+        numbers = cat([zeros(1, half, dtype=int64, device=table.device), cumsum_op(changed, dim=0)], 0)
+        table = scatter_unique(numbers, order, dim=0, size=n)
+    return _flat(table)
+
+
+def _slices(name, input, dim):
+    """(dimension, the slices along it as rows)."""
+    d = as_dim(name, dim, input.ndim)
+    if not input.ndim:
+        raise IndexRangeError(f"{name}: dim {dim} of a 0-d tensor, which has no dimensions; leave dim away")
+    if input._size == 0 and input.shape[d]:
+        raise ShapeError(f"{name}: the slices along dimension {d} of shape {input.shape} are empty")
+    rows = movedim(input, d, 0)
+    return d, reshape_op(rows, shape=(rows.shape[0], rows._size // max(rows.shape[0], 1)))
+
+
+def _np_unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    out = np.unique(x, return_index=False, return_inverse=True, return_counts=True, axis=dim)
+    wanted = (out[0], out[1].reshape(x.shape if dim is None else -1) if return_inverse else None, out[2] if return_counts else None)
+    return tuple(o for o in wanted if o is not None)
+
+
+@composed(samples=(case((40,)), case((3, 4), return_inverse=True), case((2, 9), return_counts=True), case((6, 1), dim=0),
+                   case((3, 5), dim=1, return_inverse=True, return_counts=True), case((), return_inverse=True), case((0,))), kinds="fib",
+          smooth=False, reads=True, numpy=_np_unique)
+def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+           dim: int | None = None) -> Tensor | tuple[Tensor, ...]:
+    """The different elements in order, `sorted` or not, or the different slices along `dim`; on request the place of each among them, and
+    how many there are of each. Every NaN differs from the others. Reads how many there are; no gradient passes.
+
+    Raises: ShapeError for empty slices.
+
+    >>> volta.unique(volta.tensor([3, 1, 2, 1]), return_counts=True)
+    (tensor([1, 2, 3]), tensor([2, 1, 1]))
+    """
+    input = input.detach()
+    d, rows = (0, None) if dim is None else _slices("unique", input, dim)
+    n = input._size if dim is None else input.shape[d]
+    if not n:
+        return _of_none(input, dim, return_inverse, return_counts)
+    in_order, order = sort_op(_flat(input) if dim is None else _ranks(rows), dim=0)
+    numbers, starts = _runs(_changes(in_order))
+    values = index_select_op(in_order, starts, dim=0) if dim is None else index_select(input, d, index_select_op(order, starts, dim=0))
+    inverse = scatter_unique(numbers, order, dim=0, size=n) if return_inverse else None
+    return _given(values, inverse if dim is not None or inverse is None else reshape_op(inverse, shape=input.shape), starts, n,
+                  return_inverse, return_counts)
+
+
+def _np_consecutive(x, return_inverse=False, return_counts=False, dim=None):
+    rows = x.reshape(-1, 1) if dim is None else np.moveaxis(x, dim, 0).reshape(x.shape[dim], -1)
+    changes = np.r_[True, (rows[1:] != rows[:-1]).any(1)][:len(rows)]
+    starts = np.flatnonzero(changes)
+    out = (x.reshape(-1)[starts] if dim is None else np.take(x, starts, dim), np.cumsum(changes) - 1, np.diff(np.r_[starts, len(rows)]))
+    inverse = out[1].reshape(x.shape if dim is None else -1)
+    return tuple(o for o, wanted in zip((out[0], inverse, out[2]), (True, return_inverse, return_counts)) if wanted)
+
+
+@composed(samples=(case((40,)), case((3, 4), return_inverse=True), case((5, 2), dim=0, return_counts=True), case((), return_inverse=True)),
+          kinds="fib", smooth=False, reads=True, numpy=_np_consecutive)
+def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False,
+                       dim: int | None = None) -> Tensor | tuple[Tensor, ...]:
+    """`unique` that joins only what is equal and side by side, and keeps the order.
+
+    >>> volta.unique_consecutive(volta.tensor([1, 1, 2, 2, 1]))
+    tensor([1, 2, 1])
+    """
+    input = input.detach()
+    d, rows = (0, _flat(input)) if dim is None else _slices("unique_consecutive", input, dim)
+    n = rows.shape[0]
+    if not n:
+        return _of_none(input, dim, return_inverse, return_counts)
+    numbers, starts = _runs(_changes(rows))
+    values = index_select_op(rows, starts, dim=0) if dim is None else index_select(input, d, starts)
+    return _given(values, reshape_op(numbers, shape=input.shape) if dim is None else numbers, starts, n, return_inverse, return_counts)
