@@ -30,6 +30,8 @@ import numpy as np
 
 from volta._kernels.core import Device, DType, Storage
 from volta.autograd import Node, RemovableHandle
+from volta.ops.decomposition import QR, SVD, USV, CholeskyInfo, Eigen, LeastSquares
+from volta.ops.inverse import InverseInfo, ResultInfo, SignLogabsdet
 from volta.ops.histogram import Histogram
 from volta.ops.reduce import ValuesIndices
 from volta.ops.statistics import MinMax
@@ -146,7 +148,8 @@ def module_stub(module: types.ModuleType, what: str) -> str:
 
 def stubs() -> dict[Path, str]:
     """The text of each stub."""
-    return {ROOT / "tensor.pyi": tensor_stub(), ROOT / "__init__.pyi": module_stub(volta, "the package's functions"),
+    return {ROOT / "tensor.pyi": tensor_stub(), ROOT / "linalg.pyi": module_stub(volta.linalg, "linear algebra"),
+            ROOT / "__init__.pyi": module_stub(volta, "the package's functions"),
             ROOT / "nn" / "functional" / "__init__.pyi": module_stub(functional, "the functions of networks")}
 
 

@@ -23,6 +23,16 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "gpu: needs a GPU; skipped without one, unless VOLTA_REQUIRE_GPU=1")
 
 
+def pytest_collection_modifyitems(config, items):
+    """What only the CPU computes is not asked of a GPU, but by test_parity.py: that it says so."""
+    def asked(item):
+        given = getattr(item, "callspec", None) and item.callspec.params
+        return given and given.get("device") == "gpu" and getattr(getattr(given.get("op"), "details", None), "cpu_only", False)
+    left_out = [item for item in items if asked(item)]
+    items[:] = [item for item in items if not asked(item)]
+    config.hook.pytest_deselected(items=left_out)
+
+
 def require_gpu() -> None:
     """Go on where a GPU is usable; else skip with the reason, or fail where VOLTA_REQUIRE_GPU=1 forbids skipping."""
     if volta.gpu.is_available():

@@ -31,11 +31,21 @@ def test_every_kernel_belongs_to_a_record(gpu):
 def test_backends_have_the_same_kernels(gpu):
     from volta.devices import cpu as cpu_backend
     from volta.devices.gpu import kernels as gpu_backend
-    assert set(cpu_backend.KERNELS) == set(gpu_backend.KERNELS)
+    assert set(cpu_backend.KERNELS) - set(gpu_backend.KERNELS) == {name for name, op in RECORDS.items() if op.details.cpu_only}
+    assert set(gpu_backend.KERNELS) <= set(cpu_backend.KERNELS)
 
 
-@pytest.mark.parametrize("op", [op for op in table.records(creation=True, in_place=True) if op.family != "view"],
-                         ids=lambda op: op.name)
+@pytest.mark.parametrize("op", [op for op in (*table.records(), *table.composed()) if op.details.cpu_only], ids=lambda op: op.name)
+def test_what_only_the_cpu_computes_says_so(op, gpu, rng):
+    """On a GPU it raises and copies nothing."""
+    case = op.details.cases[0]
+    tensors = table.to_device(table.sample(op, case, rng, volta.float32), gpu)
+    with volta.gpu.forbid_transfers(), pytest.raises(volta.errors.DeviceError, match=r"on the CPU alone; .*\.cpu\(\)"):
+        op(*tensors, **case.params)
+
+
+@pytest.mark.parametrize("op", [op for op in table.records(creation=True, in_place=True)
+                                if op.family != "view" and not op.details.cpu_only], ids=lambda op: op.name)
 def test_runs_on_the_gpu(op, gpu, rng):
     """No bytes cross while the op runs, and dispatches are recorded: it cannot have been computed on the host."""
     dtype = volta.float32 if "f" in op.details.kinds else volta.int32
@@ -56,7 +66,7 @@ def test_runs_on_the_gpu(op, gpu, rng):
     assert ran > 0
 
 
-@pytest.mark.parametrize("op", [op for op in table.composed() if not op.details.reads], ids=lambda op: op.name)
+@pytest.mark.parametrize("op", [op for op in table.composed() if not (op.details.reads or op.details.cpu_only)], ids=lambda op: op.name)
 def test_composed_runs_on_the_gpu(op, gpu, rng):
     """Forward and backward of a function of other ops: no bytes cross."""
     for case in op.details.cases:

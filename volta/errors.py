@@ -21,6 +21,10 @@ class IndexRangeError(VoltaError, IndexError, RuntimeError):
     """An index or label outside its dimension."""
 
 
+class LinAlgError(VoltaError, RuntimeError, ValueError):
+    """A matrix that has no inverse or decomposition of the kind asked for."""
+
+
 class AutogradError(VoltaError, RuntimeError):
     """A graph that cannot be differentiated as asked."""
 

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.errors import ShapeError
+from volta.dtypes import promote_types
+from volta.errors import ArgumentError, ShapeError
+from volta.ops.records.copy import cast
 from volta.ops.records.linalg import matmul_op
 from volta.ops.records.math import where_op
-from volta.ops.records.view import reshape_op
+from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.table import case, composed
 from volta.shapes import broadcasts_to
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 @composed(samples=(case((3, 4), (4, 5)), case((4,), (4,)), case((4,), (2, 4, 3)), case((2, 3, 4), (4,)), case((2, 3, 4), (4, 2)),
                    case((2, 1, 3, 4), (5, 4, 2)), case((2, 0), (0, 3))), numpy=np.matmul, kinds="fi", rtol=1e-4, operator="matmul",
-          reflected=True)
+          reflected=True, aliases=("linalg.matmul",))
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Matrix product. 1-D operands are a row on the left and a column on the right; leading dimensions are batches and broadcast.
 
@@ -85,7 +87,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     return matmul(input, mat2)
 
 
-@composed(samples=(case((4,), (4,)), case((0,), (0,))), numpy=np.matmul, kinds="fi", rtol=1e-4)
+@composed(samples=(case((4,), (4,)), case((0,), (0,))), numpy=np.matmul, kinds="fi", rtol=1e-4, aliases=("vdot",))
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """Inner product of two vectors.
 
@@ -134,6 +136,49 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
     (2, 1, 1)
     """
     return _added("baddbmm", input, bmm(batch1, batch2), beta, alpha)
+
+
+@composed(samples=(case((3,), (3, 4), (4,)), case((), (2, 0), (0,), beta=2, alpha=3)), kinds="fi", rtol=1e-4, in_float32=True, inplace=True,
+          numpy=lambda x, a, b, beta=1, alpha=1: beta * x + alpha * (a @ b), takes={"input": "fi", "mat": "=input", "vec": "=input"})
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta * input + alpha * (mat @ vec), with the rules of `addmm`.
+
+    >>> volta.addmv(volta.ones(1), volta.ones(2, 3), volta.ones(3))
+    tensor([4., 4.])
+    """
+    return _added("addmv", input, mv(mat, vec), beta, alpha)
+
+
+@composed(samples=(case((3, 4), (3,), (4,)), case((4,), (3,), (4,), beta=2, alpha=3)), kinds="fi", rtol=1e-4, in_float32=True, inplace=True,
+          numpy=lambda x, a, b, beta=1, alpha=1: beta * x + alpha * np.outer(a, b))
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta * input + alpha * outer(vec1, vec2), with the rules of `addmm`.
+
+    >>> volta.addr(volta.ones(2, 2), volta.ones(2), volta.tensor([1.0, 2.0]))
+    tensor([[2., 3.],
+            [2., 3.]])
+    """
+    out = outer(vec1, vec2)
+    dtype = promote_types(input.dtype, out.dtype)
+    if not dtype.is_floating_point and (isinstance(beta, float) or isinstance(alpha, float)):
+        raise ArgumentError(f"addr: of integers beta and alpha must be integers, got {beta} and {alpha}")
+    return _added("addr", cast(input, dtype), cast(out, dtype), beta, alpha)
+
+
+@composed(samples=(case((3, 5), (2, 3, 4), (2, 4, 5)), case((5,), (2, 3, 4), (2, 4, 5), beta=2, alpha=3), case((), (0, 2, 3), (0, 3, 2))),
+          kinds="fi", numpy=lambda x, a, b, beta=1, alpha=1: beta * x + alpha * (a @ b).sum(0, dtype=a.dtype), rtol=1e-4, in_float32=True,
+          takes={"input": "fi", "batch1": "=input", "batch2": "=input"}, inplace=True)
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta * input + alpha * (the sum of batch1 @ batch2 over the batch), with the rules of `addmm`.
+
+    >>> volta.addbmm(volta.ones(1, 1), volta.ones(2, 1, 3), volta.ones(2, 3, 1))
+    tensor([[7.]])
+    """
+    if batch1.ndim != 3 or batch2.ndim != 3 or batch1.shape[::2] != batch2.shape[:2]:
+        raise ShapeError(f"addbmm: needs (b, m, k) @ (b, k, n), got {batch1.shape} @ {batch2.shape}")
+    (b, m, k), n = batch1.shape, batch2.shape[2]
+    rows = reshape_op(permute_op(batch1, dims=(1, 0, 2)), shape=(m, b * k))         # one product sums over the batch as well
+    return _added("addbmm", input, mm(rows, reshape_op(batch2, shape=(b * k, n))), beta, alpha)
 
 
 def _added(name, input, out, beta, alpha):

@@ -17,13 +17,17 @@ import numpy as np
 
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.record import Composed, Op, Primitive
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, DeviceError
 
 
 class Labels:
     """A sample input of int64 values in [0, high)."""
     def __init__(self, shape: tuple[int, ...], high: int) -> None:
         self.shape, self.high = shape, high
+
+
+class Definite(tuple):
+    """The shape of sample matrices that are symmetric, positive definite and well-conditioned, with eigenvalues apart."""
 
 
 class Flags:
@@ -68,6 +72,7 @@ class Details(SimpleNamespace):
     elementwise: bool = False       # a composed op of broadcast tensors, element by element: special values are tested too
     view: bool = False              # a composed op whose results show the data of its first input
     reads: bool = False             # a composed op that reads values on the host: the shape or type of its result depends on them
+    cpu_only: bool = False          # a GPU has no such algorithm: there it raises DeviceError
     untested: str = ""              # a composed op without samples or reference: where it is tested, and why
     dtype: Callable | None = None   # the result's dtype (or a tuple of them) by that of the inputs, where it is not the reference's
 
@@ -99,12 +104,12 @@ class Places:
 
 def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outputs: tuple[str, ...] = ("out",), reference=None,
              promote: str = "none", takes=None, writes: tuple = (), wide: tuple = (), differentiable: tuple = (), names: tuple = (),
-             tests: bool = False, view: Callable | None = None, numpy: Callable | None = None, domain: tuple[float, float] = (-2.0, 2.0),
-             cases: tuple = (), kinds: str = "f", rtol: float = 1e-5, smooth: bool = True, public: Places | None = None,
-             doc: str | None = None) -> Primitive:
+             tests: bool = False, cpu_only: bool = False, view: Callable | None = None, numpy: Callable | None = None,
+             domain: tuple[float, float] = (-2.0, 2.0), cases: tuple = (), kinds: str = "f", rtol: float = 1e-5, smooth: bool = True,
+             public: Places | None = None, doc: str | None = None) -> Primitive:
     """Make a record and enter it in the table. `view` is the one kernel of an op that moves no data; `public` makes it a function and
     method of users. The rest is what `Primitive` and `Details` say."""
-    details = Details(numpy=numpy, domain=domain, cases=tuple(cases), kinds=kinds, rtol=rtol, smooth=smooth)
+    details = Details(numpy=numpy, domain=domain, cases=tuple(cases), kinds=kinds, rtol=rtol, smooth=smooth, cpu_only=cpu_only)
     op = Primitive(name, inputs, vjp=vjp, family=family, outputs=outputs, reference=reference, promote=promote, takes=takes,
                    writes=writes, wide=wide, differentiable=differentiable, names=names, tests=tests, details=details)
     if view is not None:
@@ -121,15 +126,15 @@ def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outpu
 
 def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str = "f", domain: tuple[float, float] = (-2.0, 2.0),
              rtol: float = 1e-5, smooth: bool = True, elementwise: bool = False, view: bool = False, reads: bool = False,
-             untested: str = "", dtype: Callable | None = None, in_float32: bool = False, takes: dict[str, str] | None = None,
-             name: str | None = None, **places: object) -> Callable:
+             cpu_only: bool = False, untested: str = "", dtype: Callable | None = None, in_float32: bool = False,
+             takes: dict[str, str] | None = None, name: str | None = None, **places: object) -> Callable:
     """Decorator: a function of other ops is an op of the table, tested by its `samples` against `numpy` in float64. `takes` and
     `in_float32` are those of `Composed`. A function under the name of another one, not in `volta`, is called "functional.relu" here."""
     elementwise, view = elementwise or places.get("record") is not None, view or bool(places.get("geometry"))
 
     def make(function):
         details = Details(numpy=numpy, domain=domain, cases=tuple(samples), kinds=kinds, rtol=rtol, smooth=smooth,
-                          elementwise=elementwise, view=view, reads=reads, untested=untested, dtype=dtype)
+                          elementwise=elementwise, view=view, reads=reads, cpu_only=cpu_only, untested=untested, dtype=dtype)
         op = Composed(name or function.__name__, function, record=places.get("record"), in_float32=in_float32, takes=takes, details=details)
         publish(op.name, op, Places(**places))
         return op
@@ -140,11 +145,11 @@ def publish(name: str, op: Op, places: Places) -> None:
     """Enter a public operation under its name and its aliases."""
     returned = op.function.__annotations__.get("return") if isinstance(op, Composed) else "Tensor"
     made = isinstance(op, (Composed, Primitive)) and not (op.details.view or getattr(op, "family", "") == "view")
-    op.has_out = made and places.function and returned != "bool"
+    op.has_out = made and (places.function or name.startswith("linalg.")) and returned != "bool"
     for each in (name, *places.aliases):
         if each in FUNCTIONS:
             raise ArgumentError(f"the op table has a function {each} already")
-        FUNCTIONS[each], PLACES[each] = op, places
+        FUNCTIONS[each], PLACES[each] = op, places if each == name or "." not in each else Places(function=False, method=False)
 
 
 def _signature(op):
@@ -183,7 +188,16 @@ def bind(kernels: dict[str, Callable], device: str, half: Iterable[str] | None =
     for name, op in RECORDS.items():
         if name in kernels:
             setattr(op, device, kernels[name])
+        elif op.details.cpu_only and device == "gpu":
+            op.gpu = _refused(name)
         setattr(op, device + "_half", op.family == "view" or half is None or name in half)
+
+
+def _refused(name):
+    """The kernel on a GPU of what only the CPU computes."""
+    def kernel(*inputs, **params):
+        raise DeviceError(f"{name}: is computed on the CPU alone; move its tensors there with .cpu(), and the result back with .to(device)")
+    return kernel
 
 
 def missing_kernels() -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ import volta
 import volta.testing
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.record import Composed
-from volta.ops.table import FUNCTIONS, RECORDS, Case, Derived, Flags, Labels, Many, create
+from volta.ops.table import FUNCTIONS, RECORDS, Case, Definite, Derived, Flags, Labels, Many, create
 
 ERRORS: list[float] | None = None           # where it is a list, every comparison of floats enters its error, in units of the tolerance
 
@@ -90,6 +90,8 @@ def values(op, shape: tuple, rng: np.random.Generator, dtype) -> np.ndarray:
         drawn = rng.random(shape) < 0.5
     elif dtype.is_floating_point:
         drawn = rng.uniform(low, high, shape)
+        if isinstance(shape, Definite):
+            drawn = (drawn + np.swapaxes(drawn, -1, -2)) / 8 + np.diag(np.arange(shape[-1]) + 2.0)
     else:
         drawn = rng.integers(1, 10, shape) if low > 0 or dtype is volta.uint8 else rng.integers(-9, 10, shape)
     return as_dtype(drawn, dtype)

@@ -91,7 +91,8 @@ def selftest(devices: Sequence[str], *, quick: bool = False, ops: Sequence[str] 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", MixedDeviceWarning)
-        jobs = tqdm([(op, device) for device in devices for op in chosen], unit="op", smoothing=0)
+        jobs = tqdm([(op, device) for device in devices for op in chosen if device == "cpu" or not op.details.cpu_only],
+                    unit="op", smoothing=0)
         outcomes = []
         for op, device in jobs:
             jobs.set_postfix_str(f"{device} {op.name}", refresh=False)

@@ -48,7 +48,7 @@ def _op_named(name):
 
 # ---------------------------------------------------------------- what is common to all ops
 
-cdef dict _SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}      # NumPy's
+cdef dict _SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "A": "input", "x1": "input", "x2": "other"}      # NumPy's and torch.linalg's
 cdef object _ELSEWHERE = object()           # no result yet
 
 

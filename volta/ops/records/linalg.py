@@ -10,7 +10,7 @@ from volta.ops.records.view import permute_op
 from volta.ops.table import case, register
 
 
-def _turned(x):
+def turned(x):
     """The last two dimensions exchanged."""
     n = len(x.shape)
     return permute_op(x, dims=(1, 0) if n == 2 else (*range(n - 2), n - 1, n - 2))
@@ -25,8 +25,8 @@ def _batch_sum(a, b, shape):
 
 matmul_op = register(
     "matmul", ("a", "b"), names=("input", "other"), family="linalg", takes="fi", numpy=np.matmul, kinds="fi", rtol=1e-4,
-    vjp=(lambda g, b, a_shape: _batch_sum(g, _turned(b), a_shape),
-         lambda g, a, b_shape: _batch_sum(_turned(a), g, b_shape)),
+    vjp=(lambda g, b, a_shape: _batch_sum(g, turned(b), a_shape),
+         lambda g, a, b_shape: _batch_sum(turned(a), g, b_shape)),
     cases=(case((3, 4), (4, 5)), case((2, 3, 4), (2, 4, 5)), case((2, 1, 3, 4), (5, 4, 2)), case((1, 1), (1, 1)), case((0, 3), (3, 2)),
            case((2, 0), (0, 3)), case((33, 65), (65, 17)), case((1, 70), (70, 5)), case((2, 0, 1, 3), (2, 0, 3, 2)),
            case((2, 1, 5), (1, 5, 3))))
@@ -34,6 +34,6 @@ linear_op = register(
     "linear", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="linalg", rtol=1e-4,
     takes={"x": "f", "weight": "=x", "bias": "=x?"},
     numpy=lambda x, weight, bias: x @ weight.T + (0 if bias is None else bias),
-    vjp=(lambda g, weight: matmul_op(g, weight), lambda g, x: matmul_op(_turned(g), x),
+    vjp=(lambda g, weight: matmul_op(g, weight), lambda g, x: matmul_op(turned(g), x),
          lambda g: sum_op(g, dim=(0,), keepdim=False)),
     cases=(case((3, 4), (5, 4), (5,)), case((3, 4), (5, 4), None), case((0, 4), (2, 4), (2,)), case((40, 33), (18, 33), (18,))))

@@ -1,0 +1,73 @@
+"""Linear algebra beyond the samples: derivatives at symmetric matrices, read by one triangle, and what is refused."""
+import numpy as np
+import pytest
+
+import volta
+from volta import linalg
+from volta.testing import gradcheck, gradgradcheck
+
+
+def symmetric(x):
+    """Symmetric, positive definite, with eigenvalues apart."""
+    return (x + x.mT) * 0.1 + volta.tensor(np.diag(np.arange(x.shape[-1]) + 2.0))
+
+
+AT_SYMMETRIC = {
+    "cholesky": volta.cholesky, "upper": lambda a: volta.cholesky(a, upper=True), "eigenvalues": linalg.eigvalsh,
+    "eigenvectors": lambda a: linalg.eigh(a).eigenvectors, "upper triangle": lambda a: linalg.eigh(a, "U").eigenvectors,
+    "rank": lambda a: linalg.pinv(a, hermitian=True), "exponential": volta.matrix_exp, "condition": linalg.cond}
+
+
+@pytest.mark.parametrize("name", AT_SYMMETRIC)
+def test_derivatives_at_symmetric_matrices(name, rng):
+    x = volta.tensor(rng.uniform(-1, 1, (2, 3, 3)), requires_grad=True)
+    assert gradcheck(lambda x: AT_SYMMETRIC[name](symmetric(x)), (x,))
+    assert gradgradcheck(lambda x: AT_SYMMETRIC[name](symmetric(x)), (x,))
+
+
+def test_derivative_of_det_at_a_singular_matrix():
+    x = volta.tensor([[1.0, 2.0], [2.0, 4.0]], dtype=volta.float64, requires_grad=True)
+    volta.det(x).backward()
+    np.testing.assert_allclose(x.grad.numpy(), [[4.0, -2.0], [-2.0, 1.0]], atol=1e-12)
+
+
+def test_derivative_of_least_squares(rng):
+    a, b = (volta.tensor(rng.normal(size=shape), requires_grad=True) for shape in ((4, 2), (4, 3)))
+    for driver in ("gels", "gelsd"):
+        assert gradcheck(lambda a, b, d=driver: linalg.lstsq(a, b, driver=d)[:2], (a, b))
+
+
+def test_what_fails_of_a_batch():
+    """The others have their results; what raises names the first that has none."""
+    a = volta.stack([volta.eye(2), volta.zeros(2, 2), volta.full((2, 2), float("nan"))])
+    inverse, info = linalg.inv_ex(a)
+    assert info.tolist() == [0, 1, 0] and info.dtype is volta.int32
+    assert inverse[0].tolist() == [[1, 0], [0, 1]] and inverse[1:].isnan().all()
+    result, info = linalg.solve_ex(a, volta.ones(3, 2, 1))
+    assert info.tolist() == [0, 1, 0] and result[0].tolist() == [[1], [1]]
+    factors, info = linalg.cholesky_ex(volta.stack([volta.eye(2), volta.tensor([[1.0, 2.0], [2.0, 1.0]])]))
+    assert info.tolist() == [0, 2] and factors[0].tolist() == [[1, 0], [0, 1]]
+    for call in (volta.inverse, lambda x: linalg.solve(x, volta.ones(3, 2, 1)), volta.cholesky):
+        with pytest.raises(linalg.LinAlgError, match=r"\(batch element 1\)"):
+            call(a)
+
+
+@pytest.mark.parametrize("call", [volta.det, volta.inverse, volta.slogdet, volta.cholesky, linalg.eigh, volta.matrix_exp,
+                                  lambda x: volta.matrix_power(x, 2), lambda x: linalg.solve(x, x)])
+def test_only_square_matrices(call):
+    for shape in ((2, 3), (3,), ()):
+        with pytest.raises(volta.errors.ShapeError, match="matrices"):
+            call(volta.ones(shape))
+
+
+def test_more_that_is_refused():
+    a = volta.eye(2)
+    for call, text in ((lambda: linalg.qr(a, "full"), "mode"), (lambda: linalg.svd(a, driver="gesvd"), "driver"),
+                       (lambda: linalg.eigh(a, "X"), "UPLO"), (lambda: linalg.cond(a, 3), "p must be"),
+                       (lambda: linalg.lstsq(a, a, driver="x"), "driver"), (lambda: linalg.solve(a, volta.ones(3)), "rows"),
+                       (lambda: linalg.svd(a * float("nan")), "finite")):
+        with pytest.raises((volta.errors.ArgumentError, volta.errors.ShapeError, linalg.LinAlgError), match=text):
+            call()
+    x = volta.ones(3, 2).requires_grad_()
+    with pytest.raises(volta.errors.AutogradError, match="complete"):
+        linalg.qr(x, "complete").Q.sum().backward()

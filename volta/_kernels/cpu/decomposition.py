@@ -1,0 +1,181 @@
+"""Matrices inverted and decomposed by LAPACK, as NumPy carries it: its functions on views of the tensors' memory.
+
+Sizes are checked above. A matrix of which there is no such result gives NaN and an `info` that is not 0, as LAPACK's; an iteration that
+does not converge, which are elements that are not finite, raises.
+"""
+import numpy as np
+
+from volta._kernels import core
+from volta.dtypes import from_numpy_dtype, to_numpy
+from volta.errors import LinAlgError
+
+
+def _array(x):
+    """A view of a tensor's memory."""
+    dtype = to_numpy(x.dtype)
+    if not x._size:                         # its strides and offset may lead outside the storage
+        return np.empty(x.shape, dtype)
+    return np.ndarray(x.shape, dtype, x.storage, x.offset * dtype.itemsize, tuple(s * dtype.itemsize for s in x._strides))
+
+
+def _tensor(array):
+    array = np.ascontiguousarray(array).reshape(np.shape(array))
+    storage = core.borrowed_storage(array, array.__array_interface__["data"][0], array.nbytes)
+    return core.tensor(storage, array.shape, None, 0, from_numpy_dtype(array.dtype))
+
+
+def _kernel(function):
+    """A kernel of tensors from a function of arrays."""
+    def kernel(*inputs, **params):
+        try:
+            with np.errstate(all="ignore"):
+                result = function(*map(_array, inputs), **params)
+        except np.linalg.LinAlgError as error:
+            raise LinAlgError(f"{function.__name__.strip('_')}: the algorithm failed ({error}); are all elements finite?") from None
+        return tuple(map(_tensor, result)) if isinstance(result, tuple) else _tensor(result)
+    return kernel
+
+
+# ---------------------------------------------------------------- what may fail for some matrices of a batch
+def _raises(function, a):
+    try:
+        function(a)
+    except np.linalg.LinAlgError:
+        return True
+    return False
+
+
+def _checked(function, test, failed, a, *others):
+    """function(a, *others), and per matrix 0 or the order of the first leading part of it that has `failed`: where `test` raises."""
+    n, info = a.shape[-1], np.zeros(a.shape[:-2], np.int32)
+    try:
+        return function(a, *others), info
+    except np.linalg.LinAlgError:
+        for i in np.ndindex(info.shape):
+            if _raises(test, a[i]):
+                info[i] = next((k for k in range(1, n) if failed(a[i], k)), n)
+    return _without((info != 0)[..., None, None], function, a, *others), info
+
+
+def _without(wrong, function, a, *others):
+    """function(a, *others), NaN for the matrices that are `wrong`."""
+    out = function(np.where(wrong, np.eye(a.shape[-1], dtype=a.dtype), a), *others)
+    return np.where(wrong, np.array(np.nan, out.dtype), out)
+
+
+def _keeping_nan(function):
+    """NaN for matrices with NaN, which LAPACK may take for singular."""
+    def checked(a, *others):
+        wrong = np.isnan(a).any((-2, -1))[..., None, None]
+        return _without(wrong, function, a, *others) if wrong.any() else function(a, *others)
+    return checked
+
+
+_inverse, _solution = _keeping_nan(np.linalg.inv), _keeping_nan(np.linalg.solve)
+
+
+def _factor(a):
+    if np.isnan(np.tril(a)).any():
+        raise np.linalg.LinAlgError
+    return np.linalg.cholesky(a)
+
+
+def _dependent(a, k):
+    return np.linalg.matrix_rank(a[:, :k]) < k
+
+
+def _indefinite(a, k):
+    return _raises(_factor, a[:k, :k])
+
+
+def _inv(a):
+    return _checked(_inverse, _inverse, _dependent, a)
+
+
+def _solve(a, b):
+    return _checked(_solution, _inverse, _dependent, a, b)
+
+
+def _cholesky(a):
+    return _checked(_factor, _factor, _indefinite, a)
+
+
+# ---------------------------------------------------------------- what always has a result
+def _svd(a, full_matrices):
+    return tuple(np.linalg.svd(a, full_matrices))
+
+
+def _qr(a, mode):
+    return tuple(np.linalg.qr(a, mode))
+
+
+def _eigh(a, uplo):
+    return tuple(np.linalg.eigh(a, uplo))
+
+
+def _slogdet(a):
+    sign, size = np.linalg.slogdet(a)
+    return np.where(np.isnan(a).any((-2, -1)), np.array(np.nan, a.dtype), size), sign
+
+
+def _det(a):
+    return np.where(np.isnan(a).any((-2, -1)), np.array(np.nan, a.dtype), np.linalg.det(a))
+
+
+def _cofactor(a):
+    """The derivative of det, from products of singular values: of a singular matrix too."""
+    if not np.isfinite(a).all():
+        return np.full(a.shape, np.nan, a.dtype)
+    u, s, vh = np.linalg.svd(a)
+    others = np.where(np.eye(a.shape[-1], dtype=bool), 1, s[..., None, :]).prod(-1)
+    return u * (others * (np.linalg.det(u) * np.linalg.det(vh))[..., None])[..., None, :] @ vh
+
+
+def _pinv(a, atol, rtol):
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    kept = s > np.maximum(atol, rtol * s.max(-1, keepdims=True, initial=0))
+    return np.swapaxes(vh, -1, -2) @ (np.divide(1, s, out=np.zeros_like(s), where=kept)[..., None] * np.swapaxes(u, -1, -2))
+
+
+def _triangular(a, b, upper, unitriangular):
+    """Substitution by halves: products of blocks do the work."""
+    n = a.shape[-1]
+    if n == 1 and not unitriangular:
+        return b / a
+    if n < 2:
+        return np.broadcast_to(b + 0, np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + b.shape[-2:])
+    low, high = slice(0, n // 2), slice(n // 2, n)
+    first, last = (high, low) if upper else (low, high)
+    x = _triangular(a[..., first, first], b[..., first, :], upper, unitriangular)
+    y = _triangular(a[..., last, last], b[..., last, :] - a[..., last, first] @ x, upper, unitriangular)
+    return np.concatenate((y, x) if upper else (x, y), -2)
+
+
+# Of the Pade approximant of degree 13 of exp. Source: Higham, The Scaling and Squaring Method for the Matrix Exponential Revisited, 2005.
+_PADE = (64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600, 670442572800,
+         33522128640, 1323241920, 40840800, 960960, 16380, 182, 1)
+
+
+def _matrix_exp(a):
+    """Scaled below the norm for which the approximant is exact to float64, and squared again."""
+    x = a.astype(np.float64)
+    norm = np.abs(x).sum(-2).max(-1, initial=0)
+    squarings = np.ceil(np.log2(np.maximum(norm / 5.37, 1)))
+    squarings = np.where(np.isfinite(squarings), squarings, 0).astype(int)
+    x = x / 2.0 ** squarings[..., None, None]
+    x2, one = x @ x, np.eye(a.shape[-1])
+    x4 = x2 @ x2
+    x6 = x4 @ x2
+
+    def terms(b0, b2, b4, b6):
+        return b0 * one + b2 * x2 + b4 * x4 + b6 * x6
+    odd = x @ (x6 @ (terms(0, *_PADE[9::2])) + terms(*_PADE[1:9:2]))
+    even = x6 @ terms(0, *_PADE[8::2]) + terms(*_PADE[:8:2])
+    out = np.linalg.solve(even - odd, even + odd)
+    for i in range(squarings.max(initial=0)):
+        out = np.where((i < squarings)[..., None, None], out @ out, out)
+    return out.astype(a.dtype)
+
+
+KERNELS = {function.__name__[1:]: _kernel(function) for function in (
+    _inv, _solve, _cholesky, _svd, _qr, _eigh, _slogdet, _cofactor, _pinv, _triangular, _matrix_exp, _det)}

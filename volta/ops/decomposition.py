@@ -1,0 +1,334 @@
+"""Decompositions of matrices and what is made of them, computed on the CPU; leading dimensions are batches."""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from volta.dtypes import finfo, int64
+from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.ops.creation import new_empty
+from volta.ops.indexing import tril
+from volta.ops.inverse import DECLARED, MATRICES, inv_ex, is_vector, matrices, solve_triangular, square, succeeded
+from volta.ops.join import cat
+from volta.ops.linalg import matmul
+from volta.ops.norms import matrix_norm
+from volta.ops.records.decomposition import cholesky_op, eigh_op, pinv_op, qr_op, svd_op
+from volta.ops.records.linalg import turned
+from volta.ops.records.math import where_op
+from volta.ops.records.view import reshape_op
+from volta.ops.reduce import amax, sum
+from volta.ops.table import Definite, Derived, case, composed
+
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
+
+_WIDE = Derived(lambda: np.arange(6.0).reshape(2, 3) % 4)
+
+
+class CholeskyInfo(NamedTuple):
+    """What `linalg.cholesky_ex` gives: the factors, and per matrix 0 or the order of the first leading part that is not definite."""
+    L: Tensor
+    info: Tensor
+
+
+class QR(NamedTuple):
+    """What `linalg.qr` gives: Q with orthonormal columns and the upper triangular R."""
+    Q: Tensor
+    R: Tensor
+
+
+class SVD(NamedTuple):
+    """What `linalg.svd` gives: A = U diag(S) Vh."""
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+class USV(NamedTuple):
+    """What `svd` gives: A = U diag(S) V', V' the transpose of V."""
+    U: Tensor
+    S: Tensor
+    V: Tensor
+
+
+class Eigen(NamedTuple):
+    """What `linalg.eigh` gives: the eigenvalues in ascending order, and their vectors as columns."""
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class LeastSquares(NamedTuple):
+    """What `linalg.lstsq` gives; a tensor that the driver does not compute has no elements."""
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+# ---------------------------------------------------------------- Cholesky
+def _np_cholesky(a, upper=False):
+    return np.linalg.cholesky(np.swapaxes(a, -1, -2), upper=upper)
+
+
+@composed(samples=(*MATRICES, case(Definite((2, 3, 3)), upper=True)), numpy=_np_cholesky, smooth=False, aliases=("linalg.cholesky",),
+          **DECLARED)
+def cholesky(input: Tensor, upper: bool = False) -> Tensor:
+    """The lower triangular L with L L' = A, or with `upper` its transpose, of a symmetric positive definite matrix, of which only that
+    triangle is read; on the CPU.
+
+    Raises: LinAlgError unless positive definite.
+
+    >>> volta.linalg.cholesky(volta.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    tensor([[2., 0.],
+            [1., 2.]])
+    """
+    return cholesky_ex(input, upper=upper, check_errors=True).L
+
+
+@composed(name="linalg.cholesky_ex", function=False, method=False, samples=MATRICES, smooth=False, **DECLARED,
+          numpy=lambda a: (np.linalg.cholesky(a), np.zeros(a.shape[:-2], np.int32)))
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyInfo:
+    """The factor of `cholesky`, and per matrix 0, or the order of the first leading part that is not positive definite: the factor is NaN
+    then, or raises with `check_errors`.
+
+    >>> volta.linalg.cholesky_ex(-volta.eye(1)).info
+    tensor(1, dtype=volta.int32)
+    """
+    square("linalg.cholesky", A)
+    out, info = cholesky_op(turned(A) if upper else A)
+    if check_errors:
+        succeeded("linalg.cholesky", info, "the matrix is not positive definite: its leading part of order {} is not")
+    return CholeskyInfo(turned(out) if upper else out, info)
+
+
+@composed(samples=(case((2, 3, 2), Definite((2, 3, 3))), case((2, 3, 2), Definite((2, 3, 3)), upper=True)), **DECLARED,
+          numpy=lambda b, a, upper=False: (lambda r: np.linalg.solve(np.swapaxes(r, -1, -2) @ r, b))(
+              np.triu(a) if upper else np.swapaxes(np.tril(a), -1, -2)))
+def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
+    """X of A X = input, of a matrix A that is given by its Cholesky factor; on the CPU.
+
+    >>> volta.cholesky_solve(volta.ones(1, 1), volta.tensor([[2.0]]))
+    tensor([[0.2500]])
+    """
+    first = solve_triangular(turned(L) if upper else L, input, upper=False)
+    return solve_triangular(L if upper else turned(L), first, upper=True)
+
+
+# ---------------------------------------------------------------- QR
+@composed(name="linalg.qr", function=False, method=False, numpy=lambda a, mode="reduced": tuple(np.linalg.qr(a, mode)), **DECLARED,
+          samples=(case(Definite((2, 3, 3))), case((4, 3)), case((2, 2, 4)), case(_WIDE, mode="complete"), case((0, 0))))
+def linalg_qr(A: Tensor, mode: str = "reduced") -> QR:
+    """A = Q R on the CPU. With mode "reduced" Q has as many columns as A has rows or columns, with "complete" it is square, with "r" empty.
+
+    Raises: ArgumentError for another mode; AutogradError at backward for "complete" of more rows than columns.
+
+    >>> volta.linalg.qr(volta.eye(2)).R.abs()
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    matrices("linalg.qr", A)
+    if mode not in ("reduced", "complete", "r"):
+        raise ArgumentError(f"linalg.qr: mode must be 'reduced', 'complete' or 'r', got {mode!r}")
+    rows, columns = A.shape[-2:]
+    if rows < columns:                                  # A = Q [R, Q' B], of which the first has a derivative of its own
+        Q, R = qr_op(A[..., :rows], mode="reduced")
+        R = cat([R, matmul(turned(Q), A[..., rows:])], -1)
+    else:
+        Q, R = qr_op(A, mode="complete" if mode == "complete" else "reduced")
+    return QR(new_empty(A, (0,)) if mode == "r" else Q, R)
+
+
+@composed(samples=(case((2, 4, 3)), case(_WIDE, some=False)), **DECLARED,
+          numpy=lambda a, some=True: tuple(np.linalg.qr(a, "reduced" if some else "complete")))
+def qr(input: Tensor, some: bool = True) -> QR:
+    """`linalg.qr`, complete unless `some`.
+
+    >>> volta.qr(volta.eye(2)).Q.shape
+    (2, 2)
+    """
+    return linalg_qr(input, "reduced" if some else "complete")
+
+
+# ---------------------------------------------------------------- singular values and eigenvalues
+@composed(name="linalg.svd", function=False, method=False, **DECLARED,
+          numpy=lambda a, full_matrices=True: tuple(np.linalg.svd(a, full_matrices)),
+          samples=(case(Definite((2, 3, 3))), case(_WIDE), case((4, 3), full_matrices=False), case((2, 2, 3), full_matrices=False)))
+def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
+    """A = U diag(S) Vh with orthonormal U and Vh and falling S, on the CPU; not square U and Vh unless `full_matrices`.
+
+    Raises: ArgumentError for a `driver`, of which only a GPU's library has several; LinAlgError for NaN and infinity.
+
+    >>> volta.linalg.svd(volta.tensor([[3.0, 0.0], [0.0, 4.0]])).S
+    tensor([4., 3.])
+    """
+    matrices("linalg.svd", A)
+    if driver is not None:
+        raise ArgumentError(f"linalg.svd: on the CPU there is one driver, so driver must be None, got {driver!r}")
+    return SVD(*svd_op(A, full_matrices=full_matrices))
+
+
+@composed(name="linalg.svdvals", function=False, method=False, numpy=lambda a: np.linalg.svd(a, compute_uv=False), **DECLARED,
+          samples=(case(Definite((2, 3, 3))), case((4, 3)), case((2, 2, 3)), case((0, 3))))
+def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
+    """The singular values of matrices in falling order, on the CPU.
+
+    >>> volta.linalg.svdvals(volta.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor([4., 3.])
+    """
+    return linalg_svd(A, False, driver=driver).S
+
+
+def _np_svd(a, some=True):
+    u, s, vh = np.linalg.svd(a, not some)
+    return u, s, np.swapaxes(vh, -1, -2)
+
+
+@composed(samples=(case((2, 4, 3)), case(_WIDE, some=False)), numpy=_np_svd, **DECLARED)
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> USV:
+    """input = U diag(S) V' on the CPU; U and V are square unless `some`, and zeros unless `compute_uv`.
+
+    >>> volta.svd(volta.tensor([[3.0, 0.0], [0.0, 4.0]])).S
+    tensor([4., 3.])
+    """
+    U, S, Vh = linalg_svd(input, not some)
+    return USV(U, S, turned(Vh)) if compute_uv else USV(U.new_zeros(U.shape), S, Vh.new_zeros(turned(Vh).shape))
+
+
+@composed(name="linalg.eigh", function=False, method=False, samples=(*MATRICES, case(Definite((2, 3, 3)), UPLO="U")),
+          numpy=lambda a, UPLO="L": tuple(np.linalg.eigh(a, UPLO)), smooth=False, **DECLARED)
+def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
+    """The eigenvalues of symmetric matrices in ascending order, and their vectors as columns, on the CPU. Only the lower triangle is read,
+    or the upper one ("U").
+
+    >>> volta.linalg.eigh(volta.tensor([[3.0, 0.0], [0.0, 2.0]])).eigenvalues
+    tensor([2., 3.])
+    """
+    square("linalg.eigh", A)
+    if UPLO.upper() not in ("L", "U"):
+        raise ArgumentError(f"linalg.eigh: UPLO must be 'L' or 'U', got {UPLO!r}")
+    return Eigen(*eigh_op(A, uplo=UPLO.upper()))
+
+
+@composed(name="linalg.eigvalsh", function=False, method=False, samples=(*MATRICES, case(Definite((2, 3, 3)), UPLO="U")),
+          numpy=lambda a, UPLO="L": np.linalg.eigvalsh(a, UPLO), smooth=False, **DECLARED)
+def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
+    """The eigenvalues of `eigh`.
+
+    >>> volta.linalg.eigvalsh(volta.tensor([[3.0, 0.0], [0.0, 2.0]]))
+    tensor([2., 3.])
+    """
+    return eigh(A, UPLO).eigenvalues
+
+
+# ---------------------------------------------------------------- by singular values
+def _tolerances(name, A, atol, rtol):
+    """Below which singular values count as 0, absolutely and relative to the largest."""
+    matrices(name, A)
+    if not A.dtype.is_floating_point:
+        raise DTypeError(f"{name}: needs a floating point tensor, got {A.dtype}; convert it with .float()")
+    if rtol is None:
+        rtol = 0.0 if atol else finfo(A.dtype).eps * max(A.shape[-2:])
+    return float(atol or 0.0), float(rtol)
+
+
+def _symmetric(A):
+    """The lower triangle of matrices, and above it its mirror image."""
+    return tril(A) + turned(tril(A, -1))
+
+
+@composed(name="linalg.pinv", function=False, method=False, numpy=lambda a, **_: np.linalg.pinv(a), dtype=lambda d: d, **DECLARED,
+          samples=(case((2, 4, 3)), case((2, 3), rtol=1e-5), case(Definite((2, 3, 3)), atol=1e-6)))
+def pinv(A: Tensor, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Tensor:
+    """The pseudo-inverse of Moore and Penrose on the CPU. Singular values up to `atol` and up to `rtol` times the largest count as 0; by
+    default `rtol` is epsilon times the larger size, or 0 beside `atol`. With `hermitian` only the lower triangle is read.
+
+    >>> volta.linalg.pinv(volta.tensor([[2.0], [0.0]]))
+    tensor([[0.5000, 0.0000]])
+    """
+    atol, rtol = _tolerances("linalg.pinv", A, atol, rtol)
+    if hermitian:
+        square("linalg.pinv", A)
+    return pinv_op(_symmetric(A) if hermitian else A, atol=atol, rtol=rtol)
+
+
+@composed(samples=(case((2, 4, 3)),), numpy=np.linalg.pinv, **DECLARED)
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """`linalg.pinv` with a relative tolerance.
+
+    >>> volta.pinverse(volta.tensor([[2.0], [0.0]]))
+    tensor([[0.5000, 0.0000]])
+    """
+    return pinv(input, rtol=rcond)
+
+
+@composed(name="linalg.matrix_rank", function=False, method=False, numpy=lambda a, **_: np.linalg.matrix_rank(a), **DECLARED,
+          samples=(case((2, 4, 3)), case((2, 3), rtol=1e-5), case(Definite((2, 3, 3)), atol=1e-6)))
+def matrix_rank(A: Tensor, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Tensor:
+    """How many singular values of matrices are not 0, on the CPU, with the tolerances of `pinv`.
+
+    >>> volta.linalg.matrix_rank(volta.ones(3, 3)).item()
+    1
+    """
+    atol, rtol = _tolerances("linalg.matrix_rank", A, atol, rtol)
+    values = abs(eigvalsh(A)) if hermitian else svdvals(A)
+    if not values.shape[-1]:
+        return sum(values, -1).to(int64)
+    return sum(values > amax(values, -1, True).mul(rtol).clamp(min=atol), -1)
+
+
+@composed(name="linalg.cond", function=False, method=False, numpy=lambda a, p=None: np.linalg.cond(a, p), **DECLARED,
+          samples=(case(Definite((2, 3, 3))), case((4, 3), p=-2), case(Definite((2, 3, 3)), p="fro"), case(Definite((2, 3, 3)), p=1),
+                   case(Definite((2, 3, 3)), p=-math.inf)))
+def cond(A: Tensor, p: float | str | None = None) -> Tensor:
+    """The condition of matrices in the norm `p`: None or 2 (the largest singular value by the smallest), -2, "fro", "nuc", 1, -1, inf or
+    -inf; infinite for a singular matrix. On the CPU.
+
+    >>> volta.linalg.cond(volta.tensor([[2.0, 0.0], [0.0, 4.0]])).item()
+    2.0
+    """
+    matrices("linalg.cond", A)
+    if p not in (None, 2, -2, "fro", "nuc", 1, -1, math.inf, -math.inf):
+        raise ArgumentError(f"linalg.cond: p must be None, 2, -2, 'fro', 'nuc', 1, -1, inf or -inf, got {p!r}")
+    if not A._size:
+        return A.new_zeros(A.shape[:-2])
+    if p in (None, 2, -2):
+        values = svdvals(A)
+        return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
+    square(f"linalg.cond with p={p!r}", A)
+    inverse, info = inv_ex(A)
+    singular = info != 0
+    safe = where_op(reshape_op(singular, shape=singular.shape + (1, 1)), 1.0, inverse)
+    return where_op(singular, math.inf, matrix_norm(A, p) * matrix_norm(safe, p))
+
+
+_DRIVERS = (None, "gels", "gelsy", "gelsd", "gelss")
+
+
+@composed(name="linalg.lstsq", function=False, method=False, **DECLARED,
+          samples=(case((4, 2), (4, 3)), case((2, 4, 2), (2, 4, 1)), case((2, 2, 4), (2, 2, 1))),
+          numpy=lambda a, b: (np.linalg.pinv(a) @ b, np.zeros(0), np.linalg.matrix_rank(a), np.zeros(0)))
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
+    """The X of least |A X - B|, and of these the least X, by singular values, on the CPU. Those up to `rcond` times the largest count as 0.
+    As in PyTorch `driver` decides what is given besides: the rank ("gelsy", the default), and the singular values and, of more rows than
+    columns and full rank, the sums of squares of what remains ("gelsd", "gelss"); "gels" gives that alone and takes the rank for full.
+
+    >>> volta.linalg.lstsq(volta.tensor([[1.0], [1.0]]), volta.tensor([[1.0], [3.0]])).rank.item()
+    1
+    """
+    if driver not in _DRIVERS:
+        raise ArgumentError(f"linalg.lstsq: driver must be one of {_DRIVERS}, got {driver!r}")
+    _, rtol = _tolerances("linalg.lstsq", A, None, rcond)
+    vector = is_vector(A, B)
+    b = reshape_op(B, shape=B.shape + (1,)) if vector else B
+    if b.ndim != A.ndim or A.shape[-2] != b.shape[-2]:
+        raise ShapeError(f"linalg.lstsq: A X = B with A {A.shape} needs B of {A.shape[-2]} rows, got {B.shape}")
+    X = matmul(pinv(A, rtol=0.0 if driver == "gels" else rtol), b)
+    none = new_empty(A, (0,))
+    values = none if driver == "gels" else svdvals(A.detach())
+    rank = none.to(int64) if driver == "gels" else matrix_rank(A.detach(), rtol=rtol)
+    residuals = none
+    if A.shape[-2] > A.shape[-1] and driver not in (None, "gelsy") and not (rank < A.shape[-1]).any().item():
+        residuals = sum((matmul(A, X) - b) ** 2, -2)
+    return LeastSquares(reshape_op(X, shape=X.shape[:-1]) if vector else X, residuals, rank, none if driver in (None, "gelsy") else values)

@@ -1,0 +1,197 @@
+"""Products of vectors and of several matrices: Kronecker and cross products, powers, chains in their best order; Vandermonde matrices."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta.dtypes import int64
+from volta.errors import ArgumentError, ShapeError
+from volta.ops.creation import arange, eye
+from volta.ops.inverse import inverse, square
+from volta.ops.join import roll
+from volta.ops.linalg import matmul
+from volta.ops.parts import diagonal
+from volta.ops.records.copy import cast
+from volta.ops.records.math import where_op
+from volta.ops.records.view import reshape_op
+from volta.ops.reduce import sum
+from volta.ops.table import Many, case, composed
+from volta.ops.view import unsqueeze
+from volta.shapes import as_dim
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from volta.tensor import Tensor
+
+
+@composed(samples=(case((2, 3), (4, 1)), case((3,), (2, 2)), case((), (2, 3)), case((2, 0), (1, 3))), kinds="fi", numpy=np.kron)
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """Kronecker product: every element of `input` times all of `other`, as blocks. The one of lower rank gets leading dimensions of size 1.
+
+    >>> volta.kron(volta.eye(2), volta.tensor([[1.0, 2.0]]))
+    tensor([[1., 2., 0., 0.],
+            [0., 0., 1., 2.]])
+    """
+    rank = max(input.ndim, other.ndim)
+    a, b = ((1,) * (rank - x.ndim) + x.shape for x in (input, other))
+    blocks = reshape_op(input, shape=tuple(n for size in a for n in (size, 1))) * reshape_op(
+        other, shape=tuple(n for size in b for n in (1, size)))
+    return reshape_op(blocks, shape=tuple(m * n for m, n in zip(a, b)))
+
+
+def _cross(name, input, other, dim):
+    sizes = input.shape[dim], other.shape[dim]
+    if sizes != (3, 3):
+        raise ShapeError(f"{name}: dimension {dim} must have size 3 in both, got {input.shape} and {other.shape}")
+    return roll(input, -1, dim) * roll(other, -2, dim) - roll(input, -2, dim) * roll(other, -1, dim)
+
+
+@composed(samples=(case((2, 3), (2, 3)), case((3, 2), (3, 1), dim=0)), kinds="fi", takes={"input": "fi", "other": "=input"},
+          in_float32=True, numpy=lambda a, b, dim=-1: np.cross(a, b, axis=dim))
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """Cross products of the vectors of 3 elements along `dim`: by default the first dimension of size 3.
+
+    Raises: ShapeError where `dim` is not of size 3.
+
+    >>> volta.cross(volta.tensor([1, 0, 0]), volta.tensor([0, 1, 0]))
+    tensor([0, 0, 1])
+    """
+    if input.ndim != other.ndim:
+        raise ShapeError(f"cross: the tensors must have equally many dimensions, got {input.shape} and {other.shape}")
+    if dim is None:
+        if 3 not in input.shape:
+            raise ShapeError(f"cross: no dimension of {input.shape} has size 3")
+        dim = input.shape.index(3)
+    return _cross("cross", input, other, as_dim("cross", dim, input.ndim))
+
+
+@composed(name="linalg.cross", function=False, method=False, kinds="fi", takes={"input": "fi", "other": "=input"}, in_float32=True,
+          samples=(case((2, 3), (2, 3)), case((1, 3), (2, 3)), case((3, 2), (3, 2), dim=0)),
+          numpy=lambda a, b, dim=-1: np.cross(a, b, axis=dim))
+def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """Cross products of the vectors of 3 elements along `dim`.
+
+    >>> volta.linalg.cross(volta.tensor([1, 0, 0]), volta.tensor([0, 1, 0]))
+    tensor([0, 0, 1])
+    """
+    return cross(input, other, dim)
+
+
+@composed(name="linalg.vecdot", function=False, method=False,
+          samples=(case((3,), (2, 3)), case((3, 2), (3, 2), dim=0), case((2, 0), (2, 0))), rtol=1e-4, in_float32=True,
+          takes={"x": "f", "y": "=x"}, numpy=lambda x, y, dim=-1: (x * y).sum(dim))
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """Inner products of the vectors along `dim`; the others are batches and broadcast.
+
+    >>> volta.linalg.vecdot(volta.tensor([1.0, 2.0]), volta.tensor([3.0, 4.0]))
+    tensor(11.)
+    """
+    return sum(x * y, dim)
+
+
+def _cheapest(sizes):
+    """Where to cut each part of a chain of matrices, sizes[i] by sizes[i + 1], so that its products take the fewest multiplications."""
+    n, cost, cut = len(sizes) - 1, {}, {}
+    for length in range(n):
+        for i in range(n - length):
+            j = i + length
+            ways = {k: cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)}
+            cut[i, j] = min(ways, key=ways.get, default=i)
+            cost[i, j] = ways.get(cut[i, j], 0)
+    return cut
+
+
+@composed(name="linalg.multi_dot", function=False, method=False, kinds="fi", numpy=lambda tensors: np.linalg.multi_dot(tensors), rtol=1e-4,
+          samples=(case(Many(((2, 5), (5, 3), (3, 4), (4, 1)))), case(Many(((3,), (3, 2), (2,)))), case(Many(((2, 3), (3, 2))))))
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    """Product of two or more matrices in the order that takes the fewest multiplications. The first may be a row, the last a column.
+
+    Raises: ArgumentError for fewer than two; ShapeError where they do not fit.
+
+    >>> volta.linalg.multi_dot([volta.ones(2, 5), volta.ones(5, 3), volta.ones(3)])
+    tensor([15., 15.])
+    """
+    if len(tensors) < 2:
+        raise ArgumentError(f"linalg.multi_dot: needs at least 2 tensors, got {len(tensors)}")
+    ranks, last = [x.ndim for x in tensors], len(tensors) - 1
+    if any(rank != 2 and (rank != 1 or i not in (0, last)) for i, rank in enumerate(ranks)):
+        raise ShapeError(f"linalg.multi_dot: needs matrices, or vectors at the ends, got {[x.shape for x in tensors]}")
+    parts = list(tensors)
+    if ranks[0] == 1:
+        parts[0] = unsqueeze(parts[0], 0)
+    if ranks[-1] == 1:
+        parts[-1] = unsqueeze(parts[-1], 1)
+    if any(a.shape[1] != b.shape[0] for a, b in zip(parts, parts[1:])):
+        raise ShapeError(f"linalg.multi_dot: inner sizes differ, got {[x.shape for x in tensors]}")
+    cut = _cheapest([parts[0].shape[0], *(x.shape[1] for x in parts)])
+
+    def product(i, j):
+        return parts[i] if i == j else matmul(product(i, cut[i, j]), product(cut[i, j] + 1, j))
+    out = product(0, last)
+    return reshape_op(out, shape=out.shape[ranks[0] == 1:2 - (ranks[-1] == 1)])
+
+
+@composed(samples=(case((2, 5), (5, 3), (3, 4)), case((2, 2))), kinds="fi", method=False, rtol=1e-4,
+          numpy=lambda *x: np.linalg.multi_dot(x) if len(x) > 1 else x[0])
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """Product of matrices in the order that takes the fewest multiplications: `linalg.multi_dot`.
+
+    >>> volta.chain_matmul(volta.ones(2, 5), volta.ones(5, 3), volta.ones(3, 1)).shape
+    (2, 1)
+    """
+    if any(x.ndim != 2 for x in matrices):
+        raise ShapeError(f"chain_matmul: needs matrices, got {[x.shape for x in matrices]}")
+    return multi_dot(matrices) if len(matrices) != 1 else matrices[0]
+
+
+@composed(samples=(case((3, 3), 3), case((2, 3, 3), n=0), case((2, 2), n=1), case((2, 2, 2), n=6)), kinds="fi", rtol=1e-4, in_float32=True,
+          numpy=lambda x, n: np.linalg.matrix_power(x, n), aliases=("linalg.matrix_power",))
+def matrix_power(input: Tensor, n: int) -> Tensor:
+    """The product of `n` times a square matrix, of its inverse for negative `n`; leading dimensions are batches.
+
+    Raises: ShapeError unless square; for negative `n` what `inverse` raises.
+
+    >>> volta.matrix_power(volta.tensor([[1, 1], [0, 1]]), 5)
+    tensor([[1, 5],
+            [0, 1]])
+    """
+    square("linalg.matrix_power", input)
+    if n == 0:
+        return where_op(input < input, input, eye(input.shape[-1], dtype=input.dtype, device=input.device))      # in the graph
+    base = inverse(input) if n < 0 else input
+    out = base
+    for bit in f"{abs(n):b}"[1:]:                       # squares, and one factor more for each binary digit 1
+        out = matmul(out, out)
+        out = matmul(out, base) if bit == "1" else out
+    return out
+
+
+@composed(name="linalg.vander", function=False, method=False, kinds="fi", rtol=1e-4,
+          samples=(case((3,)), case((2, 3), N=4), case((3,), N=2)),
+          numpy=lambda x, N=None: x[..., None] ** np.arange(x.shape[-1] if N is None else N))
+def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
+    """Vandermonde matrices: the powers 0 to N - 1 of every element in a row, of integers as int64; `N` is by default how many there are.
+
+    >>> volta.linalg.vander(volta.tensor([1, 2, 3]))
+    tensor([[1, 1, 1],
+            [1, 2, 4],
+            [1, 3, 9]])
+    """
+    if x.ndim == 0 and N is None or N is not None and N <= 1:
+        raise ArgumentError(f"linalg.vander: needs N above 1, and for a tensor of no dimension N at all, got shape {x.shape} and N {N}")
+    x = x if x.dtype.is_floating_point else cast(x, int64)
+    x = x if x.ndim else unsqueeze(x, 0)
+    return unsqueeze(x, -1) ** arange(x.shape[-1] if N is None else N, dtype=x.dtype, device=x.device)
+
+
+@composed(name="linalg.diagonal", function=False, method=False, samples=(case((3, 4)), case((2, 3, 4), offset=1, dim1=0)), kinds="fib",
+          view=True, numpy=lambda x, offset=0, dim1=-2, dim2=-1: np.diagonal(x, offset, dim1, dim2))
+def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The diagonals of the matrices in the last two dimensions, as a view.
+
+    >>> volta.linalg.diagonal(volta.eye(2))
+    tensor([1., 1.])
+    """
+    return diagonal(A, offset, dim1, dim2)

@@ -1,0 +1,214 @@
+"""Records of inverses and decompositions of matrices, which the CPU alone computes. Leading dimensions are batches.
+
+A derivative may so take constants from host memory, and is of one matrix of a batch what the comment says: X' is the transpose of X, gX
+its gradient.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from volta.dtypes import to_numpy
+from volta.errors import AutogradError
+from volta.ops.records.copy import cat_op, from_array
+from volta.ops.records.linalg import matmul_op, turned
+from volta.ops.records.math import where_op
+from volta.ops.records.reduce import sum_op
+from volta.ops.records.view import reshape_op, slice_op
+from volta.ops.table import Definite, case, register
+
+
+def _weighted(x, below, diagonal, above):
+    """Matrices with their elements below, on and above the diagonal multiplied by these."""
+    n, m = x.shape[-2:]
+    lower = np.tri(n, m, -1)
+    weights = below * lower + diagonal * np.eye(n, m) + above * (1 - np.tri(n, m))
+    return x * from_array(weights.astype(to_numpy(x.dtype)))
+
+
+def _on_diagonal(values, x):
+    """Square matrices with their diagonal replaced."""
+    return where_op(from_array(np.eye(x.shape[-1], dtype=bool)), values, x)
+
+
+def _column(x):
+    return reshape_op(x, shape=x.shape + (1,))
+
+
+def _row(x):
+    return reshape_op(x, shape=x.shape[:-1] + (1,) + x.shape[-1:])
+
+
+def _scalar(x):
+    return reshape_op(x, shape=x.shape + (1, 1))
+
+
+def _first(x, dim, count):
+    """The first `count` along one of the last two dimensions."""
+    sizes = list(x.shape)
+    sizes[dim] = count
+    return slice_op(x, starts=(0,) * x.ndim, sizes=tuple(sizes), steps=(1,) * x.ndim)
+
+
+def _differences(values):
+    """[..., i, j]: values[j] - values[i], 1 where i is j."""
+    return _on_diagonal(1.0, _row(values) - _column(values))
+
+
+def _unchecked(function):
+    """A reference for records that also give an `info` per matrix."""
+    return lambda a, *b: (function(a, *b), np.zeros(a.shape[:-2], np.int32))
+
+
+_SQUARE = (case(Definite((2, 3, 3))), case(Definite((4, 4))), case((0, 3, 3)), case((0, 0)))
+_DECLARED = {"family": "decomposition", "takes": "f", "rtol": 2e-5, "cpu_only": True}
+
+
+# ---------------------------------------------------------------- inverses
+def _solve_vjp(g, a, out):
+    """gB = A'^-1 g, gA = -gB X'."""
+    gb = solve_op(turned(a), g)[0]
+    return -matmul_op(gb, turned(out)), gb
+
+
+def _triangular_vjp(g, a, out, upper, unitriangular):
+    gb = triangular_op(turned(a), g, upper=not upper, unitriangular=unitriangular)
+    return _weighted(-matmul_op(gb, turned(out)), not upper, not unitriangular, upper), gb
+
+
+inv_op = register(
+    "inv", ("a",), outputs=("out", "info"), numpy=_unchecked(np.linalg.inv), cases=_SQUARE, **_DECLARED,
+    vjp=(lambda g, out: -matmul_op(turned(out), matmul_op(g, turned(out))),))
+solve_op = register(
+    "solve", ("a", "b"), outputs=("out", "info"), numpy=_unchecked(np.linalg.solve), vjp=_solve_vjp, **_DECLARED,
+    cases=(case(Definite((2, 3, 3)), (2, 3, 2)), case(Definite((4, 4)), (4, 1)), case((0, 0), (0, 2))))
+
+
+def _np_triangular(a, b, upper, unitriangular):
+    a = np.triu(a) if upper else np.tril(a)
+    return np.linalg.solve(a - unitriangular * (a * np.eye(a.shape[-1]) - np.eye(a.shape[-1])), b)
+
+
+triangular_op = register(
+    "triangular", ("a", "b"), numpy=_np_triangular, vjp=_triangular_vjp, **_DECLARED,
+    cases=(case(Definite((2, 3, 3)), (2, 3, 2), upper=True, unitriangular=False),
+           case(Definite((4, 4)), (4, 1), upper=False, unitriangular=False),
+           case(Definite((3, 3)), (3, 2), upper=False, unitriangular=True), case((0, 0), (0, 2), upper=True, unitriangular=True)))
+
+
+# ---------------------------------------------------------------- determinants
+def _cofactor_vjp(g, a, out):
+    """Of det(A) A'^-1 = Y: <g, Y> A'^-1 - Y g' A'^-1."""
+    inverse = turned(inv_op(a)[0])
+    return sum_op(g * out, dim=(g.ndim - 2, g.ndim - 1), keepdim=True) * inverse - matmul_op(out, matmul_op(turned(g), inverse))
+
+
+def _np_cofactor(a):
+    return np.linalg.det(a)[..., None, None] * np.swapaxes(np.linalg.inv(a), -1, -2)
+
+
+cofactor_op = register("cofactor", ("a",), numpy=_np_cofactor, cases=_SQUARE, vjp=(_cofactor_vjp,), **_DECLARED)
+det_op = register("det", ("a",), numpy=np.linalg.det, cases=_SQUARE, vjp=(lambda g, a: _scalar(g) * cofactor_op(a),), **_DECLARED)
+slogdet_op = register("slogdet", ("a",), outputs=("out", "sign"), numpy=lambda a: tuple(np.linalg.slogdet(a))[::-1], cases=_SQUARE,
+                      vjp=(lambda g, a: _scalar(g) * turned(inv_op(a)[0]),), **_DECLARED)
+
+
+# ---------------------------------------------------------------- decompositions
+def _cholesky_vjp(g, out):
+    """gA = the symmetric part of L'^-1 P L^-1, where P is the lower triangle of L' g, its diagonal halved."""
+    upper = turned(out)
+    left = triangular_op(upper, _weighted(matmul_op(upper, g), 1, 0.5, 0), upper=True, unitriangular=False)
+    ga = triangular_op(upper, turned(left), upper=True, unitriangular=False)
+    return (ga + turned(ga)) * 0.5
+
+
+def _qr_vjp(g_Q, g_R, Q, R):
+    """gA = (gQ + Q S) R'^-1, where S is symmetric with the upper triangle of gR R' - Q' gQ."""
+    if R.shape[-2] != R.shape[-1]:
+        raise AutogradError("linalg.qr: with mode='complete' there is no derivative for more rows than columns; use mode='reduced'")
+    upper = 0.0 if g_R is None else matmul_op(g_R, turned(R))
+    if g_Q is not None:
+        upper = upper - matmul_op(turned(Q), g_Q)
+    half = _weighted(upper, 0, 0.5, 1)
+    out = matmul_op(Q, half + turned(half))
+    return (turned(triangular_op(R, turned(out if g_Q is None else out + g_Q), upper=True, unitriangular=False)),)
+
+
+def _svd_vjp(g_U, g_S, g_Vh, U, S, Vh):
+    """gA = U (K(U' gU) S + S K(V' gV) + gS) V' + (1 - U U') gU S^-1 V' + U S^-1 gV' (1 - V V'), where K(X) = (X - X') / (S_j^2 - S_i^2)."""
+    m, n, k = U.shape[-2], Vh.shape[-1], S.shape[-1]
+    U, Vh = _first(U, -1, k), _first(Vh, -2, k)
+    inner = 0.0 if g_S is None else _on_diagonal(_column(g_S), 0.0 * matmul_op(_column(S), _row(S)))
+    gap = _on_diagonal(1.0, (_row(S) - _column(S)) * (_row(S) + _column(S)))
+    left = right = None
+    if g_U is not None:
+        g_U = _first(g_U, -1, k)
+        turn = matmul_op(turned(U), g_U)
+        inner = inner + (turn - turned(turn)) / gap * _row(S)
+        if m > k:
+            left = g_U / _row(S)
+            left = matmul_op(left - matmul_op(U, matmul_op(turned(U), left)), Vh)
+    if g_Vh is not None:
+        g_Vh = _first(g_Vh, -2, k)
+        turn = matmul_op(Vh, turned(g_Vh))
+        inner = inner + _column(S) * ((turn - turned(turn)) / gap)
+        if n > k:
+            right = g_Vh / _column(S)
+            right = matmul_op(U, right - matmul_op(matmul_op(right, turned(Vh)), Vh))
+    out = matmul_op(matmul_op(U, inner), Vh)
+    for part in (left, right):
+        out = out if part is None else out + part
+    return (out,)
+
+
+def _eigh_vjp(g_values, g_vectors, values, vectors):
+    """gA = the symmetric part of V (gL + V' gV / (L_j - L_i)) V'."""
+    inner = 0.0 * matmul_op(_column(values), _row(values)) if g_vectors is None else (
+        matmul_op(turned(vectors), g_vectors) / _differences(values))
+    inner = _on_diagonal(0.0 if g_values is None else _column(g_values), inner)
+    out = matmul_op(matmul_op(vectors, inner), turned(vectors))
+    return ((out + turned(out)) * 0.5,)
+
+
+cholesky_op = register("cholesky", ("a",), outputs=("out", "info"), numpy=_unchecked(np.linalg.cholesky), cases=_SQUARE, smooth=False,
+                       vjp=(_cholesky_vjp,), **_DECLARED)
+qr_op = register("qr", ("a",), outputs=("Q", "R"), differentiable=("Q", "R"), vjp=_qr_vjp,
+                 numpy=lambda a, mode: tuple(np.linalg.qr(a, mode)),
+                 cases=(case((2, 4, 3), mode="reduced"), case(Definite((3, 3)), mode="complete"), case((0, 0), mode="reduced")),
+                 **_DECLARED)
+svd_op = register("svd", ("a",), outputs=("U", "S", "Vh"), differentiable=("U", "S", "Vh"), vjp=_svd_vjp,
+                  numpy=lambda a, full_matrices: tuple(np.linalg.svd(a, full_matrices)), **_DECLARED,
+                  cases=(case(Definite((2, 3, 3)), full_matrices=True), case((4, 3), full_matrices=False),
+                         case((2, 2, 3), full_matrices=False), case((0, 3), full_matrices=False)))
+eigh_op = register("eigh", ("a",), outputs=("values", "vectors"), differentiable=("values", "vectors"), vjp=_eigh_vjp, smooth=False,
+                   numpy=lambda a, uplo: tuple(np.linalg.eigh(a, uplo)), **_DECLARED,
+                   cases=(case(Definite((2, 3, 3)), uplo="L"), case(Definite((4, 4)), uplo="U"), case((0, 0), uplo="L")))
+
+
+# ---------------------------------------------------------------- functions of matrices
+def _pinv_vjp(g, a, out):
+    """With P the result and K = g' P: gA = -(P K)' + K P' - A P K P' + P' P (g' - K A).
+    Source: Golub and Pereyra, The Differentiation of Pseudo-Inverses, 1973, equation 4.12."""
+    h, p = turned(g), turned(out)
+    k = matmul_op(h, out)
+    kp = matmul_op(k, p)
+    return (turned(-matmul_op(out, k)) + kp - matmul_op(matmul_op(a, out), kp)
+            + matmul_op(matmul_op(p, out), h - matmul_op(k, a)))
+
+
+def _exp_vjp(g, a):
+    """The upper right block of exp([[A', g], [0, A']])."""
+    t, n, rows, columns = turned(a), a.shape[-1], a.ndim - 2, a.ndim - 1
+    nothing = from_array(np.zeros(a.shape, to_numpy(a.dtype)))
+    out = matrix_exp_op(cat_op(cat_op(t, g, dim=columns), cat_op(nothing, t, dim=columns), dim=rows))
+    return slice_op(out, starts=(0,) * rows + (0, n), sizes=a.shape, steps=(1,) * a.ndim)
+
+
+def _np_exp(a):
+    values, vectors = np.linalg.eigh((a + np.swapaxes(a, -1, -2)) / 2)
+    return vectors * np.exp(values)[..., None, :] @ np.swapaxes(vectors, -1, -2)
+
+
+pinv_op = register("pinv", ("a",), numpy=lambda a, atol, rtol: np.linalg.pinv(a, rcond=rtol), vjp=(_pinv_vjp,), **_DECLARED,
+                   cases=(case((2, 4, 3), atol=0.0, rtol=1e-6), case((2, 3), atol=0.0, rtol=1e-6),
+                          case(Definite((3, 3)), atol=0.0, rtol=1e-6), case((0, 3), atol=0.0, rtol=1e-6)))
+matrix_exp_op = register("matrix_exp", ("a",), numpy=_np_exp, cases=_SQUARE, vjp=(_exp_vjp,), **_DECLARED)
