@@ -282,7 +282,7 @@ def test_sizes_of_a_wrong_type(sizes):
     (lambda d: volta.arange("a", device=d), ArgumentError, "arange: end must be a finite number, got 'a'"),
     (lambda d: volta.linspace(0, 1, 2.5, device=d), ArgumentError, "linspace: steps must be an integer >= 0, got 2.5"),
     (lambda d: volta.randperm(-1, device=d), ShapeError, r"shape: sizes must not be negative, got \(-1,\)"),
-    (lambda d: volta.randint(2 ** 63, 2 ** 63 + 5, (2,), device=d), ArgumentError, "at most 2[*][*]32 apart and within int64"),
+    (lambda d: volta.randint(2 ** 63, 2 ** 63 + 5, (2,), device=d), ArgumentError, "randint: needs integers low < high within int64"),
     (lambda d: volta.tensor(2 ** 63, device=d), DTypeError, "tensor: 9223372036854775808 does not fit into volta.int64"),
     (lambda d: volta.tensor([None], dtype=volta.float32, device=d), DTypeError, "tensor: NumPy dtype object has no counterpart"),
     (lambda d: volta.tensor("3", dtype=volta.float32, device=d), DTypeError, "tensor: NumPy dtype <U1 has no counterpart"),

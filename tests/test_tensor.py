@@ -271,8 +271,8 @@ def test_augmented_assignment_of_what_does_not_fit():
         flags &= 1
     with pytest.raises(volta.errors.DTypeError, match="bitwise_or_: needs integer or bool tensors, got float32"):
         floats |= 1
-    with pytest.raises(TypeError, match="<<=: 'Tensor' and 'int'"):         # no kernel shifts yet
-        whole <<= 1
+    with pytest.raises(volta.errors.DTypeError, match="bitwise_left_shift_: .*float32"):
+        floats <<= 1
     assert whole.tolist() == [6, 3] and flags.tolist() == [True, False] and floats.tolist() == [1.0, 1.0]
 
 
@@ -317,7 +317,7 @@ def test_methods_have_the_signatures_of_their_functions():
     for name, op in FUNCTIONS.items():
         signature = inspect.signature(op)
         for method in (getattr(volta.Tensor, name, None), getattr(volta.Tensor, name + "_", None)):
-            if method is not None and PLACES[name].method and name != "where":
+            if method is not None and PLACES[name].method and name not in ("where", "bernoulli"):       # whose forms differ
                 assert inspect.signature(method) == signature, name
         in_place += hasattr(volta.Tensor, name + "_")
         for parameter in signature.parameters.values():

@@ -51,11 +51,6 @@ fn min_nan(a: f32, b: f32) -> f32 {
     return select(select(b, a, a < b), select(b, a, is_nan(a)), is_nan(a) || is_nan(b));
 }
 
-// Whether `a` replaces `best` in a running maximum: the first NaN wins, ties keep the first.
-fn beats_max(a: f32, best: f32) -> bool {
-    return !is_nan(best) && (is_nan(a) || a > best);
-}
-
 // By bits: drivers turn select(x, 0.0, x < 0.0) into max(x, 0.0), which drops NaN.
 fn relu_nan(x: f32) -> f32 {
     let bits = bitcast<u32>(x);
