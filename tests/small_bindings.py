@@ -83,8 +83,9 @@ OWN = {
     "cat": [case((1500,), (2500,), dim=0), case((3, 700), (3, 800), dim=1)],
     "copy_into": [case(s, s) for s in SHAPES], "fill_into": [case(s, 2.5) for s in SHAPES],
     "scale_gradient": [case(s, (1,)) for s in SHAPES],
-    "scatter_reduce": [case((*s[:d], size, *s[d + 1:]), s, Labels(s, size), dim=d, reduce=r) for s, d, size in INDEXED for r in ("amax", "amin")]
-    + [case((7000,), (5000,), Labels((5000,), 7000), dim=0, reduce="prod")],
+    "scatter_reduce": [case((*s[:d], size, *s[d + 1:]), s, Labels(s, size), dim=d, reduce=r)
+                       for s, d, size in INDEXED for r in ("amax", "amin")] + [
+                           case((7000,), (5000,), Labels((5000,), 7000), dim=0, reduce="prod")],
     "index_put": [case(s, Labels((n,), int(np.prod(s[:r]))), v and (n, *s[r:]), rank=r) for s, n, r in PUT for v in (True, ())],
     "empty": [], "full": [case((5000,), 2.5)], "arange": [case(0.5, 0.25, 5000)],
     "uniform": [case((5000,), 0.0, 1.0, seed=3, offset=5)], "normal": [case((5000,), 0.0, 1.0, seed=3, offset=5)],

@@ -23,7 +23,7 @@ MEGA = 1 << 20
 
 
 # Views move nothing, and transfers bind nothing.
-COMPUTED = [name for name, op in RECORDS.items() if op.family not in ("view", "transfer")]
+COMPUTED = [name for name, op in RECORDS.items() if op.family not in ("view", "transfer") and not op.details.cpu_only]
 
 
 @functools.cache
