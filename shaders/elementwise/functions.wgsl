@@ -64,7 +64,7 @@ fn acosh_f(x: f32) -> f32 { return acosh_accurate(x); }
 fn atanh_f(x: f32) -> f32 { return atanh_accurate(x); }
 fn erfc_f(x: f32) -> f32 { return erfc_accurate(x); }
 fn erfinv_f(x: f32) -> f32 { return erfinv_accurate(x); }
-fn logit_f(x: f32) -> f32 { return select(log_accurate(x / (1.0 - x)), inf(), x == 1.0); }
+fn logit_f(x: f32) -> f32 { return select(log_accurate(div_f32(x, 1.0 - x)), inf(), x == 1.0); }
 fn lgamma_f(x: f32) -> f32 { return lgamma_accurate(x); }
 fn digamma_f(x: f32) -> f32 { return digamma_accurate(x); }
 fn i0_f(x: f32) -> f32 { return bessel_i(x, 0.0); }

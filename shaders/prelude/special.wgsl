@@ -335,7 +335,8 @@ fn logaddexp_accurate(x: f32, y: f32) -> f32 {
 
 fn logaddexp2_accurate(x: f32, y: f32) -> f32 {
     let m = max_nan(x, y);
-    return select(m + LOG2_E * log1p_exp(LN2 * abs(x - y)), m, !is_finite(m));
+    let more = select(LOG2_E * log1p_exp(LN2 * abs(x - y)), 1.0, x == y);
+    return select(m + more, m, !is_finite(m));
 }
 
 // Whether x > 0 by bits: false for NaN.
