@@ -316,8 +316,9 @@ def test_methods_have_the_signatures_of_their_functions():
     in_place = 0
     for name, op in FUNCTIONS.items():
         signature = inspect.signature(op)
-        for method in (getattr(volta.Tensor, name, None), getattr(volta.Tensor, name + "_", None)):
-            if method is not None and PLACES[name].method and name not in ("where", "bernoulli"):       # whose forms differ
+        in_its_place = None if name + "_" in FUNCTIONS else getattr(volta.Tensor, name + "_", None)     # else declared by itself
+        for method in (getattr(volta.Tensor, name, None), in_its_place):
+            if method is not None and PLACES[name].method and name != "where":
                 assert inspect.signature(method) == signature, name
         in_place += hasattr(volta.Tensor, name + "_")
         for parameter in signature.parameters.values():

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 
 import numpy as np
 
@@ -13,9 +12,14 @@ from volta.ops.table import UNARY_SHAPES, case
 
 # ---------------------------------------------------------------- references
 def _np_erfinv(x):
-    if abs(x) < 1e-3:
-        return x * math.sqrt(math.pi) / 2 * (1 + math.pi * x * x / 12 + 7 * math.pi ** 2 * x ** 4 / 480)
-    return NormalDist().inv_cdf((x + 1) / 2) / math.sqrt(2) if abs(x) < 1 else x * math.inf if abs(x) == 1 else math.nan
+    if not abs(x) < 1:
+        return x * math.inf if abs(x) == 1 else math.nan
+    tail = math.log1p(-x * x)                   # Winitzki's estimate, then Newton's steps
+    near = 2 / (math.pi * 0.147) + tail / 2
+    y = math.copysign(math.sqrt(math.sqrt(near * near - tail / 0.147) - near), x)
+    for _ in range(4):
+        y -= (math.erf(y) - x) * math.sqrt(math.pi) / 2 * math.exp(y * y)
+    return y
 
 
 def _np_lgamma(x):
