@@ -11,6 +11,7 @@ except ImportError as error:
 
 from volta.tensor import Tensor  # isort: skip  (first: the function `tensor` below takes the submodule's name)
 from volta import autograd, data, errors, func, gpu, linalg, nn, ops, optim, random, utils
+from volta._kernels.core.record import Primitive as _Primitive
 from volta._kernels.core.threads import get_num_threads, set_num_threads
 from volta.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from volta.device import device, set_mixed_device
@@ -80,6 +81,8 @@ def __dir__():
 
 
 globals().update({name: op for name, op in _FUNCTIONS.items() if _PLACES[name].function})        # the operations
+globals().update({name + "_": getattr(Tensor, name + "_") for name, op in _FUNCTIONS.items()      # of one tensor, in place too
+                  if isinstance(op, _Primitive) and len(op.names) == 1 and _PLACES[name].function and _PLACES[name].inplace})
 _FILES = ("io", "load", "save")
 _MODULES = (autograd, data, errors, func, gpu, linalg, nn, ops, optim, random, utils)
 __all__ = sorted(name for name, value in globals().items()
