@@ -103,6 +103,7 @@ def _signature(function, method):
 
 def operator(name: str, value: object) -> str:
     """An operator that the op table gives the class, or that is in C."""
+    # Comparisons of tensors are tensors, where `object` promises a bool: hence the `type: ignore` in the stub.
     unary = isinstance(value, Op) and not isinstance(value, InPlace) and len(inspect.signature(value).parameters) == 1
     same = name in ("__eq__", "__ne__")
     kind = "builtins.object" if same else "Tensor" if "matmul" in name else "Tensor | Number"

@@ -7,7 +7,7 @@ import pytest
 import volta
 from volta.errors import ArgumentError, DTypeError, ShapeError
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="compares with PyTorch")
 F, TF = volta.nn.functional, torch.nn.functional
 
 MASKS = {"keys": (1, 1, 70), "queries": (67, 1), "heads": (4, 67, 70), "batches": (2, 1, 67, 70)}

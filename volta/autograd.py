@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar,
 
 from volta import saved as graph
 from volta._kernels import core
-from volta._kernels.core import engine
+from volta._kernels.core import engine, hooks
 from volta._kernels.core import graph as _graph
 from volta._kernels.core.grad_mode import GradMode, call_under
 from volta._kernels.core.graph import Node, is_grad_enabled
@@ -92,13 +92,13 @@ class set_detect_anomaly:
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         if not check_nan:
             raise ArgumentError("set_detect_anomaly: check_nan=False is not supported; without the check there is nothing to report")
-        self._before = _graph.set_anomaly_mode(mode)
+        self._before = hooks.set_anomaly_mode(mode)
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *exc: object) -> None:
-        _graph.set_anomaly_mode(self._before)
+        hooks.set_anomaly_mode(self._before)
 
 
 class detect_anomaly(set_detect_anomaly):
@@ -110,7 +110,7 @@ class detect_anomaly(set_detect_anomaly):
 
 def is_anomaly_enabled() -> bool:
     """Whether anomaly mode is on."""
-    return _graph.is_anomaly_mode()
+    return hooks.is_anomaly_mode()
 
 
 class RemovableHandle:
@@ -262,7 +262,7 @@ class FunctionCtx:
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for backward; an in-place change of one before it raises there."""
-        pack, unpack = _graph.saved_hooks() or (lambda t: t, None)
+        pack, unpack = hooks.saved_hooks() or (lambda t: t, None)
         kept = [(None if t is None else pack(t), t) for t in tensors]
         self._saved = tuple((value, None if t is None else t.storage.version) if value is t else (_Packed(value, unpack), None)
                             for value, t in kept)

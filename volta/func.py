@@ -41,11 +41,6 @@ def _flatten(tree: Any) -> tuple[list, Callable[[list], Any]]:
     return [leaf for found, _ in parts for leaf in found], unflatten
 
 
-def _map(function: Callable, tree: Any) -> Any:
-    leaves, build = _flatten(tree)
-    return build([function(leaf) for leaf in leaves])
-
-
 def _check_tensors(name: str, what: str, leaves: list) -> None:
     for leaf in leaves:
         if not isinstance(leaf, core.TensorBase):

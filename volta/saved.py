@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from volta._kernels.core import graph
+from volta._kernels.core import hooks
 from volta._kernels.core.graph import Node
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ class saved_tensors_hooks:
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
 
     def __enter__(self) -> None:
-        graph.push_saved_hooks(self.pack_hook, self.unpack_hook)
+        hooks.push_saved_hooks(self.pack_hook, self.unpack_hook)
 
     def __exit__(self, *exc: object) -> None:
-        graph.pop_saved_hooks()
+        hooks.pop_saved_hooks()
 
 
 class save_on_cpu(saved_tensors_hooks):

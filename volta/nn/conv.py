@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from volta.errors import ArgumentError
 from volta.nn import functional
-from volta.nn.functional.conv import same_padding, window
+from volta.nn.functional.conv import same_padding
 from volta.nn.linear import Weighted, sizes
+from volta.shapes import per_dim
 from volta.tensor import Tensor
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
@@ -35,12 +36,12 @@ class _Convolution(Weighted):
             raise ArgumentError(f"{name}: padding_mode must be {_listed(self.padding_modes)}, got {padding_mode!r}")
         if isinstance(padding, str) and padding not in self.named_paddings:
             raise ArgumentError(f"{name}: padding must be {_listed(self.named_paddings, 'ints')}, got {padding!r}")
-        self.kernel_size, self.stride = window(name, "kernel_size", kernel_size, rank), window(name, "stride", stride, rank)
-        self.padding = padding if isinstance(padding, str) else window(name, "padding", padding, rank, 0)
+        self.kernel_size, self.stride = per_dim(name, "kernel_size", kernel_size, rank), per_dim(name, "stride", stride, rank)
+        self.padding = padding if isinstance(padding, str) else per_dim(name, "padding", padding, rank, 0)
         if self.padding == "same" and max(self.stride) > 1:
             raise ArgumentError(f"{name}: padding 'same' needs stride 1, got {stride}")
-        self.dilation, self.padding_mode = window(name, "dilation", dilation, rank), padding_mode
-        self.output_padding = window(name, "output_padding", output_padding, rank, 0)
+        self.dilation, self.padding_mode = per_dim(name, "dilation", dilation, rank), padding_mode
+        self.output_padding = per_dim(name, "output_padding", output_padding, rank, 0)
         shape = (in_channels, out_channels // groups) if self.transposed else (out_channels, in_channels // groups)
         self._make((*shape, *self.kernel_size), bias, device, dtype, out_channels)
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from volta.errors import ShapeError
 from volta.nn import functional
-from volta.nn.functional.conv import window
 from volta.nn.module import Module
+from volta.shapes import per_dim
 from volta.tensor import Tensor
 
 __all__ = ["CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "ReflectionPad1d",
@@ -22,7 +22,7 @@ class _Pad(Module):
 
     def __init__(self, padding) -> None:
         super().__init__()
-        self.padding = window(type(self).__name__, "padding", padding, 2 * self.rank, -(1 << 31))
+        self.padding = per_dim(type(self).__name__, "padding", padding, 2 * self.rank, -(1 << 31))
 
     def forward(self, input: Tensor) -> Tensor:
         if self.mode != "constant" and input.ndim not in (self.rank + 1, self.rank + 2):

@@ -11,10 +11,11 @@ from volta.errors import ArgumentError, DeviceError, DTypeError, IndexRangeError
 from volta.ops.copy import widened
 from volta.ops.math import where
 from volta.ops.records.copy import cast
+from volta.ops.records.decomposition import svd_op
 from volta.ops.records.math import floor, where_op
 from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.reduce import amax, amin, root, sum
-from volta.ops.table import FUNCTIONS, case, composed
+from volta.ops.table import case, composed
 from volta.shapes import as_dim, as_dims, reduced
 
 if TYPE_CHECKING:
@@ -90,11 +91,10 @@ def vector_norm(x: Tensor, ord: float = 2, dim: int | Sequence[int] | None = Non
 
 
 def _singular(name, ord, A):
-    """The singular values of matrices, where there is an op for them."""
-    svdvals = FUNCTIONS.get("linalg.svdvals")
-    if A.device.is_gpu or svdvals is None:
+    """The singular values of matrices."""
+    if A.device.is_gpu:
         raise DeviceError(f"{name}: ord={ord!r} needs singular values, which are computed on the CPU alone; use A.cpu()")
-    return svdvals(A)
+    return svd_op(A, full_matrices=False)[1]
 
 
 def _np_matrix_norm(x, ord="fro", dim=(-2, -1), keepdim=False):

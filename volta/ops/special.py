@@ -15,9 +15,12 @@ from volta.ops.creation import full
 from volta.ops.records import math as r
 from volta.ops.records import special as s
 from volta.ops.records.elementwise import BINARY_CASES, UNARY_CASES
+from volta.ops.records.index import index_select_op
+from volta.ops.records.sort import searchsorted_op
 from volta.ops.reduce import any as any_of
+from volta.ops.sort import sort
 from volta.ops.table import Derived, case, composed
-from volta.ops.view import reshape, unsqueeze
+from volta.ops.view import reshape
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -179,9 +182,6 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
 
 
 # ---------------------------------------------------------------- membership
-MOST_AT_ONCE = 1 << 24          # comparisons
-
-
 @composed(samples=(case((3, 4), (5,)), case((7,), Derived(lambda x: x[::2])), case((), (2, 3)), case((2, 3), (0,)), case((4,), 3)),
           numpy=lambda x, tests: np.isin(x, tests), kinds="fi", smooth=False, method=False, dtype=lambda dtype: bool_)
 def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
@@ -201,8 +201,13 @@ def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_un
     elif not isinstance(elements, TensorBase):
         found = any_of(r.eq(test_elements, elements))
     else:
-        found, tests = full(elements.shape, False, dtype=bool_, device=elements.device), reshape(test_elements, (-1,))
-        step = max(1, MOST_AT_ONCE // max(1, elements.numel()))
-        for start in range(0, tests.shape[0], step):
-            found = r.logical_or(found, any_of(r.eq(unsqueeze(elements, -1), tests[start:start + step]), -1))
+        dtype = result_type(elements, test_elements)
+        elements, tests = (cast(x, dtype).detach() for x in (elements, test_elements))
+        if not tests.numel():
+            found = full(elements.shape, False, dtype=bool_, device=elements.device)
+        else:                       # the first test that is not smaller is the only one that can be equal
+            tests = sort(reshape(tests, (-1,))).values
+            line = r.where_op(r.isnan(tests), math.inf, tests) if dtype.is_floating_point else tests        # NaN stands last
+            place = r.clamp_max(searchsorted_op(line, elements, right=False), tests.shape[0] - 1)
+            found = r.eq(reshape(index_select_op(tests, reshape(place, (-1,)), dim=0), elements.shape), elements)
     return r.logical_not(found) if invert else found

@@ -15,7 +15,8 @@ from volta.errors import AutogradError
 from volta._kernels import core as _core
 from volta._kernels.core.base cimport TensorBase
 from volta._kernels.core.call cimport call_kernel
-from volta._kernels.core.graph cimport Node, finds_anomalies, recorded_at, switch_grad_mode, unpacked
+from volta._kernels.core.graph cimport Node, switch_grad_mode, unpacked
+from volta._kernels.core.hooks cimport anomalies, recorded_at
 from volta._kernels.core.record cimport (
     GRADIENT, KEPT, NEEDS, OUTPUT, PARAM, SHAPE, Primitive)
 
@@ -270,7 +271,7 @@ cdef class _Engine:
             else:
                 k = i if i < op.count else op.count - 1
                 gradient = self._call(op.vjp[k], node, saved, <tuple>node.plan.sources[k], g)
-            if gradient is not None and finds_anomalies():
+            if anomalies and gradient is not None:
                 _check_anomaly(node, i, gradient)
             if gradient is not None and (<TensorBase>gradient).shape is not node.shapes[i] and (
                     (<TensorBase>gradient).shape != node.shapes[i]):
@@ -340,7 +341,7 @@ cdef _check_anomaly(Node node, Py_ssize_t i, object gradient):
     if not (gradient != gradient).any().item():
         return
     raise AutogradError(f"{node.name}: its derivative gave NaN for input {i}, of shape {node.shapes[i]}; the call was recorded "
-                        f"{recorded_at(node)}")
+                        f"{recorded_at(node.trace)}")
 
 
 cdef _accumulate(TensorBase target, object gradient):

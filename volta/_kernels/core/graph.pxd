@@ -4,8 +4,6 @@ from volta._kernels.core.record cimport Plan, Primitive
 
 cdef int grad_mode() noexcept
 cdef int switch_grad_mode(int enabled) noexcept
-cdef bint finds_anomalies() noexcept
-cdef str recorded_at(Node node)
 cdef tuple unpacked(Node node, tuple saved)
 
 cdef class Node:
@@ -25,9 +23,6 @@ cdef class Node:
     cdef public object function             # autograd.Function's context, for a custom function
     cdef object unpack                      # what gives back saved tensors that a hook has packed; None where none was
     cdef readonly object trace              # where the call was recorded, in anomaly mode
-
-cdef class Packed:
-    cdef object value                       # what the hook gave
 
 cdef object apply(Primitive op, tuple inputs, dict params)
 cdef bint wants(TensorBase t) except -1

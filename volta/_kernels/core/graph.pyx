@@ -5,16 +5,13 @@ Knows no op and no device. `record.pyx` says what an op is, `call.pyx` runs it, 
 graph; public names and documentation are in `volta/autograd.py`. A node refers to its parents, never to its outputs, so that a graph
 is freed by reference counts as soon as its last output is.
 """
-import linecache
-import sys
-import threading
-
 from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import AutogradError, DTypeError
 from volta._kernels import core as _core
 from volta._kernels.core.base cimport FLOAT32, TensorBase
 from volta._kernels.core.call cimport adapted, broadcast, call_kernel, check_dtypes, promoted, refuse_dtype, watching
+from volta._kernels.core.hooks cimport Packed, anomalies, callers, hooked, pack
 from volta._kernels.core.record cimport DTYPE, FLOATING, INPUT, OUTPUT, Plan, Primitive, set_apply
 
 cdef extern from *:
@@ -59,120 +56,6 @@ def is_grad_enabled():
 def set_grad_mode(bint enabled):
     """Switch recording in this thread; gives the previous setting."""
     return switch_grad_mode(enabled) != 0
-
-
-# ---------------------------------------------------------------- what changes the recording
-# Anomaly mode keeps with each node where it was recorded; saved-tensor hooks store what nodes keep in other ways. While neither is
-# used, each costs one comparison.
-
-cdef bint _anomalies = False
-cdef int _hooked = 0                        # threads' hooks in force
-_hooks = threading.local()
-
-
-cdef bint finds_anomalies() noexcept:
-    return _anomalies
-
-
-def is_anomaly_mode():
-    """Whether anomaly mode is on."""
-    return _anomalies
-
-
-def set_anomaly_mode(bint enabled):
-    """Switch anomaly mode, of all threads; gives the previous setting."""
-    global _anomalies
-    previous, _anomalies = _anomalies, enabled
-    return previous
-
-
-cdef list _callers():
-    """(file, line, function) of the Python frames, the outermost first."""
-    cdef list found = []
-    frame = sys._getframe()
-    while frame is not None:
-        found.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
-        frame = frame.f_back
-    return found[::-1]
-
-
-cdef str recorded_at(Node node):
-    """Where a node was recorded, as a traceback shows it."""
-    if node.trace is None:
-        return "outside anomaly mode"
-    return "at\n" + "\n".join([f'  File "{file}", line {line}, in {name}\n    {linecache.getline(file, line).strip()}'
-                               for file, line, name in node.trace])
-
-
-def push_saved_hooks(pack, unpack):
-    """From now on this thread's nodes keep `pack(tensor)` in place of a tensor that is no leaf, and get it back by `unpack`."""
-    global _hooked
-    _hooks.stack = [*getattr(_hooks, "stack", ()), (pack, unpack)]
-    _hooked += 1
-
-
-def pop_saved_hooks():
-    """End the hooks pushed last."""
-    global _hooked
-    _hooks.stack.pop()
-    _hooked -= 1
-
-
-def saved_hooks():
-    """(pack, unpack) of this thread, None without."""
-    cdef list stack = getattr(_hooks, "stack", None)
-    return stack[len(stack) - 1] if stack else None
-
-
-cdef class Packed:
-    """Stands for a saved tensor."""
-
-
-cdef _pack(Node node, list saved):
-    """Replace the tensors among `saved` by what the hook makes of them; leaves stay, since they live on anyway."""
-    cdef Packed packed
-    cdef Py_ssize_t i
-    found = saved_hooks()
-    if found is None:
-        return
-    pack, node.unpack = found
-    for i in range(len(saved)):
-        if isinstance(saved[i], TensorBase) and not ((<TensorBase>saved[i])._requires_grad and (<TensorBase>saved[i])._node is None):
-            packed = Packed.__new__(Packed)
-            with _Unhooked():
-                packed.value = pack(saved[i])
-            if not isinstance(packed.value, TensorBase) or (<TensorBase>packed.value).storage is not (<TensorBase>saved[i]).storage:
-                saved[i] = packed                   # else the tensor itself, whose version is checked
-
-
-class _Unhooked:
-    """What a hook does is saved as it is."""
-
-    def __enter__(self):
-        push_saved_hooks(lambda x: x, lambda x: x)
-
-    def __exit__(self, *exc):
-        pop_saved_hooks()
-
-
-cdef tuple unpacked(Node node, tuple saved):
-    """What a node keeps, as tensors again. An input has its place in the graph again, for higher orders."""
-    cdef Py_ssize_t i
-    cdef TensorBase t
-    cdef list out = list(saved)
-    for i in range(len(out)):
-        if not isinstance(out[i], Packed):
-            continue
-        x = node.unpack((<Packed>out[i]).value)
-        if not isinstance(x, TensorBase):
-            raise AutogradError(f"{node.name}: unpack_hook must give a tensor, got {type(x).__name__}")
-        t = <TensorBase>_core.alias(x)
-        parent = node.parents[node.plan.places[i]] if node.plan.kinds[i] == INPUT else None
-        if isinstance(parent, Node):
-            t._node, t._requires_grad, t._node_version = parent, True, t.storage.version
-            t._index = 0 if node.slots is None else node.slots[node.plan.places[i]]
-        out[i] = t
-    return tuple(out)
 
 
 # ---------------------------------------------------------------- applying an op
@@ -320,8 +203,8 @@ cdef _record(Primitive op, tuple inputs, dict params, object result):
     node.params = params
     _sequence += 1
     node.sequence = _sequence
-    if _anomalies:
-        node.trace = _callers()
+    if anomalies:
+        node.trace = callers()
     if not op.several:
         node.n_outputs = 1
         _attach(out, node, 0)
@@ -360,10 +243,30 @@ cdef _save(Node node, Plan plan, tuple inputs, object result):
             saved.append((<TensorBase>inputs[place]).dtype)
         else:
             saved.append((<TensorBase>inputs[place]).storage.device)
-    if _hooked:
-        _pack(node, saved)
+    if hooked:
+        node.unpack = pack(saved)
     node.saved = tuple(saved)
     node.versions = tuple([(<TensorBase>x).storage.version if isinstance(x, TensorBase) else 0 for x in saved])
+
+
+cdef tuple unpacked(Node node, tuple saved):
+    """What a node keeps, as tensors again. An input has its place in the graph again, for higher orders."""
+    cdef Py_ssize_t i
+    cdef TensorBase t
+    cdef list out = list(saved)
+    for i in range(len(out)):
+        if not isinstance(out[i], Packed):
+            continue
+        x = node.unpack((<Packed>out[i]).value)
+        if not isinstance(x, TensorBase):
+            raise AutogradError(f"{node.name}: unpack_hook must give a tensor, got {type(x).__name__}")
+        t = <TensorBase>_core.alias(x)
+        parent = node.parents[node.plan.places[i]] if node.plan.kinds[i] == INPUT else None
+        if isinstance(parent, Node):
+            t._node, t._requires_grad, t._node_version = parent, True, t.storage.version
+            t._index = 0 if node.slots is None else node.slots[node.plan.places[i]]
+        out[i] = t
+    return tuple(out)
 
 
 # ---------------------------------------------------------------- nodes
@@ -418,8 +321,8 @@ def custom_node(object function, tuple inputs, tuple outputs):
     node.n_outputs = len(outputs)
     _sequence += 1
     node.sequence = _sequence
-    if _anomalies:
-        node.trace = _callers()
+    if anomalies:
+        node.trace = callers()
     for i, x in enumerate(outputs):
         t = <TensorBase>x
         if t.dtype.is_floating_point:

@@ -13,6 +13,7 @@ from volta.ops.parts import narrow
 from volta.ops.records.conv import conv2d_grad_input, conv2d_op, np_conv, np_conv_transpose
 from volta.ops.records.view import fold_windows, permute_op, reshape_op, unfold_op
 from volta.ops.table import case, composed
+from volta.shapes import per_dim
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,24 +21,6 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
-
-
-def window(op: str, name: str, value: object, rank: int, least: int = 1) -> tuple[int, ...]:
-    """One int for each of `rank` dimensions, from an int (or a sequence of one) or a sequence of as many.
-
-    Raises: ArgumentError for anything else or a value below `least`.
-    """
-    values = (value,) if hasattr(value, "__index__") else tuple(value) if isinstance(value, (tuple, list)) else ()
-    values = values * rank if len(values) == 1 else values
-    if len(values) != rank or not all(hasattr(v, "__index__") and least <= v < 1 << 31 for v in values):
-        kind = {1: "an int or a sequence of one", 2: "an int or a pair of ints"}.get(rank, f"an int or {rank} ints")
-        raise ArgumentError(f"{op}: {name} must be {kind} >= {least}, got {value!r}")
-    return tuple(map(int, values))
-
-
-def pair(op: str, name: str, value: object, least: int = 1) -> tuple[int, int]:
-    """(height, width) from an int or a pair."""
-    return window(op, name, value, 2, least)
 
 
 def _sized(sizes):
@@ -104,10 +87,10 @@ def _check_weight(op, rank, input, weight, bias, groups, transposed=False):
 def _conv(op, rank, input, weight, bias, stride, padding, dilation, groups):
     _check_weight(op, rank, input, weight, bias, groups)
     kernel = weight.shape[2:]
-    stride, dilation = window(op, "stride", stride, rank), window(op, "dilation", dilation, rank)
+    stride, dilation = per_dim(op, "stride", stride, rank), per_dim(op, "dilation", dilation, rank)
     if isinstance(padding, str):
         input, padding = _named_padding(op, input, padding, kernel, stride, dilation)
-    padding = window(op, "padding", padding, rank, 0)
+    padding = per_dim(op, "padding", padding, rank, 0)
     _check_size(op, input.shape[2:], kernel, padding, dilation)
     if rank == 2:
         return conv2d_op(input, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
@@ -140,8 +123,8 @@ def _depth_columns(x, kernel, stride, padding, dilation):
 def _conv_transpose(op, rank, input, weight, bias, stride, padding, output_padding, groups, dilation):
     _check_weight(op, rank, input, weight, bias, groups, transposed=True)
     kernel = weight.shape[2:]
-    stride, dilation = window(op, "stride", stride, rank), window(op, "dilation", dilation, rank)
-    padding, more = window(op, "padding", padding, rank, 0), window(op, "output_padding", output_padding, rank, 0)
+    stride, dilation = per_dim(op, "stride", stride, rank), per_dim(op, "dilation", dilation, rank)
+    padding, more = per_dim(op, "padding", padding, rank, 0), per_dim(op, "output_padding", output_padding, rank, 0)
     if any(m >= max(s, d) for m, s, d in zip(more, stride, dilation)):
         raise ArgumentError(f"{op}: output_padding {more} must be smaller than the stride {stride} or the dilation {dilation}")
     size = tuple((n - 1) * s - 2 * p + d * (k - 1) + m + 1 for n, s, p, d, k, m in

@@ -9,7 +9,6 @@ import numpy as np
 
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta.nn.functional.conv import window
 from volta.ops.copy import contiguous
 from volta.ops.creation import arange, linspace
 from volta.ops.join import stack
@@ -19,6 +18,7 @@ from volta.ops.records.math import where_op
 from volta.ops.records.resample import np_resample, resample_op
 from volta.ops.records.view import expand_op, permute_op, reshape_op
 from volta.ops.table import Derived, case, composed
+from volta.shapes import per_dim
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ def _sizes(input_size, size, scale_factor, recompute):
     if size is not None:
         if recompute:
             raise ArgumentError("interpolate: recompute_scale_factor means nothing with a size; leave it out")
-        return window("interpolate", "size", tuple(size) if isinstance(size, list) else size, rank), (None,) * rank
+        return per_dim("interpolate", "size", tuple(size) if isinstance(size, list) else size, rank), (None,) * rank
     factors = tuple(scale_factor) if isinstance(scale_factor, (tuple, list)) else (scale_factor,) * rank
     if len(factors) != rank or not all(isinstance(f, (int, float, np.number)) and f > 0 for f in factors):
         raise ArgumentError(f"interpolate: scale_factor must be a positive number, or {rank} of them, got {scale_factor!r}")
