@@ -306,9 +306,8 @@ fn write(rows: Lines, head: u32, heads: u32) {
 }
 
 @compute @workgroup_size(THREADS)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let group = group_index(wid, ngroups);
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let group = group_of(grid);
     if (group >= p.pairs * p.tiles) { return; }
     lane = local;
     x = local / 2u % LANES_X;

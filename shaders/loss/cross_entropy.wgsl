@@ -23,9 +23,8 @@ var<immediate> p: Params;
 var<workgroup> tree: array<f32, 256>;
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let row = group_index(wid, ngroups) * (256u / LANES) + local / LANES;
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let row = group_of(grid) * (256u / LANES) + local / LANES;
     let lane = local % LANES;
     // Rows past the end do as the last one does, up to the store: barriers need them.
     let start = p.x_offset + min(row, p.rows - 1u) * p.classes;

@@ -17,9 +17,8 @@ var<immediate> p: Params;
 @group(0) @binding(3) var<storage, read_write> dx: array<f32>;
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let row = group_index(wid, ngroups) * (256u / LANES) + local / LANES;
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let row = group_of(grid) * (256u / LANES) + local / LANES;
     if (row >= p.rows) {
         return;
     }

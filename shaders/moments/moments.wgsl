@@ -93,13 +93,12 @@ fn of_element(m: Moments, c: u32) -> vec3<f32> {
 }
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
-        @builtin(local_invocation_index) thread: u32) {
+fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
     var lane = thread / KEPT;
     var slot = thread % KEPT;
     if (ADJACENT) { lane = thread % LANES; slot = thread / LANES; }
     let blocks = (p.kept + KEPT - 1u) / KEPT;
-    let index = group_index(group, groups);
+    let index = group_of(grid);
     let split = index / blocks;
     let kept = (index % blocks) * KEPT + slot;
     let start = split * p.part;

@@ -51,9 +51,8 @@ fn span(w: vec2<u32>, axis: u32) -> f32 {
 }
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let at = group_index(wid, ngroups) * 256u + local;
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let at = group_of(grid) * 256u + local;
     if (at >= p.count) {
         return;
     }

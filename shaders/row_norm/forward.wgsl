@@ -86,10 +86,9 @@ fn finish(value: V, center: f32, scale: f32, column: u32, i: u32) -> V {
 }
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
-        @builtin(local_invocation_index) thread: u32) {
+fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
     let lane = thread % LANES;
-    let row = group_index(group, groups) * (256u / LANES) + thread / LANES;
+    let row = group_of(grid) * (256u / LANES) + thread / LANES;
     let count = select(0u, p.count, row < p.rows);
     let start = p.x_offset + row * p.count;
     let column = (row % p.groups) * p.columns;

@@ -72,9 +72,8 @@ fn finish(h: V, normal: V, scale: f32, sums: vec2<f32>) -> V {
 }
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) thread: u32) {
-    let group = group_index(wid, ngroups);
+fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
+    let group = group_of(grid);
     let lane = thread % LANES;
     var bias_sums: array<V, ITEMS>;
     var weight_sums: array<V, ITEMS>;

@@ -23,10 +23,9 @@ var<immediate> p: Params;
 var<workgroup> sums: array<vec2<f32>, 256>;
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) thread: u32) {
+fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
     let lane = thread % LANES;
-    let run = group_index(wid, ngroups) * (256u / LANES) + thread / LANES;
+    let run = group_of(grid) * (256u / LANES) + thread / LANES;
     let row = min(run, p.runs - 1u) / p.channels;
     let center = mean[p.mean_offset + row];
     let count = select(0u, p.count, run < p.runs);

@@ -13,9 +13,8 @@ var<immediate> p: Params;
 var<workgroup> sums: array<vec2<f32>, 256>;
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) thread: u32) {
-    let column = group_index(wid, ngroups) * 8u + thread % 8u;
+fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
+    let column = group_of(grid) * 8u + thread % 8u;
     var sum = vec2<f32>(0.0);
     if (column < p.columns) {
         for (var part = thread / 8u; part < p.parts; part += 32u) {

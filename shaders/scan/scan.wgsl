@@ -48,9 +48,8 @@ fn store(start: u32, i: u32, stop: u32, v: V) {
 }
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let group = group_index(wid, ngroups);
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let group = group_of(grid);
     let part = group % p.parts;
     if (group / p.parts * COLUMNS >= p.lines) {
         return;

@@ -51,9 +51,8 @@ fn compare(local: u32, live: u32, size: u32, reach: u32) {
 }
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let group = group_index(wid, ngroups);
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let group = group_of(grid);
     let line = group / p.pieces;
     if (line >= p.lines) {
         return;

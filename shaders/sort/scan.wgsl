@@ -14,9 +14,8 @@ var<immediate> p: Params;
 alias Sum = u32;
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let run = group_index(wid, ngroups);
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let run = group_of(grid);
     if (run >= p.runs) {
         return;
     }

@@ -21,9 +21,8 @@ var<immediate> p: Params;
 @group(0) @binding(2) var<storage, read_write> out: array<i32>;
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let k = group_index(wid, ngroups) * 256u + local;
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let k = group_of(grid) * 256u + local;
     if (k >= p.count) {
         return;
     }

@@ -30,9 +30,8 @@ fn at(line: u32, i: u32, length: u32) -> u32 {
 }
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) ngroups: vec3<u32>,
-        @builtin(local_invocation_index) local: u32) {
-    let first = group_index(wid, ngroups) * (TILE / SIZE);
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let first = group_of(grid) * (TILE / SIZE);
     for (var e = local; e < TILE; e += 256u) {
         let line = first + e / SIZE;
         var rank = 0xffffffffu;
