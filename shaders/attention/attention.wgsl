@@ -203,14 +203,14 @@ fn score(rows: Lines, columns: Lines, mask_base: u32) {
 }
 
 fn is_hidden(row: u32, column: u32, end: u32) -> bool {
-    return column >= end || CAUSAL && select(column > row, row > column, TURNED);
+    return column >= end || (CAUSAL && select(column > row, row > column, TURNED));
 }
 
 // Whether a tile has a cell that is hidden.
 fn is_edge(rows: Lines, columns: Lines) -> bool {
     let last_row = rows.begin + TILE_R - 1u;
     let last_column = columns.begin + TILE_C - 1u;
-    return last_column >= columns.end || CAUSAL && select(last_column > rows.begin, last_row > columns.begin, TURNED);
+    return last_column >= columns.end || (CAUSAL && select(last_column > rows.begin, last_row > columns.begin, TURNED));
 }
 
 // Exponentials in the place of the scores, against the largest of each row so far; what was summed before is scaled to it.

@@ -71,7 +71,7 @@ fn outputs_of(mode: u32, aligned: bool, i: u32, size: u32, length: u32, scale: f
     }
     // Positions scale * (o + center) from which source i is reached.
     let reach = select(select(0.0, 1.0, mode == 2u), 2.0, mode == 3u);
-    let half = select(0.0, 0.5, mode == 1u || mode == 2u && !aligned || mode == 3u && !aligned);
+    let half = select(0.0, 0.5, mode == 1u || ((mode == 2u || mode == 3u) && !aligned));
     let shift = select(0.0, half, mode > 1u);
     let low = (f32(i) + shift - reach) / scale - half - select(0.0, 1.0, mode == 4u);
     let high = (f32(i) + shift + max(reach, 1.0)) / scale - half;
