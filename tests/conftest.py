@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import volta
+import volta.nn  # declares the functions of networks, which tests of the whole op table need
 import volta.testing
 from volta.gpu import shaders
 

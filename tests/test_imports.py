@@ -34,7 +34,6 @@ LAYERS = (
 OPTIONAL = {"wgpu", "matplotlib"}
 # (importing module, imported module or package): why it waits until a function is called.
 LATE = {
-    ("volta", "volta.io"): "with json, pathlib and safetensors a sixth of the time of `import volta`, and of use where files are",
     ("volta.devices", "volta.devices.gpu.kernels"): "of use with the optional wgpu only, and a fifth of the time of `import volta`",
     ("volta.gpu", "volta.gpu.runtime"): "of use with the optional wgpu only, and a tenth of the time of `import volta`",
     ("volta.gpu", "volta.gpu.adapters"): "the same",

@@ -10,7 +10,9 @@ except ImportError as error:
                       "(or start Python outside the checkout to use the installed package)") from None
 
 from volta.tensor import Tensor  # isort: skip  (first: the function `tensor` below takes the submodule's name)
-from volta import autograd, data, errors, func, gpu, linalg, nn, ops, optim, random, utils
+from importlib import import_module as _import_module
+
+from volta import autograd, errors, gpu, linalg, ops, random
 from volta._kernels.core.record import Primitive as _Primitive
 from volta._kernels.core.threads import get_num_threads, set_num_threads
 from volta.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
@@ -67,23 +69,46 @@ def numel(input: Tensor) -> "int":
     return input.numel()
 
 
+# Packages and names that are loaded when they are first asked for: they would take a third of the time of `import volta`.
+_LATE_PACKAGES = ("data", "func", "io", "nn", "optim", "utils")
+_LATE_NAMES = {"load": "volta.io", "save": "volta.io"}
+
+
+def _publish() -> None:
+    """Make the operations of the table names of this package."""
+    for name, op in _FUNCTIONS.items():
+        if _PLACES[name].function:
+            globals()[name] = op
+            if isinstance(op, _Primitive) and len(op.names) == 1 and _PLACES[name].inplace:      # of one tensor: in place too
+                globals()[name + "_"] = getattr(Tensor, name + "_")
+
+
 def __getattr__(name: str):
-    """volta.io, volta.save and volta.load when they are first asked for: what they import takes a sixth of the time of `import volta`."""
-    if name not in _FILES:
+    """What is loaded late. A name that nobody knows may be one of the operations that volta.nn.functional declares."""
+    if name in _LATE_PACKAGES:
+        return _import_module(f"volta.{name}")
+    if name in _LATE_NAMES:
+        globals()[name] = getattr(_import_module(_LATE_NAMES[name]), name)
+    elif name == "__all__":
+        globals()[name] = _all_names()
+    elif not name.startswith("__"):
+        _import_module("volta.nn")
+        _publish()
+    if name not in globals():
         raise AttributeError(f"module 'volta' has no attribute {name!r}")
-    import volta.io
-    globals().update(load=volta.io.load, save=volta.io.save)        # and the import has set `io`
     return globals()[name]
 
 
-def __dir__():
-    return sorted({*globals(), *_FILES})
+def _all_names() -> list[str]:
+    _import_module("volta.nn")
+    _publish()
+    modules = (autograd, errors, gpu, linalg, ops, random)
+    names = (name for name, value in globals().items() if value in modules or not isinstance(value, type(ops)))
+    return sorted({*(name for name in names if not name.startswith("_")), *_LATE_PACKAGES, *_LATE_NAMES, "__version__"} - {"io"})
 
 
-globals().update({name: op for name, op in _FUNCTIONS.items() if _PLACES[name].function})        # the operations
-globals().update({name + "_": getattr(Tensor, name + "_") for name, op in _FUNCTIONS.items()      # of one tensor, in place too
-                  if isinstance(op, _Primitive) and len(op.names) == 1 and _PLACES[name].function and _PLACES[name].inplace})
-_FILES = ("io", "load", "save")
-_MODULES = (autograd, data, errors, func, gpu, linalg, nn, ops, optim, random, utils)
-__all__ = sorted(name for name, value in globals().items()
-                 if not name.startswith("_") and (value in _MODULES or not isinstance(value, type(ops)))) + ["__version__", "load", "save"]
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__getattr__("__all__")})
+
+
+_publish()

@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 import volta
+import volta.nn  # declares the functions of networks
 import volta.testing
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.record import Composed
