@@ -138,8 +138,8 @@ def module_stub(module: types.ModuleType, what: str) -> str:
             imports.add(f"from {package} import {own} as {name}")
         elif isinstance(value, volta.dtype):
             lines.append(f"{name}: DType")
-        elif isinstance(value, str):
-            lines.append(f"{name}: builtins.str")
+        elif value is None or isinstance(value, (str, float)):
+            lines.append(f"{name}: {'None' if value is None else 'builtins.' + type(value).__name__}")
         elif isinstance(value, Op) or value.__module__ == module.__name__ or value.__module__.startswith(("volta.ops.", "volta.nn.f")):
             lines += definition(name, value)
         else:

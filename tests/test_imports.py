@@ -25,9 +25,11 @@ LAYERS = (
     ("records", ("volta.ops.records",)),
     ("devices", ("volta.devices",)),        # they bind kernels to the records
     ("ops", ("volta.ops",)),
-    ("tensor", ("volta.tensor", "volta.methods")),
-    ("user", ("volta.nn", "volta.optim", "volta.data", "volta.io", "volta.func", "volta.utils", "volta.linalg")),
+    ("tensor", ("volta.tensor", "volta.methods", "volta.typed")),
+    ("user", ("volta.nn", "volta.optim", "volta.data", "volta.io", "volta.func", "volta.utils", "volta.linalg", "volta.cuda",
+              "volta.accelerator", "volta.backends")),
     ("package", ("volta",)),
+    ("compat", ("volta.compat",)),
     ("testing", ("volta.testing", "volta.selftest", "volta.__main__")),
 )
 

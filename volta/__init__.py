@@ -42,6 +42,7 @@ from volta.ops.table import FUNCTIONS as _FUNCTIONS
 from volta.ops.table import PLACES as _PLACES
 from volta.printing import set_printoptions
 from volta.random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from volta.shapes import Size
 
 
 def is_tensor(obj: object) -> "bool":
@@ -70,8 +71,12 @@ def numel(input: Tensor) -> "int":
 
 
 # Packages and names that are loaded when they are first asked for: they would take a third of the time of `import volta`.
-_LATE_PACKAGES = ("data", "func", "io", "nn", "optim", "utils")
-_LATE_NAMES = {"load": "volta.io", "save": "volta.io"}
+_LATE_PACKAGES = ("accelerator", "backends", "compat", "cuda", "data", "func", "io", "nn", "optim", "utils")
+_LATE_NAMES = {
+    **dict.fromkeys(("load", "save"), "volta.io"),
+    **dict.fromkeys(("BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor"), "volta.typed"),
+    **dict.fromkeys(("are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "inf", "nan", "newaxis", "pi",
+                     "set_float32_matmul_precision", "use_deterministic_algorithms", "version"), "volta.compat.names")}
 
 
 def _publish() -> None:

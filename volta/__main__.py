@@ -1,9 +1,8 @@
 """`python -m volta COMMAND`: what can be done with Volta from a shell."""
 import sys
+from importlib import import_module
 
-from volta.selftest import main as selftest
-
-COMMANDS = {"selftest": selftest}
+COMMANDS = {"run": "volta.compat.run", "selftest": "volta.selftest"}       # modules with a function `main` of the arguments
 
 
 def main() -> int:
@@ -11,7 +10,7 @@ def main() -> int:
     if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
         print(f"usage: python -m volta {{{','.join(COMMANDS)}}} [--help]", file=sys.stderr)
         return 2
-    return COMMANDS[sys.argv[1]](sys.argv[2:])
+    return import_module(COMMANDS[sys.argv[1]]).main(sys.argv[2:])
 
 
 if __name__ == "__main__":

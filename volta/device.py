@@ -10,10 +10,11 @@ from volta import gpu
 from volta._kernels.core import CPU, Device, TensorBase
 from volta.errors import ArgumentError, DeviceError, GPUUnavailableWarning, MixedDeviceWarning
 
-__all__ = ["Device", "device", "mixed_devices", "set_mixed_device"]
+__all__ = ["Device", "current_gpu", "device", "mixed_devices", "set_current_gpu", "set_mixed_device"]
 
 _devices: dict[tuple[str, int], Device] = {("cpu", 0): CPU}
 _mixed = "warn"
+_current = 0                            # the GPU that is meant without a number
 _warned_unavailable = False
 _bind_gpu_kernels: Callable[[], None]
 
@@ -24,12 +25,25 @@ def configure(bind_gpu_kernels: Callable[[], None]) -> None:
     _bind_gpu_kernels = bind_gpu_kernels
 
 
-def device(name: str | Device | int | None = None, index: int | None = None) -> Device:
+class _Devices(type):
+    """What makes `isinstance(x, volta.device)` hold for every device."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Device)
+
+
+class device(metaclass=_Devices):
     """The device of a name: "cpu", "gpu", "gpu:1", "metal"; "cuda" is another name of "gpu".
 
     Raises: DeviceError for an unknown name or a GPU number that does not exist. Where no GPU is usable, "gpu" warns once
     and gives the CPU; with VOLTA_REQUIRE_GPU=1 in the environment it raises.
     """
+
+    def __new__(cls, type: str | Device | int | None = None, index: int | None = None) -> Device:  # type: ignore[misc]
+        return _named(type, index)
+
+
+def _named(name, index):
     if isinstance(name, Device):
         return name
     if name is None:
@@ -43,7 +57,8 @@ def device(name: str | Device | int | None = None, index: int | None = None) -> 
         if not number.isdigit():
             raise DeviceError(f"device: {name!r} has no valid number after the colon; write 'gpu:0'")
         index = int(number)
-    index = index or 0
+    if index is None:
+        index = 0 if kind == "cpu" else _current
     if kind == "cpu":
         if index:
             raise DeviceError(f"device: {name!r}: there is one cpu; write 'cpu'")
@@ -51,6 +66,18 @@ def device(name: str | Device | int | None = None, index: int | None = None) -> 
     if kind not in ("gpu", "cuda", "metal"):
         raise DeviceError(f"device: unknown device {name!r}; use 'cpu', 'gpu', 'gpu:N', 'metal' or 'cuda' (the same as 'gpu')")
     return _gpu(kind, index)
+
+
+def current_gpu() -> int:
+    """Index of the GPU that a name without a number means."""
+    return _current
+
+
+def set_current_gpu(index: int) -> None:
+    """Choose it. Raises: DeviceError for one that does not exist."""
+    global _current
+    gpu.context(index)
+    _current = index
 
 
 def _gpu(kind: str, index: int) -> Device:
@@ -98,6 +125,9 @@ def mixed_devices(op, inputs: tuple, params: dict | None):
 
     With `params` None it only gives the inputs moved to the device of the first (an in-place op writes there).
     """
+    on_gpu = {x.device for x in inputs if isinstance(x, TensorBase) and x.device.is_gpu}
+    if len(on_gpu) == 1 and op.promotion and all(x.ndim == 0 or x.device.is_gpu for x in inputs if isinstance(x, TensorBase)):
+        return _as_numbers(op, inputs, params, on_gpu.pop())
     places = ", ".join(f"{name} {x.shape} on {x.device}" for name, x in zip(op.names, inputs) if isinstance(x, TensorBase))
     text = f"{op.name}: the tensors are on different devices ({places}); move them to one with .to(device)"
     if _mixed == "error":
@@ -106,3 +136,13 @@ def mixed_devices(op, inputs: tuple, params: dict | None):
     warnings.warn(f"{text}. Ran on {'the CPU' if params is not None else target}.", MixedDeviceWarning, stacklevel=3)
     moved = tuple(x.to(target) if isinstance(x, TensorBase) else x for x in inputs)
     return moved if params is None else op(*moved, **params)
+
+
+def _as_numbers(op, inputs, params, gpu_of_others):
+    """As in PyTorch, CPU tensors without dimensions count as numbers beside tensors on a GPU; one that wants a gradient is copied there."""
+    def moved(x):
+        if not isinstance(x, TensorBase) or x.device.is_gpu:
+            return x
+        return x.to(gpu_of_others) if x.requires_grad or params is None and x is inputs[0] else x.item()
+    inputs = tuple(map(moved, inputs))
+    return inputs if params is None else op(*inputs, **params)

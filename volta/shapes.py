@@ -9,6 +9,24 @@ from volta._kernels import core
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
 
 
+class _Sizes(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, tuple) and all(isinstance(n, int) for n in instance)
+
+
+class Size(tuple, metaclass=_Sizes):
+    """What `x.size()` gives. `x.shape` is a plain tuple, for speed; tuples of int count as instances of this class."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """Number of elements of a tensor of this shape."""
+        return math.prod(self)
+
+    def __repr__(self) -> str:
+        return f"volta.Size({list(self)})"
+
+
 def as_shape(*sizes: object) -> tuple[int, ...]:
     """A shape from `(2, 3)` or `2, 3`.
 

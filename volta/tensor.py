@@ -15,8 +15,8 @@ from volta._kernels import core
 from volta._kernels.core import graph
 from volta.autograd import Node, RemovableHandle
 from volta.device import device as as_device
-from volta.dtypes import as_dtype, float16, float32, float64, int32, int64, to_numpy, uint8
 from volta.dtypes import bool_ as bool_dtype
+from volta.dtypes import float16, float32, float64, get_default_dtype, int32, int64, to_numpy, uint8
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from volta.methods import install
 from volta.ops import copy as copies
@@ -26,10 +26,10 @@ from volta.ops.math import where
 from volta.ops.parts import split
 from volta.ops.records.view import permute_op
 from volta.printing import tensor_repr
-from volta.shapes import as_dim
+from volta.shapes import Size, as_dim
+from volta.typed import legacy_tensor, type_name, type_of
 
 if TYPE_CHECKING:
-    from volta._kernels.core import DType
     from volta.types import DeviceLike, DTypeLike, Number
 
 
@@ -40,8 +40,9 @@ class Tensor(graph.Operators):
     __hash__ = object.__hash__
     __array_priority__ = 1000
 
-    def __init__(self, *args, **kwargs) -> None:
-        raise ArgumentError("Tensor: tensors are made by volta.tensor(data), volta.empty(sizes) and their kin, not by this class")
+    def __init__(self, *data: Any, device: DeviceLike = None) -> None:
+        """PyTorch's legacy constructor: of sizes, contents undefined; of data as the default dtype. `volta.tensor` is the better one."""
+        core.assign(self, legacy_tensor("Tensor", data, get_default_dtype(), device))
 
     # ------------------------------------------------------------ facts
     @property
@@ -119,7 +120,7 @@ class Tensor(graph.Operators):
     def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> tuple[int, ...] | int:
         """The shape, or one size of it."""
-        return self.shape if dim is None else self.shape[as_dim("size", dim, self.ndim)]
+        return Size(self.shape) if dim is None else self.shape[as_dim("size", dim, self.ndim)]
 
     def numel(self) -> int:
         """Number of elements."""
@@ -325,12 +326,15 @@ class Tensor(graph.Operators):
     cuda = gpu
 
     @overload
-    def type(self, dtype: None = None) -> DType: ...
+    def type(self, dtype: None = None) -> str: ...
     @overload
     def type(self, dtype: DTypeLike) -> Tensor: ...
-    def type(self, dtype: DTypeLike = None) -> DType | Tensor:
-        """The dtype, or the tensor as another one."""
-        return self.dtype if dtype is None else copies.cast(self, as_dtype(dtype))
+    def type(self, dtype: DTypeLike = None) -> str | Tensor:
+        """PyTorch's name of the type, such as "torch.FloatTensor"; or the tensor as another type: a dtype, a name or `volta.LongTensor`."""
+        if dtype is None:
+            return type_name(self)
+        wanted, device = type_of(dtype)
+        return copies.to(self, device=self.device if device is None else device, dtype=wanted)
 
     def half(self) -> Tensor:
         """As float16."""

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from volta.gpu.adapters import Device
 
 __all__ = [
-    "MemoryStats", "Stats", "begin_steps", "context", "devices", "empty_cache", "end_step", "forbid_transfers", "is_available",
-    "lasting", "memory_stats", "set_memory_limit", "stats", "synchronize", "unavailable_reason",
+    "MemoryStats", "Stats", "begin_steps", "context", "devices", "empty_cache", "end_step", "forbid_transfers", "in_use", "is_available",
+    "lasting", "memory_stats", "reset_peak", "set_memory_limit", "stats", "synchronize", "unavailable_reason",
 ]
 
 _contexts: dict = {}
@@ -127,6 +127,17 @@ def empty_cache() -> None:
     """Give pooled memory back to the devices."""
     for c in list(_contexts.values()):
         c.empty_cache()
+
+
+def in_use() -> bool:
+    """Whether a GPU has been opened."""
+    return bool(_contexts)
+
+
+def reset_peak(index: int | None = None) -> None:
+    """Let the peak of the memory statistics begin at what is in use now, on one GPU or on all."""
+    for c in list(_contexts.values()) if index is None else [context(index)]:
+        c.pool.reset_peak()
 
 
 def synchronize(index: int | None = None) -> None:

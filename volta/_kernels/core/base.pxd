@@ -22,7 +22,6 @@ cdef class DType:
     cdef readonly bint is_floating_point
 
 cdef class Device:
-    cdef readonly str type                  # "cpu" or "gpu"
     cdef readonly int index
     cdef readonly bint is_gpu
 

@@ -62,9 +62,13 @@ cdef class Device:
     """Where a tensor lives. One object per place, so `is` compares."""
 
     def __cinit__(self, str type, int index):
-        self.type = type
         self.index = index
         self.is_gpu = type != "cpu"
+
+    @property
+    def type(self):
+        """"cpu", or the word for GPUs: "gpu", under `volta.compat` "cuda"."""
+        return _gpu_word if self.is_gpu else "cpu"
 
     def __repr__(self):
         return f"device(type='{self.type}', index={self.index})" if self.is_gpu else "device(type='cpu')"
@@ -75,6 +79,15 @@ cdef class Device:
 
 CPU = Device("cpu", 0)
 cdef Device _CPU = CPU
+cdef str _gpu_word = "gpu"
+
+
+def call_gpus(str word not None):
+    """Set what `Device.type` and a device's name say of GPUs; gives the previous word."""
+    global _gpu_word
+    cdef str previous = _gpu_word
+    _gpu_word = word
+    return previous
 
 
 # ---------------------------------------------------------------- host memory

@@ -120,6 +120,10 @@ cdef class Pool:
             self.blocks[_heap_pop(heap)].queued = False
         return heap.ids[0] if heap.count else <uint32_t>NO_BLOCK
 
+    def reset_peak(self):
+        """Let the peak begin at what is live."""
+        self.peak = self.live
+
     cdef void take(self, uint32_t block, uint64_t nbytes) noexcept nogil:
         cdef Block* record = &self.blocks[block]
         record.live = True

@@ -1,0 +1,40 @@
+"""PyTorch scripts as they lie: after `install()`, `import torch` and `import torchvision` give Volta.
+
+A script needs no change where its names exist here; `python -m volta run train.py` does both. A name that does not exist raises an error
+that names it: nothing is replaced by something that would change results.
+"""
+from __future__ import annotations
+
+import sys
+
+from volta._kernels.core.base import call_gpus
+from volta.compat.modules import Finder
+from volta.errors import VoltaError
+
+__all__ = ["install", "uninstall"]
+
+_finder = Finder()
+
+
+def install() -> None:
+    """Serve `torch` and `torchvision` from Volta in this process, and call GPUs "cuda".
+
+    Raises: VoltaError where the real PyTorch has been imported: two kinds of tensors would meet.
+    """
+    if _finder in sys.meta_path:
+        return
+    present = sorted(name for name in ("torch", "torchvision") if name in sys.modules)
+    if present:
+        raise VoltaError(f"compat.install: {present[0]} is imported already, from {getattr(sys.modules[present[0]], '__file__', None)}; "
+                         "call volta.compat.install() before it, or start the script by python -m volta run")
+    sys.meta_path.insert(0, _finder)
+    call_gpus("cuda")
+
+
+def uninstall() -> None:
+    """Undo `install`: what was imported stays usable, new imports find the real packages."""
+    if _finder in sys.meta_path:
+        sys.meta_path.remove(_finder)
+        call_gpus("gpu")
+        for name in [n for n in sys.modules if n.partition(".")[0] in ("torch", "torchvision")]:
+            del sys.modules[name]

@@ -1,0 +1,122 @@
+"""The modules that scripts know as torch and torchvision, each a view of one of Volta's."""
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+# Modules that have another name here, the longest that fits. A name that ends in "." serves all modules under it.
+PLACES = {
+    "torch": "volta",
+    "torch.nn.modules": "volta.nn",
+    "torch.nn.modules.": "volta.nn",
+    "torch.nn.utils.rnn": "volta.nn.utils.rnn",
+    "torch.nn.utils.clip_grad": "volta.nn.utils",
+    "torch.nn.utils.weight_norm": "volta.nn.utils",
+    "torch.nn.utils.spectral_norm": "volta.nn.utils",
+    "torch.nn.utils.convert_parameters": "volta.nn.utils",
+    "torch.optim.": "volta.optim",
+    "torch.optim.lr_scheduler": "volta.optim.lr_scheduler",
+    "torch.optim.swa_utils": "volta.optim.swa_utils",
+    "torch.utils.data": "volta.data",
+    "torch.utils.data.": "volta.data",
+    "torch.autograd.": "volta.autograd",
+    "torch.cuda.amp": "volta.amp",
+    "torch.cuda.amp.": "volta.amp",
+    "torch.amp.": "volta.amp",
+    "torch.distributions.": "volta.distributions",
+    "torch.types": "volta.types",
+    "torchvision": "volta.vision",
+    "torchvision.transforms.": "volta.vision.transforms",
+    "torchvision.datasets.": "volta.vision.datasets",
+    "torchvision.utils": "volta.vision.utils",
+}
+WHERE = "docs/coverage.md in Volta's sources lists which of PyTorch's names exist, and why others do not"
+_HIDDEN = {"torch.ops", "torch.io", "torch.errors", "torch.gpu", "torch.methods", "torch.saved", "torch.shapes", "torch.compat"}
+
+
+def place(name: str) -> str:
+    """The name here of a module of PyTorch."""
+    if name in PLACES:
+        return PLACES[name]
+    parents = name.split(".")
+    for end in range(len(parents) - 1, 0, -1):
+        parent = ".".join(parents[:end])
+        if parent + "." in PLACES:
+            return PLACES[parent + "."]
+        if parent in PLACES:
+            return ".".join([PLACES[parent], *parents[end:]])
+    raise KeyError(name)
+
+
+class View(ModuleType):
+    """A module under PyTorch's name: its names are those of a module of Volta."""
+
+    def __init__(self, name: str, target: ModuleType) -> None:
+        super().__init__(name, target.__doc__)
+        self.__dict__["_target"] = target
+        self.__dict__["__path__"] = []
+        self.__dict__["__file__"] = f"{target.__file__} (Volta in place of {name})"
+
+    def __getattr__(self, name: str) -> object:
+        if f"{self.__name__}.{name}" in _HIDDEN:
+            raise _missing(self.__name__, name)
+        try:
+            value = getattr(self._target, name)
+        except AttributeError:
+            if name.startswith("__"):
+                raise
+            try:                                        # a module that scripts use without importing it
+                return importlib.import_module(f"{self.__name__}.{name}")
+            except ModuleNotFoundError:
+                raise _missing(self.__name__, name) from None
+        if isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "volta":
+            return importlib.import_module(f"{self.__name__}.{name}")
+        return value
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Settings, as of `torch.backends.cudnn`, are those of the module here."""
+        if not name.startswith("__") and self._target.__name__.startswith("volta.backends."):
+            setattr(self._target, name, value)
+        else:
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return dir(self._target)
+
+
+def _missing(module: str, name: str) -> AttributeError:
+    return AttributeError(f"{module}.{name} does not exist in Volta; {WHERE}", name=name)
+
+
+class Finder:
+    """Finds `torch` and `torchvision` in Volta, before Python looks for them anywhere else."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """The place of a module of PyTorch; None for other modules. Raises: ModuleNotFoundError where Volta has none for it."""
+        if name.partition(".")[0] not in ("torch", "torchvision"):
+            return None
+        try:
+            found = importlib.import_module(place(name))
+        except ModuleNotFoundError as error:
+            if not (error.name or "").startswith("volta"):
+                raise
+            raise ModuleNotFoundError(f"{name} does not exist in Volta; {WHERE}", name=name) from None
+        return ModuleSpec(name, _Loader(found), origin=found.__file__, is_package=True)
+
+
+class _Loader:
+    def __init__(self, target: ModuleType) -> None:
+        self.target = target
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return View(spec.name, self.target)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__name__ == "torch":
+            module.__dict__.update(importlib.import_module("volta.compat.names").TORCH)
+        elif module.__name__ == "torchvision":
+            module.__dict__["__version__"] = "0.28.0"
+        sys.modules[module.__name__] = module

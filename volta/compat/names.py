@@ -1,0 +1,60 @@
+"""Names of the package torch that scripts use and that are no operation: constants and settings."""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from volta.errors import ArgumentError
+
+__all__ = ["are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "inf", "nan",
+           "newaxis", "pi", "set_float32_matmul_precision", "use_deterministic_algorithms", "version"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+inf, nan, pi, e = math.inf, math.nan, math.pi, math.e
+newaxis = None
+
+
+class version:
+    """What scripts ask of torch.version: the release of PyTorch whose names are here, and that there is no CUDA."""
+    __version__ = "2.13.0"
+    cuda = hip = xpu = None
+    debug = False
+
+
+TORCH = {"__version__": version.__version__}           # what the name torch has beside Volta's names
+
+
+def compile(model: F | None = None, **options: Any) -> Any:
+    """The function or module itself: Volta runs every operation by a kernel that is compiled already. The options choose compilers and
+    have no meaning here."""
+    return model if model is not None else lambda function: function
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Which precision products of float32 may have. They have that of float32 at any setting. Raises: ArgumentError."""
+    global _precision
+    if precision not in ("highest", "high", "medium"):
+        raise ArgumentError(f"set_float32_matmul_precision: precision must be 'highest', 'high' or 'medium', got {precision!r}")
+    _precision = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """What was set."""
+    return _precision
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Operations are deterministic at any setting."""
+    global _deterministic
+    _deterministic = bool(mode)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """What was set."""
+    return _deterministic
+
+
+_precision = "highest"
+_deterministic = False

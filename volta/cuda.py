@@ -1,0 +1,171 @@
+"""GPUs under the names of torch.cuda, whoever made them: which there are, their memory, synchronisation, seeds, timing."""
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+from volta import gpu
+from volta._kernels.core import Device
+from volta.device import current_gpu, set_current_gpu
+from volta.device import device as as_device
+from volta.errors import ArgumentError, DeviceError
+from volta.random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from volta.typed import TYPES, Typed
+
+__all__ = [
+    "BoolTensor", "ByteTensor", "DoubleTensor", "Event", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "current_device", "device",
+    "device_count", "empty_cache", "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state", "init",
+    "initial_seed", "ipc_collect", "is_available", "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all",
+    "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved", "reset_peak_memory_stats", "seed", "seed_all",
+    "set_device", "set_rng_state", "synchronize"]
+
+HalfTensor, FloatTensor, DoubleTensor, ByteTensor, IntTensor, LongTensor, BoolTensor = (Typed(n, d, "gpu") for n, d in TYPES.items())
+is_available, empty_cache = gpu.is_available, gpu.empty_cache
+manual_seed_all, seed_all = manual_seed, seed           # one generator serves all devices
+
+
+def device_count() -> int:
+    """Number of usable GPUs."""
+    return len(gpu.devices()) if gpu.is_available() else 0
+
+
+def current_device() -> int:
+    """Index of the GPU that "gpu" and "cuda" mean. Raises: DeviceError where there is none."""
+    gpu.context(current_gpu())
+    return current_gpu()
+
+
+def _index(name: str, device: Device | str | int | None) -> int:
+    """The index of a GPU. Raises: ArgumentError for the CPU, DeviceError for a GPU that does not exist."""
+    if device is None:
+        return current_gpu()
+    found = as_device(device)
+    if not found.is_gpu:
+        raise ArgumentError(f"cuda.{name}: device must be a GPU, got {device!r}")
+    return found.index
+
+
+def set_device(device: Device | str | int) -> None:
+    """Let "gpu" and "cuda" without a number mean this GPU. A negative number changes nothing."""
+    if not (isinstance(device, int) and device < 0):
+        set_current_gpu(_index("set_device", device))
+
+
+class device:
+    """Context manager: inside, "gpu" and "cuda" without a number mean this GPU. None or a negative number changes nothing."""
+
+    def __init__(self, device: Device | str | int | None) -> None:
+        self.idx = -1 if device is None or isinstance(device, int) and device < 0 else _index("device", device)
+
+    def __enter__(self) -> None:
+        self.previous = current_gpu()
+        if self.idx >= 0:
+            set_current_gpu(self.idx)
+
+    def __exit__(self, *exception: object) -> None:
+        set_current_gpu(self.previous)
+
+
+def get_device_name(device: Device | str | int | None = None) -> str:
+    """What the driver calls the GPU."""
+    return gpu.devices()[_index("get_device_name", device)].name
+
+
+def get_device_properties(device: Device | str | int | None = None) -> SimpleNamespace:
+    """What is known of a GPU: `name`, `backend`, `driver`, `limits`. Its memory and processors are not told by WebGPU."""
+    found = gpu.devices()[_index("get_device_properties", device)]
+    return SimpleNamespace(name=found.name, backend=found.backend, driver=found.driver, limits=found.limits, major=0, minor=0)
+
+
+def get_device_capability(device: Device | str | int | None = None) -> tuple[int, int]:
+    """(0, 0): no GPU is programmed by CUDA's instruction sets here."""
+    _index("get_device_capability", device)
+    return 0, 0
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether tensors of bfloat16 can be on a GPU: they cannot."""
+    return False
+
+
+def synchronize(device: Device | str | int | None = None) -> None:
+    """Wait until a GPU has done all that was asked of it; without a device, every GPU in use."""
+    if gpu.is_available():
+        gpu.synchronize(None if device is None else _index("synchronize", device))
+
+
+def init() -> None:
+    """Open the current GPU now instead of on first use. Raises: DeviceError where there is none."""
+    gpu.context(current_gpu())
+
+
+def is_initialized() -> bool:
+    """Whether a GPU is in use."""
+    return gpu.in_use()
+
+
+def ipc_collect() -> None:
+    """Does nothing: GPU memory is not shared between processes."""
+
+
+def _memory(name, device):
+    return gpu.memory_stats(_index(name, device)) if gpu.in_use() else gpu.MemoryStats(0, 0, 0)
+
+
+def memory_allocated(device: Device | str | int | None = None) -> int:
+    """Units: bytes in use by tensors on a GPU."""
+    return _memory("memory_allocated", device).live
+
+
+def max_memory_allocated(device: Device | str | int | None = None) -> int:
+    """Units: bytes in use at the peak."""
+    return _memory("max_memory_allocated", device).peak
+
+
+def memory_reserved(device: Device | str | int | None = None) -> int:
+    """Units: bytes in use and kept for reuse."""
+    stats = _memory("memory_reserved", device)
+    return stats.live + stats.pooled
+
+
+def max_memory_reserved(device: Device | str | int | None = None) -> int:
+    """Units: bytes in use and kept for reuse at the peak. What is kept shrinks only by `empty_cache`."""
+    return max(memory_reserved(device), max_memory_allocated(device))
+
+
+def reset_peak_memory_stats(device: Device | str | int | None = None) -> None:
+    """Let the peak begin at what is in use now."""
+    if gpu.in_use():
+        gpu.reset_peak(_index("reset_peak_memory_stats", device))
+
+
+class Event:
+    """A point in time on a GPU. `record` waits for what was asked before it, so that the times between events are true."""
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
+        if interprocess:
+            raise ArgumentError("cuda.Event: interprocess events do not exist here")
+        self._time: float | None = None
+
+    def record(self, stream: Any = None) -> None:
+        """Note the time when all work so far is done. There is one queue per GPU, so `stream` must be None."""
+        if stream is not None:
+            raise ArgumentError("cuda.Event.record: there are no streams here; leave `stream` out")
+        synchronize()
+        self._time = time.perf_counter()
+
+    def synchronize(self) -> None:
+        """Does nothing more: `record` has waited."""
+
+    wait = synchronize
+
+    def query(self) -> bool:
+        """Whether what was recorded is done: it is."""
+        return True
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Units: milliseconds from this event to another. Raises: DeviceError where one was not recorded."""
+        if self._time is None or end_event._time is None:
+            raise DeviceError("cuda.Event.elapsed_time: record both events first")
+        return (end_event._time - self._time) * 1e3

@@ -1,0 +1,74 @@
+"""PyTorch's legacy constructors by element type: `FloatTensor(2, 3)`, `cuda.LongTensor([1, 2])`, and the names of types."""
+from __future__ import annotations
+
+from typing import Any
+
+from volta._kernels.core import TensorBase
+from volta.dtypes import as_dtype, bool_, float16, float32, float64, int32, int64, uint8
+from volta.errors import ArgumentError, DTypeError
+from volta.ops.creation import empty
+from volta.ops.from_data import tensor
+from volta.shapes import Size
+
+__all__ = ["BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor"]
+
+
+def legacy_tensor(name: str, arguments: tuple, dtype: Any, device: Any = "cpu") -> Any:
+    """What `Tensor(...)` and its typed kin make: an empty tensor of nothing, undefined contents of sizes, else a tensor of the data.
+
+    Raises: DTypeError for a tensor of another dtype; ArgumentError for anything else.
+    """
+    if len(arguments) == 1 and type(arguments[0]) is Size:
+        arguments = tuple(arguments[0])
+    elif len(arguments) == 1 and isinstance(arguments[0], TensorBase):
+        if arguments[0].dtype is not dtype:
+            raise DTypeError(f"{name}: needs a tensor of {dtype}, got one of {arguments[0].dtype}; write x.to({dtype})")
+        return arguments[0].detach()
+    elif len(arguments) == 1 and not hasattr(arguments[0], "__index__"):
+        return tensor(arguments[0], dtype=dtype, device=device)
+    if not all(hasattr(n, "__index__") and not isinstance(n, bool) for n in arguments):
+        raise ArgumentError(f"{name}: needs sizes as int, or one sequence, array or tensor, got {arguments!r}")
+    return empty(*arguments, dtype=dtype, device=device) if arguments else empty(0, dtype=dtype, device=device)
+
+
+class Typed(type):
+    """The class of the typed constructors: each makes tensors of one dtype, which count as its instances, on the CPU or on a GPU."""
+
+    def __new__(mcs, name: str, dtype: Any, place: str) -> Typed:
+        return super().__new__(mcs, name, (), {"__doc__": f"Legacy constructor of tensors of {dtype}: from data, or of given sizes."})
+
+    def __init__(cls, name: str, dtype: Any, place: str) -> None:
+        cls.dtype, cls.place = dtype, place
+        cls.__module__ = "volta.typed" if place == "cpu" else "volta.cuda"
+
+    def __call__(cls, *arguments: Any) -> Any:
+        return legacy_tensor(cls.__name__, arguments, cls.dtype, cls.place)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, TensorBase) and instance.dtype is cls.dtype and instance.device.is_gpu == (cls.place != "cpu")
+
+
+TYPES = {"HalfTensor": float16, "FloatTensor": float32, "DoubleTensor": float64, "ByteTensor": uint8, "IntTensor": int32,
+         "LongTensor": int64, "BoolTensor": bool_}
+HalfTensor, FloatTensor, DoubleTensor, ByteTensor, IntTensor, LongTensor, BoolTensor = (Typed(n, d, "cpu") for n, d in TYPES.items())
+_NAMES = {dtype: name for name, dtype in TYPES.items()}
+
+
+def type_name(t: TensorBase) -> str:
+    """PyTorch's name of a tensor's type: "torch.FloatTensor", on a GPU "torch.cuda.FloatTensor"."""
+    return f"torch.{'cuda.' if t.device.is_gpu else ''}{_NAMES[t.dtype]}"
+
+
+def type_of(dtype: Any) -> tuple[Any, str | None]:
+    """The dtype that `Tensor.type` is asked for, and the device if that is said too: a dtype, a typed constructor or a type's name.
+
+    Raises: DTypeError for an unknown one.
+    """
+    if isinstance(dtype, Typed):
+        return dtype.dtype, dtype.place
+    if isinstance(dtype, str) and dtype.endswith("Tensor"):
+        package, _, name = dtype.rpartition(".")
+        if name not in TYPES or package not in ("torch", "torch.cuda"):
+            raise DTypeError(f"type: there is no type {dtype!r} here; use one such as 'torch.FloatTensor', or a dtype")
+        return TYPES[name], "gpu" if package == "torch.cuda" else "cpu"
+    return as_dtype(dtype), None
