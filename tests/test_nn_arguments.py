@@ -17,14 +17,17 @@ WRONG = {
     "Generator | None": (3, "x", object(), volta.zeros(2)),
     "Tensor | Iterable[Tensor]": (None, 3, "x", ["x"], [1.0], object()),
     "Iterable[Tensor]": (None, 3, "x", ["x"], [1.0], object()),
+    "int": ("x", None, 0.5, [1], object(), volta.zeros(2)),
     "bool": (),
+    "bool | None": (),
 }
 ALLOWED = {("constant_", "val", math.nan)}
+SHAPES = {"dirac_": (3, 4, 3), "clip_grads_with_norm_": ()}
 FIRST = {"calculate_gain": "relu", "parameters_to_vector": [volta.zeros(2)]}
 
 
 def _wrong_calls():
-    for module in (nn.init, nn.utils):
+    for module in (nn.init, nn.utils.parameters):
         for name in module.__all__:
             function = getattr(module, name)
             parameters = inspect.signature(function).parameters
@@ -40,7 +43,7 @@ def test_a_wrong_argument_is_named(function, wrong, value):
     arguments = {name: 0.5 for name, p in parameters.items() if p.default is p.empty}
     for name, p in parameters.items():
         if "Tensor" in p.annotation:
-            arguments[name] = volta.zeros(3, 4) if p.annotation == "Tensor" else [volta.zeros(2)]
+            arguments[name] = volta.zeros(*SHAPES.get(function.__name__, (3, 4))) if p.annotation == "Tensor" else [volta.zeros(2)]
     if "nonlinearity" in parameters:
         arguments["nonlinearity"] = "leaky_relu"
     arguments[wrong] = value

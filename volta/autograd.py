@@ -259,6 +259,8 @@ class FunctionCtx:
         self._likes = tuple((a.shape, a.dtype, a.device) if isinstance(a, core.TensorBase) else None for a in inputs)
         self.needs_input_grad: tuple[bool, ...] = ()
         self._saved: tuple | None = ()
+        self._fixed: set[int] = set()
+        self._materialize = True
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for backward; an in-place change of one before it raises there."""
@@ -279,12 +281,20 @@ class FunctionCtx:
         return tuple(t.unpack(t.value) if isinstance(t, _Packed) else t for t, _ in self._saved)
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Outputs that get no gradient."""
+        """Outputs that get no gradient. backward is still given one for each, of zeros."""
         self._fixed = {id(t) for t in tensors}
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether backward is given zeros for outputs that got no gradient (as it is unless this is False), or None."""
+        self._materialize = bool(value)
 
     def gradients(self, grads):
         """Called by the engine: one gradient per input."""
         grads = grads if isinstance(grads, tuple) else (grads,)
+        if self._materialize:
+            some = next(g for g in grads if g is not None)
+            grads = tuple(some.new_zeros(shape, dtype=dtype, device=device) if g is None else g
+                          for g, (shape, dtype, device) in zip(grads, self._outputs))
         result = self.cls.backward(self, *grads)
         result = result if isinstance(result, tuple) else (result,)
         if len(result) > self.n_inputs and all(g is None for g in result[self.n_inputs:]):
@@ -332,9 +342,9 @@ class Function:
         for o in several:
             if not isinstance(o, core.TensorBase):
                 raise AutogradError(f"{cls.__name__}: forward must give a tensor or a tuple of tensors, got {type(o).__name__}")
-        fixed = getattr(ctx, "_fixed", set())
         results = [core.alias(o) if any(o is a for a in args) else o for o in several]
-        _graph.custom_node(ctx, args, tuple(r for r in results if id(r) not in fixed))
+        ctx._outputs = [(o.shape, o.dtype, o.device) for o in several]
+        _graph.custom_node(ctx, args, tuple(None if id(o) in ctx._fixed else r for o, r in zip(several, results)))
         return tuple(results) if isinstance(outputs, tuple) else results[0]
 
 

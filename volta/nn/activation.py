@@ -1,107 +1,228 @@
-"""Activations and Dropout: layers without parameters."""
+"""Activations as layers: functions of `nn.functional` with their settings kept."""
 from __future__ import annotations
 
-from volta.errors import ArgumentError
+import inspect
+from collections.abc import Callable
+
+from volta.errors import ArgumentError, ShapeError
 from volta.nn import functional
+from volta.nn.linear import sizes
 from volta.nn.module import Module
+from volta.nn.parameter import Parameter
+from volta.ops.creation import full
 from volta.tensor import Tensor
 
-__all__ = ["Dropout", "GELU", "LeakyReLU", "LogSoftmax", "ReLU", "SiLU", "Sigmoid", "Softmax", "Softsign", "Tanh"]
+__all__ = ["CELU", "Dropout", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid",
+           "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softmax", "Softmax2d", "Softmin",
+           "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold"]
 
 
-class _InPlace(Module):
-    """What may overwrite its input."""
+class Activation(Module):
+    """A function of one tensor. Its settings are those of the function, under the same names and with the same defaults."""
 
-    def __init__(self, inplace: bool = False) -> None:
+    _function: Callable[..., Tensor]
+    _settings: inspect.Signature
+
+    def __init_subclass__(cls, **options) -> None:
+        super().__init_subclass__(**options)
+        if "_function" in cls.__dict__:
+            parameters = list(inspect.signature(cls._function).parameters.values())[1:]
+            cls._settings = inspect.Signature([p for p in parameters if p.name not in ("_stacklevel", "dtype", "training")])
+            cls.__signature__ = cls._settings           # what help() shows
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__()
-        self.inplace = inplace
+        try:
+            settings = self._settings.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}: {error}; it takes {self._settings}") from None
+        settings.apply_defaults()
+        for name, value in settings.arguments.items():
+            setattr(self, name, value)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return type(self)._function(input, **{name: getattr(self, name) for name in self._settings.parameters})
 
     def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
+        shown = [f"{name}={getattr(self, name)}" for name in self._settings.parameters if name != "inplace"]
+        return ", ".join(shown + ["inplace=True"] * getattr(self, "inplace", False))
 
 
-class ReLU(_InPlace):
+class ReLU(Activation):
     """The larger of 0 and x."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return functional.relu(input, self.inplace)
+    _function = functional.relu
 
 
-class LeakyReLU(Module):
+class ReLU6(Activation):
+    """x between 0 and 6."""
+    _function = functional.relu6
+
+
+class LeakyReLU(Activation):
     """x where positive, else negative_slope * x."""
+    _function = functional.leaky_relu
 
-    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
-        super().__init__()
-        self.negative_slope, self.inplace = negative_slope, inplace
+
+class RReLU(Activation):
+    """x where positive, else x times a slope: in training drawn for each element, in evaluation the mean of `lower` and `upper`."""
+    _function = functional.rrelu
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.leaky_relu(input, self.negative_slope, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
+        return functional.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
 
-class GELU(Module):
+class PReLU(Module):
+    """x where positive, else x times a learned slope: one, or one for each channel (dimension 1)."""
+
+    _shown = ("num_parameters",)
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device=None, dtype=None) -> None:
+        super().__init__()
+        (self.num_parameters,) = sizes("PReLU", num_parameters=num_parameters)
+        self.init = init
+        self.weight = Parameter(full((num_parameters,), init, device=device, dtype=dtype))
+
+    def reset_parameters(self) -> None:
+        """Every slope as at the start."""
+        self.weight.data.fill_(self.init)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.prelu(input, self.weight)
+
+
+class ELU(Activation):
+    """x where positive, else alpha * (exp(x) - 1)."""
+    _function = functional.elu
+
+
+class SELU(Activation):
+    """ELU with the scale and alpha that keep mean 0 and variance 1. Source: Klambauer et al. 2017."""
+    _function = functional.selu
+
+
+class CELU(Activation):
+    """x where positive, else alpha * (exp(x / alpha) - 1)."""
+    _function = functional.celu
+
+
+class GELU(Activation):
     """x * Phi(x), exact or with approximate="tanh"."""
-
-    _shown = ("approximate",)
+    _function = functional.gelu
 
     def __init__(self, approximate: str = "none") -> None:
-        super().__init__()
         if approximate not in ("none", "tanh"):
             raise ArgumentError(f"GELU: approximate must be 'none' or 'tanh', got {approximate!r}")
-        self.approximate = approximate
+        super().__init__(approximate)
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functional.gelu(input, self.approximate)
+    def extra_repr(self) -> str:
+        return f"approximate={self.approximate!r}"
 
 
-class SiLU(_InPlace):
+class SiLU(Activation):
     """x * sigmoid(x)."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return functional.silu(input, self.inplace)
+    _function = functional.silu
 
 
-class Sigmoid(Module):
+class Mish(Activation):
+    """x * tanh(softplus(x))."""
+    _function = functional.mish
+
+
+class Softplus(Activation):
+    """log(1 + exp(beta * x)) / beta; x itself where beta * x is above `threshold`."""
+    _function = functional.softplus
+
+
+class Softsign(Activation):
+    """x / (1 + |x|)."""
+    _function = functional.softsign
+
+
+class Softshrink(Activation):
+    """x moved towards 0 by `lambd`, 0 within it."""
+    _function = functional.softshrink
+
+    def extra_repr(self) -> str:
+        return str(self.lambd)
+
+
+class Hardshrink(Softshrink):
+    """x, 0 within `lambd` of 0."""
+    _function = functional.hardshrink
+
+
+class Tanhshrink(Activation):
+    """x - tanh(x)."""
+    _function = functional.tanhshrink
+
+
+class Hardtanh(Activation):
+    """x between min_val and max_val."""
+    _function = functional.hardtanh
+
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+        if not max_val > min_val:
+            raise ArgumentError(f"Hardtanh: max_val must be above min_val, got {min_val} and {max_val}")
+        super().__init__(min_val, max_val, inplace)
+
+
+class Hardsigmoid(Activation):
+    """x / 6 + 1 / 2, between 0 and 1."""
+    _function = functional.hardsigmoid
+
+
+class Hardswish(Activation):
+    """x * Hardsigmoid(x)."""
+    _function = functional.hardswish
+
+
+class LogSigmoid(Activation):
+    """log(1 / (1 + exp(-x)))."""
+    _function = functional.logsigmoid
+
+
+class GLU(Activation):
+    """The first half of x along `dim` times the sigmoid of the second."""
+    _function = functional.glu
+
+
+class Threshold(Activation):
+    """x where it is above `threshold`, else `value`."""
+    _function = functional.threshold
+
+
+class Sigmoid(Activation):
     """1 / (1 + exp(-x))."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return functional.sigmoid(input)
+    _function = functional.sigmoid
 
 
-class Tanh(Module):
+class Tanh(Activation):
     """Hyperbolic tangent."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return functional.tanh(input)
+    _function = functional.tanh
 
 
-class Softmax(Module):
+class Softmax(Activation):
     """exp(x) normalised to sum 1 along `dim`; without it as in `functional.softmax`."""
-
-    _shown = ("dim",)
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        return functional.softmax(input, self.dim)
+    _function = functional.softmax
 
 
 class LogSoftmax(Softmax):
     """The logarithm of Softmax."""
+    _function = functional.log_softmax
+
+
+class Softmin(Softmax):
+    """Softmax of -x."""
+    _function = functional.softmin
+
+
+class Softmax2d(Module):
+    """Softmax over the channels of images (N, C, H, W) or (C, H, W)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.log_softmax(input, self.dim)
-
-
-class Softsign(Module):
-    """x / (1 + |x|)."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return functional.softsign(input)
+        if input.ndim not in (3, 4):
+            raise ShapeError(f"Softmax2d: needs an input (N, C, H, W) or (C, H, W), got {input.shape}")
+        return functional.softmax(input, -3)
 
 
 class Dropout(Module):

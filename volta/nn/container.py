@@ -1,4 +1,4 @@
-"""Sequential, ModuleList and ModuleDict."""
+"""Lists and dicts of modules and of parameters."""
 from __future__ import annotations
 
 import operator
@@ -10,7 +10,7 @@ from volta.nn.module import Module
 from volta.nn.parameter import Parameter
 from volta.tensor import Tensor
 
-__all__ = ["ModuleDict", "ModuleList", "ParameterList", "Sequential"]
+__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
 
 class _Indexed(Module):
@@ -135,7 +135,7 @@ class ModuleList(_Indexed):
     def __repr__(self) -> str:
         """Equal neighbours are counted: (0-2): 3 x ReLU()."""
         if not len(self):
-            return "ModuleList()"
+            return f"{type(self).__name__}()"
         blocks: list[list] = []
         for name, module in self._modules.items():
             text = repr(module)
@@ -147,61 +147,114 @@ class ModuleList(_Indexed):
         for first, last, text in blocks:
             head = f"({first}): " if first == last else f"({first}-{last}): {int(last) - int(first) + 1} x "
             lines.append("  " + head + text.replace("\n", "\n  "))
-        return "ModuleList(\n" + "\n".join(lines) + "\n)"
+        return f"{type(self).__name__}(\n" + "\n".join(lines) + "\n)"
 
 
-class ModuleDict(Module):
+class _Named:
+    """What a dict does, over one of a module's tables, `_held`; `_checked` makes a value fit for it."""
+
+    def __getitem__(self, key):
+        return self._held[key]
+
+    def __delitem__(self, key: str) -> None:
+        del self._held[key]
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._held)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._held
+
+    def keys(self):
+        """Names."""
+        return self._held.keys()
+
+    def values(self):
+        """What stands under the names."""
+        return self._held.values()
+
+    def items(self):
+        """(name, value) pairs."""
+        return self._held.items()
+
+    def pop(self, key: str):
+        """Take a value out."""
+        return self._held.pop(key)
+
+    def clear(self) -> None:
+        """Take all values out."""
+        self._held.clear()
+
+    def update(self, values) -> None:
+        """Add values from a dict or (name, value) pairs."""
+        pairs = values.items() if hasattr(values, "items") else _need_iterable(self, f"a dict of {self._kind}s", values)
+        for pair in pairs:
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise ArgumentError(f"{type(self).__name__}: needs a dict of {self._kind}s or (name, {self._kind}) pairs, got {pair!r}")
+            self[pair[0]] = pair[1]
+
+
+class ModuleDict(_Named, Module):
     """Modules by name; it has no forward."""
+
+    _kind = "module"
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         super().__init__()
         self.update({} if modules is None else modules)
 
-    def __getitem__(self, key: str) -> Module:
-        return self._modules[key]
+    @property
+    def _held(self):
+        return self._modules
 
     def __setitem__(self, key: str, module: Module) -> None:
         self.add_module(key, _need_module(self, module))
 
-    def __delitem__(self, key: str) -> None:
-        del self._modules[key]
 
-    def __len__(self) -> int:
-        return len(self._modules)
+class ParameterDict(_Named, Module):
+    """Parameters by name; it has no forward."""
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._modules)
+    _kind = "parameter"
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._modules
+    def __init__(self, parameters: Mapping[str, Parameter] | None = None) -> None:
+        super().__init__()
+        self.update({} if parameters is None else parameters)
 
-    def keys(self):
-        """Names."""
-        return self._modules.keys()
+    @property
+    def _held(self):
+        return self._parameters
 
-    def values(self):
-        """Modules."""
-        return self._modules.values()
+    def __setitem__(self, key: str, value: Parameter) -> None:
+        """Hold a parameter; a plain tensor becomes one."""
+        self.register_parameter(key, value if isinstance(value, Parameter) else Parameter(value))
 
-    def items(self):
-        """(name, module) pairs."""
-        return self._modules.items()
+    def get(self, key: str, default: Parameter | None = None) -> Parameter | None:
+        """The parameter of a name, or `default`."""
+        return self._parameters.get(key, default)
 
-    def pop(self, key: str) -> Module:
-        """Take a module out."""
-        return self._modules.pop(key)
+    def setdefault(self, key: str, default: Parameter) -> Parameter:
+        """The parameter of a name; `default` is held under it where there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
 
-    def clear(self) -> None:
-        """Take all modules out."""
-        self._modules.clear()
+    def fromkeys(self, keys: Iterable[str], default: Parameter | None = None) -> ParameterDict:
+        """A new dict with the same parameter under each name."""
+        return ParameterDict(dict.fromkeys(keys, default))
 
-    def update(self, modules) -> None:
-        """Add modules from a dict or (name, module) pairs."""
-        pairs = modules.items() if hasattr(modules, "items") else _need_iterable(self, "a dict of modules", modules)
-        for pair in pairs:
-            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                raise ArgumentError(f"{type(self).__name__}: needs a dict of modules or (name, module) pairs, got {pair!r}")
-            self[pair[0]] = pair[1]
+    def copy(self) -> ParameterDict:
+        """A new dict of the same parameters."""
+        return ParameterDict(self)
+
+    def popitem(self) -> tuple[str, Parameter]:
+        """Take the last parameter out."""
+        return self._parameters.popitem()
+
+    def extra_repr(self) -> str:
+        return "\n".join(f"({name}): {_described(p)}" for name, p in self.items())
 
 
 class ParameterList(Module):
@@ -237,14 +290,18 @@ class ParameterList(Module):
         self._parameters[name] = value if isinstance(value, Parameter) else Parameter(value)
 
     def extra_repr(self) -> str:
-        return "\n".join(f"({name}): Parameter containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}]"
-                         for name, p in self._parameters.items())
+        return "\n".join(f"({name}): {_described(p)}" for name, p in self._parameters.items())
 
     def __len__(self) -> int:
         return len(self._parameters)
 
     def __iter__(self) -> Iterator[Parameter]:
         return iter(self._parameters.values())
+
+
+def _described(p):
+    where = f", {p.device}" if p.is_gpu else ""
+    return f"Parameter containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}{where}]"
 
 
 def _need_module(owner, module):

@@ -11,13 +11,15 @@ import numpy as np
 
 from volta._kernels import core
 from volta.autograd import no_grad
+from volta.dtypes import float32, float64
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta.ops.creation import zeros_like
+from volta.ops.creation import empty, eye, zeros_like
+from volta.ops.decomposition import qr
 from volta.random import Generator
 from volta.tensor import Tensor
 
-__all__ = ["calculate_gain", "constant_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "trunc_normal_", "uniform_",
-           "xavier_normal_", "xavier_uniform_", "zeros_"]
+__all__ = ["calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "orthogonal_",
+           "sparse_", "trunc_normal_", "uniform_", "xavier_normal_", "xavier_uniform_", "zeros_"]
 
 _GAINS = {"linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv_transpose1d": 1.0, "conv_transpose2d": 1.0,
           "conv_transpose3d": 1.0, "sigmoid": 1.0, "tanh": 5.0 / 3.0, "relu": math.sqrt(2.0), "selu": 0.75}
@@ -164,6 +166,70 @@ def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlin
                     generator: Generator | None = None) -> Tensor:
     """Normal with variance gain**2 / fan. Source: He et al. 2015, eq. 10 and 14."""
     return normal_(tensor, 0.0, _kaiming_std("kaiming_normal_", tensor, a, mode, nonlinearity, generator), generator)
+
+
+@no_grad
+def eye_(tensor: Tensor) -> Tensor:
+    """The identity matrix. Raises: ShapeError unless `tensor` has two dimensions."""
+    _check("eye_", tensor, filled=True)
+    if tensor.ndim != 2:
+        raise ShapeError(f"eye_: needs a matrix, got {tensor.shape}")
+    return tensor.copy_(eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
+
+
+@no_grad
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """The kernel of a convolution that passes as many channels of its input through as it can, in each group.
+
+    Raises: ShapeError for other than 3 to 5 dimensions, and output channels that the groups do not divide.
+    """
+    _check("dirac_", tensor, filled=True)
+    if not isinstance(groups, int):
+        raise DTypeError(f"dirac_: groups must be an integer, got {groups!r}")
+    if tensor.ndim not in (3, 4, 5) or groups < 1 or tensor.shape[0] % groups:
+        raise ShapeError(f"dirac_: needs a kernel of 3 to 5 dimensions whose first divides by groups={groups}, got {tensor.shape}")
+    middle = tuple(n // 2 for n in tensor.shape[2:])
+    each = tensor.shape[0] // groups
+    passed = min(each, tensor.shape[1])
+    tensor.zero_()
+    for group in range(groups):
+        tensor[(slice(group * each, group * each + passed), slice(0, passed), *middle)].fill_diagonal_(1)
+    return tensor
+
+
+@no_grad
+def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """A matrix (rows: dimension 0, columns: the others) with orthonormal rows or columns, times `gain`: the orthogonal factor of normal
+    numbers, computed on the CPU. Source: Saxe et al. 2013.
+
+    Raises: ShapeError below two dimensions.
+    """
+    _check("orthogonal_", tensor, generator)
+    if tensor.ndim < 2:
+        raise ShapeError(f"orthogonal_: needs a tensor of 2 dimensions or more, got {tensor.shape}")
+    rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
+    if not tensor.numel():
+        return tensor
+    drawn = empty(rows, columns, dtype=float64 if tensor.dtype is float64 else float32).normal_(0, 1, generator=generator)
+    q, r = qr(drawn.t() if rows < columns else drawn)
+    q = q * r.diagonal().sign()
+    return tensor.copy_((q.t() if rows < columns else q).reshape(tensor.shape).mul(number("orthogonal_", "gain", gain)).to(tensor.device))
+
+
+@no_grad
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
+    """Normal, with a fraction `sparsity` of each column zero, in rows drawn at random. Source: Martens 2010.
+
+    Raises: ShapeError unless `tensor` has two dimensions.
+    """
+    _check("sparse_", tensor, generator)
+    if tensor.ndim != 2:
+        raise ShapeError(f"sparse_: needs a matrix, got {tensor.shape}")
+    number("sparse_", "std", std, 0)
+    zeros = min(math.ceil(number("sparse_", "sparsity", sparsity, 0) * tensor.shape[0]), tensor.shape[0])
+    normal_(tensor, 0.0, std, generator)
+    ranks = zeros_like(tensor).uniform_(0, 1, generator=generator).argsort(0).argsort(0)
+    return tensor.masked_fill_(ranks < zeros, 0.0)
 
 
 def default_(weight: Tensor, bias: Tensor | None) -> None:

@@ -1,4 +1,4 @@
-"""Module: the base class of layers. Registration, traversal, moving, hooks and repr; state dicts are in `state.py`.
+"""Module: the base class of layers. Registration, traversal, moving and repr; hooks are in `hooks.py`, state dicts in `state.py`.
 
 Knows tensors only as things that it holds: no op and no device.
 """
@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 
 from volta._kernels import core
-from volta.autograd import RemovableHandle
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, float16, float32, float64
 from volta.errors import ArgumentError, DTypeError
+from volta.nn.hooks import HookMethods
 from volta.nn.parameter import Parameter
 from volta.nn.state import StateMethods
 from volta.tensor import Tensor
@@ -29,7 +29,7 @@ class _Forward(Protocol[P, R]):
     def forward(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
 
-class Module(StateMethods):
+class Module(HookMethods, StateMethods):
     """A layer or a model: holds parameters, buffers and other modules under attribute names, and computes in `forward`.
 
     Example:
@@ -52,43 +52,18 @@ class Module(StateMethods):
         for table in _TABLES:
             state[table] = {}
         state["_non_persistent"] = set()
-        state["_forward_hooks"], state["_forward_pre_hooks"] = {}, {}
+        self._start_hooks()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the layer computes; subclasses define it."""
         raise NotImplementedError(f"{type(self).__name__}: define forward(self, ...)")
-
-    def _call(self, *args, **kwargs):
-        if not self._forward_hooks and not self._forward_pre_hooks:
-            return self.forward(*args, **kwargs)
-        for hook, with_kwargs in tuple(self._forward_pre_hooks.values()):
-            changed = hook(self, args, kwargs) if with_kwargs else hook(self, args)
-            if changed is not None and with_kwargs:
-                args, kwargs = changed
-            elif changed is not None:
-                args = changed if isinstance(changed, tuple) else (changed,)
-        result = self.forward(*args, **kwargs)
-        for hook, with_kwargs in tuple(self._forward_hooks.values()):
-            changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
-            result = result if changed is None else changed
-        return result
 
     if TYPE_CHECKING:
         @property
         def __call__(self: _Forward[P, R]) -> Callable[P, R]:
             return self.forward
     else:
-        __call__ = _call
-
-    def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
-        """Call `hook(module, args, output)` after forward, or `hook(module, args, kwargs, output)`; what it returns, if not None,
-        replaces the output. With `prepend`, before the hooks that are there."""
-        return _hooked(self._forward_hooks, (hook, with_kwargs), prepend)
-
-    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
-        """Call `hook(module, args)` before forward, or `hook(module, args, kwargs)`; what it returns, if not None, replaces the
-        arguments (with kwargs: a pair). With `prepend`, before the hooks that are there."""
-        return _hooked(self._forward_pre_hooks, (hook, with_kwargs), prepend)
+        __call__ = HookMethods._call
 
     # ------------------------------------------------------------ registration
     def __setattr__(self, name: str, value: object) -> None:
@@ -246,6 +221,19 @@ class Module(StateMethods):
                 raise AttributeError(f"get_submodule: {type(self).__name__} has no module {target!r}")
         return module
 
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put `module` under a dotted name; with `strict` only in the place of one that is there.
+
+        Raises: AttributeError where a module on the way, or with `strict` the last, is missing; ArgumentError for an empty name.
+        """
+        if not target or not isinstance(module, Module):
+            raise ArgumentError(f"set_submodule: needs a name and a Module, got {target!r} and {type(module).__name__}")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and name not in parent._modules:
+            raise AttributeError(f"set_submodule: {type(self).__name__} has no module {target!r}")
+        setattr(parent, name, module)
+
     def get_parameter(self, target: str) -> Parameter:
         """The parameter under a dotted name.
 
@@ -346,6 +334,20 @@ class Module(StateMethods):
 
     cuda = gpu
 
+    def to_empty(self, *, device: DeviceLike, recurse: bool = True) -> Self:
+        """Move to a device without the values: the contents of parameters and buffers are undefined then."""
+        if not recurse:
+            raise ArgumentError("Module.to_empty: recurse=False is not supported; move the modules below with it")
+        place = as_device(device)
+        return self._apply(lambda t: t.new_empty(t.shape, device=place))
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Does nothing: every operation runs by a kernel that is compiled already."""
+
+    def share_memory(self) -> Self:
+        """Raises: ArgumentError. Tensors cannot be shared between processes."""
+        raise ArgumentError("Module.share_memory: tensors cannot be shared between processes; send a state_dict instead")
+
     def type(self, dst_type: DTypeLike) -> Self:
         """To another floating point dtype."""
         return self.to(dtype=dst_type)
@@ -374,16 +376,6 @@ class Module(StateMethods):
         if not below and len(lines) <= 1:
             return f"{type(self).__name__}({extra})"
         return f"{type(self).__name__}(\n  " + "\n  ".join(lines + below) + "\n)"
-
-
-def _hooked(table, entry, prepend):
-    """Enter a hook in a table; gives its handle."""
-    handle = RemovableHandle(table, entry)
-    if prepend:
-        first, *rest = reversed(table.items())
-        table.clear()
-        table.update([first, *reversed(rest)])
-    return handle
 
 
 _DTYPE_NAMES = ("float16", "float32", "float64")

@@ -14,7 +14,7 @@ from volta.ops.view import squeeze, unsqueeze
 from volta.shapes import as_shape
 from volta.tensor import Tensor
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm",
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm",
            "LocalResponseNorm", "RMSNorm"]
 
 
@@ -56,7 +56,7 @@ class _BatchNorm(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         if input.ndim not in self.ranks:
-            shapes = " or ".join({2: "(N, C)", 3: "(N, C, L)", 4: "(N, C, H, W)"}[r] for r in self.ranks)
+            shapes = " or ".join({2: "(N, C)", 3: "(N, C, L)", 4: "(N, C, H, W)", 5: "(N, C, D, H, W)"}[r] for r in self.ranks)
             raise ShapeError(f"{type(self).__name__}: needs an input {shapes}, got {input.shape}")
         if self.training and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
@@ -121,6 +121,11 @@ class BatchNorm1d(_BatchNorm):
 class BatchNorm2d(_BatchNorm):
     """Batch normalisation. Shape: (N, C, H, W) -> the same. Source: Ioffe and Szegedy 2015."""
     ranks = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation. Shape: (N, C, D, H, W) -> the same. Source: Ioffe and Szegedy 2015."""
+    ranks = (5,)
 
 
 class _Affine(Module):

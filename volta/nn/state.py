@@ -2,16 +2,18 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from volta._kernels import core
-from volta.autograd import no_grad
+from volta.autograd import RemovableHandle, no_grad
 from volta.errors import DTypeError, StateDictError
 from volta.ops.from_data import tensor
 from volta.tensor import Tensor
+
+_EXTRA = "_extra_state"
 
 
 class LoadResult(NamedTuple):
@@ -42,27 +44,80 @@ class StateMethods:
             if module is not None:
                 yield from module._named_state(f"{prefix}{name}.")
 
+    def get_extra_state(self) -> Any:
+        """What a state dict holds beside tensors, under the key "_extra_state"; subclasses define it together with `set_extra_state`."""
+        raise NotImplementedError(f"{type(self).__name__}: define get_extra_state(self)")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take back what `get_extra_state` gave."""
+        raise NotImplementedError(f"{type(self).__name__}: define set_extra_state(self, state)")
+
+    def _hook_state(self, table, hook):
+        return RemovableHandle(self.__dict__.setdefault(table, {}), hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, prefix, keep_vars)` before the module's part of a state dict is made."""
+        return self._hook_state("_state_dict_pre_hooks", hook)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, state_dict, prefix, local_metadata)` when the module's part is in; it may change the dict."""
+        return self._hook_state("_state_dict_post_hooks", hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)` before the module
+        looks into the dict, a copy that it may change; it may add to the lists."""
+        return self._hook_state("_load_pre_hooks", hook)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, incompatible_keys)` after loading; it may change the lists of missing and unexpected keys."""
+        return self._hook_state("_load_post_hooks", hook)
+
     def state_dict(self, *, destination: dict[str, Tensor] | None = None, prefix: str = "",
                    keep_vars: bool = False) -> dict[str, Tensor]:
         """Parameters and persistent buffers by dotted name, in PyTorch's order; they share their data with the module."""
         out = OrderedDict() if destination is None else destination
-        for key, t in self._named_state(prefix):
-            out[key] = t if keep_vars else t.detach()
+        for hook in tuple(self.__dict__.get("_state_dict_pre_hooks", {}).values()):
+            hook(self, prefix, keep_vars)
+        for table in (self._parameters, self._buffers):
+            for name, t in table.items():
+                if t is not None and name not in self._non_persistent:
+                    out[prefix + name] = t if keep_vars else t.detach()
+        if type(self).get_extra_state is not StateMethods.get_extra_state:
+            out[prefix + _EXTRA] = self.get_extra_state()
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(destination=out, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for hook in tuple(self.__dict__.get("_state_dict_post_hooks", {}).values()):
+            changed = hook(self, out, prefix, {})
+            out = out if changed is None else changed
         return out
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> LoadResult:
         """Copy the values of `state_dict` into the parameters and buffers, on the device and in the dtype that these have. With
-        `assign` they take the given tensors' data, device and dtype instead.
+        `assign` they take the given tensors' data, device and dtype instead. Values may be arrays, and tensors of other libraries that
+        NumPy can read.
 
         Raises: StateDictError naming every key that is missing, unexpected (both only if `strict`) or misshapen; the module is then
         as it was.
         """
         if not hasattr(state_dict, "keys"):
             raise StateDictError(f"load_state_dict: needs a dict of tensors, got {type(state_dict).__name__}")
+        given, missing, unexpected, problems = OrderedDict(state_dict), [], [], []
+        modules = list(self.named_modules(remove_duplicate=False))
+        for path, module in modules:
+            for hook in tuple(module.__dict__.get("_load_pre_hooks", {}).values()):
+                hook(module, given, f"{path}." if path else "", {}, strict, missing, unexpected, problems)
         own = dict(self._named_state(""))
-        missing = [key for key in own if key not in state_dict]
-        unexpected = [key for key in state_dict if key not in own]
-        values, problems = _matched(own, state_dict, assign)
+        extra = {f"{path}.{_EXTRA}" if path else _EXTRA: module for path, module in modules
+                 if type(module).set_extra_state is not StateMethods.set_extra_state}
+        missing += [key for key in (*own, *extra) if key not in given]
+        unexpected += [key for key in given if key not in own and key not in extra]
+        values, misfits = _matched(own, given, assign)
+        problems += misfits
+        result = LoadResult(missing, unexpected)
+        for _, module in modules:
+            for hook in tuple(module.__dict__.get("_load_post_hooks", {}).values()):
+                hook(module, result)
         if strict and missing:
             problems.append("missing keys: " + ", ".join(missing))
         if strict and unexpected:
@@ -75,7 +130,10 @@ class StateMethods:
                     core.assign(own[key], value)
                 else:
                     own[key].copy_(value)
-        return LoadResult(missing, unexpected)
+        for key, module in extra.items():
+            if key in given:
+                module.set_extra_state(given[key])
+        return result
 
 
 def _matched(own, given, assign):
@@ -85,6 +143,8 @@ def _matched(own, given, assign):
         if key not in given:
             continue
         value = given[key]
+        if not isinstance(value, core.TensorBase) and hasattr(value, "detach") and hasattr(value, "numpy"):
+            value = value.detach().cpu().numpy()            # another library's tensor
         if not isinstance(value, (core.TensorBase, np.ndarray, np.generic)):
             problems.append(f"{key}: needs a tensor, got {type(value).__name__}")
         elif tuple(value.shape) != target.shape:

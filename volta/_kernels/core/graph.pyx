@@ -305,7 +305,7 @@ cdef class Node:
 
 
 def custom_node(object function, tuple inputs, tuple outputs):
-    """Record a call of a custom `Function`: `function.gradients(grads)` gives a gradient per input."""
+    """Record a call of a custom `Function`: `function.gradients(grads)` gives a gradient per input. None stands for an output without one."""
     global _sequence
     cdef Node node = Node.__new__(Node)
     cdef TensorBase t
@@ -324,9 +324,8 @@ def custom_node(object function, tuple inputs, tuple outputs):
     if anomalies:
         node.trace = callers()
     for i, x in enumerate(outputs):
-        t = <TensorBase>x
-        if t.dtype.is_floating_point:
-            _attach(t, node, i)
+        if isinstance(x, TensorBase) and (<TensorBase>x).dtype.is_floating_point:
+            _attach(<TensorBase>x, node, i)
     return node
 
 

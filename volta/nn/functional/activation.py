@@ -208,7 +208,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
 @_activation("softplus", (case((5,), beta=3.0, threshold=2.0),),
              lambda x, beta=1, threshold=20: np.where(x * beta > threshold, x, np.log1p(np.exp(x * beta)) / beta), takes={"input": "f"})
-def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta * x)) / beta, and x itself where beta * x > threshold.
 
     >>> volta.nn.functional.softplus(volta.tensor([0.0, 30.0]))

@@ -1,0 +1,141 @@
+"""Hooks of modules and of their state dicts, compared with PyTorch: the same program in both, the same log."""
+import copy
+
+import pytest
+
+import volta
+
+torch = pytest.importorskip("torch", reason="compares with PyTorch")
+
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
+
+
+def plain(value):
+    """Nested lists of what a hook was given."""
+    return value.tolist() if hasattr(value, "tolist") else [plain(v) for v in value] if isinstance(value, (tuple, list)) else value
+
+
+def same(program):
+    logs = [[], []]
+    for lib, log in zip((volta, torch), logs):
+        program(lib, log)
+    assert logs[0] == logs[1] and logs[0]
+
+
+def linear(lib):
+    layer = lib.nn.Linear(3, 2)
+    layer.load_state_dict({"weight": lib.ones(2, 3), "bias": lib.zeros(2)})
+    return layer
+
+
+def test_backward_hooks():
+    def program(lib, log):
+        m = linear(lib)
+        handle = m.register_full_backward_hook(lambda m, before, after: log.append(("hook", plain(before), plain(after))))
+        m.register_full_backward_pre_hook(lambda m, after: (log.append(("pre", plain(after))), tuple(g * 2 for g in after))[1])
+        for wants in (True, False):
+            x = lib.ones(2, 3, requires_grad=wants)
+            m(x).sum().backward()
+            log.append((plain(x.grad), plain(m.weight.grad)))
+        m.register_full_backward_hook(lambda m, before, after: tuple(g * 10 for g in before if g is not None) or None, prepend=True)
+        x = lib.ones(2, 3, requires_grad=True)
+        copy.deepcopy(m)(x).sum().backward()
+        handle.remove()
+        m(x).sum().backward()
+        log.append(plain(x.grad))
+        with lib.no_grad():
+            m(x)
+    same(program)
+
+
+def test_backward_hooks_of_several_inputs_and_outputs():
+    def program(lib, log):
+        class Two(lib.nn.Module):
+            def forward(self, a, b):
+                return a * 2, b * 3
+
+        m = Two()
+        m.register_full_backward_hook(lambda m, before, after: log.append((plain(before), plain(after))))
+        a, b = lib.ones(2, requires_grad=True), lib.ones(3, requires_grad=True)
+        m(a, b)[0].sum().backward()
+        (m(a, b)[1].sum() + m(a, b)[0].sum()).backward()
+    same(program)
+
+
+def test_forward_hooks_where_forward_raises():
+    def program(lib, log):
+        class Bad(lib.nn.Module):
+            def forward(self, x):
+                raise ValueError("no")
+
+        m = Bad()
+        m.register_forward_hook(lambda m, args, output: log.append(("always", args, output)), always_call=True)
+        m.register_forward_hook(lambda m, args, output: log.append("never"))
+        with pytest.raises(ValueError, match="no"):
+            m(1)
+    same(program)
+
+
+def test_extra_state_and_hooks_of_state_dicts():
+    def program(lib, log):
+        class Counted(lib.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.count = 1
+                self.register_buffer("b", lib.zeros(1))
+
+            def get_extra_state(self):
+                return {"count": self.count}
+
+            def set_extra_state(self, state):
+                self.count = state["count"]
+
+        def net():
+            return lib.nn.Sequential(Counted(), lib.nn.Linear(1, 1))
+
+        m, other = net(), net()
+        m[0].count = 7
+        state = m.state_dict()
+        log += [list(state), str(other.load_state_dict(state)), other[0].count]
+        m.register_state_dict_pre_hook(lambda m, prefix, keep_vars: log.append((prefix, keep_vars)))
+        m.register_state_dict_post_hook(lambda m, state, prefix, metadata: state.__setitem__(prefix + "new", lib.zeros(1)))
+        log.append(list(m.state_dict(prefix="p.")))
+        m.register_load_state_dict_pre_hook(lambda m, state, prefix, *rest: state.pop(prefix + "new", None))
+        m.load_state_dict(m.state_dict())
+        other.register_load_state_dict_post_hook(lambda m, keys: log.append(list(keys.missing_keys)))
+        other.register_load_state_dict_post_hook(lambda m, keys: keys.missing_keys.clear())
+        state.pop("0.b")
+        log.append(str(other.load_state_dict(state)))
+        other.set_submodule("1", lib.nn.ReLU())
+        with pytest.raises(AttributeError):
+            other.set_submodule("5", lib.nn.ReLU(), strict=True)
+        log.append(repr(other[1]))
+    same(program)
+
+
+def test_state_dicts_of_the_other_library_load():
+    theirs, ours = torch.nn.Linear(3, 2), volta.nn.Linear(3, 2)
+    ours.load_state_dict(theirs.state_dict())
+    assert ours.weight.tolist() == theirs.weight.tolist()
+
+
+def test_outputs_without_a_gradient_give_zeros_to_custom_functions():
+    def program(lib, log):
+        class Two(lib.autograd.Function):
+            @staticmethod
+            def forward(ctx, a, b, zeros):
+                ctx.set_materialize_grads(zeros)
+                index = b.long()
+                ctx.mark_non_differentiable(index)
+                return a * 2, b * 3, index
+
+            @staticmethod
+            def backward(ctx, g, h, i):
+                log.append(plain((g, h, i)))
+                return g * 2, None if h is None else h * 3, None
+
+        for zeros in (True, False):
+            a, b = lib.ones(2, requires_grad=True), lib.ones(3, requires_grad=True)
+            Two.apply(a, b, zeros)[0].sum().backward()
+            log += [plain(a.grad), plain(b.grad)]
+    same(program)

@@ -1,0 +1,149 @@
+"""Hooks of modules: before and after forward, before and after backward. A mixin of `Module`."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from volta._kernels import core
+from volta.autograd import Function, RemovableHandle, is_grad_enabled
+from volta.errors import ArgumentError
+
+
+class HookMethods:
+    """Registration of hooks, and the call of a module, which runs them."""
+
+    def _start_hooks(self) -> None:
+        state = self.__dict__
+        state["_hooked"] = False                # whether there ever was one: a call looks at this alone
+        for table in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
+            state[table] = {}
+
+    def _call(self, *args, **kwargs):
+        if not self._hooked:
+            return self.forward(*args, **kwargs)
+        called = set()
+        try:
+            return self._call_with_hooks(called, args, kwargs)
+        except Exception:
+            for key, (hook, with_kwargs, always) in tuple(self._forward_hooks.items()):
+                if always and key not in called:
+                    hook(self, args, kwargs, None) if with_kwargs else hook(self, args, None)
+            raise
+
+    def _call_with_hooks(self, called, args, kwargs):
+        for hook, with_kwargs in tuple(self._forward_pre_hooks.values()):
+            changed = hook(self, args, kwargs) if with_kwargs else hook(self, args)
+            if changed is not None and with_kwargs:
+                args, kwargs = changed
+            elif changed is not None:
+                args = changed if isinstance(changed, tuple) else (changed,)
+        watched = _Backward(self) if is_grad_enabled() and (self._backward_hooks or self._backward_pre_hooks) else None
+        if watched:
+            args = watched.enter(args)
+        result = self.forward(*args, **kwargs)
+        for key, (hook, with_kwargs, _) in tuple(self._forward_hooks.items()):
+            called.add(key)
+            changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
+            result = result if changed is None else changed
+        return watched.leave(result) if watched else result
+
+    def _hook(self, table, entry, prepend=False):
+        """Enter a hook in a table; gives its handle."""
+        if not callable(entry[0] if isinstance(entry, tuple) else entry):
+            raise ArgumentError(f"{type(self).__name__}: a hook must be a function, got {entry!r}")
+        self.__dict__["_hooked"] = True
+        handle = RemovableHandle(table, entry)
+        if prepend:
+            first, *rest = reversed(table.items())
+            table.clear()
+            table.update([first, *reversed(rest)])
+        return handle
+
+    def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
+                              always_call: bool = False) -> RemovableHandle:
+        """Call `hook(module, args, output)` after forward, or `hook(module, args, kwargs, output)`; what it returns, if not None,
+        replaces the output. With `prepend`, before the hooks that are there; with `always_call`, with output None, also where forward or a
+        hook before it raised."""
+        return self._hook(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
+        """Call `hook(module, args)` before forward, or `hook(module, args, kwargs)`; what it returns, if not None, replaces the
+        arguments (with kwargs: a pair). With `prepend`, before the hooks that are there."""
+        return self._hook(self._forward_pre_hooks, (hook, with_kwargs), prepend)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_input, grad_output)`, tuples with None for what has no gradient, when backward has passed through the
+        module; what it returns, if not None, replaces grad_input. Gradients of keyword arguments are not seen."""
+        return self._hook(self._backward_hooks, hook, prepend)
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_output)` before backward passes through the module; what it returns, if not None, replaces it."""
+        return self._hook(self._backward_pre_hooks, hook, prepend)
+
+
+class _Backward:
+    """One call of a module that has backward hooks. Identities on its inputs and outputs see the gradients pass."""
+
+    def __init__(self, module) -> None:
+        self.module, self.outputs, self.inputs = module, None, 0
+
+    def enter(self, args):
+        places = [i for i, a in enumerate(args) if isinstance(a, core.TensorBase)]
+        if not any(args[i].requires_grad for i in places):
+            return args
+        self.inputs = len(places)
+        seen = _Passed.apply(self.passed_inputs, True, *(args[i] for i in places))
+        args = list(args)
+        for i, t in zip(places, seen):
+            args[i] = t
+        return tuple(args)
+
+    def leave(self, result):
+        several = result if isinstance(result, (tuple, list)) else (result,)
+        places = [i for i, r in enumerate(several) if isinstance(r, core.TensorBase)]
+        if not any(several[i].requires_grad for i in places):
+            return result
+        seen = _Passed.apply(self.passed_outputs, False, *(several[i] for i in places))
+        several = list(several)
+        for i, t in zip(places, seen):
+            several[i] = t
+        if result is not several and isinstance(result, (tuple, list)):
+            return type(result)(*several) if hasattr(result, "_fields") else type(result)(several)
+        return several[0]
+
+    def passed_outputs(self, grads):
+        for hook in tuple(self.module._backward_pre_hooks.values()):
+            grads = _replaced("register_full_backward_pre_hook", hook(self.module, grads), grads)
+        self.outputs = grads
+        if not self.inputs:                     # no input wants a gradient
+            for hook in tuple(self.module._backward_hooks.values()):
+                hook(self.module, (None,), grads)
+        return grads
+
+    def passed_inputs(self, grads):
+        for hook in tuple(self.module._backward_hooks.values()):
+            grads = _replaced("register_full_backward_hook", hook(self.module, grads, self.outputs), grads)
+        return grads
+
+
+def _replaced(name, changed, grads):
+    if changed is None:
+        return grads
+    changed = changed if isinstance(changed, tuple) else (changed,)
+    if len(changed) != len(grads):
+        raise ArgumentError(f"{name}: the hook gave {len(changed)} gradients where there are {len(grads)}")
+    return changed
+
+
+class _Passed(Function):
+    """Its tensors, unchanged; their gradients pass through a function."""
+
+    @staticmethod
+    def forward(ctx, passed, zeros, *tensors):
+        ctx.passed = passed
+        ctx.set_materialize_grads(zeros)            # as in PyTorch, hooks see zeros for inputs without a gradient and None for outputs
+        return tensors
+
+    @staticmethod
+    def backward(ctx, *grads):
+        return None, None, *ctx.passed(grads)

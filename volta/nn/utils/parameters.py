@@ -1,0 +1,116 @@
+"""Helpers over the parameters of a model: gradient clipping, and parameters as one vector."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from volta._kernels import core
+from volta.autograd import no_grad
+from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.nn.init import number
+from volta.ops.creation import zeros
+from volta.ops.join import cat, stack
+from volta.ops.math import where
+from volta.ops.norms import norm
+from volta.ops.parts import narrow
+from volta.ops.reduce import amax
+from volta.ops.view import reshape
+from volta.tensor import Tensor
+
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector",
+           "vector_to_parameters"]
+
+
+def _tensors(name, parameters, argument="parameters"):
+    """The parameters as a list. Raises DTypeError unless they are tensors."""
+    if isinstance(parameters, core.TensorBase):
+        return [parameters]
+    found = list(parameters) if isinstance(parameters, Iterable) else [parameters]
+    for p in found:
+        if not isinstance(p, core.TensorBase):
+            raise DTypeError(f"{name}: {argument} must be tensors, got {type(p).__name__}")
+    return found
+
+
+@no_grad
+def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False,
+                   foreach: bool | None = None) -> Tensor:
+    """The norm of all tensors together, on the device of the first. `foreach` chooses how PyTorch computes it, and has no meaning here.
+
+    Raises: ArgumentError with `error_if_nonfinite` for a norm that is NaN or infinite.
+    """
+    return _total_norm("get_total_norm", _tensors("get_total_norm", tensors, "tensors"), norm_type, error_if_nonfinite)
+
+
+def _total_norm(name, tensors, norm_type, error_if_nonfinite):
+    norm_type = number(name, "norm_type", norm_type)
+    if not tensors:
+        return zeros(())
+    home = tensors[0].device
+    if norm_type == float("inf"):
+        total = amax(stack([amax(abs(g)).to(home) for g in tensors]))
+    else:
+        total = norm(stack([norm(g, norm_type).to(home) for g in tensors]), norm_type)
+    if error_if_nonfinite and not total.isfinite().item():
+        raise ArgumentError(f"{name}: the norm of the gradients is {total.item()}; look for what made it so, or use "
+                            f"error_if_nonfinite=False")
+    return total
+
+
+def _gradients(name, parameters):
+    return [p.grad for p in _tensors(name, parameters) if p.grad is not None]
+
+
+@no_grad
+def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
+    """Scale all gradients by max_norm / total_norm where that is below 1."""
+    if not isinstance(total_norm, core.TensorBase):
+        raise DTypeError(f"clip_grads_with_norm_: total_norm must be a tensor, got {type(total_norm).__name__}")
+    scale = number("clip_grads_with_norm_", "max_norm", max_norm, 0) / (total_norm + 1e-6)
+    scale = where(scale > 1.0, 1.0, scale)          # not minimum: a NaN norm must reach the gradients
+    for g in _gradients("clip_grads_with_norm_", parameters):
+        g.mul_(scale.to(g.device, g.dtype))
+
+
+@no_grad
+def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0,
+                    error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
+    """Scale all gradients together so that their norm is at most `max_norm`; gives the norm that they had, as a tensor on their
+    device: nothing is read back, unless `error_if_nonfinite` asks for it. `foreach` has no meaning here.
+
+    Raises: ArgumentError for a negative max_norm; with `error_if_nonfinite`, for a norm that is NaN or infinite.
+    """
+    number("clip_grad_norm_", "max_norm", max_norm, 0)
+    parameters = _tensors("clip_grad_norm_", parameters)
+    total = _total_norm("clip_grad_norm_", _gradients("clip_grad_norm_", parameters), norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(parameters, max_norm, total)
+    return total
+
+
+@no_grad
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
+    """Limit every gradient to [-clip_value, clip_value]. `foreach` has no meaning here."""
+    limit = number("clip_grad_value_", "clip_value", clip_value, 0)
+    for p in _tensors("clip_grad_value_", parameters):
+        if p.grad is not None:
+            p.grad.clamp_(-limit, limit)
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """All parameters as one vector."""
+    return cat([reshape(p, -1) for p in _tensors("parameters_to_vector", parameters)])
+
+
+@no_grad
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Overwrite the parameters with pieces of a vector.
+
+    Raises: ShapeError where the lengths differ; nothing is written then.
+    """
+    (vec,), targets = _tensors("vector_to_parameters", vec, "vec"), _tensors("vector_to_parameters", parameters)
+    needed = sum(p.numel() for p in targets)
+    if vec.shape != (needed,):
+        raise ShapeError(f"vector_to_parameters: needs a vector of {needed} elements, got {vec.shape}")
+    start = 0
+    for p in targets:
+        p.copy_(reshape(narrow(vec, 0, start, p.numel()), p.shape))
+        start += p.numel()

@@ -1,0 +1,156 @@
+"""Parameters computed from others by modules: `register_parametrization(layer, "weight", Symmetric())`.
+
+The layer's attribute becomes a property, computed when it is read; what it is computed from is a parameter of
+`layer.parametrizations.weight`: "original", or "original0", "original1" where the first parametrization's `right_inverse` gives several.
+"""
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from volta.autograd import no_grad
+from volta.errors import ArgumentError, ShapeError
+from volta.nn.container import ModuleDict, ModuleList
+from volta.nn.module import Module
+from volta.nn.parameter import Parameter
+from volta.tensor import Tensor
+
+__all__ = ["ParametrizationList", "cached", "is_parametrized", "register_parametrization", "remove_parametrizations"]
+
+_cache: dict[tuple[int, str], Any] | None = None
+
+
+@contextlib.contextmanager
+def cached() -> Iterator[None]:
+    """Context manager: inside, a computed parameter is computed once and kept."""
+    global _cache
+    previous, _cache = _cache, {} if _cache is None else _cache
+    try:
+        yield
+    finally:
+        _cache = previous
+
+
+class ParametrizationList(ModuleList):
+    """The parametrizations of one tensor, in the order in which they are applied, and what it is computed from."""
+
+    def __init__(self, modules: list[Module], original: Tensor, unsafe: bool = False) -> None:
+        super().__init__(modules)
+        value, wants = original, original.requires_grad
+        with no_grad():
+            for module in reversed(modules):
+                if hasattr(module, "right_inverse"):
+                    value = module.right_inverse(value)
+        self.is_tensor = isinstance(value, Tensor)
+        self.ntensors = 1 if self.is_tensor else len(value)
+        for name, t in zip(self.names(), [value] if self.is_tensor else value):
+            if not isinstance(t, Tensor):
+                raise ArgumentError(f"register_parametrization: right_inverse must give tensors, got {type(t).__name__}")
+            if isinstance(original, Parameter):
+                self.register_parameter(name, Parameter(t.detach(), wants and t.dtype.is_floating_point))
+            else:
+                self.register_buffer(name, t)
+        now = original if unsafe else self.forward()
+        if now.shape != original.shape or now.dtype is not original.dtype:
+            raise ShapeError(f"register_parametrization: gives {now.dtype} {now.shape} where the tensor was {original.dtype} "
+                             f"{original.shape}")
+
+    def names(self) -> list[str]:
+        """Names of what the tensor is computed from."""
+        return ["original"] if self.is_tensor else [f"original{i}" for i in range(self.ntensors)]
+
+    def forward(self) -> Tensor:
+        value = self[0](*(getattr(self, name) for name in self.names()))
+        for module in list(self)[1:]:
+            value = module(value)
+        return value
+
+    def right_inverse(self, value: Tensor) -> None:
+        """Set what the tensor is computed from, so that it becomes `value`, by each parametrization's `right_inverse`.
+
+        Raises: ArgumentError where one has none.
+        """
+        with no_grad():
+            for module in reversed(list(self)):
+                if not hasattr(module, "right_inverse"):
+                    raise ArgumentError(f"parametrize: {type(module).__name__} has no right_inverse, so its result cannot be assigned")
+                value = module.right_inverse(value)
+            for name, t in zip(self.names(), [value] if self.is_tensor else value):
+                getattr(self, name).copy_(t)
+
+
+def _property(name):
+    def read(self):
+        key = id(self), name
+        if _cache is None:
+            return self.parametrizations[name]()
+        if key not in _cache:
+            _cache[key] = self.parametrizations[name]()
+        return _cache[key]
+
+    def write(self, value):
+        self.parametrizations[name].right_inverse(value)
+    return property(read, write)
+
+
+def register_parametrization(module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False) -> Module:
+    """Compute the parameter or buffer `tensor_name` of `module` by `parametrization`, from itself or from what `right_inverse` makes of it;
+    on what earlier parametrizations give, where there are any. `unsafe` allows another shape or dtype.
+
+    Raises: ArgumentError where there is no such tensor; ShapeError for another shape.
+    """
+    if not isinstance(module, Module) or not isinstance(parametrization, Module):
+        raise ArgumentError("register_parametrization: needs two Modules, the one that holds the tensor and the one that computes it, got "
+                            f"{type(module).__name__} and {type(parametrization).__name__}")
+    if is_parametrized(module, tensor_name):
+        registered = module.parametrizations[tensor_name]
+        if hasattr(parametrization, "right_inverse"):
+            with no_grad():
+                registered.right_inverse(parametrization.right_inverse(registered()))
+        registered.append(parametrization)
+        return module
+    held = next((table for table in (module._parameters, module._buffers) if table.get(tensor_name) is not None), None)
+    if held is None:
+        raise ArgumentError(f"register_parametrization: {type(module).__name__} has no parameter or buffer {tensor_name!r}")
+    made = ParametrizationList([parametrization], held[tensor_name], unsafe)
+    if not is_parametrized(module):
+        cls = type(module)
+        module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), {"__module__": cls.__module__})
+        module.parametrizations = ModuleDict()
+    del held[tensor_name]
+    module.parametrizations[tensor_name] = made
+    setattr(type(module), tensor_name, _property(tensor_name))
+    return module
+
+
+def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
+    """Whether a tensor of the module, or any, is computed by parametrizations."""
+    registered = module._modules.get("parametrizations")
+    return isinstance(registered, ModuleDict) and (len(registered) > 0 if tensor_name is None else tensor_name in registered)
+
+
+def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
+    """Undo `register_parametrization`: the tensor as it is computed now becomes a parameter, or with leave_parametrized=False what it was
+    computed from.
+
+    Raises: ArgumentError for a tensor that is not computed, or that cannot be left as it was.
+    """
+    if not is_parametrized(module, tensor_name):
+        raise ArgumentError(f"remove_parametrizations: {tensor_name!r} of {type(module).__name__} has no parametrization")
+    registered = module.parametrizations[tensor_name]
+    if not leave_parametrized and not registered.is_tensor:
+        raise ArgumentError("remove_parametrizations: leave_parametrized=False needs a parametrization of one tensor")
+    original = getattr(registered, registered.names()[0])
+    with no_grad():
+        value = (registered() if leave_parametrized else original).detach().clone()
+    del module.parametrizations[tensor_name]
+    delattr(type(module), tensor_name)
+    if isinstance(original, Parameter):
+        module.register_parameter(tensor_name, Parameter(value, original.requires_grad))
+    else:
+        module.register_buffer(tensor_name, value)
+    if not is_parametrized(module):
+        del module._modules["parametrizations"]
+        module.__class__ = type(module).__bases__[0]
+    return module
