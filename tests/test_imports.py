@@ -27,7 +27,7 @@ LAYERS = (
     ("ops", ("volta.ops",)),
     ("tensor", ("volta.tensor", "volta.methods", "volta.typed")),
     ("user", ("volta.nn", "volta.optim", "volta.data", "volta.io", "volta.func", "volta.utils", "volta.linalg", "volta.cuda",
-              "volta.accelerator", "volta.backends")),
+              "volta.accelerator", "volta.backends", "volta.distributions")),
     ("package", ("volta",)),
     ("compat", ("volta.compat",)),
     ("testing", ("volta.testing", "volta.selftest", "volta.__main__")),

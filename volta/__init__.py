@@ -71,7 +71,7 @@ def numel(input: Tensor) -> "int":
 
 
 # Packages and names that are loaded when they are first asked for: they would take a third of the time of `import volta`.
-_LATE_PACKAGES = ("accelerator", "backends", "compat", "cuda", "data", "func", "io", "nn", "optim", "utils")
+_LATE_PACKAGES = ("accelerator", "backends", "compat", "cuda", "data", "distributions", "func", "io", "nn", "optim", "utils")
 _LATE_NAMES = {
     **dict.fromkeys(("load", "save"), "volta.io"),
     **dict.fromkeys(("BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor"), "volta.typed"),
