@@ -151,4 +151,134 @@ param = param - lr * slope
             ({}, ()), ({"weight_decay": 0.3, "maximize": True}, ("grad_avg",)), ({"momentum": 0.9}, ("momentum_buffer",)),
             ({"momentum": 0.5, "weight_decay": 0.3}, ("grad_avg", "momentum_buffer")))))
 
-UPDATES = {update.name: update for update in (SGD, ADAM, RMSPROP)}
+
+
+def _adagrad_factors(*, lr, lr_decay, weight_decay, eps, step, maximize=False):
+    return {"sign": -1.0 if maximize else 1.0, "weight_decay": weight_decay, "eps": eps, "step_size": lr / (1.0 + (step - 1) * lr_decay)}
+
+
+_ADAGRAD = {"lr": 0.1, "lr_decay": 0.0, "weight_decay": 0.0, "eps": 1e-8, "step": 3}
+
+ADAGRAD = Update(
+    name="adagrad", states=("sum",), squares=("sum",), factors=_adagrad_factors, changing=("lr", "step"), formula="""
+slope = sign * grad + scaled(weight_decay, param)
+sum = sum + slope * slope
+param = param - step_size * slope / (sqrt(sum) + eps)
+""", samples=((_ADAGRAD, ()), ({**_ADAGRAD, "lr_decay": 0.1, "weight_decay": 0.3, "maximize": True}, ())))
+
+
+def _adadelta_factors(*, lr, rho, eps, weight_decay, maximize=False):
+    return {"sign": -1.0 if maximize else 1.0, "weight_decay": weight_decay, "rho": rho, "one_minus_rho": 1.0 - rho, "eps": eps, "lr": lr}
+
+
+_ADADELTA = {"lr": 1.0, "rho": 0.9, "eps": 1e-3, "weight_decay": 0.0}
+
+ADADELTA = Update(
+    name="adadelta", states=("square_avg", "acc_delta"), squares=("square_avg", "acc_delta"), factors=_adadelta_factors, formula="""
+slope = sign * grad + scaled(weight_decay, param)
+square_avg = rho * square_avg + one_minus_rho * slope * slope
+delta = sqrt(acc_delta + eps) / sqrt(square_avg + eps) * slope
+acc_delta = rho * acc_delta + one_minus_rho * delta * delta
+param = param - lr * delta
+""", samples=((_ADADELTA, ()), ({**_ADADELTA, "lr": 0.3, "weight_decay": 0.3, "maximize": True}, ())))
+
+
+def _adamax_factors(*, lr, beta1, beta2, eps, weight_decay, step, maximize=False):
+    return {"sign": -1.0 if maximize else 1.0, "weight_decay": weight_decay, "one_minus_beta1": 1.0 - beta1, "beta2": beta2, "eps": eps,
+            "step_size": lr / (1.0 - beta1 ** step)}
+
+
+_ADAMAX = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.0, "step": 2}
+
+ADAMAX = Update(
+    name="adamax", states=("exp_avg", "exp_inf"), squares=("exp_inf",), factors=_adamax_factors, changing=("lr", "beta1", "step"), formula="""
+slope = sign * grad + scaled(weight_decay, param)
+exp_avg = exp_avg + one_minus_beta1 * (slope - exp_avg)
+exp_inf = maximum(beta2 * exp_inf, abs(slope) + eps)
+param = param - step_size * exp_avg / exp_inf
+""", samples=((_ADAMAX, ()), ({**_ADAMAX, "weight_decay": 0.3, "maximize": True}, ())))
+
+
+def _nadam_factors(*, lr, beta1, beta2, eps, weight_decay, momentum_decay, step, mu_product, decoupled=False, maximize=False):
+    """`mu_product` is the product of the momenta of all steps, this one's included."""
+    mu, following = (beta1 * (1.0 - 0.5 * 0.96 ** (t * momentum_decay)) for t in (step, step + 1))
+    return {"sign": -1.0 if maximize else 1.0, "weight_decay": 0.0 if decoupled else weight_decay,
+            "decay_factor": 1.0 - lr * weight_decay if decoupled else 1.0, "one_minus_beta1": 1.0 - beta1, "beta2": beta2,
+            "one_minus_beta2": 1.0 - beta2, "sqrt_correction2": (1.0 - beta2 ** step) ** 0.5, "eps": eps,
+            "slope_size": lr * (1.0 - mu) / (1.0 - mu_product), "mean_size": lr * following / (1.0 - mu_product * following)}
+
+
+_NADAM = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.0, "momentum_decay": 0.004, "step": 2, "mu_product": 0.25}
+
+NADAM = Update(
+    name="nadam", states=("exp_avg", "exp_avg_sq"), squares=("exp_avg_sq",), factors=_nadam_factors,
+    changing=("lr", "beta1", "step", "mu_product"), formula="""
+slope = sign * grad + scaled(weight_decay, param)
+exp_avg = exp_avg + one_minus_beta1 * (slope - exp_avg)
+exp_avg_sq = beta2 * exp_avg_sq + one_minus_beta2 * slope * slope
+root = sqrt(exp_avg_sq) / sqrt_correction2 + eps
+param = decay_factor * param - slope_size * slope / root - mean_size * exp_avg / root
+""", samples=((_NADAM, ()), ({**_NADAM, "weight_decay": 0.3, "maximize": True}, ()),
+              ({**_NADAM, "weight_decay": 0.3, "decoupled": True}, ())))
+
+
+def _radam_factors(*, lr, beta1, beta2, eps, weight_decay, step, decoupled=False, maximize=False):
+    """While too few squares are averaged, the step is that of momentum alone; then it is rectified. Liu et al. 2020, algorithm 2."""
+    correction1, correction2, most = 1.0 - beta1 ** step, 1.0 - beta2 ** step, 2.0 / (1.0 - beta2) - 1.0
+    length = most - 2.0 * step * beta2 ** step / correction2
+    rectified = length > 5.0
+    rect = ((length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)) ** 0.5 if rectified else 0.0
+    return {"sign": -1.0 if maximize else 1.0, "weight_decay": 0.0 if decoupled else weight_decay,
+            "decay_factor": 1.0 - lr * weight_decay if decoupled else 1.0, "one_minus_beta1": 1.0 - beta1, "beta2": beta2,
+            "one_minus_beta2": 1.0 - beta2, "eps": eps, "plain_size": 0.0 if rectified else lr / correction1,
+            "scaled_size": lr / correction1 * rect * correction2 ** 0.5}
+
+
+_RADAM = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.0, "step": 2}
+
+RADAM = Update(
+    name="radam", states=("exp_avg", "exp_avg_sq"), squares=("exp_avg_sq",), factors=_radam_factors, changing=("lr", "beta1", "step"),
+    formula="""
+slope = sign * grad + scaled(weight_decay, param)
+exp_avg = exp_avg + one_minus_beta1 * (slope - exp_avg)
+exp_avg_sq = beta2 * exp_avg_sq + one_minus_beta2 * slope * slope
+param = decay_factor * param - plain_size * exp_avg - scaled(scaled_size, exp_avg / (sqrt(exp_avg_sq) + eps))
+""", samples=((_RADAM, ()), ({**_RADAM, "step": 20}, ()), ({**_RADAM, "step": 20, "weight_decay": 0.3, "maximize": True}, ()),
+              ({**_RADAM, "weight_decay": 0.3, "decoupled": True}, ())))
+
+
+def _asgd_factors(*, lr, lambd, weight_decay, eta, mu, alpha=0.0, t0=0.0, maximize=False):
+    """`eta` is the step's size, `mu` the part of it that the average takes."""
+    return {"sign": -1.0 if maximize else 1.0, "weight_decay": weight_decay, "kept": 1.0 - lambd * eta, "eta": eta, "mu": mu}
+
+
+_ASGD = {"lr": 0.1, "lambd": 1e-2, "weight_decay": 0.0, "eta": 0.1, "mu": 1.0}
+
+ASGD = Update(
+    name="asgd", states=("ax",), factors=_asgd_factors, changing=("lr", "eta", "mu"), formula="""
+slope = sign * grad + scaled(weight_decay, param)
+param = kept * param - eta * slope
+ax = ax + mu * (param - ax)
+""", samples=((_ASGD, ()), ({**_ASGD, "weight_decay": 0.3, "mu": 0.25, "maximize": True}, ())))
+
+
+def _rprop_factors(*, etaminus, etaplus, least, most, lr=0.0, maximize=False):
+    return {"sign_of_grad": -1.0 if maximize else 1.0, "one": 1.0, "zero": 0.0, "less": etaminus - 1.0, "more": etaplus - 1.0,
+            "least": least, "most": most}
+
+
+_RPROP = {"etaminus": 0.5, "etaplus": 1.2, "least": 1e-6, "most": 5.0}
+
+RPROP = Update(
+    name="rprop", states=("prev", "step_size"), squares=("step_size",), factors=_rprop_factors, changing=(), formula="""
+slope = sign_of_grad * grad
+turn = sign(slope * prev)
+turned = maximum(-turn, zero)
+step_size = step_size * (one + more * maximum(turn, zero) + less * turned)
+step_size = maximum(least, -maximum(-most, -step_size))
+slope = slope * (one - turned)
+param = param - sign(slope) * step_size
+prev = slope
+""", samples=((_RPROP, ()), ({**_RPROP, "most": 6.0, "maximize": True}, ())))
+
+UPDATES = {update.name: update for update in (SGD, ADAM, RMSPROP, ADAGRAD, ADADELTA, ADAMAX, NADAM, RADAM, ASGD, RPROP)}
