@@ -16,7 +16,7 @@ from volta.ops.from_data import finish, tensor
 from volta.ops.join import cat
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
-from volta.ops.records.create import arange_op, dropout_op, empty_op, full_op, normal_op, randint_op, uniform_op
+from volta.ops.records.create import arange_op, empty_op, full_op, normal_op, randint_op, uniform_op
 from volta.ops.records.sort import sort_op
 from volta.ops.table import case, composed, create
 from volta.ops.view import listed
@@ -184,7 +184,7 @@ def eye(n: int, m: int | None = None, *, dtype: DTypeLike = None, device: Device
 
 
 # ---------------------------------------------------------------- random
-def _check_generator(op, generator):
+def check_generator(op, generator):
     if generator is not None and not isinstance(generator, random.Generator):
         raise ArgumentError(f"{op}: generator must be a volta.Generator, got {type(generator).__name__}")
     return generator or random.default_generator
@@ -193,7 +193,7 @@ def _check_generator(op, generator):
 def draw(op: str, primitive: Primitive, shape: tuple[int, ...], a: float, b: float, dtype: DTypeLike, device: DeviceLike,
          generator: Generator | None) -> Tensor:
     """A new tensor of the next numbers of a generator."""
-    seed, offset = _check_generator(op, generator).advance(math.prod(shape))
+    seed, offset = check_generator(op, generator).advance(math.prod(shape))
     return create(primitive, shape, a, b, seed=seed, offset=offset, dtype=as_dtype(dtype), device=as_device(device))
 
 
@@ -377,22 +377,3 @@ def new_tensor(self, data: object, *, dtype: DTypeLike = None, device: DeviceLik
     [7]
     """
     return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
-
-
-@composed(samples=(case((2, 3), p=1.0),), method=False, numpy=lambda x, p: x * 0)
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, generator: Generator | None = None) -> Tensor:
-    """Zero each element with probability p and scale the others by 1 / (1 - p), in training.
-
-    Raises: ArgumentError unless 0 <= p <= 1. Source: Srivastava et al. 2014, in the inverted form.
-
-    >>> volta.dropout(volta.ones(2), 1.0).tolist()
-    [0.0, 0.0]
-    """
-    if not 0.0 <= p <= 1.0:
-        raise ArgumentError(f"dropout: p must be a probability in [0, 1], got {p}")
-    if not training or p == 0.0:
-        return input
-    if p == 1.0:
-        return input * 0.0
-    seed, offset = _check_generator("dropout", generator).advance(input._size)
-    return dropout_op(input, p=float(p), seed=seed, offset=offset)
