@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.records.view import expand_op, permute_op, reshape_op
 from volta.ops.table import Derived, case, composed
 from volta.shapes import as_dim, as_dims, broadcast_shapes, infer, view_strides
@@ -16,7 +16,10 @@ from volta.shapes import as_dim, as_dims, broadcast_shapes, infer, view_strides
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from volta._kernels.core import DType
     from volta.tensor import Tensor
+
+SAME_ON_GPUS = {"int32", "float16", "float32"}          # what has the same bytes there
 
 
 def listed(op: str, given: tuple, named: Sequence[int] | None) -> tuple:
@@ -60,20 +63,53 @@ def reshape(input: Tensor, *sizes: int | Sequence[int], shape: Sequence[int] | N
 
 @composed(samples=(case((6,), size=(2, 3)), case((), size=(1,))), kinds="fib", view=True,
           function=False, numpy=lambda x, size: x.reshape(size))
-def view(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Tensor:
-    """`reshape` that never copies.
+def view(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:
+    """`reshape` that never copies; with a dtype in place of sizes, the same bytes as other elements, without a graph.
 
-    Raises: ShapeError where the strides allow no view; ArgumentError for a dtype, whose bytes Volta does not reinterpret.
+    Raises: ShapeError where the strides allow no view; DTypeError for bytes that are no such elements: bools of other ones, and on a
+    GPU those of bool, uint8 and int64, which take 32 bits there.
 
     >>> volta.arange(4).view(2, 2).tolist()
     [[0, 1], [2, 3]]
+    >>> volta.tensor([1.0, -2.0]).view(volta.int32).tolist()
+    [1065353216, -1073741824]
     """
     if len(shape) == 1 and isinstance(shape[0], core.DType):
-        raise ArgumentError(f"view: reading the bytes as {shape[0]} is not available; convert the values with .to({shape[0]})")
+        shape, dtype = (), shape[0]
+    if dtype is not None:
+        if shape or size is not None:
+            raise ArgumentError(f"view: needs sizes or a dtype, got {shape or size} and {dtype}")
+        return _reinterpreted(input, dtype)
     new = infer("view", input._size, _sizes("view", shape, size))
     if not input._contiguous and view_strides(input.shape, input._strides, new) is None:
         raise ShapeError(f"view: shape {input.shape} with strides {input._strides} cannot be seen as {new} without a copy; use reshape")
     return reshape_op(input, shape=new)
+
+
+def _reinterpreted(input, dtype):
+    """The same bytes as elements of `dtype`."""
+    own, name = input.dtype, f"view: {input.dtype} as {dtype}"
+    if own is dtype:
+        return core.alias(input)
+    if input.device.is_gpu and not {own.name, dtype.name} <= SAME_ON_GPUS:
+        raise DTypeError(f"{name}: on a GPU only int32, float16 and float32 lie in memory as on the CPU; move the tensor there with .cpu() "
+                         f"or convert its values with .to({dtype})")
+    if dtype.name == "bool":
+        raise DTypeError(f"{name}: a bool is stored as 0 or 1, which other bytes need not be; compare with != 0")
+    shape, strides, offset = input.shape, input._strides, input.offset
+    if own.itemsize != dtype.itemsize:
+        if not shape or strides[-1] != 1:
+            raise ShapeError(f"{name}: elements of another size need a last dimension of stride 1, got shape {shape}, strides {strides}")
+        parts, joined = max(own.itemsize // dtype.itemsize, 1), max(dtype.itemsize // own.itemsize, 1)
+        numbers = (shape[-1], offset, *strides[:-1])
+        if any(n % joined for n in numbers):
+            raise ShapeError(f"{name}: the last size, the offset and the other strides must be divisible by {joined}, got shape {shape}, "
+                             f"strides {strides} and offset {offset}")
+        last, offset, *steps = [n * parts // joined for n in numbers]
+        shape, strides = (*shape[:-1], last), (*steps, 1)
+    if not input.device.is_gpu and input._size and input._address % dtype.itemsize:
+        raise ShapeError(f"{name}: the data begin at an address that is no multiple of {dtype.itemsize}; clone() the tensor first")
+    return core.tensor(input.storage, shape, strides, offset, dtype)
 
 
 @composed(samples=(case((6,), Derived(lambda x: np.zeros((2, 3)))),), kinds="fib", view=True, function=False,
