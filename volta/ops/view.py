@@ -63,7 +63,7 @@ def reshape(input: Tensor, *sizes: int | Sequence[int], shape: Sequence[int] | N
 
 @composed(samples=(case((6,), size=(2, 3)), case((), size=(1,))), kinds="fib", view=True,
           function=False, numpy=lambda x, size: x.reshape(size))
-def view(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:
+def view(input: Tensor, *shape: int | Sequence[int] | DType, size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:
     """`reshape` that never copies; with a dtype in place of sizes, the same bytes as other elements, without a graph.
 
     Raises: ShapeError where the strides allow no view; DTypeError for bytes that are no such elements: bools of other ones, and on a
