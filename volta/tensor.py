@@ -368,6 +368,8 @@ class Tensor(graph.Operators):
         """Views of `split_size` slices each (the last may be smaller), or of the given lengths."""
         return split(self, split_size, dim)
 
+    unsafe_split = split
+
     def where(self, condition: Tensor, other: Tensor | Number) -> Tensor:
         """Elements of this tensor where `condition` holds, else of `other`."""
         return where(condition, self, other)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------- splits
 @composed(samples=(case((5, 2), split_sizes=(2, 3)), case((2, 6), split_sizes=(4, 2), dim=-1)), kinds="fib", view=True,
+          aliases=("unsafe_split_with_sizes",),
           numpy=lambda x, split_sizes, dim=0: tuple(np.split(x, np.cumsum(split_sizes)[:-1], dim)))
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views of the given lengths, which add up to the dimension.
