@@ -16,7 +16,7 @@ from volta import autograd, errors, gpu, linalg, ops, random
 from volta._kernels.core.record import Primitive as _Primitive
 from volta._kernels.core.threads import get_num_threads, set_num_threads
 from volta.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from volta.device import device, set_mixed_device
+from volta.device import device, get_default_device, set_default_device, set_mixed_device
 from volta.dtypes import bool_ as bool
 from volta.dtypes import (
     double,

@@ -5,6 +5,7 @@ carries the buffer object that keeps its bytes alive.
 """
 import os
 import struct
+import threading
 
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.object cimport PyObject
@@ -58,8 +59,11 @@ cdef DType dtype_of(int code):
 
 # ---------------------------------------------------------------- devices
 
+cdef object _thread = threading.local()         # `default`: the device of new tensors in this thread; `outer`: those to come back to
+
+
 cdef class Device:
-    """Where a tensor lives. One object per place, so `is` compares."""
+    """Where a tensor lives. One object per place, so `is` compares. Inside `with device:` new tensors are made there."""
 
     def __cinit__(self, str type, int index):
         self.index = index
@@ -76,6 +80,14 @@ cdef class Device:
     def __str__(self):
         return self.type if self.index == 0 else f"{self.type}:{self.index}"
 
+    def __enter__(self):
+        _thread.outer = (default_device(), getattr(_thread, "outer", None))
+        _thread.default = self
+        return self
+
+    def __exit__(self, *exc):
+        _thread.default, _thread.outer = _thread.outer
+
 
 CPU = Device("cpu", 0)
 cdef Device _CPU = CPU
@@ -88,6 +100,16 @@ def call_gpus(str word not None):
     cdef str previous = _gpu_word
     _gpu_word = word
     return previous
+
+
+def default_device():
+    """Where this thread makes tensors that no device is given for."""
+    return getattr(_thread, "default", _CPU)
+
+
+def set_default_device(Device device not None):
+    """Set it for this thread."""
+    _thread.default = device
 
 
 # ---------------------------------------------------------------- host memory
