@@ -256,6 +256,28 @@ class Tensor(graph.Operators):
         array = self.numpy()
         return array.astype(array.dtype if dtype is None else dtype, copy=bool(copy))
 
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object:
+        """A DLPack capsule of the memory on the CPU, which lives as long as the capsule.
+
+        Raises: BufferError on a GPU, for a tensor that requires grad, and for negative strides, which other libraries do not take.
+        """
+        if self.requires_grad or any(s < 0 for s in self._strides):
+            why = "requires grad; detach() it" if self.requires_grad else "has negative strides; make it contiguous()"
+            raise BufferError(f"__dlpack__: the tensor of shape {self.shape} {why} first")
+        self.__dlpack_device__()
+        given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+        return self.numpy().__dlpack__(**{name: value for name, value in given.items() if value is not None})
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The device in DLPack's numbers: (1, 0), the CPU.
+
+        Raises: BufferError on a GPU.
+        """
+        if self.device.is_gpu:
+            raise BufferError("__dlpack__: the tensor is on a GPU, whose memory is not shared; move it with .cpu() first")
+        return 1, 0
+
     def __len__(self) -> int:
         if not self.shape:
             raise ShapeError("len: a 0-d tensor has no length")
