@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import volta
-from volta.errors import AutogradError
+from volta.errors import ArgumentError, AutogradError
 
 FORMS = {"t_": ((2, 3), ()), "transpose_": ((2, 3), (0, 1)), "swapaxes_": ((2, 3), (0, 1)), "swapdims_": ((2, 3), (0, -1)),
          "squeeze_": ((1, 3), ()), "unsqueeze_": ((2, 3), (1,))}
@@ -126,3 +126,12 @@ def test_facts(device):
     assert x.get_device() == volta.get_device(x) == (-1 if device == "cpu" else 0) and not x.is_pinned()
     assert x.is_same_size(volta.ones(6)) and not volta.is_same_size(x, x[1:])
     assert x.is_set_to(x.view(6)) and not any(x.is_set_to(y) for y in (x[1:], x.view(2, 3), x.clone()))
+
+
+def test_new_is_of_the_same_kind(device):
+    x = volta.ones(2, 3, dtype=volta.int32, device=device)
+    for made, shape in ((x.new(), (0,)), (x.new(4, 5), (4, 5)), (x.new(x.size()), (2, 3)), (x.new([7, 8]), (2,))):
+        assert made.dtype is volta.int32 and made.device is x.device and made.shape == shape
+    with pytest.raises(ArgumentError, match=r"new: \(2, 3\) may be sizes or data"):
+        x.new(x.shape)
+    assert x.new([7, 8]).tolist() == [7, 8] and x.new(1, device="cpu").device is volta.device("cpu")

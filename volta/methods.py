@@ -16,22 +16,17 @@ IN_C = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div"}         # op
 
 def install(cls: type) -> None:
     """Give the class of tensors what the op table declares; what the class has by itself stays."""
-    add_methods(cls)
+    own = set(vars(cls))
     for name, op in FUNCTIONS.items():
         places = PLACES[name]
+        if places.method and name not in own:
+            setattr(cls, name, op)
         if places.inplace or places.geometry:
             setattr(cls, name + "_", InPlace(name + "_", op, places.record, geometry=places.geometry))
         if places.operator is not None and name == op.name and places.operator not in IN_C:
             _operators(cls, op, places)
     for operator, name in IN_C.items():
         setattr(cls, f"__i{operator}__", InPlace(f"__i{operator}__", RECORDS[name]))
-
-
-def add_methods(cls: type) -> None:
-    """Give the class the methods of functions, of those too that were declared since."""
-    for name, op in FUNCTIONS.items():
-        if PLACES[name].method and name not in vars(cls):
-            setattr(cls, name, op)
 
 
 def _operators(cls: type, op: Op, places: Places) -> None:

@@ -347,6 +347,15 @@ class Tensor(graph.Operators):
 
     cuda = gpu
 
+    def new(self, *data: Any, device: DeviceLike = None) -> Tensor:
+        """Legacy: an empty tensor, undefined contents of given sizes, or a tensor of the data, with this dtype and device.
+
+        Raises: ArgumentError for a tuple, which may be a shape or data.
+        """
+        if len(data) == 1 and type(data[0]) is tuple:
+            raise ArgumentError(f"new: {data[0]} may be sizes or data; write new(*sizes), or new of a list")
+        return legacy_tensor("new", data, self.dtype, self.device if device is None else as_device(device))
+
     @overload
     def type(self, dtype: None = None) -> str: ...
     @overload
