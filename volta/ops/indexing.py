@@ -83,6 +83,8 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 def _gather(op, input, d, index, wrap):
     x, at = as_vector(input), as_vector(index)
+    if not index._size:                         # of any rank, as in PyTorch
+        return reshape_op(slice_view(flat(x), (slice(0, 0),)), shape=index.shape)
     if at.ndim != x.ndim:
         raise ShapeError(f"{op}: index has shape {index.shape}, the input {input.shape}; their ranks must be the same")
     if any(a > b for i, (a, b) in enumerate(zip(at.shape, x.shape)) if i != d):

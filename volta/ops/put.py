@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import TensorBase, indexing, inplace
+from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.creation import arange
 from volta.ops.indexing import as_vector, flat, positions
 from volta.ops.math import clamp, div
+from volta.ops.records.copy import cast
 from volta.ops.records.index import index_add_op, index_select_op
 from volta.ops.records.math import add_op, where_op
 from volta.ops.records.view import contiguous_op, expand_op, reshape_op
@@ -108,7 +110,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     if indices.dtype.is_floating_point or indices.dtype.code == 0:
         raise DTypeError(f"unravel_index: the indices must be integers, got {indices.dtype}")
     sizes = as_shape(shape) if hasattr(shape, "__index__") else as_shape(*shape)
-    rest, places = indices, []
+    rest, places = cast(indices, int64), []
     for n in sizes[::-1]:
         places.append(rest % n)
         rest = div(rest, n, rounding_mode="floor")

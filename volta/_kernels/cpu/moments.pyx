@@ -40,6 +40,8 @@ cdef void row_piece(const real* x, Py_ssize_t n, Moments* out) noexcept nogil:
     out.count, out.mean = <double>n, line_sum(x, n) / <double>n
     out.rest = line_squares(x, <real>out.mean, n)
     out.rest -= (out.mean - <double><real>out.mean) * (out.mean - <double><real>out.mean) * <double>n
+    if out.rest < 0:            # of equal elements, whose sum was rounded
+        out.rest = 0
 
 
 cdef void column_piece(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t columns, Moments* out) noexcept nogil:

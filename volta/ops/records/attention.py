@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def _grouped(x, groups):
     """(B, L, H, E) as (B, G, H / G, L, E)."""
     b, length, heads, width = x.shape
-    return reshape_op(permute_op(x, dims=(0, 2, 1, 3)), shape=(b, groups, heads // groups, length, width))
+    return reshape_op(permute_op(x, dims=(0, 2, 1, 3)), shape=(b, groups, heads // max(groups, 1), length, width))
 
 
 def _flat(x):
