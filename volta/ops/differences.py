@@ -150,7 +150,7 @@ def _trapezoids(name, y, x, dx, dim, add):
         if 1 < x.ndim < y.ndim:
             x = reshape_op(x, shape=(1,) * (y.ndim - x.ndim) + x.shape)
         dx = _steps(x, d) if x.ndim > 1 else _across(_steps(x, 0), d, y.ndim)
-    areas = (narrow(y, d, 1, n - 1) + narrow(y, d, 0, n - 1)) * dx / 2 if n else y
+    areas = (narrow(y, d, 1, n - 1) + narrow(y, d, 0, n - 1)) * dx / 2 if n else y if add is sum else y / 2
     return cast(add(areas, d), float16) if dtype is float16 else add(areas, d)
 
 
