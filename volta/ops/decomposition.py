@@ -258,7 +258,8 @@ def pinv(A: Tensor, *, atol: float | None = None, rtol: float | None = None, her
     atol, rtol = _tolerances("linalg.pinv", A, atol, rtol)
     if hermitian:
         square("linalg.pinv", A)
-    return pinv_op(_symmetric(A) if hermitian else A, atol=float(atol), rtol=float(rtol))
+        A = _symmetric(A.detach()) + (A - A.detach())       # differentiated as a whole matrix, as in PyTorch
+    return pinv_op(A, atol=float(atol), rtol=float(rtol))
 
 
 @composed(samples=(case((2, 4, 3)),), numpy=np.linalg.pinv, **DECLARED)
