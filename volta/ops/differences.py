@@ -154,7 +154,7 @@ def _trapezoids(name, y, x, dx, dim, add):
     return cast(add(areas, d), float16) if dtype is float16 else add(areas, d)
 
 
-_SAMPLES = (case((4, 5)), case((4, 5), dim=0, dx=0.5), case((4, 5), (5,)), case((2, 3), (2, 3), dim=0), case((1,)))
+_SAMPLES = (case((4, 5)), case((4, 5), dim=0, dx=0.5), case((4, 5), (5,)), case((2, 3), (2, 3), dim=0), case((2, 3), (1, 3)), case((1,)))
 
 
 def _np_trapezoid(y, x=None, dx=1, dim=-1):
