@@ -44,7 +44,7 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: int | Sequence[int] 
     tensor(5.)
     """
     if p == "nuc":
-        return matrix_norm(input, p, range(input.ndim) if dim is None else dim, keepdim, dtype=dtype)
+        return matrix_norm(input, p, as_dims("norm", dim, input.ndim), keepdim, dtype=dtype)
     if p not in ("fro", None) and (isinstance(p, str) or p != p):
         raise ArgumentError(f"norm: p must be a number, 'fro' or 'nuc', got {p!r}")
     if dtype is not None or not input.dtype.is_floating_point:
