@@ -169,6 +169,8 @@ def sum_to_size(input: Tensor, *size: int | Sequence[int]) -> Tensor:
     shape = as_shape(*size)
     if not broadcasts_to(shape, input.shape):
         raise ShapeError(f"sum_to_size: {input.shape} cannot be summed to {shape}")
+    if not shape:
+        return reduce.sum(input)
     lead = input.ndim - len(shape)
     dims = tuple(d for d, n in enumerate(input.shape) if d < lead or shape[d - lead] != n)
     return reshape_op(reduce.sum(input, dims, True), shape=shape) if dims else input

@@ -9,7 +9,7 @@ import numpy as np
 from volta._kernels.core import TensorBase, indexing
 from volta._kernels.core.call import run_kernel
 from volta.dtypes import int64
-from volta.errors import DTypeError, IndexRangeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import arange
 from volta.ops.from_data import tensor
 from volta.ops.join import pad
@@ -70,19 +70,24 @@ def flat(x: Tensor) -> Tensor:
 
 @composed(samples=(case((3, 5), 1, Labels((3, 2), 5)), case((4, 3), -2, Labels((2, 2), 4))), kinds="fib",
           numpy=lambda x, dim, index: np.take_along_axis(x[:, :2] if dim == -2 else x, index, dim))
-def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """Elements of `input` at `index` along `dim`: out[i][j] = input[index[i][j]][j] for dim 0.
 
-    Raises: ShapeError unless the ranks agree and `index` is no larger in the other dimensions; IndexRangeError for one outside [0, size).
+    Raises: ShapeError unless the ranks agree and `index` is no larger in the other dimensions; IndexRangeError for one outside [0, size);
+    ArgumentError for sparse_grad=True.
 
     >>> volta.gather(volta.tensor([[1, 2], [3, 4]]), 1, volta.tensor([[1], [0]])).tolist()
     [[2], [3]]
     """
+    if sparse_grad:
+        raise ArgumentError("gather: there are no sparse gradients; call it with sparse_grad=False")
     return _gather("gather", input, as_dim("gather", dim, input.ndim), index, False)
 
 
 def _gather(op, input, d, index, wrap):
     x, at = as_vector(input), as_vector(index)
+    if not index._size:                         # of any rank, as in PyTorch
+        return reshape_op(slice_view(flat(x), (slice(0, 0),)), shape=index.shape)
     if at.ndim != x.ndim:
         raise ShapeError(f"{op}: index has shape {index.shape}, the input {input.shape}; their ranks must be the same")
     if any(a > b for i, (a, b) in enumerate(zip(at.shape, x.shape)) if i != d):

@@ -12,6 +12,7 @@ from volta.ops.creation import arange, full
 from volta.ops.indexing import as_vector, flat, positions
 from volta.ops.join import stack
 from volta.ops.math import clamp, div
+from volta.ops.records.copy import cast
 from volta.ops.records.index import index_add_op, index_select_op
 from volta.ops.records.math import add_op, where_op
 from volta.ops.records.sort import searchsorted_op
@@ -111,7 +112,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     if indices.dtype.is_floating_point or indices.dtype.code == 0:
         raise DTypeError(f"unravel_index: the indices must be integers, got {indices.dtype}")
     sizes = as_shape(shape) if hasattr(shape, "__index__") else as_shape(*shape)
-    rest, places = indices, []
+    rest, places = cast(indices, int64), []
     for n in sizes[::-1]:
         places.append(rest % n)
         rest = div(rest, n, rounding_mode="floor")

@@ -15,6 +15,7 @@ from volta.ops.from_data import as_tensor, finish, tensor
 from volta.ops.join import stack
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_select_op
+from volta.ops.records.math import trunc
 from volta.ops.records.view import reshape_op
 from volta.ops.table import case, composed
 from volta.ops.view import meshgrid
@@ -49,6 +50,8 @@ def logspace(start: Number | Tensor, end: Number | Tensor, steps: int, base: flo
     """
     kind, place = as_dtype(dtype or get_default_dtype()), as_device(device)
     exact = float64 if not place.is_gpu else float32         # rounded or cut off once
+    if not kind.is_floating_point:                           # as in `linspace`, from bounds that are cut off
+        start, end = (trunc(x) if isinstance(x, core.TensorBase) else int(x) for x in (start, end))
     return finish(cast(base ** linspace(start, end, steps, dtype=exact, device=place), kind), requires_grad)
 
 

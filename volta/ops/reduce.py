@@ -261,8 +261,8 @@ def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -
 
 
 def _truth(name, record, input, dim, keepdim):
-    """bool, but uint8 for uint8, as in PyTorch."""
-    dims = as_dims(name, dim, input.ndim)
+    """bool, but uint8 for uint8, and of each element by itself for no dimensions, as in PyTorch."""
+    dims = as_dims(name, dim, input.ndim) if dim is None or hasattr(dim, "__index__") or len(dim) else ()
     out = record(input, dim=dims, keepdim=keepdim) if dims else input != 0
     return cast(out, input.dtype) if input.dtype.code == 1 else out
 

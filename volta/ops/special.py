@@ -55,8 +55,8 @@ def sinc(input: Tensor) -> Tensor:
 
 @composed(samples=(case(1, (3, 4)), case(2, (5,)), case(0, ())), domain=(0.3, 4.0), inplace=True,
           numpy=lambda n, x: s.digamma.details.numpy(x) if n == 0 else (-1) ** (n + 1) * math.factorial(n) * s.zeta.details.numpy(n + 1, x))
-def polygamma(n: int | Tensor, input: Tensor | int) -> Tensor:
-    """The n-th derivative of digamma; as a method, `x.polygamma(n)`.
+def polygamma(input: Tensor | int, n: int | Tensor) -> Tensor:
+    """The n-th derivative of digamma: `volta.polygamma(n, x)` as in PyTorch; as a method, `x.polygamma(n)`.
 
     Raises: ArgumentError for a negative n.
 
@@ -64,7 +64,7 @@ def polygamma(n: int | Tensor, input: Tensor | int) -> Tensor:
     tensor([1.6449, 0.6449])
     """
     if isinstance(n, TensorBase):
-        n, input = input, n
+        input, n = n, input
     if n < 0:
         raise ArgumentError(f"polygamma: n must be >= 0, got {n}")
     return s.digamma(input) if n == 0 else s.zeta(n + 1.0, input) * float((-1) ** (n + 1) * math.factorial(n))

@@ -48,7 +48,9 @@ def _op_named(name):
 
 # ---------------------------------------------------------------- what is common to all ops
 
-cdef dict _SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "A": "input", "x1": "input", "x2": "other"}      # NumPy's and torch.linalg's
+cdef dict _SPELLINGS = {                     # NumPy's, torch.linalg's, and those of torch's overloads
+    "axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "A": "input", "x1": "input", "x2": "other",
+    "sections": "indices_or_sections", "indices": "indices_or_sections", "from": "low", "to": "high"}
 cdef object _ELSEWHERE = object()           # no result yet
 
 

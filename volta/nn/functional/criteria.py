@@ -227,12 +227,17 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
 
 def _labelled(name, input, target):
     """(N, C) and (N,) of a batch or of a single row, the labels checked as far as the host knows them."""
-    if not 1 <= input.ndim <= 2 or target.shape != input.shape[:-1]:
+    if input.ndim > 2 or target.ndim > 1 or target._size != (input.shape[0] if input.ndim == 2 else 1):
         raise ShapeError(f"{name}: needs (N, C) and (N,), or (C,) and (), got shapes {input.shape} and {target.shape}")
-    classes = input.shape[-1]
+    classes = input.shape[-1] if input.ndim else 1
     target = cast(target, int64)
     check_index(name, target, classes)
     return reshape_op(input, shape=(target._size, classes)), reshape_op(target, shape=(target._size, 1))
+
+
+def _positive(x):
+    """What is above 0, else 0, of NaN too."""
+    return where_op(x > 0, x, 0.0)
 
 
 def _np_multi_margin(x, target, p=1, margin=1.0, weight=None):
@@ -258,13 +263,13 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
     x, labels = _labelled("multi_margin_loss", input, target)
     if weight is not None and weight.shape != (x.shape[1],):
         raise ShapeError(f"multi_margin_loss: weight must have shape ({x.shape[1]},), got {weight.shape}")
-    terms = clamp_min(margin - gather_op(x, labels, dim=1) + x, 0.0)
+    terms = _positive(margin - gather_op(x, labels, dim=1) + x)
     terms = terms * terms if p == 2 else terms
     if weight is not None:
         terms = terms * weight[labels]
     own = scatter_add_op(x.new_ones(labels.shape), labels, dim=1, size=x.shape[1])
     losses = sum(where_op(own > 0, 0.0, terms), 1) / float(max(x.shape[1], 1))
-    return _reduce("multi_margin_loss", losses if input.ndim == 2 else reshape_op(losses, shape=()), reduction)
+    return _reduce("multi_margin_loss", reshape_op(losses, shape=target.shape), reduction)
 
 
 @composed(samples=(case((3, 4), _SIGNS), case((5,), _SIGNS, reduction="none")), **_loss,
@@ -301,16 +306,16 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
     """
     name = "multilabel_margin_loss"
     reduction = reduction_of(name, size_average, reduce, reduction)
-    if not 1 <= input.ndim <= 2 or target.shape != input.shape:
+    if input.ndim > 2 or target.shape != input.shape:
         raise ShapeError(f"{name}: needs two tensors of shape (N, C) or (C,), got shapes {input.shape} and {target.shape}")
-    classes, shape = input.shape[-1], input.shape[:-1]
+    classes, shape = input.shape[-1] if input.ndim else 1, input.shape[:-1]
     x, labels = (reshape_op(v, shape=(v._size // max(classes, 1), classes)) for v in (input, cast(target, int64)))
     check_index(name, labels, classes, -1)
     ended = cast(labels < 0, x.dtype)
     counts = cumsum_op(ended, dim=1) == 0                                # before the first -1
     safe = where_op(counts, clamp_max(labels, classes - 1), 0)
     wanted = scatter_add_op(cast(counts, x.dtype), safe, dim=1, size=classes) > 0
-    gaps = clamp_min(1.0 - unsqueeze(gather_op(x, safe, dim=1), 2) + unsqueeze(x, 1), 0.0)
+    gaps = _positive(1.0 - unsqueeze(gather_op(x, safe, dim=1), 2) + unsqueeze(x, 1))
     gaps = where_op(unsqueeze(counts, 2), where_op(unsqueeze(wanted, 1), 0.0, gaps), 0.0)
     return _reduce(name, reshape_op(sum(gaps, (1, 2)) / float(max(classes, 1)), shape=shape), reduction)
 

@@ -52,11 +52,12 @@ def _sizes(input_size, size, scale_factor, recompute):
 
 def _scale(n, length, factor, kind, rank, align_corners):
     """Sources from one output to the next."""
-    if n == length and (factor is None or kind != "cubic"):
+    flat = kind == "nearest" and rank == 2              # where PyTorch's kernel looks at the sizes before the factor
+    if n == length and (factor is None or kind == "linear" or flat):
         return 1.0
     if align_corners:
         return (n - 1) / (length - 1) if length > 1 else 0.0
-    if kind == "nearest" and rank > 1 and length == 2 * n:
+    if flat and length == 2 * n:
         return 0.5
     return n / length if factor is None else 1.0 / float(factor)
 
