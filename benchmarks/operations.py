@@ -1,4 +1,5 @@
-"""Calls that the CPU's table times: label, arguments, function(library, *tensors). A shape stands for random numbers, an array for indices."""
+"""Calls that the CPU's table times: label, arguments, function(library, *tensors). Of the arguments, a shape stands for random numbers,
+an array for indices."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -42,7 +43,7 @@ def scans_and_sorts() -> Iterator[Call]:
     for shape, dim in (((1000, 1000), 1), ((1000, 1000), 0), ((1000000,), 0)):
         for name in ("cumsum", "cumprod"):
             yield f"{name} {shape} dim {dim}", [shape], lambda lib, x, name=name, d=dim: getattr(lib, name)(x, d)
-        for name, options in (("cummax", {}), ("cummin", {}), ("sort", {}), ("topk", {"k": 10})):
+        for name, options in (("cummax", {}), ("cummin", {}), ("sort", {"stable": True}), ("topk", {"k": 10})):
             yield f"{name} {shape} dim {dim}", [shape], lambda lib, x, name=name, d=dim, o=options: getattr(lib, name)(x, dim=d, **o)[0]
 
 
@@ -69,7 +70,8 @@ def movement(rng: np.random.Generator) -> Iterator[Call]:
 def products() -> Iterator[Call]:
     for name, x, w, options in (
             ("conv1d", (16, 64, 1024), (128, 64, 3), {"padding": 1}), ("conv2d", (16, 32, 28, 28), (64, 32, 3, 3), {"padding": 1}),
-            ("conv2d", (8, 512, 4, 4), (512, 512, 3, 3), {"padding": 1}), ("conv3d", (4, 16, 16, 32, 32), (32, 16, 3, 3, 3), {"padding": 1}),
+            ("conv2d", (8, 512, 4, 4), (512, 512, 3, 3), {"padding": 1}),
+            ("conv3d", (4, 16, 16, 32, 32), (32, 16, 3, 3, 3), {"padding": 1}),
             ("conv_transpose1d", (16, 64, 256), (64, 32, 4), {"stride": 2, "padding": 1}),
             ("conv_transpose2d", (16, 64, 16, 16), (64, 32, 4, 4), {"stride": 2, "padding": 1}),
             ("conv_transpose3d", (2, 32, 8, 16, 16), (32, 16, 4, 4, 4), {"stride": 2, "padding": 1})):
