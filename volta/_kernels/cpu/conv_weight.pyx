@@ -11,7 +11,7 @@ from cython.parallel cimport prange, threadid
 from libc.string cimport memcpy, memset
 
 from volta._kernels.cpu.conv_plan cimport (
-    Plan, band_size, ceil_div, choose_chunk, form_line, load_band, make_tables, set_geometry, threads_of)
+    Plan, band_size, ceil_div, choose_chunk, form_panel, load_band, make_tables, set_geometry, threads_of)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.tile cimport TILE_ROWS, add_lanes, copy_run, inner, lanes, real, zero_run
@@ -52,9 +52,9 @@ cdef void form_columns(Plan* p, Blocks* b, Py_ssize_t columns, Py_ssize_t count,
                        real* out) noexcept nogil:
     """im2col of a whole chunk, one row per tap, with zeros up to the next whole vector."""
     cdef Py_ssize_t k, panel
+    for panel in range(ceil_div(count, p.panel)):
+        form_panel(p, p.taps, columns, panel, band, out + panel * p.panel, b.line)
     for k in range(columns):
-        for panel in range(ceil_div(count, p.panel)):
-            form_line(p, band + p.taps[k], panel, out + k * b.line + panel * p.panel)
         zero_run(out + k * b.line + count, 1)
 
 
