@@ -34,13 +34,14 @@ def calls(large: bool) -> list[tuple[str, list[tuple[int, ...]], Callable]]:
     return found
 
 
-def both_ways(lib, device: str, shapes: list[tuple[int, ...]], function: Callable) -> tuple[Callable, Callable]:
-    """(forward, forward and backward) of a call on tensors of a fixed seed."""
+def both_ways(lib, device: str, arguments: list, function: Callable) -> tuple[Callable, Callable]:
+    """(forward, forward and backward) of a call on tensors of a fixed seed; an argument is a shape, or an array of integers."""
     rng = np.random.default_rng(0)
-    inputs = [lib.tensor(rng.standard_normal(s, dtype=np.float32), device=device, requires_grad=True) for s in shapes]
-    plain = [x.detach() for x in inputs]
+    inputs = [lib.tensor(a, device=device) if isinstance(a, np.ndarray) else
+              lib.tensor(rng.standard_normal(a, dtype=np.float32), device=device, requires_grad=True) for a in arguments]
+    plain, wanted = [x.detach() for x in inputs], [x for x in inputs if x.requires_grad]
     g = lib.tensor(rng.standard_normal(tuple(function(lib, *plain).shape), dtype=np.float32), device=device)
 
     def backward():
-        return lib.autograd.grad(function(lib, *inputs), inputs, g)[0]
+        return lib.autograd.grad(function(lib, *inputs), wanted, g)[0]
     return lambda: function(lib, *plain), backward

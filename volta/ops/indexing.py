@@ -51,8 +51,11 @@ def check_index(op: str, index: Tensor, size: int, least: int = 0) -> bool:
     return low < 0
 
 
-def positions(op: str, index: Tensor, size: int, wrap: bool = False) -> Tensor:
-    """An index as int64 and, as far as the host knows, in [0, size); with `wrap` a negative one counts from the end."""
+def positions(op: str, index: Tensor, size: int, wrap: bool = False, kernel_checks: bool = False) -> Tensor:
+    """An index as int64 and, as far as the host knows, in [0, size); with `wrap` a negative one counts from the end. `kernel_checks`: that
+    of the host raises by itself, naming this op."""
+    if kernel_checks and not wrap and index.dtype is int64 and not index.device.is_gpu:
+        return index
     negative = check_index(op, index, size, -size if wrap else 0)
     index = cast(index, int64)
     return where_op(index < 0, index + size, index) if negative else index
@@ -92,7 +95,7 @@ def _gather(op, input, d, index, wrap):
         raise ShapeError(f"{op}: index has shape {index.shape}, the input {input.shape}; their ranks must be the same")
     if any(a > b for i, (a, b) in enumerate(zip(at.shape, x.shape)) if i != d):
         raise ShapeError(f"{op}: index {index.shape} is larger than the input {input.shape} outside dimension {d}")
-    at = positions(op, at, x.shape[d], wrap)
+    at = positions(op, at, x.shape[d], wrap, op == "gather")
     if any(a != b for i, (a, b) in enumerate(zip(at.shape, x.shape)) if i != d):
         x = slice_view(x, tuple(slice(None) if i == d else slice(0, n) for i, n in enumerate(at.shape)))
     out = gather_op(x, at, dim=d)
@@ -151,7 +154,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
                                                   enumerate(zip(at.shape, added.shape, x.shape))):
         raise ShapeError(f"scatter_add: index {index.shape} must be no larger than src {src.shape}, and than input "
                          f"{input.shape} outside dimension {d}")
-    at = positions("scatter_add", at, x.shape[d])
+    at = positions("scatter_add", at, x.shape[d], kernel_checks=True)
     if added.shape != at.shape:
         added = slice_view(added, tuple(slice(0, n) for n in at.shape))
     added = scatter_add_op(added, at, dim=d, size=x.shape[d])
@@ -176,7 +179,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         raise ShapeError(f"index_add: source {source.shape} must be like input {input.shape} with one slice along dimension {d} for each "
                          f"of the positions {index.shape}")
     x = as_vector(input)
-    index = positions("index_add", as_vector(index), x.shape[d])
+    index = positions("index_add", as_vector(index), x.shape[d], kernel_checks=True)
     added = index_add_op(as_vector(source if alpha == 1 else source * alpha), index, dim=d, size=x.shape[d])
     return input + (added if input.shape else reshape_op(added, shape=()))
 
@@ -196,7 +199,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
         raise ShapeError(f"index_select: index must be 1-D, and of one element for a 0-d input, got shape {index.shape} for an input "
                          f"of shape {input.shape}")
     x = as_vector(input)
-    out = index_select_op(x, positions("index_select", as_vector(index), x.shape[d]), dim=d)
+    out = index_select_op(x, positions("index_select", as_vector(index), x.shape[d], kernel_checks=True), dim=d)
     return out if input.shape else reshape_op(out, shape=())
 
 

@@ -14,9 +14,10 @@ from math import gcd, prod
 from typing import NamedTuple
 
 from volta._kernels import core
-from volta.devices.gpu.common import BYTES, COMPUTED, INT32, MAX_RANK, STORED, THREADS, WINDOW_ALIGNMENT, ceil_div, collapse, extent
-from volta.devices.gpu.copy import contiguous, copy_into
+from volta.devices.gpu.common import BYTES, COMPUTED, INT32, INT64, MAX_RANK, STORED, THREADS, WINDOW_ALIGNMENT, ceil_div, collapse, extent
+from volta.devices.gpu.copy import arange, contiguous, copy_into
 from volta.devices.gpu.limits import rows as cuts
+from volta.devices.gpu.limits.cut import call
 from volta.devices.gpu.map import add_elementwise
 from volta.devices.gpu.plans import At, Kernel, Plan, spare, unsigned
 from volta.devices.gpu.sort import add_sort
@@ -187,6 +188,20 @@ def _combine(reduce: str, dtype) -> str:
     return f"{reduce[1:]}_nan(a, b)" if dtype.is_floating_point else f"{reduce[1:]}(a, b)"
 
 
+def _replaced(x, src, index, dim):
+    """x, with the elements of src written where index sends them along dim; the last of those that go to one place counts."""
+    outer, size, inner, device = prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1:]), x.storage.device
+    out, entries = contiguous(x), core.reshaped(contiguous(index), (outer, src.shape[dim], inner))
+    lines, columns = arange(0, size * inner, outer, INT64, device), arange(0, 1, inner, INT64, device)
+    places = call("add", call("add", call("mul", entries, inner), core.reshaped(lines, (outer, 1, 1))), columns)
+    call("index_put", *(core.reshaped(t, (t._size,)) for t in (out, places, contiguous(src))), rank=1)
+    return out
+
+
+def _scatter_reduce(x, src, index, dim, reduce):
+    return _replaced(x, src, index, dim) if reduce == "last" and src._size else _combined(x, src, index, dim=dim, reduce=reduce)
+
+
 def _reduced(x, src, index, *, dim, reduce):
     """x, combined with src at index along dim: products and extremes."""
     plan = Plan(x, src, index)
@@ -293,10 +308,11 @@ def _add_winners(plan: Plan, places: Place, entries: int, size: int) -> int:
     return _add_keys(plan, places, sizes, entries, False, method, helper)
 
 
+_combined = Kernel("scatter_reduce", _reduced, cut=cuts.indexed_reduction)
 KERNELS = {
     **{name: Kernel(name, partial(_selected, full), windows=partial(_selected, full, windows=True), cut=cut)
        for name, full, cut in (("gather", True, None), ("index_select", False, cuts.index_select))},
     "index_put": Kernel("index_put", _index_put, strided=(0,), writes=(0,), windows=partial(_index_put, windows=True)),
     **{name: Kernel(name, partial(_added, full), windows=partial(_added, full, windows=True), cut=cuts.indexed_sum)
        for name, full in (("scatter_add", True), ("index_add", False))},
-    "scatter_reduce": Kernel("scatter_reduce", _reduced, cut=cuts.indexed_reduction)}
+    "scatter_reduce": _scatter_reduce}
