@@ -206,7 +206,8 @@ def _derivatives(declared: Interface, grad, floats: tuple, options: inspect.Sign
             found = function(*given)
             found = (found,) if place is not None or isinstance(found, TensorBase) else found
             if not isinstance(found, (tuple, list)) or len(found) != len(inputs) and place is None:
-                raise AutogradError(f"{declared.name}: grad must give a gradient or None for each of {', '.join(inputs)}, got {found!r}")
+                given = f"{len(found)} values" if isinstance(found, (tuple, list)) else type(found).__name__
+                raise AutogradError(f"{declared.name}: grad must give a gradient or None for each of {', '.join(inputs)}, got {given}")
             places = range(len(inputs)) if place is None else (place,)
             checked = tuple(None if x is None or values[-1][i] is None else
                             as_gradient(f"{declared.name}: the gradient of {inputs[i]}", x, values[-1][i], g.dtype, g.device)

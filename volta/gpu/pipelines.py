@@ -38,7 +38,7 @@ class Compiler:
         try:
             native = self.device.create_compute_pipeline(
                 label=code.label, layout=layout, compute={"module": self._module(code, checks), "entry_point": code.entry})
-        except adapters.native().GPUError as error:
+        except adapters.native().classes.GPUError as error:
             raise DeviceError(shaders.locate(code, str(error))) from None
         self.created += 1
         return Pipeline(self.token, code.label, self._address(native), self._address(group_layout), layout_id, code.access,
