@@ -1,5 +1,8 @@
 """`volta.kernel`: ops of a user's own on both devices, and what is refused."""
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,8 +36,10 @@ ONE = "@group(0) @binding(0) var<storage, read> x: array<f32>;\n@group(0) @bindi
 
 @pytest.fixture(autouse=True)
 def table():
-    """The op table as it was."""
+    """The op table as it was, without ops that examples have declared."""
     before = dict(RECORDS)
+    for name in [name for name, op in RECORDS.items() if op.family == "own"]:
+        del RECORDS[name]
     yield
     RECORDS.clear()
     RECORDS.update(before)
@@ -107,6 +112,8 @@ def test_several_results(device):
                       cpu=lambda x: (np.sin(x), np.cos(x), x > 0), grad=gradient)
     assert op.check(device)
     sine, cosine, up = op(volta.tensor([0.0, 1.0], device=device))
+    with pytest.raises(ArgumentError, match="kernel: pair: grad must take g_b, None where an output has no gradient"):
+        volta.kernel("struct Pair { a: f32, b: f32 } fn pair(x: f32) -> Pair { return Pair(x, x); }", grad=lambda g_a: g_a)
     assert up.dtype is volta.bool and up.tolist() == [False, True] and cosine[0].item() == 1.0 and sine.shape == (2,)
 
 
@@ -144,12 +151,14 @@ def test_wrong_derivatives_are_found_and_refused():
         swish(grad=lambda g, x: (g * x, g * x)).check("cpu")
     x = volta.ones(2, 3, requires_grad=True)
     for grad, text in ((lambda g: g, "swish: grad must give a gradient or None for each of x, beta, got 1 values"),
-                       (lambda g: (g, g, g), "for each of x, beta"), (lambda g: (1.0, None), "the gradient of x must be a tensor or None, got float"),
+                       (lambda g: (g, g, g), "for each of x, beta"),
+                       (lambda g: (1.0, None), "the gradient of x must be a tensor or None, got float"),
                        (lambda g: (g[0], None), r"the gradient of x has shape \(3,\), the tensor that it belongs to \(2, 3\)")):
         with pytest.raises(AutogradError, match=text):
             swish(grad=grad, replace=True)(x, 1.0).sum().backward()
     with pytest.raises(ArgumentError, match="kernel: swish: grad asks for 'y'; there are beta"):
         swish(grad=lambda g, y: (g, g), replace=True)
+    assert swish(grad=lambda g, shapes, needs: (g, None), replace=True)(x, 1.0).requires_grad
     with pytest.raises(ArgumentError, match="swish: grad has 1 functions for the inputs x, beta"):
         swish(grad=(lambda g: g,), replace=True)
 
@@ -248,7 +257,8 @@ def test_an_index_out_of_bounds_stays_harmless(gpu):
     (ONE + "@compute @workgroup_size(64) fn f() { y[0] = = x[0]; }", "f.wgsl line 3: (.|\n)*expected expression"),
     (ONE + "@compute @workgroup_size(100000) fn f() { y[0] = x[0]; }", "Workgroup size is out of range"),
     (ONE + "override n: u32;\n@compute @workgroup_size(64) fn f() { y[0] = x[n]; }", "Missing value for pipeline-overridable constant"),
-    (ONE + "@group(0) @binding(2) var<uniform> u: vec4<f32>;\n@compute @workgroup_size(64) fn f() { y[0] = u.x; }", "missing from the pipeline"),
+    (ONE + "@group(0) @binding(2) var<uniform> u: vec4<f32>;\n@compute @workgroup_size(64) fn f() { y[0] = u.x; }",
+     "missing from the pipeline"),
 ])
 def test_what_does_not_compile(gpu, text, message):
     op = volta.kernel(text, outputs=(lambda x: x) if "@compute" in text else None)
@@ -258,14 +268,16 @@ def test_what_does_not_compile(gpu, text, message):
 
 
 @pytest.mark.parametrize("text, message", [
-    ("let x = 1;", "the text has no function"), ("fn f() -> f32 { return 1.0; }", "f: each parameter must be f32, i32, u32 or bool, got none"),
+    ("let x = 1;", "the text has no function"),
+    ("fn f() -> f32 { return 1.0; }", "f: each parameter must be f32, i32, u32 or bool, got none"),
     ("fn f(x: vec4<f32>) -> f32 { return x.x; }", "each parameter must be f32, i32, u32 or bool, got x: vec4<f32>"),
     ("fn f(x: f32) { }", "each result must be f32, i32, u32 or bool, got out: nothing"),
     ("fn is_nan(x: f32) -> bool { return true; }", "declares is_nan, a name of the code around it"),
     ("const p = 1.0;\nfn f(x: f32) -> f32 { return p; }", "f declares p, a name of the code around it"),
     ("fn f(shapes: f32) -> f32 { return shapes; }", "an input cannot be called needs or shapes"),
     ("@group(0) @binding(0) var<storage, read> x: array<f32>;\nfn f(x: f32) -> f32 { return x; }", "f declares buffers"),
-    (ONE + "@compute @workgroup_size(1) fn f() {}\n@compute @workgroup_size(1) fn g() {}", r"must have one @compute entry point, got \['f', 'g'\]"),
+    (ONE + "@compute @workgroup_size(1) fn f() {}\n@compute @workgroup_size(1) fn g() {}",
+     r"must have one @compute entry point, got \['f', 'g'\]"),
     (ONE.replace("write> y: array<f32>", "write> y: array<u32>") + "@compute @workgroup_size(1) fn f() {}", "got y: array<u32>"),
     (ONE.splitlines()[0] + "@compute @workgroup_size(1) fn f() {}", r"f needs an input.* got \['x'\]"),
     ("fn f(x: f32) -> f32 { return " + "(" * 5000 + "x" + ")" * 5000 + "; }", "brackets may be nested 256 deep"),
@@ -334,7 +346,13 @@ def test_the_self_test_shows_it(device):
     assert outcome.checks > 4 and not outcome.failures
 
 
-def test_autocast_and_watchers_see_it(device):
+def test_the_example(device):
+    script = Path(__file__).parents[1] / "examples" / "own_kernel.py"
+    done = subprocess.run([sys.executable, str(script), "--device", device], capture_output=True, text=True)
+    assert done.returncode == 0 and float(done.stdout.split("loss ")[1].split(",")[0]) < 0.01, done.stdout + done.stderr
+
+
+def test_watchers_see_it(device):
     op, seen = swish(), []
 
     class Tape(volta._kernels.core.call.Observer):

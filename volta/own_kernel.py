@@ -24,7 +24,7 @@ from volta.errors import ArgumentError, AutogradError, DeviceError, DTypeError, 
 from volta.gpu.interface import Interface, interface
 from volta.ops.from_data import from_numpy
 from volta.ops.records.copy import from_array
-from volta.ops.table import FUNCTIONS, RECORDS, Derived, Details, Flags, Labels, case, enter
+from volta.ops.table import FUNCTIONS, RECORDS, Case, Derived, Details, Flags, Labels, case, enter
 from volta.selftest.run import plan
 from volta.shapes import as_shape
 
@@ -82,8 +82,8 @@ def kernel(wgsl: str, *, cpu: Callable | None = None, grad: Callable | Sequence[
            params: Callable | None = None, domain: tuple[float, float] = (-2.0, 2.0), rtol: float = 1e-5, replace: bool = False) -> Kernel:
     """An op of your own: differentiable, on both devices, usable like any of Volta's.
 
-    `wgsl` holds a function of elements, `fn name(x: f32, n: i32, yes: bool) -> f32`, or one that gives a struct of several results. The last
-    function is the op; it may call what shaders/README.md lists, such as `exp_accurate`. Tensors broadcast and promote as everywhere;
+    `wgsl` holds a function of elements, `fn name(x: f32, n: i32, yes: bool) -> f32`, or one that gives a struct of several results. The
+    last function is the op; it may call what shaders/README.md lists, such as `exp_accurate`. Tensors broadcast and promote as everywhere;
     numbers may stand for them; strides cost no copies. f32 takes floating point (computed in float32; float64 on the CPU), i32 and u32 take
     integers. Or `wgsl` holds a compute shader: its inputs, bound first, are given row-major, its outputs, `read_write`, begin as zeros.
     `outputs(*shapes, **params)` gives their shape (or shapes), `workgroups` their number (a thread for each element of the first output, if
@@ -97,8 +97,8 @@ def kernel(wgsl: str, *, cpu: Callable | None = None, grad: Callable | Sequence[
     functions of elements have some by themselves. `rtol` is the relative tolerance in float32.
     The op's name is the function's. It must be free, unless `replace` says that an own op of that name gives way.
 
-    Raises: ArgumentError for a text that is not understood, a name that is taken, or functions that ask for what there is not. What does not
-    compile raises DeviceError, with the compiler's message, when it is first called on a GPU.
+    Raises: ArgumentError for a text that is not understood, a name that is taken, or functions that ask for what there is not. What does
+    not compile raises DeviceError, with the compiler's message, when it is first called on a GPU.
 
     >>> import numpy as np
     >>> swish = volta.kernel(
@@ -113,63 +113,71 @@ def kernel(wgsl: str, *, cpu: Callable | None = None, grad: Callable | Sequence[
     tensor([0.5000, 1.0908])
     """
     declared = interface(wgsl)
-    name, inputs = declared.name, tuple(declared.inputs)
-    if set(inputs) & {"needs", "shapes"}:
-        raise ArgumentError(f"kernel: {name}: an input cannot be called needs or shapes, which derivatives ask for")
     if declared.whole != (outputs is not None) or not declared.whole and (workgroups or params):
-        raise ArgumentError(f"kernel: {name}: outputs= is needed for a shader with an @compute entry point, and it, workgroups= and params= are "
-                            "for nothing else")
+        raise ArgumentError(f"kernel: {declared.name}: outputs= is needed for a shader with an @compute entry point, and it, workgroups= "
+                            "and params= are for nothing else")
+    options = _options(declared, params)
+    grid_of = functools.partial(_grid, declared, outputs, workgroups, params)
+    host = Host(declared, cpu, grid_of)
     kinds = [KINDS[kind] for kind in declared.inputs.values()]
-    options = _options(declared, params) if declared.whole else inspect.Signature()
-    grids = functools.partial(_grid, declared, outputs, workgroups, params)
-    host = Host(declared, cpu, grids)
-    floats = tuple(each for each, kind in declared.outputs.items() if kind == "f32")
-    if samples is None:
-        samples = [] if declared.whole else [(shape,) * len(inputs) for shape in ((7,), (3, 4), ())] + [((3, 1), (4,), *[()] * len(inputs))[:len(inputs)]]
-    made = Kernel(name, inputs, family="own", outputs=tuple(declared.outputs), differentiable=floats,
-                  vjp=_derivatives(declared, grad, floats, options), **_dtypes_taken(declared, kinds),
-                  details=Details(numpy=cpu and host.reference, domain=domain, cases=tuple(_case(s, kinds) for s in samples) if cpu else (),
-                                  kinds=_kind(kinds), rtol=rtol, smooth=True, cpu_only=False,
-                                  differentiable=grad is not None))
-    if declared.whole:
-        made.options = options
+    details = Details(numpy=cpu and host.reference, domain=domain, cases=_cases(declared, kinds, samples) if cpu else (),
+                      kinds=_kind(kinds), rtol=rtol, smooth=True, cpu_only=False, differentiable=grad is not None)
+    floats = tuple(name for name, kind in declared.outputs.items() if kind == "f32")
+    made = Kernel(declared.name, tuple(declared.inputs), family="own", outputs=tuple(declared.outputs), differentiable=floats,
+                  vjp=_derivatives(declared, grad, floats, options), details=details, **_dtypes_taken(declared, kinds))
     made.cpu = host
-    made.gpu = (on_gpu.Shader(wgsl, declared, host.dtypes, grids) if declared.whole else
-                on_gpu.elementwise(wgsl, declared, {k: DEFAULTS[v] for k, v in KINDS.items()}, host.dtypes))
-    made.gpu_half = not declared.whole
-    if replace and isinstance(RECORDS.get(name), Kernel):
-        del RECORDS[name]
-    if name in FUNCTIONS or name in RECORDS:
-        raise ArgumentError(f"kernel: there is an op {name} already; give the function another name"
-                            + (", or pass replace=True" if isinstance(RECORDS.get(name), Kernel) else ""))
-    enter(made)
+    if declared.whole:
+        made.options, made.gpu = options, on_gpu.Shader(wgsl, declared, host.dtypes, grid_of)
+    else:
+        made.gpu = on_gpu.elementwise(wgsl, declared, {each: DEFAULTS[kind] for each, kind in KINDS.items()}, host.dtypes)
+        made.gpu_half = True
+    _enter(made, replace)
     return made
 
 
 # ---------------------------------------------------------------- the declaration
+def _enter(op: Kernel, replace: bool) -> None:
+    """Into the op table. Raises: ArgumentError where the name is taken."""
+    own = isinstance(RECORDS.get(op.name), Kernel)
+    if own and replace:
+        del RECORDS[op.name]
+    if op.name in FUNCTIONS or op.name in RECORDS:
+        raise ArgumentError(f"kernel: there is an op {op.name} already; give the function another name"
+                            + (", or pass replace=True" if own else ""))
+    enter(op)
+
+
 def _dtypes_taken(declared: Interface, kinds: list) -> dict:
     """What the record says of dtypes. The tensors of a shader are of one floating point dtype; those of a function promote."""
     if declared.whole:
         first = next((name for name, kind in zip(declared.inputs, kinds) if kind == "f"), None)
-        return {"takes": {name: "f" if name == first else f"={first}" if kind == "f" else "ib" if type_ == "u32" else kind
-                          for (name, type_), kind in zip(declared.inputs.items(), kinds)}}
+        words = {"f32": f"={first}", "i32": "i", "u32": "ib"}
+        return {"takes": {name: "f" if name == first else words[kind] for name, kind in declared.inputs.items()}}
     if set(kinds) in ({"f"}, {"i"}):
         return {"takes": kinds[0], "promote": "float" if kinds[0] == "f" else "common"}
     return {"takes": dict(zip(declared.inputs, kinds)), "promote": "each"}
 
 
 def _options(declared: Interface, params: Callable | None) -> inspect.Signature:
-    """The keyword parameters of calls: those of the function `params` after the shapes, or the fields of struct Params."""
+    """The keyword parameters of a shader's calls: those of the function `params` after the shapes, or the fields of struct Params."""
     names = list(inspect.signature(params).parameters.values())[len(declared.inputs):] if params else [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in declared.fields]
     return inspect.Signature([p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in names])
 
 
-def _case(sample: tuple, kinds: list):
-    """A sample as a case of the op table."""
+def _cases(declared: Interface, kinds: list, samples: Sequence[tuple] | None) -> tuple:
+    """The samples as cases of the op table; without any, those of a function of elements."""
+    count = len(kinds)
+    if samples is None:
+        samples = () if declared.whole else ((((7,),) * count), ((3, 4),) * count, ((),) * count, ((3, 1), (4,), *((),) * count)[:count])
+    return tuple(_case(sample, kinds) for sample in samples)
+
+
+def _case(sample: tuple, kinds: list) -> Case:
     *inputs, last = sample if sample and isinstance(sample[-1], dict) else (*sample, {})
     if len(inputs) != len(kinds):
         raise ArgumentError(f"kernel: a sample gives {len(kinds)} inputs, and a dict of parameters where there are some; got {sample}")
+
     def spec(x, kind):
         if isinstance(x, np.ndarray):
             return Derived(lambda *before: x)
@@ -183,53 +191,64 @@ def _kind(kinds: list) -> str:
 
 
 # ---------------------------------------------------------------- derivatives
+class Derivative:
+    """The user's derivative as the record's, for all inputs or the one at `place`: what it gives is checked."""
+
+    def __init__(self, declared: Interface, function: Callable, seeds: tuple, known: set, place: int | None = None) -> None:
+        self.function, self.name, self.inputs, self.place = function, declared.name, tuple(declared.inputs), place
+        self.names = list(inspect.signature(function).parameters)
+        if unknown := [name for name in self.names[not seeds:] if name not in known]:
+            raise ArgumentError(f"kernel: {self.name}: grad asks for {unknown[0]!r}; there are {', '.join(sorted(known))}")
+        if missing := [name for name in seeds if name not in self.names]:
+            raise ArgumentError(f"kernel: {self.name}: grad must take {', '.join(missing)}, None where an output has no gradient")
+        self.seeds = [self.names.index(name) for name in seeds] or [0]
+        self.asked = [*self.names, *["shapes"] * ("shapes" not in self.names)]
+        self.__signature__ = _signature(self.asked)
+
+    def __call__(self, *values):
+        given, shapes = values[:len(self.names)], values[self.asked.index("shapes")]
+        g = next(given[i] for i in self.seeds if given[i] is not None)
+        found = self.function(*given)
+        if self.place is not None:
+            return self._checked(self.place, found, shapes, g)
+        found = (found,) if found is None or isinstance(found, TensorBase) else found
+        if not isinstance(found, (tuple, list)) or len(found) != len(self.inputs):
+            given = f"{len(found)} values" if isinstance(found, (tuple, list)) else type(found).__name__
+            raise AutogradError(f"{self.name}: grad must give a gradient or None for each of {', '.join(self.inputs)}, got {given}")
+        return tuple(self._checked(i, x, shapes, g) for i, x in enumerate(found))
+
+    def _checked(self, i: int, found: object, shapes: tuple, g):
+        if found is None or shapes[i] is None:          # of a number
+            return None
+        return as_gradient(f"{self.name}: the gradient of {self.inputs[i]}", found, shapes[i], g.dtype, g.device)
+
+
 def _derivatives(declared: Interface, grad, floats: tuple, options: inspect.Signature):
-    """The record's derivative: the user's, with what it gives checked."""
+    """The record's derivative, one for all inputs or a tuple of one for each."""
     inputs = tuple(declared.inputs)
+    if {*inputs, *declared.outputs} & {"needs", "shapes"}:
+        raise ArgumentError(f"kernel: {declared.name}: an input cannot be called needs or shapes, which derivatives ask for")
+    seeds = tuple(f"g_{name}" for name in floats) if len(floats) > 1 else ()
+    known = {*inputs, *declared.outputs, *options.parameters, *seeds, "needs", "shapes",
+             *(f"{name}_{what}" for name in inputs for what in ("shape", "dtype", "device"))}
     if grad is None:
-        def refused(g):
+        def grad(*seeds):
             raise AutogradError(f"{declared.name}: has no derivative; declare it with volta.kernel(..., grad=...)")
-        return tuple(refused for _ in inputs) if len(floats) < 2 else _named(lambda *g: refused(g), [f"g_{name}" for name in floats])
-    known = {*inputs, *declared.outputs, *options.parameters, "needs", "shapes", *(f"{i}_{what}" for i in inputs
-                                                                                    for what in ("shape", "dtype", "device"))}
-    known |= {f"g_{name}" for name in floats} if len(floats) > 1 else set()
-
-    def wrapped(function, place=None):
-        names = list(inspect.signature(function).parameters)
-        unknown = [name for name in (names if len(floats) > 1 else names[1:]) if name not in known]
-        if unknown:
-            raise ArgumentError(f"kernel: {declared.name}: grad asks for {unknown[0]!r}; there are {', '.join(sorted(known))}")
-
-        def derivative(*values):
-            given = values[:len(names)]
-            g = next(x for name, x in zip(names, given) if isinstance(x, TensorBase) and (name == names[0] or name.startswith("g_")))
-            found = function(*given)
-            found = (found,) if place is not None or isinstance(found, TensorBase) else found
-            if not isinstance(found, (tuple, list)) or len(found) != len(inputs) and place is None:
-                given = f"{len(found)} values" if isinstance(found, (tuple, list)) else type(found).__name__
-                raise AutogradError(f"{declared.name}: grad must give a gradient or None for each of {', '.join(inputs)}, got {given}")
-            places = range(len(inputs)) if place is None else (place,)
-            checked = tuple(None if x is None or values[-1][i] is None else
-                            as_gradient(f"{declared.name}: the gradient of {inputs[i]}", x, values[-1][i], g.dtype, g.device)
-                            for i, x in zip(places, found))
-            return checked if place is None else checked[0]
-        return _named(derivative, [*names, "shapes"])
-
+        grad.__signature__ = _signature(seeds or ("g",))
     if callable(grad):
-        return wrapped(grad)
+        return Derivative(declared, grad, seeds, known)
     if len(grad) != len(inputs):
         raise ArgumentError(f"kernel: {declared.name}: grad has {len(grad)} functions for the inputs {', '.join(inputs)}")
-    return tuple(None if function is None else wrapped(function, i) for i, function in enumerate(grad))
+    return tuple(None if each is None else Derivative(declared, each, seeds, known, i) for i, each in enumerate(grad))
 
 
-def _named(function: Callable, names: list) -> Callable:
-    """The function as one with parameters of these names."""
-    function.__signature__ = inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names])
-    return function
+def _signature(names: Sequence[str]) -> inspect.Signature:
+    return inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names])
 
 
 # ---------------------------------------------------------------- the grid of a shader
-def _grid(declared: Interface, outputs: Callable, workgroups: Callable | None, params: Callable | None, shapes: tuple, options: dict) -> Grid:
+def _grid(declared: Interface, outputs: Callable, workgroups: Callable | None, params: Callable | None, shapes: tuple,
+          options: dict) -> Grid:
     """What the user's functions say of a call with inputs of these shapes."""
     made = outputs(*shapes, **options) if callable(outputs) else outputs
     made = (made,) if len(declared.outputs) == 1 else tuple(made)
@@ -242,8 +261,12 @@ def _grid(declared: Interface, outputs: Callable, workgroups: Callable | None, p
         if declared.threads is None:
             raise ArgumentError(f"{declared.name}: give workgroups=, since @workgroup_size does not stand there in numbers")
         groups = -(-math.prod(made[0]) // declared.threads)
-    fields = tuple(v for field in (fields if isinstance(fields, tuple) else (fields,)) for v in (field if isinstance(field, tuple) else (field,)))
-    return Grid(made, fields, groups if isinstance(groups, tuple) else (groups,))
+    fields = tuple(number for field in _tuple(fields) for number in _tuple(field))          # of vectors, each
+    return Grid(made, fields, _tuple(groups))
+
+
+def _tuple(value: object) -> tuple:
+    return value if isinstance(value, tuple) else (value,)
 
 
 # ---------------------------------------------------------------- the CPU
@@ -255,8 +278,8 @@ class Host:
 
     def __call__(self, *operands, **params):
         if self.function is None:
-            raise DeviceError(f"{self.declared.name}: has no function for the CPU; declare it with volta.kernel(..., cpu=...), or move its tensors "
-                              "to a GPU with .to('gpu')")
+            raise DeviceError(f"{self.declared.name}: has no function for the CPU; declare it with volta.kernel(..., cpu=...), or move its "
+                              "tensors to a GPU with .to('gpu')")
         arrays = [x.detach().numpy() if isinstance(x, TensorBase) else np.asarray(x, to_numpy(self._dtype(kind, operands)))
                   for x, kind in zip(operands, self.declared.inputs.values())]
         results = tuple(map(from_array, self._results(arrays, params, [to_numpy(dtype) for dtype in self.dtypes(operands)])))
@@ -269,7 +292,8 @@ class Host:
 
     def dtypes(self, operands: tuple) -> tuple:
         """Of the results: a floating point one is like those among the operands, an integer too, where elements are computed."""
-        return tuple(int64 if self.declared.whole and kind == "i32" else self._dtype(kind, operands) for kind in self.declared.outputs.values())
+        return tuple(int64 if self.declared.whole and kind == "i32" else self._dtype(kind, operands)
+                     for kind in self.declared.outputs.values())
 
     def _dtype(self, kind: str, operands: tuple):
         alike = (x.dtype for x, other in zip(operands, self.declared.inputs.values())
@@ -292,7 +316,7 @@ class Host:
             a.flags.writeable = False
         with np.errstate(all="ignore"):
             found = self.function(*arrays, **params)
-        results = found if isinstance(found, tuple) else (found,)
+        results = _tuple(found)
         if len(results) != len(names):
             raise ArgumentError(f"{name}: the cpu function gave {len(results)} results, needed {', '.join(names)}")
         return tuple(_taken(f"{name}: the cpu function gave {each}", x, shape, dtype)

@@ -39,15 +39,16 @@ def interface(text: str) -> Interface:
     code = re.sub(r"/\*.*?\*/", "", re.sub(shaders._COMMENT, "", text), flags=re.DOTALL)
     depth = max(itertools.accumulate((c in "([{") - (c in ")]}") for c in code), default=0)
     if depth > _NESTED or any(len(re.findall(r"\w+|[^\w\s]", statement)) > _TOKENS for statement in re.split("[;{}]", code)):
-        raise ArgumentError(f"kernel: brackets may be nested {_NESTED} deep, and a statement may have {_TOKENS} words and signs; write the text in "
-                            "smaller steps")
+        raise ArgumentError(f"kernel: brackets may be nested {_NESTED} deep, and a statement may have {_TOKENS} words and signs; write the "
+                            "text in smaller steps")
     return _shader(code) if re.search(r"@compute\b", code) else _function(code)
 
 
 def _function(code: str) -> Interface:
     found = re.findall(_FUNCTION, code)
     if not found:
-        raise ArgumentError("kernel: the text has no function; write fn name(x: f32) -> f32 { ... }, or a shader with an @compute entry point")
+        raise ArgumentError("kernel: the text has no function; write fn name(x: f32) -> f32 { ... }, or a shader with an @compute entry "
+                            "point")
     name, parameters, result = found[-1]
     if "@group" in code:
         raise ArgumentError(f"kernel: {name} declares buffers, which only a shader with an @compute entry point has")
@@ -82,12 +83,12 @@ def _shader(code: str) -> Interface:
         element = re.fullmatch(_ELEMENTS, re.sub(r"\s", "", kind))
         written = access == "read_write"
         if element is None or written and element[1] == "u32" or outputs and not written:
-            raise ArgumentError(f"kernel: {name}: bind the inputs first, as array<f32>, <i32>, <u32> or vec2 or vec4 of these, then the outputs, "
-                                f"read_write, of f32 or i32; got {buffer}: {kind}")
+            raise ArgumentError(f"kernel: {name}: bind the inputs first, as array<f32>, <i32>, <u32> or vec2 or vec4 of these, then the "
+                                f"outputs, read_write, of f32 or i32; got {buffer}: {kind}")
         (outputs if written else inputs)[buffer] = element[1]
     if not inputs or not outputs:
-        raise ArgumentError(f"kernel: {name} needs an input, @group(0) @binding(0) var<storage, read> x: array<f32>;, and after it an output, "
-                            f"read_write; got {[*inputs, *outputs]}")
+        raise ArgumentError(f"kernel: {name} needs an input, @group(0) @binding(0) var<storage, read> x: array<f32>;, and after it an "
+                            f"output, read_write; got {[*inputs, *outputs]}")
     structs = {struct: shaders._fields(body) for struct, body in re.findall(shaders._STRUCT, code)}
     immediate = re.findall(shaders._IMMEDIATE, code)
     threads = re.search(r"@workgroup_size\(([\d\s,]+)\)", attributes)
