@@ -39,8 +39,8 @@ REASONS = (
     (r"^(data_ptr|const_data_ptr|storage.*|untyped_storage|is_set_to|set_|share_memory_|is_shared|is_pinned|record_stream|.*dlpack|"
      r"from_file|prepare_multiprocessing.*|get_file_path|is_distributed|is_same_size|storage_type|dim_order|output_nr)$",
      "memory is not shown as addresses"),
-    (r"^(eig|symeig|lobpcg|orgqr|ormqr|geqrf|lu_.*|svd_lowrank|pca_lowrank|chain_matmul|triangular_solve|cholesky_.*|lstsq|matrix_rank)$",
-     "old or rare linear algebra"),
+    (r"^(eig|eigvals)$", "eigenvalues of matrices that are not symmetric are complex"),
+    (r"^(symeig|lobpcg|chain_matmul|lstsq|matrix_rank|ldl_.*)$", "old or rare linear algebra"),
     (r"^(apply_|map_|map2_|reinforce|reinforce_|is_inference.*|typename|compile|vmap)$", "of Python loops over elements, or of tracing"),
 )
 GROUPS = {

@@ -202,8 +202,13 @@ def bind(kernels: dict[str, Callable], device: str, half: Iterable[str] | None =
 def _refused(name):
     """The kernel on a GPU of what only the CPU computes."""
     def kernel(*inputs, **params):
-        raise DeviceError(f"{name}: is computed on the CPU alone; move its tensors there with .cpu(), and the result back with .to(device)")
+        raise cpu_alone(name)
     return kernel
+
+
+def cpu_alone(name: str) -> DeviceError:
+    """What says so."""
+    return DeviceError(f"{name}: is computed on the CPU alone; move its tensors there with .cpu(), and the result back with .to(device)")
 
 
 def missing_kernels() -> list[tuple[str, str]]:
