@@ -40,7 +40,7 @@ REASONS = (
      r"from_file|prepare_multiprocessing.*|get_file_path|is_distributed|is_same_size|storage_type|dim_order|output_nr)$",
      "memory is not shown as addresses"),
     (r"^(eig|eigvals)$", "eigenvalues of matrices that are not symmetric are complex"),
-    (r"^(symeig|lobpcg|chain_matmul|lstsq|matrix_rank|ldl_.*)$", "old or rare linear algebra"),
+    (r"^(symeig|lobpcg|chain_matmul|lstsq|matrix_rank)$", "old or rare linear algebra"),
     (r"^(apply_|map_|map2_|reinforce|reinforce_|is_inference.*|typename|compile|vmap)$", "of Python loops over elements, or of tracing"),
 )
 GROUPS = {

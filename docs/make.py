@@ -36,6 +36,7 @@ from volta.ops.inverse import InverseInfo, ResultInfo, SignLogabsdet
 from volta.ops.histogram import Histogram
 from volta.ops.reduce import ValuesIndices
 from volta.ops.statistics import MinMax
+from volta.ops.symmetric import LDLFactors, LDLInfo
 from volta.random import Generator as Generator
 from volta.types import DeviceLike, DTypeLike, Number
 '''

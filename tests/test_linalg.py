@@ -113,3 +113,20 @@ def test_what_elimination_refuses():
         for call in (lambda p: volta.lu_unpack(A, p), lambda p: volta.linalg.lu_solve(A, p, A)):
             with pytest.raises(error, match="pivots must be"):
                 call(pivots)
+
+
+def test_symmetric_factors_solve():
+    """With blocks of 2, exchanges and batches that broadcast."""
+    for shape in ((1, 1), (2, 2), (7, 7), (3, 12, 12), (40, 40)):
+        A = volta.randn(*shape, dtype=volta.float64)
+        A = A + A.mT - 2 * volta.diag_embed(A.diagonal(dim1=-2, dim2=-1)) * (shape[-1] % 2 == 0)      # zeros on some diagonals
+        X = volta.randn(shape[-1], 2, dtype=volta.float64)
+        LD, pivots = volta.linalg.ldl_factor(A)
+        volta.testing.assert_close(volta.linalg.ldl_solve(LD, pivots, A @ X), X.expand(*shape[:-2], -1, -1), 1e-7, 1e-7)
+    assert (pivots < 0).any().item()
+    with pytest.raises(volta.errors.LinAlgError, match="linalg.ldl_factor: D has 0 as block 1"):
+        volta.linalg.ldl_factor(volta.zeros(2, 2))
+    with pytest.raises(volta.errors.AutogradError, match="linalg.ldl_factor: has no derivative"):
+        volta.linalg.ldl_factor(A.requires_grad_())
+    with pytest.raises(volta.errors.ArgumentError, match="pivots must be between 1 and the 40 rows"):
+        volta.linalg.ldl_solve(LD, pivots * 0, X)

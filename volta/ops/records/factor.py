@@ -11,7 +11,7 @@ from volta.ops.records.decomposition import leading, triangular_op, weighted
 from volta.ops.records.index import gather_op
 from volta.ops.records.linalg import matmul_op, turned
 from volta.ops.records.view import expand_op, reshape_op, slice_op
-from volta.ops.table import Definite, case, register
+from volta.ops.table import Definite, Derived, case, register
 
 
 def unit_lower(x):
@@ -113,9 +113,28 @@ def _np_reflections(a):
     return a, taus
 
 
+def _np_ldl(a):
+    """Of definite matrices, whose pivots lie on the diagonal."""
+    lower = np.linalg.cholesky(a)
+    root = np.diagonal(lower, axis1=-2, axis2=-1)
+    pivots = np.broadcast_to(np.arange(1, a.shape[-1] + 1, dtype=np.int32), a.shape[:-1])
+    return np.tril(lower / root[..., None, :], -1) + np.eye(a.shape[-1]) * root[..., None] ** 2, pivots, np.zeros(a.shape[:-2], np.int32)
+
+
+def _np_ldl_solve(a, pivots, b):
+    lower = np.tril(a, -1) + np.eye(a.shape[-1])
+    return np.linalg.solve(lower * np.diagonal(a, axis1=-2, axis2=-1)[..., None, :] @ np.swapaxes(lower, -1, -2), b)
+
+
 _DECLARED = {"family": "factor", "takes": "f", "rtol": 2e-5, "cpu_only": True}
 
 lu_op = register("lu", ("a",), outputs=("out", "pivots", "info"), numpy=_np_lu, vjp=_lu_vjp, **_DECLARED,
                  cases=(case(Definite((2, 3, 3))), case((4, 3)), case((2, 2, 4)), case((0, 3, 3)), case((0, 3)), case((3, 0))))
 geqrf_op = register("geqrf", ("a",), outputs=("out", "tau"), numpy=_np_reflections, smooth=False, **_DECLARED,
                     cases=(case(Definite((2, 3, 3))), case((4, 3)), case((2, 2, 4)), case((0, 3, 3))))
+ldl_op = register("ldl", ("a",), outputs=("out", "pivots", "info"), numpy=_np_ldl, smooth=False, **_DECLARED,
+                  cases=(case(Definite((2, 3, 3))), case(Definite((4, 4))), case((0, 3, 3)), case((0, 0))))
+ldl_solve_op = register("ldl_solve", ("a", "pivots", "b"), numpy=_np_ldl_solve, smooth=False,
+                        **{**_DECLARED, "takes": {"a": "f", "pivots": "int32", "b": "=a"}},
+                        cases=(case(Definite((2, 3, 3)), Derived(lambda a: np.arange(1, 4, dtype=np.int32)), (2, 3, 2)),
+                               case(Definite((4, 4)), Derived(lambda a: np.arange(1, 5, dtype=np.int32)), (4, 1))))
