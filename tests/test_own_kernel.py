@@ -1,4 +1,5 @@
 """`volta.kernel`: ops of a user's own on both devices, and what is refused."""
+import os
 import pickle
 import subprocess
 import sys
@@ -325,6 +326,17 @@ def test_without_a_function_for_the_cpu():
         op(volta.ones(2), 1.0)
     with pytest.raises(ArgumentError, match="swish.check: there is nothing to compare; declare it with cpu= and samples="):
         op.check()
+
+
+def test_without_a_gpu():
+    """It is declared, called and checked; declaring loads nothing of wgpu."""
+    code = ("import sys, numpy as np, volta\n"
+            "op = volta.kernel('fn twice(x: f32) -> f32 { return x + x; }', cpu=lambda x: x + x, grad=lambda g: g + g)\n"
+            "assert op(volta.ones(2)).tolist() == [2.0, 2.0] and 'wgpu' not in sys.modules\n"
+            "assert not volta.gpu.is_available() and op.check()")
+    environment = {**os.environ, "VOLTA_ADAPTER": "no such adapter", "VOLTA_REQUIRE_GPU": "0"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
 
 
 def test_shapes_arguments_and_samples_that_do_not_fit(device):
