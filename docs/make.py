@@ -31,10 +31,12 @@ import numpy as np
 from volta._kernels.core import Device, DType, Storage
 from volta.autograd import Node, RemovableHandle
 from volta.ops.decomposition import QR, SVD, USV, CholeskyInfo, Eigen, LeastSquares
+from volta.ops.factor import LUFactors, LUInfo, PLU, Reflections, TriangularSolution
 from volta.ops.inverse import InverseInfo, ResultInfo, SignLogabsdet
 from volta.ops.histogram import Histogram
 from volta.ops.reduce import ValuesIndices
 from volta.ops.statistics import MinMax
+from volta.ops.symmetric import LDLFactors, LDLInfo
 from volta.random import Generator as Generator
 from volta.types import DeviceLike, DTypeLike, Number
 '''

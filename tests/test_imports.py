@@ -30,7 +30,7 @@ LAYERS = (
               "volta.accelerator", "volta.backends")),
     ("package", ("volta",)),
     ("compat", ("volta.compat",)),
-    ("testing", ("volta.testing", "volta.selftest", "volta.__main__")),
+    ("testing", ("volta.testing", "volta.selftest", "volta.own_kernel", "volta.__main__")),
 )
 
 OPTIONAL = {"wgpu", "matplotlib"}

@@ -69,6 +69,7 @@ class Details(SimpleNamespace):
     kinds: str                      # element types it takes: f floating, i integer, b bool
     rtol: float                     # relative tolerance in float32, on every device
     smooth: bool                    # whether gradients can be compared with finite differences
+    differentiable: bool = True     # a user's op may have no derivative
     elementwise: bool = False       # a composed op of broadcast tensors, element by element: special values are tested too
     view: bool = False              # a composed op whose results show the data of its first input
     reads: bool = False             # a composed op that reads values on the host: the shape or type of its result depends on them
@@ -115,13 +116,18 @@ def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outpu
     if view is not None:
         op.cpu = op.gpu = view
         op.cpu_half = op.gpu_half = True
-    if name in RECORDS:
-        raise ArgumentError(f"register: there is a record {name} already")
-    RECORDS[name] = op
+    enter(op)
     if public is not None:
         op.document(lambda: _doc(op, doc), lambda: _signature(op))
         publish(name, op, public)
     return op
+
+
+def enter(op: Primitive) -> None:
+    """Enter a record under its name."""
+    if op.name in RECORDS:
+        raise ArgumentError(f"register: there is a record {op.name} already")
+    RECORDS[op.name] = op
 
 
 def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str = "f", domain: tuple[float, float] = (-2.0, 2.0),
@@ -183,21 +189,26 @@ def import_all(package: ModuleType) -> list[ModuleType]:
 
 
 def bind(kernels: dict[str, Callable], device: str, half: Iterable[str] | None = None) -> None:
-    """Give every record its kernel on `device` ("cpu" or "gpu"); a missing one stays None, which the parity test reports. `half` names
+    """Give the records their kernels on `device` ("cpu" or "gpu"); a missing one stays None, which the parity test reports. `half` names
     the kernels that take float16 themselves (None: all)."""
     for name, op in RECORDS.items():
         if name in kernels:
             setattr(op, device, kernels[name])
+            setattr(op, device + "_half", op.family == "view" or half is None or name in half)
         elif op.details.cpu_only and device == "gpu":
             op.gpu = _refused(name)
-        setattr(op, device + "_half", op.family == "view" or half is None or name in half)
 
 
 def _refused(name):
     """The kernel on a GPU of what only the CPU computes."""
     def kernel(*inputs, **params):
-        raise DeviceError(f"{name}: is computed on the CPU alone; move its tensors there with .cpu(), and the result back with .to(device)")
+        raise cpu_alone(name)
     return kernel
+
+
+def cpu_alone(name: str) -> DeviceError:
+    """What says so."""
+    return DeviceError(f"{name}: is computed on the CPU alone; move its tensors there with .cpu(), and the result back with .to(device)")
 
 
 def missing_kernels() -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ cdef enum Promotion:
     ALONE = 0                               # inputs are taken as they are
     COMMON = 1                              # tensors are cast to PyTorch's common dtype
     FLOATING = 2                            # the same, and integers to float32
+    EACH = 3                                # those of one declared kind among themselves; integers for floating point to float32
 
 cdef enum Saved:                            # what a node keeps for its derivative
     INPUT = 0

@@ -237,7 +237,7 @@ cdef class Primitive(Op):
         self.outputs = outputs
         self.family = family
         self.reference = reference
-        self.promotion = ("none", "common", "float").index(promote)
+        self.promotion = ("none", "common", "float", "each").index(promote)
         self.details = details
         self.writes = tuple([self.inputs.index(i) for i in writes])
         self.changes = len(writes) > 0
@@ -276,7 +276,7 @@ cdef class Primitive(Op):
         self.optional = <bint*>calloc(n + 1, sizeof(bint))
         self.promoted = <bint*>calloc(n + 1, sizeof(bint))
         for i in range(n):
-            self.same[i], self.promoted[i] = -1, self.promotion != ALONE
+            self.same[i], self.promoted[i] = -1, self.promotion == COMMON or self.promotion == FLOATING
         if takes is None:
             return
         self.accepts = <unsigned int*>calloc(n + 1, sizeof(unsigned int))
