@@ -9,7 +9,7 @@ from volta._kernels import core
 from volta._kernels.core.call import run_kernel
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, from_numpy_dtype, get_default_dtype, int64, to_numpy
-from volta.errors import DTypeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import to
 from volta.ops.records.copy import from_array, upload
 from volta.ops.table import composed
@@ -103,6 +103,23 @@ def from_numpy(array: np.ndarray) -> Tensor:
     span = sum((n - 1) * s for n, s in zip(array.shape, array.strides)) + array.itemsize if array.size else 0
     storage = core.borrowed_storage(array, array.__array_interface__["data"][0], span)
     return core.tensor(storage, array.shape, tuple(s // array.itemsize for s in array.strides), 0, dtype)
+
+
+@_made
+def frombuffer(buffer: object, *, dtype: DTypeLike, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A vector that shares the memory of a buffer, from byte `offset`, of `count` elements (-1: all that fit). Units: `offset` in bytes.
+
+    Raises: ArgumentError where so many elements do not fit.
+
+    >>> volta.frombuffer(bytearray([1, 2, 3]), dtype=volta.uint8, offset=1).tolist()
+    [2, 3]
+    """
+    dtype = as_dtype(dtype)
+    try:
+        array = np.frombuffer(buffer, to_numpy(dtype), count, offset)
+    except ValueError as error:
+        raise ArgumentError(f"frombuffer: {error}") from None
+    return finish(from_numpy(array), requires_grad)
 
 
 @_made
