@@ -140,6 +140,23 @@ def to_dlpack(tensor: Tensor) -> object:
 
 
 @_made
+def frombuffer(buffer: object, *, dtype: DTypeLike, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A vector that shares the memory of a buffer, from byte `offset`, of `count` elements (-1: all that fit). Units: `offset` in bytes.
+
+    Raises: ArgumentError where so many elements do not fit.
+
+    >>> volta.frombuffer(bytearray([1, 2, 3]), dtype=volta.uint8, offset=1).tolist()
+    [2, 3]
+    """
+    dtype = as_dtype(dtype)
+    try:
+        array = np.frombuffer(buffer, to_numpy(dtype), count, offset)
+    except ValueError as error:
+        raise ArgumentError(f"frombuffer: {error}") from None
+    return finish(from_numpy(array), requires_grad)
+
+
+@_made
 def as_tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
     """`data` as a tensor, without a copy where that is possible.
 

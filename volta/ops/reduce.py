@@ -57,7 +57,8 @@ def _np_log_softmax(x, dim):
     return x - np.log(np.exp(x).sum(axis=dim, keepdims=True))
 
 
-@composed(samples=_ALONG, numpy=lambda x, dim: np.exp(_np_log_softmax(x, dim) if x.ndim else x * 0))
+@composed(samples=_ALONG, numpy=lambda x, dim: np.exp(_np_log_softmax(x, dim) if x.ndim else x * 0),
+          aliases=("special.softmax",))
 def softmax(input: Tensor, dim: int | None = None, dtype: DTypeLike = None) -> Tensor:
     """exp(x) / sum(exp(x)) along `dim`, without overflow.
 
@@ -67,7 +68,8 @@ def softmax(input: Tensor, dim: int | None = None, dtype: DTypeLike = None) -> T
     return _along("softmax", softmax_op, input, dim, dtype)
 
 
-@composed(samples=_ALONG, numpy=lambda x, dim: _np_log_softmax(x, dim) if x.ndim else x * 0)
+@composed(samples=_ALONG, numpy=lambda x, dim: _np_log_softmax(x, dim) if x.ndim else x * 0,
+          aliases=("special.log_softmax",))
 def log_softmax(input: Tensor, dim: int | None = None, dtype: DTypeLike = None) -> Tensor:
     """log(softmax(x)) along `dim`, without overflow.
 
@@ -403,7 +405,7 @@ def root(x: Tensor, power: float) -> Tensor:
     return where_op(zero, 0.0, sqrt_op(safe) if power == 0.5 else safe ** power)
 
 
-@composed(samples=(case((3, 4), dim=1), case((2, 3, 4), dim=(0, -1), keepdim=True)), in_float32=True,
+@composed(samples=(case((3, 4), dim=1), case((2, 3, 4), dim=(0, -1), keepdim=True)), in_float32=True, aliases=("special.logsumexp",),
           numpy=lambda x, dim, keepdim=False: np.log(np.exp(x).sum(axis=dim, keepdims=keepdim)))
 def logsumexp(input: Tensor, dim: int | Sequence[int] | None, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over `dim`, without overflow.

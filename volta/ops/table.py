@@ -17,7 +17,7 @@ import numpy as np
 
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.record import Composed, Op, Primitive
-from volta.errors import ArgumentError, DeviceError
+from volta.errors import ArgumentError, AutogradError, DeviceError
 
 
 class Labels:
@@ -82,6 +82,7 @@ RECORDS: dict[str, Primitive] = {}          # by the name of their kernels
 FUNCTIONS: dict[str, Op] = {}               # the public operations: records and composed functions
 PLACES: dict[str, Places] = {}              # where each of these appears
 
+
 _SUFFIXES = tuple(all_suffixes())           # of the files that are modules
 
 UNARY_SHAPES = ((), (1,), (7,), (3, 5), (2, 0, 3), (2, 3, 4, 5))
@@ -107,19 +108,20 @@ def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outpu
              promote: str = "none", takes=None, writes: tuple = (), wide: tuple = (), differentiable: tuple = (), names: tuple = (),
              tests: bool = False, cpu_only: bool = False, view: Callable | None = None, numpy: Callable | None = None,
              domain: tuple[float, float] = (-2.0, 2.0), cases: tuple = (), kinds: str = "f", rtol: float = 1e-5, smooth: bool = True,
-             public: Places | None = None, doc: str | None = None) -> Primitive:
+             public: Places | None = None, room: str = "", doc: str | None = None) -> Primitive:
     """Make a record and enter it in the table. `view` is the one kernel of an op that moves no data; `public` makes it a function and
-    method of users. The rest is what `Primitive` and `Details` say."""
+    method of users, `room` one of that module alone, "special.name". The rest is what `Primitive` and `Details` say."""
     details = Details(numpy=numpy, domain=domain, cases=tuple(cases), kinds=kinds, rtol=rtol, smooth=smooth, cpu_only=cpu_only)
-    op = Primitive(name, inputs, vjp=vjp, family=family, outputs=outputs, reference=reference, promote=promote, takes=takes,
-                   writes=writes, wide=wide, differentiable=differentiable, names=names, tests=tests, details=details)
+    op = Primitive(f"{room}.{name}" if room else name, inputs, vjp=vjp, family=family, outputs=outputs, reference=reference,
+                   promote=promote, takes=takes, writes=writes, wide=wide, differentiable=differentiable, names=names, tests=tests,
+                   details=details)
     if view is not None:
         op.cpu = op.gpu = view
         op.cpu_half = op.gpu_half = True
     enter(op)
     if public is not None:
         op.document(lambda: _doc(op, doc), lambda: _signature(op))
-        publish(name, op, public)
+        publish(op.name, op, public)
     return op
 
 
@@ -214,6 +216,13 @@ def cpu_alone(name: str) -> DeviceError:
 def missing_kernels() -> list[tuple[str, str]]:
     """(op, device) pairs without a kernel; empty unless a backend is incomplete."""
     return [(name, device) for name, op in RECORDS.items() for device in ("cpu", "gpu") if getattr(op, device) is None]
+
+
+def underived(op: str, input: str) -> Callable:
+    """The derivative that nobody has worked out, by an input: an error when it is asked for."""
+    def derivative(g):
+        raise AutogradError(f"{op}: there is no derivative by {input!r}; give it detached")
+    return derivative
 
 
 def create(op: Primitive, *args: object, device, **params: object):

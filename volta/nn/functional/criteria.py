@@ -122,7 +122,8 @@ def _np_kl(x, target, reduction="mean", log_target=False):
     return values.sum() / len(x) if reduction == "batchmean" else _np_reduced(lambda: values)(reduction=reduction)
 
 
-@composed(samples=(*_PAIRS, case((3, 4), (3, 4), reduction="batchmean"), case((3, 4), (3, 4), log_target=True)), domain=(0.1, 1.0),
+@composed(name="functional.kl_div",
+          samples=(*_PAIRS, case((3, 4), (3, 4), reduction="batchmean"), case((3, 4), (3, 4), log_target=True)), domain=(0.1, 1.0),
           numpy=_np_kl, **_loss)
 def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
            log_target: bool = False) -> Tensor:
@@ -144,7 +145,8 @@ def _np_poisson(x, target, log_input=True, full=False, eps=1e-8):
     return values + np.where(target > 1, target * np.log(target) - target + 0.5 * np.log(2 * np.pi * target), 0) * full
 
 
-@composed(samples=(*_PAIRS, case((3, 4), (3, 4), log_input=False), case((3, 4), (3, 4), full=True)), domain=(0.2, 3.0),
+@composed(name="functional.poisson_nll_loss",
+          samples=(*_PAIRS, case((3, 4), (3, 4), log_input=False), case((3, 4), (3, 4), full=True)), domain=(0.2, 3.0),
           numpy=_np_reduced(_np_poisson), **_loss)
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
                      eps: float = 1e-08, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
@@ -195,7 +197,8 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
 
 
 # ---------------------------------------------------------------- margins
-@composed(samples=(case((3, 4), _SIGNS), case((5,), _SIGNS, margin=0.5, reduction="none")), **_loss, numpy=_np_reduced(
+@composed(name="functional.hinge_embedding_loss",
+          samples=(case((3, 4), _SIGNS), case((5,), _SIGNS, margin=0.5, reduction="none")), **_loss, numpy=_np_reduced(
     lambda x, target, margin=1.0: np.where(target == 1, x, 0) + np.where(target == -1, np.maximum(0, margin - x), 0)))
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
                          reduction: str = "mean") -> Tensor:
@@ -209,7 +212,8 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, siz
     return _reduce("hinge_embedding_loss", near + far, reduction)
 
 
-@composed(samples=(case((5,), (5,), _SIGNS), case((3, 2), (3, 2), Derived(lambda a, b: np.sign(a)), margin=0.5, reduction="sum")), **_loss,
+@composed(name="functional.margin_ranking_loss",
+          samples=(case((5,), (5,), _SIGNS), case((3, 2), (3, 2), Derived(lambda a, b: np.sign(a)), margin=0.5, reduction="sum")), **_loss,
           numpy=_np_reduced(lambda a, b, target, margin=0.0: np.maximum(0, -target * (a - b) + margin)))
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
                         reduce: bool | None = None, reduction: str = "mean") -> Tensor:
@@ -350,7 +354,8 @@ def _np_triplet(a, b, c, margin=1.0, p=2.0, swap=False):
     return np.maximum(0, margin + _np_distance(a, b, p) - (np.minimum(far, _np_distance(b, c, p)) if swap else far))
 
 
-@composed(samples=(case((3, 4), (3, 4), (3, 4)), case((3, 4), (3, 4), (3, 4), swap=True, p=1.0, reduction="none")),
+@composed(name="functional.triplet_margin_loss",
+          samples=(case((3, 4), (3, 4), (3, 4)), case((3, 4), (3, 4), (3, 4), swap=True, p=1.0, reduction="none")),
           numpy=_np_reduced(_np_triplet), **_loss)
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-06,
                         swap: bool = False, size_average: bool | None = None, reduce: bool | None = None,
@@ -395,7 +400,8 @@ def _np_cosine_embedding(a, b, target, margin=0.0):
     return np.where(target == 1, 1 - cosine, 0) + np.where(target == -1, np.maximum(0, cosine - margin), 0)
 
 
-@composed(samples=(case((3, 4), (3, 4), _ROW_SIGNS), case((3, 4), (3, 4), _ROW_SIGNS, margin=0.3, reduction="none")),
+@composed(name="functional.cosine_embedding_loss",
+          samples=(case((3, 4), (3, 4), _ROW_SIGNS), case((3, 4), (3, 4), _ROW_SIGNS, margin=0.3, reduction="none")),
           numpy=_np_reduced(_np_cosine_embedding), **_loss)
 @promoted
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,

@@ -339,7 +339,8 @@ def _np_logistic(x, target, weight=1.0, reduction="mean", pos_weight=1.0):
     return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.mean()
 
 
-@composed(samples=(case((3, 4), (3, 4)), case((3, 4), (3, 4), (3, 4), reduction="none")), numpy=_np_logistic, domain=(0.1, 1.0),
+@composed(name="functional.binary_cross_entropy_with_logits",
+          samples=(case((3, 4), (3, 4)), case((3, 4), (3, 4), (3, 4), reduction="none")), numpy=_np_logistic, domain=(0.1, 1.0),
           takes={"input": "f", "target": "f"}, function=False, method=False)
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
                                      reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None) -> Tensor:
