@@ -25,7 +25,7 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 @composed(samples=(case("ij,jk->ik", (2, 3), (3, 4)), case("bii->bi", (2, 3, 3)), case("...i,i", (2, 3), (3,))), kinds="fi", method=False,
           rtol=1e-4, numpy=np.einsum)
-def einsum(equation: str, *operands: Tensor) -> Tensor:
+def einsum(equation: str, *operands: Tensor | Sequence[Tensor]) -> Tensor:
     """Einstein's notation: `einsum("bij,bjk->bik", x, y)`. "..." stands for any dimensions, which broadcast; without "->" the result has
     the letters that occur once, in alphabetical order. Operands are joined from left to right.
 
