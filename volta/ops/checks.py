@@ -7,12 +7,12 @@ import functools
 import inspect
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from volta._kernels import core
-from volta._kernels.core.record import BOOLEAN, INTEGER, INTEGERS, NONE, REAL, STRING, TENSOR, TENSORS, UNKNOWN
+from volta._kernels.core.record import BOOLEAN, ELEMENT, INTEGER, INTEGERS, NONE, PLACE, REAL, STRING, TENSOR, TENSORS, UNKNOWN
 from volta.errors import DTypeError
 
 
@@ -32,7 +32,10 @@ def _is_number(value):
 
 
 def _each(test):
-    return lambda value: isinstance(value, Iterable) and not isinstance(value, (str, bytes, core.TensorBase)) and all(map(test, value))
+    def tests(value):
+        listed = isinstance(value, Sequence) and not isinstance(value, (str, bytes)) or isinstance(value, np.ndarray) and value.ndim == 1
+        return listed and all(map(test, value))
+    return tests
 
 
 def _is_tensor(value):
@@ -45,13 +48,19 @@ KINDS = {
     "Number": (INTEGER | REAL | BOOLEAN, _is_number, "a number"),
     "float": (INTEGER | REAL | BOOLEAN, _is_number, "a number"),
     "int": (INTEGER, _is_integer, "an integer"),
-    "bool": (BOOLEAN | INTEGER, lambda value: isinstance(value, (bool, int, np.bool_)), "True or False"),
+    "bool": (BOOLEAN, lambda value: isinstance(value, (bool, np.bool_)), "True or False"),
     "str": (STRING, lambda value: isinstance(value, str), "a string"),
     "None": (NONE, lambda value: value is None, "None"),
     "Sequence[int]": (INTEGERS, _each(_is_integer), "a sequence of integers"),
     "tuple[int, ...]": (INTEGERS, _each(_is_integer), "a sequence of integers"),
     "Sequence[float]": (INTEGERS, _each(_is_number), "a sequence of numbers"),
     "Sequence[Tensor]": (TENSORS, _each(_is_tensor), "a sequence of tensors"),
+    "Sequence[Sequence[int]]": (0, _each(_each(_is_integer)), "sequences of integers"),
+    "Sequence[tuple[int, int]]": (0, _each(_each(_is_integer)), "pairs of integers"),
+    "DTypeLike": (ELEMENT | NONE | STRING, lambda value: value is None or isinstance(value, (core.DType, np.dtype, type, str)), "a dtype"),
+    "DeviceLike": (PLACE | NONE | STRING, lambda value: value is None or isinstance(value, (core.Device, str)) or _is_integer(value),
+                   "a device"),
+    "Callable": (0, callable, "a function"),
     "Sequence[Tensor | None]": (TENSORS, _each(lambda value: value is None or _is_tensor(value)), "a sequence of tensors and None"),
     "Sequence[int | None]": (INTEGERS, _each(lambda value: value is None or _is_integer(value)), "a sequence of integers and None"),
 }
@@ -104,11 +113,15 @@ def _plain(value):
     """A number of NumPy's, or those in a list or tuple, as Python's."""
     if type(value) in (tuple, list):
         return type(value)(map(_plain, value))
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        return value.tolist()
     return value.item() if isinstance(value, np.generic) else value
 
 
 def _described(value):
-    if isinstance(value, (list, tuple, str, float, int)):
+    if type(value) is int and not _is_integer(value):
+        return "one of more than 64 bits"
+    if isinstance(value, (list, tuple, str, float)):
         text = repr(value)
         return text if len(text) <= 60 else f"{text[:57]}..."
     return type(value).__name__

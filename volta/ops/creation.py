@@ -347,7 +347,7 @@ def randint_like(input: Tensor, *bounds: int, low: int = 0, high: int | None = N
 
 
 def _new(make):
-    def function(self, *size: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None,
+    def function(self: Tensor, *size: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None,
                  requires_grad: bool = False) -> Tensor:
         return make(*size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
     name = function.__name__ = function.__qualname__ = "new_" + make.__name__
@@ -359,7 +359,7 @@ new_zeros, new_ones, new_empty = _new(zeros), _new(ones), _new(empty)
 
 
 @_made_as_this
-def new_full(self, size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
+def new_full(self: Tensor, size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
              requires_grad: bool = False) -> Tensor:
     """`volta.full` with the dtype and device of this tensor.
 
@@ -370,7 +370,7 @@ def new_full(self, size: int | Sequence[int], fill_value: Number, *, dtype: DTyp
 
 
 @_made_as_this
-def new_tensor(self, data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
+def new_tensor(self: Tensor, data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """`volta.tensor` with the dtype and device of this tensor.
 
     >>> volta.arange(2).new_tensor([7.0]).tolist()

@@ -186,7 +186,7 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DTypeLik
 
 
 @composed(function=False, untested="as the function without new_")
-def new_empty_strided(self, size: Sequence[int], stride: Sequence[int], *, dtype: DTypeLike = None, device: DeviceLike = None,
+def new_empty_strided(self: Tensor, size: Sequence[int], stride: Sequence[int], *, dtype: DTypeLike = None, device: DeviceLike = None,
                       requires_grad: bool = False) -> Tensor:
     """`volta.empty_strided` with the dtype and device of this tensor.
 

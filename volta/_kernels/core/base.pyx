@@ -302,8 +302,8 @@ cdef Py_ssize_t MAX_SIZE = <Py_ssize_t>1 << 60       # elements: their bytes sti
 
 
 cpdef Py_ssize_t checked_size(tuple shape) except -1:
-    """Number of elements. Raises: ShapeError for a negative size, and for too many dimensions or elements to count; a size of 0 counts as 1 there, since
-    strides do too."""
+    """Number of elements. Raises: ShapeError for a negative size, and for too many dimensions or elements to count; a size of 0 counts
+    as 1 there, since strides do too."""
     cdef Py_ssize_t n = PyTuple_GET_SIZE(shape), size = 1, reach = 1, i, length
     cdef bint refused = n > MAX_RANK
     for i in range(n):

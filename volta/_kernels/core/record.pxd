@@ -31,8 +31,10 @@ cpdef enum:                                 # the type of an argument: bits
     BOOLEAN = 16
     STRING = 32
     NONE = 64
-    INTEGERS = 128                          # a tuple or list of them
-    TENSORS = 256
+    ELEMENT = 128                           # a dtype
+    PLACE = 256                             # a device
+    INTEGERS = 512                          # a tuple or list of them
+    TENSORS = 1024
 
 cdef class Plan:
     # For one set of wanted gradients.

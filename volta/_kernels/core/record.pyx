@@ -11,7 +11,7 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 from libc.stdlib cimport calloc, free
 
 from volta.errors import ArgumentError, DTypeError, VoltaError
-from volta._kernels.core.base cimport FLOAT16, FLOAT32, TensorBase, dtype_of
+from volta._kernels.core.base cimport DType, Device, FLOAT16, FLOAT32, TensorBase, dtype_of
 
 cdef extern from "Python.h":
     object PyMethod_New(object function, object instance)
@@ -119,6 +119,10 @@ cdef int _kind(object x):
         return REAL
     if type(x) is str:
         return STRING
+    if isinstance(x, DType):
+        return ELEMENT
+    if isinstance(x, Device):
+        return PLACE
     if type(x) is not tuple and type(x) is not list:
         return 0
     kind = INTEGERS | TENSORS
