@@ -129,6 +129,8 @@ def arange(start: Number | None = None, end: Number | None = None, step: Number 
     core.checked_size((count,))
     if not dtype.is_floating_point:
         start, step = int(start), int(step)
+        if max(abs(start), abs(step)) >= 1 << 63:
+            raise ArgumentError(f"arange: {given[0]} and {given[2]} must fit into 64 bits")
     return finish(create(arange_op, start, step, count, dtype=dtype, device=as_device(device)), requires_grad)
 
 

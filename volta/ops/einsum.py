@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.errors import ArgumentError, ShapeError
+from volta._kernels.core import TensorBase
+from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.linalg import matmul
 from volta.ops.parts import diagonal
 from volta.ops.records.copy import cast
@@ -36,6 +37,8 @@ def einsum(equation: str, *operands: Tensor | Sequence[Tensor]) -> Tensor:
     """
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
+    if not all(isinstance(x, TensorBase) for x in operands):
+        raise DTypeError(f"einsum: operands must be tensors, or one list of them, got {[type(x).__name__ for x in operands]}")
     terms, result = _parse(equation, operands)
     sizes: dict[str, int] = {}
     for term, x in zip(terms, operands):

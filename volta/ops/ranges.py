@@ -1,6 +1,7 @@
 """More tensors by rule: numbers in geometric steps, indices of triangles, products and combinations of vectors, given strides."""
 from __future__ import annotations
 
+import math
 import warnings
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,8 @@ def range(start: Number, end: Number, step: Number = 1, *, dtype: DTypeLike = No
     warnings.warn("range is deprecated, since it includes the end; use arange", UserWarning, stacklevel=3)
     if step == 0 or (end - start) / step < 0:
         raise ArgumentError(f"range: from {start} to {end} cannot be walked in steps of {step}")
+    if not math.isfinite((end - start) / step):
+        raise ArgumentError(f"range: needs finite numbers, got {start}, {end} and {step}")
     count = int((end - start) / step + 1)
     kind = dtype or get_default_dtype()
     return finish(cast(arange(0, count, device=device), as_dtype(kind)) * step + start, requires_grad)

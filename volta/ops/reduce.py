@@ -261,8 +261,8 @@ def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -
 
 
 def _truth(name, record, input, dim, keepdim):
-    """bool, but uint8 for uint8, as in PyTorch."""
-    dims = as_dims(name, dim, input.ndim)
+    """bool, but uint8 for uint8, as in PyTorch; there, no dimension is none here, and all of them for other reductions."""
+    dims = () if dim in ((), []) else as_dims(name, dim, input.ndim)
     out = record(input, dim=dims, keepdim=keepdim) if dims else input != 0
     return cast(out, input.dtype) if input.dtype.code == 1 else out
 

@@ -66,7 +66,7 @@ def polygamma(n: int | Tensor, input: Tensor | int) -> Tensor:
     if isinstance(n, TensorBase):
         n, input = input, n
     if not isinstance(input, TensorBase) or isinstance(n, TensorBase) or n < 0:
-        raise ArgumentError(f"polygamma: needs a number >= 0 and a tensor, got {n} and {input}")
+        raise ArgumentError(f"polygamma: n must be >= 0, beside a tensor, got {n} and {input}")
     factorial = math.gamma(n + 1.0) if n <= 170 else math.inf
     return s.digamma(input) if n == 0 else s.zeta(n + 1.0, input) * (factorial if n % 2 else -factorial)
 

@@ -123,6 +123,8 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     [[0, 1], [2, 3]]
     """
     d = as_dim("unflatten", dim, input.ndim)
+    if not input.shape:
+        raise ShapeError("unflatten: a 0-d tensor has no dimension to take apart")
     return reshape_op(input, shape=input.shape[:d] + infer("unflatten", input.shape[d], tuple(sizes)) + input.shape[d + 1:])
 
 
@@ -200,6 +202,8 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple
     [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
     """
     vectors = listed("meshgrid", tensors, None)
+    if not all(isinstance(t, core.TensorBase) for t in vectors):
+        raise DTypeError(f"meshgrid: needs vectors, or one list of them, got {[type(t).__name__ for t in vectors]}")
     if indexing not in ("ij", "xy") or any(t.ndim > 1 for t in vectors):
         raise ArgumentError(f"meshgrid: needs vectors and indexing 'ij' or 'xy', got shapes {[t.shape for t in vectors]} and {indexing!r}")
     if len({t.dtype for t in vectors}) != 1:
