@@ -123,7 +123,7 @@ cdef int _kind(object x):
         return ELEMENT
     if isinstance(x, Device):
         return PLACE
-    if type(x) is not tuple and type(x) is not list:
+    if not isinstance(x, (tuple, list)):
         return 0
     kind = INTEGERS | TENSORS
     for each in x:
