@@ -90,7 +90,7 @@ def _gpu(kind: str, index: int) -> Device:
     if not gpu.is_available():
         return _no_gpu(gpu.unavailable_reason())
     present = gpu.devices()
-    if index >= len(present):
+    if not 0 <= index < len(present):
         raise DeviceError(f"device: gpu:{index} was asked for, but there are {len(present)} GPUs (gpu:0 to gpu:{len(present) - 1})")
     if kind == "metal" and present[index].backend.lower() != "metal":
         return _no_gpu(f"device 'metal' was asked for, but gpu:{index} runs on {present[index].backend}; use 'gpu'")

@@ -47,7 +47,7 @@ def as_dtype(value: object) -> dtype:
         return simple
     try:
         return from_numpy_dtype(np.dtype(value))
-    except TypeError:
+    except (TypeError, ValueError):
         raise DTypeError(f"dtype: {value!r} is no element type; use volta.float32, volta.int64, ...") from None
 
 

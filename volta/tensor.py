@@ -17,7 +17,7 @@ from volta.autograd import Node, RemovableHandle
 from volta.device import device as as_device
 from volta.dtypes import bool_ as bool_dtype
 from volta.dtypes import float16, float32, float64, get_default_dtype, int32, int64, to_numpy, uint8
-from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
 from volta.methods import install
 from volta.ops import copy as copies
 from volta.ops import subscript
@@ -120,6 +120,8 @@ class Tensor(graph.Operators):
     def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> tuple[int, ...] | int:
         """The shape, or one size of it."""
+        if dim is not None and not self.shape:
+            raise IndexRangeError("size: a 0-d tensor has no dimension")
         return Size(self.shape) if dim is None else self.shape[as_dim("size", dim, self.ndim)]
 
     def numel(self) -> int:

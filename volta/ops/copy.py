@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 def copy_into(out: Tensor, x: Tensor) -> None:
     """out[...] = x with broadcasting, unrecorded."""
+    inplace.check_elements("copy", out)
     if x.shape != out.shape:
         x = expand_kernel(x, shape=out.shape)
     run_kernel(copy_into_op, out.device, (out, x))

@@ -129,6 +129,8 @@ def arange(start: Number | None = None, end: Number | None = None, step: Number 
     core.checked_size((count,))
     if not dtype.is_floating_point:
         start, step = int(start), int(step)
+        if max(abs(start), abs(step)) >= 1 << 63:
+            raise ArgumentError(f"arange: {given[0]} and {given[2]} must fit into 64 bits")
     return finish(create(arange_op, start, step, count, dtype=dtype, device=as_device(device)), requires_grad)
 
 
@@ -347,7 +349,7 @@ def randint_like(input: Tensor, *bounds: int, low: int = 0, high: int | None = N
 
 
 def _new(make):
-    def function(self, *size: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None,
+    def function(self: Tensor, *size: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None,
                  requires_grad: bool = False) -> Tensor:
         return make(*size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
     name = function.__name__ = function.__qualname__ = "new_" + make.__name__
@@ -359,7 +361,7 @@ new_zeros, new_ones, new_empty = _new(zeros), _new(ones), _new(empty)
 
 
 @_made_as_this
-def new_full(self, size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
+def new_full(self: Tensor, size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
              requires_grad: bool = False) -> Tensor:
     """`volta.full` with the dtype and device of this tensor.
 
@@ -370,7 +372,7 @@ def new_full(self, size: int | Sequence[int], fill_value: Number, *, dtype: DTyp
 
 
 @_made_as_this
-def new_tensor(self, data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
+def new_tensor(self: Tensor, data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """`volta.tensor` with the dtype and device of this tensor.
 
     >>> volta.arange(2).new_tensor([7.0]).tolist()

@@ -13,7 +13,7 @@ from volta.ops.parts import narrow
 from volta.ops.records.copy import cast
 from volta.ops.records.math import logical_xor
 from volta.ops.records.scan import cumsum_op
-from volta.ops.records.view import reshape_op
+from volta.ops.records.view import contiguous_op, reshape_op
 from volta.ops.reduce import sum
 from volta.ops.table import case, composed
 from volta.shapes import as_dim
@@ -49,6 +49,8 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
     if n < 0:
         raise ArgumentError(f"diff: n must be >= 0, got {n}")
     out = cat(given, d) if len(given) > 1 and n else input
+    if not n:
+        return contiguous_op(input)                     # a copy
     if n >= out.shape[d]:
         return narrow(out, d, 0, 0)
     for _ in range(n):

@@ -265,7 +265,7 @@ def random_(input: Tensor, *bounds: int | None, to: int | None = None, generator
         least, most = -1 << 31, (1 << 31) - 1
         exact = most
     high = (most if bounds else exact) + 1 if high is None else high
-    if not low < high:
+    if low is None or not low < high:
         raise ArgumentError(f"random_: needs from < to, got {low} and {high}")
     if not kind.is_floating_point and not least <= low < high <= most + 1:
         raise ArgumentError(f"random_: {low} to {high - 1} do not fit into {kind} on {input.device}")

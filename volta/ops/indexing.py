@@ -147,6 +147,8 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     [0.0, 0.0, 2.0]
     """
     d = as_dim("scatter_add", dim, input.ndim)
+    if src.dtype is not input.dtype:
+        raise DTypeError(f"scatter_add: src is {src.dtype} and the input {input.dtype}; cast one of them")
     if not index._size:
         return contiguous_op(input)
     x, at, added = as_vector(input), as_vector(index), as_vector(src)

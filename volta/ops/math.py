@@ -184,7 +184,7 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
         return r.round_op(input)
     if not input.dtype.is_floating_point:
         raise DTypeError(f"round: decimals={decimals} needs a floating point tensor, got {input.dtype}")
-    scale = 10.0 ** (decimals if decimals > 0 else -decimals)
+    scale = float(f"1e{abs(int(decimals))}")           # infinity where it is too large
     return r.round_op(input * scale) / scale if decimals > 0 else r.round_op(input / scale) * scale
 
 

@@ -346,7 +346,7 @@ def _spread(x, dims, correction):
 
 
 @composed(samples=_SPREADS, numpy=_np_var, in_float32=True, takes={"input": "f"})
-def var(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
+def var(input: Tensor, dim: int | Sequence[int] | bool | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
         correction: float | None = None) -> Tensor:
     """Variance over `dim`, divided by (count - correction); correction 1 unless given, 0 with unbiased=False.
 
@@ -357,7 +357,7 @@ def var(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | 
 
 
 @composed(samples=_SPREADS, numpy=lambda *x, **options: np.sqrt(_np_var(*x, **options)), in_float32=True, takes={"input": "f"})
-def std(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
+def std(input: Tensor, dim: int | Sequence[int] | bool | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
         correction: float | None = None) -> Tensor:
     """Square root of `var`; where it is 0, the gradient is 0.
 
@@ -373,7 +373,7 @@ def _np_with_mean(function):
 
 
 @composed(samples=_SPREADS, numpy=_np_with_mean(_np_var), method=False, in_float32=True, takes={"input": "f"})
-def var_mean(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
+def var_mean(input: Tensor, dim: int | Sequence[int] | bool | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
              correction: float | None = None) -> tuple[Tensor, Tensor]:
     """(`var`, `mean`).
 
@@ -385,7 +385,7 @@ def var_mean(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bo
 
 @composed(samples=_SPREADS, numpy=_np_with_mean(lambda *x, **options: np.sqrt(_np_var(*x, **options))),
           method=False, in_float32=True, takes={"input": "f"})
-def std_mean(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
+def std_mean(input: Tensor, dim: int | Sequence[int] | bool | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
              correction: float | None = None) -> tuple[Tensor, Tensor]:
     """(`std`, `mean`).
 

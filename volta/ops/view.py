@@ -146,6 +146,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     a, b = as_dim("flatten", start_dim, rank), as_dim("flatten", end_dim, rank)
     if a > b:
         raise ArgumentError(f"flatten: start_dim {start_dim} lies behind end_dim {end_dim}")
+    if a == b and rank:
+        return input
     return reshape_op(input, shape=input.shape[:a] + (math.prod(input.shape[a:b + 1]),) + input.shape[b + 1:])
 
 
@@ -157,6 +159,8 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     [[0, 1], [2, 3]]
     """
     d = as_dim("unflatten", dim, input.ndim)
+    if not input.shape:
+        raise ShapeError("unflatten: a 0-d tensor has no dimension to take apart")
     return reshape_op(input, shape=input.shape[:d] + infer("unflatten", input.shape[d], tuple(sizes)) + input.shape[d + 1:])
 
 
@@ -227,15 +231,19 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 @composed(samples=(case((3,), (2,)), case((3,), (2,), (1,), indexing="xy")), kinds="fib", method=False,
           numpy=lambda *x, indexing="ij": tuple(np.meshgrid(*x, indexing=indexing)))
-def meshgrid(*tensors: Tensor, indexing: str = "ij") -> tuple[Tensor, ...]:
+def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple[Tensor, ...]:
     """Vectors as coordinates of a grid: the i-th result varies along dimension i; with indexing="xy" the first two are exchanged.
 
     >>> [x.tolist() for x in volta.meshgrid(volta.arange(2), volta.arange(2))]
     [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
     """
     vectors = listed("meshgrid", tensors, None)
+    if not all(isinstance(t, core.TensorBase) for t in vectors):
+        raise DTypeError(f"meshgrid: needs vectors, or one list of them, got {[type(t).__name__ for t in vectors]}")
     if indexing not in ("ij", "xy") or any(t.ndim > 1 for t in vectors):
         raise ArgumentError(f"meshgrid: needs vectors and indexing 'ij' or 'xy', got shapes {[t.shape for t in vectors]} and {indexing!r}")
+    if len({t.dtype for t in vectors}) != 1:
+        raise DTypeError(f"meshgrid: needs one vector at least, and all of one dtype, got {[t.dtype for t in vectors]}")
     shape = tuple(t._size for t in vectors)
     grids = [expand(reshape_op(t, shape=(1,) * i + (t._size,) + (1,) * (len(shape) - i - 1)), shape) for i, t in enumerate(vectors)]
     return tuple(transpose(t, 0, 1) if indexing == "xy" and len(shape) > 1 else t for t in grids)
@@ -261,7 +269,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     >>> volta.squeeze(volta.ones(1, 3, 1)).shape
     (3,)
     """
-    dims = range(input.ndim) if dim is None else () if dim == () or dim == [] else as_dims("squeeze", dim, input.ndim)
+    dims = range(input.ndim) if dim is None else () if dim in ((), []) else as_dims("squeeze", dim, input.ndim)
     return reshape_op(input, shape=tuple(s for i, s in enumerate(input.shape) if not (i in dims and s == 1)))
 
 
@@ -290,9 +298,9 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     [[0, 2], [1, 3]]
     """
     order = list(range(input.ndim))
+    a, b = as_dim("transpose", dim0, input.ndim), as_dim("transpose", dim1, input.ndim)
     if not order:
         return input
-    a, b = as_dim("transpose", dim0, input.ndim), as_dim("transpose", dim1, input.ndim)
     order[a], order[b] = b, a
     return permute_op(input, dims=tuple(order))
 

@@ -18,7 +18,7 @@ from volta.errors import DTypeError, OutOfMemoryError, ShapeError
 
 cdef extern from "Python.h":
     Py_ssize_t PY_SSIZE_T_MAX
-    Py_ssize_t PyNumber_AsSsize_t(object, PyObject*)       # with NULL, a number out of range gives the nearest in range
+    Py_ssize_t PyNumber_AsSsize_t(object, PyObject*) except? -1        # with NULL, a number out of range gives the nearest in range
     ctypedef struct PyTypeObject:
         object (*tp_new)(PyTypeObject*, PyObject*, PyObject*)
 
@@ -324,12 +324,14 @@ cdef Py_ssize_t MAX_SIZE = <Py_ssize_t>1 << 60       # elements: their bytes sti
 
 
 cpdef Py_ssize_t checked_size(tuple shape) except -1:
-    """Number of elements. Raises: ShapeError for too many dimensions or elements to count; a size of 0 counts as 1 there, since
-    strides do too."""
+    """Number of elements. Raises: ShapeError for a negative size, and for too many dimensions or elements to count; a size of 0 counts
+    as 1 there, since strides do too."""
     cdef Py_ssize_t n = PyTuple_GET_SIZE(shape), size = 1, reach = 1, i, length
     cdef bint refused = n > MAX_RANK
     for i in range(n):
         length = PyNumber_AsSsize_t(shape[i], NULL)
+        if length < 0:
+            raise ShapeError(f"shape: sizes must not be negative, got {shape}")
         size *= length
         if length > 1:
             if length > MAX_SIZE // reach:

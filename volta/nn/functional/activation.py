@@ -21,6 +21,7 @@ from volta.ops.records.activation import logsigmoid
 from volta.ops.records.activation import mish as mish_op
 from volta.ops.records.math import sigmoid, tanh
 from volta.ops.table import Places, case, composed, publish
+from volta.shapes import as_dim
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -229,7 +230,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     >>> volta.nn.functional.glu(volta.tensor([1.0, 2.0, 0.0, 0.0]))
     tensor([0.5000, 1.0000])
     """
-    if input.ndim == 0 or input.shape[dim] % 2:
+    if input.ndim == 0 or input.shape[as_dim("glu", dim, input.ndim)] % 2:
         raise ShapeError(f"glu: needs an even size along dimension {dim}, got shape {input.shape}")
     half, gate = chunk(input, 2, dim)
     return half * sigmoid(gate)

@@ -61,8 +61,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     >>> volta.bilinear(volta.ones(1, 2), volta.ones(1, 3), volta.ones(1, 2, 3))
     tensor([[6.]])
     """
-    if weight.ndim != 3 or not input1.ndim or input1.shape[:-1] != input2.shape[:-1] or (
-            input1.shape[-1], input2.shape[-1]) != weight.shape[1:] or not input2.ndim:
+    if weight.ndim != 3 or not input1.ndim or not input2.ndim or input1.shape[:-1] != input2.shape[:-1] or (
+            input1.shape[-1], input2.shape[-1]) != weight.shape[1:]:
         raise ShapeError(f"bilinear: inputs {input1.shape} and {input2.shape} do not fit weight {weight.shape}: needed are (..., n), "
                          "(..., m) and (out, n, m)")
     outputs, n, m = weight.shape
