@@ -6,6 +6,7 @@ this file owns what users call. It knows no op and no device.
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
 
 __all__ = ["Node", "Primitive", "Function", "FunctionCtx", "RemovableHandle", "backward", "grad", "no_grad", "enable_grad",
-           "set_grad_enabled", "inference_mode", "is_grad_enabled", "detect_anomaly", "set_detect_anomaly", "is_anomaly_enabled",
-           "is_anomaly_check_nan_enabled", "set_anomaly_enabled", "graph"]
+           "set_grad_enabled", "inference_mode", "is_grad_enabled", "Variable", "detect_anomaly", "set_detect_anomaly",
+           "is_anomaly_enabled", "is_anomaly_check_nan_enabled", "set_anomaly_enabled", "graph"]
 
 
 P = ParamSpec("P")
@@ -107,6 +108,20 @@ class detect_anomaly(set_detect_anomaly):
 
     def __init__(self, check_nan: bool = True) -> None:
         super().__init__(True, check_nan)
+
+
+class _Variables(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, core.TensorBase)
+
+
+class Variable(metaclass=_Variables):
+    """PyTorch's old wrapper of tensors. It gives the tensor without a graph; every tensor is an instance."""
+
+    def __new__(cls, data: Tensor, requires_grad: bool = False, volatile: bool | None = None) -> Tensor:  # type: ignore[misc]
+        if volatile is not None:
+            warnings.warn("Variable: volatile has no effect; use `with volta.no_grad():`", stacklevel=2)
+        return data.detach().requires_grad_(requires_grad)
 
 
 def is_anomaly_enabled() -> bool:

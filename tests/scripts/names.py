@@ -5,6 +5,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 import torch.optim as optim
 from torch import Tensor
+from torch.autograd import Variable
 from torch.nn.modules.linear import Linear
 from torch.optim.lr_scheduler import StepLR
 from torch.optim.sgd import SGD
@@ -27,6 +28,7 @@ torch.cuda.manual_seed(0)
 torch.cuda.manual_seed_all(0)
 
 x = torch.Tensor([[1, 2], [3, 4]])
+assert isinstance(x, Variable) and Variable(x, requires_grad=True).requires_grad and not x.requires_grad
 assert isinstance(x, Tensor) and isinstance(x, torch.FloatTensor) and not isinstance(x, torch.LongTensor)
 assert x.dtype is torch.float32 and torch.Tensor(2, 3).shape == (2, 3) and torch.LongTensor([1]).dtype is torch.int64
 assert torch.FloatTensor(x.size()).shape == (2, 2) and torch.Tensor((2, 3)).tolist() == [2, 3] and torch.Tensor().numel() == 0

@@ -13,7 +13,7 @@ from volta.ops.from_data import finish
 from volta.ops.records.copy import cast
 from volta.ops.records.create import arange_op
 from volta.ops.records.math import cos, relu, sqrt
-from volta.ops.records.special import i0
+from volta.ops.records.bessel import i0
 from volta.ops.table import composed, create
 from volta.shapes import as_shape
 

@@ -1,0 +1,137 @@
+"""volta.distributions beside PyTorch's: densities, moments, divergences, draws, on each device."""
+import numpy as np
+import pytest
+
+import volta
+import volta.distributions as ours
+from volta.errors import ArgumentError, ShapeError
+
+torch = pytest.importorskip("torch", reason="compares with PyTorch")
+theirs = torch.distributions
+
+LOW = object()                          # an array that is above the one before it
+SHAPES = {"Normal": [(3,), (3,)], "LogNormal": [(3,), (3,)], "Laplace": [(3,), (3,)], "Cauchy": [(3,), (3,)], "Gumbel": [(3,), (2, 3)],
+          "HalfNormal": [(3,)], "Exponential": [(3,)], "Uniform": [(3,), LOW], "Bernoulli": [(2, 3)], "Geometric": [(3,)],
+          "Poisson": [(3,)], "Categorical": [(2, 4)], "OneHotCategorical": [(2, 4)]}
+BY_LOGITS = ("Bernoulli", "Categorical", "OneHotCategorical", "Geometric")
+DISCRETE = (*BY_LOGITS, "Poisson")
+CASES = [(name, False) for name in SHAPES] + [(name, True) for name in BY_LOGITS]
+
+
+def arguments(name):
+    rng = np.random.default_rng(len(name))
+    return [rng.uniform(0.2, 0.9, (3,) if s is LOW else s).astype(np.float32) + (1 if s is LOW else 0) for s in SHAPES[name]]
+
+
+def made(name, arrays, logits, device):
+    """The distribution here and there."""
+    if logits:
+        return getattr(ours, name)(logits=volta.tensor(arrays[0], device=device)), getattr(theirs, name)(logits=torch.tensor(arrays[0]))
+    return getattr(ours, name)(*(volta.tensor(a, device=device) for a in arrays)), getattr(theirs, name)(*map(torch.tensor, arrays))
+
+
+def close(found, expected, **tolerance):
+    found = found.detach().cpu().numpy()
+    assert found.shape == tuple(expected.shape)
+    np.testing.assert_allclose(found, expected.detach().numpy(), **{"rtol": 2e-5, "atol": 2e-5, **tolerance})
+
+
+@pytest.mark.parametrize("name, logits", CASES)
+def test_densities_and_moments(name, logits, device):
+    p, q = made(name, arguments(name), logits, device)
+    assert p.batch_shape == tuple(q.batch_shape) and p.event_shape == tuple(q.event_shape) and p.has_rsample == q.has_rsample
+    drawn = q.sample((5,))
+    value = volta.tensor(drawn.numpy(), device=device)
+    close(p.log_prob(value), q.log_prob(drawn))
+    close(p.expand((5, *p.batch_shape)).log_prob(value), q.expand((5, *q.batch_shape)).log_prob(drawn))
+    for fact in ("mean", "mode", "variance", "stddev", *(("probs", "logits") if name in BY_LOGITS else ())):
+        close(getattr(p, fact), getattr(q, fact))
+    if name != "Poisson":
+        close(p.entropy(), q.entropy())
+    if name not in DISCRETE:
+        close(p.cdf(value), q.cdf(drawn))
+        part = torch.full(q.batch_shape, 0.3)
+        close(p.icdf(volta.tensor(part.numpy(), device=device)), q.icdf(part))
+
+
+@pytest.mark.parametrize("name, logits", CASES)
+def test_draws(name, logits, device):
+    p, q = made(name, arguments(name), logits, device)
+    volta.manual_seed(0)
+    drawn = p.sample((20_000,))
+    assert not drawn.requires_grad and str(drawn.dtype).endswith(str(q.sample().dtype)[6:]) and drawn.shape[1:] == p.sample().shape
+    drawn = drawn.float().cpu().numpy()
+    if name == "Categorical":
+        np.testing.assert_allclose([(drawn == i).mean(0) for i in range(4)], q.probs.T.numpy(), atol=0.02)
+    elif name != "Cauchy":
+        np.testing.assert_allclose(drawn.mean(0), q.mean.numpy(), atol=0.06 * (1 + q.stddev.max()))
+        np.testing.assert_allclose(drawn.var(0), q.variance.numpy(), atol=0.1 * (1 + q.variance.max()))
+    if p.has_rsample:
+        parameters = [volta.tensor(a, device=device, requires_grad=True) for a in arguments(name)]
+        getattr(ours, name)(*parameters).rsample((4,)).sum().backward()
+        assert all(a.grad is not None for a in parameters)
+
+
+@pytest.mark.parametrize("name", [name for name in SHAPES if name != "Uniform"])
+def test_divergences(name, device):
+    first, second = arguments(name), [a * np.float32(0.7) for a in arguments(name)]
+    (p, q), (r, s) = made(name, first, False, device), made(name, second, False, device)
+    close(ours.kl_divergence(p, r), theirs.kl_divergence(q, s), rtol=1e-4)
+
+
+def test_divergences_of_uniform_and_of_pairs_without_a_formula():
+    wide, narrow = ours.Uniform(0.0, 2.0), ours.Uniform(0.5, 1.0)
+    assert ours.kl_divergence(narrow, wide).item() == pytest.approx(np.log(4)) and ours.kl_divergence(wide, narrow).item() == np.inf
+    with pytest.raises(NotImplementedError, match="Normal and Uniform"):
+        ours.kl_divergence(ours.Normal(0.0, 1.0), wide)
+    with pytest.raises(NotImplementedError, match="Normal and LogNormal"):
+        ours.kl_divergence(ours.Normal(0.0, 1.0), ours.LogNormal(0.0, 1.0))
+
+
+def test_vectors():
+    rng = np.random.default_rng(0)
+    factor = np.tril(rng.uniform(0.2, 0.9, (3, 3)) + np.eye(3)).astype(np.float32)
+    loc = rng.standard_normal((2, 3)).astype(np.float32)
+    p, q = (lib.distributions.MultivariateNormal(lib.tensor(loc), lib.tensor(factor @ factor.T)) for lib in (volta, torch))
+    r, s = (lib.distributions.MultivariateNormal(lib.tensor(loc[0]), scale_tril=lib.tensor(factor) * 0.5) for lib in (volta, torch))
+    drawn = q.sample((5,))
+    close(p.log_prob(volta.tensor(drawn.numpy())), q.log_prob(drawn), atol=1e-4)
+    close(p.entropy(), q.entropy())
+    close(p.precision_matrix, q.precision_matrix, rtol=1e-3)
+    close(ours.kl_divergence(p, r), theirs.kl_divergence(q, s), rtol=1e-3)
+    assert p.rsample((6,)).shape == (6, 2, 3)
+    volta.manual_seed(0)
+    np.testing.assert_allclose(np.cov(r.sample((20_000,)).numpy().T), r.covariance_matrix.numpy(), atol=0.05)
+    i, j = (lib.distributions.Independent(lib.distributions.Normal(lib.tensor(loc), 1.5), 1) for lib in (volta, torch))
+    close(i.log_prob(volta.tensor(drawn.numpy())), j.log_prob(drawn))
+    close(i.entropy(), j.entropy())
+    assert i.batch_shape == (2,) and i.event_shape == (3,) and i.sample((4,)).shape == (4, 2, 3)
+
+
+@pytest.mark.parametrize("call, error, text", [
+    (lambda: ours.Normal(volta.zeros(2), -1.0), ArgumentError, "Normal: scale must be positive"),
+    (lambda: ours.Categorical(volta.tensor([-1.0, 2.0])), ArgumentError, "Categorical: probs must not be negative"),
+    (lambda: ours.Bernoulli(1.5), ArgumentError, r"Bernoulli: probs must be in \[0, 1\]"),
+    (lambda: ours.Normal(volta.zeros(2), 1.0).log_prob(volta.tensor([np.nan, 0])), ArgumentError, "Normal: value must be numbers"),
+    (lambda: ours.Normal(volta.zeros(3), 1.0).log_prob(volta.zeros(2)), ShapeError, r"value of shape \(2,\) does not fit"),
+    (lambda: ours.Categorical(), ArgumentError, "give either probs or logits, not neither"),
+    (lambda: ours.Uniform(1.0, 0.0), ArgumentError, "low must be below high"),
+    (lambda: ours.MultivariateNormal(volta.zeros(2)), ArgumentError, "exactly one of"),
+])
+def test_bad_values_are_refused(call, error, text):
+    with pytest.raises(error, match=text):
+        call()
+
+
+def test_the_check_can_be_left_out(device):
+    assert ours.Normal(volta.zeros(2, device=device), -1.0, validate_args=False).scale.tolist() == [-1, -1]
+
+
+@pytest.mark.gpu
+def test_learning_by_draws_runs_without_transfers(gpu):
+    logits = volta.zeros(8, 4, device=gpu, requires_grad=True)
+    with volta.gpu.forbid_transfers():
+        policy = ours.Categorical(logits=logits)
+        (-policy.log_prob(policy.sample())).mean().backward()
+        ours.Normal(logits, 1.0).rsample().sum().backward()
+    assert logits.grad is not None

@@ -1,0 +1,261 @@
+"""Distributions of real numbers. Draws are functions of the parameters and of fixed noise, so they have gradients."""
+from __future__ import annotations
+
+import math
+
+from volta.distributions.distribution import Distribution, broadcast, nonnegative, positive, real
+from volta.errors import ArgumentError
+from volta.ops.creation import empty, full_like
+from volta.ops.math import where
+from volta.tensor import Tensor
+
+__all__ = ["Cauchy", "Exponential", "Gumbel", "HalfNormal", "Laplace", "LogNormal", "Normal", "Uniform"]
+
+EULER = 0.57721566490153286
+LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
+
+
+class _LocationScale(Distribution):
+    """loc + scale * noise."""
+
+    has_rsample = True
+    arg_constraints = {"loc": real, "scale": positive}
+
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast(loc, scale)
+        super().__init__(self.loc.shape, (), validate_args)
+
+    def _noise(self, shape):
+        raise NotImplementedError
+
+    def _empty(self, shape):
+        return empty(shape, dtype=self.loc.dtype, device=self.loc.device)
+
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+        return self.loc + self.scale * self._noise(self._extended(sample_shape))
+
+    def _standard(self, value):
+        return (self._validated(value) - self.loc) / self.scale
+
+
+class Normal(_LocationScale):
+    """The normal distribution."""
+
+    def _noise(self, shape):
+        return self._empty(shape).normal_()
+
+    mean = mode = property(lambda self: self.loc, doc="The mean.")
+    stddev = property(lambda self: self.scale, doc="The standard deviation.")
+    variance = property(lambda self: self.scale ** 2, doc="The variance.")
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        return -0.5 * self._standard(value) ** 2 - self.scale.log() - LOG_ROOT_2PI
+
+    def cdf(self, value: Tensor) -> Tensor:
+        return 0.5 * (1 + (self._standard(value) * math.sqrt(0.5)).erf())
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return self.loc + self.scale * (2 * value - 1).erfinv() * math.sqrt(2)
+
+    def entropy(self) -> Tensor:
+        return 0.5 + LOG_ROOT_2PI + self.scale.log()
+
+
+class LogNormal(Normal):
+    """exp of a normal variable."""
+
+    support = positive
+
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+        return super().rsample(sample_shape).exp()
+
+    mean = property(lambda self: (self.loc + self.scale ** 2 / 2).exp(), doc="The mean.")
+    mode = property(lambda self: (self.loc - self.scale ** 2).exp(), doc="The most likely value.")
+    variance = property(lambda self: (self.scale ** 2).expm1() * (2 * self.loc + self.scale ** 2).exp(), doc="The variance.")
+    stddev = property(lambda self: self.variance.sqrt(), doc="The standard deviation.")
+
+    def _standard(self, value):
+        return (self._validated(value).log() - self.loc) / self.scale
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        return super().log_prob(value) - value.log()
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return super().icdf(value).exp()
+
+    def entropy(self) -> Tensor:
+        return super().entropy() + self.loc
+
+
+class Laplace(_LocationScale):
+    """The double exponential distribution."""
+
+    def _noise(self, shape):
+        u = self._empty(shape).uniform_(2.0 ** -24 - 1, 1)
+        return -u.sign() * (-u.abs()).log1p()
+
+    mean = mode = property(lambda self: self.loc, doc="The mean.")
+    variance = property(lambda self: 2 * self.scale ** 2, doc="The variance.")
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        return -self._standard(value).abs() - (2 * self.scale).log()
+
+    def cdf(self, value: Tensor) -> Tensor:
+        x = self._standard(value)
+        return 0.5 - 0.5 * x.sign() * (-x.abs()).expm1()
+
+    def icdf(self, value: Tensor) -> Tensor:
+        x = value - 0.5
+        return self.loc - self.scale * x.sign() * (-2 * x.abs()).log1p()
+
+    def entropy(self) -> Tensor:
+        return 1 + (2 * self.scale).log()
+
+
+class Cauchy(_LocationScale):
+    """The ratio of two normal variables; it has no mean."""
+
+    def _noise(self, shape):
+        return ((self._empty(shape).uniform_() - 0.5) * math.pi).tan()
+
+    mode = property(lambda self: self.loc, doc="The most likely value.")
+    mean = property(lambda self: self.loc * math.nan, doc="NaN: there is none.")
+    variance = property(lambda self: full_like(self.loc, math.inf), doc="Infinite.")
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        return -math.log(math.pi) - self.scale.log() - (self._standard(value) ** 2).log1p()
+
+    def cdf(self, value: Tensor) -> Tensor:
+        return self._standard(value).atan() / math.pi + 0.5
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return self.loc + self.scale * ((value - 0.5) * math.pi).tan()
+
+    def entropy(self) -> Tensor:
+        return math.log(4 * math.pi) + self.scale.log()
+
+
+class Gumbel(_LocationScale):
+    """The largest of many exponential variables."""
+
+    def _noise(self, shape):
+        return -(-self._empty(shape).uniform_(2.0 ** -25, 1).log()).log()
+
+    mean = property(lambda self: self.loc + self.scale * EULER, doc="The mean.")
+    mode = property(lambda self: self.loc, doc="The most likely value.")
+    variance = property(lambda self: (math.pi * self.scale) ** 2 / 6, doc="The variance.")
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        y = -self._standard(value)
+        return y - y.exp() - self.scale.log()
+
+    def cdf(self, value: Tensor) -> Tensor:
+        return (-(-self._standard(value)).exp()).exp()
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return self.loc - self.scale * (-value.log()).log()
+
+    def entropy(self) -> Tensor:
+        return self.scale.log() + (1 + EULER)
+
+
+class HalfNormal(Distribution):
+    """The absolute value of a normal variable with mean 0."""
+
+    has_rsample = True
+    arg_constraints = {"scale": positive}
+    support = nonnegative
+
+    def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
+        (self.scale,) = broadcast(scale)
+        self._normal = Normal(0.0, self.scale, False)
+        super().__init__(self.scale.shape, (), validate_args)
+
+    def expand(self, batch_shape: tuple[int, ...], _instance=None) -> HalfNormal:
+        return HalfNormal(self.scale.expand(*batch_shape), False)
+
+    mean = property(lambda self: self.scale * math.sqrt(2 / math.pi), doc="The mean.")
+    mode = property(lambda self: self.scale * 0, doc="0.")
+    variance = property(lambda self: self.scale ** 2 * (1 - 2 / math.pi), doc="The variance.")
+
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+        return self._normal.rsample(sample_shape).abs()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        return where(self._validated(value) >= 0, self._normal.log_prob(value) + math.log(2), -math.inf)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        return 2 * self._normal.cdf(self._validated(value)) - 1
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return self._normal.icdf((value + 1) / 2)
+
+    def entropy(self) -> Tensor:
+        return self._normal.entropy() - math.log(2)
+
+
+class Exponential(Distribution):
+    """Times between events that come `rate` times in a unit."""
+
+    has_rsample = True
+    arg_constraints = {"rate": positive}
+    support = nonnegative
+
+    def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
+        (self.rate,) = broadcast(rate)
+        super().__init__(self.rate.shape, (), validate_args)
+
+    mean = stddev = property(lambda self: 1 / self.rate, doc="1 / rate.")
+    mode = property(lambda self: self.rate * 0, doc="0.")
+    variance = property(lambda self: self.rate ** -2, doc="The variance.")
+
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+        return empty(self._extended(sample_shape), dtype=self.rate.dtype, device=self.rate.device).exponential_() / self.rate
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        return self.rate.log() - self.rate * self._validated(value)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        return 1 - (-self.rate * self._validated(value)).exp()
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return -(-value).log1p() / self.rate
+
+    def entropy(self) -> Tensor:
+        return 1 - self.rate.log()
+
+
+class Uniform(Distribution):
+    """The uniform distribution on [low, high)."""
+
+    has_rsample = True
+    arg_constraints = {"low": real, "high": real}
+    support = None
+
+    def __init__(self, low: Tensor | float, high: Tensor | float, validate_args: bool | None = None) -> None:
+        self.low, self.high = broadcast(low, high)
+        super().__init__(self.low.shape, (), validate_args)
+        if self._validate and not self.low.device.is_gpu and not (self.low < self.high).all().item():
+            raise ArgumentError("Uniform: low must be below high")
+
+    mean = property(lambda self: (self.low + self.high) / 2, doc="The mean.")
+    mode = property(lambda self: self.low * math.nan, doc="NaN: there is none.")
+    stddev = property(lambda self: (self.high - self.low) / math.sqrt(12), doc="The standard deviation.")
+    variance = property(lambda self: (self.high - self.low) ** 2 / 12, doc="The variance.")
+
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+        u = empty(self._extended(sample_shape), dtype=self.low.dtype, device=self.low.device).uniform_()
+        return self.low + u * (self.high - self.low)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        value = self._validated(value)
+        return where((value >= self.low) & (value < self.high), -(self.high - self.low).log(), -math.inf)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        return ((self._validated(value) - self.low) / (self.high - self.low)).clamp(0, 1)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return self.low + value * (self.high - self.low)
+
+    def entropy(self) -> Tensor:
+        return (self.high - self.low).log()

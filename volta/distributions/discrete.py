@@ -1,0 +1,221 @@
+"""Distributions of whole numbers and of choices, given by probabilities or by logits, of which exactly one is needed."""
+from __future__ import annotations
+
+import math
+
+from volta._kernels import core
+from volta.autograd import no_grad
+from volta.distributions.distribution import (
+    Distribution,
+    boolean,
+    broadcast,
+    nonnegative,
+    one_hot,
+    real,
+    simplex,
+    unit_interval,
+    whole,
+)
+from volta.errors import ArgumentError, ShapeError
+from volta.nn.functional import binary_cross_entropy_with_logits
+from volta.ops import draws
+from volta.ops.math import where
+from volta.ops.reduce import argmax, logsumexp
+from volta.tensor import Tensor
+
+__all__ = ["Bernoulli", "Categorical", "Geometric", "OneHotCategorical", "Poisson"]
+
+
+def _exactly_one(distribution, probs, logits):
+    if (probs is None) == (logits is None):
+        raise ArgumentError(f"{type(distribution).__name__}: give either probs or logits, not {'both' if probs is not None else 'neither'}")
+
+
+def _tiny(probs):
+    """The least probability whose logarithm is taken, and 1 less that: as in PyTorch, float's epsilon."""
+    return 2.0 ** -52 if probs.dtype.itemsize == 8 else 2.0 ** -23
+
+
+class _Binary(Distribution):
+    """With a probability of 1 (or of success) for each element."""
+
+    arg_constraints = {"probs": unit_interval, "logits": real}
+
+    def __init__(self, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+                 validate_args: bool | None = None) -> None:
+        _exactly_one(self, probs, logits)
+        name, value = ("probs", probs) if logits is None else ("logits", logits)
+        (self.__dict__[name],) = broadcast(value)
+        super().__init__(self.__dict__[name].shape, (), validate_args)
+
+    def __getattr__(self, name):
+        if name == "logits" and "probs" in self.__dict__:
+            p = self.probs.clamp(_tiny(self.probs), 1 - _tiny(self.probs))
+            return p.log() - (-p).log1p()
+        if name == "probs" and "logits" in self.__dict__:
+            return self.logits.sigmoid()
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def _given(self):
+        return self.__dict__["probs"] if "probs" in self.__dict__ else self.__dict__["logits"]
+
+    @property
+    def param_shape(self) -> tuple[int, ...]:
+        """The shape of the parameter."""
+        return self._given.shape
+
+
+class Bernoulli(_Binary):
+    """1 with a probability, else 0."""
+
+    support = boolean
+
+    mean = property(lambda self: self.probs, doc="The probability of 1.")
+    variance = property(lambda self: self.probs * (1 - self.probs), doc="The variance.")
+
+    @property
+    def mode(self) -> Tensor:
+        """The likelier of 0 and 1; NaN where both are as likely."""
+        return where(self.probs == 0.5, math.nan, (self.probs >= 0.5).to(self.probs.dtype))
+
+    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+        with no_grad():
+            return draws.bernoulli(self.probs.expand(*self._extended(sample_shape)))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        value = self._validated(value)
+        shape = (self.logits + value).shape
+        return -binary_cross_entropy_with_logits(self.logits.expand(*shape), value.expand(*shape).to(self.logits.dtype), reduction="none")
+
+    def entropy(self) -> Tensor:
+        return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+
+
+class Geometric(_Binary):
+    """Failures before the first success."""
+
+    support = whole
+
+    mean = property(lambda self: 1 / self.probs - 1, doc="The mean.")
+    mode = property(lambda self: self.probs * 0, doc="0.")
+    variance = property(lambda self: (1 / self.probs - 1) / self.probs, doc="The variance.")
+
+    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+        with no_grad():
+            u = self.probs.new_empty(self._extended(sample_shape)).uniform_(2.0 ** -25, 1)
+            return (u.log() / (-self.probs).log1p()).floor()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        value = self._validated(value)
+        return value * (-self.probs).log1p() + self.probs.log()
+
+    def entropy(self) -> Tensor:
+        return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs
+
+
+class Poisson(Distribution):
+    """The number of events where `rate` are expected."""
+
+    arg_constraints = {"rate": nonnegative}
+    support = whole
+
+    def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
+        (self.rate,) = broadcast(rate)
+        super().__init__(self.rate.shape, (), validate_args)
+
+    mean = variance = property(lambda self: self.rate, doc="The rate.")
+    mode = property(lambda self: self.rate.floor(), doc="The most likely value.")
+
+    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+        with no_grad():
+            return draws.poisson(self.rate.expand(*self._extended(sample_shape)))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        value = self._validated(value)
+        return value.xlogy(self.rate) - self.rate - (value + 1).lgamma()
+
+
+class Categorical(Distribution):
+    """One of as many choices as the last dimension has; a draw is the index of one. `probs` need not sum to 1."""
+
+    arg_constraints = {"probs": simplex, "logits": real}
+    support = whole
+
+    def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None) -> None:
+        _exactly_one(self, probs, logits)
+        given = probs if logits is None else logits
+        if not isinstance(given, core.TensorBase) or given.ndim < 1:
+            raise ShapeError(f"{type(self).__name__}: {'probs' if logits is None else 'logits'} must be a tensor of 1 dimension or more")
+        if logits is None:
+            if validate_args is not False and Distribution._validate:
+                self._check("probs", probs, nonnegative)
+            self.__dict__["probs"] = probs / probs.sum(-1, keepdim=True)
+        else:
+            self.__dict__["logits"] = logits - logsumexp(logits, -1, keepdim=True)
+        self._num_events = given.shape[-1]
+        super().__init__(given.shape[:-1], (), validate_args)
+
+    def __getattr__(self, name):
+        if name == "logits" and "probs" in self.__dict__:
+            return self.probs.clamp(_tiny(self.probs), 1 - _tiny(self.probs)).log()
+        if name == "probs" and "logits" in self.__dict__:
+            return self.logits.exp()
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def param_shape(self) -> tuple[int, ...]:
+        """The shape of the parameter."""
+        return (*self._batch_shape, self._num_events)
+
+    mode = property(lambda self: argmax(self.probs, -1), doc="The likeliest choice.")
+    mean = property(lambda self: self.probs.sum(-1) * math.nan, doc="NaN: choices have none.")
+    variance = property(lambda self: self.probs.sum(-1) * math.nan, doc="NaN: choices have none.")
+
+    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+        with no_grad():
+            count = math.prod(sample_shape)
+            drawn = draws.multinomial(self.probs.reshape(-1, self._num_events), count, True) if count else self.probs.new_empty(
+                (math.prod(self._batch_shape), 0)).long()
+            return drawn.t().reshape(*sample_shape, *self._batch_shape)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        value = self._validated(value).long().unsqueeze(-1)
+        logits = self.logits
+        shape = (value + logits.new_zeros(logits.shape[:-1] + (1,))).shape[:-1]
+        return logits.expand(*shape, self._num_events).gather(-1, value.expand(*shape, 1)).squeeze(-1)
+
+    def entropy(self) -> Tensor:
+        return -(self.logits.clamp(min=-3.4e38) * self.probs).sum(-1)
+
+
+class OneHotCategorical(Categorical):
+    """Categorical whose draws are one-hot vectors."""
+
+    support = one_hot
+
+    def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None) -> None:
+        super().__init__(probs, logits, validate_args)
+        self._choice = Categorical(self.__dict__.get("probs"), self.__dict__.get("logits"), False)
+        self._event_shape = (self._num_events,)
+
+    mean = property(lambda self: self.probs, doc="The probabilities.")
+    variance = property(lambda self: self.probs * (1 - self.probs), doc="The variance.")
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest choice."""
+        return self._hot(argmax(self.probs, -1))
+
+    def _hot(self, index):
+        hot = self.probs.new_zeros((*index.shape, self._num_events))
+        return hot.scatter(-1, index.unsqueeze(-1), 1.0)
+
+    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+        with no_grad():
+            return self._hot(self._choice.sample(sample_shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        return self._choice.log_prob(argmax(self._validated(value), -1))
+
+

@@ -1,0 +1,102 @@
+"""Distributions of whole tensors: independent elements as one event, and the normal distribution of vectors."""
+from __future__ import annotations
+
+import math
+
+from volta.distributions.distribution import Distribution, broadcast, real
+from volta.errors import ArgumentError, ShapeError
+from volta.linalg import cholesky, inv, solve_triangular
+from volta.ops.creation import empty
+from volta.ops.linalg import matmul
+from volta.tensor import Tensor
+
+__all__ = ["Independent", "MultivariateNormal"]
+
+
+class Independent(Distribution):
+    """A distribution whose last `reinterpreted_batch_ndims` batch dimensions belong to one event: their log_prob is summed."""
+
+    support = None
+
+    def __init__(self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None) -> None:
+        batch, event = base_distribution._batch_shape, base_distribution._event_shape
+        if not 0 <= reinterpreted_batch_ndims <= len(batch):
+            raise ArgumentError(f"Independent: reinterpreted_batch_ndims must be 0 to {len(batch)}, got {reinterpreted_batch_ndims}")
+        self.base_dist, self.reinterpreted_batch_ndims = base_distribution, reinterpreted_batch_ndims
+        split = len(batch) - reinterpreted_batch_ndims
+        super().__init__(batch[:split], batch[split:] + event, validate_args)
+
+    has_rsample = property(lambda self: self.base_dist.has_rsample, doc="Whether draws have gradients.")
+    mean = property(lambda self: self.base_dist.mean, doc="The mean.")
+    mode = property(lambda self: self.base_dist.mode, doc="The most likely value.")
+    variance = property(lambda self: self.base_dist.variance, doc="The variance of each element.")
+
+    def _summed(self, x):
+        return x.sum(tuple(range(-self.reinterpreted_batch_ndims, 0))) if self.reinterpreted_batch_ndims else x
+
+    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+        return self.base_dist.sample(sample_shape)
+
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+        return self.base_dist.rsample(sample_shape)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        return self._summed(self.base_dist.log_prob(value))
+
+    def entropy(self) -> Tensor:
+        return self._summed(self.base_dist.entropy())
+
+    def expand(self, batch_shape: tuple[int, ...], _instance=None) -> Independent:
+        own = self._event_shape[:self.reinterpreted_batch_ndims]
+        return Independent(self.base_dist.expand((*batch_shape, *own)), self.reinterpreted_batch_ndims, False)
+
+    def __repr__(self) -> str:
+        return f"Independent({self.base_dist}, {self.reinterpreted_batch_ndims})"
+
+
+class MultivariateNormal(Distribution):
+    """The normal distribution of vectors, by a covariance matrix, its inverse, or its Cholesky factor. Decompositions run on the CPU."""
+
+    has_rsample = True
+    arg_constraints = {"loc": real}
+
+    def __init__(self, loc: Tensor, covariance_matrix: Tensor | None = None, precision_matrix: Tensor | None = None,
+                 scale_tril: Tensor | None = None, validate_args: bool | None = None) -> None:
+        given = [m for m in (covariance_matrix, precision_matrix, scale_tril) if m is not None]
+        if len(given) != 1:
+            raise ArgumentError("MultivariateNormal: give exactly one of covariance_matrix, precision_matrix and scale_tril")
+        (matrix,) = given
+        if loc.ndim < 1 or matrix.ndim < 2 or matrix.shape[-2:] != (loc.shape[-1],) * 2:
+            raise ShapeError(f"MultivariateNormal: needs loc (..., n) and a matrix (..., n, n), got {loc.shape} and {matrix.shape}")
+        if scale_tril is None:
+            scale_tril = cholesky(matrix if precision_matrix is None else inv(matrix))
+        size = loc.shape[-1]
+        self.loc = broadcast(loc, scale_tril[..., 0])[0]
+        self.scale_tril = scale_tril.expand(*self.loc.shape[:-1], size, size)
+        super().__init__(self.loc.shape[:-1], (size,), validate_args)
+
+    mean = mode = property(lambda self: self.loc, doc="The mean.")
+    covariance_matrix = property(lambda self: matmul(self.scale_tril, self.scale_tril.mT), doc="The covariance matrix.")
+    precision_matrix = property(lambda self: inv(self.covariance_matrix), doc="Its inverse.")
+    variance = property(lambda self: (self.scale_tril ** 2).sum(-1), doc="The variance of each element.")
+
+    def expand(self, batch_shape: tuple[int, ...], _instance=None) -> MultivariateNormal:
+        n = self._event_shape[0]
+        factor = self.scale_tril.expand(*batch_shape, n, n)
+        return MultivariateNormal(self.loc.expand(*batch_shape, n), scale_tril=factor, validate_args=False)
+
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+        noise = empty(self._extended(sample_shape), dtype=self.loc.dtype, device=self.loc.device).normal_()
+        return self.loc + matmul(self.scale_tril, noise.unsqueeze(-1)).squeeze(-1)
+
+    def _half_log_det(self):
+        return self.scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        difference = self._validated(value) - self.loc
+        factor = self.scale_tril.expand(*difference.shape[:-1], *self.scale_tril.shape[-2:])
+        standard = solve_triangular(factor, difference.unsqueeze(-1), upper=False).squeeze(-1)
+        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + (standard ** 2).sum(-1)) - self._half_log_det()
+
+    def entropy(self) -> Tensor:
+        return 0.5 * self._event_shape[0] * (1 + math.log(2 * math.pi)) + self._half_log_det()
