@@ -1,21 +1,33 @@
-// prelude/scan: sums along the threads of a workgroup of 256. No bindings, no entry point; a file that uses it declares `alias Sum`.
+// prelude/scan: sums along the threads of a workgroup. No bindings, no entry point; a file that uses `running_sum` declares `alias Sum` and
+// THREADS, a multiple of 16.
 
-var<workgroup> running_sums: array<Sum, 256>;
+var<workgroup> thread_sums: array<Sum, THREADS>;
+var<workgroup> group_sums: array<Sum, THREADS / 16u>;
 
-// The sum of the values of this thread and of those before it, each adding what lies 1, 2, 4, ... before it; `running_sums` has all threads'.
-fn running_sum(local: u32, value: Sum) -> Sum {
-    var total = value;
-    running_sums[local] = total;
-    workgroupBarrier();
-    for (var reach = 1u; reach < 256u; reach <<= 1u) {
-        var before = Sum();
-        if (local >= reach) {
-            before = running_sums[local - reach];
-        }
-        workgroupBarrier();
-        total += before;
-        running_sums[local] = total;
-        workgroupBarrier();
-    }
-    return total;
+struct RunningSum {
+    before: Sum,            // of the values of the threads before this one
+    all: Sum,
 }
+
+// Each thread adds up what the others of its sixteen have, then the sums of the sixteens.
+fn running_sum(local: u32, value: Sum) -> RunningSum {
+    thread_sums[local] = value;
+    workgroupBarrier();
+    let first = local & ~15u;
+    var sum = RunningSum();
+    for (var i = 0u; i < 15u; i++) {
+        sum.before += select(Sum(), thread_sums[first + i], first + i < local);
+    }
+    if (local % 16u == 15u) {
+        group_sums[local / 16u] = sum.before + value;
+    }
+    workgroupBarrier();
+    for (var i = 0u; i < THREADS / 16u; i++) {
+        sum.all += group_sums[i];
+        sum.before += select(Sum(), group_sums[i], i < local / 16u);
+    }
+    return sum;
+}
+
+// Where number i lies in workgroup memory, so that threads that read several in a row each fall on different banks of it.
+fn banked(i: u32) -> u32 { return i + (i >> 5u); }
