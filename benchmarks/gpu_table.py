@@ -108,11 +108,12 @@ def scans_and_sorts() -> None:
     """Rows side by side, one long line, and what runs along the first dimension."""
     print(header("scans and sorts", "ms"))
     (a, ta), (c, tc), (line, tline) = pair((65536, 1024)), pair((4096, 4096), 1), pair((1 << 24,), 2)
-    (rows, trows) = pair((64, 50257), 3)
+    (rows, trows), (long, tlong) = pair((64, 50257), 3), pair((512, 32768), 4)
     cases = [(f"cumsum {x.shape} dim {d}", lambda x=x, d=d: volta.cumsum(x, d), lambda t=t, d=d: torch.cumsum(t, d))
              for x, t, d in ((a, ta, 1), (a, ta, 0), (line, tline, 0))]
     cases += [(f"sort {x.shape} dim {d}", lambda x=x, d=d: volta.sort(x, d).values, lambda t=t, d=d: torch.sort(t, d).values)
-              for x, t, d in ((c[:, :1024].contiguous(), tc[:, :1024].contiguous(), 1), (c, tc, 1), (c, tc, 0), (line, tline, 0))]
+              for x, t, d in ((c[:, :1024].contiguous(), tc[:, :1024].contiguous(), 1), (c, tc, 1), (c, tc, 0), (long, tlong, 1),
+                          (line, tline, 0))]
     cases += [(f"topk {k} {x.shape}", lambda x=x, k=k: volta.topk(x, k).values, lambda t=t, k=k: torch.topk(t, k).values)
               for x, t, k in ((a, ta, 10), (rows, trows, 50), (line, tline, 100))]
     for label, ours, theirs in cases:

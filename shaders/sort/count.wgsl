@@ -31,8 +31,16 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let stop = min(first + TILE, p.length);
     atomicStore(&histogram[local], 0u);
     workgroupBarrier();
-    for (var k = first + local; k < stop; k += 256u) {
-        atomicAdd(&histogram[(key(keys[p.keys_offset + line * p.length + k]) >> p.shift) & 255u], 1u);
+    var own: array<E, TILE / 256u>;                     // all are on their way before the first is counted
+    for (var j = 0u; j < TILE / 256u; j++) {
+        if (first + j * 256u + local < stop) {
+            own[j] = keys[p.keys_offset + line * p.length + first + j * 256u + local];
+        }
+    }
+    for (var j = 0u; j < TILE / 256u; j++) {
+        if (first + j * 256u + local < stop) {
+            atomicAdd(&histogram[(key(own[j]) >> p.shift) & 255u], 1u);
+        }
     }
     workgroupBarrier();
     counts[(line * 256u + local) * p.tiles + group % p.tiles] = atomicLoad(&histogram[local]);

@@ -1,14 +1,13 @@
 // sort_line: the first `kept` in order of each line of x[lines, length], which has at most THREADS * ITEMS elements, in workgroup memory.
 //
-// A radix sort by four bits at a time. An item is a place in the line; as soon as the PLACE_BITS lowest bits of the keys are in order, the
-// others stand above it in its word.
+// A radix sort by four bits at a time. An item is a place in the line, below the digit that counts; as soon as the PLACE_BITS lowest bits of
+// the keys are in order, all others stand above the place.
 //
 // Bindings: 0 x (read), 1 values, 2 indices (read_write), both [lines, kept].
 // Launch:   x = lines workgroups of THREADS.
 // Sums:     integers.
 
 alias E = f32;
-alias Sum = u32;
 const THREADS: u32 = 256u;
 const ITEMS: u32 = 16u;
 const BITS: u32 = 32u;
@@ -47,18 +46,15 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     workgroupBarrier();
     for (var bit = 0u; bit < BITS; bit += 4u) {
         var items: array<u32, ITEMS>;
-        var digits: array<u32, ITEMS>;
         for (var j = 0u; j < ITEMS; j++) {
             items[j] = exchanged[banked(local * ITEMS + j)];
             if (bit <= PLACE_BITS) {
-                let rank = keys[banked(items[j])];
-                digits[j] = (rank >> bit) & 15u;
-                items[j] |= select(0u, rank & ~PLACE, bit == PLACE_BITS);
-            } else {
-                digits[j] = (items[j] >> bit) & 15u;
+                let place = items[j] & PLACE;
+                let rank = keys[banked(place)];
+                items[j] = place | select(((rank >> bit) & 15u) << 28u, rank & ~PLACE, bit == PLACE_BITS);
             }
         }
-        split_by_digit(local, &items, &digits);
+        split_by_digit(local, &items, select(bit, 28u, bit < PLACE_BITS));
     }
     for (var k = local; k < p.kept; k += THREADS) {
         let place = exchanged[banked(k)] & PLACE;

@@ -12,7 +12,6 @@
 alias E = u32;
 alias O = u32;
 alias I = u32;
-alias Sum = u32;
 const FIRST: bool = false;
 const THREADS: u32 = 256u;
 const ITEMS: u32 = 16u;
@@ -47,7 +46,6 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let start = line * p.length + first;
     let size = min(TILE, p.length - first);
     bases[local] = starts[(line * 256u + local) * p.tiles + group % p.tiles] - line * p.length;
-    var own: array<u32, ITEMS>;
     for (var j = 0u; j < ITEMS; j++) {
         let k = j * THREADS + local;
         var digit = 255u;                               // what is beyond the line sorts behind all
@@ -55,22 +53,16 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
             let rank = key(keys[p.keys_offset + start + k]);
             digit = (rank >> p.shift) & 255u;
             tile[k] = rank;
-            own[j] = first + k;
-            if (!FIRST) {
-                own[j] = places[start + k];
-            }
         }
         exchanged[banked(k)] = (digit << 16u) | k;
     }
     workgroupBarrier();
     for (var bit = 16u; bit < 24u; bit += 4u) {
         var items: array<u32, ITEMS>;
-        var digits: array<u32, ITEMS>;
         for (var j = 0u; j < ITEMS; j++) {
             items[j] = exchanged[banked(local * ITEMS + j)];
-            digits[j] = (items[j] >> bit) & 15u;
         }
-        split_by_digit(local, &items, &digits);
+        split_by_digit(local, &items, bit);
     }
     var ranks: array<u32, ITEMS>;
     for (var j = 0u; j < ITEMS; j++) {
@@ -83,7 +75,11 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     }
     workgroupBarrier();
     for (var j = 0u; j < ITEMS; j++) {
-        tile[j * THREADS + local] = own[j];
+        let k = j * THREADS + local;
+        tile[k] = first + k;
+        if (!FIRST && k < size) {
+            tile[k] = places[start + k];
+        }
     }
     workgroupBarrier();
     for (var j = 0u; j < ITEMS; j++) {

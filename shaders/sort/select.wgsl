@@ -9,7 +9,6 @@
 // Sums:     integers: exact in any order.
 
 alias E = f32;
-alias Sum = u32;
 const THREADS: u32 = 256u;
 const ROWS: u32 = 32u;
 const PASSES: u32 = 4u;
@@ -26,8 +25,20 @@ var<immediate> p: Params;
 @group(0) @binding(3) var<storage, read_write> values: array<E>;
 @group(0) @binding(4) var<storage, read_write> places: array<i32>;
 
+const AHEAD: u32 = 8u;
 var<workgroup> counted: array<atomic<u32>, 256>;
 var<workgroup> chosen: vec2<u32>;
+
+// The elements at k and at every 256th behind it, all of which are on their way before the first is looked at.
+fn ahead(line: u32, k: u32) -> array<E, AHEAD> {
+    var own: array<E, AHEAD>;
+    for (var j = 0u; j < AHEAD; j++) {
+        if (k + j * 256u < p.length) {
+            own[j] = x[p.x_offset + line * p.length + k + j * 256u];
+        }
+    }
+    return own;
+}
 
 // (how the last key wanted begins, how many of those that begin so are wanted), after so many passes.
 fn narrowed(local: u32, line: u32, passes: u32) -> vec2<u32> {
@@ -59,10 +70,13 @@ fn histogram(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let found = narrowed(local, line, p.pass_number);
     atomicStore(&counted[local], 0u);
     workgroupBarrier();
-    for (var k = first + local; k < stop; k += 256u) {
-        let rank = key(x[p.x_offset + line * p.length + k]) >> shift;
-        if (p.pass_number == 0u || rank >> 8u == found.x) {
-            atomicAdd(&counted[rank & 255u], 1u);
+    for (var k = first + local; k < stop; k += 256u * AHEAD) {
+        let own = ahead(line, k);
+        for (var j = 0u; j < AHEAD; j++) {
+            let rank = key(own[j]) >> shift;
+            if (k + j * 256u < stop && (p.pass_number == 0u || rank >> 8u == found.x)) {
+                atomicAdd(&counted[rank & 255u], 1u);
+            }
         }
     }
     workgroupBarrier();
@@ -84,12 +98,13 @@ fn count(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let last = narrowed(local, line, PASSES).x;
     atomicStore(&counted[local], 0u);
     workgroupBarrier();
-    for (var j = 0u; j < ROWS; j++) {
-        let k = (first + j) * 256u + local;
-        if (k < p.length) {
-            let rank = key(x[p.x_offset + line * p.length + k]);
-            if (rank <= last) {
-                atomicAdd(&counted[j], select(1u, 0x10000u, rank == last));
+    for (var row = 0u; row < ROWS; row += AHEAD) {
+        let k = (first + row) * 256u + local;
+        let own = ahead(line, k);
+        for (var j = 0u; j < AHEAD; j++) {
+            let rank = key(own[j]);
+            if (k + j * 256u < p.length && rank <= last) {
+                atomicAdd(&counted[row + j], select(1u, 0x10000u, rank == last));
             }
         }
     }
@@ -111,21 +126,24 @@ fn take(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let in_line = (p.length + 255u) / 256u;
     let first = group % p.chunks * ROWS;
     let found = narrowed(local, line, PASSES);
-    for (var row = first; row < min(first + ROWS, in_line); row++) {
-        let k = row * 256u + local;
-        var one = 0u;                                   // a key below the last, or equal to it
-        if (k < p.length) {
-            let rank = key(x[p.x_offset + line * p.length + k]);
-            one = select(select(0u, 0x10000u, rank == found.x), 1u, rank < found.x);
-        }
-        let before = running_sum(local, one).before;
-        let equal_line = (p.lines + line) * in_line;
-        let below = rows[line * in_line + row] - rows[line * in_line] + (before & 0xffffu);
-        let equal = rows[equal_line + row] - rows[equal_line] + (before >> 16u);
-        if (one == 1u || (one > 1u && equal < found.y)) {
-            let to = line * p.kept + below + min(equal, found.y);
-            values[to] = x[p.x_offset + line * p.length + k];
-            places[to] = i32(k);
+    let equal_line = (p.lines + line) * in_line;
+    for (var row = first; row < min(first + ROWS, in_line); row += AHEAD) {
+        let own = ahead(line, row * 256u + local);
+        for (var j = 0u; j < AHEAD; j++) {
+            let k = (row + j) * 256u + local;
+            let rank = key(own[j]);
+            var one = 0u;                               // a key below the last, or equal to it
+            if (k < p.length) {
+                one = select(select(0u, 0x10000u, rank == found.x), 1u, rank < found.x);
+            }
+            let before = running_sum(local, one).before;
+            let below = rows[line * in_line + min(row + j, in_line - 1u)] - rows[line * in_line] + (before & 0xffffu);
+            let equal = rows[equal_line + min(row + j, in_line - 1u)] - rows[equal_line] + (before >> 16u);
+            if (one == 1u || (one > 1u && equal < found.y)) {
+                let to = line * p.kept + below + min(equal, found.y);
+                values[to] = own[j];
+                places[to] = i32(k);
+            }
         }
     }
 }

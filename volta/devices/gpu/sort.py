@@ -17,7 +17,7 @@ from volta.devices.gpu.map import Geometry, add_elementwise, elementwise_step
 from volta.devices.gpu.plans import At, Kernel, Plan
 
 DIGITS = 256
-SCANNED = 4096              # counts of a workgroup of the scan between a pass's two looks at the keys
+SCANNED = 2048              # counts of a workgroup of the scan between a pass's two looks at the keys
 ROWS = 32                   # of 256 elements, of a workgroup that selects
 ITEMS = 16                  # elements of a thread where a line is sorted by digits in workgroup memory
 SHORT = 2048                # elements of a line up to which it is sorted in workgroup memory
@@ -159,8 +159,8 @@ def _sort(x, *, dim, descending=False, count=None):
         plan.step("sort/first", (0, values, indices), (lines, length, inner, kept, At(0)), lines, E=element, TILE=size,
                   RUN=max(1 << (kept - 1).bit_length(), 2), key=keys.key)
     elif size > LEAST and size <= THREADS * ITEMS and 4 * (2 * (size * 33 >> 5) + threads * 17 // 16) <= _memory(plan):
-        plan.step("sort/line", (0, values, indices), (lines, length, kept, At(0)), lines, E=element, THREADS=threads, BITS=keys.bits,
-                  PLACE_BITS=ceil_div(size.bit_length() - 1, 4) * 4, key=keys.key, **back)
+        plan.step("sort/line", (0, values, indices), (lines, length, kept, At(0)), lines, E=element, THREADS=threads, ITEMS=ITEMS,
+                  BITS=keys.bits, PLACE_BITS=ceil_div(size.bit_length() - 1, 4) * 4, key=keys.key, **back)
     elif length <= SHORT:
         tile = max(size, LEAST)
         plan.step("sort/short", (0, values, indices), (lines, length, inner, kept, At(0)), ceil_div(lines, tile // size), E=element,
