@@ -71,16 +71,11 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     }
     let lane_0 = local - lane * NEXT;
     let own = column * LANES * ITEMS;
-    var next: array<V, ITEMS>;                          // on their way while those before them are combined
-    for (var j = 0u; ADJACENT && j < ITEMS; j++) {
-        next[j] = load(start, part * p.part + j * LANES + lane, stop);
-    }
     for (var first = part * p.part; first < end; first += ITEMS * LANES) {
         var v: array<V, ITEMS>;
         if (ADJACENT) {
             for (var j = 0u; j < ITEMS; j++) {
-                staged[banked(own + j * LANES + lane)] = next[j];
-                next[j] = load(start, first + (ITEMS + j) * LANES + lane, stop);
+                staged[banked(own + j * LANES + lane)] = load(start, first + j * LANES + lane, stop);
             }
             workgroupBarrier();
         }

@@ -6,7 +6,7 @@
 // first `kept` of each line.
 //
 // Bindings: 0 keys, 1 places, 2 starts, by sort_scan, 3 x, the elements (read), 4 sorted keys, 5 their places (read_write).
-// Launch:   x = groups = lines * tiles workgroups of 256, tiles = ceil(length / (256 * ITEMS)).
+// Launch:   x = groups = lines * tiles workgroups of THREADS, tiles = ceil(length / (THREADS * ITEMS)).
 // Sums:     integers.
 
 alias E = u32;
@@ -14,7 +14,7 @@ alias O = u32;
 alias I = u32;
 const FIRST: bool = false;
 const THREADS: u32 = 256u;
-const ITEMS: u32 = 16u;
+const ITEMS: u32 = 8u;
 fn key(x: E) -> u32 { return x; }
 fn value(k: u32) -> O { return k; }
 fn ambiguous(k: u32) -> bool { return false; }
@@ -31,63 +31,71 @@ var<immediate> p: Params;
 @group(0) @binding(4) var<storage, read_write> sorted: array<O>;
 @group(0) @binding(5) var<storage, read_write> sorted_places: array<I>;
 
-const TILE: u32 = THREADS * ITEMS;
-var<workgroup> tile: array<u32, TILE>;                  // keys, and then places, in the order of the input
 var<workgroup> bases: array<u32, 256>;                  // where in the line the keys of a digit go, less where they are in the tile
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(THREADS)
 fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let group = group_of(grid);
     if (group >= p.groups) {
         return;
     }
     let line = group / p.tiles;
-    let first = group % p.tiles * TILE;
+    let first = group % p.tiles * THREADS * ITEMS;
     let start = line * p.length + first;
-    let size = min(TILE, p.length - first);
-    bases[local] = starts[(line * 256u + local) * p.tiles + group % p.tiles] - line * p.length;
+    let size = min(THREADS * ITEMS, p.length - first);
+    for (var digit = local; digit < 256u; digit += THREADS) {
+        bases[digit] = starts[(line * 256u + digit) * p.tiles + group % p.tiles] - line * p.length;
+    }
     for (var j = 0u; j < ITEMS; j++) {
         let k = j * THREADS + local;
         var digit = 255u;                               // what is beyond the line sorts behind all
         if (k < size) {
-            let rank = key(keys[p.keys_offset + start + k]);
-            digit = (rank >> p.shift) & 255u;
-            tile[k] = rank;
+            digit = (key(keys[p.keys_offset + start + k]) >> p.shift) & 255u;
         }
         exchanged[banked(k)] = (digit << 16u) | k;
     }
     workgroupBarrier();
+    var items: array<u32, ITEMS>;
     for (var bit = 16u; bit < 24u; bit += 4u) {
-        var items: array<u32, ITEMS>;
         for (var j = 0u; j < ITEMS; j++) {
             items[j] = exchanged[banked(local * ITEMS + j)];
         }
         split_by_digit(local, &items, bit);
     }
+    for (var j = 0u; j < ITEMS; j++) {
+        let k = j * THREADS + local;
+        items[j] = exchanged[banked(k)];
+        if (k < size && (k == 0u || items[j] >> 16u != exchanged[banked(max(k, 1u) - 1u)] >> 16u)) {
+            bases[items[j] >> 16u] -= k;
+        }
+    }
+    workgroupBarrier();
+    for (var j = 0u; j < ITEMS; j++) {
+        let k = j * THREADS + local;
+        if (k < size) {
+            exchanged[banked(k)] = key(keys[p.keys_offset + start + k]);
+        }
+    }
+    workgroupBarrier();
     var ranks: array<u32, ITEMS>;
     for (var j = 0u; j < ITEMS; j++) {
-        let k = j * THREADS + local;
-        let item = exchanged[banked(k)];
-        ranks[j] = tile[item & 0xffffu];
-        if (k < size && (k == 0u || item >> 16u != exchanged[banked(max(k, 1u) - 1u)] >> 16u)) {
-            bases[item >> 16u] -= k;
-        }
+        ranks[j] = exchanged[banked(items[j] & 0xffffu)];
     }
     workgroupBarrier();
     for (var j = 0u; j < ITEMS; j++) {
         let k = j * THREADS + local;
-        tile[k] = first + k;
+        var place = first + k;
         if (!FIRST && k < size) {
-            tile[k] = places[start + k];
+            place = places[start + k];
         }
+        exchanged[banked(k)] = place;
     }
     workgroupBarrier();
     for (var j = 0u; j < ITEMS; j++) {
         let k = j * THREADS + local;
-        let item = exchanged[banked(k)];
-        let to = bases[item >> 16u] + k;
+        let to = bases[items[j] >> 16u] + k;
         if (k < size && to < p.kept) {
-            let place = tile[item & 0xffffu];
+            let place = exchanged[banked(items[j] & 0xffffu)];
             var found = value(ranks[j]);
             if (ambiguous(ranks[j])) {
                 found = x[p.x_offset + line * p.length + place];

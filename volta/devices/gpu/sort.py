@@ -19,7 +19,8 @@ from volta.devices.gpu.plans import At, Kernel, Plan
 DIGITS = 256
 SCANNED = 2048              # counts of a workgroup of the scan between a pass's two looks at the keys
 ROWS = 32                   # of 256 elements, of a workgroup that selects
-ITEMS = 16                  # elements of a thread where a line is sorted by digits in workgroup memory
+ITEMS = 8                   # elements of a thread where a workgroup sorts by digits
+TILES = (4096, 2048, 1024)  # elements that it sorts, at most, as its memory allows
 SHORT = 2048                # elements of a line up to which it is sorted in workgroup memory
 LEAST = 512                 # elements that a workgroup sorts there: of several lines where these are shorter
 
@@ -40,16 +41,16 @@ def add_sort(plan, keys: int, count: int, below: int, lines: int = 1) -> tuple:
 def _pass(plan, sources: tuple, targets: tuple, length: int, lines: int, shift: int, kept: int | None = None, first: dict | None = None,
           last: dict | None = None, at=0) -> None:
     """One pass, by eight bits of the keys. IN: sources, buffers of keys, places and elements; overrides of the first pass and of the last."""
-    items = next((n for n in (16, 8) if 4 * (256 * n + (256 * max(n, 8) * 33 >> 5) + 528) <= _memory(plan)), 4)
-    tiles, first = ceil_div(length, THREADS * items), first or {}
+    tile, first = next((n for n in TILES if fits(plan, n, 2048)), LEAST), first or {}
+    tiles, threads = ceil_div(length, tile), max(tile // ITEMS, 64)
     counts = lines * DIGITS * tiles
     starts = plan.scratch(4 * counts, "counts")
     keys, at_keys = sources[0], at if first else 0
-    plan.step("sort/count", (keys, starts), (lines * tiles, length, tiles, shift, at_keys), lines * tiles, TILE=THREADS * items, **first)
+    plan.step("sort/count", (keys, starts), (lines * tiles, length, tiles, shift, at_keys), lines * tiles, TILE=tile, **first)
     _add_scan(plan, starts, counts)
     plan.step("sort/scatter", (*sources[:2], starts, sources[2], *targets),
-              (lines * tiles, length, tiles, shift, length if kept is None else kept, at_keys, at), lines * tiles, ITEMS=items,
-              FIRST=shift == 0, **first, **(last or {}))
+              (lines * tiles, length, tiles, shift, length if kept is None else kept, at_keys, at), lines * tiles,
+              THREADS=threads, ITEMS=tile // threads, FIRST=shift == 0, **first, **(last or {}))
 
 
 def _add_scan(plan, counts: int, number: int) -> None:
@@ -61,9 +62,11 @@ def _add_scan(plan, counts: int, number: int) -> None:
     plan.step("sort/scan", (totals, counts), (number,), groups)
 
 
-def _memory(plan) -> int:
-    """Bytes that the threads of a workgroup can share."""
-    return plan.ctx.limits["max-compute-workgroup-storage-size"]
+def fits(plan, tile: int, more: int = 0) -> bool:
+    """Whether a workgroup can sort so many elements by their digits, ITEMS to a thread, with `more` bytes of workgroup memory beside."""
+    limits = plan.ctx.limits
+    return (4 * (33 * tile >> 5) + 5 * tile // ITEMS + more <= limits["max-compute-workgroup-storage-size"]
+            and tile // ITEMS <= limits["max-compute-invocations-per-workgroup"])
 
 
 class Keys(NamedTuple):
@@ -96,6 +99,13 @@ def _keys(dtype, descending: bool) -> Keys:
     return Keys(bits, f"fn key(x: E) -> u32 {{ return {f'~{key} & {mask}' if descending else key}; }}",
                 f"fn value(given: u32) -> {element} {{ {flip}return {element}({value}); }}",
                 f"fn ambiguous(given: u32) -> bool {{ {flip}return {ambiguous}; }}")
+
+
+def _copied(dtype) -> dict:
+    """WGSL functions that make 32 bits of an element, and an element of these."""
+    element = STORED[dtype.code]
+    there, back = ("bitcast<u32>(f32(x))", "f16(bitcast<f32>(b))") if element == "f16" else ("bitcast<u32>(x)", f"bitcast<{element}>(b)")
+    return {"bits": f"fn bits(x: E) -> u32 {{ return {there}; }}", "element": f"fn element(b: u32) -> E {{ return {back}; }}"}
 
 
 def _selected(x, *, dim, descending, count):
@@ -154,30 +164,29 @@ def _sort(x, *, dim, descending=False, count=None):
     if not prod(shape):
         return plan
     lines, keys, element = x._size // length, _keys(x.dtype, descending), STORED[x.dtype.code]
-    threads, back = size // ITEMS, {"value": keys.value, "ambiguous": keys.ambiguous}
     if few:
         plan.step("sort/first", (0, values, indices), (lines, length, inner, kept, At(0)), lines, E=element, TILE=size,
                   RUN=max(1 << (kept - 1).bit_length(), 2), key=keys.key)
-    elif size > LEAST and size <= THREADS * ITEMS and 4 * (2 * (size * 33 >> 5) + threads * 17 // 16) <= _memory(plan):
-        plan.step("sort/line", (0, values, indices), (lines, length, kept, At(0)), lines, E=element, THREADS=threads, ITEMS=ITEMS,
-                  BITS=keys.bits, PLACE_BITS=ceil_div(size.bit_length() - 1, 4) * 4, key=keys.key, **back)
+    elif LEAST < size <= TILES[0] and fits(plan, size):
+        plan.step("sort/line", (0, values, indices), (lines, length, kept, At(0)), lines, E=element, THREADS=size // ITEMS, ITEMS=ITEMS,
+                  BITS=keys.bits, PLACE_BITS=size.bit_length() - 1, key=keys.key, **_copied(x.dtype))
     elif length <= SHORT:
         tile = max(size, LEAST)
         plan.step("sort/short", (0, values, indices), (lines, length, inner, kept, At(0)), ceil_div(lines, tile // size), E=element,
                   SIZE=size, TILE=tile, key=keys.key)
     else:
-        _add_elements_sort(plan, (values, indices), length, lines, kept, keys, element, back)
+        _add_elements_sort(plan, (values, indices), length, lines, kept, keys, element)
     return plan
 
 
-def _add_elements_sort(plan, results: tuple, length: int, lines: int, kept: int, keys: Keys, element: str, back: dict) -> None:
+def _add_elements_sort(plan, results: tuple, length: int, lines: int, kept: int, keys: Keys, element: str) -> None:
     """Passes from operand 0 to the results."""
     source, places, pairs = 0, 0, [[plan.scratch(4 * length * lines) for _ in results] for _ in range(min((keys.bits - 1) // 8, 2))]
     for shift in range(0, keys.bits, 8):
         last = shift + 8 >= keys.bits
         target = results if last else tuple(pairs[shift // 8 % 2])
         _pass(plan, (source, places, 0 if last else source), target, length, lines, shift, kept if last else None,
-              {"E": element, "key": keys.key} if shift == 0 else None, {"O": element, "I": "i32", **back} if last else None, At(0))
+              {"E": element, "key": keys.key} if shift == 0 else None, {"O": element, "I": "i32", "value": keys.value, "ambiguous": keys.ambiguous} if last else None, At(0))
         source, places = target
 
 
