@@ -4,7 +4,7 @@
 // a time: each thread combines ITEMS elements, and those of the threads before it, on top of what was passed.
 // ADJACENT: neighbouring threads have neighbours of a line (inner is 1), else neighbouring lines. Elements side by side are read and written
 // by way of workgroup memory, so that neighbouring threads touch neighbours.
-// TOTALS: gives what a part comes to, out[part, line], in place of the scan; CARRIED: a part begins with what a scan of these says.
+// TOTALS: gives what a part comes to, out[part, line], in place of the scan, combined in any order; CARRIED: a part begins with what a scan of these says.
 //
 // Bindings: 0 x, 1 carried (read), 2 out (read_write).
 // Launch:   x = ceil(lines / (256 / LANES)) * parts workgroups of 256.
@@ -65,11 +65,34 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let start = line / p.inner * p.length * p.inner + line % p.inner;
     let end = min(p.length, (part + 1u) * p.part);
     let stop = select(0u, end, line < p.lines);
+    let lane_0 = local - lane * NEXT;
+    if (TOTALS) {
+        var total = initial();
+        for (var first = part * p.part + lane; first < end; first += ITEMS * LANES) {
+            var v: array<V, ITEMS>;                     // all are on their way before the first is added
+            for (var j = 0u; j < ITEMS; j++) {
+                v[j] = load(start, first + j * LANES, stop);
+            }
+            for (var j = 0u; j < ITEMS; j++) {
+                total = combine(total, v[j]);
+            }
+        }
+        totals[local] = total;
+        for (var half = LANES / 2u; half > 0u; half >>= 1u) {
+            workgroupBarrier();
+            if (lane < half) {
+                totals[local] = combine(totals[local], totals[local + half * NEXT]);
+            }
+        }
+        if (lane == 0u && line < p.lines) {
+            out[part * p.lines + line] = leave(totals[local]);
+        }
+        return;
+    }
     var passed = initial();
     if (CARRIED && part > 0u && line < p.lines) {
         passed = carried[(part - 1u) * p.lines + line];
     }
-    let lane_0 = local - lane * NEXT;
     let own = column * LANES * ITEMS;
     for (var first = part * p.part; first < end; first += ITEMS * LANES) {
         var v: array<V, ITEMS>;
@@ -109,24 +132,19 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
                 ahead = passed;
             }
         }
-        if (!TOTALS) {
-            before = combine(ahead, before);
-            for (var j = 0u; j < ITEMS; j++) {
-                if (ADJACENT) {
-                    staged[banked(own + lane * ITEMS + j)] = combine(before, v[j]);
-                } else {
-                    store(start, first + lane * ITEMS + j, stop, combine(before, v[j]));
-                }
-            }
+        before = combine(ahead, before);
+        for (var j = 0u; j < ITEMS; j++) {
             if (ADJACENT) {
-                workgroupBarrier();
-                for (var j = 0u; j < ITEMS; j++) {
-                    store(start, first + j * LANES + lane, stop, staged[banked(own + j * LANES + lane)]);
-                }
+                staged[banked(own + lane * ITEMS + j)] = combine(before, v[j]);
+            } else {
+                store(start, first + lane * ITEMS + j, stop, combine(before, v[j]));
             }
         }
-    }
-    if (TOTALS && lane == 0u && line < p.lines) {
-        out[part * p.lines + line] = leave(passed);
+        if (ADJACENT) {
+            workgroupBarrier();
+            for (var j = 0u; j < ITEMS; j++) {
+                store(start, first + j * LANES + lane, stop, staged[banked(own + j * LANES + lane)]);
+            }
+        }
     }
 }

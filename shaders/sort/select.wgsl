@@ -10,7 +10,7 @@
 
 alias E = f32;
 const THREADS: u32 = 256u;
-const ROWS: u32 = 32u;
+const ROWS: u32 = 32u;                                  // at most 32, a multiple of AHEAD
 const PASSES: u32 = 4u;
 fn key(x: E) -> u32 { return bitcast<u32>(x); }
 
@@ -27,6 +27,7 @@ var<immediate> p: Params;
 
 const AHEAD: u32 = 8u;
 var<workgroup> counted: array<atomic<u32>, 256>;
+var<workgroup> marked: array<atomic<u32>, 16u * ROWS>;  // keys below the last one, a bit each, and then those equal to it
 var<workgroup> chosen: vec2<u32>;
 
 // The elements at k and at every 256th behind it, all of which are on their way before the first is looked at.
@@ -116,6 +117,15 @@ fn count(grid: Grid, @builtin(local_invocation_index) local: u32) {
     }
 }
 
+// How many of a row's marks are those of threads before this one.
+fn marked_before(first: u32, local: u32) -> u32 {
+    var sum = countOneBits(atomicLoad(&marked[first + local / 32u]) & ((1u << (local % 32u)) - 1u));
+    for (var word = 0u; word < local / 32u; word++) {
+        sum += countOneBits(atomicLoad(&marked[first + word]));
+    }
+    return sum;
+}
+
 @compute @workgroup_size(256)
 fn take(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let group = group_of(grid);
@@ -126,24 +136,36 @@ fn take(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let in_line = (p.length + 255u) / 256u;
     let first = group % p.chunks * ROWS;
     let found = narrowed(local, line, PASSES);
-    let equal_line = (p.lines + line) * in_line;
-    for (var row = first; row < min(first + ROWS, in_line); row += AHEAD) {
-        let own = ahead(line, row * 256u + local);
+    for (var word = local; word < 16u * ROWS; word += 256u) {
+        atomicStore(&marked[word], 0u);
+    }
+    workgroupBarrier();
+    var mine = 0u;                                      // of the rows, a bit each
+    var equal = 0u;
+    for (var row = 0u; row < ROWS; row += AHEAD) {
+        let k = (first + row) * 256u + local;
+        let own = ahead(line, k);
         for (var j = 0u; j < AHEAD; j++) {
-            let k = (row + j) * 256u + local;
             let rank = key(own[j]);
-            var one = 0u;                               // a key below the last, or equal to it
-            if (k < p.length) {
-                one = select(select(0u, 0x10000u, rank == found.x), 1u, rank < found.x);
+            if (k + j * 256u < p.length && rank <= found.x) {
+                mine |= 1u << (row + j);
+                equal |= select(0u, 1u << (row + j), rank == found.x);
+                atomicOr(&marked[select(0u, 8u * ROWS, rank == found.x) + (row + j) * 8u + local / 32u], 1u << (local % 32u));
             }
-            let before = running_sum(local, one).before;
-            let below = rows[line * in_line + min(row + j, in_line - 1u)] - rows[line * in_line] + (before & 0xffffu);
-            let equal = rows[equal_line + min(row + j, in_line - 1u)] - rows[equal_line] + (before >> 16u);
-            if (one == 1u || (one > 1u && equal < found.y)) {
-                let to = line * p.kept + below + min(equal, found.y);
-                values[to] = own[j];
-                places[to] = i32(k);
-            }
+        }
+    }
+    workgroupBarrier();
+    for (; mine != 0u; mine &= mine - 1u) {
+        let row = firstTrailingBit(mine);
+        let below_at = line * in_line;
+        let equal_at = (p.lines + line) * in_line;
+        let below_before = rows[below_at + first + row] - rows[below_at] + marked_before(row * 8u, local);
+        let equal_before = rows[equal_at + first + row] - rows[equal_at] + marked_before((ROWS + row) * 8u, local);
+        if (((equal >> row) & 1u) == 0u || equal_before < found.y) {
+            let k = (first + row) * 256u + local;
+            let to = line * p.kept + below_before + min(equal_before, found.y);
+            values[to] = x[p.x_offset + line * p.length + k];
+            places[to] = i32(k);
         }
     }
 }

@@ -20,11 +20,12 @@ from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.limits.cut import call
 from volta.devices.gpu.map import add_elementwise
 from volta.devices.gpu.plans import At, Kernel, Plan, spare, unsigned
-from volta.devices.gpu.sort import ITEMS, add_sort, fits
+from volta.devices.gpu.sort import add_sort, fits
 
 FEW_ENTRIES = 64            # up to which an addition is one dispatch
 FEW_READS = 1 << 22         # index reads up to which it is, too, below MANY_ENTRIES
 MANY_ENTRIES = 4096         # from which rows may be so long that their parts are summed first
+ITEMS = 8                   # entries of a thread where a workgroup sorts those of a line
 CHUNK = 256                 # entries of a part
 FEW_WINNERS = 1024          # entries up to which those of one place are found by comparing all
 
@@ -137,7 +138,7 @@ def _added(full: bool, g, index, *, dim, size, windows=False):
     if entries <= FEW_ENTRIES or entries < MANY_ENTRIES and count * entries <= FEW_READS:
         return _add(plan, what, count, windows)
     tile = max(1 << (entries - 1).bit_length(), 64 * ITEMS)
-    if full and what.inner == 1 and not windows and tile <= MANY_ENTRIES and size <= 1 << 20 and fits(plan, tile):
+    if full and what.inner == 1 and not windows and tile <= MANY_ENTRIES and size <= 1 << 20 and fits(plan, tile, ITEMS):
         return _add_lines(plan, what, tile)
     return _add_sorted(plan, what, index._size, windows)
 

@@ -31,7 +31,7 @@ _FOLDS = {"cumsum": ("0", "return a + b;"), "cumprod": ("1", "return a * b;"),
                                      "return top + log1p_accurate(exp_accurate(min(a, b) - top));")}
 # The place of the extreme goes along with its rank: the last of equal ones wins, NaN is beyond all, and -0 equals 0.
 _RANK = "order_max({}bitcast<f32>(select(bitcast<u32>(f32(x)), 0u, bitcast<u32>(f32(x)) == 0x80000000u)))"
-_LATER = "return select(a, b, b.y >= 0 && (a.y < 0 || b.x >= a.x));"
+_LATER = "return select(a, b, b.y >= 0 && (a.y < 0 || b.x > a.x || (b.x == a.x && b.y > a.y)));"
 
 
 def _rule(name: str, dtype) -> Rule:

@@ -19,8 +19,9 @@ from volta.devices.gpu.plans import At, Kernel, Plan
 DIGITS = 256
 SCANNED = 2048              # counts of a workgroup of the scan between a pass's two looks at the keys
 ROWS = 32                   # of 256 elements, of a workgroup that selects
-ITEMS = 8                   # elements of a thread where a workgroup sorts by digits
-TILES = (4096, 2048, 1024)  # elements that it sorts, at most, as its memory allows
+ITEMS = 16                  # elements of a thread where a workgroup sorts by digits
+LONGEST = 8192              # elements of a line that it sorts, at most
+TILES = (4096, 2048, 1024)  # keys that it has in a pass over longer lines, as its memory allows
 SHORT = 2048                # elements of a line up to which it is sorted in workgroup memory
 LEAST = 512                 # elements that a workgroup sorts there: of several lines where these are shorter
 
@@ -41,8 +42,8 @@ def add_sort(plan, keys: int, count: int, below: int, lines: int = 1) -> tuple:
 def _pass(plan, sources: tuple, targets: tuple, length: int, lines: int, shift: int, kept: int | None = None, first: dict | None = None,
           last: dict | None = None, at=0) -> None:
     """One pass, by eight bits of the keys. IN: sources, buffers of keys, places and elements; overrides of the first pass and of the last."""
-    tile, first = next((n for n in TILES if fits(plan, n, 2048)), LEAST), first or {}
-    tiles, threads = ceil_div(length, tile), max(tile // ITEMS, 64)
+    tile, first = next((n for n in TILES if fits(plan, n, more=2048)), 64 * ITEMS), first or {}
+    tiles, threads = ceil_div(length, tile), tile // ITEMS
     counts = lines * DIGITS * tiles
     starts = plan.scratch(4 * counts, "counts")
     keys, at_keys = sources[0], at if first else 0
@@ -50,7 +51,7 @@ def _pass(plan, sources: tuple, targets: tuple, length: int, lines: int, shift: 
     _add_scan(plan, starts, counts)
     plan.step("sort/scatter", (*sources[:2], starts, sources[2], *targets),
               (lines * tiles, length, tiles, shift, length if kept is None else kept, at_keys, at), lines * tiles,
-              THREADS=threads, ITEMS=tile // threads, FIRST=shift == 0, **first, **(last or {}))
+              THREADS=threads, ITEMS=ITEMS, FIRST=shift == 0, **first, **(last or {}))
 
 
 def _add_scan(plan, counts: int, number: int) -> None:
@@ -62,11 +63,11 @@ def _add_scan(plan, counts: int, number: int) -> None:
     plan.step("sort/scan", (totals, counts), (number,), groups)
 
 
-def fits(plan, tile: int, more: int = 0) -> bool:
-    """Whether a workgroup can sort so many elements by their digits, ITEMS to a thread, with `more` bytes of workgroup memory beside."""
+def fits(plan, tile: int, items: int = ITEMS, more: int = 0) -> bool:
+    """Whether a workgroup can sort so many elements by their digits, `items` to a thread, with `more` bytes of workgroup memory beside."""
     limits = plan.ctx.limits
-    return (4 * (33 * tile >> 5) + 5 * tile // ITEMS + more <= limits["max-compute-workgroup-storage-size"]
-            and tile // ITEMS <= limits["max-compute-invocations-per-workgroup"])
+    return (4 * (33 * tile >> 5) + 5 * tile // items + more <= limits["max-compute-workgroup-storage-size"]
+            and tile // items <= limits["max-compute-invocations-per-workgroup"])
 
 
 class Keys(NamedTuple):
@@ -167,7 +168,7 @@ def _sort(x, *, dim, descending=False, count=None):
     if few:
         plan.step("sort/first", (0, values, indices), (lines, length, inner, kept, At(0)), lines, E=element, TILE=size,
                   RUN=max(1 << (kept - 1).bit_length(), 2), key=keys.key)
-    elif LEAST < size <= TILES[0] and fits(plan, size):
+    elif LEAST < size <= LONGEST and fits(plan, size):
         plan.step("sort/line", (0, values, indices), (lines, length, kept, At(0)), lines, E=element, THREADS=size // ITEMS, ITEMS=ITEMS,
                   BITS=keys.bits, PLACE_BITS=size.bit_length() - 1, key=keys.key, **_copied(x.dtype))
     elif length <= SHORT:
