@@ -27,6 +27,7 @@ FEW_READS = 1 << 22         # index reads up to which it is, too, below MANY_ENT
 MANY_ENTRIES = 4096         # from which rows may be so long that their parts are summed first
 ITEMS = 8                   # entries of a thread where a workgroup sorts those of a line
 CHUNK = 256                 # entries of a part
+MANY_COPIES = 1 << 20       # V's of a slice from which a thread copies several
 FEW_WINNERS = 1024          # entries up to which those of one place are found by comparing all
 
 
@@ -99,12 +100,14 @@ def _selected(full: bool, x, index, *, dim, windows=False):
     for first, count in _pieces(0, total, step):
         target = _window(2, x.dtype, first, count) if windows else Place(2, 0)
         named = _window(1, index.dtype, index.offset + first, count) if windows and full else Place(1, At(1))
+        each = 4 if count // width >= MANY_COPIES else 1
         begin, end = first // lines * size * inner, -(-(first + count) // lines) * size * inner
         for x_first, x_count in _pieces(begin, end, step) if windows else [(0, 0)]:
             source = _window(0, x.dtype, x.offset + x_first, x_count) if windows else Place(0, At(0))
             plan.step("index/select", (source.binding, named.binding, target.binding),
                       (count // width, inner // width, entries, size, source.words(width), named.words(), first // width, x_first // width,
-                       x_count // width), ceil_div(count // width, THREADS), V=_bits(x.dtype, width), FULL=full, WINDOWED=windows)
+                       x_count // width), ceil_div(count // width, THREADS * each), V=_bits(x.dtype, width), FULL=full, WINDOWED=windows,
+                      EACH=each)
     return plan
 
 
