@@ -1,10 +1,11 @@
 // scan: the results of combining x[0] to x[i] along one dimension of x seen as [outer, length, inner].
 //
-// A workgroup has 256 / LANES neighbouring lines, each of which has LANES threads, and goes along a part of them, ITEMS * LANES elements at
-// a time: each thread combines ITEMS elements, and those of the threads before it, on top of what was passed.
-// ADJACENT: neighbouring threads have neighbours of a line (inner is 1), else neighbouring lines. Elements side by side are read and written
-// by way of workgroup memory, so that neighbouring threads touch neighbours.
-// TOTALS: gives what a part comes to, out[part, line], in place of the scan, combined in any order; CARRIED: a part begins with what a scan of these says.
+// A workgroup has 256 / LANES neighbouring lines, each of which has LANES threads, and goes along a part of them, ITEMS * LANES elements
+// at a time: each thread combines ITEMS elements, and those of the threads before it, on top of what was passed.
+// ADJACENT: neighbouring threads have neighbours of a line (inner is 1), which they read and write by way of workgroup memory, so that
+// neighbouring threads touch neighbouring elements; else neighbouring lines.
+// TOTALS: gives what a part comes to, out[part, line], in place of the scan, combined in another order; CARRIED: a part begins with
+// what a scan of these says.
 //
 // Bindings: 0 x, 1 carried (read), 2 out (read_write).
 // Launch:   x = ceil(lines / (256 / LANES)) * parts workgroups of 256.

@@ -1,7 +1,7 @@
 // sort_line: the first `kept` in order of each line of x[lines, length], which has at most THREADS * ITEMS elements, in workgroup memory.
 //
-// A radix sort by four bits at a time. An item is a place in the line, with as many bits of its key above it as there is room for; when these
-// are in order, the next ones take their place, from the line as it is read again.
+// A radix sort by four bits at a time. An item is a place in the line, with as many bits of its key above it as there is room for; when
+// these are in order, the next ones take their place, from the line as it is read again.
 //
 // Bindings: 0 x (read), 1 values, 2 indices (read_write), both [lines, kept].
 // Launch:   x = lines workgroups of THREADS.

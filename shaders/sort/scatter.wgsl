@@ -2,8 +2,8 @@
 //
 // Stable: keys of one digit keep their order, so that passes from the lowest digit up sort, and equal keys stay in the order of the input.
 // A tile is sorted by its digit in workgroup memory first, so that keys of a digit are written side by side.
-// FIRST: the first pass, in which the places are the positions themselves. The last pass of elements gives these in place of their keys, the
-// first `kept` of each line.
+// FIRST: the first pass, in which the places are the positions themselves. The last pass of elements gives these in place of their keys,
+// the first `kept` of each line.
 //
 // Bindings: 0 keys, 1 places, 2 starts, by sort_scan, 3 x, the elements (read), 4 sorted keys, 5 their places (read_write).
 // Launch:   x = groups = lines * tiles workgroups of THREADS, tiles = ceil(length / (THREADS * ITEMS)).

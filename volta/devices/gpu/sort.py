@@ -1,5 +1,5 @@
-"""Sorting on the GPU: short lines in workgroup memory, long ones by a radix sort, stable and the same on every run, three dispatches per
-eight bits of a key; and searching in what is sorted.
+"""Sorting on the GPU, stable and the same on every run: lines in workgroup memory, by a network or by digits; longer ones by a radix sort,
+three or four dispatches per eight bits of a key; few elements of a long line by selection. And searching in what is sorted.
 
 Time is proportional to the number of keys. `add_sort` adds steps to the plans of other families too; it must not know tensors.
 """
@@ -41,7 +41,8 @@ def add_sort(plan, keys: int, count: int, below: int, lines: int = 1) -> tuple:
 
 def _pass(plan, sources: tuple, targets: tuple, length: int, lines: int, shift: int, kept: int | None = None, first: dict | None = None,
           last: dict | None = None, at=0) -> None:
-    """One pass, by eight bits of the keys. IN: sources, buffers of keys, places and elements; overrides of the first pass and of the last."""
+    """One pass, by eight bits of the keys. IN: sources, buffers of keys, places and elements; first and last, overrides where the keys are
+    made of elements, which begin at `at`, and where elements are made of keys."""
     tile, first = next((n for n in TILES if fits(plan, n, more=2048)), 64 * ITEMS), first or {}
     tiles, threads = ceil_div(length, tile), tile // ITEMS
     counts = lines * DIGITS * tiles
@@ -182,12 +183,13 @@ def _sort(x, *, dim, descending=False, count=None):
 
 def _add_elements_sort(plan, results: tuple, length: int, lines: int, kept: int, keys: Keys, element: str) -> None:
     """Passes from operand 0 to the results."""
-    source, places, pairs = 0, 0, [[plan.scratch(4 * length * lines) for _ in results] for _ in range(min((keys.bits - 1) // 8, 2))]
+    pairs = [[plan.scratch(4 * length * lines) for _ in results] for _ in range(min((keys.bits - 1) // 8, 2))]
+    back, source, places = {"O": element, "I": "i32", "value": keys.value, "ambiguous": keys.ambiguous}, 0, 0
     for shift in range(0, keys.bits, 8):
-        last = shift + 8 >= keys.bits
+        first, last = shift == 0, shift + 8 >= keys.bits
         target = results if last else tuple(pairs[shift // 8 % 2])
         _pass(plan, (source, places, 0 if last else source), target, length, lines, shift, kept if last else None,
-              {"E": element, "key": keys.key} if shift == 0 else None, {"O": element, "I": "i32", "value": keys.value, "ambiguous": keys.ambiguous} if last else None, At(0))
+              {"E": element, "key": keys.key} if first else None, back if last else None, At(0))
         source, places = target
 
 
