@@ -31,10 +31,10 @@ def add_sort(plan, keys: int, count: int, below: int, lines: int = 1) -> tuple:
 
     IN: keys, a buffer of the plan with `count` u32 in [0, below) for each line, which is used up.
     """
-    spares = None, None
+    spares, places = (None, None), keys
     for shift in range(0, max((below - 1).bit_length(), 1), 8):
         targets = tuple([plan.scratch(4 * count * lines) if spare is None else spare for spare in spares])
-        _pass(plan, (keys, keys if shift == 0 else places, keys), targets, count, lines, shift)
+        _pass(plan, (keys, places, keys), targets, count, lines, shift)
         spares, (keys, places) = (keys, None if shift == 0 else places), targets
     return keys, places
 
