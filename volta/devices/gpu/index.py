@@ -1,8 +1,8 @@
 """Gather, scatter_add, index_select, index_add and index_put on the GPU, for every element type.
 
 Additions have two forms: with few entries each output looks at all of them; with many, the entries are sorted by the row that
-they are added to, and each output adds those of its row. Both add in the order of the entries; of very many entries a row adds
-up sums of 256.
+they are added to, in workgroup memory where these are the entries of one line, and each output adds those of its row. Both add in the
+order of the entries; of very many entries a row adds up sums of 256.
 
 What one binding cannot hold is seen through windows, in a plan for that call alone: of the source and of the output where elements
 are copied or written, of the output where they are added. Sources of additions are cut by limits/rows.
@@ -20,12 +20,14 @@ from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.limits.cut import call
 from volta.devices.gpu.map import add_elementwise
 from volta.devices.gpu.plans import At, Kernel, Plan, spare, unsigned
-from volta.devices.gpu.sort import add_sort
+from volta.devices.gpu.sort import add_sort, fits
 
 FEW_ENTRIES = 64            # up to which an addition is one dispatch
 FEW_READS = 1 << 22         # index reads up to which it is, too, below MANY_ENTRIES
 MANY_ENTRIES = 4096         # from which rows may be so long that their parts are summed first
+ITEMS = 8                   # entries of a thread where a workgroup sorts those of a line
 CHUNK = 256                 # entries of a part
+MANY_COPIES = 1 << 20       # V's of a slice from which a thread copies several
 FEW_WINNERS = 1024          # entries up to which those of one place are found by comparing all
 
 
@@ -98,12 +100,14 @@ def _selected(full: bool, x, index, *, dim, windows=False):
     for first, count in _pieces(0, total, step):
         target = _window(2, x.dtype, first, count) if windows else Place(2, 0)
         named = _window(1, index.dtype, index.offset + first, count) if windows and full else Place(1, At(1))
+        each = 4 if count // width >= MANY_COPIES else 1
         begin, end = first // lines * size * inner, -(-(first + count) // lines) * size * inner
         for x_first, x_count in _pieces(begin, end, step) if windows else [(0, 0)]:
             source = _window(0, x.dtype, x.offset + x_first, x_count) if windows else Place(0, At(0))
             plan.step("index/select", (source.binding, named.binding, target.binding),
                       (count // width, inner // width, entries, size, source.words(width), named.words(), first // width, x_first // width,
-                       x_count // width), ceil_div(count // width, THREADS), V=_bits(x.dtype, width), FULL=full, WINDOWED=windows)
+                       x_count // width), ceil_div(count // width, THREADS * each), V=_bits(x.dtype, width), FULL=full, WINDOWED=windows,
+                      EACH=each)
     return plan
 
 
@@ -136,7 +140,18 @@ def _added(full: bool, g, index, *, dim, size, windows=False):
         return plan
     if entries <= FEW_ENTRIES or entries < MANY_ENTRIES and count * entries <= FEW_READS:
         return _add(plan, what, count, windows)
+    tile = max(1 << (entries - 1).bit_length(), 64 * ITEMS)
+    if full and what.inner == 1 and not windows and tile <= MANY_ENTRIES and size <= 1 << 20 and fits(plan, tile, ITEMS):
+        return _add_lines(plan, what, tile)
     return _add_sorted(plan, what, index._size, windows)
+
+
+def _add_lines(plan: Plan, what: Sum, tile: int) -> Plan:
+    """Each line's entries are sorted in workgroup memory. IN: tile, at least as many."""
+    add_elementwise(plan, "0", (2,), (what.outer * what.size,), ((1,),), what.dtype)
+    plan.step("index/lines", (0, 1, 2), (what.outer, what.entries, what.size, At(0), At(1)), what.outer,
+              THREADS=tile // ITEMS, ITEMS=ITEMS, BITS=max((what.size - 1).bit_length(), 1), **_sums(what.dtype, 1))
+    return plan
 
 
 def _add(plan: Plan, what: Sum, total: int, windows: bool) -> Plan:
