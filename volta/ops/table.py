@@ -83,6 +83,8 @@ FUNCTIONS: dict[str, Op] = {}               # the public operations: records and
 PLACES: dict[str, Places] = {}              # where each of these appears
 
 
+ROOMS = ("linalg.", "special.")             # what the names of the functions of those modules begin with
+
 _SUFFIXES = tuple(all_suffixes())           # of the files that are modules
 
 UNARY_SHAPES = ((), (1,), (7,), (3, 5), (2, 0, 3), (2, 3, 4, 5))
@@ -126,10 +128,11 @@ def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outpu
 
 
 def enter(op: Primitive) -> None:
-    """Enter a record under its name."""
-    if op.name in RECORDS:
-        raise ArgumentError(f"register: there is a record {op.name} already")
-    RECORDS[op.name] = op
+    """Enter a record under the name of its kernels."""
+    name = op.name.rpartition(".")[2]
+    if name in RECORDS:
+        raise ArgumentError(f"register: there is a record {name} already")
+    RECORDS[name] = op
 
 
 def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str = "f", domain: tuple[float, float] = (-2.0, 2.0),

@@ -10,10 +10,10 @@ from volta.device import device as as_device
 from volta.dtypes import float32, float64
 from volta.ops.creation import floating_dtype, ones
 from volta.ops.from_data import finish
+from volta.ops.records.bessel import i0
 from volta.ops.records.copy import cast
 from volta.ops.records.create import arange_op
 from volta.ops.records.math import cos, relu, sqrt
-from volta.ops.records.bessel import i0
 from volta.ops.table import composed, create
 from volta.shapes import as_shape
 
