@@ -1,16 +1,17 @@
 """Volta on the GPU against PyTorch on the same GPU (CUDA), same process: ops at full size and training steps.
 
-    python benchmarks/gpu_table.py
+    python benchmarks/gpu_table.py [recording] [steps] [matmuls] [bandwidths] [layers] [moving] [scans_and_sorts]
 
 Float32 without TF32. Every result is first compared with PyTorch's. Units as in each table.
 """
 from __future__ import annotations
 
+import sys
 import time
 
 import numpy as np
 import torch
-from layers import both_ways, calls
+from layers import both_ways, calls, moves
 from models import training_step
 from timing import header, row
 
@@ -33,9 +34,14 @@ def check(label: str, ours, theirs, tolerance: float) -> None:
         raise SystemExit(f"{label}: differs from PyTorch by {error:.2e} (allowed {tolerance:.0e})")
 
 
-def compare(label: str, ours, theirs, inner: int, tolerance: float = 1e-4, rounds: int = 7) -> dict[str, list[float]]:
-    """Check, then time in turns; each turn waits for its own device."""
+def compare(label: str, ours, theirs, inner: int | None = None, tolerance: float = 1e-4, rounds: int = 7) -> dict[str, list[float]]:
+    """Check, then time in turns; each turn waits for its own device. IN: inner, calls of a turn; None for about 20 ms of PyTorch's."""
     check(label, ours(), theirs(), tolerance)
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    theirs()
+    torch.cuda.synchronize()
+    inner = inner or int(min(max(0.02 / (time.perf_counter() - start), 2), 100))
     times: dict[str, list[float]] = {"volta": [], "torch": []}
     for turn in range(rounds + 2):
         for name, function, wait in (("volta", ours, volta.gpu.synchronize), ("torch", theirs, torch.cuda.synchronize)):
@@ -84,28 +90,34 @@ def bandwidths() -> None:
         speed_row(label, compare(label, ours, theirs, 100), 2 * size)
 
 
-def layers() -> None:
+def layers(listed=None) -> None:
     """Normalisations, pooling, variances."""
     print(header("forward, and forward + backward", "ms"))
-    for label, shapes, function in calls(large=True):
-        ours, theirs = both_ways(volta, "gpu", shapes, function), both_ways(torch, "cuda", shapes, function)
+    for label, arguments, function in listed or calls(large=True):
+        ours, theirs = both_ways(volta, "gpu", arguments, function), both_ways(torch, "cuda", arguments, function)
         for way, i in (("", 0), (" +b", 1)):
-            print(row(label + way, compare(label + way, ours[i], theirs[i], 30)), flush=True)
+            print(row(label + way, compare(label + way, ours[i], theirs[i])), flush=True)
+
+
+def moving() -> None:
+    """What moves data, and the convolutions beside conv2d."""
+    layers(moves())
 
 
 def scans_and_sorts() -> None:
     """Rows side by side, one long line, and what runs along the first dimension."""
     print(header("scans and sorts", "ms"))
     (a, ta), (c, tc), (line, tline) = pair((65536, 1024)), pair((4096, 4096), 1), pair((1 << 24,), 2)
-    (rows, trows) = pair((64, 50257), 3)
+    (rows, trows), (long, tlong) = pair((64, 50257), 3), pair((512, 32768), 4)
     cases = [(f"cumsum {x.shape} dim {d}", lambda x=x, d=d: volta.cumsum(x, d), lambda t=t, d=d: torch.cumsum(t, d))
              for x, t, d in ((a, ta, 1), (a, ta, 0), (line, tline, 0))]
     cases += [(f"sort {x.shape} dim {d}", lambda x=x, d=d: volta.sort(x, d).values, lambda t=t, d=d: torch.sort(t, d).values)
-              for x, t, d in ((c[:, :1024].contiguous(), tc[:, :1024].contiguous(), 1), (c, tc, 1), (c, tc, 0), (line, tline, 0))]
+              for x, t, d in ((c[:, :1024].contiguous(), tc[:, :1024].contiguous(), 1), (c, tc, 1), (c, tc, 0), (long, tlong, 1),
+                          (line, tline, 0))]
     cases += [(f"topk {k} {x.shape}", lambda x=x, k=k: volta.topk(x, k).values, lambda t=t, k=k: torch.topk(t, k).values)
               for x, t, k in ((a, ta, 10), (rows, trows, 50), (line, tline, 100))]
     for label, ours, theirs in cases:
-        print(row(label, compare(label, ours, theirs, 20, 1e-3)), flush=True)
+        print(row(label, compare(label, ours, theirs, tolerance=1e-3)), flush=True)
 
 
 def steps() -> None:
@@ -148,7 +160,8 @@ def recording(length: int = 200, rounds: int = 15) -> None:
 
 def main() -> None:
     print(f"{volta.gpu.devices()[0].name}; volta {volta.__version__}; torch {torch.__version__}")
-    for part in (recording, steps, matmuls, bandwidths, layers, scans_and_sorts):
+    parts = (recording, steps, matmuls, bandwidths, layers, moving, scans_and_sorts)
+    for part in [part for part in parts if part.__name__ in sys.argv[1:]] or parts:
         print()
         before = volta.gpu.stats()
         part()

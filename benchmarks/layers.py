@@ -1,11 +1,24 @@
-"""Calls of normalisations, pooling and variances that both tables time: label, shapes of the arguments, function(library, *tensors)."""
+"""Calls of layers and of what moves data that both tables time: label, arguments (shapes, or an Index), function(library, *tensors)."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 IMAGES, WIDE = (32, 64, 28, 28), (64, 128, 56, 56)
+
+
+class Index(NamedTuple):
+    """Integers in [0, below); with `once` none of them twice along `dim`."""
+
+    shape: tuple[int, ...]
+    below: int
+    once: bool = False
+    dim: int = 1
+
+    def draw(self, rng) -> np.ndarray:
+        return rng.random(self.shape, dtype=np.float32).argsort(self.dim) if self.once else rng.integers(0, self.below, self.shape)
 
 
 def calls(large: bool) -> list[tuple[str, list[tuple[int, ...]], Callable]]:
@@ -27,6 +40,7 @@ def calls(large: bool) -> list[tuple[str, list[tuple[int, ...]], Callable]]:
     for name, shape, arguments in (("max_pool2d", images, (2,)), ("max_pool2d", images, (3, 2, 1)), ("avg_pool2d", images, (2,)),
                                    ("avg_pool2d", images, (3, 2, 1)), ("adaptive_avg_pool2d", images, (7,)),
                                    ("adaptive_avg_pool2d", images, (1,)), ("adaptive_max_pool2d", images, (7,)),
+                                   ("adaptive_max_pool2d", images, (1,)),
                                    ("max_pool1d", line, (3, 2, 1)), ("avg_pool1d", line, (3, 2, 1)), ("max_pool3d", volume, (2,)),
                                    ("avg_pool3d", volume, (2,))):
         found.append((f"{name}{arguments} {shape}", [shape],
@@ -34,13 +48,40 @@ def calls(large: bool) -> list[tuple[str, list[tuple[int, ...]], Callable]]:
     return found
 
 
-def both_ways(lib, device: str, shapes: list[tuple[int, ...]], function: Callable) -> tuple[Callable, Callable]:
-    """(forward, forward and backward) of a call on tensors of a fixed seed."""
+def moves() -> list[tuple[str, list, Callable]]:
+    """Rows of what moves data, and of the convolutions beside conv2d, on a GPU."""
+    images, rows, vocabulary = (64, 128, 28, 28), (65536, 1024), (50257, 768)
+    found = [(f"gather {rows} dim {d}", [rows, Index(rows, rows[d])], lambda lib, x, i, d=d: lib.gather(x, d, i)) for d in (0, 1)]
+    found += [(f"{name} {rows} dim 1", [rows, Index(rows, 1024, once=name == "scatter"), rows],
+               lambda lib, x, i, s, name=name: getattr(lib, name)(x, 1, i, s)) for name in ("scatter", "scatter_add")]
+    found += [("scatter_add (65536, 64) dim 0", [(50000, 64), Index((65536, 64), 50000), (65536, 64)],
+               lambda lib, x, i, s: lib.scatter_add(x, 0, i, s)),
+              (f"index_select {rows} dim 0", [rows, Index((65536,), 65536)], lambda lib, x, i: lib.index_select(x, 0, i)),
+              (f"embedding {vocabulary} (16, 1024)", [vocabulary, Index((16, 1024), 50257)],
+               lambda lib, w, i: lib.nn.functional.embedding(i, w))]
+    for mode in ("constant", "reflect", "replicate"):
+        found.append((f"pad {mode} {images}", [images], lambda lib, x, m=mode: lib.nn.functional.pad(x, (1, 1, 1, 1), m)))
+    found += [(f"cat dim {d} {images}", [images, images], lambda lib, x, y, d=d: lib.cat([x, y], d)) for d in (0, 1, 3)]
+    for mode in ("nearest", "bilinear", "bicubic"):
+        found.append((f"interpolate {mode} {images} x2", [images],
+                      lambda lib, x, m=mode: lib.nn.functional.interpolate(x, scale_factor=2, mode=m)))
+    for name, x, w, options in (("conv1d", (64, 128, 1024), (128, 128, 3), {"padding": 1}),
+                                ("conv3d", (8, 32, 16, 56, 56), (64, 32, 3, 3, 3), {"padding": 1}),
+                                ("conv_transpose2d", images, (128, 64, 4, 4), {"stride": 2, "padding": 1}),
+                                ("conv_transpose2d", images, (128, 64, 2, 2), {"stride": 2})):
+        found.append((f"{name} {x} {w}", [x, w], lambda lib, x, w, name=name, o=options: getattr(lib.nn.functional, name)(x, w, **o)))
+    return found
+
+
+def both_ways(lib, device: str, arguments: list, function: Callable) -> tuple[Callable, Callable]:
+    """(forward, forward and backward) of a call on tensors of a fixed seed; an argument is a shape, or integers: an array or an Index."""
     rng = np.random.default_rng(0)
-    inputs = [lib.tensor(rng.standard_normal(s, dtype=np.float32), device=device, requires_grad=True) for s in shapes]
-    plain = [x.detach() for x in inputs]
+    arguments = [a.draw(rng) if isinstance(a, Index) else a for a in arguments]
+    inputs = [lib.tensor(a, device=device) if isinstance(a, np.ndarray) else
+              lib.tensor(rng.standard_normal(a, dtype=np.float32), device=device, requires_grad=True) for a in arguments]
+    plain, wanted = [x.detach() for x in inputs], [x for x in inputs if x.requires_grad]
     g = lib.tensor(rng.standard_normal(tuple(function(lib, *plain).shape), dtype=np.float32), device=device)
 
     def backward():
-        return lib.autograd.grad(function(lib, *inputs), inputs, g)[0]
+        return lib.autograd.grad(function(lib, *inputs), wanted, g)[0]
     return lambda: function(lib, *plain), backward

@@ -35,6 +35,16 @@ def row(label: str, times: dict[str, list[float]], ours: str = "volta", theirs: 
             f"{statistics.median(ratios):7.2f}  [{low:.2f} - {high:.2f}]")
 
 
+def least_row(label: str, times: dict[str, list[float]], goal: float | None, ours: str = "volta", theirs: str = "torch") -> str:
+    """One line: the least times in milliseconds, the ratio theirs / ours of them, those of each third of the turns as its spread, and
+    whether it reaches the goal. On a machine that others use, the least is what repeats."""
+    a, b = times[ours], times[theirs]
+    ratio = min(b) / min(a)
+    thirds = sorted(min(b[i::3]) / min(a[i::3]) for i in range(3))
+    aim = "" if goal is None else f"  {goal:.1f} {'reached' if ratio >= goal else 'MISSED'}"
+    return f"{label:42s} {min(a) * 1e3:9.3f} {min(b) * 1e3:9.3f} {ratio:6.2f}  [{thirds[0]:.2f} - {thirds[2]:.2f}]{aim}"
+
+
 def header(title: str, unit: str, ours: str = "volta", theirs: str = "torch") -> str:
     """The two lines above a table of `row`s."""
     return f"{title}\n{'':34s} {ours + ' ' + unit:>10s} {theirs + ' ' + unit:>10s} {'ratio':>7s}  [10% - 90%]"

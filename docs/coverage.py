@@ -26,21 +26,23 @@ REASONS = (
     (r".*(sparse|coo|csr|csc|bsr|bsc|crow_ind|ccol_ind|col_indices|row_indices|coalesce|to_dense|dense_dim|spmm|hspmm|hsmm|dsmm|saddmm|"
      r"sspaddmm|^smm$|^indices|^values).*", "there are no sparse tensors"),
     (r".*(cudnn|miopen|mkldnn|mtia|ipu|xpu|xla|maia|vulkan|cuda|cudagraph|cxx11).*", "of one vendor's library or device"),
-    (r".*(stft|istft|_window|^fft).*", "Fourier transforms are not built"),
+    (r".*(stft|istft|^fft).*", "Fourier transforms are not built"),
+    (r"bfloat16|char|short|grouped_mm|scaled_mm|scaled_grouped_mm", "of element types that Volta has not: bfloat16, float8, int8, int16"),
+    (r"set_default_tensor_type|resize|resize_as", "deprecated: set_default_dtype and set_default_device, resize_ and resize_as_ are here"),
     (r"^sym_.*|.*(jit|import_ir|parse_|unify_type|merge_type|fork|^wait$|^cond$|while_loop|classproperty|thread_safe|handle_torch_function|"
-     r"has_torch_function|assert_int|boolean_dispatch|Optional|is_storage|as_subclass|hash_tensor|module_load|profiler_).*",
+     r"has_torch_function|assert_int|boolean_dispatch|Optional|is_storage|as_subclass|hash_tensor|module_load|^index$|profiler_).*",
      "PyTorch's own machinery"),
     (r".*autocast.*|.*deterministic.*|.*warn_always.*|.*(num_interop|init_num_threads|flush_denormal|matmul_precision).*",
      "a setting that Volta has no use for: its results are deterministic, its arithmetic is float32's"),
-    (r"(?!index_copy).*_copy$|^unsafe_.*|.*_with_indices$|.*batch_norm_.*|^native_.*|.*_cell$|^convolution$|.*grid_sampler.*|affine_grid_generator|"
-     r"narrow_copy|empty_(quantized|permuted)|segment_reduce|slice_inverse|sym_constrain.*|.*embedding_renorm.*|feature_dropout.*|"
-     r"max_pool1d_with_indices|^conv_tbc$|nonzero_static|norm_except_dim|(nuclear|frobenius)_norm",
+    (r"(?!index_copy).*_copy$|.*_with_indices$|.*batch_norm_.*|^native_.*|.*_cell$|^convolution$|.*grid_sampler.*|affine_grid_generator|"
+     r"empty_(quantized|permuted)|segment_reduce|slice_inverse|sym_constrain.*|.*embedding_renorm.*|^conv_tbc$|norm_except_dim|"
+     r"(nuclear|frobenius)_norm",
      "an inner form of a function that is here under its public name"),
-    (r"^(data_ptr|const_data_ptr|storage.*|untyped_storage|is_set_to|set_|share_memory_|is_shared|is_pinned|record_stream|.*dlpack|"
-     r"from_file|prepare_multiprocessing.*|get_file_path|is_distributed|is_same_size|storage_type|dim_order|output_nr)$",
-     "memory is not shown as addresses"),
-    (r"^(eig|symeig|lobpcg|orgqr|ormqr|geqrf|lu_.*|svd_lowrank|pca_lowrank|chain_matmul|triangular_solve|cholesky_.*|lstsq|matrix_rank)$",
-     "old or rare linear algebra"),
+    (r"^(data_ptr|const_data_ptr|storage.*|untyped_storage|set_|share_memory_|is_shared|pin_memory|record_stream|from_file|"
+     r"prepare_multiprocessing.*|get_file_path|is_distributed|storage_type|dim_order|output_nr)$",
+     "memory is not shown as addresses, nor pinned: transfers take any"),
+    (r"^(eig|eigvals)$", "eigenvalues of matrices that are not symmetric are complex"),
+    (r"^(symeig|lobpcg|chain_matmul|lstsq|matrix_rank)$", "old or rare linear algebra"),
     (r"^(apply_|map_|map2_|reinforce|reinforce_|is_inference.*|typename|compile|vmap)$", "of Python loops over elements, or of tracing"),
 )
 GROUPS = {

@@ -17,7 +17,7 @@ from volta._kernels.core.inplace import InPlace
 import volta
 from volta._kernels.core.record import Op, Primitive
 from volta.nn import functional
-from volta.ops.table import FUNCTIONS, PLACES
+from volta.ops.table import FUNCTIONS, PLACES, ROOMS
 
 ROOT = Path(volta.__file__).parent
 HEAD = '''# ruff: noqa
@@ -31,10 +31,12 @@ import numpy as np
 from volta._kernels.core import Device, DType, Storage
 from volta.autograd import Node, RemovableHandle
 from volta.ops.decomposition import QR, SVD, USV, CholeskyInfo, Eigen, LeastSquares
+from volta.ops.factor import LUFactors, LUInfo, PLU, Reflections, TriangularSolution
 from volta.ops.inverse import InverseInfo, ResultInfo, SignLogabsdet
 from volta.ops.histogram import Histogram
 from volta.ops.reduce import ValuesIndices
 from volta.ops.statistics import MinMax
+from volta.ops.symmetric import LDLFactors, LDLInfo
 from volta.random import Generator as Generator
 from volta.types import DeviceLike, DTypeLike, Number
 '''
@@ -150,6 +152,7 @@ def module_stub(module: types.ModuleType, what: str) -> str:
 def stubs() -> dict[Path, str]:
     """The text of each stub."""
     return {ROOT / "tensor.pyi": tensor_stub(), ROOT / "linalg.pyi": module_stub(volta.linalg, "linear algebra"),
+            ROOT / "special.pyi": module_stub(volta.special, "special functions"),
             ROOT / "__init__.pyi": module_stub(volta, "the package's functions"),
             ROOT / "nn" / "functional" / "__init__.pyi": module_stub(functional, "the functions of networks")}
 
@@ -163,7 +166,7 @@ def places(name: str) -> str:
              f"operator `__{where.operator}__`" if where.operator else "", *(f"alias `{alias}`" for alias in where.aliases)]
     own = name.removeprefix("functional.")
     found.append(f"`volta.nn.functional.{own}`" * (getattr(getattr(functional, own, None), "name", None) == name))
-    found.append(f"`volta.{name}`" * name.startswith("linalg."))
+    found.append(f"`volta.{name}`" * name.startswith(ROOMS))
     return ", ".join(filter(None, found))
 
 

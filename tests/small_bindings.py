@@ -84,7 +84,7 @@ OWN = {
     "copy_into": [case(s, s) for s in SHAPES], "fill_into": [case(s, 2.5) for s in SHAPES],
     "scale_gradient": [case(s, (1,)) for s in SHAPES],
     "scatter_reduce": [case((*s[:d], size, *s[d + 1:]), s, Labels(s, size), dim=d, reduce=r)
-                       for s, d, size in INDEXED for r in ("amax", "amin")] + [
+                       for s, d, size in INDEXED for r in ("amax", "amin", "last")] + [
                            case((7000,), (5000,), Labels((5000,), 7000), dim=0, reduce="prod")],
     "index_put": [case(s, Labels((n,), int(np.prod(s[:r]))), v and (n, *s[r:]), rank=r) for s, n, r in PUT for v in (True, ())],
     "empty": [], "full": [case((5000,), 2.5)], "arange": [case(0.5, 0.25, 5000)],

@@ -77,3 +77,18 @@ def test_refusals():
         with pytest.raises((ArgumentError, ShapeError, IndexRangeError), match=text):
             call()
     assert nn.KLDivLoss(reduction="batchmean").reduction == "batchmean"
+
+
+def test_linear_cross_entropy_is_both_in_one(device):
+    layer = nn.LinearCrossEntropyLoss(3, 5, out_features=(2,), bias=True, weight=volta.arange(1.0, 6.0, device=device), device=device)
+    x, labels = volta.rand(4, 3, device=device), volta.tensor([[0, 1], [2, 3], [4, 0], [1, 1]], device=device)
+    expected = F.cross_entropy(layer.linear(x).reshape(4, 5, 2), labels, layer.weight)
+    assert layer(x, labels).item() == pytest.approx(expected.item())
+    assert list(layer.state_dict()) == ["weight", "linear.weight", "linear.bias"]
+    for call, text in ((lambda: layer(volta.ones(3, device=device), labels[0]), r"input \(3,\) does not fit linear_weight \(5, 2, 3\)"),
+                       (lambda: F.linear_cross_entropy(x, x, labels[:, 0], linear_bias=x), r"linear_bias must have shape \(4,\)"),
+                       (lambda: F.linear_cross_entropy(x, x, volta.ones(4, 4, device=device), ignore_index=1), "holds probabilities"),
+                       (lambda: F.linear_cross_entropy(x, x, labels[:, 0], options="chunks"), "options, .* are not available"),
+                       (lambda: nn.LinearCrossEntropyLoss(3, 5, weight=x), r"weight must have shape \(5,\)")):
+        with pytest.raises((ArgumentError, ShapeError), match=text):
+            call()

@@ -4,7 +4,7 @@ import pytest
 import volta
 import volta.testing
 from volta.errors import ArgumentError, AutogradError, DTypeError
-from volta.testing import gradcheck, gradgradcheck
+from volta.testing import check_gradients, check_gradients_simple, gradcheck, gradgradcheck
 
 
 def leaf(*values, device="cpu", dtype=volta.float32):
@@ -154,3 +154,21 @@ def test_forward_that_gives_no_tensor(given, name):
 
     with pytest.raises(AutogradError, match=f"Wrong: forward must give a tensor or a tuple of tensors, got {name}"):
         Wrong.apply(leaf(1.0))
+
+
+def test_check_gradients_on_any_device(device):
+    x = volta.tensor([[0.5, -1.0, 2.0]], device=device, requires_grad=True)
+    w = volta.tensor([[1.0], [0.3], [-0.7]], device=device, requires_grad=True)
+    report = check_gradients(lambda a, b, n: (a @ b).tanh() * n, [x, w, 2.0])
+    assert report and report.text == "" and report.absolute[2] is report.relative[2] is None
+    assert all(0 <= e < 2e-3 for e in (*report.absolute[:2], *report.relative[:2]))
+    assert check_gradients_simple(volta.sin, x) and not x.grad
+    wrong = check_gradients(lambda a: a * a.detach(), [x])              # half of the derivative
+    assert not wrong and not check_gradients_simple(lambda a: a * a.detach(), x)
+    assert abs(wrong.relative[0] - 0.5) < 0.01 and wrong.text.startswith("input 0: 3 of 3 elements differ")
+    if device == "cpu":
+        assert max(check_gradients(volta.exp, [x.detach().double().requires_grad_()]).absolute) < 1e-7
+    with pytest.raises(ArgumentError, match="check_gradients: no input requires grad"):
+        check_gradients(volta.exp, [x.detach()])
+    with pytest.raises(DTypeError, match="check_gradients: finite differences need float64 or float32"):
+        check_gradients(volta.exp, [volta.ones(2, dtype=volta.float16, requires_grad=True)])

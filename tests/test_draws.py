@@ -21,6 +21,30 @@ DRAWS = {
 }
 
 
+@pytest.mark.parametrize("draw, chances", [
+    (lambda x: volta.poisson(x + 3.5), [math.exp(-3.5) * 3.5 ** k / math.factorial(k) for k in range(12)]),
+    (lambda x: volta.poisson(x + 14.5), [math.exp(-14.5) * 14.5 ** k / math.factorial(k) for k in range(40)]),
+    (lambda x: volta.binomial(x + 20, x + 0.7), [math.comb(20, k) * 0.7 ** k * 0.3 ** (20 - k) for k in range(21)]),
+    (lambda x: volta.binomial(x + 50, x + 0.4), [math.comb(50, k) * 0.4 ** k * 0.6 ** (50 - k) for k in range(51)])])
+def test_counts_by_chi_square(draw, chances, device):
+    """Means below 10, by inversion, and above, by rejection."""
+    volta.manual_seed(5)
+    found = np.bincount(draw(volta.zeros(COUNT, device=device)).numpy().astype(int), minlength=len(chances))[:len(chances)]
+    expected = np.array(chances) * COUNT
+    often = expected > 20
+    square = ((found - expected)[often] ** 2 / expected[often]).sum()
+    assert square < often.sum() + 4 * math.sqrt(2 * often.sum())
+
+
+@pytest.mark.parametrize("mean", [1e3, 1e6])
+def test_large_counts(mean, device):
+    volta.manual_seed(5)
+    count, prob = volta.full((COUNT,), 4 * mean, device=device), volta.tensor(0.25, device=device)
+    for found, variance in ((volta.poisson(count / 4), mean), (volta.binomial(count, prob), 0.75 * mean)):
+        found = found.numpy().astype(np.float64)
+        assert abs(found.mean() - mean) < 5 * math.sqrt(variance / COUNT) and abs(found.var() / variance - 1) < 0.05
+
+
 @pytest.mark.parametrize("name", DRAWS)
 def test_moments(name, device):
     draw, mean, variance = DRAWS[name]

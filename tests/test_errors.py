@@ -113,8 +113,8 @@ CASES = [
     (lambda d: make(2, 3, device=d).sum(2), IndexRangeError, r"sum: dim 2 is out of range for a tensor of rank 2; use -2 to 1"),
     (lambda d: make(2, 3, device=d).transpose(0, -3), IndexRangeError, "transpose: dim -3 is out of range for a tensor of rank 2"),
     (lambda d: make(2, 3, device=d).sum((0, -2)), ArgumentError, r"sum: dim \(0, -2\) names a dimension twice"),
-    (lambda d: make(2, 3, device=d).sum(1.0), (ArgumentError, TypeError),
-     "sum: dim must be an integer or a tuple of them, got 1.0"),
+    (lambda d: make(2, 3, device=d).sum(1.0), DTypeError,
+     "sum: dim must be an integer or a sequence of integers or None, got 1.0"),
     (lambda d: make(2, 3, device=d).permute(0, 0), ArgumentError,
      r"permute: dims \(0, 0\) must name each of the 2 dimensions once"),
     (lambda d: make(2, 3, device=d)[2], IndexRangeError, "indexing: index 2 is out of range for dimension 0 of size 2"),
@@ -144,7 +144,8 @@ CASES = [
     (lambda d: volta.div(make(2, device=d), 2, rounding_mode="up"), ArgumentError,
      "div: rounding_mode must be None, 'floor' or 'trunc', got 'up'"),
     (lambda d: make(2, device=d).clamp(), ArgumentError, "clamp: give min, max or both"),
-    (lambda d: make(2, device=d).norm('nuc'), ArgumentError, "norm: p must be a number or 'fro', got 'nuc'"),
+    (lambda d: make(2, device=d).norm('inf'), ArgumentError, "norm: p must be a number, 'fro' or 'nuc', got 'inf'"),
+    (lambda d: make(2, device=d).norm('nuc'), ShapeError, "matrix_norm: needs a tensor of at least 2 dimensions and two of these"),
     (lambda d: volta.arange(0, 5, 0, device=d), ArgumentError, "arange: from 0 to 5 cannot be walked in steps of 0"),
     (lambda d: volta.arange(5, 0, device=d), ArgumentError, "arange: from 5 to 0 cannot be walked in steps of 1"),
     (lambda d: volta.randint(5, 5, (2,), device=d), ArgumentError, "randint: needs integers low < high"),
@@ -258,10 +259,10 @@ def test_running_statistics_stay_when_batch_norm_refuses(device):
 
 
 @pytest.mark.parametrize("make_it", [
-    lambda d: volta.empty(2 ** 40, 2 ** 40, device=d), lambda d: volta.zeros(2 ** 70, device=d), lambda d: volta.rand(2 ** 61, device=d),
+    lambda d: volta.empty(2 ** 40, 2 ** 40, device=d), lambda d: volta.zeros(2 ** 62, device=d), lambda d: volta.rand(2 ** 61, device=d),
     lambda d: volta.rand(2 ** 31, 2 ** 31, device=d), lambda d: volta.zeros(0, 2 ** 62, 2 ** 62, device=d),
     lambda d: volta.ones(*[1] * 33, device=d), lambda d: volta.ones(1, device=d).expand(2 ** 40, 2 ** 40),
-    lambda d: volta.ones(0, device=d).reshape(2 ** 64, 0), lambda d: volta.ones(4, device=d).repeat(2 ** 62)])
+    lambda d: volta.ones(0, device=d).reshape(2 ** 62, 0), lambda d: volta.ones(4, device=d).repeat(2 ** 62)])
 def test_sizes_and_ranks_beyond_what_can_be_counted(make_it, device):
     with pytest.raises(ShapeError, match=r"at most 32 dimensions and 2\*\*60 elements"):
         make_it(device)
@@ -269,20 +270,20 @@ def test_sizes_and_ranks_beyond_what_can_be_counted(make_it, device):
 
 @pytest.mark.parametrize("sizes", [(None,), (2.0,), ("ab",), ([2, 2.5],), ((2, (3,)),)])
 def test_sizes_of_a_wrong_type(sizes):
-    with pytest.raises(ShapeError, match="sizes must be integers, got"):
+    with pytest.raises(DTypeError, match="zeros: sizes must be an integer or a sequence of integers, got"):
         volta.zeros(*sizes)
 
 
 @pytest.mark.parametrize("call, error, text", [
-    (lambda d: volta.full((2,), "a", device=d), ArgumentError, "full: fill_value must be a number, got str"),
+    (lambda d: volta.full((2,), "a", device=d), DTypeError, "full: fill_value must be a number, got 'a'"),
     (lambda d: volta.full((2,), float("nan"), dtype=volta.int64, device=d), ArgumentError, "nan does not fit into volta.int64"),
     (lambda d: volta.full((2,), float("inf"), dtype=volta.int32, device=d), ArgumentError, "inf does not fit into volta.int32"),
     (lambda d: make(2, device=d, dtype=volta.int32) + 2 ** 40, ArgumentError, "1099511627776 does not fit into volta.int32"),
     (lambda d: volta.arange(float("inf"), device=d), ArgumentError, "arange: end must be a finite number, got inf"),
-    (lambda d: volta.arange("a", device=d), ArgumentError, "arange: end must be a finite number, got 'a'"),
-    (lambda d: volta.linspace(0, 1, 2.5, device=d), ArgumentError, "linspace: steps must be an integer >= 0, got 2.5"),
+    (lambda d: volta.arange("a", device=d), DTypeError, "arange: start must be a number or None, got 'a'"),
+    (lambda d: volta.linspace(0, 1, 2.5, device=d), DTypeError, "linspace: steps must be an integer, got 2.5"),
     (lambda d: volta.randperm(-1, device=d), ShapeError, r"shape: sizes must not be negative, got \(-1,\)"),
-    (lambda d: volta.randint(2 ** 63, 2 ** 63 + 5, (2,), device=d), ArgumentError, "randint: needs integers low < high within int64"),
+    (lambda d: volta.randint(2 ** 63, 2 ** 63 + 5, (2,), device=d), DTypeError, "randint: bounds must be .*, got one of more than 64 bits"),
     (lambda d: volta.tensor(2 ** 63, device=d), DTypeError, "tensor: 9223372036854775808 does not fit into volta.int64"),
     (lambda d: volta.tensor([None], dtype=volta.float32, device=d), DTypeError, "tensor: NumPy dtype object has no counterpart"),
     (lambda d: volta.tensor("3", dtype=volta.float32, device=d), DTypeError, "tensor: NumPy dtype <U1 has no counterpart"),
@@ -305,7 +306,7 @@ def test_integers_beyond_a_gpus_are_refused(gpu):
     (lambda x: volta.sum("abc"), "sum: input must be a tensor, got 'abc'"),
     (lambda x: volta.cat(None), "cat: tensors must be a sequence of tensors, got NoneType"),
     (lambda x: volta.cat([x, 3]), "cat: tensors must be a sequence of tensors, got "),
-    (lambda x: x.narrow(0, "a", 1), "narrow: start must be an integer, got 'a'"),
+    (lambda x: x.narrow(0, "a", 1), "narrow: start must be an integer or a tensor, got 'a'"),
     (lambda x: volta.nn.functional.cross_entropy(x, [0, 1]), r"cross_entropy: target must be a tensor, got \[0, 1\]"),
     (lambda x: volta.nn.functional.linear(x, x, 5), "linear: bias must be a tensor or None, got int"),
     (lambda x: volta.nn.functional.dropout(x, "a"), "dropout: p must be a number, got 'a'"),
@@ -313,8 +314,8 @@ def test_integers_beyond_a_gpus_are_refused(gpu):
     (lambda x: x.expand_as(None), "expand_as: other must be a tensor, got NoneType"),
     (lambda x: volta.zeros_like(2), "zeros_like: input must be a tensor, got int"),
     (lambda x: x.add_(None), "add_: other must be a tensor or a number, got NoneType"),
-    (lambda x: x.reshape(2.5, 2), r"reshape: sizes must be integers, got \(2.5, 2\)"),
-    (lambda x: x.expand(2, "a"), r"expand: sizes must be integers, got \(2, 'a'\)"),
+    (lambda x: x.reshape(2.5, 2), "reshape: sizes must be an integer or a sequence of integers, got 2.5"),
+    (lambda x: x.expand(2, "a"), "expand: shape must be an integer or a sequence of integers, got 'a'"),
     (lambda x: volta.autograd.backward("abc"), "backward: needs tensors, got str"),
     (lambda x: volta.autograd.grad(x.sum(), 5), "grad: needs tensors, got int"),
     (lambda x: volta.optim.SGD(None, 0.1), "SGD: params must be a list of tensors or of groups, got NoneType")])

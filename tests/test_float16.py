@@ -7,7 +7,6 @@ import pytest
 
 import volta
 from volta.nn import functional as F
-from volta.ops import creation
 from volta.ops.table import RECORDS, create
 
 EPS = 2.0 ** -10            # distance of neighbours in float16, relative to the lower one at most
@@ -105,7 +104,7 @@ def test_random_numbers(device):
         assert np.array_equal(found, rounded)
     drawn = volta.rand(7, dtype=volta.float16, device=device)
     assert drawn.dtype is volta.float16 and volta.randn(7, dtype=volta.float16, device=device).dtype is volta.float16
-    kept = creation.dropout(volta.ones(1000, dtype=volta.float16, device=device), 0.5).numpy()
+    kept = volta.dropout(volta.ones(1000, dtype=volta.float16, device=device), 0.5).numpy()
     assert set(np.unique(kept)) == {0, 2}
 
 

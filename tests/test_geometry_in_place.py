@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import volta
-from volta.errors import AutogradError
+from volta.errors import ArgumentError, AutogradError
 
 FORMS = {"t_": ((2, 3), ()), "transpose_": ((2, 3), (0, 1)), "swapaxes_": ((2, 3), (0, 1)), "swapdims_": ((2, 3), (0, -1)),
          "squeeze_": ((1, 3), ()), "unsqueeze_": ((2, 3), (1,))}
@@ -84,3 +84,54 @@ def test_what_an_op_saved_is_seen_to_have_changed(name, device):
 def test_other_dtypes(dtype, device):
     x = volta.ones(1, 3, dtype=dtype, device=device)
     assert x.squeeze_() is x and x.shape == (3,) and x.unsqueeze_(-1).shape == (3, 1) and x.t_().shape == (1, 3)
+
+
+# ---------------------------------------------------------------- other sizes
+def test_resize_within_the_memory(device):
+    x = volta.arange(6.0, device=device)
+    part = x[2:4]
+    assert part.resize_(2, 2) is part and part.is_set_to(x[2:].view(2, 2)) and x._version == 1
+    assert part.resize_(3).tolist() == [2.0, 3.0, 4.0] and part.resize_(0).shape == (0,)
+    turned = volta.ones(3, 2, device=device).t()
+    assert turned.resize_(2, 3).stride() == (1, 2) and turned._version == 0            # the size that it has
+
+
+def test_resize_beyond_the_memory(device):
+    x = volta.arange(6, device=device)
+    part = x[2:4]
+    part.resize_((3, 3))
+    assert part.shape == (3, 3) and part.flatten()[:4].tolist() == [2, 3, 4, 5] and part.storage_offset() == 2
+    part.zero_()
+    assert x.tolist() == [0, 1, 2, 3, 4, 5]                 # which kept the memory that they shared
+    assert volta.resize_as_(x, volta.ones(1, 2, device=device)).tolist() == [[0, 1]]
+    half = volta.ones(3, dtype=volta.float16, device=device).resize_(5)
+    assert half.shape == (5,) and half[:3].tolist() == [1.0, 1.0, 1.0]
+
+
+def test_resize_of_what_a_graph_needs(device):
+    leaf = volta.ones(2, device=device, requires_grad=True)
+    for x in (leaf, leaf * 2, leaf[:1]):
+        with pytest.raises(AutogradError, match="resize_: .* requires grad"):
+            x.resize_(3)
+    for size in (1, 3):
+        factor = volta.ones(2, device=device)
+        y = leaf * factor
+        factor.resize_(size)
+        with pytest.raises(AutogradError, match="changed"):
+            y.sum().backward()
+
+
+def test_facts(device):
+    x = volta.arange(6.0, device=device)
+    assert x.get_device() == volta.get_device(x) == (-1 if device == "cpu" else 0) and not x.is_pinned()
+    assert x.is_same_size(volta.ones(6)) and not volta.is_same_size(x, x[1:])
+    assert x.is_set_to(x.view(6)) and not any(x.is_set_to(y) for y in (x[1:], x.view(2, 3), x.clone()))
+
+
+def test_new_is_of_the_same_kind(device):
+    x = volta.ones(2, 3, dtype=volta.int32, device=device)
+    for made, shape in ((x.new(), (0,)), (x.new(4, 5), (4, 5)), (x.new(x.size()), (2, 3)), (x.new([7, 8]), (2,))):
+        assert made.dtype is volta.int32 and made.device is x.device and made.shape == shape
+    with pytest.raises(ArgumentError, match=r"new: \(2, 3\) may be sizes or data"):
+        x.new(x.shape)
+    assert x.new([7, 8]).tolist() == [7, 8] and x.new(1, device="cpu").device is volta.device("cpu")

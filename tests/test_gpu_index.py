@@ -16,14 +16,15 @@ from volta.devices.gpu import map as gpu_map
 from volta.devices.gpu import plans as gpu_plans
 from volta.devices.gpu import sort as gpu_sort
 from volta.devices.gpu.generate import Expression
+from volta.ops.records.sort import order as sorted_places
 
 pytestmark = pytest.mark.gpu
 
 
 def forget_plans():
-    """Those of additions, where what they are made by has changed."""
-    for name in ("index_add", "scatter_add"):
-        gpu_index.KERNELS[name].plans.clear()
+    """Those of additions and sorting, where what they are made by has changed."""
+    for kernel in (gpu_index.KERNELS["index_add"], gpu_index.KERNELS["scatter_add"], gpu_sort.KERNELS["sort"]):
+        kernel.plans.clear()
 
 
 @pytest.mark.parametrize("kind", ["float32", "float16", "int64", "int32", "uint8", "bool"])
@@ -129,6 +130,26 @@ def test_sort(count, below):
     order = np.argsort(keys, kind="stable")
     np.testing.assert_array_equal(found[0], keys[order])
     np.testing.assert_array_equal(found[1], order)
+
+
+@pytest.mark.parametrize("roomy", (True, False))
+@pytest.mark.parametrize("shape, count", [((3, 1500), None), ((2, 8000), None), ((20_000,), None), ((2, 9000), 70), ((3, 2000, 2), None)])
+def test_sort_of_elements(monkeypatch, shape, count, roomy):
+    """Long lines, with equal elements, NaN and both zeros; with all of workgroup memory and with the least."""
+    if not roomy:
+        monkeypatch.setattr(gpu_sort, "fits", lambda *sizes, **more: False)
+    forget_plans()
+    x = np.round(numbers(*shape) * 20).astype(np.float32)
+    x.reshape(-1)[::7], x.reshape(-1)[::11] = np.nan, -0.0
+    dim = min(len(shape) - 1, 1)
+    for descending in (False, True):
+        indices = np.take(sorted_places(x, dim, descending), np.arange(count or shape[dim]), dim)
+        found = gpu_sort.KERNELS["sort"](send(x), dim=dim, descending=descending, count=count)
+        np.testing.assert_array_equal(fetch(found[1]), indices)
+        want = np.take_along_axis(x, indices, dim)
+        np.testing.assert_array_equal(fetch(found[0]), want)
+        np.testing.assert_array_equal(np.signbit(fetch(found[0])[want == 0]), np.signbit(want[want == 0]))
+    forget_plans()
 
 
 def test_many_entries_take_time_in_proportion(monkeypatch):

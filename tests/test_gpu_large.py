@@ -114,7 +114,7 @@ def test_random_numbers_continue():
     b = volta.rand(34 * MEGA, device="gpu").numpy()
     assert np.array_equal(a, b)
     volta.manual_seed(4)
-    kept = volta.ops.creation.dropout(volta.ones(34 * MEGA, device="gpu"), 0.25).numpy()
+    kept = volta.dropout(volta.ones(34 * MEGA, device="gpu"), 0.25).numpy()
     assert abs((kept == 0).mean() - 0.25) < 1e-3 and set(np.unique(kept)) == {np.float32(0), np.float32(1 / 0.75)}
 
 

@@ -27,10 +27,10 @@ LAYERS = (
     ("ops", ("volta.ops",)),
     ("tensor", ("volta.tensor", "volta.methods", "volta.typed")),
     ("user", ("volta.nn", "volta.optim", "volta.data", "volta.io", "volta.func", "volta.utils", "volta.linalg", "volta.cuda",
-              "volta.accelerator", "volta.backends", "volta.distributions")),
+              "volta.accelerator", "volta.backends", "volta.distributions", "volta.special")),
     ("package", ("volta",)),
     ("compat", ("volta.compat",)),
-    ("testing", ("volta.testing", "volta.selftest", "volta.__main__")),
+    ("testing", ("volta.testing", "volta.selftest", "volta.own_kernel", "volta.__main__")),
 )
 
 OPTIONAL = {"wgpu", "matplotlib"}
@@ -231,7 +231,7 @@ def test_every_module_has_a_layer_of_its_own():
 
 @pytest.mark.parametrize("name", ["volta", "volta.autograd", "volta.data", "volta.device", "volta.dtypes", "volta.gpu", "volta.io",
                                   "volta.linalg", "volta.nn", "volta.nn.functional", "volta.nn.init", "volta.nn.utils", "volta.optim",
-                                  "volta.optim.lr_scheduler", "volta.random", "volta.testing"])
+                                  "volta.optim.lr_scheduler", "volta.random", "volta.special", "volta.testing"])
 def test_modules_that_users_complete_on_list_their_names(name):
     """`__all__` holds every public name that a module defines, and none that is missing."""
     __import__(name)

@@ -8,7 +8,7 @@ import strategies
 from hypothesis import strategies as st
 
 import volta
-from volta.errors import ArgumentError, AutogradError, IndexRangeError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
 
 
 def on(index, device):
@@ -331,7 +331,7 @@ def test_split_by_a_tensor(device):
     assert [p.tolist() for p in parts] == [[0], [1, 2, 3], [4, 5]] and parts[0].storage is x.storage
     assert [p.shape for p in x.tensor_split(volta.tensor(4, device=device))] == [(2,), (2,), (1,), (1,)]
     for wrong in (10 ** 30, True, 0, volta.tensor([1.0], device=device), volta.tensor([[1]], device=device)):
-        with pytest.raises(ArgumentError, match="tensor_split: "):
+        with pytest.raises((ArgumentError, DTypeError), match="tensor_split: "):
             x.tensor_split(wrong)
     with pytest.raises(ArgumentError, match="tensor_split: a 0-d tensor has no dimension"):
         x[0].tensor_split(2)
@@ -341,7 +341,7 @@ def test_narrow_takes_integers(device):
     x = volta.arange(6.0, device=device).reshape(3, 2)
     assert x.narrow(0, volta.tensor(1, device=device), np.int64(2)).tolist() == [[2, 3], [4, 5]]
     for start, length in ((True, 1), (1, True), (1.0, 1), (volta.tensor([1], device=device), 1), (volta.tensor(True, device=device), 1)):
-        with pytest.raises(ArgumentError, match="narrow: (start|length) must be an integer"):
+        with pytest.raises((ArgumentError, DTypeError), match="narrow: (start|length) must be an integer"):
             x.narrow(0, start, length)
     with pytest.raises(ArgumentError, match="narrow: a 0-d tensor"):
         x[0, 0].narrow(0, 0, 1)

@@ -71,3 +71,62 @@ def test_more_that_is_refused():
     x = volta.ones(3, 2).requires_grad_()
     with pytest.raises(volta.errors.AutogradError, match="complete"):
         linalg.qr(x, "complete").Q.sum().backward()
+
+
+# ---------------------------------------------------------------- reflections and low rank
+def test_geqrf_packs_what_orgqr_and_ormqr_take():
+    for shape in ((4, 3), (2, 3, 3), (2, 5, 2)):
+        A = volta.randn(*shape)
+        packed, tau = volta.geqrf(A)
+        R = packed.triu()[..., :shape[-1], :]
+        volta.testing.assert_close(volta.orgqr(packed, tau) @ R, A, 1e-4, 1e-5)
+        whole = volta.cat([R, volta.zeros(*shape[:-2], shape[-2] - shape[-1], shape[-1])], -2)
+        volta.testing.assert_close(volta.ormqr(packed, tau, whole), A, 1e-4, 1e-5)
+    with pytest.raises(volta.errors.AutogradError, match="geqrf: has no derivative"):
+        volta.geqrf(A.requires_grad_())
+
+
+def test_low_rank():
+    for shape in ((20, 9), (3, 9, 20)):
+        A = volta.randn(*shape[:-1], 3) @ volta.randn(*shape[:-2], 3, shape[-1])
+        U, S, V = volta.svd_lowrank(A, q=4)
+        assert U.shape == (*shape[:-1], 4) and S.shape == (*shape[:-2], 4) and V.shape == (*shape[:-2], shape[-1], 4)
+        volta.testing.assert_close(U @ volta.diag_embed(S) @ V.mT, A, 1e-3, 1e-4)
+        volta.testing.assert_close(S[..., :3], volta.linalg.svdvals(A)[..., :3], 1e-4, 1e-4)
+        centred = volta.linalg.svdvals(A - A.mean(-2, keepdim=True))
+        volta.testing.assert_close(volta.pca_lowrank(A, q=4)[1][..., :3], centred[..., :3], 1e-4, 1e-4)
+        volta.testing.assert_close(volta.svd_lowrank(A, q=2, M=A)[1], volta.zeros(*shape[:-2], 2), 1e-4, 1e-4)
+    with pytest.raises(volta.errors.ArgumentError, match="pca_lowrank: q must be between 0 and 9"):
+        volta.pca_lowrank(A, q=10)
+
+
+def test_what_elimination_refuses():
+    A = volta.eye(3)
+    with pytest.raises(volta.errors.LinAlgError, match=r"linalg.lu_factor: \(batch element 1\) U has 0 as pivot 2"):
+        volta.linalg.lu_factor(volta.stack([A, volta.diag(volta.tensor([1.0, 0.0, 1.0]))]))
+    for call in (volta.linalg.lu_factor, volta.linalg.lu, volta.lu, volta.linalg.lu_factor_ex):
+        with pytest.raises(volta.errors.ArgumentError, match="pivot=False, is not there on the CPU"):
+            call(A, pivot=False)
+    for pivots, error in ((volta.tensor([1, 2, 9], dtype=volta.int32), volta.errors.ArgumentError),
+                          (volta.tensor([0, 2, 3], dtype=volta.int32), volta.errors.ArgumentError),
+                          (volta.tensor([1, 2, 3]), volta.errors.DTypeError)):
+        for call in (lambda p: volta.lu_unpack(A, p), lambda p: volta.linalg.lu_solve(A, p, A)):
+            with pytest.raises(error, match="pivots must be"):
+                call(pivots)
+
+
+def test_symmetric_factors_solve():
+    """With blocks of 2, exchanges and batches that broadcast."""
+    for shape in ((1, 1), (2, 2), (7, 7), (3, 12, 12), (40, 40)):
+        A = volta.randn(*shape, dtype=volta.float64)
+        A = A + A.mT - 2 * volta.diag_embed(A.diagonal(dim1=-2, dim2=-1)) * (shape[-1] % 2 == 0)      # zeros on some diagonals
+        X = volta.randn(shape[-1], 2, dtype=volta.float64)
+        LD, pivots = volta.linalg.ldl_factor(A)
+        volta.testing.assert_close(volta.linalg.ldl_solve(LD, pivots, A @ X), X.expand(*shape[:-2], -1, -1), 1e-7, 1e-7)
+    assert (pivots < 0).any().item()
+    with pytest.raises(volta.errors.LinAlgError, match="linalg.ldl_factor: D has 0 as block 1"):
+        volta.linalg.ldl_factor(volta.zeros(2, 2))
+    with pytest.raises(volta.errors.AutogradError, match="linalg.ldl_factor: has no derivative"):
+        volta.linalg.ldl_factor(A.requires_grad_())
+    with pytest.raises(volta.errors.ArgumentError, match="pivots must be between 1 and the 40 rows"):
+        volta.linalg.ldl_solve(LD, pivots * 0, X)

@@ -271,3 +271,23 @@ def test_softmax_without_a_dim(shape, dim, device):
         np.testing.assert_array_equal(host(found), host(getattr(F, name.replace("min", "max"))(of, dim)))
     with pytest.warns(UserWarning, match="Implicit dimension choice for softmax"):
         np.testing.assert_array_equal(host(nn.Softmax()(x)), host(volta.softmax(x, dim)))
+
+
+def test_fractional_max_pooling_draws(device):
+    x = volta.rand(2, 3, 9, 8, device=device, requires_grad=True)
+    layer = nn.FractionalMaxPool2d(2, output_size=(4, 3), return_indices=True)
+    out, index = layer(x)
+    assert out.shape == index.shape == (2, 3, 4, 3) and not volta.equal(out, layer(x)[0])
+    np.testing.assert_array_equal(host(x).reshape(6, 72)[np.arange(6)[:, None], host(index).reshape(6, 12)], host(out).reshape(6, 12))
+    out.sum().backward()
+    assert x.grad.sum().item() == 72
+    fixed = nn.FractionalMaxPool3d(2, output_ratio=0.5, _random_samples=volta.rand(1, 2, 3, device=device))
+    y = volta.rand(1, 2, 6, 6, 4, device=device)
+    assert volta.equal(fixed(y), fixed(y)) and fixed(y).shape == (1, 2, 3, 3, 2)
+    for samples in (50.0, math.nan):            # places are kept within the input
+        assert F.fractional_max_pool2d(x, 2, 3, _random_samples=volta.full((2, 3, 2), samples, device=device)).shape == (2, 3, 3, 3)
+    with pytest.raises(ShapeError, match="an output of 9x9 by windows of 2x2 needs more than an input of 9x8"):
+        F.fractional_max_pool2d(x, 2, 9)
+    for sizes in ((None, None), (3, 0.5)):
+        with pytest.raises(ArgumentError, match="needs either output_size or output_ratio"):
+            nn.FractionalMaxPool2d(2, *sizes)

@@ -189,7 +189,7 @@ def test_dropout(p, device):
 
 def test_dropout_at_the_ends(device):
     x = volta.tensor([1.0, 2.0], device=device)
-    assert volta.dropout(x, 0.0) is x and volta.dropout(x, 0.5, training=False) is x
+    assert volta.dropout(x, 0.0) is x and volta.dropout(x, 0.5, train=False) is x
     assert volta.dropout(x, 1.0).tolist() == [0.0, 0.0]
 
 

@@ -187,3 +187,20 @@ def test_whole_quotients_stay_whole(dtype, device):
     a, b = volta.tensor(quotients * divisors, dtype=dtype, device=device), volta.tensor(divisors, dtype=dtype, device=device)
     for mode in ("trunc", "floor"):
         np.testing.assert_array_equal(volta.div(a, b, rounding_mode=mode).numpy(), quotients, err_msg=mode)
+
+
+def test_truncated_quotients_are_those_of_rounded_ones(device):
+    """A quotient that lies below a whole number by less than half of a step is that number, one that lies farther below is not."""
+    divisors = np.linspace(0.1, 0.9, 500, dtype=np.float32)
+    a = np.arange(1, 501, dtype=np.float32) * divisors
+    for x in (a, np.nextafter(a, np.float32(0)), np.nextafter(a, np.float32(INF)), -a):
+        found = volta.div(volta.tensor(x, device=device), volta.tensor(divisors, device=device), rounding_mode="trunc")
+        np.testing.assert_array_equal(found.numpy(), np.trunc(x / divisors))
+
+
+@pytest.mark.parametrize("length", [3, 23, 422, 5000])
+def test_equal_elements_are_their_mean(length, device):
+    x = volta.tensor([[-1.8848643], [0.3], [1e3]], device=device).expand(3, length)
+    for spread in (x.var(dim=1), x.std(dim=1), volta.nn.functional.layer_norm(x, (length,)),
+                   volta.nn.functional.batch_norm(x.reshape(1, 3, length), None, None, training=True)):
+        assert not spread.numpy().any()

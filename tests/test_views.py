@@ -6,7 +6,7 @@ import strategies
 from hypothesis import strategies as st
 
 import volta
-from volta.errors import AutogradError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 
 
 def step(x, kind, argument):
@@ -213,3 +213,45 @@ def test_an_expanded_tensor_is_not_written_to(device):
     assert x.tolist() == [1.0]
     x.expand(1).add_(1)
     assert x.tolist() == [2.0]
+
+
+# ---------------------------------------------------------------- as other elements
+def test_bits_as_other_elements(device):
+    x = volta.arange(16, dtype=volta.float32, device=device).reshape(2, 8)
+    host = np.arange(16, dtype=np.float32).reshape(2, 8)
+    for part, array in ((x, host), (x[:, 2:6], host[:, 2:6])):
+        for dtype in (volta.int32, volta.float16):
+            found = part.view(dtype)
+            assert found.dtype is dtype and found.storage is x.storage and not found.requires_grad
+            np.testing.assert_array_equal(found.numpy(), np.ascontiguousarray(array).view(dtype.name))
+    assert x.t().view(volta.int32).stride() == (1, 8)
+    x.view(volta.int32)[0] = 0x40000000
+    assert x[0].tolist() == [2.0] * 8
+    joined = x.view(volta.float16)[:, 4:8].view(volta.float32)
+    assert joined.storage_offset() == 2 and joined.tolist() == x[:, 2:4].tolist()
+
+
+def test_bits_that_cannot_be_read_so(device):
+    x = volta.arange(16, dtype=volta.float32, device=device).reshape(2, 8)
+    for make, text in ((lambda: x.t().view(volta.float16), "last dimension of stride 1"),
+                       (lambda: volta.ones((), device=device).view(volta.float16), "last dimension of stride 1"),
+                       (lambda: x.view(volta.float16)[:, 1:3].view(volta.int32), "divisible by 2"),
+                       (lambda: x.view(volta.float16)[:, :3].view(volta.int32), "divisible by 2"),
+                       (lambda: volta.zeros(2, 5, dtype=volta.float16, device=device)[:, :4].view(volta.int32), "divisible by 2")):
+        with pytest.raises(ShapeError, match=text):
+            make()
+    with pytest.raises(DTypeError, match="bool"):
+        x.view(volta.bool)
+    with pytest.raises(ArgumentError, match="needs sizes or a dtype"):
+        x.view(2, 8, dtype=volta.int32)
+
+
+def test_bits_that_a_gpu_does_not_hold(gpu):
+    for own, other in ((volta.int64, volta.int32), (volta.float32, volta.int64), (volta.float32, volta.uint8), (volta.bool, volta.uint8)):
+        with pytest.raises(DTypeError, match=r"on a GPU only int32, float16 and float32 .*\.cpu\(\)"):
+            volta.ones(2, 8, dtype=own, device=gpu).view(other)
+
+
+def test_bits_at_an_odd_address():
+    with pytest.raises(ShapeError, match="no multiple of 8; clone"):
+        volta.from_numpy(np.zeros(9, np.float32)[1:]).view(volta.int64)

@@ -12,13 +12,22 @@ except ImportError as error:
 from volta.tensor import Tensor  # isort: skip  (first: the function `tensor` below takes the submodule's name)
 from importlib import import_module as _import_module
 
-from volta import autograd, errors, gpu, linalg, ops, random
-from volta._kernels.core.record import Primitive as _Primitive
+from volta import autograd, errors, gpu, linalg, ops, random, special
 from volta._kernels.core.threads import get_num_threads, set_num_threads
-from volta.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from volta.device import device, set_mixed_device
+from volta.autograd import (
+    enable_grad,
+    inference_mode,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    is_grad_enabled,
+    no_grad,
+    set_anomaly_enabled,
+    set_grad_enabled,
+)
+from volta.device import device, get_default_device, set_default_device, set_mixed_device
 from volta.dtypes import bool_ as bool
 from volta.dtypes import (
+    can_cast,
     double,
     dtype,
     finfo,
@@ -43,6 +52,7 @@ from volta.ops.table import PLACES as _PLACES
 from volta.printing import set_printoptions
 from volta.random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from volta.shapes import Size
+from volta.shapes import broadcast_shapes as _broadcast_shapes
 
 
 def is_tensor(obj: object) -> "bool":
@@ -65,6 +75,17 @@ def is_nonzero(input: Tensor) -> "bool":
     return input.is_nonzero()
 
 
+def broadcast_shapes(*shapes: "int | tuple[int, ...]") -> Size:
+    """The shape that all of `shapes` broadcast to; a number is a shape of one dimension.
+
+    Raises: ShapeError where sizes differ and neither is 1.
+
+    >>> tuple(volta.broadcast_shapes((2, 1), 3))
+    (2, 3)
+    """
+    return Size(_broadcast_shapes(*[(s,) if hasattr(s, "__index__") else tuple(s) for s in shapes]))
+
+
 def numel(input: Tensor) -> "int":
     """Number of elements."""
     return input.numel()
@@ -73,6 +94,7 @@ def numel(input: Tensor) -> "int":
 # Packages and names that are loaded when they are first asked for: they would take a third of the time of `import volta`.
 _LATE_PACKAGES = ("accelerator", "backends", "compat", "cuda", "data", "distributions", "func", "io", "nn", "optim", "utils")
 _LATE_NAMES = {
+    "kernel": "volta.own_kernel",
     **dict.fromkeys(("load", "save"), "volta.io"),
     **dict.fromkeys(("BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor"), "volta.typed"),
     **dict.fromkeys(("are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "inf", "nan", "newaxis", "pi",
@@ -84,8 +106,9 @@ def _publish() -> None:
     for name, op in _FUNCTIONS.items():
         if _PLACES[name].function:
             globals()[name] = op
-            if isinstance(op, _Primitive) and len(op.names) == 1 and _PLACES[name].inplace:      # of one tensor: in place too
+            if _PLACES[name].inplace or _PLACES[name].geometry:
                 globals()[name + "_"] = getattr(Tensor, name + "_")
+    globals().update({name: getattr(Tensor, name) for name in ("detach", "detach_", "get_device", "index_put_")})
 
 
 def __getattr__(name: str):
@@ -107,7 +130,7 @@ def __getattr__(name: str):
 def _all_names() -> list[str]:
     _import_module("volta.nn")
     _publish()
-    modules = (autograd, errors, gpu, linalg, ops, random)
+    modules = (autograd, errors, gpu, linalg, ops, random, special)
     names = (name for name, value in globals().items() if value in modules or not isinstance(value, type(ops)))
     return sorted({*(name for name in names if not name.startswith("_")), *_LATE_PACKAGES, *_LATE_NAMES, "__version__"} - {"io"})
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Node", "Primitive", "Function", "FunctionCtx", "RemovableHandle", "backward", "grad", "no_grad", "enable_grad",
            "set_grad_enabled", "inference_mode", "is_grad_enabled", "Variable", "detect_anomaly", "set_detect_anomaly",
-           "is_anomaly_enabled", "graph"]
+           "is_anomaly_enabled", "is_anomaly_check_nan_enabled", "set_anomaly_enabled", "graph"]
 
 
 P = ParamSpec("P")
@@ -127,6 +127,16 @@ class Variable(metaclass=_Variables):
 def is_anomaly_enabled() -> bool:
     """Whether anomaly mode is on."""
     return hooks.is_anomaly_mode()
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode looks for NaN: it always does."""
+    return True
+
+
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Switch anomaly mode on or off: `set_detect_anomaly` as a function."""
+    set_detect_anomaly(mode, check_nan)
 
 
 class RemovableHandle:

@@ -7,10 +7,12 @@ import warnings
 from collections.abc import Callable
 
 from volta import gpu
-from volta._kernels.core import CPU, Device, TensorBase
+from volta._kernels.core import CPU, Device, TensorBase, default_device
+from volta._kernels.core import set_default_device as _set_default_device
 from volta.errors import ArgumentError, DeviceError, GPUUnavailableWarning, MixedDeviceWarning
 
-__all__ = ["Device", "current_gpu", "device", "mixed_devices", "set_current_gpu", "set_mixed_device"]
+__all__ = ["Device", "current_gpu", "device", "get_default_device", "mixed_devices", "set_current_gpu", "set_default_device",
+           "set_mixed_device"]
 
 _devices: dict[tuple[str, int], Device] = {("cpu", 0): CPU}
 _mixed = "warn"
@@ -33,7 +35,8 @@ class _Devices(type):
 
 
 class device(metaclass=_Devices):
-    """The device of a name: "cpu", "gpu", "gpu:1", "metal"; "cuda" is another name of "gpu".
+    """The device of a name: "cpu", "gpu", "gpu:1", "metal"; "cuda" is another name of "gpu". None is the default device, which is another
+    one inside `with volta.device("gpu"):`.
 
     Raises: DeviceError for an unknown name or a GPU number that does not exist. Where no GPU is usable, "gpu" warns once
     and gives the CPU; with VOLTA_REQUIRE_GPU=1 in the environment it raises.
@@ -47,7 +50,7 @@ def _named(name, index):
     if isinstance(name, Device):
         return name
     if name is None:
-        return CPU
+        return default_device()
     if isinstance(name, int) and not isinstance(name, bool):
         name, index = "gpu", name
     if not isinstance(name, str):
@@ -87,7 +90,7 @@ def _gpu(kind: str, index: int) -> Device:
     if not gpu.is_available():
         return _no_gpu(gpu.unavailable_reason())
     present = gpu.devices()
-    if index >= len(present):
+    if not 0 <= index < len(present):
         raise DeviceError(f"device: gpu:{index} was asked for, but there are {len(present)} GPUs (gpu:0 to gpu:{len(present) - 1})")
     if kind == "metal" and present[index].backend.lower() != "metal":
         return _no_gpu(f"device 'metal' was asked for, but gpu:{index} runs on {present[index].backend}; use 'gpu'")
@@ -106,6 +109,20 @@ def _no_gpu(reason: str) -> Device:
         _warned_unavailable = True
         warnings.warn(text + ". Continuing on the CPU.", GPUUnavailableWarning, stacklevel=4)
     return CPU
+
+
+def get_default_device() -> Device:
+    """The device of new tensors that none is given for, in this thread."""
+    return default_device()
+
+
+def set_default_device(device: str | Device | int | None) -> None:
+    """Set the device of new tensors that none is given for, in this thread; None is the CPU.
+
+    It holds for what makes tensors of nothing or of host data (`zeros`, `rand`, `tensor`, layers), not for what follows another tensor
+    (`zeros_like`), nor for `from_numpy`.
+    """
+    _set_default_device(CPU if device is None else _named(device, None))
 
 
 copyreg.pickle(Device, lambda place: (device, (str(place),)))

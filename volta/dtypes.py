@@ -8,7 +8,7 @@ from volta._kernels.core import dtype_from_code
 from volta._kernels.core.call import result_type
 from volta.errors import ArgumentError, DTypeError
 
-__all__ = ["as_dtype", "bool_", "double", "dtype", "finfo", "float16", "float32", "float64", "float_", "from_numpy_dtype",
+__all__ = ["as_dtype", "bool_", "can_cast", "double", "dtype", "finfo", "float16", "float32", "float64", "float_", "from_numpy_dtype",
            "get_default_dtype", "half", "iinfo", "int32", "int64", "int_", "long", "promote_types", "result_type",
            "set_default_dtype", "to_numpy", "uint8"]
 
@@ -47,7 +47,7 @@ def as_dtype(value: object) -> dtype:
         return simple
     try:
         return from_numpy_dtype(np.dtype(value))
-    except TypeError:
+    except (TypeError, ValueError):
         raise DTypeError(f"dtype: {value!r} is no element type; use volta.float32, volta.int64, ...") from None
 
 
@@ -68,6 +68,12 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The dtype that both convert to in arithmetic."""
     type1, type2 = as_dtype(type1), as_dtype(type2)
     return type1 if type1.code >= type2.code else type2
+
+
+def can_cast(from_: dtype, to: dtype) -> bool:
+    """Whether results of `from_` can be stored in `to`: floats are no integers, and numbers no bool."""
+    from_, to = as_dtype(from_), as_dtype(to)
+    return to.is_floating_point or from_ is to or not from_.is_floating_point and to is not bool_
 
 
 class finfo:

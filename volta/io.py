@@ -84,7 +84,7 @@ def _as_path(op, path):
 
 
 def load(f: str | os.PathLike[str], map_location: DeviceLike = None, *, weights_only: bool = True) -> dict[Any, Any]:
-    """Read what `save` wrote, or any safetensors file, with the tensors on the device `map_location` (the CPU where not given).
+    """Read what `save` wrote, or any safetensors file, with the tensors on the device `map_location` (the default device where not given).
 
     Raises: StateDictError for a file that is damaged, cut short or of another format; FileNotFoundError; ArgumentError for
     weights_only=False, since nothing but tensors and plain values is ever read.

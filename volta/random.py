@@ -89,7 +89,7 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """Seed and position as 16 bytes, a uint8 tensor on the CPU, to be given to `set_state`."""
-        return _tensor(np.frombuffer(_STATE.pack(self._seed, self.offset), np.uint8))
+        return _tensor(np.frombuffer(_STATE.pack(self._seed, self.offset), np.uint8), device="cpu")
 
     def set_state(self, new_state: Tensor) -> Generator:
         """Continue from a state that `get_state` gave.

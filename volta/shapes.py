@@ -6,7 +6,7 @@ import math
 import operator
 
 from volta._kernels import core
-from volta.errors import ArgumentError, IndexRangeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 
 
 class _Sizes(type):
@@ -51,7 +51,7 @@ def as_dim(op: str, dim: int, rank: int) -> int:
     """
     low = max(rank, 1)
     if not hasattr(dim, "__index__") or isinstance(dim, bool):
-        raise ArgumentError(f"{op}: dim must be an integer, got {dim!r}")
+        raise DTypeError(f"{op}: dim must be an integer, got {dim!r}")
     if not -low <= dim < low:
         raise IndexRangeError(f"{op}: dim {dim} is out of range for a tensor of rank {rank}; use {-low} to {low - 1}")
     return dim + rank if dim < 0 and rank else (0 if not rank else operator.index(dim))
@@ -83,7 +83,7 @@ def as_dims(op: str, dim: object, rank: int) -> tuple[int, ...]:
     if dim is None:
         return _every(rank)
     if not hasattr(dim, "__index__") and not isinstance(dim, (tuple, list)):
-        raise ArgumentError(f"{op}: dim must be an integer or a tuple of them, got {dim!r}")
+        raise DTypeError(f"{op}: dim must be an integer or a tuple of them, got {dim!r}")
     if not hasattr(dim, "__index__") and len(dim) == 0:
         return _every(rank)
     dims = [as_dim(op, d, rank) for d in ((dim,) if hasattr(dim, "__index__") else dim)]

@@ -17,7 +17,7 @@ from volta.autograd import Node, RemovableHandle
 from volta.device import device as as_device
 from volta.dtypes import bool_ as bool_dtype
 from volta.dtypes import float16, float32, float64, get_default_dtype, int32, int64, to_numpy, uint8
-from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
 from volta.methods import install
 from volta.ops import copy as copies
 from volta.ops import subscript
@@ -120,6 +120,8 @@ class Tensor(graph.Operators):
     def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> tuple[int, ...] | int:
         """The shape, or one size of it."""
+        if dim is not None and not self.shape:
+            raise IndexRangeError("size: a 0-d tensor has no dimension")
         return Size(self.shape) if dim is None else self.shape[as_dim("size", dim, self.ndim)]
 
     def numel(self) -> int:
@@ -195,6 +197,10 @@ class Tensor(graph.Operators):
         self._node, self._requires_grad, self._index, self._base, self._view = None, False, 0, None, None
         return self
 
+    def get_device(self) -> int:
+        """The number of the GPU, -1 for the CPU."""
+        return (self.device.index or 0) if self.device.is_gpu else -1
+
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf in `.grad`."""
         if self.grad_fn is not None:
@@ -255,6 +261,28 @@ class Tensor(graph.Operators):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         array = self.numpy()
         return array.astype(array.dtype if dtype is None else dtype, copy=bool(copy))
+
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object:
+        """A DLPack capsule of the memory on the CPU, which lives as long as the capsule.
+
+        Raises: BufferError on a GPU, for a tensor that requires grad, and for negative strides, which other libraries do not take.
+        """
+        if self.requires_grad or any(s < 0 for s in self._strides):
+            why = "requires grad; detach() it" if self.requires_grad else "has negative strides; make it contiguous()"
+            raise BufferError(f"__dlpack__: the tensor of shape {self.shape} {why} first")
+        self.__dlpack_device__()
+        given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+        return self.numpy().__dlpack__(**{name: value for name, value in given.items() if value is not None})
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The device in DLPack's numbers: (1, 0), the CPU.
+
+        Raises: BufferError on a GPU.
+        """
+        if self.device.is_gpu:
+            raise BufferError("__dlpack__: the tensor is on a GPU, whose memory is not shared; move it with .cpu() first")
+        return 1, 0
 
     def __len__(self) -> int:
         if not self.shape:
@@ -325,6 +353,15 @@ class Tensor(graph.Operators):
 
     cuda = gpu
 
+    def new(self, *data: Any, device: DeviceLike = None) -> Tensor:
+        """Legacy: an empty tensor, undefined contents of given sizes, or a tensor of the data, with this dtype and device.
+
+        Raises: ArgumentError for a tuple, which may be a shape or data.
+        """
+        if len(data) == 1 and type(data[0]) is tuple:
+            raise ArgumentError(f"new: {data[0]} may be sizes or data; write new(*sizes), or new of a list")
+        return legacy_tensor("new", data, self.dtype, self.device if device is None else as_device(device))
+
     @overload
     def type(self, dtype: None = None) -> str: ...
     @overload
@@ -367,6 +404,8 @@ class Tensor(graph.Operators):
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
         """Views of `split_size` slices each (the last may be smaller), or of the given lengths."""
         return split(self, split_size, dim)
+
+    unsafe_split = split
 
     def where(self, condition: Tensor, other: Tensor | Number) -> Tensor:
         """Elements of this tensor where `condition` holds, else of `other`."""

@@ -4,16 +4,18 @@ Works through the public functions only; knows no kernel and no record.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 import volta
 from volta.errors import ArgumentError, DTypeError, VoltaError
 
-__all__ = ["GradcheckError", "assert_close", "gradcheck", "gradgradcheck"]
+__all__ = ["GradcheckError", "GradientReport", "assert_close", "check_gradients", "check_gradients_simple", "gradcheck", "gradgradcheck"]
 
 _TOLERANCES = {"float64": (1e-7, 1e-7), "float32": (1.3e-6, 1e-5), "float16": (1e-3, 1e-5)}
+_STEPS = {"float64": (1e-6, 1e-5, 1e-3), "float32": (4e-3, 2e-3, 1e-2)}         # eps, atol and rtol of check_gradients
 _PROJECTIONS = 2        # random cotangents per gradcheck: each tests every entry of the Jacobian at once
 
 
@@ -73,14 +75,15 @@ def _outputs(value: object) -> list:
     return [v for v in values if isinstance(v, volta.Tensor) and v.dtype.is_floating_point]
 
 
-def _check_inputs(name: str, inputs: Sequence) -> list[int]:
-    """Positions of the inputs to be varied."""
+def _check_inputs(name: str, inputs: Sequence, *dtypes: volta.dtype) -> list[int]:
+    """Positions of the inputs to be varied, which are of these dtypes."""
     wanted = [i for i, x in enumerate(inputs) if isinstance(x, volta.Tensor) and x.requires_grad]
     if not wanted:
         raise ArgumentError(f"{name}: no input requires grad; make one with requires_grad=True")
     for i in wanted:
-        if inputs[i].dtype is not volta.float64:
-            raise DTypeError(f"{name}: finite differences need float64, input {i} is {inputs[i].dtype}; convert with .double()")
+        if inputs[i].dtype not in dtypes:
+            raise DTypeError(f"{name}: finite differences need {' or '.join(d.name for d in dtypes)}, input {i} is {inputs[i].dtype}; "
+                             "convert it with .double(), or .float() on a GPU")
     return wanted
 
 
@@ -96,19 +99,72 @@ def gradcheck(fn: Callable, inputs: Sequence, eps: float = 1e-6, atol: float = 1
     True
     """
     inputs = tuple(inputs)
-    wanted = _check_inputs("gradcheck", inputs)
+    wanted = _check_inputs("gradcheck", inputs, volta.float64)
+    for i, found, expected in _gradients("gradcheck", fn, inputs, wanted, eps):
+        text = _difference(i, found, expected, atol, rtol)
+        if text:
+            raise GradcheckError(f"gradcheck: {text}")
+    return True
+
+
+class GradientReport(NamedTuple):
+    """What `check_gradients` found: true where all agreed. Of each input, None for one without a gradient: the largest error of its
+    gradient, and that relative to its largest element; `text` says where the worst of a wrong one is."""
+
+    passed: bool
+    absolute: tuple[float | None, ...]
+    relative: tuple[float | None, ...]
+    text: str
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+
+def check_gradients(function: Callable, inputs: Sequence, eps: float | None = None, atol: float | None = None,
+                    rtol: float | None = None) -> GradientReport:
+    """`gradcheck` on any device, in float64 or float32, with a report in place of an error. Steps and tolerances are by default those
+    of the dtype: in float32 differences show three digits.
+
+    Raises: ArgumentError without an input that requires grad; DTypeError for one of another dtype.
+
+    >>> report = check_gradients(lambda x: x * x, [volta.tensor([1.0, 2.0], requires_grad=True)])
+    >>> report.passed, report.absolute[0] < 1e-3
+    (True, True)
+    """
+    inputs = tuple(inputs)
+    wanted = _check_inputs("check_gradients", inputs, volta.float64, volta.float32)
+    absolute, relative, text = [None] * len(inputs), [None] * len(inputs), ""
+    defaults = _STEPS[min(inputs[i].dtype.name for i in wanted)]            # of float32 where there is one
+    eps, atol, rtol = (default if given is None else given for given, default in zip((eps, atol, rtol), defaults))
+    for i, found, expected in _gradients("check_gradients", function, inputs, wanted, eps):
+        error = float(np.abs(found - expected).max(initial=0.0))
+        absolute[i] = max(absolute[i] or 0.0, error)
+        relative[i] = max(relative[i] or 0.0, error / (float(np.abs(expected).max(initial=0.0)) or 1.0))
+        text = text or _difference(i, found, expected, atol, rtol)
+    return GradientReport(not text, tuple(absolute), tuple(relative), text)
+
+
+def check_gradients_simple(function: Callable, input: volta.Tensor) -> bool:
+    """Whether the gradient of a function of one tensor, of any device, agrees with finite differences.
+
+    >>> check_gradients_simple(volta.exp, volta.tensor([0.0, 1.0]))
+    True
+    """
+    return check_gradients(function, [input.detach().requires_grad_()]).passed
+
+
+def _gradients(name: str, fn: Callable, inputs: tuple, wanted: list[int], eps: float) -> Iterator[tuple]:
+    """(input, gradient, the same by differences) for every wanted input, under random weights of the outputs."""
     random = np.random.default_rng(0x5EED)
     leaves = [x.detach().clone().requires_grad_() if i in wanted else x for i, x in enumerate(inputs)]
     outputs = _outputs(fn(*leaves))
     if not outputs:
-        raise ArgumentError("gradcheck: fn gave no floating point tensor")
+        raise ArgumentError(f"{name}: fn gave no floating point tensor")
     for _ in range(_PROJECTIONS):
         weights = [random.uniform(0.5, 1.5, o.shape) * random.choice((-1.0, 1.0), o.shape) for o in outputs]
         analytic = _analytic(outputs, weights, [leaves[i] for i in wanted])
         for i, found in zip(wanted, analytic):
-            expected = _numeric(fn, leaves, i, weights, eps)
-            _compare_gradients(i, found, expected, atol, rtol)
-    return True
+            yield i, found, _numeric(fn, leaves, i, weights, eps)
 
 
 def _analytic(outputs: list, weights: list, leaves: list) -> list:
@@ -130,21 +186,22 @@ def _numeric(fn: Callable, leaves: list, position: int, weights: list, eps: floa
     out = np.empty(base.shape)
     values = np.array(base, order="C")
     for index in np.ndindex(base.shape):
-        total = 0.0
+        total = step = 0.0
         for sign in (1.0, -1.0):
             values[index] = base[index] + sign * eps
+            step += sign * float(values[index])             # as it was rounded
             changed = volta.tensor(values, device=leaves[position].device, requires_grad=True)
             results = _outputs(fn(*leaves[:position], changed, *leaves[position + 1:]))
             total += sign * sum(float((_array(o) * w).sum()) for o, w in zip(results, weights))
         values[index] = base[index]
-        out[index] = total / (2 * eps)
+        out[index] = total / step
     return out
 
 
-def _compare_gradients(position: int, found: np.ndarray, expected: np.ndarray, atol: float, rtol: float) -> None:
+def _difference(position: int, found: np.ndarray, expected: np.ndarray, atol: float, rtol: float) -> str:
+    """The report of a gradient that differs; "" where it agrees."""
     bad = ~np.isclose(found, expected, rtol=rtol, atol=atol)
-    if bad.any():
-        raise GradcheckError(f"gradcheck: input {position}: {_report(found, expected, bad, rtol, atol)} by finite differences")
+    return f"input {position}: {_report(found, expected, bad, rtol, atol)} by finite differences" if bad.any() else ""
 
 
 def gradgradcheck(fn: Callable, inputs: Sequence, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3) -> bool:
@@ -153,7 +210,7 @@ def gradgradcheck(fn: Callable, inputs: Sequence, eps: float = 1e-6, atol: float
     Raises: as `gradcheck`.
     """
     inputs = tuple(inputs)
-    wanted = _check_inputs("gradgradcheck", inputs)
+    wanted = _check_inputs("gradgradcheck", inputs, volta.float64)
     random = np.random.default_rng(0x5EED + 1)
     with volta.no_grad():
         samples = _outputs(fn(*inputs))

@@ -67,8 +67,25 @@ fn erfinv_f(x: f32) -> f32 { return erfinv_accurate(x); }
 fn logit_f(x: f32) -> f32 { return select(log_accurate(div_f32(x, 1.0 - x)), inf(), x == 1.0); }
 fn lgamma_f(x: f32) -> f32 { return lgamma_accurate(x); }
 fn digamma_f(x: f32) -> f32 { return digamma_accurate(x); }
-fn i0_f(x: f32) -> f32 { return bessel_i(x, 0.0); }
-fn i1_f(x: f32) -> f32 { return bessel_i(x, 1.0); }
+fn erfcx_f(x: f32) -> f32 { return erfcx_accurate(x); }
+fn ndtr_f(x: f32) -> f32 { return select(normal_cdf(x), x, is_nan(x)); }
+fn ndtri_f(x: f32) -> f32 { return ndtri_accurate(x); }
+fn log_ndtr_f(x: f32) -> f32 { return log_ndtr_accurate(x); }
+fn entr_f(x: f32) -> f32 { return entr_accurate(x); }
+fn i0_f(x: f32) -> f32 { return bessel_i(x, 0.0, false); }
+fn i1_f(x: f32) -> f32 { return bessel_i(x, 1.0, false); }
+fn i0e_f(x: f32) -> f32 { return bessel_i(x, 0.0, true); }
+fn i1e_f(x: f32) -> f32 { return bessel_i(x, 1.0, true); }
+fn bessel_j0_f(x: f32) -> f32 { return bessel_j(x, 0.0); }
+fn bessel_j1_f(x: f32) -> f32 { return bessel_j(x, 1.0); }
+fn bessel_y0_f(x: f32) -> f32 { return bessel_y(x, 0.0); }
+fn bessel_y1_f(x: f32) -> f32 { return bessel_y(x, 1.0); }
+fn modified_bessel_k0_f(x: f32) -> f32 { return bessel_k(x, 0.0, false); }
+fn modified_bessel_k1_f(x: f32) -> f32 { return bessel_k(x, 1.0, false); }
+fn scaled_modified_bessel_k0_f(x: f32) -> f32 { return bessel_k(x, 0.0, true); }
+fn scaled_modified_bessel_k1_f(x: f32) -> f32 { return bessel_k(x, 1.0, true); }
+fn airy_ai_f(x: f32) -> f32 { return airy_ai_accurate(x); }
+fn spherical_bessel_j0_f(x: f32) -> f32 { return spherical_bessel(x); }
 fn frexp_mantissa_f(x: f32) -> f32 { return bitcast<f32>(mantissa_and_exponent(x).x); }
 fn frexp_exponent_f(x: f32) -> f32 { return f32(mantissa_and_exponent(x).y); }
 fn signbit_f(x: f32) -> bool { return is_negative(x); }
@@ -140,7 +157,22 @@ fn atan2_f(y: f32, x: f32) -> f32 { return atan2_accurate(y, x); }
 fn hypot_f(x: f32, y: f32) -> f32 { return hypot_accurate(x, y); }
 fn copysign_f(x: f32, y: f32) -> f32 { return with_sign(x, y); }
 fn nextafter_f(x: f32, y: f32) -> f32 { return neighbour(x, y); }
+fn xlog1py_f(x: f32, y: f32) -> f32 { return select(x * log1p_accurate(y), 0.0, x == 0.0 && !is_nan(y)); }
 fn zeta_f(s: f32, q: f32) -> f32 { return zeta_accurate(s, q); }
+fn igamma_f(x: f32, y: f32) -> f32 { return incomplete_gamma(x, y, -1.0); }
+fn igammac_f(x: f32, y: f32) -> f32 { return incomplete_gamma(x, y, 1.0); }
+fn chebyshev_polynomial_t_f(x: f32, n: f32) -> f32 { return polynomial(CHEBYSHEV, x, n, x); }
+fn chebyshev_polynomial_u_f(x: f32, n: f32) -> f32 { return polynomial(CHEBYSHEV, x, n, 2.0 * x); }
+fn chebyshev_polynomial_v_f(x: f32, n: f32) -> f32 { return polynomial(CHEBYSHEV, x, n, 2.0 * x - 1.0); }
+fn chebyshev_polynomial_w_f(x: f32, n: f32) -> f32 { return polynomial(CHEBYSHEV, x, n, 2.0 * x + 1.0); }
+fn shifted_chebyshev_polynomial_t_f(x: f32, n: f32) -> f32 { return polynomial(CHEBYSHEV, 2.0 * x - 1.0, n, 2.0 * x - 1.0); }
+fn shifted_chebyshev_polynomial_u_f(x: f32, n: f32) -> f32 { return polynomial(CHEBYSHEV, 2.0 * x - 1.0, n, 2.0 * (2.0 * x - 1.0)); }
+fn shifted_chebyshev_polynomial_v_f(x: f32, n: f32) -> f32 { return polynomial(CHEBYSHEV, 2.0 * x - 1.0, n, 2.0 * (2.0 * x - 1.0) - 1.0); }
+fn shifted_chebyshev_polynomial_w_f(x: f32, n: f32) -> f32 { return polynomial(CHEBYSHEV, 2.0 * x - 1.0, n, 2.0 * (2.0 * x - 1.0) + 1.0); }
+fn hermite_polynomial_h_f(x: f32, n: f32) -> f32 { return polynomial(HERMITE_H, x, n, 2.0 * x); }
+fn hermite_polynomial_he_f(x: f32, n: f32) -> f32 { return polynomial(HERMITE_HE, x, n, x); }
+fn laguerre_polynomial_l_f(x: f32, n: f32) -> f32 { return polynomial(LAGUERRE, x, n, 1.0 - x); }
+fn legendre_polynomial_p_f(x: f32, n: f32) -> f32 { return polynomial(LEGENDRE, x, n, x); }
 fn logaddexp_f(x: f32, y: f32) -> f32 { return logaddexp_accurate(x, y); }
 fn logaddexp2_f(x: f32, y: f32) -> f32 { return logaddexp2_accurate(x, y); }
 fn heaviside_f(x: f32, y: f32) -> f32 { return select(select(0.0, 1.0, is_positive(x)), y, !is_nan(x) && x == 0.0); }
@@ -159,6 +191,8 @@ fn bitwise_right_shift_i(x: i32, y: i32) -> i32 { return shift_right(x, y); }
 fn bitwise_right_shift_u(x: u32, y: u32) -> u32 { return u32(shift_right(i32(x), i32(y))); }
 fn leaky_relu_f(x: f32, slope: f32) -> f32 { return select(x * slope, x, is_positive(x)); }
 
+fn poisson_f(x: f32, u: f32, v: f32) -> f32 { return count_of(-1.0, x, u, v); }
+fn binomial_f(n: f32, x: f32, u: f32, v: f32) -> f32 { return count_of(max_nan(n, 0.0), x, u, v); }
 fn where_n(c: u32, x: T, y: T) -> T { return select(y, x, c != 0u); }
 fn mulacc_m(x: T, y: T, z: T) -> T { return x * y + z; }
 fn clamp_f(x: f32, low: f32, high: f32) -> f32 { return min_nan(max_nan(x, low), high); }

@@ -1,4 +1,4 @@
-// prelude/inverse: inverse trigonometric and hyperbolic functions, the inverse of erf, gamma and Bessel functions.
+// prelude/inverse: inverse trigonometric and hyperbolic functions, the inverse of erf and what else the normal distribution has.
 //
 // No bindings, no entry point; NaN and infinity as in prelude/numbers.
 
@@ -131,126 +131,35 @@ fn erfinv_accurate(x: f32) -> f32 {
         + s * (1.46697636e-3 + s * (-3.90836649e-5 + s * (-2.95500970e-4 + s * 1.02817765e-4)))))))));
 }
 
-// ---- Gamma functions.
-
-// sin(pi x); x less the nearest integer is exact.
-fn sin_pi(x: f32) -> f32 {
-    let r = x - round(x);
-    return sin_accurate(3.14159265 * r);
-}
-
-// ln |Gamma(2 + t)| for |t| <= 1/2.
-fn lgamma_near_two(t: f32) -> f32 {
-    return t * (0.422784328 + t * (0.322467029 + t * (-0.0673522949 + t * (0.0205816254 + t * (-0.00738592073 + t * (0.00287886872
-        + t * (-0.00118748483 + t * (0.000570251257 + t * -0.000250562036))))))));
-}
-
-// For x > 0: near 2 by a polynomial, to which recurrences lead, from 8 on by Stirling's series.
-fn lgamma_positive(x: f32) -> f32 {
-    if (x >= 8.0) {
-        let z = 1.0 / x;
-        let tail = z * (0.083333333 + z * z * (-0.0027777778 + z * z * 7.9365079e-4));
-        return (x - 0.5) * (log_accurate(x) - 1.0) + (0.41893853 + tail);
-    }
-    if (x < 0.5) { return (lgamma_near_two(x) - log1p_accurate(x)) - log_accurate(x); }
-    if (x < 1.5) { return lgamma_near_two(x - 1.0) - log_accurate(x); }
-    var y = x;
-    var product = 1.0;
-    for (var i = 0u; i < 7u; i++) {
-        if (y < 2.5) { break; }
-        y -= 1.0;
-        product *= y;
-    }
-    return lgamma_near_two(y - 2.0) + log_accurate(product);
-}
-
-fn lgamma_accurate(x: f32) -> f32 {
-    if (is_nan(x)) { return x; }
-    if (is_inf(x) || (x <= 0.0 && floor(x) == x)) { return inf(); }
-    if (x > 4.0e36) { return x * (log_accurate(x) - 1.0); }
-    if (x > 0.0) { return lgamma_positive(x); }
-    let a = -x;
-    if (a < 1.0e-7) { return -log_accurate(a); }
-    return 1.1447299 - log_accurate(abs(sin_pi(x))) - (log_accurate(a) + lgamma_positive(a));
-}
-
-// On [1, 2] a polynomial beside the root, to which the recurrence leads, from 8 on the asymptotic series.
-fn digamma_accurate(x: f32) -> f32 {
-    if (is_nan(x)) { return x; }
-    if ((bitcast<u32>(x) & 0x7fffffffu) == 0u) { return with_sign(inf(), -x); }
-    if (is_inf(x)) { return select(x, nan(), x < 0.0); }
-    var y = x;
-    var sum = 0.0;
-    if (x < 0.0) {
-        let r = x - round(x);
-        if (r == 0.0 && x < -0.5) { return nan(); }
-        sum = -3.14159265 * with_sign(sin_accurate(3.14159265 * (0.5 - abs(r))), r) / sin_accurate(3.14159265 * abs(r));
-        y = 1.0 - x;
-    }
-    if (y >= 8.0) {
-        let z = 1.0 / y;
-        return sum + (log_accurate(y) - (0.5 * z + z * z * (0.083333333 - z * z * (0.0083333333 - z * z * 0.003968254))));
-    }
-    if (y < 1.0) {
-        sum -= 1.0 / y;
-        y += 1.0;
-    }
-    for (var i = 0u; i < 7u; i++) {
-        if (y <= 2.0) { break; }
-        y -= 1.0;
-        sum += 1.0 / y;
-    }
-    let t = y - 1.5;
-    let p = 0.951055884 + t * (-0.423627496 + t * (0.240542531 + t * (-0.148398861
-        + t * (0.0949846879 + t * (-0.0620559789 + t * (0.0408500284 + t * (-0.0257868841 + t * (0.0171149895 + t * (-0.0163736194
-        + t * 0.0109025883)))))))));
-    return sum + ((y - 1.46163213) * p - 1.24381499e-8 * p);    // the root in two parts
-}
-
-// The sum of (q + k)^-s over k >= 0 for q > 0 and s > 1: eight terms and the Euler-Maclaurin formula.
-fn zeta_positive(s: f32, q: f32) -> f32 {
-    var sum = 0.0;
-    var a = q;
-    for (var k = 0u; k < 8u; k++) {
-        sum += pow_torch(a, -s);
-        a += 1.0;
-    }
-    let last = pow_torch(a, -s);
-    let square = a * a;
-    let tail = 0.083333333 - (s + 1.0) * (s + 2.0) / square * (0.0013888889 - (s + 3.0) * (s + 4.0) / square * 3.3068783e-5);
-    return sum + last * (a / (s - 1.0) + 0.5 + s / a * tail);
-}
-
-// Below 0, for whole s: a sum over all integers less that from the other side.
-fn zeta_accurate(s: f32, q: f32) -> f32 {
-    if (is_nan(s) || is_nan(q) || (is_inf(q) && q < 0.0)) { return nan(); }
-    if (q > 1.0e17) { return 0.0; }
-    let f = q - floor(q);
-    if (q <= 0.0 && f == 0.0) { return inf(); }
-    if (q > 0.0) { return zeta_positive(s, q); }
-    let other = zeta_positive(s, 1.0 - f) - zeta_positive(s, 1.0 - q);
-    return zeta_positive(s, f) + select(other, -other, (u32(s) & 1u) == 1u);
-}
-
-// ---- The modified Bessel function of order 0 or 1, by its series, or from 8 on the asymptotic one.
-
-fn bessel_i(x: f32, order: f32) -> f32 {
-    if (is_nan(x) || is_inf(x)) { return nan(); }
+// erfc(x) e^(x^2), for negative x by its reflection; x is cut as in exp_minus_square.
+fn erfcx_accurate(x: f32) -> f32 {
     let a = abs(x);
-    var term = select(1.0, 0.5 * a, a < 8.0 && order == 1.0);
-    var sum = term;
-    if (a < 8.0) {
-        for (var k = 1.0; k < 20.0; k += 1.0) {
-            term *= 0.25 * a * a / (k * (k + order));
-            sum += term;
-        }
-    } else {
-        for (var k = 1.0; k < 13.0; k += 1.0) {
-            term *= ((2.0 * k - 1.0) * (2.0 * k - 1.0) - 4.0 * order) / (8.0 * a * k);
-            sum += term;
-        }
-        let e = exp_accurate(0.5 * a);
-        sum = (e * (sum / (2.50662827 * sqrt(a)))) * e;
+    let z = 0.5 / (a * a);
+    let tail = select(erfc_factor(a), 0.564189584 / a * (1.0 - z * (1.0 - 3.0 * z * (1.0 - 5.0 * z))), a > 10.0);
+    let high = bitcast<f32>(bitcast<u32>(a) & 0xfffff000u);
+    let square = 2.0 * exp_accurate(high * high) * (1.0 + expm1_accurate(min((a - high) * (a + high), 1.0)));
+    return select(select(tail, select(square - tail, inf(), a > 10.0), x < 0.0), x, is_nan(x));
+}
+
+fn log_ndtr_accurate(x: f32) -> f32 {
+    let t = x * -0.707106781;
+    if (x < -1.0) { return log_accurate(0.5 * erfcx_accurate(t)) - 0.5 * x * x; }
+    return select(log1p_accurate(-0.5 * erfc_accurate(-t)), x, is_nan(x));
+}
+
+// By erfinv; in the tails Newton's steps for the logarithm, from sqrt(-2 log p), which is too far out.
+fn ndtri_accurate(p: f32) -> f32 {
+    if (!(p > 0.0 && p < 1.0)) { return select(nan(), select(inf(), -inf(), p == 0.0), p == 0.0 || p == 1.0); }
+    let q = select(1.0 - p, p, p < 0.5);
+    if (q > 0.1) { return 1.41421356 * erfinv_accurate(2.0 * p - 1.0); }
+    let goal = log_accurate(q);
+    var x = -sqrt(-2.0 * goal);
+    for (var i = 0u; i < 5u; i++) {
+        x -= (log_ndtr_accurate(x) - goal) * 1.25331414 * erfcx_accurate(x * -0.707106781);
     }
-    return select(sum, -sum, order == 1.0 && x < 0.0);
+    return select(-x, x, p < 0.5);
+}
+
+fn entr_accurate(x: f32) -> f32 {
+    return select(select(select(0.0, -inf(), x < 0.0), -x * log_accurate(x), x > 0.0), x, is_nan(x));
 }

@@ -119,11 +119,15 @@ fn div_f32(x: f32, y: f32) -> f32 {
     return (x * scale) / (y * scale);
 }
 
-// x / y rounded towards 0. A GPU's quotient may be off in its last bits: one that is whole must not fall short.
+// x / y, rounded to a float, then towards 0. A GPU's quotient may be off in its last bits, so near a whole number the exact remainder
+// says on which side it is: below that number by less than half of the step there it is rounded to it.
 fn trunc_quotient(x: f32, y: f32) -> f32 {
     let q = div_f32(x, y);
-    let whole = round(q);
-    return select(trunc(q), whole, whole * y == x);
+    if (!(abs(q) > 0.5 && abs(q) < 16777216.0) || abs(q - round(q)) > 1e-6 * abs(q)) { return trunc(q); }
+    let rest = abs(fmod_accurate(x, y));
+    let down = round((abs(x) - rest) / abs(y));
+    let half_step = 0.5 * (down + 1.0 - bitcast<f32>(bitcast<u32>(down + 1.0) - 1u));
+    return select(down, down + 1.0, abs(y) - rest < abs(y) * half_step) * select(1.0, -1.0, q < 0.0);
 }
 
 fn floor_div_f32(x: f32, y: f32) -> f32 {

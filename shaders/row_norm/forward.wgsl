@@ -97,10 +97,12 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
     if (FITS) {
         var v: array<V, ITEMS>;
         var sum = V(0.0);
+        var pivot = 0.0;                    // the first element: about it the mean of equal ones is exact
+        if (CENTRED && count > 0u) { pivot = vec4<f32>(x[start]).x; }
         for (var i = 0u; i < ITEMS; i++) {
-            if (lane + i * LANES < count) { v[i] = x[start + lane + i * LANES]; sum += v[i]; }
+            if (lane + i * LANES < count) { v[i] = x[start + lane + i * LANES]; sum += v[i] - pivot; }
         }
-        if (CENTRED) { center = row_sum(thread, lane, sum) * per_value; workgroupBarrier(); }
+        if (CENTRED) { center = pivot + row_sum(thread, lane, sum) * per_value; workgroupBarrier(); }
         var squares = V(0.0);
         for (var i = 0u; i < ITEMS; i++) {
             if (lane + i * LANES < count) { let away = v[i] - center; squares += away * away; }

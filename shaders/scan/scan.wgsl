@@ -1,9 +1,11 @@
 // scan: the results of combining x[0] to x[i] along one dimension of x seen as [outer, length, inner].
 //
-// A workgroup has 256 / LANES neighbouring lines, each of which has LANES threads, and goes along a part of them, 4 * LANES elements at a
-// time: each thread combines 4 elements, a scan in workgroup memory combines those of the threads before it, on top of what was passed.
-// ADJACENT: neighbouring threads have neighbours of a line (inner is 1), else neighbouring lines.
-// TOTALS: gives what a part comes to, out[part, line], in place of the scan; CARRIED: a part begins with what a scan of these says.
+// A workgroup has 256 / LANES neighbouring lines, each of which has LANES threads, and goes along a part of them, ITEMS * LANES elements
+// at a time: each thread combines ITEMS elements, and those of the threads before it, on top of what was passed.
+// ADJACENT: neighbouring threads have neighbours of a line (inner is 1), which they read and write by way of workgroup memory, so that
+// neighbouring threads touch neighbouring elements; else neighbouring lines.
+// TOTALS: gives what a part comes to, out[part, line], in place of the scan, combined in another order; CARRIED: a part begins with
+// what a scan of these says.
 //
 // Bindings: 0 x, 1 carried (read), 2 out (read_write).
 // Launch:   x = ceil(lines / (256 / LANES)) * parts workgroups of 256.
@@ -13,6 +15,7 @@ alias E = f32;
 alias V = f32;
 alias O = f32;
 const LANES: u32 = 256u;
+const ITEMS: u32 = 8u;
 const ADJACENT: bool = true;
 const TOTALS: bool = false;
 const CARRIED: bool = false;
@@ -32,7 +35,10 @@ var<immediate> p: Params;
 
 const COLUMNS: u32 = 256u / LANES;
 const NEXT: u32 = select(COLUMNS, 1u, ADJACENT);        // from a thread to the next one of its line
+const NEAR: u32 = min(LANES, 16u);                      // threads of a line that look at each other
 var<workgroup> totals: array<V, 256>;
+var<workgroup> near_totals: array<V, 256u / NEAR>;
+var<workgroup> staged: array<V, select(1u, 8u * ITEMS * 33u, ADJACENT)>;
 
 fn load(start: u32, i: u32, stop: u32) -> V {
     if (i < stop) {
@@ -60,43 +66,86 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let start = line / p.inner * p.length * p.inner + line % p.inner;
     let end = min(p.length, (part + 1u) * p.part);
     let stop = select(0u, end, line < p.lines);
+    let lane_0 = local - lane * NEXT;
+    if (TOTALS) {
+        var total = initial();
+        for (var first = part * p.part + lane; first < end; first += ITEMS * LANES) {
+            var v: array<V, ITEMS>;                     // all are on their way before the first is added
+            for (var j = 0u; j < ITEMS; j++) {
+                v[j] = load(start, first + j * LANES, stop);
+            }
+            for (var j = 0u; j < ITEMS; j++) {
+                total = combine(total, v[j]);
+            }
+        }
+        totals[local] = total;
+        for (var half = LANES / 2u; half > 0u; half >>= 1u) {
+            workgroupBarrier();
+            if (lane < half) {
+                totals[local] = combine(totals[local], totals[local + half * NEXT]);
+            }
+        }
+        if (lane == 0u && line < p.lines) {
+            out[part * p.lines + line] = leave(totals[local]);
+        }
+        return;
+    }
     var passed = initial();
     if (CARRIED && part > 0u && line < p.lines) {
         passed = carried[(part - 1u) * p.lines + line];
     }
-    for (var first = part * p.part; first < end; first += 4u * LANES) {
-        let i = first + 4u * lane;
-        let v0 = load(start, i, stop);
-        let v1 = combine(v0, load(start, i + 1u, stop));
-        let v2 = combine(v1, load(start, i + 2u, stop));
-        let v3 = combine(v2, load(start, i + 3u, stop));
-        var total = v3;
-        totals[local] = total;
-        workgroupBarrier();
-        for (var reach = 1u; reach < LANES; reach <<= 1u) {
-            var before = initial();
-            if (lane >= reach) {
-                before = totals[local - reach * NEXT];
+    let own = column * LANES * ITEMS;
+    for (var first = part * p.part; first < end; first += ITEMS * LANES) {
+        var v: array<V, ITEMS>;
+        if (ADJACENT) {
+            for (var j = 0u; j < ITEMS; j++) {
+                staged[banked(own + j * LANES + lane)] = load(start, first + j * LANES + lane, stop);
             }
             workgroupBarrier();
-            total = combine(before, total);
-            totals[local] = total;
-            workgroupBarrier();
         }
-        if (!TOTALS) {
-            var before = passed;
-            if (lane > 0u) {
-                before = combine(passed, totals[local - NEXT]);
+        for (var j = 0u; j < ITEMS; j++) {
+            if (ADJACENT) {
+                v[j] = staged[banked(own + lane * ITEMS + j)];
+            } else {
+                v[j] = load(start, first + lane * ITEMS + j, stop);
             }
-            store(start, i, stop, combine(before, v0));
-            store(start, i + 1u, stop, combine(before, v1));
-            store(start, i + 2u, stop, combine(before, v2));
-            store(start, i + 3u, stop, combine(before, v3));
+            if (j > 0u) {
+                v[j] = combine(v[j - 1u], v[j]);
+            }
         }
-        passed = combine(passed, totals[local + (LANES - 1u - lane) * NEXT]);
+        totals[local] = v[ITEMS - 1u];
         workgroupBarrier();
-    }
-    if (TOTALS && lane == 0u && line < p.lines) {
-        out[part * p.lines + line] = leave(passed);
+        var before = initial();                         // of the threads near this one
+        let near = lane / NEAR * NEAR;
+        for (var i = 0u; i < NEAR - 1u; i++) {
+            if (near + i < lane) {
+                before = combine(before, totals[lane_0 + (near + i) * NEXT]);
+            }
+        }
+        if (lane % NEAR == NEAR - 1u) {
+            near_totals[column * (LANES / NEAR) + lane / NEAR] = combine(before, v[ITEMS - 1u]);
+        }
+        workgroupBarrier();
+        var ahead = passed;
+        for (var i = 0u; i < LANES / NEAR; i++) {
+            passed = combine(passed, near_totals[column * (LANES / NEAR) + i]);
+            if ((i + 1u) * NEAR <= lane) {
+                ahead = passed;
+            }
+        }
+        before = combine(ahead, before);
+        for (var j = 0u; j < ITEMS; j++) {
+            if (ADJACENT) {
+                staged[banked(own + lane * ITEMS + j)] = combine(before, v[j]);
+            } else {
+                store(start, first + lane * ITEMS + j, stop, combine(before, v[j]));
+            }
+        }
+        if (ADJACENT) {
+            workgroupBarrier();
+            for (var j = 0u; j < ITEMS; j++) {
+                store(start, first + j * LANES + lane, stop, staged[banked(own + j * LANES + lane)]);
+            }
+        }
     }
 }

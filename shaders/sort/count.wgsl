@@ -1,16 +1,21 @@
-// sort_count: how often each digit occurs among the 2048 keys of a tile; the first of a radix pass's three dispatches.
+// sort_count: how often each digit occurs among the keys of a tile; the first of a radix pass's dispatches.
 //
 // A tile lies within a line of keys. counts[line, digit, tile], for sort_scan.
 //
 // Bindings: 0 keys (read), 1 counts (read_write).
-// Launch:   x = lines * tiles workgroups of 256, tiles = ceil(length / 2048).
+// Launch:   x = lines * tiles workgroups of 256, tiles = ceil(length / TILE).
 // Sums:     integers: exact in any order.
+
+alias E = u32;
+const TILE: u32 = 4096u;
+fn key(x: E) -> u32 { return x; }
 
 struct Params {
     groups: u32, length: u32, tiles: u32, shift: u32,
+    keys_offset: u32,
 }
 var<immediate> p: Params;
-@group(0) @binding(0) var<storage, read> keys: array<u32>;
+@group(0) @binding(0) var<storage, read> keys: array<E>;
 @group(0) @binding(1) var<storage, read_write> counts: array<u32>;
 
 var<workgroup> histogram: array<atomic<u32>, 256>;
@@ -22,12 +27,20 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         return;
     }
     let line = group / p.tiles;
-    let first = group % p.tiles * 2048u;
-    let stop = min(first + 2048u, p.length);
+    let first = group % p.tiles * TILE;
+    let stop = min(first + TILE, p.length);
     atomicStore(&histogram[local], 0u);
     workgroupBarrier();
-    for (var k = first + local; k < stop; k += 256u) {
-        atomicAdd(&histogram[(keys[line * p.length + k] >> p.shift) & 255u], 1u);
+    var own: array<E, TILE / 256u>;                     // all are on their way before the first is counted
+    for (var j = 0u; j < TILE / 256u; j++) {
+        if (first + j * 256u + local < stop) {
+            own[j] = keys[p.keys_offset + line * p.length + first + j * 256u + local];
+        }
+    }
+    for (var j = 0u; j < TILE / 256u; j++) {
+        if (first + j * 256u + local < stop) {
+            atomicAdd(&histogram[(key(own[j]) >> p.shift) & 255u], 1u);
+        }
     }
     workgroupBarrier();
     counts[(line * 256u + local) * p.tiles + group % p.tiles] = atomicLoad(&histogram[local]);

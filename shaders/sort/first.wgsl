@@ -1,10 +1,10 @@
-// sort_first: of each piece of TILE elements of a line of x[outer, length, inner] the first ones, in order.
+// sort_first: of each line of at most TILE elements of x[outer, length, inner] the first `kept`, in order.
 //
 // A bitonic network over (key, place in the line) sorts runs of RUN elements; then of every two runs the RUN lower elements stay, until there
 // is one. Places differ, so that equal keys stay in order.
 //
-// Bindings: 0 x (read), 1 values, 2 indices (read_write), both [outer, found, inner]: `kept` of each piece, the last of which may have fewer.
-// Launch:   x = lines * pieces workgroups of 256, pieces = ceil(length / TILE).
+// Bindings: 0 x (read), 1 values, 2 indices (read_write), both [outer, kept, inner].
+// Launch:   x = lines workgroups of 256.
 // Sums:     none.
 
 alias E = f32;
@@ -14,7 +14,7 @@ fn key(x: E) -> u32 { return bitcast<u32>(x); }
 
 struct Params {
     lines: u32, length: u32, inner: u32, kept: u32,
-    pieces: u32, found: u32, x_offset: u32,
+    x_offset: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> x: array<E>;
@@ -52,19 +52,17 @@ fn compare(local: u32, live: u32, size: u32, reach: u32) {
 
 @compute @workgroup_size(256)
 fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
-    let group = group_of(grid);
-    let line = group / p.pieces;
+    let line = group_of(grid);
     if (line >= p.lines) {
         return;
     }
-    let first = group % p.pieces * TILE;
     for (var e = local; e < TILE; e += 256u) {
         var rank = 0xffffffffu;
-        if (first + e < p.length) {
-            rank = key(x[p.x_offset + at(line, first + e, p.length)]);
+        if (e < p.length) {
+            rank = key(x[p.x_offset + at(line, e, p.length)]);
         }
         keys[e] = rank;
-        places[e] = first + e;
+        places[e] = e;
     }
     workgroupBarrier();
     for (var size = 2u; size <= RUN; size <<= 1u) {
@@ -98,10 +96,8 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         }
     }
     for (var r = local; r < p.kept; r += 256u) {
-        if (first + r < p.length) {
-            let to = at(line, group % p.pieces * p.kept + r, p.found);
-            values[to] = x[p.x_offset + at(line, places[r], p.length)];
-            indices[to] = i32(places[r]);
-        }
+        let to = at(line, r, p.kept);
+        values[to] = x[p.x_offset + at(line, places[r], p.length)];
+        indices[to] = i32(places[r]);
     }
 }

@@ -147,7 +147,7 @@ class DataLoader(Generic[B]):
             return {key: self._placed(value) for key, value in batch.items()}
         if isinstance(batch, core.TensorBase):
             return batch if self.device is None else batch.to(self.device)
-        return tensor(batch, device=self.device) if isinstance(batch, (np.ndarray, np.generic)) else batch
+        return tensor(batch, device=self.device or "cpu") if isinstance(batch, (np.ndarray, np.generic)) else batch
 
     # ------------------------------------------------------------ data on a GPU
     def _device_batches(self, epoch):

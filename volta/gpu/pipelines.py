@@ -9,6 +9,7 @@ from volta.errors import DeviceError
 from volta.gpu import adapters, shaders
 
 COMPUTE_STAGE = 4
+USER_CHECKS = 0b11          # of WGPUShaderRuntimeChecks: bounds of every index, and of loops
 
 
 class Compiler:
@@ -25,7 +26,7 @@ class Compiler:
             "binding": 0, "visibility": COMPUTE_STAGE,
             "buffer": {"type": "uniform", "has_dynamic_offset": True, "min_binding_size": 0}}])
 
-    def compile(self, file: str, overrides: dict, entry: str | None, text: str | None = None):
+    def compile(self, file: str, overrides: dict, entry: str | None, text: str | None = None, checks: int = 0):
         """A Pipeline. Raises: DeviceError quoting file and line where the shader does not compile."""
         code = shaders.source(file, overrides, self.immediates, entry, text)
         if code.uses_f16 and "shader-f16" not in self.device.features:
@@ -36,15 +37,15 @@ class Compiler:
         layout_id, group_layout, layout = self._layout(code.access, code.params_size)
         try:
             native = self.device.create_compute_pipeline(
-                label=code.label, layout=layout, compute={"module": self._module(code), "entry_point": code.entry})
-        except adapters.native().GPUError as error:
+                label=code.label, layout=layout, compute={"module": self._module(code, checks), "entry_point": code.entry})
+        except adapters.native().classes.GPUError as error:
             raise DeviceError(shaders.locate(code, str(error))) from None
         self.created += 1
         return Pipeline(self.token, code.label, self._address(native), self._address(group_layout), layout_id, code.access,
                         code.min_sizes, code.params_size, code.params_format, (native, layout, group_layout))
 
-    def _module(self, code: shaders.Source):
-        """A trusted module: the compiler adds no loop bounds and no index clamps."""
+    def _module(self, code: shaders.Source, checks: int):
+        """A module in which the compiler adds these checks: none to our own shaders, which it trusts."""
         api = adapters.native()
         ffi = api.ffi
         text = ffi.new("char[]", code.text.encode())
@@ -54,7 +55,7 @@ class Compiler:
         descriptor = ffi.new("WGPUShaderModuleDescriptor *")
         descriptor.nextInChain = ffi.cast("WGPUChainedStruct *", source)
         api.error_handler.capture("volta")
-        handle = api.lib.wgpuDeviceCreateShaderModuleTrusted(self.device._internal, descriptor, 0)
+        handle = api.lib.wgpuDeviceCreateShaderModuleTrusted(self.device._internal, descriptor, checks)
         error = api.error_handler.release("volta")
         module = api.GPUShaderModule(code.label, handle, self.device) if handle else None
         if error is not None or module is None:

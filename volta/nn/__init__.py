@@ -6,6 +6,7 @@ from volta.nn import (
     container,
     conv,
     criteria,
+    dropouts,
     functional,
     init,
     linear,
@@ -22,6 +23,7 @@ from volta.nn.attention import *
 from volta.nn.container import *
 from volta.nn.conv import *
 from volta.nn.criteria import *
+from volta.nn.dropouts import *
 from volta.nn.linear import *
 from volta.nn.lookup import *
 from volta.nn.loss import *
@@ -38,6 +40,7 @@ __all__ += attention.__all__
 __all__ += container.__all__
 __all__ += conv.__all__
 __all__ += criteria.__all__
+__all__ += dropouts.__all__
 __all__ += linear.__all__
 __all__ += lookup.__all__
 __all__ += loss.__all__

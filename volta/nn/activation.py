@@ -12,7 +12,7 @@ from volta.nn.parameter import Parameter
 from volta.ops.creation import full
 from volta.tensor import Tensor
 
-__all__ = ["CELU", "Dropout", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid",
+__all__ = ["CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid",
            "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softmax", "Softmax2d", "Softmin",
            "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold"]
 
@@ -223,18 +223,3 @@ class Softmax2d(Module):
         if input.ndim not in (3, 4):
             raise ShapeError(f"Softmax2d: needs an input (N, C, H, W) or (C, H, W), got {input.shape}")
         return functional.softmax(input, -3)
-
-
-class Dropout(Module):
-    """Zeroes each element with probability p and scales the others by 1 / (1 - p), in training. Source: Srivastava et al. 2014."""
-
-    _shown = ("p", "inplace")
-
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        super().__init__()
-        if not isinstance(p, (int, float)) or not 0.0 <= p <= 1.0:
-            raise ArgumentError(f"Dropout: p must be a probability in [0, 1], got {p!r}")
-        self.p, self.inplace = p, inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        return functional.dropout(input, self.p, self.training, self.inplace)

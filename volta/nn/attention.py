@@ -8,8 +8,8 @@ from typing import Any
 
 from volta.errors import ArgumentError, ShapeError
 from volta.nn import functional, init
-from volta.nn.activation import Dropout
 from volta.nn.container import ModuleList
+from volta.nn.dropouts import Dropout
 from volta.nn.linear import Linear, sizes
 from volta.nn.module import Module
 from volta.nn.norm import LayerNorm

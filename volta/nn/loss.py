@@ -1,13 +1,16 @@
 """Losses as layers."""
 from __future__ import annotations
 
-from volta.errors import ArgumentError
+import math
+
+from volta.errors import ArgumentError, ShapeError
 from volta.nn import functional
 from volta.nn.functional.loss import reduction_of
+from volta.nn.linear import Linear
 from volta.nn.module import Module
 from volta.tensor import Tensor
 
-__all__ = ["BCEWithLogitsLoss", "CrossEntropyLoss", "L1Loss", "MSELoss", "NLLLoss"]
+__all__ = ["BCEWithLogitsLoss", "CrossEntropyLoss", "L1Loss", "LinearCrossEntropyLoss", "MSELoss", "NLLLoss"]
 
 
 class _Loss(Module):
@@ -38,6 +41,35 @@ class CrossEntropyLoss(_Loss):
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return functional.cross_entropy(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction,
                                         label_smoothing=self.label_smoothing)
+
+
+class LinearCrossEntropyLoss(_Loss):
+    """A linear layer and the cross entropy of its outputs, for each of `out_features` its own. See `functional.linear_cross_entropy`.
+
+    Shape: (N, in_features) or (in_features,), and (N, *out_features) or, for probabilities, (N, num_classes, *out_features).
+    """
+
+    _shown = ("num_classes", "out_features", "reduction", "ignore_index", "label_smoothing")
+
+    def __init__(self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (), bias: bool = False, device=None,
+                 dtype=None, reduction: str = "mean", weight: Tensor | None = None, ignore_index: int | None = None,
+                 label_smoothing: float = 0.0, options: None = None) -> None:
+        super().__init__(reduction=reduction)
+        if weight is not None and weight.shape != (num_classes,):
+            raise ShapeError(f"LinearCrossEntropyLoss: weight must have shape {(num_classes,)}, got {weight.shape}")
+        if options is not None:
+            raise ArgumentError("LinearCrossEntropyLoss: options, the computation in chunks, are not available; leave them out")
+        self.register_buffer("weight", weight)
+        self.num_classes, self.out_features = num_classes, tuple(out_features)
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+        self.linear = Linear(in_features, math.prod(self.out_features, start=num_classes), bias, device, dtype)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        shape, bias = (self.num_classes, *self.out_features), self.linear.bias
+        return functional.linear_cross_entropy(
+            input, self.linear.weight.reshape(*shape, self.linear.in_features), target,
+            linear_bias=None if bias is None else bias.reshape(shape), weight=self.weight, reduction=self.reduction,
+            ignore_index=self.ignore_index, label_smoothing=self.label_smoothing)
 
 
 class NLLLoss(_Loss):

@@ -1,6 +1,7 @@
 """The layers of pooling: each class is made of a base for one, two and three dimensions."""
 from __future__ import annotations
 
+from volta.errors import ArgumentError
 from volta.nn import functional
 from volta.nn.functional.pool import LETTERS
 from volta.nn.module import Module
@@ -8,7 +9,7 @@ from volta.shapes import per_dim
 from volta.tensor import Tensor
 
 __all__ = [f"{name}{rank}d" for name in ("MaxPool", "AvgPool", "AdaptiveMaxPool", "AdaptiveAvgPool", "LPPool", "MaxUnpool")
-           for rank in (1, 2, 3)]
+           for rank in (1, 2, 3)] + ["FractionalMaxPool2d", "FractionalMaxPool3d"]
 
 
 class _Pool(Module):
@@ -110,6 +111,29 @@ class _MaxUnpool(_Pool):
         return self._function("max_unpool")(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
+class _FractionalMaxPool(_Pool):
+    """Largest values of windows at random steps, to `output_size` or to `output_ratio` of the input. See
+    `functional.fractional_max_pool{rank}d`."""
+
+    def __init__(self, kernel_size, output_size=None, output_ratio=None, return_indices: bool = False,
+                 _random_samples: Tensor | None = None) -> None:
+        super().__init__()
+        name = type(self).__name__
+        if (output_size is None) == (output_ratio is None):
+            raise ArgumentError(f"{name}: needs either output_size or output_ratio, got {output_size} and {output_ratio}")
+        ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,)
+        if output_ratio is not None and not all(0 < r < 1 for r in ratios):
+            raise ArgumentError(f"{name}: output_ratio must lie between 0 and 1, got {output_ratio}")
+        self.kernel_size, self.return_indices = per_dim(name, "kernel_size", kernel_size, self.rank), return_indices
+        self.output_size = None if output_size is None else per_dim(name, "output_size", output_size, self.rank)
+        self.output_ratio = None if output_ratio is None else tuple(ratios) * (self.rank // len(ratios))
+        self.register_buffer("_random_samples", _random_samples)
+
+    def forward(self, input: Tensor):
+        return self._function("fractional_max_pool")(input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+                                                     self._random_samples)
+
+
 def _layer(base: type, rank: int) -> type:
     """The class of a base for `rank` dimensions."""
     name = f"{base.__name__[1:]}{rank}d"
@@ -123,6 +147,8 @@ LPPool1d, LPPool2d, LPPool3d = (_layer(_LPPool, rank) for rank in (1, 2, 3))
 AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = (_layer(_AdaptiveMaxPool, rank) for rank in (1, 2, 3))
 AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d = (_layer(_AdaptiveAvgPool, rank) for rank in (1, 2, 3))
 MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = (_layer(_MaxUnpool, rank) for rank in (1, 2, 3))
+
+FractionalMaxPool2d, FractionalMaxPool3d = (_layer(_FractionalMaxPool, rank) for rank in (2, 3))
 
 
 class AvgPool1d(_AvgPool):

@@ -28,7 +28,7 @@ def _as_operand(op, value, inputs):
     """A tensor from an operand that is neither a tensor nor a plain Python number."""
     if isinstance(value, (_np.generic, _np.ndarray)) and value.ndim == 0:
         return value.item()
-    if isinstance(value, (bool, int, float, list, tuple, _np.ndarray)):
+    if isinstance(value, (bool, int, float, _np.ndarray)):
         like = next((x for x in inputs or () if isinstance(x, _TensorBase)), None)
         return from_data.tensor(value, device=None if like is None else like.device)
     place = next((i for i, x in enumerate(inputs or ()) if x is value), 0)
@@ -36,7 +36,7 @@ def _as_operand(op, value, inputs):
 
 
 _random.configure(tensor=from_data.tensor, device=_device)
-_record.configure(named=table.named, explain=checks.explain, in_float32=copy.widened, fill=outputs.fill)
+_record.configure(named=table.named, kinds=checks.kinds, settled=checks.settled, in_float32=copy.widened, fill=outputs.fill)
 _call.configure(cast=_copies.cast_op)
 _graph.configure(mixed_devices=_mixed_devices, as_operand=_as_operand)
 _inplace.configure(cast=_copies.cast_op, contiguous=_views.contiguous_op, copy_into=_copies.copy_into_op, mixed_devices=_mixed_devices,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------- splits
 @composed(samples=(case((5, 2), split_sizes=(2, 3)), case((2, 6), split_sizes=(4, 2), dim=-1)), kinds="fib", view=True,
+          aliases=("unsafe_split_with_sizes",),
           numpy=lambda x, split_sizes, dim=0: tuple(np.split(x, np.cumsum(split_sizes)[:-1], dim)))
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views of the given lengths, which add up to the dimension.
@@ -168,6 +169,8 @@ def sum_to_size(input: Tensor, *size: int | Sequence[int]) -> Tensor:
     shape = as_shape(*size)
     if not broadcasts_to(shape, input.shape):
         raise ShapeError(f"sum_to_size: {input.shape} cannot be summed to {shape}")
+    if not shape:
+        return reduce.sum(input)
     lead = input.ndim - len(shape)
     dims = tuple(d for d, n in enumerate(input.shape) if d < lead or shape[d - lead] != n)
     return reshape_op(reduce.sum(input, dims, True), shape=shape) if dims else input
@@ -313,7 +316,7 @@ def slice_scatter(input: Tensor, src: Tensor, dim: int = 0, start: int | None = 
 
 
 # ---------------------------------------------------------------- any strides
-@composed(view=True, untested="tests/test_arrange.py: it shows the storage, which the samples' layouts do not share")
+@composed(view=True, geometry=True, untested="tests/test_arrange.py: it shows the storage, which the samples' layouts do not share")
 def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
     """A view of the storage of `input`: any sizes and strides, from an offset. Units: elements.
 
@@ -335,3 +338,19 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
     if 0 not in size and last >= held:
         raise ArgumentError(f"as_strided: sizes {size}, strides {stride} and offset {offset} reach element {last}, the storage has {held}")
     return as_strided_op(input, size=size, stride=stride, offset=offset, own=(input.stride(), input.offset))
+
+
+def _np_as_strided_scatter(x, src, size, stride, storage_offset):
+    out = x.copy()
+    np.lib.stride_tricks.as_strided(out.reshape(-1)[storage_offset:], size, [s * out.itemsize for s in stride])[...] = src
+    return out
+
+
+@composed(samples=(case((3, 4), (2, 2), size=(2, 2), stride=(4, 2), storage_offset=1),), kinds="fib", numpy=_np_as_strided_scatter)
+def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+    """A copy of `input`, in rows, with `src` where `as_strided` shows it. Units: elements.
+
+    >>> volta.as_strided_scatter(volta.zeros(4), volta.ones(2), (2,), (2,))
+    tensor([1., 0., 1., 0.])
+    """
+    return _replaced("as_strided_scatter", input, src, lambda out: as_strided(out, size, stride, storage_offset or 0))

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from volta._kernels.core import TensorBase, graph, inplace
 from volta.errors import ArgumentError, AutogradError, ShapeError
 from volta.ops.copy import clone, copy_into, fill_into, to
@@ -12,7 +14,7 @@ from volta.ops.creation import fill_random_, full_like
 from volta.ops.from_data import tensor
 from volta.ops.records.create import normal_op, uniform_op
 from volta.ops.records.view import expand_op
-from volta.ops.table import composed
+from volta.ops.table import case, composed
 from volta.shapes import broadcasts_to
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ def copy_(input: Tensor, src: Tensor | Number, non_blocking: bool = False) -> Te
     return input
 
 
-@composed(function=False)
+@composed()
 def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
     """Every element `value`.
 
@@ -57,7 +59,17 @@ def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
     return input
 
 
-@composed(function=False)
+@composed(samples=(case((3, 4), 2), case((2,), 1.5), case((), 0)), kinds="fib", numpy=np.full_like, method=False)
+def fill(input: Tensor, value: Tensor | Number) -> Tensor:
+    """A tensor like `input` with every element `value`.
+
+    >>> volta.fill(volta.zeros(2), 0.5)
+    tensor([0.5000, 0.5000])
+    """
+    return fill_(clone(input), value)
+
+
+@composed()
 def zero_(input: Tensor) -> Tensor:
     """Every element 0.
 

@@ -1,70 +1,126 @@
-"""Errors for arguments of a wrong type. Public functions do not look at types on the way in: where a call ends in a bare error
-from deeper down, `explain` compares the arguments with the annotations and says which one is wrong. Knows no op.
+"""Types of arguments: the annotations of public functions as what C compares with before a call, and the error for what is wrong.
+Knows no op.
 """
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from volta._kernels import core
+from volta._kernels.core.record import BOOLEAN, ELEMENT, INTEGER, INTEGERS, NONE, PLACE, REAL, STRING, TENSOR, TENSORS, UNKNOWN
 from volta.errors import DTypeError
 
 
 def _is_integer(value):
+    if isinstance(value, (bool, np.bool_, np.ndarray)):
+        return False
+    if _is_tensor(value):                   # a number that is not read here: on a GPU that would be a transfer
+        return not value.shape and 0 < value.dtype.category < 2
     try:
-        operator.index(value)
+        return -1 << 63 <= operator.index(value) < 1 << 63
     except TypeError:
         return False
-    return True
+
+
+def _is_number(value):
+    return isinstance(value, (int, float, np.integer, np.floating, np.bool_)) or _is_tensor(value) and not value.shape
 
 
 def _each(test):
-    return lambda value: isinstance(value, Iterable) and not isinstance(value, (str, bytes, core.TensorBase)) and all(map(test, value))
+    def tests(value):
+        listed = isinstance(value, Sequence) and not isinstance(value, (str, bytes)) or isinstance(value, np.ndarray) and value.ndim == 1
+        return listed and all(map(test, value))
+    return tests
 
 
 def _is_tensor(value):
     return isinstance(value, core.TensorBase)
 
 
-# By annotation: the test and its name in a text. An annotation that is not here allows everything.
+# By annotation: the bits of the common types, the test for others, and its name in a text. One that is not here allows everything.
 KINDS = {
-    "Tensor": (_is_tensor, "a tensor"),
-    "Number": (lambda value: isinstance(value, (int, float, np.number)), "a number"),
-    "float": (lambda value: isinstance(value, (int, float, np.number)), "a number"),
-    "int": (_is_integer, "an integer"),
-    "bool": (lambda value: isinstance(value, (bool, int, np.bool_)), "True or False"),
-    "str": (lambda value: isinstance(value, str), "a string"),
-    "None": (lambda value: value is None, "None"),
-    "Sequence[int]": (_each(_is_integer), "a sequence of integers"),
-    "tuple[int, ...]": (_each(_is_integer), "a sequence of integers"),
-    "Sequence[Tensor]": (_each(_is_tensor), "a sequence of tensors"),
+    "Tensor": (TENSOR, _is_tensor, "a tensor"),
+    "Number": (INTEGER | REAL | BOOLEAN, _is_number, "a number"),
+    "float": (INTEGER | REAL | BOOLEAN, _is_number, "a number"),
+    "int": (INTEGER, _is_integer, "an integer"),
+    "bool": (BOOLEAN | INTEGER, lambda value: isinstance(value, (bool, int, np.bool_)), "True or False"),
+    "str": (STRING, lambda value: isinstance(value, str), "a string"),
+    "None": (NONE, lambda value: value is None, "None"),
+    "Sequence[int]": (INTEGERS, _each(_is_integer), "a sequence of integers"),
+    "tuple[int, ...]": (INTEGERS, _each(_is_integer), "a sequence of integers"),
+    "Sequence[float]": (INTEGERS, _each(_is_number), "a sequence of numbers"),
+    "Sequence[Tensor]": (TENSORS, _each(_is_tensor), "a sequence of tensors"),
+    "Sequence[Sequence[int]]": (0, _each(_each(_is_integer)), "sequences of integers"),
+    "Sequence[tuple[int, int]]": (0, _each(_each(_is_integer)), "pairs of integers"),
+    "DTypeLike": (ELEMENT | NONE | STRING, lambda value: value is None or isinstance(value, (core.DType, np.dtype, type, str)), "a dtype"),
+    "DeviceLike": (PLACE | NONE | STRING, lambda value: value is None or isinstance(value, (core.Device, str)) or _is_integer(value),
+                   "a name such as 'cpu' or 'gpu:1'"),
+    "Callable": (0, callable, "a function"),
+    "Sequence[Tensor | None]": (TENSORS, _each(lambda value: value is None or _is_tensor(value)), "a sequence of tensors and None"),
+    "Sequence[int | None]": (INTEGERS, _each(lambda value: value is None or _is_integer(value)), "a sequence of integers and None"),
 }
 
 
-def explain(function: Callable, args: tuple, options: dict) -> DTypeError | None:
-    """The error for the first argument that is not what its annotation says; None where all are."""
+def _allowed(parameter):
+    """The entries of `KINDS` that an annotation names; None where it allows everything."""
+    kinds = [KINDS.get(kind) for kind in re.split(r" \| (?![^\[]*\])", str(parameter.annotation))]
+    return None if None in kinds else kinds
+
+
+def kinds(function: Callable) -> tuple[tuple[int, ...], int, dict[str, int]]:
+    """Bits of the types that a function takes: at each position, at further ones, and by name."""
+    bits, positions, more = {}, [], UNKNOWN
+    for name, parameter in inspect.signature(function).parameters.items():
+        allowed = _allowed(parameter)
+        bits[name] = UNKNOWN if allowed is None else functools.reduce(operator.or_, [kind for kind, _, _ in allowed])
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            more = bits[name]
+        elif parameter.kind is not parameter.KEYWORD_ONLY:
+            positions.append(bits[name])
+    return tuple(positions), more, bits
+
+
+def settled(function: Callable, args: tuple, options: dict) -> tuple[tuple, dict]:
+    """The arguments, with numbers of NumPy's as Python's.
+
+    Raises: DTypeError for the first one that is not what its annotation says.
+    """
     signature = inspect.signature(function)
     try:
-        given = signature.bind(*args, **options).arguments
-    except TypeError:
-        return None
-    for name, value in given.items():
+        bound = signature.bind(*args, **options)
+    except TypeError:                       # which the call says
+        return args, options
+    for name, value in bound.arguments.items():
         parameter = signature.parameters[name]
-        kinds = [KINDS.get(kind) for kind in str(parameter.annotation).split(" | ")]
-        if None in kinds:
+        allowed = _allowed(parameter)
+        if allowed is None:
             continue
         several = parameter.kind is parameter.VAR_POSITIONAL
         for v in value if several else (value,):
-            if not any(test(v) for test, _ in kinds):
-                words = " or ".join(dict.fromkeys(words for _, words in kinds))
-                return DTypeError(f"{function.__name__}: {name} must be {words}, got {_described(v)}")
-    return None
+            if not any(test(v) for _, test, _ in allowed):
+                words = " or ".join(dict.fromkeys(words for _, _, words in allowed))
+                raise DTypeError(f"{function.__name__}: {name} must be {words}, got {_described(v)}")
+        bound.arguments[name] = tuple(map(_plain, value)) if several else _plain(value)
+    return bound.args, bound.kwargs
+
+
+def _plain(value):
+    """A number of NumPy's, or those in a list or tuple, as Python's."""
+    if type(value) in (tuple, list):
+        return type(value)(map(_plain, value))
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        return value.tolist()
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _described(value):
+    if type(value) is int and not _is_integer(value):
+        return "one of more than 64 bits"
     if isinstance(value, (list, tuple, str, float)):
         text = repr(value)
         return text if len(text) <= 60 else f"{text[:57]}..."

@@ -12,7 +12,7 @@ from volta._kernels.core.call import run_kernel
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, bool_, float16, float32, int64, result_type, to_numpy, uint8
 from volta.errors import ShapeError
-from volta.ops.parts import slice_view
+from volta.ops.parts import narrow, slice_view
 from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
 from volta.ops.records.view import contiguous_op, diagonal_op, expand_kernel, on_diagonal
 from volta.ops.table import Derived, case, composed
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 def copy_into(out: Tensor, x: Tensor) -> None:
     """out[...] = x with broadcasting, unrecorded."""
+    inplace.check_elements("copy", out)
     if x.shape != out.shape:
         x = expand_kernel(x, shape=out.shape)
     run_kernel(copy_into_op, out.device, (out, x))
@@ -161,6 +162,17 @@ def replace(form, input, args, options):
 
 
 # ---------------------------------------------------------------- rearranged
+@composed(samples=(case((4, 5), dim=1, start=1, length=3), case((4,), dim=-1, start=-2, length=2)), kinds="fib",
+          numpy=lambda x, dim, start, length: np.take(x, range(start, start + length), dim))
+def narrow_copy(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
+    """`narrow` as a copy.
+
+    >>> volta.narrow_copy(volta.arange(5), 0, 1, 3).tolist()
+    [1, 2, 3]
+    """
+    return contiguous_op(narrow(input, dim, start, length))
+
+
 @composed(samples=(case((2, 3), dims=(0, -1)), case((2, 3), dims=(1,)), case((2,), dims=())), kinds="fib",
           numpy=lambda x, dims: np.flip(x, dims))
 def flip(input: Tensor, *which: int | Sequence[int], dims: Sequence[int] | None = None) -> Tensor:

@@ -16,7 +16,7 @@ from volta.ops.from_data import finish, tensor
 from volta.ops.join import cat
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
-from volta.ops.records.create import arange_op, dropout_op, empty_op, full_op, normal_op, randint_op, uniform_op
+from volta.ops.records.create import arange_op, empty_op, full_op, normal_op, randint_op, uniform_op
 from volta.ops.records.sort import sort_op
 from volta.ops.table import case, composed, create
 from volta.ops.view import listed
@@ -129,6 +129,8 @@ def arange(start: Number | None = None, end: Number | None = None, step: Number 
     core.checked_size((count,))
     if not dtype.is_floating_point:
         start, step = int(start), int(step)
+        if max(abs(start), abs(step)) >= 1 << 63:
+            raise ArgumentError(f"arange: {given[0]} and {given[2]} must fit into 64 bits")
     return finish(create(arange_op, start, step, count, dtype=dtype, device=as_device(device)), requires_grad)
 
 
@@ -184,7 +186,7 @@ def eye(n: int, m: int | None = None, *, dtype: DTypeLike = None, device: Device
 
 
 # ---------------------------------------------------------------- random
-def _check_generator(op, generator):
+def check_generator(op, generator):
     if generator is not None and not isinstance(generator, random.Generator):
         raise ArgumentError(f"{op}: generator must be a volta.Generator, got {type(generator).__name__}")
     return generator or random.default_generator
@@ -193,7 +195,7 @@ def _check_generator(op, generator):
 def draw(op: str, primitive: Primitive, shape: tuple[int, ...], a: float, b: float, dtype: DTypeLike, device: DeviceLike,
          generator: Generator | None) -> Tensor:
     """A new tensor of the next numbers of a generator."""
-    seed, offset = _check_generator(op, generator).advance(math.prod(shape))
+    seed, offset = check_generator(op, generator).advance(math.prod(shape))
     return create(primitive, shape, a, b, seed=seed, offset=offset, dtype=as_dtype(dtype), device=as_device(device))
 
 
@@ -347,7 +349,7 @@ def randint_like(input: Tensor, *bounds: int, low: int = 0, high: int | None = N
 
 
 def _new(make):
-    def function(self, *size: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None,
+    def function(self: Tensor, *size: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None,
                  requires_grad: bool = False) -> Tensor:
         return make(*size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
     name = function.__name__ = function.__qualname__ = "new_" + make.__name__
@@ -359,7 +361,7 @@ new_zeros, new_ones, new_empty = _new(zeros), _new(ones), _new(empty)
 
 
 @_made_as_this
-def new_full(self, size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
+def new_full(self: Tensor, size: int | Sequence[int], fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
              requires_grad: bool = False) -> Tensor:
     """`volta.full` with the dtype and device of this tensor.
 
@@ -370,29 +372,10 @@ def new_full(self, size: int | Sequence[int], fill_value: Number, *, dtype: DTyp
 
 
 @_made_as_this
-def new_tensor(self, data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
+def new_tensor(self: Tensor, data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """`volta.tensor` with the dtype and device of this tensor.
 
     >>> volta.arange(2).new_tensor([7.0]).tolist()
     [7]
     """
     return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
-
-
-@composed(samples=(case((2, 3), p=1.0),), method=False, numpy=lambda x, p: x * 0)
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, generator: Generator | None = None) -> Tensor:
-    """Zero each element with probability p and scale the others by 1 / (1 - p), in training.
-
-    Raises: ArgumentError unless 0 <= p <= 1. Source: Srivastava et al. 2014, in the inverted form.
-
-    >>> volta.dropout(volta.ones(2), 1.0).tolist()
-    [0.0, 0.0]
-    """
-    if not 0.0 <= p <= 1.0:
-        raise ArgumentError(f"dropout: p must be a probability in [0, 1], got {p}")
-    if not training or p == 0.0:
-        return input
-    if p == 1.0:
-        return input * 0.0
-    seed, offset = _check_generator("dropout", generator).advance(input._size)
-    return dropout_op(input, p=float(p), seed=seed, offset=offset)

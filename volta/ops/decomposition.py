@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from volta._kernels.core import TensorBase
 from volta.dtypes import finfo, int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.creation import new_empty
@@ -16,7 +17,7 @@ from volta.ops.linalg import matmul
 from volta.ops.norms import matrix_norm
 from volta.ops.records.decomposition import cholesky_op, eigh_op, pinv_op, qr_op, svd_op
 from volta.ops.records.linalg import turned
-from volta.ops.records.math import where_op
+from volta.ops.records.math import maximum, where_op
 from volta.ops.records.view import reshape_op
 from volta.ops.reduce import amax, sum
 from volta.ops.table import Definite, Derived, case, composed
@@ -228,9 +229,16 @@ def _tolerances(name, A, atol, rtol):
     matrices(name, A)
     if not A.dtype.is_floating_point:
         raise DTypeError(f"{name}: needs a floating point tensor, got {A.dtype}; convert it with .float()")
+    atol, rtol = (0.0 if atol is None else _column(atol)), (None if rtol is None else _column(rtol))
     if rtol is None:
-        rtol = 0.0 if atol else finfo(A.dtype).eps * max(A.shape[-2:])
-    return float(atol or 0.0), float(rtol)
+        smallest = finfo(A.dtype).eps * max(A.shape[-2:])
+        rtol = where_op(atol > 0, 0.0, smallest) if isinstance(atol, TensorBase) else 0.0 if atol else smallest
+    return atol, rtol
+
+
+def _column(x):
+    """A tolerance as a number, or one for each matrix of a batch to compare with its singular values."""
+    return reshape_op(x, shape=x.shape + (1,)) if isinstance(x, TensorBase) and x.ndim else float(x)
 
 
 def _symmetric(A):
@@ -250,7 +258,8 @@ def pinv(A: Tensor, *, atol: float | None = None, rtol: float | None = None, her
     atol, rtol = _tolerances("linalg.pinv", A, atol, rtol)
     if hermitian:
         square("linalg.pinv", A)
-    return pinv_op(_symmetric(A) if hermitian else A, atol=atol, rtol=rtol)
+        A = _symmetric(A.detach()) + (A - A.detach())       # differentiated as a whole matrix, as in PyTorch
+    return pinv_op(A, atol=float(atol), rtol=float(rtol))
 
 
 @composed(samples=(case((2, 4, 3)),), numpy=np.linalg.pinv, **DECLARED)
@@ -265,8 +274,8 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 
 @composed(name="linalg.matrix_rank", function=False, method=False, numpy=lambda a, **_: np.linalg.matrix_rank(a), **DECLARED,
           samples=(case((2, 4, 3)), case((2, 3), rtol=1e-5), case(Definite((2, 3, 3)), atol=1e-6)))
-def matrix_rank(A: Tensor, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Tensor:
-    """How many singular values of matrices are not 0, on the CPU, with the tolerances of `pinv`.
+def matrix_rank(A: Tensor, *, atol: float | Tensor | None = None, rtol: float | Tensor | None = None, hermitian: bool = False) -> Tensor:
+    """How many singular values of matrices are not 0, on the CPU, with the tolerances of `pinv`, or with tensors of one for each matrix.
 
     >>> volta.linalg.matrix_rank(volta.ones(3, 3)).item()
     1
@@ -275,7 +284,7 @@ def matrix_rank(A: Tensor, *, atol: float | None = None, rtol: float | None = No
     values = abs(eigvalsh(A)) if hermitian else svdvals(A)
     if not values.shape[-1]:
         return sum(values, -1).to(int64)
-    return sum(values > amax(values, -1, True).mul(rtol).clamp(min=atol), -1)
+    return sum(values > maximum(atol, amax(values, -1, True) * rtol), -1)
 
 
 @composed(name="linalg.cond", function=False, method=False, numpy=lambda a, p=None: np.linalg.cond(a, p), **DECLARED,

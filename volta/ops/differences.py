@@ -13,7 +13,7 @@ from volta.ops.parts import narrow
 from volta.ops.records.copy import cast
 from volta.ops.records.math import logical_xor
 from volta.ops.records.scan import cumsum_op
-from volta.ops.records.view import reshape_op
+from volta.ops.records.view import contiguous_op, reshape_op
 from volta.ops.reduce import sum
 from volta.ops.table import case, composed
 from volta.shapes import as_dim
@@ -49,6 +49,8 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
     if n < 0:
         raise ArgumentError(f"diff: n must be >= 0, got {n}")
     out = cat(given, d) if len(given) > 1 and n else input
+    if not n:
+        return contiguous_op(input)                     # a copy
     if n >= out.shape[d]:
         return narrow(out, d, 0, 0)
     for _ in range(n):
@@ -109,7 +111,7 @@ def _np_gradient(x, spacing=1, dim=None, edge_order=1):
 
 @composed(samples=(case((5,)), case((4, 5), spacing=2.0), case((4, 5), spacing=(1.5, 0.5), edge_order=2), case((3, 4), dim=1)), kinds="f",
           method=False, numpy=_np_gradient, rtol=2e-5)
-def gradient(input: Tensor, *, spacing: float | Sequence[float] | Sequence[Tensor] = 1, dim: int | Sequence[int] | None = None,
+def gradient(input: Tensor, *, spacing: float | Sequence[float] | Sequence[Tensor] | None = 1, dim: int | Sequence[int] | None = None,
              edge_order: int = 1) -> tuple[Tensor, ...]:
     """Derivatives along the dimensions `dim`, or all, from samples at distances `spacing`: a number, one for each dimension, or vectors of
     coordinates. Central differences inside; at the ends such of the order `edge_order`, 1 or 2.
@@ -127,7 +129,7 @@ def gradient(input: Tensor, *, spacing: float | Sequence[float] | Sequence[Tenso
         raise ArgumentError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
     if input.dtype.code <= 1:
         raise DTypeError(f"gradient: needs floating point or signed integer tensors, got {input.dtype}; convert it with .float()")
-    found = _spacings(spacing, dims)
+    found = _spacings(1 if spacing is None else spacing, dims)
     for d, step in zip(dims, found):
         if input.shape[d] <= edge_order or isinstance(step, TensorBase) and step.shape != input.shape[d:d + 1]:
             raise ShapeError(f"gradient: needs {edge_order + 1} samples along dimension {d} of shape {input.shape}, and as many "
@@ -145,14 +147,16 @@ def _trapezoids(name, y, x, dx, dim, add):
     d, dtype = as_dim(name, dim, y.ndim), y.dtype if x is None else result_type(y, x)
     n, y = y.shape[d], cast(y, float32) if dtype is float16 else y
     if n and x is not None:
-        if x.ndim < 1 or x.ndim > 1 and x.shape != y.shape or x.ndim == 1 and x.shape[0] != n:
-            raise ShapeError(f"{name}: x must be a vector of {n} elements or have the shape of y {y.shape}, got {x.shape}")
+        if x.ndim < 1 or x.ndim == 1 and x.shape[0] != n:
+            raise ShapeError(f"{name}: x must be a vector of {n} elements or broadcast with y {y.shape}, got {x.shape}")
+        if 1 < x.ndim < y.ndim:
+            x = reshape_op(x, shape=(1,) * (y.ndim - x.ndim) + x.shape)
         dx = _steps(x, d) if x.ndim > 1 else _across(_steps(x, 0), d, y.ndim)
-    areas = (narrow(y, d, 1, n - 1) + narrow(y, d, 0, n - 1)) * dx / 2 if n else y / 2
+    areas = (narrow(y, d, 1, n - 1) + narrow(y, d, 0, n - 1)) * dx / 2 if n else y if add is sum else y / 2
     return cast(add(areas, d), float16) if dtype is float16 else add(areas, d)
 
 
-_SAMPLES = (case((4, 5)), case((4, 5), dim=0, dx=0.5), case((4, 5), (5,)), case((2, 3), (2, 3), dim=0), case((1,)))
+_SAMPLES = (case((4, 5)), case((4, 5), dim=0, dx=0.5), case((4, 5), (5,)), case((2, 3), (2, 3), dim=0), case((2, 3), (1, 3)), case((1,)))
 
 
 def _np_trapezoid(y, x=None, dx=1, dim=-1):

@@ -13,7 +13,7 @@ from volta.ops.linalg import matmul
 from volta.ops.norms import norm
 from volta.ops.records.create import arange_op
 from volta.ops.records.index import index_select_op
-from volta.ops.records.math import clamp_min
+from volta.ops.records.math import abs, ceil, clamp_max, clamp_min
 from volta.ops.records.view import reshape_op
 from volta.ops.reduce import root, sum
 from volta.ops.table import case, composed, create
@@ -82,7 +82,14 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = PAIRED[0])
     if p == 2 and (compute_mode == PAIRED[1] or compute_mode == PAIRED[0] and many):
         squares = unsqueeze(sum(x1 * x1, -1), -1) + unsqueeze(sum(x2 * x2, -1), -2) - 2.0 * matmul(x1, transpose(x2, -1, -2))
         return root(clamp_min(squares, 0.0), 0.5)
-    return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
+    return _length(unsqueeze(x1, -2) - unsqueeze(x2, -3), p)
+
+
+def _length(x, p):
+    """`norm` over the last dimension, but NaN of p 0 where there is a NaN, and 0 of no elements for every p."""
+    if p == 0:
+        return sum(clamp_max(ceil(abs(x)), 1.0), -1)
+    return norm(x, p if x.shape[-1] else 1, -1)
 
 
 def _arange(n: int, device: Device) -> Tensor:
@@ -108,4 +115,4 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     starts = rows * (2 * n - 1 - rows) // 2
     first = sum(reshape_op(starts, shape=(1, starts._size)) <= reshape_op(pairs, shape=(count, 1)), 1) - 1
     second = pairs - first * (2 * n - 1 - first) // 2 + first + 1
-    return norm(index_select_op(input, first, dim=0) - index_select_op(input, second, dim=0), p, -1)
+    return _length(index_select_op(input, first, dim=0) - index_select_op(input, second, dim=0), p)

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING
 
 from volta._kernels.core import TensorBase
 from volta.dtypes import finfo, float32, float64, iinfo, int64
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.assign import unrecorded
 from volta.ops.copy import copy_into
 from volta.ops.creation import draw, draw_integers, floating_dtype, randn
 from volta.ops.from_data import finish
 from volta.ops.math import clamp
 from volta.ops.records.copy import cast
+from volta.ops.records.counts import binomial_op, poisson_op
 from volta.ops.records.create import normal_op, uniform_op
 from volta.ops.records.math import ceil, exp, log1p, tan, where_op
 from volta.ops.records.sort import searchsorted_op, sort_op
 from volta.ops.scan import cumsum
 from volta.ops.table import composed
+from volta.ops.view import broadcast_tensors
 from volta.shapes import broadcast_shapes
 
 if TYPE_CHECKING:
@@ -118,6 +120,43 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     _need("multinomial", weights, lambda x: (x >= 0) & (x < math.inf), "needs weights that are finite and not negative")
     _need("multinomial", weights.sum(-1), lambda x: x > 0, "needs a weight above 0 in each row")
     return _chosen_again(weights, num_samples, generator) if replacement else _chosen_once(weights, num_samples, generator)
+
+
+def _two_uniform(op, x, generator):
+    return _uniform(op, x, generator), _uniform(op, x, generator)
+
+
+@composed(method=False, untested="tests/test_draws.py: by moments")
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Poisson numbers of the mean that each element of `input` is. No gradient passes.
+
+    Raises: ArgumentError for a negative mean; DTypeError for integers.
+
+    >>> volta.poisson(volta.tensor([0.0, 0.0])).tolist()
+    [0.0, 0.0]
+    """
+    floating_dtype("poisson", input.dtype)
+    _need("poisson", input.detach(), lambda x: x >= 0, "needs means that are not negative")
+    rate = cast(input, float64 if input.dtype is float64 else float32)
+    return cast(poisson_op(rate, *_two_uniform("poisson", rate, generator)), input.dtype)
+
+
+@composed(method=False, untested="tests/test_draws.py: by moments")
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """How many of `count` trials succeed, each with the probability `prob`; the two broadcast. No gradient passes.
+
+    Raises: ArgumentError for what is no probability; DTypeError for integers or two dtypes.
+
+    >>> volta.binomial(volta.tensor([5.0, 7.0]), volta.tensor([0.0, 1.0])).tolist()
+    [0.0, 7.0]
+    """
+    floating_dtype("binomial", count.dtype)
+    if prob.dtype is not count.dtype:
+        raise DTypeError(f"binomial: count and prob must have one dtype, got {count.dtype} and {prob.dtype}; convert with .to(dtype)")
+    _need("binomial", prob.detach(), lambda x: _is_probability(x) | (x != x), "needs probabilities of [0, 1]")
+    kind = float64 if count.dtype is float64 else float32
+    n, p = broadcast_tensors(cast(count, kind), cast(prob, kind))
+    return cast(binomial_op(n, p, *_two_uniform("binomial", n, generator)), count.dtype)
 
 
 def _chosen_once(weights, count, generator):
@@ -226,7 +265,7 @@ def random_(input: Tensor, *bounds: int | None, to: int | None = None, generator
         least, most = -1 << 31, (1 << 31) - 1
         exact = most
     high = (most if bounds else exact) + 1 if high is None else high
-    if not low < high:
+    if low is None or not low < high:
         raise ArgumentError(f"random_: needs from < to, got {low} and {high}")
     if not kind.is_floating_point and not least <= low < high <= most + 1:
         raise ArgumentError(f"random_: {low} to {high - 1} do not fit into {kind} on {input.device}")

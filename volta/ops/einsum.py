@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.errors import ArgumentError, ShapeError
+from volta._kernels.core import TensorBase
+from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.linalg import matmul
 from volta.ops.parts import diagonal
 from volta.ops.records.copy import cast
@@ -25,7 +26,7 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 @composed(samples=(case("ij,jk->ik", (2, 3), (3, 4)), case("bii->bi", (2, 3, 3)), case("...i,i", (2, 3), (3,))), kinds="fi", method=False,
           rtol=1e-4, numpy=np.einsum)
-def einsum(equation: str, *operands: Tensor) -> Tensor:
+def einsum(equation: str, *operands: Tensor | Sequence[Tensor]) -> Tensor:
     """Einstein's notation: `einsum("bij,bjk->bik", x, y)`. "..." stands for any dimensions, which broadcast; without "->" the result has
     the letters that occur once, in alphabetical order. Operands are joined from left to right.
 
@@ -36,6 +37,8 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
     """
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
+    if not all(isinstance(x, TensorBase) for x in operands):
+        raise DTypeError(f"einsum: operands must be tensors, or one list of them, got {[type(x).__name__ for x in operands]}")
     terms, result = _parse(equation, operands)
     sizes: dict[str, int] = {}
     for term, x in zip(terms, operands):

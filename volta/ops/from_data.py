@@ -9,8 +9,8 @@ from volta._kernels import core
 from volta._kernels.core.call import run_kernel
 from volta.device import device as as_device
 from volta.dtypes import as_dtype, from_numpy_dtype, get_default_dtype, int64, to_numpy
-from volta.errors import DTypeError, ShapeError
-from volta.ops.copy import to
+from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.ops.copy import clone, to
 from volta.ops.records.copy import from_array, upload
 from volta.ops.table import composed
 
@@ -103,6 +103,57 @@ def from_numpy(array: np.ndarray) -> Tensor:
     span = sum((n - 1) * s for n, s in zip(array.shape, array.strides)) + array.itemsize if array.size else 0
     storage = core.borrowed_storage(array, array.__array_interface__["data"][0], span)
     return core.tensor(storage, array.shape, tuple(s // array.itemsize for s in array.strides), 0, dtype)
+
+
+@_made
+def from_dlpack(ext_tensor: object, *, device: DeviceLike = None, copy: bool | None = None) -> Tensor:
+    """A tensor of the memory of any array on the CPU that speaks DLPack: shared where it can be written and has positive strides, else a
+    copy; on another `device` a copy.
+
+    Raises: ArgumentError for an object without `__dlpack__`, and for copy=False where only a copy can be had; DTypeError for elements
+    without counterpart; BufferError where the array is not on the CPU.
+
+    >>> import numpy as np
+    >>> volta.from_dlpack(np.arange(3)).tolist()
+    [0, 1, 2]
+    """
+    if not hasattr(ext_tensor, "__dlpack__") or not hasattr(ext_tensor, "__dlpack_device__"):
+        raise ArgumentError(f"from_dlpack: needs an array with __dlpack__ and __dlpack_device__, got {type(ext_tensor).__name__}")
+    array = np.from_dlpack(ext_tensor)
+    shared = from_numpy(array)
+    out = shared if device is None else to(shared, device)
+    copied = out is not shared or shared.storage.buffer is not array
+    if copied and copy is False:
+        raise ArgumentError("from_dlpack: copy=False, but this memory cannot be shared: it is read-only, has negative strides, or is to be "
+                            "on another device")
+    return clone(out) if copy and not copied else out
+
+
+@_made
+def to_dlpack(tensor: Tensor) -> object:
+    """A DLPack capsule of the tensor's memory on the CPU, as `tensor.__dlpack__()`.
+
+    >>> type(volta.to_dlpack(volta.ones(2))).__name__
+    'PyCapsule'
+    """
+    return tensor.__dlpack__()
+
+
+@_made
+def frombuffer(buffer: object, *, dtype: DTypeLike, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A vector that shares the memory of a buffer, from byte `offset`, of `count` elements (-1: all that fit). Units: `offset` in bytes.
+
+    Raises: ArgumentError where so many elements do not fit.
+
+    >>> volta.frombuffer(bytearray([1, 2, 3]), dtype=volta.uint8, offset=1).tolist()
+    [2, 3]
+    """
+    dtype = as_dtype(dtype)
+    try:
+        array = np.frombuffer(buffer, to_numpy(dtype), count, offset)
+    except ValueError as error:
+        raise ArgumentError(f"frombuffer: {error}") from None
+    return finish(from_numpy(array), requires_grad)
 
 
 @_made

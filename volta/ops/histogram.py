@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from volta._kernels.core import TensorBase
+from volta._kernels.core import TensorBase, checked_size
 from volta.dtypes import float16, float32, float64, int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import arange, full, ones, zeros
@@ -48,7 +48,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     least, largest = known_range(input) or stack([f(input, dim=(0,), keepdim=False) for f in (amin_op, amax_op)]).tolist()
     if least < 0:
         raise IndexRangeError(f"bincount: the numbers must not be negative, got {least}")
-    size = max(largest + 1, minlength)
+    size = checked_size((max(largest + 1, minlength),))
     if weights is None:
         weights = ones(input.shape, dtype=int64, device=input.device)
     elif weights.dtype is not float32:

@@ -9,7 +9,7 @@ import numpy as np
 from volta._kernels.core import TensorBase, indexing
 from volta._kernels.core.call import run_kernel
 from volta.dtypes import int64
-from volta.errors import DTypeError, IndexRangeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import arange
 from volta.ops.from_data import tensor
 from volta.ops.join import pad
@@ -51,8 +51,11 @@ def check_index(op: str, index: Tensor, size: int, least: int = 0) -> bool:
     return low < 0
 
 
-def positions(op: str, index: Tensor, size: int, wrap: bool = False) -> Tensor:
-    """An index as int64 and, as far as the host knows, in [0, size); with `wrap` a negative one counts from the end."""
+def positions(op: str, index: Tensor, size: int, wrap: bool = False, kernel_checks: bool = False) -> Tensor:
+    """An index as int64 and, as far as the host knows, in [0, size); with `wrap` a negative one counts from the end. `kernel_checks`: that
+    of the host raises by itself, naming this op."""
+    if kernel_checks and not wrap and index.dtype is int64 and not index.device.is_gpu:
+        return index
     negative = check_index(op, index, size, -size if wrap else 0)
     index = cast(index, int64)
     return where_op(index < 0, index + size, index) if negative else index
@@ -70,24 +73,29 @@ def flat(x: Tensor) -> Tensor:
 
 @composed(samples=(case((3, 5), 1, Labels((3, 2), 5)), case((4, 3), -2, Labels((2, 2), 4))), kinds="fib",
           numpy=lambda x, dim, index: np.take_along_axis(x[:, :2] if dim == -2 else x, index, dim))
-def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """Elements of `input` at `index` along `dim`: out[i][j] = input[index[i][j]][j] for dim 0.
 
-    Raises: ShapeError unless the ranks agree and `index` is no larger in the other dimensions; IndexRangeError for one outside [0, size).
+    Raises: ShapeError unless the ranks agree and `index` is no larger in the other dimensions; IndexRangeError for one outside [0, size);
+    ArgumentError for sparse_grad=True.
 
     >>> volta.gather(volta.tensor([[1, 2], [3, 4]]), 1, volta.tensor([[1], [0]])).tolist()
     [[2], [3]]
     """
+    if sparse_grad:
+        raise ArgumentError("gather: there are no sparse gradients; call it with sparse_grad=False")
     return _gather("gather", input, as_dim("gather", dim, input.ndim), index, False)
 
 
 def _gather(op, input, d, index, wrap):
     x, at = as_vector(input), as_vector(index)
+    if not index._size:                         # of any rank, as in PyTorch
+        return reshape_op(slice_view(flat(x), (slice(0, 0),)), shape=index.shape)
     if at.ndim != x.ndim:
         raise ShapeError(f"{op}: index has shape {index.shape}, the input {input.shape}; their ranks must be the same")
     if any(a > b for i, (a, b) in enumerate(zip(at.shape, x.shape)) if i != d):
         raise ShapeError(f"{op}: index {index.shape} is larger than the input {input.shape} outside dimension {d}")
-    at = positions(op, at, x.shape[d], wrap)
+    at = positions(op, at, x.shape[d], wrap, op == "gather")
     if any(a != b for i, (a, b) in enumerate(zip(at.shape, x.shape)) if i != d):
         x = slice_view(x, tuple(slice(None) if i == d else slice(0, n) for i, n in enumerate(at.shape)))
     out = gather_op(x, at, dim=d)
@@ -139,6 +147,8 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     [0.0, 0.0, 2.0]
     """
     d = as_dim("scatter_add", dim, input.ndim)
+    if src.dtype is not input.dtype:
+        raise DTypeError(f"scatter_add: src is {src.dtype} and the input {input.dtype}; cast one of them")
     if not index._size:
         return contiguous_op(input)
     x, at, added = as_vector(input), as_vector(index), as_vector(src)
@@ -146,7 +156,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
                                                   enumerate(zip(at.shape, added.shape, x.shape))):
         raise ShapeError(f"scatter_add: index {index.shape} must be no larger than src {src.shape}, and than input "
                          f"{input.shape} outside dimension {d}")
-    at = positions("scatter_add", at, x.shape[d])
+    at = positions("scatter_add", at, x.shape[d], kernel_checks=True)
     if added.shape != at.shape:
         added = slice_view(added, tuple(slice(0, n) for n in at.shape))
     added = scatter_add_op(added, at, dim=d, size=x.shape[d])
@@ -171,7 +181,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         raise ShapeError(f"index_add: source {source.shape} must be like input {input.shape} with one slice along dimension {d} for each "
                          f"of the positions {index.shape}")
     x = as_vector(input)
-    index = positions("index_add", as_vector(index), x.shape[d])
+    index = positions("index_add", as_vector(index), x.shape[d], kernel_checks=True)
     added = index_add_op(as_vector(source if alpha == 1 else source * alpha), index, dim=d, size=x.shape[d])
     return input + (added if input.shape else reshape_op(added, shape=()))
 
@@ -191,7 +201,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
         raise ShapeError(f"index_select: index must be 1-D, and of one element for a 0-d input, got shape {index.shape} for an input "
                          f"of shape {input.shape}")
     x = as_vector(input)
-    out = index_select_op(x, positions("index_select", as_vector(index), x.shape[d]), dim=d)
+    out = index_select_op(x, positions("index_select", as_vector(index), x.shape[d], kernel_checks=True), dim=d)
     return out if input.shape else reshape_op(out, shape=())
 
 

@@ -149,7 +149,7 @@ def is_vector(A: Tensor, B: Tensor) -> bool:
 
 def _fitting(name, A, B):
     """Raise ShapeError unless the rows of both are equally many and their batches broadcast."""
-    if A.shape[-2] != B.shape[-2]:
+    if B.ndim < 2 or A.shape[-2] != B.shape[-2]:
         raise ShapeError(f"{name}: A X = B with A {A.shape} needs B of {A.shape[-2]} rows, got {B.shape}")
     try:
         broadcast_shapes(A.shape[:-2], B.shape[:-2])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.dtypes import promote_types
+from volta.dtypes import bool_, promote_types
 from volta.errors import ArgumentError, ShapeError
 from volta.ops.records.copy import cast
 from volta.ops.records.linalg import matmul_op
@@ -185,6 +185,6 @@ def _added(name, input, out, beta, alpha):
     if not broadcasts_to(input.shape, out.shape):
         raise ShapeError(f"{name}: input {input.shape} does not broadcast to the product's shape {out.shape}")
     if not out.dtype.is_floating_point:
-        beta, alpha = int(beta), int(alpha)
+        beta, alpha = (bool(n) if out.dtype is bool_ else int(n) for n in (beta, alpha))
     input = input if beta == 1 else input * beta if beta else where_op(input < input, input, 0)     # zeros, of NaN as well, in the graph
     return (out if alpha == 1 else out * alpha) + input

@@ -170,7 +170,8 @@ def lerp(input: Tensor, end: Tensor, weight: Number | Tensor) -> Tensor:
 
 # ---------------------------------------------------------------- rounding, limits, choices
 @composed(samples=(*UNARY_CASES, case((3, 5), decimals=-1)), numpy=lambda input, decimals=0: np.round(input, decimals),
-          domain=(-40.0, 40.0), smooth=False, in_float32=True, inplace=True, record=r.round_op)
+          domain=(-40.0, 40.0), smooth=False, in_float32=True, inplace=True, record=r.round_op,
+          aliases=("special.round",))
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """To the nearest integer, halves to the even one; with `decimals` to that many places (negative: tens, hundreds, ...).
 
@@ -183,7 +184,7 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
         return r.round_op(input)
     if not input.dtype.is_floating_point:
         raise DTypeError(f"round: decimals={decimals} needs a floating point tensor, got {input.dtype}")
-    scale = 10.0 ** (decimals if decimals > 0 else -decimals)
+    scale = float(f"1e{abs(int(decimals))}")           # infinity where it is too large
     return r.round_op(input * scale) / scale if decimals > 0 else r.round_op(input / scale) * scale
 
 

@@ -36,15 +36,17 @@ def _np_norm(x, p="fro", dim=None, keepdim=False):
                    case((3, 4), p=0, dim=0), case((3, 4), p=0.5), case(()), case((0, 3), dim=0)), numpy=_np_norm, domain=(0.3, 2.0))
 def norm(input: Tensor, p: float | str | None = "fro", dim: int | Sequence[int] | None = None, keepdim: bool = False, *,
          dtype: DTypeLike = None) -> Tensor:
-    """p-norm of the elements over `dim`: a number, infinity, -infinity, or "fro" (2). Where it is 0, the gradient is 0.
+    """p-norm of the elements over `dim`: a number, infinity, -infinity, "fro" (2), or of matrices "nuc". Where it is 0, so is its gradient.
 
     Raises: ArgumentError for another p.
 
     >>> volta.tensor([3.0, 4.0]).norm()
     tensor(5.)
     """
+    if p == "nuc":
+        return matrix_norm(input, p, as_dims("norm", dim, input.ndim), keepdim, dtype=dtype)
     if p not in ("fro", None) and (isinstance(p, str) or p != p):
-        raise ArgumentError(f"norm: p must be a number or 'fro', got {p!r}")
+        raise ArgumentError(f"norm: p must be a number, 'fro' or 'nuc', got {p!r}")
     if dtype is not None or not input.dtype.is_floating_point:
         dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
         if not dtype.is_floating_point:
@@ -127,7 +129,8 @@ def matrix_norm(A: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -
     as_dims("matrix_norm", (rows, columns), A.ndim)
     if ord in ("nuc", 2, -2):
         values = _singular("matrix_norm", ord, permute_op(A, dims=(*[d for d in range(A.ndim) if d not in (rows, columns)], rows, columns)))
-        out = sum(values, -1) if ord == "nuc" else (amax if ord > 0 else amin)(values, -1)
+        extreme = sum if ord == "nuc" else amin if ord < 0 else amax if values.shape[-1] else sum       # of no values 0
+        out = extreme(values, -1)
     else:
         first, second = (rows, columns) if abs(ord) == 1 else (columns, rows)
         extreme = amin if ord < 0 else amax if A.shape[second] else sum         # of no sums 0

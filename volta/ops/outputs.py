@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from volta._kernels import core
 from volta._kernels.core.grad_mode import GradMode
 from volta._kernels.core.graph import is_grad_enabled, wants_grad
-from volta._kernels.core.inplace import write
+from volta._kernels.core.inplace import check_elements, write
 from volta._kernels.core.record import Composed, Op, Primitive
 from volta.errors import ArgumentError, AutogradError, DeviceError, DTypeError
 from volta.ops.records.copy import cast_op
@@ -30,14 +30,18 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
         raise AutogradError(f"{op.name}: out= is not differentiable, but one of the tensors requires grad; detach it, or call without out")
     with GradMode(False):
         record = op if isinstance(op, Primitive) else op.record
-        if record is not None and record.promotion and not options and len(outs) == 1 and write(record, out, args):
+        if record is not None and record.promotion and not options and isinstance(out, core.TensorBase) and write(record, out, args):
             return out
         if isinstance(op, Composed) and not any(True for _ in _tensors(args)):
             options = {"dtype": out.dtype, "device": out.device, **options}         # a new tensor is made like `out`
         result = op(*args, **options)
-    results = tuple(result) if isinstance(result, (tuple, list)) else (result,)
-    if len(results) != len(outs):
-        raise ArgumentError(f"{op.name}: out must be {len(results)} tensors, one for each result, got {len(outs)}")
+    several = isinstance(result, (tuple, list))
+    results = tuple(result) if several else (result,)
+    if len(results) != len(outs) or isinstance(out, (tuple, list)) != several:
+        raise ArgumentError(f"{op.name}: out must be {f'{len(results)} tensors, one for each result' if several else 'a tensor'}, got "
+                            f"{f'{len(outs)} in a {type(out).__name__}' if isinstance(out, (tuple, list)) else 'one'}")
+    for each, value in zip(outs, results):
+        _check(op.name, each, value)
     for each, value in zip(outs, results):
         _store(op.name, each, value)
     return type(result)(*outs) if hasattr(result, "_fields") else out
@@ -51,11 +55,16 @@ def _tensors(values):
             yield from _tensors(value)
 
 
-def _store(name, out, value):
+def _check(name, out, value):
+    """Raise where `out` cannot hold the result."""
     if value.device != out.device:
         raise DeviceError(f"{name}: the result is on {value.device}, out on {out.device}; give a tensor of that device")
     if value.dtype.category > out.dtype.category:
         raise DTypeError(f"{name}: the result is {value.dtype} and cannot be stored in out of {out.dtype}")
+    check_elements(name, out)
+
+
+def _store(name, out, value):
     if value.dtype is not out.dtype:
         value = cast_op(value, dtype=out.dtype)
     if out.shape == value.shape:

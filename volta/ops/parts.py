@@ -144,7 +144,7 @@ def _split(op, input, size_or_sections, dim):
     return _cut(input, d, parts)
 
 
-@composed(samples=(case((5, 2), 2), case((2, 6), 4, dim=-1)), kinds="fib", view=True, method=False,
+@composed(samples=(case((5, 2), 2), case((2, 6), 4, dim=-1)), kinds="fib", view=True, method=False, aliases=("unsafe_split",),
           numpy=lambda x, size, dim=0: tuple(np.split(x, range(size, x.shape[dim], size), dim)))
 def split(input: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views of `split_size` slices each (the last may be smaller), or of the given lengths.
@@ -155,7 +155,7 @@ def split(input: Tensor, split_size_or_sections: int | Sequence[int], dim: int =
     return _split("split", input, split_size_or_sections, dim)
 
 
-@composed(samples=(case((5, 2), 3), case((2, 6), 2, dim=1)), kinds="fib", view=True,
+@composed(samples=(case((5, 2), 3), case((2, 6), 2, dim=1)), kinds="fib", view=True, aliases=("unsafe_chunk",),
           numpy=lambda x, chunks, dim=0: tuple(np.array_split(x, chunks, dim)))
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of at most `chunks` equal parts.

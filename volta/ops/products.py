@@ -14,7 +14,7 @@ from volta.ops.linalg import matmul
 from volta.ops.parts import diagonal
 from volta.ops.records.copy import cast
 from volta.ops.records.math import where_op
-from volta.ops.records.view import reshape_op
+from volta.ops.records.view import contiguous_op, reshape_op
 from volta.ops.reduce import sum
 from volta.ops.table import Many, case, composed
 from volta.ops.view import unsqueeze
@@ -42,7 +42,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _cross(name, input, other, dim):
-    sizes = input.shape[dim], other.shape[dim]
+    sizes = input.shape[dim:][:1] + other.shape[dim:][:1]
     if sizes != (3, 3):
         raise ShapeError(f"{name}: dimension {dim} must have size 3 in both, got {input.shape} and {other.shape}")
     return roll(input, -1, dim) * roll(other, -2, dim) - roll(input, -2, dim) * roll(other, -1, dim)
@@ -161,7 +161,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     if n == 0:
         return where_op(input < input, input, eye(input.shape[-1], dtype=input.dtype, device=input.device))      # in the graph
     base = inverse(input) if n < 0 else input
-    out = base
+    out = contiguous_op(base) if n == 1 else base       # a copy
     for bit in f"{abs(n):b}"[1:]:                       # squares, and one factor more for each binary digit 1
         out = matmul(out, out)
         out = matmul(out, base) if bit == "1" else out

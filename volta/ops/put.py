@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import TensorBase, indexing, inplace
+from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta.ops.creation import arange
+from volta.ops.creation import arange, full
 from volta.ops.indexing import as_vector, flat, positions
+from volta.ops.join import stack
 from volta.ops.math import clamp, div
+from volta.ops.records.copy import cast
 from volta.ops.records.index import index_add_op, index_select_op
 from volta.ops.records.math import add_op, where_op
+from volta.ops.records.sort import searchsorted_op
 from volta.ops.records.view import contiguous_op, expand_op, reshape_op
 from volta.ops.scan import cumsum
 from volta.ops.scatter import alike, as_held, different, writing
@@ -108,11 +112,35 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     if indices.dtype.is_floating_point or indices.dtype.code == 0:
         raise DTypeError(f"unravel_index: the indices must be integers, got {indices.dtype}")
     sizes = as_shape(shape) if hasattr(shape, "__index__") else as_shape(*shape)
-    rest, places = indices, []
+    rest, places = cast(indices, int64), []
     for n in sizes[::-1]:
         places.append(rest % n)
         rest = div(rest, n, rounding_mode="floor")
     return tuple(places[::-1])
+
+
+def _np_nonzero_static(x, size, fill_value=-1):
+    found = np.argwhere(x)[:size]
+    return np.concatenate([found, np.full((size - len(found), x.ndim), fill_value)])
+
+
+@composed(samples=(case((3, 4), size=20), case((2, 3, 4), size=5, fill_value=7), case((), size=2), case((0, 3), size=2)), kinds="fib",
+          smooth=False, numpy=_np_nonzero_static)
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The first `size` positions of non-zero elements, (size, rank) int64, with `fill_value` where there are fewer. It reads no values.
+
+    Raises: ArgumentError for a negative size.
+
+    >>> volta.nonzero_static(volta.tensor([0, 5, 6]), size=3).tolist()
+    [[1], [2], [-1]]
+    """
+    if size < 0:
+        raise ArgumentError(f"nonzero_static: size must be >= 0, got {size}")
+    if not input._size or not input.ndim:
+        return full((size, input.ndim), fill_value, dtype=int64, device=input.device)
+    ends = cumsum(reshape_op(input.detach() != 0, shape=(input._size,)), 0)
+    at = searchsorted_op(ends, arange(1, size + 1, device=input.device), right=False)
+    return stack([where_op(at < input._size, i, fill_value) for i in unravel_index(at, input.shape)], 1)
 
 
 def _np_masked_scatter(x, mask, source):

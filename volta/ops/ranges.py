@@ -1,6 +1,7 @@
 """More tensors by rule: numbers in geometric steps, indices of triangles, products and combinations of vectors, given strides."""
 from __future__ import annotations
 
+import math
 import warnings
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from volta.ops.from_data import as_tensor, finish, tensor
 from volta.ops.join import stack
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_select_op
+from volta.ops.records.math import trunc
 from volta.ops.records.view import reshape_op
 from volta.ops.table import case, composed
 from volta.ops.view import meshgrid
@@ -49,6 +51,8 @@ def logspace(start: Number | Tensor, end: Number | Tensor, steps: int, base: flo
     """
     kind, place = as_dtype(dtype or get_default_dtype()), as_device(device)
     exact = float64 if not place.is_gpu else float32         # rounded or cut off once
+    if not kind.is_floating_point:                           # as in `linspace`, from bounds that are cut off
+        start, end = (trunc(x) if isinstance(x, core.TensorBase) else int(x) for x in (start, end))
     return finish(cast(base ** linspace(start, end, steps, dtype=exact, device=place), kind), requires_grad)
 
 
@@ -65,6 +69,8 @@ def range(start: Number, end: Number, step: Number = 1, *, dtype: DTypeLike = No
     warnings.warn("range is deprecated, since it includes the end; use arange", UserWarning, stacklevel=3)
     if step == 0 or (end - start) / step < 0:
         raise ArgumentError(f"range: from {start} to {end} cannot be walked in steps of {step}")
+    if not math.isfinite((end - start) / step):
+        raise ArgumentError(f"range: needs finite numbers, got {start}, {end} and {step}")
     count = int((end - start) / step + 1)
     kind = dtype or get_default_dtype()
     return finish(cast(arange(0, count, device=device), as_dtype(kind)) * step + start, requires_grad)
@@ -186,7 +192,7 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DTypeLik
 
 
 @composed(function=False, untested="as the function without new_")
-def new_empty_strided(self, size: Sequence[int], stride: Sequence[int], *, dtype: DTypeLike = None, device: DeviceLike = None,
+def new_empty_strided(self: Tensor, size: Sequence[int], stride: Sequence[int], *, dtype: DTypeLike = None, device: DeviceLike = None,
                       requires_grad: bool = False) -> Tensor:
     """`volta.empty_strided` with the dtype and device of this tensor.
 

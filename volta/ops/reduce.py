@@ -57,7 +57,8 @@ def _np_log_softmax(x, dim):
     return x - np.log(np.exp(x).sum(axis=dim, keepdims=True))
 
 
-@composed(samples=_ALONG, numpy=lambda x, dim: np.exp(_np_log_softmax(x, dim) if x.ndim else x * 0))
+@composed(samples=_ALONG, numpy=lambda x, dim: np.exp(_np_log_softmax(x, dim) if x.ndim else x * 0),
+          aliases=("special.softmax",))
 def softmax(input: Tensor, dim: int | None = None, dtype: DTypeLike = None) -> Tensor:
     """exp(x) / sum(exp(x)) along `dim`, without overflow.
 
@@ -67,7 +68,8 @@ def softmax(input: Tensor, dim: int | None = None, dtype: DTypeLike = None) -> T
     return _along("softmax", softmax_op, input, dim, dtype)
 
 
-@composed(samples=_ALONG, numpy=lambda x, dim: _np_log_softmax(x, dim) if x.ndim else x * 0)
+@composed(samples=_ALONG, numpy=lambda x, dim: _np_log_softmax(x, dim) if x.ndim else x * 0,
+          aliases=("special.log_softmax",))
 def log_softmax(input: Tensor, dim: int | None = None, dtype: DTypeLike = None) -> Tensor:
     """log(softmax(x)) along `dim`, without overflow.
 
@@ -261,8 +263,8 @@ def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -
 
 
 def _truth(name, record, input, dim, keepdim):
-    """bool, but uint8 for uint8, as in PyTorch."""
-    dims = as_dims(name, dim, input.ndim)
+    """bool, but uint8 for uint8, and of each element by itself for no dimensions, as in PyTorch."""
+    dims = as_dims(name, dim, input.ndim) if dim is None or hasattr(dim, "__index__") or len(dim) else ()
     out = record(input, dim=dims, keepdim=keepdim) if dims else input != 0
     return cast(out, input.dtype) if input.dtype.code == 1 else out
 
@@ -344,7 +346,7 @@ def _spread(x, dims, correction):
 
 
 @composed(samples=_SPREADS, numpy=_np_var, in_float32=True, takes={"input": "f"})
-def var(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
+def var(input: Tensor, dim: int | Sequence[int] | bool | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
         correction: float | None = None) -> Tensor:
     """Variance over `dim`, divided by (count - correction); correction 1 unless given, 0 with unbiased=False.
 
@@ -355,7 +357,7 @@ def var(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | 
 
 
 @composed(samples=_SPREADS, numpy=lambda *x, **options: np.sqrt(_np_var(*x, **options)), in_float32=True, takes={"input": "f"})
-def std(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
+def std(input: Tensor, dim: int | Sequence[int] | bool | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
         correction: float | None = None) -> Tensor:
     """Square root of `var`; where it is 0, the gradient is 0.
 
@@ -371,7 +373,7 @@ def _np_with_mean(function):
 
 
 @composed(samples=_SPREADS, numpy=_np_with_mean(_np_var), method=False, in_float32=True, takes={"input": "f"})
-def var_mean(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
+def var_mean(input: Tensor, dim: int | Sequence[int] | bool | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
              correction: float | None = None) -> tuple[Tensor, Tensor]:
     """(`var`, `mean`).
 
@@ -383,7 +385,7 @@ def var_mean(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bo
 
 @composed(samples=_SPREADS, numpy=_np_with_mean(lambda *x, **options: np.sqrt(_np_var(*x, **options))),
           method=False, in_float32=True, takes={"input": "f"})
-def std_mean(input: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
+def std_mean(input: Tensor, dim: int | Sequence[int] | bool | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
              correction: float | None = None) -> tuple[Tensor, Tensor]:
     """(`std`, `mean`).
 
@@ -403,7 +405,7 @@ def root(x: Tensor, power: float) -> Tensor:
     return where_op(zero, 0.0, sqrt_op(safe) if power == 0.5 else safe ** power)
 
 
-@composed(samples=(case((3, 4), dim=1), case((2, 3, 4), dim=(0, -1), keepdim=True)), in_float32=True,
+@composed(samples=(case((3, 4), dim=1), case((2, 3, 4), dim=(0, -1), keepdim=True)), in_float32=True, aliases=("special.logsumexp",),
           numpy=lambda x, dim, keepdim=False: np.log(np.exp(x).sum(axis=dim, keepdims=keepdim)))
 def logsumexp(input: Tensor, dim: int | Sequence[int] | None, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over `dim`, without overflow.

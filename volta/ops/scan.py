@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.dtypes import as_dtype
+from volta.dtypes import as_dtype, float16, float32
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
 from volta.ops.records.scan import cummax_op, cummin_op, cumprod_op, cumsum_op, logcumsumexp_op
@@ -37,15 +37,19 @@ def cumsum(input: Tensor, dim: int, *, dtype: DTypeLike = None) -> Tensor:
     return _in_dtype("cumsum", cumsum_op, input, dim, dtype)
 
 
-@composed(samples=_SAMPLES, inplace=True, kinds="fib", in_float32=True, numpy=lambda x, dim: cumprod_op.details.numpy(x, dim), rtol=2e-5,
-          domain=(0.9, 1.1))
+def _cumprod(x, dim):
+    """Of float16 in float32, the derivative too."""
+    return cast(cumprod_op(cast(x, float32), dim=dim), float16) if x.dtype is float16 else cumprod_op(x, dim=dim)
+
+
+@composed(samples=_SAMPLES, inplace=True, kinds="fib", numpy=lambda x, dim: cumprod_op.details.numpy(x, dim), rtol=2e-5, domain=(0.9, 1.1))
 def cumprod(input: Tensor, dim: int, *, dtype: DTypeLike = None) -> Tensor:
     """Running products along `dim`. Integers and bool multiply in int64, unless `dtype` says otherwise.
 
     >>> volta.cumprod(volta.tensor([1.0, 2.0, 4.0]), 0)
     tensor([1., 2., 8.])
     """
-    return _in_dtype("cumprod", cumprod_op, input, dim, dtype)
+    return _in_dtype("cumprod", _cumprod, input, dim, dtype)
 
 
 @composed(samples=_SAMPLES, in_float32=True, numpy=lambda x, dim: logcumsumexp_op.details.numpy(x, dim), rtol=2e-5)

@@ -14,7 +14,7 @@ from volta._kernels.core import TensorBase, inplace
 from volta.device import mixed_devices
 from volta.dtypes import bool_, iinfo, int32, int64, uint8
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta.ops.creation import arange, full_like, ones_like, zeros
+from volta.ops.creation import full_like, ones_like, zeros
 from volta.ops.indexing import as_vector, check_index, masked_fill, positions, scatter_add
 from volta.ops.math import div
 from volta.ops.parts import slice_view
@@ -108,7 +108,18 @@ def _fitted(op, input, dim, index, src):
     return d, x, at, src
 
 
-@writing(samples=(case((5, 3), 0, different(4, 5, 3), (4, 3)), case((7, 3), 0, different(6, 7, 2), (7, 3)),
+def _combined(op, input, x, d, at, source, reduce):
+    """The elements of `source` that `at` sends to each place of x, the input, along d: combined with what is there, or the last of them."""
+    at = positions(op, at, x.shape[d], kernel_checks=reduce == "last")
+    if all(n == m for i, (n, m) in enumerate(zip(at.shape, x.shape)) if i != d):
+        out = scatter_reduce_op(x, source, at, dim=d, reduce=reduce)
+    else:
+        out, part = contiguous_op(x), tuple(slice(0, m if i == d else n) for i, (n, m) in enumerate(zip(at.shape, x.shape)))
+        setitem(out, part, scatter_reduce_op(slice_view(x, part), source, at, dim=d, reduce=reduce))
+    return out if input.shape else reshape_op(out, shape=())
+
+
+@composed(inplace=True, samples=(case((5, 3), 0, different(4, 5, 3), (4, 3)), case((7, 3), 0, different(6, 7, 2), (7, 3)),
                    case((), 0, Labels((), 1), ()), case((3, 5), 1, Labels((2, 4), 5), value=1),
                    case((3, 5), 1, Labels((3, 2), 5), (3, 2), reduce="add"),
                    case((3, 5), 0, Labels((3, 2), 3), (3, 2), reduce="multiply")), kinds="fi", numpy=lambda x, dim, index, *args, **options:
@@ -131,15 +142,12 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None 
         if reduce not in ("add", "multiply"):
             raise ArgumentError(f"scatter: reduce must be 'add' or 'multiply', got {reduce!r}")
         source = src if isinstance(src, TensorBase) else full_like(index, as_held(input, src), dtype=input.dtype)
-        return _reduced_(input, dim, index, source, "sum" if reduce == "add" else "prod")
+        return scatter_reduce(input, dim, index, source, "sum" if reduce == "add" else "prod")
     d, x, at, src = _fitted("scatter", input, dim, index, src)
     if not at._size:
-        return input
-    check_index("scatter", at, x.shape[d])
-    key = [arange(n, device=x.device).reshape(-1, *(1,) * (x.ndim - 1 - i)) for i, n in enumerate(at.shape)]
-    key[d] = cast(at, int64)
-    setitem(x, key[0] if len(key) == 1 else tuple(key), src if isinstance(src, TensorBase) else as_held(x, src))
-    return input
+        return contiguous_op(input)
+    source = src if isinstance(src, TensorBase) else full_like(at, as_held(x, src), dtype=x.dtype)
+    return _combined("scatter", input, x, d, at, source, "last")
 
 
 _REDUCE = {"sum": (0, np.add), "mean": (0, np.add), "prod": (1, np.multiply), "amax": (-np.inf, np.maximum), "amin": (np.inf, np.minimum)}
@@ -184,7 +192,7 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     d, x, at, source = _fitted("scatter_reduce", input, dim, index, src)
     if not at._size:
         return contiguous_op(input)
-    at = positions("scatter_reduce", at, x.shape[d])
+    at = cast(at, int64)
     start = x if include_self else scatter(x, d, at, as_held(x, _identity(reduce, x)))
     if reduce in ("sum", "mean"):
         out = scatter_add(start, d, at, source)
@@ -193,15 +201,8 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
             count = scatter_add(count if include_self else scatter(count, d, at, 0), d, at, ones_like(at))
             count = where_op(count == 0, 1, count)
             out = out / cast(count, x.dtype) if x.dtype.is_floating_point else cast(div(out, count, rounding_mode="floor"), x.dtype)
-    elif all(n == m for i, (n, m) in enumerate(zip(at.shape, x.shape)) if i != d):
-        out = scatter_reduce_op(start, source, at, dim=d, reduce=reduce)
-    else:
-        out, part = contiguous_op(start), tuple(slice(0, m if i == d else n) for i, (n, m) in enumerate(zip(at.shape, x.shape)))
-        setitem(out, part, scatter_reduce_op(slice_view(start, part), source, at, dim=d, reduce=reduce))
-    return out if input.shape else reshape_op(out, shape=())
-
-
-_reduced_ = inplace.InPlace("scatter_", scatter_reduce)
+        return out if input.shape else reshape_op(out, shape=())
+    return _combined("scatter_reduce", input, start, d, at, source, reduce)
 
 
 def _np_index_reduce(x, dim, index, source, reduce, include_self=True):

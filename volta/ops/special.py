@@ -11,16 +11,17 @@ from volta._kernels.core.inplace import InPlace
 from volta.dtypes import bool_, float16, float32, float64, int32, result_type
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.copy import cast, promoted
-from volta.ops.creation import full
+from volta.ops.creation import arange, full
 from volta.ops.records import math as r
 from volta.ops.records import special as s
 from volta.ops.records.elementwise import BINARY_CASES, UNARY_CASES
 from volta.ops.records.index import index_select_op
 from volta.ops.records.sort import searchsorted_op
 from volta.ops.reduce import any as any_of
+from volta.ops.reduce import sum as sum_of
 from volta.ops.sort import sort
 from volta.ops.table import Derived, case, composed
-from volta.ops.view import reshape
+from volta.ops.view import reshape, unsqueeze
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 # ---------------------------------------------------------------- special functions
 @composed(samples=(*UNARY_CASES, case((7,), eps=0.3)), domain=(0.1, 0.9), elementwise=True, in_float32=True, inplace=True,
           numpy=lambda x, eps=None: np.log((x if eps is None else np.clip(x, eps, 1 - eps)) / (1 - (
-              x if eps is None else np.clip(x, eps, 1 - eps)))))
+              x if eps is None else np.clip(x, eps, 1 - eps)))), aliases=("special.logit",))
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(input / (1 - input)); with `eps` of input limited to [eps, 1 - eps], else NaN beyond [0, 1].
 
@@ -42,7 +43,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     return s.logit_op(input)
 
 
-@composed(samples=UNARY_CASES, numpy=np.sinc, domain=(0.3, 2.0), in_float32=True, inplace=True)
+@composed(samples=UNARY_CASES, numpy=np.sinc, domain=(0.3, 2.0), in_float32=True, inplace=True, aliases=("special.sinc",))
 def sinc(input: Tensor) -> Tensor:
     """sin(pi * input) / (pi * input), 1 at 0.
 
@@ -53,10 +54,10 @@ def sinc(input: Tensor) -> Tensor:
     return r.where_op(input == 0, 1.0, r.sin(angle) / angle)
 
 
-@composed(samples=(case(1, (3, 4)), case(2, (5,)), case(0, ())), domain=(0.3, 4.0), inplace=True,
-          numpy=lambda n, x: s.digamma.details.numpy(x) if n == 0 else (-1) ** (n + 1) * math.factorial(n) * s.zeta.details.numpy(n + 1, x))
-def polygamma(n: int | Tensor, input: Tensor | int) -> Tensor:
-    """The n-th derivative of digamma; as a method, `x.polygamma(n)`.
+@composed(samples=(case(1, (3, 4)), case(2, (5,)), case(0, ())), domain=(0.3, 4.0), inplace=True, aliases=("special.polygamma",),
+          numpy=lambda n, x: s.zeta.details.numpy(n + 1.0, x) * (-1) ** (n + 1) * math.factorial(n) if n else s.digamma.details.numpy(x))
+def polygamma(input: Tensor | int, n: int | Tensor) -> Tensor:
+    """The n-th derivative of digamma: `volta.polygamma(n, x)` as in PyTorch; as a method, `x.polygamma(n)`.
 
     Raises: ArgumentError for a negative n.
 
@@ -64,10 +65,27 @@ def polygamma(n: int | Tensor, input: Tensor | int) -> Tensor:
     tensor([1.6449, 0.6449])
     """
     if isinstance(n, TensorBase):
-        n, input = input, n
-    if n < 0:
-        raise ArgumentError(f"polygamma: n must be >= 0, got {n}")
-    return s.digamma(input) if n == 0 else s.zeta(n + 1.0, input) * float((-1) ** (n + 1) * math.factorial(n))
+        input, n = n, input
+    if not isinstance(input, TensorBase) or isinstance(n, TensorBase) or n < 0:
+        raise ArgumentError(f"polygamma: n must be >= 0, beside a tensor, got {n} and {input}")
+    factorial = math.gamma(n + 1.0) if n <= 170 else math.inf
+    return s.digamma(input) if n == 0 else s.zeta(n + 1.0, input) * (factorial if n % 2 else -factorial)
+
+
+@composed(samples=(case((3, 4), p=3), case((), 1)), domain=(1.3, 4.0), in_float32=True, inplace=True, aliases=("special.multigammaln",),
+          numpy=lambda x, p: p * (p - 1) / 4 * math.log(math.pi) + sum(s.lgamma.details.numpy(x - j / 2) for j in range(p)))
+def mvlgamma(input: Tensor, p: int) -> Tensor:
+    """The logarithm of the gamma function of `p` dimensions: the sum of lgamma(input - j / 2) over j < p, + p (p - 1) / 4 * log(pi).
+
+    Raises: ArgumentError unless p >= 1.
+
+    >>> volta.mvlgamma(volta.tensor([2.0, 3.0]), 2)
+    tensor([0.4516, 1.5502])
+    """
+    if p < 1:
+        raise ArgumentError(f"mvlgamma: p must be >= 1, got {p}")
+    rows = unsqueeze(input, -1) - arange(p, dtype=float64 if input.dtype is float64 else float32, device=input.device) * 0.5
+    return sum_of(s.lgamma(rows), -1) + p * (p - 1) / 4 * math.log(math.pi)
 
 
 @composed(samples=UNARY_CASES, numpy=np.deg2rad, elementwise=True, inplace=True)

@@ -353,8 +353,7 @@ def _assign(x, part, value):
     """Write the value, a number or a tensor of x's dtype and device, and record it."""
     number = not isinstance(value, core.TensorBase)
     wants = graph.is_grad_enabled() and (x.requires_grad or (not number and value.requires_grad))
-    if wants:
-        inplace.check_inplace("setitem", x)
+    (inplace.check_inplace if wants else inplace.check_elements)("setitem", x)
     call_under(False, part.write, (x, value), {})
     if not wants:
         return

@@ -17,7 +17,7 @@ import numpy as np
 
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.record import Composed, Op, Primitive
-from volta.errors import ArgumentError, DeviceError
+from volta.errors import ArgumentError, AutogradError, DeviceError
 
 
 class Labels:
@@ -69,6 +69,7 @@ class Details(SimpleNamespace):
     kinds: str                      # element types it takes: f floating, i integer, b bool
     rtol: float                     # relative tolerance in float32, on every device
     smooth: bool                    # whether gradients can be compared with finite differences
+    differentiable: bool = True     # a user's op may have no derivative
     elementwise: bool = False       # a composed op of broadcast tensors, element by element: special values are tested too
     view: bool = False              # a composed op whose results show the data of its first input
     reads: bool = False             # a composed op that reads values on the host: the shape or type of its result depends on them
@@ -80,6 +81,9 @@ class Details(SimpleNamespace):
 RECORDS: dict[str, Primitive] = {}          # by the name of their kernels
 FUNCTIONS: dict[str, Op] = {}               # the public operations: records and composed functions
 PLACES: dict[str, Places] = {}              # where each of these appears
+
+
+ROOMS = ("linalg.", "special.")             # what the names of the functions of those modules begin with
 
 _SUFFIXES = tuple(all_suffixes())           # of the files that are modules
 
@@ -106,22 +110,29 @@ def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outpu
              promote: str = "none", takes=None, writes: tuple = (), wide: tuple = (), differentiable: tuple = (), names: tuple = (),
              tests: bool = False, cpu_only: bool = False, view: Callable | None = None, numpy: Callable | None = None,
              domain: tuple[float, float] = (-2.0, 2.0), cases: tuple = (), kinds: str = "f", rtol: float = 1e-5, smooth: bool = True,
-             public: Places | None = None, doc: str | None = None) -> Primitive:
+             public: Places | None = None, room: str = "", doc: str | None = None) -> Primitive:
     """Make a record and enter it in the table. `view` is the one kernel of an op that moves no data; `public` makes it a function and
-    method of users. The rest is what `Primitive` and `Details` say."""
+    method of users, `room` one of that module alone, "special.name". The rest is what `Primitive` and `Details` say."""
     details = Details(numpy=numpy, domain=domain, cases=tuple(cases), kinds=kinds, rtol=rtol, smooth=smooth, cpu_only=cpu_only)
-    op = Primitive(name, inputs, vjp=vjp, family=family, outputs=outputs, reference=reference, promote=promote, takes=takes,
-                   writes=writes, wide=wide, differentiable=differentiable, names=names, tests=tests, details=details)
+    op = Primitive(f"{room}.{name}" if room else name, inputs, vjp=vjp, family=family, outputs=outputs, reference=reference,
+                   promote=promote, takes=takes, writes=writes, wide=wide, differentiable=differentiable, names=names, tests=tests,
+                   details=details)
     if view is not None:
         op.cpu = op.gpu = view
         op.cpu_half = op.gpu_half = True
+    enter(op)
+    if public is not None:
+        op.document(lambda: _doc(op, doc), lambda: _signature(op))
+        publish(op.name, op, public)
+    return op
+
+
+def enter(op: Primitive) -> None:
+    """Enter a record under the name of its kernels."""
+    name = op.name.rpartition(".")[2]
     if name in RECORDS:
         raise ArgumentError(f"register: there is a record {name} already")
     RECORDS[name] = op
-    if public is not None:
-        op.document(lambda: _doc(op, doc), lambda: _signature(op))
-        publish(name, op, public)
-    return op
 
 
 def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str = "f", domain: tuple[float, float] = (-2.0, 2.0),
@@ -145,7 +156,7 @@ def publish(name: str, op: Op, places: Places) -> None:
     """Enter a public operation under its name and its aliases."""
     returned = op.function.__annotations__.get("return") if isinstance(op, Composed) else "Tensor"
     made = isinstance(op, (Composed, Primitive)) and not (op.details.view or getattr(op, "family", "") == "view")
-    op.has_out = made and (places.function or name.startswith("linalg.")) and returned != "bool"
+    op.has_out = made and (places.function or not places.method) and name[-1] != "_" and returned != "bool"
     for each in (name, *places.aliases):
         if each in FUNCTIONS:
             raise ArgumentError(f"the op table has a function {each} already")
@@ -183,26 +194,38 @@ def import_all(package: ModuleType) -> list[ModuleType]:
 
 
 def bind(kernels: dict[str, Callable], device: str, half: Iterable[str] | None = None) -> None:
-    """Give every record its kernel on `device` ("cpu" or "gpu"); a missing one stays None, which the parity test reports. `half` names
+    """Give the records their kernels on `device` ("cpu" or "gpu"); a missing one stays None, which the parity test reports. `half` names
     the kernels that take float16 themselves (None: all)."""
     for name, op in RECORDS.items():
         if name in kernels:
             setattr(op, device, kernels[name])
+            setattr(op, device + "_half", op.family == "view" or half is None or name in half)
         elif op.details.cpu_only and device == "gpu":
             op.gpu = _refused(name)
-        setattr(op, device + "_half", op.family == "view" or half is None or name in half)
 
 
 def _refused(name):
     """The kernel on a GPU of what only the CPU computes."""
     def kernel(*inputs, **params):
-        raise DeviceError(f"{name}: is computed on the CPU alone; move its tensors there with .cpu(), and the result back with .to(device)")
+        raise cpu_alone(name)
     return kernel
+
+
+def cpu_alone(name: str) -> DeviceError:
+    """What says so."""
+    return DeviceError(f"{name}: is computed on the CPU alone; move its tensors there with .cpu(), and the result back with .to(device)")
 
 
 def missing_kernels() -> list[tuple[str, str]]:
     """(op, device) pairs without a kernel; empty unless a backend is incomplete."""
     return [(name, device) for name, op in RECORDS.items() for device in ("cpu", "gpu") if getattr(op, device) is None]
+
+
+def underived(op: str, input: str) -> Callable:
+    """The derivative that nobody has worked out, by an input: an error when it is asked for."""
+    def derivative(g):
+        raise AutogradError(f"{op}: there is no derivative by {input!r}; give it detached")
+    return derivative
 
 
 def create(op: Primitive, *args: object, device, **params: object):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.records.view import expand_op, permute_op, reshape_op
 from volta.ops.table import Derived, case, composed
 from volta.shapes import as_dim, as_dims, broadcast_shapes, infer, view_strides
@@ -16,7 +16,10 @@ from volta.shapes import as_dim, as_dims, broadcast_shapes, infer, view_strides
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from volta._kernels.core import DType
     from volta.tensor import Tensor
+
+SAME_ON_GPUS = {"int32", "float16", "float32"}          # what has the same bytes there
 
 
 def listed(op: str, given: tuple, named: Sequence[int] | None) -> tuple:
@@ -60,20 +63,53 @@ def reshape(input: Tensor, *sizes: int | Sequence[int], shape: Sequence[int] | N
 
 @composed(samples=(case((6,), size=(2, 3)), case((), size=(1,))), kinds="fib", view=True,
           function=False, numpy=lambda x, size: x.reshape(size))
-def view(input: Tensor, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Tensor:
-    """`reshape` that never copies.
+def view(input: Tensor, *shape: int | Sequence[int] | DType, size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:
+    """`reshape` that never copies; with a dtype in place of sizes, the same bytes as other elements, without a graph.
 
-    Raises: ShapeError where the strides allow no view; ArgumentError for a dtype, whose bytes Volta does not reinterpret.
+    Raises: ShapeError where the strides allow no view; DTypeError for bytes that are no such elements: bools of other ones, and on a
+    GPU those of bool, uint8 and int64, which take 32 bits there.
 
     >>> volta.arange(4).view(2, 2).tolist()
     [[0, 1], [2, 3]]
+    >>> volta.tensor([1.0, -2.0]).view(volta.int32).tolist()
+    [1065353216, -1073741824]
     """
     if len(shape) == 1 and isinstance(shape[0], core.DType):
-        raise ArgumentError(f"view: reading the bytes as {shape[0]} is not available; convert the values with .to({shape[0]})")
+        shape, dtype = (), shape[0]
+    if dtype is not None:
+        if shape or size is not None:
+            raise ArgumentError(f"view: needs sizes or a dtype, got {shape or size} and {dtype}")
+        return _reinterpreted(input, dtype)
     new = infer("view", input._size, _sizes("view", shape, size))
     if not input._contiguous and view_strides(input.shape, input._strides, new) is None:
         raise ShapeError(f"view: shape {input.shape} with strides {input._strides} cannot be seen as {new} without a copy; use reshape")
     return reshape_op(input, shape=new)
+
+
+def _reinterpreted(input, dtype):
+    """The same bytes as elements of `dtype`."""
+    own, name = input.dtype, f"view: {input.dtype} as {dtype}"
+    if own is dtype:
+        return core.alias(input)
+    if input.device.is_gpu and not {own.name, dtype.name} <= SAME_ON_GPUS:
+        raise DTypeError(f"{name}: on a GPU only int32, float16 and float32 lie in memory as on the CPU; move the tensor there with .cpu() "
+                         f"or convert its values with .to({dtype})")
+    if dtype.name == "bool":
+        raise DTypeError(f"{name}: a bool is stored as 0 or 1, which other bytes need not be; compare with != 0")
+    shape, strides, offset = input.shape, input._strides, input.offset
+    if own.itemsize != dtype.itemsize:
+        if not shape or strides[-1] != 1:
+            raise ShapeError(f"{name}: elements of another size need a last dimension of stride 1, got shape {shape}, strides {strides}")
+        parts, joined = max(own.itemsize // dtype.itemsize, 1), max(dtype.itemsize // own.itemsize, 1)
+        numbers = (shape[-1], offset, *strides[:-1])
+        if any(n % joined for n in numbers):
+            raise ShapeError(f"{name}: the last size, the offset and the other strides must be divisible by {joined}, got shape {shape}, "
+                             f"strides {strides} and offset {offset}")
+        last, offset, *steps = [n * parts // joined for n in numbers]
+        shape, strides = (*shape[:-1], last), (*steps, 1)
+    if not input.device.is_gpu and input._size and input._address % dtype.itemsize:
+        raise ShapeError(f"{name}: the data begin at an address that is no multiple of {dtype.itemsize}; clone() the tensor first")
+    return core.tensor(input.storage, shape, strides, offset, dtype)
 
 
 @composed(samples=(case((6,), Derived(lambda x: np.zeros((2, 3)))),), kinds="fib", view=True, function=False,
@@ -110,6 +146,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     a, b = as_dim("flatten", start_dim, rank), as_dim("flatten", end_dim, rank)
     if a > b:
         raise ArgumentError(f"flatten: start_dim {start_dim} lies behind end_dim {end_dim}")
+    if a == b and rank:
+        return input
     return reshape_op(input, shape=input.shape[:a] + (math.prod(input.shape[a:b + 1]),) + input.shape[b + 1:])
 
 
@@ -121,6 +159,8 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     [[0, 1], [2, 3]]
     """
     d = as_dim("unflatten", dim, input.ndim)
+    if not input.shape:
+        raise ShapeError("unflatten: a 0-d tensor has no dimension to take apart")
     return reshape_op(input, shape=input.shape[:d] + infer("unflatten", input.shape[d], tuple(sizes)) + input.shape[d + 1:])
 
 
@@ -191,15 +231,19 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 @composed(samples=(case((3,), (2,)), case((3,), (2,), (1,), indexing="xy")), kinds="fib", method=False,
           numpy=lambda *x, indexing="ij": tuple(np.meshgrid(*x, indexing=indexing)))
-def meshgrid(*tensors: Tensor, indexing: str = "ij") -> tuple[Tensor, ...]:
+def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple[Tensor, ...]:
     """Vectors as coordinates of a grid: the i-th result varies along dimension i; with indexing="xy" the first two are exchanged.
 
     >>> [x.tolist() for x in volta.meshgrid(volta.arange(2), volta.arange(2))]
     [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
     """
     vectors = listed("meshgrid", tensors, None)
+    if not all(isinstance(t, core.TensorBase) for t in vectors):
+        raise DTypeError(f"meshgrid: needs vectors, or one list of them, got {[type(t).__name__ for t in vectors]}")
     if indexing not in ("ij", "xy") or any(t.ndim > 1 for t in vectors):
         raise ArgumentError(f"meshgrid: needs vectors and indexing 'ij' or 'xy', got shapes {[t.shape for t in vectors]} and {indexing!r}")
+    if len({t.dtype for t in vectors}) != 1:
+        raise DTypeError(f"meshgrid: needs one vector at least, and all of one dtype, got {[t.dtype for t in vectors]}")
     shape = tuple(t._size for t in vectors)
     grids = [expand(reshape_op(t, shape=(1,) * i + (t._size,) + (1,) * (len(shape) - i - 1)), shape) for i, t in enumerate(vectors)]
     return tuple(transpose(t, 0, 1) if indexing == "xy" and len(shape) > 1 else t for t in grids)
@@ -225,7 +269,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     >>> volta.squeeze(volta.ones(1, 3, 1)).shape
     (3,)
     """
-    dims = range(input.ndim) if dim is None else () if dim == () or dim == [] else as_dims("squeeze", dim, input.ndim)
+    dims = range(input.ndim) if dim is None else () if dim in ((), []) else as_dims("squeeze", dim, input.ndim)
     return reshape_op(input, shape=tuple(s for i, s in enumerate(input.shape) if not (i in dims and s == 1)))
 
 
@@ -254,9 +298,9 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     [[0, 2], [1, 3]]
     """
     order = list(range(input.ndim))
+    a, b = as_dim("transpose", dim0, input.ndim), as_dim("transpose", dim1, input.ndim)
     if not order:
         return input
-    a, b = as_dim("transpose", dim0, input.ndim), as_dim("transpose", dim1, input.ndim)
     order[a], order[b] = b, a
     return permute_op(input, dims=tuple(order))
 

@@ -15,7 +15,7 @@ ERRORS: list[float] | None = None           # where it is a list, every comparis
 # Without samples: moved between host and GPU, not computed (tests/test_devices.py); of a storage, not of elements (tests/test_arrange.py).
 APART = {"upload", "download", "transfer", "as_strided"}
 IN_PLACE = {"inplace", "update"}
-ELEMENTWISE = {"unary", "grad", "binary", "comparison", "bitwise", "ternary"}
+ELEMENTWISE = {"unary", "grad", "binary", "comparison", "bitwise", "ternary", "gamma", "polynomial", "draw"}
 
 
 def need(condition: bool, text: str) -> None:

@@ -49,7 +49,7 @@ def applies(op) -> bool:
     if table.family(op) == "composed":
         return op.details.elementwise and "f" in op.details.kinds and op.details.numpy is not None
     # nextafter is another number in float32 than in float64.
-    return op.family in ("unary", "binary", "comparison") and "f" in op.details.kinds and op.name != "nextafter"
+    return op.family in ("unary", "binary", "comparison", "gamma") and "f" in op.details.kinds and op.name != "nextafter"
 
 
 def special_values(op, device):

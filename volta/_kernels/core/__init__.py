@@ -9,6 +9,7 @@ from volta._kernels.core.base import (
     assign,
     borrowed_storage,
     checked_size,
+    default_device,
     dtype_from_code,
     empty,
     empty_host_cache,
@@ -17,6 +18,7 @@ from volta._kernels.core.base import (
     memory_size,
     read_scalar,
     reshaped,
+    set_default_device,
     set_tensor_type,
     strides_of,
     tensor,
@@ -24,7 +26,7 @@ from volta._kernels.core.base import (
 )
 
 __all__ = [
-    "CPU", "DType", "Device", "Storage", "TensorBase", "alias", "assign", "borrowed_storage", "checked_size",
+    "CPU", "DType", "Device", "Storage", "TensorBase", "alias", "assign", "borrowed_storage", "checked_size", "default_device",
     "dtype_from_code", "empty", "empty_host_cache", "gpu_storage", "host_memory_stats", "memory_size", "read_scalar", "reshaped",
-    "set_tensor_type", "strides_of", "tensor", "view",
+    "set_default_device", "set_tensor_type", "strides_of", "tensor", "view",
 ]

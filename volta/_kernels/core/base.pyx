@@ -5,6 +5,7 @@ carries the buffer object that keeps its bytes alive.
 """
 import os
 import struct
+import threading
 
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.object cimport PyObject
@@ -17,7 +18,7 @@ from volta.errors import DTypeError, OutOfMemoryError, ShapeError
 
 cdef extern from "Python.h":
     Py_ssize_t PY_SSIZE_T_MAX
-    Py_ssize_t PyNumber_AsSsize_t(object, PyObject*)       # with NULL, a number out of range gives the nearest in range
+    Py_ssize_t PyNumber_AsSsize_t(object, PyObject*) except? -1        # with NULL, a number out of range gives the nearest in range
     ctypedef struct PyTypeObject:
         object (*tp_new)(PyTypeObject*, PyObject*, PyObject*)
 
@@ -58,8 +59,11 @@ cdef DType dtype_of(int code):
 
 # ---------------------------------------------------------------- devices
 
+cdef object _thread = threading.local()         # `default`: the device of new tensors in this thread; `outer`: those to come back to
+
+
 cdef class Device:
-    """Where a tensor lives. One object per place, so `is` compares."""
+    """Where a tensor lives. One object per place, so `is` compares. Inside `with device:` new tensors are made there."""
 
     def __cinit__(self, str type, int index):
         self.index = index
@@ -76,6 +80,14 @@ cdef class Device:
     def __str__(self):
         return self.type if self.index == 0 else f"{self.type}:{self.index}"
 
+    def __enter__(self):
+        _thread.outer = (default_device(), getattr(_thread, "outer", None))
+        _thread.default = self
+        return self
+
+    def __exit__(self, *exc):
+        _thread.default, _thread.outer = _thread.outer
+
 
 CPU = Device("cpu", 0)
 cdef Device _CPU = CPU
@@ -88,6 +100,16 @@ def call_gpus(str word not None):
     cdef str previous = _gpu_word
     _gpu_word = word
     return previous
+
+
+def default_device():
+    """Where this thread makes tensors that no device is given for."""
+    return getattr(_thread, "default", _CPU)
+
+
+def set_default_device(Device device not None):
+    """Set it for this thread."""
+    _thread.default = device
 
 
 # ---------------------------------------------------------------- host memory
@@ -302,12 +324,14 @@ cdef Py_ssize_t MAX_SIZE = <Py_ssize_t>1 << 60       # elements: their bytes sti
 
 
 cpdef Py_ssize_t checked_size(tuple shape) except -1:
-    """Number of elements. Raises: ShapeError for too many dimensions or elements to count; a size of 0 counts as 1 there, since
-    strides do too."""
+    """Number of elements. Raises: ShapeError for a negative size, and for too many dimensions or elements to count; a size of 0 counts
+    as 1 there, since strides do too."""
     cdef Py_ssize_t n = PyTuple_GET_SIZE(shape), size = 1, reach = 1, i, length
     cdef bint refused = n > MAX_RANK
     for i in range(n):
         length = PyNumber_AsSsize_t(shape[i], NULL)
+        if length < 0:
+            raise ShapeError(f"shape: sizes must not be negative, got {shape}")
         size *= length
         if length > 1:
             if length > MAX_SIZE // reach:

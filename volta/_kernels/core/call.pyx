@@ -8,7 +8,7 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta._kernels.core.base cimport BOOL, FLOAT16, FLOAT32, INT64, DType, Device, TensorBase, dtype_of
-from volta._kernels.core.record cimport FLOATING, MAY_BE_WIDE, WIDE, Primitive, set_check
+from volta._kernels.core.record cimport EACH, FLOATING, MAY_BE_WIDE, WIDE, Primitive, set_check
 
 cdef Primitive _cast = None                 # set by volta.ops, what follows by volta.devices
 cdef object _in_half = None                 # (op, device, kernel, inputs, params) -> result of a kernel that has no float16
@@ -164,10 +164,13 @@ cdef DType common_dtype(Primitive op, tuple inputs):
 
 cdef tuple promoted(Primitive op, tuple inputs):
     """The inputs with every tensor cast to the common dtype."""
-    cdef DType dtype = common_dtype(op, inputs)
+    cdef DType dtype
     cdef list out = []
     cdef Py_ssize_t i
     cdef object x
+    if op.promotion == EACH:
+        return _promoted_by_kind(op, inputs)
+    dtype = common_dtype(op, inputs)
     if not op.common >> dtype.code & 1:
         refuse_dtype(op, dtype.code)
     for i in range(PyTuple_GET_SIZE(inputs)):
@@ -180,6 +183,26 @@ cdef tuple promoted(Primitive op, tuple inputs):
                 x = _cast(x, dtype=dtype)
         out.append(x)
     return tuple(out)
+
+
+cdef tuple _promoted_by_kind(Primitive op, tuple inputs):
+    """The inputs with every tensor cast to the common dtype of those of its declared kind."""
+    cdef dict groups = {}, dtypes = {}
+    cdef unsigned int mask
+    cdef Py_ssize_t i
+    cdef DType dtype
+    for i in range(op.count):
+        groups.setdefault(op.accepts[i], []).append(inputs[i])
+    for mask, group in groups.items():
+        dtype = _result_type(tuple(group))
+        if mask >> FLOAT32 & 1 and not dtype.is_floating_point:
+            dtype = dtype_of(FLOAT32)
+        dtypes[mask] = dtype
+    for i in range(op.count):
+        if not op.accepts[i] >> (<DType>dtypes[op.accepts[i]]).code & 1:
+            _refuse(op, i, inputs[i], "")
+    return tuple([_cast(x, dtype=dtypes[op.accepts[i]]) if isinstance(x, TensorBase) and (<TensorBase>x).dtype is not dtypes[op.accepts[i]]
+                  else x for i, x in enumerate(inputs)])
 
 
 cdef str _kinds(unsigned int mask):

@@ -90,7 +90,7 @@ cdef object apply(Primitive op, tuple inputs, dict params):
         elif x is not None:
             raise DTypeError(f"{op.name}: {op.names[i if i < op.count else op.count - 1]} must be a tensor, got {type(x).__name__}")
     if first is None:
-        return apply(op, (_as_operand(op, inputs[0] if n else None, inputs),) + inputs[1:], params)
+        raise DTypeError(f"{op.name}: needs a tensor, got {', '.join([type(x).__name__ for x in inputs]) or 'nothing'}")
     code = first.dtype.code
     if op.promotion:
         if not uniform or not op.promoted[0] or (code < FLOAT32 and (op.promotion == FLOATING or n > 1)):

@@ -4,6 +4,7 @@ cdef enum Promotion:
     ALONE = 0                               # inputs are taken as they are
     COMMON = 1                              # tensors are cast to PyTorch's common dtype
     FLOATING = 2                            # the same, and integers to float32
+    EACH = 3                                # those of one declared kind among themselves; integers for floating point to float32
 
 cdef enum Saved:                            # what a node keeps for its derivative
     INPUT = 0
@@ -22,6 +23,19 @@ cdef enum Source:                           # where an argument of a derivative 
 cdef enum Widening:                         # what goes with a float16 input
     WIDE = 1                                # float32
     MAY_BE_WIDE = 2                         # either of the two
+
+cpdef enum:                                 # the type of an argument: bits
+    UNKNOWN = 1                             # of a parameter that takes everything
+    TENSOR = 2
+    INTEGER = 4
+    REAL = 8
+    BOOLEAN = 16
+    STRING = 32
+    NONE = 64
+    ELEMENT = 128                           # a dtype
+    PLACE = 256                             # a device
+    INTEGERS = 512                          # a tuple or list of them
+    TENSORS = 1024
 
 cdef class Plan:
     # For one set of wanted gradients.
@@ -50,6 +64,10 @@ cdef class Composed(Op):
     cdef readonly Primitive declared        # what it takes: a record without kernels
     cdef tuple places                       # positions of its inputs among the parameters
     cdef bint leading                       # whether they are the first ones, in order
+    cdef tuple kinds                        # per position: the bits of what may stand there; None before the first call
+    cdef int more                           # the same of further positions
+    cdef dict named                         # the same by name
+    cdef bint typed(self, tuple args, dict options) except -1
     cdef int check(self, tuple args, dict options) except -1
 
 cdef class Primitive(Op):

@@ -11,25 +11,27 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 from libc.stdlib cimport calloc, free
 
 from volta.errors import ArgumentError, DTypeError, VoltaError
-from volta._kernels.core.base cimport FLOAT16, FLOAT32, TensorBase, dtype_of
+from volta._kernels.core.base cimport DType, Device, FLOAT16, FLOAT32, TensorBase, dtype_of
 
 cdef extern from "Python.h":
     object PyMethod_New(object function, object instance)
     object PyObject_Call(object function, tuple args, PyObject* options)
     Py_ssize_t PyDict_GET_SIZE(dict)
+    long long PyLong_AsLongLongAndOverflow(object, int* overflow) except? -1
 
 cdef apply_t _apply = NULL                  # set by graph.pyx
 cdef check_t _check = NULL                  # set by call.pyx
 cdef object _named = None                   # set by the op table: name -> Op, for unpickling
-cdef object _explain = None                 # (function, args, options) -> the DTypeError of a wrong argument, or None
+cdef object _kinds = None                   # function -> what may stand at each place, for more positions, and under each name: masks
+cdef object _settled = None                 # (function, args, options) -> the same with numbers as Python's; or DTypeError
 cdef object _in_float32 = None              # (function, args, options) -> result, computed in float32
 cdef object _fill = None                    # (op, args, options, out) -> out, filled with the result
 
 
-def configure(named, explain, in_float32, fill):
+def configure(named, kinds, settled, in_float32, fill):
     """Give this module the pieces of higher layers that it calls."""
-    global _named, _explain, _in_float32, _fill
-    _named, _explain, _in_float32, _fill = named, explain, in_float32, fill
+    global _named, _kinds, _settled, _in_float32, _fill
+    _named, _kinds, _settled, _in_float32, _fill = named, kinds, settled, in_float32, fill
 
 
 cdef void set_apply(apply_t function) noexcept:
@@ -48,7 +50,9 @@ def _op_named(name):
 
 # ---------------------------------------------------------------- what is common to all ops
 
-cdef dict _SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "A": "input", "x1": "input", "x2": "other"}      # NumPy's and torch.linalg's
+cdef dict _SPELLINGS = {                     # NumPy's, torch.linalg's, and those of torch's overloads
+    "axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "A": "input", "x1": "input", "x2": "other",
+    "sections": "indices_or_sections", "indices": "indices_or_sections", "from": "low", "to": "high"}
 cdef object _ELSEWHERE = object()           # no result yet
 
 
@@ -101,8 +105,37 @@ cdef class Op:
         return None if self._signature is None else self._signature()
 
 
+cdef int _kind(object x):
+    """The bit of an argument's type; 0 for any that has none."""
+    cdef int kind, overflow
+    if isinstance(x, TensorBase):
+        return TENSOR
+    if x is None:
+        return NONE
+    if type(x) is int:
+        PyLong_AsLongLongAndOverflow(x, &overflow)
+        return 0 if overflow else INTEGER
+    if type(x) is bool:
+        return BOOLEAN
+    if type(x) is float:
+        return REAL
+    if type(x) is str:
+        return STRING
+    if isinstance(x, DType):
+        return ELEMENT
+    if isinstance(x, Device):
+        return PLACE
+    if not isinstance(x, (tuple, list)):
+        return 0
+    kind = INTEGERS | TENSORS
+    for each in x:
+        kind &= INTEGERS if _kind(each) == INTEGER else TENSORS if isinstance(each, TensorBase) else 0
+    return kind
+
+
 cdef class Composed(Op):
-    """A function of other ops. A call without options goes to the elementwise `record`, where there is one. `takes` says what some of its
+    """A function of other ops. Arguments are compared with the annotations before it runs, by a bit each; what that does not
+    decide (an integer of NumPy's), `_settled` does. A call without options goes to the elementwise `record`, where there is one. `takes` says what some of its
     arguments may be, in the words of `Primitive`. With `in_float32`, a float16 first input, and what comes with it, is widened and the
     result is rounded once: steps of their own in float16 would overflow at 65,504 and round many times."""
 
@@ -141,6 +174,20 @@ cdef class Composed(Op):
     def __doc__(self):
         return self.function.__doc__
 
+    cdef bint typed(self, tuple args, dict options) except -1:
+        """Whether the arguments are of the commonest types that the annotations name."""
+        cdef Py_ssize_t i
+        cdef object name
+        if self.kinds is None:
+            self.kinds, self.more, self.named = _kinds(self.function)
+        for i in range(PyTuple_GET_SIZE(args)):
+            if not <int>(self.kinds[i] if i < PyTuple_GET_SIZE(self.kinds) else self.more) & (_kind(<object>args[i]) | UNKNOWN):
+                return False
+        for name in options:
+            if not <int>self.named.get(name, UNKNOWN) & (_kind(options[name]) | UNKNOWN):
+                return False
+        return True
+
     cdef int check(self, tuple args, dict options) except -1:
         """Raise unless the arguments are of the dtypes that are declared."""
         cdef Py_ssize_t place, n = PyTuple_GET_SIZE(args)
@@ -160,21 +207,15 @@ cdef class Composed(Op):
             x = self.otherwise(args, options, self.parameters)
             if x is not _ELSEWHERE:
                 return x
-        try:
-            if self.declared is not None:
-                self.check(args, options)
-            if self.in_float32:
-                x = args[0] if PyTuple_GET_SIZE(args) else options.get(self.first)
-                if isinstance(x, TensorBase) and (<TensorBase>x).dtype.code == FLOAT16:
-                    return _in_float32(self.function, args, options)
-            return PyObject_Call(self.function, args, <PyObject*>options if options else NULL)
-        except Exception as error:
-            if isinstance(error, VoltaError) and not isinstance(error, DTypeError):         # which may be that of an op within
-                raise
-            explained = _explain(self.function, args, options)
-            if explained is None:
-                raise
-            raise explained from error
+        if not self.typed(args, options):
+            args, options = _settled(self.function, args, options)
+        if self.declared is not None:
+            self.check(args, options)
+        if self.in_float32:
+            x = args[0] if PyTuple_GET_SIZE(args) else options.get(self.first)
+            if isinstance(x, TensorBase) and (<TensorBase>x).dtype.code == FLOAT16:
+                return _in_float32(self.function, args, options)
+        return PyObject_Call(self.function, args, <PyObject*>options if options else NULL)
 
 
 # ---------------------------------------------------------------- records
@@ -235,7 +276,7 @@ cdef class Primitive(Op):
         self.outputs = outputs
         self.family = family
         self.reference = reference
-        self.promotion = ("none", "common", "float").index(promote)
+        self.promotion = ("none", "common", "float", "each").index(promote)
         self.details = details
         self.writes = tuple([self.inputs.index(i) for i in writes])
         self.changes = len(writes) > 0
@@ -274,7 +315,7 @@ cdef class Primitive(Op):
         self.optional = <bint*>calloc(n + 1, sizeof(bint))
         self.promoted = <bint*>calloc(n + 1, sizeof(bint))
         for i in range(n):
-            self.same[i], self.promoted[i] = -1, self.promotion != ALONE
+            self.same[i], self.promoted[i] = -1, self.promotion == COMMON or self.promotion == FLOATING
         if takes is None:
             return
         self.accepts = <unsigned int*>calloc(n + 1, sizeof(unsigned int))

@@ -11,7 +11,7 @@ from cython.parallel cimport prange, threadid
 from libc.string cimport memset
 
 from volta._kernels.cpu.conv_plan cimport (
-    Plan, band_size, ceil_div, choose_chunk, form_line, load_band, make_tables, set_geometry, threads_of)
+    Plan, band_size, ceil_div, choose_chunk, form_panel, load_band, make_tables, set_geometry, threads_of)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, outer, real
@@ -119,7 +119,7 @@ cdef void forward_chunk(Plan* p, Py_ssize_t item, const real* x, const real* wei
     cdef Py_ssize_t count = images * rows * p.ow, image_stride = p.groups * p.c * plane
     cdef Py_ssize_t padded = ceil_div(p.o, TILE_ROWS) * TILE_ROWS
     cdef Py_ssize_t passes = max(1, ceil_div(taps, MOST_TAPS)), block = ceil_div(taps, passes)
-    cdef Py_ssize_t k0 = 0, k, kc, panel, start
+    cdef Py_ssize_t k0 = 0, kc, panel, start
     load_band(p, x + (n0 * p.groups + group) * p.c * plane, image_stride, x + p.n * image_stride, y0, images, p.c, p.c,
               band, <int>(p.panel // 3))
     out += ((n0 * p.groups + group) * p.o) * pixels + y0 * p.ow
@@ -128,8 +128,7 @@ cdef void forward_chunk(Plan* p, Py_ssize_t item, const real* x, const real* wei
         kc = min(block, taps - k0)
         for panel in range(ceil_div(count, p.panel)):
             start = panel * p.panel
-            for k in range(kc):
-                form_line(p, <const real*>band + p.taps[k0 + k], panel, columns + k * p.panel)
+            form_panel(p, p.taps + k0, kc, panel, <const real*>band, columns, p.panel)
             panel_product(p, weight + k0 * padded, kc, <const real*>columns, start, min(p.panel, count - start), out,
                           bias + group * p.o if bias != NULL else NULL, k0 == 0)
         k0 += block

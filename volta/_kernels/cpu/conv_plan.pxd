@@ -9,6 +9,30 @@ from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.tile cimport copy_run, real, zero_run
 
+cdef extern from *:
+    """
+    /* out[i] = x[2 * i] for a whole vector. */
+    static inline void volta_even32(float* __restrict out, const float* __restrict x) {
+        int i;
+        for (i = 0; i < VOLTA_LANES32; i++) out[i] = x[2 * i];
+    }
+    static inline void volta_even64(double* __restrict out, const double* __restrict x) {
+        int i;
+        for (i = 0; i < VOLTA_LANES64; i++) out[i] = x[2 * i];
+    }
+    """
+    void even32 "volta_even32"(float* out, const float* x) noexcept nogil
+    void even64 "volta_even64"(double* out, const double* x) noexcept nogil
+
+
+cdef inline void copy_even(real* out, const real* x) noexcept nogil:
+    """Every second element of x, a vector of them."""
+    if real is float:
+        even32(out, x)
+    else:
+        even64(out, x)
+
+
 cdef struct Run:
     int source                  # offset into the band
     int column                  # first column, counted in the panel
@@ -22,11 +46,12 @@ cdef struct Plan:
     Py_ssize_t band_rows, band_width                    # the padded input of a chunk
     Py_ssize_t* taps                                    # [c * kh * kw] offset of each tap into the band
     int* offsets                                        # [columns] offset of each column into the band
-    Run* runs                                           # the same for stride 1: copies of one vector each
+    Run* runs                                           # the same for strides 1 and 2: copies of one vector each
     int* panel_runs                                     # [panels + 1] first run of each panel
 
 cdef enum:
     PANELS_PER_CHUNK = 16
+    MOST_RUNS = 4               # of a panel of stride 1, for which there are loops that the compiler unrolls
     BAND_LIMIT = 262144         # elements of a band, about the L2 cache
     FLOPS_PER_ELEMENT = 16      # multiply-adds that take as long as one element of a cheap loop
 
@@ -125,18 +150,40 @@ cdef inline void load_band(Plan* p, const real* x, Py_ssize_t image_stride, cons
                 out += p.band_width
 
 
-cdef inline void form_line(Plan* p, const real* source, Py_ssize_t panel, real* out) noexcept nogil:
-    """One tap of im2col for a panel. IN: source, the band at that tap. OUT: out[panel], overrun by up to a vector."""
-    cdef Py_ssize_t j, n
-    cdef int* offsets
-    if p.sw == 1:
-        for j in range(p.panel_runs[panel], p.panel_runs[panel + 1]):
-            copy_run(out + p.runs[j].column, source + p.runs[j].source, 1)
-    else:
-        offsets = p.offsets + panel * p.panel
-        n = min(p.panel, p.columns - panel * p.panel)
+cdef inline void form_runs(const Py_ssize_t* taps, Py_ssize_t count, const Run* runs, int n, const real* band, real* out,
+                           Py_ssize_t stride) noexcept nogil:
+    cdef int[MOST_RUNS] sources
+    cdef int[MOST_RUNS] columns
+    cdef Py_ssize_t k
+    cdef int j
+    for j in range(n):                  # out of memory that may be that of `out`
+        sources[j], columns[j] = runs[j].source, runs[j].column
+    for k in range(count):
         for j in range(n):
-            out[j] = source[offsets[j]]
+            copy_run(out + k * stride + columns[j], band + taps[k] + sources[j], 1)
+
+
+cdef inline void form_panel(Plan* p, const Py_ssize_t* taps, Py_ssize_t count, Py_ssize_t panel, const real* band, real* out,
+                            Py_ssize_t stride) noexcept nogil:
+    """`count` taps of im2col for a panel. OUT: out[count][stride], each overrun by up to a vector."""
+    cdef Py_ssize_t j, k, first = p.panel_runs[panel], n = p.panel_runs[panel + 1] - first
+    cdef int* offsets = p.offsets + panel * p.panel
+    if p.sw == 1 and n == 3:
+        form_runs(taps, count, p.runs + first, 3, band, out, stride)
+    elif p.sw == 1 and n == 4:
+        form_runs(taps, count, p.runs + first, 4, band, out, stride)
+    elif p.sw <= 2:
+        for k in range(count):
+            for j in range(first, first + n):
+                if p.sw == 1:
+                    copy_run(out + k * stride + p.runs[j].column, band + taps[k] + p.runs[j].source, 1)
+                else:
+                    copy_even(out + k * stride + p.runs[j].column, band + taps[k] + p.runs[j].source)
+    else:
+        n = min(p.panel, p.columns - panel * p.panel)
+        for k in range(count):
+            for j in range(n):
+                out[k * stride + j] = band[taps[k] + offsets[j]]
 
 
 cdef inline void set_geometry(Plan* p, tuple shape, Py_ssize_t channels, Py_ssize_t out_channels, tuple kernel,

@@ -11,16 +11,16 @@ from cython.parallel cimport prange, threadid
 from libc.string cimport memcpy, memset
 
 from volta._kernels.cpu.conv_plan cimport (
-    Plan, band_size, ceil_div, choose_chunk, form_line, load_band, make_tables, set_geometry, threads_of)
+    Plan, band_size, ceil_div, choose_chunk, form_panel, load_band, make_tables, set_geometry, threads_of)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.copy cimport packed
-from volta._kernels.cpu.sums cimport line_sum
-from volta._kernels.cpu.tile cimport TILE_ROWS, copy_run, inner, lanes, real, zero_run
+from volta._kernels.cpu.tile cimport TILE_ROWS, add_lanes, copy_run, inner, lanes, real, zero_run
 from volta._kernels.core.views cimport float_code
 
 cdef enum:
     BLOCK_TAPS = 96             # columns of a block of the gradient
     BLOCK_ROWS = 64             # rows of a block
+    LARGEST_TILE = 8 * 3        # entries of a register tile
     FEWEST_BLOCKS = 8           # blocks times slices that there should be for the threads
 
 cdef struct Blocks:
@@ -52,9 +52,9 @@ cdef void form_columns(Plan* p, Blocks* b, Py_ssize_t columns, Py_ssize_t count,
                        real* out) noexcept nogil:
     """im2col of a whole chunk, one row per tap, with zeros up to the next whole vector."""
     cdef Py_ssize_t k, panel
+    for panel in range(ceil_div(count, p.panel)):
+        form_panel(p, p.taps, columns, panel, band, out + panel * p.panel, b.line)
     for k in range(columns):
-        for panel in range(ceil_div(count, p.panel)):
-            form_line(p, band + p.taps[k], panel, out + k * b.line + panel * p.panel)
         zero_run(out + k * b.line + count, 1)
 
 
@@ -86,12 +86,15 @@ cdef void add_chunk(Blocks* b, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t n
 cdef void store_block(Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t stride, int lane_count, const real* sums,
                       real* out) noexcept nogil:
     """Add up the lanes of every entry of a block."""
-    cdef Py_ssize_t i, j, tiles = ceil_div(columns, 3)
-    cdef const real* vector
-    for i in range(rows):
-        for j in range(columns):
-            vector = sums + (((i // TILE_ROWS * tiles + j // 3) * TILE_ROWS + i % TILE_ROWS) * 3 + j % 3) * lane_count
-            out[i * stride + j] = <real>line_sum(vector, lane_count)
+    cdef real tile[LARGEST_TILE]
+    cdef Py_ssize_t i, j, r, c
+    for i in range(ceil_div(rows, TILE_ROWS)):
+        for j in range(ceil_div(columns, 3)):
+            add_lanes(sums, &tile[0])
+            sums += TILE_ROWS * 3 * lane_count
+            for r in range(min(TILE_ROWS, rows - i * TILE_ROWS)):
+                for c in range(min(3, columns - j * 3)):
+                    out[(i * TILE_ROWS + r) * stride + j * 3 + c] = tile[r * 3 + c]
 
 
 cdef void weight_block(Plan* p, Blocks* b, Py_ssize_t item, const real* g, const real* x, real* out, real* sums,

@@ -24,7 +24,7 @@ def _tensor(array):
     return core.tensor(storage, array.shape, None, 0, from_numpy_dtype(array.dtype))
 
 
-def _kernel(function):
+def kernel(function):
     """A kernel of tensors from a function of arrays."""
     def kernel(*inputs, **params):
         try:
@@ -137,7 +137,7 @@ def _pinv(a, atol, rtol):
     return np.swapaxes(vh, -1, -2) @ (np.divide(1, s, out=np.zeros_like(s), where=kept)[..., None] * np.swapaxes(u, -1, -2))
 
 
-def _triangular(a, b, upper, unitriangular):
+def triangular(a, b, upper, unitriangular):
     """Substitution by halves: products of blocks do the work."""
     n = a.shape[-1]
     if n == 1 and not unitriangular:
@@ -146,8 +146,8 @@ def _triangular(a, b, upper, unitriangular):
         return np.broadcast_to(b + 0, np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + b.shape[-2:])
     low, high = slice(0, n // 2), slice(n // 2, n)
     first, last = (high, low) if upper else (low, high)
-    x = _triangular(a[..., first, first], b[..., first, :], upper, unitriangular)
-    y = _triangular(a[..., last, last], b[..., last, :] - a[..., last, first] @ x, upper, unitriangular)
+    x = triangular(a[..., first, first], b[..., first, :], upper, unitriangular)
+    y = triangular(a[..., last, last], b[..., last, :] - a[..., last, first] @ x, upper, unitriangular)
     return np.concatenate((y, x) if upper else (x, y), -2)
 
 
@@ -177,5 +177,5 @@ def _matrix_exp(a):
     return out.astype(a.dtype)
 
 
-KERNELS = {function.__name__[1:]: _kernel(function) for function in (
-    _inv, _solve, _cholesky, _svd, _qr, _eigh, _slogdet, _cofactor, _pinv, _triangular, _matrix_exp, _det)}
+KERNELS = {function.__name__.strip("_"): kernel(function) for function in (
+    _inv, _solve, _cholesky, _svd, _qr, _eigh, _slogdet, _cofactor, _pinv, triangular, _matrix_exp, _det)}

@@ -37,14 +37,22 @@ cdef enum:
 
 # ---------------------------------------------------------------- checks
 
-cdef Py_ssize_t first_outside(const int64_t* index, Py_ssize_t n, Py_ssize_t length) noexcept nogil:
+cdef bint any_outside(const int64_t* index, Py_ssize_t n, int64_t length) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int64_t found = 0
+    for i in range(n):
+        found |= index[i] | (length - 1 - index[i])         # either is negative
+    return found < 0
+
+
+cdef Py_ssize_t first_outside(const int64_t* index, Py_ssize_t n, int64_t length) noexcept nogil:
     """Position of the first index outside [0, length), -1 where there is none."""
     cdef Py_ssize_t i
-    cdef int64_t low = 0, high = -1
-    for i in range(n):
-        low = index[i] if index[i] < low else low
-        high = index[i] if index[i] > high else high
-    if low >= 0 and high < length:
+    cdef int threads = threads_for(2 * n), t
+    cdef int found = 0
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        found += any_outside(index + n * t // threads, n * (t + 1) // threads - n * t // threads, length)
+    if found == 0:
         return -1
     for i in range(n):
         if index[i] < 0 or index[i] >= length:
@@ -60,8 +68,7 @@ cdef TensorBase checked(str name, TensorBase index, Py_ssize_t dim, Py_ssize_t l
     cdef const int64_t* data = <const int64_t*>address(index)
     cdef Py_ssize_t at = first_outside(data, index.size, length)
     if at >= 0:
-        raise IndexRangeError(f"{name}: index {data[at]} at position {at} is outside [0, {length}), "
-                              f"the size of dimension {dim}")
+        raise IndexRangeError(f"{name}: index {data[at]} is out of range for a dimension of size {length}; it is at position {at}")
     return index
 
 
@@ -118,9 +125,22 @@ cdef void move(const Move* p, TensorBase source, TensorBase index, TensorBase ta
 
 # ---------------------------------------------------------------- gather
 
+cdef inline void gather_line(const word* x, const int64_t* index, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t step, word* out) noexcept nogil:
+    cdef Py_ssize_t j
+    if step == 0:
+        for j in range(n):
+            out[j] = x[index[j] * stride]
+    elif step == 1:
+        for j in range(n):
+            out[j] = x[index[j] * stride + j]
+    else:
+        for j in range(n):
+            out[j] = x[index[j] * stride + j * step]
+
+
 cdef void gather_lines(const Move* p, const word* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last,
                        word* out) noexcept nogil:
-    cdef Py_ssize_t line, rest, base, j, stride = p.strides[p.dim], step = p.strides[p.rank - 1]
+    cdef Py_ssize_t line, rest, base
     cdef int d
     for line in range(first, last):
         rest, base = line, 0
@@ -128,12 +148,7 @@ cdef void gather_lines(const Move* p, const word* x, const int64_t* index, Py_ss
             if d != p.dim:
                 base += rest % p.shape[d] * p.strides[d]
             rest //= p.shape[d]
-        if p.dim == p.rank - 1:
-            for j in range(line * p.n, (line + 1) * p.n):
-                out[j] = x[base + index[j] * stride]
-        else:
-            for j in range(p.n):
-                out[line * p.n + j] = x[base + index[line * p.n + j] * stride + j * step]
+        gather_line(x + base, index + line * p.n, p.n, p.strides[p.dim], 0 if p.dim == p.rank - 1 else p.strides[p.rank - 1], out + line * p.n)
 
 
 def gather(TensorBase x not None, TensorBase index not None, int dim):
@@ -208,14 +223,17 @@ cdef void copy_row(const Move* p, const word* source, word* target) noexcept nog
 
 cdef void select_words(const Move* p, const word* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last, word* out) noexcept nogil:
     """Slices first .. last of [outer * n]."""
-    cdef Py_ssize_t i, n = p.n, length = p.length, inner = p.inner
-    cdef const word* slice
-    for i in range(first, last):
-        slice = x + (i // n * length + index[i % n]) * inner
+    cdef Py_ssize_t i = first, k, stop, n = p.n, inner = p.inner
+    cdef const word* source
+    while i < last:                             # those of one outer
+        k, stop, source = i % n, min(last, (i // n + 1) * n), x + i // n * p.length * inner
         if inner == 1:
-            out[i] = slice[0]
+            gather_line(source, index + k, stop - i, 1, 0, out + i)
         else:
-            memcpy(out + i * inner, slice, inner * sizeof(word))
+            for k in range(k, k + stop - i):
+                memcpy(out + i * inner, source + index[k] * inner, inner * sizeof(word))
+                i += 1
+        i = stop
 
 
 cdef void select_rows(const Move* p, const word* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last, word* out) noexcept nogil:
@@ -250,12 +268,14 @@ cdef void add_lines(const number* g, const int64_t* index, Py_ssize_t n, Py_ssiz
     """`columns` neighbouring columns, first index to last. IN: index[n][inner] where `full`, else index[n]."""
     cdef Py_ssize_t i, j
     cdef number* row
+    if inner == 1 and number is not int8_t:
+        for i in range(n):
+            out[index[i]] += g[i]
+        return
     for i in range(n):
         if number is int8_t:
             for j in range(columns):
                 out[(index[i * inner + j] if full else index[i]) * inner + j] |= g[i * inner + j]
-        elif inner == 1:
-            out[index[i]] += g[i]
         elif full:
             for j in range(columns):
                 out[index[i * inner + j] * inner + j] += g[i * inner + j]
@@ -326,10 +346,10 @@ def index_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssiz
     return added("index_add", g, index, dim, size, False)
 
 
-# ---------------------------------------------------------------- products and extremes
+# ---------------------------------------------------------------- products, extremes, and the last one
 
 cdef enum:
-    PROD, AMAX, AMIN
+    PROD, AMAX, AMIN, LAST
 
 
 cdef inline number combined(number a, number b, int reduce) noexcept nogil:
@@ -349,8 +369,16 @@ cdef void reduce_items(const number* src, const int64_t* index, int reduce, Py_s
     for item in range(first, last):
         start, stop = inner * (item % blocks) // blocks, inner * (item % blocks + 1) // blocks
         y = out + item // blocks * size * inner
+        if reduce == LAST and inner == 1:
+            for i in range(item * n, (item + 1) * n):
+                y[index[i]] = src[i]
+            continue
         for i in range(n):
             at = (item // blocks * n + i) * inner
+            if reduce == LAST:
+                for j in range(start, stop):
+                    y[index[at + j] * inner + j] = src[at + j]
+                continue
             for j in range(start, stop):
                 y[index[at + j] * inner + j] = combined(y[index[at + j] * inner + j], src[at + j], reduce)
 
@@ -364,11 +392,12 @@ cdef void reduce_all(const number* src, const int64_t* index, int reduce, Py_ssi
 
 
 def scatter_reduce(TensorBase x not None, TensorBase src not None, TensorBase index not None, int dim, str reduce):
-    """x, with the elements of src combined, in their order, with what is at the places that index sends them to along dim."""
+    """x, with the elements of src combined, in their order, with what is at the places that index sends them to along dim, or, for
+    "last", instead of it."""
     cdef Py_ssize_t outer = 0, n = 0, inner = 0, size = x.shape[dim]
-    cdef int code = x.dtype.code, kind = {"prod": PROD, "amax": AMAX, "amin": AMIN}[reduce]
+    cdef int code = x.dtype.code, kind = {"prod": PROD, "amax": AMAX, "amin": AMIN, "last": LAST}[reduce]
     same_type("scatter_reduce", x, src)
-    index, src = checked("scatter_reduce", index, dim, size), packed(src)
+    index, src = checked("scatter" if kind == LAST else "scatter_reduce", index, dim, size), packed(src)
     split_at(src.shape, dim, &outer, &n, &inner)
     cdef TensorBase out = empty_host(x.shape, x.dtype)
     x = packed(x)

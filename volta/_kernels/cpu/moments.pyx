@@ -14,7 +14,7 @@ from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code
 from volta._kernels.cpu.copy cimport packed
-from volta._kernels.cpu.sums cimport line_squares, line_sum
+from volta._kernels.cpu.sums cimport line_away, line_squares
 from volta._kernels.cpu.tile cimport real
 
 cdef enum:
@@ -37,9 +37,11 @@ cdef void merge(Moments* a, const Moments* b) noexcept nogil:
 
 
 cdef void row_piece(const real* x, Py_ssize_t n, Moments* out) noexcept nogil:
-    out.count, out.mean = <double>n, line_sum(x, n) / <double>n
+    out.count, out.mean = <double>n, x[0] + line_away(x, x[0], n) / <double>n
     out.rest = line_squares(x, <real>out.mean, n)
     out.rest -= (out.mean - <double><real>out.mean) * (out.mean - <double><real>out.mean) * <double>n
+    if out.rest < 0:            # rounded
+        out.rest = 0
 
 
 cdef void column_piece(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t columns, Moments* out) noexcept nogil:

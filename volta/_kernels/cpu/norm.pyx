@@ -11,7 +11,7 @@ from libc.math cimport sqrt
 from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host, empty_host_like
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.copy cimport packed
-from volta._kernels.cpu.sums cimport line_dot, line_squares, line_sum
+from volta._kernels.cpu.sums cimport line_away, line_dot, line_squares, line_sum
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code, pointer, split_at
 
@@ -25,9 +25,10 @@ cdef void statistics(const real* x, Py_ssize_t n, Py_ssize_t stride, Py_ssize_t 
                      real* rstd) noexcept nogil:
     cdef Py_ssize_t i
     cdef double total = 0, count = <double>(n * pixels)
+    cdef real pivot = x[0] if n * pixels else 0
     for i in range(n):
-        total += line_sum(x + i * stride, pixels)
-    mean[0] = <real>(total / count)
+        total += line_away(x + i * stride, pivot, pixels)
+    mean[0] = <real>(pivot + total / count)
     total = 0
     for i in range(n):
         total += line_squares(x + i * stride, mean[0], pixels)

@@ -23,6 +23,7 @@ cdef struct Axis:
     Py_ssize_t size, length, taps, first            # of the source, of the output; rows of its table, where that begins
     bint plain                                      # whether the axis is left as it is
     bint ragged                                     # whether outputs take different numbers of sources: then a weight of 0 is no source
+    Py_ssize_t repeats                              # outputs side by side that have the same one source, where all have so many; else 0
 
 
 cdef struct Grid:
@@ -40,6 +41,7 @@ cdef void fill_axis(Axis* a, int mode, bint align, double scale, int* index, rea
     """The table of an axis. OUT: index, weight [taps][length]; unused entries weigh nothing."""
     cdef Py_ssize_t o, k, source, stop
     cdef real place, t, u
+    a.repeats = a.length // a.size if a.taps == 1 and a.length % a.size == 0 else 0
     for o in range(a.length):
         t = 0
         stop = 1
@@ -62,6 +64,7 @@ cdef void fill_axis(Axis* a, int mode, bint align, double scale, int* index, rea
             index[k * a.length + o] = <int>min(max(source + min(k, stop - 1) if mode == AREA else source + k, 0), a.size - 1)
             weight[k * a.length + o] = <real>1 / stop if k < stop else 0
         if a.taps == 1:
+            a.repeats = a.repeats if index[o] * a.repeats <= o < (index[o] + 1) * a.repeats else 0
             continue
         u = 1 - t
         if mode == LINEAR:
@@ -102,6 +105,10 @@ cdef void scatter_line(const real* g, Axis* a, const int* index, const real* wei
     """Add a line of the output's gradient to where it came from."""
     cdef Py_ssize_t i, j, k
     cdef real total
+    if a.repeats == 2:
+        for i in range(a.size):
+            out[i] += g[2 * i] + g[2 * i + 1]
+        return
     for k in range(a.taps):
         i = index[k * a.length]
         total = 0                                   # of outputs side by side that have one source
@@ -162,6 +169,12 @@ cdef void grad_planes(Grid* p, const real* g, Py_ssize_t start, Py_ssize_t stop,
                 row = g + ((plane * z.length + oz) * y.length + oy) * w.length
                 source = row
                 if z.taps * y.taps == 1 and not w.plain:           # whose weights are 1
+                    if y.repeats == 2 and oy % 2 == 0:              # two rows that have one source are added first
+                        for k in range(w.length):
+                            line[k] = row[k] + row[w.length + k]
+                        row = <const real*>line
+                    elif y.repeats == 2:
+                        continue
                     target = out + plane * size + (index[z.first + oz] * y.size + index[y.first + oy]) * w.size
                     scatter_line(row, w, index + w.first, weight + w.first, target)
                     continue
@@ -181,8 +194,8 @@ cdef void grad_planes(Grid* p, const real* g, Py_ssize_t start, Py_ssize_t stop,
 
 
 cdef void run(Grid* p, int mode, bint align, double* scale, bint transposed, const real* x, real* out):
-    """Allocates the tables and a line for each thread."""
-    cdef Py_ssize_t rows = p.planes if transposed else p.planes * p.axis[0].length * p.axis[1].length, width = p.axis[2].size
+    """Allocates the tables and a line, of the source or of the output, for each thread."""
+    cdef Py_ssize_t rows = p.planes if transposed else p.planes * p.axis[0].length * p.axis[1].length, width = max(p.axis[2].size, p.axis[2].length)
     cdef int threads = threads_for(p.planes * p.axis[0].length * p.axis[1].length * p.axis[2].length * p.axis[0].taps * p.axis[1].taps), t, d
     cdef Storage memory = host_storage((p.entries + threads * width) * sizeof(real) + p.entries * sizeof(int))
     cdef real* weight = <real*>memory.data

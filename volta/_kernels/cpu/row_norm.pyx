@@ -12,7 +12,7 @@ from libc.stdlib cimport calloc, free
 
 from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host, empty_host_like
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.cpu.sums cimport line_dot, line_squares, line_sum
+from volta._kernels.cpu.sums cimport line_away, line_dot, line_squares, line_sum
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code, same_type
 from volta._kernels.cpu.copy cimport packed
@@ -100,7 +100,7 @@ cdef void forward_rows(Rows* p, const real* x, const real* weight, const real* b
     cdef real scale, shift
     for r in range(first, last):
         at, c = r * p.length, r % p.groups * p.channels
-        mean[r] = <real>(line_sum(x + at, p.length) / <double>p.length) if p.centred else 0
+        mean[r] = <real>(x[at] + line_away(x + at, x[at], p.length) / <double>p.length) if p.centred and p.length else 0
         rstd[r] = <real>(1.0 / sqrt(line_squares(x + at, mean[r], p.length) / <double>p.length + p.eps))
         if p.inner == 1:
             if real is float:

@@ -1,8 +1,8 @@
-# Scalar functions beyond those of scalar.pxd, in its forms: inverse and hyperbolic functions, error functions, gamma and Bessel
-# functions, integers, bits, and activations.
+# Scalar functions beyond those of scalar.pxd, in its forms: inverse and hyperbolic functions, error functions, integers, bits, and
+# activations.
 #
-# float32: straight-line code to 4 units in the last place, but for the gamma and Bessel functions, which go through float64. float64:
-# the C library where it has the function; else series and recurrences to about 1e-14, roots excepted (absolutely there).
+# float32: straight-line code to 4 units in the last place, but for those of VOLTA_NARROW, which go through float64. float64: the C
+# library where it has the function; else series and recurrences to about 1e-14, roots excepted (absolutely there).
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from volta._kernels.cpu.scalar cimport exp_f32
 
@@ -12,6 +12,9 @@ cdef extern from * nogil:
     #define VOLTA_SPECIAL
     #define VOLTA_PI 3.14159265358979324
     #define VOLTA_PICK64(condition, a, b) ((condition) ? (a) : (b))
+    /* float32 by way of float64. */
+    #define VOLTA_NARROW(name) VOLTA_INLINE float name##_f32(float x) { return (float)name##_f64(x); }
+    #define VOLTA_NARROW2(name) VOLTA_INLINE float name##_f32(float a, float b) { return (float)name##_f64(a, b); }
 
     /* (asin(s) - s) / s**3 for z = s**2 <= 1/4. */
     VOLTA_INLINE float volta_asin_tail(float z) {
@@ -143,60 +146,28 @@ cdef extern from * nogil:
         return copysign(y, x);
     }
 
-    static double digamma_f64(double x) {
-        double y = 0, r, z;
-        if (x == 0) return copysign(INFINITY, -x);
-        if (x < 0) {
-            r = x - rint(x);
-            if (r == 0) return NAN;
-            y = -VOLTA_PI / tan(VOLTA_PI * r);
-            x = 1 - x;
-        }
-        for (; x < 10; x += 1) y -= 1 / x;
-        z = 1 / (x * x);
-        return y + (log(x) - 0.5 / x - z * (1 / 12. - z * (1 / 120. - z * (1 / 252. - z * (1 / 240. - z * (1 / 132. - z * (
-            691 / 32760. - z / 12)))))));
+    /* erfc(x) exp(x**2); the rounding of x * x would cost x**2 times as much. From 25 on by the asymptotic series. */
+    static double erfcx_f64(double x) {
+        double square = x * x, e, z = 1 / (2 * square);
+        if (x > 25) return 0.564189583547756287 / x * (1 - z * (1 - 3 * z * (1 - 5 * z * (1 - 7 * z * (1 - 9 * z)))));
+        e = exp(square);
+        return e > 1e308 ? e : erfc(x) * (e + e * fma(x, x, -square));
     }
-    /* The sum of (q + k)**-s over k >= 0, for q >= 0: ten terms and the Euler-Maclaurin formula. */
-    static double volta_zeta(double s, double q) {
-        static const double bernoulli[8] = {1 / 12., -1 / 720., 1 / 30240., -1 / 1209600., 1 / 47900160., -691 / 1307674368000.,
-                                            1 / 74724249600., -3617 / 10670622842880000.};
-        double sum = 0, term;
-        int k;
-        for (k = 0; k < 10; k++, q += 1) sum += pow(q, -s);
-        sum += pow(q, 1 - s) / (s - 1) + 0.5 * pow(q, -s);
-        term = s * pow(q, -s - 1);
-        for (k = 0; k < 8; k++) {
-            sum += bernoulli[k] * term;
-            term *= (s + 2 * k + 1) / q * ((s + 2 * k + 2) / q);
-        }
-        return sum;
+    VOLTA_INLINE double ndtr_f64(double x) { return 0.5 * erfc(x * -0.707106781186547524); }
+    static double log_ndtr_f64(double x) {
+        double t = x * -0.707106781186547524;
+        return x < -1 ? log(0.5 * erfcx_f64(t)) - 0.5 * x * x : log1p(-0.5 * erfc(-t));
     }
-    /* Below 0, for whole s: a sum over all integers less that from the other side. */
-    static double zeta_f64(double s, double q) {
-        double f = q - floor(q), sign = fmod(s, 2) == 0 ? 1 : -1;
-        return q > 0 ? volta_zeta(s, q) : volta_zeta(s, f) + sign * (volta_zeta(s, 1 - f) - volta_zeta(s, 1 - q));
+    /* By erfinv; in the tails Newton's steps for the logarithm, from sqrt(-2 log p), which is too far out. */
+    static double ndtri_f64(double p) {
+        double q = p < 0.5 ? p : 1 - p, goal = log(q), x = -sqrt(-2 * goal);
+        int i;
+        if (!(p > 0 && p < 1)) return p == 0 ? -INFINITY : p == 1 ? INFINITY : NAN;
+        if (q > 0.1) return 1.41421356237309505 * erfinv_f64(2 * p - 1);
+        for (i = 0; i < 6; i++) x -= (log_ndtr_f64(x) - goal) * 1.25331413731550025 * erfcx_f64(x * -0.707106781186547524);
+        return p < 0.5 ? x : -x;
     }
-    /* The modified Bessel function of order 0 or 1: its series, or from 20 on the asymptotic one. */
-    static double volta_bessel(double x, int order) {
-        double a = fabs(x), z = 0.25 * a * a, term = order && a < 20 ? 0.5 * a : 1, sum = term, e;
-        int k;
-        if (a < 20) {
-            for (k = 1; term > sum * 1e-17; k++) sum += term *= z / ((double)k * (k + order));
-        } else {
-            for (k = 1; k <= 30; k++) sum += term *= ((2 * k - 1) * (2 * k - 1) - 4 * order) / (8 * a * k);
-            e = exp(0.5 * a);
-            sum = e * (sum / sqrt(2 * VOLTA_PI * a)) * e;
-        }
-        return x != x ? x : order ? copysign(sum, x) : sum;
-    }
-    VOLTA_INLINE double i0_f64(double x) { return volta_bessel(x, 0); }
-    VOLTA_INLINE double i1_f64(double x) { return volta_bessel(x, 1); }
-    VOLTA_INLINE float lgamma_f32(float x) { return lgammaf(x); }
-    VOLTA_INLINE float digamma_f32(float x) { return (float)digamma_f64(x); }
-    VOLTA_INLINE float zeta_f32(float s, float q) { return (float)zeta_f64(s, q); }
-    VOLTA_INLINE float i0_f32(float x) { return (float)i0_f64(x); }
-    VOLTA_INLINE float i1_f32(float x) { return (float)i1_f64(x); }
+    VOLTA_NARROW(erfcx) VOLTA_NARROW(ndtr) VOLTA_NARROW(log_ndtr) VOLTA_NARROW(ndtri)
 
     VOLTA_INLINE double asin_f64(double x) { return asin(x); }
     VOLTA_INLINE double acos_f64(double x) { return acos(x); }
@@ -208,7 +179,6 @@ cdef extern from * nogil:
     VOLTA_INLINE double acosh_f64(double x) { return acosh(x); }
     VOLTA_INLINE double atanh_f64(double x) { return atanh(x); }
     VOLTA_INLINE double erfc_f64(double x) { return erfc(x); }
-    VOLTA_INLINE double lgamma_f64(double x) { return lgamma(x); }
     VOLTA_INLINE double hypot_f64(double a, double b) { return hypot(a, b); }
     VOLTA_INLINE float hypot_f32(float a, float b) {
         float y = (float)sqrt((double)a * a + (double)b * b);
@@ -287,20 +257,20 @@ cdef extern from * nogil:
     #endif
     """
     float asin_f32(float x), acos_f32(float x), atan_f32(float x), sinh_f32(float x), cosh_f32(float x), asinh_f32(float x)
-    float acosh_f32(float x), atanh_f32(float x), erfc_f32(float x), erfinv_f32(float x), lgamma_f32(float x), digamma_f32(float x)
-    float i0_f32(float x), i1_f32(float x), frexp_mantissa_f32(float x), frexp_exponent_f32(float x), logsigmoid_f32(float x)
+    float acosh_f32(float x), atanh_f32(float x), erfc_f32(float x), erfinv_f32(float x), erfcx_f32(float x), ndtr_f32(float x)
+    float log_ndtr_f32(float x), ndtri_f32(float x), frexp_mantissa_f32(float x), frexp_exponent_f32(float x), logsigmoid_f32(float x)
     float hardsigmoid_f32(float x), hardswish_f32(float x), mish_f32(float x)
     float atan2_f32(float a, float b), hypot_f32(float a, float b), copysign_f32(float a, float b), nextafter_f32(float a, float b)
-    float zeta_f32(float a, float b), logaddexp_f32(float a, float b), logaddexp2_f32(float a, float b)
+    float logaddexp_f32(float a, float b), logaddexp2_f32(float a, float b)
     float hardswish_grad_f32(float a, float b), mish_grad_f32(float a, float b), elu_f32(float a, float b, float c)
     float hardtanh_f32(float a, float b, float c), softplus_f32(float a, float b, float c), elu_grad_f32(float a, float b, float c, float d)
     float softplus_grad_f32(float a, float b, float c, float d)
     double asin_f64(double x), acos_f64(double x), atan_f64(double x), sinh_f64(double x), cosh_f64(double x), asinh_f64(double x)
-    double acosh_f64(double x), atanh_f64(double x), erfc_f64(double x), erfinv_f64(double x), lgamma_f64(double x), digamma_f64(double x)
-    double i0_f64(double x), i1_f64(double x), frexp_mantissa_f64(double x), frexp_exponent_f64(double x), logsigmoid_f64(double x)
+    double acosh_f64(double x), atanh_f64(double x), erfc_f64(double x), erfinv_f64(double x), erfcx_f64(double x), ndtr_f64(double x)
+    double log_ndtr_f64(double x), ndtri_f64(double x), frexp_mantissa_f64(double x), frexp_exponent_f64(double x), logsigmoid_f64(double x)
     double hardsigmoid_f64(double x), hardswish_f64(double x), mish_f64(double x)
     double atan2_f64(double a, double b), hypot_f64(double a, double b), copysign_f64(double a, double b), nextafter_f64(double a, double b)
-    double zeta_f64(double a, double b), logaddexp_f64(double a, double b), logaddexp2_f64(double a, double b)
+    double logaddexp_f64(double a, double b), logaddexp2_f64(double a, double b)
     double hardswish_grad_f64(double a, double b), mish_grad_f64(double a, double b), elu_f64(double a, double b, double c)
     double hardtanh_f64(double a, double b, double c), softplus_f64(double a, double b, double c)
     double elu_grad_f64(double a, double b, double c, double d)

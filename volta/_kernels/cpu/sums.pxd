@@ -30,6 +30,7 @@ cdef extern from *:
     #define VOLTA_THREE(a, b, c) a, b, c
     #define VOLTA_SUMS(T, s)                                                                                        \\
     VOLTA_BLOCK_SUM(volta_sum##s, T, const T* x, x[i])                                                              \\
+    VOLTA_BLOCK_SUM(volta_away##s, T, VOLTA_TWO(const T* x, T pivot), x[i] - pivot)                                 \\
     VOLTA_BLOCK_SUM(volta_squares##s, T, VOLTA_TWO(const T* x, T mean), (x[i] - mean) * (x[i] - mean))              \\
     VOLTA_BLOCK_SUM(volta_dot##s, T, VOLTA_THREE(const T* x, const T* y, T mean), x[i] * (y[i] - mean))             \\
     static T volta_max##s(const T* x, Py_ssize_t n) {                                                               \\
@@ -44,6 +45,8 @@ cdef extern from *:
     """
     double sum32 "volta_sum32"(const float* x, Py_ssize_t n) noexcept nogil
     double sum64 "volta_sum64"(const double* x, Py_ssize_t n) noexcept nogil
+    double away32 "volta_away32"(const float* x, float pivot, Py_ssize_t n) noexcept nogil
+    double away64 "volta_away64"(const double* x, double pivot, Py_ssize_t n) noexcept nogil
     double squares32 "volta_squares32"(const float* x, float mean, Py_ssize_t n) noexcept nogil
     double squares64 "volta_squares64"(const double* x, double mean, Py_ssize_t n) noexcept nogil
     double dot32 "volta_dot32"(const float* x, const float* y, float mean, Py_ssize_t n) noexcept nogil
@@ -58,6 +61,14 @@ cdef inline double line_sum(const real* x, Py_ssize_t n) noexcept nogil:
         return sum32(x, n)
     else:
         return sum64(x, n)
+
+
+cdef inline double line_away(const real* x, real pivot, Py_ssize_t n) noexcept nogil:
+    """Sum of x - pivot. About one of them, the mean of equal elements is exact, and a mean far from 0 costs no digits."""
+    if real is float:
+        return away32(x, pivot, n)
+    else:
+        return away64(x, pivot, n)
 
 
 cdef inline double line_squares(const real* x, real mean, Py_ssize_t n) noexcept nogil:

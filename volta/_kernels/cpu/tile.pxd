@@ -6,6 +6,7 @@
 
 cdef extern from *:
     """
+    #include <string.h>
     #if defined(__AVX512F__)
       #define VOLTA_VECTOR_BYTES 64
     #elif defined(__AVX__)
@@ -60,6 +61,12 @@ cdef extern from *:
       #define VOLTA_PREFETCH(x)
     #endif
 
+    /* Load once into a register what is used several times: GCC would read memory each time. */
+    #if defined(__GNUC__) && defined(__AVX__)
+      #define VOLTA_KEEP(x) __asm__("" : "+x"(x))
+    #else
+      #define VOLTA_KEEP(x)
+    #endif
     #if !defined(VOLTA_MADD32)
       #define VOLTA_MADD32(a, b, c) ((c) + (a) * (b))
       #define VOLTA_MADD64(a, b, c) ((c) + (a) * (b))
@@ -109,7 +116,8 @@ cdef extern from *:
                 VOLTA_PREFETCH(b + (j + 3) * ldb + p);               /* the rows of the next tile */                \\
             }                                                                                                       \\
             VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) {                                                    \\
-                const V x = *(const V*)(a + i * lda + p);                                                           \\
+                V x = *(const V*)(a + i * lda + p);                                                                 \\
+                VOLTA_KEEP(x);                                                                                      \\
                 VOLTA_UNROLL for (j = 0; j < 3; j++) sum[i][j] = VOLTA_MADD##S(x, y[j], sum[i][j]);                 \\
             }                                                                                                       \\
         }                                                                                                           \\
@@ -118,6 +126,25 @@ cdef extern from *:
     }
     VOLTA_INNER(volta_inner32, float, volta_v32, VOLTA_LANES32, 32)
     VOLTA_INNER(volta_inner64, double, volta_v64, VOLTA_LANES64, 64)
+
+    /* Adds the upper half of each of n vectors of 2 * WIDTH numbers to the lower one. */
+    #define VOLTA_HALVES(T, WIDTH, from, to)                                                                        \\
+        for (i = 0; i < VOLTA_TILE_ROWS * 3; i++)                                                                   \\
+            VOLTA_UNROLL for (j = 0; j < WIDTH; j++) to[i * WIDTH + j] = from[i * 2 * WIDTH + j] + from[i * 2 * WIDTH + WIDTH + j];
+    /* out[ROWS * 3] = the sum of each vector of sums[ROWS * 3][LANES]. */
+    #define VOLTA_ADD_LANES(NAME, T, LANES)                                                                         \\
+    static void NAME(const T* sums, T* out) {                                                                       \\
+        T a[VOLTA_TILE_ROWS * 3 * LANES], b[VOLTA_TILE_ROWS * 3 * LANES];                                           \\
+        int i, j;                                                                                                   \\
+        memcpy(a, sums, sizeof(a));                                                                                 \\
+        if (LANES == 16) { VOLTA_HALVES(T, 8, a, b) memcpy(a, b, sizeof(a) / 2); }                                  \\
+        if (LANES >= 8) { VOLTA_HALVES(T, 4, a, b) memcpy(a, b, VOLTA_TILE_ROWS * 12 * sizeof(T)); }                \\
+        if (LANES >= 4) { VOLTA_HALVES(T, 2, a, b) memcpy(a, b, VOLTA_TILE_ROWS * 6 * sizeof(T)); }                 \\
+        if (LANES >= 2) VOLTA_HALVES(T, 1, a, b) else memcpy(b, a, sizeof(a));                                      \\
+        memcpy(out, b, VOLTA_TILE_ROWS * 3 * sizeof(T));                                                            \\
+    }
+    VOLTA_ADD_LANES(volta_add_lanes32, float, VOLTA_LANES32)
+    VOLTA_ADD_LANES(volta_add_lanes64, double, VOLTA_LANES64)
 
     /* Copies n elements in whole vectors: up to LANES - 1 elements beyond the end are read and written too. */
     #define VOLTA_RUN(NAME, T, V, LANES)                                                                            \\
@@ -146,6 +173,8 @@ cdef extern from *:
                                  float* sums) noexcept nogil
     void inner64 "volta_inner64"(Py_ssize_t n, const double* a, Py_ssize_t lda, const double* b, Py_ssize_t ldb,
                                  double* sums) noexcept nogil
+    void add_lanes32 "volta_add_lanes32"(const float* sums, float* out) noexcept nogil
+    void add_lanes64 "volta_add_lanes64"(const double* sums, double* out) noexcept nogil
     void run32 "volta_run32"(float* out, const float* x, Py_ssize_t n) noexcept nogil
     void run64 "volta_run64"(double* out, const double* x, Py_ssize_t n) noexcept nogil
     void zero32 "volta_zero32"(float* out, Py_ssize_t n) noexcept nogil
@@ -179,6 +208,14 @@ cdef inline void inner(Py_ssize_t n, const real* a, Py_ssize_t lda, const real* 
         inner32(n, a, lda, b, ldb, sums)
     else:
         inner64(n, a, lda, b, ldb, sums)
+
+
+cdef inline void add_lanes(const real* sums, real* out) noexcept nogil:
+    """out[TILE_ROWS * 3] = the sums of the lanes of sums[TILE_ROWS][3][lanes]."""
+    if real is float:
+        add_lanes32(sums, out)
+    else:
+        add_lanes64(sums, out)
 
 
 cdef inline void copy_run(real* out, const real* x, Py_ssize_t n) noexcept nogil:

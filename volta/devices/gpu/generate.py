@@ -33,6 +33,7 @@ class Expression(NamedTuple):
     steps: tuple = ()           # texts of t0, t1, ...
     functions: tuple = ()       # lines that define what the texts call
     numbers: tuple = ()         # dtypes of s0, s1, ...
+    user: str = ""              # name of the op whose functions are a user's text, which is not trusted
 
     def uses(self, name: str) -> bool:
         """Whether a text names it."""
@@ -100,11 +101,12 @@ def text(expression: Expression, layout: Layout) -> str:
     if len(layout.letters) > MOST_BUFFERS or not fits(layout, expression):
         raise ArgumentError(f"elementwise: a kernel takes {MOST_BUFFERS} tensors and {PARAMS_BYTES} bytes of parameters, got "
                             f"{len(layout.letters)} and {4 * len(words(layout, expression))}; compute in several steps")
-    parts = ["struct Params { " + ", ".join(f"{name}: u32" for name in words(layout, expression)) + " }", "var<immediate> p: Params;"]
+    parts = [*expression.functions,             # first: a message about a user's counts their lines
+             "struct Params { " + ", ".join(f"{name}: u32" for name in words(layout, expression)) + " }", "var<immediate> p: Params;"]
     for k, stored in enumerate(layout.stored):
         access = "read" if k < layout.inputs else "read_write"
         parts.append(f"@group(0) @binding({k}) var<storage, {access}> m{k}: array<vec4<{stored}>>;")
-    parts += [*expression.functions, _operation(expression, layout)]
+    parts.append(_operation(expression, layout))
     for k, store in enumerate(layout.stores):
         stored, computed = layout.stored[layout.inputs + k], layout.computed[layout.inputs + k]
         parts.append(f"fn stored{k}(r: {computed}) -> {stored} {{ return {store or f'{stored}(r)'}; }}")

@@ -1,8 +1,8 @@
 """Gather, scatter_add, index_select, index_add and index_put on the GPU, for every element type.
 
 Additions have two forms: with few entries each output looks at all of them; with many, the entries are sorted by the row that
-they are added to, and each output adds those of its row. Both add in the order of the entries; of very many entries a row adds
-up sums of 256.
+they are added to, in workgroup memory where these are the entries of one line, and each output adds those of its row. Both add in the
+order of the entries; of very many entries a row adds up sums of 256.
 
 What one binding cannot hold is seen through windows, in a plan for that call alone: of the source and of the output where elements
 are copied or written, of the output where they are added. Sources of additions are cut by limits/rows.
@@ -14,17 +14,20 @@ from math import gcd, prod
 from typing import NamedTuple
 
 from volta._kernels import core
-from volta.devices.gpu.common import BYTES, COMPUTED, INT32, MAX_RANK, STORED, THREADS, WINDOW_ALIGNMENT, ceil_div, collapse, extent
-from volta.devices.gpu.copy import contiguous, copy_into
+from volta.devices.gpu.common import BYTES, COMPUTED, INT32, INT64, MAX_RANK, STORED, THREADS, WINDOW_ALIGNMENT, ceil_div, collapse, extent
+from volta.devices.gpu.copy import arange, contiguous, copy_into
 from volta.devices.gpu.limits import rows as cuts
+from volta.devices.gpu.limits.cut import call
 from volta.devices.gpu.map import add_elementwise
 from volta.devices.gpu.plans import At, Kernel, Plan, spare, unsigned
-from volta.devices.gpu.sort import add_sort
+from volta.devices.gpu.sort import add_sort, fits
 
 FEW_ENTRIES = 64            # up to which an addition is one dispatch
 FEW_READS = 1 << 22         # index reads up to which it is, too, below MANY_ENTRIES
 MANY_ENTRIES = 4096         # from which rows may be so long that their parts are summed first
+ITEMS = 8                   # entries of a thread where a workgroup sorts those of a line
 CHUNK = 256                 # entries of a part
+MANY_COPIES = 1 << 20       # V's of a slice from which a thread copies several
 FEW_WINNERS = 1024          # entries up to which those of one place are found by comparing all
 
 
@@ -97,12 +100,14 @@ def _selected(full: bool, x, index, *, dim, windows=False):
     for first, count in _pieces(0, total, step):
         target = _window(2, x.dtype, first, count) if windows else Place(2, 0)
         named = _window(1, index.dtype, index.offset + first, count) if windows and full else Place(1, At(1))
+        each = 4 if count // width >= MANY_COPIES else 1
         begin, end = first // lines * size * inner, -(-(first + count) // lines) * size * inner
         for x_first, x_count in _pieces(begin, end, step) if windows else [(0, 0)]:
             source = _window(0, x.dtype, x.offset + x_first, x_count) if windows else Place(0, At(0))
             plan.step("index/select", (source.binding, named.binding, target.binding),
                       (count // width, inner // width, entries, size, source.words(width), named.words(), first // width, x_first // width,
-                       x_count // width), ceil_div(count // width, THREADS), V=_bits(x.dtype, width), FULL=full, WINDOWED=windows)
+                       x_count // width), ceil_div(count // width, THREADS * each), V=_bits(x.dtype, width), FULL=full, WINDOWED=windows,
+                      EACH=each)
     return plan
 
 
@@ -135,7 +140,18 @@ def _added(full: bool, g, index, *, dim, size, windows=False):
         return plan
     if entries <= FEW_ENTRIES or entries < MANY_ENTRIES and count * entries <= FEW_READS:
         return _add(plan, what, count, windows)
+    tile = max(1 << (entries - 1).bit_length(), 64 * ITEMS)
+    if full and what.inner == 1 and not windows and tile <= MANY_ENTRIES and size <= 1 << 20 and fits(plan, tile, ITEMS):
+        return _add_lines(plan, what, tile)
     return _add_sorted(plan, what, index._size, windows)
+
+
+def _add_lines(plan: Plan, what: Sum, tile: int) -> Plan:
+    """Each line's entries are sorted in workgroup memory. IN: tile, at least as many."""
+    add_elementwise(plan, "0", (2,), (what.outer * what.size,), ((1,),), what.dtype)
+    plan.step("index/lines", (0, 1, 2), (what.outer, what.entries, what.size, At(0), At(1)), what.outer,
+              THREADS=tile // ITEMS, ITEMS=ITEMS, BITS=max((what.size - 1).bit_length(), 1), **_sums(what.dtype, 1))
+    return plan
 
 
 def _add(plan: Plan, what: Sum, total: int, windows: bool) -> Plan:
@@ -185,6 +201,20 @@ def _combine(reduce: str, dtype) -> str:
     if reduce == "prod":
         return "a * b"
     return f"{reduce[1:]}_nan(a, b)" if dtype.is_floating_point else f"{reduce[1:]}(a, b)"
+
+
+def _replaced(x, src, index, dim):
+    """x, with the elements of src written where index sends them along dim; the last of those that go to one place counts."""
+    outer, size, inner, device = prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1:]), x.storage.device
+    out, entries = contiguous(x), core.reshaped(contiguous(index), (outer, src.shape[dim], inner))
+    lines, columns = arange(0, size * inner, outer, INT64, device), arange(0, 1, inner, INT64, device)
+    places = call("add", call("add", call("mul", entries, inner), core.reshaped(lines, (outer, 1, 1))), columns)
+    call("index_put", *(core.reshaped(t, (t._size,)) for t in (out, places, contiguous(src))), rank=1)
+    return out
+
+
+def _scatter_reduce(x, src, index, dim, reduce):
+    return _replaced(x, src, index, dim) if reduce == "last" and src._size else _combined(x, src, index, dim=dim, reduce=reduce)
 
 
 def _reduced(x, src, index, *, dim, reduce):
@@ -293,10 +323,11 @@ def _add_winners(plan: Plan, places: Place, entries: int, size: int) -> int:
     return _add_keys(plan, places, sizes, entries, False, method, helper)
 
 
+_combined = Kernel("scatter_reduce", _reduced, cut=cuts.indexed_reduction)
 KERNELS = {
     **{name: Kernel(name, partial(_selected, full), windows=partial(_selected, full, windows=True), cut=cut)
        for name, full, cut in (("gather", True, None), ("index_select", False, cuts.index_select))},
     "index_put": Kernel("index_put", _index_put, strided=(0,), writes=(0,), windows=partial(_index_put, windows=True)),
     **{name: Kernel(name, partial(_added, full), windows=partial(_added, full, windows=True), cut=cuts.indexed_sum)
        for name, full in (("scatter_add", True), ("index_add", False))},
-    "scatter_reduce": Kernel("scatter_reduce", _reduced, cut=cuts.indexed_reduction)}
+    "scatter_reduce": _scatter_reduce}

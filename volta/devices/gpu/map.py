@@ -149,7 +149,7 @@ def elementwise_step(ctx, expression: Expression, geometry: Geometry, dtypes: tu
     if expression.uses("i"):
         values.append(geometry.first)
     head = struct.pack(f"<{len(values)}I", *[w & 0xFFFF_FFFF for w in values])
-    pipeline = ctx.pipeline("elementwise/generated", text=generate.text(expression, layout))
+    pipeline = ctx.pipeline(expression.user or "elementwise/generated", text=generate.text(expression, layout), users=bool(expression.user))
     return pipeline, head, ceil_div(count, 4 * THREADS * generate.ITEMS)
 
 

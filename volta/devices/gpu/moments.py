@@ -7,7 +7,7 @@ from volta._kernels import core
 from volta.devices.gpu.common import FLOAT32, THREADS, ceil_div
 from volta.devices.gpu.limits.cut import call
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, vector_type
-from volta.devices.gpu.reduce import column_lanes, groups, row_lanes, splits, widen
+from volta.devices.gpu.reduce import column_lanes, groups, splits, summing_lanes, widen
 
 
 def _var(x, *, dim, keepdim, correction):
@@ -39,7 +39,7 @@ def _add_pass(plan: Plan, geometry, offset: int, scale: float, outputs: tuple, s
         rows, width = geometry[1][1] == 1 and geometry[2][0] == 1, 1
     (outer, outer_stride), (count, stride), (inner, inner_stride) = geometry
     kept = outer * inner
-    lanes = row_lanes(count) if rows else min(column_lanes(kept), 1 << max(count - 1, 1).bit_length())
+    lanes = summing_lanes(count) if rows else min(column_lanes(kept), 1 << max(count - 1, 1).bit_length())
     blocks = ceil_div(kept, THREADS // lanes)
     several, part = splits(blocks, count, lanes)
     results = kept * (width if not rows else 1)

@@ -98,10 +98,15 @@ def _vector(kind: str, width: int) -> str:
     return f"vec4<{kind}>" if width == 4 else kind
 
 
-def row_lanes(units: int) -> int:
-    """Threads for a contiguous row of so many units: a power of two, about four units each."""
+def summing_lanes(units: int) -> int:
+    """Threads for a contiguous row that is read once."""
+    return row_lanes(units, 8 if units > 512 else 4)
+
+
+def row_lanes(units: int, each: int = 4) -> int:
+    """Threads for a contiguous row of so many units: a power of two, about `each` units a thread."""
     lanes = 1
-    while lanes < 256 and lanes * 4 < units:
+    while lanes < 256 and lanes * each < units:
         lanes *= 2
     return lanes
 
@@ -147,7 +152,7 @@ def _add_pass(plan: Plan, rule: Rule, geometry, offset: int, loaded: str, out_st
         rows, width, geometry = widen(geometry, offset)
     (outer, outer_stride), (count, stride), (inner, inner_stride) = geometry
     kept = outer * inner
-    lanes = row_lanes(count) if rows else min(column_lanes(kept), 1 << max(count - 1, 1).bit_length())
+    lanes = summing_lanes(count) if rows else min(column_lanes(kept), 1 << max(count - 1, 1).bit_length())
     blocks = -(-kept // (THREADS // lanes))
     several, part = splits(blocks, count, lanes)
     last = several == 1

@@ -31,7 +31,7 @@ _FOLDS = {"cumsum": ("0", "return a + b;"), "cumprod": ("1", "return a * b;"),
                                      "return top + log1p_accurate(exp_accurate(min(a, b) - top));")}
 # The place of the extreme goes along with its rank: the last of equal ones wins, NaN is beyond all, and -0 equals 0.
 _RANK = "order_max({}bitcast<f32>(select(bitcast<u32>(f32(x)), 0u, bitcast<u32>(f32(x)) == 0x80000000u)))"
-_LATER = "return select(a, b, b.y >= 0 && (a.y < 0 || b.x >= a.x));"
+_LATER = "return select(a, b, b.y >= 0 && (a.y < 0 || b.x > a.x || (b.x == a.x && b.y > a.y)));"
 
 
 def _rule(name: str, dtype) -> Rule:
@@ -54,10 +54,10 @@ def _scan(name: str, x, *, dim):
     plan.output(x.shape, rule.result)
     if not x._size:
         return plan
-    lines, lanes, adjacent = x._size // length, 1, inner == 1
-    while lanes < (THREADS if adjacent else 8) and 4 * lanes < length or lanes * lines < THREADS and 4 * lanes < length and lanes < THREADS:
+    lines, lanes, adjacent, items = x._size // length, 1, inner == 1, _items(rule)
+    while lanes < (THREADS if adjacent or lanes * lines < THREADS else 8) and items * lanes < length:
         lanes *= 2
-    step, blocks = 4 * lanes, ceil_div(lines, THREADS // lanes)
+    step, blocks = items * lanes, ceil_div(lines, THREADS // lanes)
     size = ceil_div(length, min(ceil_div(WORKGROUPS, blocks), max(length // (SHORTEST * step), 1)))
     size = ceil_div(size, step) * step
     launch = partial(_add, plan, rule, lines, inner, lanes, adjacent)
@@ -72,13 +72,18 @@ def _scan(name: str, x, *, dim):
     return plan
 
 
+def _items(rule: Rule) -> int:
+    """Elements of a thread that workgroup memory holds on any adapter."""
+    return 32 // rule.size
+
+
 def _add(plan: Plan, rule: Rule, lines: int, inner: int, lanes: int, adjacent: bool, source: int, carried, target: int, stored: str,
          length: int, size: int, parts: int, **overrides) -> None:
     """One dispatch. IN: source, the operand or running values, which go into running values."""
     raw, last = source == 0, target == 1
     plan.step("scan/scan", (source, carried, target), (lines, length, inner, At(0) if raw else 0, size, parts),
               ceil_div(lines, THREADS // lanes) * parts, E=stored, V=rule.kind, O=STORED[rule.result.code] if last else rule.kind,
-              LANES=lanes, ADJACENT=adjacent, initial=f"fn initial() -> V {{ return {rule.initial}; }}",
+              LANES=lanes, ADJACENT=adjacent, ITEMS=_items(rule), initial=f"fn initial() -> V {{ return {rule.initial}; }}",
               enter=f"fn enter(x: E, i: u32) -> V {{ return {rule.enter if raw else 'x'}; }}",
               combine=f"fn combine(a: V, b: V) -> V {{ {rule.combine} }}",
               leave=f"fn leave(v: V) -> O {{ return {rule.leave if last else 'v'}; }}", **overrides)

@@ -1,22 +1,27 @@
-"""Sorting on the GPU: short lines in workgroup memory, long ones by a radix sort, stable and the same on every run, three dispatches per
-eight bits of a key; and searching in what is sorted.
+"""Sorting on the GPU, stable and the same on every run: lines in workgroup memory, by a network or by digits; longer ones by a radix sort,
+three or four dispatches per eight bits of a key; few elements of a long line by selection. And searching in what is sorted.
 
 Time is proportional to the number of keys. `add_sort` adds steps to the plans of other families too; it must not know tensors.
 """
 from __future__ import annotations
 
 from math import prod
+from typing import NamedTuple
 
 from volta._kernels import core
 from volta.devices.gpu.common import FLOAT16, INT32, INT64, STORED, THREADS, ceil_div
-from volta.devices.gpu.copy import arange, full
+from volta.devices.gpu.copy import arange, contiguous, full
 from volta.devices.gpu.generate import Expression
 from volta.devices.gpu.limits.cut import bytes_of, call, flat, halves, limit_of, part, refuse
-from volta.devices.gpu.map import Geometry, elementwise_step
+from volta.devices.gpu.map import Geometry, add_elementwise, elementwise_step
 from volta.devices.gpu.plans import At, Kernel, Plan
 
 DIGITS = 256
-TILE = 2048                 # keys of a workgroup in a radix pass
+SCANNED = 2048              # counts of a workgroup of the scan between a pass's two looks at the keys
+ROWS = 32                   # of 256 elements, of a workgroup that selects
+ITEMS = 16                  # elements of a thread where a workgroup sorts by digits
+LONGEST = 8192              # elements of a line that it sorts, at most
+TILES = (4096, 2048, 1024)  # keys that it has in a pass over longer lines, as its memory allows
 SHORT = 2048                # elements of a line up to which it is sorted in workgroup memory
 LEAST = 512                 # elements that a workgroup sorts there: of several lines where these are shorter
 
@@ -26,79 +31,166 @@ def add_sort(plan, keys: int, count: int, below: int, lines: int = 1) -> tuple:
 
     IN: keys, a buffer of the plan with `count` u32 in [0, below) for each line, which is used up.
     """
-    tiles = ceil_div(count, TILE)
-    runs, groups = lines * DIGITS, lines * tiles
-    counts, totals = plan.scratch(4 * runs * tiles), plan.scratch(4 * runs)
-    places, spare_keys, spare_places = keys, None, None
+    spares, places = (None, None), keys
     for shift in range(0, max((below - 1).bit_length(), 1), 8):
-        plan.step("sort/count", (keys, counts), (groups, count, tiles, shift), groups)
-        plan.step("sort/scan", (counts, totals), (runs, tiles), runs)
-        new_keys = plan.scratch(4 * count * lines) if spare_keys is None else spare_keys
-        new_places = plan.scratch(4 * count * lines) if spare_places is None else spare_places
-        plan.step("sort/scatter", (keys, places, counts, totals, new_keys, new_places), (groups, count, tiles, shift), groups,
-                  FIRST=shift == 0)
-        spare_keys, spare_places = keys, None if shift == 0 else places
-        keys, places = new_keys, new_places
+        targets = tuple([plan.scratch(4 * count * lines) if spare is None else spare for spare in spares])
+        _pass(plan, (keys, places, keys), targets, count, lines, shift)
+        spares, (keys, places) = (keys, None if shift == 0 else places), targets
     return keys, places
 
 
-def _key(dtype, descending: bool) -> tuple:
-    """(bits, WGSL function) of keys in the order of the elements: NaN is beyond all numbers, and -0 equals 0."""
+def _pass(plan, sources: tuple, targets: tuple, length: int, lines: int, shift: int, kept: int | None = None, first: dict | None = None,
+          last: dict | None = None, at=0) -> None:
+    """One pass, by eight bits of the keys. IN: sources, buffers of keys, places and elements; first and last, overrides where the keys are
+    made of elements, which begin at `at`, and where elements are made of keys."""
+    tile, first = next((n for n in TILES if fits(plan, n, more=2048)), 64 * ITEMS), first or {}
+    tiles, threads = ceil_div(length, tile), tile // ITEMS
+    counts = lines * DIGITS * tiles
+    starts = plan.scratch(4 * counts, "counts")
+    keys, at_keys = sources[0], at if first else 0
+    plan.step("sort/count", (keys, starts), (lines * tiles, length, tiles, shift, at_keys), lines * tiles, TILE=tile, **first)
+    _add_scan(plan, starts, counts)
+    plan.step("sort/scatter", (*sources[:2], starts, sources[2], *targets),
+              (lines * tiles, length, tiles, shift, length if kept is None else kept, at_keys, at), lines * tiles,
+              THREADS=threads, ITEMS=ITEMS, FIRST=shift == 0, **first, **(last or {}))
+
+
+def _add_scan(plan, counts: int, number: int) -> None:
+    """Each count becomes the sum of those before it."""
+    groups = ceil_div(number, SCANNED)
+    totals = plan.scratch(4 * groups, "totals")
+    if groups > 1:
+        plan.step("sort/scan", (totals, counts), (number,), groups, TOTALS=True)
+    plan.step("sort/scan", (totals, counts), (number,), groups)
+
+
+def fits(plan, tile: int, items: int = ITEMS, more: int = 0) -> bool:
+    """Whether a workgroup can sort so many elements by their digits, `items` to a thread, with `more` bytes of workgroup memory beside."""
+    limits = plan.ctx.limits
+    return (4 * (33 * tile >> 5) + 5 * tile // items + more <= limits["max-compute-workgroup-storage-size"]
+            and tile // items <= limits["max-compute-invocations-per-workgroup"])
+
+
+class Keys(NamedTuple):
+    """Keys in the order of the elements: how many bits they have, and the WGSL functions from elements to keys and back; an ambiguous key
+    has several elements. NaN is beyond all numbers, and -0 equals 0."""
+
+    bits: int
+    key: str
+    value: str
+    ambiguous: str
+
+
+def _keys(dtype, descending: bool) -> Keys:
+    bits, key, value, ambiguous = {0: 1, 1: 8}.get(dtype.code, 32), "x", "k", "false"
     if dtype.code >= 4:
-        bits, key = 32, "order_max(bitcast<f32>(select(bitcast<u32>(f32(x)), 0u, bitcast<u32>(f32(x)) == 0x80000000u)))"
-    else:
-        bits, key = {0: 1, 1: 8}.get(dtype.code, 32), "i32(x)"
-    key = f"(bitcast<u32>({key}) ^ 0x80000000u)" if bits == 32 else "x"
+        key = "bitcast<u32>(order_max(bitcast<f32>(select(bitcast<u32>(f32(x)), 0u, bitcast<u32>(f32(x)) == 0x80000000u))))"
+        value = "bitcast<u32>(from_order(bitcast<i32>({})))"
+    elif bits == 32:
+        key, value = "bitcast<u32>(i32(x))", "{}"
+    if bits == 32:
+        key, value = f"({key} ^ 0x80000000u)", value.format("k ^ 0x80000000u")
     if dtype is FLOAT16:                    # the lower bits of the order of such a float32 are those of its sign
-        bits, key = 19, f"({key} >> 13u)"
-    return bits, f"fn key(x: E) -> u32 {{ return {f'~{key} & {hex((1 << bits) - 1)}u' if descending else key}; }}"
+        bits, key, value = 19, f"({key} >> 13u)", f"({value.replace('k ^', '(k << 13u) ^')} & 0xffffe000u)"
+    if dtype.code >= 4:
+        ambiguous = f"k == {hex(1 << bits - 1)}u"
+        value = f"bitcast<f32>({value})"
+    mask = f"{hex((1 << bits) - 1)}u"
+    flip = f"let k = ~given & {mask}; " if descending else "let k = given; "
+    element = STORED[dtype.code]
+    return Keys(bits, f"fn key(x: E) -> u32 {{ return {f'~{key} & {mask}' if descending else key}; }}",
+                f"fn value(given: u32) -> {element} {{ {flip}return {element}({value}); }}",
+                f"fn ambiguous(given: u32) -> bool {{ {flip}return {ambiguous}; }}")
 
 
-def _first(x, *, dim, descending, count):
-    """(values, indices) of the first `count` in order of each SHORT elements along dim, one after the other."""
-    length, run = x.shape[dim], max(1 << (count - 1).bit_length(), 2)
-    tile = min(1 << (length - 1).bit_length(), SHORT)
-    pieces, (_, key) = ceil_div(length, tile), _key(x.dtype, descending)
-    found = (pieces - 1) * count + min(count, length - (pieces - 1) * tile)
-    plan, shape = Plan(x), x.shape[:dim] + (found,) + x.shape[dim + 1:]
-    values, indices = plan.output(shape, x.dtype), plan.output(shape, INT64)
-    lines = x._size // length
-    plan.step("sort/first", (0, values, indices), (lines, length, prod(x.shape[dim + 1:]), count, pieces, found, At(0)), lines * pieces,
-              E=STORED[x.dtype.code], TILE=tile, RUN=run, key=key)
+def _copied(dtype) -> dict:
+    """WGSL functions that make 32 bits of an element, and an element of these."""
+    element = STORED[dtype.code]
+    there, back = ("bitcast<u32>(f32(x))", "f16(bitcast<f32>(b))") if element == "f16" else ("bitcast<u32>(x)", f"bitcast<{element}>(b)")
+    return {"bits": f"fn bits(x: E) -> u32 {{ return {there}; }}", "element": f"fn element(b: u32) -> E {{ return {back}; }}"}
+
+
+def _selected(x, *, dim, descending, count):
+    """(values, indices) of the first `count` along the last dimension, in the order in which they come."""
+    length, keys, plan = x.shape[dim], _keys(x.dtype, descending), Plan(x)
+    values, indices = [plan.output(x.shape[:dim] + (count,), dtype) for dtype in (x.dtype, INT64)]
+    lines, passes, chunks = x._size // length, ceil_div(keys.bits, 8), ceil_div(length, THREADS * ROWS)
+    found, in_rows = plan.scratch(4 * passes * lines * DIGITS), 2 * lines * ceil_div(length, THREADS)
+    rows = plan.scratch(4 * in_rows)
+    add_elementwise(plan, "0", (found,), (passes * lines * DIGITS,), ((1,),), INT32)
+
+    def step(entry, number=0):
+        plan.step("sort/select", (0, found, rows, values, indices), (lines, length, count, chunks, number, At(0)), lines * chunks,
+                  entry=entry, E=STORED[x.dtype.code], PASSES=passes, ROWS=ROWS, key=keys.key)
+    for number in range(passes):
+        step("histogram", number)
+    step("count")
+    _add_scan(plan, rows, in_rows)
+    step("take")
     return plan
 
 
 def _first_of_long(x, dim, count, descending=False):
-    """The first ones of a long line are among those of its pieces."""
-    values, places = _FIRST(x, dim=dim, descending=descending, count=count)
-    values, chosen = KERNELS["sort"](values, dim=dim, descending=descending, count=count)
+    """The first ones of a long line, found by their digits, are sorted."""
+    values, places = _SELECTED(x, dim=dim, descending=descending, count=count)
+    values, chosen = KERNELS["sort"](values, dim=dim, descending=descending)
     return values, call("gather", places, chosen, dim=dim)
+
+
+def _sort_across(x, dim, **params):
+    """Along another dimension than the last: as the lines of a transposed copy."""
+    results = KERNELS["sort"](contiguous(_swapped(x, dim)), dim=len(x.shape) - 1, **params)
+    return tuple([contiguous(_swapped(t, dim)) for t in results])
+
+
+def _swapped(x, dim):
+    """A view with `dim` and the last dimension exchanged."""
+    order = list(range(len(x.shape)))
+    order[dim], order[-1] = order[-1], dim
+    return core.view(x, tuple([x.shape[d] for d in order]), tuple([x._strides[d] for d in order]), x.offset)
 
 
 def _sort(x, *, dim, descending=False, count=None):
     """(values, indices) in order along dim, the first `count` of them."""
     length, inner = (x.shape[dim], prod(x.shape[dim + 1:])) if x.shape else (1, 1)
     kept = length if count is None else count
-    if x._size and 0 < kept <= min(length, SHORT) // 8:
-        return _first(x, dim=dim, descending=descending, count=kept) if length <= SHORT else _first_of_long
+    size = max(1 << (length - 1).bit_length(), 2)
+    few = 0 < kept <= length // 8
+    if x._size and inner > 1 and size > (SHORT if few and kept <= SHORT // 8 else LEAST):
+        return _sort_across
+    if x._size and few and length > SHORT:
+        return _first_of_long
     shape = x.shape[:dim] + (kept,) + x.shape[dim + 1:] if x.shape else ()
     plan = Plan(x)
     values, indices = plan.output(shape, x.dtype), plan.output(shape, INT64)
     if not prod(shape):
         return plan
-    lines, (bits, key), element = x._size // length, _key(x.dtype, descending), STORED[x.dtype.code]
-    if length <= SHORT:
-        size = max(1 << (length - 1).bit_length(), 2)
+    lines, keys, element = x._size // length, _keys(x.dtype, descending), STORED[x.dtype.code]
+    if few:
+        plan.step("sort/first", (0, values, indices), (lines, length, inner, kept, At(0)), lines, E=element, TILE=size,
+                  RUN=max(1 << (kept - 1).bit_length(), 2), key=keys.key)
+    elif LEAST < size <= LONGEST and fits(plan, size):
+        plan.step("sort/line", (0, values, indices), (lines, length, kept, At(0)), lines, E=element, THREADS=size // ITEMS, ITEMS=ITEMS,
+                  BITS=keys.bits, PLACE_BITS=size.bit_length() - 1, key=keys.key, **_copied(x.dtype))
+    elif length <= SHORT:
         tile = max(size, LEAST)
         plan.step("sort/short", (0, values, indices), (lines, length, inner, kept, At(0)), ceil_div(lines, tile // size), E=element,
-                  SIZE=size, TILE=tile, key=key)
-        return plan
-    keys = plan.scratch(4 * x._size)
-    plan.step("sort/keys", (0, keys), (x._size, length, inner, At(0)), ceil_div(x._size, THREADS), E=element, key=key)
-    _, places = add_sort(plan, keys, length, 1 << bits, lines)
-    plan.step("sort/gather", (0, places, values, indices), (prod(shape), length, inner, kept, At(0)), ceil_div(prod(shape), THREADS),
-              E=element)
+                  SIZE=size, TILE=tile, key=keys.key)
+    else:
+        _add_elements_sort(plan, (values, indices), length, lines, kept, keys, element)
     return plan
+
+
+def _add_elements_sort(plan, results: tuple, length: int, lines: int, kept: int, keys: Keys, element: str) -> None:
+    """Passes from operand 0 to the results."""
+    pairs = [[plan.scratch(4 * length * lines) for _ in results] for _ in range(min((keys.bits - 1) // 8, 2))]
+    back, source, places = {"O": element, "I": "i32", "value": keys.value, "ambiguous": keys.ambiguous}, 0, 0
+    for shift in range(0, keys.bits, 8):
+        first, last = shift == 0, shift + 8 >= keys.bits
+        target = results if last else tuple(pairs[shift // 8 % 2])
+        _pass(plan, (source, places, 0 if last else source), target, length, lines, shift, kept if last else None,
+              {"E": element, "key": keys.key} if first else None, back if last else None, At(0))
+        source, places = target
 
 
 def _scatter_unique(g, index, *, dim, size):
@@ -132,7 +224,7 @@ def _ranks(x, *, dim, descending):
     """int32 in the order of the elements."""
     plan = Plan(x)
     plan.step("sort/keys", (0, plan.output(x.shape, INT32)), (x._size, x._size, 1, At(0)), ceil_div(x._size, THREADS),
-              E=STORED[x.dtype.code], key=_key(x.dtype, descending)[1].replace("return", "return 0x80000000u ^ (").replace(";", ");"))
+              E=STORED[x.dtype.code], key=_keys(x.dtype, descending).key.replace("return", "return 0x80000000u ^ (").replace(";", ");"))
     return plan
 
 
@@ -184,7 +276,7 @@ def _cut_search(run, sorted, values, *, right=False):
     return halves(run, (sorted, values), {"right": right}, (last, None), None)
 
 
-_FIRST = Kernel("sort_first", _first)
+_SELECTED = Kernel("sort_selected", _selected)
 _RANKS = Kernel("sort_ranks", _ranks, cut=lambda run, x, **params: halves(run, (x,), params, (0,), 0))
 KERNELS = {"sort": Kernel("sort", _sort, cut=_cut_sort), "scatter_unique": Kernel("scatter_unique", _scatter_unique, cut=_cut_scatter),
            "searchsorted": Kernel("searchsorted", _searchsorted, cut=_cut_search)}

@@ -8,6 +8,7 @@ import numpy as np
 
 from volta._kernels.core.inplace import InPlace, into
 from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.ops.activation import hardshrink, prelu
 from volta.ops.copy import in_float32
 from volta.ops.creation import rand_like
 from volta.ops.math import clamp, gelu
@@ -20,7 +21,7 @@ from volta.ops.records.activation import logsigmoid
 from volta.ops.records.activation import mish as mish_op
 from volta.ops.records.math import sigmoid, tanh
 from volta.ops.table import Places, case, composed, publish
-from volta.ops.view import reshape
+from volta.shapes import as_dim
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -68,24 +69,6 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     tensor([-0.5000,  2.0000])
     """
     return _run(a.leaky_relu, input, inplace, negative_slope=negative_slope)
-
-
-@composed(samples=(case((3, 4), (1,)), case((3, 4), (4,)), case((2, 3, 5), (3,)), case((), (1,)), case((5,), ())),
-          takes={"input": "f", "weight": "=input"}, numpy=lambda x, weight: np.where(x > 0, x, x * (
-              weight.reshape((-1, *[1] * (x.ndim - 2))) if weight.size > 1 else weight.reshape(()))))
-def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """x where positive, else weight * x, with one weight or one for each channel (dimension 1). Source: He et al. 2015, eq. 1.
-
-    Raises: ShapeError where the weights do not fit.
-
-    >>> volta.nn.functional.prelu(volta.tensor([-1.0, 2.0]), volta.tensor([0.25]))
-    tensor([-0.2500,  2.0000])
-    """
-    channels = input.shape[1] if input.ndim > 1 else 1
-    if weight.ndim > 1 or weight.numel() not in (1, channels):
-        raise ShapeError(f"prelu: needs one weight, or one for each of {channels} channels, got weights of shape {weight.shape}")
-    shape = () if weight.numel() == 1 else (channels,) + (1,) * (input.ndim - 2)
-    return a.leaky_relu(input, reshape(weight, shape))
 
 
 @in_float32
@@ -247,7 +230,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     >>> volta.nn.functional.glu(volta.tensor([1.0, 2.0, 0.0, 0.0]))
     tensor([0.5000, 1.0000])
     """
-    if input.ndim == 0 or input.shape[dim] % 2:
+    if input.ndim == 0 or input.shape[as_dim("glu", dim, input.ndim)] % 2:
         raise ShapeError(f"glu: needs an even size along dimension {dim}, got shape {input.shape}")
     half, gate = chunk(input, 2, dim)
     return half * sigmoid(gate)
@@ -272,17 +255,6 @@ def tanhshrink(input: Tensor) -> Tensor:
     tensor([0.0000, 1.0360])
     """
     return input - tanh(input)
-
-
-@composed(samples=(*_SAMPLES, case((5,), lambd=1.0)), elementwise=True, takes={"input": "f"},
-          numpy=lambda x, lambd=0.5: np.where(np.abs(x) <= lambd, 0.0, x))
-def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """x, but 0 in [-lambd, lambd].
-
-    >>> volta.nn.functional.hardshrink(volta.tensor([0.5, -2.0]))
-    tensor([ 0., -2.])
-    """
-    return r.where_op(r.abs(input) <= lambd, 0.0, input)
 
 
 @_activation("softshrink", (case((5,), lambd=1.0),), lambda x, lambd=0.5: x - np.clip(x, -lambd, lambd), takes={"input": "f"})

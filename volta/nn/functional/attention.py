@@ -8,8 +8,8 @@ import numpy as np
 
 from volta.dtypes import bool_, float16, float32
 from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.nn.functional.dropouts import dropout
 from volta.nn.functional.other import linear
-from volta.ops import creation
 from volta.ops.join import cat, pad
 from volta.ops.linalg import matmul
 from volta.ops.parts import chunk
@@ -143,7 +143,7 @@ def _composed(q, k, v, mask, dropout_p, causal, scale):
     """Of products and softmax, in float32 for float16."""
     wide = float32 if q.dtype is float16 else q.dtype
     p = probabilities(cast(q, wide), cast(k, wide), mask, causal, scale)
-    return cast(weighted(creation.dropout(p, dropout_p), cast(v, wide)), q.dtype)
+    return cast(weighted(dropout(p, dropout_p), cast(v, wide)), q.dtype)
 
 
 # ---------------------------------------------------------------- with projections
@@ -223,7 +223,7 @@ def multi_head_attention_forward(
     dropout_p = dropout_p if training else 0.0
     if need_weights:
         scores = matmul(q * (1.0 / math.sqrt(q.shape[3])), transpose(k, 2, 3))
-        p = creation.dropout(softmax(scores if mask is None else scores + mask, -1), dropout_p)
+        p = dropout(softmax(scores if mask is None else scores + mask, -1), dropout_p)
         out = matmul(p, v)
         p = mean(p, 1) if average_attn_weights else p
     else:

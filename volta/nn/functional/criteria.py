@@ -122,7 +122,8 @@ def _np_kl(x, target, reduction="mean", log_target=False):
     return values.sum() / len(x) if reduction == "batchmean" else _np_reduced(lambda: values)(reduction=reduction)
 
 
-@composed(samples=(*_PAIRS, case((3, 4), (3, 4), reduction="batchmean"), case((3, 4), (3, 4), log_target=True)), domain=(0.1, 1.0),
+@composed(name="functional.kl_div",
+          samples=(*_PAIRS, case((3, 4), (3, 4), reduction="batchmean"), case((3, 4), (3, 4), log_target=True)), domain=(0.1, 1.0),
           numpy=_np_kl, **_loss)
 def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
            log_target: bool = False) -> Tensor:
@@ -144,7 +145,8 @@ def _np_poisson(x, target, log_input=True, full=False, eps=1e-8):
     return values + np.where(target > 1, target * np.log(target) - target + 0.5 * np.log(2 * np.pi * target), 0) * full
 
 
-@composed(samples=(*_PAIRS, case((3, 4), (3, 4), log_input=False), case((3, 4), (3, 4), full=True)), domain=(0.2, 3.0),
+@composed(name="functional.poisson_nll_loss",
+          samples=(*_PAIRS, case((3, 4), (3, 4), log_input=False), case((3, 4), (3, 4), full=True)), domain=(0.2, 3.0),
           numpy=_np_reduced(_np_poisson), **_loss)
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
                      eps: float = 1e-08, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
@@ -195,7 +197,8 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
 
 
 # ---------------------------------------------------------------- margins
-@composed(samples=(case((3, 4), _SIGNS), case((5,), _SIGNS, margin=0.5, reduction="none")), **_loss, numpy=_np_reduced(
+@composed(name="functional.hinge_embedding_loss",
+          samples=(case((3, 4), _SIGNS), case((5,), _SIGNS, margin=0.5, reduction="none")), **_loss, numpy=_np_reduced(
     lambda x, target, margin=1.0: np.where(target == 1, x, 0) + np.where(target == -1, np.maximum(0, margin - x), 0)))
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
                          reduction: str = "mean") -> Tensor:
@@ -209,7 +212,8 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, siz
     return _reduce("hinge_embedding_loss", near + far, reduction)
 
 
-@composed(samples=(case((5,), (5,), _SIGNS), case((3, 2), (3, 2), Derived(lambda a, b: np.sign(a)), margin=0.5, reduction="sum")), **_loss,
+@composed(name="functional.margin_ranking_loss",
+          samples=(case((5,), (5,), _SIGNS), case((3, 2), (3, 2), Derived(lambda a, b: np.sign(a)), margin=0.5, reduction="sum")), **_loss,
           numpy=_np_reduced(lambda a, b, target, margin=0.0: np.maximum(0, -target * (a - b) + margin)))
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
                         reduce: bool | None = None, reduction: str = "mean") -> Tensor:
@@ -227,12 +231,17 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
 
 def _labelled(name, input, target):
     """(N, C) and (N,) of a batch or of a single row, the labels checked as far as the host knows them."""
-    if not 1 <= input.ndim <= 2 or target.shape != input.shape[:-1]:
+    if input.ndim > 2 or target.ndim > 1 or target._size != (input.shape[0] if input.ndim == 2 else 1):
         raise ShapeError(f"{name}: needs (N, C) and (N,), or (C,) and (), got shapes {input.shape} and {target.shape}")
-    classes = input.shape[-1]
+    classes = input.shape[-1] if input.ndim else 1
     target = cast(target, int64)
     check_index(name, target, classes)
     return reshape_op(input, shape=(target._size, classes)), reshape_op(target, shape=(target._size, 1))
+
+
+def _positive(x):
+    """What is above 0, else 0, of NaN too."""
+    return where_op(x > 0, x, 0.0)
 
 
 def _np_multi_margin(x, target, p=1, margin=1.0, weight=None):
@@ -258,13 +267,13 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
     x, labels = _labelled("multi_margin_loss", input, target)
     if weight is not None and weight.shape != (x.shape[1],):
         raise ShapeError(f"multi_margin_loss: weight must have shape ({x.shape[1]},), got {weight.shape}")
-    terms = clamp_min(margin - gather_op(x, labels, dim=1) + x, 0.0)
+    terms = _positive(margin - gather_op(x, labels, dim=1) + x)
     terms = terms * terms if p == 2 else terms
     if weight is not None:
         terms = terms * weight[labels]
     own = scatter_add_op(x.new_ones(labels.shape), labels, dim=1, size=x.shape[1])
     losses = sum(where_op(own > 0, 0.0, terms), 1) / float(max(x.shape[1], 1))
-    return _reduce("multi_margin_loss", losses if input.ndim == 2 else reshape_op(losses, shape=()), reduction)
+    return _reduce("multi_margin_loss", reshape_op(losses, shape=target.shape), reduction)
 
 
 @composed(samples=(case((3, 4), _SIGNS), case((5,), _SIGNS, reduction="none")), **_loss,
@@ -301,16 +310,16 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
     """
     name = "multilabel_margin_loss"
     reduction = reduction_of(name, size_average, reduce, reduction)
-    if not 1 <= input.ndim <= 2 or target.shape != input.shape:
+    if input.ndim > 2 or target.shape != input.shape:
         raise ShapeError(f"{name}: needs two tensors of shape (N, C) or (C,), got shapes {input.shape} and {target.shape}")
-    classes, shape = input.shape[-1], input.shape[:-1]
+    classes, shape = input.shape[-1] if input.ndim else 1, input.shape[:-1]
     x, labels = (reshape_op(v, shape=(v._size // max(classes, 1), classes)) for v in (input, cast(target, int64)))
     check_index(name, labels, classes, -1)
     ended = cast(labels < 0, x.dtype)
     counts = cumsum_op(ended, dim=1) == 0                                # before the first -1
     safe = where_op(counts, clamp_max(labels, classes - 1), 0)
     wanted = scatter_add_op(cast(counts, x.dtype), safe, dim=1, size=classes) > 0
-    gaps = clamp_min(1.0 - unsqueeze(gather_op(x, safe, dim=1), 2) + unsqueeze(x, 1), 0.0)
+    gaps = _positive(1.0 - unsqueeze(gather_op(x, safe, dim=1), 2) + unsqueeze(x, 1))
     gaps = where_op(unsqueeze(counts, 2), where_op(unsqueeze(wanted, 1), 0.0, gaps), 0.0)
     return _reduce(name, reshape_op(sum(gaps, (1, 2)) / float(max(classes, 1)), shape=shape), reduction)
 
@@ -345,7 +354,8 @@ def _np_triplet(a, b, c, margin=1.0, p=2.0, swap=False):
     return np.maximum(0, margin + _np_distance(a, b, p) - (np.minimum(far, _np_distance(b, c, p)) if swap else far))
 
 
-@composed(samples=(case((3, 4), (3, 4), (3, 4)), case((3, 4), (3, 4), (3, 4), swap=True, p=1.0, reduction="none")),
+@composed(name="functional.triplet_margin_loss",
+          samples=(case((3, 4), (3, 4), (3, 4)), case((3, 4), (3, 4), (3, 4), swap=True, p=1.0, reduction="none")),
           numpy=_np_reduced(_np_triplet), **_loss)
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-06,
                         swap: bool = False, size_average: bool | None = None, reduce: bool | None = None,
@@ -390,7 +400,8 @@ def _np_cosine_embedding(a, b, target, margin=0.0):
     return np.where(target == 1, 1 - cosine, 0) + np.where(target == -1, np.maximum(0, cosine - margin), 0)
 
 
-@composed(samples=(case((3, 4), (3, 4), _ROW_SIGNS), case((3, 4), (3, 4), _ROW_SIGNS, margin=0.3, reduction="none")),
+@composed(name="functional.cosine_embedding_loss",
+          samples=(case((3, 4), (3, 4), _ROW_SIGNS), case((3, 4), (3, 4), _ROW_SIGNS, margin=0.3, reduction="none")),
           numpy=_np_reduced(_np_cosine_embedding), **_loss)
 @promoted
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,

@@ -69,7 +69,8 @@ def _shorten(weight, at, max_norm, norm_type):
     setitem(weight, at, rows * where_op(length > max_norm, max_norm / (length + 1e-7), 1.0))
 
 
-@composed(samples=(case(Labels((2, 3), 5), (5, 4)), case(Labels((4,), 5), (5, 3), padding_idx=None), case(Labels((), 2), (2, 3))),
+@composed(name="functional.embedding",
+          samples=(case(Labels((2, 3), 5), (5, 4)), case(Labels((4,), 5), (5, 3), padding_idx=None), case(Labels((), 2), (2, 3))),
           numpy=lambda input, weight, padding_idx=None: weight[input], function=False, method=False)
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
               scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:

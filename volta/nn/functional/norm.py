@@ -50,7 +50,8 @@ def _np_batch_norm(x, running_mean, running_var, weight=None, bias=None, trainin
     return (x - mean) / np.sqrt(var + 1e-5) * weight + bias
 
 
-@composed(samples=(case((4, 3, 5, 2), None, None, (3,), (3,), training=True), case((6, 2), None, None, training=True),
+@composed(name="functional.batch_norm",
+          samples=(case((4, 3, 5, 2), None, None, (3,), (3,), training=True), case((6, 2), None, None, training=True),
                    case((4, 3, 5), (3,), (3,), (3,), (3,))), numpy=_np_batch_norm, domain=(0.2, 2.0), rtol=1e-4,
           function=False, method=False,
           takes={"input": "f", "running_mean": "=input or wide?", "running_var": "=running_mean?", "weight": "=input?", "bias": "=input?"})

@@ -1,4 +1,4 @@
-"""`linear`, `bilinear`, dropout and one-hot rows."""
+"""`linear`, `bilinear` and one-hot rows."""
 from __future__ import annotations
 
 import math
@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core.inplace import InPlace
 from volta.errors import ShapeError
-from volta.ops import creation, indexing
+from volta.ops import indexing
 from volta.ops.linalg import matmul
 from volta.ops.records.linalg import linear_op
 from volta.ops.records.view import permute_op, reshape_op
@@ -17,7 +16,7 @@ from volta.ops.table import Labels, case, composed
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
-__all__ = ["bilinear", "dropout", "linear", "one_hot"]
+__all__ = ["bilinear", "linear", "one_hot"]
 
 
 @composed(samples=(case((2, 3, 4), (5, 4), (5,)), case((3, 4), (2, 4)), case((4,), (2, 4), (2,)), case((3, 4), (4,), ())), rtol=1e-4,
@@ -62,8 +61,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     >>> volta.bilinear(volta.ones(1, 2), volta.ones(1, 3), volta.ones(1, 2, 3))
     tensor([[6.]])
     """
-    if weight.ndim != 3 or not input1.ndim or input1.shape[:-1] != input2.shape[:-1] or (
-            input1.shape[-1], input2.shape[-1]) != weight.shape[1:] or not input2.ndim:
+    if weight.ndim != 3 or not input1.ndim or not input2.ndim or input1.shape[:-1] != input2.shape[:-1] or (
+            input1.shape[-1], input2.shape[-1]) != weight.shape[1:]:
         raise ShapeError(f"bilinear: inputs {input1.shape} and {input2.shape} do not fit weight {weight.shape}: needed are (..., n), "
                          "(..., m) and (out, n, m)")
     outputs, n, m = weight.shape
@@ -74,20 +73,6 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     out = matmul(reshape_op(left, shape=(rows, outputs, m)), reshape_op(input2, shape=(rows, m, 1)))
     out = reshape_op(out, shape=(*input1.shape[:-1], outputs))
     return out if bias is None else out + bias
-
-
-@composed(name="functional.dropout", samples=(case((3, 4), training=False), case((3, 4), p=0.0)), numpy=lambda x, **options: x,
-          function=False, method=False)
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero each element with probability p and scale the others by 1 / (1 - p), in training.
-
-    >>> volta.nn.functional.dropout(volta.ones(2), training=False)
-    tensor([1., 1.])
-    """
-    return _dropout_(input, p, training) if inplace else creation.dropout(input, p, training)
-
-
-_dropout_ = InPlace("dropout_", dropout)
 
 
 @composed(name="functional.one_hot", samples=(case(Labels((4,), 3), 3), case(Labels((2, 3), 5), num_classes=6)), kinds="i",

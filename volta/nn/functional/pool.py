@@ -158,9 +158,9 @@ def _np_adaptive(numpy, rank, **params):
 def _adaptive_max_pool(rank, input, output_size):
     """(values, places) of adaptive_max_pool1d, 2d and 3d."""
     op = f"adaptive_max_pool{rank}d"
-    x, batched = _batched(op, rank, input)
+    x, batched = _batched(op, rank, input, True)
     window = _adaptive(op, rank, x.shape[2:], output_size)
-    if 0 in window["size"]:
+    if 0 in window["size"] or not x._size:
         out = _none(x, window["size"]), zeros(x.shape[:2] + window["size"], dtype=int64, device=x.device)
     elif max(window["size"]) == 1:                  # whole planes are reductions
         found = max_(reshape_op(x, shape=x.shape[:2] + (math.prod(x.shape[2:]),)), 2)

@@ -42,7 +42,7 @@ def _sizes(input_size, size, scale_factor, recompute):
             raise ArgumentError("interpolate: recompute_scale_factor means nothing with a size; leave it out")
         return per_dim("interpolate", "size", tuple(size) if isinstance(size, list) else size, rank), (None,) * rank
     factors = tuple(scale_factor) if isinstance(scale_factor, (tuple, list)) else (scale_factor,) * rank
-    if len(factors) != rank or not all(isinstance(f, (int, float, np.number)) and f > 0 for f in factors):
+    if len(factors) != rank or not all(isinstance(f, (int, float, np.number)) and 0 < f < math.inf for f in factors):
         raise ArgumentError(f"interpolate: scale_factor must be a positive number, or {rank} of them, got {scale_factor!r}")
     sizes = tuple(math.floor(n * float(f)) for n, f in zip(input_size, factors))
     if min(sizes) < 1:
@@ -52,11 +52,12 @@ def _sizes(input_size, size, scale_factor, recompute):
 
 def _scale(n, length, factor, kind, rank, align_corners):
     """Sources from one output to the next."""
-    if n == length and (factor is None or kind != "cubic"):
+    flat = kind == "nearest" and rank == 2              # where PyTorch's kernel looks at the sizes before the factor
+    if n == length and (factor is None or kind == "linear" or flat):
         return 1.0
     if align_corners:
         return (n - 1) / (length - 1) if length > 1 else 0.0
-    if kind == "nearest" and rank > 1 and length == 2 * n:
+    if flat and length == 2 * n:
         return 0.5
     return n / length if factor is None else 1.0 / float(factor)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def _grouped(x, groups):
     """(B, L, H, E) as (B, G, H / G, L, E)."""
     b, length, heads, width = x.shape
-    return reshape_op(permute_op(x, dims=(0, 2, 1, 3)), shape=(b, groups, heads // groups, length, width))
+    return reshape_op(permute_op(x, dims=(0, 2, 1, 3)), shape=(b, groups, heads // max(groups, 1), length, width))
 
 
 def _flat(x):
@@ -61,7 +61,7 @@ def weighted(p: Tensor, v: Tensor) -> Tensor:
     """(B, L, H, V): the values, weighted by p[B, H, L, S]."""
     groups = v.shape[2]
     b, heads, length, keys = p.shape
-    return _flat(matmul_op(reshape_op(p, shape=(b, groups, heads // groups, length, keys)), _grouped(v, groups)))
+    return _flat(matmul_op(reshape_op(p, shape=(b, groups, heads // max(groups, 1), length, keys)), _grouped(v, groups)))
 
 
 def _slopes(g, p, v):
@@ -76,7 +76,7 @@ def _attention_grad(g, q, k, v, mask, out, logsumexp, causal, scale):
     groups = k.shape[2]
     p = probabilities(q, k, mask, causal, scale)
     b, heads, length, keys = p.shape
-    slopes, p = (reshape_op(x, shape=(b, groups, heads // groups, length, keys)) for x in (_slopes(g, p, v) * scale, p))
+    slopes, p = (reshape_op(x, shape=(b, groups, heads // max(groups, 1), length, keys)) for x in (_slopes(g, p, v) * scale, p))
     dq = matmul_op(slopes, _grouped(k, groups))
     dk, dv = (sum_op(matmul_op(_turned(a), _grouped(x, groups)), dim=(2,), keepdim=True) for a, x in ((slopes, q), (p, g)))
     return _flat(dq), _flat(dk), _flat(dv)

@@ -17,7 +17,7 @@ from volta.ops.records.view import reshape_op, slice_op
 from volta.ops.table import Definite, case, register
 
 
-def _weighted(x, below, diagonal, above):
+def weighted(x, below, diagonal, above):
     """Matrices with their elements below, on and above the diagonal multiplied by these."""
     n, m = x.shape[-2:]
     lower = np.tri(n, m, -1)
@@ -42,7 +42,7 @@ def _scalar(x):
     return reshape_op(x, shape=x.shape + (1, 1))
 
 
-def _first(x, dim, count):
+def leading(x, dim, count):
     """The first `count` along one of the last two dimensions."""
     sizes = list(x.shape)
     sizes[dim] = count
@@ -72,7 +72,7 @@ def _solve_vjp(g, a, out):
 
 def _triangular_vjp(g, a, out, upper, unitriangular):
     gb = triangular_op(turned(a), g, upper=not upper, unitriangular=unitriangular)
-    return _weighted(-matmul_op(gb, turned(out)), not upper, not unitriangular, upper), gb
+    return weighted(-matmul_op(gb, turned(out)), not upper, not unitriangular, upper), gb
 
 
 inv_op = register(
@@ -116,7 +116,7 @@ slogdet_op = register("slogdet", ("a",), outputs=("out", "sign"), numpy=lambda a
 def _cholesky_vjp(g, out):
     """gA = the symmetric part of L'^-1 P L^-1, where P is the lower triangle of L' g, its diagonal halved."""
     upper = turned(out)
-    left = triangular_op(upper, _weighted(matmul_op(upper, g), 1, 0.5, 0), upper=True, unitriangular=False)
+    left = triangular_op(upper, weighted(matmul_op(upper, g), 1, 0.5, 0), upper=True, unitriangular=False)
     ga = triangular_op(upper, turned(left), upper=True, unitriangular=False)
     return (ga + turned(ga)) * 0.5
 
@@ -128,7 +128,7 @@ def _qr_vjp(g_Q, g_R, Q, R):
     upper = 0.0 if g_R is None else matmul_op(g_R, turned(R))
     if g_Q is not None:
         upper = upper - matmul_op(turned(Q), g_Q)
-    half = _weighted(upper, 0, 0.5, 1)
+    half = weighted(upper, 0, 0.5, 1)
     out = matmul_op(Q, half + turned(half))
     return (turned(triangular_op(R, turned(out if g_Q is None else out + g_Q), upper=True, unitriangular=False)),)
 
@@ -136,19 +136,19 @@ def _qr_vjp(g_Q, g_R, Q, R):
 def _svd_vjp(g_U, g_S, g_Vh, U, S, Vh):
     """gA = U (K(U' gU) S + S K(V' gV) + gS) V' + (1 - U U') gU S^-1 V' + U S^-1 gV' (1 - V V'), where K(X) = (X - X') / (S_j^2 - S_i^2)."""
     m, n, k = U.shape[-2], Vh.shape[-1], S.shape[-1]
-    U, Vh = _first(U, -1, k), _first(Vh, -2, k)
+    U, Vh = leading(U, -1, k), leading(Vh, -2, k)
     inner = 0.0 if g_S is None else _on_diagonal(_column(g_S), 0.0 * matmul_op(_column(S), _row(S)))
     gap = _on_diagonal(1.0, (_row(S) - _column(S)) * (_row(S) + _column(S)))
     left = right = None
     if g_U is not None:
-        g_U = _first(g_U, -1, k)
+        g_U = leading(g_U, -1, k)
         turn = matmul_op(turned(U), g_U)
         inner = inner + (turn - turned(turn)) / gap * _row(S)
         if m > k:
             left = g_U / _row(S)
             left = matmul_op(left - matmul_op(U, matmul_op(turned(U), left)), Vh)
     if g_Vh is not None:
-        g_Vh = _first(g_Vh, -2, k)
+        g_Vh = leading(g_Vh, -2, k)
         turn = matmul_op(Vh, turned(g_Vh))
         inner = inner + _column(S) * ((turn - turned(turn)) / gap)
         if n > k:

@@ -76,6 +76,34 @@ DOCS = {
     "lgamma": ("The logarithm of |Gamma(input)|.", "tensor([0.6931, 3.1781])", "[3.0, 5.0]"),
     "digamma": ("The derivative of lgamma.", "tensor([-0.5772,  0.4228])", "[1.0, 2.0]"),
     "i0": ("The modified Bessel function of the first kind, of order 0.", "tensor([1.0000, 1.2661])", "[0.0, 1.0]"),
+    "erfcx": ("erfc(input) * e**(input**2), without underflow.", "tensor([1.0000, 0.4276])", "[0.0, 1.0]"),
+    "ndtr": ("The normal distribution function: the chance of a number below input.", "tensor([0.5000, 0.8413])", "[0.0, 1.0]"),
+    "ndtri": ("The inverse of ndtr; NaN beyond [0, 1].", "tensor([0.0000, 1.2816])", "[0.5, 0.9]"),
+    "log_ndtr": ("log(ndtr(input)), exact where that is small.", "tensor([ -0.6931, -53.2313])", "[0.0, -10.0]"),
+    "entr": ("-input * log(input), 0 at 0 and -infinity below.", "tensor([0.3466, 0.0000])", "[0.5, 0.0]"),
+    "xlog1py": ("input * log(1 + other), 0 where input is 0.", "tensor([0.0000, 1.3863])", "[0.0, 2.0]", "[-1.0, 1.0]"),
+    "zeta": ("Hurwitz's zeta function: the sum of (k + other)**-input over k >= 0; NaN for input < 1, and below 0 for broken inputs.",
+             "tensor([1.6449, 0.2021])", "[2.0, 3.0]", "[1.0, 2.0]"),
+    "igamma": ("The regularised lower incomplete gamma function: the integral of t**(input - 1) * e**-t from 0 to other, over "
+               "Gamma(input). Its derivative is by other alone.", "tensor([0.6321, 0.5940])", "[1.0, 2.0]", "[1.0, 2.0]"),
+    "igammac": ("The regularised upper incomplete gamma function, 1 - igamma(input, other), exact where that is small. Its derivative is "
+                "by other alone.", "tensor([0.3679, 0.4060])", "[1.0, 2.0]", "[1.0, 2.0]"),
+    "i1": ("The modified Bessel function of the first kind, of order 1.", "tensor([0.0000, 0.5652])", "[0.0, 1.0]"),
+    "i0e": ("i0(input) * e**-|input|, without overflow.", "tensor([1.0000, 0.4658])", "[0.0, 1.0]"),
+    "i1e": ("i1(input) * e**-|input|, without overflow.", "tensor([0.0000, 0.2079])", "[0.0, 1.0]"),
+    "bessel_j0": ("The Bessel function of the first kind, of order 0.", "tensor([1.0000, 0.7652])", "[0.0, 1.0]"),
+    "bessel_j1": ("The Bessel function of the first kind, of order 1.", "tensor([0.0000, 0.4401])", "[0.0, 1.0]"),
+    "bessel_y0": ("The Bessel function of the second kind, of order 0; NaN below 0.", "tensor([0.0883, 0.5104])", "[1.0, 2.0]"),
+    "bessel_y1": ("The Bessel function of the second kind, of order 1; NaN below 0.", "tensor([-0.7812, -0.1070])", "[1.0, 2.0]"),
+    "modified_bessel_k0": ("The modified Bessel function of the second kind, of order 0; NaN below 0.",
+                           "tensor([0.4210, 0.1139])", "[1.0, 2.0]"),
+    "modified_bessel_k1": ("The modified Bessel function of the second kind, of order 1; NaN below 0.",
+                           "tensor([0.6019, 0.1399])", "[1.0, 2.0]"),
+    "scaled_modified_bessel_k0": ("modified_bessel_k0(input) * e**input, without underflow.", "tensor([1.1445, 0.8416])", "[1.0, 2.0]"),
+    "scaled_modified_bessel_k1": ("modified_bessel_k1(input) * e**input, without underflow.", "tensor([1.6362, 1.0335])", "[1.0, 2.0]"),
+    "airy_ai": ("The Airy function Ai; NaN below -1e10, where its phase is lost.", "tensor([0.3550, 0.1353])", "[0.0, 1.0]"),
+    "spherical_bessel_j0": ("sin(input) / input, 1 at 0: the spherical Bessel function of order 0.",
+                            "tensor([1.0000, 0.8415])", "[0.0, 1.0]"),
     "signbit": ("Whether the sign bit is set: below 0, or -0.", "tensor([False,  True])", "[1.0, -0.0]"),
     "atan2": ("The angle of the point (other, input). Units: radians.", "tensor([0.7854, 3.1416])", "[1.0, 0.0]", "[1.0, -1.0]"),
     "hypot": ("sqrt(input**2 + other**2), without overflow.", "tensor([ 5., 13.])", "[3.0, 5.0]", "[4.0, 12.0]"),
@@ -98,16 +126,19 @@ DOCS = {
 
 
 def _record(name, inputs, names, vjp, *, takes, public=True, promote=None, function=True, method=True, inplace=True, operator=None,
-            reflected=False, aliases=(), kinds=None, **options):
-    """An elementwise record. Where it takes nothing but floating point numbers, integers are converted."""
+            reflected=False, aliases=(), kinds=None, room="", **options):
+    """An elementwise record. Where it takes nothing but floating point numbers, integers are converted. In a `room`, such as "special",
+    it is a function of that module alone."""
     doc = places = None
     if public:
         formula, result, *operands = DOCS[name]
-        call = f"{name if function else f'nn.functional.{name}'}({', '.join(f'volta.tensor({x})' for x in operands)})"
+        where = f"{room}." if room else "" if function else "nn.functional."
+        call = f"{where}{name}({', '.join(f'volta.tensor({x})' for x in operands)})"
         doc = f"{formula}\n\n>>> volta.{call}\n{result}"
+        function, method, inplace = (each and not room for each in (function, method, inplace))
         places = Places(function, method, inplace, None, False, operator, reflected, aliases)
     return register(name, inputs, names=names, vjp=vjp, takes=takes, promote=promote or ("float" if takes == "f" else "common"),
-                    kinds=kinds or takes, public=places, doc=doc, **options)
+                    kinds=kinds or takes, public=places, room=room, doc=doc, **options)
 
 
 def unary(name, vjp=None, *, takes="f", family="unary", **options):

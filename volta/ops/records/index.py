@@ -6,8 +6,9 @@ import numpy as np
 from volta._kernels import core
 from volta.dtypes import int64
 from volta.ops.records.copy import cast
+from volta.ops.records.create import full_op
 from volta.ops.records.math import where_op
-from volta.ops.table import Labels, case, register
+from volta.ops.table import Labels, case, create, register
 
 
 def _np_scatter_add(g, index, dim, size):
@@ -57,12 +58,20 @@ _COMBINE = {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 def _np_scatter_reduce(x, src, index, dim, reduce):
     out, where_ = x.copy(), list(np.indices(src.shape))
     where_[dim] = index
-    _COMBINE[reduce].at(out, tuple(where_), src)
+    if reduce in _COMBINE:
+        _COMBINE[reduce].at(out, tuple(where_), src)
+    else:
+        for place in np.ndindex(src.shape):
+            out[tuple(w[place] for w in where_)] = src[place]
     return out
 
 
 def _own_gradient(g, x, src, index, out, dim, reduce):
-    """For x: of products, that of the others; of extremes, a share where it is one of those that are equal to the result."""
+    """For x: of products, that of the others; of extremes, a share where it is one of those that are equal to the result; of what was
+    overwritten, none."""
+    if reduce == "last":
+        nothing = create(full_op, src.shape, 0, dtype=g.dtype, device=g.device)
+        return scatter_reduce_op(g, nothing, index, dim=dim, reduce=reduce)
     if reduce == "prod":
         nonzero = where_op(x == 0, 1, x)
         return g * scatter_reduce_op(nonzero, src, index, dim=dim, reduce=reduce) / nonzero
@@ -70,6 +79,8 @@ def _own_gradient(g, x, src, index, out, dim, reduce):
 
 
 def _source_gradient(g, x, src, index, out, dim, reduce):
+    if reduce == "last":
+        return gather_op(g, index, dim=dim)
     if reduce != "prod":
         return where_op(src == gather_op(out, index, dim=dim), gather_op(_share(g, x, src, index, out, dim), index, dim=dim), 0)
     zero = src == 0
@@ -88,7 +99,10 @@ scatter_reduce_op = register(
     "scatter_reduce", ("x", "src", "index"), family="index", kinds="fi", takes={"x": "fib", "src": "=x", "index": "int64"},
     numpy=_np_scatter_reduce, vjp=(_own_gradient, _source_gradient, None),
     cases=tuple(case((3, 5), (3, 4), Labels((3, 4), 5), dim=1, reduce=reduce) for reduce in _COMBINE) + (
-        case((4, 3), (90, 3), Labels((90, 3), 4), dim=0, reduce="amax"), case((7,), (300,), Labels((300,), 7), dim=0, reduce="amin")))
+        case((4, 3), (90, 3), Labels((90, 3), 4), dim=0, reduce="amax"), case((7,), (300,), Labels((300,), 7), dim=0, reduce="amin"),
+        # one entry a line: of several for one place, each gets the gradient of it, which is not that of finite differences
+        case((2, 4, 3), (2, 1, 3), Labels((2, 1, 3), 4), dim=1, reduce="last"),
+        case((9, 2), (1, 2), Labels((1, 2), 9), dim=0, reduce="last")))
 
 index_put_op = register(
     "index_put", ("out", "index", "values"), writes=("out",), takes={"out": "fib", "index": "int64", "values": "=out"},

@@ -29,18 +29,18 @@ reciprocal = unary("reciprocal", lambda g, out: -g * out * out, numpy=np.recipro
 sqrt = unary("sqrt", lambda g, out: g * 0.5 / out, numpy=np.sqrt, domain=(0.2, 4.0))
 rsqrt = unary("rsqrt", lambda g, out: g * -0.5 * out * out * out, numpy=lambda x: 1 / np.sqrt(x), domain=(0.2, 4.0))
 exp = unary("exp", lambda g, out: g * out, numpy=np.exp)
-exp2 = unary("exp2", lambda g, out: g * out * math.log(2), numpy=np.exp2)
-expm1 = unary("expm1", lambda g, out: g * (out + 1.0), numpy=np.expm1)
+exp2 = unary("exp2", lambda g, out: g * out * math.log(2), numpy=np.exp2, aliases=("special.exp2",))
+expm1 = unary("expm1", lambda g, out: g * (out + 1.0), numpy=np.expm1, aliases=("special.expm1",))
 log = unary("log", lambda g, x: g / x, numpy=np.log, domain=(0.2, 4.0))
 log2 = unary("log2", lambda g, x: g / (x * math.log(2)), numpy=np.log2, domain=(0.2, 4.0))
 log10 = unary("log10", lambda g, x: g / (x * math.log(10)), numpy=np.log10, domain=(0.2, 4.0))
-log1p = unary("log1p", lambda g, x: g / (x + 1.0), numpy=np.log1p, domain=(-0.6, 3.0))
+log1p = unary("log1p", lambda g, x: g / (x + 1.0), numpy=np.log1p, domain=(-0.6, 3.0), aliases=("special.log1p",))
 sin = unary("sin", lambda g, x: g * cos(x), numpy=np.sin)
 cos = unary("cos", lambda g, x: -g * sin(x), numpy=np.cos)
 tan = unary("tan", lambda g, out: g * (out * out + 1.0), numpy=np.tan, domain=(-1.2, 1.2))
 tanh = unary("tanh", lambda g, out: tanh_grad(g, out), numpy=np.tanh)
-sigmoid = unary("sigmoid", lambda g, out: sigmoid_grad(g, out), numpy=lambda x: 1 / (1 + np.exp(-x)))
-erf = unary("erf", lambda g, x: g * exp(-x * x) * (2 / math.sqrt(math.pi)), numpy=np_erf)
+sigmoid = unary("sigmoid", lambda g, out: sigmoid_grad(g, out), numpy=lambda x: 1 / (1 + np.exp(-x)), aliases=("special.expit",))
+erf = unary("erf", lambda g, x: g * exp(-x * x) * (2 / math.sqrt(math.pi)), numpy=np_erf, aliases=("special.erf",))
 relu = unary("relu", lambda g, out: relu_grad(g, out), numpy=lambda x: np.maximum(x, 0), takes="fi")
 gelu_op = unary("gelu", lambda g, x: gelu_grad(g, x), numpy=lambda x: 0.5 * x * (1 + np_erf(x / math.sqrt(2))), promote="common",
                  public=False)
@@ -133,7 +133,7 @@ div_op = binary("div", (lambda g, b: g / b, lambda g, a, b: -g * (a / b) / b), n
 pow = binary("pow", (_pow_a, _pow_b), numpy=np.power, second="exponent", kinds="f", domain=(0.3, 2.5), rtol=2e-5, operator="pow",
               reflected=True)
 xlogy = binary("xlogy", (lambda g, a, b: where_op(logical_and(a == 0, b <= 0), 0.0, xlogy(g, b)), lambda g, a, b: g * a / b), takes="f",
-                domain=(0.3, 3.0), numpy=lambda a, b: np.where((a == 0) & (b == b), 0.0, a * np.log(b)))
+                domain=(0.3, 3.0), numpy=lambda a, b: np.where((a == 0) & (b == b), 0.0, a * np.log(b)), aliases=("special.xlogy",))
 remainder = binary("remainder", (lambda g: g, lambda g, a, b: -g * floor_divide(a, b)), numpy=np.mod, domain=(0.6, 3.0), smooth=False,
                     operator="mod", reflected=True, aliases=("mod",))
 fmod = binary("fmod", (lambda g: g, lambda g, a, b: -g * trunc(a / b)), numpy=np.fmod, domain=(0.6, 3.0), smooth=False)

@@ -1,13 +1,14 @@
-"""Records of special functions: inverse and hyperbolic ones, error, gamma and Bessel functions, and what sees the bits of a number."""
+"""Records of special functions: inverse and hyperbolic ones, error and gamma functions, and what sees the bits of a number."""
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 
 from volta.ops.records.elementwise import binary, unary
-from volta.ops.records.math import exp, exp2, isnan, logical_or, rsqrt, sigmoid, where_op, zero
-from volta.ops.table import UNARY_SHAPES, case
+from volta.ops.records.math import exp, exp2, isnan, log, logical_and, logical_or, rsqrt, sigmoid, where_op, xlogy, zero
+from volta.ops.table import BINARY_SHAPES, UNARY_SHAPES, Derived, case, underived
 
 
 # ---------------------------------------------------------------- references
@@ -39,17 +40,41 @@ def _np_digamma(x):
 
 
 def _np_zeta(s, q):
-    head, q = np.sum([(q + k) ** -s for k in range(500)], axis=0), q + 500
-    return head + q ** (1 - s) / (s - 1) + q ** -s / 2 + s * q ** (-s - 1) / 12
+    if not s >= 1 or q != q:
+        return math.nan
+    if s == 1 or q <= 0 and q == np.floor(q):
+        return math.inf
+    if q < 0:
+        sign = -1 if s % 2 == 1 else 1
+        return _np_zeta(s, q % 1) + sign * (_np_zeta(s, 1 - q % 1) - _np_zeta(s, 1 - q)) if s == np.floor(s) else math.nan
+    head, q = ((q + np.arange(500)) ** -s).sum(), q + 500
+    return head + (q ** (1 - s) / (s - 1) + q ** -s / 2 + s * q ** (-s - 1) / 12 if q ** -s > 0 else 0.0)
 
 
-def _np_i1(x):
-    small = np.where(np.abs(x) < 700, x, 0.0)
-    sum, term = small / 2, small / 2
-    for k in range(1, 500):
-        term = term * (small / 2) ** 2 / (k * (k + 1))
-        sum = sum + term
-    return np.where(np.abs(x) < 700, sum, np.sign(x) * np.i0(x))
+def _np_erfcx(x):
+    return 1 / (x * math.sqrt(math.pi)) if x > 25 else np.exp(x * x) * math.erfc(x)
+
+
+def _np_log_ndtr(x):
+    if x < -30:
+        return -x * x / 2 - np.log(-x * math.sqrt(2 * math.pi))
+    return math.log(math.erfc(-x / math.sqrt(2)) / 2) if x < 0 else math.log1p(-math.erfc(x / math.sqrt(2)) / 2)
+
+
+def _np_ndtri(p):
+    return math.copysign(math.inf, p - 0.5) if p in (0, 1) else NormalDist().inv_cdf(p) if 0 < p < 1 else math.nan
+
+
+def _np_igamma(a, x):
+    if not (a >= 0 <= x) or a == x == 0:
+        return math.nan
+    if x == 0 or a == 0 or max(a, x) > 700:
+        return math.nan if a == x == math.inf else 0.5 if a == x else float(x > a)
+    term = total = math.exp(a * math.log(x) - x - math.lgamma(a + 1))
+    for n in range(1, 400):
+        term *= x / (a + n)
+        total += term
+    return total
 
 
 def _np_heaviside(a, b):
@@ -79,19 +104,48 @@ hypot = binary("hypot", (lambda g, a, out: g * (a / out), lambda g, b, out: g * 
                domain=(0.3, 3.0))
 
 
-# ---------------------------------------------------------------- error, gamma and Bessel functions
-erfc = unary("erfc", lambda g, x: g * exp(-x * x) * (-2 / math.sqrt(math.pi)), numpy=lambda x: np.vectorize(math.erfc)(x) if x.size else x)
+# ---------------------------------------------------------------- error and gamma functions
+erfc = unary("erfc", lambda g, x: g * exp(-x * x) * (-2 / math.sqrt(math.pi)), numpy=np.vectorize(math.erfc, [float]),
+             aliases=("special.erfc",))
 erfinv = unary("erfinv", lambda g, out: g * exp(out * out) * (math.sqrt(math.pi) / 2), numpy=np.vectorize(_np_erfinv, [float]),
-               domain=(-0.9, 0.9))
+               domain=(-0.9, 0.9), aliases=("special.erfinv",))
 logit_op = unary("logit", lambda g, x, out: where_op(isnan(out), out, g / (x * (1.0 - x))), numpy=lambda x: np.log(x / (1 - x)),
                  domain=(0.1, 0.9), public=False)
-lgamma = unary("lgamma", lambda g, x: g * digamma(x), numpy=np.vectorize(_np_lgamma, [float]), domain=(0.3, 4.0))
-digamma = unary("digamma", lambda g, x: g * zeta(2.0, x), numpy=np.vectorize(_np_digamma, [float]), domain=(0.3, 4.0))
-# The sum of (b + k) ** -a over k >= 0, for a number a > 1, below 0 a whole one: the derivatives of digamma.
-zeta = binary("zeta", (None, lambda g, a, b: g * (zeta(a + 1.0, b) * -a)), takes="f", family="grad", numpy=_np_zeta, domain=(0.3, 4.0),
-              public=False, cases=tuple(case(s, shape) for s in (2.0, 3.0) for shape in UNARY_SHAPES))
-i0 = unary("i0", lambda g, x: g * i1(x), numpy=np.i0, domain=(-4.0, 4.0))
-i1 = unary("i1", lambda g, x, out: g * (i0(x) - where_op(x == 0, 0.5, out / x)), numpy=_np_i1, domain=(-4.0, 4.0), public=False)
+lgamma = unary("lgamma", lambda g, x: g * digamma(x), numpy=np.vectorize(_np_lgamma, [float]), domain=(0.3, 4.0),
+               aliases=("special.gammaln",))
+digamma = unary("digamma", lambda g, x: g * zeta(2.0, x), numpy=np.vectorize(_np_digamma, [float]), domain=(0.3, 4.0),
+                aliases=("special.digamma", "special.psi"))
+zeta = binary("zeta", (underived("special.zeta", "input"), lambda g, a, b: g * (zeta(a + 1.0, b) * -a)), takes="f",
+              numpy=np.vectorize(_np_zeta, [float]), domain=(0.3, 4.0), room="special", family="gamma",
+              cases=tuple(case(s, shape) for s in (2.0, 3.0) for shape in UNARY_SHAPES))
+erfcx = unary("erfcx", lambda g, x, out: g * (x * out * 2.0 - 2 / math.sqrt(math.pi)), numpy=np.vectorize(_np_erfcx, [float]),
+              room="special")
+ndtr = unary("ndtr", lambda g, x: g * exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi)), room="special",
+             numpy=np.vectorize(lambda x: math.erfc(-x / math.sqrt(2)) / 2, [float]))
+ndtri = unary("ndtri", lambda g, out: g * exp(out * out * 0.5) * math.sqrt(2 * math.pi), numpy=np.vectorize(_np_ndtri, [float]),
+              domain=(0.05, 0.95), room="special")
+log_ndtr = unary("log_ndtr", lambda g, x: g / erfcx(x * -math.sqrt(0.5)) * math.sqrt(2 / math.pi),
+                 numpy=np.vectorize(_np_log_ndtr, [float]), room="special")
+entr = unary("entr", lambda g, x: g * (-log(x) - 1.0), domain=(0.2, 3.0), room="special",
+             numpy=lambda x: np.where(x > 0, -x * np.log(x), np.where(x == 0, 0.0, np.where(x < 0, -np.inf, x))))
+xlog1py = binary("xlog1py", (lambda g, a, b: where_op(logical_and(a == 0, b <= -1), 0.0, xlog1py(g, b)), lambda g, a, b: g * a / (b + 1.0)),
+                 takes="f", domain=(0.3, 3.0), room="special",
+                 numpy=lambda a, b: np.where((a == 0) & ~np.isnan(b), 0.0, a * np.log1p(b)))
+
+
+def _gamma_density(a, b):
+    """The derivative of igamma(a, b) by b."""
+    return exp(xlogy(a - 1.0, b) - b - lgamma(zero(b) + a))          # of a number too
+
+
+_POSITIVE = tuple(case(Derived(lambda shape=a: np.linspace(0.4, 5.0, math.prod(shape)).reshape(shape)), b)
+                  for a, b in BINARY_SHAPES if 0 not in a) + (case(2.5, (0, 2)), case(2.5, (7,)))
+igamma = binary("igamma", (underived("igamma", "input"), lambda g, a, b: g * _gamma_density(a, b)), takes="f", promote="common",
+                numpy=np.vectorize(_np_igamma, [float]), domain=(0.3, 6.0), cases=_POSITIVE, family="gamma",
+                aliases=("special.gammainc",))
+igammac = binary("igammac", (underived("igammac", "input"), lambda g, a, b: -g * _gamma_density(a, b)), takes="f", promote="common",
+                 numpy=np.vectorize(lambda a, x: 1 - _np_igamma(a, x), [float]), domain=(0.3, 6.0), cases=_POSITIVE,
+                 family="gamma", aliases=("special.gammaincc",))
 logaddexp = binary("logaddexp", (lambda g, a, b: g * sigmoid(a - b), lambda g, a, b: g * sigmoid(b - a)), takes="f", promote="common",
                    numpy=np.logaddexp, inplace=False)
 logaddexp2 = binary("logaddexp2", (lambda g, a, b: g * sigmoid((a - b) * math.log(2)), lambda g, a, b: g * sigmoid((b - a) * math.log(2))),

@@ -1,0 +1,127 @@
+"""Elimination with row exchanges, for all matrices of a batch at once: by halves of the columns, so that products of blocks do the work."""
+import numpy as np
+
+from volta._kernels.cpu.decomposition import kernel, triangular
+
+
+def _eliminate(a, pivots, first, last):
+    """Columns `first` to `last`, those before them being done. Exchanges move whole rows."""
+    if last - first > 1:
+        middle = (first + last) // 2
+        _eliminate(a, pivots, first, middle)
+        block = triangular(a[:, first:middle, first:middle], a[:, first:middle, middle:last], False, True)
+        a[:, first:middle, middle:last] = block
+        a[:, middle:, middle:last] -= a[:, middle:, first:middle] @ block
+        _eliminate(a, pivots, middle, last)
+        return
+    batch = np.arange(len(a))
+    row = first + np.argmax(np.abs(a[:, first:, first]), -1)
+    pivots[:, first] = row + 1
+    a[batch, row], a[:, first] = a[:, first].copy(), a[batch, row]
+    pivot = a[:, first, first]
+    a[:, first + 1:, first] /= np.where(pivot == 0, 1, pivot)[:, None]
+
+
+def _lu(a):
+    """The packed factors, the row that each was exchanged with, from 1, and the first pivot that is 0, from 1, or 0."""
+    *lead, m, n = a.shape
+    k = min(m, n)
+    out, pivots = np.array(a).reshape(-1, m, n) if a.size else np.zeros((int(np.prod(lead)), m, n), a.dtype), None
+    pivots = np.zeros((len(out), k), np.int32)
+    if k and len(out):
+        _eliminate(out, pivots, 0, k)
+        if n > k:
+            out[:, :, k:] = triangular(out[:, :, :k], out[:, :, k:], False, True)
+    zero = np.diagonal(out, axis1=-2, axis2=-1) == 0
+    info = np.where(zero.any(-1), zero.argmax(-1) + 1, 0) if k else np.zeros(len(out))
+    return out.reshape(a.shape), pivots.reshape(*lead, k), info.astype(np.int32).reshape(lead)
+
+
+def _geqrf(a):
+    packed, tau = np.linalg.qr(a, "raw")
+    return np.swapaxes(packed, -1, -2), tau
+
+
+# ---------------------------------------------------------------- symmetric matrices
+# A = P1 L1 P2 L2 ... D ... L2' P2' L1' P1', D of blocks of 1 or 2, of which only the lower triangle is read. Of a block at column k, pivots
+# hold the row exchanged with its last one, from 1, negative of a block of 2. Source: Bunch and Kaufman, Some Stable Methods for Calculating
+# Inertia and Solving Symmetric Linear Systems, 1977, as LAPACK's sytf2.
+
+_BOUND = (1 + 17 ** 0.5) / 8            # on the growth of elements
+
+
+def _pivot(a, k):
+    """(the row to exchange, the width of the block) for column k."""
+    here, column = abs(a[k, k]), np.abs(a[k + 1:, k])
+    if not column.size or here >= _BOUND * column.max():
+        return k, 1
+    row = k + 1 + int(column.argmax())
+    most = max(np.abs(a[row, k:row]).max(), np.abs(a[row + 1:, row]).max(initial=0))
+    if here >= _BOUND * column.max() * (column.max() / most):
+        return k, 1
+    return row, 1 if abs(a[row, row]) >= _BOUND * most else 2
+
+
+def _exchange(a, i, j, k):
+    """Rows and columns i < j of what is left from column k on, in the lower triangle."""
+    a[j + 1:, i], a[j + 1:, j] = a[j + 1:, j].copy(), a[j + 1:, i].copy()
+    a[i + 1:j, i], a[j, i + 1:j] = a[j, i + 1:j].copy(), a[i + 1:j, i].copy()
+    a[i, i], a[j, j] = a[j, j], a[i, i]
+    a[i, k:i], a[j, k:i] = a[j, k:i].copy(), a[i, k:i].copy()
+
+
+def _block(a, k, width):
+    """The inverse of a block of D."""
+    if width == 1:
+        return 1 / a[k:k + 1, k:k + 1]
+    p, q, r = a[k, k], a[k + 1, k], a[k + 1, k + 1]
+    return np.array([[r, -q], [-q, p]], a.dtype) / (p * r - q * q)
+
+
+def _ldl_of_one(a, pivots):
+    k, info = 0, 0
+    while k < len(a):
+        row, width = _pivot(a, k)
+        last = k + width - 1
+        if row != last:
+            _exchange(a, last, row, k)
+        pivots[k:last + 1] = row + 1 if width == 1 else -row - 1
+        if width == 1 and (a[k, k] == 0 or np.isnan(a[k, k])):
+            info = info or k + 1
+        else:
+            below = a[last + 1:, k:last + 1].copy()
+            a[last + 1:, k:last + 1] = below @ _block(a, k, width)
+            a[last + 1:, last + 1:] -= np.tril(a[last + 1:, k:last + 1] @ below.T)
+        k = last + 1
+    return info
+
+
+def _ldl(a):
+    """The packed factors, the exchanges, and the first block that is 0, from 1, or 0."""
+    out, pivots, info = np.tril(a), np.zeros(a.shape[:-1], np.int32), np.zeros(a.shape[:-2], np.int32)
+    for i in np.ndindex(info.shape):
+        info[i] = _ldl_of_one(out[i], pivots[i])
+    return out, pivots, info
+
+
+def _ldl_solve(a, pivots, b):
+    """X of A X = B: B is divided by the factors, one after the other, from both sides of D."""
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, pivots = np.broadcast_to(a, lead + a.shape[-2:]), np.broadcast_to(pivots, lead + pivots.shape[-1:])
+    out = np.broadcast_to(b, lead + b.shape[-2:]).copy()
+    for i in np.ndindex(lead):
+        x, blocks, k = out[i], [], 0
+        while k < len(x):
+            last, row = min(k + (pivots[i][k] < 0), len(x) - 1), abs(int(pivots[i][k])) - 1
+            blocks.append((k, last, row))
+            x[[last, row]] = x[[row, last]]
+            x[last + 1:] -= a[i][last + 1:, k:last + 1] @ x[k:last + 1]
+            x[k:last + 1] = _block(a[i], k, last + 1 - k) @ x[k:last + 1]
+            k = last + 1
+        for k, last, row in reversed(blocks):
+            x[k:last + 1] -= a[i][last + 1:, k:last + 1].T @ x[last + 1:]
+            x[[last, row]] = x[[row, last]]
+    return out
+
+
+KERNELS = {function.__name__.removeprefix("_"): kernel(function) for function in (_lu, _geqrf, _ldl, _ldl_solve)}

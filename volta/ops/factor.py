@@ -1,0 +1,399 @@
+"""Factors of matrices by elimination and by reflections, and what is solved by them, on the CPU; leading dimensions are batches."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from volta._kernels.core.graph import is_grad_enabled
+from volta.dtypes import int32, to_numpy
+from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta.ops.creation import new_empty
+from volta.ops.decomposition import cholesky_solve, linalg_qr, linalg_svd
+from volta.ops.draws import randn
+from volta.ops.indexing import tril, triu
+from volta.ops.inverse import DECLARED, MATRICES, matrices, solve_triangular, square, succeeded
+from volta.ops.linalg import matmul
+from volta.ops.records.copy import from_array
+from volta.ops.records.decomposition import leading
+from volta.ops.records.factor import geqrf_op, lu_op, order_of, ordered
+from volta.ops.records.linalg import turned
+from volta.ops.records.view import reshape_op
+from volta.ops.reduce import mean
+from volta.ops.table import Definite, Derived, case, composed, cpu_alone
+
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
+
+_FACTORS = (case(Definite((2, 3, 3))), case((2, 4, 3)), case((2, 2, 4)), case((0, 3, 3)))
+_PIVOTS = Derived(lambda *before: np.array([[2, 3, 3], [1, 2, 3]], np.int32))
+
+
+class LUFactors(NamedTuple):
+    """What `linalg.lu_factor` gives: L below the diagonal and U, and per column the row that was exchanged with its own, from 1."""
+    LU: Tensor
+    pivots: Tensor
+
+
+class LUInfo(NamedTuple):
+    """What `linalg.lu_factor_ex` gives: `LUFactors`, and per matrix 0 or the first pivot that is 0."""
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
+class PLU(NamedTuple):
+    """What `linalg.lu` gives: A = P L U."""
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+
+class TriangularSolution(NamedTuple):
+    """What `triangular_solve` gives: the solution, and a copy of the matrices."""
+    solution: Tensor
+    cloned_coefficient: Tensor
+
+
+def _matrices(name, *tensors):
+    """Raise DeviceError for a tensor on a GPU, ShapeError for one of less than 2 dimensions."""
+    if any(t.device.is_gpu for t in tensors):
+        raise cpu_alone(name)
+    matrices(name, *tensors)
+
+
+def _eye(rows, columns, like):
+    return from_array(np.eye(rows, columns, dtype=to_numpy(like.dtype)))
+
+
+def _unit_lower(x):
+    return tril(x, -1) + _eye(*x.shape[-2:], x)
+
+
+# ---------------------------------------------------------------- elimination
+def _np_factors(a):
+    return lu_op.details.numpy(a)[:2]
+
+
+def _np_plu(a):
+    out, pivots, _ = lu_op.details.numpy(a)
+    m, k = a.shape[-2], min(a.shape[-2:])
+    order = np.array([_np_order(p, m) for p in pivots.reshape(-1, k)], int).reshape(*a.shape[:-2], m)
+    return np.swapaxes(np.eye(m)[order], -1, -2), np.tril(out[..., :k], -1) + np.eye(m, k), np.triu(out[..., :k, :])
+
+
+def _np_order(pivots, rows):
+    order = list(range(rows))
+    for i, p in enumerate(pivots):
+        order[i], order[p - 1] = order[p - 1], order[i]
+    return order
+
+
+def _factors(name, A, pivot):
+    _matrices(name, A)
+    if not pivot:
+        raise ArgumentError(f"{name}: elimination without exchanges of rows, pivot=False, is not there on the CPU")
+    return lu_op(A)
+
+
+@composed(name="linalg.lu_factor_ex", function=False, method=False, samples=_FACTORS, numpy=lambda a: lu_op.details.numpy(a), **DECLARED)
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUInfo:
+    """The factors of `linalg.lu_factor`, and per matrix 0, or the first pivot that is 0: raises for that with `check_errors`. On the CPU.
+
+    >>> volta.linalg.lu_factor_ex(volta.zeros(1, 1)).info
+    tensor(1, dtype=volta.int32)
+    """
+    found = LUInfo(*_factors("linalg.lu_factor_ex", A, pivot))
+    if check_errors:
+        succeeded("linalg.lu_factor_ex", found.info, "U has 0 as pivot {}, by which lu_solve would divide")
+    return found
+
+
+@composed(name="linalg.lu_factor", function=False, method=False, samples=_FACTORS, numpy=_np_factors, **DECLARED)
+def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactors:
+    """L and U of A = P L U in one matrix, L below the diagonal, where it has ones, and the exchanges of rows that P stands for; on the CPU.
+
+    Raises: LinAlgError where a pivot is 0; ArgumentError for pivot=False, as PyTorch on the CPU.
+
+    >>> volta.linalg.lu_factor(volta.tensor([[1.0, 2.0], [2.0, 2.0]])).LU
+    tensor([[2.0000, 2.0000],
+            [0.5000, 1.0000]])
+    """
+    out, pivots, info = _factors("linalg.lu_factor", A, pivot)
+    succeeded("linalg.lu_factor", info, "U has 0 as pivot {}, by which lu_solve would divide; linalg.lu_factor_ex gives the factors")
+    return LUFactors(out, pivots)
+
+
+@composed(samples=_FACTORS, numpy=_np_factors, **DECLARED)
+def lu(input: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
+    """`linalg.lu_factor` as a tuple, or `linalg.lu_factor_ex` with `get_infos`.
+
+    >>> volta.lu(volta.eye(2))[1].tolist()
+    [1, 2]
+    """
+    return tuple(lu_factor_ex(input, pivot=pivot) if get_infos else lu_factor(input, pivot=pivot))
+
+
+@composed(samples=(case((2, 3, 3), _PIVOTS), case((2, 3, 2), Derived(lambda a: np.array([[2, 3], [1, 2]], np.int32)))), **DECLARED,
+          numpy=lambda a, p: (np.swapaxes(np.eye(3)[[_np_order(x, 3) for x in p]], -1, -2), np.tril(a, -1) + np.eye(*a.shape[-2:]),
+                              np.triu(a[..., :a.shape[-1], :])))
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> PLU:
+    """P, L and U of what `linalg.lu_factor` gives; those that are not asked for have no elements.
+
+    Raises: DTypeError unless the pivots are int32; ArgumentError for such outside the rows.
+
+    >>> volta.lu_unpack(*volta.linalg.lu_factor(volta.tensor([[1.0, 2.0], [2.0, 2.0]]))).P
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+    _matrices("lu_unpack", LU_data)
+    order, k = _order("lu_unpack", LU_data, LU_pivots), min(LU_data.shape[-2:])
+    none = new_empty(LU_data, (0,))
+    turns = np.eye(LU_data.shape[-2], dtype=to_numpy(LU_data.dtype))[order]
+    P = from_array(np.ascontiguousarray(np.swapaxes(turns, -1, -2))) if unpack_pivots else none
+    if not unpack_data:
+        return PLU(P, none, none)
+    return PLU(P, _unit_lower(leading(LU_data, -1, k)), triu(leading(LU_data, -2, k)))
+
+
+def _order(name, LU, pivots):
+    if pivots.dtype is not int32:
+        raise DTypeError(f"{name}: pivots must be int32, as lu_factor gives them, got {pivots.dtype.name}; convert them with .int()")
+    return order_of(name, pivots, LU.shape[-2])
+
+
+@composed(name="linalg.lu", function=False, method=False, samples=_FACTORS, numpy=_np_plu, **DECLARED)
+def linalg_lu(A: Tensor, *, pivot: bool = True) -> PLU:
+    """A = P L U, where P exchanges rows, L is lower triangular with ones on the diagonal and U upper triangular; on the CPU.
+
+    >>> volta.linalg.lu(volta.tensor([[1.0, 2.0], [2.0, 2.0]])).U
+    tensor([[2., 2.],
+            [0., 1.]])
+    """
+    out, pivots, _ = _factors("linalg.lu", A, pivot)
+    return lu_unpack(out, pivots)
+
+
+def _np_lu_solve(a, p, b, left=True, adjoint=False):
+    order = [_np_order(x, 3) for x in p]
+    whole = np.swapaxes(np.eye(3)[order], -1, -2) @ (np.tril(a, -1) + np.eye(3)) @ np.triu(a)
+    whole = np.swapaxes(whole, -1, -2) if adjoint else whole
+    return np.linalg.solve(whole, b) if left else b @ np.linalg.inv(whole)
+
+
+@composed(name="linalg.lu_solve", function=False, method=False, numpy=_np_lu_solve, in_float32=True, **DECLARED,
+          samples=(case(Definite((2, 3, 3)), _PIVOTS, (2, 3, 2)), case(Definite((2, 3, 3)), _PIVOTS, (3, 2), adjoint=True),
+                   case(Definite((2, 3, 3)), _PIVOTS, (2, 2, 3), left=False),
+                   case(Definite((2, 3, 3)), _PIVOTS, (2, 2, 3), left=False, adjoint=True)))
+def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
+    """X of A X = B, or of X A = B unless `left`, for the A, or with `adjoint` its transpose, of `linalg.lu_factor`; on the CPU.
+
+    >>> volta.linalg.lu_solve(*volta.linalg.lu_factor(volta.tensor([[2.0]])), volta.ones(1, 1))
+    tensor([[0.5000]])
+    """
+    _matrices("linalg.lu_solve", LU, B)
+    square("linalg.lu_solve", LU)
+    if not left:
+        return turned(linalg_lu_solve(LU, pivots, turned(B), adjoint=not adjoint))
+    if B.shape[-2] != LU.shape[-1]:
+        raise ShapeError(f"linalg.lu_solve: A X = B with A {LU.shape} needs B of {LU.shape[-1]} rows, got {B.shape}")
+    order = _order("linalg.lu_solve", LU, pivots)
+    if adjoint:
+        found = solve_triangular(turned(LU), solve_triangular(turned(LU), B, upper=False), upper=True, unitriangular=True)
+        return ordered(found, np.argsort(order, -1))
+    return solve_triangular(LU, solve_triangular(LU, ordered(B, order), upper=False, unitriangular=True), upper=True)
+
+
+@composed(samples=(case((2, 3, 2), Definite((2, 3, 3)), _PIVOTS),), numpy=lambda b, a, p: _np_lu_solve(a, p, b), **DECLARED)
+def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """`linalg.lu_solve` with the right side first.
+
+    >>> volta.lu_solve(volta.ones(1, 1), *volta.lu(volta.tensor([[2.0]])))
+    tensor([[0.5000]])
+    """
+    return linalg_lu_solve(LU_data, LU_pivots, b)
+
+
+# ---------------------------------------------------------------- by triangles
+def _np_cholesky_inverse(a, upper=False):
+    r = np.triu(a) if upper else np.swapaxes(np.tril(a), -1, -2)
+    return np.linalg.inv(np.swapaxes(r, -1, -2) @ r)
+
+
+@composed(samples=(*MATRICES, case(Definite((2, 3, 3)), upper=True)), numpy=_np_cholesky_inverse, **DECLARED)
+def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
+    """The inverse of a matrix that is given by its Cholesky factor, on the CPU.
+
+    >>> volta.cholesky_inverse(volta.tensor([[2.0]]))
+    tensor([[0.2500]])
+    """
+    _matrices("cholesky_inverse", L)
+    square("cholesky_inverse", L)
+    return cholesky_solve(_eye(L.shape[-1], L.shape[-1], L), L, upper)
+
+
+def _np_triangular_solve(b, a, upper=True, transpose=False, unitriangular=False):
+    t = np.triu(a) if upper else np.tril(a)
+    t = t + np.eye(a.shape[-1]) * (1 - t) if unitriangular else t
+    return np.linalg.solve(np.swapaxes(t, -1, -2) if transpose else t, b), a
+
+
+@composed(samples=(case((2, 3, 2), Definite((2, 3, 3))), case((2, 3, 2), Definite((2, 3, 3)), upper=False, transpose=True),
+                   case((3, 2), Definite((2, 3, 3)), unitriangular=True)),
+          numpy=lambda b, a, **options: (lambda x, a: (x, a + np.zeros((*x.shape[:-2], 1, 1))))(*_np_triangular_solve(b, a, **options)),
+          **DECLARED)
+def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> TriangularSolution:
+    """X of A X = b, or with `transpose` of A' X = b, where only the upper or the lower triangle of A is read; and a copy of A; on the
+    CPU.
+
+    >>> volta.triangular_solve(volta.ones(1, 1), volta.tensor([[2.0]])).solution
+    tensor([[0.5000]])
+    """
+    _matrices("triangular_solve", b, A)
+    X = solve_triangular(turned(A) if transpose else A, b, upper=upper != transpose, unitriangular=unitriangular)
+    return TriangularSolution(X, A.expand(*X.shape[:-2], *A.shape[-2:]).clone())
+
+
+# ---------------------------------------------------------------- reflections
+def _check_factors(name, A, tau):
+    if tau.ndim != A.ndim - 1 or tau.shape[:-1] != A.shape[:-2]:
+        raise ShapeError(f"{name}: tau must be a vector for each matrix of {A.shape}, got {tau.shape}")
+
+
+def _reflections(A, tau):
+    """V and T of Q = 1 - V T V', the product of the reflections 1 - tau_i v_i v_i'. Source: Schreiber and Van Loan, A Storage-Efficient WY
+    Representation for Products of Householder Transformations, 1989."""
+    k = tau.shape[-1]
+    V = _unit_lower(leading(A, -1, k))
+    scale = reshape_op(tau, shape=(*tau.shape, 1))
+    return V, solve_triangular(scale * triu(matmul(turned(V), V), 1), scale * _eye(k, k, A), upper=True, unitriangular=True)
+
+
+def _np_q(a, tau):
+    """All columns of the product, a reflection after the other."""
+    q = np.broadcast_to(np.eye(a.shape[-2]), (*a.shape[:-2], a.shape[-2], a.shape[-2]))
+    for i in range(tau.shape[-1]):
+        v = np.tril(a, -1)[..., i] + np.eye(a.shape[-2])[i]
+        q = q - tau[..., i, None, None] * (q @ v[..., None]) * v[..., None, :]
+    return q
+
+
+@composed(samples=(case((2, 4, 3), (2, 3)), case((4, 3), (2,)), case((3, 3), (3,)), case((0, 3, 2), (0, 2))),
+          aliases=("linalg.householder_product",), numpy=lambda a, tau: _np_q(a, tau)[..., :a.shape[-1]],
+          in_float32=True, **DECLARED)
+def orgqr(input: Tensor, tau: Tensor) -> Tensor:
+    """The first columns of the product of reflections that `geqrf` gives: 1 - tau_i v_i v_i', with v_i below the diagonal of column i and
+    one on it; on the CPU.
+
+    >>> volta.orgqr(volta.tensor([[0.0], [1.0]]), volta.tensor([1.0]))
+    tensor([[ 0.],
+            [-1.]])
+    """
+    name = "linalg.householder_product"
+    _matrices(name, input)
+    _check_factors(name, input, tau)
+    n = input.shape[-1]
+    if input.shape[-2] < n or tau.shape[-1] > n:
+        raise ShapeError(f"{name}: needs at least as many rows as columns, and at most a factor in tau for each column, got "
+                         f"{input.shape} and {tau.shape}")
+    V, T = _reflections(input, tau)
+    return _eye(input.shape[-2], n, input) - matmul(V, matmul(T, turned(leading(V, -2, n))))
+
+
+def _np_ormqr(a, tau, c, left=True, transpose=False):
+    q = _np_q(a, tau)
+    q = np.swapaxes(q, -1, -2) if transpose else q
+    return q @ c if left else c @ q
+
+
+@composed(samples=(case((2, 4, 3), (2, 3), (2, 4, 2)), case((4, 3), (3,), (4, 2), transpose=True),
+                   case((4, 3), (3,), (2, 4), left=False), case((2, 4), (2,), (2, 3))),
+          numpy=_np_ormqr, in_float32=True, **DECLARED)
+def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
+    """Q other, or other Q unless `left`, or either with the transpose of Q, the square product of reflections that `geqrf` gives; on the
+    CPU.
+
+    >>> volta.ormqr(volta.tensor([[0.0], [1.0]]), volta.tensor([1.0]), volta.eye(2))
+    tensor([[ 0., -1.],
+            [-1.,  0.]])
+    """
+    _matrices("ormqr", input, other)
+    _check_factors("ormqr", input, tau)
+    if tau.shape[-1] != min(input.shape[-2:]):
+        raise ShapeError(f"ormqr: tau must have the smaller size of input {input.shape}, got {tau.shape}")
+    if other.shape[-2 if left else -1] != input.shape[-2]:
+        raise ShapeError(f"ormqr: other {other.shape} must have the {input.shape[-2]} rows of input as {'rows' if left else 'columns'}")
+    V, T = _reflections(input, tau)
+    T = turned(T) if transpose else T
+    if left:
+        return other - matmul(V, matmul(T, matmul(turned(V), other)))
+    return other - matmul(matmul(matmul(other, V), T), turned(V))
+
+
+class Reflections(NamedTuple):
+    """What `geqrf` gives: R on and above the diagonal, the reflections below it, and their factors."""
+    a: Tensor
+    tau: Tensor
+
+
+@composed(untested="tests/test_linalg.py: it has no derivative", cpu_only=True)
+def geqrf(input: Tensor) -> Reflections:
+    """The QR decomposition as LAPACK packs it, for `orgqr` and `ormqr`, on the CPU. As in PyTorch it has no derivative.
+
+    Raises: AutogradError for an input that wants a gradient: `linalg.qr` has one.
+
+    >>> volta.geqrf(volta.tensor([[3.0], [4.0]])).a[0].item()
+    -5.0
+    """
+    _matrices("geqrf", input)
+    if input.requires_grad and is_grad_enabled():
+        raise AutogradError("geqrf: has no derivative; call it on input.detach(), or use linalg.qr")
+    return Reflections(*geqrf_op(input))
+
+
+# ---------------------------------------------------------------- of low rank
+_DRAWN = {"untested": "tests/test_linalg.py: of random draws, and of signs that may differ", "cpu_only": True, "method": False}
+
+
+def _basis(A, q, niter):
+    """Orthonormal columns that span nearly what the q largest singular values do. Source: Halko et al., Finding Structure with Randomness,
+    2009, algorithm 4.4."""
+    Q = linalg_qr(matmul(A, randn(A.shape[-1], q, dtype=A.dtype))).Q
+    for _ in range(niter):
+        Q = linalg_qr(matmul(A, linalg_qr(matmul(turned(A), Q)).Q)).Q
+    return Q
+
+
+@composed(**_DRAWN)
+def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """U, S and V of A - M = U diag(S) V' for the q largest singular values, nearly, by random projections and `niter` iterations; on the
+    CPU.
+
+    >>> volta.svd_lowrank(volta.diag(volta.tensor([3.0, 2.0, 0.0])), q=2)[1].round().tolist()
+    [3.0, 2.0]
+    """
+    _matrices("svd_lowrank", A)
+    A = A if M is None else A - M
+    if A.shape[-2] < A.shape[-1]:
+        V, S, U = svd_lowrank(turned(A), q, niter)
+        return U, S, V
+    Q = _basis(A, q, niter)
+    U, S, Vh = linalg_svd(matmul(turned(Q), A), full_matrices=False)
+    return matmul(Q, U), S, turned(Vh)
+
+
+@composed(**_DRAWN)
+def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
+    """`svd_lowrank` of A, its columns centred first: the q principal components are the columns of V; on the CPU.
+
+    Raises: ArgumentError for q or niter out of range.
+
+    >>> volta.pca_lowrank(volta.tensor([[1.0, 1.0], [-1.0, -1.0]]), q=1)[1].round().tolist()
+    [2.0]
+    """
+    _matrices("pca_lowrank", A)
+    most = min(A.shape[-2:])
+    q = min(6, most) if q is None else q
+    if not 0 <= q <= most or niter < 0:
+        raise ArgumentError(f"pca_lowrank: q must be between 0 and {most}, the smaller size, and niter at least 0, got {q} and {niter}")
+    return svd_lowrank(A - mean(A, -2, keepdim=True) if center else A, q, niter)

@@ -1,0 +1,140 @@
+"""Records of elimination and of reflections, which the CPU alone computes. Leading dimensions are batches; g belongs to one matrix of them,
+X' is the transpose of X."""
+from __future__ import annotations
+
+import numpy as np
+
+from volta.dtypes import to_numpy
+from volta.errors import ArgumentError
+from volta.ops.records.copy import cat_op, from_array
+from volta.ops.records.decomposition import leading, triangular_op, weighted
+from volta.ops.records.index import gather_op
+from volta.ops.records.linalg import matmul_op, turned
+from volta.ops.records.view import expand_op, reshape_op, slice_op
+from volta.ops.table import Definite, Derived, case, register
+
+
+def unit_lower(x):
+    """The lower triangle of matrices, with ones on the diagonal."""
+    return weighted(x, 1, 0, 0) + from_array(np.eye(*x.shape[-2:], dtype=to_numpy(x.dtype)))
+
+
+def trailing(x, dim, start):
+    """What follows the first `start` along one of the last two dimensions."""
+    starts, sizes = [0] * x.ndim, list(x.shape)
+    starts[dim], sizes[dim] = start, sizes[dim] - start
+    return slice_op(x, starts=tuple(starts), sizes=tuple(sizes), steps=(1,) * x.ndim)
+
+
+def order_of(name: str, pivots, rows: int) -> np.ndarray:
+    """The order of rows after the exchanges of row i with row pivots[i] - 1, one after another.
+
+    Raises: ArgumentError for pivots outside 1 to `rows`.
+    """
+    swaps = pivots.detach().numpy().astype(np.int64) - 1
+    if swaps.size and (swaps.min() < 0 or swaps.max() >= rows) or swaps.shape[-1] > rows:
+        raise ArgumentError(f"{name}: pivots must be between 1 and the {rows} rows, as lu_factor gives them")
+    order = np.broadcast_to(np.arange(rows), (*swaps.shape[:-1], rows)).copy()
+    for i in range(swaps.shape[-1]):
+        j = swaps[..., i, None]
+        order[..., i, None], there = np.take_along_axis(order, j, -1), order[..., i, None].copy()
+        np.put_along_axis(order, j, there, -1)
+    return order
+
+
+def ordered(x, order: np.ndarray):
+    """The rows of matrices in this order. Batches broadcast."""
+    batch = np.broadcast_shapes(x.shape[:-2], order.shape[:-1])
+    index = reshape_op(from_array(np.ascontiguousarray(order)), shape=(*order.shape, 1))
+    shape = (*batch, *x.shape[-2:])
+    return gather_op(x if x.shape == shape else expand_op(x, shape=shape), expand_op(index, shape=shape), dim=len(shape) - 2)
+
+
+def _lu_vjp(g, out, pivots):
+    """gA = P L'^-1 (the strict lower triangle of L' gL, and the upper one of gU U') U'^-1. What lies beside the square part, U2 = L^-1 A2
+    or L2 = A2 U^-1, gives its own and takes its share: L'^-1 gU2 U2' of gL, L2' gL2 U'^-1 of gU."""
+    m, n = out.shape[-2:]
+    k = min(m, n)
+    square = leading(leading(out, -2, k), -1, k)
+    g_square = leading(leading(g, -2, k), -1, k)
+    lower, upper = weighted(g_square, 1, 0, 0), weighted(g_square, 0, 1, 1)
+
+    def over_lower(x):
+        return triangular_op(turned(square), x, upper=True, unitriangular=True)
+
+    def over_upper(x):
+        return turned(triangular_op(square, turned(x), upper=True, unitriangular=False))
+    wide = over_lower(trailing(g, -1, k)) if n > k else None
+    tall = over_upper(trailing(g, -2, k)) if m > k else None
+    if wide is not None:
+        lower = lower - weighted(matmul_op(wide, turned(trailing(out, -1, k))), 1, 0, 0)
+    if tall is not None:
+        upper = upper - weighted(matmul_op(turned(trailing(out, -2, k)), tall), 0, 1, 1)
+    inner = (weighted(matmul_op(turned(unit_lower(square)), lower), 1, 0, 0)
+             + weighted(matmul_op(upper, turned(weighted(square, 0, 1, 1))), 0, 1, 1))
+    found = over_upper(over_lower(inner))
+    if wide is not None:
+        found = cat_op(found, wide, dim=g.ndim - 1)
+    if tall is not None:
+        found = cat_op(found, tall, dim=g.ndim - 2)
+    return (ordered(found, np.argsort(order_of("lu", pivots, m), -1)),)
+
+
+def _np_lu(a):
+    """Elimination, a column after the other."""
+    a, k = a.copy(), min(a.shape[-2:])
+    pivots, info = np.zeros((*a.shape[:-2], k), np.int32), np.zeros(a.shape[:-2], np.int32)
+    for i in np.ndindex(a.shape[:-2]):
+        for j in range(k):
+            row = j + int(np.argmax(np.abs(a[i][j:, j])))
+            pivots[i][j] = row + 1
+            a[i][[j, row]] = a[i][[row, j]]
+            if a[i][j, j] == 0:
+                info[i] = info[i] or j + 1
+                continue
+            a[i][j + 1:, j] /= a[i][j, j]
+            a[i][j + 1:, j + 1:] -= np.outer(a[i][j + 1:, j], a[i][j, j + 1:])
+    return a, pivots, info
+
+
+def _np_reflections(a):
+    """A reflection after the other, each to a multiple of a unit vector."""
+    a, k = a.copy(), min(a.shape[-2:])
+    taus = np.zeros((*a.shape[:-2], k))
+    for i in np.ndindex(a.shape[:-2]):
+        for j in range(k):
+            x = a[i][j:, j].copy()
+            if not x[1:].any():
+                continue
+            beta = -np.copysign(np.linalg.norm(x), x[0])
+            taus[i][j], v = (beta - x[0]) / beta, np.append(1.0, x[1:] / (x[0] - beta))
+            a[i][j:, j:] -= taus[i][j] * np.outer(v, v @ a[i][j:, j:])
+            a[i][j + 1:, j] = v[1:]
+    return a, taus
+
+
+def _np_ldl(a):
+    """Of definite matrices, whose pivots lie on the diagonal."""
+    lower = np.linalg.cholesky(a)
+    root = np.diagonal(lower, axis1=-2, axis2=-1)
+    pivots = np.broadcast_to(np.arange(1, a.shape[-1] + 1, dtype=np.int32), a.shape[:-1])
+    return np.tril(lower / root[..., None, :], -1) + np.eye(a.shape[-1]) * root[..., None] ** 2, pivots, np.zeros(a.shape[:-2], np.int32)
+
+
+def _np_ldl_solve(a, pivots, b):
+    lower = np.tril(a, -1) + np.eye(a.shape[-1])
+    return np.linalg.solve(lower * np.diagonal(a, axis1=-2, axis2=-1)[..., None, :] @ np.swapaxes(lower, -1, -2), b)
+
+
+_DECLARED = {"family": "factor", "takes": "f", "rtol": 2e-5, "cpu_only": True}
+
+lu_op = register("lu", ("a",), outputs=("out", "pivots", "info"), numpy=_np_lu, vjp=_lu_vjp, **_DECLARED,
+                 cases=(case(Definite((2, 3, 3))), case((4, 3)), case((2, 2, 4)), case((0, 3, 3)), case((0, 3)), case((3, 0))))
+geqrf_op = register("geqrf", ("a",), outputs=("out", "tau"), numpy=_np_reflections, smooth=False, **_DECLARED,
+                    cases=(case(Definite((2, 3, 3))), case((4, 3)), case((2, 2, 4)), case((0, 3, 3))))
+ldl_op = register("ldl", ("a",), outputs=("out", "pivots", "info"), numpy=_np_ldl, smooth=False, **_DECLARED,
+                  cases=(case(Definite((2, 3, 3))), case(Definite((4, 4))), case((0, 3, 3)), case((0, 0))))
+ldl_solve_op = register("ldl_solve", ("a", "pivots", "b"), numpy=_np_ldl_solve, smooth=False,
+                        **{**_DECLARED, "takes": {"a": "f", "pivots": "int32", "b": "=a"}},
+                        cases=(case(Definite((2, 3, 3)), Derived(lambda a: np.arange(1, 4, dtype=np.int32)), (2, 3, 2)),
+                               case(Definite((4, 4)), Derived(lambda a: np.arange(1, 5, dtype=np.int32)), (4, 1))))

@@ -1,0 +1,90 @@
+"""Factors of symmetric matrices that need not be definite, on the CPU; leading dimensions are batches. They have no derivative, as in
+PyTorch."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from volta._kernels.core.graph import is_grad_enabled
+from volta.dtypes import int32
+from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta.ops.inverse import matrices, square, succeeded
+from volta.ops.records.factor import ldl_op, ldl_solve_op
+from volta.ops.table import composed, cpu_alone
+
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
+
+_SYMMETRIC = {"function": False, "method": False, "cpu_only": True, "untested": "tests/test_linalg.py: it has no derivative"}
+
+
+class LDLFactors(NamedTuple):
+    """What `linalg.ldl_factor` gives: the packed factors, and the exchanges of rows, as LAPACK's sytrf."""
+    LD: Tensor
+    pivots: Tensor
+
+
+class LDLInfo(NamedTuple):
+    """What `linalg.ldl_factor_ex` gives: `LDLFactors`, and per matrix 0 or the first block of D that is 0."""
+    LD: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
+def _constant(name, *tensors):
+    """Raise DeviceError for a tensor on a GPU, AutogradError for one that wants a gradient."""
+    if any(t.device.is_gpu for t in tensors):
+        raise cpu_alone(name)
+    if is_grad_enabled() and any(t.requires_grad for t in tensors):
+        raise AutogradError(f"{name}: has no derivative; call it on x.detach(), or use linalg.solve or linalg.eigh")
+
+
+@composed(name="linalg.ldl_factor_ex", **_SYMMETRIC)
+def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> LDLInfo:
+    """The factors of `linalg.ldl_factor`, and per matrix 0, or the first block of D that is 0: raises for that with `check_errors`.
+    Matrices are real, so `hermitian` says nothing that symmetric does not.
+
+    >>> volta.linalg.ldl_factor_ex(volta.zeros(1, 1)).info
+    tensor(1, dtype=volta.int32)
+    """
+    _constant("linalg.ldl_factor", A)
+    square("linalg.ldl_factor", A)
+    found = LDLInfo(*ldl_op(A))
+    if check_errors:
+        succeeded("linalg.ldl_factor", found.info, "D has 0 as block {}, by which ldl_solve would divide")
+    return found
+
+
+@composed(name="linalg.ldl_factor", **_SYMMETRIC)
+def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactors:
+    """L and D of A = L D L' with rows exchanged, D of blocks of 1 or 2 on the diagonal, for a symmetric matrix of which the lower triangle
+    is read; on the CPU.
+
+    Raises: LinAlgError where D has a 0.
+
+    >>> volta.linalg.ldl_factor(volta.tensor([[0.0, 1.0], [1.0, 0.0]])).pivots.tolist()
+    [-2, -2]
+    """
+    return LDLFactors(*ldl_factor_ex(A, hermitian=hermitian, check_errors=True)[:2])
+
+
+@composed(name="linalg.ldl_solve", **_SYMMETRIC)
+def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
+    """X of A X = B, for the A of `linalg.ldl_factor`; on the CPU.
+
+    >>> volta.linalg.ldl_solve(*volta.linalg.ldl_factor(volta.tensor([[2.0]])), volta.ones(1, 1))
+    tensor([[0.5000]])
+    """
+    _constant("linalg.ldl_solve", LD, pivots, B)
+    square("linalg.ldl_solve", LD)
+    matrices("linalg.ldl_solve", B)
+    n = LD.shape[-1]
+    if pivots.dtype is not int32:
+        raise DTypeError(f"linalg.ldl_solve: pivots must be int32, as ldl_factor gives them, got {pivots.dtype.name}; convert them with "
+                         ".int()")
+    if pivots.shape != LD.shape[:-1] or B.shape[-2] != n:
+        raise ShapeError(f"linalg.ldl_solve: LD {LD.shape} needs pivots of {LD.shape[:-1]} and B of {n} rows, got {pivots.shape} and "
+                         f"{B.shape}")
+    rows = abs(pivots.numpy())
+    if rows.size and (rows.min() < 1 or rows.max() > n):
+        raise ArgumentError(f"linalg.ldl_solve: pivots must be between 1 and the {n} rows, as ldl_factor gives them, negative or not")
+    return ldl_solve_op(LD, pivots, B)
