@@ -6,10 +6,12 @@ from typing import Any
 
 from volta.errors import ArgumentError
 from volta.ops.records import update
-from volta.optim.checks import at_least_zero, below_one, flag, number
+from volta.optim.checks import at_least_zero, below_one, flag, implementation, number, positive, within
 from volta.optim.optimizer import Optimizer
 
-__all__ = ["Adam", "AdamW", "RMSprop", "SGD"]
+__all__ = ["ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"]
+
+_FUSED = ("foreach", "differentiable", "fused")
 
 
 class SGD(Optimizer):
@@ -24,9 +26,9 @@ class SGD(Optimizer):
              "maximize": flag}
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0, weight_decay: float = 0.0,
-                 nesterov: bool = False, *, maximize: bool = False) -> None:
+                 nesterov: bool = False, *, maximize: bool = False, **options: bool | None) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-                                  "nesterov": nesterov, "maximize": maximize})
+                                  "nesterov": nesterov, "maximize": maximize, **implementation("SGD", options, _FUSED)})
 
     def _check_group(self, group):
         values = super()._check_group(group)
@@ -49,14 +51,15 @@ class Adam(Optimizer):
 
     update = update.ADAM
     rules = {"lr": at_least_zero, "betas": below_one, "eps": at_least_zero, "weight_decay": at_least_zero, "amsgrad": flag,
-             "maximize": flag}
+             "maximize": flag, "decoupled_weight_decay": flag}
     counts_steps = True
-    decoupled = False
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0.0, amsgrad: bool = False, *, maximize: bool = False) -> None:
+                 weight_decay: float = 0.0, amsgrad: bool = False, *, maximize: bool = False, decoupled_weight_decay: bool = False,
+                 **options: bool | None) -> None:
+        kinds = implementation(type(self).__name__, options, (*_FUSED, "capturable"))
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
-                                  "maximize": maximize})
+                                  "maximize": maximize, "decoupled_weight_decay": decoupled_weight_decay, **kinds})
 
     def _states(self, values):
         return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if values["amsgrad"] else ("exp_avg", "exp_avg_sq")
@@ -64,17 +67,15 @@ class Adam(Optimizer):
     def _settings(self, values):
         beta1, beta2 = values["betas"]
         return {"lr": values["lr"], "beta1": beta1, "beta2": beta2, "eps": values["eps"], "weight_decay": values["weight_decay"],
-                "decoupled": self.decoupled, "maximize": values["maximize"]}
+                "decoupled": values["decoupled_weight_decay"], "maximize": values["maximize"]}
 
 
 class AdamW(Adam):
     """Adam with weight decay applied to the parameter itself. Source: Loshchilov and Hutter 2019, algorithm 2."""
 
-    decoupled = True
-
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+                 weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, **options: bool | None) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, decoupled_weight_decay=True, **options)
 
 
 class RMSprop(Optimizer):
@@ -89,12 +90,179 @@ class RMSprop(Optimizer):
     counts_steps = True
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0.0,
-                 momentum: float = 0.0, centered: bool = False, *, maximize: bool = False) -> None:
+                 momentum: float = 0.0, centered: bool = False, *, maximize: bool = False, **options: bool | None) -> None:
         super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum,
-                                  "centered": centered, "maximize": maximize})
+                                  "centered": centered, "maximize": maximize, **implementation("RMSprop", options)})
 
     def _states(self, values):
         return ("square_avg", *["grad_avg"] * values["centered"], *["momentum_buffer"] * bool(values["momentum"]))
 
     def _settings(self, values):
         return {name: value for name, value in values.items() if name != "centered"}
+
+
+class Adagrad(Optimizer):
+    """Steps scaled by the sum of the gradient's squares.
+
+    Raises: ArgumentError for a negative or NaN hyperparameter. Source: Duchi et al. 2011.
+    """
+
+    update = update.ADAGRAD
+    rules = {**dict.fromkeys(("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps"), at_least_zero), "maximize": flag}
+    counts_steps = True
+    starts = {"sum": "initial_accumulator_value"}
+
+    def __init__(self, params: Iterable[Any], lr: float = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0,
+                 initial_accumulator_value: float = 0.0, eps: float = 1e-10, *, maximize: bool = False, **options: bool | None) -> None:
+        super().__init__(params, {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
+                                  "initial_accumulator_value": initial_accumulator_value, "maximize": maximize,
+                                  **implementation("Adagrad", options, _FUSED)})
+
+    def _settings(self, values):
+        return {name: value for name, value in values.items() if name != "initial_accumulator_value"}
+
+
+class Adadelta(Optimizer):
+    """Steps scaled by the ratio of the running means of the squares of steps and of gradients.
+
+    Raises: ArgumentError for a negative or NaN hyperparameter, or rho outside [0, 1]. Source: Zeiler 2012.
+    """
+
+    update = update.ADADELTA
+    rules = {"lr": at_least_zero, "rho": within, "eps": at_least_zero, "weight_decay": at_least_zero, "maximize": flag}
+    counts_steps = True
+
+    def __init__(self, params: Iterable[Any], lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0.0, *,
+                 maximize: bool = False, **options: bool | None) -> None:
+        super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+                                  **implementation("Adadelta", options)})
+
+
+class Adamax(Optimizer):
+    """Adam with the largest recent gradient in the place of the mean square.
+
+    Raises: ArgumentError for a negative or NaN hyperparameter, or betas outside [0, 1).
+    Source: Kingma and Ba 2015, algorithm 2.
+    """
+
+    update = update.ADAMAX
+    rules = {"lr": at_least_zero, "betas": below_one, "eps": at_least_zero, "weight_decay": at_least_zero, "maximize": flag}
+    counts_steps = True
+
+    def __init__(self, params: Iterable[Any], lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 0.0, *, maximize: bool = False, **options: bool | None) -> None:
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+                                  **implementation("Adamax", options)})
+
+    def _settings(self, values):
+        return _with_betas(values)
+
+
+class NAdam(Optimizer):
+    """Adam with Nesterov's momentum, which grows with the steps by `momentum_decay`.
+
+    Raises: ArgumentError for a negative or NaN hyperparameter, or betas outside [0, 1). Source: Dozat 2016.
+    """
+
+    update = update.NADAM
+    rules = {"lr": at_least_zero, "betas": below_one, "eps": at_least_zero, "weight_decay": at_least_zero, "momentum_decay": at_least_zero,
+             "decoupled_weight_decay": flag, "maximize": flag}
+    counts_steps = True
+    carried = "mu_product"
+
+    def __init__(self, params: Iterable[Any], lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 0.0, momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *,
+                 maximize: bool = False, **options: bool | None) -> None:
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
+                                  "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize,
+                                  **implementation("NAdam", options)})
+
+    def _settings(self, values):
+        return _with_betas(values)
+
+    def _advance(self, settings, batch):
+        momentum = settings["beta1"] * (1.0 - 0.5 * 0.96 ** (batch.step * settings["momentum_decay"]))
+        settings["mu_product"] = (1.0 if batch.carried is None else float(batch.carried)) * momentum
+        for state in batch.states:
+            state["mu_product"] = settings["mu_product"]
+
+
+class RAdam(Optimizer):
+    """Adam whose scaling begins when enough squares have been averaged.
+
+    Raises: ArgumentError for a negative or NaN hyperparameter, or betas outside [0, 1). Source: Liu et al. 2020, algorithm 2.
+    """
+
+    update = update.RADAM
+    rules = {"lr": at_least_zero, "betas": below_one, "eps": at_least_zero, "weight_decay": at_least_zero, "decoupled_weight_decay": flag,
+             "maximize": flag}
+    counts_steps = True
+
+    def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 0.0, decoupled_weight_decay: bool = False, *, maximize: bool = False,
+                 **options: bool | None) -> None:
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+                                  "decoupled_weight_decay": decoupled_weight_decay, **implementation("RAdam", options)})
+
+    def _settings(self, values):
+        return _with_betas(values)
+
+
+class ASGD(Optimizer):
+    """Gradient descent with steps that shrink, and the mean of the parameters in the state "ax".
+
+    Raises: ArgumentError for a negative or NaN hyperparameter. Source: Polyak and Juditsky 1992.
+    """
+
+    update = update.ASGD
+    rules = {"lr": at_least_zero, "lambd": number, "alpha": number, "t0": number, "weight_decay": at_least_zero, "maximize": flag}
+    counts_steps = True
+    carried = "eta"
+
+    def __init__(self, params: Iterable[Any], lr: float = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
+                 weight_decay: float = 0.0, *, maximize: bool = False, **options: bool | None) -> None:
+        super().__init__(params, {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "maximize": maximize,
+                                  **implementation("ASGD", options)})
+
+    def _advance(self, settings, batch):
+        def scheduled(step):
+            return settings["lr"] / (1 + settings["lambd"] * settings["lr"] * step) ** settings["alpha"], 1 / max(1, step - settings["t0"])
+        state = batch.states[0]
+        settings["eta"], settings["mu"] = (float(state["eta"]), float(state["mu"])) if "eta" in state else (settings["lr"], 1.0)
+        for state in batch.states:
+            state["eta"], state["mu"] = scheduled(batch.step)
+
+
+class Rprop(Optimizer):
+    """Steps of a size of its own for each element, which grows while the gradient keeps its sign and shrinks where it turns.
+
+    Raises: ArgumentError for a negative or NaN hyperparameter, or etas that are not 0 < first < 1 < second.
+    Source: Riedmiller and Braun 1993.
+    """
+
+    update = update.RPROP
+    rules = {"lr": at_least_zero, "maximize": flag}
+    counts_steps = True
+    starts = {"step_size": "lr"}
+
+    def __init__(self, params: Iterable[Any], lr: float = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
+                 step_sizes: tuple[float, float] = (1e-6, 50.0), *, maximize: bool = False, **options: bool | None) -> None:
+        super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes, "maximize": maximize,
+                                  **implementation("Rprop", options)})
+
+    def _check_group(self, group):
+        values = super()._check_group(group)
+        less, more = (positive("Rprop", "etas", eta) for eta in group["etas"])
+        if not less < 1.0 < more:
+            raise ArgumentError(f"Rprop: etas must be 0 < first < 1 < second, got {group['etas']}")
+        least, most = (at_least_zero("Rprop", "step_sizes", size) for size in group["step_sizes"])
+        return {**values, "etaminus": less, "etaplus": more, "least": least, "most": most}
+
+
+def _with_betas(values):
+    """The settings of an update that takes each beta by its name, and says whether weight decay is decoupled."""
+    settings = {name: value for name, value in values.items() if name not in ("betas", "decoupled_weight_decay")}
+    settings["beta1"], settings["beta2"] = values["betas"]
+    if "decoupled_weight_decay" in values:
+        settings["decoupled"] = values["decoupled_weight_decay"]
+    return settings

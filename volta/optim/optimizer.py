@@ -7,10 +7,10 @@ from typing import Any, TypeVar, overload
 
 from volta import gpu
 from volta._kernels import core
-from volta.autograd import enable_grad, no_grad
+from volta.autograd import RemovableHandle, enable_grad, no_grad
 from volta.errors import ArgumentError, ShapeError, StateDictError
 from volta.ops import update
-from volta.ops.creation import zeros_like
+from volta.ops.creation import full_like
 from volta.ops.records.update import Update
 from volta.optim.checks import sequence
 from volta.tensor import Tensor
@@ -25,11 +25,15 @@ class Optimizer:
     update: Update
     rules: dict[str, Callable] = {}
     counts_steps = False                # whether a parameter's state holds its "step"
+    carried: str | None = None          # another number that a parameter's state holds
+    starts: dict[str, str] = {}         # states that begin with the value of a hyperparameter, not with 0
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         if isinstance(params, core.TensorBase):
             raise ArgumentError(f"{type(self).__name__}: params must be a list of tensors or of groups, got one; write [tensor]")
         self.defaults = defaults
+        self._pre_hooks: dict[object, Callable] = {}
+        self._post_hooks: dict[object, Callable] = {}
         self.param_groups: list[dict[str, Any]] = []
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         if not hasattr(params, "__iter__") or isinstance(params, (str, bytes)):
@@ -83,6 +87,9 @@ class Optimizer:
         """What the update takes, from the group's hyperparameters; the step is added."""
         return dict(values)
 
+    def _advance(self, settings, batch):
+        """Add to the settings, and to the states, what follows from the number of steps."""
+
     @no_grad
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop the gradients of all parameters, or zero them in place."""
@@ -101,12 +108,26 @@ class Optimizer:
         Raises: ArgumentError for a hyperparameter that is not usable, ShapeError for a gradient that does not fit its parameter:
         then nothing has changed.
         """
+        for hook in tuple(self._pre_hooks.values()):
+            hook(self, (closure,) if closure is not None else (), {})
+        loss = self._loss(closure)
+        self._step()
+        for hook in tuple(self._post_hooks.values()):
+            hook(self, (closure,) if closure is not None else (), {})
+        return loss
+
+    def _loss(self, closure):
+        """What the closure gives, with gradients recorded."""
         loss = None
         if closure is not None:
             if not callable(closure):
                 raise ArgumentError(f"{type(self).__name__}: closure must be a function that gives the loss, got {closure!r}")
             with enable_grad():
                 loss = closure()
+        return loss
+
+    def _step(self):
+        """Update every parameter that has a gradient; nothing has changed where this raises."""
         work = []
         for group in self.param_groups:
             values = self._check_group(group)
@@ -115,7 +136,14 @@ class Optimizer:
             for batch in batches.values():
                 self._run(values, batch)
         gpu.end_step()
-        return loss
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` before each step."""
+        return RemovableHandle(self._pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` after each step."""
+        return RemovableHandle(self._post_hooks, hook)
 
     def _gather(self, params, names):
         """Batches of what one kernel call can take: parameters of one device, dtype and step, each list in the update's order.
@@ -140,7 +168,7 @@ class Optimizer:
                     new = True
                 elif t.dtype is not dtype or t.storage.device is not device or t.shape != shape:
                     self._refuse(p, row, names)
-            key = device, dtype, new, state.get("step", 0) if counted and state else 0
+            key = device, dtype, new, state.get("step", 0) if counted and state else 0, state.get(self.carried) if state else None
             batch = batches.get(key)
             if batch is None:
                 batch = batches[key] = _Batch(names, key)
@@ -157,7 +185,7 @@ class Optimizer:
     def _run(self, values, batch):
         """One kernel call, with the states of parameters that had none made first."""
         if batch.new:
-            batch.states = [self._begin(row, batch.names) for row in batch.rows]
+            batch.states = [self._begin(row, batch.names, values) for row in batch.rows]
         if self.counts_steps:
             batch.step += 1
             for state in batch.states:
@@ -166,21 +194,22 @@ class Optimizer:
         for name, value in (("step", batch.step), ("first", batch.new)):
             if name in self.update.changing:
                 settings[name] = value
+        self._advance(settings, batch)
         lists = list(map(list, zip(*batch.rows)))
         for name in self.update.optional:
             if name not in batch.names:
                 lists.insert(self.update.tensors.index(name), None)
         update.run(self.update, lists, settings)
 
-    def _begin(self, row, names):
-        """A parameter's state, with zeros for what it lacks, in memory that stays out of the way of the training steps' own."""
+    def _begin(self, row, names, values):
+        """A parameter's state, with what it lacks as at the start, in memory that stays out of the way of the training steps' own."""
         state = self.state[row[0]]
         if self.counts_steps:
             state.setdefault("step", 0)
         for place, name in enumerate(names, 2):
             if row[place] is None:
                 with gpu.lasting():
-                    row[place] = state[name] = zeros_like(row[0])
+                    row[place] = state[name] = full_like(row[0], values.get(self.starts.get(name), 0.0))
         return state
 
     # ------------------------------------------------------------ state dicts
@@ -241,10 +270,10 @@ class Optimizer:
 class _Batch:
     """Parameters that one kernel call updates: rows of the parameter, its gradient and the tensors of its state."""
 
-    __slots__ = ("names", "new", "step", "rows", "states")
+    __slots__ = ("names", "new", "step", "carried", "rows", "states")
 
     def __init__(self, names: tuple, key: tuple) -> None:
-        self.names, (_, _, self.new, self.step), self.rows, self.states = names, key, [], []
+        self.names, (_, _, self.new, self.step, self.carried), self.rows, self.states = names, key, [], []
 
 
 def _keys(value):

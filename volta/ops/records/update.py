@@ -191,7 +191,8 @@ def _adamax_factors(*, lr, beta1, beta2, eps, weight_decay, step, maximize=False
 _ADAMAX = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.0, "step": 2}
 
 ADAMAX = Update(
-    name="adamax", states=("exp_avg", "exp_inf"), squares=("exp_inf",), factors=_adamax_factors, changing=("lr", "beta1", "step"), formula="""
+    name="adamax", states=("exp_avg", "exp_inf"), squares=("exp_inf",), factors=_adamax_factors,
+    changing=("lr", "beta1", "step"), formula="""
 slope = sign * grad + scaled(weight_decay, param)
 exp_avg = exp_avg + one_minus_beta1 * (slope - exp_avg)
 exp_inf = maximum(beta2 * exp_inf, abs(slope) + eps)
@@ -263,8 +264,9 @@ ax = ax + mu * (param - ax)
 
 
 def _rprop_factors(*, etaminus, etaplus, least, most, lr=0.0, maximize=False):
-    return {"sign_of_grad": -1.0 if maximize else 1.0, "one": 1.0, "zero": 0.0, "less": etaminus - 1.0, "more": etaplus - 1.0,
-            "least": least, "most": most}
+    """The slope's sign turned where `turn` is -1; then the step shrinks and this one is left out."""
+    return {"sign_of_grad": -1.0 if maximize else 1.0, "one": 1.0, "half": 0.5, "zero": 0.0, "less": etaminus - 1.0,
+            "more": etaplus - 1.0, "least": least, "most": most}
 
 
 _RPROP = {"etaminus": 0.5, "etaplus": 1.2, "least": 1e-6, "most": 5.0}
@@ -273,9 +275,10 @@ RPROP = Update(
     name="rprop", states=("prev", "step_size"), squares=("step_size",), factors=_rprop_factors, changing=(), formula="""
 slope = sign_of_grad * grad
 turn = sign(slope * prev)
-turned = maximum(-turn, zero)
-step_size = step_size * (one + more * maximum(turn, zero) + less * turned)
-step_size = maximum(least, -maximum(-most, -step_size))
+turned = half * (abs(turn) - turn)
+step_size = step_size * (one + more * half * (abs(turn) + turn) + less * turned)
+none = scaled(zero, slope)
+step_size = maximum(none + least, -maximum(none - most, -step_size))
 slope = slope * (one - turned)
 param = param - sign(slope) * step_size
 prev = slope
