@@ -41,7 +41,7 @@ def test_every_declaration_of_the_prelude_is_used():
 
 
 KINDS = {"f": {"float16", "float32", "float64"}, "i": {"uint8", "int32", "int64"}, "b": {"bool"}}
-POINTWISE = {name: set().union(*map(KINDS.get, op.takes if isinstance(op.takes, str) else op.takes.get("input") or next(iter(op.takes.values()))))
+POINTWISE = {name: set().union(*map(KINDS.get, op.takes if isinstance(op.takes, str) else op.takes.get("input", "f")))
              for name, op in RECORDS.items()
              if op.family in ("unary", "grad", "binary", "comparison", "bitwise", "ternary", "gamma", "polynomial", "draw")}
 # Those whose operands may be any positive numbers.

@@ -62,6 +62,8 @@ def _np_log_ndtr(x):
 
 def _np_ndtri(p):
     """By halving the interval in which ndtr passes p."""
+    if p == 0.5:
+        return 0.0
     if not 0 < p < 1:
         return math.copysign(math.inf, p - 0.5) if p in (0, 1) else math.nan
     low, high = -40.0, 40.0
