@@ -41,16 +41,19 @@ def test_every_declaration_of_the_prelude_is_used():
 
 
 KINDS = {"f": {"float16", "float32", "float64"}, "i": {"uint8", "int32", "int64"}, "b": {"bool"}}
-TAKES = {name: set().union(*map(KINDS.get, op.takes if isinstance(op.takes, str) else op.takes["input"]))
-         for name, op in RECORDS.items() if op.family in ("unary", "grad", "binary", "comparison", "bitwise", "ternary")}
+POINTWISE = {name: set().union(*map(KINDS.get, op.takes if isinstance(op.takes, str) else op.takes.get("input", "f")))
+             for name, op in RECORDS.items()
+             if op.family in ("unary", "grad", "binary", "comparison", "bitwise", "ternary", "gamma", "polynomial", "draw")}
+# Those whose operands may be any positive numbers.
+TAKES = {name: kinds for name, kinds in POINTWISE.items() if RECORDS[name].family not in ("gamma", "polynomial", "draw")}
 
 
 def test_kernels_of_both_devices_take_what_is_declared():
     from volta._kernels.cpu import elementwise as cpu
     from volta.devices.gpu import elementwise as gpu
-    assert {name: {d.name for d in kernel.dtypes()} for name, kernel in cpu.KERNELS.items()} == TAKES
+    assert {name: {d.name for d in kernel.dtypes()} for name, kernel in cpu.KERNELS.items()} == POINTWISE
     assert {name: {d.name for d in kernel.dtypes()} for name, kernel in gpu.KERNELS.items()} == {
-        name: kinds - {"float64"} for name, kinds in TAKES.items()}
+        name: kinds - {"float64"} for name, kinds in POINTWISE.items()}
 
 
 @pytest.mark.parametrize("name", TAKES)
@@ -89,7 +92,7 @@ def test_the_contract_is_what_kernels_take():
             told[m[1]] = re.findall(r"(\*?\w+)(?:\[.*?\])?(?:: [^,(]+|: \(.*?\)|=\w+| or None)*(?:, |$)", m[2])
     for name, kernel in KERNELS.items():
         if isinstance(kernel, Pointwise):
-            assert name in TAKES
+            assert name in POINTWISE
         elif name not in UPDATES:
             if hasattr(kernel, "names"):
                 taken = kernel.arity, [n for n in kernel.names if n != "windows"]

@@ -108,7 +108,7 @@ def _publish() -> None:
             globals()[name] = op
             if _PLACES[name].inplace or _PLACES[name].geometry:
                 globals()[name + "_"] = getattr(Tensor, name + "_")
-    globals().update({name: getattr(Tensor, name) for name in ("detach", "detach_", "get_device", "index_put_")})
+    globals().update({name: getattr(Tensor, name) for name in ("detach", "detach_", "index_put_")})
 
 
 def __getattr__(name: str):

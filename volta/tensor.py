@@ -197,10 +197,6 @@ class Tensor(graph.Operators):
         self._node, self._requires_grad, self._index, self._base, self._view = None, False, 0, None, None
         return self
 
-    def get_device(self) -> int:
-        """The number of the GPU, -1 for the CPU."""
-        return (self.device.index or 0) if self.device.is_gpu else -1
-
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf in `.grad`."""
         if self.grad_fn is not None:
@@ -353,7 +349,7 @@ class Tensor(graph.Operators):
 
     cuda = gpu
 
-    def new(self, *data: Any, device: DeviceLike = None) -> Tensor:
+    def new(self, *data: object, device: DeviceLike = None) -> Tensor:
         """Legacy: an empty tensor, undefined contents of given sizes, or a tensor of the data, with this dtype and device.
 
         Raises: ArgumentError for a tuple, which may be a shape or data.

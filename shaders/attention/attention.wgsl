@@ -1,23 +1,31 @@
 // attention: softmax(scale * q @ k.T + mask) @ v per head, and its gradients, in tiles that never leave the workgroup.
 //
-// PASS 0 makes out and logsumexp, 1 the gradient of q, 2 those of k and v. A workgroup owns TILE_R rows (queries; in pass 2 keys)
-// and walks the columns (keys; in pass 2 queries, of all heads that share the keys) TILE_C at a time:
-//   cells  = first rows @ first columns.T     q k.T, in pass 2 k q.T; then the probabilities
-//   slopes = second rows @ second columns.T   g v.T, in pass 2 v g.T; then the gradients of the scores
-//   first  += cells @ second columns          out, dv
-//   second += slopes @ first columns          dq, dk
+// Forward, a workgroup owns TILE_R rows (queries) and walks the columns (keys) TILE_C at a time:
+//   cells   = q @ k.T; then their exponentials
+//   sums_1 += cells @ v                       out
+// GRADIENT turns this round: rows are keys, and columns the queries of all heads that share them.
+//   cells   = k @ q.T; then the probabilities
+//   slopes  = v @ g.T; then the gradients of the scores
+//   sums_1 += cells @ g                       dv
+//   sums_2 += slopes @ q                      dk
+//   third  += slopes.T @ k                    dq, in memory
+// Rows and columns lie in blocks of p.block each, and a workgroup takes one block of either: in round t those whose numbers add up to t
+// modulo the number of rounds. So no two workgroups of a launch add to the same rows or columns, and the rounds together make all.
 //
 // Bindings: 0 q[B, L, H, 4 W1], 1 k[B, S, G, 4 W1], 2 v[B, S, G, 4 W2], 3 mask[B, H, L, S], 4 g[B, L, H, 4 W2] (any strides, in V's;
-//           of mask in elements), 5 stats[B, H, L] = (log2 of the sum, delta), all read; 6 first, 7 second (read_write; pass 0: out and
-//           logsumexp, 1: spare and dq, 2: dv and dk). What a pass does not use may be any buffer.
-// Launch:   x = pairs * tiles workgroups of LANES_X * LANES_Y, the longest rows of a causal mask first.
+//           of mask in elements), 5 stats[B, H, L] = (log2 of the sum, delta), all read; 6 first: out or dv, 7 second: logsumexp or dk,
+//           8 third: dq (read_write). What is not used may be any buffer.
+// Launch:   x = pairs * tiles workgroups of LANES_X * LANES_Y, tiles being the rounds for gradients, one launch each; forward, the
+//           longest rows of a causal mask come first.
 // Sums:     in f32, in a fixed order; exponentials are of base 2. A row without any key gives zeros, and logsumexp +inf.
 //
-// Neighbouring lanes share x and lanes two apart y, so that most reads of a warp are broadcasts. Thread (x, y) owns rows y, y + LANES_Y, ... and columns x, x + LANES_X, ...: its products read whole V's of both operands, whose
-// lines in workgroup memory are one V longer than needed so that neighbours fall into different banks. Probabilities go
-// through workgroup memory in the order of the threads that made them, and second columns are read in that order, too.
+// Neighbouring lanes share x and lanes two apart y, so that most reads of a warp are broadcasts. Thread (x, y) owns the fours of rows
+// y, y + LANES_Y, ... and the columns x, x + LANES_X, ...; V's of cells lie along the rows. What is multiplied to cells is turned on its
+// way into workgroup memory, [along the line][rows or columns]; cells pass through it DEPTH columns or rows at a time: drivers were seen to
+// give a multiprocessor 48 KiB of it, which limits how many workgroups share one. V's are permuted so that neighbours fall into
+// different banks.
 
-const PASS: u32 = 0u;
+const GRADIENT: bool = false;
 const CAUSAL: bool = false;
 const HAS_MASK: bool = false;
 const W1: u32 = 16u;            // V's of a line of q and k
@@ -26,25 +34,31 @@ const TILE_R: u32 = 64u;
 const TILE_C: u32 = 64u;
 const LANES_X: u32 = 8u;
 const LANES_Y: u32 = 8u;
-const STEP: u32 = 8u;           // V's of a line that are multiplied between two barriers
-const DEPTH: u32 = 32u;         // and columns, when cells are multiplied
+const STEP: u32 = 8u;           // elements of a line that are multiplied between two barriers
+const DEPTH: u32 = 8u;          // and lines, when cells are multiplied
 
 alias V = vec4<f32>;
 alias O = vec4<f32>;            // of `second`
 fn put(i: u32, v: V) { second[i] = v; }
+fn held_second(i: u32) -> V { return second[i]; }
 
-const TURNED: bool = PASS == 2u;
 const THREADS: u32 = LANES_X * LANES_Y;
-const ROWS: u32 = TILE_R / LANES_Y;
-const COLS: u32 = TILE_C / LANES_X;
+const FOURS: u32 = TILE_R / 4u;
+const ROWS: u32 = FOURS / LANES_Y;                                  // fours of rows that a thread owns
+const COLS: u32 = TILE_C / LANES_X;                                 // and columns
 const WIDE: u32 = (max(W1, W2) + LANES_X - 1u) / LANES_X;           // V's of a line of a result that a thread owns
 const LINE: u32 = WIDE * LANES_X;
-const ROW_UNITS: u32 = TILE_R * STEP / THREADS;                     // V's that a thread fetches: whole numbers
-const COLUMN_UNITS: u32 = TILE_C * STEP / THREADS;
+const QUERIES: u32 = select(1u, TILE_C / LANES_Y, GRADIENT);        // lines of dq that a thread owns
+const QUADS: u32 = STEP / 4u;
+const TURN: u32 = 32u / STEP;
+const ROW_UNITS: u32 = TILE_R * QUADS / THREADS;                    // V's that a thread fetches
+const COLUMN_UNITS: u32 = TILE_C * QUADS / THREADS;
+const_assert 0u == TILE_R * QUADS % THREADS + TILE_C * QUADS % THREADS + FOURS % LANES_Y + COLS % 4u;     // whole units
 const DEPTH_UNITS: u32 = (DEPTH * max(W1, W2) + THREADS - 1u) / THREADS;
-const FACTORS: u32 = TILE_C / 4u + 1u;
-const LEFT: u32 = TILE_R * max(STEP + 1u, FACTORS);
-const RIGHT: u32 = max(TILE_C * (STEP + 1u), DEPTH * LINE);
+const RIGHT: u32 = STEP * FOURS;                                    // where the columns of a step begin
+const PART: u32 = DEPTH / 4u;                                       // fours of rows whose cells are shared at a time
+const BEHIND: u32 = DEPTH * max(FOURS, select(0u, TILE_C / 4u, GRADIENT));      // where the lines behind shared cells begin
+const EXCHANGE: u32 = select(FOURS * LANES_X, 0u, GRADIENT);
 
 struct Params {
     q_offset: u32, q_batch: u32, q_row: u32, q_head: u32,
@@ -54,6 +68,7 @@ struct Params {
     mask_offset: u32, mask_batch: u32, mask_head: u32, mask_row: u32,
     mask_column: u32, heads: u32, groups: u32, queries: u32,
     keys: u32, pairs: u32, tiles: u32, scale: f32,
+    block: u32, round: u32, steps_1: u32, steps_2: u32,     // in STEPs of W1 and W2: loops of unknown length stay loops
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> q: array<V>;
@@ -64,244 +79,403 @@ var<immediate> p: Params;
 @group(0) @binding(5) var<storage, read> stats: array<vec2<f32>>;
 @group(0) @binding(6) var<storage, read_write> first: array<V>;
 @group(0) @binding(7) var<storage, read_write> second: array<O>;
+@group(0) @binding(8) var<storage, read_write> third: array<V>;
 
-var<workgroup> left: array<V, LEFT>;
-var<workgroup> right: array<V, RIGHT>;
-var<workgroup> exchange: array<V, TILE_R * LANES_X / 4u>;
+var<workgroup> tiles: array<V, max(max(RIGHT + STEP * TILE_C / 4u, BEHIND + DEPTH * LINE), EXCHANGE)>;
 
-var<private> cells: array<f32, ROWS * COLS>;
-var<private> slopes: array<f32, ROWS * COLS>;
-var<private> sums_1: array<V, ROWS * WIDE>;
-var<private> sums_2: array<V, ROWS * WIDE>;
-var<private> top: array<f32, ROWS>;
-var<private> total: array<f32, ROWS>;
+var<private> cells: array<V, COLS * ROWS>;
+var<private> slopes: array<V, COLS * ROWS>;
+var<private> sums_1: array<V, 4u * ROWS * WIDE>;
+var<private> sums_2: array<V, 4u * ROWS * WIDE>;
+var<private> sums_3: array<V, QUERIES * WIDE>;
+var<private> held: array<V, max(ROW_UNITS + COLUMN_UNITS, DEPTH_UNITS)>;
+var<private> top: array<V, ROWS>;
+var<private> total: array<V, ROWS>;
 var<private> lane: u32;
 var<private> x: u32;
 var<private> y: u32;
 
-// Rows or columns of one head in a buffer: the first is number `begin`, those from `end` on are not there.
-struct Lines { base: u32, stride: u32, begin: u32, end: u32, width: u32, }
+// Lines of one head in a buffer: the first is number `begin`, those from `end` on are not there.
+struct Lines { name: u32, width: u32, steps: u32, base: u32, stride: u32, begin: u32, end: u32, }
 
-fn row_of(another: bool, i: u32) -> V {
-    if (TURNED) {
-        if (another) { return v[i]; }
-        return k[i];
-    }
-    if (another) { return g[i]; }
-    return q[i];
+const Q: u32 = 0u;
+const K: u32 = 1u;
+const VALUES: u32 = 2u;
+const G: u32 = 3u;
+
+fn element(name: u32, i: u32) -> V {
+    if (name == Q) { return q[i]; }
+    if (name == K) { return k[i]; }
+    if (name == VALUES) { return v[i]; }
+    return g[i];
 }
 
-fn column_of(another: bool, i: u32) -> V {
-    if (TURNED) {
-        if (another) { return g[i]; }
-        return q[i];
+// The element quads from `start` on of line `line`, which repeats the last one beyond the end.
+fn quad(lines: Lines, line: u32, at: u32) -> V {
+    var value = V();
+    if (lines.width % QUADS == 0u || at < lines.width) {
+        value = element(lines.name, lines.base + min(lines.begin + line, lines.end - 1u) * lines.stride + at);
     }
-    if (another) { return v[i]; }
-    return k[i];
+    return value;
 }
 
-// out = rows @ columns.T; lines beyond the end repeat the last one.
-fn multiply(out: ptr<private, array<f32, ROWS * COLS>>, another: bool, rows: Lines, columns: Lines) {
-    for (var i = 0u; i < ROWS * COLS; i += 1u) { (*out)[i] = 0.0; }
-    for (var start = 0u; start < rows.width; start += STEP) {
-        var row_held: array<V, ROW_UNITS>;
-        var column_held: array<V, COLUMN_UNITS>;
-        for (var n = 0u; n < ROW_UNITS; n += 1u) {
-            let u = lane + n * THREADS;
-            let at = start + u % STEP;
-            let line = min(rows.begin + u / STEP, rows.end - 1u);
-            row_held[n] = V();
-            if (rows.width % STEP == 0u || at < rows.width) { row_held[n] = row_of(another, rows.base + line * rows.stride + at); }
-        }
-        for (var n = 0u; n < COLUMN_UNITS; n += 1u) {
-            let u = lane + n * THREADS;
-            let at = start + u % STEP;
-            let line = min(columns.begin + u / STEP, columns.end - 1u);
-            column_held[n] = V();
-            if (rows.width % STEP == 0u || at < rows.width) { column_held[n] = column_of(another, columns.base + line * columns.stride + at); }
-        }
+fn fetch_step(rows: Lines, columns: Lines, start: u32) {
+    for (var n = 0u; n < ROW_UNITS; n += 1u) {
+        let u = lane + n * THREADS;
+        held[n] = quad(rows, u / QUADS, start + u % QUADS);
+    }
+    for (var n = 0u; n < COLUMN_UNITS; n += 1u) {
+        let u = lane + n * THREADS;
+        let place = u / QUADS;
+        held[ROW_UNITS + n] = quad(columns, (place % 4u + place / (4u * LANES_X) * 4u) * LANES_X + place / 4u % LANES_X, start + u % QUADS);
+    }
+}
+
+fn stash_step() {
+    for (var n = 0u; n < ROW_UNITS; n += 1u) {
+        let u = lane + n * THREADS;
+        let at = u % QUADS * 4u * FOURS + ((u / QUADS / 4u) ^ (u % QUADS * TURN));
+        for (var c = 0u; c < 4u; c += 1u) { tiles[at + c * FOURS][u / QUADS % 4u] = held[n][c]; }
+    }
+    for (var n = 0u; n < COLUMN_UNITS; n += 1u) {
+        let u = lane + n * THREADS;
+        let at = RIGHT + u % QUADS * TILE_C + ((u / QUADS / 4u) ^ (u % QUADS * TURN));
+        for (var c = 0u; c < 4u; c += 1u) { tiles[at + c * TILE_C / 4u][u / QUADS % 4u] = held[ROW_UNITS + n][c]; }
+    }
+}
+
+// out = rows @ columns.T
+fn multiply(out: ptr<private, array<V, COLS * ROWS>>, rows: Lines, columns: Lines) {
+    for (var i = 0u; i < COLS * ROWS; i += 1u) { (*out)[i] = V(); }
+    fetch_step(rows, columns, 0u);
+    for (var s = 0u; s < rows.steps; s += 1u) {
+        stash_step();
         workgroupBarrier();
-        for (var n = 0u; n < ROW_UNITS; n += 1u) {
-            let u = lane + n * THREADS;
-            left[u / STEP * (STEP + 1u) + u % STEP] = row_held[n];
-        }
-        for (var n = 0u; n < COLUMN_UNITS; n += 1u) {
-            let u = lane + n * THREADS;
-            right[u / STEP * (STEP + 1u) + u % STEP] = column_held[n];
-        }
-        workgroupBarrier();
+        if (s + 1u < rows.steps) { fetch_step(rows, columns, (s + 1u) * QUADS); }
         for (var e = 0u; e < STEP; e += 1u) {
+            let turn = e / 4u * TURN;
             var a: array<V, ROWS>;
-            for (var i = 0u; i < ROWS; i += 1u) { a[i] = left[(y + i * LANES_Y) * (STEP + 1u) + e]; }
-            for (var j = 0u; j < COLS; j += 1u) {
-                let b = right[(x + j * LANES_X) * (STEP + 1u) + e];
-                for (var i = 0u; i < ROWS; i += 1u) {
-                    let sum = fma(a[i].x, b.x, (*out)[i * COLS + j]);
-                    (*out)[i * COLS + j] = fma(a[i].w, b.w, fma(a[i].z, b.z, fma(a[i].y, b.y, sum)));
+            for (var i = 0u; i < ROWS; i += 1u) { a[i] = tiles[e * FOURS + ((y + i * LANES_Y) ^ turn)]; }
+            for (var j = 0u; j < COLS / 4u; j += 1u) {
+                let b = tiles[RIGHT + e * (TILE_C / 4u) + ((x + j * LANES_X) ^ turn)];
+                for (var c = 0u; c < 4u; c += 1u) {
+                    for (var i = 0u; i < ROWS; i += 1u) {
+                        (*out)[(j * 4u + c) * ROWS + i] = fma(a[i], V(b[c]), (*out)[(j * 4u + c) * ROWS + i]);
+                    }
                 }
             }
+        }
+        workgroupBarrier();
+    }
+}
+
+// Where the cells of a column and of a four of rows are shared, by columns and by rows.
+fn place_in_columns(column: u32, four: u32) -> u32 { return column * FOURS + (four ^ (column % 4u * 2u)); }
+
+fn place_in_rows(column: u32, four: u32) -> u32 { return column * PART + (four ^ (column * PART / 8u % PART)); }
+
+fn fetch_lines(lines: Lines, start: u32) {
+    for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
+        let u = lane + n * THREADS;
+        let line = lines.begin + start + u / lines.width;
+        held[n] = V();
+        if (u < DEPTH * lines.width && line < lines.end) {
+            held[n] = element(lines.name, lines.base + line * lines.stride + u % lines.width);
         }
     }
 }
 
-// sums += factors @ columns; columns beyond the end count as 0.
-fn accumulate(sums: ptr<private, array<V, ROWS * WIDE>>, factors: ptr<private, array<f32, ROWS * COLS>>, another: bool, columns: Lines) {
-    for (var start = 0u; start < TILE_C; start += DEPTH) {
-        var held: array<V, DEPTH_UNITS>;
-        for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
-            let u = lane + n * THREADS;
-            let place = start + u / columns.width;
-            let column = columns.begin + place / 4u % LANES_X + (place / (4u * LANES_X) * 4u + place % 4u) * LANES_X;
-            held[n] = V();
-            if (u < DEPTH * columns.width && column < columns.end) {
-                held[n] = column_of(another, columns.base + column * columns.stride + u % columns.width);
+fn stash_lines(lines: Lines) {
+    for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
+        let u = lane + n * THREADS;
+        if (u < DEPTH * lines.width) { tiles[BEHIND + u / lines.width * LINE + u % lines.width] = held[n]; }
+    }
+}
+
+// sums += factors @ lines, DEPTH columns at a time; lines beyond the end count as 0.
+fn accumulate(sums: ptr<private, array<V, 4u * ROWS * WIDE>>, factors: ptr<private, array<V, COLS * ROWS>>, lines: Lines) {
+    fetch_lines(lines, 0u);
+    let steps = (min(TILE_C, lines.end - lines.begin) + DEPTH - 1u) / DEPTH;
+    for (var s = 0u; s < steps; s += 1u) {
+        for (var j = 0u; j < COLS; j += 1u) {
+            let column = x + j * LANES_X;
+            if (column / DEPTH == s) {
+                for (var i = 0u; i < ROWS; i += 1u) { tiles[place_in_columns(column % DEPTH, y + i * LANES_Y)] = (*factors)[j * ROWS + i]; }
             }
         }
-        if (PASS != 0u || start > 0u) { workgroupBarrier(); }       // exponentials() ends behind one
-        if (start == 0u) {
-            for (var i = 0u; i < ROWS; i += 1u) {
-                for (var j = 0u; j < COLS / 4u; j += 1u) {
-                    let at = i * COLS + j * 4u;
-                    left[(y + i * LANES_Y) * FACTORS + j * LANES_X + x] = V((*factors)[at], (*factors)[at + 1u], (*factors)[at + 2u],
-                                                                            (*factors)[at + 3u]);
+        stash_lines(lines);
+        workgroupBarrier();
+        if (s + 1u < steps) { fetch_lines(lines, (s + 1u) * DEPTH); }
+        for (var e = 0u; e < DEPTH; e += 1u) {
+            var a: array<V, ROWS>;
+            for (var i = 0u; i < ROWS; i += 1u) { a[i] = tiles[place_in_columns(e, y + i * LANES_Y)]; }
+            for (var n = 0u; n < WIDE; n += 1u) {
+                let b = tiles[BEHIND + e * LINE + x + n * LANES_X];
+                for (var i = 0u; i < ROWS; i += 1u) {
+                    for (var c = 0u; c < 4u; c += 1u) {
+                        (*sums)[(i * 4u + c) * WIDE + n] = fma(V(a[i][c]), b, (*sums)[(i * 4u + c) * WIDE + n]);
+                    }
                 }
             }
         }
-        for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
-            let u = lane + n * THREADS;
-            if (u < DEPTH * columns.width) { right[u / columns.width * LINE + u % columns.width] = held[n]; }
-        }
         workgroupBarrier();
-        for (var u = 0u; u < DEPTH / 4u; u += 1u) {
-            var a: array<V, ROWS>;
-            for (var i = 0u; i < ROWS; i += 1u) { a[i] = left[(y + i * LANES_Y) * FACTORS + start / 4u + u]; }
+    }
+}
+
+// sums_3 += slopes.T @ lines, DEPTH rows at a time.
+fn accumulate_turned(lines: Lines) {
+    fetch_lines(lines, 0u);
+    let steps = (min(TILE_R, lines.end - lines.begin) + DEPTH - 1u) / DEPTH;
+    for (var s = 0u; s < steps; s += 1u) {
+        for (var i = 0u; i < ROWS; i += 1u) {
+            let four = y + i * LANES_Y;
+            if (four / PART == s) {
+                for (var j = 0u; j < COLS; j += 1u) { tiles[place_in_rows(x + j * LANES_X, four % PART)] = slopes[j * ROWS + i]; }
+            }
+        }
+        stash_lines(lines);
+        workgroupBarrier();
+        if (s + 1u < steps) { fetch_lines(lines, (s + 1u) * DEPTH); }
+        for (var e = 0u; e < PART; e += 1u) {
+            var a: array<V, QUERIES>;
+            for (var i = 0u; i < QUERIES; i += 1u) { a[i] = tiles[place_in_rows(y + i * LANES_Y, e)]; }
             for (var c = 0u; c < 4u; c += 1u) {
                 for (var n = 0u; n < WIDE; n += 1u) {
-                    let b = right[(u * 4u + c) * LINE + x + n * LANES_X];
-                    for (var i = 0u; i < ROWS; i += 1u) { (*sums)[i * WIDE + n] = fma(V(a[i][c]), b, (*sums)[i * WIDE + n]); }
+                    let b = tiles[BEHIND + (e * 4u + c) * LINE + x + n * LANES_X];
+                    for (var i = 0u; i < QUERIES; i += 1u) { sums_3[i * WIDE + n] = fma(V(a[i][c]), b, sums_3[i * WIDE + n]); }
                 }
             }
         }
+        workgroupBarrier();
     }
-}
-
-// Scores in base 2 from the products in cells. IN: mask_base, of the head.
-fn score(rows: Lines, columns: Lines, mask_base: u32) {
-    let row_step = select(p.mask_row, p.mask_column, TURNED);
-    let column_step = select(p.mask_column, p.mask_row, TURNED);
-    for (var i = 0u; i < ROWS; i += 1u) {
-        let row = min(rows.begin + y + i * LANES_Y, rows.end - 1u);
-        for (var j = 0u; j < COLS; j += 1u) {
-            var value = cells[i * COLS + j] * (p.scale * LOG2_E);
-            if (HAS_MASK) {
-                let column = min(columns.begin + x + j * LANES_X, columns.end - 1u);
-                value = fma(mask[mask_base + row * row_step + column * column_step], LOG2_E, value);
-            }
-            cells[i * COLS + j] = value;
-        }
-    }
-}
-
-fn is_hidden(row: u32, column: u32, end: u32) -> bool {
-    return column >= end || (CAUSAL && select(column > row, row > column, TURNED));
 }
 
 // Whether a tile has a cell that is hidden.
 fn is_edge(rows: Lines, columns: Lines) -> bool {
     let last_row = rows.begin + TILE_R - 1u;
     let last_column = columns.begin + TILE_C - 1u;
-    return last_column >= columns.end || (CAUSAL && select(last_column > rows.begin, last_row > columns.begin, TURNED));
+    return last_column >= columns.end || (CAUSAL && select(last_column > rows.begin, last_row > columns.begin, GRADIENT));
+}
+
+// Which of four rows from `row` on may not see a column, or are not seen by it.
+fn hidden(row: u32, column: u32, end: u32) -> vec4<bool> {
+    let four = vec4<u32>(row) + vec4<u32>(0u, 1u, 2u, 3u);
+    let late = select(vec4<u32>(column) > four, four > vec4<u32>(column), GRADIENT);
+    return vec4<bool>(column >= end) | (vec4<bool>(CAUSAL) & late);
+}
+
+// Scores in base 2 in the place of the products; -inf where hidden. IN: mask_base, of the head.
+fn score(rows: Lines, columns: Lines, mask_base: u32) {
+    let row_step = select(p.mask_row, p.mask_column, GRADIENT);
+    let column_step = select(p.mask_column, p.mask_row, GRADIENT);
+    let edge = is_edge(rows, columns);
+    let factor = p.scale * LOG2_E;
+    let lowest = -inf();
+    for (var j = 0u; j < COLS; j += 1u) {
+        let column = columns.begin + x + j * LANES_X;
+        for (var i = 0u; i < ROWS; i += 1u) {
+            let row = rows.begin + (y + i * LANES_Y) * 4u;
+            var value = cells[j * ROWS + i] * factor;
+            if (HAS_MASK) {
+                let at = mask_base + min(column, columns.end - 1u) * column_step;
+                for (var c = 0u; c < 4u; c += 1u) { value[c] = fma(mask[at + min(row + c, rows.end - 1u) * row_step], LOG2_E, value[c]); }
+            }
+            if (edge) { value = select(value, V(lowest), hidden(row, column, columns.end)); }
+            cells[j * ROWS + i] = value;
+        }
+    }
 }
 
 // Exponentials in the place of the scores, against the largest of each row so far; what was summed before is scaled to it.
-fn exponentials(rows: Lines, columns: Lines) {
-    if (is_edge(rows, columns)) {
-        let lowest = -inf();
-        for (var i = 0u; i < ROWS; i += 1u) {
-            for (var j = 0u; j < COLS; j += 1u) {
-                if (is_hidden(rows.begin + y + i * LANES_Y, columns.begin + x + j * LANES_X, columns.end)) { cells[i * COLS + j] = lowest; }
-            }
-        }
-    }
+fn exponentials() {
     for (var i = 0u; i < ROWS; i += 1u) {
-        var best = cells[i * COLS];
-        for (var j = 1u; j < COLS; j += 1u) { best = max(best, cells[i * COLS + j]); }
-        exchange[(y + i * LANES_Y) * (LANES_X / 4u) + x / 4u][x % 4u] = best;
+        var best = cells[i];
+        for (var j = 1u; j < COLS; j += 1u) { best = max(best, cells[j * ROWS + i]); }
+        tiles[x * FOURS + y + i * LANES_Y] = best;
     }
     workgroupBarrier();
     for (var i = 0u; i < ROWS; i += 1u) {
         var best = top[i];
-        for (var t = 0u; t < LANES_X / 4u; t += 1u) {
-            let four = exchange[(y + i * LANES_Y) * (LANES_X / 4u) + t];
-            best = max(best, max(max(four.x, four.y), max(four.z, four.w)));
-        }
+        for (var t = 0u; t < LANES_X; t += 1u) { best = max(best, tiles[t * FOURS + y + i * LANES_Y]); }
         let factor = exp2(top[i] - best);
         top[i] = best;
-        var sum = 0.0;
+        var sum = V();
         for (var j = 0u; j < COLS; j += 1u) {
-            let value = exp2(cells[i * COLS + j] - best);
-            cells[i * COLS + j] = value;
+            let value = exp2(cells[j * ROWS + i] - best);
+            cells[j * ROWS + i] = value;
             sum += value;
         }
         total[i] = fma(total[i], factor, sum);
-        for (var n = 0u; n < WIDE; n += 1u) { sums_1[i * WIDE + n] *= factor; }
+        for (var c = 0u; c < 4u; c += 1u) {
+            for (var n = 0u; n < WIDE; n += 1u) { sums_1[(i * 4u + c) * WIDE + n] *= factor[c]; }
+        }
     }
+    workgroupBarrier();
 }
 
-// Probabilities in the place of the scores, and the gradients of the scores in that of the products of g and v. In pass 1 top and total
-// are the rows' stats. IN: stats_base, of the head.
+// Probabilities in the place of the scores, and gradients of the scores in that of the products of v and g. IN: stats_base, of the head.
 fn differentiate(rows: Lines, columns: Lines, stats_base: u32) {
     let edge = is_edge(rows, columns);
     for (var j = 0u; j < COLS; j += 1u) {
         let column = columns.begin + x + j * LANES_X;
-        var own = vec2<f32>();
-        if (TURNED) { own = stats[stats_base + min(column, columns.end - 1u)]; }
+        let own = stats[stats_base + min(column, columns.end - 1u)];
         for (var i = 0u; i < ROWS; i += 1u) {
-            if (!TURNED) { own = vec2<f32>(top[i], total[i]); }
-            var value = exp2(cells[i * COLS + j] - own.x);
-            var slope = value * (slopes[i * COLS + j] - own.y) * p.scale;
-            if (edge && is_hidden(rows.begin + y + i * LANES_Y, column, columns.end)) {
-                value = 0.0;
-                slope = 0.0;
-            }
-            cells[i * COLS + j] = value;
-            slopes[i * COLS + j] = slope;
+            let value = exp2(cells[j * ROWS + i] - own.x);
+            var slope = value * (slopes[j * ROWS + i] - own.y) * p.scale;
+            if (edge) { slope = select(slope, V(), hidden(rows.begin + (y + i * LANES_Y) * 4u, column, columns.end)); }
+            cells[j * ROWS + i] = value;
+            slopes[j * ROWS + i] = slope;
         }
     }
 }
 
 // Row sums of total over the threads that share the row.
 fn share_totals() {
-    for (var i = 0u; i < ROWS; i += 1u) { exchange[(y + i * LANES_Y) * (LANES_X / 4u) + x / 4u][x % 4u] = total[i]; }
+    for (var i = 0u; i < ROWS; i += 1u) { tiles[x * FOURS + y + i * LANES_Y] = total[i]; }
     workgroupBarrier();
     for (var i = 0u; i < ROWS; i += 1u) {
-        var sum = 0.0;
-        for (var t = 0u; t < LANES_X / 4u; t += 1u) {
-            let four = exchange[(y + i * LANES_Y) * (LANES_X / 4u) + t];
-            sum += (four.x + four.y) + (four.z + four.w);
-        }
+        var sum = V();
+        for (var t = 0u; t < LANES_X; t += 1u) { sum += tiles[t * FOURS + y + i * LANES_Y]; }
         total[i] = sum;
     }
 }
 
-// IN: head, the number of the (batch, head) pair that owns the rows, of `heads` a batch.
-fn write(rows: Lines, head: u32, heads: u32) {
-    let batch = head / heads;
+fn line_of(head: u32, heads: u32, row: u32, end: u32) -> u32 { return (head / heads * end + row) * heads + head % heads; }
+
+// IN: head, the number of the (batch, head) pair that owns the rows.
+fn forward(head: u32, tile: u32) {
+    let batch = head / p.heads;
+    let reader = head % p.heads;
+    let group = reader / (p.heads / p.groups);
+    let begin = tile * TILE_R;
+    let rows = Lines(Q, W1, p.steps_1, p.q_offset + batch * p.q_batch + reader * p.q_head, p.q_row, begin, p.queries);
+    var columns = Lines(K, W1, p.steps_1, p.k_offset + batch * p.k_batch + group * p.k_head, p.k_row, 0u, p.keys);
+    var values = Lines(VALUES, W2, p.steps_2, p.v_offset + batch * p.v_batch + group * p.v_head, p.v_row, 0u, p.keys);
     for (var i = 0u; i < ROWS; i += 1u) {
-        let row = rows.begin + y + i * LANES_Y;
-        if (row >= rows.end) { continue; }
-        let line = (batch * rows.end + row) * heads + head % heads;
-        var factor = 1.0;
-        if (PASS == 0u) {
-            let empty = total[i] == 0.0;
-            factor = select(1.0 / total[i], 0.0, empty);
-            if (x == 0u) { put(head * rows.end + row, V(select(fma(top[i], LN2, log_accurate(total[i])), inf(), empty))); }
+        top[i] = V(-3.0e38);
+        total[i] = V();
+    }
+    for (var i = 0u; i < 4u * ROWS * WIDE; i += 1u) { sums_1[i] = V(); }
+    let end = select(p.keys, min(p.keys, begin + TILE_R), CAUSAL);
+    for (var c = 0u; c < end; c += TILE_C) {
+        columns.begin = c;
+        values.begin = c;
+        multiply(&cells, rows, columns);
+        score(rows, columns, p.mask_offset + batch * p.mask_batch + reader * p.mask_head);
+        exponentials();
+        accumulate(&sums_1, &cells, values);
+    }
+    share_totals();
+    for (var i = 0u; i < ROWS; i += 1u) {
+        for (var c = 0u; c < 4u; c += 1u) {
+            let row = begin + (y + i * LANES_Y) * 4u + c;
+            let is_there = row < p.queries;
+            let sum = total[i][c];
+            let factor = select(1.0 / sum, 0.0, sum == 0.0);
+            if (is_there && x == 0u) { put(head * p.queries + row, V(select(fma(top[i][c], LN2, log_accurate(sum)), inf(), sum == 0.0))); }
+            let line = line_of(head, p.heads, row, p.queries);
+            for (var n = 0u; n < WIDE; n += 1u) {
+                let at = x + n * LANES_X;
+                if (is_there && at < W2) { first[line * W2 + at] = sums_1[(i * 4u + c) * WIDE + n] * factor; }
+            }
         }
+    }
+}
+
+// At which round a block meets the first of blocks low, ..., high - 1 of the other kind.
+fn first_round(own: u32, low: u32, high: u32) -> u32 {
+    let start = (p.tiles - own) % p.tiles;
+    if (start < low) { return low - start; }
+    return select(p.tiles - start + low, 0u, start < high);
+}
+
+// The sums of dv and dk of the tile's rows from memory, or zeros, or back there.
+fn load_sums(head: u32, begin: u32, fresh: bool) {
+    for (var i = 0u; i < 4u * ROWS; i += 1u) {
+        let row = begin + (y + i / 4u * LANES_Y) * 4u + i % 4u;
+        let line = line_of(head, p.groups, row, p.keys);
         for (var n = 0u; n < WIDE; n += 1u) {
             let at = x + n * LANES_X;
-            if (PASS != 1u && at < W2) { first[line * W2 + at] = sums_1[i * WIDE + n] * factor; }
-            if (PASS != 0u && at < W1) { put(line * W1 + at, sums_2[i * WIDE + n]); }
+            sums_1[i * WIDE + n] = V();
+            sums_2[i * WIDE + n] = V();
+            if (!fresh && row < p.keys) {
+                if (at < W2) { sums_1[i * WIDE + n] = first[line * W2 + at]; }
+                if (at < W1) { sums_2[i * WIDE + n] = held_second(line * W1 + at); }
+            }
         }
+    }
+}
+
+fn store_sums(head: u32, begin: u32) {
+    for (var i = 0u; i < 4u * ROWS; i += 1u) {
+        let row = begin + (y + i / 4u * LANES_Y) * 4u + i % 4u;
+        let line = line_of(head, p.groups, row, p.keys);
+        for (var n = 0u; n < WIDE; n += 1u) {
+            let at = x + n * LANES_X;
+            if (row < p.keys && at < W2) { first[line * W2 + at] = sums_1[i * WIDE + n]; }
+            if (row < p.keys && at < W1) { put(line * W1 + at, sums_2[i * WIDE + n]); }
+        }
+    }
+}
+
+// dq += slopes.T @ rows. IN: head, the number of the (batch, head) pair of the queries from `begin` on.
+fn add_to_queries(rows: Lines, head: u32, begin: u32, fresh: bool) {
+    for (var i = 0u; i < QUERIES; i += 1u) {
+        let row = begin + y + i * LANES_Y;
+        for (var n = 0u; n < WIDE; n += 1u) {
+            let at = x + n * LANES_X;
+            sums_3[i * WIDE + n] = V();
+            if (!fresh && row < p.queries && at < W1) { sums_3[i * WIDE + n] = third[line_of(head, p.heads, row, p.queries) * W1 + at]; }
+        }
+    }
+    accumulate_turned(rows);
+    for (var i = 0u; i < QUERIES; i += 1u) {
+        let row = begin + y + i * LANES_Y;
+        for (var n = 0u; n < WIDE; n += 1u) {
+            let at = x + n * LANES_X;
+            if (row < p.queries && at < W1) { third[line_of(head, p.heads, row, p.queries) * W1 + at] = sums_3[i * WIDE + n]; }
+        }
+    }
+}
+
+// IN: head, the number of the (batch, group) pair that owns the rows; block, that of the rows.
+fn backward(head: u32, block: u32) {
+    let batch = head / p.groups;
+    let group = head % p.groups;
+    let ratio = p.heads / p.groups;
+    let other = (p.round + p.tiles - block) % p.tiles;
+    let of_keys = (p.keys + p.block - 1u) / p.block;
+    let of_queries = (p.queries + p.block - 1u) / p.block;
+    let low = select(0u, min(block, of_queries - 1u), CAUSAL);
+    if (block >= of_keys || other < low || other >= of_queries) { return; }
+    let fresh_rows = p.round == first_round(block, low, of_queries);
+    let fresh_columns = p.round == first_round(other, 0u, select(of_keys, min(of_keys, other + 1u), CAUSAL));
+    var rows_1 = Lines(K, W1, p.steps_1, p.k_offset + batch * p.k_batch + group * p.k_head, p.k_row, 0u, p.keys);
+    var rows_2 = Lines(VALUES, W2, p.steps_2, p.v_offset + batch * p.v_batch + group * p.v_head, p.v_row, 0u, p.keys);
+    let end = min(p.keys, (block + 1u) * p.block);
+    for (var begin = block * p.block; begin < end; begin += TILE_R) {
+        rows_1.begin = begin;
+        rows_2.begin = begin;
+        load_sums(head, begin, fresh_rows);
+        for (var turn = 0u; turn < ratio; turn += 1u) {
+            let reader = group * ratio + turn;
+            var columns_1 = Lines(Q, W1, p.steps_1, p.q_offset + batch * p.q_batch + reader * p.q_head, p.q_row, 0u, p.queries);
+            var columns_2 = Lines(G, W2, p.steps_2, p.g_offset + batch * p.g_batch + reader * p.g_head, p.g_row, 0u, p.queries);
+            let stats_base = (batch * p.heads + reader) * p.queries;
+            let last = min(p.queries, (other + 1u) * p.block);
+            for (var c = max(other * p.block, select(0u, begin / TILE_C * TILE_C, CAUSAL)); c < last; c += TILE_C) {
+                columns_1.begin = c;
+                columns_2.begin = c;
+                multiply(&cells, rows_1, columns_1);
+                score(rows_1, columns_1, p.mask_offset + batch * p.mask_batch + reader * p.mask_head);
+                multiply(&slopes, rows_2, columns_2);
+                differentiate(rows_1, columns_1, stats_base);
+                accumulate(&sums_1, &cells, columns_2);
+                accumulate(&sums_2, &slopes, columns_1);
+                add_to_queries(rows_1, batch * p.heads + reader, c, fresh_columns && begin == block * p.block);
+            }
+        }
+        store_sums(head, begin);
     }
 }
 
@@ -309,74 +483,13 @@ fn write(rows: Lines, head: u32, heads: u32) {
 fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let group = group_of(grid);
     if (group >= p.pairs * p.tiles) { return; }
+    let warp = local / 32u;
     lane = local;
-    x = local / 2u % LANES_X;
-    y = local / (2u * LANES_X) * 2u + local % 2u;
-    let heads = select(p.heads, p.groups, TURNED);
-    let ratio = p.heads / p.groups;
-    let head = group % p.pairs;
-    let batch = head / heads;
-    let tile = select(p.tiles - 1u - group / p.pairs, group / p.pairs, TURNED);
-    let begin = tile * TILE_R;
-    for (var i = 0u; i < ROWS; i += 1u) {
-        top[i] = -3.0e38;
-        total[i] = 0.0;
-        for (var n = 0u; n < WIDE; n += 1u) {
-            sums_1[i * WIDE + n] = V();
-            sums_2[i * WIDE + n] = V();
-        }
+    x = warp % (LANES_X / 8u) * 8u + local / 2u % 8u;
+    y = warp / (LANES_X / 8u) * 4u + local % 32u / 16u * 2u + local % 2u;
+    if (GRADIENT) {
+        backward(group % p.pairs, group / p.pairs);
+    } else {
+        forward(group % p.pairs, p.tiles - 1u - group / p.pairs);
     }
-    for (var turn = 0u; turn < select(1u, ratio, TURNED); turn += 1u) {
-        let reader = select(head % heads, head % heads * ratio + turn, TURNED);
-        let shared_head = reader / ratio;
-        let q_lines = Lines(p.q_offset + batch * p.q_batch + reader * p.q_head, p.q_row, 0u, p.queries, W1);
-        let g_lines = Lines(p.g_offset + batch * p.g_batch + reader * p.g_head, p.g_row, 0u, p.queries, W2);
-        let k_lines = Lines(p.k_offset + batch * p.k_batch + shared_head * p.k_head, p.k_row, 0u, p.keys, W1);
-        let v_lines = Lines(p.v_offset + batch * p.v_batch + shared_head * p.v_head, p.v_row, 0u, p.keys, W2);
-        let mask_base = p.mask_offset + batch * p.mask_batch + reader * p.mask_head;
-        let stats_base = (batch * p.heads + reader) * p.queries;
-        var rows_1 = q_lines;
-        var rows_2 = g_lines;
-        var columns_1 = k_lines;
-        var columns_2 = v_lines;
-        var low = 0u;
-        var high = p.keys;
-        if (TURNED) {
-            rows_1 = k_lines;
-            rows_2 = v_lines;
-            columns_1 = q_lines;
-            columns_2 = g_lines;
-            low = select(0u, begin / TILE_C * TILE_C, CAUSAL);
-            high = p.queries;
-        } else if (CAUSAL) {
-            high = min(high, begin + TILE_R);
-        }
-        rows_1.begin = begin;
-        rows_2.begin = begin;
-        if (PASS == 1u) {
-            for (var i = 0u; i < ROWS; i += 1u) {
-                let own = stats[stats_base + min(begin + y + i * LANES_Y, p.queries - 1u)];
-                top[i] = own.x;
-                total[i] = own.y;
-            }
-        }
-        for (var c = low; c < high; c += TILE_C) {
-            columns_1.begin = c;
-            columns_2.begin = c;
-            multiply(&cells, false, rows_1, columns_1);
-            score(rows_1, columns_1, mask_base);
-            if (PASS == 0u) {
-                exponentials(rows_1, columns_1);
-                accumulate(&sums_1, &cells, true, columns_2);
-            } else {
-                multiply(&slopes, true, rows_2, columns_2);
-                differentiate(rows_1, columns_1, stats_base);
-                if (TURNED) { accumulate(&sums_1, &cells, true, columns_2); }
-                accumulate(&sums_2, &slopes, false, columns_1);
-            }
-        }
-    }
-    if (PASS == 0u) { share_totals(); }
-    let length = select(p.queries, p.keys, TURNED);
-    write(Lines(0u, 0u, begin, length, 0u), head, heads);
 }

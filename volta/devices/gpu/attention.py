@@ -1,9 +1,10 @@
-"""Attention on the GPU: one dispatch forward; backward one for the rows' stats, one for the gradient of q, one for those of k and v.
+"""Attention on the GPU: one dispatch forward; backward one for the rows' stats and one for each round of blocks.
 
 Must not know the graph. Widths that are no multiple of four are padded with zeros, which change nothing.
 """
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from volta.devices.gpu.common import FLOAT32, ceil_div
@@ -12,7 +13,10 @@ from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.limits.cut import call, narrow
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, unsigned
 
-FORWARD, OF_QUERIES, OF_KEYS = range(3)         # PASS in the shader
+FORWARD, BACKWARD = range(2)
+UNITS = 132                 # multiprocessors of the GPU that tiles and blocks are chosen for
+BUSY = 256                  # threads of this shader that keep one of them busy
+SUMS, LAUNCH = 0.15, 0.1    # time to read and write a tile's sums, and of a launch, in that of the products of a square of tiles
 
 
 class Tile(NamedTuple):
@@ -22,26 +26,33 @@ class Tile(NamedTuple):
     columns: int
     lanes_x: int
     lanes_y: int
-    step: int               # of a line, in units of four elements
-    depth: int              # columns
+    step: int               # elements of a line
+    depth: int              # lines
 
-    def shared(self, width: int) -> int:
-        """Bytes of workgroup memory that heads of this width take."""
-        line = ceil_div(width // 4, self.lanes_x) * self.lanes_x
-        return 16 * (self.rows * max(self.step + 1, self.columns // 4 + 1) + max(self.columns * (self.step + 1), self.depth * line)
-                     + self.rows * self.lanes_x // 4)
+    def blocks(self, length: int, pairs: int, causal: bool) -> tuple[int, int]:
+        """(rows and columns of a block, rounds) of the backward pass over `length` rows and columns: the fastest by a model of waves
+        of workgroups. An odd number of rounds shares what a causal mask leaves evenly among them."""
+        unit = math.lcm(self.rows, self.columns)
+        units = ceil_div(length, unit)
+
+        def plan(size):
+            blocks = ceil_div(units, size)
+            rounds = blocks | causal
+            met = blocks * (blocks + 1) // 2 if causal else blocks * blocks
+            waves = max(ceil_div(pairs * ceil_div(met, rounds), UNITS), BUSY // (self.lanes_x * self.lanes_y))
+            work = (size + 1) / 2 if causal and blocks == 1 else size
+            return rounds * (LAUNCH + waves * size * (work + SUMS)), unit * size, rounds
+        return min(map(plan, range(1, units + 1)))[1:]
 
 
-# By pass and by the widest head that they serve: the fastest of those tried on an H200.
+# By pass and by the widest head that they serve: the fastest of those tried on an H200 (256: not tried). All take at most 16 KiB of
+# workgroup memory, and there the more of it a workgroup takes, the fewer share a multiprocessor.
 TILES = {
-    FORWARD: {32: Tile(64, 64, 8, 16, 4, 32), 64: Tile(64, 32, 8, 16, 8, 32), 128: Tile(64, 32, 8, 16, 8, 16),
-              256: Tile(32, 64, 16, 8, 8, 8)},
-    OF_QUERIES: {32: Tile(64, 32, 8, 16, 8, 32), 64: Tile(64, 32, 8, 16, 8, 32), 128: Tile(64, 32, 8, 16, 8, 16),
-                 256: Tile(32, 64, 16, 8, 8, 8)},
-    OF_KEYS: {32: Tile(64, 32, 8, 16, 8, 32), 64: Tile(64, 32, 8, 16, 8, 32), 128: Tile(32, 64, 16, 8, 8, 16),
-              256: Tile(32, 64, 16, 16, 8, 8)},
+    FORWARD: {32: Tile(128, 64, 8, 16, 8, 16), 64: Tile(64, 64, 16, 8, 8, 16), 128: Tile(128, 64, 16, 16, 16, 8),
+              256: Tile(32, 64, 16, 8, 16, 8)},
+    BACKWARD: {32: Tile(128, 64, 8, 16, 8, 16), 64: Tile(64, 64, 16, 8, 16, 16), 128: Tile(128, 64, 16, 16, 16, 8),
+               256: Tile(64, 64, 16, 16, 16, 8)},
 }
-SMALL = Tile(32, 32, 8, 8, 4, 8)        # for adapters with less workgroup memory: 14 KiB
 
 
 def _attention(q, k, v, mask, *, causal, scale):
@@ -55,8 +66,9 @@ def _attention(q, k, v, mask, *, causal, scale):
     plan = Plan(q, k, v, mask)
     out = plan.output((batch, queries, heads, v.shape[3]), FLOAT32)
     logsumexp = plan.output((batch, heads, queries), FLOAT32)
-    _step(plan, FORWARD, (q, k, v, mask, v), (0, 1, 2, 0 if mask is None else 3, 2, 0, out, logsumexp), (0, 1, 2, 3, 2), causal, scale,
-          O="f32", put="second[i] = v.x;")
+    step = _Step(plan, FORWARD, (q, k, v, mask, v), (0, 1, 2, 0 if mask is None else 3, 2, 0, out, logsumexp, plan.scratch(16)),
+                 (0, 1, 2, 3, 2), causal, scale)
+    step(batch * heads, ceil_div(queries, step.tile.rows), O="f32", put="second[i] = v.x;", held_second="return V(second[i]);")
     return plan
 
 
@@ -69,35 +81,45 @@ def _attention_grad(g, q, k, v, mask, out, logsumexp, *, causal, scale):
         return lambda g, q, k, v, mask, out, logsumexp, **params: KERNELS["attention_grad"](
             *map(_lined, (g, q, k, v)), mask, contiguous(out) if out.offset % 4 else out, logsumexp, **params)
     batch, queries, heads, _ = q.shape
+    keys, groups = k.shape[1:3]
     plan = Plan(g, q, k, v, mask, out, logsumexp)
     dq, dk, dv = plan.output(q.shape, FLOAT32), plan.output(k.shape, FLOAT32), plan.output(v.shape, FLOAT32)
     count = batch * queries * heads
-    stats, spare = plan.scratch(8 * count), plan.scratch(16)
+    stats = plan.scratch(8 * count)
     plan.step("attention/delta", (0, 5, 6, stats), (*_place(g, 0), At(5, 4), At(6), heads, queries, count), ceil_div(count, 256),
               W=v.shape[3] // 4)
-    bound = (1, 2, 3, 1 if mask is None else 4, 0, stats)
-    for kind, results in ((OF_QUERIES, (spare, dq)), (OF_KEYS, (dv, dk))):
-        _step(plan, kind, (q, k, v, mask, g), (*bound, *results), (1, 2, 3, 4, 0), causal, scale)
+    bound = (1, 2, 3, 1 if mask is None else 4, 0, stats, dv, dk, dq)
+    step = _Step(plan, BACKWARD, (q, k, v, mask, g), bound, (1, 2, 3, 4, 0), causal, scale)
+    block, rounds = step.tile.blocks(max(queries, keys), batch * groups, causal)
+    for t in range(rounds):
+        step(batch * groups, rounds, block, t)
     return plan
 
 
-def _step(plan, kind, tensors, bound, places, causal, scale, **overrides):
-    """One launch of the shader. IN: tensors q, k, v, mask and g, at these places among the plan's operands."""
-    q, k, v, mask, g = tensors
-    batch, queries, heads, width = q.shape
-    keys, groups, values = v.shape[1:]
-    of_mask = (0,) * 5
-    if mask is not None:
-        strides = [0 if n == 1 else s for n, s in zip(mask.shape, mask._strides)]
-        of_mask = At(places[3]), *unsigned(tuple(strides))
-    wide = max(width, values)
-    tile = next(t for widest, t in TILES[kind].items() if widest >= wide)
-    tile = tile if tile.shared(wide) <= plan.ctx.limits["max-compute-workgroup-storage-size"] else SMALL
-    pairs, tiles = (batch * groups, ceil_div(keys, tile.rows)) if kind == OF_KEYS else (batch * heads, ceil_div(queries, tile.rows))
-    lines = [word for t, i in zip((q, k, v, g), (*places[:3], places[4])) for word in _place(t, i)]
-    plan.step("attention/attention", bound, (*lines, *of_mask, heads, groups, queries, keys, pairs, tiles, float(scale)), pairs * tiles,
-              PASS=kind, CAUSAL=causal, HAS_MASK=mask is not None, W1=width // 4, W2=values // 4, TILE_R=tile.rows, TILE_C=tile.columns,
-              LANES_X=tile.lanes_x, LANES_Y=tile.lanes_y, STEP=tile.step, DEPTH=tile.depth, **overrides)
+class _Step:
+    """Launches of the shader. IN: tensors q, k, v, mask and g, at these places among the plan's operands."""
+
+    def __init__(self, plan, kind, tensors, bound, places, causal, scale):
+        q, k, v, mask, g = tensors
+        heads, width = q.shape[2:]
+        keys, groups, values = v.shape[1:]
+        wide = max(width, values)
+        self.tile = next(t for widest, t in TILES[kind].items() if widest >= wide)
+        of_mask = (0,) * 5
+        if mask is not None:
+            strides = [0 if n == 1 else s for n, s in zip(mask.shape, mask._strides)]
+            of_mask = At(places[3]), *unsigned(tuple(strides))
+        lines = [word for t, i in zip((q, k, v, g), (*places[:3], places[4])) for word in _place(t, i)]
+        self.plan, self.bound, self.scale = plan, bound, float(scale)
+        self.sizes = (*lines, *of_mask, heads, groups, q.shape[1], keys)
+        self.steps = ceil_div(width, self.tile.step), ceil_div(values, self.tile.step)
+        self.overrides = dict(GRADIENT=kind == BACKWARD, CAUSAL=causal, HAS_MASK=mask is not None, W1=width // 4, W2=values // 4,
+                              **{name.upper(): n for name, n in self.tile._asdict().items() if name not in ("rows", "columns")},
+                              TILE_R=self.tile.rows, TILE_C=self.tile.columns)
+
+    def __call__(self, pairs, tiles, block=0, turn=0, **overrides):
+        self.plan.step("attention/attention", self.bound, (*self.sizes, pairs, tiles, self.scale, block, turn, *self.steps), pairs * tiles,
+                       **self.overrides, **overrides)
 
 
 def _place(t, i):
