@@ -135,7 +135,7 @@ def test_groups():
     assert [g["lr"] for g in optimizer.param_groups] == [0.5, 0.1]
     optimizer.add_param_group({"params": nn.Parameter(volta.ones(1)), "momentum": 0.9})
     assert len(optimizer.param_groups[2]["params"]) == 1
-    assert "Parameter Group 1\n    dampening: 0.0\n    lr: 0.1" in repr(optimizer)
+    assert "Parameter Group 1\n    dampening: 0.0\n    differentiable: False" in repr(optimizer) and "lr: 0.1" in repr(optimizer)
 
 
 def test_zero_grad_and_closure():

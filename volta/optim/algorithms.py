@@ -6,7 +6,7 @@ from typing import Any
 
 from volta.errors import ArgumentError
 from volta.ops.records import update
-from volta.optim.checks import at_least_zero, below_one, flag, implementation, number, positive, within
+from volta.optim.checks import at_least_zero, below_one, flag, implementation, number, positive, several, within
 from volta.optim.optimizer import Optimizer
 
 __all__ = ["ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"]
@@ -252,10 +252,10 @@ class Rprop(Optimizer):
 
     def _check_group(self, group):
         values = super()._check_group(group)
-        less, more = (positive("Rprop", "etas", eta) for eta in group["etas"])
+        less, more = several("Rprop", "etas", group["etas"], 2, positive)
         if not less < 1.0 < more:
             raise ArgumentError(f"Rprop: etas must be 0 < first < 1 < second, got {group['etas']}")
-        least, most = (at_least_zero("Rprop", "step_sizes", size) for size in group["step_sizes"])
+        least, most = several("Rprop", "step_sizes", group["step_sizes"], 2, at_least_zero)
         return {**values, "etaminus": less, "etaplus": more, "least": least, "most": most}
 
 

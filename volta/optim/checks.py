@@ -48,6 +48,13 @@ def below_one(owner: str, name: str, value: object) -> tuple[float, ...]:
     return tuple(pair)
 
 
+def several(owner: str, name: str, value: object, count: int, check: Callable) -> list:
+    """A tuple or list of `count` values, each of which passes a check."""
+    if not isinstance(value, (tuple, list)) or len(value) != count:
+        raise ArgumentError(f"{owner}: {name} must be {count} numbers, got {value!r}")
+    return [check(owner, name, v) for v in value]
+
+
 def at_least(owner: str, name: str, value: object, least: float) -> float:
     """A finite number that is no less than `least`."""
     found = _real(value)

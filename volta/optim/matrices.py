@@ -10,7 +10,7 @@ from volta.autograd import no_grad
 from volta.errors import ArgumentError
 from volta.ops.creation import zeros, zeros_like
 from volta.ops.linalg import matmul
-from volta.optim.checks import at_least_zero, flag, implementation, integer, number, positive
+from volta.optim.checks import at_least_zero, flag, implementation, integer, number, positive, several
 from volta.optim.optimizer import Optimizer
 from volta.tensor import Tensor
 
@@ -55,9 +55,7 @@ class Muon(_Composed):
         adjust = group["adjust_lr_fn"]
         if adjust not in (None, "original", "match_rms_adamw"):
             raise ArgumentError(f"Muon: adjust_lr_fn must be None, 'original' or 'match_rms_adamw', got {adjust!r}")
-        if len(group["ns_coefficients"]) != 3:
-            raise ArgumentError(f"Muon: ns_coefficients must be three numbers, got {group['ns_coefficients']!r}")
-        coefficients = [number("Muon", "ns_coefficients", c) for c in group["ns_coefficients"]]
+        coefficients = several("Muon", "ns_coefficients", group["ns_coefficients"], 3, number)
         return {**values, "coefficients": coefficients, "steps": integer("Muon", "ns_steps", group["ns_steps"]), "adjust": adjust}
 
     def _update(self, p, g, state, values):
@@ -94,6 +92,7 @@ class Adafactor(_Composed):
     Raises: ArgumentError for a hyperparameter that makes no sense. Source: Shazeer and Stern 2018.
     """
 
+    shaped = ("row_var", "col_var")
     rules = {"lr": at_least_zero, "d": positive, "weight_decay": at_least_zero, "maximize": flag}
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, beta2_decay: float = -0.8, eps: tuple[float | None, float] = (None, 1e-3),
@@ -106,9 +105,8 @@ class Adafactor(_Composed):
         decay = number("Adafactor", "beta2_decay", group["beta2_decay"])
         if decay > 0 or values["d"] < 1:
             raise ArgumentError(f"Adafactor: beta2_decay must be at most 0 and d at least 1, got {decay} and {values['d']}")
-        small, least = group["eps"]
-        return {**values, "beta2_decay": decay, "small": None if small is None else at_least_zero("Adafactor", "eps", small),
-                "least": at_least_zero("Adafactor", "eps", least)}
+        small, least = several("Adafactor", "eps", group["eps"], 2, lambda *given: given[2] and at_least_zero(*given))
+        return {**values, "beta2_decay": decay, "small": small, "least": least or 0.0}
 
     def _update(self, p, g, state, values):
         g = -g if values["maximize"] else g

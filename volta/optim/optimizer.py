@@ -26,6 +26,7 @@ class Optimizer:
     rules: dict[str, Callable] = {}
     counts_steps = False                # whether a parameter's state holds its "step"
     carried: str | None = None          # another number that a parameter's state holds
+    shaped: tuple[str, ...] = ()        # states of another shape than their parameter
     starts: dict[str, str] = {}         # states that begin with the value of a hyperparameter, not with 0
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
@@ -238,7 +239,7 @@ class Optimizer:
             if values is not None and not isinstance(values, dict):
                 raise StateDictError(f"{name}: the state of parameter {number} must be a dict, got {type(values).__name__}")
             if values is not None:
-                state[p] = {key: _placed(name, number, key, v, p) for key, v in values.items()}
+                state[p] = {key: _placed(name, number, key, v, p, key in self.shaped) for key, v in values.items()}
         for own, group in zip(self.param_groups, groups):
             own.update(group)
         self.state = state
@@ -280,7 +281,7 @@ def _keys(value):
     return f"the keys {sorted(map(str, value))}" if isinstance(value, dict) else type(value).__name__
 
 
-def _placed(name, number, key, value, p):
+def _placed(name, number, key, value, p, shaped):
     """A value of the state as parameter `p` needs it."""
     if key == "step":
         try:
@@ -289,6 +290,6 @@ def _placed(name, number, key, value, p):
             raise StateDictError(f"{name}: the step of parameter {number} must be a number, got {value!r}") from None
     if not isinstance(value, core.TensorBase):
         return value
-    if value.shape != p.shape:
+    if value.shape != p.shape and not shaped:
         raise StateDictError(f"{name}: {key} of parameter {number} has shape {value.shape}, the parameter has {p.shape}")
     return value.detach().to(p.device, p.dtype, copy=True)

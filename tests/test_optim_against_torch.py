@@ -1,0 +1,115 @@
+"""Every optimizer beside PyTorch's: 25 steps from the same state, through a state dict in the middle, on each device."""
+import numpy as np
+import pytest
+
+import volta
+from volta.errors import ArgumentError
+
+torch = pytest.importorskip("torch", reason="compares with PyTorch")
+
+CASES = [(name, options) for name, several in {
+    "SGD": [{"momentum": 0.9, "foreach": False}], "Adam": [{"decoupled_weight_decay": True, "weight_decay": 0.1, "foreach": True}],
+    "AdamW": [{"fused": False}], "RMSprop": [{"capturable": False}],
+    "Adagrad": [{}, {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.5, "maximize": True}],
+    "Adadelta": [{}, {"lr": 0.5, "rho": 0.8, "weight_decay": 0.1, "maximize": True}],
+    "Adamax": [{}, {"lr": 0.1, "weight_decay": 0.1, "maximize": True}],
+    "NAdam": [{}, {"lr": 0.1, "weight_decay": 0.1, "momentum_decay": 0.1},
+              {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True, "maximize": True}],
+    "RAdam": [{}, {"lr": 0.1, "weight_decay": 0.1}, {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True, "maximize": True}],
+    "ASGD": [{}, {"lr": 0.1, "lambd": 0.1, "t0": 3, "weight_decay": 0.1}, {"lr": 0.1, "maximize": True}],
+    "Rprop": [{}, {"lr": 0.1, "etas": (0.4, 1.5), "step_sizes": (0.01, 0.2)}, {"maximize": True}],
+    "Adafactor": [{}, {"lr": 0.1, "weight_decay": 0.1, "d": 1.5, "maximize": True}, {"eps": (1e-6, 1e-2), "beta2_decay": -0.5}],
+}.items() for options in several]
+
+
+def parameters(arrays, device):
+    return [torch.nn.Parameter(torch.tensor(a)) for a in arrays], [volta.nn.Parameter(volta.tensor(a, device=device)) for a in arrays]
+
+
+def as_ours(state):
+    """A state dict of PyTorch's with tensors of Volta's."""
+    def turned(value):
+        return value if not isinstance(value, torch.Tensor) else volta.tensor(value.numpy()) if value.ndim else value.item()
+    return {**state, "state": {i: {k: turned(v) for k, v in each.items()} for i, each in state["state"].items()}}
+
+
+@pytest.mark.parametrize("name, options", CASES, ids=lambda v: v if isinstance(v, str) else "-".join(v) or "defaults")
+def test_trajectories_and_states(name, options, device):
+    rng = np.random.default_rng(0)
+    theirs, ours = parameters([rng.standard_normal(s).astype(np.float32) for s in ((3, 4), (5,), (2, 3, 2))], device)
+    their_steps, our_steps = getattr(torch.optim, name)(theirs, **options), getattr(volta.optim, name)(ours, **options)
+    assert set(their_steps.param_groups[0]) == set(our_steps.param_groups[0])
+    for t in range(25):
+        if t == 12:
+            state = their_steps.state_dict()
+            for i, each in our_steps.state_dict()["state"].items():
+                assert set(each) == set(state["state"][i])
+            our_steps = getattr(volta.optim, name)(ours, **options)
+            our_steps.load_state_dict(as_ours(state))
+        for p, q in zip(theirs, ours):
+            g = rng.standard_normal(p.shape).astype(np.float32)
+            p.grad, q.grad = torch.tensor(g), volta.tensor(g, device=device)
+        their_steps.step()
+        our_steps.step()
+    for p, q in zip(theirs, ours):
+        np.testing.assert_allclose(q.detach().cpu().numpy(), p.detach().numpy(), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"lr": 0.1, "nesterov": False, "momentum": 0.5}, {"adjust_lr_fn": "match_rms_adamw", "lr": 0.02}],
+                         ids=["defaults", "plain", "match_rms_adamw"])
+def test_muon(options, device):
+    """PyTorch multiplies bfloat16 matrices there, float32 ones are multiplied here: hence the tolerance, of a part of the way gone."""
+    rng = np.random.default_rng(0)
+    theirs, ours = parameters([rng.standard_normal(s).astype(np.float32) for s in ((6, 4), (3, 5))], device)
+    start = [p.detach().clone() for p in theirs]
+    their_steps, our_steps = torch.optim.Muon(theirs, **options), volta.optim.Muon(ours, **options)
+    for _ in range(10):
+        for p, q in zip(theirs, ours):
+            g = rng.standard_normal(p.shape).astype(np.float32)
+            p.grad, q.grad = torch.tensor(g), volta.tensor(g, device=device)
+        their_steps.step()
+        our_steps.step()
+    for p, q, s in zip(theirs, ours, start):
+        assert np.abs(q.detach().cpu().numpy() - p.detach().numpy()).max() < 0.02 * (p.detach() - s).abs().max().item()
+    with pytest.raises(ArgumentError, match="Muon: parameters must be matrices"):
+        volta.optim.Muon([volta.nn.Parameter(volta.ones(3, device=device))])
+
+
+@pytest.mark.parametrize("options", [{}, {"line_search_fn": "strong_wolfe"}, {"lr": 0.5, "history_size": 3, "max_iter": 7},
+                                     {"line_search_fn": "strong_wolfe", "history_size": 2, "max_iter": 30}])
+def test_lbfgs(options, device):
+    losses = []
+    for lib, place in ((torch, "cpu"), (volta, device)):
+        a = lib.tensor(np.random.default_rng(1).standard_normal((20, 6)).astype(np.float32), device=place)
+        y = lib.tensor(np.random.default_rng(2).standard_normal(20).astype(np.float32), device=place)
+        w, b = lib.zeros(6, requires_grad=True, device=place), lib.zeros(1, requires_grad=True, device=place)
+        optimizer = lib.optim.LBFGS([w, b], **options)
+
+        def closure(lib=lib, a=a, y=y, w=w, b=b, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = ((lib.tanh(a @ w + b) - y) ** 2).mean() + 0.01 * (w ** 4).sum()
+            loss.backward()
+            return loss
+
+        losses.append([optimizer.step(closure).item() for _ in range(4)] + [closure().item()])
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+    with pytest.raises(ArgumentError, match="LBFGS: step needs a closure"):
+        optimizer.step()
+
+
+def test_hooks_of_steps_and_choices_of_implementation():
+    p = volta.nn.Parameter(volta.ones(2))
+    optimizer, log = volta.optim.SGD([p], lr=0.1), []
+    handle = optimizer.register_step_pre_hook(lambda o, args, kwargs: log.append(("before", p.tolist())))
+    optimizer.register_step_post_hook(lambda o, args, kwargs: log.append(("after", p.tolist())))
+    p.grad = volta.ones(2)
+    optimizer.step()
+    handle.remove()
+    optimizer.step()
+    assert [word for word, _ in log] == ["before", "after", "after"] and log[0][1] == [1.0, 1.0] != log[1][1]
+    with pytest.raises(ArgumentError, match="differentiable=True is not supported"):
+        volta.optim.Adam([p], differentiable=True)
+    with pytest.raises(ArgumentError, match="foreach must be True or False, got 3"):
+        volta.optim.Adam([p], foreach=3)
+    with pytest.raises(TypeError, match="Adadelta: unexpected argument 'fused'"):
+        volta.optim.Adadelta([p], fused=True)
