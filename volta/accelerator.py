@@ -17,7 +17,7 @@ from volta.cuda import (
     synchronize,
 )
 from volta.cuda import set_device as set_device_index
-from volta.device import device as as_device
+from volta.device import as_device
 
 __all__ = ["current_accelerator", "current_device_index", "device_count", "device_index", "empty_cache", "is_available",
            "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved", "reset_peak_memory_stats",

@@ -7,8 +7,7 @@ from typing import Any
 
 from volta import gpu
 from volta._kernels.core import Device
-from volta.device import current_gpu, set_current_gpu
-from volta.device import device as as_device
+from volta.device import as_device, current_gpu, set_current_gpu
 from volta.errors import ArgumentError, DeviceError
 from volta.random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from volta.typed import TYPES, Typed

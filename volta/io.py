@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as encode
 
 from volta._kernels import core
-from volta.device import device as as_device
+from volta.device import as_device
 from volta.errors import ArgumentError, DTypeError, StateDictError
 from volta.ops.from_data import tensor
 

@@ -17,7 +17,7 @@ from volta import gpu
 from volta._kernels.core import TensorBase
 from volta._kernels.core.record import Primitive
 from volta.autograd import as_gradient
-from volta.device import device as as_device
+from volta.device import as_device
 from volta.devices.gpu import own_kernel as on_gpu
 from volta.dtypes import bool_, float32, int64, to_numpy
 from volta.errors import ArgumentError, AutogradError, DeviceError, DTypeError, ShapeError

@@ -14,7 +14,7 @@ from volta import autograd
 from volta._kernels import core
 from volta._kernels.core import graph
 from volta.autograd import Node, RemovableHandle
-from volta.device import device as as_device
+from volta.device import as_device
 from volta.dtypes import bool_ as bool_dtype
 from volta.dtypes import float16, float32, float64, get_default_dtype, int32, int64, to_numpy, uint8
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError

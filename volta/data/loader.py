@@ -14,7 +14,7 @@ import numpy as np
 from volta._kernels import core
 from volta.data.dataset import Dataset, TensorDataset
 from volta.data.prefetch import ahead
-from volta.device import device as as_device
+from volta.device import as_device
 from volta.errors import ArgumentError
 from volta.ops.copy import clone
 from volta.ops.from_data import tensor

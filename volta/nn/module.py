@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 
 from volta._kernels import core
-from volta.device import device as as_device
+from volta.device import as_device
 from volta.dtypes import as_dtype, float16, float32, float64
 from volta.errors import ArgumentError, DTypeError
 from volta.nn.hooks import HookMethods

@@ -10,7 +10,7 @@ from volta._kernels.core import engine as _engine
 from volta._kernels.core import graph as _graph
 from volta._kernels.core import inplace as _inplace
 from volta._kernels.core import record as _record
-from volta.device import device as _device
+from volta.device import as_device as _device
 from volta.device import mixed_devices as _mixed_devices
 from volta.errors import DTypeError as _DTypeError
 from volta.ops import checks, copy, from_data, outputs, subscript, table

@@ -9,7 +9,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import graph, inplace
 from volta._kernels.core.call import run_kernel
-from volta.device import device as as_device
+from volta.device import as_device
 from volta.dtypes import as_dtype, bool_, float16, float32, int64, result_type, to_numpy, uint8
 from volta.errors import ShapeError
 from volta.ops.parts import narrow, slice_view

@@ -8,7 +8,7 @@ import numpy as np
 
 from volta import random
 from volta._kernels import core
-from volta.device import device as as_device
+from volta.device import as_device
 from volta.dtypes import as_dtype, bool_, float16, float32, float64, get_default_dtype, int32, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import copy_into
@@ -301,8 +301,10 @@ def fill_random_(t: Tensor, primitive, a: float, b: float, generator: Generator 
 
 # ---------------------------------------------------------------- like another
 def _like(make):
+    made = make.function                # its arguments need no second check
+
     def function(input: Tensor, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
-        return make(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+        return made(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
     return _named_like(function, make, samples=() if make is empty else (case((2, 3)),), kinds="fib", smooth=False,
                        numpy=np.zeros_like if make is zeros else np.ones_like)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core.call import run_kernel
-from volta.device import device as as_device
+from volta.device import as_device
 from volta.dtypes import as_dtype, from_numpy_dtype, get_default_dtype, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import clone, to

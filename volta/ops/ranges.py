@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta.device import device as as_device
+from volta.device import as_device
 from volta.dtypes import as_dtype, float32, float64, get_default_dtype, int64
 from volta.errors import ArgumentError, ShapeError
 from volta.ops.creation import arange, empty, full, linspace

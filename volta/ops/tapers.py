@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from volta.device import device as as_device
+from volta.device import as_device
 from volta.dtypes import float32, float64
 from volta.ops.creation import floating_dtype, ones
 from volta.ops.from_data import finish

@@ -102,13 +102,18 @@ def call_gpus(str word not None):
     return previous
 
 
+cdef bint _defaults_set = False         # in any thread: asking a thread takes as long as making a tensor's shape
+
+
 def default_device():
     """Where this thread makes tensors that no device is given for."""
-    return getattr(_thread, "default", _CPU)
+    return getattr(_thread, "default", _CPU) if _defaults_set else _CPU
 
 
 def set_default_device(Device device not None):
     """Set it for this thread."""
+    global _defaults_set
+    _defaults_set = True
     _thread.default = device
 
 

@@ -50,8 +50,11 @@ cdef Py_ssize_t first_outside(const int64_t* index, Py_ssize_t n, int64_t length
     cdef Py_ssize_t i
     cdef int threads = threads_for(2 * n), t
     cdef int found = 0
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        found += any_outside(index + n * t // threads, n * (t + 1) // threads - n * t // threads, length)
+    if threads == 1:                            # a region of one thread takes half a microsecond too
+        found = any_outside(index, n, length)
+    else:
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            found += any_outside(index + n * t // threads, n * (t + 1) // threads - n * t // threads, length)
     if found == 0:
         return -1
     for i in range(n):
