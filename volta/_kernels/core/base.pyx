@@ -82,7 +82,7 @@ cdef class Device:
 
     def __enter__(self):
         _thread.outer = (default_device(), getattr(_thread, "outer", None))
-        _thread.default = self
+        set_default_device(self)
         return self
 
     def __exit__(self, *exc):
