@@ -166,7 +166,7 @@ def plain_steps(o):
 
 
 WRONG = [Foreign(), "text", None, [Foreign()], {"a": 1}, 1j]
-NONE_IS_FINE = {"epoch", "total_steps", "epochs", "steps_per_epoch", "closure"}
+NONE_IS_FINE = {"step_size_down", "scale_fn", "epoch", "total_steps", "epochs", "steps_per_epoch", "closure"}
 SCHEDULES = {           # arguments that work, by name, from an optimizer
     s.LambdaLR: lambda o: {"optimizer": o, "lr_lambda": lambda e: 1.0, "last_epoch": -1},
     s.MultiplicativeLR: lambda o: {"optimizer": o, "lr_lambda": lambda e: 1.0, "last_epoch": -1},
@@ -181,6 +181,10 @@ SCHEDULES = {           # arguments that work, by name, from an optimizer
     s.OneCycleLR: lambda o: {
         "optimizer": o, "max_lr": 0.1, "total_steps": 9, "pct_start": 0.3, "anneal_strategy": "cos", "cycle_momentum": True,
         "base_momentum": 0.85, "max_momentum": 0.95, "div_factor": 25.0, "final_div_factor": 1e4, "three_phase": False, "last_epoch": -1},
+    s.CyclicLR: lambda o: {
+        "optimizer": o, "base_lr": 0.01, "max_lr": 0.1, "step_size_up": 3, "step_size_down": 2, "mode": "triangular", "gamma": 0.9,
+        "scale_fn": lambda x: 1.0, "scale_mode": "cycle", "cycle_momentum": True, "base_momentum": 0.8, "max_momentum": 0.9,
+        "last_epoch": -1},
     s.ReduceLROnPlateau: lambda o: {
         "optimizer": o, "mode": "min", "factor": 0.1, "patience": 10, "threshold": 1e-4, "threshold_mode": "rel", "cooldown": 0,
         "min_lr": 0, "eps": 1e-8},

@@ -8,10 +8,10 @@ from typing import Any
 from volta.errors import ArgumentError
 from volta.optim.checks import at_least, flag, function, integer, metric, number, one_of, positive, sequence, within
 from volta.optim.optimizer import Optimizer
-from volta.optim.schedule import LRScheduler, need_optimizer, need_state, per_group, set_value
+from volta.optim.schedule import LRScheduler, need_optimizer, need_state, per_group, set_momentum, set_value
 
-__all__ = ["ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR", "LRScheduler",
-           "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau",
+__all__ = ["ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
+           "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau",
            "SequentialLR", "StepLR"]
 
 
@@ -217,14 +217,53 @@ class OneCycleLR(LRScheduler):
         for group in self.optimizer.param_groups:
             if self.cycle_momentum:
                 low, high = ("base_momentum" if name == "max_lr" else "max_momentum" for name in (first, last))
-                self._set_momentum(group, self._between(group[low], group[high], share))
+                set_momentum(group, self._between(group[low], group[high], share))
         return [self._between(group[first], group[last], share) for group in self.optimizer.param_groups]
 
-    def _set_momentum(self, group, value):
-        if "betas" in group:
-            group["betas"] = (value, *group["betas"][1:])
-        else:
-            set_value(group, "momentum", value)
+
+class CyclicLR(LRScheduler):
+    """From `base_lr` up to `max_lr` in `step_size_up` steps and down again, over and over; momentum (or Adam's first beta) goes the other
+    way. The height of cycle c is that of the first ("triangular"), times 2 ** (1 - c) ("triangular2"), times gamma ** step ("exp_range"),
+    or times `scale_fn` of the cycle or of the step ("iterations"). Call `step()` after each batch. Source: Smith 2017."""
+
+    def __init__(self, optimizer: Optimizer, base_lr: float | list[float], max_lr: float | list[float], step_size_up: int = 2000,
+                 step_size_down: int | None = None, mode: str = "triangular", gamma: float = 1.0, scale_fn: Callable | None = None,
+                 scale_mode: str = "cycle", cycle_momentum: bool = True, base_momentum: float | list[float] = 0.8,
+                 max_momentum: float | list[float] = 0.9, last_epoch: int = -1) -> None:
+        need_optimizer(self, optimizer)
+        self.step_size_up = at_least("CyclicLR", "step_size_up", integer("CyclicLR", "step_size_up", step_size_up), 1)
+        self.step_size_down = self.step_size_up if step_size_down is None else at_least(
+            "CyclicLR", "step_size_down", integer("CyclicLR", "step_size_down", step_size_down), 1)
+        self.mode = one_of("CyclicLR", "mode", mode, ("triangular", "triangular2", "exp_range"))
+        self.scale_mode = one_of("CyclicLR", "scale_mode", scale_mode, ("cycle", "iterations"))
+        self.gamma, self.cycle_momentum = number("CyclicLR", "gamma", gamma), flag("CyclicLR", "cycle_momentum", cycle_momentum)
+        self.lr_lambdas = None if scale_fn is None else function("CyclicLR", "scale_fn", scale_fn)
+        if cycle_momentum and not {"momentum", "betas"} & set(optimizer.defaults):
+            raise ArgumentError("CyclicLR: the optimizer has no momentum and no betas; use cycle_momentum=False")
+        lows, self.max_lrs, self.base_momentums, self.max_momentums = (
+            per_group("CyclicLR", key, value, optimizer, number) for key, value in (
+                ("base_lr", base_lr), ("max_lr", max_lr), ("base_momentum", base_momentum), ("max_momentum", max_momentum)))
+        if last_epoch == -1:
+            for group, low in zip(optimizer.param_groups, lows):
+                set_value(group, "lr", low)
+                group["initial_lr"] = low
+        super().__init__(optimizer, last_epoch)
+        self.base_lrs = lows
+
+    def _height(self, cycle):
+        if self.lr_lambdas is not None:
+            return self.lr_lambdas(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        return {"triangular": 1.0, "triangular2": 0.5 ** (cycle - 1), "exp_range": self.gamma ** self.last_epoch}[self.mode]
+
+    def get_lr(self):
+        size = self.step_size_up + self.step_size_down
+        cycle, place = self.last_epoch // size + 1, self.last_epoch % size
+        share = place / self.step_size_up if place <= self.step_size_up else (size - place) / self.step_size_down
+        share *= self._height(cycle)
+        if self.cycle_momentum:
+            for group, low, high in zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums):
+                set_momentum(group, high - (high - low) * share)
+        return [low + (high - low) * share for low, high in zip(self.base_lrs, self.max_lrs)]
 
 
 class ReduceLROnPlateau(LRScheduler):

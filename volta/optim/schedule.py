@@ -97,6 +97,14 @@ def set_value(group: dict, key: str, value: float) -> None:
         group[key] = value
 
 
+def set_momentum(group: dict, value: float) -> None:
+    """Set a group's momentum, or the first of its betas."""
+    if "betas" in group:
+        group["betas"] = (value, *group["betas"][1:])
+    else:
+        set_value(group, "momentum", value)
+
+
 def need_optimizer(scheduler: object, optimizer: object) -> Optimizer:
     """`optimizer`, if it is one.
 
