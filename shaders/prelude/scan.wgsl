@@ -1,8 +1,9 @@
 // prelude/scan: sums along the threads of a workgroup. No bindings, no entry point; a file that uses `running_sum` declares THREADS, a
 // multiple of 64.
 
-var<workgroup> thread_sums: array<vec4<u32>, THREADS / 4u>;
-var<workgroup> group_sums: array<vec4<u32>, THREADS / 64u>;
+// Numbers, not vectors of four: some compilers store a component by storing its vector, over what other threads stored in it.
+var<workgroup> thread_sums: array<u32, THREADS>;
+var<workgroup> group_sums: array<u32, THREADS / 16u>;
 
 struct RunningSum {
     before: u32,            // of the values of the threads before this one
@@ -11,19 +12,22 @@ struct RunningSum {
 
 // Each thread adds up what the others of its sixteen have, then the sums of the sixteens.
 fn running_sum(local: u32, value: u32) -> RunningSum {
-    thread_sums[local / 4u][local % 4u] = value;
+    thread_sums[local] = value;
     workgroupBarrier();
     var sum = RunningSum();
-    for (var i = 0u; i < 4u; i++) {
-        sum.before += sum_below(thread_sums[local / 16u * 4u + i], 4u * i, local % 16u);
+    let first = local / 16u * 16u;
+    for (var i = 0u; i < 16u; i += 4u) {
+        let four = vec4<u32>(thread_sums[first + i], thread_sums[first + i + 1u], thread_sums[first + i + 2u], thread_sums[first + i + 3u]);
+        sum.before += sum_below(four, i, local % 16u);
     }
     if (local % 16u == 15u) {
-        group_sums[local / 64u][local / 16u % 4u] = sum.before + value;
+        group_sums[local / 16u] = sum.before + value;
     }
     workgroupBarrier();
-    for (var i = 0u; i < THREADS / 64u; i++) {
-        sum.all += sum_below(group_sums[i], 0u, 4u);
-        sum.before += sum_below(group_sums[i], 4u * i, local / 16u);
+    for (var i = 0u; i < THREADS / 16u; i += 4u) {
+        let four = vec4<u32>(group_sums[i], group_sums[i + 1u], group_sums[i + 2u], group_sums[i + 3u]);
+        sum.all += sum_below(four, 0u, 4u);
+        sum.before += sum_below(four, i, local / 16u);
     }
     return sum;
 }
