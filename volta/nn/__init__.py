@@ -15,6 +15,7 @@ from volta.nn import (
     norm,
     padding,
     pool,
+    recurrent,
     resample,
     utils,
 )
@@ -32,6 +33,7 @@ from volta.nn.norm import *
 from volta.nn.padding import *
 from volta.nn.parameter import Parameter
 from volta.nn.pool import *
+from volta.nn.recurrent import *
 from volta.nn.resample import *
 
 __all__ = ["Module", "Parameter", "functional", "init", "utils"]
@@ -47,4 +49,5 @@ __all__ += loss.__all__
 __all__ += norm.__all__
 __all__ += padding.__all__
 __all__ += pool.__all__
+__all__ += recurrent.__all__
 __all__ += resample.__all__

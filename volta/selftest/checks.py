@@ -104,7 +104,10 @@ def as_function(op, case, arrays, device):
         result = op(*inputs, **case.params)
         if table.family(op) == "composed":
             return tuple(table.flat(result)) if isinstance(result, (tuple, list)) else result
-        return result[0] if isinstance(result, tuple) and op.vjp is not None and len(op.differentiable) == 1 else result
+        if not isinstance(result, tuple) or op.vjp is None:
+            return result
+        found = tuple(result[i] for i in op.differentiable)
+        return found if len(found) > 1 else found[0]
 
     return function, [volta.tensor(arrays[i] if k is None else arrays[i][k], device=device, requires_grad=True) for i, k in varied]
 

@@ -9,3 +9,6 @@ cdef int gemm_threads(Py_ssize_t m, Py_ssize_t n, Py_ssize_t k) noexcept nogil
 
 cdef void pack(Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* x, Py_ssize_t across, Py_ssize_t along,
                real* out) noexcept nogil
+
+cdef void store(const real* tile, Py_ssize_t width, Py_ssize_t rows, Py_ssize_t columns, const real* bias, bint first, real* out,
+                Py_ssize_t n) noexcept nogil

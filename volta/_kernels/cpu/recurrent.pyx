@@ -1,0 +1,348 @@
+# Recurrences over whole sequences (LSTM, GRU, tanh and relu) and their gradients.
+#
+# Layout: rows of all steps behind one another, `batch_sizes` of them, which never grow; saved values as ops/records/recurrent.py says.
+#   The state's weight is packed once for all steps, into the panels that the register tile of tile.pxd reads.
+# Threads: each goes through all steps with rows of its own, so that none waits for another one. Sizes: the front end.
+
+from cython.parallel cimport prange
+from libc.string cimport memcpy, memset
+
+from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.core.views cimport float_code, pointer, same_type
+from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.gemm cimport gemm_threads, pack, store
+from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, outer, real
+
+from volta._kernels.cpu.scalar cimport tanh_f32       # its declarations come with it
+
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+      #define VOLTA_R __restrict
+    #else
+      #define VOLTA_R __restrict__
+    #endif
+    /* One row: x and y are what the input and the state give to the gates, h and c the state before, and then after. */
+    #define VOLTA_RECURRENT(T, S)                                                                                   \\
+    static void volta_lstm_##S(Py_ssize_t n, const T* VOLTA_R x, const T* VOLTA_R y, T* VOLTA_R h, T* VOLTA_R c,    \\
+                               T* VOLTA_R out, T* VOLTA_R saved) {                                                  \\
+        Py_ssize_t j;                                                                                               \\
+        for (j = 0; j < n; j++) {                                                                                   \\
+            T i = sigmoid_##S(x[j] + y[j]), f = sigmoid_##S(x[n + j] + y[n + j]);                                   \\
+            T g = tanh_##S(x[2 * n + j] + y[2 * n + j]), o = sigmoid_##S(x[3 * n + j] + y[3 * n + j]);              \\
+            T cell = f * c[j] + i * g, t = tanh_##S(cell);                                                          \\
+            saved[j] = i; saved[n + j] = f; saved[2 * n + j] = g; saved[3 * n + j] = o; saved[4 * n + j] = t;       \\
+            saved[5 * n + j] = c[j]; saved[6 * n + j] = h[j];                                                       \\
+            c[j] = cell;                                                                                            \\
+            out[j] = h[j] = o * t;                                                                                  \\
+        }                                                                                                           \\
+    }                                                                                                               \\
+    static void volta_gru_##S(Py_ssize_t n, const T* VOLTA_R x, const T* VOLTA_R y, T* VOLTA_R h, T* VOLTA_R out,   \\
+                              T* VOLTA_R saved) {                                                                   \\
+        Py_ssize_t j;                                                                                               \\
+        for (j = 0; j < n; j++) {                                                                                   \\
+            T r = sigmoid_##S(x[j] + y[j]), z = sigmoid_##S(x[n + j] + y[n + j]), v = y[2 * n + j];                 \\
+            T m = tanh_##S(x[2 * n + j] + r * v);                                                                   \\
+            saved[j] = r; saved[n + j] = z; saved[2 * n + j] = m; saved[3 * n + j] = v; saved[4 * n + j] = h[j];    \\
+            out[j] = h[j] = m + z * (h[j] - m);                                                                     \\
+        }                                                                                                           \\
+    }                                                                                                               \\
+    static void volta_plain_##S(Py_ssize_t n, const T* VOLTA_R x, const T* VOLTA_R y, T* VOLTA_R h, T* VOLTA_R out, \\
+                                T* VOLTA_R saved, int relu) {                                                       \\
+        Py_ssize_t j;                                                                                               \\
+        for (j = 0; j < n; j++) {                                                                                   \\
+            T v = x[j] + y[j];                                                                                      \\
+            saved[n + j] = h[j];                                                                                    \\
+            saved[j] = relu ? (v < 0 ? 0 : v) : tanh_##S(v);                                                        \\
+            out[j] = h[j] = saved[j];                                                                               \\
+        }                                                                                                           \\
+    }                                                                                                               \\
+    /* One row: dh is the gradient of the state; dc that of the cell, or what goes to the state before directly. */ \\
+    static void volta_lstm_grad_##S(Py_ssize_t n, const T* VOLTA_R saved, const T* VOLTA_R dh, T* VOLTA_R dc,       \\
+                                    T* VOLTA_R dx) {                                                                \\
+        Py_ssize_t j;                                                                                               \\
+        for (j = 0; j < n; j++) {                                                                                   \\
+            T i = saved[j], f = saved[n + j], g = saved[2 * n + j], o = saved[3 * n + j], t = saved[4 * n + j];     \\
+            T d = dc[j] + dh[j] * o * (1 - t * t);                                                                  \\
+            dx[j] = d * g * i * (1 - i);                                                                            \\
+            dx[n + j] = d * saved[5 * n + j] * f * (1 - f);                                                         \\
+            dx[2 * n + j] = d * i * (1 - g * g);                                                                    \\
+            dx[3 * n + j] = dh[j] * t * o * (1 - o);                                                                \\
+            dc[j] = d * f;                                                                                          \\
+        }                                                                                                           \\
+    }                                                                                                               \\
+    static void volta_gru_grad_##S(Py_ssize_t n, const T* VOLTA_R saved, const T* VOLTA_R dh, T* VOLTA_R dc,        \\
+                                   T* VOLTA_R dx, T* VOLTA_R dy) {                                                  \\
+        Py_ssize_t j;                                                                                               \\
+        for (j = 0; j < n; j++) {                                                                                   \\
+            T r = saved[j], z = saved[n + j], m = saved[2 * n + j];                                                 \\
+            T d = dh[j] * (1 - z) * (1 - m * m);                                                                    \\
+            dy[j] = dx[j] = d * saved[3 * n + j] * r * (1 - r);                                                     \\
+            dy[n + j] = dx[n + j] = dh[j] * (saved[4 * n + j] - m) * z * (1 - z);                                   \\
+            dx[2 * n + j] = d;                                                                                      \\
+            dy[2 * n + j] = d * r;                                                                                  \\
+            dc[j] = dh[j] * z;                                                                                      \\
+        }                                                                                                           \\
+    }                                                                                                               \\
+    static void volta_plain_grad_##S(Py_ssize_t n, const T* VOLTA_R saved, const T* VOLTA_R dh, T* VOLTA_R dx,      \\
+                                     int relu) {                                                                    \\
+        Py_ssize_t j;                                                                                               \\
+        for (j = 0; j < n; j++)                                                                                     \\
+            dx[j] = relu ? (saved[j] <= 0 ? 0 : dh[j]) : dh[j] * (1 - saved[j] * saved[j]);                         \\
+    }                                                                                                               \\
+    static void volta_row_add_##S(Py_ssize_t n, const T* VOLTA_R x, T* VOLTA_R out) {                               \\
+        Py_ssize_t j;                                                                                               \\
+        for (j = 0; j < n; j++) out[j] += x[j];                                                                     \\
+    }
+    VOLTA_RECURRENT(float, f32)
+    VOLTA_RECURRENT(double, f64)
+    """
+    void lstm32 "volta_lstm_f32"(Py_ssize_t, const float*, const float*, float*, float*, float*, float*) noexcept nogil
+    void lstm64 "volta_lstm_f64"(Py_ssize_t, const double*, const double*, double*, double*, double*, double*) noexcept nogil
+    void gru32 "volta_gru_f32"(Py_ssize_t, const float*, const float*, float*, float*, float*) noexcept nogil
+    void gru64 "volta_gru_f64"(Py_ssize_t, const double*, const double*, double*, double*, double*) noexcept nogil
+    void plain32 "volta_plain_f32"(Py_ssize_t, const float*, const float*, float*, float*, float*, int) noexcept nogil
+    void plain64 "volta_plain_f64"(Py_ssize_t, const double*, const double*, double*, double*, double*, int) noexcept nogil
+    void lstm_grad32 "volta_lstm_grad_f32"(Py_ssize_t, const float*, const float*, float*, float*) noexcept nogil
+    void lstm_grad64 "volta_lstm_grad_f64"(Py_ssize_t, const double*, const double*, double*, double*) noexcept nogil
+    void gru_grad32 "volta_gru_grad_f32"(Py_ssize_t, const float*, const float*, float*, float*, float*) noexcept nogil
+    void gru_grad64 "volta_gru_grad_f64"(Py_ssize_t, const double*, const double*, double*, double*, double*) noexcept nogil
+    void plain_grad32 "volta_plain_grad_f32"(Py_ssize_t, const float*, const float*, float*, int) noexcept nogil
+    void plain_grad64 "volta_plain_grad_f64"(Py_ssize_t, const double*, const double*, double*, int) noexcept nogil
+    void row_add32 "volta_row_add_f32"(Py_ssize_t, const float*, float*) noexcept nogil
+    void row_add64 "volta_row_add_f64"(Py_ssize_t, const double*, double*) noexcept nogil
+
+cdef enum Mode:
+    LSTM
+    GRU
+    TANH
+    RELU
+
+cdef dict MODES = {"lstm": LSTM, "gru": GRU, "tanh": TANH, "relu": RELU}
+
+cdef struct Shape:
+    int mode
+    Py_ssize_t total, batch, size, gates, saved     # rows of all steps; gates and saved: columns of a row
+    Py_ssize_t count                        # steps, in the order of computation
+    Py_ssize_t* first                       # of each, its first row,
+    Py_ssize_t* rows                        # and the number of its rows
+
+
+cdef Storage describe(Shape* p, TensorBase weight, str mode, tuple batch_sizes, bint reverse):
+    """Fill in the geometry. OUT: what holds the steps."""
+    cdef Py_ssize_t s, at, row = 0
+    p.mode, p.size, p.gates, p.batch, p.count = MODES[mode], weight.shape[1], weight.shape[0], batch_sizes[0], len(batch_sizes)
+    p.saved = p.size * (7 if p.mode == LSTM else 5 if p.mode == GRU else 2)
+    cdef Storage held = host_storage(2 * p.count * sizeof(Py_ssize_t))
+    p.first = <Py_ssize_t*>held.data
+    p.rows = p.first + p.count
+    for s in range(p.count):
+        at = p.count - 1 - s if reverse else s
+        p.first[at], p.rows[at] = row, batch_sizes[s]
+        row += p.rows[at]
+    p.total = row
+    return held
+
+
+cdef struct Product:
+    Py_ssize_t n, k, panels
+
+
+cdef Product product(Py_ssize_t n, Py_ssize_t k, real* kind) noexcept nogil:
+    cdef Product q
+    q.n, q.k, q.panels = n, k, (n + 3 * lanes(kind) - 1) // (3 * lanes(kind))
+    return q
+
+
+cdef void pack_all(Product* q, const real* b, Py_ssize_t b_row, Py_ssize_t b_column, real* out) noexcept nogil:
+    """b[k, n] as panels."""
+    cdef Py_ssize_t width = 3 * lanes(out), panel
+    for panel in range(q.panels):
+        pack(min(width, q.n - panel * width), width, q.k, b + panel * width * b_column, b_column, b_row, out + panel * width * q.k)
+
+
+cdef void multiply(Product* q, Py_ssize_t rows, const real* a, const real* panels, const real* bias, real* out, real* space,
+                   real* tile) noexcept nogil:
+    """out[rows, n] = a[rows, k] @ b + bias. IN: space for a, of rows up to whole tiles."""
+    cdef Py_ssize_t width = 3 * lanes(out), i = 0, panel, column, columns
+    while i < rows:
+        pack(min(<Py_ssize_t>TILE_ROWS, rows - i), TILE_ROWS, q.k, a + i * q.k, q.k, 1, space + i * q.k)
+        i += TILE_ROWS
+    for panel in range(q.panels):
+        column = panel * width
+        columns = min(width, q.n - column)
+        i = 0
+        while i < rows:
+            outer(q.k, <const real*>space + i * q.k, panels + column * q.k, tile, <int>((columns + width // 3 - 1) // (width // 3)))
+            store(<const real*>tile, width, min(<Py_ssize_t>TILE_ROWS, rows - i), columns,
+                  bias + column if bias != NULL else <const real*>NULL, True, out + i * q.n + column, q.n)
+            i += TILE_ROWS
+
+
+# ---------------------------------------------------------------- forward
+
+cdef void step(Shape* p, const real* x, const real* y, real* h, real* c, real* out, real* saved) noexcept nogil:
+    if real is float:
+        if p.mode == LSTM:
+            lstm32(p.size, x, y, h, c, out, saved)
+        elif p.mode == GRU:
+            gru32(p.size, x, y, h, out, saved)
+        else:
+            plain32(p.size, x, y, h, out, saved, p.mode == RELU)
+    else:
+        if p.mode == LSTM:
+            lstm64(p.size, x, y, h, c, out, saved)
+        elif p.mode == GRU:
+            gru64(p.size, x, y, h, out, saved)
+        else:
+            plain64(p.size, x, y, h, out, saved, p.mode == RELU)
+
+
+cdef void forward_rows(Shape* p, Product* q, Py_ssize_t start, Py_ssize_t stop, const real* x, const real* panels, const real* bias,
+                       real* h, real* c, real* out, real* saved, real* y, real* space, real* tile) noexcept nogil:
+    """All steps of the sequences start .. stop. IN, OUT: their states h and c."""
+    cdef Py_ssize_t s, b, last, at
+    for s in range(p.count):
+        last = min(stop, p.rows[s])
+        if last <= start:
+            continue
+        multiply(q, last - start, <const real*>h + start * p.size, panels, bias, y + start * p.gates, space + start * p.size, tile)
+        for b in range(start, last):
+            at = p.first[s] + b
+            step(p, x + at * p.gates, <const real*>y + b * p.gates, h + b * p.size, c + b * p.size, out + at * p.size,
+                 saved + at * p.saved)
+
+
+cdef void forward(Shape* p, const real* x, const real* weight, const real* bias, real* h, real* c, real* out, real* saved):
+    cdef Product q = product(p.gates, p.size, out)
+    cdef Py_ssize_t tiles = (p.batch + TILE_ROWS - 1) // TILE_ROWS, width = 3 * lanes(out), rows = tiles * TILE_ROWS
+    cdef int threads = gemm_threads(p.total, p.gates, p.size), t
+    threads = <int>max(1, min(threads, tiles))
+    cdef Storage held = host_storage((q.panels * width * p.size + rows * (p.gates + p.size) + threads * TILE_ROWS * width) * sizeof(real))
+    cdef real* panels = <real*>held.data
+    cdef real* y = panels + q.panels * width * p.size
+    cdef real* space = y + rows * p.gates
+    cdef real* tile = space + rows * p.size
+    with nogil:
+        pack_all(&q, weight, 1, p.size, panels)
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            forward_rows(p, &q, tiles * t // threads * TILE_ROWS, min(p.batch, tiles * (t + 1) // threads * TILE_ROWS), x,
+                         <const real*>panels, bias, h, c, out, saved, y, space, tile + t * TILE_ROWS * width)
+
+
+cdef TensorBase state_of(TensorBase given, tuple shape, TensorBase like):
+    """A new tensor with the values given, or zeros."""
+    cdef TensorBase out = empty_host(shape, like.dtype)
+    given = packed(given)
+    if given is None:
+        memset(address(out), 0, out.size * out.dtype.itemsize)
+    else:
+        memcpy(address(out), address(given), out.size * out.dtype.itemsize)
+    return out
+
+
+def recurrent(TensorBase x not None, TensorBase weight not None, TensorBase bias, TensorBase h0, TensorBase c0, *, mode, batch_sizes,
+              reverse):
+    """(out, hidden, cell, saved)"""
+    cdef Shape p
+    cdef int code = float_code("recurrent", x, weight, bias, h0, c0)
+    cdef Storage held = describe(&p, weight, mode, batch_sizes, reverse)
+    x, weight, bias = packed(x), packed(weight), packed(bias)
+    cdef TensorBase h = state_of(h0, (p.batch, p.size), x), c = state_of(c0, (p.batch if p.mode == LSTM else 0, p.size), x)
+    cdef TensorBase out = empty_host((x.shape[0], p.size), x.dtype), saved = empty_host((x.shape[0], p.saved), x.dtype)
+    if out.size == 0:
+        pass
+    elif code == FLOAT32:
+        forward(&p, <const float*>address(x), <const float*>address(weight), <const float*>pointer(bias), <float*>address(h),
+                <float*>address(c), <float*>address(out), <float*>address(saved))
+    else:
+        forward(&p, <const double*>address(x), <const double*>address(weight), <const double*>pointer(bias), <double*>address(h),
+                <double*>address(c), <double*>address(out), <double*>address(saved))
+    return out, h, c, saved
+
+
+# ---------------------------------------------------------------- gradient
+
+cdef void add_row(Py_ssize_t n, const real* x, real* out) noexcept nogil:
+    if real is float:
+        row_add32(n, x, out)
+    else:
+        row_add64(n, x, out)
+
+
+cdef void step_grad(Shape* p, const real* saved, const real* dh, real* dc, real* dx, real* dy) noexcept nogil:
+    if real is float:
+        if p.mode == LSTM:
+            lstm_grad32(p.size, saved, dh, dc, dx)
+        elif p.mode == GRU:
+            gru_grad32(p.size, saved, dh, dc, dx, dy)
+        else:
+            plain_grad32(p.size, saved, dh, dx, p.mode == RELU)
+    else:
+        if p.mode == LSTM:
+            lstm_grad64(p.size, saved, dh, dc, dx)
+        elif p.mode == GRU:
+            gru_grad64(p.size, saved, dh, dc, dx, dy)
+        else:
+            plain_grad64(p.size, saved, dh, dx, p.mode == RELU)
+
+
+cdef void backward_rows(Shape* p, Product* q, Py_ssize_t start, Py_ssize_t stop, const real* panels, const real* saved, const real* g,
+                        real* dh, real* dc, real* dx, real* dy, real* space, real* tile) noexcept nogil:
+    """All steps of the sequences start .. stop, the last one first. IN, OUT: the gradients of their states. dy is dx but of a GRU."""
+    cdef Py_ssize_t s, b, last, at
+    for s in range(p.count - 1, -1, -1):
+        last = min(stop, p.rows[s])
+        if last <= start:
+            continue
+        for b in range(start, last):
+            at = p.first[s] + b
+            if g != NULL:
+                add_row(p.size, g + at * p.size, dh + b * p.size)
+            step_grad(p, saved + at * p.saved, <const real*>dh + b * p.size, dc + b * p.size, dx + at * p.gates, dy + at * p.gates)
+        multiply(q, last - start, <const real*>dy + (p.first[s] + start) * p.gates, panels, <const real*>NULL, dh + start * p.size,
+                 space + start * p.gates, tile)
+        if p.mode == GRU:
+            add_row((last - start) * p.size, <const real*>dc + start * p.size, dh + start * p.size)
+
+
+cdef void backward(Shape* p, const real* weight, const real* saved, const real* g, real* dh, real* dc, real* dx, real* dy):
+    cdef Product q = product(p.size, p.gates, dx)
+    cdef Py_ssize_t tiles = (p.batch + TILE_ROWS - 1) // TILE_ROWS, width = 3 * lanes(dx), rows = tiles * TILE_ROWS
+    cdef int threads = gemm_threads(p.total, p.gates, p.size), t
+    threads = <int>max(1, min(threads, tiles))
+    cdef Storage held = host_storage((q.panels * width * p.gates + rows * p.gates + threads * TILE_ROWS * width) * sizeof(real))
+    cdef real* panels = <real*>held.data
+    cdef real* space = panels + q.panels * width * p.gates
+    cdef real* tile = space + rows * p.gates
+    with nogil:
+        pack_all(&q, weight, p.size, 1, panels)
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            backward_rows(p, &q, tiles * t // threads * TILE_ROWS, min(p.batch, tiles * (t + 1) // threads * TILE_ROWS),
+                          <const real*>panels, saved, g, dh, dc, dx, dy, space, tile + t * TILE_ROWS * width)
+
+
+def recurrent_grad(TensorBase x not None, TensorBase weight not None, TensorBase saved not None, TensorBase g_out, TensorBase g_hidden,
+                   TensorBase g_cell, *, mode, batch_sizes, reverse):
+    """(dx, dgates, dh0, dc0): dgates that of the state's part, empty where it is dx."""
+    cdef Shape p
+    cdef int code = float_code("recurrent_grad", x, weight, saved, g_out, g_hidden)
+    same_type("recurrent_grad", x, g_cell)
+    cdef Storage held = describe(&p, weight, mode, batch_sizes, reverse)
+    weight, saved, g_out = packed(weight), packed(saved), packed(g_out)
+    cdef TensorBase dh = state_of(g_hidden, (p.batch, p.size), x)
+    cdef TensorBase dc = state_of(g_cell, (p.batch if p.mode < TANH else 0, p.size), x)
+    cdef TensorBase dx = empty_host(x.shape, x.dtype), dy = empty_host((x.shape[0] if p.mode == GRU else 0, p.gates), x.dtype)
+    cdef TensorBase of_state = dy if p.mode == GRU else dx
+    if dx.size == 0:
+        pass
+    elif code == FLOAT32:
+        backward(&p, <const float*>address(weight), <const float*>address(saved), <const float*>pointer(g_out), <float*>address(dh),
+                 <float*>address(dc), <float*>address(dx), <float*>address(of_state))
+    else:
+        backward(&p, <const double*>address(weight), <const double*>address(saved), <const double*>pointer(g_out), <double*>address(dh),
+                 <double*>address(dc), <double*>address(dx), <double*>address(of_state))
+    return dx, dy, dh, dc if p.mode == LSTM else empty_host((0, p.size), x.dtype)
+
+
+KERNELS = {"recurrent": recurrent, "recurrent_grad": recurrent_grad}
