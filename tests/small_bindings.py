@@ -115,6 +115,15 @@ OWN = {
 }
 
 
+for _sizes, _mode, _gates, _back in (((40,) * 3, "lstm", 4, False), ((60, 40, 30, 7), "lstm", 4, True), ((70,), "gru", 3, False),
+                                     ((30, 30, 20, 9), "gru", 3, False), ((90, 80, 2), "tanh", 1, True)):
+    _given = {"mode": _mode, "batch_sizes": _sizes, "reverse": _back}
+    _rows, _state = (sum(_sizes), 5 * _gates), (_sizes[0], 5)
+    OWN.setdefault("recurrent", []).append(case(_rows, (5 * _gates, 5), (5 * _gates,), None if _back else _state, None, **_given))
+    OWN.setdefault("recurrent_grad", []).append(case(
+        _rows, (5 * _gates, 5), (_rows[0], 5 * {4: 7, 3: 5, 1: 2}[_gates]), (_rows[0], 5), None if _back else _state, None, **_given))
+
+
 def _first_of_windows(shape, kernel, p):
     """Indices as max_pool makes them of an image that falls everywhere: the first pixel of each window that is one."""
     firsts = [np.maximum(np.arange(n) * s - q, (np.arange(n) * s - q) % d) for n, s, q, d in

@@ -10,6 +10,7 @@ from itertools import accumulate
 from volta._kernels import core
 from volta.devices.gpu.common import FLOAT32, ceil_div
 from volta.devices.gpu.copy import contiguous
+from volta.devices.gpu.limits import recurrent as cuts
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, vector_type, vectors
 
 MODES = {"lstm": (4, 7), "gru": (3, 5), "tanh": (1, 2), "relu": (1, 2)}        # gates, and what is saved, in columns of the state
@@ -79,7 +80,7 @@ def _recurrent_grad(x, weight, saved, g_out, g_hidden, g_cell, *, mode, batch_si
     return plan
 
 
-_grad = Kernel("recurrent_grad", _recurrent_grad)
+_grad = Kernel("recurrent_grad", _recurrent_grad, cut=cuts.recurrent_grad)
 
 
 def recurrent_grad(x, weight, *operands, **params):
@@ -87,4 +88,4 @@ def recurrent_grad(x, weight, *operands, **params):
     return _grad(x, contiguous(core.view(weight, weight.shape[::-1], weight._strides[::-1], weight.offset)), *operands, **params)
 
 
-KERNELS = {"recurrent": Kernel("recurrent", _recurrent), "recurrent_grad": recurrent_grad}
+KERNELS = {"recurrent": Kernel("recurrent", _recurrent, cut=cuts.recurrent), "recurrent_grad": recurrent_grad}
