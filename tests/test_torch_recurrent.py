@@ -133,6 +133,11 @@ def test_moving_packed_sequences(device):
     assert rnn.invert_permutation(None) is None and packed.is_cuda is False
 
 
+def reshaped(net, name, shape):
+    setattr(net, name, volta.nn.Parameter(volta.zeros(*shape)))
+    return net
+
+
 @pytest.mark.parametrize("call, error, text", [
     (lambda: volta.nn.LSTM(3, 4, proj_size=4), ArgumentError, "proj_size"),
     (lambda: volta.nn.GRU(3, 0), ArgumentError, "hidden_size must be greater than zero"),
@@ -150,6 +155,11 @@ def test_moving_packed_sequences(device):
     (lambda: rnn.pack_padded_sequence(volta.zeros(3, 2, 1), [3, 0]), ArgumentError, "greater than 0"),
     (lambda: rnn.pack_padded_sequence(volta.zeros(3, 2, 1), [3]), ShapeError, "batch_size"),
     (lambda: rnn.pack_padded_sequence(volta.zeros(3, 2, 1), volta.ones(2, device="gpu").long()), DeviceError, "on the CPU"),
+    (lambda: volta.nn.GRU(1, 4)(rnn.PackedSequence(volta.zeros(3, 1), volta.tensor([1, 2]))), ShapeError, "never grow"),
+    (lambda: volta.nn.GRU(1, 4)(rnn.PackedSequence(volta.zeros(3, 1), volta.tensor([2, 2]))), ShapeError, "add up to the 3 rows"),
+    (lambda: volta.nn.LSTM(3, 4)(volta.zeros(2, 2, 3), volta.zeros(1, 2, 4)), ShapeError, "pair of tensors"),
+    (lambda: reshaped(volta.nn.LSTM(3, 4), "weight_hh_l0", (16, 5))(volta.zeros(2, 2, 3)), ShapeError, "must have the shapes"),
+    (lambda: reshaped(volta.nn.GRU(3, 4), "bias_hh_l0", (4,))(volta.zeros(2, 2, 3)), ShapeError, "must have the shapes"),
     (lambda: rnn.pad_sequence([]), ArgumentError, "empty list")])
 def test_wrong_arguments(call, error, text):
     with pytest.raises(error, match=text):

@@ -87,6 +87,11 @@ attention    attention(q[B, L, H, E], k[B, S, G, E], v[B, S, G, V], mask or None
              G divides H; mask[B or 1, H or 1, L or 1, S or 1] is added; causal: query i sees keys 0 .. i; a row of no key is 0 and +inf
              attention_grad(g, q, k, v, mask, out, logsumexp, causal, scale) -> (dq, dk, dv)
 
+recurrent    recurrent(x[R, gates * H], weight[gates * H, H], bias or None, h0[B, H] or None, c0[B, H] or None, mode, batch_sizes, reverse) ->
+                 (out[R, H], hidden[B, H], cell[B, H], saved)      R rows of all steps; see ops/records/recurrent.py; no cell: (0, H)
+             recurrent_grad(x, weight, saved, g_out, g_hidden, g_cell (each or None), mode, batch_sizes, reverse) -> (dx, dgates, dh0, dc0)
+                                                                          dgates: of a GRU alone, where the state's part has its own
+
 loss         cross_entropy(x[N, C], target[N], ignore_index) -> loss[N]                0 where target == ignore_index
              cross_entropy_softmax(x, target, ignore_index) -> (loss[N], softmax[N, C] of x)
              cross_entropy_grad(g[N], softmax, target, ignore_index) -> [N, C]

@@ -106,9 +106,14 @@ class RNNBase(_Recurrent):
     def forward(self, input: Tensor | PackedSequence, hx=None):
         pair = self.mode == "LSTM"
         states = None if hx is None else tuple(hx) if pair else (hx,)
+        if pair and states is not None and len(states) != 2:
+            raise ShapeError(f"{self._name()}: hx must be a pair of tensors, (h, c), got {len(states)}")
         if isinstance(input, PackedSequence):
             x, sizes, order, back = input
             sizes = tuple(sizes.tolist())
+            if not sizes or sizes[-1] < 1 or any(a < b for a, b in zip(sizes, sizes[1:])) or sum(sizes) != x.shape[0]:
+                raise ShapeError(f"{self._name()}: batch_sizes of a packed sequence must be positive, never grow, and add up to the "
+                                 f"{x.shape[0]} rows of its data, got {list(sizes)}; make it by pack_padded_sequence")
             states = self._ordered(states, order)
             out, last = self._run(x, states, sizes, sizes[0], 2)
             last = self._ordered(last, back)
@@ -213,6 +218,8 @@ class RNNCellBase(_Recurrent):
     def forward(self, input: Tensor, hx=None):
         name, pair = type(self).__name__, self._kind == "lstm"
         states = (None, None) if hx is None else tuple(hx) if pair else (hx,)
+        if pair and len(states) != 2:
+            raise ShapeError(f"{name}: hx must be a pair of tensors, (h, c), got {len(states)}")
         for what, t in (("input", input), *[(f"hx[{i}]" if pair else "hidden", s) for i, s in enumerate(states) if s is not None]):
             if t.ndim not in (1, 2):
                 raise ShapeError(f"{name}: Expected {what} to be 1D or 2D, got {t.ndim}D instead")

@@ -8,7 +8,7 @@ from volta.nn.functional.dropouts import dropout
 from volta.ops.join import cat, stack
 from volta.ops.parts import unbind
 from volta.ops.records.linalg import linear_op, matmul_op, turned
-from volta.ops.records.recurrent import recurrent_op, steps
+from volta.ops.records.recurrent import GATES, recurrent_op, steps
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -21,8 +21,12 @@ def recurrence(mode: str, x: Tensor, states: tuple[Tensor | None, ...], weights:
     """(out, hidden, cell) of one layer in one direction over the rows x. IN: states, h0 and perhaps c0; weights in torch's order, the
     biases None where there are none, then the projection where there is one."""
     weight_ih, weight_hh, bias_ih, bias_hh, *projection = weights
-    if weight_ih.shape[0] != weight_hh.shape[0] or x.shape[1] != weight_ih.shape[1]:
-        raise ShapeError(f"{mode}: weights of shapes {weight_ih.shape} and {weight_hh.shape} do not fit an input of {x.shape[1]} features")
+    size = (projection[0] if projection else weight_hh).shape[1]
+    rows, columns = GATES[mode] * size, projection[0].shape[0] if projection else size
+    if weight_ih.shape != (rows, x.shape[1]) or weight_hh.shape != (rows, columns) or any(
+            b is not None and b.shape != (rows,) for b in (bias_ih, bias_hh)):
+        raise ShapeError(f"{mode}: weights and biases must have the shapes {(rows, x.shape[1])}, {(rows, columns)} and {(rows,)} for a "
+                         f"state of {size} and inputs of {x.shape[1]}, got {', '.join(str(w.shape) for w in weights if w is not None)}")
     gates = linear_op(x, weight_ih, bias_ih)
     h0, c0 = (*states, None)[:2]
     if not projection:
