@@ -27,6 +27,8 @@ def recurrence(mode: str, x: Tensor, states: tuple[Tensor | None, ...], weights:
             b is not None and b.shape != (rows,) for b in (bias_ih, bias_hh)):
         raise ShapeError(f"{mode}: weights and biases must have the shapes {(rows, x.shape[1])}, {(rows, columns)} and {(rows,)} for a "
                          f"state of {size} and inputs of {x.shape[1]}, got {', '.join(str(w.shape) for w in weights if w is not None)}")
+    if bias_hh is not None and mode != "gru":           # where both only add up, they have one gradient
+        bias_ih, bias_hh = bias_ih + bias_hh, None
     gates = linear_op(x, weight_ih, bias_ih)
     h0, c0 = (*states, None)[:2]
     if not projection:
