@@ -1,0 +1,59 @@
+"""State on disk: PyTorch's zip format and safetensors, written atomically. Knows tensors and plain values; never runs what a file says."""
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import IO, TYPE_CHECKING, Any
+
+from volta.errors import ArgumentError, StateDictError
+from volta.io import safetensors_format, torch_format
+from volta.io.files import as_path, contents, write
+from volta.io.location import placer
+
+if TYPE_CHECKING:
+    from volta.io.location import MapLocation
+
+__all__ = ["load", "save"]
+
+
+def save(obj: Mapping[Any, Any], f: str | os.PathLike[str]) -> None:
+    """Write a state dict, or nested dicts and lists of tensors and plain values, as safetensors.
+
+    The file appears whole or not at all: it is written beside its place and then renamed. It has the mode of the file that it
+    replaces, or the one that `open` gives to new files. A symbolic link stays one: the file that it names is replaced. What a
+    killed save left beside a file is removed by the next save to it (not on Windows).
+
+    Example:
+        save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}, "run.safetensors")
+
+    Raises: ArgumentError for a value that is neither tensor, array, number, string, None, dict nor list, and for the path of a
+    device; IsADirectoryError, FileNotFoundError (no such folder) and PermissionError (a write-protected file).
+    """
+    path = as_path("save", f)
+    try:
+        data = safetensors_format.encode(obj)
+    except RecursionError:
+        raise ArgumentError("save: the object contains itself, or is nested too deeply") from None
+    write(path, lambda file: file.write(data))
+
+
+def load(f: str | os.PathLike[str] | IO[bytes], map_location: MapLocation = None, *, weights_only: bool | None = True,
+         mmap: bool | None = None) -> Any:
+    """Read a file of `save`, of torch.save (the zip format) or a safetensors file: the contents say which, not the name.
+
+    `map_location` is where the tensors go: a device, a dict or a function of storage and place as in PyTorch; None is where they were
+    saved, the default device for what names none. bfloat16 becomes float32, int8 and int16 int32. With `mmap` the tensors on the CPU are
+    pages of the file, read when they are used and never written back. Nothing in a file is ever executed, also with weights_only=False:
+    what is no tensor, plain value, dict, list, tuple, set or array is refused.
+
+    Raises: StateDictError for a file that is damaged, cut short, of another format, or names a class that would have to be run;
+    FileNotFoundError; ArgumentError.
+    """
+    place, found = placer(map_location), contents(f, bool(mmap))
+    start = bytes(found.memory[:16])
+    if start.startswith(b"PK\3\4"):
+        return torch_format.read(found, place)
+    if start.startswith(b"\x80\2\x8a\n"):
+        raise StateDictError(f"load: {found.name} has the format that torch.save had before 1.6; convert it in PyTorch by "
+                             "torch.save(torch.load(path), path)")
+    return safetensors_format.read(found, place)
