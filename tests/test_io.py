@@ -30,23 +30,25 @@ def test_state_dict_round_trip(device, tmp_path):
     np.testing.assert_allclose(other.eval()(x).detach().numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("format", ["pt", "safetensors"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "int32", "uint8", "bool"])
-def test_dtypes(tmp_path, dtype):
+def test_dtypes(tmp_path, dtype, format):
     array = np.array([[0, 1], [2, 3]]).astype(dtype)
-    volta.save({"x": volta.tensor(array), "empty": volta.zeros(0, 3)}, tmp_path / "x")
+    volta.save({"x": volta.tensor(array), "empty": volta.zeros(0, 3)}, tmp_path / "x", format=format)
     loaded = volta.load(tmp_path / "x")
     np.testing.assert_array_equal(loaded["x"].numpy(), array)
     assert loaded["x"].dtype is volta.dtypes.as_dtype(array.dtype) and loaded["empty"].shape == (0, 3)
 
 
 def test_plain_safetensors_both_ways(tmp_path):
-    volta.save({"a.weight": volta.arange(6).reshape(2, 3).t()}, tmp_path / "ours")
-    np.testing.assert_array_equal(safetensors.numpy.load_file(tmp_path / "ours")["a.weight"], np.arange(6).reshape(2, 3).T)
+    volta.save({"a.weight": volta.arange(6).reshape(2, 3).t()}, tmp_path / "ours.safetensors")
+    np.testing.assert_array_equal(safetensors.numpy.load_file(tmp_path / "ours.safetensors")["a.weight"], np.arange(6).reshape(2, 3).T)
     safetensors.numpy.save_file({"w": np.ones((2, 2), np.float32)}, tmp_path / "theirs", metadata={"format": "pt"})
     assert volta.load(tmp_path / "theirs")["w"].tolist() == [[1, 1], [1, 1]]
 
 
-def test_checkpoint_with_an_optimizer(device, tmp_path):
+@pytest.mark.parametrize("format", ["pt", "safetensors"])
+def test_checkpoint_with_an_optimizer(device, tmp_path, format):
     net = nn.Linear(3, 2, device=device)
     optimizer = volta.optim.Adam(net.parameters(), lr=0.1)
 
@@ -57,7 +59,7 @@ def test_checkpoint_with_an_optimizer(device, tmp_path):
     step(net, optimizer)
     saved = {"model": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3, "note": "a", "best": None,
              "list": [1, (2.5, True)]}
-    volta.save(saved, tmp_path / "run")
+    volta.save(saved, tmp_path / "run", format=format)
     loaded = volta.load(tmp_path / "run", device, weights_only=True)
     assert (loaded["epoch"], loaded["note"], loaded["best"], loaded["list"]) == (3, "a", None, [1, (2.5, True)])
     assert loaded["optimizer"]["param_groups"] == saved["optimizer"]["param_groups"] and set(loaded["optimizer"]["state"]) == {0, 1}
@@ -72,8 +74,8 @@ def test_checkpoint_with_an_optimizer(device, tmp_path):
 
 def test_keys_that_look_like_structure(tmp_path):
     for obj in ({"$tensor": 1, "a": 2}, {"a": {"$pairs": [1]}}, {"a": {"$tuple": 3, 4: 5}}, {1: "one", "1": "text"}, {}):
-        volta.save(obj, tmp_path / "x")
-        assert volta.load(tmp_path / "x") == obj
+        volta.save(obj, tmp_path / "x.safetensors")
+        assert volta.load(tmp_path / "x.safetensors") == obj
 
 
 @pytest.mark.parametrize("obj, text", [
@@ -83,11 +85,11 @@ def test_keys_that_look_like_structure(tmp_path):
     ({"a": {"b": np.ones(1)}, "a.b": np.ones(1)}, "save: two tensors have the name 'a.b'; rename a key"),
 ])
 def test_what_cannot_be_saved_leaves_no_file(tmp_path, obj, text):
-    path = tmp_path / "x"
+    path = tmp_path / "x.safetensors"
     path.write_bytes(b"old")
     with pytest.raises(ArgumentError) as error:
         volta.save(obj, path)
-    assert text in str(error.value) and path.read_bytes() == b"old" and os.listdir(tmp_path) == ["x"]
+    assert text in str(error.value) and path.read_bytes() == b"old" and os.listdir(tmp_path) == ["x.safetensors"]
 
 
 def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
@@ -103,7 +105,7 @@ def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
 
 
 def test_a_reader_sees_a_whole_file_at_any_time(tmp_path):
-    path, values, stop = tmp_path / "x", np.arange(2_000_000, dtype=np.float32), threading.Event()
+    path, values, stop = tmp_path / "x.safetensors", np.arange(2_000_000, dtype=np.float32), threading.Event()
     volta.save({"a": values}, path)
     size, seen, torn = path.stat().st_size, set(), []
 
@@ -239,12 +241,13 @@ def test_sockets(tmp_path, monkeypatch):
             volta.save({}, "s")
 
 
+@pytest.mark.parametrize("format", ["pt", "safetensors"])
 @pytest.mark.parametrize("cut", [0, 4, 20, -1])
-def test_a_damaged_file_is_named(tmp_path, cut):
+def test_a_damaged_file_is_named(tmp_path, cut, format):
     path = tmp_path / "x"
-    volta.save({"a": volta.ones(100)}, path)
+    volta.save({"a": volta.ones(100)}, path, format=format)
     path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(StateDictError, match="x' is no whole safetensors file"):
+    with pytest.raises(StateDictError, match="x' is no whole (safetensors file|file of torch.save)"):
         volta.load(path)
 
 
@@ -258,7 +261,7 @@ def test_missing_files(tmp_path):
 @pytest.mark.parametrize("structure", ["5", '"x"', '{"$tensor": [1]}', '{"$pairs": 5}', '{"$pairs": [[1]]}', '{"$tuple": 5}', "[" * 100_000,
                                        '{"a":' * 50_000 + "1" + "}" * 50_000])
 def test_hostile_structures(tmp_path, structure):
-    path = tmp_path / "x"
+    path = tmp_path / "x.safetensors"
     path.write_bytes(safetensors.numpy.save({}, {"volta.structure": structure}))
     if structure in ("5", '"x"'):
         with pytest.raises(StateDictError, match="has a structure that Volta did not write"):
@@ -269,21 +272,21 @@ def test_hostile_structures(tmp_path, structure):
 
 
 def test_values_that_volta_lacks(tmp_path):
-    path = tmp_path / "x"
+    path = tmp_path / "x.safetensors"
     path.write_bytes(safetensors.numpy.save({"a": np.array([2 ** 63], np.uint64)}))
     with pytest.raises(StateDictError, match="has a dtype or a value that Volta lacks: tensor: 9223372036854775808 does not fit"):
         volta.load(path)
 
 
 def test_what_a_file_cannot_hold(tmp_path):
-    path, loop = tmp_path / "x", {}
+    path, loop = tmp_path / "x.safetensors", {}
     loop["a"] = loop
     for given, text in ((loop, "contains itself"), ({"__metadata__": volta.ones(1)}, "'__metadata__' is a reserved name"),
                         ({"a": np.ones(2, complex)}, "safetensors cannot hold this"), ({"\ud800": volta.ones(1)}, "cannot hold this")):
         with pytest.raises(ArgumentError, match=text):
             volta.save(given, path)
     for call in (lambda: volta.load(None), lambda: volta.save({}, 5)):
-        with pytest.raises(ArgumentError, match="(load|save): needs a path, got"):
+        with pytest.raises(ArgumentError, match="(load|save): needs a path or a file object, got"):
             call()
     assert not list(tmp_path.iterdir())
 

@@ -2,11 +2,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from volta.errors import ArgumentError, StateDictError
-from volta.io import safetensors_format, torch_format
+from volta.io import safetensors_format, torch_format, torch_writer
 from volta.io.files import as_path, contents, write
 from volta.io.location import placer
 
@@ -16,25 +15,36 @@ if TYPE_CHECKING:
 __all__ = ["load", "save"]
 
 
-def save(obj: Mapping[Any, Any], f: str | os.PathLike[str]) -> None:
-    """Write a state dict, or nested dicts and lists of tensors and plain values, as safetensors.
+def save(obj: Any, f: str | os.PathLike[str] | IO[bytes], *, format: Literal["pt", "safetensors"] | None = None) -> None:
+    """Write tensors, plain values, and dicts, lists, tuples and sets of them, as torch.save does; `torch.load` reads the file.
 
-    The file appears whole or not at all: it is written beside its place and then renamed. It has the mode of the file that it
+    A name that ends in ".safetensors" gives a file of that format: a plain one, which other frameworks read, for a flat dict of tensors;
+    dicts with more than that, such as checkpoints, have their structure in the metadata. `format` chooses for other names and for
+    file objects. Arrays become tensors. Tensors that share memory share it in a .pt file.
+
+    A file appears whole or not at all: it is written beside its place and then renamed. It has the mode of the file that it
     replaces, or the one that `open` gives to new files. A symbolic link stays one: the file that it names is replaced. What a
     killed save left beside a file is removed by the next save to it (not on Windows).
 
     Example:
-        save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}, "run.safetensors")
+        save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}, "run.pt")
 
-    Raises: ArgumentError for a value that is neither tensor, array, number, string, None, dict nor list, and for the path of a
-    device; IsADirectoryError, FileNotFoundError (no such folder) and PermissionError (a write-protected file).
+    Raises: ArgumentError for any other value, such as a whole Module (save its state_dict()), and for the path of a device;
+    IsADirectoryError, FileNotFoundError (no such folder) and PermissionError (a write-protected file).
     """
-    path = as_path("save", f)
+    opened = hasattr(f, "write")
+    path = None if opened else as_path("save", f)
+    if format not in (None, "pt", "safetensors"):
+        raise ArgumentError(f"save: format must be 'pt' or 'safetensors', got {format!r}")
+    safe = format == "safetensors" or format is None and not opened and os.fsdecode(f).endswith(".safetensors")
     try:
-        data = safetensors_format.encode(obj)
+        fill = (safetensors_format if safe else torch_writer).prepare(obj)
     except RecursionError:
         raise ArgumentError("save: the object contains itself, or is nested too deeply") from None
-    write(path, lambda file: file.write(data))
+    if opened:
+        fill(f)
+    else:
+        write(path, fill)
 
 
 def load(f: str | os.PathLike[str] | IO[bytes], map_location: MapLocation = None, *, weights_only: bool | None = True,

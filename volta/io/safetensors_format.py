@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors import SafetensorError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from volta.io.files import Contents
 
-__all__ = ["encode", "read"]
+__all__ = ["prepare", "read"]
 
 _PLAIN = (str, int, float, bool, type(None))
 _TENSOR, _PAIRS, _TUPLE = "$tensor", "$pairs", "$tuple"
@@ -31,8 +31,8 @@ _NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat1
           "I8": "int8", "U8": "uint8", "BOOL": "bool", "U16": "uint16", "U32": "uint32", "U64": "uint64"}
 
 
-def encode(obj: Mapping[Any, Any]) -> bytes:
-    """The file for `obj`. Raises: ArgumentError for what it cannot hold."""
+def prepare(obj: Mapping[Any, Any]) -> Callable[[IO[bytes]], object]:
+    """What writes `obj` to a file. Raises: ArgumentError for what the format cannot hold, before anything is written."""
     if not isinstance(obj, Mapping):
         raise ArgumentError(f"save: a safetensors file needs a dict (such as model.state_dict()), got {type(obj).__name__}")
     tensors: dict[str, np.ndarray] = {}
@@ -42,9 +42,10 @@ def encode(obj: Mapping[Any, Any]) -> bytes:
     if "__metadata__" in tensors:
         raise ArgumentError("save: '__metadata__' is a reserved name in safetensors files; rename the key")
     try:
-        return _save(tensors, metadata)
+        data = _save(tensors, metadata)
     except (SafetensorError, UnicodeError) as error:
         raise ArgumentError(f"save: safetensors cannot hold this: {error}") from None
+    return lambda file: file.write(data)
 
 
 def read(contents: Contents, place: Callable[[str], core.Device]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from volta.errors import StateDictError
 
-_DEPTH = 200                    # of nested containers; Python itself fails at some more
+DEPTH = 200                    # of nested containers; Python itself fails at some more
 _RENAMED = {"__builtin__": "builtins", "numpy.core.multiarray": "numpy._core.multiarray"}
 
 
@@ -144,7 +144,7 @@ def check_values(value: Any, allowed: tuple[type, ...], depth: int = 0, seen: se
     seen = set() if seen is None else seen
     if isinstance(value, allowed) or id(value) in seen:
         return
-    if depth > _DEPTH:
+    if depth > DEPTH:
         raise ValueError("the value contains itself, or is nested too deeply")
     if type(value) in (list, tuple, set):
         inner = value
