@@ -94,7 +94,8 @@ def test_map_location(device):
         def move(storage, location, seen=seen):
             seen.append(location)
             return storage.to(device)
-        for place in (device, volta.device(device), {"cpu": device}, move, lambda storage, location: storage.cuda() if device == "gpu" else None):
+        for place in (device, volta.device(device), {"cpu": device}, move,
+                      lambda storage, location: storage.cuda() if device == "gpu" else None):
             assert _load(data, place)["a"].device.type == device
         assert seen == ["cpu"] and _load(data, {"cuda:0": device})["a"].device.type == "cpu"
         with pytest.raises(ZeroDivisionError):
@@ -185,7 +186,8 @@ def test_dtypes_of_torch():
         torch.save(values, file)
         found = _load(file.getvalue())
         assert found.tolist() == values.tolist() and found.dtype.name == becomes
-    for value in (torch.ones(1, dtype=torch.complex64), torch.ones(2).to(torch.float8_e5m2), torch.eye(2).to_sparse(), torch.nn.Linear(1, 1)):
+    for value in (torch.ones(1, dtype=torch.complex64), torch.ones(2).to(torch.float8_e5m2), torch.eye(2).to_sparse(),
+                  torch.nn.Linear(1, 1)):
         file = io.BytesIO()
         torch.save(value, file)
         with pytest.raises(StateDictError, match="load: the file object names '.*', which is not in the table"):
@@ -198,7 +200,7 @@ def test_numpy_in_files_of_torch():
         file = io.BytesIO()
         torch.save({"a": value}, file)
         found = _load(file.getvalue())["a"]
-        assert type(found) is type(value) and found.dtype == value.dtype
+        assert type(found) is type(value) and found.dtype.name == value.dtype.name
         np.testing.assert_array_equal(found, value)
     for value in (np.array(["a"]), np.array([object()]), np.zeros(1, "f4,i4"), np.datetime64("2020-01-01")):
         file = io.BytesIO()
@@ -263,29 +265,34 @@ def test_the_hand_made_form_is_right():
     b"ctorch\nFloatStorage\n}b.", b"ctorch._utils\n_rebuild_tensor_v2\n}X\1\0\0\0aK\1sb.", b"ctorch._utils\n_rebuild_tensor_v2\n.",
     b"ccollections\nOrderedDict\n)R}X\5\0\0\0itemsK\1sb.", b"ccollections\nOrderedDict\n)RK\1b.", b"ccollections\nOrderedDict\n]\x85R.",
     b"ctorch\nSize\n]\x85R.", b"ctorch\nSize\n(J\xff\xff\xff\xfft\x85R.", b"ctorch\ndevice\nX\4\0\0\0diska\x85R.", b"N)R.", b"NNb.", b"Q.",
-    b"NQ.", b"(Q.", b".", b"", b"N", b"(N.", b"NN.", b"0.", b"1.", b"t.", b"h\0.", b"j\xff\xff\xff\xff.", b"q\0.", b"Na.", b"]N(e.", b"}Ns.", b"}(Nu.",
+    b"NQ.", b"(Q.", b".", b"", b"N", b"(N.", b"NN.", b"0.", b"1.", b"t.", b"h\0.", b"j\xff\xff\xff\xff.", b"q\0.", b"Na.", b"]N(e.",
+    b"}Ns.", b"}(Nu.",
     b"}]Ns.", b"}(]tNs.", b"]]\x94h\0a.", b"]q\0h\0a.", b"}q\0Nh\0s.", b"X\xff\xff\xff\xffabc.", b"\x8d" + b"\xff" * 8 + b".", b"\x8a\xff.",
     b"cutf\xff\n\n.", b"c", b"cos", b"]" * 1000 + b"a" * 999 + b".", b"N" + b"\x85" * 100_000 + b".", b"}N" + b"\x85" * 100_000 + b"Ns.",
     _text("a" * 100_000) + b"q\0" + (b"c_codecs\nencode\nh\0X\6\0\0\0latin1\x86R0" * 10_000) + b".",
-    b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85C\1b\x87R(K\1(K\x09tcnumpy\ndtype\nX\2\0\0\0f8\x89\x88\x87R\x89C\4abcdtb.",
+    b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85C\1b\x87R"
+    b"(K\1(K\x09tcnumpy\ndtype\nX\2\0\0\0f8\x89\x88\x87R\x89C\4abcdtb.",
     b"cnumpy\ndtype\nX\1\0\0\0O\x89\x88\x87R.", b"cnumpy\ndtype\nX\2\0\0\0f8\x89\x88\x87R.", b"cnumpy\nndarray\n.",
     b"cnumpy.core.multiarray\nscalar\ncnumpy\ndtype\nX\2\0\0\0f8\x89\x88\x87RC\1a\x86R.",
     _tensor(shape=b"K\5\x85") + b".", _tensor(offset=b"K\1") + b".", _tensor(strides=b"K\2\x85") + b".",
-    _tensor(strides=b"J\xff\xff\xff\xff\x85") + b".", _tensor(shape=b"J\xff\xff\xff\xff\x85") + b".", _tensor(offset=b"J\xff\xff\xff\xff") + b".",
+    _tensor(strides=b"J\xff\xff\xff\xff\x85") + b".", _tensor(shape=b"J\xff\xff\xff\xff\x85") + b".",
+    _tensor(offset=b"J\xff\xff\xff\xff") + b".",
     _tensor(shape=HUGE + b"\x85") + b".", _tensor(strides=HUGE + b"\x85") + b".", _tensor(offset=HUGE) + b".", _tensor(shape=b")") + b".",
     _tensor(shape=b"(" + b"K\1" * 40 + b"t", strides=b"(" + b"K\1" * 40 + b"t") + b".", _tensor(shape=b"G" + bytes(8) + b"\x85") + b".",
     _tensor(shape=b"(J\0\0\0\x7fJ\0\0\0\x7fJ\0\0\0\x7ft", strides=b"(K\0K\0K\0t") + b".", _tensor(shape=b"]") + b".",
     _tensor(storage=b"N") + b".", _tensor(_storage("torch\nDoubleStorage")) + b".", _tensor(_storage(key="9")) + b".",
-    _tensor(_storage(count=b"K\5")) + b".", _tensor(_storage(place="cuda:99")) + b".", _tensor(_storage("torch.storage\nUntypedStorage")) + b".",
+    _tensor(_storage(count=b"K\5")) + b".", _tensor(_storage(place="cuda:99")) + b".",
+    _tensor(_storage("torch.storage\nUntypedStorage")) + b".",
     _tensor(_storage("torch\nfloat32")) + b".", _tensor(_storage("torch\nLongStorage", count=b"K\2"), rest=b"\x88N") + b".",
-    _tensor(rest=b"\x89]K\1a") + b".", _tensor() + _tensor(_storage("torch\nIntStorage")) + b"\x86.", _tensor() + b"N\x86a.", _tensor() + b"}b.",
+    _tensor(rest=b"\x89]K\1a") + b".", _tensor() + _tensor(_storage("torch\nIntStorage")) + b"\x86.", _tensor() + b"N\x86a.",
+    _tensor() + b"}b.",
     b"ctorch._utils\n_rebuild_parameter\nK\1\x88N\x87R.", b"}" + _tensor() + b"Ns.",
 ])
 def test_hostile_pickles(pickled):
     if b"cuda:99" in pickled and not volta.gpu.is_available():
         pytest.skip("without a GPU every place is the default device")
     for weights_only in (True, False):
-        with pytest.raises(StateDictError, match="load: the file object "):
+        with pytest.raises(StateDictError, match="load: (the file object|a tensor was saved on) "):
             _load(_archive(pickled, FOUR), weights_only=weights_only)
     assert not RAN
 

@@ -233,7 +233,7 @@ _TABLE = {
     "torch._utils._rebuild_tensor_v3": Constructor(_tensor_of_bytes), "torch._utils._rebuild_parameter": Constructor(_parameter),
     "torch.Size": Constructor(lambda sizes: Size(_sizes(sizes))), "torch.device": Constructor(as_device),
     "collections.OrderedDict": Constructor(lambda: OrderedDict()), "collections.Counter": Constructor(_counter),
-    "builtins.set": Constructor(_set), "_codecs.encode": Constructor(_bytes),
+    "builtins.set": Constructor(_set), "builtins.bytes": Constructor(lambda: b""), "_codecs.encode": Constructor(_bytes),
     "numpy.dtype": Constructor(_ElementType), "numpy.ndarray": _ARRAY, "numpy._core.multiarray.scalar": Constructor(_scalar),
     "numpy._core.multiarray._reconstruct": Constructor(_array),
 }
