@@ -286,6 +286,11 @@ def test_the_hand_made_form_is_right():
     _tensor(_storage("torch\nfloat32")) + b".", _tensor(_storage("torch\nLongStorage", count=b"K\2"), rest=b"\x88N") + b".",
     _tensor(rest=b"\x89]K\1a") + b".", _tensor() + _tensor(_storage("torch\nIntStorage")) + b"\x86.", _tensor() + b"N\x86a.",
     _tensor() + b"}b.",
+    *(before + _tensor(shape=b"\x8a\x08\0\0\0\0\0\0\0\x04\x85", strides=b"K\0\x85") + after for before, after in (
+        (b"", b"Q."), (b"", b"N\x93."), (b"N", b"\x93."), (b"N", b"R."), (b"ctorch\ndevice\n", b"\x85R."), (b"ctorch\nSize\n", b"\x85R."),
+        (b"cnumpy\ndtype\nX\2\0\0\0f8\x89\x88\x87R", b"b."), (b"c_codecs\nencode\n", b"X\6\0\0\0latin1\x86R."), (b"]", b"e."),
+        (b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n", b"C\1b\x87R."), (b"c__builtin__\nset\n", b"\x85R."),
+        (b"ccollections\nCounter\n", b"\x85R."), (b"}", b"b."), (b"c_codecs\nencode\nX\0\0\0\0", b"\x86R."), (b"}", b"Ns."))),
     b"ctorch._utils\n_rebuild_parameter\nK\1\x88N\x87R.", b"}" + _tensor() + b"Ns.",
 ])
 def test_hostile_pickles(pickled):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from volta import gpu
 from volta._kernels.core import Device
-from volta.device import device as as_device
+from volta.device import as_device
 from volta.errors import ArgumentError, DeviceError, StateDictError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from volta._kernels import core
-from volta.device import device as as_device
+from volta.device import as_device
 from volta.dtypes import from_numpy_dtype
 from volta.errors import StateDictError
 from volta.io.elements import NAMES, placed, to_host
@@ -44,9 +44,9 @@ def read(contents: Contents, place: Callable[[str], core.Device]) -> Any:
         storages: dict[str, _Storage] = {}
 
         def storage(name):
-            kind, elements, key, location, count = name
-            if kind != "storage" or not isinstance(elements, _Kind) or not all(isinstance(text, str) for text in (key, location)):
+            if type(name) is not tuple or [*map(type, name)] != [str, _Kind, str, str, int] or name[0] != "storage":
                 raise ValueError("a storage has an unknown form")
+            _, elements, key, location, count = name
             if key not in storages:
                 storages[key] = _Storage(archive, key, count, _called(place, location), contents.shared)
             return storages[key].of(elements.name)
@@ -176,7 +176,7 @@ def _parameter(data, requires_grad, hooks=None):
 
 
 def _bytes(text, encoding):
-    if encoding != "latin1":
+    if type(text) is not str or type(encoding) is not str or encoding != "latin1":
         raise ValueError("bytes have an unknown form")
     return text.encode("latin1")
 
@@ -194,20 +194,28 @@ class _ElementType:
 
 
 def _array(kind, shape, code):
-    if kind is not _ARRAY or shape != (0,):
+    if kind is not _ARRAY or type(shape) is not tuple or shape != (0,):
         raise ValueError("an array has an unknown form")
     return np.empty(0, np.int8)
 
 
 def _fill_array(array, version, shape, kind, fortran, data):
-    if array.size or type(data) is not bytes or len(data) != core.checked_size(_sizes(shape)) * kind.dtype.itemsize:
+    known = not array.size and type(data) is bytes and isinstance(kind, _ElementType)
+    if not known or len(data) != core.checked_size(_sizes(shape)) * kind.dtype.itemsize:
         raise ValueError("an array has an unknown form")
     array.__setstate__((1, shape, kind.dtype, fortran is True, data))
 
 
 def _scalar(kind, data):
-    (value,) = np.frombuffer(data, kind.dtype)
-    return value
+    if type(data) is not bytes or not isinstance(kind, _ElementType) or len(data) != kind.dtype.itemsize:
+        raise ValueError("a number has an unknown form")
+    return np.frombuffer(data, kind.dtype)[0]
+
+
+def _device(*name):
+    if not name or type(name[0]) is not str or any(type(index) is not int for index in name[1:]):
+        raise ValueError("a device has an unknown form")
+    return as_device(*name)
 
 
 def _set(items):
@@ -231,7 +239,7 @@ _TABLE = {
     "torch.storage.UntypedStorage": _Kind(None),
     "torch._utils._rebuild_tensor": Constructor(_tensor), "torch._utils._rebuild_tensor_v2": Constructor(_tensor),
     "torch._utils._rebuild_tensor_v3": Constructor(_tensor_of_bytes), "torch._utils._rebuild_parameter": Constructor(_parameter),
-    "torch.Size": Constructor(lambda sizes: Size(_sizes(sizes))), "torch.device": Constructor(as_device),
+    "torch.Size": Constructor(lambda sizes: Size(_sizes(sizes))), "torch.device": Constructor(_device),
     "collections.OrderedDict": Constructor(lambda: OrderedDict()), "collections.Counter": Constructor(_counter),
     "builtins.set": Constructor(_set), "builtins.bytes": Constructor(lambda: b""), "_codecs.encode": Constructor(_bytes),
     "numpy.dtype": Constructor(_ElementType), "numpy.ndarray": _ARRAY, "numpy._core.multiarray.scalar": Constructor(_scalar),

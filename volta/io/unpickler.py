@@ -70,6 +70,8 @@ class Unpickler:
 
     def named(self, module: str, name: str) -> None:
         """Push what a global name stands for."""
+        if type(module) is not str or type(name) is not str:
+            raise ValueError("the pickle has a name that is no text")
         full = f"{_RENAMED.get(module, module)}.{name}"
         if full not in self.table:
             raise StateDictError(f"names {full[:200]!r}, which is not in the table of what Volta reads; Volta never runs code of files. "
@@ -93,7 +95,7 @@ class Unpickler:
     def build(self) -> None:
         """Complete an object: an array, or PyTorch's notes beside a state dict."""
         state, target = self.stack.pop(), self.stack[-1]
-        if type(target) in self.builders:
+        if type(target) in self.builders and type(state) is tuple:
             self.spend(*state)
             self.builders[type(target)](target, *state)
         elif type(target) is OrderedDict and type(state) is dict and set(state) <= {"_metadata"}:
