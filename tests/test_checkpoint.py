@@ -1,5 +1,6 @@
 """Checkpoints that resume to the bit, mappers of state dicts, sharded files, and kills while a file is written."""
 import json
+import os
 import random
 import re
 import signal
@@ -160,24 +161,23 @@ def test_damaged_indices(tmp_path, index, text):
 _SAVER = """
 import sys, volta
 base = volta.arange(200_000.0)
-volta.save({"a": base, "n": 0}, sys.argv[1])
-print("ready", flush=True)
-for n in range(1, 10_000):
+for n in range(10_000):
     volta.save({"a": base + n, "n": n}, sys.argv[1])
+    print(n, flush=True)
 """
 
 
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 @pytest.mark.parametrize("name", ["x.pt", "x.safetensors"])
 def test_a_kill_leaves_the_old_file_or_the_new_one(tmp_path, name):
-    generator, seen = random.Random(1), set()
-    for _ in range(3):
+    generator = random.Random(1)
+    for least in range(3):
         process = subprocess.Popen([sys.executable, "-c", _SAVER, str(tmp_path / name)], stdout=subprocess.PIPE)
-        process.stdout.readline()
-        time.sleep(generator.random() * 0.2)
+        for _ in range(least + 1):
+            process.stdout.readline()
+        time.sleep(generator.random() * 0.05)
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
         found = volta.load(tmp_path / name)
-        assert found["a"][0].item() == found["n"] and found["a"][-1].item() == found["n"] + 199_999
-        seen.add(found["n"])
-    assert len(seen) > 1
+        assert found["n"] >= least and found["a"][0].item() == found["n"] and found["a"][-1].item() == found["n"] + 199_999

@@ -1,4 +1,5 @@
 """Saving and loading: round trips, other programs' files, damage, atomicity."""
+import json
 import os
 import signal
 import socket
@@ -303,3 +304,27 @@ def test_a_file_of_other_dtypes_and_assign(tmp_path):
     assert layer.weight.tolist() == [[1, 1, 1], [1, 1, 1]] and layer.weight.dtype is volta.float32
     layer.requires_grad_(False).load_state_dict(volta.load(tmp_path / "x"), assign=True)
     assert layer.weight.dtype is volta.uint8
+
+
+def test_other_dtypes_and_places_in_a_file(tmp_path):
+    """Small types widen; tensors that do not lie at multiples of their size are copied, also where pages of the file would serve."""
+    kinds = {"BF16": (2, b"\xc0\x3f\x80\xff", [1.5, float("-inf")]), "I8": (2, b"\xff\1", [-1, 1]),
+             "BOOL": (3, b"\0\1\2", [False, True, True]),
+             "U16": (1, b"\xff\xff", [65535]), "F32": (1, b"\0\0\x80\x3f", [1.0]), "I64": (1, b"\5" + bytes(7), [5])}
+    header, data = {}, b""
+    for kind, (count, content, _) in kinds.items():
+        header[kind] = {"dtype": kind, "shape": [count], "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header).encode()
+    (tmp_path / "x").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    for mmap in (False, True):
+        found = volta.load(tmp_path / "x", mmap=mmap)
+        assert {kind: found[kind].tolist() for kind in kinds} == {kind: values for kind, (_, _, values) in kinds.items()}
+    assert [found[kind].dtype.name for kind in kinds] == ["float32", "int32", "bool", "int32", "float32", "int64"]
+
+
+def test_a_checkpoint_of_an_earlier_release(tmp_path):
+    structure = {"model": {"w": {"$tensor": "model.w"}}, "state": {"$pairs": [[0, {"$tuple": [1, None]}]]}}
+    safetensors.numpy.save_file({"model.w": np.ones(2, np.float32)}, tmp_path / "run.pt", {"volta.structure": json.dumps(structure)})
+    found = volta.load(tmp_path / "run.pt")
+    assert found["model"]["w"].tolist() == [1, 1] and found["state"] == {0: (1, None)}
