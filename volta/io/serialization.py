@@ -1,0 +1,92 @@
+"""`save` and `load`: which format a file has or gets. Knows tensors and plain values."""
+from __future__ import annotations
+
+import json
+import os
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+from volta.errors import ArgumentError, StateDictError
+from volta.io import safetensors_format, torch_format, torch_writer
+from volta.io.files import as_path, contents, write
+from volta.io.location import placer
+
+if TYPE_CHECKING:
+    from volta.io.location import MapLocation
+
+__all__ = ["load", "save"]
+
+
+def save(obj: Any, f: str | os.PathLike[str] | IO[bytes], *, format: Literal["pt", "safetensors"] | None = None) -> None:
+    """Write tensors, plain values, and dicts, lists, tuples and sets of them, as torch.save does; `torch.load` reads the file.
+
+    A name that ends in ".safetensors" gives a file of that format: a plain one, which other frameworks read, for a flat dict of tensors;
+    dicts with more than that, such as checkpoints, have their structure in the metadata. `format` chooses for other names and for
+    file objects. Arrays become tensors. Tensors that share memory share it in a .pt file.
+
+    A file appears whole or not at all: it is written beside its place and then renamed. It has the mode of the file that it
+    replaces, or the one that `open` gives to new files. A symbolic link stays one: the file that it names is replaced. What a
+    killed save left beside a file is removed by the next save to it (not on Windows).
+
+    Example:
+        save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}, "run.pt")
+
+    Raises: ArgumentError for any other value, such as a whole Module (save its state_dict()), and for the path of a device;
+    IsADirectoryError, FileNotFoundError (no such folder) and PermissionError (a write-protected file).
+    """
+    opened = hasattr(f, "write")
+    path = None if opened else as_path("save", f)
+    if format not in (None, "pt", "safetensors"):
+        raise ArgumentError(f"save: format must be 'pt' or 'safetensors', got {format!r}")
+    safe = format == "safetensors" or format is None and not opened and os.fsdecode(f).endswith(".safetensors")
+    try:
+        fill = (safetensors_format if safe else torch_writer).prepare(obj)
+    except RecursionError:
+        raise ArgumentError("save: the object contains itself, or is nested too deeply") from None
+    if opened:
+        fill(f)
+    else:
+        write(path, fill)
+
+
+def load(f: str | os.PathLike[str] | IO[bytes], map_location: MapLocation = None, *, weights_only: bool | None = True,
+         mmap: bool | None = None) -> Any:
+    """Read a file of `save`, of torch.save (the zip format) or a safetensors file: the contents say which, not the name.
+
+    Of a sharded checkpoint, give the path of its index (model.safetensors.index.json): all of its tensors are read, by name.
+
+    `map_location` is where the tensors go: a device, a dict or a function of storage and place as in PyTorch; None is where they were
+    saved, the default device for what names none. bfloat16 becomes float32, int8 and int16 int32. With `mmap` the tensors on the CPU are
+    pages of the file, read when they are used and never written back. Nothing in a file is ever executed, also with weights_only=False:
+    what is no tensor, plain value, dict, list, tuple, set or array is refused.
+
+    Raises: StateDictError for a file that is damaged, cut short, of another format, or names a class that would have to be run;
+    FileNotFoundError; ArgumentError.
+    """
+    place, found = placer(map_location), contents(f, bool(mmap))
+    start = bytes(found.memory[:16])
+    if start.startswith(b"PK\3\4"):
+        return torch_format.read(found, place)
+    if start.startswith(b"\x80\2\x8a\n"):
+        raise StateDictError(f"load: {found.name} has the format that torch.save had before 1.6; convert it in PyTorch by "
+                             "torch.save(torch.load(path), path)")
+    if start.startswith(b"{") and not hasattr(f, "read"):
+        return _sharded(found, as_path("load", f).parent, lambda path: safetensors_format.read(contents(path, bool(mmap)), place))
+    return safetensors_format.read(found, place)
+
+
+def _sharded(index, folder, read):
+    """The tensors that an index names, from the files beside it."""
+    try:
+        files = json.loads(bytes(index.memory))["weight_map"]
+        shards = dict.fromkeys(files.values())
+        if not all(isinstance(name, str) for name in shards):
+            raise TypeError("weight_map must give names of files")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise StateDictError(f"load: {index.name} is no index of a sharded checkpoint: {error}") from None
+    for name in shards:
+        if name in ("", ".", "..") or set(name) & {"/", "\\", "\0", ":"}:
+            raise StateDictError(f"load: {index.name} names a file outside its folder: {name[:200]!r}")
+        shards[name] = read(folder / name)
+    if missing := [name for name, file in files.items() if name not in shards[file]]:
+        raise StateDictError(f"load: {index.name} names the file {files[missing[0]]!r}, which lacks the tensor {missing[0]!r}")
+    return {name: shards[file][name] for name, file in files.items()}

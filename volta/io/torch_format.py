@@ -1,0 +1,247 @@
+"""PyTorch's zip format (`torch.save` since 1.6), read without PyTorch: the archive, its storages and the names that a file may use.
+
+bfloat16 becomes float32; int8, int16 and uint16 become int32, uint32 and uint64 int64. Complex, quantised, sparse and float8 tensors are
+refused.
+"""
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+import zlib
+from collections import Counter, OrderedDict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from volta._kernels import core
+from volta.device import as_device
+from volta.dtypes import from_numpy_dtype
+from volta.errors import StateDictError
+from volta.io.elements import NAMES, placed, to_host
+from volta.io.unpickler import Constructor, Unpickler, check_values, hashable
+from volta.nn.parameter import Parameter
+from volta.shapes import Size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from volta.io.files import Contents
+
+# What a malformed file makes the readers raise.
+MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError, EOFError, RuntimeError,
+             struct.error, zlib.error, zipfile.BadZipFile)
+STORAGES = {"float64": "DoubleStorage", "float32": "FloatStorage", "float16": "HalfStorage", "bfloat16": "BFloat16Storage",
+            "int64": "LongStorage", "int32": "IntStorage", "int16": "ShortStorage", "int8": "CharStorage", "uint8": "ByteStorage",
+            "bool": "BoolStorage"}
+_VALUES = (core.TensorBase, np.ndarray, np.generic, str, int, float, bytes, type(None), core.DType, core.Device, Size)
+
+
+def read(contents: Contents, place: Callable[[str], core.Device]) -> Any:
+    """The object of a file. Raises: StateDictError for what is malformed, foreign, or would need code to run."""
+    try:
+        archive = _Archive(contents.memory)
+        storages: dict[str, _Storage] = {}
+
+        def storage(name):
+            if type(name) is not tuple or [*map(type, name)] != [str, _Kind, str, str, int] or name[0] != "storage":
+                raise ValueError("a storage has an unknown form")
+            _, elements, key, location, count = name
+            if key not in storages:
+                storages[key] = _Storage(archive, key, count, _called(place, location), contents.shared)
+            return storages[key].of(elements.name)
+
+        found = Unpickler(bytes(archive.record("data.pkl")), _TABLE, _BUILDERS, storage).load()
+        check_values(found, _VALUES)
+        return found
+    except _Elsewhere as error:
+        raise error.args[0] from None
+    except StateDictError as error:
+        raise StateDictError(f"load: {contents.name} {error}") from None
+    except MALFORMED as error:
+        raise StateDictError(f"load: {contents.name} is no whole file of torch.save: {error}") from None
+
+
+class _Elsewhere(Exception):
+    """Carries an error of the user's map_location, which says nothing about the file."""
+
+
+def _called(place, location):
+    try:
+        return place(location)
+    except Exception as error:
+        raise _Elsewhere(error) from None
+
+
+class _Archive:
+    """The records of a zip file, which lie in it uncompressed."""
+
+    def __init__(self, memory):
+        self.memory, self.unread = memory, len(memory)
+        with zipfile.ZipFile(io.BytesIO(memory) if isinstance(memory, bytes) else memory) as archive:
+            self.records = {info.filename: info for info in archive.infolist()}
+        roots = [name[:-len("data.pkl")] for name in self.records if name.count("/") == 1 and name.endswith("/data.pkl")]
+        if len(roots) != 1:
+            raise StateDictError(f"is no file of torch.save: it has {len(roots)} records named data.pkl")
+        self.root = roots[0]
+        if f"{self.root}constants.pkl" in self.records:
+            raise StateDictError("is a TorchScript program; save its state_dict() by torch.save")
+        order = bytes(self.record("byteorder")) if f"{self.root}byteorder" in self.records else b"little"
+        if order not in (b"little", b"big"):
+            raise ValueError("its byte order is unknown")
+        self.big_endian = order == b"big"
+
+    def record(self, name):
+        """The bytes of a record, a view of the file. Raises: ValueError where they were changed."""
+        info = self.records.get(self.root + name)
+        if info is None:
+            raise ValueError(f"it lacks the record {name[:40]!r}")
+        if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+            raise StateDictError("has records that are compressed or encrypted, which torch.save never does; zip it without compression")
+        header = self.memory[info.header_offset:info.header_offset + 30]
+        signature, name_length, extra_length = struct.unpack("<4s22xHH", header)
+        start = info.header_offset + 30 + name_length + extra_length
+        label = bytes(self.memory[info.header_offset + 30:info.header_offset + 30 + name_length])
+        self.unread -= info.file_size           # records do not overlap
+        if signature != b"PK\3\4" or label.decode() != info.orig_filename or info.file_size != info.compress_size or self.unread < 0:
+            raise ValueError("its directory is damaged")
+        data = memoryview(self.memory)[start:start + info.file_size]
+        if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
+            raise ValueError(f"its record {name[:40]!r} is damaged or cut short")
+        return data
+
+
+class _Kind:
+    """A storage class, or a dtype that Volta lacks: the name of the elements, None for those that are not said."""
+
+    def __init__(self, name):
+        self.name = name
+
+
+class _Storage:
+    """Bytes of the archive, a tensor of one dimension as soon as their dtype is known."""
+
+    def __init__(self, archive, key, count, device, shared):
+        self.archive, self.key, self.count, self.device, self.shared = archive, key, count, device, shared
+        self.name = self.tensor = None
+
+    def of(self, name):
+        """The storage, as one of elements of this dtype."""
+        if name is not None and self.name not in (None, name):
+            raise ValueError("a storage has two dtypes")
+        self.name = self.name or name
+        return self
+
+    def elements(self):
+        if self.tensor is None:
+            data = self.archive.record(f"data/{self.key}")
+            array = to_host(data, self.name, big_endian=self.archive.big_endian)
+            if self.count not in (len(array), len(data)):
+                raise ValueError(f"a storage has {len(array)} elements where {self.count} are named")
+            self.tensor = placed(array, self.device, shared=self.shared)
+        return self.tensor
+
+
+def _sizes(values):
+    """The sizes, strides or offset, checked: integers from 0 on."""
+    if not isinstance(values, tuple) or not all(type(n) is int and 0 <= n < 1 << 60 for n in values):
+        raise ValueError("a tensor has sizes, strides or an offset that are negative, too large or no integers")
+    return tuple(values)
+
+
+def _tensor(storage, offset, shape, strides, requires_grad=False, hooks=None, metadata=None):
+    shape, strides, (offset,) = _sizes(shape), _sizes(strides), _sizes((offset,))
+    if not isinstance(storage, _Storage) or len(shape) != len(strides) or type(requires_grad) is not bool:
+        raise ValueError("a tensor has an unknown form")
+    if hooks or metadata:
+        raise StateDictError("has a tensor with hooks, or one that is a conjugate or negative view; save its clone()")
+    elements, size = storage.elements(), core.checked_size(shape)
+    if not size:
+        offset, strides = 0, core.strides_of(shape)
+    elif offset + sum((n - 1) * stride for n, stride in zip(shape, strides)) >= elements.numel():
+        raise ValueError(f"a tensor of shape {shape} reaches beyond its storage of {elements.numel()} elements")
+    return core.view(elements, shape, strides, offset).requires_grad_(requires_grad)
+
+
+def _tensor_of_bytes(storage, offset, shape, strides, requires_grad, hooks, kind, metadata=None):
+    if not isinstance(kind, _Kind):
+        raise ValueError("a tensor has no dtype")
+    return _tensor(storage.of(kind.name), offset, shape, strides, requires_grad, hooks, metadata)
+
+
+def _parameter(data, requires_grad, hooks=None):
+    if not isinstance(data, core.TensorBase) or type(requires_grad) is not bool or hooks:
+        raise ValueError("a parameter has an unknown form")
+    return Parameter(data, requires_grad)
+
+
+def _bytes(text, encoding):
+    if type(text) is not str or type(encoding) is not str or encoding != "latin1":
+        raise ValueError("bytes have an unknown form")
+    return text.encode("latin1")
+
+
+class _ElementType:
+    """numpy.dtype of numbers."""
+
+    def __init__(self, code, *_):
+        self.dtype = np.dtype(code if type(code) is str and len(code) < 4 else "O")
+        if self.dtype.kind not in "biuf":
+            raise ValueError("an array has elements that are no numbers")
+
+    def order(self, version, order, *_):
+        self.dtype = self.dtype.newbyteorder({"<": "<", ">": ">", "|": "|"}[order])
+
+
+def _array(kind, shape, code):
+    if kind is not _ARRAY or type(shape) is not tuple or shape != (0,):
+        raise ValueError("an array has an unknown form")
+    return np.empty(0, np.int8)
+
+
+def _fill_array(array, version, shape, kind, fortran, data):
+    known = not array.size and type(data) is bytes and isinstance(kind, _ElementType)
+    if not known or len(data) != core.checked_size(_sizes(shape)) * kind.dtype.itemsize:
+        raise ValueError("an array has an unknown form")
+    array.__setstate__((1, shape, kind.dtype, fortran is True, data))
+
+
+def _scalar(kind, data):
+    if type(data) is not bytes or not isinstance(kind, _ElementType) or len(data) != kind.dtype.itemsize:
+        raise ValueError("a number has an unknown form")
+    return np.frombuffer(data, kind.dtype)[0]
+
+
+def _device(*name):
+    if not name or type(name[0]) is not str or any(type(index) is not int for index in name[1:]):
+        raise ValueError("a device has an unknown form")
+    return as_device(*name)
+
+
+def _set(items):
+    if type(items) is not list:
+        raise ValueError("a set has an unknown form")
+    return set(map(hashable, items))
+
+
+def _counter(counts):
+    if type(counts) is not dict:
+        raise ValueError("a Counter has an unknown form")
+    return Counter(counts)
+
+
+_ARRAY = object()
+_BUILDERS = {np.ndarray: _fill_array, _ElementType: _ElementType.order}
+_TABLE = {
+    **{f"torch.{storage}": _Kind(name) for name, storage in STORAGES.items()},
+    **{f"torch.{name}": from_numpy_dtype(np.dtype({"bfloat16": "float32"}.get(name, name))) for name in STORAGES},
+    **{f"torch.{name}": _Kind(name) for name in NAMES if name not in STORAGES},
+    "torch.storage.UntypedStorage": _Kind(None),
+    "torch._utils._rebuild_tensor": Constructor(_tensor), "torch._utils._rebuild_tensor_v2": Constructor(_tensor),
+    "torch._utils._rebuild_tensor_v3": Constructor(_tensor_of_bytes), "torch._utils._rebuild_parameter": Constructor(_parameter),
+    "torch.Size": Constructor(lambda sizes: Size(_sizes(sizes))), "torch.device": Constructor(_device),
+    "collections.OrderedDict": Constructor(lambda: OrderedDict()), "collections.Counter": Constructor(_counter),
+    "builtins.set": Constructor(_set), "builtins.bytes": Constructor(lambda: b""), "_codecs.encode": Constructor(_bytes),
+    "numpy.dtype": Constructor(_ElementType), "numpy.ndarray": _ARRAY, "numpy._core.multiarray.scalar": Constructor(_scalar),
+    "numpy._core.multiarray._reconstruct": Constructor(_array),
+}
