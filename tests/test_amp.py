@@ -9,6 +9,7 @@ import pytest
 import volta
 from volta.amp import GradScaler, mode
 from volta.errors import ArgumentError
+from volta.utils.checkpoint import checkpoint
 
 F = volta.nn.functional
 WIDE = ["exp", "log", "sum", "prod", "norm", "logsumexp", "softmax", "log_softmax", "cumsum", "rsqrt", "pow", "layer_norm", "rms_norm",
@@ -117,6 +118,18 @@ def test_backward_has_the_dtypes_of_forward(device):
             loss.backward()
         gradients.append(layer.weight.grad)
     assert gradients[0].dtype is volta.float32 and volta.equal(*gradients)
+
+
+def test_checkpoints_run_again_as_they_ran(device):
+    layers = volta.nn.Sequential(volta.nn.Linear(4, 4), volta.nn.Tanh(), volta.nn.Linear(4, 4)).to(device)
+    x, gradients = volta.randn(5, 4, device=device), []
+    for call in (layers, lambda x: checkpoint(layers, x, use_reentrant=False)):
+        layers.zero_grad()
+        with volta.autocast(device):
+            out = call(x)
+        out.float().sum().backward()
+        gradients.append(layers[0].weight.grad)
+    assert volta.equal(*gradients)
 
 
 def test_what_cannot_be_had_warns(device, monkeypatch):

@@ -163,6 +163,22 @@ def _usable(device, dtype):
     return True
 
 
+class resumed:
+    """Context manager for what runs again in backward: autocast as it was in this thread when this was made."""
+
+    def __init__(self) -> None:
+        self._enabled = dict(_state.enabled)
+
+    def __enter__(self) -> None:
+        self._regions = [autocast(name, enabled=enabled) for name, enabled in self._enabled.items()] if any(self._enabled.values()) else []
+        for region in self._regions:
+            region.__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        for region in reversed(self._regions):
+            region.__exit__()
+
+
 class autocast:
     """Context manager and decorator: inside, on devices of `device_type`, matrix products, convolutions and attention compute in float16,
     functions and reductions that would overflow in float32, and the results have these dtypes. float64 stays. bfloat16 means float16
