@@ -32,7 +32,7 @@ REASONS = (
     (r"^sym_.*|.*(jit|import_ir|parse_|unify_type|merge_type|fork|^wait$|^cond$|while_loop|classproperty|thread_safe|handle_torch_function|"
      r"has_torch_function|assert_int|boolean_dispatch|Optional|is_storage|as_subclass|hash_tensor|module_load|^index$|profiler_).*",
      "PyTorch's own machinery"),
-    (r".*autocast.*|.*deterministic.*|.*warn_always.*|.*(num_interop|init_num_threads|flush_denormal|matmul_precision).*",
+    (r"autocast_.*|.*autocast_cpu.*|set_autocast_gpu.*|.*deterministic.*|.*warn_always.*|.*(num_interop|init_num_threads|flush_denormal|matmul_precision).*",
      "a setting that Volta has no use for: its results are deterministic, its arithmetic is float32's"),
     (r"(?!index_copy).*_copy$|.*_with_indices$|.*batch_norm_.*|^native_.*|.*_cell$|^convolution$|.*grid_sampler.*|affine_grid_generator|"
      r"empty_(quantized|permuted)|segment_reduce|slice_inverse|sym_constrain.*|.*embedding_renorm.*|^conv_tbc$|norm_except_dim|"

@@ -26,7 +26,7 @@ LAYERS = (
     ("devices", ("volta.devices",)),        # they bind kernels to the records
     ("ops", ("volta.ops",)),
     ("tensor", ("volta.tensor", "volta.methods", "volta.typed")),
-    ("user", ("volta.nn", "volta.optim", "volta.data", "volta.io", "volta.func", "volta.utils", "volta.linalg", "volta.cuda",
+    ("user", ("volta.amp", "volta.nn", "volta.optim", "volta.data", "volta.io", "volta.func", "volta.utils", "volta.linalg", "volta.cuda",
               "volta.accelerator", "volta.backends", "volta.distributions", "volta.special")),
     ("package", ("volta",)),
     ("compat", ("volta.compat",)),

@@ -85,6 +85,42 @@ def test_multihead_attention(options, need_weights, device, rng):
         compare(found, wanted, 1e-3)
 
 
+@pytest.mark.parametrize("name", ["MultiheadAttention", "TransformerEncoderLayer", "TransformerDecoderLayer", "Transformer"])
+@pytest.mark.parametrize("options", [{}, {"bias": False, "batch_first": True}])
+def test_layers_show_and_save_as_pytorchs(name, options, device):
+    """The stacks' layers are copies of their own; all matrices of a Transformer are drawn again."""
+    counts = {"num_encoder_layers": 2, "num_decoder_layers": 1} if name == "Transformer" else {}
+    theirs, ours = (getattr(package.nn, name)(8, 2, **counts, **options) for package in (torch, volta))
+    assert repr(theirs) == repr(ours) and list(theirs.state_dict()) == list(ours.state_dict())
+    if counts:
+        first, second = (layer.linear1.weight for layer in ours.to(device).encoder.layers)
+        assert not volta.equal(first, second)
+        assert float(first.detach().abs().max()) <= math.sqrt(6 / sum(first.shape))
+
+
+@pytest.mark.parametrize("unbatched", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+def test_stacks(unbatched, training, device, rng):
+    """An encoder and a decoder with a last norm, a function as activation and added masks."""
+    results, shape = [], (5, 4) if unbatched else (5, 2, 4)
+    arrays, causal = [rng.standard_normal(shape).astype(np.float32) for _ in range(2)], np.where(np.tri(5, dtype=bool), 0, -np.inf)
+    state = None
+    for package, place in ((torch, "cpu"), (volta, device)):
+        nn = package.nn
+        options = {"dim_feedforward": 6, "dropout": 0.0, "activation": nn.functional.silu}
+        net = nn.ModuleDict({"encoder": nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, **options), 2, nn.LayerNorm(4)),
+                             "decoder": nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, **options), 2, nn.LayerNorm(4))})
+        state = state or {name: p.detach().numpy().copy() for name, p in net.state_dict().items()}
+        net.load_state_dict({name: package.tensor(p) for name, p in state.items()})
+        net.to(place).train(training)
+        src, tgt, mask = (package.tensor(a, device=place, dtype=package.float32) for a in (*arrays, causal))
+        memory = net["encoder"](src, mask=mask, is_causal=True)
+        out = net["decoder"](tgt, memory, tgt_mask=mask, memory_mask=mask)
+        results.append(differentiated(out, list(net.parameters())))
+    for wanted, found in zip(*results):
+        compare(found, wanted, 1e-3)
+
+
 def test_dropout_keeps_the_mean(device):
     """Each probability is dropped or scaled, anew in every call."""
     q, v = volta.zeros(1, 64, 4, device=device), volta.ones(1, 256, 1, device=device)

@@ -92,9 +92,12 @@ def numel(input: Tensor) -> "int":
 
 
 # Packages and names that are loaded when they are first asked for: they would take a third of the time of `import volta`.
-_LATE_PACKAGES = ("accelerator", "backends", "compat", "cuda", "data", "distributions", "func", "io", "nn", "optim", "utils")
+_LATE_PACKAGES = ("accelerator", "amp", "backends", "compat", "cuda", "data", "distributions", "func", "io", "nn", "optim", "utils")
 _LATE_NAMES = {
     "kernel": "volta.own_kernel",
+    **dict.fromkeys(("autocast", "bfloat16", "clear_autocast_cache", "get_autocast_dtype", "get_autocast_gpu_dtype",
+                     "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype",
+                     "set_autocast_enabled"), "volta.amp"),
     **dict.fromkeys(("load", "save"), "volta.io"),
     **dict.fromkeys(("BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor"), "volta.typed"),
     **dict.fromkeys(("are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "inf", "nan", "newaxis", "pi",

@@ -52,6 +52,10 @@ class StateDictError(VoltaError, RuntimeError, KeyError):
         return str(self.args[0]) if self.args else ""
 
 
+class UninitializedError(VoltaError, RuntimeError, ValueError):
+    """A lazy parameter or buffer that is used before it has a shape."""
+
+
 class GPUUnavailableWarning(UserWarning):
     """A GPU was asked for and none is usable."""
 

@@ -10,7 +10,7 @@ from volta.errors import ArgumentError, ShapeError
 from volta.nn import functional, init
 from volta.nn.container import ModuleList
 from volta.nn.dropouts import Dropout
-from volta.nn.linear import Linear, sizes
+from volta.nn.linear import Linear, NonDynamicallyQuantizableLinear, sizes
 from volta.nn.module import Module
 from volta.nn.norm import LayerNorm
 from volta.nn.parameter import Parameter
@@ -53,7 +53,7 @@ class MultiheadAttention(Module):
         self.register_parameter("v_proj_weight", parameter(not same, embed_dim, self.vdim))
         self.register_parameter("in_proj_weight", parameter(same, 3 * embed_dim, embed_dim))
         self.register_parameter("in_proj_bias", parameter(bias, 3 * embed_dim))
-        self.out_proj = Linear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
         self.register_parameter("bias_k", parameter(add_bias_kv, 1, 1, embed_dim))
         self.register_parameter("bias_v", parameter(add_bias_kv, 1, 1, embed_dim))
         self._reset_parameters()

@@ -46,6 +46,10 @@ class Linear(Weighted):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """Linear under the name that PyTorch shows for the projection out of MultiheadAttention."""
+
+
 class Bilinear(Weighted):
     """input1 @ weight[o] @ input2 + bias[o] for every output o.
 

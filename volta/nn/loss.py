@@ -10,7 +10,7 @@ from volta.nn.linear import Linear
 from volta.nn.module import Module
 from volta.tensor import Tensor
 
-__all__ = ["BCEWithLogitsLoss", "CrossEntropyLoss", "L1Loss", "LinearCrossEntropyLoss", "MSELoss", "NLLLoss"]
+__all__ = ["BCEWithLogitsLoss", "CrossEntropyLoss", "L1Loss", "LinearCrossEntropyLoss", "MSELoss", "NLLLoss", "NLLLoss2d"]
 
 
 class _Loss(Module):
@@ -83,6 +83,10 @@ class NLLLoss(_Loss):
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return functional.nll_loss(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
+
+
+class NLLLoss2d(NLLLoss):
+    """NLLLoss under its old name for images."""
 
 
 class MSELoss(_Loss):

@@ -12,7 +12,7 @@ from volta.device import as_device
 from volta.dtypes import as_dtype, float16, float32, float64
 from volta.errors import ArgumentError, DTypeError
 from volta.nn.hooks import HookMethods
-from volta.nn.parameter import Parameter
+from volta.nn.parameter import Buffer, Parameter
 from volta.nn.state import StateMethods
 from volta.tensor import Tensor
 from volta.types import DeviceLike, DTypeLike
@@ -72,6 +72,10 @@ class Module(HookMethods, StateMethods):
             self._need_init("parameters")
             self._forget(name, besides="_parameters")
             self.register_parameter(name, value)
+        elif isinstance(value, Buffer):
+            self._need_init("buffers")
+            self._forget(name, besides="_buffers")
+            self.register_buffer(name, value, value.persistent)
         elif isinstance(value, Module):
             self._need_init("modules")
             self._forget(name, besides="_modules")

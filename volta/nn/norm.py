@@ -14,8 +14,8 @@ from volta.ops.view import squeeze, unsqueeze
 from volta.shapes import as_shape
 from volta.tensor import Tensor
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm",
-           "LocalResponseNorm", "RMSNorm"]
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d",
+           "LayerNorm", "LocalResponseNorm", "RMSNorm", "SyncBatchNorm"]
 
 
 class _BatchNorm(Module):
@@ -126,6 +126,36 @@ class BatchNorm2d(_BatchNorm):
 class BatchNorm3d(_BatchNorm):
     """Batch normalisation. Shape: (N, C, D, H, W) -> the same. Source: Ioffe and Szegedy 2015."""
     ranks = (5,)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation over the batches of all processes; there is one process here. Shape: (N, C, ...) -> the same."""
+
+    ranks = (2, 3, 4, 5)
+
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+                 track_running_stats: bool = True, process_group: None = None, device=None, dtype=None, *, bias: bool = True) -> None:
+        _one_process(process_group)
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: None = None) -> Module:
+        """`module` with a SyncBatchNorm, which holds the same tensors, in place of every layer of batch normalisation."""
+        _one_process(process_group)
+        out = module
+        if isinstance(module, _BatchNorm) and not isinstance(module, (_InstanceNorm, cls)):
+            out = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats)
+            out.train(module.training)
+            for table in ("_parameters", "_buffers"):
+                out.__dict__[table].update(module.__dict__[table])
+        for name, child in module.named_children():
+            out.add_module(name, cls.convert_sync_batchnorm(child))
+        return out
+
+
+def _one_process(process_group):
+    if process_group is not None:
+        raise ArgumentError("SyncBatchNorm: process_group must be None, there is one process")
 
 
 class _Affine(Module):

@@ -1,13 +1,14 @@
-"""Parameter: a leaf tensor that a Module registers when it is assigned to it."""
+"""Parameter and Buffer: tensors that a Module registers when they are assigned to it; those that have no shape yet."""
 from __future__ import annotations
 
 import copy
 
 from volta._kernels import core
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, UninitializedError
 from volta.ops.creation import empty
 from volta.ops.from_data import tensor
 from volta.tensor import Tensor
+from volta.types import DeviceLike, DTypeLike
 
 
 class Parameter(Tensor):
@@ -40,6 +41,83 @@ class Parameter(Tensor):
 
     def __reduce_ex__(self, protocol: int):
         return _rebuild, (type(self), self.detach().cpu().numpy(), self.dtype, str(self.device), self.requires_grad)
+
+
+class Buffer(Tensor):
+    """A tensor that moves and, if `persistent`, is saved with the module that it is assigned to, and wants no gradient of itself."""
+
+    __slots__ = ("persistent",)
+
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
+        self = super().__new__(cls)
+        core.assign(self, empty(0) if data is None else data)
+        self.persistent = persistent
+        return self.requires_grad_(self.requires_grad)
+
+    def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
+        """Everything is done by `__new__`."""
+
+
+class Uninitialized:
+    """What parameters and buffers share that have a device and a dtype, but a shape only after `materialize`."""
+
+    __slots__ = ()
+    _becomes: type[Tensor]
+    _allowed = ("detach", "device", "dtype", "grad", "grad_fn", "is_leaf", "materialize", "requires_grad", "requires_grad_", "to")
+
+    def materialize(self, shape: tuple[int, ...], device: DeviceLike = None, dtype: DTypeLike = None) -> None:
+        """Take this shape, with undefined contents, and become a parameter or a plain tensor."""
+        data = empty(tuple(shape), device=self.device if device is None else device, dtype=self.dtype if dtype is None else dtype)
+        core.assign(self, data)
+        self.__class__ = self._becomes
+
+    def to(self, device: DeviceLike = None, dtype: DTypeLike = None):
+        """One of another device or dtype, without a shape too."""
+        return type(self)(self.requires_grad, self.device if device is None else device, self.dtype if dtype is None else dtype)
+
+    def __getattribute__(self, name: str):
+        if name not in Uninitialized._allowed and not name.startswith("_"):
+            raise UninitializedError(f"{type(self).__name__}: has no {name!r} before it has a shape; call the module with an input first, "
+                                     "or load its state dict")
+        return super().__getattribute__(name)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __deepcopy__(self, memo: dict):
+        memo[id(self)] = out = self.to()
+        return out
+
+    def __reduce_ex__(self, protocol: int):
+        return type(self), (self.requires_grad, str(self.device), self.dtype)
+
+
+class UninitializedParameter(Uninitialized, Parameter):
+    """A parameter whose shape is not known yet. Raises: UninitializedError where it is used before."""
+
+    __slots__ = ()
+    _becomes = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: DeviceLike = None, dtype: DTypeLike = None) -> UninitializedParameter:
+        return super().__new__(cls, empty(0, device=device, dtype=dtype), requires_grad)
+
+    def __init__(self, requires_grad: bool = True, device: DeviceLike = None, dtype: DTypeLike = None) -> None:
+        """Everything is done by `__new__`."""
+
+
+class UninitializedBuffer(Uninitialized, Tensor):
+    """A buffer whose shape is not known yet. Raises: UninitializedError where it is used before."""
+
+    __slots__ = ()
+    _becomes = Tensor
+
+    def __new__(cls, requires_grad: bool = False, device: DeviceLike = None, dtype: DTypeLike = None) -> UninitializedBuffer:
+        self = super().__new__(cls)
+        core.assign(self, empty(0, device=device, dtype=dtype))
+        return self.requires_grad_(requires_grad)
+
+    def __init__(self, requires_grad: bool = False, device: DeviceLike = None, dtype: DTypeLike = None) -> None:
+        """Everything is done by `__new__`."""
 
 
 def _rebuild(cls, array, dtype, device, requires_grad):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from volta._kernels.core import TensorBase
+from volta.amp.mode import resumed
 from volta.autograd import enable_grad, graph
 from volta.errors import ArgumentError, AutogradError
 from volta.random import default_generator
@@ -23,7 +24,7 @@ class _Run:
     def __init__(self, function: Callable, args: tuple, kwargs: dict, preserve_rng_state: bool, early_stop: bool) -> None:
         self.call = (function, args, kwargs)
         self.random = default_generator.get_state() if preserve_rng_state else None
-        self.early_stop = early_stop
+        self.early_stop, self.autocast = early_stop, resumed()
         self.holders: list[weakref.ref] = []
         self.values: dict[int, tuple[TensorBase, int]] = {}
 
@@ -64,7 +65,7 @@ class _Run:
         if self.random is not None:
             default_generator.set_state(self.random)
         try:
-            with enable_grad(), graph.saved_tensors_hooks(keep, lambda x: x):
+            with enable_grad(), self.autocast, graph.saved_tensors_hooks(keep, lambda x: x):
                 function(*args, **kwargs)
         except _Enough:
             pass

@@ -17,6 +17,7 @@ cdef bint has_half(tuple inputs, dict params) except -1
 cdef object in_half(Primitive op, Device device, object kernel, tuple inputs, dict params)
 cdef int count_writes(Primitive op, tuple inputs) except -1
 cdef tuple adapted(Primitive op, tuple inputs)
+cdef int switch_adapting(int enabled) noexcept
 cdef tuple promoted(Primitive op, tuple inputs)
 cdef DType common_dtype(Primitive op, tuple inputs)
 cdef int refuse_dtype(Primitive op, int code) except -1

@@ -8,7 +8,17 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta._kernels.core.base cimport BOOL, FLOAT16, FLOAT32, INT64, DType, Device, TensorBase, dtype_of
-from volta._kernels.core.record cimport EACH, FLOATING, MAY_BE_WIDE, WIDE, Primitive, set_check
+from volta._kernels.core.record cimport EACH, FLOATING, MAY_BE_WIDE, WIDE, Primitive, set_check, set_composed
+
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+    static __declspec(thread) int volta_adapting = 1;
+    #else
+    static __thread int volta_adapting = 1;
+    #endif
+    """
+    int volta_adapting
 
 cdef Primitive _cast = None                 # set by volta.ops, what follows by volta.devices
 cdef object _in_half = None                 # (op, device, kernel, inputs, params) -> result of a kernel that has no float16
@@ -29,26 +39,55 @@ watching = 0
 class Observer:
     """What watches calls: override what is needed, and use it as a context manager. Observers see every call of every thread.
 
-    `adapt(op, inputs)` may give other inputs, before promotion and recording (autocast); `before(op, device, inputs, params, out)`
+    `adapt(op, inputs)` may give other inputs, before promotion and recording (autocast), and `compose(op, args, options)` the result of a
+    composed op, or NotImplemented; neither is asked while `set_adapting(False)` holds in a thread, nor in backward. `before(op, device, inputs, params, out)`
     and `after(op, device, inputs, params, out, result)` enclose each kernel (a tape, a profiler). `out` is the tensor that an
     elementwise op writes into, None where it makes a new one.
     """
 
-    adapt = before = after = None
+    adapt = compose = before = after = None
 
     def __enter__(self):
-        global watching
         observers.append(self)
-        watching = len(observers)
+        _count_observers()
         return self
 
     def __exit__(self, *exc):
-        global watching
         observers.remove(self)
-        watching = len(observers)
+        _count_observers()
+
+
+cdef _count_observers():
+    global watching
+    watching = len(observers)
+    set_composed(_composed if any([observer.compose is not None for observer in observers]) else None)
+
+
+cdef int switch_adapting(int enabled) noexcept:
+    """Whether observers may adapt the calls of this thread; gives the previous setting."""
+    global volta_adapting
+    cdef int previous = volta_adapting
+    volta_adapting = enabled
+    return previous
+
+
+def set_adapting(bint enabled):
+    """Whether observers may adapt the calls of this thread; gives the previous setting."""
+    return switch_adapting(enabled) != 0
+
+
+def _composed(op, args, options):
+    if volta_adapting:
+        for observer in tuple(observers):
+            result = NotImplemented if observer.compose is None else observer.compose(op, args, options)
+            if result is not NotImplemented:
+                return result
+    return NotImplemented
 
 
 cdef tuple adapted(Primitive op, tuple inputs):
+    if not volta_adapting:
+        return inputs
     for observer in tuple(observers):
         if observer.adapt is not None:
             inputs = tuple(observer.adapt(op, inputs))

@@ -14,7 +14,7 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 from volta.errors import AutogradError
 from volta._kernels import core as _core
 from volta._kernels.core.base cimport TensorBase
-from volta._kernels.core.call cimport call_kernel
+from volta._kernels.core.call cimport call_kernel, switch_adapting
 from volta._kernels.core.graph cimport Node, switch_grad_mode, unpacked
 from volta._kernels.core.hooks cimport anomalies, recorded_at
 from volta._kernels.core.record cimport (
@@ -356,7 +356,7 @@ def run_backward(list roots, list gradients, bint retain_graph, bint create_grap
     `wanted` restricts the walk to these nodes and leaves; `captures` is a dict (node, output index) -> None to be filled.
     """
     cdef _Engine engine = _Engine.__new__(_Engine)
-    cdef int previous = switch_grad_mode(create_graph)
+    cdef int previous = switch_grad_mode(create_graph), adapting = switch_adapting(False)     # dtypes are those of forward
     global _walks
     _walks += 1
     try:
@@ -366,6 +366,7 @@ def run_backward(list roots, list gradients, bint retain_graph, bint create_grap
         engine.run(roots, gradients)
     finally:
         switch_grad_mode(previous)
+        switch_adapting(adapting)
         engine._leave()
 
 

@@ -109,3 +109,4 @@ ctypedef object (*apply_t)(Primitive, tuple, dict)
 ctypedef int (*check_t)(Primitive, tuple) except -1
 cdef void set_apply(apply_t function) noexcept
 cdef void set_check(check_t function) noexcept
+cdef void set_composed(object function)

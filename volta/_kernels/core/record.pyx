@@ -21,6 +21,7 @@ cdef extern from "Python.h":
 
 cdef apply_t _apply = NULL                  # set by graph.pyx
 cdef check_t _check = NULL                  # set by call.pyx
+cdef object _composed = None                # set by call.pyx: (op, args, options) -> result or NotImplemented, while there are observers
 cdef object _named = None                   # set by the op table: name -> Op, for unpickling
 cdef object _kinds = None                   # function -> what may stand at each place, for more positions, and under each name: masks
 cdef object _settled = None                 # (function, args, options) -> the same with numbers as Python's; or DTypeError
@@ -37,6 +38,11 @@ def configure(named, kinds, settled, in_float32, fill):
 cdef void set_apply(apply_t function) noexcept:
     global _apply
     _apply = function
+
+
+cdef void set_composed(object function):
+    global _composed
+    _composed = function
 
 
 cdef void set_check(check_t function) noexcept:
@@ -201,6 +207,10 @@ cdef class Composed(Op):
 
     def __call__(self, *args, **options):
         cdef object x
+        if _composed is not None:
+            x = _composed(self, args, options)
+            if x is not NotImplemented:
+                return x
         if self.record is not None and self.record.serves(args, options):
             return _apply(self.record, args, {})
         if options:

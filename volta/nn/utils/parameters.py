@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, TypeVar
 
 from volta._kernels import core
 from volta.autograd import no_grad
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.nn.init import number
+from volta.nn.module import Module
 from volta.ops.creation import zeros
 from volta.ops.join import cat, stack
 from volta.ops.math import where
@@ -16,8 +18,10 @@ from volta.ops.reduce import amax
 from volta.ops.view import reshape
 from volta.tensor import Tensor
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector",
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector", "skip_init",
            "vector_to_parameters"]
+
+M = TypeVar("M", bound=Module)
 
 
 def _tensors(name, parameters, argument="parameters"):
@@ -114,3 +118,13 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     for p in targets:
         p.copy_(reshape(narrow(vec, 0, start, p.numel()), p.shape))
         start += p.numel()
+
+
+def skip_init(module_cls: type[M], *args: Any, **kwargs: Any) -> M:
+    """A module whose values may be anything: here they are drawn as always, which takes little.
+
+    Raises: ArgumentError for what is no class of modules.
+    """
+    if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
+        raise ArgumentError(f"skip_init: needs a class of modules, got {module_cls!r}")
+    return module_cls(*args, **kwargs)

@@ -1,0 +1,271 @@
+"""Autocast: which ops compute in float16, which in float32, and the context in which they do.
+
+It watches calls (`core.call.Observer`): a composed op that is listed below is given converted tensors, and what it calls is left alone;
+records called by other functions are converted as they come. Backward has the dtypes of forward.
+"""
+from __future__ import annotations
+
+import functools
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from volta import gpu
+from volta._kernels.core import TensorBase
+from volta._kernels.core.call import Observer, set_adapting
+from volta.autograd import is_grad_enabled
+from volta.dtypes import dtype as DType
+from volta.dtypes import float16, float32
+from volta.errors import ArgumentError
+from volta.ops.records.copy import cast
+
+__all__ = ["autocast", "bfloat16", "clear_autocast_cache", "get_autocast_dtype", "get_autocast_gpu_dtype", "is_autocast_available",
+           "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled"]
+
+_HALF = """addbmm addmm addmv addr attention baddbmm bmm chain_matmul conv1d conv2d conv3d conv_transpose1d conv_transpose2d
+    conv_transpose3d einsum gru gru_cell linear lstm lstm_cell matmul mm multi_dot mv prelu rnn rnn_relu rnn_relu_cell rnn_tanh
+    rnn_tanh_cell scaled_dot_product_attention vecdot"""
+_WIDE = """acos asin bce binary_cross_entropy binary_cross_entropy_with_logits cdist cosh cosine_embedding_loss cosine_similarity
+    cross_entropy ctc_loss cumprod cumsum dist erfinv exp expm1 float_power gaussian_nll_loss group_norm gumbel_softmax
+    hinge_embedding_loss kl_div l1_loss layer_norm linear_cross_entropy log log10 log1p log2 log_softmax logsumexp
+    margin_ranking_loss matrix_norm mse_loss multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss nll_loss norm
+    normalize pairwise_distance pdist poisson_nll_loss pow prod reciprocal renorm rms_norm row_norm rsqrt sinh smooth_l1_loss
+    soft_margin_loss softmax softmin softplus sum sum_dim tan triplet_margin_loss triplet_margin_with_distance_loss vector_norm"""
+_WIDEST = "addcdiv addcmul atan2 bilinear cross dot grid_sample index_put scatter_add tensordot vdot"
+_INSIDE = "batch_norm instance_norm"                    # float32 within, since it has statistics to keep; the result as the input
+# What is computed here by functions that are listed, in PyTorch by one that is not.
+_AS_GIVEN = "celu huber_loss logit mean mean_dim nanmean nansum selu square std std_mean trace var var_mean"
+POLICIES = {name: policy for policy, names in (("half", _HALF), ("wide", _WIDE), ("widest", _WIDEST), ("inside", _INSIDE),
+                                               ("given", _AS_GIVEN)) for name in names.split()}
+
+
+class _Brain16:
+    """torch.bfloat16: no element type here. Autocast takes it for float16."""
+
+    __name__ = "bfloat16"
+
+    def __repr__(self) -> str:
+        return "volta.bfloat16"
+
+
+bfloat16 = _Brain16()
+_warned: set[str] = set()
+
+
+def _warn_once(text):
+    if text not in _warned:
+        _warned.add(text)
+        warnings.warn(text, stacklevel=4)
+
+
+class _State(threading.local):
+    def __init__(self) -> None:
+        self.enabled = {"cpu": False, "gpu": False}
+        self.cached, self.cache, self.depth = True, {}, 0
+
+
+_state = _State()
+
+
+class _Watcher(Observer):
+    """What converts, while there is any autocast in any thread."""
+
+    def compose(self, op, args, options):
+        """A listed op on converted tensors."""
+        policy = POLICIES.get(op.__name__)
+        if policy is None:
+            return NotImplemented
+        first = next(_tensors((*args, *options.values())), None)
+        if first is None or not _state.enabled[_kind(first)]:
+            return NotImplemented
+        if policy != "given" and options.get("dtype") is None and options.get("out") is None:
+            args, options = _converted(policy, (args, options))
+        previous = set_adapting(False)
+        try:
+            result = op(*args, **options)
+        finally:
+            set_adapting(previous)
+        return cast(result, first.dtype) if policy == "inside" and first.dtype is float16 else result
+
+    def adapt(self, op, inputs):
+        """Inputs of a listed record."""
+        policy = POLICIES.get(op.name)
+        first = None if policy is None else next(_tensors(inputs), None)
+        return inputs if first is None or not _state.enabled[_kind(first)] else _converted(policy, inputs)
+
+
+_watcher = _Watcher()
+
+
+def _kind(tensor):
+    return "gpu" if tensor.device.is_gpu else "cpu"
+
+
+def _tensors(values):
+    """The tensors of float16 and float32, also those in lists."""
+    for value in values:
+        if isinstance(value, TensorBase):
+            if value.dtype is float16 or value.dtype is float32:
+                yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)
+
+
+def _flat(values):
+    return (*values[0], *values[1].values()) if len(values) == 2 and isinstance(values[1], dict) else values
+
+
+def _converted(policy, values):
+    """Nested values with the tensors of float16 and float32 in the policy's dtype."""
+    target = float16 if policy == "half" else float32
+    if policy == "widest" and all(t.dtype is float16 for t in _tensors(_flat(values))):
+        return values
+
+    def convert(value):
+        if isinstance(value, TensorBase):
+            return _cast(value, target) if value.dtype in (float16, float32) and value.dtype is not target else value
+        if isinstance(value, dict):
+            return {name: convert(v) for name, v in value.items()}
+        return type(value)(map(convert, value)) if type(value) in (list, tuple) else value
+
+    return convert(values)
+
+
+def _cast(tensor, dtype):
+    """`tensor` as `dtype`; of a parameter once, until it is changed or autocast ends."""
+    if dtype is not float16 or not _state.cached or not (tensor.is_leaf and tensor.requires_grad):
+        return cast(tensor, dtype)
+    key = id(tensor), tensor._version, is_grad_enabled()
+    if key not in _state.cache:
+        _state.cache[key] = tensor, cast(tensor, dtype)             # the tensor too, so that its id stays its own
+    return _state.cache[key][1]
+
+
+def _device_type(name):
+    if not isinstance(name, str):
+        raise ArgumentError(f"autocast: device_type must be a string such as 'cuda', got {name!r}")
+    if name.partition(":")[0] not in ("cpu", "cuda", "gpu"):
+        raise ArgumentError(f"autocast: device_type must be 'cpu', 'cuda' or 'gpu', got {name!r}")
+    return "cpu" if name == "cpu" else "gpu"
+
+
+def _usable(device, dtype):
+    """Whether autocast to this dtype can be had on this kind of device; warns where it cannot."""
+    if dtype is bfloat16 or getattr(dtype, "name", dtype) == "bfloat16":
+        _warn_once("autocast: bfloat16 is computed as float16; small gradients need a GradScaler")
+    elif dtype is not float16:
+        warnings.warn(f"autocast: dtype must be float16 or bfloat16, got {dtype}; autocast is off", stacklevel=4)
+        return False
+    if device == "gpu" and not (gpu.is_available() and "shader-f16" in gpu.devices()[0].features):
+        _warn_once("autocast: there is no GPU that has shader-f16; autocast is off there")
+        return False
+    return True
+
+
+class resumed:
+    """Context manager for what runs again in backward: autocast as it was in this thread when this was made."""
+
+    def __init__(self) -> None:
+        self._enabled = dict(_state.enabled)
+
+    def __enter__(self) -> None:
+        self._regions = [autocast(name, enabled=enabled) for name, enabled in self._enabled.items()] if any(self._enabled.values()) else []
+        for region in self._regions:
+            region.__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        for region in reversed(self._regions):
+            region.__exit__()
+
+
+class autocast:
+    """Context manager and decorator: inside, on devices of `device_type`, matrix products, convolutions and attention compute in float16,
+    functions and reductions that would overflow in float32, and the results have these dtypes. float64 stays. bfloat16 means float16
+    here, with a warning; without a GPU that has float16, and for other dtypes, nothing changes, with a warning.
+
+    Example:
+        >>> layer = volta.nn.Linear(2, 2)
+        >>> with volta.autocast("cpu"):
+        ...     y = layer(volta.ones(1, 2))
+        ...     print(y.dtype, y.softmax(1).dtype)
+        volta.float16 volta.float32
+    """
+
+    def __init__(self, device_type: str, dtype: DType | _Brain16 | None = None, enabled: bool = True,
+                 cache_enabled: bool | None = None) -> None:
+        self.device = device_type
+        self._kind = _device_type(device_type)
+        self._enabled = bool(enabled) and _usable(self._kind, float16 if dtype is None else dtype)
+        self._cached = cache_enabled
+        self._previous: list[tuple[bool, bool, bool]] = []
+
+    def __enter__(self) -> autocast:
+        self._previous.append((_state.enabled[self._kind], _state.cached, set_adapting(True)))
+        _state.enabled[self._kind] = self._enabled
+        _state.cached = _state.cached if self._cached is None else self._cached
+        _state.depth += 1
+        _watcher.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _state.enabled[self._kind], _state.cached, adapting = self._previous.pop()
+        set_adapting(adapting)
+        _state.depth -= 1
+        _watcher.__exit__()
+        if not _state.depth:
+            clear_autocast_cache()
+
+    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(func)
+        def inside(*args, **kwargs):
+            with self:
+                return func(*args, **kwargs)
+        return inside
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether there is autocast for this kind of device."""
+    return _device_type(device_type) in _state.enabled
+
+
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Whether autocast is on in this thread for this kind of device."""
+    return _state.enabled[_device_type(device_type)]
+
+
+def set_autocast_enabled(device_type: str, enabled: bool) -> None:
+    """Switch autocast inside of a `with autocast(...)`."""
+    _state.enabled[_device_type(device_type)] = bool(enabled)
+
+
+def get_autocast_dtype(device_type: str) -> DType:
+    """The dtype of products under autocast."""
+    _device_type(device_type)
+    return float16
+
+
+def get_autocast_gpu_dtype() -> DType:
+    """The dtype of products under autocast on GPUs."""
+    return get_autocast_dtype("cuda")
+
+
+def set_autocast_dtype(device_type: str, dtype: DType | _Brain16) -> None:
+    """Raises: ArgumentError for a dtype that products cannot have under autocast."""
+    if not _usable(_device_type(device_type), dtype):
+        raise ArgumentError(f"set_autocast_dtype: needs float16, got {dtype}")
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Whether parameters are converted once."""
+    return _state.cached
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Whether parameters are converted once."""
+    _state.cached = bool(enabled)
+
+
+def clear_autocast_cache() -> None:
+    """Forget converted parameters."""
+    _state.cache.clear()

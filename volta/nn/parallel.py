@@ -1,0 +1,39 @@
+"""DataParallel: a model in the wrapper that PyTorch splits batches with. Here everything is computed on one device."""
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from volta.nn.module import Module
+from volta.types import DeviceLike
+
+__all__ = ["DataParallel", "data_parallel"]
+
+
+class DataParallel(Module):
+    """Calls `module`, whose state is saved under "module.". A batch is not split: of several `device_ids` the first is used, with a
+    warning, so results are those of PyTorch but for statistics of batches."""
+
+    def __init__(self, module: Module, device_ids: Sequence[DeviceLike] | None = None, output_device: DeviceLike = None,
+                 dim: int = 0) -> None:
+        super().__init__()
+        self.dim, self.module = dim, module
+        self.device_ids = list(device_ids or [])
+        self.output_device = output_device if output_device is not None or not self.device_ids else self.device_ids[0]
+        if len(self.device_ids) > 1:
+            warnings.warn(f"DataParallel: everything is computed on the first of the devices {self.device_ids}", stacklevel=2)
+        if self.device_ids:
+            module.to(device=self.device_ids[0])
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """What the module computes, on `output_device` where one is given."""
+        out = self.module(*inputs, **kwargs)
+        return out.to(self.output_device) if self.output_device is not None and hasattr(out, "to") else out
+
+
+def data_parallel(module: Module, inputs: Any, device_ids: Sequence[DeviceLike] | None = None, output_device: DeviceLike = None,
+                  dim: int = 0, module_kwargs: dict[str, Any] | None = None) -> Any:
+    """`module` called with `inputs`, a tuple or one tensor, as DataParallel does."""
+    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+    return DataParallel(module, device_ids, output_device, dim)(*inputs, **(module_kwargs or {}))
