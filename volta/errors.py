@@ -45,6 +45,10 @@ class OutOfMemoryError(VoltaError, MemoryError):
     """A device has no room for a tensor."""
 
 
+class WorkerTimeoutError(VoltaError, RuntimeError, TimeoutError):
+    """A DataLoader's worker took longer than its timeout."""
+
+
 class StateDictError(VoltaError, RuntimeError, KeyError):
     """A state dict or checkpoint that does not fit the module."""
 
