@@ -33,7 +33,7 @@ LAYERS = (
     ("testing", ("volta.testing", "volta.selftest", "volta.own_kernel", "volta.__main__")),
 )
 
-OPTIONAL = {"wgpu", "matplotlib"}
+OPTIONAL = {"PIL", "wgpu", "matplotlib"}
 # (importing module, imported module or package): why it waits until a function is called.
 LATE = {
     ("volta.devices", "volta.devices.gpu.kernels"): "of use with the optional wgpu only, and a fifth of the time of `import volta`",
