@@ -27,7 +27,7 @@ LAYERS = (
     ("ops", ("volta.ops",)),
     ("tensor", ("volta.tensor", "volta.methods", "volta.typed")),
     ("user", ("volta.nn", "volta.optim", "volta.data", "volta.io", "volta.func", "volta.utils", "volta.linalg", "volta.cuda",
-              "volta.accelerator", "volta.backends", "volta.distributions", "volta.special")),
+              "volta.accelerator", "volta.backends", "volta.distributions", "volta.special", "volta.vision")),
     ("package", ("volta",)),
     ("compat", ("volta.compat",)),
     ("testing", ("volta.testing", "volta.selftest", "volta.own_kernel", "volta.__main__")),

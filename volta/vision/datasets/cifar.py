@@ -111,9 +111,10 @@ class CIFAR10(VisionDataset):
 
     def _binary(self, path):
         data = np.frombuffer(path.read_bytes(), np.uint8)
-        if data.size % (3072 + self.label_bytes):
-            raise DatasetError(f"{path}: {data.size} bytes are no whole number of images ({3072 + self.label_bytes} each); is it cut short?")
-        rows = data.reshape(-1, 3072 + self.label_bytes)
+        size = 3072 + self.label_bytes
+        if data.size % size:
+            raise DatasetError(f"{path}: {data.size} bytes are no whole number of images, {size} each; is it cut short?")
+        rows = data.reshape(-1, size)
         return rows[:, self.label_bytes:], rows[:, self.label_bytes - 1].tolist()
 
     def _download(self, folder):

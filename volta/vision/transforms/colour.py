@@ -6,13 +6,15 @@ from typing import Any
 from volta.dtypes import float32, iinfo
 from volta.errors import ArgumentError
 from volta.ops.join import cat, stack
+from volta.ops.math import where
 from volta.vision.transforms import pillow
 from volta.vision.transforms.kinds import images
 
 
 @images("rgb_to_grayscale", pillow.rgb_to_grayscale)
 def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
-    """The image in grey, in 1 channel or 3 equal ones."""
+    """The image in grey, in 1 channel or 3 equal ones. Raises: TypeError for another number of channels than 1 or 3; ArgumentError."""
+    _check_channels(img)
     if num_output_channels not in (1, 3):
         raise ArgumentError(f"rgb_to_grayscale: num_output_channels should be either 1 or 3, got {num_output_channels}")
     if img.shape[-3] == 3:
@@ -38,7 +40,7 @@ def adjust_contrast(img: Any, contrast_factor: float) -> Any:
 @images("adjust_saturation", pillow.adjust_saturation)
 def adjust_saturation(img: Any, saturation_factor: float) -> Any:
     """The image with its colours stronger by a factor: 0 is grey, 1 the image."""
-    return img if img.shape[-3] == 1 else _blend("saturation_factor", img, rgb_to_grayscale(img), saturation_factor)
+    return img if img.ndim > 2 and img.shape[-3] == 1 else _blend("saturation_factor", img, rgb_to_grayscale(img), saturation_factor)
 
 
 def adjust_hue(img: Any, hue_factor: float) -> Any:
@@ -50,6 +52,7 @@ def adjust_hue(img: Any, hue_factor: float) -> Any:
 
 @images("adjust_hue", pillow.adjust_hue)
 def _turned(img, hue_factor):
+    _check_channels(img)
     if img.shape[-3] == 1:
         return img
     scale = 1 if img.dtype.is_floating_point else iinfo(img.dtype).max
@@ -59,8 +62,8 @@ def _turned(img, hue_factor):
     spread = high - low
     divisor = spread + (spread == 0)
     saturation = spread / (high + (spread == 0) * (1 - high))
-    hue = (high == red).where((green - blue) / divisor,
-                              (high == green).where(2 + (blue - red) / divisor, 4 + (red - green) / divisor)) / 6
+    hue = where(high == red, (green - blue) / divisor,
+                where(high == green, 2 + (blue - red) / divisor, 4 + (red - green) / divisor)) / 6
     hue = (hue + 1 + hue_factor) % 1
     # a channel is as high as the circle is near its colour
     channels = []
@@ -71,8 +74,15 @@ def _turned(img, hue_factor):
     return out if scale == 1 else (out * (scale + 1 - 1e-3)).to(img.dtype)
 
 
+def _check_channels(img):
+    if img.ndim < 3 or img.shape[-3] not in (1, 3):
+        raise TypeError("Input image tensor permitted channel values are [1, 3], but found "
+                        f"{img.shape[-3] if img.ndim > 2 else f'{img.ndim} dimensions'}")
+
+
 def _blend(name, img, other, factor):
     """`factor` parts of the image and the rest of the other, within what the dtype's images hold."""
+    _check_channels(img)
     if factor < 0:
         raise ArgumentError(f"{name} ({factor}) is not non-negative.")
     whole = img.dtype.is_floating_point

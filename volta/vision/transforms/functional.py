@@ -15,6 +15,7 @@ from volta.nn import functional as F
 from volta.ops.copy import clone
 from volta.ops.from_data import as_tensor, tensor
 from volta.ops.join import cat
+from volta.ops.math import where
 from volta.vision.transforms import colour, pillow
 from volta.vision.transforms.kinds import (
     borders,
@@ -335,7 +336,7 @@ def _sampled(img, matrix, mode, size, fill):
     seen, out = out[:, -1:], out[:, :-1]
     if fill is not None:
         colours = as_tensor(np.array(fill, np.float64).reshape(1, -1, 1, 1), dtype=whole.dtype, device=img.device)
-        out = (seen < 0.5).where(colours, out) if mode.value == "nearest" else out * seen + (1 - seen) * colours
+        out = where(seen < 0.5, colours, out) if mode.value == "nearest" else out * seen + (1 - seen) * colours
     out = out.reshape(*img.shape[:-2], *size)
     return out if img.dtype is out.dtype else out.round().to(img.dtype)
 

@@ -82,5 +82,7 @@ def adjust_hue(img, hue_factor):
 
 def rgb_to_grayscale(img, num_output_channels=1):
     from PIL import Image
+    if num_output_channels not in (1, 3):
+        raise ArgumentError(f"rgb_to_grayscale: num_output_channels should be either 1 or 3, got {num_output_channels}")
     grey = img.convert("L")
     return Image.merge("RGB", (grey,) * 3) if num_output_channels == 3 else grey
