@@ -21,15 +21,16 @@ def write_idx(path, array):
 
 
 def write_digits(root):
-    """Bars whose place tells the digit, with noise, in the files that MNIST has."""
+    """Blocks whose place tells the digit, with noise, in the files that MNIST has."""
     rng = np.random.default_rng(0)
     folder = os.path.join(root, "MNIST", "raw")
     os.makedirs(folder)
-    for split, count in (("train", 320), ("t10k", 80)):
+    for split, count in (("train", 480), ("t10k", 80)):
         labels = rng.integers(0, 10, count, dtype=np.uint8)
         images = rng.integers(0, 60, (count, 28, 28), dtype=np.uint8)
         for image, label in zip(images, labels):
-            image[2 + 2 * label:6 + 2 * label, 4:24] += 180
+            top, left = 3 + 13 * (label // 5), 2 + 5 * (label % 5)
+            image[top:top + 9, left:left + 4] += 180
         write_idx(os.path.join(folder, f"{split}-images-idx3-ubyte"), images)
         write_idx(os.path.join(folder, f"{split}-labels-idx1-ubyte"), labels)
 
@@ -89,9 +90,9 @@ def main(root):
     ])
     train_set = datasets.MNIST(root, train=True, download=True, transform=transform)
     test_set = datasets.MNIST(root, train=False, transform=transform)
-    assert train_set.data.shape == (320, 28, 28) and train_set.targets.dtype == torch.int64 and len(train_set.classes) == 10
+    assert train_set.data.shape == (480, 28, 28) and train_set.targets.dtype == torch.int64 and len(train_set.classes) == 10
     train_part, valid_part = random_split(train_set, [0.9, 0.1], generator=torch.Generator().manual_seed(0))
-    assert isinstance(train_part, Subset) and (len(train_part), len(valid_part)) == (288, 32)
+    assert isinstance(train_part, Subset) and (len(train_part), len(valid_part)) == (432, 48)
     train_loader = DataLoader(train_part, args.batch_size, shuffle=True, num_workers=2, pin_memory=True, drop_last=True)
     test_loader = DataLoader(test_set, batch_size=40)
     model = Net().to(device)

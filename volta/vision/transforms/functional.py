@@ -285,8 +285,8 @@ def _rotated(img, angle, mode, expand, center, fill):
     size = (height, width)
     if expand:
         corners = np.array([[x * width / 2, y * height / 2, 1] for x in (-1, 1) for y in (-1, 1)]) @ np.reshape(matrix, (2, 3)).T
-        corners += [width / 2, height / 2]
-        high, low = (np.trunc(v / 1e-4) * 1e-4 for v in (corners.max(0), corners.min(0)))
+        corners, least = (corners + [width / 2, height / 2]).astype(np.float32), np.float32(1e-4)
+        high, low = (np.trunc(v / least) * least for v in (corners.max(0), corners.min(0)))
         size = tuple(int(n) for n in (np.ceil(high) - np.floor(low))[::-1])
     return _sampled(img, matrix, mode, size, fill)
 
