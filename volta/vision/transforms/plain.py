@@ -35,7 +35,7 @@ class Compose(Several):
     """One transform after the other.
 
     >>> T = volta.vision.transforms
-    >>> T.Compose([T.ToTensor(), T.Normalize(0.5, 0.5)])(np.zeros((1, 2), np.uint8))
+    >>> T.Compose([T.ToTensor(), T.Normalize(0.5, 0.5)])(volta.zeros(1, 2).numpy())
     tensor([[[-1., -1.]]])
     """
 
