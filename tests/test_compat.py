@@ -43,6 +43,7 @@ def test_a_module_runs(tmp_path):
 
 @pytest.mark.parametrize("line, named", [
     ("torch.fft.fft(torch.ones(2))", "torch.fft"), ("import torch.fft", "torch.fft"), ("torch.gpu", "torch.gpu"),
+    ("torch.optim.Bogus", "torch.optim.Bogus"), ("import torchvision as t; t.transforms.Bogus", "torchvision.transforms.Bogus"),
     ("from torch.nn import Bogus", "'Bogus' from 'torch.nn'"), ("torch.nn.Bogus", "torch.nn.Bogus"),
     ("torch.nn.functional.bogus", "torch.nn.functional.bogus"), ("import torchvision.bogus", "torchvision"),
     ("torch.backends.cudnn.bogus", "torch.backends.cudnn.bogus")])

@@ -27,7 +27,7 @@ class Net(nn.Module):
         return self.head(self.features(x)) * self.scale
 
 
-class Squares(Dataset):
+class Squares(Dataset[tuple[float, float]]):
     def __len__(self) -> int:
         return 10
 
@@ -120,7 +120,7 @@ def arithmetic(device: str = "cpu") -> volta.Tensor:
     return out.to(device, volta.float64) + len(rows) + z.size(0)
 
 
-def batches(loader: DataLoader[tuple[volta.Tensor, ...]]) -> list[int]:
+def batches(loader: DataLoader[list[volta.Tensor]]) -> list[int]:
     return [x.size(0) for x, _ in loader]
 
 

@@ -45,6 +45,14 @@ class OutOfMemoryError(VoltaError, MemoryError):
     """A device has no room for a tensor."""
 
 
+class WorkerTimeoutError(VoltaError, RuntimeError, TimeoutError):
+    """A DataLoader's worker took longer than its timeout."""
+
+
+class DatasetError(VoltaError, RuntimeError, ValueError):
+    """A dataset's file that is missing, damaged or of another format."""
+
+
 class StateDictError(VoltaError, RuntimeError, KeyError):
     """A state dict or checkpoint that does not fit the module."""
 

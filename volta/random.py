@@ -21,6 +21,7 @@ from __future__ import annotations
 import os
 import struct
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -108,7 +109,29 @@ class Generator:
         return Generator(self.device).set_state(self.get_state())
 
 
-default_generator = Generator(0)
+class _DefaultGenerator(Generator):
+    """The generator of draws that name none. A thread that has called `own` draws from a stream of its own, as workers of a DataLoader do:
+    their order among one another does not change what each draws."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+        self._shared = SimpleNamespace()
+        super().__init__(0)
+
+    def own(self, seed: int) -> None:
+        """Give the calling thread a stream of its own that starts from `seed`."""
+        self._local.stream = SimpleNamespace()
+        self.manual_seed(seed)
+
+    @property
+    def _stream(self) -> SimpleNamespace:
+        return getattr(self._local, "stream", self._shared)
+
+    _seed = property(lambda self: self._stream.seed, lambda self, value: setattr(self._stream, "seed", value))
+    offset = property(lambda self: self._stream.offset, lambda self, value: setattr(self._stream, "offset", value))
+
+
+default_generator = _DefaultGenerator()
 
 
 def bits(seed: int, offset: int, count: int) -> np.ndarray:

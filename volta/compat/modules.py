@@ -32,6 +32,7 @@ PLACES = {
     "torch.types": "volta.types",
     "torchvision": "volta.vision",
     "torchvision.transforms.": "volta.vision.transforms",
+    "torchvision.transforms.functional": "volta.vision.transforms.functional",
     "torchvision.datasets.": "volta.vision.datasets",
     "torchvision.utils": "volta.vision.utils",
 }
@@ -70,6 +71,8 @@ class View(ModuleType):
         except AttributeError:
             if name.startswith("__"):
                 raise
+            if place(f"{self.__name__}.{name}") == self._target.__name__:     # this module again: it has no such name
+                raise _missing(self.__name__, name) from None
             try:                                        # a module that scripts use without importing it
                 return importlib.import_module(f"{self.__name__}.{name}")
             except ModuleNotFoundError:

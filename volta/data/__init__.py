@@ -1,5 +1,27 @@
-"""Datasets and the loader that makes batches of them."""
-from volta.data.dataset import Dataset, Subset, TensorDataset
-from volta.data.loader import DataLoader, collate
+"""Datasets, samplers, and the loader that makes batches, under the names of torch.utils.data."""
+from volta.data.collate import default_collate, default_convert
+from volta.data.dataset import (
+    ChainDataset,
+    ConcatDataset,
+    Dataset,
+    IterableDataset,
+    StackDataset,
+    Subset,
+    TensorDataset,
+    random_split,
+)
+from volta.data.loader import DataLoader
+from volta.data.sampler import (
+    BatchSampler,
+    DistributedSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from volta.data.workers import WorkerInfo, get_worker_info
 
-__all__ = ["DataLoader", "Dataset", "Subset", "TensorDataset", "collate"]
+__all__ = ["BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler", "IterableDataset",
+           "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset",
+           "WeightedRandomSampler", "WorkerInfo", "default_collate", "default_convert", "get_worker_info", "random_split"]

@@ -1,30 +1,49 @@
-"""Datasets: what a DataLoader draws from."""
+"""Datasets: what a DataLoader draws from. Knows nothing of loading."""
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+import bisect
+import itertools
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from volta._kernels import core
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
+from volta.ops.creation import randperm
 
 if TYPE_CHECKING:
+    from volta.random import Generator
     from volta.tensor import Tensor
 
+T = TypeVar("T", covariant=True)
 
-class Dataset:
-    """Map-style data: subclasses define `__len__` and `__getitem__(index)`, which gives one sample (an array, a number, a tensor,
-    or a tuple, list or dict of these)."""
 
-    def __getitem__(self, index: int) -> Any:
+class Dataset(Generic[T]):
+    """Map-style data: subclasses define `__getitem__(index)`, which gives one sample, and `__len__`; `__getitems__(indices)`, which gives
+    a list of samples, where that is faster. `a + b` has the samples of both."""
+
+    def __getitem__(self, index: Any) -> T:
         raise NotImplementedError(f"{type(self).__name__}: define __getitem__(self, index)")
 
-    def __len__(self) -> int:
-        raise NotImplementedError(f"{type(self).__name__}: define __len__(self)")
+    def __add__(self, other: Dataset[Any]) -> ConcatDataset:
+        return ConcatDataset([self, other])
 
 
-class TensorDataset(Dataset):
+class IterableDataset(Dataset[T]):
+    """Data that come as a stream: subclasses define `__iter__`. With several workers each has an iterator of its own, which asks
+    `get_worker_info` for its part."""
+
+    def __iter__(self) -> Iterator[T]:
+        raise NotImplementedError(f"{type(self).__name__}: define __iter__(self)")
+
+    def __add__(self, other: Dataset[Any]) -> ChainDataset:
+        return ChainDataset([self, other])
+
+
+class TensorDataset(Dataset[tuple[Any, ...]]):
     """Arrays or tensors of equal first size; sample i is the tuple of their rows i.
 
     Raises: ShapeError where the first sizes differ; ArgumentError for anything without rows.
@@ -40,7 +59,7 @@ class TensorDataset(Dataset):
             raise ShapeError(f"TensorDataset: the first sizes differ: {', '.join(str(tuple(t.shape)) for t in tensors)}")
         self.tensors = tensors
 
-    def __getitem__(self, index: int) -> tuple[Any, ...]:
+    def __getitem__(self, index: Any) -> tuple[Any, ...]:
         if hasattr(index, "__index__") and not -len(self) <= index < len(self):
             raise IndexRangeError(f"TensorDataset: index {index} is out of range for {len(self)} samples")
         return tuple(t[index] for t in self.tensors)
@@ -49,17 +68,109 @@ class TensorDataset(Dataset):
         return self.tensors[0].shape[0]
 
 
-class Subset(Dataset):
-    """The samples of another dataset at `indices`."""
+class StackDataset(Dataset[Any]):
+    """Datasets of equal length side by side: sample i is the tuple of their samples i, or a dict where they are given by name.
 
-    def __init__(self, dataset: Dataset, indices: Iterable[int]) -> None:
-        self.dataset, self.indices = dataset, [int(i) for i in indices]
+    Raises: ArgumentError for datasets of different length, for none, and for some with and some without a name.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if bool(args) == bool(kwargs):
+            raise ArgumentError("StackDataset: give datasets either by position or by name" if args else
+                                "StackDataset: At least one dataset should be passed")
+        self.datasets: tuple[Any, ...] | dict[str, Any] = args or kwargs
+        lengths = [len(d) for d in (args or kwargs.values())]
+        if len(set(lengths)) > 1:
+            raise ArgumentError(f"StackDataset: Size mismatch between datasets, their lengths are {lengths}")
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(self.datasets, dict):
+            return {name: dataset[index] for name, dataset in self.datasets.items()}
+        return tuple(dataset[index] for dataset in self.datasets)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.datasets.values())) if isinstance(self.datasets, dict) else self.datasets[0])
+
+
+class ConcatDataset(Dataset[Any]):
+    """Datasets one after the other.
+
+    Raises: ArgumentError for none, and for one that is a stream.
+    """
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets or any(isinstance(d, IterableDataset) for d in self.datasets):
+            raise ArgumentError("ConcatDataset: ConcatDataset does not support IterableDataset; use ChainDataset" if self.datasets else
+                                "ConcatDataset: datasets should not be an empty iterable")
+        self.cumulative_sizes = list(itertools.accumulate(len(d) for d in self.datasets))
 
     def __getitem__(self, index: int) -> Any:
-        return self.dataset[self.indices[index]]
+        if not -len(self) <= index < len(self):
+            raise IndexRangeError(f"ConcatDataset: index {index} is out of range for {len(self)} samples")
+        index %= len(self)
+        number = bisect.bisect_right(self.cumulative_sizes, index)
+        return self.datasets[number][index - (self.cumulative_sizes[number - 1] if number else 0)]
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+
+class ChainDataset(IterableDataset[Any]):
+    """Streams one after the other. Raises: ArgumentError, when it comes to it, for a dataset that is none."""
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = datasets
+
+    def _streams(self):
+        for dataset in self.datasets:
+            if not isinstance(dataset, IterableDataset):
+                raise ArgumentError(f"ChainDataset: ChainDataset only supports IterableDataset, got {type(dataset).__name__}")
+            yield dataset
+
+    def __iter__(self) -> Iterator[Any]:
+        return itertools.chain.from_iterable(self._streams())
+
+    def __len__(self) -> int:
+        return sum(len(dataset) for dataset in self._streams())
+
+
+class Subset(Dataset[T]):
+    """The samples of another dataset at `indices`."""
+
+    def __init__(self, dataset: Dataset[T], indices: Sequence[int]) -> None:
+        self.dataset, self.indices = dataset, indices
+
+    def __getitem__(self, index: Any) -> T:
+        return self.dataset[[self.indices[i] for i in index] if isinstance(index, list) else self.indices[index]]
 
     def __len__(self) -> int:
         return len(self.indices)
+
+
+def random_split(dataset: Any, lengths: Sequence[int | float], generator: Generator | None = None) -> list[Subset[Any]]:
+    """Subsets of these lengths, or fractions of the whole, without common samples, in an order drawn from the generator.
+
+    Raises: ArgumentError where the lengths do not add up.
+
+    >>> [len(part) for part in volta.data.random_split(range(10), [0.5, 0.25, 0.25])]
+    [6, 2, 2]
+    """
+    count = len(dataset)
+    if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
+        if any(not 0 <= part <= 1 for part in lengths):
+            raise ArgumentError(f"random_split: each fraction must be between 0 and 1, got {list(lengths)}")
+        whole = [math.floor(count * part) for part in lengths]
+        rest = count - sum(whole)
+        lengths = [n + rest // len(whole) + (i < rest % len(whole)) for i, n in enumerate(whole)]
+        if 0 in lengths:
+            warnings.warn(f"random_split: Length of split at index {lengths.index(0)} is 0. This might result in an empty dataset.",
+                          stacklevel=2)
+    if sum(lengths) != count:
+        raise ArgumentError("random_split: Sum of input lengths does not equal the length of the input dataset! "
+                            f"They are {list(lengths)} and {count}")
+    order = iter(randperm(count, generator=generator, device="cpu").tolist())
+    return [Subset(dataset, list(itertools.islice(order, n))) for n in lengths]
 
 
 def _describe(value):

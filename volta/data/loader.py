@@ -1,28 +1,34 @@
-"""DataLoader: shuffled batches of in-memory arrays or of a map-style dataset, assembled ahead in one thread.
+"""DataLoader: batches of a dataset, in the order of a sampler, assembled ahead by threads where wanted.
 
-The thread touches host memory only. Copies to a GPU are made in the caller's thread just before a batch is given out, so that the
-body of a training step needs no transfer.
+Threads touch host memory only. Copies to a GPU are made in the caller's thread just before a batch is given out, so that the body of a
+training step needs no transfer. Samplers are asked in the caller's thread too.
 """
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
 from volta._kernels import core
-from volta.data.dataset import Dataset, TensorDataset
-from volta.data.prefetch import ahead
+from volta.data.collate import default_collate, default_convert, mapped
+from volta.data.dataset import Dataset, IterableDataset, TensorDataset
+from volta.data.fetch import Fetcher, rng
+from volta.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, draw_seed
+from volta.data.workers import END, Epoch, Workers
 from volta.device import as_device
+from volta.dtypes import float32, float64
 from volta.errors import ArgumentError
 from volta.ops.copy import clone
 from volta.ops.from_data import tensor
 from volta.ops.parts import narrow
 from volta.ops.records.index import index_select_op
-from volta.random import default_generator
 
 if TYPE_CHECKING:
+    from volta.random import Generator
     from volta.tensor import Tensor
     from volta.types import DeviceLike
 
@@ -30,174 +36,245 @@ if TYPE_CHECKING:
     Transform = Callable[[Any, np.random.Generator], Any]
 
 B = TypeVar("B")
+_FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
 class _Options(TypedDict, total=False):
-    """For type checkers: what every form of DataLoader takes."""
-    seed: int | None
+    """For type checkers: what every form of DataLoader takes by name."""
+    sampler: Iterable[Any] | None
+    batch_sampler: Iterable[Any] | None
+    num_workers: int
+    pin_memory: bool
     drop_last: bool
+    timeout: float
+    worker_init_fn: Callable[[int], Any] | None
+    multiprocessing_context: Any
+    generator: Generator | None
+    prefetch_factor: int | None
+    persistent_workers: bool
+    pin_memory_device: str
+    in_order: bool
+    seed: int | None
     device: DeviceLike
-    prefetch: int
+    prefetch: int | None
     transform: Transform | None
 
 
 class DataLoader(Generic[B]):
-    """Batches of `dataset`: an array, a tensor, a tuple of them (rows belong together), or a map-style dataset.
+    """Batches of `dataset`: map-style or a stream, or an array, a tensor, or a tuple of them (rows belong together).
 
-    shuffle    a new order every epoch that depends on `seed` and the epoch alone, so it is the same on every device. Without a
-               seed one is drawn from the default generator (`volta.manual_seed`).
-    device     where batches are put; None leaves host data on the CPU and device tensors where they are.
-    prefetch   host batches assembled ahead; 0 assembles each when it is asked for.
-    transform  `transform(batch, rng)` changes an assembled host batch (a tuple of NumPy arrays, or what `collate_fn` gave);
-               `rng` is a numpy.random.Generator that depends on seed, epoch and batch alone.
-    collate_fn list of samples -> batch, for a map-style dataset.
+    num_workers  how many threads fetch samples; each draws from a random stream of its own (`get_worker_info().seed`). Volta's and NumPy's
+                 functions run beside one another in threads; Python's `random` and `numpy.random` are shared by them.
+    pin_memory   accepted for PyTorch's sake, like pin_memory_device: an upload reads any host memory.
+    batch_size   None gives single samples, as `default_convert` makes them.
+
+    Beyond PyTorch's, by keyword:
+    seed         the order of an epoch depends on it and the epoch alone; without it, orders are drawn as in PyTorch.
+    device       where batches are put, on a GPU float64 as float32; None leaves host data on the CPU and device tensors where they are.
+    prefetch     batches that one thread assembles ahead without workers; 0 assembles each when it is asked for. The default is 2 for
+                 arrays and tensors, 0 where a dataset's own code runs.
+    transform    `transform(batch, rng)` changes an assembled host batch (a tuple of NumPy arrays of a TensorDataset, or what `collate_fn`
+                 gave); `rng` is a numpy.random.Generator that depends on seed, epoch and batch alone.
+
+    Raises: ArgumentError for options that exclude one another or are out of range.
 
     Example:
         >>> loader = volta.data.DataLoader((np.zeros((10, 4), np.float32), np.arange(10)), batch_size=4, shuffle=True, seed=0)
         >>> [tuple(x.shape) for x, y in loader]
         [(4, 4), (4, 4), (2, 4)]
     """
+    _ready = False
 
     @overload
-    def __init__(self: DataLoader[Tensor], dataset: Array, batch_size: int = 1, shuffle: bool = False,
+    def __init__(self: DataLoader[Tensor], dataset: Array, batch_size: int = 1, shuffle: bool | None = None,
                  **options: Unpack[_Options]) -> None: ...
     @overload
-    def __init__(self: DataLoader[tuple[Tensor, ...]], dataset: TensorDataset | Sequence[Array], batch_size: int = 1,
-                 shuffle: bool = False, **options: Unpack[_Options]) -> None: ...
+    def __init__(self: DataLoader[list[Tensor]], dataset: TensorDataset | Sequence[Array], batch_size: int = 1,
+                 shuffle: bool | None = None, **options: Unpack[_Options]) -> None: ...
     @overload
-    def __init__(self: DataLoader[B], dataset: Dataset | Sequence[Any], batch_size: int = 1, shuffle: bool = False, *,
+    def __init__(self: DataLoader[B], dataset: Dataset[Any] | Sequence[Any], batch_size: int | None = 1, shuffle: bool | None = None, *,
                  collate_fn: Callable[[list[Any]], B], **options: Unpack[_Options]) -> None: ...
     @overload
-    def __init__(self: DataLoader[Any], dataset: Dataset | Sequence[Any], batch_size: int = 1, shuffle: bool = False, *,
-                 collate_fn: None = None, **options: Unpack[_Options]) -> None: ...
-    def __init__(self, dataset, batch_size: int = 1, shuffle: bool = False, *, seed: int | None = None, drop_last: bool = False,
-                 device: DeviceLike = None, prefetch: int = 2, transform: Transform | None = None,
-                 collate_fn: Callable[[list[Any]], Any] | None = None) -> None:
-        for name, value, least in (("batch_size", batch_size, 1), ("prefetch", prefetch, 0)):
-            if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
+    def __init__(self: DataLoader[Any], dataset: Dataset[Any] | Sequence[Any], batch_size: int | None = 1, shuffle: bool | None = None,
+                 sampler: Iterable[Any] | None = None, batch_sampler: Iterable[Any] | None = None, num_workers: int = 0,
+                 collate_fn: Callable[[list[Any]], Any] | None = None, pin_memory: bool = False, drop_last: bool = False,
+                 timeout: float = 0, worker_init_fn: Callable[[int], Any] | None = None, multiprocessing_context: Any = None,
+                 generator: Generator | None = None, *, prefetch_factor: int | None = None, persistent_workers: bool = False,
+                 pin_memory_device: str = "", in_order: bool = True, seed: int | None = None, device: DeviceLike = None,
+                 prefetch: int | None = None, transform: Transform | None = None) -> None: ...
+    def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0, collate_fn=None,
+                 pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None, multiprocessing_context=None, generator=None, *,
+                 prefetch_factor=None, persistent_workers=False, pin_memory_device="", in_order=True, seed=None, device=None,
+                 prefetch=None, transform=None):
+        for name, value, least in (("batch_size", batch_size, 1), ("prefetch", prefetch, 0), ("num_workers", num_workers, 0),
+                                   ("prefetch_factor", prefetch_factor, 1)):
+            if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__") or value < least):
                 raise ArgumentError(f"DataLoader: {name} must be an integer >= {least}, got {value!r}")
-        if isinstance(dataset, (core.TensorBase, np.ndarray)):
-            self._single, dataset = True, TensorDataset(dataset)
-        else:
-            self._single = False
-        if isinstance(dataset, (tuple, list)) and dataset and all(isinstance(a, (core.TensorBase, np.ndarray)) for a in dataset):
+        if timeout < 0:
+            raise ArgumentError(f"DataLoader: timeout option should be non-negative, got {timeout}")
+        if not num_workers and (prefetch_factor is not None or persistent_workers):
+            raise ArgumentError("DataLoader: prefetch_factor and persistent_workers need num_workers > 0")
+        if num_workers and prefetch is not None:
+            raise ArgumentError("DataLoader: prefetch is for loading without workers; with num_workers give prefetch_factor")
+        if multiprocessing_context is not None:
+            raise ArgumentError("DataLoader: workers are threads; multiprocessing_context must be None")
+        self._single = isinstance(dataset, (core.TensorBase, np.ndarray))
+        if self._single:
+            dataset = TensorDataset(dataset)
+        elif isinstance(dataset, (tuple, list)) and dataset and all(isinstance(a, (core.TensorBase, np.ndarray)) for a in dataset):
             dataset = TensorDataset(*dataset)
-        if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
-            raise ArgumentError(f"DataLoader: needs arrays, or a dataset with __len__ and __getitem__, got "
-                                f"{type(dataset).__name__}")
-        self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, int(batch_size), bool(shuffle), bool(drop_last)
-        self.seed = default_generator.advance(4)[1] + (default_generator.initial_seed() << 64) if seed is None else int(seed)
+        self._stream = isinstance(dataset, IterableDataset)
+        if not self._stream and not hasattr(dataset, "__getitem__"):
+            raise ArgumentError(f"DataLoader: needs arrays, or a dataset with __len__ and __getitem__, got {type(dataset).__name__}")
+        _check_exclusive(self._stream, batch_size, shuffle, sampler, batch_sampler, drop_last, seed)
+        if batch_sampler is not None:
+            batch_size = None
+        self.dataset, self.batch_size, self.drop_last, self.shuffle = dataset, batch_size, bool(drop_last), bool(shuffle)
+        self.num_workers, self.pin_memory, self.pin_memory_device = int(num_workers), pin_memory, pin_memory_device
+        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
+        self.timeout, self.worker_init_fn, self.in_order, self.generator = timeout, worker_init_fn, in_order, generator
+        self.multiprocessing_context, self.persistent_workers = None, persistent_workers
+        self.seed, self.epoch, self.transform = None if seed is None else int(seed), 0, transform
         self.device = None if device is None else as_device(device)
-        self.prefetch, self.transform, self.collate_fn, self.epoch = int(prefetch), transform, collate_fn, 0
-        self._arrays = collate_fn is None and isinstance(dataset, TensorDataset)
+        self.sampler = sampler if sampler is not None else self._own_sampler()
+        self.batch_sampler = batch_sampler if batch_sampler is not None or batch_size is None else BatchSampler(
+            self.sampler, int(batch_size), self.drop_last)
+        self._arrays = collate_fn is None and type(dataset) is TensorDataset and self.batch_sampler is not None
         self._on_device = self._arrays and any(isinstance(t, core.TensorBase) and t.device.is_gpu for t in dataset.tensors)
         if self._on_device and transform is not None:
             raise ArgumentError("DataLoader: transform works on host arrays, these tensors are on a GPU; transform the batches")
+        self.prefetch = (2 if self._arrays else 0) if prefetch is None else int(prefetch)
+        self.collate_fn = collate_fn or (default_convert if self.batch_sampler is None else default_collate)
+        self._fetcher = Fetcher(dataset, self.num_workers, self.worker_init_fn, self.collate_fn, transform, self.batch_size, self.drop_last,
+                                self._arrays, self._single, self.batch_sampler is not None)
+        self._workers, self._ready = None, True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._ready and name in _FIXED:
+            raise ArgumentError(f"DataLoader: {name} attribute should not be set after DataLoader is initialized; make another")
+        super().__setattr__(name, value)
 
     def __len__(self) -> int:
-        """Batches in an epoch."""
-        n = len(self.dataset)
-        return n // self.batch_size if self.drop_last else math.ceil(n / self.batch_size)
+        """Batches in an epoch. Raises: TypeError where the dataset or the sampler has no length."""
+        if not self._stream:
+            return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
+        samples = len(self.dataset)
+        return samples if self.batch_size is None else samples // self.batch_size if self.drop_last else math.ceil(
+            samples / self.batch_size)
 
     def set_epoch(self, epoch: int) -> None:
-        """The epoch that the next iteration is; it counts on from there."""
+        """The epoch that the next iteration is, for orders by `seed`; it counts on from there."""
         self.epoch = int(epoch)
 
     def order(self, epoch: int) -> np.ndarray[Any, Any]:
-        """The sample numbers in the order of an epoch."""
+        """The sample numbers in the order of an epoch. Raises: ArgumentError without a seed, where orders are drawn."""
+        if self.shuffle and self.seed is None:
+            raise ArgumentError("DataLoader.order: without a seed, orders are drawn as they are needed")
         n = len(self.dataset)
-        return _rng(self.seed, epoch, 0).permutation(n) if self.shuffle else np.arange(n)
+        return rng(self.seed, epoch, 0).permutation(n) if self.shuffle else np.arange(n)
+
+    def _own_sampler(self):
+        if self._stream:
+            return _Endless()
+        if self.shuffle and self.seed is not None:
+            return _Seeded(self)
+        return RandomSampler(self.dataset, generator=self.generator) if self.shuffle else SequentialSampler(self.dataset)
 
     def __iter__(self) -> Iterator[B]:
-        epoch, self.epoch = self.epoch, self.epoch + 1
-        return self._device_batches(epoch) if self._on_device else self._host_batches(epoch)
-
-    def _bounds(self):
-        n = len(self.dataset)
-        return [(i, min(i + self.batch_size, n)) for i in range(0, len(self) * self.batch_size, self.batch_size)]
+        epoch = Epoch(draw_seed(self.generator), self.epoch, self.seed)
+        if isinstance(self.sampler, _Seeded):
+            order = self.order(self.epoch).tolist()
+            plan = iter(order if self.batch_size is None else BatchSampler(order, self.batch_size, self.drop_last))
+        else:
+            plan = iter(self.sampler if self.batch_sampler is None else self.batch_sampler)
+        self.epoch += 1
+        return self._device_batches(plan) if self._on_device else self._host_batches(epoch, plan)
 
     # ------------------------------------------------------------ data on the host
-    def _host_batches(self, epoch):
-        order, bounds = self.order(epoch), self._bounds()
-        arrays = [_host_array(t) for t in self.dataset.tensors] if self._arrays else None
-
-        def assemble(number):
-            rows = order[slice(*bounds[number])]
-            if arrays is not None:
-                batch = tuple(a[rows] for a in arrays)
-            else:
-                batch = (self.collate_fn or collate)([self.dataset[int(i)] for i in rows])
-            return batch if self.transform is None else self.transform(batch, _rng(self.seed, epoch, 1 + number))
-
-        batches = ahead(assemble, len(bounds), self.prefetch)
+    def _host_batches(self, epoch, plan):
+        plan = enumerate(plan)
+        if not self.num_workers and not self.prefetch:
+            fetch = self._fetcher.start(None, epoch)
+            for task in plan:
+                if (batch := fetch(task)) is END:
+                    return
+                yield self._placed(batch)
+                del batch
+            return
+        workers = self._workers or Workers(self.num_workers or 1, self._fetcher.start)
+        if self.persistent_workers and self._workers is None:
+            self._workers = workers
+            weakref.finalize(self, workers.dismiss)
+        ahead = self.num_workers * self.prefetch_factor if self.num_workers else self.prefetch
+        batches = workers.batches(plan, ahead, epoch, self.in_order, self.timeout)
         try:
-            for batch in batches:
-                batch = self._placed(batch[0] if self._single else batch)
-                yield batch
-        finally:
-            batches.close()         # ends the thread now, not when the generator happens to be collected
+            yield from map(self._placed, batches)
+        finally:                            # ends the threads now, not when the generator happens to be collected
+            batches.close()
+            if not self.persistent_workers:
+                workers.close()
 
     def _placed(self, batch):
         """The batch as tensors on the loader's device."""
-        if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-            return type(batch)(*map(self._placed, batch))
-        if isinstance(batch, (tuple, list)):
-            return type(batch)(map(self._placed, batch))
-        if isinstance(batch, dict):
-            return {key: self._placed(value) for key, value in batch.items()}
-        if isinstance(batch, core.TensorBase):
-            return batch if self.device is None else batch.to(self.device)
-        return tensor(batch, device=self.device or "cpu") if isinstance(batch, (np.ndarray, np.generic)) else batch
+        if self._arrays or self.transform is not None:
+            return mapped(self._tensor, batch)
+        return batch if self.device is None else mapped(self._tensor, batch)
+
+    def _tensor(self, value):
+        if isinstance(value, (np.ndarray, np.generic)):
+            value = tensor(value, device="cpu")
+        if self.device is None or not isinstance(value, core.TensorBase):
+            return value
+        return value.to(self.device, float32 if self.device.is_gpu and value.dtype is float64 else value.dtype)
 
     # ------------------------------------------------------------ data on a GPU
-    def _device_batches(self, epoch):
+    def _device_batches(self, plan):
         """Gathered where the data lives; the order goes up once an epoch."""
         tensors = self.dataset.tensors
         home = self.device or next(t.device for t in tensors if isinstance(t, core.TensorBase) and t.device.is_gpu)
         tensors = [(t if isinstance(t, core.TensorBase) else tensor(t)).detach().to(home) for t in tensors]
-        order = tensor(self.order(epoch), device=home) if self.shuffle else None
-        for start, end in self._bounds():
+        batches = list(plan)
+        in_rows = type(self.sampler) is SequentialSampler and type(self.batch_sampler) is BatchSampler
+        order = None if in_rows or not batches else tensor(np.concatenate(batches), device=home)
+        start = 0
+        for indices in batches:
             if order is None:
-                batch = tuple(clone(narrow(t, 0, start, end - start)) for t in tensors)     # a view could be written to
+                batch = [clone(narrow(t, 0, start, len(indices))) for t in tensors]     # a view could be written to
             else:
-                rows = narrow(order, 0, start, end - start)
-                batch = tuple(index_select_op(t, rows, dim=0) for t in tensors)
-            batch = batch[0] if self._single else batch
-            yield batch
+                rows = narrow(order, 0, start, len(indices))
+                batch = [index_select_op(t, rows, dim=0) for t in tensors]
+            start += len(indices)
+            yield batch[0] if self._single else batch
 
 
-def _rng(seed, epoch, stream):
-    """A NumPy generator for one purpose of one epoch."""
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed & ((1 << 128) - 1), epoch, stream])))
+class _Seeded(Sampler[int]):
+    """Orders by a loader's seed and epoch, as the loader's next pass has them."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        self.loader = loader
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.loader.order(self.loader.epoch).tolist())
+
+    def __len__(self) -> int:
+        return len(self.loader.dataset)
 
 
-def _host_array(t):
-    return t.detach().numpy() if isinstance(t, core.TensorBase) else t
+class _Endless(Sampler[None]):
+    """What streams are asked by, until they end."""
+
+    def __iter__(self) -> Iterator[None]:
+        return itertools.repeat(None)
 
 
-def collate(samples: list):
-    """Samples as one batch of NumPy arrays: numbers and arrays are stacked; tuples, lists and dicts entry by entry.
-
-    Raises: ArgumentError for samples of different structure or on a GPU.
-    """
-    first = samples[0]
-    if isinstance(first, dict):
-        return {key: collate([s[key] for s in samples]) for key in first}
-    if isinstance(first, (tuple, list)):
-        if any(len(s) != len(first) for s in samples):
-            raise ArgumentError("DataLoader: the samples of a batch have different numbers of entries; give a collate_fn")
-        columns = [collate(list(column)) for column in zip(*samples)]
-        return type(first)(*columns) if hasattr(first, "_fields") else type(first)(columns)
-    if isinstance(first, str):
-        return samples
-    if isinstance(first, core.TensorBase):
-        if first.device.is_gpu:
-            raise ArgumentError("DataLoader: the dataset's samples are on a GPU; give whole device tensors (TensorDataset), or "
-                                "host samples")
-        samples = [s.detach().numpy() for s in samples]
-    try:
-        batch = np.stack([np.asarray(s) for s in samples])
-    except ValueError:
-        shapes = sorted({np.shape(s) for s in samples})
-        raise ArgumentError(f"DataLoader: samples of shapes {shapes} do not stack; pad them or give a collate_fn") from None
-    return batch.astype(np.float32) if isinstance(first, float) and not isinstance(first, np.generic) else batch
+def _check_exclusive(stream, batch_size, shuffle, sampler, batch_sampler, drop_last, seed):
+    """Raise where options exclude one another."""
+    for name, value in (("shuffle", shuffle or None), ("sampler", sampler), ("batch_sampler", batch_sampler), ("seed", seed)):
+        if stream and value is not None:
+            raise ArgumentError(f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}")
+    if sampler is not None and shuffle:
+        raise ArgumentError("DataLoader: sampler option is mutually exclusive with shuffle")
+    if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
+        raise ArgumentError("DataLoader: batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
+    if batch_size is None and drop_last:
+        raise ArgumentError("DataLoader: batch_size=None option disables auto-batching and is mutually exclusive with drop_last")

@@ -1,5 +1,5 @@
 """Helpers over the parameters of a model, under PyTorch's names: clipping of gradients, parameters as one vector, parameters computed from
-others (weight and spectral normalisation, parametrizations, pruning), packed sequences (rnn), layers joined with the normalisation behind them."""
+others (weight and spectral normalisation, parametrizations, pruning), packed sequences (rnn), layers joined with the normalisation behind."""
 from volta.nn.utils import parametrizations, parametrize, prune, rnn
 from volta.nn.utils.fusion import fuse_conv_bn_eval, fuse_conv_bn_weights, fuse_linear_bn_eval, fuse_linear_bn_weights
 from volta.nn.utils.parameters import (

@@ -1,0 +1,109 @@
+"""Samples as one batch of tensors, and single samples as tensors. Host data become tensors on the CPU."""
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
+from typing import Any
+
+import numpy as np
+
+from volta._kernels import core
+from volta.data.workers import get_worker_info
+from volta.dtypes import float64
+from volta.errors import DeviceError, ShapeError
+from volta.ops.from_data import as_tensor, tensor
+from volta.ops.join import stack
+
+_NEEDED = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+
+
+def default_collate(batch: Sequence[Any]) -> Any:
+    """Samples as one batch: tensors, arrays and numbers are stacked (Python floats as float64), dicts, lists and tuples entry by entry
+    (a tuple's batch is a list), strings listed.
+
+    Raises: TypeError for other types; ShapeError for samples that do not fit together.
+
+    >>> volta.data.default_collate([(1, "a"), (2, "b")])
+    [tensor([1, 2]), ('a', 'b')]
+    """
+    first = batch[0]
+    if isinstance(first, core.TensorBase):
+        if len({t.shape for t in batch}) > 1:
+            raise _unequal(batch)
+        if first.device.is_gpu and get_worker_info() is not None:
+            raise DeviceError("default_collate: workers touch host memory only, these samples are on a GPU; "
+                              "use num_workers=0, or host samples and DataLoader(device=...)")
+        return stack(list(batch))
+    if isinstance(first, (np.ndarray, np.generic, int, float)) and not isinstance(first, (np.str_, np.bytes_)):
+        return _stacked(batch, first)
+    if isinstance(first, (str, bytes)):
+        return batch
+    if isinstance(first, Mapping):
+        return _rebuilt(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
+    if isinstance(first, Sequence):
+        named = isinstance(first, tuple) and hasattr(first, "_fields")
+        if not named and any(len(sample) != len(first) for sample in batch):
+            raise ShapeError("default_collate: each element in list of batch should be of equal size, got "
+                             f"{sorted({len(sample) for sample in batch})}; give a collate_fn")
+        return _rebuilt(first, [default_collate(entries) for entries in zip(*batch)])
+    raise TypeError(_NEEDED.format(type(first)))
+
+
+def default_convert(data: Any) -> Any:
+    """One sample with its arrays as tensors, also inside dicts, lists and tuples; anything else stays as it is.
+
+    >>> volta.data.default_convert({"x": np.arange(2), "name": "a"})
+    {'x': tensor([0, 1]), 'name': 'a'}
+    """
+    if isinstance(data, (np.ndarray, np.generic)):
+        return data if data.dtype.kind in "SUO" else as_tensor(data, device="cpu")
+    if isinstance(data, Mapping):
+        return _rebuilt(data, {key: default_convert(value) for key, value in data.items()})
+    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
+        return _rebuilt(data, [default_convert(value) for value in data])
+    return data
+
+
+def mapped(function: Callable[[Any], Any], batch: Any) -> Any:
+    """The batch with `function` of each of its leaves."""
+    if isinstance(batch, tuple) and not hasattr(batch, "_fields"):
+        return tuple(mapped(function, value) for value in batch)
+    if isinstance(batch, Mapping):
+        return _rebuilt(batch, {key: mapped(function, value) for key, value in batch.items()})
+    if isinstance(batch, Sequence) and not isinstance(batch, (str, bytes)):
+        return _rebuilt(batch, [mapped(function, value) for value in batch])
+    return function(batch)
+
+
+def _stacked(batch, first):
+    if isinstance(first, (np.ndarray, np.generic)):
+        if first.dtype.kind in "SUO":
+            raise TypeError(_NEEDED.format(first.dtype))
+        if len({np.shape(sample) for sample in batch}) > 1:
+            raise _unequal(batch)
+        return as_tensor(np.stack(batch), device="cpu")
+    return tensor(batch, dtype=float64 if isinstance(first, float) else None, device="cpu")
+
+
+def _rebuilt(first, entries):
+    """The entries in a container of the type of `first`, where it can be made; tuples become lists, as in PyTorch."""
+    if isinstance(first, tuple):
+        return type(first)(*entries) if hasattr(first, "_fields") else entries
+    if type(first) in (dict, list):
+        return entries
+    try:
+        if not isinstance(first, (MutableMapping, MutableSequence)):
+            return type(first)(entries)
+        clone = copy.copy(first)
+        if isinstance(first, MutableMapping):
+            clone.update(entries)
+        else:
+            clone[:] = entries
+        return clone
+    except TypeError:
+        return entries
+
+
+def _unequal(batch):
+    shapes = sorted({tuple(sample.shape) for sample in batch})
+    return ShapeError(f"default_collate: samples of shapes {shapes} do not stack; pad them or give a collate_fn")

@@ -1,0 +1,70 @@
+"""What makes a batch of a task: the numbers of samples, or the next of a stream. Works in any thread; knows nothing of threads."""
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from volta._kernels import core
+from volta.data.dataset import IterableDataset
+from volta.data.workers import END, Epoch, WorkerInfo, be
+
+
+@dataclass
+class Fetcher:
+    """What a DataLoader was told of its batches; `arrays` says that whole arrays are indexed, `batched` that samples are collated."""
+    dataset: Any
+    num_workers: int
+    worker_init_fn: Callable[[int], Any] | None
+    collate_fn: Callable[[Any], Any]
+    transform: Callable[[Any, np.random.Generator], Any] | None
+    batch_size: int | None
+    drop_last: bool
+    arrays: bool
+    single: bool
+    batched: bool
+
+    def start(self, worker: int | None, epoch: Epoch) -> Callable[[tuple[int, Any]], Any]:
+        """What fetches the batch of a task, its number and indices, in this epoch. Called in the thread that will fetch."""
+        if self.num_workers:
+            be(WorkerInfo(worker, self.num_workers, epoch.seed + worker, self.dataset))
+            if self.worker_init_fn is not None:
+                self.worker_init_fn(worker)
+        samples = self._rows() if self.arrays else self._stream() if isinstance(self.dataset, IterableDataset) else self._map
+
+        def fetch(task):
+            batch = samples(task[1])
+            if batch is END:
+                return END
+            if self.transform is not None:
+                batch = self.transform(batch, rng(epoch.chosen, epoch.number, 1 + task[0]))
+            return batch[0] if self.single else list(batch) if self.arrays and self.transform is None else batch
+        return fetch
+
+    def _rows(self):
+        arrays = [t.detach().numpy() if isinstance(t, core.TensorBase) else t for t in self.dataset.tensors]
+        return lambda indices: tuple(a[np.asarray(indices, np.intp)] for a in arrays)
+
+    def _map(self, task):
+        if not self.batched:
+            return self.collate_fn(self.dataset[task])
+        whole = getattr(self.dataset, "__getitems__", None)
+        return self.collate_fn([self.dataset[i] for i in task] if whole is None else whole(task))
+
+    def _stream(self):
+        stream = iter(self.dataset)
+
+        def following(_):
+            taken = list(itertools.islice(stream, self.batch_size if self.batched else 1))
+            if not taken or self.batched and self.drop_last and len(taken) < self.batch_size:
+                return END
+            return self.collate_fn(taken if self.batched else taken[0])
+        return following
+
+
+def rng(seed: int, epoch: int, stream: int) -> np.random.Generator:
+    """A NumPy generator for one purpose of one epoch."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed & ((1 << 128) - 1), epoch, stream])))

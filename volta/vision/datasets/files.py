@@ -1,0 +1,91 @@
+"""What all readers share: images of arrays, downloads, and the base of image datasets."""
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from volta.data.dataset import Dataset
+from volta.errors import ArgumentError, DatasetError
+
+
+class VisionDataset(Dataset[Any]):
+    """Images with targets. `transform` changes an image, `target_transform` a target, `transforms` both at once."""
+
+    def __init__(self, root: str | os.PathLike[str] | None = None, transforms: Callable[..., Any] | None = None,
+                 transform: Callable[[Any], Any] | None = None, target_transform: Callable[[Any], Any] | None = None) -> None:
+        if transforms is not None and (transform is not None or target_transform is not None):
+            raise ArgumentError(f"{type(self).__name__}: Only transforms or transform/target_transform can be passed as argument")
+        self.root = os.path.expanduser(root) if isinstance(root, str) else root
+        self.transforms, self.transform, self.target_transform = transforms, transform, target_transform
+
+    def changed(self, image: Any, target: Any) -> tuple[Any, Any]:
+        """A sample after the transforms."""
+        if self.transforms is not None:
+            return self.transforms(image, target)
+        return (image if self.transform is None else self.transform(image),
+                target if self.target_transform is None else self.target_transform(target))
+
+    def __len__(self) -> int:
+        raise NotImplementedError(f"{type(self).__name__}: define __len__(self)")
+
+    def extra_repr(self) -> str:
+        """Further lines of the repr."""
+        return ""
+
+    def __repr__(self) -> str:
+        lines = [f"Number of datapoints: {len(self)}", *([] if self.root is None else [f"Root location: {self.root}"]),
+                 *self.extra_repr().splitlines(), *([] if self.transform is None else [f"Transform: {self.transform}"])]
+        return "\n    ".join([f"Dataset {type(self).__name__}", *lines])
+
+
+@functools.cache
+def _from_array() -> Callable[[np.ndarray[Any, Any]], Any] | None:
+    try:
+        from PIL import Image
+    except ImportError:
+        return None
+    return Image.fromarray
+
+
+def as_image(pixels: np.ndarray[Any, Any]) -> Any:
+    """An image of Pillow where Pillow is installed, else the array."""
+    make = _from_array()
+    return pixels if make is None else make(pixels)
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a file that appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def fetch(urls: Sequence[str], md5: str) -> bytes:
+    """The file with this hash from the first place that has it. Raises: DatasetError with what went wrong at each."""
+    failures = []
+    for url in urls:
+        try:
+            with urllib.request.urlopen(url, timeout=60) as answer:
+                data = answer.read()
+        except (OSError, urllib.error.URLError) as error:
+            failures.append(f"{url}: {error}")
+            continue
+        if hashlib.md5(data, usedforsecurity=False).hexdigest() == md5:
+            return data
+        failures.append(f"{url}: the file's md5 is not {md5}")
+    raise DatasetError("download: " + "; ".join(failures))
