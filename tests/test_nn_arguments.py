@@ -28,7 +28,7 @@ FIRST = {"calculate_gain": "relu", "parameters_to_vector": [volta.zeros(2)]}
 
 def _wrong_calls():
     for module in (nn.init, nn.utils.parameters):
-        for name in module.__all__:
+        for name in sorted(set(module.__all__) - {"skip_init"}):
             function = getattr(module, name)
             parameters = inspect.signature(function).parameters
             for wrong_name, parameter in parameters.items():

@@ -102,7 +102,7 @@ RANDOM = [transforms.RandomCrop(6, padding=1), transforms.RandomHorizontalFlip()
           transforms.RandomChoice([transforms.CenterCrop(4), transforms.CenterCrop(5)]), transforms.RandomOrder([T.hflip, T.vflip])]
 
 
-@pytest.mark.parametrize("transform", RANDOM, ids=repr)
+@pytest.mark.parametrize("transform", RANDOM, ids=lambda transform: type(transform).__name__)
 def test_random_transforms_follow_the_seed(transform, rng):
     image = volta.tensor(pixels(rng, 3, 8, 8)) / 255
 
