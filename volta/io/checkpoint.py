@@ -93,7 +93,7 @@ def _random_state():
 def _set_random_state(state):
     """Continue from `_random_state`. Raises: StateDictError for anything else."""
     try:
-        set_rng_state(state["volta"].cpu())
+        set_rng_state(state["volta"].to("cpu"))
         random.setstate(state["python"])
         np.random.set_state({**state["numpy"], "state": {key: np.asarray(value, np.uint64) if isinstance(value, list) else value
                                                          for key, value in state["numpy"]["state"].items()}})

@@ -83,9 +83,10 @@ def _recurrent_grad(x, weight, saved, g_out, g_hidden, g_cell, *, mode, batch_si
 _grad = Kernel("recurrent_grad", _recurrent_grad, cut=cuts.recurrent_grad)
 
 
-def recurrent_grad(x, weight, *operands, **params):
+def recurrent_grad(x, weight, saved, g_out, g_hidden, g_cell, mode, batch_sizes, reverse):
     """Of the weight transposed, so that its columns lie in lines."""
-    return _grad(x, contiguous(core.view(weight, weight.shape[::-1], weight._strides[::-1], weight.offset)), *operands, **params)
+    columns = contiguous(core.view(weight, weight.shape[::-1], weight._strides[::-1], weight.offset))
+    return _grad(x, columns, saved, g_out, g_hidden, g_cell, mode=mode, batch_sizes=batch_sizes, reverse=reverse)
 
 
 KERNELS = {"recurrent": Kernel("recurrent", _recurrent, cut=cuts.recurrent), "recurrent_grad": recurrent_grad}
