@@ -89,8 +89,9 @@ attention    attention(q[B, L, H, E], k[B, S, G, E], v[B, S, G, V], mask or None
 
 recurrent    recurrent(x[R, gates * H], weight[gates * H, H], bias or None, h0[B, H] or None, c0[B, H] or None, mode, batch_sizes, reverse) ->
                  (out[R, H], hidden[B, H], cell[B, H], saved)      R rows of all steps; see ops/records/recurrent.py; no cell: (0, H)
-             recurrent_grad(x, weight, saved, g_out, g_hidden, g_cell (each or None), mode, batch_sizes, reverse) -> (dx, dgates, dh0, dc0)
-                                                                          dgates: of a GRU alone, where the state's part has its own
+             recurrent_grad(x, weight, saved, g_out or None, g_hidden or None, g_cell or None, mode, batch_sizes, reverse)
+                 -> (dx, dgates, dh0, dc0)
+                 dgates: of a GRU alone, where the state's part has its own
 
 loss         cross_entropy(x[N, C], target[N], ignore_index) -> loss[N]                0 where target == ignore_index
              cross_entropy_softmax(x, target, ignore_index) -> (loss[N], softmax[N, C] of x)
