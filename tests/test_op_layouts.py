@@ -235,4 +235,5 @@ def test_into_with_a_number(device):
 
 
 def test_every_elementwise_record_is_in_a_family_tested_here():
-    assert {op.family for op in RECORDS.values() if op.promotion} <= table.ELEMENTWISE
+    """But for users' own, which an example in the docs may have declared in this process: `op.check()` tests those."""
+    assert {op.family for op in RECORDS.values() if op.promotion} - {"own"} <= table.ELEMENTWISE
