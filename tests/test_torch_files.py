@@ -165,7 +165,7 @@ def _same_in_torch(torch, a, b):
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_through_volta_and_back(tmp_path, protocol):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
     given = _of_torch(torch)
     torch.save(given, tmp_path / "a.pt", pickle_protocol=protocol)
     found = volta.load(tmp_path / "a.pt")
@@ -178,7 +178,7 @@ def test_through_volta_and_back(tmp_path, protocol):
 
 
 def test_dtypes_of_torch():
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
     for name, becomes in (("bfloat16", "float32"), ("int8", "int32"), ("int16", "int32"), ("uint16", "int32"), ("uint32", "int64"),
                           ("uint64", "int64"), ("float64", "float64"), ("float16", "float16"), ("bool", "bool"), ("uint8", "uint8")):
         values = torch.tensor([0, 1, 3]).to(getattr(torch, name))
@@ -195,7 +195,7 @@ def test_dtypes_of_torch():
 
 
 def test_numpy_in_files_of_torch():
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
     for value in (np.float64(0.5), np.arange(6, dtype=">i4").reshape(2, 3).T, np.array([True]), np.ones((0, 2)), np.uint64(2 ** 63)):
         file = io.BytesIO()
         torch.save({"a": value}, file)
@@ -210,7 +210,7 @@ def test_numpy_in_files_of_torch():
 
 
 def test_old_and_foreign_formats(tmp_path):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
     torch.save(torch.ones(1), tmp_path / "old.pt", _use_new_zipfile_serialization=False)
     with pytest.raises(StateDictError, match="the format that torch.save had before 1.6"):
         volta.load(tmp_path / "old.pt")

@@ -9,7 +9,7 @@ import volta
 from volta.errors import ArgumentError, IndexRangeError, ShapeError, UninitializedError
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch")
-pytest.importorskip("torch.nn.utils.prune")
+pytest.importorskip("torch.nn.utils.prune", reason="compares with PyTorch")
 
 IMAGES = {1: (2, 4, 7), 2: (2, 4, 6, 7), 3: (2, 4, 5, 6, 7)}
 LAZY = [("LazyLinear", (3,), {}, (2, 5)), ("LazyLinear", (3,), {"bias": False}, (5,))]

@@ -48,7 +48,7 @@ def test_kinds_of_images_agree(name, rng, device):
 
 @pytest.mark.parametrize("name", [n for n in FUNCTIONS if "nearest" not in n and "bicubic" not in n])     # which round otherwise
 def test_arrays_agree_with_pillow(name, rng):
-    image = pytest.importorskip("PIL.Image")
+    image = pytest.importorskip("PIL.Image", reason="Pillow, an extra, makes the images")
     array = pixels(rng, 8, 10, 3)
     theirs = np.asarray(FUNCTIONS[name](image.fromarray(array)))
     assert np.abs(theirs.astype(int) - FUNCTIONS[name](array).reshape(theirs.shape)).max() <= 2
@@ -81,7 +81,7 @@ def test_conversions(rng):
 
 
 def test_pillow_there_and_back(rng):
-    image = pytest.importorskip("PIL.Image")
+    image = pytest.importorskip("PIL.Image", reason="Pillow, an extra, makes the images")
     for mode, shape in (("RGB", (4, 5, 3)), ("L", (4, 5)), ("RGBA", (4, 5, 4))):
         array = pixels(rng, *shape)
         pil = T.to_pil_image(array)
@@ -266,7 +266,7 @@ def test_folders(tmp_path, rng):
 
 
 def test_image_folder_and_noise(tmp_path):
-    image = pytest.importorskip("PIL.Image")
+    image = pytest.importorskip("PIL.Image", reason="Pillow, an extra, makes the images")
     (tmp_path / "dog").mkdir()
     image.new("L", (3, 2), 7).save(tmp_path / "dog" / "x.png")
     x, y = datasets.ImageFolder(tmp_path, transforms.ToTensor())[0]
@@ -317,7 +317,7 @@ def test_png(tmp_path, rng, device):
 
 
 def test_pillow_reads_the_png(tmp_path, rng):
-    image = pytest.importorskip("PIL.Image")
+    image = pytest.importorskip("PIL.Image", reason="Pillow, an extra, makes the images")
     array = pixels(rng, 3, 5, 4)
     for name in ("x.png", "x.bmp"):
         utils.save_image(volta.tensor(array) / 255, tmp_path / name)

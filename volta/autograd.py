@@ -118,7 +118,7 @@ class _Variables(type):
 class Variable(metaclass=_Variables):
     """PyTorch's old wrapper of tensors. It gives the tensor without a graph; every tensor is an instance."""
 
-    def __new__(cls, data: Tensor, requires_grad: bool = False, volatile: bool | None = None) -> Tensor:  # type: ignore[misc]
+    def __new__(cls, data: Tensor, requires_grad: bool = False, volatile: bool | None = None) -> Tensor:  # type: ignore[misc]  (not of its own class)
         if volatile is not None:
             warnings.warn("Variable: volatile has no effect; use `with volta.no_grad():`", stacklevel=2)
         return data.detach().requires_grad_(requires_grad)
@@ -317,7 +317,7 @@ class FunctionCtx:
     def gradients(self, grads):
         """Called by the engine: one gradient per input."""
         grads = grads if isinstance(grads, tuple) else (grads,)
-        if self._materialize:
+        if self._materialize and any(g is None for g in grads):
             some = next(g for g in grads if g is not None)
             grads = tuple(some.new_zeros(shape, dtype=dtype, device=device) if g is None else g
                           for g, (shape, dtype, device) in zip(grads, self._outputs))

@@ -42,7 +42,7 @@ class device(metaclass=_Devices):
     and gives the CPU; with VOLTA_REQUIRE_GPU=1 in the environment it raises.
     """
 
-    def __new__(cls, type: str | Device | int | None = None, index: int | None = None) -> Device:  # type: ignore[misc]
+    def __new__(cls, type: str | Device | int | None = None, index: int | None = None) -> Device:  # type: ignore[misc]  (not of its own class)
         return as_device(type, index)
 
 

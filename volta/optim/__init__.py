@@ -1,8 +1,8 @@
 """Optimizers and learning-rate schedules, under PyTorch's names."""
 from volta.optim import algorithms, lbfgs, lr_scheduler, matrices, swa_utils
 from volta.optim.algorithms import *  # noqa: F403 (as its __all__ says)
-from volta.optim.lbfgs import *  # noqa: F403
-from volta.optim.matrices import *  # noqa: F403
+from volta.optim.lbfgs import *  # noqa: F403 (as its __all__ says)
+from volta.optim.matrices import *  # noqa: F403 (as its __all__ says)
 from volta.optim.optimizer import Optimizer
 
 __all__ = ["Optimizer", "lr_scheduler", "swa_utils"]

@@ -1,6 +1,6 @@
 # Poisson and binomial numbers, in the forms of scalar.pxd: each element draws from its own Philox stream (see volta/random.py), whose key
 # are 24 bits each of two uniform numbers. float32 goes through float64.
-from volta._kernels.cpu cimport gamma
+from volta._kernels.cpu cimport gamma, philox
 
 cdef extern from * nogil:
     """
@@ -8,19 +8,10 @@ cdef extern from * nogil:
     #define VOLTA_COUNTS
     /* Uniform numbers of [0, 1) from words 0 and 1 of the counter. */
     static void volta_two_uniform(double u, double v, uint32_t counter, double *first, double *second) {
-        uint32_t a = counter, b = 0, c = 0, d = 0, k = (uint32_t)(u * 16777216), l = (uint32_t)(v * 16777216);
-        int round;
-        for (round = 0; round < 10; round++) {
-            uint64_t p = (uint64_t)a * 0xD2511F53u, q = (uint64_t)c * 0xCD9E8D57u;
-            a = (uint32_t)(q >> 32) ^ b ^ k;
-            b = (uint32_t)q;
-            c = (uint32_t)(p >> 32) ^ d ^ l;
-            d = (uint32_t)p;
-            k += 0x9E3779B9u;
-            l += 0xBB67AE85u;
-        }
-        *first = (a >> 8) / 16777216.0;
-        *second = (b >> 8) / 16777216.0;
+        uint32_t words[4] = {counter, 0, 0, 0};
+        volta_philox_rounds(words, (uint32_t)(u * 16777216), (uint32_t)(v * 16777216));
+        *first = (words[0] >> 8) / 16777216.0;
+        *second = (words[1] >> 8) / 16777216.0;
     }
     /* -log of the chance that a Poisson number of this mean is k. */
     static double volta_surprise(double k, double mean) {

@@ -11,6 +11,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from volta._kernels.core.base cimport (
     BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, DType, TensorBase, address, dtype_of, empty_host, empty_host_like)
 from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu cimport philox as rounds          # C text alone: its name is that of the function here
 from volta._kernels.cpu.copy cimport copy_data, packed
 from volta._kernels.cpu.scalar cimport log_f32
 from volta._kernels.cpu.tile cimport real
@@ -23,25 +24,15 @@ cdef extern from *:
     #define VOLTA_PHILOX_BLOCK 64
     /* words[4][BLOCK] = Philox of the 128-bit counters (high, counter + i). A plain loop over counters: vector code. */
     static void volta_philox(uint64_t seed, uint64_t counter, uint64_t high, uint32_t *words) {
-        int i, round;
+        int i;
         for (i = 0; i < VOLTA_PHILOX_BLOCK; i++) {
             uint64_t n = counter + (uint64_t)i;
-            uint32_t a = (uint32_t)n, b = (uint32_t)(n >> 32);
-            uint32_t c = (uint32_t)high, d = (uint32_t)(high >> 32);
-            uint32_t k = (uint32_t)seed, l = (uint32_t)(seed >> 32);
-            for (round = 0; round < 10; round++) {
-                uint64_t p = (uint64_t)a * 0xD2511F53u, q = (uint64_t)c * 0xCD9E8D57u;
-                a = (uint32_t)(q >> 32) ^ b ^ k;
-                b = (uint32_t)q;
-                c = (uint32_t)(p >> 32) ^ d ^ l;
-                d = (uint32_t)p;
-                k += 0x9E3779B9u;
-                l += 0xBB67AE85u;
-            }
-            words[i] = a;
-            words[1 * VOLTA_PHILOX_BLOCK + i] = b;
-            words[2 * VOLTA_PHILOX_BLOCK + i] = c;
-            words[3 * VOLTA_PHILOX_BLOCK + i] = d;
+            uint32_t four[4] = {(uint32_t)n, (uint32_t)(n >> 32), (uint32_t)high, (uint32_t)(high >> 32)};
+            volta_philox_rounds(four, (uint32_t)seed, (uint32_t)(seed >> 32));
+            words[i] = four[0];
+            words[1 * VOLTA_PHILOX_BLOCK + i] = four[1];
+            words[2 * VOLTA_PHILOX_BLOCK + i] = four[2];
+            words[3 * VOLTA_PHILOX_BLOCK + i] = four[3];
         }
     }
     /* cos and sin of 2 pi u, 0 <= u < 1: u is a multiple of a quarter and a rest that float32 holds exactly. */

@@ -69,9 +69,14 @@ def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float
     """Scale all gradients by max_norm / total_norm where that is below 1."""
     if not isinstance(total_norm, core.TensorBase):
         raise DTypeError(f"clip_grads_with_norm_: total_norm must be a tensor, got {type(total_norm).__name__}")
-    scale = number("clip_grads_with_norm_", "max_norm", max_norm, 0) / (total_norm + 1e-6)
+    max_norm = number("clip_grads_with_norm_", "max_norm", max_norm, 0)
+    _scale_down(_gradients("clip_grads_with_norm_", parameters), max_norm, total_norm)
+
+
+def _scale_down(gradients, max_norm, total_norm):
+    scale = max_norm / (total_norm + 1e-6)
     scale = where(scale > 1.0, 1.0, scale)          # not minimum: a NaN norm must reach the gradients
-    for g in _gradients("clip_grads_with_norm_", parameters):
+    for g in gradients:
         g.mul_(scale.to(g.device, g.dtype))
 
 
@@ -83,10 +88,10 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
 
     Raises: ArgumentError for a negative max_norm; with `error_if_nonfinite`, for a norm that is NaN or infinite.
     """
-    number("clip_grad_norm_", "max_norm", max_norm, 0)
-    parameters = _tensors("clip_grad_norm_", parameters)
-    total = _total_norm("clip_grad_norm_", _gradients("clip_grad_norm_", parameters), norm_type, error_if_nonfinite)
-    clip_grads_with_norm_(parameters, max_norm, total)
+    max_norm = number("clip_grad_norm_", "max_norm", max_norm, 0)
+    gradients = _gradients("clip_grad_norm_", parameters)
+    total = _total_norm("clip_grad_norm_", gradients, norm_type, error_if_nonfinite)
+    _scale_down(gradients, max_norm, total)
     return total
 
 
