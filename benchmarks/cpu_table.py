@@ -45,9 +45,10 @@ def overhead(length: int = 1000) -> None:
 def steps() -> None:
     """Whole training steps. Units: milliseconds."""
     print(header("training step (forward, cross-entropy, backward, Adam)", "ms"))
-    for name, batch in (("mlp", 64), ("mlp", 256), ("mnist_cnn", 64)):
+    for name, batch, rounds in (("mlp", 64, 25), ("mlp", 256, 25), ("mnist_cnn", 64, 25), ("resnet18 32x32", 16, 7),
+                                ("char GPT 4x128", 16, 7), ("LSTM 128", 32, 15)):
         runs = {"volta": training_step(volta, name, batch, "cpu"), "torch": training_step(torch, name, batch, "cpu")}
-        print(row(f"{name} batch {batch}", alternate(runs, rounds=25, inner=2)))
+        print(row(f"{name} batch {batch}", alternate(runs, rounds, inner=2)), flush=True)
 
 
 def compare(label: str, ours, theirs, rounds: int) -> dict[str, list[float]]:

@@ -122,12 +122,13 @@ def scans_and_sorts() -> None:
 
 def steps() -> None:
     print(header("training step", "ms"))
-    for name, batch in (("mlp", 256), ("mnist_cnn", 256)):
+    for name, batch, inner in (("mlp", 256, 50), ("mnist_cnn", 256, 50), ("resnet18 64x64", 64, 20), ("char GPT 6x384", 64, 8),
+                               ("GPT-2 124M", 4, 4), ("LSTM 128", 32, 20)):
         ours, theirs = training_step(volta, name, batch, "gpu"), training_step(torch, name, batch, "cuda", fused=True)
-        print(row(f"{name} batch {batch}", _steps(ours, theirs)), flush=True)
+        print(row(f"{name} batch {batch}", _steps(ours, theirs, inner)), flush=True)
 
 
-def _steps(ours, theirs, inner: int = 50) -> dict[str, list[float]]:
+def _steps(ours, theirs, inner: int) -> dict[str, list[float]]:
     times = {"volta": [], "torch": []}
     for turn in range(9):
         for label, function, wait in (("volta", ours, volta.gpu.synchronize), ("torch", theirs, torch.cuda.synchronize)):
