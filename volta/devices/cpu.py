@@ -1,14 +1,38 @@
 """The CPU's kernels by name: typed Cython from `volta/_kernels/cpu`, in the best variant for the running CPU. Every module there that has
-a table `KERNELS` is a family; nothing else has to name it."""
+a table `KERNELS` is a family; nothing else has to name it. The families that every program needs are loaded at once, the others when a
+kernel of theirs is first called: that takes a tenth of the time of `import volta`."""
 from volta._kernels import cpu
 from volta._kernels.cpu import copy, elementwise, reduce, update
-from volta.ops.table import bind, import_all
+from volta.ops.table import RECORDS, bind, import_all
 
 KERNELS: dict = {}
-for _module in import_all(cpu):
-    KERNELS.update(getattr(_module, "KERNELS", {}))
+_FIRST = (copy, elementwise, reduce, update)
 
 # Kernels that take float16 themselves.
-HALF = {*elementwise.KERNELS, *copy.KERNELS, *reduce.KERNELS, *update.KERNELS, "gather", "index_select", "index_put"}
+HALF = {*(name for module in _FIRST for name in module.KERNELS), "gather", "index_select", "index_put"}
 
-bind(KERNELS, "cpu", half=HALF)
+
+class _Late:
+    """The kernel of a record whose family is not loaded yet."""
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, *inputs, **params):
+        load()
+        return RECORDS[self.name].cpu(*inputs, **params)
+
+
+def _bind(modules) -> None:
+    """Give the records that have none yet the kernels of these modules."""
+    for module in modules:
+        KERNELS.update(getattr(module, "KERNELS", {}))
+    bind({name: KERNELS.get(name) for name, op in RECORDS.items() if op.cpu is None or type(op.cpu) is _Late}, "cpu", half=HALF)
+
+
+def load() -> None:
+    """Load all families."""
+    _bind(import_all(cpu))
+
+
+_bind(_FIRST)
+bind({name: _Late(name) for name, op in RECORDS.items() if op.cpu is None}, "cpu", half=HALF)
