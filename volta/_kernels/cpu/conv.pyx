@@ -14,6 +14,7 @@ from volta._kernels.cpu.conv_plan cimport (
     Plan, band_size, ceil_div, choose_chunk, form_panel, load_band, make_tables, set_geometry, threads_of)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.gemm cimport pack
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, outer, real
 from volta._kernels.core.views cimport float_code, pointer
 
@@ -21,6 +22,7 @@ cdef enum:
     MOST_TAPS = 384             # rows of im2col that one pass over a panel takes
     LARGEST_TILE = 8 * 3 * 16   # elements of a register tile
     FEWEST_CHUNKS = 4           # chunks that there should be for the threads
+    PACKED_DEPTH = 128          # steps of depth that are packed for all rows before the next
     MOST_PHASES = 4             # strides, multiplied, up to which a gradient is made in so many convolutions of stride 1
 
 
@@ -33,35 +35,40 @@ cdef struct Pick:
 
 # ---------------------------------------------------------------- the weight, packed
 
-cdef void pack_tile(const real* a, Pick* pick, Py_ssize_t group, Py_ssize_t tile, real* out) noexcept nogil:
-    """One tile of rows of the left matrix of one group.
-
-    OUT: [block of depth][tile][depth][TILE_ROWS], zeros past `rows`.
-    """
-    cdef Py_ssize_t depth = pick.outer * pick.inner, padded = ceil_div(pick.rows, TILE_ROWS) * TILE_ROWS
-    cdef Py_ssize_t k0 = 0, k, kc, r, source
-    cdef Py_ssize_t rows = min(TILE_ROWS, pick.rows - tile * TILE_ROWS)
-    cdef real* y
-    a += group * pick.group_stride + tile * TILE_ROWS * pick.row_stride + pick.start
-    out += group * padded * depth
-    while k0 < depth:
-        kc = min(pick.block, depth - k0)
-        y = out + k0 * padded + tile * TILE_ROWS * kc
-        for k in range(k0, k0 + kc):
-            source = k // pick.inner * pick.outer_stride + k % pick.inner * pick.inner_stride
-            for r in range(rows):
-                y[r] = a[source + r * pick.row_stride]
-            for r in range(rows, TILE_ROWS):
-                y[r] = 0
-            y += TILE_ROWS
-        k0 += kc
+cdef void pack_tile(const real* a, Pick* pick, Py_ssize_t rows, Py_ssize_t k, Py_ssize_t count, real* out) noexcept nogil:
+    """`count` steps from k on of a tile of up to TILE_ROWS rows. IN: a, the tile's first row. OUT: [count][TILE_ROWS], zeros past `rows`."""
+    cdef Py_ssize_t i = k % pick.inner, p, r
+    a += k // pick.inner * pick.outer_stride + i * pick.inner_stride
+    if pick.inner_stride == 1 and pick.outer_stride == pick.inner:              # k runs along memory
+        pack(rows, TILE_ROWS, count, a, pick.row_stride, 1, out)
+        return
+    for p in range(count):
+        for r in range(rows):
+            out[r] = a[r * pick.row_stride]
+        for r in range(rows, TILE_ROWS):
+            out[r] = 0
+        out += TILE_ROWS
+        a += pick.inner_stride
+        i += 1
+        if i == pick.inner:
+            a += pick.outer_stride - i * pick.inner_stride
+            i = 0
 
 
 cdef void pack_weight(const real* a, Pick* pick, Py_ssize_t groups, int threads, real* out) noexcept nogil:
-    """The left matrix of every group in the order in which tiles read it."""
-    cdef Py_ssize_t tiles = ceil_div(pick.rows, TILE_ROWS), item
-    for item in prange(groups * tiles, num_threads=threads, schedule="static"):
-        pack_tile(a, pick, item // tiles, item % tiles, out)
+    """The left matrix of every group in the order in which tiles read it: [group][block of depth][tile][depth][TILE_ROWS]. A stretch of
+    depth is packed for all tiles before the next, since what lies beside a tile's rows in memory belongs to the next tile."""
+    cdef Py_ssize_t depth = pick.outer * pick.inner, tiles = ceil_div(pick.rows, TILE_ROWS), blocks = ceil_div(depth, pick.block)
+    cdef Py_ssize_t parts = ceil_div(pick.block, PACKED_DEPTH), item, tile, k0, kc, k, count
+    for item in prange(groups * blocks * parts, num_threads=threads, schedule="static"):
+        k0, k = item // parts % blocks * pick.block, item % parts * PACKED_DEPTH
+        kc = min(pick.block, depth - k0)
+        count = min(PACKED_DEPTH, kc - k)
+        if count > 0:
+            for tile in range(tiles):
+                pack_tile(a + item // parts // blocks * pick.group_stride + tile * TILE_ROWS * pick.row_stride + pick.start, pick,
+                          min(TILE_ROWS, pick.rows - tile * TILE_ROWS), k0 + k, count,
+                          out + ((item // parts // blocks * depth + k0) * tiles + tile * kc + k) * TILE_ROWS)
 
 
 cdef Py_ssize_t packed_size(Pick* pick, Py_ssize_t groups) noexcept nogil:
