@@ -102,6 +102,35 @@ cdef extern from *:
     VOLTA_OUTERS(32, float)
     VOLTA_OUTERS(64, double)
 
+    /* sums[ROWS][N * LANES] += sum over p < k of a[p][ROWS] x row at[p] of b[][N * LANES]. */
+    #define VOLTA_OUTER_AT(NAME, T, V, LANES, N, S)                                                                 \\
+    static void NAME(Py_ssize_t k, const T* a, const int* at, const T* b, T* sums) {                                \\
+        V sum[VOLTA_TILE_ROWS][N];                                                                                  \\
+        Py_ssize_t p; int i, j;                                                                                     \\
+        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = ((V*)sums)[i * N + j];                                 \\
+        for (p = 0; p < k; p++, a += VOLTA_TILE_ROWS) {                                                             \\
+            const V* row = (const V*)(b + (Py_ssize_t)at[p] * (N * LANES));                                         \\
+            V y[N];                                                                                                 \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) y[j] = row[j];                                                     \\
+            VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) {                                                    \\
+                const T x = a[i];                                                                                   \\
+                VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = VOLTA_MADD##S(VOLTA_SAME##S(x), y[j], sum[i][j]);  \\
+            }                                                                                                       \\
+        }                                                                                                           \\
+        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) ((V*)sums)[i * N + j] = sum[i][j];                                 \\
+    }
+    #define VOLTA_OUTERS_AT(S, T)                                                                                   \\
+    VOLTA_OUTER_AT(volta_outer_at##S##_1, T, volta_v##S, VOLTA_LANES##S, 1, S)                                      \\
+    VOLTA_OUTER_AT(volta_outer_at##S##_2, T, volta_v##S, VOLTA_LANES##S, 2, S)                                      \\
+    VOLTA_OUTER_AT(volta_outer_at##S##_3, T, volta_v##S, VOLTA_LANES##S, 3, S)                                      \\
+    static void volta_outer_at##S(Py_ssize_t k, const T* a, const int* at, const T* b, T* sums, int vectors) {      \\
+        (vectors == 3 ? volta_outer_at##S##_3 : vectors == 2 ? volta_outer_at##S##_2 : volta_outer_at##S##_1)(k, a, at, b, sums); \\
+    }
+    VOLTA_OUTERS_AT(32, float)
+    VOLTA_OUTERS_AT(64, double)
+
     /* sums[ROWS][3][LANES] += elementwise products of ROWS rows of a and 3 rows of b; n is a multiple of LANES. */
     #define VOLTA_INNER(NAME, T, V, LANES, S)                                                                       \\
     static void NAME(Py_ssize_t n, const T* a, Py_ssize_t lda, const T* b, Py_ssize_t ldb, T* sums) {             \\
@@ -169,6 +198,10 @@ cdef extern from *:
     const int LANES64 "VOLTA_LANES64"
     void outer32 "volta_outer32"(Py_ssize_t k, const float* a, const float* b, float* tile, int vectors) noexcept nogil
     void outer64 "volta_outer64"(Py_ssize_t k, const double* a, const double* b, double* tile, int vectors) noexcept nogil
+    void outer_at32 "volta_outer_at32"(Py_ssize_t k, const float* a, const int* at, const float* b, float* sums,
+                                       int vectors) noexcept nogil
+    void outer_at64 "volta_outer_at64"(Py_ssize_t k, const double* a, const int* at, const double* b, double* sums,
+                                       int vectors) noexcept nogil
     void inner32 "volta_inner32"(Py_ssize_t n, const float* a, Py_ssize_t lda, const float* b, Py_ssize_t ldb,
                                  float* sums) noexcept nogil
     void inner64 "volta_inner64"(Py_ssize_t n, const double* a, Py_ssize_t lda, const double* b, Py_ssize_t ldb,
@@ -199,6 +232,14 @@ cdef inline void outer(Py_ssize_t k, const real* a, const real* b, real* tile, i
         outer32(k, a, b, tile, vectors)
     else:
         outer64(k, a, b, tile, vectors)
+
+
+cdef inline void outer_at(Py_ssize_t k, const real* a, const int* at, const real* b, real* sums, int vectors) noexcept nogil:
+    """sums[TILE_ROWS][vectors * lanes] += products of a[k][TILE_ROWS] and the rows at[k] of b[][vectors * lanes]."""
+    if real is float:
+        outer_at32(k, a, at, b, sums, vectors)
+    else:
+        outer_at64(k, a, at, b, sums, vectors)
 
 
 cdef inline void inner(Py_ssize_t n, const real* a, Py_ssize_t lda, const real* b, Py_ssize_t ldb,
