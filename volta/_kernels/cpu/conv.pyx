@@ -37,16 +37,20 @@ cdef struct Pick:
 
 cdef void pack_tile(const real* a, Pick* pick, Py_ssize_t rows, Py_ssize_t k, Py_ssize_t count, real* out) noexcept nogil:
     """`count` steps from k on of a tile of up to TILE_ROWS rows. IN: a, the tile's first row. OUT: [count][TILE_ROWS], zeros past `rows`."""
-    cdef Py_ssize_t i = k % pick.inner, p, r
+    cdef Py_ssize_t i = k % pick.inner, stride = pick.row_stride, p, r
     a += k // pick.inner * pick.outer_stride + i * pick.inner_stride
     if pick.inner_stride == 1 and pick.outer_stride == pick.inner:              # k runs along memory
         pack(rows, TILE_ROWS, count, a, pick.row_stride, 1, out)
         return
     for p in range(count):
-        for r in range(rows):
-            out[r] = a[r * pick.row_stride]
-        for r in range(rows, TILE_ROWS):
-            out[r] = 0
+        if rows == TILE_ROWS:                                                   # a loop that the compiler unrolls
+            for r in range(TILE_ROWS):
+                out[r] = a[r * stride]
+        else:
+            for r in range(rows):
+                out[r] = a[r * stride]
+            for r in range(rows, TILE_ROWS):
+                out[r] = 0
         out += TILE_ROWS
         a += pick.inner_stride
         i += 1
