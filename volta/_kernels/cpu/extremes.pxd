@@ -26,6 +26,9 @@ cdef extern from *:
     #else
       #define VOLTA_EXTREME_VECTORS(T, I, OP, FOLDS)
     #endif
+    #if defined(__GNUC__) && !defined(__clang__)        /* it warns of a rest that no vector leaves */
+      #pragma GCC diagnostic ignored "-Waggressive-loop-optimizations"
+    #endif
     #define VOLTA_EXTREME(NAME, T, I, OP)                                                                           \\
     static inline void NAME(T* acc, const T* x, Py_ssize_t n) {                                                     \\
         Py_ssize_t j = 0;                                                                                           \\
