@@ -102,7 +102,7 @@ def extensions() -> list[Extension]:
             own = str(variant_c_path(source, variant))
             result.append(Extension(f"volta._kernels.cpu.{variant}.{name.split('.')[1]}", [own], depends=[common]))
     # The longest compilations first, so that two processors finish together.
-    return sorted(result, key=lambda e: "elementwise" not in e.name and not e.name.endswith(("norm", "reduce", "loss", "pool")))
+    return sorted(result, key=lambda e: "elementwise" not in e.name and not e.name.endswith(("norm", "folds", "reduce", "loss", "pool")))
 
 
 def write_if_changed(path: Path, text: str) -> None:
