@@ -36,6 +36,14 @@ def _geometry(op, size, kernel_size, dilation, padding, stride):
     return kernel, dilation, padding, stride, windows
 
 
+def window_views(x: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Tensor:
+    """The windows of images (N, C, ...) as further dimensions behind theirs, in place."""
+    for i, (k, s, d) in enumerate(zip(kernel, stride, dilation), 2):
+        x = unfold_op(x, dim=i, size=d * (k - 1) + 1, step=s)
+        x = slice_view(x, (Ellipsis, slice(None, None, d))) if d > 1 else x
+    return x
+
+
 def _np_places(kernel, dilation, stride, windows):
     """Per kernel element the slices of the padded image that it meets."""
     for k in range(kernel * kernel):
@@ -79,10 +87,7 @@ def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequ
     x = input if input.ndim == 4 else reshape_op(input, shape=(1, *input.shape))
     if any(padding):
         x = pad(x, (padding[1], padding[1], padding[0], padding[0]))
-    for i in (0, 1):
-        x = unfold_op(x, dim=2 + i, size=dilation[i] * (kernel[i] - 1) + 1, step=stride[i])
-        x = slice_view(x, (Ellipsis, slice(None, None, dilation[i]))) if dilation[i] > 1 else x
-    columns = contiguous_op(permute_op(x, dims=(0, 1, 4, 5, 2, 3)))
+    columns = contiguous_op(permute_op(window_views(x, kernel, stride, dilation), dims=(0, 1, 4, 5, 2, 3)))
     return reshape_op(columns, shape=(*input.shape[:-3], math.prod(columns.shape[1:4]), math.prod(columns.shape[4:])))
 
 
