@@ -1,4 +1,5 @@
-"""Convolutions and pools of integers, which are composed of windows: what the kernels make of the same numbers in float64, exactly."""
+"""Windows of integers, of which convolutions and pools are composed: what the kernels make of the same numbers in float64, exactly. And
+images of bytes at another size."""
 import numpy as np
 import pytest
 
@@ -33,3 +34,14 @@ def test_as_of_the_same_numbers_in_float64(name, rank, options, dtype, device, r
 def test_a_weight_of_another_dtype_is_refused(device):
     with pytest.raises(volta.errors.DTypeError, match="conv2d"):
         functional.conv2d(volta.ones(1, 1, 3, 3, dtype=volta.int64, device=device), volta.ones(1, 1, 2, 2, device=device))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_images_of_bytes_are_rounded_after_each_dimension(mode, device, rng):
+    image = rng.integers(0, 256, (2, 3, 6, 5)).astype(np.uint8)
+    expected = image.astype(np.float32)
+    for size in ((6, 9), (4, 9)):
+        expected = np.clip(np.floor(functional.interpolate(volta.tensor(expected), size, mode=mode).numpy() + 0.5), 0, 255)
+    found = functional.interpolate(volta.tensor(image, device=device), (4, 9), mode=mode)
+    assert found.dtype is volta.uint8
+    np.testing.assert_allclose(found.numpy().astype(int), expected, atol=device == "gpu", rtol=0)      # halves may fall either way there
