@@ -309,7 +309,8 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
             at, weight, inside = at * size + index, more if weight is None else weight * more, inside & within
         part = index_select_op(rows, reshape_op(image + at, shape=(n * places,)), dim=0)
         part = where_op(reshape_op(inside, shape=(n * places, 1)), part, 0.0)
-        part = part if weight is None else part * reshape_op(weight, shape=(n * places, 1))
+        if weight is not None:                          # in volumes, as in PyTorch, a place that is NaN lies outside
+            part = part * reshape_op(weight if rank == 2 else where_op(inside, weight, 0.0), shape=(n * places, 1))
         out = part if out is None else out + part
     out = reshape_op(out, shape=(n, *grid.shape[1:-1], channels))
     return contiguous(permute_op(out, dims=(0, rank + 1, *range(1, rank + 1))))
