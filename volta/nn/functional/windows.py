@@ -70,7 +70,7 @@ def _np_fold(x, output_size, kernel_size, dilation=1, padding=0, stride=1):
 
 @composed(name="functional.unfold", samples=(case((2, 3, 5, 4), kernel_size=2),
                                              case((2, 4, 5), kernel_size=2, dilation=2, padding=1, stride=2)),
-          numpy=_np_unfold, takes={"input": "f"}, function=False, method=False)
+          numpy=_np_unfold, takes={"input": "fb"}, function=False, method=False)
 def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
            stride: int | Sequence[int] = 1) -> Tensor:
     """The windows of images as columns (im2col).
