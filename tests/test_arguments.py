@@ -309,3 +309,12 @@ def test_limits_of_dtypes():
 def test_refused_as_in_pytorch(call, text):
     with pytest.raises(volta.errors.VoltaError, match=text):
         call()
+
+
+@pytest.mark.parametrize("function", [volta.as_strided, volta.Tensor.as_strided_], ids=["as_strided", "as_strided_"])
+def test_an_offset_that_is_a_tensor_means_its_number(function, device):
+    """It is neither changed by the check of the bounds nor, changed, taken as another offset than the one that was checked."""
+    offset = volta.tensor(1)
+    assert function(volta.arange(6, device=device), (2, 2), (1, 2), offset).tolist() == [[1, 3], [2, 4]] and offset.item() == 1
+    with pytest.raises(ArgumentError, match="reach element 7, the storage has 6"):
+        function(volta.arange(6, device=device), (2, 2), (1, 2), volta.tensor(4))
