@@ -318,3 +318,11 @@ def test_an_offset_that_is_a_tensor_means_its_number(function, device):
     assert function(volta.arange(6, device=device), (2, 2), (1, 2), offset).tolist() == [[1, 3], [2, 4]] and offset.item() == 1
     with pytest.raises(ArgumentError, match="reach element 7, the storage has 6"):
         function(volta.arange(6, device=device), (2, 2), (1, 2), volta.tensor(4))
+
+
+@pytest.mark.parametrize("name", sorted(name for name in dir(volta.Tensor) if name.endswith("_") and not name.startswith("_")))
+def test_no_form_in_place_takes_an_argument_that_it_does_not_know(name, device):
+    x = volta.ones(2, 2, device=device)
+    with pytest.raises((TypeError, ArgumentError)):
+        getattr(x, name)(unknown=1)
+    assert x.tolist() == [[1, 1], [1, 1]]
