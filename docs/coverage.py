@@ -20,7 +20,9 @@ import volta.nn.functional
 
 # Patterns of names that Volta lacks, and why. What no pattern fits is simply not there yet.
 REASONS = (
-    (r".*(complex|conj|imag|^real$|^angle$|^polar$|cfloat|cdouble|chalf).*|^is_neg$|resolve_neg", "there is no complex dtype"),
+    (r".*(complex|conj|imag|^real$|^view_as_real$|^angle$|^polar$|cfloat|cdouble|chalf).*|^is_neg$|resolve_neg",
+     "there is no complex dtype"),
+    (r"to_padded_tensor", "there are no nested tensors"),
     (r".*(quantiz|fake_quant|fbgemm|int_repr|qscheme|q_per_channel|q_scale|q_zero|choose_qparams|fused_moving_avg).*",
      "there is no quantised dtype"),
     (r".*(sparse|coo|csr|csc|bsr|bsc|crow_ind|ccol_ind|col_indices|row_indices|coalesce|to_dense|dense_dim|spmm|hspmm|hsmm|dsmm|saddmm|"
@@ -36,14 +38,15 @@ REASONS = (
      "a setting that Volta has no use for: its results are deterministic, its arithmetic is float32's"),
     (r"(?!index_copy).*_copy$|.*_with_indices$|.*batch_norm_.*|^native_.*|.*_cell$|^convolution$|.*grid_sampler.*|affine_grid_generator|"
      r"empty_(quantized|permuted)|segment_reduce|slice_inverse|sym_constrain.*|.*embedding_renorm.*|^conv_tbc$|norm_except_dim|"
-     r"(nuclear|frobenius)_norm",
+     r"(nuclear|frobenius)_norm|^embedding_bag$",
      "an inner form of a function that is here under its public name"),
     (r"^(lstm|gru|rnn_tanh|rnn_relu)$", "the inner forms of the layers of nn"),
     (r"^(data_ptr|const_data_ptr|storage.*|untyped_storage|set_|share_memory_|is_shared|pin_memory|record_stream|from_file|"
      r"prepare_multiprocessing.*|get_file_path|is_distributed|storage_type|dim_order|output_nr)$",
      "memory is not shown as addresses, nor pinned: transfers take any"),
     (r"^(eig|eigvals)$", "eigenvalues of matrices that are not symmetric are complex"),
-    (r"^(symeig|lobpcg|chain_matmul|lstsq|matrix_rank)$", "old or rare linear algebra"),
+    (r"^(symeig|solve|lstsq|matrix_rank)$", "removed from PyTorch: these names only raise, and linalg has their functions"),
+    (r"^lobpcg$", "rare: the largest eigenvalues of sparse matrices"),
     (r"^(apply_|map_|map2_|reinforce|reinforce_|is_inference.*|typename|compile|vmap)$", "of Python loops over elements, or of tracing"),
 )
 GROUPS = {

@@ -301,7 +301,7 @@ def test_limits_of_dtypes():
     (lambda: volta.randint(-1, 2, (2,), dtype=volta.bool), "randint: -1 to 1 do not fit into volta.bool"),
     (lambda: volta.linspace(0, 1, 3, dtype=volta.bool), "linspace: needs a dtype of numbers, got volta.bool"),
     (lambda: volta.linspace(-3, 1, 3, dtype=volta.uint8), "linspace: -3 to 1 do not fit into volta.uint8"),
-    (lambda: volta.linspace(0, float("inf"), 3), "linspace: end must be a finite number, got inf"),
+    (lambda: volta.linspace(0, float("inf"), 3, dtype=volta.int64), "linspace: end must be a finite number, got inf"),
     (lambda: volta.inner(volta.ones(2, 3), volta.ones(4, 1)), r"inner: the last dimensions of \(2, 3\) and \(4, 1\) differ"),
     (lambda: volta.nn.functional.softplus(volta.tensor([1], dtype=volta.uint8)), "softplus: input must be floating point, got uint8"),
     (lambda: volta.pad(volta.ones(3, 1), (-2, 2), mode="replicate"), "pad: mode 'replicate' cannot extend dimension 1 of size 1"),
@@ -309,3 +309,20 @@ def test_limits_of_dtypes():
 def test_refused_as_in_pytorch(call, text):
     with pytest.raises(volta.errors.VoltaError, match=text):
         call()
+
+
+@pytest.mark.parametrize("function", [volta.as_strided, volta.Tensor.as_strided_], ids=["as_strided", "as_strided_"])
+def test_an_offset_that_is_a_tensor_means_its_number(function, device):
+    """It is neither changed by the check of the bounds nor, changed, taken as another offset than the one that was checked."""
+    offset = volta.tensor(1)
+    assert function(volta.arange(6, device=device), (2, 2), (1, 2), offset).tolist() == [[1, 3], [2, 4]] and offset.item() == 1
+    with pytest.raises(ArgumentError, match="reach element 7, the storage has 6"):
+        function(volta.arange(6, device=device), (2, 2), (1, 2), volta.tensor(4))
+
+
+@pytest.mark.parametrize("name", sorted(name for name in dir(volta.Tensor) if name.endswith("_") and not name.startswith("_")))
+def test_no_form_in_place_takes_an_argument_that_it_does_not_know(name, device):
+    x = volta.ones(2, 2, device=device)
+    with pytest.raises((TypeError, ArgumentError)):
+        getattr(x, name)(unknown=1)
+    assert x.tolist() == [[1, 1], [1, 1]]

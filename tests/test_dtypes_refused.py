@@ -53,6 +53,7 @@ CALLS = [
     ("baddbmm", volta.baddbmm, {"input": (2,), "batch1": (2, 2, 3), "batch2": (2, 3, 2)}),
 ]
 PRODUCTS = ("matmul", "mm", "mv", "bmm", "dot", "addmm", "baddbmm")     # of integers too
+WINDOWS = ("conv2d", "max_pool2d")                                      # and these
 # What may be float32 where the input is float16.
 MIXED = {"batch_norm": ("running_mean", "running_var"), "layer_norm": ("weight", "bias"), "cross_entropy": ("weight",),
          "nll_loss": ("weight",)}
@@ -63,7 +64,7 @@ def _takes(op, name, dtype, base):
     if name == "target" and op in ("cross_entropy", "nll_loss"):
         return dtype in INTEGERS
     if op == "binary_cross_entropy_with_logits" or len(_shapes(op)) == 1:
-        return dtype in FLOATS
+        return dtype in FLOATS or op in WINDOWS and dtype in INTEGERS
     if name in MIXED.get(op, ()) and base is volta.float16:
         return dtype in (volta.float16, volta.float32)
     if name == "input" and op in MIXED and set(_shapes(op)) - {"input", "target"} == set(MIXED[op]) and base is volta.float32:
@@ -121,11 +122,13 @@ def test_dtype_of_each_operand(device, index):
 @pytest.mark.parametrize("op", ["linear", "conv2d", "batch_norm", "layer_norm", "cross_entropy", "nll_loss", "softmax", "max_pool2d"])
 @pytest.mark.parametrize("dtype", ALL[:4], ids=str)
 def test_nothing_but_numbers_that_are_no_floats(device, op, dtype):
-    """All operands of a wrong dtype: refused as well, but for integers in `linear`, a product."""
+    """All operands of a wrong dtype: refused as well, but for integers in `linear`, a product, and in windows."""
     _, call, shapes = next(row for row in CALLS if row[0] == op)
     operands = _operands(op, shapes, dtype, device)
     if op == "linear" and dtype is not volta.bool:
         assert call(**operands).tolist() == [[4, 4]] * 4
+    elif op in WINDOWS and dtype is not volta.bool:
+        assert call(**operands).flatten()[0].item() == (9 if op == "conv2d" else 1)
     else:
         with pytest.raises(DTypeError, match=f"^{op}: "):
             call(**operands)

@@ -65,6 +65,11 @@ def is_floating_point(input: Tensor) -> "bool":
     return input.is_floating_point()
 
 
+def is_complex(input: Tensor) -> "bool":
+    """False: there is no complex dtype."""
+    return input.is_complex()
+
+
 def is_signed(input: Tensor) -> "bool":
     """Whether the dtype of `input` has negative numbers."""
     return input.is_signed()

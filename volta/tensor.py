@@ -101,6 +101,18 @@ class Tensor(graph.Operators):
         return self.transpose(-1, -2)
 
     @property
+    def H(self) -> Tensor:
+        """A matrix with its dimensions exchanged: of real numbers, what `t()` gives."""
+        if self.ndim not in (0, 2):
+            raise ShapeError(f"H: needs a matrix, got shape {self.shape}; of batches, mH exchanges the last two dimensions")
+        return self.T
+
+    @property
+    def mH(self) -> Tensor:
+        """The last two dimensions exchanged: `adjoint`."""
+        return self.adjoint()
+
+    @property
     def itemsize(self) -> int:
         """Units: bytes of one element on the host."""
         return self.dtype.itemsize
@@ -157,6 +169,10 @@ class Tensor(graph.Operators):
     def is_floating_point(self) -> bool:
         """Whether the dtype is floating point."""
         return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        """False: there is no complex dtype."""
+        return False
 
     def is_signed(self) -> bool:
         """Whether the dtype has negative numbers."""

@@ -330,9 +330,7 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
     if len(size) != len(stride) or any(s < 0 for s in stride) or offset < 0:
         raise ArgumentError(f"as_strided: needs as many strides >= 0 as sizes, and an offset >= 0, got sizes {size}, strides {stride} and "
                             f"offset {offset}")
-    last = offset
-    for n, s in zip(size, stride):
-        last += (n - 1) * s
+    last = offset + sum((n - 1) * s for n, s in zip(size, stride))
     width = input.itemsize if not input.device.is_gpu or input.itemsize == 2 else 4
     held = input.storage.nbytes // width
     if 0 not in size and last >= held:

@@ -85,8 +85,13 @@ def kinds(function: Callable) -> tuple[tuple[int, ...], int, dict[str, int]]:
     return tuple(positions), more, bits
 
 
+# Annotations of which a 0-d tensor means its number: what adds to it must not change the caller's tensor.
+_WHOLE = [KINDS[kind] for kind in ("int", "bool", "str", "None", "Sequence[int]", "tuple[int, ...]", "Sequence[Sequence[int]]",
+                                   "Sequence[tuple[int, int]]", "Sequence[int | None]")]
+
+
 def settled(function: Callable, args: tuple, options: dict) -> tuple[tuple, dict]:
-    """The arguments, with numbers of NumPy's as Python's.
+    """The arguments, with numbers of NumPy's as Python's, and tensors, too, where only integers are taken.
 
     Raises: DTypeError for the first one that is not what its annotation says.
     """
@@ -105,14 +110,17 @@ def settled(function: Callable, args: tuple, options: dict) -> tuple[tuple, dict
             if not any(test(v) for _, test, _ in allowed):
                 words = " or ".join(dict.fromkeys(words for _, _, words in allowed))
                 raise DTypeError(f"{function.__name__}: {name} must be {words}, got {_described(v)}")
-        bound.arguments[name] = tuple(map(_plain, value)) if several else _plain(value)
+        whole = all(kind in _WHOLE for kind in allowed)
+        bound.arguments[name] = tuple([_plain(v, whole) for v in value]) if several else _plain(value, whole)
     return bound.args, bound.kwargs
 
 
-def _plain(value):
-    """A number of NumPy's, or those in a list or tuple, as Python's."""
+def _plain(value, whole):
+    """A number of NumPy's, and with `whole` a tensor's, or those in a list or tuple, as Python's."""
     if type(value) in (tuple, list):
-        return type(value)(map(_plain, value))
+        return type(value)([_plain(v, whole) for v in value])
+    if whole and _is_tensor(value):
+        return operator.index(value)
     if isinstance(value, np.ndarray) and value.ndim == 1:
         return value.tolist()
     return value.item() if isinstance(value, np.generic) else value

@@ -117,7 +117,7 @@ def arange(start: Number | None = None, end: Number | None = None, step: Number 
     start = 0 if start is None else start
     whole = type(start) is type(end) is type(step) is int
     if not whole:
-        start, end, step = _finite("arange", "start", start), _finite("arange", "end", end), _finite("arange", "step", step)
+        start, end, step = number("arange", "start", start), number("arange", "end", end), number("arange", "step", step)
         whole = isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
     dtype = (int64 if whole else get_default_dtype()) if dtype is None else as_dtype(dtype)
     given = start, end, step
@@ -134,14 +134,14 @@ def arange(start: Number | None = None, end: Number | None = None, step: Number 
     return finish(create(arange_op, start, step, count, dtype=dtype, device=as_device(device)), requires_grad)
 
 
-def _finite(op, name, value):
+def number(op, name, value, finite=True):
     """A Python number from one, NumPy's or a tensor's."""
     if isinstance(value, core.TensorBase) and value.ndim:
         raise ShapeError(f"{op}: {name} must be a number or a 0-d tensor, got shape {value.shape}")
     if isinstance(value, (np.number, core.TensorBase)):
         value = value.item()
-    if not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ArgumentError(f"{op}: {name} must be a finite number, got {value!r}")
+    if not isinstance(value, (int, float)) or finite and not math.isfinite(value):
+        raise ArgumentError(f"{op}: {name} must be a {'finite ' if finite else ''}number, got {value!r}")
     return value
 
 
@@ -155,8 +155,8 @@ def linspace(start: Number | Tensor, end: Number | Tensor, steps: int, *, dtype:
     """
     if not hasattr(steps, "__index__") or steps < 0:
         raise ArgumentError(f"linspace: steps must be an integer >= 0, got {steps!r}")
-    start, end = _finite("linspace", "start", start), _finite("linspace", "end", end)
     dtype, place = as_dtype(dtype or get_default_dtype()), as_device(device)
+    start, end = (number("linspace", name, x, not dtype.is_floating_point) for name, x in (("start", start), ("end", end)))
     if dtype is bool_:
         raise DTypeError(f"linspace: needs a dtype of numbers, got {dtype}")
     first = steps // 2 or steps             # counted from both ends, so that both are exact

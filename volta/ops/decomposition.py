@@ -113,6 +113,7 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     >>> volta.cholesky_solve(volta.ones(1, 1), volta.tensor([[2.0]]))
     tensor([[0.2500]])
     """
+    matrices("cholesky_solve", input, L)
     first = solve_triangular(turned(L) if upper else L, input, upper=False)
     return solve_triangular(L if upper else turned(L), first, upper=True)
 

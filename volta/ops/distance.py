@@ -47,7 +47,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
 
 
 @composed(samples=(case((3, 4), (3, 4)), case((4,), (3, 4), p=1.0, keepdim=True), case((3, 4), (3, 4), p=math.inf)), method=False,
-          in_float32=True, numpy=lambda x1, x2, p=2.0, eps=1e-6, keepdim=False: np.linalg.norm(x1 - x2 + eps, p, -1, keepdim))
+          numpy=lambda x1, x2, p=2.0, eps=1e-6, keepdim=False: np.linalg.norm(x1 - x2 + eps, p, -1, keepdim))
+@promoted
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-06, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps over the last dimension.
 

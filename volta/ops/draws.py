@@ -97,7 +97,7 @@ def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, size: Sequence
     shape = broadcast_shapes(*[x.shape for x in given])
     drawn = randn(shape, generator=generator, dtype=floating_dtype("normal", given[0].dtype), device=given[0].device)
     mean, std = (x.detach() if isinstance(x, TensorBase) else x for x in (mean, std))
-    return finish(drawn * std + mean, requires_grad)
+    return finish(cast(drawn * std + mean, drawn.dtype), requires_grad)
 
 
 @_drawn
@@ -212,6 +212,7 @@ def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -
     True
     """
     unrecorded("geometric_", input)
+    p = float(p)
     _need("geometric_", p, lambda x: 0 < x < 1, "p must be within (0, 1)")
     trials = ceil(log1p(-_uniform("geometric_", input, generator)) / math.log1p(-p))
     return _overwritten("geometric_", input, clamp(trials, 1, None), integers=True)
@@ -257,6 +258,8 @@ def random_(input: Tensor, *bounds: int | None, to: int | None = None, generator
     [5.0, 5.0]
     """
     unrecorded("random_", input)
+    if len(bounds) + (to is not None) > 2:
+        raise ArgumentError(f"random_: takes from and to, got {bounds} and to={to}")
     low, high = (0, to) if not bounds else (bounds[0], to) if to is not None else (0, *bounds) if len(bounds) == 1 else bounds
     kind = input.dtype
     exact = round(2 / finfo(kind).eps) if kind.is_floating_point else 1 if kind.code == 0 else iinfo(kind).max

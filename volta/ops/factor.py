@@ -126,12 +126,13 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactors:
 
 @composed(samples=_FACTORS, numpy=_np_factors, **DECLARED)
 def lu(input: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
-    """`linalg.lu_factor` as a tuple, or `linalg.lu_factor_ex` with `get_infos`.
+    """LU and pivots of `linalg.lu_factor_ex`, or all of it with `get_infos`.
 
     >>> volta.lu(volta.eye(2))[1].tolist()
     [1, 2]
     """
-    return tuple(lu_factor_ex(input, pivot=pivot) if get_infos else lu_factor(input, pivot=pivot))
+    found = lu_factor_ex(input, pivot=pivot)
+    return found if get_infos else tuple(found[:2])
 
 
 @composed(samples=(case((2, 3, 3), _PIVOTS), case((2, 3, 2), Derived(lambda a: np.array([[2, 3], [1, 2]], np.int32)))), **DECLARED,

@@ -12,7 +12,7 @@ from volta.ops.creation import arange, full, ones, zeros
 from volta.ops.indexing import known_range
 from volta.ops.join import stack
 from volta.ops.math import where
-from volta.ops.parts import narrow
+from volta.ops.parts import narrow, select
 from volta.ops.records.copy import cast
 from volta.ops.records.index import scatter_add_op
 from volta.ops.records.reduce import amax_op, amin_op
@@ -82,16 +82,17 @@ def _edges(name, input, bins, low, high, widening):
     return where(steps < (bins + 1) // 2, low + step * steps, high - step * (bins - steps))
 
 
-def _counted(input, edges, weight, equal=False):
-    """The weights in each bin: a bin has its lower edge, the last one both; what is outside, and NaN, is in none. In bins that are called
-    `equal` the place follows from the distance to the first edge."""
-    x, bins = _flat(input), edges.shape[0] - 1
-    low, high = narrow(edges, 0, 0, 1), narrow(edges, 0, bins, 1)
-    inside = (x >= low) & (x <= high)
-    place = cast((x - low) * float(bins) / (high - low), int64) if equal else searchsorted_op(edges, x, right=True) - 1
-    place = where(inside, where(place == bins, bins - 1, place), bins)
-    weight = ones(x.shape, dtype=input.dtype, device=input.device) if weight is None else _flat(weight)
-    return narrow(scatter_add_op(weight.detach(), place, dim=0, size=bins + 1), 0, 0, bins).contiguous()
+def _counted(columns, edges, weight, equal=False):
+    """The weights in each bin, in their order; per column of coordinates there is a vector of edges. A bin has its lower edge, the last one
+    both; what is outside, and NaN, is in none. In bins that are called `equal` the place follows from the distance to the first edge."""
+    at, inside, count = 0, True, 1
+    for x, edge in zip(columns, edges):
+        bins = edge.shape[0] - 1
+        low, high = narrow(edge, 0, 0, 1), narrow(edge, 0, bins, 1)
+        place = cast((x - low) * float(bins) / (high - low), int64) if equal else searchsorted_op(edge, x, right=True) - 1
+        at, inside, count = at * bins + where(place == bins, bins - 1, place), inside & (x >= low) & (x <= high), count * bins
+    weight = ones(x.shape, dtype=x.dtype, device=x.device) if weight is None else _flat(weight)
+    return narrow(scatter_add_op(weight.detach(), where(inside, at, count), dim=0, size=count + 1), 0, 0, count).contiguous()
 
 
 def _np_histc(x, bins=100, min=0, max=0):
@@ -113,8 +114,10 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         raise ArgumentError(f"histc: min must not be above max, got {min} and {max}")
     input = input.detach()
     if min == max and input._size:
-        return _counted(input, _edges("histc", input, bins, None, None, 1.0), None, equal=True)
-    return _counted(input, _edges("histc", input, bins, min - (min == max), max + (min == max), 1.0), None, equal=True)
+        edges = _edges("histc", input, bins, None, None, 1.0)
+    else:
+        edges = _edges("histc", input, bins, min - (min == max), max + (min == max), 1.0)
+    return _counted([_flat(input)], [edges], None, equal=True)
 
 
 def _np_histogram(x, bins, range=None, density=False):
@@ -134,24 +137,75 @@ def histogram(input: Tensor, bins: int | Tensor, *, range: Sequence[float] | Non
     >>> volta.histogram(volta.tensor([1.0, 2.0, 1.0]), 3, range=(0.0, 3.0)).hist
     tensor([0., 2., 1.])
     """
-    if input.dtype is float16:
-        weight, bins = (cast(x, float32) if isinstance(x, TensorBase) else x for x in (weight, bins))
-        return Histogram(*[cast(x, float16) for x in histogram(cast(input, float32), bins, range=range, weight=weight, density=density)])
-    input = input.detach()
     if weight is not None and (weight.shape != input.shape or weight.dtype is not input.dtype):
         raise ShapeError(f"histogram: weight must be {input.dtype} of shape {input.shape}, got {weight.dtype} {weight.shape}")
+    hist, edges = _histogram("histogram", [_flat(input)], [bins], [range], weight, density)
+    return Histogram(hist, edges[0])
+
+
+def _histogram(name, columns, bins, ranges, weight, density):
+    """(the counts in the shape of the bins, the edges of each column), computed in float32 at least."""
+    dtype = columns[0].dtype
+    columns = [cast(x.detach(), float32 if dtype is float16 else dtype) for x in columns]
+    edges = [_bin_edges(name, *each) for each in zip(columns, bins, ranges)]
+    hist = reshape_op(_counted(columns, edges, weight), shape=tuple([edge.shape[0] - 1 for edge in edges]))
+    if density:
+        hist = hist / hist.sum()
+        for d, edge in enumerate(edges, 1):
+            n = edge.shape[0] - 1
+            hist = hist / reshape_op(narrow(edge, 0, 1, n) - narrow(edge, 0, 0, n), shape=(n,) + (1,) * (len(edges) - d))
+    return cast(hist, dtype), [cast(edge, dtype) for edge in edges]
+
+
+def _bin_edges(name, x, bins, range):
+    """Edges as a tensor gives them, or of as many equal parts of the range as a number says."""
     if isinstance(bins, TensorBase):
         if bins.ndim != 1 or not bins._size or range is not None:
-            raise ShapeError(f"histogram: the edges must be a vector, without a range, got shape {bins.shape} and range {range}")
-        edges = cast(bins.detach(), input.dtype)
-    elif range is None:
-        edges = _edges("histogram", input, bins, None, None, 0.5) if input._size else _edges("histogram", input, bins, 0.0, 1.0, 0.5)
-    else:
-        if len(range) != 2 or not range[0] <= range[1]:
-            raise ArgumentError(f"histogram: range must be two numbers in order, got {range!r}")
-        wider = 0.5 * (range[0] == range[1])
-        edges = _edges("histogram", input, bins, range[0] - wider, range[1] + wider, 0.5)
-    hist, n = _counted(input, edges, weight), edges.shape[0] - 1
-    if density:
-        hist = hist / hist.sum() / (narrow(edges, 0, 1, n) - narrow(edges, 0, 0, n))
-    return Histogram(hist, edges)
+            raise ShapeError(f"{name}: the edges must be a vector, without a range, got shape {bins.shape} and range {range}")
+        return cast(bins.detach(), x.dtype)
+    if range is None:
+        return _edges(name, x, bins, None, None, 0.5) if x._size else _edges(name, x, bins, 0.0, 1.0, 0.5)
+    if len(range) != 2 or not range[0] <= range[1]:
+        raise ArgumentError(f"{name}: range must be two numbers in order, got {range!r}")
+    wider = 0.5 * (range[0] == range[1])
+    return _edges(name, x, bins, range[0] - wider, range[1] + wider, 0.5)
+
+
+class HistogramDD(NamedTuple):
+    """What `histogramdd` gives: the counts, and per dimension the edges between which they are."""
+    hist: Tensor
+    bin_edges: tuple[Tensor, ...]
+
+
+def _np_histogramdd(x, bins, range=None, density=False):
+    hist, edges = np.histogramdd(x, bins, range and list(zip(range[::2], range[1::2])), density=density)
+    return hist.astype(x.dtype), [edge.astype(x.dtype) for edge in edges]
+
+
+@composed(samples=(case((40, 2), 3), case((30, 3), bins=[2, 3, 4], range=[-2.0, 2.0, -1.0, 1.0, -3.0, 3.0]),
+                   case((20, 2), 2, density=True)), method=False, smooth=False, takes={"input": "f"}, numpy=_np_histogramdd)
+def histogramdd(input: Tensor, bins: int | Sequence[int] | Sequence[Tensor], *, range: Sequence[float] | None = None,
+                weight: Tensor | None = None, density: bool = False) -> HistogramDD:
+    """(hist, bin_edges): `histogram` of points in as many dimensions as `input` has columns. `bins` and the pairs of numbers of `range` are
+    given for each of them.
+
+    Shape: (..., D) -> one dimension for each column, and D vectors of edges.
+    Raises: ShapeError where `weight` or the edges do not fit; ArgumentError for a range that is no range.
+
+    >>> volta.histogramdd(volta.tensor([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]), bins=[2, 2]).hist
+    tensor([[0., 1.],
+            [2., 0.]])
+    """
+    if input.ndim < 2 or not input.shape[-1]:
+        raise ShapeError(f"histogramdd: needs points (..., D), got shape {input.shape}")
+    if weight is not None and (weight.shape != input.shape[:-1] or weight.dtype is not input.dtype):
+        raise ShapeError(f"histogramdd: weight must be {input.dtype} of shape {input.shape[:-1]}, got {weight.dtype} {weight.shape}")
+    size = input.shape[-1]
+    bins = [bins] * size if isinstance(bins, int) else bins
+    if len(bins) != size or range is not None and len(range) != 2 * size:
+        raise ArgumentError(f"histogramdd: bins and pairs of numbers of the range must be given for each of {size} columns, got "
+                            f"{len(bins)} bins and range {range}")
+    ranges = [None] * size if range is None else list(zip(range[::2], range[1::2]))
+    points = reshape_op(input, shape=(input._size // size, size))
+    hist, edges = _histogram("histogramdd", [select(points, 1, d) for d, _ in enumerate(bins)], bins, ranges, weight, density)
+    return HistogramDD(hist, tuple(edges))

@@ -1,6 +1,7 @@
 """Elementwise functions with options, over the records of `records/math.py`, and functions of several records."""
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -84,6 +85,27 @@ def positive(input: Tensor) -> Tensor:
     if input.dtype is dtypes.bool_:
         raise DTypeError("positive: needs a tensor of numbers, got bool; convert it with .long()")
     return input
+
+
+@composed(samples=UNARY_CASES, numpy=lambda x: x, kinds="fib", elementwise=True, aliases=("conj_physical", "resolve_conj", "resolve_neg"))
+def conj(input: Tensor) -> Tensor:
+    """The tensor itself: its numbers are real.
+
+    >>> volta.conj(volta.tensor([1.0, -2.0]))
+    tensor([ 1., -2.])
+    """
+    return input
+
+
+@composed(samples=UNARY_CASES, kinds="fib", elementwise=True, numpy=lambda x: np.where(x < 0, math.pi, np.where(x == x, 0.0, x)))
+def angle(input: Tensor) -> Tensor:
+    """The angle of real numbers in the complex plane: pi below 0, else 0; NaN of NaN. Units: radians.
+
+    >>> volta.angle(volta.tensor([1.0, -2.0]))
+    tensor([0.0000, 3.1416])
+    """
+    x = input if input.dtype.is_floating_point else cast(input, dtypes.get_default_dtype())
+    return r.where_op(x < 0, math.pi, r.where_op(x == x, 0.0, x))
 
 
 _DIVISIONS = {None: r.div_op, "floor": r.floor_divide, "trunc": r.div_trunc}

@@ -11,12 +11,11 @@ from volta._kernels import core
 from volta.device import as_device
 from volta.dtypes import as_dtype, float32, float64, get_default_dtype, int64
 from volta.errors import ArgumentError, ShapeError
-from volta.ops.creation import arange, empty, full, linspace
+from volta.ops.creation import arange, empty, full, linspace, number
 from volta.ops.from_data import as_tensor, finish, tensor
 from volta.ops.join import stack
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_select_op
-from volta.ops.records.math import trunc
 from volta.ops.records.view import reshape_op
 from volta.ops.table import case, composed
 from volta.ops.view import meshgrid
@@ -52,7 +51,7 @@ def logspace(start: Number | Tensor, end: Number | Tensor, steps: int, base: flo
     kind, place = as_dtype(dtype or get_default_dtype()), as_device(device)
     exact = float64 if not place.is_gpu else float32         # rounded or cut off once
     if not kind.is_floating_point:                           # as in `linspace`, from bounds that are cut off
-        start, end = (trunc(x) if isinstance(x, core.TensorBase) else int(x) for x in (start, end))
+        start, end = (int(number("logspace", name, x)) for name, x in (("start", start), ("end", end)))
     return finish(cast(base ** linspace(start, end, steps, dtype=exact, device=place), kind), requires_grad)
 
 

@@ -415,7 +415,7 @@ def logsumexp(input: Tensor, dim: int | Sequence[int] | None, keepdim: bool = Fa
     """
     dims = as_dims("logsumexp", dim, input.ndim)
     if 0 in [input.shape[d] for d in dims]:
-        return log(sum(exp(input), dims, keepdim))
+        return sum(input, dims, keepdim) - math.inf
     top = amax(input, dims, True).detach()
     top = where_op(top.isfinite(), top, 0.0)
     out = log(sum(exp(input - top), dims, True)) + top

@@ -183,7 +183,7 @@ def _check_weights(name, weights, n, floating):
 
 
 @composed(samples=(case((3, 5)), case((6,)), case((2, 4), correction=0), case((2, 4), fweights=None, aweights=None)), kinds="fi",
-          numpy=lambda x, correction=1, fweights=None, aweights=None: np.cov(x, ddof=correction), rtol=2e-5, in_float32=True)
+          numpy=lambda x, correction=1, fweights=None, aweights=None: np.cov(x, ddof=correction), rtol=2e-5)
 def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
     """Covariances of the rows of a matrix (variables), whose columns are observations; of a vector, its variance. `fweights` count how
     often each was observed, `aweights` say how much it weighs.
@@ -193,6 +193,9 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, a
     >>> volta.cov(volta.tensor([[1.0, 2.0, 3.0], [3.0, 1.0, 1.0]])).tolist()[0]
     [1.0, -1.0]
     """
+    if input.dtype is float16:
+        out = cov(cast(input, float32), correction=correction, fweights=fweights, aweights=aweights)
+        return cast(out, float16 if aweights is None else result_type(input, aweights))
     if input.ndim > 2:
         raise ShapeError(f"cov: needs at most 2 dimensions, got shape {input.shape}")
     if input.dtype.code == 0:

@@ -157,7 +157,7 @@ def publish(name: str, op: Op, places: Places) -> None:
     """Enter a public operation under its name and its aliases."""
     returned = op.function.__annotations__.get("return") if isinstance(op, Composed) else "Tensor"
     made = isinstance(op, (Composed, Primitive)) and not (op.details.view or getattr(op, "family", "") == "view")
-    op.has_out = made and (places.function or not places.method) and name[-1] != "_" and returned != "bool"
+    op.has_out = made and (places.function or not places.method or places.record) and name[-1] != "_" and returned != "bool"
     for each in (name, *places.aliases):
         if each in FUNCTIONS:
             raise ArgumentError(f"the op table has a function {each} already")

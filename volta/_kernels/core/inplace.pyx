@@ -51,6 +51,8 @@ cdef class InPlace(Op):
                 if options and self.record is self.op:
                     args, options = self.record._bound((input,) + args, options)
                     args = args[1:]
+                    if options:
+                        raise TypeError(f"{self.name}() got an unexpected keyword argument {next(iter(options))!r}")
                 if self.record is self.op or self.record.serves((input,) + args, options):
                     return apply_into(self.record, <TensorBase>input, args)
             return _replace(self, input, args, options)

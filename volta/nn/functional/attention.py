@@ -222,8 +222,9 @@ def multi_head_attention_forward(
     mask = _merged(None if is_causal else attn_mask, key_padding_mask, q, key.shape[0] if static_k is None else static_k.shape[1], extra)
     dropout_p = dropout_p if training else 0.0
     if need_weights:
-        scores = matmul(q * (1.0 / math.sqrt(q.shape[3])), transpose(k, 2, 3))
-        p = dropout(softmax(scores if mask is None else scores + mask, -1), dropout_p)
+        wide = float32 if q.dtype is float16 else q.dtype
+        scores = matmul(cast(q, wide) * (1.0 / math.sqrt(q.shape[3])), transpose(cast(k, wide), 2, 3))
+        p = dropout(cast(softmax(scores if mask is None else scores + mask, -1), q.dtype), dropout_p)
         out = matmul(p, v)
         p = mean(p, 1) if average_attn_weights else p
     else:

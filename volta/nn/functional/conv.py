@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.errors import ArgumentError, ShapeError
+from volta.nn.functional import integers
 from volta.ops.copy import contiguous
 from volta.ops.join import pad
 from volta.ops.parts import narrow
@@ -92,6 +93,8 @@ def _conv(op, rank, input, weight, bias, stride, padding, dilation, groups):
         input, padding = _named_padding(op, input, padding, kernel, stride, dilation)
     padding = per_dim(op, "padding", padding, rank, 0)
     _check_size(op, input.shape[2:], kernel, padding, dilation)
+    if not input.dtype.is_floating_point:
+        return integers.conv(input, weight, bias, stride, padding, dilation, groups)
     if rank == 2:
         return conv2d_op(input, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
     if rank == 1:           # images of one row
@@ -134,7 +137,8 @@ def _conv_transpose(op, rank, input, weight, bias, stride, padding, output_paddi
                          f"nothing: the output would have {_sized(size)}")
     if any(m >= s for m, s in zip(more, stride)):       # rows of zeros stand for what a convolution of this size would read there
         input = pad(input, [side for m, s in zip(more[::-1], stride[::-1]) for side in (0, m // s)])
-    out = _TRANSPOSED[rank](input, weight, size, stride, padding, dilation, groups)
+    transposed = _TRANSPOSED[rank] if input.dtype.is_floating_point else integers.conv_transpose
+    out = transposed(input, weight, size, stride, padding, dilation, groups)
     return out if bias is None else out + reshape_op(bias, shape=bias.shape + (1,) * rank)
 
 
@@ -179,7 +183,7 @@ def _np_conv_transpose(x, weight, bias=None, stride=1, padding=0, output_padding
     return out if bias is None else out + bias.reshape(-1, *[1] * len(kernel))
 
 
-_options = dict(rtol=1e-4, method=False, takes={"input": "f", "weight": "=input", "bias": "=input?"})
+_options = dict(rtol=1e-4, method=False, takes={"input": "fi", "weight": "=input", "bias": "=input?"})
 
 
 @composed(samples=(case((2, 4, 9), (6, 2, 3), (6,), stride=2, padding=1, groups=2), case((1, 2, 7), (3, 2, 4), padding="same"),
@@ -199,7 +203,7 @@ def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: in
 
 @composed(samples=(case((2, 4, 6, 5), (6, 2, 3, 3), (6,), stride=(2, 1), padding=1, groups=2),
                    case((1, 2, 6, 6), (3, 2, 2, 3), padding="same"), case((1, 2, 7, 7), (3, 2, 3, 2), padding=(0, 1), dilation=2)),
-          numpy=_np_conv, rtol=1e-4, method=False)
+          numpy=_np_conv, **_options)
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1,
            padding: int | Sequence[int] | str = 0, dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:
     """2-D cross-correlation.

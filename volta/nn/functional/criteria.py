@@ -234,9 +234,8 @@ def _labelled(name, input, target):
     if input.ndim > 2 or target.ndim > 1 or target._size != (input.shape[0] if input.ndim == 2 else 1):
         raise ShapeError(f"{name}: needs (N, C) and (N,), or (C,) and (), got shapes {input.shape} and {target.shape}")
     classes = input.shape[-1] if input.ndim else 1
-    target = cast(target, int64)
     check_index(name, target, classes)
-    return reshape_op(input, shape=(target._size, classes)), reshape_op(target, shape=(target._size, 1))
+    return reshape_op(input, shape=(target._size, classes)), reshape_op(cast(target, int64), shape=(target._size, 1))
 
 
 def _positive(x):
@@ -313,8 +312,8 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
     if input.ndim > 2 or target.shape != input.shape:
         raise ShapeError(f"{name}: needs two tensors of shape (N, C) or (C,), got shapes {input.shape} and {target.shape}")
     classes, shape = input.shape[-1] if input.ndim else 1, input.shape[:-1]
+    check_index(name, target, classes, -1)
     x, labels = (reshape_op(v, shape=(v._size // max(classes, 1), classes)) for v in (input, cast(target, int64)))
-    check_index(name, labels, classes, -1)
     ended = cast(labels < 0, x.dtype)
     counts = cumsum_op(ended, dim=1) == 0                                # before the first -1
     safe = where_op(counts, clamp_max(labels, classes - 1), 0)

@@ -8,6 +8,7 @@ import numpy as np
 
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.nn.functional import integers
 from volta.ops.creation import arange, zeros
 from volta.ops.indexing import check_index
 from volta.ops.records.math import relu, sign
@@ -31,13 +32,13 @@ LETTERS = {1: "L", 2: "H, W", 3: "D, H, W"}
 
 
 # ---------------------------------------------------------------- arguments
-def _op(function, name, rank, samples, numpy, /, **options):
+def _op(function, name, rank, samples, numpy, /, takes="f", **options):
     """A function for `rank` dimensions, under the name with that number, as an op; the braces of its text are filled in."""
     function.__name__ = function.__qualname__ = f"{name}{rank}d".rpartition(".")[2]
     shown = {"rank": rank, "letters": LETTERS[rank], "new": LETTERS[rank].replace(",", "',") + "'",
              "fours": ", 4" * rank, "twos": ", 2" * rank}
     function.__doc__ = function.__doc__.format(**shown)
-    return composed(name=f"{name}{rank}d", samples=samples, numpy=numpy, method=False, takes={"input": "f"}, **options)(function)
+    return composed(name=f"{name}{rank}d", samples=samples, numpy=numpy, method=False, takes={"input": takes}, **options)(function)
 
 
 def _batched(op, rank, input, empty_channels=False):
@@ -105,7 +106,8 @@ def _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode):
     """(values, places) of max_pool1d, 2d and 3d."""
     op = f"max_pool{rank}d"
     x, batched = _batched(op, rank, input)
-    out = max_pool_op(x, **_geometry(op, rank, x.shape[2:], kernel_size, stride, padding, dilation, ceil_mode))
+    pool = max_pool_op if x.dtype.is_floating_point else integers.max_pool
+    out = pool(x, **_geometry(op, rank, x.shape[2:], kernel_size, stride, padding, dilation, ceil_mode))
     return tuple([_unbatched(o, batched) for o in out])
 
 
@@ -143,7 +145,7 @@ def _make_max_pool(rank):
         out = _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode)
         return out if return_indices else out[0]
     return _op(function, "max_pool", rank, _samples(rank, case((1, 2, 6, 6, 6)[:rank + 2], 2, return_indices=True, dilation=2)),
-               _np_pooled(max_pool_op.details.numpy, rank))
+               _np_pooled(max_pool_op.details.numpy, rank), takes="fi")
 
 
 def _np_adaptive(numpy, rank, **params):
@@ -198,7 +200,8 @@ def _avg_pool(rank, input, kernel_size, stride, padding, ceil_mode, count_includ
     x, batched = _batched(op, rank, input)
     window = _geometry(op, rank, x.shape[2:], kernel_size, stride, padding, 1, ceil_mode)
     del window["dilation"]
-    return _unbatched(avg_pool_op(x, count_padding=bool(count_include_pad), divisor=divisor_override, **window), batched)
+    pool = avg_pool_op if x.dtype.is_floating_point else integers.avg_pool
+    return _unbatched(pool(x, count_padding=bool(count_include_pad), divisor=divisor_override, **window), batched)
 
 
 def _make_avg_pool(rank):
@@ -222,7 +225,7 @@ def _make_avg_pool(rank):
     """
     more = () if rank == 1 else (case((1, 2, 5, 6, 4)[:rank + 2], 2, divisor_override=3),)
     return _op(function, "avg_pool", rank, _samples(rank, case((1, 2, 6, 5, 4)[:rank + 2], 3, 2, 1, count_include_pad=False), *more),
-               _np_pooled(_np_average, rank), function=rank == 1)
+               _np_pooled(_np_average, rank), takes="fi", function=rank == 1)
 
 
 def _make_adaptive_avg_pool(rank):

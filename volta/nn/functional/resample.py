@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.dtypes import int64
+from volta.dtypes import float32, int64, uint8
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import contiguous
 from volta.ops.creation import arange, linspace
 from volta.ops.join import stack
+from volta.ops.math import clamp
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_select_op
-from volta.ops.records.math import where_op
+from volta.ops.records.math import floor, where_op
 from volta.ops.records.resample import np_resample, resample_op
 from volta.ops.records.view import expand_op, permute_op, reshape_op
 from volta.ops.table import Derived, case, composed
@@ -80,7 +81,8 @@ def interpolate(input: Tensor, size: int | Sequence[int] | None = None, scale_fa
                 antialias: bool = False) -> Tensor:
     """Images at another `size`, or at `scale_factor` times theirs. Modes: "nearest", "nearest-exact", "area", "linear" of one,
     "bilinear" and "bicubic" of two, "trilinear" of three spatial dimensions. `align_corners` puts the centres of the corners onto each
-    other; `recompute_scale_factor` takes the ratio of the sizes for the factor that was given. Of uint8, only the nearest ones.
+    other; `recompute_scale_factor` takes the ratio of the sizes for the factor that was given. Of uint8, the nearest, "bilinear" and
+    "bicubic", which round after the width and after the height.
 
     Shape: (N, C, ...) with one to three more dimensions -> the same with the new sizes.
     Raises: ArgumentError for what does not go together and for antialias=True, which there is none of; ShapeError; DTypeError.
@@ -99,15 +101,22 @@ def interpolate(input: Tensor, size: int | Sequence[int] | None = None, scale_fa
         raise ArgumentError("interpolate: there is no antialias=True; reduce by mode='area' instead")
     if align_corners is not None and kind not in ("linear", "cubic"):
         raise ArgumentError(f"interpolate: align_corners means nothing with mode {mode!r}; leave it out")
-    if input.dtype.name == "uint8" and kind.startswith("nearest"):
-        return cast(interpolate(input.float(), size, scale_factor, mode, None, recompute_scale_factor), input.dtype)
-    if not input.dtype.is_floating_point:
+    if input.dtype is uint8 and kind.startswith("nearest"):
+        return cast(interpolate(input.float(), size, scale_factor, mode, None, recompute_scale_factor), uint8)
+    if not input.dtype.is_floating_point and not (input.dtype is uint8 and mode in ("bilinear", "bicubic")):
         raise DTypeError(f"interpolate: mode {mode!r} needs floating point elements, got {input.dtype}; convert them with .float()")
     sizes, factors = _sizes(input.shape[2:], size, scale_factor, recompute_scale_factor or kind == "area" and size is None)
     scales = tuple(_scale(n, length, f, kind, rank, align_corners) for n, length, f in zip(input.shape[2:], sizes, factors))
     more = 3 - rank
     planes = reshape_op(input, shape=(input.shape[0] * input.shape[1], *(1,) * more, *input.shape[2:]))
-    out = resample_op(planes, size=(1,) * more + sizes, scales=(1.0,) * more + scales, mode=kind, align_corners=bool(align_corners))
+    if input.dtype is uint8:
+        out = cast(planes, float32)
+        for steps in (((input.shape[2], sizes[1]), (1.0, scales[1])), (sizes, (scales[0], 1.0))):
+            out = resample_op(out, size=(1, *steps[0]), scales=(1.0, *steps[1]), mode=kind, align_corners=bool(align_corners))
+            out = clamp(floor(out + 0.5), 0, 255)
+        out = cast(out, uint8)
+    else:
+        out = resample_op(planes, size=(1,) * more + sizes, scales=(1.0,) * more + scales, mode=kind, align_corners=bool(align_corners))
     return reshape_op(out, shape=input.shape[:2] + sizes)
 
 
@@ -300,7 +309,8 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
             at, weight, inside = at * size + index, more if weight is None else weight * more, inside & within
         part = index_select_op(rows, reshape_op(image + at, shape=(n * places,)), dim=0)
         part = where_op(reshape_op(inside, shape=(n * places, 1)), part, 0.0)
-        part = part if weight is None else part * reshape_op(weight, shape=(n * places, 1))
+        if weight is not None:                          # in volumes, as in PyTorch, a place that is NaN lies outside
+            part = part * reshape_op(weight if rank == 2 else where_op(inside, weight, 0.0), shape=(n * places, 1))
         out = part if out is None else out + part
     out = reshape_op(out, shape=(n, *grid.shape[1:-1], channels))
     return contiguous(permute_op(out, dims=(0, rank + 1, *range(1, rank + 1))))

@@ -36,6 +36,14 @@ def _geometry(op, size, kernel_size, dilation, padding, stride):
     return kernel, dilation, padding, stride, windows
 
 
+def window_views(x: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Tensor:
+    """The windows of images (N, C, ...) as further dimensions behind theirs, in place."""
+    for i, (k, s, d) in enumerate(zip(kernel, stride, dilation), 2):
+        x = unfold_op(x, dim=i, size=d * (k - 1) + 1, step=s)
+        x = slice_view(x, (Ellipsis, slice(None, None, d))) if d > 1 else x
+    return x
+
+
 def _np_places(kernel, dilation, stride, windows):
     """Per kernel element the slices of the padded image that it meets."""
     for k in range(kernel * kernel):
@@ -62,7 +70,7 @@ def _np_fold(x, output_size, kernel_size, dilation=1, padding=0, stride=1):
 
 @composed(name="functional.unfold", samples=(case((2, 3, 5, 4), kernel_size=2),
                                              case((2, 4, 5), kernel_size=2, dilation=2, padding=1, stride=2)),
-          numpy=_np_unfold, takes={"input": "f"}, function=False, method=False)
+          numpy=_np_unfold, takes={"input": "fb"}, function=False, method=False)
 def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
            stride: int | Sequence[int] = 1) -> Tensor:
     """The windows of images as columns (im2col).
@@ -79,10 +87,7 @@ def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequ
     x = input if input.ndim == 4 else reshape_op(input, shape=(1, *input.shape))
     if any(padding):
         x = pad(x, (padding[1], padding[1], padding[0], padding[0]))
-    for i in (0, 1):
-        x = unfold_op(x, dim=2 + i, size=dilation[i] * (kernel[i] - 1) + 1, step=stride[i])
-        x = slice_view(x, (Ellipsis, slice(None, None, dilation[i]))) if dilation[i] > 1 else x
-    columns = contiguous_op(permute_op(x, dims=(0, 1, 4, 5, 2, 3)))
+    columns = contiguous_op(permute_op(window_views(x, kernel, stride, dilation), dims=(0, 1, 4, 5, 2, 3)))
     return reshape_op(columns, shape=(*input.shape[:-3], math.prod(columns.shape[1:4]), math.prod(columns.shape[4:])))
 
 

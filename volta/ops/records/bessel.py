@@ -77,12 +77,18 @@ def _np_airy_ai(x):
     return np.where(np.abs(x) < 10, sum, np.where((x > 0) & (x < np.inf), 0.0, np.nan))
 
 
+def _ratio(out, x):
+    """out / x of i1 and i1e, 1/2 at 0, where it has a derivative, too."""
+    zero = x == 0
+    return where_op(zero, 0.5, out / where_op(zero, 1.0, x))
+
+
 # ---------------------------------------------------------------- I, plain and scaled
 i0 = unary("i0", lambda g, x: g * i1(x), numpy=np.i0, domain=(-4.0, 4.0), aliases=("special.i0", "special.modified_bessel_i0"))
-i1 = unary("i1", lambda g, x, out: g * (i0(x) - where_op(x == 0, 0.5, out / x)), numpy=_np_i1, domain=(-4.0, 4.0), room="special",
+i1 = unary("i1", lambda g, x, out: g * (i0(x) - _ratio(out, x)), numpy=_np_i1, domain=(-4.0, 4.0), room="special",
            aliases=("special.modified_bessel_i1",))
 i0e = unary("i0e", lambda g, x, out: g * (i1e(x) - sign(x) * out), numpy=_scaled(np.i0), domain=(-4.0, 4.0), room="special")
-i1e = unary("i1e", lambda g, x, out: g * (i0e(x) - where_op(x == 0, 0.5, out / x) - sign(x) * out), numpy=_scaled(_np_i1),
+i1e = unary("i1e", lambda g, x, out: g * (i0e(x) - _ratio(out, x) - sign(x) * out), numpy=_scaled(_np_i1),
             domain=(-4.0, 4.0), room="special")
 
 

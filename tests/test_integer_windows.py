@@ -1,0 +1,47 @@
+"""Windows of integers, of which convolutions and pools are composed: what the kernels make of the same numbers in float64, exactly. And
+images of bytes at another size."""
+import numpy as np
+import pytest
+
+import volta
+from volta.nn import functional
+
+SIZES = {1: (9,), 2: (7, 6), 3: (5, 6, 4)}
+CASES = [(f"{name}{rank}d", rank, options) for rank in SIZES for name, options in (
+    ("conv", {"stride": 2, "padding": 1, "dilation": 2, "groups": 2}),
+    ("conv_transpose", {"stride": 2, "padding": 1, "output_padding": 1, "dilation": 2, "groups": 2}),
+    ("max_pool", {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True, "return_indices": True}),
+    ("max_pool", {"kernel_size": 2, "stride": 1, "dilation": 2}),
+    ("avg_pool", {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True}),
+    ("avg_pool", {"kernel_size": 2, "count_include_pad": False, "padding": 1}))]
+
+
+@pytest.mark.parametrize(("name", "rank", "options"), CASES)
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
+def test_as_of_the_same_numbers_in_float64(name, rank, options, dtype, device, rng):
+    low = 0 if dtype == "uint8" else -9
+    arrays = [rng.integers(low, 4, (2, 4, *SIZES[rank]))]
+    if name.startswith("conv"):
+        arrays += [rng.integers(low, 4, (4, 2, *(2,) * rank)), rng.integers(low, 4, 4)]
+    function = getattr(functional, name)
+    expected = function(*[volta.tensor(a.astype(np.float64)) for a in arrays], **options)
+    found = function(*[volta.tensor(a.astype(dtype), device=device) for a in arrays], **options)
+    for result, reference in zip(*(x if isinstance(x, tuple) else (x,) for x in (found, expected))):
+        reference = np.trunc(reference.numpy()).astype(np.int64).astype(result.numpy().dtype)
+        np.testing.assert_array_equal(result.numpy(), reference, strict=True)
+
+
+def test_a_weight_of_another_dtype_is_refused(device):
+    with pytest.raises(volta.errors.DTypeError, match="conv2d"):
+        functional.conv2d(volta.ones(1, 1, 3, 3, dtype=volta.int64, device=device), volta.ones(1, 1, 2, 2, device=device))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_images_of_bytes_are_rounded_after_each_dimension(mode, device, rng):
+    image = rng.integers(0, 256, (2, 3, 6, 5)).astype(np.uint8)
+    expected = image.astype(np.float32)
+    for size in ((6, 9), (4, 9)):
+        expected = np.clip(np.floor(functional.interpolate(volta.tensor(expected), size, mode=mode).numpy() + 0.5), 0, 255)
+    found = functional.interpolate(volta.tensor(image, device=device), (4, 9), mode=mode)
+    assert found.dtype is volta.uint8
+    np.testing.assert_allclose(found.numpy().astype(int), expected, atol=device == "gpu", rtol=0)      # halves may fall either way there
