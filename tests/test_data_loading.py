@@ -246,7 +246,8 @@ def test_samples_on_a_gpu(gpu):
     (dict(sampler=[1], shuffle=True), "sampler option is mutually exclusive with shuffle"),
     (dict(batch_sampler=[[1]], batch_size=2), "batch_sampler option is mutually exclusive"),
     (dict(batch_size=None, drop_last=True), "mutually exclusive with drop_last"),
-    (dict(multiprocessing_context="spawn", num_workers=1), "workers are threads"),
+    (dict(multiprocessing_context="spawn"), "can only be used with multi-process loading"),
+    (dict(multiprocessing_context="thread", num_workers=1), "should specify a valid start method in"),
     (dict(num_workers=1, prefetch=2), "prefetch is for loading without workers")])
 def test_options_that_exclude_one_another(options, text):
     with pytest.raises(ValueError, match=text):

@@ -1,14 +1,16 @@
-"""DataLoader: batches of a dataset, in the order of a sampler, assembled ahead by threads where wanted.
+"""DataLoader: batches of a dataset, in the order of a sampler, assembled ahead by threads or processes where wanted.
 
-Threads touch host memory only. Copies to a GPU are made in the caller's thread just before a batch is given out, so that the body of a
+Workers touch host memory only. Copies to a GPU are made in the caller's thread just before a batch is given out, so that the body of a
 training step needs no transfer. Samplers are asked in the caller's thread too.
 """
 from __future__ import annotations
 
 import itertools
 import math
+import multiprocessing
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from multiprocessing.context import BaseContext
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
@@ -18,7 +20,8 @@ from volta.data.collate import default_collate, default_convert, mapped
 from volta.data.dataset import Dataset, IterableDataset, TensorDataset
 from volta.data.fetch import Fetcher, rng
 from volta.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, draw_seed
-from volta.data.workers import END, Epoch, Workers
+from volta.data.processes import Processes
+from volta.data.workers import END, Epoch, Pass, Threads
 from volta.device import as_device
 from volta.dtypes import float32, float64
 from volta.errors import ArgumentError
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
     Transform = Callable[[Any, np.random.Generator], Any]
 
 B = TypeVar("B")
-_FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
+_FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers", "multiprocessing_context")
 
 
 class _Options(TypedDict, total=False):
@@ -65,6 +68,9 @@ class DataLoader(Generic[B]):
 
     num_workers  how many threads fetch samples; each draws from a random stream of its own (`get_worker_info().seed`). Volta's and NumPy's
                  functions run beside one another in threads; Python's `random` and `numpy.random` are shared by them.
+    multiprocessing_context  "spawn", "forkserver", "fork" or a context: the workers are processes, for datasets whose Python code holds
+                 the interpreter's lock. Batches come back in shared memory. Processes touch host memory only; a forked one cannot use a
+                 GPU that was opened before.
     pin_memory   accepted for PyTorch's sake, like pin_memory_device: an upload reads any host memory.
     batch_size   None gives single samples, as `default_convert` makes them.
 
@@ -116,8 +122,6 @@ class DataLoader(Generic[B]):
             raise ArgumentError("DataLoader: prefetch_factor and persistent_workers need num_workers > 0")
         if num_workers and prefetch is not None:
             raise ArgumentError("DataLoader: prefetch is for loading without workers; with num_workers give prefetch_factor")
-        if multiprocessing_context is not None:
-            raise ArgumentError("DataLoader: workers are threads; multiprocessing_context must be None")
         self._single = isinstance(dataset, (core.TensorBase, np.ndarray))
         if self._single:
             dataset = TensorDataset(dataset)
@@ -133,7 +137,7 @@ class DataLoader(Generic[B]):
         self.num_workers, self.pin_memory, self.pin_memory_device = int(num_workers), pin_memory, pin_memory_device
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.timeout, self.worker_init_fn, self.in_order, self.generator = timeout, worker_init_fn, in_order, generator
-        self.multiprocessing_context, self.persistent_workers = None, persistent_workers
+        self.multiprocessing_context, self.persistent_workers = _context(multiprocessing_context, num_workers), persistent_workers
         self.seed, self.epoch, self.transform = None if seed is None else int(seed), 0, transform
         self.device = None if device is None else as_device(device)
         self.sampler = sampler if sampler is not None else self._own_sampler()
@@ -181,7 +185,8 @@ class DataLoader(Generic[B]):
         return RandomSampler(self.dataset, generator=self.generator) if self.shuffle else SequentialSampler(self.dataset)
 
     def __iter__(self) -> Iterator[B]:
-        epoch = Epoch(draw_seed(self.generator), self.epoch, self.seed)
+        seed = draw_seed(self.generator)
+        epoch = Epoch(seed, self.epoch, seed if self.seed is None else self.seed)
         if isinstance(self.sampler, _Seeded):
             order = self.order(self.epoch).tolist()
             plan = iter(order if self.batch_size is None else BatchSampler(order, self.batch_size, self.drop_last))
@@ -194,25 +199,33 @@ class DataLoader(Generic[B]):
     def _host_batches(self, epoch, plan):
         plan = enumerate(plan)
         if not self.num_workers and not self.prefetch:
-            fetch = self._fetcher.start(None, epoch)
+            fetch = self._fetcher.start(None, epoch, True)
             for task in plan:
                 if (batch := fetch(task)) is END:
                     return
                 yield self._placed(batch)
                 del batch
             return
-        workers = self._workers or Workers(self.num_workers or 1, self._fetcher.start)
-        if self.persistent_workers and self._workers is None:
-            self._workers = workers
-            weakref.finalize(self, workers.dismiss)
+        workers = self._begun()
         ahead = self.num_workers * self.prefetch_factor if self.num_workers else self.prefetch
-        batches = workers.batches(plan, ahead, epoch, self.in_order, self.timeout)
+        batches = Pass(workers, plan, ahead, epoch, self.in_order, self.timeout)
         try:
             yield from map(self._placed, batches)
-        finally:                            # ends the threads now, not when the generator happens to be collected
+        finally:                            # ends the workers now, not when the generator happens to be collected
             batches.close()
             if not self.persistent_workers:
                 workers.close()
+
+    def _begun(self):
+        """Workers, which are those of the last pass where they stay."""
+        if self._workers is not None and not self._workers.closed:
+            return self._workers
+        workers = Threads(self.num_workers or 1, self._fetcher.start) if self.multiprocessing_context is None else Processes(
+            self.num_workers, self._fetcher.start, self.multiprocessing_context, self.num_workers * self.prefetch_factor)
+        if self.persistent_workers:
+            self._workers = workers
+            weakref.finalize(self, workers.dismiss)
+        return workers
 
     def _placed(self, batch):
         """The batch as tensors on the loader's device."""
@@ -265,6 +278,23 @@ class _Endless(Sampler[None]):
 
     def __iter__(self) -> Iterator[None]:
         return itertools.repeat(None)
+
+
+def _context(given, num_workers):
+    """The context that starts processes, None for threads. Raises: ArgumentError, TypeError."""
+    if given is None:
+        return None
+    if not num_workers:
+        raise ArgumentError("DataLoader: multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
+                            "num_workers=0")
+    methods = multiprocessing.get_all_start_methods()
+    if isinstance(given, str) and given not in methods:
+        raise ArgumentError(f"DataLoader: multiprocessing_context option should specify a valid start method in {methods}, but got "
+                            f"multiprocessing_context={given!r}")
+    if not isinstance(given, (str, BaseContext)):
+        raise TypeError("DataLoader: multiprocessing_context option should be a valid context object or a string specifying the start "
+                        f"method, but got multiprocessing_context={given!r}")
+    return multiprocessing.get_context(given) if isinstance(given, str) else given
 
 
 def _check_exclusive(stream, batch_size, shuffle, sampler, batch_sampler, drop_last, seed):
