@@ -19,8 +19,8 @@ from volta._kernels import core
 from volta.data.collate import default_collate, default_convert, mapped
 from volta.data.dataset import Dataset, IterableDataset, TensorDataset
 from volta.data.fetch import Fetcher, rng
-from volta.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, draw_seed
 from volta.data.processes import Processes
+from volta.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, draw_seed
 from volta.data.workers import END, Epoch, Pass, Threads
 from volta.device import as_device
 from volta.dtypes import float32, float64
