@@ -9,7 +9,7 @@ import itertools
 import math
 import multiprocessing
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing.context import BaseContext
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, overload
 
@@ -19,6 +19,7 @@ from volta._kernels import core
 from volta.data.collate import default_collate, default_convert, mapped
 from volta.data.dataset import Dataset, IterableDataset, TensorDataset
 from volta.data.fetch import Fetcher, rng
+from volta.data.position import begin, from_state, generators, state_of
 from volta.data.processes import Processes
 from volta.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, draw_seed
 from volta.data.workers import END, Epoch, Pass, Threads
@@ -151,7 +152,8 @@ class DataLoader(Generic[B]):
         self.collate_fn = collate_fn or (default_convert if self.batch_sampler is None else default_collate)
         self._fetcher = Fetcher(dataset, self.num_workers, self.worker_init_fn, self.collate_fn, transform, self.batch_size, self.drop_last,
                                 self._arrays, self._single, self.batch_sampler is not None)
-        self._workers, self._ready = None, True
+        self._workers = self._running = self._resumed = None
+        self._ready = True
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self._ready and name in _FIXED:
@@ -184,20 +186,72 @@ class DataLoader(Generic[B]):
             return _Seeded(self)
         return RandomSampler(self.dataset, generator=self.generator) if self.shuffle else SequentialSampler(self.dataset)
 
+    def state_dict(self) -> dict[str, Any]:
+        """The epoch, how many of its batches have been given out, and what its order is drawn from: what another loader of the same data
+        and options needs to give the rest of the epoch, and all later ones."""
+        return state_of(self._running or self._resumed, self.epoch, self._generators(), self._length())
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Let the next iteration give what was left of the epoch of a state. A stream is read again from its beginning for that, without
+        giving out what was given.
+
+        Raises: StateDictError for a state of a loader with another number of batches or generators, or of another form.
+        """
+        position = from_state(state_dict, self._generators(), self._length())
+        self.epoch, self._running, self._resumed = position.epoch, None, None if position.random is None else position
+        for generator, state in zip(self._generators(), position.generators):
+            generator.set_state(state)
+
+    def _generators(self):
+        return generators(self, self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None))
+
+    def _length(self):
+        try:
+            return len(self)
+        except TypeError:
+            return None
+
     def __iter__(self) -> Iterator[B]:
+        resumed, self._resumed = self._resumed, None
+        if resumed is None:
+            position = begin(self.epoch, self._generators())
+            return self._counted(position, self._begin(position))
+        with resumed.replayed(self._generators()):
+            return self._counted(resumed, self._begin(resumed))
+
+    def _begin(self, position):
+        """The batches of an epoch from a position on. Samplers draw here, not when the first batch is asked for."""
+        self.epoch, self._running = position.epoch, position
         seed = draw_seed(self.generator)
-        epoch = Epoch(seed, self.epoch, seed if self.seed is None else self.seed)
+        epoch = Epoch(seed, self.epoch, seed if self.seed is None else self.seed, 0 if self._stream else position.given)
         if isinstance(self.sampler, _Seeded):
             order = self.order(self.epoch).tolist()
             plan = iter(order if self.batch_size is None else BatchSampler(order, self.batch_size, self.drop_last))
         else:
             plan = iter(self.sampler if self.batch_sampler is None else self.batch_sampler)
+        plan = enumerate(plan)
+        begun = list(itertools.islice(plan, epoch.skipped + 1))
+        plan = itertools.chain(begun[epoch.skipped:], plan)
         self.epoch += 1
-        return self._device_batches(plan) if self._on_device else self._host_batches(epoch, plan)
+        batches = self._device_batches(plan) if self._on_device else self._host_batches(epoch, plan)
+        for _ in range(position.given if self._stream else 0):
+            next(batches, None)
+        return batches
+
+    def _counted(self, position, batches):
+        """The batches, counted as they are given out."""
+        try:
+            for batch in batches:
+                position.given += 1
+                yield batch
+                del batch
+        finally:
+            batches.close()
+            if self._running is position:
+                self._running = None
 
     # ------------------------------------------------------------ data on the host
     def _host_batches(self, epoch, plan):
-        plan = enumerate(plan)
         if not self.num_workers and not self.prefetch:
             fetch = self._fetcher.start(None, epoch, True)
             for task in plan:
@@ -246,10 +300,10 @@ class DataLoader(Generic[B]):
         tensors = self.dataset.tensors
         home = self.device or next(t.device for t in tensors if isinstance(t, core.TensorBase) and t.device.is_gpu)
         tensors = [(t if isinstance(t, core.TensorBase) else tensor(t)).detach().to(home) for t in tensors]
-        batches = list(plan)
+        batches = [indices for _, indices in plan]
         in_rows = type(self.sampler) is SequentialSampler and type(self.batch_sampler) is BatchSampler
         order = None if in_rows or not batches else tensor(np.concatenate(batches), device=home)
-        start = 0
+        start = batches[0][0] if in_rows and batches else 0
         for indices in batches:
             if order is None:
                 batch = [clone(narrow(t, 0, start, len(indices))) for t in tensors]     # a view could be written to

@@ -133,9 +133,13 @@ def _main(number, tasks, results, start, token, ahead):
     kept: deque = deque(maxlen=ahead if os.name == "nt" else 0)     # Windows drops blocks that nobody has open
 
     def begin(number, epoch, new):
-        random.seed(epoch.seed + number)
-        np.random.seed(np.random.SeedSequence([epoch.seed, number]).generate_state(4))
-        return start(number, epoch, new)
+        _seed(epoch, number, 0)
+        fetch = start(number, epoch, new)
+
+        def seeded(task):
+            _seed(epoch, number, 1 + task[0])
+            return fetch(task)
+        return seeded
 
     def send(result):
         task, value, error = result
@@ -150,6 +154,13 @@ def _main(number, tasks, results, start, token, ahead):
     work(number, inbox.get, send, begin)
 
 
+def _seed(epoch, number, purpose):
+    """Seed Python's and NumPy's generators by the worker and the task."""
+    words = np.random.SeedSequence([epoch.seed, number, purpose]).generate_state(4)
+    random.seed(words.tobytes())
+    np.random.seed(words)
+
+
 class _Inbox:
     """Tasks as they come, read by a thread: the caller never waits until a worker reads, and its death ends the worker."""
 
@@ -159,7 +170,7 @@ class _Inbox:
 
     def get(self) -> Any:
         """The next task of the newest pass; None is the end."""
-        while (given := self._queue.get()) is not None and given[0].first < self._newest:
+        while (given := self._queue.get()) is not None and given[0].serial < self._newest:
             pass
         return None if self._newest < 0 else given
 
@@ -171,7 +182,7 @@ class _Inbox:
                 given = self._tasks.recv() if self._tasks.poll() else os._exit(1)
             except (EOFError, OSError):
                 os._exit(1)
-            self._newest = -1 if given is None else given[0].first
+            self._newest = -1 if given is None else given[0].serial
             self._queue.put(given)
             if given is None:
                 return

@@ -37,11 +37,14 @@ def get_worker_info() -> WorkerInfo | None:
 
 @dataclass
 class Epoch:
-    """One pass: the seed of its workers' draws, the number and seed of its transform's, its first task, and whether it has been left."""
+    """One pass over an epoch: the seed of its workers' draws, the number and seed of its transform's, how many tasks it leaves out; its
+    number among all passes of the workers, their number of task 0, and whether it has been left."""
     seed: int
     number: int
     chosen: int
-    first: int = 0
+    skipped: int = 0
+    serial: int = 0
+    zero: int = 0
     left: bool = False
 
 
@@ -50,7 +53,7 @@ class Workers:
     on time."""
 
     def __init__(self, count: int) -> None:
-        self.count, self.dealt = count, 0           # tasks, in all passes
+        self.count, self.passes, self.dealt = count, 0, 0           # tasks dealt in all passes
         self.current: Pass | None = None
         self.closed = False
 
@@ -78,7 +81,8 @@ class Pass(Iterator[Any]):
     def __init__(self, workers: Workers, plan: Iterator[Any], ahead: int, epoch: Epoch, in_order: bool = True, timeout: float = 0) -> None:
         if workers.current is not None:
             workers.current.close()
-        workers.current, epoch.first = self, workers.dealt
+        workers.passes += 1
+        workers.current, epoch.serial, epoch.zero = self, workers.passes, workers.dealt - epoch.skipped
         self._workers, self._plan, self._epoch, self._in_order, self._timeout = workers, plan, epoch, in_order, timeout
         self._working = list(range(workers.count))
         self._given: dict[int, int] = {}            # the worker of each task
@@ -119,7 +123,7 @@ class Pass(Iterator[Any]):
     def _give(self) -> None:
         workers = self._workers
         if self._working and (task := next(self._plan, END)) is not END:
-            worker = self._working[(workers.dealt - self._epoch.first) % len(self._working)]
+            worker = self._working[(workers.dealt - self._epoch.zero) % len(self._working)]
             self._given[workers.dealt] = worker
             workers.put(worker, self._epoch, workers.dealt, task)
             workers.dealt += 1
@@ -180,9 +184,10 @@ def work(number: int, get: Callable[[], Any], put: Callable[[Any], None],
         if epoch.left:
             continue
         try:
-            if epoch.first != current:
+            if epoch.serial != current:
                 default_generator.own(epoch.seed + number)
-                fetch, current = start(number, epoch, current is None), epoch.first
+                fetch, current = start(number, epoch, current is None), epoch.serial
+            default_generator.offset = task_number - epoch.zero + 1 << 32      # what a task draws depends on its number in the epoch alone
             put((task_number, fetch(task), None))
         except BaseException as error:      # everything, or the caller would wait for ever
             error.add_note(f"(in worker {number} of a DataLoader)")
