@@ -132,6 +132,8 @@ def test_collation_has_pytorchs_types():
     assert type(default_collate([OrderedDict(a=1)])) is OrderedDict
     assert default_collate([np.zeros(2, np.uint8), np.ones(2, np.uint8)]).tolist() == [[0, 0], [1, 1]]
     assert default_collate([volta.ones(2), volta.zeros(2)]).shape == (2, 2)
+    mixed = default_collate([np.ones(2, np.float32), np.full(2, 0.1)])
+    assert mixed.dtype is volta.float64 and mixed[1, 0].item() == 0.1 and default_collate([np.int16(-3)] * 2).tolist() == [-3, -3]
     for sample in (object(), None, np.array(["a"]), np.array([None])):
         with pytest.raises(TypeError, match="default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found"):
             default_collate([sample, sample])

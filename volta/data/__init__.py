@@ -11,6 +11,7 @@ from volta.data.dataset import (
     random_split,
 )
 from volta.data.loader import DataLoader
+from volta.data.progress import progress
 from volta.data.sampler import (
     BatchSampler,
     DistributedSampler,
@@ -24,4 +25,5 @@ from volta.data.workers import WorkerInfo, get_worker_info
 
 __all__ = ["BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler", "IterableDataset",
            "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset",
-           "WeightedRandomSampler", "WorkerInfo", "default_collate", "default_convert", "get_worker_info", "random_split"]
+           "WeightedRandomSampler", "WorkerInfo", "default_collate", "default_convert", "get_worker_info",
+           "progress", "random_split"]

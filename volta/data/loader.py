@@ -1,7 +1,8 @@
 """DataLoader: batches of a dataset, in the order of a sampler, assembled ahead by threads or processes where wanted.
 
-Workers touch host memory only. Copies to a GPU are made in the caller's thread just before a batch is given out, so that the body of a
-training step needs no transfer. Samplers are asked in the caller's thread too.
+Workers touch host memory only. A batch goes up to a GPU in a thread of its own while the caller works with the one before, or in the
+caller's thread where it comes too late for that, so that the body of a training step needs no transfer. Samplers are asked in the
+caller's thread.
 """
 from __future__ import annotations
 
@@ -10,11 +11,13 @@ import math
 import multiprocessing
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.context import BaseContext
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
+from volta import gpu
 from volta._kernels import core
 from volta.data.collate import default_collate, default_convert, mapped
 from volta.data.dataset import Dataset, IterableDataset, TensorDataset
@@ -25,9 +28,9 @@ from volta.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialS
 from volta.data.workers import END, Epoch, Pass, Threads
 from volta.device import as_device
 from volta.dtypes import float32, float64
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, DTypeError
 from volta.ops.copy import clone
-from volta.ops.from_data import tensor
+from volta.ops.from_data import as_tensor, tensor
 from volta.ops.parts import narrow
 from volta.ops.records.index import index_select_op
 
@@ -189,7 +192,7 @@ class DataLoader(Generic[B]):
     def state_dict(self) -> dict[str, Any]:
         """The epoch, how many of its batches have been given out, and what its order is drawn from: what another loader of the same data
         and options needs to give the rest of the epoch, and all later ones."""
-        return state_of(self._running or self._resumed, self.epoch, self._generators(), self._length())
+        return state_of(self._running or self._resumed, self.epoch, self._generators(), self.length())
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Let the next iteration give what was left of the epoch of a state. A stream is read again from its beginning for that, without
@@ -197,7 +200,7 @@ class DataLoader(Generic[B]):
 
         Raises: StateDictError for a state of a loader with another number of batches or generators, or of another form.
         """
-        position = from_state(state_dict, self._generators(), self._length())
+        position = from_state(state_dict, self._generators(), self.length())
         self.epoch, self._running, self._resumed = position.epoch, None, None if position.random is None else position
         for generator, state in zip(self._generators(), position.generators):
             generator.set_state(state)
@@ -205,7 +208,8 @@ class DataLoader(Generic[B]):
     def _generators(self):
         return generators(self, self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None))
 
-    def _length(self):
+    def length(self) -> int | None:
+        """`len`, or None where there is none."""
         try:
             return len(self)
         except TypeError:
@@ -264,11 +268,25 @@ class DataLoader(Generic[B]):
         ahead = self.num_workers * self.prefetch_factor if self.num_workers else self.prefetch
         batches = Pass(workers, plan, ahead, epoch, self.in_order, self.timeout)
         try:
-            yield from map(self._placed, batches)
+            yield from self._uploaded(batches) if self.device is not None and self.device.is_gpu else map(self._placed, batches)
         finally:                            # ends the workers now, not when the generator happens to be collected
             batches.close()
             if not self.persistent_workers:
                 workers.close()
+
+    def _uploaded(self, batches):
+        """The batches on a GPU. The next one, where it is there, goes up in a thread while the caller works with this one."""
+        with ThreadPoolExecutor(1, "volta-upload") as uploads:
+            waiting = None
+            while waiting is not None or (batch := next(batches, END)) is not END:
+                placed = [self._placed_apart(batch) if waiting is None else waiting.result()]
+                waiting = uploads.submit(self._placed_apart, next(batches)) if batches.has_next() else None
+                batch = None
+                yield placed.pop()
+
+    def _placed_apart(self, batch):
+        with gpu.lasting():                 # so that the memory of a training step does not depend on when this is done
+            return self._placed(batch)
 
     def _begun(self):
         """Workers, which are those of the last pass where they stay."""
@@ -289,7 +307,8 @@ class DataLoader(Generic[B]):
 
     def _tensor(self, value):
         if isinstance(value, (np.ndarray, np.generic)):
-            value = tensor(value, device="cpu")
+            own = self.device is not None and self.device.is_gpu or self._arrays and self.transform is None     # else a user's array
+            value = _shared(value) if own else tensor(value, device="cpu")
         if self.device is None or not isinstance(value, core.TensorBase):
             return value
         return value.to(self.device, float32 if self.device.is_gpu and value.dtype is float64 else value.dtype)
@@ -332,6 +351,14 @@ class _Endless(Sampler[None]):
 
     def __iter__(self) -> Iterator[None]:
         return itertools.repeat(None)
+
+
+def _shared(array):
+    """A tensor of the array's memory where it can be one, else of a copy."""
+    try:
+        return as_tensor(array, device="cpu")
+    except DTypeError:                      # small and unsigned integers become larger ones
+        return tensor(array, device="cpu")
 
 
 def _context(given, num_workers):
