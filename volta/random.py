@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
     from volta.types import DeviceLike
 
-__all__ = ["Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
+__all__ = ["Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "random_states", "seed", "set_random_states",
+           "set_rng_state"]
 
 _STATE = struct.Struct("<QQ")           # the seed and the position
 
