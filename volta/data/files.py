@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import tempfile
 import urllib.error
@@ -46,12 +47,23 @@ def download(urls: str | Sequence[str], path: str | os.PathLike[str], digest: st
 
     Raises: DatasetError with what went wrong at each address; then no file appears.
     """
-    path, urls, failures = Path(path), [urls] if isinstance(urls, str) else urls, []
-    if path.is_file() and _of_file(path, digest) == digest.lower():
-        return
+    path = Path(path)
+    if not path.is_file() or _of_file(path, digest) != digest.lower():
+        _first([urls] if isinstance(urls, str) else urls, lambda url: write(path, lambda file: _fetch(url, file, digest)))
+
+
+def fetch(urls: Sequence[str], digest: str) -> bytes:
+    """What `download` would write. Raises: DatasetError as it does."""
+    data = io.BytesIO()
+    _first(urls, lambda url: _fetch(url, data, digest))
+    return data.getvalue()
+
+
+def _first(urls, take):
+    failures = []
     for url in urls:
         try:
-            return write(path, lambda file, url=url: _fetch(url, file, digest))
+            return take(url)
         except (OSError, urllib.error.URLError, DatasetError) as error:
             failures.append(f"{url}: {error}")
     raise DatasetError("download: " + "; ".join(failures))
@@ -59,6 +71,8 @@ def download(urls: str | Sequence[str], path: str | os.PathLike[str], digest: st
 
 def _fetch(url, file, digest):
     hashed = _hash(digest)
+    file.seek(0)
+    file.truncate()
     with urllib.request.urlopen(url, timeout=60) as answer:
         while piece := answer.read(_PIECE):
             hashed.update(piece)

@@ -29,8 +29,7 @@ class _Table:
         if missing not in ("nan", "error"):
             raise ArgumentError(f"{type(self).__name__}: missing must be 'nan' or 'error', got {missing!r}")
         if not as_dtype(dtype).is_floating_point:
-            raise ArgumentError(f"{type(self).__name__}: dtype must be floating-point, got {dtype}; name columns of integers as categorical, "
-                                "or convert them")
+            raise ArgumentError(f"{type(self).__name__}: dtype must be floating-point, got {dtype}; convert the tensors afterwards")
         self.path, self.target, self.header, self.delimiter, self.encoding = os.fspath(path), target, header, delimiter, encoding
         self.missing, self.missing_values, self.dtype = missing, np.array(missing_values, str), as_dtype(dtype)
         with self._open() as file:
@@ -84,8 +83,8 @@ class _Table:
             return np.where(gaps, "nan", text).astype(np.float64).astype(to_numpy(self.dtype))
         except ValueError:
             bad = next(i for i, value in enumerate(text) if not gaps[i] and not _is_number(value))
-            raise DatasetError(f"{self.path}: row {start + bad + 1}, column {name!r} is no number: {str(text[bad])[:40]!r}; name the column "
-                               "in `categorical`, or the value in `missing_values`") from None
+            raise DatasetError(f"{self.path}: row {start + bad + 1}, column {name!r} is no number: {str(text[bad])[:40]!r}; name the "
+                               "column in `categorical`, or the value in `missing_values`") from None
 
     def code(self, start: int, name: Column, text: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """A column as numbers of its categories, -1 where it is missing."""
@@ -154,8 +153,8 @@ class CSVStream(_Table, IterableDataset[tuple[Any, ...]]):
                  **options: Any) -> None:
         super().__init__(path, columns, target, **options)
         if unknown := self.categorical - set(self.categories):
-            raise ArgumentError(f"CSVStream: give the values of the column {min(unknown, key=str)!r}: categorical={{name: values}}; a stream "
-                                "does not know them before its end")
+            raise ArgumentError(f"CSVStream: give the values of the column {min(unknown, key=str)!r}: categorical={{name: values}}; a "
+                                "stream does not know them before its end")
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         info = get_worker_info()
