@@ -47,8 +47,8 @@ class STL10(VisionDataset):
     def _part(self, name):
         data = np.frombuffer(read(self._folder / f"{name}_X.bin"), np.uint8)
         if data.size % (3 * 96 * 96):
-            raise DatasetError(f"{self._folder / name}_X.bin: {data.size} bytes are no whole number of images, {3 * 96 * 96} each; is it cut "
-                               "short?")
+            raise DatasetError(f"{self._folder / name}_X.bin: {data.size} bytes are no whole number of images, {3 * 96 * 96} each; is it "
+                               "cut short?")
         images = data.reshape(-1, 3, 96, 96).transpose(0, 1, 3, 2)
         if name == "unlabeled":
             return images, np.full(len(images), -1)
