@@ -1,4 +1,6 @@
 """Datasets and the loader: order, prefetch, errors, and data on a GPU."""
+import io
+import multiprocessing
 import threading
 import time
 from collections import namedtuple
@@ -7,7 +9,7 @@ import numpy as np
 import pytest
 
 import volta
-from volta.data import DataLoader, Dataset, Subset, TensorDataset
+from volta.data import DataLoader, Dataset, Subset, TensorDataset, progress
 from volta.errors import ArgumentError, ShapeError
 
 
@@ -135,6 +137,51 @@ def test_batches_are_assembled_ahead_and_bounded():
     assert set(threading.enumerate()) <= others
 
 
+class Slow(Dataset):
+    """Samples that take 20 ms, of 2 MiB."""
+
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, i):
+        time.sleep(0.02)
+        return np.full((512, 1024), i, np.float32)
+
+
+@pytest.mark.parametrize("options", [{"prefetch": 2}, {"num_workers": 1}, {"num_workers": 1, "multiprocessing_context": "fork"}], ids=str)
+def test_an_epoch_takes_as_long_as_the_slower_of_loading_and_steps(device, options):
+    if "multiprocessing_context" in options and "fork" not in multiprocessing.get_all_start_methods():
+        pytest.skip("nothing forks here")
+
+    def epoch():
+        start = time.perf_counter()
+        for batch in DataLoader(Slow(), 2, device=device, **options):
+            time.sleep(0.04)
+            assert batch.shape == (2, 512, 1024)
+        return time.perf_counter() - start
+    assert min(epoch() for _ in range(4)) < 6 * 0.04 + 0.16         # one after the other: 6 * 0.08
+
+
+def test_the_next_batch_goes_up_during_the_step(gpu):
+    uploads = []
+    for batch in DataLoader(np.zeros((6, 512, 1024), np.float32), 1, device=gpu):
+        with volta.gpu.forbid_transfers():
+            before = volta.gpu.stats().uploads
+            time.sleep(0.1)                 # the step
+            uploads.append(volta.gpu.stats().uploads - before)
+        assert batch[0, 0, 0].item() == 0
+    assert sum(uploads) >= 3 and uploads[-1] == 0
+
+
+def test_what_cannot_go_up_is_told_of_in_its_place(gpu):
+    data, seen = np.array([[1], [2], [1 << 40], [4]]), []
+    with pytest.raises(ArgumentError, match="int64 on the GPU holds 32 bits"):
+        for batch in DataLoader(data, 1, device=gpu):
+            time.sleep(0.01)
+            seen.append(batch.item())
+    assert seen == [1, 2]
+
+
 @pytest.mark.parametrize("prefetch", [0, 2])
 def test_an_error_reaches_the_caller_in_its_place(prefetch):
     class Broken(Squares):
@@ -173,3 +220,20 @@ def test_index_of_a_dataset():
 
 def test_empty_and_wide_data():
     assert list(DataLoader((X[:0], Y[:0]), 4)) == [] and list(DataLoader((X, Y), 20, drop_last=True)) == []
+
+
+def test_progress_counts_samples():
+    text = io.StringIO()
+    loader = DataLoader(np.arange(10), 4)
+    bar = progress(loader, "epoch 1", file=text, mininterval=0)
+    for _ in bar:
+        bar.set_postfix(loss=0.5)
+    shown = text.getvalue()
+    assert "epoch 1" in shown and "8/12" in shown and "samples/s" in shown and "loss=0.5" in shown
+    batch = next(iterator := iter(loader))
+    assert batch.tolist() == [0, 1, 2, 3]
+    again = DataLoader(np.arange(10), 4)
+    again.load_state_dict(loader.state_dict())
+    assert progress(again, file=io.StringIO()).initial == 1
+    assert [b.tolist() for b in progress(again, file=io.StringIO())] == [[4, 5, 6, 7], [8, 9]] == [b.tolist() for b in iterator]
+    assert list(progress([1, 2], file=io.StringIO())) == [1, 2]

@@ -132,6 +132,8 @@ def test_collation_has_pytorchs_types():
     assert type(default_collate([OrderedDict(a=1)])) is OrderedDict
     assert default_collate([np.zeros(2, np.uint8), np.ones(2, np.uint8)]).tolist() == [[0, 0], [1, 1]]
     assert default_collate([volta.ones(2), volta.zeros(2)]).shape == (2, 2)
+    mixed = default_collate([np.ones(2, np.float32), np.full(2, 0.1)])
+    assert mixed.dtype is volta.float64 and mixed[1, 0].item() == 0.1 and default_collate([np.int16(-3)] * 2).tolist() == [-3, -3]
     for sample in (object(), None, np.array(["a"]), np.array([None])):
         with pytest.raises(TypeError, match="default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found"):
             default_collate([sample, sample])
@@ -246,7 +248,8 @@ def test_samples_on_a_gpu(gpu):
     (dict(sampler=[1], shuffle=True), "sampler option is mutually exclusive with shuffle"),
     (dict(batch_sampler=[[1]], batch_size=2), "batch_sampler option is mutually exclusive"),
     (dict(batch_size=None, drop_last=True), "mutually exclusive with drop_last"),
-    (dict(multiprocessing_context="spawn", num_workers=1), "workers are threads"),
+    (dict(multiprocessing_context="spawn"), "can only be used with multi-process loading"),
+    (dict(multiprocessing_context="thread", num_workers=1), "should specify a valid start method in"),
     (dict(num_workers=1, prefetch=2), "prefetch is for loading without workers")])
 def test_options_that_exclude_one_another(options, text):
     with pytest.raises(ValueError, match=text):

@@ -1,4 +1,5 @@
 """Saving and loading: round trips, other programs' files, damage, atomicity."""
+import io
 import json
 import os
 import signal
@@ -328,3 +329,22 @@ def test_a_checkpoint_of_an_earlier_release(tmp_path):
     safetensors.numpy.save_file({"model.w": np.ones(2, np.float32)}, tmp_path / "run.pt", {"volta.structure": json.dumps(structure)})
     found = volta.load(tmp_path / "run.pt")
     assert found["model"]["w"].tolist() == [1, 1] and found["state"] == {0: (1, None)}
+
+
+def test_every_changed_bit_of_a_safetensors_file_is_noticed(tmp_path):
+    net = volta.nn.Linear(3, 2)
+    for state in (net.state_dict(), {"model": net.state_dict(), "epoch": 3}):
+        path = tmp_path / "x.safetensors"
+        volta.save(state, path)
+        data, plain = path.read_bytes(), str(volta.load(path))
+        for i in range(len(data)):
+            changed = bytearray(data)
+            changed[i] ^= 1 << i % 8
+            try:
+                assert str(volta.load(io.BytesIO(bytes(changed)))) == plain, f"byte {i}"       # the name of the checksum, or white space
+            except StateDictError:
+                pass
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(StateDictError, match="do not have its checksum"):
+        volta.load(path)
+    assert volta.load(path, mmap=True)["epoch"] == 3, "pages that are not read are not checked"

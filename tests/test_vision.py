@@ -2,10 +2,12 @@
 import gzip
 import hashlib
 import io
+import lzma
 import pickle
 import struct
 import tarfile
 import urllib.request
+import zipfile
 import zlib
 
 import numpy as np
@@ -171,8 +173,8 @@ def test_mnist(digits):
     ("train-images-idx3-ubyte", idx(np.zeros((6, 28, 28), np.uint8))[:-1], "is it cut short"),
     ("train-images-idx3-ubyte", b"<html>not found", "not an IDX file"), ("train-images-idx3-ubyte", b"", "not an IDX file"),
     ("train-images-idx3-ubyte", struct.pack(">BBBBIII", 0, 0, 8, 3, *[0xFFFFFFFF] * 3), "is it cut short"),
-    ("train-labels-idx1-ubyte", idx(np.zeros(5, np.uint8)), "needs bytes of shapes"),
-    ("train-labels-idx1-ubyte", idx(np.full(6, 10, np.uint8)), "label 10")])
+    ("train-labels-idx1-ubyte", idx(np.zeros(5, np.uint8)), "needs bytes of shape"),
+    ("train-labels-idx1-ubyte", idx(np.full(6, 10, np.uint8)), "labels from 10 to 10")])
 def test_damaged_digits(digits, name, data, text):
     (digits[1] / name).write_bytes(data)
     with pytest.raises(RuntimeError, match=text):
@@ -221,21 +223,80 @@ def test_cifar(tmp_path, rng):
         datasets.CIFAR100(tmp_path)
 
 
+def test_emnist_and_qmnist(tmp_path, rng, monkeypatch):
+    images, labels = pixels(rng, 4, 28, 28), np.array([1, 26, 3, 4], np.uint8)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for part, count in (("train", 4), ("test", 2)):
+            for name, array in (("images-idx3", images), ("labels-idx1", labels)):
+                archive.writestr(f"gzip/emnist-letters-{part}-{name}-ubyte.gz", gzip.compress(idx(array[:count])))
+    asked = []
+    monkeypatch.setattr(urllib.request, "urlopen", lambda url, timeout: asked.append(url) or io.BytesIO(packed.getvalue()))
+    monkeypatch.setattr(datasets.EMNIST, "md5", hashlib.md5(packed.getvalue()).hexdigest())
+    data = datasets.EMNIST(tmp_path, "letters", download=True, transform=np.asarray)
+    assert data.classes[26] == "z" and data[1][1] == 26 and np.array_equal(data[2][0], images[2])
+    assert len(datasets.EMNIST(tmp_path, split="letters", train=False, download=True)) == 2 and len(asked) == 1
+    with pytest.raises(ValueError, match="Unknown value 'caps' for argument split"):
+        datasets.EMNIST(tmp_path, "caps")
+    assert [len(datasets.EMNIST.classes_split_dict[name]) for name in datasets.EMNIST.splits] == [62, 47, 47, 27, 10, 10]
+    folder, about = tmp_path / "QMNIST" / "raw", np.arange(32).reshape(4, 8)
+    folder.mkdir(parents=True)
+    table = struct.pack(">BBBBII", 0, 0, 12, 2, 4, 8) + about.astype(">i4").tobytes()
+    (folder / "xnist-images-idx3-ubyte.xz").write_bytes(lzma.compress(idx(images)))
+    (folder / "xnist-labels-idx2-int.xz").write_bytes(lzma.compress(table))
+    monkeypatch.setattr(datasets.QMNIST, "classes", [str(i) for i in range(25)])
+    assert [t for _, t in datasets.QMNIST(tmp_path, "nist")] == [0, 8, 16, 24]
+    assert datasets.QMNIST(tmp_path, "nist", compat=False)[1][1].tolist() == list(range(8, 16))
+    (folder / "xnist-labels-idx2-int.xz").write_bytes(lzma.compress(table)[:-9])
+    with pytest.raises(RuntimeError, match="not a whole xz file"):
+        datasets.QMNIST(tmp_path, "nist")
+    with pytest.raises(RuntimeError, match="QMNIST: Dataset not found"):
+        datasets.QMNIST(tmp_path, train=False)
+
+
+def test_stl(tmp_path, rng):
+    folder, images = tmp_path / "stl10_binary", pixels(rng, 3, 3, 96, 96)
+    folder.mkdir()
+    for name in ("train_X", "unlabeled_X", "test_X"):
+        (folder / f"{name}.bin").write_bytes(images.tobytes())
+    (folder / "train_y.bin").write_bytes(bytes([1, 10, 3]))
+    (folder / "fold_indices.txt").write_text("2 0\n9\n")
+    (folder / "class_names.txt").write_text("airplane\nbird\n")
+    data = datasets.STL10(tmp_path, "train+unlabeled", transform=np.asarray)
+    assert data.labels.tolist() == [0, 9, 2, -1, -1, -1] and data.classes == ["airplane", "bird"]
+    assert np.array_equal(data[4][0], images[1].transpose(2, 1, 0)) and datasets.STL10(tmp_path, folds=0).labels.tolist() == [2, 0]
+    for change, split, text in (((), "test", "test_y.bin: there is no such file"), (("train_y.bin", b"\0\1\2"), "train", "from 1 to 10"),
+                                (("unlabeled_X.bin", b"123"), "unlabeled", "3 bytes are no whole number of images")):
+        if change:
+            (folder / change[0]).write_bytes(change[1])
+        with pytest.raises(RuntimeError, match=text):
+            datasets.STL10(tmp_path, split)
+    (folder / "train_y.bin").write_bytes(bytes([1, 10, 3]))
+    for fold in (1, 5):
+        with pytest.raises(RuntimeError, match=f"no list of images for fold {fold}"):
+            datasets.STL10(tmp_path, folds=fold)
+    with pytest.raises(ValueError, match="split must be one of"):
+        datasets.STL10(tmp_path, "all")
+
+
 class Evil:
     def __reduce__(self):
         return print, ("run!",)
 
 
 @pytest.mark.parametrize("entries, text", [
-    (dict(labels=Evil()), "it names builtins.print|it names __builtin__.print"), (dict(labels=[1]), "needs 'data'"),
-    (dict(labels=[1, 9]), "there are 2 classes"), (dict(data=np.array([object()])), "element type"), (dict(data="x"), "needs 'data'")])
+    (dict(labels=Evil()), "names 'builtins.print'"), (dict(labels=[1]), "needs 'data'"),
+    (dict(labels=[1, 9]), "there are 2 classes"), (dict(data=np.array([object()])), "elements that are no numbers"),
+    (dict(data="x"), "needs 'data'")])
 def test_damaged_and_hostile_cifar(tmp_path, rng, entries, text, capsys):
     cifar(tmp_path / "cifar-10-batches-py", rng, **entries)
     with pytest.raises(RuntimeError, match=text):
         datasets.CIFAR10(tmp_path)
-    (tmp_path / "cifar-10-batches-py" / "data_batch_2").write_bytes(b"\x80\x02}q")
-    with pytest.raises(RuntimeError, match="CIFAR|damaged|needs|element"):
-        datasets.CIFAR10(tmp_path)
+    nested = b"(K\x01K\x02t" + b"q\x01h\x01\x86" * 60           # hashing it as a key would take 2**60 steps
+    for hostile in (b"\x80\x02}q", b"", b"cos\nsystem\n(U\x08echo runtR.", b"\x80\x02}" + nested + b"K\x01s.", pickle.dumps([1], 2)):
+        (tmp_path / "cifar-10-batches-py" / "data_batch_1").write_bytes(hostile)
+        with pytest.raises(RuntimeError, match="data_batch_1: not one of CIFAR's files, or damaged"):
+            datasets.CIFAR10(tmp_path)
     assert "run!" not in capsys.readouterr().out
 
 

@@ -49,6 +49,10 @@ class WorkerTimeoutError(VoltaError, RuntimeError, TimeoutError):
     """A DataLoader's worker took longer than its timeout."""
 
 
+class WorkerError(VoltaError, RuntimeError):
+    """A DataLoader's worker process that died, or an error in it that no other process can hold."""
+
+
 class DatasetError(VoltaError, RuntimeError, ValueError):
     """A dataset's file that is missing, damaged or of another format."""
 

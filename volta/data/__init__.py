@@ -10,7 +10,9 @@ from volta.data.dataset import (
     TensorDataset,
     random_split,
 )
+from volta.data.files import download
 from volta.data.loader import DataLoader
+from volta.data.progress import progress
 from volta.data.sampler import (
     BatchSampler,
     DistributedSampler,
@@ -20,8 +22,11 @@ from volta.data.sampler import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
+from volta.data.tables import CSVDataset, CSVStream
+from volta.data.text import Alphabet, CharacterDataset
 from volta.data.workers import WorkerInfo, get_worker_info
 
-__all__ = ["BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler", "IterableDataset",
-           "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset",
-           "WeightedRandomSampler", "WorkerInfo", "default_collate", "default_convert", "get_worker_info", "random_split"]
+__all__ = ["Alphabet", "BatchSampler", "CSVDataset", "CSVStream", "ChainDataset", "CharacterDataset", "ConcatDataset", "DataLoader",
+           "Dataset", "DistributedSampler", "IterableDataset", "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset",
+           "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler", "WorkerInfo", "default_collate", "default_convert", "download",
+           "get_worker_info", "progress", "random_split"]

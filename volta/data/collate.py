@@ -9,8 +9,9 @@ import numpy as np
 
 from volta._kernels import core
 from volta.data.workers import get_worker_info
-from volta.dtypes import float64
+from volta.dtypes import float64, from_numpy_dtype
 from volta.errors import DeviceError, ShapeError
+from volta.ops.creation import empty
 from volta.ops.from_data import as_tensor, tensor
 from volta.ops.join import stack
 
@@ -81,7 +82,10 @@ def _stacked(batch, first):
             raise TypeError(_NEEDED.format(first.dtype))
         if len({np.shape(sample) for sample in batch}) > 1:
             raise _unequal(batch)
-        return as_tensor(np.stack(batch), device="cpu")
+        dtype = from_numpy_dtype(np.result_type(*{sample.dtype for sample in batch}))
+        out = empty(len(batch), *np.shape(first), dtype=dtype, device="cpu")            # memory that is there already, as NumPy's is not
+        np.stack(batch, out=out.numpy())
+        return out
     return tensor(batch, dtype=float64 if isinstance(first, float) else None, device="cpu")
 
 

@@ -1,4 +1,4 @@
-"""What makes a batch of a task: the numbers of samples, or the next of a stream. Works in any thread; knows nothing of threads."""
+"""What makes a batch of a task: the numbers of samples, or the next of a stream. Works in any thread or process; knows of neither."""
 from __future__ import annotations
 
 import itertools
@@ -27,11 +27,12 @@ class Fetcher:
     single: bool
     batched: bool
 
-    def start(self, worker: int | None, epoch: Epoch) -> Callable[[tuple[int, Any]], Any]:
-        """What fetches the batch of a task, its number and indices, in this epoch. Called in the thread that will fetch."""
+    def start(self, worker: int | None, epoch: Epoch, new: bool) -> Callable[[tuple[int, Any]], Any]:
+        """What fetches the batch of a task, its number and indices, in this epoch. Called by the worker that will fetch, which is `new`
+        in its first epoch."""
         if self.num_workers:
             be(WorkerInfo(worker, self.num_workers, epoch.seed + worker, self.dataset))
-            if self.worker_init_fn is not None:
+            if new and self.worker_init_fn is not None:
                 self.worker_init_fn(worker)
         samples = self._rows() if self.arrays else self._stream() if isinstance(self.dataset, IterableDataset) else self._map
 

@@ -1,29 +1,36 @@
-"""DataLoader: batches of a dataset, in the order of a sampler, assembled ahead by threads where wanted.
+"""DataLoader: batches of a dataset, in the order of a sampler, assembled ahead by threads or processes where wanted.
 
-Threads touch host memory only. Copies to a GPU are made in the caller's thread just before a batch is given out, so that the body of a
-training step needs no transfer. Samplers are asked in the caller's thread too.
+Workers touch host memory only. A batch goes up to a GPU in a thread of its own while the caller works with the one before, or in the
+caller's thread where it comes too late for that, so that the body of a training step needs no transfer. Samplers are asked in the
+caller's thread.
 """
 from __future__ import annotations
 
 import itertools
 import math
+import multiprocessing
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.context import BaseContext
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
+from volta import gpu
 from volta._kernels import core
 from volta.data.collate import default_collate, default_convert, mapped
 from volta.data.dataset import Dataset, IterableDataset, TensorDataset
 from volta.data.fetch import Fetcher, rng
+from volta.data.position import begin, from_state, generators, state_of
+from volta.data.processes import Processes
 from volta.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, draw_seed
-from volta.data.workers import END, Epoch, Workers
+from volta.data.workers import END, Epoch, Pass, Threads
 from volta.device import as_device
 from volta.dtypes import float32, float64
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, DTypeError
 from volta.ops.copy import clone
-from volta.ops.from_data import tensor
+from volta.ops.from_data import as_tensor, tensor
 from volta.ops.parts import narrow
 from volta.ops.records.index import index_select_op
 
@@ -36,7 +43,7 @@ if TYPE_CHECKING:
     Transform = Callable[[Any, np.random.Generator], Any]
 
 B = TypeVar("B")
-_FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
+_FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers", "multiprocessing_context")
 
 
 class _Options(TypedDict, total=False):
@@ -65,6 +72,9 @@ class DataLoader(Generic[B]):
 
     num_workers  how many threads fetch samples; each draws from a random stream of its own (`get_worker_info().seed`). Volta's and NumPy's
                  functions run beside one another in threads; Python's `random` and `numpy.random` are shared by them.
+    multiprocessing_context  "spawn", "forkserver", "fork" or a context: the workers are processes, for datasets whose Python code holds
+                 the interpreter's lock. Batches come back in shared memory. Processes touch host memory only; a forked one cannot use a
+                 GPU that was opened before.
     pin_memory   accepted for PyTorch's sake, like pin_memory_device: an upload reads any host memory.
     batch_size   None gives single samples, as `default_convert` makes them.
 
@@ -116,8 +126,6 @@ class DataLoader(Generic[B]):
             raise ArgumentError("DataLoader: prefetch_factor and persistent_workers need num_workers > 0")
         if num_workers and prefetch is not None:
             raise ArgumentError("DataLoader: prefetch is for loading without workers; with num_workers give prefetch_factor")
-        if multiprocessing_context is not None:
-            raise ArgumentError("DataLoader: workers are threads; multiprocessing_context must be None")
         self._single = isinstance(dataset, (core.TensorBase, np.ndarray))
         if self._single:
             dataset = TensorDataset(dataset)
@@ -133,7 +141,7 @@ class DataLoader(Generic[B]):
         self.num_workers, self.pin_memory, self.pin_memory_device = int(num_workers), pin_memory, pin_memory_device
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.timeout, self.worker_init_fn, self.in_order, self.generator = timeout, worker_init_fn, in_order, generator
-        self.multiprocessing_context, self.persistent_workers = None, persistent_workers
+        self.multiprocessing_context, self.persistent_workers = _context(multiprocessing_context, num_workers), persistent_workers
         self.seed, self.epoch, self.transform = None if seed is None else int(seed), 0, transform
         self.device = None if device is None else as_device(device)
         self.sampler = sampler if sampler is not None else self._own_sampler()
@@ -147,7 +155,8 @@ class DataLoader(Generic[B]):
         self.collate_fn = collate_fn or (default_convert if self.batch_sampler is None else default_collate)
         self._fetcher = Fetcher(dataset, self.num_workers, self.worker_init_fn, self.collate_fn, transform, self.batch_size, self.drop_last,
                                 self._arrays, self._single, self.batch_sampler is not None)
-        self._workers, self._ready = None, True
+        self._workers = self._running = self._resumed = None
+        self._ready = True
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self._ready and name in _FIXED:
@@ -180,39 +189,115 @@ class DataLoader(Generic[B]):
             return _Seeded(self)
         return RandomSampler(self.dataset, generator=self.generator) if self.shuffle else SequentialSampler(self.dataset)
 
+    def state_dict(self) -> dict[str, Any]:
+        """The epoch, how many of its batches have been given out, and what its order is drawn from: what another loader of the same data
+        and options needs to give the rest of the epoch, and all later ones."""
+        return state_of(self._running or self._resumed, self.epoch, self._generators(), self.length())
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Let the next iteration give what was left of the epoch of a state. A stream is read again from its beginning for that, without
+        giving out what was given.
+
+        Raises: StateDictError for a state of a loader with another number of batches or generators, or of another form.
+        """
+        position = from_state(state_dict, self._generators(), self.length())
+        self.epoch, self._running, self._resumed = position.epoch, None, None if position.random is None else position
+        for generator, state in zip(self._generators(), position.generators):
+            generator.set_state(state)
+
+    def _generators(self):
+        return generators(self, self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None))
+
+    def length(self) -> int | None:
+        """`len`, or None where there is none."""
+        try:
+            return len(self)
+        except TypeError:
+            return None
+
     def __iter__(self) -> Iterator[B]:
-        epoch = Epoch(draw_seed(self.generator), self.epoch, self.seed)
+        resumed, self._resumed = self._resumed, None
+        if resumed is None:
+            position = begin(self.epoch, self._generators())
+            return self._counted(position, self._begin(position))
+        with resumed.replayed(self._generators()):
+            return self._counted(resumed, self._begin(resumed))
+
+    def _begin(self, position):
+        """The batches of an epoch from a position on. Samplers draw here, not when the first batch is asked for."""
+        self.epoch, self._running = position.epoch, position
+        seed = draw_seed(self.generator)
+        epoch = Epoch(seed, self.epoch, seed if self.seed is None else self.seed, 0 if self._stream else position.given)
         if isinstance(self.sampler, _Seeded):
             order = self.order(self.epoch).tolist()
             plan = iter(order if self.batch_size is None else BatchSampler(order, self.batch_size, self.drop_last))
         else:
             plan = iter(self.sampler if self.batch_sampler is None else self.batch_sampler)
+        plan = enumerate(plan)
+        begun = list(itertools.islice(plan, epoch.skipped + 1))
+        plan = itertools.chain(begun[epoch.skipped:], plan)
         self.epoch += 1
-        return self._device_batches(plan) if self._on_device else self._host_batches(epoch, plan)
+        batches = self._device_batches(plan) if self._on_device else self._host_batches(epoch, plan)
+        for _ in range(position.given if self._stream else 0):
+            next(batches, None)
+        return batches
+
+    def _counted(self, position, batches):
+        """The batches, counted as they are given out."""
+        try:
+            for batch in batches:
+                position.given += 1
+                yield batch
+                del batch
+        finally:
+            batches.close()
+            if self._running is position:
+                self._running = None
 
     # ------------------------------------------------------------ data on the host
     def _host_batches(self, epoch, plan):
-        plan = enumerate(plan)
         if not self.num_workers and not self.prefetch:
-            fetch = self._fetcher.start(None, epoch)
+            fetch = self._fetcher.start(None, epoch, True)
             for task in plan:
                 if (batch := fetch(task)) is END:
                     return
                 yield self._placed(batch)
                 del batch
             return
-        workers = self._workers or Workers(self.num_workers or 1, self._fetcher.start)
-        if self.persistent_workers and self._workers is None:
-            self._workers = workers
-            weakref.finalize(self, workers.dismiss)
+        workers = self._begun()
         ahead = self.num_workers * self.prefetch_factor if self.num_workers else self.prefetch
-        batches = workers.batches(plan, ahead, epoch, self.in_order, self.timeout)
+        batches = Pass(workers, plan, ahead, epoch, self.in_order, self.timeout)
         try:
-            yield from map(self._placed, batches)
-        finally:                            # ends the threads now, not when the generator happens to be collected
+            yield from self._uploaded(batches) if self.device is not None and self.device.is_gpu else map(self._placed, batches)
+        finally:                            # ends the workers now, not when the generator happens to be collected
             batches.close()
             if not self.persistent_workers:
                 workers.close()
+
+    def _uploaded(self, batches):
+        """The batches on a GPU. The next one, where it is there, goes up in a thread while the caller works with this one."""
+        with ThreadPoolExecutor(1, "volta-upload") as uploads:
+            waiting = None
+            while waiting is not None or (batch := next(batches, END)) is not END:
+                placed = [self._placed_apart(batch) if waiting is None else waiting.result()]
+                waiting = uploads.submit(self._placed_apart, next(batches)) if batches.has_next() else None
+                batch = None
+                yield placed.pop()
+
+    def _placed_apart(self, batch):
+        with gpu.lasting():                 # so that the memory of a training step does not depend on when this is done
+            return self._placed(batch)
+
+    def _begun(self):
+        """Workers, which are those of the last pass where they stay."""
+        if self._workers is not None and not self._workers.closed:
+            return self._workers
+        workers = Threads(self.num_workers or 1, self._fetcher.start) if self.multiprocessing_context is None else Processes(
+            self.num_workers, self._fetcher.start, self.multiprocessing_context, self.num_workers * self.prefetch_factor)
+        if self.persistent_workers:
+            self._workers = workers
+            weakref.finalize(self, workers.dismiss)
+        return workers
 
     def _placed(self, batch):
         """The batch as tensors on the loader's device."""
@@ -222,7 +307,8 @@ class DataLoader(Generic[B]):
 
     def _tensor(self, value):
         if isinstance(value, (np.ndarray, np.generic)):
-            value = tensor(value, device="cpu")
+            own = self.device is not None and self.device.is_gpu or self._arrays and self.transform is None     # else a user's array
+            value = _shared(value) if own else tensor(value, device="cpu")
         if self.device is None or not isinstance(value, core.TensorBase):
             return value
         return value.to(self.device, float32 if self.device.is_gpu and value.dtype is float64 else value.dtype)
@@ -233,10 +319,10 @@ class DataLoader(Generic[B]):
         tensors = self.dataset.tensors
         home = self.device or next(t.device for t in tensors if isinstance(t, core.TensorBase) and t.device.is_gpu)
         tensors = [(t if isinstance(t, core.TensorBase) else tensor(t)).detach().to(home) for t in tensors]
-        batches = list(plan)
+        batches = [indices for _, indices in plan]
         in_rows = type(self.sampler) is SequentialSampler and type(self.batch_sampler) is BatchSampler
         order = None if in_rows or not batches else tensor(np.concatenate(batches), device=home)
-        start = 0
+        start = batches[0][0] if in_rows and batches else 0
         for indices in batches:
             if order is None:
                 batch = [clone(narrow(t, 0, start, len(indices))) for t in tensors]     # a view could be written to
@@ -265,6 +351,31 @@ class _Endless(Sampler[None]):
 
     def __iter__(self) -> Iterator[None]:
         return itertools.repeat(None)
+
+
+def _shared(array):
+    """A tensor of the array's memory where it can be one, else of a copy."""
+    try:
+        return as_tensor(array, device="cpu")
+    except DTypeError:                      # small and unsigned integers become larger ones
+        return tensor(array, device="cpu")
+
+
+def _context(given, num_workers):
+    """The context that starts processes, None for threads. Raises: ArgumentError, TypeError."""
+    if given is None:
+        return None
+    if not num_workers:
+        raise ArgumentError("DataLoader: multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
+                            "num_workers=0")
+    methods = multiprocessing.get_all_start_methods()
+    if isinstance(given, str) and given not in methods:
+        raise ArgumentError(f"DataLoader: multiprocessing_context option should specify a valid start method in {methods}, but got "
+                            f"multiprocessing_context={given!r}")
+    if not isinstance(given, (str, BaseContext)):
+        raise TypeError("DataLoader: multiprocessing_context option should be a valid context object or a string specifying the start "
+                        f"method, but got multiprocessing_context={given!r}")
+    return multiprocessing.get_context(given) if isinstance(given, str) else given
 
 
 def _check_exclusive(stream, batch_size, shuffle, sampler, batch_sampler, drop_last, seed):

@@ -1,4 +1,6 @@
-"""Threads that fetch batches ahead. Knows nothing of datasets: a worker calls what it was given for each task."""
+"""Workers that fetch batches ahead: how tasks are dealt and results put in order, and threads that work. Knows nothing of datasets: a
+worker calls what it was given for each task. Processes that work are in `processes`.
+"""
 from __future__ import annotations
 
 import queue
@@ -33,97 +35,161 @@ def get_worker_info() -> WorkerInfo | None:
     return getattr(_here, "info", None)
 
 
+@dataclass
 class Epoch:
-    """One pass: the seed of its workers' draws, the seed and number of its transform's, its results, and whether it has been left."""
-
-    def __init__(self, seed: int, number: int, chosen: int | None) -> None:
-        self.seed, self.number, self.chosen = seed, number, seed if chosen is None else chosen
-        self.results: queue.SimpleQueue = queue.SimpleQueue()
-        self.left = False
+    """One pass over an epoch: the seed of its workers' draws, the number and seed of its transform's, how many tasks it leaves out; its
+    number among all passes of the workers, their number of task 0, and whether it has been left."""
+    seed: int
+    number: int
+    chosen: int
+    skipped: int = 0
+    serial: int = 0
+    zero: int = 0
+    left: bool = False
 
 
 class Workers:
-    """`count` threads. `start(number, epoch)` is called in each when an epoch begins, and gives what fetches the batch of a task.
+    """What works beside the caller. Worker i takes tasks i, i + count, ..., so that who fetches what, and what it draws, does not depend
+    on time."""
 
-    Worker i takes tasks i, i + count, ..., so that who fetches what, and what it draws, does not depend on time.
-    """
+    def __init__(self, count: int) -> None:
+        self.count, self.passes, self.dealt = count, 0, 0           # tasks dealt in all passes
+        self.current: Pass | None = None
+        self.closed = False
 
-    def __init__(self, count: int, start: Callable[[int, Epoch], Callable[[Any], Any]]) -> None:
+    def put(self, worker: int, epoch: Epoch, number: int, task: Any) -> None:
+        """Give a worker a task."""
+        raise NotImplementedError
+
+    def take(self, timeout: float | None) -> tuple[int, Any, BaseException | None] | None:
+        """The number of a task with its value or its error; None where none comes within some seconds."""
+        raise NotImplementedError
+
+    def dismiss(self) -> None:
+        """Let the workers end, after what they are doing now."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """End the workers."""
+        raise NotImplementedError
+
+
+class Pass(Iterator[Any]):
+    """The batches of the tasks in `plan`, of which `ahead` are worked on at any time. An exception in a worker reaches the caller in the
+    place of its result."""
+
+    def __init__(self, workers: Workers, plan: Iterator[Any], ahead: int, epoch: Epoch, in_order: bool = True, timeout: float = 0) -> None:
+        if workers.current is not None:
+            workers.current.close()
+        workers.passes += 1
+        workers.current, epoch.serial, epoch.zero = self, workers.passes, workers.dealt - epoch.skipped
+        self._workers, self._plan, self._epoch, self._in_order, self._timeout = workers, plan, epoch, in_order, timeout
+        self._working = list(range(workers.count))
+        self._given: dict[int, int] = {}            # the worker of each task
+        self._ready: dict[int, Any] = {}
+        for _ in range(ahead):
+            self._give()
+
+    def __next__(self) -> Any:
+        while self._given:
+            while (wanted := self._wanted()) not in self._ready:
+                if not self._receive(self._timeout or None):
+                    raise WorkerTimeoutError(f"DataLoader timed out after {self._timeout} seconds")
+            (value, error), worker = self._ready.pop(wanted), self._given.pop(wanted)
+            if error is not None:
+                raise error
+            if value is END:
+                self._working.remove(worker) if worker in self._working else None
+            self._give()
+            if value is not END:
+                return value
+        raise StopIteration
+
+    def has_next(self) -> bool:
+        """Whether the next batch can be had without waiting."""
+        while self._given:
+            if (wanted := self._wanted()) in self._ready:
+                value, error = self._ready[wanted]
+                return value is not END and error is None
+            if not self._receive(0):
+                return False
+        return False
+
+    def close(self) -> None:
+        """Drop what has not been given out."""
+        self._epoch.left = True
+        self._ready.clear()
+
+    def _give(self) -> None:
+        workers = self._workers
+        if self._working and (task := next(self._plan, END)) is not END:
+            worker = self._working[(workers.dealt - self._epoch.zero) % len(self._working)]
+            self._given[workers.dealt] = worker
+            workers.put(worker, self._epoch, workers.dealt, task)
+            workers.dealt += 1
+
+    def _wanted(self) -> int:
+        return next(iter(self._given if self._in_order or not self._ready else self._ready))
+
+    def _receive(self, timeout: float | None) -> bool:
+        if self._epoch.left:
+            raise ArgumentError("DataLoader: another pass over its persistent workers has begun; this one cannot go on")
+        if (result := self._workers.take(timeout)) is None:
+            return False
+        number, *found = result
+        if number in self._given:                   # else it is late, of a pass that was left
+            self._ready[number] = found
+        return True
+
+
+class Threads(Workers):
+    """Workers that are threads. `start(number, epoch, new)` is called in each when an epoch begins, and gives what fetches the batch of
+    a task."""
+
+    def __init__(self, count: int, start: Callable[[int, Epoch, bool], Callable[[Any], Any]]) -> None:
+        super().__init__(count)
         self.tasks: list[queue.SimpleQueue] = [queue.SimpleQueue() for _ in range(count)]
-        self.epoch: Epoch | None = None
-        self.threads = [threading.Thread(target=_work, args=(i, tasks, start), name="volta-data", daemon=True)
+        self.results: queue.SimpleQueue = queue.SimpleQueue()
+        self.threads = [threading.Thread(target=work, args=(i, tasks.get, self.results.put, start), name="volta-data", daemon=True)
                         for i, tasks in enumerate(self.tasks)]
         for thread in self.threads:
             thread.start()
 
-    def batches(self, plan: Iterator[Any], ahead: int, epoch: Epoch, in_order: bool = True, timeout: float = 0) -> Iterator[Any]:
-        """The batches of the tasks in `plan`, of which `ahead` are worked on at any time. An exception in a worker reaches the caller in
-        the place of its result. Leaving the loop early drops the rest."""
-        if self.epoch is not None:
-            self.epoch.left = True
-        self.epoch, working, number, given, ready = epoch, list(range(len(self.tasks))), 0, {}, {}
+    def put(self, worker: int, epoch: Epoch, number: int, task: Any) -> None:
+        self.tasks[worker].put((epoch, number, task))
 
-        def give():
-            nonlocal number
-            if working and (task := next(plan, END)) is not END:
-                worker = working[number % len(working)]
-                self.tasks[worker].put((epoch, number, task))
-                given[number], number = worker, number + 1
-
+    def take(self, timeout: float | None) -> tuple[int, Any, BaseException | None] | None:
         try:
-            for _ in range(ahead):
-                give()
-            while given:
-                wanted = next(iter(given)) if in_order or not ready else next(iter(ready))
-                while wanted not in ready:
-                    _receive(epoch, ready, timeout)
-                    wanted = wanted if in_order else next(iter(ready), wanted)
-                (value, error), worker = ready.pop(wanted), given.pop(wanted)
-                if error is not None:
-                    raise error
-                if value is END:
-                    working = [w for w in working if w != worker]
-                give()
-                if value is not END:
-                    yield value
-                del value
-        finally:
-            epoch.left = True
+            return self.results.get(timeout != 0, timeout)
+        except queue.Empty:
+            return None
 
     def dismiss(self) -> None:
-        """Let the threads end, after what they are doing now."""
         for tasks in self.tasks:
             tasks.put(None)
 
     def close(self) -> None:
-        """End the threads."""
+        self.closed = True
         self.dismiss()
         for thread in self.threads:
             thread.join()
 
 
-def _receive(epoch, ready, timeout):
-    if epoch.left:
-        raise ArgumentError("DataLoader: another pass over its persistent workers has begun; this one cannot go on")
-    try:
-        number, *ready_result = epoch.results.get(timeout=timeout or None)
-    except queue.Empty:
-        raise WorkerTimeoutError(f"DataLoader timed out after {timeout} seconds") from None
-    ready[number] = ready_result
-
-
-def _work(number, tasks, start):
+def work(number: int, get: Callable[[], Any], put: Callable[[Any], None],
+         start: Callable[[int, Epoch, bool], Callable[[Any], Any]]) -> None:
+    """What a worker does: tasks are got until None comes, results put."""
     current = fetch = None
-    while (given := tasks.get()) is not None:
+    while (given := get()) is not None:
         epoch, task_number, task = given
         if epoch.left:
             continue
         try:
-            if epoch is not current:
+            if epoch.serial != current:
                 default_generator.own(epoch.seed + number)
-                fetch, current = start(number, epoch), epoch
-            epoch.results.put((task_number, fetch(task), None))
+                fetch, current = start(number, epoch, current is None), epoch.serial
+            default_generator.offset = task_number - epoch.zero + 1 << 32      # what a task draws depends on its number in the epoch alone
+            put((task_number, fetch(task), None))
         except BaseException as error:      # everything, or the caller would wait for ever
             error.add_note(f"(in worker {number} of a DataLoader)")
-            epoch.results.put((task_number, None, error))
+            put((task_number, None, error))
         del given, task

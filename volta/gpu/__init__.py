@@ -160,15 +160,16 @@ def end_step() -> None:
 
 @contextlib.contextmanager
 def lasting():
-    """Tensors made inside outlive many training steps (an optimizer's state): they stay away from the memory of a step."""
-    pools = [c.pool for c in list(_contexts.values())]
+    """Tensors that this thread makes inside outlive many training steps (an optimizer's state), or belong to none: they stay away from
+    the memory of a step."""
+    pools, thread = [c.pool for c in list(_contexts.values())], threading.get_ident()
     for pool in pools:
-        pool.lasting = True
+        pool.lasting.add(thread)
     try:
         yield
     finally:
         for pool in pools:
-            pool.lasting = False
+            pool.lasting.discard(thread)
 
 
 @contextlib.contextmanager

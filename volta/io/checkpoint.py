@@ -3,15 +3,12 @@ from __future__ import annotations
 
 import copy
 import os
-import random
 from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from volta.errors import ArgumentError, StateDictError
 from volta.io.serialization import load, save
-from volta.random import get_rng_state, set_rng_state
+from volta.random import random_states, set_random_states
 
 if TYPE_CHECKING:
     from volta.io.location import MapLocation
@@ -37,7 +34,7 @@ def save_checkpoint(path: str | os.PathLike[str] | IO[bytes], *, model: Any = No
     """
     parts = _objects("save_checkpoint", model=model, optimizer=optimizer, scheduler=scheduler, scaler=scaler, loader=loader)
     states = {name: part.state_dict() for name, part in parts.items()}
-    save({_VERSION: 1, "step": step, "extra": extra, "rng": _random_state(), "states": states}, path)
+    save({_VERSION: 1, "step": step, "extra": extra, "rng": random_states(), "states": states}, path)
 
 
 def load_checkpoint(path: str | os.PathLike[str] | IO[bytes], *, model: Any = None, optimizer: Any = None, scheduler: Any = None,
@@ -55,16 +52,16 @@ def load_checkpoint(path: str | os.PathLike[str] | IO[bytes], *, model: Any = No
     if missing := [name for name in parts if name not in states]:
         raise StateDictError(f"load_checkpoint: the file has no {', '.join(missing)}; it has {', '.join(states) or 'none'}")
     before = {name: copy.deepcopy(part.state_dict()) for name, part in parts.items()}
-    generators = _random_state()
+    generators = random_states()
     try:
         for name, part in parts.items():
             part.load_state_dict(states[name])
         if rng:
-            _set_random_state(found.get("rng"))
+            set_random_states(found.get("rng"))
     except BaseException:
         for name, part in parts.items():
             part.load_state_dict(before[name])
-        _set_random_state(generators)
+        set_random_states(generators)
         raise
     return Checkpoint(found.get("step"), found.get("extra"))
 
@@ -81,21 +78,3 @@ def _objects(op, **parts):
         if not hasattr(part, "state_dict") or not hasattr(part, "load_state_dict"):
             raise ArgumentError(f"{op}: {name} is {type(part).__name__}, which has no state_dict() and load_state_dict()")
     return found
-
-
-def _random_state():
-    """The states of the generators as values that a file can hold."""
-    state = np.random.get_state(legacy=False)
-    return {"volta": get_rng_state(), "python": random.getstate(),
-            "numpy": {**state, "state": {key: np.asarray(value).tolist() for key, value in state["state"].items()}}}
-
-
-def _set_random_state(state):
-    """Continue from `_random_state`. Raises: StateDictError for anything else."""
-    try:
-        set_rng_state(state["volta"].to("cpu"))
-        random.setstate(state["python"])
-        np.random.set_state({**state["numpy"], "state": {key: np.asarray(value, np.uint64) if isinstance(value, list) else value
-                                                         for key, value in state["numpy"]["state"].items()}})
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise StateDictError(f"load_checkpoint: the states of the random generators are of another form: {error}") from None

@@ -1,12 +1,14 @@
 """safetensors files: flat dicts of tensors as other frameworks write them, and nested ones with their structure in the metadata.
 
 Nested dicts and lists (an optimizer's state, a whole checkpoint) are kept too: their structure and plain values go as JSON into the
-file's metadata, each tensor under the path of its keys. Nothing in a file is ever executed. bfloat16 becomes float32, small integers widen.
+file's metadata, each tensor under the path of its keys, and a checksum of the whole file. Nothing in a file is ever executed. bfloat16
+becomes float32, small integers widen.
 """
 from __future__ import annotations
 
 import json
 import math
+import zlib
 from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["prepare", "read"]
 
 _PLAIN = (str, int, float, bool, type(None))
+_CHECKSUM, _NONE = "volta.crc32", "0" * 8           # over the file with this in its place
 _TENSOR, _PAIRS, _TUPLE = "$tensor", "$pairs", "$tuple"
 _NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32", "I16": "int16",
           "I8": "int8", "U8": "uint8", "BOOL": "bool", "U16": "uint16", "U32": "uint32", "U64": "uint64"}
@@ -42,16 +45,18 @@ def prepare(obj: Mapping[Any, Any]) -> Callable[[IO[bytes]], object]:
     if "__metadata__" in tensors:
         raise ArgumentError("save: '__metadata__' is a reserved name in safetensors files; rename the key")
     try:
-        data = _save(tensors, metadata)
+        data = memoryview(_save(tensors, {**metadata, _CHECKSUM: _NONE}))
     except (SafetensorError, UnicodeError) as error:
         raise ArgumentError(f"save: safetensors cannot hold this: {error}") from None
-    return lambda file: file.write(data)
+    end = 8 + int.from_bytes(data[:8], "little")
+    head = _with_checksum(bytes(data[:end]), _NONE, f"{zlib.crc32(data):08x}")
+    return lambda file: (file.write(head), file.write(data[end:]))
 
 
 def read(contents: Contents, place: Callable[[str], core.Device]) -> dict[str, Any]:
     """The dict of a file. Raises: StateDictError for what is damaged, cut short, or not written by Volta."""
     try:
-        header, data = _header(memoryview(contents.memory))
+        header, data = _header(memoryview(contents.memory), check=not contents.shared)
         metadata = header.pop("__metadata__", None) or {}
         arrays = _arrays(header, data)
         structure = json.loads(metadata["volta.structure"]) if "volta.structure" in metadata else None
@@ -73,15 +78,24 @@ def read(contents: Contents, place: Callable[[str], core.Device]) -> dict[str, A
         raise StateDictError(f"load: {contents.name} has a structure that Volta did not write: {error}") from None
 
 
-def _header(memory):
-    """(the header, the bytes after it)."""
+def _with_checksum(head, old, new):
+    """The header's bytes with another checksum."""
+    return head.replace(f'"{_CHECKSUM}":"{old}"'.encode(), f'"{_CHECKSUM}":"{new}"'.encode(), 1)
+
+
+def _header(memory, check):
+    """(the header, the bytes after it), compared with their checksum where there is one and the bytes are to be read now."""
     length = int.from_bytes(memory[:8], "little")
     if len(memory) < 8 or length > len(memory) - 8:
         raise ValueError("it is cut short, or of another format")
     header = json.loads(bytes(memory[8:8 + length]))
     if not isinstance(header, dict):
         raise ValueError("its header is no JSON object")
-    return header, memory[8 + length:]
+    head, data = bytes(memory[:8 + length]), memory[8 + length:]
+    known = (header.get("__metadata__") or {}).get(_CHECKSUM)
+    if check and known is not None and f"{zlib.crc32(data, zlib.crc32(_with_checksum(head, known, _NONE))):08x}" != known:
+        raise ValueError(f"its contents do not have its checksum ({_CHECKSUM}); it is damaged, or was changed by a program that kept that")
+    return header, data
 
 
 def _arrays(header, data):

@@ -51,7 +51,7 @@ def read(contents: Contents, place: Callable[[str], core.Device]) -> Any:
                 storages[key] = _Storage(archive, key, count, _called(place, location), contents.shared)
             return storages[key].of(elements.name)
 
-        found = Unpickler(bytes(archive.record("data.pkl")), _TABLE, _BUILDERS, storage).load()
+        found = Unpickler(bytes(archive.record("data.pkl")), _TABLE, BUILDERS, storage).load()
         check_values(found, _VALUES)
         return found
     except _Elsewhere as error:
@@ -200,6 +200,7 @@ def _array(kind, shape, code):
 
 
 def _fill_array(array, version, shape, kind, fortran, data):
+    data = data.encode("latin1") if type(data) is str else data         # of Python 2
     known = not array.size and type(data) is bytes and isinstance(kind, _ElementType)
     if not known or len(data) != core.checked_size(_sizes(shape)) * kind.dtype.itemsize:
         raise ValueError("an array has an unknown form")
@@ -231,7 +232,11 @@ def _counter(counts):
 
 
 _ARRAY = object()
-_BUILDERS = {np.ndarray: _fill_array, _ElementType: _ElementType.order}
+BUILDERS = {np.ndarray: _fill_array, _ElementType: _ElementType.order}
+ARRAYS = {                      # what arrays of NumPy are made of
+    "_codecs.encode": Constructor(_bytes), "numpy.dtype": Constructor(_ElementType), "numpy.ndarray": _ARRAY,
+    "numpy._core.multiarray.scalar": Constructor(_scalar), "numpy._core.multiarray._reconstruct": Constructor(_array),
+}
 _TABLE = {
     **{f"torch.{storage}": _Kind(name) for name, storage in STORAGES.items()},
     **{f"torch.{name}": from_numpy_dtype(np.dtype({"bfloat16": "float32"}.get(name, name))) for name in STORAGES},
@@ -241,7 +246,5 @@ _TABLE = {
     "torch._utils._rebuild_tensor_v3": Constructor(_tensor_of_bytes), "torch._utils._rebuild_parameter": Constructor(_parameter),
     "torch.Size": Constructor(lambda sizes: Size(_sizes(sizes))), "torch.device": Constructor(_device),
     "collections.OrderedDict": Constructor(lambda: OrderedDict()), "collections.Counter": Constructor(_counter),
-    "builtins.set": Constructor(_set), "builtins.bytes": Constructor(lambda: b""), "_codecs.encode": Constructor(_bytes),
-    "numpy.dtype": Constructor(_ElementType), "numpy.ndarray": _ARRAY, "numpy._core.multiarray.scalar": Constructor(_scalar),
-    "numpy._core.multiarray._reconstruct": Constructor(_array),
+    "builtins.set": Constructor(_set), "builtins.bytes": Constructor(lambda: b""), **ARRAYS,
 }

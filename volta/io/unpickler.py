@@ -181,6 +181,8 @@ _HANDLERS: dict[bytes, Callable[[Unpickler], Any]] = {
     b"X": _push(lambda self: self.take(self.number("I")).decode("utf-8", "surrogatepass")),
     b"\x8c": _push(lambda self: self.take(self.number("B")).decode("utf-8", "surrogatepass")),
     b"\x8d": _push(lambda self: self.take(self.number("Q")).decode("utf-8", "surrogatepass")),
+    b"U": _push(lambda self: self.take(self.number("B")).decode("latin1")),                 # Python 2's strings
+    b"T": _push(lambda self: self.take(self.number("I")).decode("latin1")),
     b"C": _push(lambda self: self.take(self.number("B"))), b"B": _push(lambda self: self.take(self.number("I"))),
     b"\x8e": _push(lambda self: self.take(self.number("Q"))),
     b"]": _push(lambda self: []), b"}": _push(lambda self: {}), b")": _push(lambda self: ()), b"\x8f": _push(lambda self: set()),

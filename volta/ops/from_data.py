@@ -47,8 +47,9 @@ def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
         wanted = get_default_dtype()
     if dtype is not None and array.dtype.kind == "i" and not isinstance(data, np.ndarray):
         _check_fit(array, wanted)
-    array = np.array(array, dtype=to_numpy(wanted), order="C", copy=True)
-    return finish(_place(array, wanted, device), requires_grad)
+    where = as_device(device)
+    array = np.array(array, dtype=to_numpy(wanted), order="C", copy=None if where.is_gpu else True)     # an upload is a copy
+    return finish(_place(array, wanted, where), requires_grad)
 
 
 def _is_numeric(array):

@@ -81,11 +81,15 @@ class LRScheduler:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from what `state_dict` gave; the optimizer gets its learning rates.
 
-        Raises: StateDictError where it is not a dict that a schedule gave.
+        Raises: StateDictError where it is not a dict that a schedule gave, or of another number of groups; ArgumentError for a learning
+        rate that is none. Nothing has changed then.
         """
         need_state(self, state_dict, "_last_lr")
+        rates = [number(type(self).__name__, "lr", lr) for lr in state_dict["_last_lr"]]
+        if len(rates) != len(self._last_lr):
+            raise StateDictError(f"{type(self).__name__}: load_state_dict got {len(rates)} learning rates for {len(self._last_lr)} groups")
         self.__dict__.update(state_dict)
-        self._set([number(type(self).__name__, "lr", lr) for lr in self._last_lr])
+        self._set(rates)
 
 
 def set_value(group: dict, key: str, value: float) -> None:

@@ -58,7 +58,7 @@ cdef class Pool:
     cdef object make_room                    # gives memory back where the device is full
     cdef Trace[3] traces                     # of the step before last, the last one, and the running one
     cdef uint64_t step                       # number of the running one
-    cdef public bint lasting                 # what is allocated now outlives many steps
+    cdef readonly set lasting                # threads: what they allocate now outlives many steps, or belongs to none
     cdef readonly uint64_t live, held, peak  # bytes: in Buffers; from the device; most ever live
     cdef readonly uint64_t created           # native buffers made, staging included
     cdef readonly uint64_t limit             # bytes of blocks, 0 = none
@@ -70,8 +70,8 @@ cdef class Pool:
     cdef int grow(self, int size_class) except -1
     cdef void give(self, uint32_t block) noexcept nogil
     cdef void queue(self, uint32_t block) noexcept nogil
-    cdef uint32_t choose(self, int size_class) noexcept nogil
-    cdef void take(self, uint32_t block, uint64_t nbytes) noexcept nogil
+    cdef uint32_t choose(self, int size_class, bint lasting) noexcept nogil
+    cdef void take(self, uint32_t block, uint64_t nbytes, bint lasting) noexcept nogil
     cdef void remember(self, uint32_t block) noexcept nogil
     cdef int reserve(self, int size_class) except -1
 

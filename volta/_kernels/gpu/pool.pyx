@@ -11,6 +11,7 @@ Threads: the GIL guards everything here; no function lets it go while the tables
 not know batches, bind groups or tensors.
 """
 cimport cython
+from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
@@ -72,6 +73,7 @@ cdef class Pool:
         self.make_room = make_room
         self.max_buffer = max_buffer
         self.spare_ids = []
+        self.lasting = set()
         self.step = 1           # a new block's 0 is no step
         memset(self.heaps, 0, sizeof(self.heaps))
         memset(self.made, 0, sizeof(self.made))
@@ -96,11 +98,11 @@ cdef class Pool:
             self.blocks[block].queued = True
             _heap_push(&self.heaps[self.blocks[block].size_class], block)
 
-    cdef uint32_t choose(self, int size_class) noexcept nogil:
+    cdef uint32_t choose(self, int size_class, bint lasting) noexcept nogil:
         # A free block of the class, still free; NO_BLOCK where there is none.
         cdef Heap* heap = &self.heaps[size_class]
         cdef uint32_t number = self.traces[2].count, found = NO_BLOCK, block, i
-        if self.lasting:
+        if lasting:
             for i in range(heap.count):
                 if not self.blocks[heap.ids[i]].live and self.blocks[heap.ids[i]].step != self.step:
                     return heap.ids[i]
@@ -124,14 +126,14 @@ cdef class Pool:
         """Let the peak begin at what is live."""
         self.peak = self.live
 
-    cdef void take(self, uint32_t block, uint64_t nbytes) noexcept nogil:
+    cdef void take(self, uint32_t block, uint64_t nbytes, bint lasting) noexcept nogil:
         cdef Block* record = &self.blocks[block]
         record.live = True
         record.nbytes = nbytes
         self.live += record.capacity
         if self.live > self.peak:
             self.peak = self.live
-        if not self.lasting:
+        if not lasting:
             record.step = self.step
             self.remember(block)
 
@@ -193,6 +195,7 @@ cdef class Pool:
         # A buffer of `nbytes` (0 is allowed), contents undefined, or OutOfMemoryError.
         cdef int size_class
         cdef uint32_t block
+        cdef bint lasting = len(self.lasting) != 0 and PyThread_get_thread_ident() in self.lasting
         cdef Py_ssize_t size = PyNumber_AsSsize_t(nbytes, NULL)     # beyond 64 bits: the largest number, which is too large too
         cdef Buffer result = Buffer.__new__(Buffer)
         if size < 0:
@@ -201,14 +204,14 @@ cdef class Pool:
             raise OutOfMemoryError(f"alloc: {byte_text(nbytes)} asked for, but this device's largest buffer is "
                                    f"{byte_text(self.max_buffer)}; use smaller tensors (a smaller batch, or split the tensor)")
         size_class = size_class_of(size)
-        block = self.choose(size_class)
+        block = self.choose(size_class, lasting)
         while block == NO_BLOCK:
             if not self.grow(size_class):
                 self.make_room()
                 if not self.grow(size_class):
                     raise OutOfMemoryError(self.memory_text(nbytes))
-            block = self.choose(size_class)
-        self.take(block, size)
+            block = self.choose(size_class, lasting)
+        self.take(block, size, lasting)
         result.block = block
         result.pool = self
         result.nbytes = size

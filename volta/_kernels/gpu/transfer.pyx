@@ -5,8 +5,8 @@ A small upload is a queue write, which lands at the start of the next submission
 it uses the buffer. A large one is converted into mapped staging memory, copied from there inside the stream and sent at once.
 A download is copied inside the stream to mapped staging memory, waited for on this thread, and converted from there.
 
-Threads: one transfer at a time, under the batch's lock; conversions, copies and waiting run without the GIL. Knows buffers and
-the batch; must not know tensors.
+Threads: transfers are recorded and sent under the batch's lock; conversions, copies and waiting run without the GIL, and staging
+memory of an upload is filled without the lock. Knows buffers and the batch; must not know tensors.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
@@ -206,37 +206,40 @@ cdef class Transfers:
         cdef const char* source
         cdef Py_buffer view
         cdef Staging staging = None, full
-        with self.batch.lock:
-            try:
-                for chunk in chunks:
-                    PyObject_GetBuffer(chunk, &view, PyBUF_SIMPLE)
-                    try:
-                        source = <const char*>view.buf
-                        left = view.len // host_size(sink.form)
-                        while left:
-                            if sink.room == 0:
-                                piece = min(nbytes - sent, UPLOAD_PIECE)
-                                _check_count(piece, 1)
+        # Only taking and sending hold the lock: another thread may record, send and wait while this one fills.
+        try:
+            for chunk in chunks:
+                PyObject_GetBuffer(chunk, &view, PyBUF_SIMPLE)
+                try:
+                    source = <const char*>view.buf
+                    left = view.len // host_size(sink.form)
+                    while left:
+                        if sink.room == 0:
+                            piece = min(nbytes - sent, UPLOAD_PIECE)
+                            _check_count(piece, 1)
+                            with self.batch.lock:
                                 staging = self.take_staging(self.write_staging, piece, USAGE_MAP_WRITE | USAGE_COPY_SRC)
-                                sink.target = staging.data
-                                sink.room = piece // device_size(sink.form)
-                            n = min(left, sink.room)
-                            with nogil:
-                                fill(sink, source, n)
-                            if sink.beyond >> 32:
-                                _refuse_beyond(<const int64_t*>source, n)
-                            source += n * host_size(sink.form)
-                            left -= n
-                            if sink.room == 0:
-                                full, staging = staging, None       # not kept where sending fails
+                            sink.target = staging.data
+                            sink.room = piece // device_size(sink.form)
+                        n = min(left, sink.room)
+                        with nogil:
+                            fill(sink, source, n)
+                        if sink.beyond >> 32:
+                            _refuse_beyond(<const int64_t*>source, n)
+                        source += n * host_size(sink.form)
+                        left -= n
+                        if sink.room == 0:
+                            full, staging = staging, None       # not kept where sending fails
+                            with self.batch.lock:
                                 self.send_piece(full, piece, buffer, offset + sent)
-                                sent += piece
-                    finally:
-                        PyBuffer_Release(&view)
-            finally:
-                if staging is not None:
+                            sent += piece
+                finally:
+                    PyBuffer_Release(&view)
+        finally:
+            if staging is not None:
+                with self.batch.lock:
                     self.keep_staging(self.write_staging, staging)
-            _check_count(nbytes - sent, 0)
+        _check_count(nbytes - sent, 0)
         return 0
 
     cdef int send_piece(self, Staging staging, uint64_t nbytes, Buffer buffer, uint64_t offset) except -1:

@@ -3,6 +3,8 @@ from volta.vision.datasets.cifar import CIFAR10, CIFAR100
 from volta.vision.datasets.fake import FakeData
 from volta.vision.datasets.files import VisionDataset
 from volta.vision.datasets.folder import DatasetFolder, ImageFolder
-from volta.vision.datasets.mnist import KMNIST, MNIST, FashionMNIST
+from volta.vision.datasets.mnist import EMNIST, KMNIST, MNIST, QMNIST, FashionMNIST
+from volta.vision.datasets.stl import STL10
 
-__all__ = ["CIFAR10", "CIFAR100", "DatasetFolder", "FakeData", "FashionMNIST", "ImageFolder", "KMNIST", "MNIST", "VisionDataset"]
+__all__ = ["CIFAR10", "CIFAR100", "DatasetFolder", "EMNIST", "FakeData", "FashionMNIST", "ImageFolder", "KMNIST", "MNIST", "QMNIST",
+           "STL10", "VisionDataset"]

@@ -3,8 +3,6 @@ from __future__ import annotations
 
 import io
 import os
-import pickle
-import re
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,59 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from volta.errors import DatasetError
-from volta.vision.datasets.files import VisionDataset, as_image, fetch, write
-
-
-class _DType:
-    """A plain element type in a pickle."""
-
-    def __init__(self, name: str, *_: Any) -> None:
-        if not re.fullmatch(r"[|<>=]?[buif][1248]", name):
-            raise pickle.UnpicklingError(f"element type {name!r}")
-        self.dtype = np.dtype(name)
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.dtype = self.dtype.newbyteorder(state[1])
-
-
-class _Array:
-    """An array in a pickle: bytes, a shape and an element type, put together by `array`."""
-
-    def __init__(self, *_: Any) -> None:
-        self.state: tuple[Any, ...] = ()
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.state = state
-
-    def array(self) -> np.ndarray[Any, Any]:
-        _, shape, kind, columns, data = self.state
-        data = data.encode("latin1") if isinstance(data, str) else data
-        return np.frombuffer(data, kind.dtype).reshape(shape, order="F" if columns else "C")
-
-
-_KNOWN = {("numpy", "ndarray"): _Array, ("numpy", "dtype"): _DType, ("_codecs", "encode"): lambda text, _: text.encode("latin1"),
-          **{(f"numpy.{core}.multiarray", "_reconstruct"): _Array for core in ("core", "_core")}}
-
-
-class _Unpickler(pickle.Unpickler):
-    """Knows bytes, strings, numbers, lists, dicts and arrays. Any other name in a file ends the reading."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _KNOWN:
-            raise pickle.UnpicklingError(f"it names {module}.{name}")
-        return _KNOWN[module, name]
+from volta.data.files import fetch, write
+from volta.errors import DatasetError, StateDictError
+from volta.io.torch_format import ARRAYS, BUILDERS, MALFORMED
+from volta.io.unpickler import Unpickler
+from volta.vision.datasets.files import VisionDataset, as_image
 
 
 def read_pickle(path: Path) -> dict[str, Any]:
-    """The dict of one of CIFAR's Python files. Raises: DatasetError for any other file."""
+    """The dict of one of CIFAR's Python files, of which nothing is run. Raises: DatasetError for any other file."""
     try:
-        entries = _Unpickler(io.BytesIO(path.read_bytes()), encoding="latin1").load()
-        return {key: value.array() if isinstance(value, _Array) else value for key, value in entries.items()}
-    except FileNotFoundError:
-        raise
-    except Exception as error:              # whatever bytes lead to
+        entries = Unpickler(path.read_bytes(), ARRAYS, BUILDERS, _no_storage).load()
+        if not isinstance(entries, dict):
+            raise ValueError(f"it holds {type(entries).__name__}, no dict")
+        return entries
+    except (StateDictError, *MALFORMED) as error:
         raise DatasetError(f"{path}: not one of CIFAR's files, or damaged: {error}") from None
+
+
+def _no_storage(name):
+    raise ValueError("it names a tensor of PyTorch")
 
 
 class CIFAR10(VisionDataset):
@@ -89,7 +54,7 @@ class CIFAR10(VisionDataset):
             self._download(folder)
         try:
             parts = [self._binary(folder / f"{name}.bin") if binary else self._python(folder / name) for name in names]
-            lines = (folder / self.names_file).read_text().split("\n") if binary else read_pickle(folder / self.meta)[self.meta_key]
+            lines = self._names(folder, binary)
         except FileNotFoundError as error:
             raise DatasetError(f"{type(self).__name__}: Dataset not found or corrupted. You can use download=True to download it; "
                                f"{error.filename} is missing") from None
@@ -100,6 +65,15 @@ class CIFAR10(VisionDataset):
         if self.targets and not 0 <= min(self.targets) <= max(self.targets) < len(self.classes):
             raise DatasetError(f"{type(self).__name__}: labels from {min(self.targets)} to {max(self.targets)} in {folder}, there are "
                                f"{len(self.classes)} classes")
+
+    def _names(self, folder, binary):
+        """The names of the classes."""
+        if binary:
+            return (folder / self.names_file).read_text(errors="replace").split("\n")
+        names = read_pickle(folder / self.meta).get(self.meta_key)
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise DatasetError(f"{folder / self.meta}: needs {self.meta_key!r}, a list of names")
+        return names
 
     def _python(self, path):
         entries = read_pickle(path)

@@ -1,20 +1,15 @@
-"""What all readers share: images of arrays, downloads, and the base of image datasets."""
+"""What all readers share: images of arrays, and the base of image datasets."""
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
-import tempfile
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from volta.data.dataset import Dataset
-from volta.errors import ArgumentError, DatasetError
+from volta.errors import ArgumentError
 
 
 class VisionDataset(Dataset[Any]):
@@ -60,32 +55,3 @@ def as_image(pixels: np.ndarray[Any, Any]) -> Any:
     """An image of Pillow where Pillow is installed, else the array."""
     make = _from_array()
     return pixels if make is None else make(pixels)
-
-
-def write(path: Path, data: bytes) -> None:
-    """Write a file that appears whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
-
-
-def fetch(urls: Sequence[str], md5: str) -> bytes:
-    """The file with this hash from the first place that has it. Raises: DatasetError with what went wrong at each."""
-    failures = []
-    for url in urls:
-        try:
-            with urllib.request.urlopen(url, timeout=60) as answer:
-                data = answer.read()
-        except (OSError, urllib.error.URLError) as error:
-            failures.append(f"{url}: {error}")
-            continue
-        if hashlib.md5(data, usedforsecurity=False).hexdigest() == md5:
-            return data
-        failures.append(f"{url}: the file's md5 is not {md5}")
-    raise DatasetError("download: " + "; ".join(failures))
