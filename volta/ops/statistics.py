@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from volta._kernels import core
 from volta._kernels.core import TensorBase
 from volta.dtypes import as_dtype, float16, float32, int64, result_type
 from volta.errors import ArgumentError, DTypeError, ShapeError
@@ -38,7 +39,7 @@ def _levels(name, input, q):
         outside = not 0 <= q <= 1
         q = full((), float(q), dtype=input.dtype, device=input.device)
     else:
-        outside = not q.device.is_gpu and not bool(((q >= 0) & (q <= 1)).all().item())
+        outside = core.host_sees(q) and not bool(((q >= 0) & (q <= 1)).all().item())
     if outside:
         raise ArgumentError(f"{name}: q must be from 0 to 1")
     if q.ndim > 1 or q.dtype is not input.dtype:
@@ -177,7 +178,7 @@ def _check_weights(name, weights, n, floating):
         raise ShapeError(f"cov: {name} must have one element for each of the {n} observations, got shape {weights.shape}")
     if weights.dtype.is_floating_point is not floating or weights.dtype.code == 0:
         raise DTypeError(f"cov: {name} must be {'floating point' if floating else 'integers'}, got {weights.dtype}")
-    extremes = known_range(weights) if not floating else None if weights.device.is_gpu or not n else [weights.amin().item()]
+    extremes = known_range(weights) if not floating else None if not (n and core.host_sees(weights)) else [weights.amin().item()]
     if extremes and extremes[0] < 0:
         raise ArgumentError(f"cov: {name} must not be negative, got {extremes[0]}")
 

@@ -234,6 +234,21 @@ cdef object _out_of_memory(Py_ssize_t nbytes):
 
 # ---------------------------------------------------------------- storage
 
+cdef object _reads = None               # while something watches: (storage, refuse) -> whether values must not be read
+
+
+def watch_reads(function):
+    """Let `function(storage, refuse)` say, before host code reads values outside kernels, whether they must not be read; with `refuse` it
+    raises then. None ends it."""
+    global _reads
+    _reads = function
+
+
+def host_sees(TensorBase t not None):
+    """Whether host code may look at the values, to check them or to choose a faster way: they are here, and nobody records what is read."""
+    return not t.storage.device.is_gpu and (_reads is None or not _reads(t.storage, False))
+
+
 cdef class Storage:
     """The bytes under one or more tensors."""
 
@@ -244,6 +259,8 @@ cdef class Storage:
     def __getbuffer__(self, Py_buffer* view, int flags):
         if self.device.is_gpu:
             raise BufferError("storage: its bytes are on the GPU; copy the tensor to the CPU first")
+        if _reads is not None:
+            _reads(self, True)
         PyBuffer_FillInfo(view, self, self.data, self.nbytes, 0, flags)
 
 
@@ -443,6 +460,8 @@ def read_scalar(TensorBase t not None):
     """The value of a one-element host tensor as a Python number."""
     cdef char* data = address(t)
     cdef int code = t.dtype.code
+    if _reads is not None:
+        _reads(t.storage, True)
     if code == FLOAT32:
         return (<float*>data)[0]
     if code == FLOAT64:

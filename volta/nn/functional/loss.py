@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels import core
 from volta.dtypes import float16, int64, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.nn.functional.activation import softplus
@@ -185,7 +186,7 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
 
 def _kept(labels, ignore_index):
     """How many labels count: a number where the host holds them, else a tensor, since reading it would be a transfer."""
-    if labels.device.is_gpu or not labels._size:
+    if not (labels._size and core.host_sees(labels)):
         return sum(labels != ignore_index)
     kept = int(np.count_nonzero(np.asarray(labels) != ignore_index))
     return float(kept) if kept else float("nan")
