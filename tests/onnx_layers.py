@@ -36,8 +36,8 @@ def _image(rank):
 
 def _images(name, *arguments, **options):
     """A layer of one to three dimensions, for images of four channels."""
-    return {f"{name}{rank}d": [Layer(lambda kind=getattr(nn, f"{name}{rank}d"): kind(*arguments, **options), (2, *_image(rank)))]
-            for rank in (1, 2, 3) if hasattr(nn, f"{name}{rank}d")}
+    return {f"{name}{rank}d": [Layer(lambda k=rank: getattr(nn, f"{name}{k}d")(*arguments, **options), (2, *_image(rank)))]
+            for rank in (1, 2, 3)}
 
 
 def _plain(name, *arguments, **options):
@@ -46,7 +46,8 @@ def _plain(name, *arguments, **options):
 
 def _pair(name, *arguments, target=(3, 5), **options):
     """A loss of two inputs."""
-    return {name: [Layer(lambda r=r: getattr(nn, name)(*arguments, reduction=r, **options), (3, 5), target) for r in ("mean", "sum", "none")]}
+    return {name: [Layer(lambda r=r: getattr(nn, name)(*arguments, reduction=r, **options), (3, 5), target)
+                   for r in ("mean", "sum", "none")]}
 
 
 class Unpooled(nn.Module):
@@ -110,8 +111,8 @@ def _recurrent(name):
 
 
 def _cell(name):
-    kind, state = getattr(nn, name), (3, 5)
-    return {name: [Layer(lambda: kind(4, 5), (3, 4)), Layer(lambda: kind(4, 5, bias=False), (3, 4), (state, state) if name == "LSTMCell" else state)]}
+    kind, state = getattr(nn, name), ((3, 5), (3, 5)) if name == "LSTMCell" else (3, 5)
+    return {name: [Layer(lambda: kind(4, 5), (3, 4)), Layer(lambda: kind(4, 5, bias=False), (3, 4), state)]}
 
 
 _E, _HEADS = 8, 2
@@ -126,8 +127,9 @@ LAYERS: dict[str, list[Layer]] = {
         Layer(lambda: nn.MultiheadAttention(_E, _HEADS), *[(5, 3, _E)] * 3, batch=1),
         Layer(lambda: nn.MultiheadAttention(_E, _HEADS, batch_first=True, add_bias_kv=True, add_zero_attn=True), *[(3, 5, _E)] * 3)],
     "Transformer": [Layer(lambda: nn.Transformer(_E, _HEADS, 1, 1, 16), (5, 3, _E), (4, 3, _E), batch=1)],
-    "TransformerEncoderLayer": [Layer(lambda: nn.TransformerEncoderLayer(_E, _HEADS, 16, batch_first=True, norm_first=first), (3, 5, _E))
-                                for first in (False, True)],
+    "TransformerEncoderLayer": [
+        Layer(lambda n=first: nn.TransformerEncoderLayer(_E, _HEADS, 16, batch_first=True, norm_first=n), (3, 5, _E))
+        for first in (False, True)],
     "TransformerDecoderLayer": [Layer(lambda: nn.TransformerDecoderLayer(_E, _HEADS, 16), (5, 3, _E), (4, 3, _E), batch=1)],
     "TransformerEncoder": [Layer(lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(_E, _HEADS, 16), 2), (5, 3, _E), batch=1)],
     "TransformerDecoder": [

@@ -6,6 +6,7 @@ import inspect
 import io
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import IO, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from volta.nn.module import Module
 from volta.onnx import elementwise, recurrent, reduce, shapes, windows  # noqa: F401  (they enter their translations)
 from volta.onnx.graph import TYPES, Graph
 from volta.onnx.sizes import Axes, Size, array, merged, resized
-from volta.onnx.trace import Tape
+from volta.onnx.trace import Tape, Value
 from volta.ops.creation import arange
 from volta.tensor import Tensor
 
@@ -95,9 +96,9 @@ def export(model: Module, args: tuple[Any, ...] | Tensor = (), f: str | os.PathL
     what runs is recorded. Tensors among the arguments are the inputs of the graph, in order, with those of nested tuples, lists and
     dicts; anything else is part of it.
 
-    `dynamic_axes` names the axes of inputs and outputs whose size may differ: the model then runs at several sizes, and what depends on them is
-    computed in the graph. With `verify` onnxruntime must give the model's results. `dynamo=False` chooses PyTorch's older way to be called:
-    a dict at the end of args are the kwargs, there is one file, and the result is None.
+    `dynamic_axes` names the axes of inputs and outputs whose size may differ: the model then runs at several sizes, and what depends on
+    them is computed in the graph. With `verify` onnxruntime must give the model's results. `dynamo=False` chooses PyTorch's older way to be
+    called: a dict at the end of args are the kwargs, there is one file, and the result is None.
 
     Raises: ONNXExportError, naming the operation, for what the graph cannot express; ArgumentError for arguments that have no meaning here.
 
@@ -105,49 +106,46 @@ def export(model: Module, args: tuple[Any, ...] | Tensor = (), f: str | os.PathL
     >>> [node.op_type for node in program.model_proto.graph.node]
     ['Gemm']
     """
-    _refuse(custom_translation_table=custom_translation_table, report=report, profile=profile, dump_exported_program=dump_exported_program,
-            custom_opsets=custom_opsets, export_modules_as_functions=export_modules_as_functions, verbose=verbose)
-    if dynamic_shapes is not None:
-        raise ArgumentError("onnx.export: dynamic_shapes is not supported; name the axes by dynamic_axes={'input': {0: 'batch'}}")
-    if not (do_constant_folding and autograd_inlining and optimize and export_params and operator_export_type == 0):
-        raise ArgumentError("onnx.export: do_constant_folding, autograd_inlining, optimize and export_params have no other value than True, "
-                            "operator_export_type none but ONNX")
-    if os.fspath(artifacts_dir) != ".":
-        raise ArgumentError("onnx.export: artifacts_dir is for reports, which are not written")
+    _refuse(dynamic_shapes=dynamic_shapes, custom_translation_table=custom_translation_table, report=report, profile=profile,
+            dump_exported_program=dump_exported_program, custom_opsets=custom_opsets, verbose=verbose,
+            export_modules_as_functions=export_modules_as_functions, artifacts_dir=None if artifacts_dir == "." else artifacts_dir,
+            **{f"{name}=False": None if value else value for name, value in (
+                ("do_constant_folding", do_constant_folding), ("autograd_inlining", autograd_inlining), ("optimize", optimize),
+                ("export_params", export_params))})
     opset = OPSET if opset_version is None else opset_version
     if not OPSET <= opset <= NEWEST:
         raise ArgumentError(f"onnx.export: opset_version must be {OPSET} to {NEWEST}, got {opset_version}")
     if not isinstance(model, Module):
         raise ArgumentError(f"onnx.export: model must be a volta.nn.Module, got {type(model).__name__}")
-    args = args if isinstance(args, tuple) else (args,)
-    kwargs = dict(kwargs or {})
+    args, kwargs = args if isinstance(args, tuple) else (args,), dict(kwargs or {})
     if not dynamo and args and isinstance(args[-1], dict) and not kwargs:
         args, kwargs = args[:-1], args[-1]
     call = _Call(model, args, kwargs, input_names, dynamic_axes or {})
-    with _mode(model, training):
-        graph, outputs, results = _graph(call, opset)
-    proto = _model(graph, call, outputs, output_names, keep_initializers_as_inputs)
-    program = ONNXProgram(proto, external_data and dynamo)
-    if verify:
-        _verify(program, call, results)
+    OperatorExportTypes(operator_export_type)
+    with _mode(model, TrainingMode(training)):
+        graph, outputs = _graph(call, opset)
+        program = ONNXProgram(_model(graph, call, outputs, output_names, keep_initializers_as_inputs), external_data and dynamo)
+        if verify:
+            _verify(program, call)
     if f is not None:
         program.save(f)
     return program if dynamo else None
 
 
 def _refuse(**options):
-    """Raise for arguments that only PyTorch's exporter has a use for."""
+    """Raise for arguments that only PyTorch's exporter has a use for, unless they are None or switched off."""
     for name, value in options.items():
-        if value:
-            raise ArgumentError(f"onnx.export: {name} is not supported, got {value!r}; leave it out")
+        if value is not None and value is not False or name.endswith("=False") and value is not None:
+            advice = "name the axes by dynamic_axes={'input': {0: 'batch'}}" if name == "dynamic_shapes" else "leave it out"
+            raise ArgumentError(f"onnx.export: {name.removesuffix('=False')}={value!r} is not supported; {advice}")
 
 
 class _mode:
     """The model in its mode for the export, and back."""
 
-    def __init__(self, model: Module, training: TrainingMode) -> None:
+    def __init__(self, model: Module, wanted: TrainingMode) -> None:
         self.before = [(module, module.training) for module in model.modules()]
-        self.model, self.wanted = model, TrainingMode(training)
+        self.model, self.wanted = model, wanted
 
     def __enter__(self) -> None:
         global _exporting
@@ -190,8 +188,7 @@ class _Call:
     def __init__(self, model: Module, args: tuple, kwargs: dict, names: Sequence[str] | None, dynamic: Mapping) -> None:
         self.model, self.args, self.kwargs, self.dynamic = model, args, kwargs, dynamic
         bound = inspect.signature(model.forward).bind(*args, **kwargs).arguments
-        pairs = [pair for name, x in bound.items() for pair in (_flat(x, name) if x is not args else _flat(x, name))]
-        tensors = {id(t): name for name, t in pairs}
+        tensors = {id(t): name for each, x in bound.items() for name, t in _flat(x, each)}
         given = [t for x in (*args, *kwargs.values()) for _, t in _flat(x, "")]
         self.tensors = given
         self.names = [tensors.get(id(t), f"input_{i}") for i, t in enumerate(given)]
@@ -206,23 +203,27 @@ class _Call:
             for dim, axis in _axes(dynamic.get(name, {}), name, given[i].ndim).items():
                 self.axes.setdefault(axis, []).append((i, dim))
 
-    def run(self, sizes: Mapping[str, int]) -> tuple[Tape, list, list]:
-        """(tape, values of the results, their data) of the model at these sizes of the dynamic axes. Its buffers stay as they are."""
+    def run(self, sizes: Mapping[str, int]) -> tuple[Tape, list[Value]]:
+        """(tape, values of the results) of the model at these sizes of the dynamic axes."""
         per_input = [{} for _ in self.tensors]
         for axis, places in self.axes.items():
             for i, dim in places:
                 per_input[i][dim] = sizes[axis]
         with no_grad():
             tensors = [resized(t.detach(), wanted, arange).clone() for t, wanted in zip(self.tensors, per_input)]
-            given = iter(tensors)
-            args, kwargs = _with(self.args, given), _with(self.kwargs, given)
-            named = {**dict(self.model.named_buffers()), **dict(self.model.named_parameters())}
-            before = [(t, t.storage.version, t.clone()) for t in self.model.buffers()]
-            try:
-                with Tape(tensors, named, windows.WHOLE) as tape:
-                    found = [t for _, t in _flat(self.model(*args, **kwargs), "")]
-                return tape, tape.finish(found), [t.detach().clone() for t in found]
-            finally:
+        named = {**dict(self.model.named_buffers()), **dict(self.model.named_parameters())}
+        tape = Tape(tensors, named, windows.WHOLE)
+        return tape, tape.finish(self.results(tensors, tape))
+
+    def results(self, tensors: Sequence[TensorBase], watched: AbstractContextManager) -> list[Tensor]:
+        """What the model gives of these inputs, flat. Its buffers stay as they are."""
+        given, before = iter(tensors), [(t, t.storage.version, t.clone()) for t in self.model.buffers()]
+        args, kwargs = _with(self.args, given), _with(self.kwargs, given)
+        try:
+            with no_grad(), watched:
+                return [t for _, t in _flat(self.model(*args, **kwargs), "")]
+        finally:
+            with no_grad():
                 for t, version, values in before:
                     if t.storage.version != version:
                         t.copy_(values)
@@ -240,21 +241,19 @@ def _axes(given, name, rank):
 
 # ---------------------------------------------------------------- the graph
 def _graph(call, opset):
-    """(graph, values of the outputs, tensors of the result)."""
+    """(graph, values of the outputs)."""
     sizes = {axis: call.tensors[places[0][0]].shape[places[0][1]] for axis, places in call.axes.items()}
     axes = Axes(sizes, call.run)
-    tapes, outputs, results = zip(*axes.traces)
-    if not results[0]:
+    tapes, outputs = zip(*axes.traces)
+    if not outputs[0]:
         raise ONNXExportError("onnx.export: the model gives no tensor")
     entries, values = merged(tapes, outputs)
     graph = Graph(opset, axes)
-    for i, (value, name) in enumerate(zip(tapes[0].inputs, call.names)):
-        graph.names[id(value)] = name
-        for axis, places in call.axes.items():
-            graph.lengths.update({axis: (name, dim) for k, dim in places[:1] if k == i})
+    graph.names = {id(value): name for value, name in zip(tapes[0].inputs, call.names)}
+    graph.lengths = {axis: (call.names[places[0][0]], places[0][1]) for axis, places in call.axes.items()}
     for entry in entries:
         graph.add(entry, [id(v) in tapes[0].needed for v in entry.outputs])
-    return graph, values, results[0]
+    return graph, values
 
 
 def _model(graph, call, values, output_names, initializers_as_inputs):
@@ -310,9 +309,10 @@ def _info(onnx, name, code, shape, labels):
     return onnx.helper.make_tensor_value_info(name, code, [labels.get(d, n if isinstance(n, int) else None) for d, n in enumerate(shape)])
 
 
-def _verify(program, call, results):
-    """Raise unless onnxruntime gives what the model gave."""
-    found = program(*[resized(t.detach(), {}, arange) for t in call.tensors])
-    for i, (mine, theirs) in enumerate(zip(results, found)):
-        if mine.shape == theirs.shape and not np.allclose(array(mine), theirs, rtol=1e-3, atol=1e-4, equal_nan=True):
-            raise ONNXExportError(f"onnx.export: output {i} differs by up to {np.abs(array(mine) - theirs).max()} from onnxruntime's")
+def _verify(program, call):
+    """Raise unless onnxruntime gives what the model gives."""
+    found = program(*call.tensors)
+    for i, (mine, theirs) in enumerate(zip(call.results([t.detach().clone() for t in call.tensors], nullcontext()), found)):
+        if not np.allclose(array(mine), theirs, rtol=1e-3, atol=1e-4, equal_nan=True):
+            raise ONNXExportError(f"onnx.export: output {i} of onnxruntime differs from the model's by up to "
+                                  f"{np.abs(array(mine) - theirs).max()}")

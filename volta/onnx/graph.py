@@ -185,8 +185,8 @@ class Graph:
         """The nodes of a record. Raises: ONNXExportError for one that has no translation."""
         translation = TRANSLATIONS.get(entry.op)
         if translation is None:
-            raise ONNXExportError(f"onnx.export: ONNX has no operator for {entry.op}, and there is no translation of it; the result depends "
-                                  f"on the model's inputs, so it cannot be a constant")
+            raise ONNXExportError(f"onnx.export: ONNX has no operator for {entry.op}, and there is no translation of it; the result "
+                                  f"depends on the model's inputs, so it cannot be a constant")
         call = Call(self, entry, used)
         names = translation(self, call)
         for value, name in zip(entry.outputs, names if isinstance(names, tuple) else (names,)):

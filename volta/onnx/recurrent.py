@@ -31,9 +31,9 @@ def _source(g, c):
 
 @translates("recurrent")
 def _recurrent(g: Graph, c: Call):
-    mode, size, batches = c.mode, c.shape(1)[1], c.batch_sizes
-    batch, steps = batches[0], len(batches)
-    if any(n != batch for n in batches):
+    mode, size = c.mode, c.shape(1)[1]
+    steps, batch = c.batch_sizes if len(c.batch_sizes) == 2 else (0, 0)
+    if c.shape()[0] != steps * batch:
         raise c.refuse("packed sequences of different lengths are not exported; pad them")
     if c.used[3]:
         raise c.refuse("what is kept for the gradient is not exported")

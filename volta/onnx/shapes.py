@@ -41,6 +41,7 @@ def _slice(g: Graph, c: Call):
     for d, (start, size, step, n) in enumerate(zip(c.starts, c.sizes, c.steps, c.shape())):
         if start == 0 and step == 1 and size == n:
             continue
+        step = 1 if size == 1 else c.fixed(step, "a step")
         end = start + size * step
         if isinstance(start, Size) and not isinstance(start - n, Size):
             start = start - n                               # counted from the end
@@ -88,8 +89,8 @@ def _strided(g: Graph, c: Call):
 @translates("overwrite")
 def _overwrite(g: Graph, c: Call):
     """A part of the first input replaced by the second."""
-    flat = g.node("ScatterElements", g.reshape(c[0], (-1,)), g.constant(c.places.reshape(-1).astype(np.int64)), g.reshape(c[1], (-1,)), axis=0)
-    return g.reshape(flat, c.shape())
+    places = g.constant(c.places.reshape(-1).astype(np.int64))
+    return g.reshape(g.node("ScatterElements", g.reshape(c[0], (-1,)), places, g.reshape(c[1], (-1,)), axis=0), c.shape())
 
 
 # ---------------------------------------------------------------- copies
@@ -104,9 +105,8 @@ def _place(g: Graph, c: Call):
     x, shape = c[0], c.shape()
     for d, step in enumerate(c.steps):
         if step != 1:
-            wide = (*shape[:d + 1], step, *shape[d + 1:])
-            x = _padded(g, g.node("Unsqueeze", x, g.ints([d + 1])), [0] * len(wide), [step - 1 if i == d + 1 else 0 for i in range(len(wide))],
-                        c)
+            behind = [step - 1 if i == d + 1 else 0 for i in range(len(shape) + 1)]
+            x = _padded(g, g.node("Unsqueeze", x, g.ints([d + 1])), [0] * len(behind), behind, c)
             shape = (*shape[:d], shape[d] * step, *shape[d + 1:])
             x = g.reshape(x, shape, shape)
     behind = [n - start - size for n, start, size in zip(c.out.shape, c.starts, shape)]

@@ -58,7 +58,7 @@ def of(values: Sequence[int]) -> int | Size:
 
 class Axes:
     """The dynamic axes by name, and `points`: their sizes in every trace. `run(sizes)` makes a trace; the first are two sizes of every axis
-    in all combinations, then follow those that check what is found by them.
+    in all combinations, the last checks what is found by them.
 
     Raises: ONNXExportError where the model runs at no other sizes; whatever the model raises at those of the sample.
     """
@@ -72,30 +72,26 @@ class Axes:
         other = {name: self._other(run, base, name, (2 * n, n // 2, n + 1, n - 1)) for name, n in base.items()}
         self.points = list(itertools.product(*[(n, other[name]) for name, n in base.items()]))
         self.traces += [run(dict(zip(self.names, point))) for point in self.points[1:]]
-        for step in (1, -1, 2) if sizes else ():
-            point = tuple(n + step for n in base.values())
-            if min(point) > 1 and len(self.points) < 2 ** len(base) + 2 and (trace := self._tried(run, dict(zip(self.names, point)))):
-                self.points.append(point)
-                self.traces.append(trace)
-        if sizes and len(self.points) == 2 ** len(base):
-            raise ONNXExportError(f"onnx.export: the model runs at no size near {base} of the dynamic axes; leave them out of dynamic_axes")
+        if sizes:
+            checks = {name: self._other(run, base, name, (n + 1, n - 1, n + 2, n + 4, n + 8, 3 * n), other[name])
+                      for name, n in base.items()}
+            self.points.append(tuple(checks.values()))
+            self.traces.append(run(checks))
 
-    @staticmethod
-    def _tried(run, sizes):
-        """A trace, or None where the model does not take these sizes."""
-        try:
-            return run(sizes)
-        except ONNXExportError:
-            raise
-        except Exception:       # of whatever kind: the model's own check, or that of an operation
-            return None
-
-    def _other(self, run, base, name, candidates):
+    def _other(self, run, base, name, candidates, taken=0):
+        """Another size of an axis at which the model runs."""
         for n in candidates:
-            if n > 1 and n != base[name] and self._tried(run, {**base, name: n}):
+            if n < 3 or n in (base[name], taken):
+                continue
+            try:
+                run({**base, name: n})
                 return n
-        raise ONNXExportError(f"onnx.export: the model does not run at another size of the dynamic axis {name!r} than {base[name]}; leave it "
-                              f"out of dynamic_axes")
+            except ONNXExportError:
+                raise
+            except Exception:       # of whatever kind: the model's own check, or that of an operation
+                continue
+        raise ONNXExportError(f"onnx.export: the model does not run at other sizes of the dynamic axis {name!r} than {base[name]}; leave "
+                              f"it out of dynamic_axes")
 
     def terms(self, size: Size) -> list[tuple[Fraction, tuple[str, ...]]]:
         """The size as a sum of products of axes: (factor, names). Raises: ONNXExportError where it is none."""
@@ -120,8 +116,8 @@ def merged(tapes: Sequence[Tape], outputs: Sequence[list[Value]]) -> tuple[list[
     if len({tuple(e.op for e in tape.entries) for tape in tapes}) > 1:
         a, b = next((a, b) for tape in tapes[1:] for a, b in itertools.zip_longest(*[[e.op for e in t.entries] for t in (tapes[0], tape)])
                     if a != b)
-        raise ONNXExportError(f"onnx.export: other operations run at another size of a dynamic axis ({a} or {b}); a choice by a size cannot "
-                              f"be exported: leave that axis out of dynamic_axes")
+        raise ONNXExportError(f"onnx.export: other operations run at another size of a dynamic axis ({a} or {b}); a choice by a size "
+                              f"cannot be exported: leave that axis out of dynamic_axes")
     same = _Same()
     for values in zip(*[tape.inputs for tape in tapes]):
         same.join(values)
@@ -196,7 +192,8 @@ class _Same:
 
 
 def _equal(a: Value, b: Value) -> bool:
-    return a.shape == b.shape and a.dtype is b.dtype and np.array_equal(array(a.tensor), array(b.tensor), equal_nan=a.dtype.is_floating_point)
+    return a.shape == b.shape and a.dtype is b.dtype and np.array_equal(
+        array(a.tensor), array(b.tensor), equal_nan=a.dtype.is_floating_point)
 
 
 def array(t: TensorBase) -> np.ndarray:

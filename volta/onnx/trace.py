@@ -65,8 +65,8 @@ def _elements(shown):
 
 
 class Tape(Observer):
-    """Records the thread that makes it. `named` are the parameters and buffers of the model, `whole` the composed ops that are one entry: by
-    name a function of the arguments by name, which says whether they are."""
+    """Records the thread that makes it. `named` are the parameters and buffers of the model, `whole` the composed ops that are one entry:
+    by name a function of the arguments by name, which says whether they are."""
 
     def __init__(self, inputs: Sequence[TensorBase], named: dict[str, TensorBase], whole: dict[str, Callable[..., bool]]) -> None:
         self.entries: list[Entry] = []
@@ -94,9 +94,9 @@ class Tape(Observer):
         if found and refuse:
             last = self.entries[-1].op if self.entries else "the beginning"
             self.refused = ONNXExportError(
-                f"onnx.export: the model reads the values of a tensor that depends on its inputs, after {last} (item(), numpy(), bool(), a mask "
-                f"as index, or an operation whose result's shape depends on values); in the graph they would be constants. Compute with "
-                f"tensors instead, as by where()")
+                f"onnx.export: the model reads the values of a tensor that depends on its inputs, after {last} (item(), numpy(), bool(), a "
+                f"mask as index, or an operation whose result's shape depends on values); in the graph they would be constants. Compute "
+                f"with tensors instead, as by where()")
             raise self.refused
         return found
 
@@ -183,7 +183,10 @@ class Tape(Observer):
             return
         written = self._written(op, inputs, out)
         results = written or (result if isinstance(result, tuple) else [result])
-        self._record(op.name, self.given, dict(params or {}), results, written)
+        params = dict(params or {})
+        if len(set(params.get("batch_sizes", ()))) == 1:            # of sequences of one length, which may be dynamic
+            params["batch_sizes"] = (len(params["batch_sizes"]), params["batch_sizes"][0])
+        self._record(op.name, self.given, params, results, written)
 
     def _record(self, op, given, params, results, written=()):
         """Enter what ran."""

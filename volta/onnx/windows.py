@@ -69,7 +69,7 @@ def _window(c, dilation):
     needed = [(m - 1) * s + d * (k - 1) + 1 - n - p for m, s, d, k, n, p in
               zip(c.out.shape[2:], c.stride, dilation, c.kernel, c.shape()[2:], c.padding)]
     longer = any(isinstance(n, int) and n > p for n, p in zip(needed, c.padding))
-    behind = [max(n, p) if longer else p for n, p in zip(c.fixed(needed, "images of a size, with ceil_mode") if longer else needed, c.padding)]
+    behind = [max(n, p) for n, p in zip(c.fixed(needed, "images of a size, with ceil_mode"), c.padding)] if longer else c.padding
     return dict(kernel_shape=list(c.kernel), strides=list(c.stride), pads=[*c.padding, *behind]), longer
 
 

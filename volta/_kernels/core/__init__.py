@@ -14,8 +14,8 @@ from volta._kernels.core.base import (
     empty,
     empty_host_cache,
     gpu_storage,
-    host_sees,
     host_memory_stats,
+    host_sees,
     memory_size,
     read_scalar,
     reshaped,
@@ -29,6 +29,6 @@ from volta._kernels.core.base import (
 
 __all__ = [
     "CPU", "DType", "Device", "Storage", "TensorBase", "alias", "assign", "borrowed_storage", "checked_size", "default_device",
-    "dtype_from_code", "empty", "empty_host_cache", "gpu_storage", "host_memory_stats", "host_sees", "memory_size", "read_scalar", "reshaped",
-    "set_default_device", "set_tensor_type", "strides_of", "tensor", "view", "watch_reads",
+    "dtype_from_code", "empty", "empty_host_cache", "gpu_storage", "host_memory_stats", "host_sees", "memory_size", "read_scalar",
+    "reshaped", "set_default_device", "set_tensor_type", "strides_of", "tensor", "view", "watch_reads",
 ]
