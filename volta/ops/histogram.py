@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from volta._kernels.core import TensorBase, checked_size
-from volta.dtypes import float16, float32, float64, int64
+from volta.dtypes import HALVES, float32, float64, int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import arange, full, ones, zeros
 from volta.ops.indexing import known_range
@@ -134,9 +134,10 @@ def histogram(input: Tensor, bins: int | Tensor, *, range: Sequence[float] | Non
     >>> volta.histogram(volta.tensor([1.0, 2.0, 1.0]), 3, range=(0.0, 3.0)).hist
     tensor([0., 2., 1.])
     """
-    if input.dtype is float16:
+    if input.dtype in HALVES:
         weight, bins = (cast(x, float32) if isinstance(x, TensorBase) else x for x in (weight, bins))
-        return Histogram(*[cast(x, float16) for x in histogram(cast(input, float32), bins, range=range, weight=weight, density=density)])
+        found = histogram(cast(input, float32), bins, range=range, weight=weight, density=density)
+        return Histogram(*[cast(x, input.dtype) for x in found])
     input = input.detach()
     if weight is not None and (weight.shape != input.shape or weight.dtype is not input.dtype):
         raise ShapeError(f"histogram: weight must be {input.dtype} of shape {input.shape}, got {weight.dtype} {weight.shape}")

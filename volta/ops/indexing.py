@@ -272,7 +272,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
     >>> volta.nonzero(volta.tensor([0, 5, 6])).tolist()
     [[1], [2]]
     """
-    array = input.detach().numpy() != 0
+    array = (input.detach() != 0).numpy()
     if as_tuple:
         return tuple([tensor(i, device=input.device) for i in np.nonzero(np.atleast_1d(array))])
     return tensor(np.argwhere(array), device=input.device)

@@ -7,7 +7,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core import TensorBase
-from volta.dtypes import as_dtype, float16, float32, int64, result_type
+from volta.dtypes import HALVES, as_dtype, float32, int64, result_type
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.creation import full
 from volta.ops.indexing import known_range
@@ -149,7 +149,7 @@ def nanmean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool
     dtype = input.dtype if dtype is None else as_dtype(dtype)
     if not input.dtype.is_floating_point or not dtype.is_floating_point:
         raise DTypeError(f"nanmean: needs a floating point tensor and dtype, got {input.dtype} and {dtype}; convert it with .float()")
-    x = cast(input, float32 if dtype is float16 else dtype)         # rounded once
+    x = cast(input, float32 if dtype in HALVES else dtype)         # rounded once
     return cast(nansum(x, dim, keepdim) / sum(x == x, dim, keepdim), dtype)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta.dtypes import float16, int64, result_type
+from volta.dtypes import HALVES, int64, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.nn.functional.activation import softplus
 from volta.nn.functional.other import linear
@@ -86,8 +86,8 @@ def _rows(name, input, target):
 
 
 def _half_in_float32(function, input, *others):
-    """A loss of several tensors; of float16 it is computed in float32 and rounded once."""
-    return widened(function, (input, *others), {}) if input.dtype is float16 else function(input, *others)
+    """A loss of several tensors; of float16 and bfloat16 it is computed in float32 and rounded once."""
+    return widened(function, (input, *others), {}) if input.dtype in HALVES else function(input, *others)
 
 
 def _np_nll_loss(logp, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
