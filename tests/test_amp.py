@@ -141,8 +141,6 @@ def test_what_cannot_be_had_warns(device, monkeypatch):
         volta.autocast(device, dtype="bfloat16")
     with pytest.warns(UserWarning, match="autocast is off"), volta.autocast(device, dtype=volta.float32):
         assert not volta.is_autocast_enabled(device)
-    with pytest.raises(volta.errors.DTypeError):
-        volta.ones(2).to(dtype=volta.bfloat16)
     monkeypatch.setattr(volta.gpu, "is_available", lambda: False)
     with pytest.warns(UserWarning, match="no GPU that has shader-f16"), volta.autocast("cuda"):
         assert not volta.is_autocast_enabled("cuda")

@@ -27,13 +27,13 @@ LAYERS = (
     ("ops", ("volta.ops",)),
     ("tensor", ("volta.tensor", "volta.methods", "volta.typed")),
     ("user", ("volta.amp", "volta.nn", "volta.optim", "volta.data", "volta.io", "volta.func", "volta.utils", "volta.linalg", "volta.cuda",
-              "volta.accelerator", "volta.backends", "volta.distributions", "volta.special", "volta.vision")),
+              "volta.accelerator", "volta.backends", "volta.distributions", "volta.special", "volta.vision", "volta.onnx")),
     ("package", ("volta",)),
     ("compat", ("volta.compat",)),
     ("testing", ("volta.testing", "volta.selftest", "volta.own_kernel", "volta.__main__")),
 )
 
-OPTIONAL = {"PIL", "wgpu", "matplotlib"}
+OPTIONAL = {"PIL", "wgpu", "matplotlib", "onnx", "onnxruntime"}
 # (importing module, imported module or package): why it waits until a function is called.
 LATE = {
     ("volta.devices", "volta.devices.gpu.kernels"): "of use with the optional wgpu only, and a fifth of the time of `import volta`",

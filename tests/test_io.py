@@ -321,7 +321,7 @@ def test_other_dtypes_and_places_in_a_file(tmp_path):
     for mmap in (False, True):
         found = volta.load(tmp_path / "x", mmap=mmap)
         assert {kind: found[kind].tolist() for kind in kinds} == {kind: values for kind, (_, _, values) in kinds.items()}
-    assert [found[kind].dtype.name for kind in kinds] == ["float32", "int32", "bool", "int32", "float32", "int64"]
+    assert [found[kind].dtype.name for kind in kinds] == ["bfloat16", "int32", "bool", "int32", "float32", "int64"]
 
 
 def test_a_checkpoint_of_an_earlier_release(tmp_path):

@@ -25,8 +25,8 @@ from volta.autograd import (
     set_grad_enabled,
 )
 from volta.device import device, get_default_device, set_default_device, set_mixed_device
-from volta.dtypes import bool_ as bool
 from volta.dtypes import (
+    bfloat16,
     can_cast,
     double,
     dtype,
@@ -45,6 +45,7 @@ from volta.dtypes import (
     set_default_dtype,
     uint8,
 )
+from volta.dtypes import bool_ as bool
 from volta.dtypes import float_ as float
 from volta.dtypes import int_ as int
 from volta.ops.table import FUNCTIONS as _FUNCTIONS
@@ -97,15 +98,16 @@ def numel(input: Tensor) -> "int":
 
 
 # Packages and names that are loaded when they are first asked for: they would take a third of the time of `import volta`.
-_LATE_PACKAGES = ("accelerator", "amp", "backends", "compat", "cuda", "data", "distributions", "func", "io", "nn", "optim", "utils",
+_LATE_PACKAGES = ("accelerator", "amp", "backends", "compat", "cuda", "data", "distributions", "func", "io", "nn", "onnx", "optim", "utils",
                   "vision")
 _LATE_NAMES = {
     "kernel": "volta.own_kernel",
-    **dict.fromkeys(("autocast", "bfloat16", "clear_autocast_cache", "get_autocast_dtype", "get_autocast_gpu_dtype",
+    **dict.fromkeys(("autocast", "clear_autocast_cache", "get_autocast_dtype", "get_autocast_gpu_dtype",
                      "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype",
                      "set_autocast_enabled"), "volta.amp"),
     **dict.fromkeys(("load", "save"), "volta.io"),
-    **dict.fromkeys(("BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor"), "volta.typed"),
+    **dict.fromkeys(("BFloat16Tensor", "BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor",
+                     "LongTensor"), "volta.typed"),
     **dict.fromkeys(("are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "inf", "nan", "newaxis", "pi",
                      "set_float32_matmul_precision", "use_deterministic_algorithms", "version"), "volta.compat.names")}
 

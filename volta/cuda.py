@@ -20,7 +20,8 @@ __all__ = [
     "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved", "reset_peak_memory_stats", "seed", "seed_all",
     "set_device", "set_rng_state", "synchronize"]
 
-HalfTensor, FloatTensor, DoubleTensor, ByteTensor, IntTensor, LongTensor, BoolTensor = (Typed(n, d, "gpu") for n, d in TYPES.items())
+HalfTensor, FloatTensor, DoubleTensor, ByteTensor, IntTensor, LongTensor, BoolTensor = (
+    Typed(n, d, "gpu") for n, d in TYPES.items() if n != "BFloat16Tensor")
 is_available, empty_cache = gpu.is_available, gpu.empty_cache
 manual_seed_all, seed_all = manual_seed, seed           # one generator serves all devices
 

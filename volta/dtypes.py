@@ -1,29 +1,34 @@
 """Element types under their PyTorch names, and their NumPy counterparts."""
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from volta._kernels.core import DType as dtype
-from volta._kernels.core import dtype_from_code
+from volta._kernels.core import dtype_from_code, wider
 from volta._kernels.core.call import result_type
 from volta.errors import ArgumentError, DTypeError
 
-__all__ = ["as_dtype", "bool_", "can_cast", "double", "dtype", "finfo", "float16", "float32", "float64", "float_", "from_numpy_dtype",
-           "get_default_dtype", "half", "iinfo", "int32", "int64", "int_", "long", "promote_types", "result_type",
+__all__ = ["as_dtype", "bfloat16", "bool_", "can_cast", "double", "dtype", "finfo", "float16", "float32", "float64", "float_",
+           "from_numpy_dtype", "get_default_dtype", "half", "iinfo", "int32", "int64", "int_", "long", "promote_types", "result_type",
            "set_default_dtype", "to_numpy", "uint8"]
 
-bool_, uint8, int32, int64, float16, float32, float64 = (dtype_from_code(code) for code in range(7))
+bool_, uint8, int32, int64, float16, float32, float64, bfloat16 = (dtype_from_code(code) for code in range(8))
 half, float_, double, int_, long = float16, float32, float64, int32, int64
-ALL = (bool_, uint8, int32, int64, float16, float32, float64)
+ALL = (bool_, uint8, int32, int64, float16, float32, float64, bfloat16)
+HALVES = (float16, bfloat16)            # stored as such, computed in float32
 
-_TO_NUMPY = {d: np.dtype(d.name) for d in ALL}
+_TO_NUMPY = {d: np.dtype(d.name) for d in ALL if d is not bfloat16}
 _FROM_NUMPY = {n: d for d, n in _TO_NUMPY.items()}
 _WIDENED = {"int8": int32, "int16": int32, "uint16": int32, "uint32": int64}
 _default = float32
 
 
 def to_numpy(d: dtype) -> np.dtype:
-    """NumPy's counterpart of a Volta dtype."""
+    """NumPy's counterpart of a Volta dtype. Raises: DTypeError for bfloat16."""
+    if d is bfloat16:
+        raise DTypeError("numpy: NumPy has no bfloat16; convert the tensor with .float()")
     return _TO_NUMPY[d]
 
 
@@ -42,6 +47,8 @@ def as_dtype(value: object) -> dtype:
     """A dtype from a Volta dtype, a NumPy dtype, a Python type or a name."""
     if isinstance(value, dtype):
         return value
+    if value == "bfloat16":
+        return bfloat16
     simple = {bool: bool_, int: int64, float: _default}.get(value) if isinstance(value, type) else None
     if simple is not None:
         return simple
@@ -66,14 +73,17 @@ def set_default_dtype(d: dtype) -> None:
 
 def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The dtype that both convert to in arithmetic."""
-    type1, type2 = as_dtype(type1), as_dtype(type2)
-    return type1 if type1.code >= type2.code else type2
+    return dtype_from_code(wider(as_dtype(type1).code, as_dtype(type2).code))
 
 
 def can_cast(from_: dtype, to: dtype) -> bool:
     """Whether results of `from_` can be stored in `to`: floats are no integers, and numbers no bool."""
     from_, to = as_dtype(from_), as_dtype(to)
     return to.is_floating_point or from_ is to or not from_.is_floating_point and to is not bool_
+
+
+_BRAIN = SimpleNamespace(eps=2.0 ** -7, max=2.0 ** 127 * (2 - 2.0 ** -7), min=-(2.0 ** 127) * (2 - 2.0 ** -7), tiny=2.0 ** -126,
+                         smallest_normal=2.0 ** -126, resolution=0.01, bits=16)
 
 
 class finfo:
@@ -95,7 +105,7 @@ class finfo:
         found = _default if type is None else type
         if not found.is_floating_point:
             raise DTypeError(f"finfo: needs a floating point dtype, got {found}; use iinfo")
-        limits = np.finfo(to_numpy(found))
+        limits = _BRAIN if found is bfloat16 else np.finfo(to_numpy(found))
         for name in ("eps", "max", "min", "tiny", "smallest_normal", "resolution"):
             setattr(self, name, float(getattr(limits, name)))
         self.bits, self.dtype = limits.bits, found.name

@@ -68,6 +68,10 @@ class UninitializedError(VoltaError, RuntimeError, ValueError):
     """A lazy parameter or buffer that is used before it has a shape."""
 
 
+class ONNXExportError(VoltaError, RuntimeError):
+    """A model that does not become an ONNX graph."""
+
+
 class GPUUnavailableWarning(UserWarning):
     """A GPU was asked for and none is usable."""
 

@@ -97,7 +97,7 @@ def _notes(t) -> list[str]:
 
 def tensor_repr(t) -> str:
     """`tensor([...], device='gpu:0', requires_grad=True)`."""
-    array = t.detach().numpy()
+    array = (t.detach() if t.dtype.name != "bfloat16" else t.detach().float()).numpy()
     if array.size == 0:
         out = _PREFIX + "[]"
     else:

@@ -15,8 +15,8 @@ from volta._kernels import core
 from volta._kernels.core import graph
 from volta.autograd import Node, RemovableHandle
 from volta.device import as_device
+from volta.dtypes import bfloat16, float16, float32, float64, get_default_dtype, int32, int64, to_numpy, uint8
 from volta.dtypes import bool_ as bool_dtype
-from volta.dtypes import float16, float32, float64, get_default_dtype, int32, int64, to_numpy, uint8
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
 from volta.methods import install
 from volta.ops import copy as copies
@@ -255,7 +255,7 @@ class Tensor(graph.Operators):
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
         """As a NumPy array: a view of the memory on the CPU, a copy from a GPU.
 
-        Raises: AutogradError where a gradient would be lost silently (detach() first, or force=True).
+        Raises: AutogradError where a gradient would be lost silently (detach() first, or force=True); DTypeError for bfloat16.
         """
         if self.requires_grad and not force:
             raise AutogradError("numpy: the tensor requires grad; call detach() first")
@@ -268,7 +268,7 @@ class Tensor(graph.Operators):
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers; of a 0-d tensor the number."""
-        return self.detach().numpy().tolist()
+        return for_numpy(self).tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         array = self.numpy()
@@ -352,7 +352,7 @@ class Tensor(graph.Operators):
         return out.requires_grad_(self.requires_grad)
 
     def __reduce_ex__(self, protocol):
-        return (_rebuild, (np.asarray(self.detach().numpy()), self.dtype, str(self.device), self.requires_grad))
+        return (_rebuild, (for_numpy(self), self.dtype, str(self.device), self.requires_grad))
 
     # ------------------------------------------------------------ places and types
     def cpu(self) -> Tensor:
@@ -388,6 +388,10 @@ class Tensor(graph.Operators):
     def half(self) -> Tensor:
         """As float16."""
         return copies.cast(self, float16)
+
+    def bfloat16(self) -> Tensor:
+        """As bfloat16, on the CPU."""
+        return copies.cast(self, bfloat16)
 
     def float(self) -> Tensor:
         """As float32."""
@@ -437,6 +441,11 @@ def _check_hook(name, t, hook):
     if not callable(hook):
         raise ArgumentError(f"{name}: needs a function of {'the gradient' if name == 'register_hook' else 'the tensor'}, got "
                             f"{type(hook).__name__}")
+
+
+def for_numpy(t):
+    """The values as an array; of bfloat16, which NumPy has not, as float32."""
+    return (copies.cast(t.detach(), float32) if t.dtype is bfloat16 else t.detach()).numpy()
 
 
 def _rebuild(array, dtype, device, requires_grad):

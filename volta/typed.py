@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from volta._kernels.core import TensorBase
-from volta.dtypes import as_dtype, bool_, float16, float32, float64, int32, int64, uint8
+from volta.dtypes import as_dtype, bfloat16, bool_, float16, float32, float64, int32, int64, uint8
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.creation import empty
 from volta.ops.from_data import tensor
@@ -48,9 +48,10 @@ class Typed(type):
         return isinstance(instance, TensorBase) and instance.dtype is cls.dtype and instance.device.is_gpu == (cls.place != "cpu")
 
 
-TYPES = {"HalfTensor": float16, "FloatTensor": float32, "DoubleTensor": float64, "ByteTensor": uint8, "IntTensor": int32,
-         "LongTensor": int64, "BoolTensor": bool_}
-HalfTensor, FloatTensor, DoubleTensor, ByteTensor, IntTensor, LongTensor, BoolTensor = (Typed(n, d, "cpu") for n, d in TYPES.items())
+TYPES = {"BFloat16Tensor": bfloat16, "HalfTensor": float16, "FloatTensor": float32, "DoubleTensor": float64, "ByteTensor": uint8,
+         "IntTensor": int32, "LongTensor": int64, "BoolTensor": bool_}
+BFloat16Tensor, HalfTensor, FloatTensor, DoubleTensor, ByteTensor, IntTensor, LongTensor, BoolTensor = (
+    Typed(n, d, "cpu") for n, d in TYPES.items())
 _NAMES = {dtype: name for name, dtype in TYPES.items()}
 
 

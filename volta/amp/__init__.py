@@ -4,7 +4,6 @@ from volta.amp import cpu, cuda
 from volta.amp.function import custom_bwd, custom_fwd
 from volta.amp.mode import (
     autocast,
-    bfloat16,
     clear_autocast_cache,
     get_autocast_dtype,
     get_autocast_gpu_dtype,
@@ -17,6 +16,6 @@ from volta.amp.mode import (
 )
 from volta.amp.scaler import GradScaler
 
-__all__ = ["GradScaler", "autocast", "bfloat16", "clear_autocast_cache", "cpu", "cuda", "custom_bwd", "custom_fwd", "get_autocast_dtype",
+__all__ = ["GradScaler", "autocast", "clear_autocast_cache", "cpu", "cuda", "custom_bwd", "custom_fwd", "get_autocast_dtype",
            "get_autocast_gpu_dtype", "is_autocast_available", "is_autocast_cache_enabled", "is_autocast_enabled",
            "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled"]

@@ -20,7 +20,7 @@ from volta.dtypes import float16, float32
 from volta.errors import ArgumentError
 from volta.ops.records.copy import cast
 
-__all__ = ["autocast", "bfloat16", "clear_autocast_cache", "get_autocast_dtype", "get_autocast_gpu_dtype", "is_autocast_available",
+__all__ = ["autocast", "clear_autocast_cache", "get_autocast_dtype", "get_autocast_gpu_dtype", "is_autocast_available",
            "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled"]
 
 _HALF = """addbmm addmm addmv addr attention baddbmm bmm chain_matmul conv1d conv2d conv3d conv_transpose1d conv_transpose2d
@@ -40,16 +40,6 @@ POLICIES = {name: policy for policy, names in (("half", _HALF), ("wide", _WIDE),
                                                ("given", _AS_GIVEN)) for name in names.split()}
 
 
-class _Brain16:
-    """torch.bfloat16: no element type here. Autocast takes it for float16."""
-
-    __name__ = "bfloat16"
-
-    def __repr__(self) -> str:
-        return "volta.bfloat16"
-
-
-bfloat16 = _Brain16()
 _warned: set[str] = set()
 
 
@@ -152,7 +142,7 @@ def _device_type(name):
 
 def _usable(device, dtype):
     """Whether autocast to this dtype can be had on this kind of device; warns where it cannot."""
-    if dtype is bfloat16 or getattr(dtype, "name", dtype) == "bfloat16":
+    if getattr(dtype, "name", dtype) == "bfloat16":
         _warn_once("autocast: bfloat16 is computed as float16; small gradients need a GradScaler")
     elif dtype is not float16:
         warnings.warn(f"autocast: dtype must be float16 or bfloat16, got {dtype}; autocast is off", stacklevel=4)
@@ -192,7 +182,7 @@ class autocast:
         volta.float16 volta.float32
     """
 
-    def __init__(self, device_type: str, dtype: DType | _Brain16 | None = None, enabled: bool = True,
+    def __init__(self, device_type: str, dtype: DType | None = None, enabled: bool = True,
                  cache_enabled: bool | None = None) -> None:
         self.device = device_type
         self._kind = _device_type(device_type)
@@ -250,7 +240,7 @@ def get_autocast_gpu_dtype() -> DType:
     return get_autocast_dtype("cuda")
 
 
-def set_autocast_dtype(device_type: str, dtype: DType | _Brain16) -> None:
+def set_autocast_dtype(device_type: str, dtype: DType) -> None:
     """Raises: ArgumentError for a dtype that products cannot have under autocast."""
     if not _usable(_device_type(device_type), dtype):
         raise ArgumentError(f"set_autocast_dtype: needs float16, got {dtype}")

@@ -10,6 +10,8 @@ _FIRST = (copy, elementwise, reduce, update)
 
 # Kernels that take float16 themselves.
 HALF = {*(name for module in _FIRST for name in module.KERNELS), "gather", "index_select", "index_put"}
+# Those that take bfloat16 too: all that copies.
+BOTH = {*copy.KERNELS}
 
 
 class _Late:
@@ -26,7 +28,7 @@ def _bind(modules) -> None:
     """Give the records that have none yet the kernels of these modules."""
     for module in modules:
         KERNELS.update(getattr(module, "KERNELS", {}))
-    bind({name: KERNELS.get(name) for name, op in RECORDS.items() if op.cpu is None or type(op.cpu) is _Late}, "cpu", half=HALF)
+    bind({name: KERNELS.get(name) for name, op in RECORDS.items() if op.cpu is None or type(op.cpu) is _Late}, "cpu", half=HALF, both=BOTH)
 
 
 def load() -> None:
@@ -35,4 +37,4 @@ def load() -> None:
 
 
 _bind(_FIRST)
-bind({name: _Late(name) for name, op in RECORDS.items() if op.cpu is None}, "cpu", half=HALF)
+bind({name: _Late(name) for name, op in RECORDS.items() if op.cpu is None}, "cpu", half=HALF, both=BOTH)

@@ -1,6 +1,6 @@
-"""float16 for the kernels that have no form of their own for it: operands are widened to float32, results narrowed again.
+"""float16 and bfloat16 for the kernels that have no form of their own for them: operands are widened to float32, results narrowed again.
 
-Which kernels take float16 themselves stands where a device's kernels are bound (`HALF`); `call_kernel` decides by that, before any
+Which kernels take them themselves stands where a device's kernels are bound (`HALF`); `call_kernel` decides by that, before any
 kernel runs. Must not know any kernel but the casts; a record says which inputs its kernel writes and which outputs stay float32.
 """
 from __future__ import annotations
@@ -8,25 +8,40 @@ from __future__ import annotations
 import numpy as np
 
 from volta._kernels import core
+from volta.errors import DTypeError
 from volta.ops.table import RECORDS
 
-FLOAT16, FLOAT32 = core.dtype_from_code(4), core.dtype_from_code(5)
+FLOAT32, BFLOAT16 = core.dtype_from_code(5), core.dtype_from_code(7)
 
 
-def compute(op, device, kernel, inputs: tuple, params: dict | None):
-    """kernel(*inputs, **params), in float32."""
+def compute(op, device, kernel, inputs: tuple, params: dict | None, out):
+    """kernel(*inputs, **params), in float32; written into `out` where that is a tensor.
+
+    Raises: DTypeError for bfloat16 on a GPU.
+    """
     params = params or {}
-    if params.get("dtype") is FLOAT16:
+    asked = params.get("dtype")
+    new = asked is not None and asked.itemsize == 2
+    narrow = asked if new else next(t.dtype for x in inputs for t in (x if isinstance(x, (list, tuple)) else (x,)) if _is_half(t))
+    if narrow is BFLOAT16 and device.is_gpu:
+        raise DTypeError(f"{op.name}: bfloat16 tensors are on the CPU alone; on a GPU take float16, by .half() or dtype=volta.float16")
+    if new:
         return _drawn(op, device, kernel, inputs, params)
-    wide = [_cast(x, FLOAT32, FLOAT16) for x in inputs]
+    wide = [_cast(x, FLOAT32, narrow) for x in inputs]
     result = kernel(*wide, **params)
+    if out is not None:
+        return _kernel("copy_into", device)(out, result)
     for i in op.writes:
         for old, new in zip(inputs[i], wide[i]) if isinstance(inputs[i], (list, tuple)) else ((inputs[i], wide[i]),):
             if old is not new:
                 _kernel("copy_into", device)(old, new)
     if isinstance(result, tuple):
-        return tuple(r if i in op.wide else _cast(r, FLOAT16, FLOAT32) for i, r in enumerate(result))
-    return _cast(result, FLOAT16, FLOAT32)
+        return tuple(r if i in op.wide else _cast(r, narrow, FLOAT32) for i, r in enumerate(result))
+    return _cast(result, narrow, FLOAT32)
+
+
+def _is_half(x):
+    return isinstance(x, core.TensorBase) and x.dtype.itemsize == 2
 
 
 def _kernel(name: str, device):
@@ -44,11 +59,21 @@ def _cast(x, dtype, old):
 
 
 def _drawn(op, device, kernel, inputs: tuple, params: dict):
-    """Random numbers: those of float32, rounded; a uniform one stays below its upper bound."""
-    out = _cast(kernel(*inputs, **{**params, "dtype": FLOAT32}), FLOAT16, FLOAT32)
+    """What is made of nothing: that of float32, rounded; a uniform number stays below its upper bound."""
+    dtype = params["dtype"]
+    out = _cast(kernel(*inputs, **{**params, "dtype": FLOAT32}), dtype, FLOAT32)
     if op.name == "uniform":
         _, low, high = inputs
-        below = float(np.nextafter(np.float16(high), np.float16(low)))
+        below = _below(high, low, dtype)
         if low < below < high:
-            out = _kernel("minimum", device)(out, below)
+            out = _cast(_kernel("minimum", device)(_cast(out, FLOAT32, dtype), below), dtype, FLOAT32)
     return out
+
+
+def _below(high, low, dtype):
+    """The number of the dtype that is next to `high` on the way to `low`."""
+    if dtype is not BFLOAT16:
+        return float(np.nextafter(np.float16(high), np.float16(low)))
+    rounded = core.read_scalar(RECORDS["full"].cpu((), float(high), dtype=dtype))
+    bits = np.float32(rounded).view(np.uint32)
+    return rounded if rounded < high else float(np.uint32(bits - 0x10000 if rounded > 0 else bits + 0x10000).view(np.float32))

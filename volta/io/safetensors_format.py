@@ -2,7 +2,7 @@
 
 Nested dicts and lists (an optimizer's state, a whole checkpoint) are kept too: their structure and plain values go as JSON into the
 file's metadata, each tensor under the path of its keys, and a checksum of the whole file. Nothing in a file is ever executed. bfloat16
-becomes float32, small integers widen.
+becomes float32 on a GPU, small integers widen.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from safetensors.numpy import save as _save
 
 from volta._kernels import core
 from volta.errors import ArgumentError, StateDictError
-from volta.io.elements import placed, to_host
+from volta.io.elements import BRAIN, placed, to_array, to_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,12 +45,26 @@ def prepare(obj: Mapping[Any, Any]) -> Callable[[IO[bytes]], object]:
     if "__metadata__" in tensors:
         raise ArgumentError("save: '__metadata__' is a reserved name in safetensors files; rename the key")
     try:
-        data = memoryview(_save(tensors, {**metadata, _CHECKSUM: _NONE}))
+        brains = [name for name, array in tensors.items() if array.dtype == BRAIN]
+        words = tensors | {name: tensors[name].view("<u2") for name in brains}
+        data = memoryview(_with_brains(_save(words, {**metadata, _CHECKSUM: _NONE}), brains))
     except (SafetensorError, UnicodeError) as error:
         raise ArgumentError(f"save: safetensors cannot hold this: {error}") from None
     end = 8 + int.from_bytes(data[:8], "little")
     head = _with_checksum(bytes(data[:end]), _NONE, f"{zlib.crc32(data):08x}")
     return lambda file: (file.write(head), file.write(data[end:]))
+
+
+def _with_brains(data, names):
+    """The file with these tensors, whose words are those of bfloat16, named as that."""
+    if not names:
+        return data
+    header, rest = _header(memoryview(data))
+    for name in names:
+        header[name]["dtype"] = "BF16"
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join((len(text).to_bytes(8, "little"), text, rest))
 
 
 def read(contents: Contents, place: Callable[[str], core.Device]) -> dict[str, Any]:
@@ -120,7 +134,7 @@ def _arrays(header, data):
 def _describe(value, path, tensors):
     """JSON that stands for `value`; its tensors are put into `tensors` as host arrays."""
     if isinstance(value, (core.TensorBase, np.ndarray)):
-        array = value.detach().cpu().numpy() if isinstance(value, core.TensorBase) else value
+        array = to_array(value) if isinstance(value, core.TensorBase) else value
         if path in tensors:
             raise ArgumentError(f"save: two tensors have the name {path!r}; rename a key")
         tensors[path] = np.ascontiguousarray(array).reshape(array.shape)

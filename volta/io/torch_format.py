@@ -1,7 +1,7 @@
 """PyTorch's zip format (`torch.save` since 1.6), read without PyTorch: the archive, its storages and the names that a file may use.
 
-bfloat16 becomes float32; int8, int16 and uint16 become int32, uint32 and uint64 int64. Complex, quantised, sparse and float8 tensors are
-refused.
+bfloat16 becomes float32 on a GPU; int8, int16 and uint16 become int32, uint32 and uint64 int64. Complex, quantised, sparse and float8
+tensors are refused.
 """
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta.device import as_device
-from volta.dtypes import from_numpy_dtype
+from volta.dtypes import as_dtype
 from volta.errors import StateDictError
 from volta.io.elements import NAMES, placed, to_host
 from volta.io.unpickler import Constructor, Unpickler, check_values, hashable
@@ -239,7 +239,7 @@ ARRAYS = {                      # what arrays of NumPy are made of
 }
 _TABLE = {
     **{f"torch.{storage}": _Kind(name) for name, storage in STORAGES.items()},
-    **{f"torch.{name}": from_numpy_dtype(np.dtype({"bfloat16": "float32"}.get(name, name))) for name in STORAGES},
+    **{f"torch.{name}": as_dtype(name) for name in STORAGES},
     **{f"torch.{name}": _Kind(name) for name in NAMES if name not in STORAGES},
     "torch.storage.UntypedStorage": _Kind(None),
     "torch._utils._rebuild_tensor": Constructor(_tensor), "torch._utils._rebuild_tensor_v2": Constructor(_tensor),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 
 from volta._kernels import core
 from volta.device import as_device
-from volta.dtypes import as_dtype, float16, float32, float64
+from volta.dtypes import as_dtype, bfloat16, float16, float32, float64
 from volta.errors import ArgumentError, DTypeError
 from volta.nn.hooks import HookMethods
 from volta.nn.parameter import Buffer, Parameter
@@ -368,6 +368,10 @@ class Module(HookMethods, StateMethods):
         """To float16."""
         return self.to(dtype=float16)
 
+    def bfloat16(self) -> Self:
+        """To bfloat16, on the CPU."""
+        return self.to(dtype=bfloat16)
+
     # ------------------------------------------------------------ repr
     def extra_repr(self) -> str:
         """What stands between the parentheses of the repr; subclasses define it, or name attributes in `_shown`."""
@@ -382,4 +386,4 @@ class Module(HookMethods, StateMethods):
         return f"{type(self).__name__}(\n  " + "\n  ".join(lines + below) + "\n)"
 
 
-_DTYPE_NAMES = ("float16", "float32", "float64")
+_DTYPE_NAMES = ("bfloat16", "float16", "float32", "float64")

@@ -7,7 +7,7 @@ from volta._kernels import core
 from volta.errors import ArgumentError, UninitializedError
 from volta.ops.creation import empty
 from volta.ops.from_data import tensor
-from volta.tensor import Tensor
+from volta.tensor import Tensor, for_numpy
 from volta.types import DeviceLike, DTypeLike
 
 
@@ -40,7 +40,7 @@ class Parameter(Tensor):
         return out
 
     def __reduce_ex__(self, protocol: int):
-        return _rebuild, (type(self), self.detach().cpu().numpy(), self.dtype, str(self.device), self.requires_grad)
+        return _rebuild, (type(self), for_numpy(self), self.dtype, str(self.device), self.requires_grad)
 
 
 class Buffer(Tensor):

@@ -10,7 +10,7 @@ from volta._kernels import core
 from volta._kernels.core import graph, inplace
 from volta._kernels.core.call import run_kernel
 from volta.device import as_device
-from volta.dtypes import as_dtype, bool_, float16, float32, int64, result_type, to_numpy, uint8
+from volta.dtypes import HALVES, as_dtype, bool_, float32, int64, result_type, to_numpy, uint8
 from volta.errors import ShapeError
 from volta.ops.parts import narrow, slice_view
 from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
@@ -40,40 +40,42 @@ def fill_into(out: Tensor, value: Number) -> None:
 
 
 def in_float32(function):
-    """Decorator of a composed op: for a float16 input all is computed in float32 and the result rounded once. Steps of their
-    own in float16 would overflow at 65,504 and round many times."""
+    """Decorator of a composed op: for a float16 or bfloat16 input all is computed in float32 and the result rounded once. Steps of
+    their own would overflow at 65,504 and round many times."""
     @wraps(function)
     def run(input, *args, **options):
-        if input.dtype is not float16:
+        if input.dtype not in HALVES:
             return function(input, *args, **options)
         return widened(function, (input, *args), options)
     return run
 
 
 def widened(function, args, options):
-    """function(*args, **options) in float32, its result or results rounded to float16."""
-    out = function(*map(_wide, args), **{name: _wide(x) for name, x in options.items()})
-    return tuple([cast(o, float16) for o in out]) if isinstance(out, tuple) else cast(out, float16)
+    """function(*args, **options) in float32, its result or results rounded to the dtype of the first tensor that is widened."""
+    narrow = next(x.dtype for x in (*args, *options.values()) if isinstance(x, core.TensorBase) and x.dtype in HALVES)
+    out = function(*map(as_wide, args), **{name: as_wide(x) for name, x in options.items()})
+    return tuple([cast(o, narrow) for o in out]) if isinstance(out, tuple) else cast(out, narrow)
 
 
 def promoted(function):
-    """Decorator of a composed op of several tensors: they come in their common dtype, float16 as float32, and the result is rounded to
-    it once."""
+    """Decorator of a composed op of several tensors: they come in their common dtype, float16 and bfloat16 as float32, and the result is
+    rounded to it once."""
     @wraps(function)
     def run(*tensors, **options):
         given = [x for x in (*tensors, *options.values()) if isinstance(x, core.TensorBase)]
         dtype = result_type(*given) if given else None
-        wide = float32 if dtype is float16 else dtype
+        wide = float32 if dtype in HALVES else dtype
         if all(x.dtype is wide for x in given):
             return function(*tensors, **options)
         tensors, options = [_as(x, wide) for x in tensors], {name: _as(x, wide) for name, x in options.items()}
         out = function(*tensors, **options)
-        return cast(out, float16) if dtype is float16 else out
+        return cast(out, dtype) if dtype in HALVES else out
     return run
 
 
-def _wide(x):
-    return cast(x, float32) if isinstance(x, core.TensorBase) and x.dtype is float16 else x
+def as_wide(x):
+    """A float16 or bfloat16 tensor as float32; anything else as it is."""
+    return cast(x, float32) if isinstance(x, core.TensorBase) and x.dtype in HALVES else x
 
 
 def _as(x, dtype):

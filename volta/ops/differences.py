@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import TensorBase
-from volta.dtypes import float16, float32, result_type
+from volta.dtypes import HALVES, float32, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.join import cat
 from volta.ops.parts import narrow, select
@@ -139,13 +139,13 @@ def gradient(input: Tensor, *, spacing: float | Sequence[float] | Sequence[Tenso
 
 # ---------------------------------------------------------------- integrals
 def _trapezoids(name, y, x, dx, dim, add):
-    """What `add(areas, dimension)` makes of the areas between neighbouring samples; of float16 in float32, rounded once."""
+    """What `add(areas, dimension)` makes of the areas between neighbouring samples; of float16 and bfloat16 in float32, rounded once."""
     if not y.ndim:
         raise IndexRangeError(f"{name}: dim {dim} of a 0-d tensor, which has no dimensions")
     if y.dtype.code == 0 or x is not None and x.dtype.code == 0:
         raise DTypeError(f"{name}: needs floating point or integer tensors, got bool; convert it with .float()")
     d, dtype = as_dim(name, dim, y.ndim), y.dtype if x is None else result_type(y, x)
-    n, y = y.shape[d], cast(y, float32) if dtype is float16 else y
+    n, y = y.shape[d], cast(y, float32) if dtype in HALVES else y
     if n and x is not None:
         if x.ndim < 1 or x.ndim == 1 and x.shape[0] != n:
             raise ShapeError(f"{name}: x must be a vector of {n} elements or broadcast with y {y.shape}, got {x.shape}")
@@ -156,7 +156,7 @@ def _trapezoids(name, y, x, dx, dim, add):
         out = (sum(y, d) - (select(y, d, 0) + select(y, d, n - 1)) * 0.5) * dx
     else:
         out = add((narrow(y, d, 1, n - 1) + narrow(y, d, 0, n - 1)) * dx / 2 if n else y if add is sum else y / 2, d)
-    return cast(out, float16) if dtype is float16 else out
+    return cast(out, dtype) if dtype in HALVES else out
 
 
 _SAMPLES = (case((4, 5)), case((4, 5), dim=0, dx=0.5), case((4, 5), (5,)), case((2, 3), (2, 3), dim=0), case((2, 3), (1, 3)), case((1,)))

@@ -8,10 +8,10 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core.call import run_kernel
 from volta.device import as_device
-from volta.dtypes import as_dtype, from_numpy_dtype, get_default_dtype, int64, to_numpy
+from volta.dtypes import as_dtype, bfloat16, float32, from_numpy_dtype, get_default_dtype, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import clone, to
-from volta.ops.records.copy import from_array, upload
+from volta.ops.records.copy import cast, from_array, upload
 from volta.ops.table import composed
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
         wanted = get_default_dtype()
     if dtype is not None and array.dtype.kind == "i" and not isinstance(data, np.ndarray):
         _check_fit(array, wanted)
-    where = as_device(device)
-    array = np.array(array, dtype=to_numpy(wanted), order="C", copy=None if where.is_gpu else True)     # an upload is a copy
-    return finish(_place(array, wanted, where), requires_grad)
+    kept, where = float32 if wanted is bfloat16 else wanted, as_device(device)      # NumPy has no bfloat16
+    array = np.array(array, dtype=to_numpy(kept), order="C", copy=None if where.is_gpu else True)       # an upload is a copy
+    return finish(cast(_place(array, kept, where), wanted), requires_grad)
 
 
 def _is_numeric(array):
@@ -69,7 +69,7 @@ def _check_fit(array, dtype):
 
 def _as_array(data):
     if isinstance(data, (list, tuple)) and any(isinstance(x, core.TensorBase) for x in data):
-        data = [x.detach().numpy() if isinstance(x, core.TensorBase) else x for x in data]
+        data = [(x.float() if x.dtype is bfloat16 else x).detach().numpy() if isinstance(x, core.TensorBase) else x for x in data]
     try:
         return np.asarray(data)
     except ValueError as error:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from volta._kernels.core import TensorBase, checked_size
-from volta.dtypes import float16, float32, float64, int64
+from volta.dtypes import HALVES, float32, float64, int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import arange, full, ones, zeros
 from volta.ops.indexing import known_range
@@ -146,7 +146,7 @@ def histogram(input: Tensor, bins: int | Tensor, *, range: Sequence[float] | Non
 def _histogram(name, columns, bins, ranges, weight, density):
     """(the counts in the shape of the bins, the edges of each column), computed in float32 at least."""
     dtype = columns[0].dtype
-    columns = [cast(x.detach(), float32 if dtype is float16 else dtype) for x in columns]
+    columns = [cast(x.detach(), float32 if dtype in HALVES else dtype) for x in columns]
     edges = [_bin_edges(name, *each) for each in zip(columns, bins, ranges)]
     hist = reshape_op(_counted(columns, edges, weight), shape=tuple([edge.shape[0] - 1 for edge in edges]))
     if density:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels import core
 from volta._kernels.core import TensorBase, indexing
 from volta._kernels.core.call import run_kernel
 from volta.dtypes import int64
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 
 
 def known_range(t):
-    """(least, largest) of an integer tensor: on the host; on a GPU where they are known from the upload; else None, since reading would
-    be a transfer. None for an empty one."""
+    """(least, largest) of an integer tensor: where the host sees it; on a GPU where they are known from the upload; else None, since
+    reading would be a transfer. None for an empty one."""
     if not t._size:
         return None
-    if not t.device.is_gpu:
+    if core.host_sees(t):
         return indexing.extremes(t if t._contiguous else run_kernel(contiguous_op, t.device, (t,)))
-    whole = t.storage.version == 0 and t._contiguous and t.offset == 0 and 4 * t._size == t.storage.nbytes
+    whole = t.device.is_gpu and t.storage.version == 0 and t._contiguous and t.offset == 0 and 4 * t._size == t.storage.nbytes
     return t.storage.bounds if whole else None
 
 
@@ -271,7 +272,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
     >>> volta.nonzero(volta.tensor([0, 5, 6])).tolist()
     [[1], [2]]
     """
-    array = input.detach().numpy() != 0
+    array = (input.detach() != 0).numpy()
     if as_tuple:
         return tuple([tensor(i, device=input.device) for i in np.nonzero(np.atleast_1d(array))])
     return tensor(np.argwhere(array), device=input.device)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.dtypes import as_dtype, float16, get_default_dtype
+from volta.dtypes import HALVES, as_dtype, get_default_dtype
 from volta.errors import ArgumentError, DeviceError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.copy import widened
 from volta.ops.math import where
@@ -52,7 +52,7 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: int | Sequence[int] 
         if not dtype.is_floating_point:
             raise DTypeError(f"norm: dtype must be floating point, got {dtype}")
         input = cast(input, dtype)
-    return widened(_norm, (input, p, dim, keepdim), {}) if input.dtype is float16 else _norm(input, p, dim, keepdim)
+    return widened(_norm, (input, p, dim, keepdim), {}) if input.dtype in HALVES else _norm(input, p, dim, keepdim)
 
 
 def _norm(input, p, dim, keepdim):

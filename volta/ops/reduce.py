@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from volta._kernels.core import graph
-from volta.dtypes import as_dtype, bool_, float16, float32, int64, uint8
+from volta.dtypes import HALVES, as_dtype, bool_, float32, int64, uint8
 from volta.errors import ArgumentError, IndexRangeError
 from volta.ops.copy import clone
 from volta.ops.records.copy import cast
@@ -146,8 +146,8 @@ def prod(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = 
     >>> volta.tensor([2, 3, 4]).prod()
     tensor(24)
     """
-    if dtype is None and input.dtype is float16:        # of many factors, none is rounded on the way, nor in the derivative
-        return cast(_in_dtype("prod", prod_op, cast(input, float32), dim, keepdim, None), float16)
+    if dtype is None and input.dtype in HALVES:        # of many factors, none is rounded on the way, nor in the derivative
+        return cast(_in_dtype("prod", prod_op, cast(input, float32), dim, keepdim, None), input.dtype)
     return _in_dtype("prod", prod_op, input, dim, keepdim, dtype)
 
 

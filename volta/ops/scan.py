@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.dtypes import as_dtype, float16, float32
+from volta.dtypes import HALVES, as_dtype, float32
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
 from volta.ops.records.scan import cummax_op, cummin_op, cumprod_op, cumsum_op, logcumsumexp_op
@@ -38,8 +38,8 @@ def cumsum(input: Tensor, dim: int, *, dtype: DTypeLike = None) -> Tensor:
 
 
 def _cumprod(x, dim):
-    """Of float16 in float32, the derivative too."""
-    return cast(cumprod_op(cast(x, float32), dim=dim), float16) if x.dtype is float16 else cumprod_op(x, dim=dim)
+    """Of float16 and bfloat16 in float32, the derivative too."""
+    return cast(cumprod_op(cast(x, float32), dim=dim), x.dtype) if x.dtype in HALVES else cumprod_op(x, dim=dim)
 
 
 @composed(samples=_SAMPLES, inplace=True, kinds="fib", numpy=lambda x, dim: cumprod_op.details.numpy(x, dim), rtol=2e-5, domain=(0.9, 1.1))

@@ -8,7 +8,7 @@ import numpy as np
 
 from volta._kernels.core import TensorBase
 from volta._kernels.core.inplace import InPlace
-from volta.dtypes import bool_, float16, float32, float64, int32, result_type
+from volta.dtypes import HALVES, bool_, float32, float64, int32, result_type
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.copy import cast, promoted
 from volta.ops.creation import arange, full
@@ -175,13 +175,13 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
     """The number of the dtype that follows input towards other; a step from 0 is a denormal number.
 
-    Raises: DTypeError for float16 and integers.
+    Raises: DTypeError for float16, bfloat16 and integers.
 
     >>> volta.nextafter(volta.tensor([1.0]), volta.tensor([2.0])) > 1
     tensor([True])
     """
-    if result_type(input, other) is float16:
-        raise DTypeError("nextafter: float16 is computed in float32, whose steps are finer; convert with .float()")
+    if (dtype := result_type(input, other)) in HALVES:
+        raise DTypeError(f"nextafter: {dtype.name} is computed in float32, whose steps are finer; convert with .float()")
     return s.nextafter_op(input, other)
 
 

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from volta._kernels import core
 from volta._kernels.core import TensorBase
-from volta.dtypes import as_dtype, float16, float32, int64, result_type
+from volta.dtypes import HALVES, as_dtype, float32, int64, result_type
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.creation import full
 from volta.ops.indexing import known_range
@@ -38,7 +39,7 @@ def _levels(name, input, q):
         outside = not 0 <= q <= 1
         q = full((), float(q), dtype=input.dtype, device=input.device)
     else:
-        outside = not q.device.is_gpu and not bool(((q >= 0) & (q <= 1)).all().item())
+        outside = core.host_sees(q) and not bool(((q >= 0) & (q <= 1)).all().item())
     if outside:
         raise ArgumentError(f"{name}: q must be from 0 to 1")
     if q.ndim > 1 or q.dtype is not input.dtype:
@@ -148,7 +149,7 @@ def nanmean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool
     dtype = input.dtype if dtype is None else as_dtype(dtype)
     if not input.dtype.is_floating_point or not dtype.is_floating_point:
         raise DTypeError(f"nanmean: needs a floating point tensor and dtype, got {input.dtype} and {dtype}; convert it with .float()")
-    x = cast(input, float32 if dtype is float16 else dtype)         # rounded once
+    x = cast(input, float32 if dtype in HALVES else dtype)         # rounded once
     return cast(nansum(x, dim, keepdim) / sum(x == x, dim, keepdim), dtype)
 
 
@@ -177,7 +178,7 @@ def _check_weights(name, weights, n, floating):
         raise ShapeError(f"cov: {name} must have one element for each of the {n} observations, got shape {weights.shape}")
     if weights.dtype.is_floating_point is not floating or weights.dtype.code == 0:
         raise DTypeError(f"cov: {name} must be {'floating point' if floating else 'integers'}, got {weights.dtype}")
-    extremes = known_range(weights) if not floating else None if weights.device.is_gpu or not n else [weights.amin().item()]
+    extremes = known_range(weights) if not floating else None if not (n and core.host_sees(weights)) else [weights.amin().item()]
     if extremes and extremes[0] < 0:
         raise ArgumentError(f"cov: {name} must not be negative, got {extremes[0]}")
 
@@ -193,9 +194,9 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, a
     >>> volta.cov(volta.tensor([[1.0, 2.0, 3.0], [3.0, 1.0, 1.0]])).tolist()[0]
     [1.0, -1.0]
     """
-    if input.dtype is float16:
+    if input.dtype in HALVES:
         out = cov(cast(input, float32), correction=correction, fweights=fweights, aweights=aweights)
-        return cast(out, float16 if aweights is None else result_type(input, aweights))
+        return cast(out, input.dtype if aweights is None else result_type(input, aweights))
     if input.ndim > 2:
         raise ShapeError(f"cov: needs at most 2 dimensions, got shape {input.shape}")
     if input.dtype.code == 0:

@@ -73,7 +73,7 @@ def _rows(indices, lengths, shape, x):
             raise DTypeError(f"indexing: the index must be an integer tensor, got {index.dtype}; convert it with .long()")
         if index.device is not x.device:
             indices[k] = mixed_devices(index_select_op, (x, index), None)[1]
-    if not x.device.is_gpu:
+    if all(map(core.host_sees, indices)):
         return indexing.rows(indices, lengths, shape)
     if 0 in shape:
         return empty(0, dtype=core.dtype_from_code(3), device=x.device)

@@ -120,7 +120,7 @@ def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outpu
                    details=details)
     if view is not None:
         op.cpu = op.gpu = view
-        op.cpu_half = op.gpu_half = True
+        op.cpu_half = op.gpu_half = 2
     enter(op)
     if public is not None:
         op.document(lambda: _doc(op, doc), lambda: _signature(op))
@@ -204,13 +204,13 @@ def import_all(package: ModuleType) -> list[ModuleType]:
             gc.enable()
 
 
-def bind(kernels: dict[str, Callable], device: str, half: Iterable[str] | None = None) -> None:
+def bind(kernels: dict[str, Callable], device: str, half: Iterable[str] | None = None, both: Iterable[str] = ()) -> None:
     """Give the records their kernels on `device` ("cpu" or "gpu"); a missing one stays None, which the parity test reports. `half` names
-    the kernels that take float16 themselves (None: all)."""
+    the kernels that take float16 themselves (None: all), `both` those that take bfloat16 too."""
     for name, op in RECORDS.items():
         if name in kernels:
             setattr(op, device, kernels[name])
-            setattr(op, device + "_half", op.family == "view" or half is None or name in half)
+            setattr(op, device + "_half", 2 if op.family == "view" or name in both else half is None or name in half)
         elif op.details.cpu_only and device == "gpu":
             op.gpu = _refused(name)
 

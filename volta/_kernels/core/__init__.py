@@ -15,6 +15,7 @@ from volta._kernels.core.base import (
     empty_host_cache,
     gpu_storage,
     host_memory_stats,
+    host_sees,
     memory_size,
     read_scalar,
     reshaped,
@@ -23,10 +24,12 @@ from volta._kernels.core.base import (
     strides_of,
     tensor,
     view,
+    watch_reads,
+    wider,
 )
 
 __all__ = [
     "CPU", "DType", "Device", "Storage", "TensorBase", "alias", "assign", "borrowed_storage", "checked_size", "default_device",
-    "dtype_from_code", "empty", "empty_host_cache", "gpu_storage", "host_memory_stats", "memory_size", "read_scalar", "reshaped",
-    "set_default_device", "set_tensor_type", "strides_of", "tensor", "view",
+    "dtype_from_code", "empty", "empty_host_cache", "gpu_storage", "host_memory_stats", "host_sees", "memory_size", "read_scalar",
+    "reshaped", "set_default_device", "set_tensor_type", "strides_of", "tensor", "view", "watch_reads", "wider",
 ]

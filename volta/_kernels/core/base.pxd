@@ -2,7 +2,7 @@
 # Kernels cimport them; Python sees the readonly attributes.
 
 cdef enum DTypeCode:
-    # Ordered so that promotion of two types is the larger code.
+    # Ordered so that promotion of two types is the larger code, but for BFLOAT16, which comes behind INT64 there (`wider`).
     BOOL = 0
     UINT8 = 1
     INT32 = 2
@@ -10,6 +10,7 @@ cdef enum DTypeCode:
     FLOAT16 = 4
     FLOAT32 = 5
     FLOAT64 = 6
+    BFLOAT16 = 7
 
 cdef enum:
     MAX_RANK = 32
@@ -58,6 +59,8 @@ cdef Storage host_storage(Py_ssize_t nbytes)
 cdef TensorBase make_tensor(Storage storage, tuple shape, tuple strides, Py_ssize_t offset, DType dtype)
 cdef tuple contiguous_strides(tuple shape)
 cdef DType dtype_of(int code)
+# What two types are promoted to; -1 is none.
+cpdef int wider(int a, int b) noexcept
 # Errors to raise, which the inline functions of views.pxd cannot make.
 cdef object no_float(str name, DType dtype)
 cdef object two_types(str name, DType a, DType b)

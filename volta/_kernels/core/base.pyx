@@ -45,6 +45,7 @@ cdef class DType:
 cdef list _DTYPES = [
     DType("bool", BOOL, 1, 0), DType("uint8", UINT8, 1, 1), DType("int32", INT32, 4, 1), DType("int64", INT64, 8, 1),
     DType("float16", FLOAT16, 2, 2), DType("float32", FLOAT32, 4, 2), DType("float64", FLOAT64, 8, 2),
+    DType("bfloat16", BFLOAT16, 2, 2),
 ]
 
 
@@ -55,6 +56,14 @@ def dtype_from_code(int code):
 
 cdef DType dtype_of(int code):
     return <DType>_DTYPES[code]
+
+
+cpdef int wider(int a, int b) noexcept:
+    """What two types are promoted to, by their codes; -1 is none."""
+    if a == b or a != BFLOAT16 and b != BFLOAT16:
+        return max(a, b)
+    a = b if a == BFLOAT16 else a
+    return BFLOAT16 if a < FLOAT16 else max(a, <int>FLOAT32)            # neither float16 nor bfloat16 holds the other
 
 
 # ---------------------------------------------------------------- devices
@@ -234,6 +243,21 @@ cdef object _out_of_memory(Py_ssize_t nbytes):
 
 # ---------------------------------------------------------------- storage
 
+cdef object _reads = None               # while something watches: (storage, refuse) -> whether values must not be read
+
+
+def watch_reads(function):
+    """Let `function(storage, refuse)` say, before host code reads values outside kernels, whether they must not be read; with `refuse` it
+    raises then. None ends it."""
+    global _reads
+    _reads = function
+
+
+def host_sees(TensorBase t not None):
+    """Whether host code may look at the values, to check them or to choose a faster way: they are here, and nobody records what is read."""
+    return not t.storage.device.is_gpu and (_reads is None or not _reads(t.storage, False))
+
+
 cdef class Storage:
     """The bytes under one or more tensors."""
 
@@ -244,6 +268,8 @@ cdef class Storage:
     def __getbuffer__(self, Py_buffer* view, int flags):
         if self.device.is_gpu:
             raise BufferError("storage: its bytes are on the GPU; copy the tensor to the CPU first")
+        if _reads is not None:
+            _reads(self, True)
         PyBuffer_FillInfo(view, self, self.data, self.nbytes, 0, flags)
 
 
@@ -443,6 +469,9 @@ def read_scalar(TensorBase t not None):
     """The value of a one-element host tensor as a Python number."""
     cdef char* data = address(t)
     cdef int code = t.dtype.code
+    cdef unsigned int bits
+    if _reads is not None:
+        _reads(t.storage, True)
     if code == FLOAT32:
         return (<float*>data)[0]
     if code == FLOAT64:
@@ -455,6 +484,9 @@ def read_scalar(TensorBase t not None):
         return (<unsigned char*>data)[0] != 0
     if code == UINT8:
         return (<unsigned char*>data)[0]
+    if code == BFLOAT16:
+        bits = <unsigned int>(<unsigned short*>data)[0] << 16
+        return (<float*>&bits)[0]
     return struct.unpack("e", (<char*>data)[:2])[0]
 
 

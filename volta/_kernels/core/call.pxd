@@ -13,8 +13,8 @@ cdef int watching                           # how many observers there are, see 
 
 cdef tuple before(tuple call)
 cdef int after(tuple present, tuple call, object result) except -1
-cdef bint has_half(tuple inputs, dict params) except -1
-cdef object in_half(Primitive op, Device device, object kernel, tuple inputs, dict params)
+cdef bint has_half(Primitive op, tuple inputs, dict params, int half) except -1
+cdef object in_half(Primitive op, Device device, object kernel, tuple inputs, dict params, TensorBase out)
 cdef int count_writes(Primitive op, tuple inputs) except -1
 cdef tuple adapted(Primitive op, tuple inputs)
 cdef int switch_adapting(int enabled) noexcept
@@ -31,7 +31,7 @@ cdef inline object call_kernel(Primitive op, Device device, tuple inputs, dict p
     IN: tensors of that device, with the dtypes that the record declares; params None or the kernel's keywords.
     """
     cdef object kernel, result
-    cdef bint half
+    cdef int half
     cdef tuple present = None
     if watching:
         present = before((op, device, inputs, params, out))
@@ -41,8 +41,8 @@ cdef inline object call_kernel(Primitive op, Device device, tuple inputs, dict p
     else:
         kernel = op.cpu
         half = op.cpu_half
-    if not half and has_half(inputs, params):
-        result = in_half(op, device, kernel, inputs, params)
+    if half != 2 and has_half(op, inputs, params, half):
+        result = in_half(op, device, kernel, inputs, params, out)
     elif out is None:                               # without copying the parameters
         result = PyObject_Call(kernel, inputs, <PyObject*>params if params is not None and PyDict_GET_SIZE(params) else NULL)
     elif PyTuple_GET_SIZE(inputs) == 2:             # without packing the arguments twice

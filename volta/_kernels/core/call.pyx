@@ -7,7 +7,7 @@ Records no graph. A tape, a profiler, autocast and `selftest` watch here: see `O
 from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta._kernels.core.base cimport BOOL, FLOAT16, FLOAT32, INT64, DType, Device, TensorBase, dtype_of
+from volta._kernels.core.base cimport BFLOAT16, BOOL, FLOAT16, FLOAT32, INT64, DType, Device, TensorBase, dtype_of, wider
 from volta._kernels.core.record cimport EACH, FLOATING, MAY_BE_WIDE, WIDE, Primitive, set_check, set_composed
 
 cdef extern from *:
@@ -21,7 +21,7 @@ cdef extern from *:
     int volta_adapting
 
 cdef Primitive _cast = None                 # set by volta.ops, what follows by volta.devices
-cdef object _in_half = None                 # (op, device, kernel, inputs, params) -> result of a kernel that has no float16
+cdef object _in_half = None                 # (op, device, kernel, inputs, params, out) -> result of a kernel that has no float16 or bfloat16
 
 
 def configure(cast=None, in_half=None):
@@ -133,25 +133,26 @@ cdef int count_writes(Primitive op, tuple inputs) except -1:
     return 0
 
 
-cdef object in_half(Primitive op, Device device, object kernel, tuple inputs, dict params):
-    """The result of a kernel that has no float16."""
-    return _in_half(op, device, kernel, inputs, params)
+cdef object in_half(Primitive op, Device device, object kernel, tuple inputs, dict params, TensorBase out):
+    """The result of a kernel that has no float16, or no bfloat16."""
+    return _in_half(op, device, kernel, inputs, params, out)
 
 
-cdef bint has_half(tuple inputs, dict params) except -1:
-    """Whether an input is float16, or a new tensor of it is asked for."""
+cdef bint has_half(Primitive op, tuple inputs, dict params, int half) except -1:
+    """Whether an input is float16 or bfloat16, or a new tensor of it is asked for, and the kernel has none. IN: half, what it has."""
     cdef Py_ssize_t i
     cdef object x
     for i in range(PyTuple_GET_SIZE(inputs)):
         x = <object>inputs[i]
         if isinstance(x, TensorBase):
-            if (<TensorBase>x).dtype.code == FLOAT16:
+            if (<TensorBase>x).dtype.itemsize == 2 and (half == 0 or (<TensorBase>x).dtype.code == BFLOAT16):
                 return True
-        elif isinstance(x, (list, tuple)) and len(x) and isinstance(x[0], TensorBase) and (<TensorBase>x[0]).dtype.code == FLOAT16:
+        elif isinstance(x, (list, tuple)) and len(x) and isinstance(x[0], TensorBase) and (<TensorBase>x[0]).dtype.itemsize == 2 and (
+                half == 0 or (<TensorBase>x[0]).dtype.code == BFLOAT16):
             return True
-    if params:
+    if params and (half == 0 or op.count == 0 or op is _cast):          # others of these have no such parameter
         x = params.get("dtype")
-        return isinstance(x, DType) and (<DType>x).code == FLOAT16
+        return isinstance(x, DType) and (<DType>x).itemsize == 2 and (half == 0 or (<DType>x).code == BFLOAT16)
     return False
 
 
@@ -182,7 +183,7 @@ cdef DType _result_type(tuple values):
         else:
             rank = 2
             code = BOOL if isinstance(x, bool) else INT64 if isinstance(x, int) else FLOAT32
-        best[rank] = max(best[rank], code)
+        best[rank] = wider(best[rank], code)
     code = best[0]
     for k in range(1, 3):
         if best[k] >= 0 and (code < 0 or dtype_of(best[k]).category > dtype_of(code).category):
@@ -247,11 +248,11 @@ cdef tuple _promoted_by_kind(Primitive op, tuple inputs):
 cdef str _kinds(unsigned int mask):
     """The dtypes of a bit mask in words."""
     cdef list found = [], words = []
-    for kind, word in ((0b1110000, "floating point"), (0b0001110, "integer"), (0b0000001, "bool")):
+    for kind, word in ((0b11110000, "floating point"), (0b00001110, "integer"), (0b00000001, "bool")):
         if mask & kind == kind:
             words.append(word)
             mask &= ~kind
-    for code in range(7):
+    for code in range(8):
         if mask >> code & 1:
             found.append(dtype_of(code).name)
     words += found
@@ -272,7 +273,7 @@ cdef int _refuse(Primitive op, Py_ssize_t i, object x, str needed) except -1:
 
 cdef inline int _needed(Primitive op, Py_ssize_t k, int other, int code) noexcept:
     """The dtype that an input must have beside another of dtype `other`."""
-    if other == FLOAT16 and (op.widened[k] == WIDE or op.widened[k] == MAY_BE_WIDE and code == FLOAT32):
+    if (other == FLOAT16 or other == BFLOAT16) and (op.widened[k] == WIDE or op.widened[k] == MAY_BE_WIDE and code == FLOAT32):
         return FLOAT32
     return other
 

@@ -11,7 +11,7 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 from libc.stdlib cimport calloc, free
 
 from volta.errors import ArgumentError, DTypeError, VoltaError
-from volta._kernels.core.base cimport DType, Device, FLOAT16, FLOAT32, TensorBase, dtype_of
+from volta._kernels.core.base cimport DType, Device, FLOAT32, TensorBase, dtype_of
 
 cdef extern from "Python.h":
     object PyMethod_New(object function, object instance)
@@ -142,8 +142,8 @@ cdef int _kind(object x):
 cdef class Composed(Op):
     """A function of other ops. Arguments are compared with the annotations before it runs, by a bit each; what that does not
     decide (an integer of NumPy's), `_settled` does. A call without options goes to the elementwise `record`, where there is one. `takes` says what some of its
-    arguments may be, in the words of `Primitive`. With `in_float32`, a float16 first input, and what comes with it, is widened and the
-    result is rounded once: steps of their own in float16 would overflow at 65,504 and round many times."""
+    arguments may be, in the words of `Primitive`. With `in_float32`, a float16 or bfloat16 first input, and what comes with it, is widened
+    and the result is rounded once: steps of their own in float16 would overflow at 65,504 and round many times."""
 
     def __init__(self, str name, function, *, Primitive record=None, bint in_float32=False, dict takes=None, details=None):
         cdef list parameters = _parameters(function)
@@ -223,20 +223,20 @@ cdef class Composed(Op):
             self.check(args, options)
         if self.in_float32:
             x = args[0] if PyTuple_GET_SIZE(args) else options.get(self.first)
-            if isinstance(x, TensorBase) and (<TensorBase>x).dtype.code == FLOAT16:
+            if isinstance(x, TensorBase) and (<TensorBase>x).dtype.itemsize == 2:
                 return _in_float32(self.function, args, options)
         return PyObject_Call(self.function, args, <PyObject*>options if options else NULL)
 
 
 # ---------------------------------------------------------------- records
 
-cdef dict _KINDS = {"f": 0b1110000, "i": 0b0001110, "b": 0b0000001}          # bit masks by dtype code
+cdef dict _KINDS = {"f": 0b11110000, "i": 0b00001110, "b": 0b00000001}          # bit masks by dtype code
 
 
 cdef unsigned int _mask(str kinds) except? 0:
     """Bit mask of a declaration: kinds such as "fi", or the name of one dtype."""
     cdef unsigned int mask = 0
-    for code in range(7):
+    for code in range(8):
         if dtype_of(code).name == kinds:
             return 1 << code
     for kind in kinds:
@@ -319,7 +319,7 @@ cdef class Primitive(Op):
         cdef Py_ssize_t i, n = self.count
         cdef str name, kinds
         self.takes = takes
-        self.common = 0b1111111
+        self.common = 0b11111111
         self.same = <Py_ssize_t*>calloc(n + 1, sizeof(Py_ssize_t))
         self.widened = <int*>calloc(n + 1, sizeof(int))
         self.optional = <bint*>calloc(n + 1, sizeof(bint))

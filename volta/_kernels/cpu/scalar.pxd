@@ -380,6 +380,18 @@ cdef extern from * nogil:
     #endif
         for (; i < n; i++) out[i] = volta_to_half(x[i]);
     }
+
+    /* bfloat16: the upper half of a float32. */
+    VOLTA_INLINE uint16_t volta_to_brain(float x) {
+        uint32_t bits = (uint32_t)volta_bits(x);
+        return (bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);    /* ties to even */
+    }
+    VOLTA_INLINE void brain_to_float(float *out, const uint16_t *x, Py_ssize_t n) {
+        for (Py_ssize_t i = 0; i < n; i++) out[i] = volta_float((int32_t)((uint32_t)x[i] << 16));
+    }
+    VOLTA_INLINE void float_to_brain(uint16_t *out, const float *x, Py_ssize_t n) {
+        for (Py_ssize_t i = 0; i < n; i++) out[i] = volta_to_brain(x[i]);
+    }
     #endif
     """
     ctypedef float* f32_out
@@ -401,6 +413,9 @@ cdef extern from * nogil:
     void float_to_half(uint16_t* out, const float* x, Py_ssize_t n) noexcept nogil
     float volta_from_half(uint16_t h) noexcept nogil
     uint16_t volta_to_half(float x) noexcept nogil
+    void brain_to_float(float* out, const uint16_t* x, Py_ssize_t n) noexcept nogil
+    void float_to_brain(uint16_t* out, const float* x, Py_ssize_t n) noexcept nogil
+    uint16_t volta_to_brain(float x) noexcept nogil
     int trig_rare_f32(float x) noexcept nogil
     float exp_f32(float x), expm1_f32(float x), exp2_f32(float x), log_f32(float x), log2_f32(float x), log1p_f32(float x)
     float sin_f32(float x), cos_f32(float x), tanh_f32(float x), erf_f32(float x), sigmoid_f32(float x), sqrt_f32(float x)

@@ -3,7 +3,7 @@ family; nothing else has to name it. Imported when a GPU is first used."""
 from volta.devices import gpu
 from volta.devices.gpu import copy, elementwise, index, linalg, reduce, scan, softmax, sort, update
 from volta.devices.gpu.limits.cut import KERNELS
-from volta.ops.table import bind, import_all
+from volta.ops.table import RECORDS, bind, import_all
 
 for _module in import_all(gpu):
     KERNELS.update(getattr(_module, "KERNELS", {}))
@@ -11,4 +11,7 @@ for _module in import_all(gpu):
 # Kernels that take float16 themselves.
 HALF = {name for module in (elementwise, copy, reduce, linalg, softmax, index, scan, sort, update) for name in module.KERNELS}
 
-bind(KERNELS, "gpu", half=HALF)
+# Those that never see bfloat16, which no GPU has; the others are asked for it when they make a tensor.
+BOTH = {name for name in HALF if name != "cast" and RECORDS[name].family != "creation"}
+
+bind(KERNELS, "gpu", half=HALF, both=BOTH)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.dtypes import bool_, float16, float32
+from volta.dtypes import HALVES, bool_, float32
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.nn.functional.dropouts import dropout
 from volta.nn.functional.other import linear
@@ -126,7 +126,7 @@ def _heads_last(x, lead, heads):
 
 def _as_added(mask, dtype, lead):
     """A mask to be added to the scores, with four dimensions, of size 1 where it repeats."""
-    mask = _added(mask, dtype) if mask.dtype is bool_ or dtype is not float16 else mask
+    mask = _added(mask, dtype) if mask.dtype is bool_ or dtype not in HALVES else mask
     shape = (1,) * (len(lead) + 2 - mask.ndim) + mask.shape if len(lead) + 2 > mask.ndim else mask.shape
     if any(n > 1 for n in shape[:-3]) and shape[:-3] != lead[:-1]:
         shape = (*lead[:-1], *shape[-3:])
@@ -140,8 +140,8 @@ def _added(mask, dtype):
 
 
 def _composed(q, k, v, mask, dropout_p, causal, scale):
-    """Of products and softmax, in float32 for float16."""
-    wide = float32 if q.dtype is float16 else q.dtype
+    """Of products and softmax, in float32 for float16 and bfloat16."""
+    wide = float32 if q.dtype in HALVES else q.dtype
     p = probabilities(cast(q, wide), cast(k, wide), mask, causal, scale)
     return cast(weighted(dropout(p, dropout_p), cast(v, wide)), q.dtype)
 
@@ -222,7 +222,7 @@ def multi_head_attention_forward(
     mask = _merged(None if is_causal else attn_mask, key_padding_mask, q, key.shape[0] if static_k is None else static_k.shape[1], extra)
     dropout_p = dropout_p if training else 0.0
     if need_weights:
-        wide = float32 if q.dtype is float16 else q.dtype
+        wide = float32 if q.dtype in HALVES else q.dtype
         scores = matmul(cast(q, wide) * (1.0 / math.sqrt(q.shape[3])), transpose(cast(k, wide), 2, 3))
         p = dropout(cast(softmax(scores if mask is None else scores + mask, -1), q.dtype), dropout_p)
         out = matmul(p, v)

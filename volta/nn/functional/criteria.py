@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels import core
 from volta._kernels.core import TensorBase
 from volta.dtypes import int64
 from volta.errors import ArgumentError, ShapeError
 from volta.nn.functional.activation import softplus
 from volta.nn.functional.loss import _pair, _reduce, _squares, reduction_of
-from volta.ops.copy import promoted
+from volta.ops.copy import as_wide, promoted
 from volta.ops.distance import pairwise_distance
 from volta.ops.indexing import check_index
 from volta.ops.records.copy import cast
@@ -108,8 +109,8 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     reduction = reduction_of("binary_cross_entropy", size_average, reduce, reduction)
     if input.shape != target.shape:
         raise ShapeError(f"binary_cross_entropy: input {input.shape} and target {target.shape} must have the same shape")
-    if not input.device.is_gpu and input._size:
-        values = input.detach().numpy()
+    if input._size and core.host_sees(input):
+        values = as_wide(input.detach()).numpy()
         if not (values.min() >= 0 and values.max() <= 1):
             raise ArgumentError("binary_cross_entropy: the input must lie in [0, 1], as after a sigmoid; "
                                 f"got {values.min()} to {values.max()}")
@@ -183,7 +184,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
     """
     if not isinstance(var, TensorBase):
         var = input.new_full(input.shape, float(var))
-    if not var.device.is_gpu and var._size and var.detach().numpy().min() < 0:
+    if var._size and core.host_sees(var) and as_wide(var.detach()).numpy().min() < 0:
         raise ArgumentError("gaussian_nll_loss: var must not be negative")
     if var.shape != input.shape:
         if var.shape == input.shape[:-1]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.dtypes import float16, int64, result_type
+from volta._kernels import core
+from volta.dtypes import HALVES, int64, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.nn.functional.activation import softplus
 from volta.nn.functional.other import linear
@@ -85,8 +86,8 @@ def _rows(name, input, target):
 
 
 def _half_in_float32(function, input, *others):
-    """A loss of several tensors; of float16 it is computed in float32 and rounded once."""
-    return widened(function, (input, *others), {}) if input.dtype is float16 else function(input, *others)
+    """A loss of several tensors; of float16 and bfloat16 it is computed in float32 and rounded once."""
+    return widened(function, (input, *others), {}) if input.dtype in HALVES else function(input, *others)
 
 
 def _np_nll_loss(logp, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
@@ -185,7 +186,7 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
 
 def _kept(labels, ignore_index):
     """How many labels count: a number where the host holds them, else a tensor, since reading it would be a transfer."""
-    if labels.device.is_gpu or not labels._size:
+    if not (labels._size and core.host_sees(labels)):
         return sum(labels != ignore_index)
     kept = int(np.count_nonzero(np.asarray(labels) != ignore_index))
     return float(kept) if kept else float("nan")

@@ -9,7 +9,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core.call import run_kernel
 from volta.autograd import no_grad
-from volta.dtypes import finfo, float16
+from volta.dtypes import HALVES, finfo
 from volta.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from volta.nn.functional.pool import avg_pool2d
 from volta.ops.copy import widened
@@ -34,7 +34,7 @@ __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_res
 
 def _normalised(input, mean, var, weight, bias, eps):
     """Batch normalisation by given statistics."""
-    if input.dtype is float16:
+    if input.dtype in HALVES:
         return widened(_normalised, (input, mean, var, weight, bias, eps), {})
     scale = rsqrt(var + eps)
     scale = scale if weight is None else scale * weight

@@ -7,7 +7,8 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core.call import run_kernel
-from volta.dtypes import bool_, float32, from_numpy_dtype, int32, int64, to_numpy
+from volta.dtypes import bfloat16, bool_, float32, from_numpy_dtype, int32, int64, to_numpy
+from volta.errors import DTypeError
 from volta.ops.records.view import slice_op
 from volta.ops.table import case, register
 
@@ -59,6 +60,8 @@ def _transfer_kernel(x, *, device):
     host = from_array(run_kernel(download, x.device, (x,))) if x.device.is_gpu else x
     if not device.is_gpu:
         return host
+    if x.dtype is bfloat16:
+        raise DTypeError("to: bfloat16 tensors are on the CPU alone; convert it first, by .half() or .float()")
     # Rows are read where they lie; what runs across them is put in order by a kernel that works in blocks.
     in_rows = host.ndim == 0 or host._strides[-1] == 1 or not host._size
     array = host.numpy(force=True) if in_rows else run_kernel(download, host.device, (host,))

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from volta.dtypes import float16, float32
+from volta.dtypes import HALVES, float32
 from volta.ops.records.copy import cast
 from volta.ops.records.reduce import sum_op, sum_to
 from volta.ops.records.view import permute_op
@@ -17,10 +17,10 @@ def turned(x):
 
 
 def _batch_sum(a, b, shape):
-    """a @ b, summed down to `shape` where that was broadcast: in float32, since a float16 would be rounded before the sum."""
-    if a.dtype is not float16 or max(a.ndim, b.ndim) == len(shape) and a.shape[:-2] == b.shape[:-2] == shape[:-2]:
+    """a @ b, summed down to `shape` where that was broadcast: in float32, since a float16 or bfloat16 would be rounded before the sum."""
+    if a.dtype not in HALVES or max(a.ndim, b.ndim) == len(shape) and a.shape[:-2] == b.shape[:-2] == shape[:-2]:
         return matmul_op(a, b)
-    return cast(sum_to(matmul_op(cast(a, float32), cast(b, float32)), shape), float16)
+    return cast(sum_to(matmul_op(cast(a, float32), cast(b, float32)), shape), a.dtype)
 
 
 matmul_op = register(

@@ -14,7 +14,7 @@ from volta.ops.table import case, register
 MODES = ("nearest", "nearest-exact", "linear", "cubic", "area")
 
 
-def _np_taps(mode, o, size, length, scale, align_corners):
+def np_taps(mode, o, size, length, scale, align_corners):
     """(first source, weights) of output o."""
     if size == length and scale == 1:
         return o, [1]
@@ -37,7 +37,7 @@ def _np_taps(mode, o, size, length, scale, align_corners):
 def _np_matrix(size, length, scale, mode, align_corners):
     out = np.zeros((length, size))
     for o in range(length):
-        first, weights = _np_taps(mode, o, size, length, scale, align_corners)
+        first, weights = np_taps(mode, o, size, length, scale, align_corners)
         for k, w in enumerate(weights):
             out[o, min(max(first + k, 0), size - 1)] += w
     return out

@@ -1,0 +1,121 @@
+"""Translations of reductions, softmax, scans, sorting, products of matrices and losses."""
+from __future__ import annotations
+
+import math
+
+from volta.dtypes import bool_, int32, int64
+from volta.onnx.graph import Call, Graph, translates
+
+_REDUCED = {"sum": "ReduceSum", "mean": "ReduceMean", "amax": "ReduceMax", "amin": "ReduceMin", "prod": "ReduceProd", "any": "ReduceMax",
+            "all": "ReduceMin"}
+
+
+# ---------------------------------------------------------------- reductions
+@translates(*_REDUCED)
+def _reduced(g: Graph, c: Call):
+    x, out = c[0], c.out.dtype
+    if c.op in ("any", "all") and c.dtype is not bool_:
+        x = g.cast(x, bool_)
+    if out is bool_ or c.dtype is bool_:
+        x = g.cast(x, int32 if out is bool_ else out)
+    elif c.dtype is not out:
+        x = g.cast(x, out)
+    x = g.node(_REDUCED[c.op], x, g.ints(c.dim), keepdims=int(c.keepdim))
+    return g.cast(x, bool_) if out is bool_ else x
+
+
+@translates("var")
+def _var(g: Graph, c: Call):
+    axes, n = g.ints(c.dim), 1
+    for d in c.dim:
+        n = c.shape()[d] * n
+    mean = g.node("ReduceMean", c[0], axes, keepdims=1)
+    away = g.node("Sub", c[0], mean)
+    total = g.node("ReduceSum", g.node("Mul", away, away), axes, keepdims=int(c.keepdim))
+    below = g.scalar(n, c.dtype)
+    if c.correction:
+        below = g.node("Max", g.node("Sub", below, g.scalar(c.correction, c.dtype)), g.scalar(0.0, c.dtype))
+    return g.node("Div", total, below), mean if c.keepdim else g.node("Squeeze", mean, axes)
+
+
+@translates("argmax", "argmin")
+def _arg(g: Graph, c: Call):
+    return g.node("ArgMax" if c.op == "argmax" else "ArgMin", c[0], axis=c.dim, keepdims=int(c.keepdim))
+
+
+@translates("softmax", "log_softmax")
+def _softmax(g: Graph, c: Call):
+    return g.node("Softmax" if c.op == "softmax" else "LogSoftmax", c[0], axis=c.dim)
+
+
+@translates("cumsum")
+def _cumsum(g: Graph, c: Call):
+    x = c[0] if c.dtype is c.out.dtype else g.cast(c[0], c.out.dtype)
+    return g.node("CumSum", x, g.scalar(c.dim, int64)) if c.shape() else x
+
+
+@translates("sort")
+def _sort(g: Graph, c: Call):
+    count = c.params.get("count")
+    count = g.ints([c.shape()[c.dim] if count is None else count])
+    return g.node("TopK", c[0], count, outputs=2, axis=c.dim, largest=int(c.params.get("descending", False)), sorted=1)
+
+
+# ---------------------------------------------------------------- products
+@translates("matmul")
+def _matmul(g: Graph, c: Call):
+    return g.node("MatMul", c[0], c[1])
+
+
+@translates("linear")
+def _linear(g: Graph, c: Call):
+    return g.node("Gemm", c[0], c[1], c[2], transB=1)
+
+
+# ---------------------------------------------------------------- attention
+def _heads_first(g, x, groups, shape):
+    """(B, L, H, E) as (B, H, L, E), or where fewer heads of keys than of queries share them as (B, G, H / G, L, E)."""
+    x = g.node("Transpose", x, perm=[0, 2, 1, 3])
+    b, length, heads, width = shape
+    return x if groups is None else g.reshape(x, (b, groups, heads // groups, length, width))
+
+
+@translates("attention")
+def _attention(g: Graph, c: Call):
+    """softmax(scale * q @ k.T + mask) @ v; a query that may see no key gives 0."""
+    (b, length, heads, _), (_, keys, groups, _) = c.shape(0), c.shape(1)
+    share = None if groups == heads else groups
+    q, k, v = (_heads_first(g, c[i], share, c.shape(i)) for i in range(3))
+    order = [0, 1, 3, 2] if share is None else [0, 1, 2, 4, 3]
+    scores = g.node("MatMul", g.node("Mul", q, g.scalar(c.scale, c.dtype)), g.node("Transpose", k, perm=order))
+    if share is not None:
+        scores = g.reshape(scores, (b, heads, length, keys))
+    if c.inputs[3] is not None:
+        scores = g.node("Add", scores, c[3] if c.inputs[3].dtype is c.dtype else g.cast(c[3], c.dtype))
+    if c.causal:
+        rows, columns = (g.node("Range", *[g.scalar(n, int64) for n in (0, count, 1)]) for count in (length, keys))
+        seen = g.node("GreaterOrEqual", g.node("Unsqueeze", rows, g.ints([1])), columns)
+        scores = g.node("Where", seen, scores, g.scalar(-math.inf, c.dtype))
+    p = g.node("Softmax", scores, axis=-1)
+    if c.inputs[3] is not None:
+        highest = g.node("ReduceMax", scores, g.ints([-1]), keepdims=1)
+        p = g.node("Where", g.node("Equal", highest, g.scalar(-math.inf, c.dtype)), g.scalar(0.0, c.dtype), p)
+    if share is not None:
+        p = g.reshape(p, (b, groups, heads // groups, length, keys))
+    out = g.node("MatMul", p, v)
+    if share is not None:
+        out = g.reshape(out, (b, heads, length, c.shape(2)[3]))
+    if c.used[1]:
+        raise c.refuse("the logarithms of the sums are not exported")
+    return g.node("Transpose", out, perm=[0, 2, 1, 3]), ""
+
+
+# ---------------------------------------------------------------- losses
+@translates("cross_entropy", "cross_entropy_softmax")
+def _cross_entropy(g: Graph, c: Call):
+    """Per row minus the logarithm of the label's probability, 0 for `ignore_index`."""
+    ignored = g.node("Equal", c[1], g.scalar(c.ignore_index, int64))
+    label = g.node("Unsqueeze", g.node("Where", ignored, g.scalar(0, int64), c[1]), g.ints([1]))
+    found = g.node("GatherElements", g.node("LogSoftmax", c[0], axis=1), label, axis=1)
+    loss = g.node("Where", ignored, g.scalar(0.0, c.dtype), g.node("Neg", g.node("Squeeze", found, g.ints([1]))))
+    return loss if c.op == "cross_entropy" else (loss, g.node("Softmax", c[0], axis=1))
