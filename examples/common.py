@@ -19,23 +19,30 @@ READ_EVERY = 10         # steps between looks at the loss: a look waits for the 
 
 
 def parser(doc: str, out: str, steps: int, quick: int) -> argparse.ArgumentParser:
-    """The options that every example has: `steps` is how many training steps it takes, `quick` how many with --quick."""
+    """The options that every example has: `steps` is how many training steps it takes, `quick` how many of them with --quick."""
     options = argparse.ArgumentParser(description=doc.splitlines()[0])
     options.add_argument("--device", choices=("cpu", "gpu", "auto"), default="auto", help="auto takes a GPU where there is one")
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--steps", type=int, help=f"training steps, {steps} by default, {quick} with --quick")
     options.add_argument("--quick", action="store_true", help="a few seconds, to see that it works")
     options.add_argument("--out", type=Path, default=Path(out), metavar="FOLDER", help="where the results go")
-    options.set_defaults(steps_of=(steps, quick))
+    add_size(options, "steps", steps, quick)
     return options
+
+
+def add_size(options: argparse.ArgumentParser, name: str, full: int, quick: int) -> None:
+    """An option --name with a number that is smaller with --quick."""
+    options.add_argument(f"--{name}", type=int, help=f"{full} by default, {quick} with --quick")
+    options.set_defaults(sizes={**(options.get_default("sizes") or {}), name: (full, quick)})
 
 
 def start(options: argparse.ArgumentParser) -> argparse.Namespace:
     """The command line, with `device` a device and the folder `out` made; every random number follows from the seed."""
     given = options.parse_args()
-    given.steps = given.steps_of[given.quick] if given.steps is None else given.steps
-    if given.steps < 1:
-        options.error(f"--steps must be at least 1, got {given.steps}")
+    for name, sizes in given.sizes.items():
+        if getattr(given, name) is None:
+            setattr(given, name, sizes[given.quick])
+        if getattr(given, name) < 1:
+            options.error(f"--{name} must be at least 1, got {getattr(given, name)}")
     if given.out.exists() and not given.out.is_dir():
         options.error(f"--out needs a folder, {given.out} is a file")
     given.out.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+import volta
 from volta.vision.datasets import CIFAR10
 
 TEST_DIGITS = 360
@@ -68,3 +69,19 @@ def standard_library(limit: int | None = None) -> np.ndarray:
     table[[ord(c) for c in CHARACTERS]] = np.arange(len(CHARACTERS))
     indices = table[np.frombuffer(text.encode("ascii", "ignore"), np.uint8)]
     return indices[indices >= 0][:limit]
+
+
+def windows(text: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of `length` characters to learn from, and rows of the last tenth of the text, which are held out."""
+    rows = text[:len(text) // length * length].reshape(-1, length)
+    return rows[:-len(rows) // 10], rows[-len(rows) // 10:]
+
+
+def encode(text: str, device: volta.device) -> volta.Tensor:
+    """The indices of a text's characters."""
+    return volta.tensor([CHARACTERS.index(c) for c in text], device=device)
+
+
+def decode(indices: volta.Tensor) -> str:
+    """The text of indices."""
+    return "".join(CHARACTERS[i] for i in indices.tolist())

@@ -66,19 +66,18 @@ def predict(model: nn.Module, loader: volta.data.DataLoader) -> tuple[volta.Tens
 def main() -> None:
     parser = common.parser(__doc__, "resnet-out", steps=150, quick=8)
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="where CIFAR-10's files lie; without it, shapes are drawn")
-    parser.add_argument("--width", type=int, help="channels of the first stage, 64 by default, 8 with --quick")
-    parser.add_argument("--batch", type=int, default=64)
+    for name, full, quick in (("width", 64, 8), ("batch", 64, 16), ("images", 5000, 80)):
+        common.add_size(parser, name, full, quick)
     options = common.start(parser)
-    device, root = options.device, datasets.cifar10(options.data, options.out, 80 if options.quick else 5000)
+    device, root = options.device, datasets.cifar10(options.data, options.out, options.images)
     normalize = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
     train = CIFAR10(root, transform=transforms.Compose([transforms.RandomCrop(32, 4), transforms.RandomHorizontalFlip(), *normalize]))
     test = CIFAR10(root, train=False, transform=transforms.Compose(normalize))
-    batch = 16 if options.quick else options.batch
-    rate = 0.05 * batch / 64
-    train_loader = volta.data.DataLoader(train, batch, shuffle=True, drop_last=True, num_workers=2, seed=options.seed, device=device)
+    rate = 0.05 * options.batch / 64
+    train_loader = volta.data.DataLoader(train, options.batch, shuffle=True, drop_last=True, num_workers=2, seed=options.seed, device=device)
     test_loader = volta.data.DataLoader(test, 100, num_workers=2, device=device)
 
-    model = ResNet18(options.width or (8 if options.quick else 64), len(train.classes)).to(device)
+    model = ResNet18(options.width, len(train.classes)).to(device)
     common.describe(model, device)
     optimizer = volta.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=5e-4, nesterov=True)
     schedule = volta.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=rate, total_steps=options.steps)
