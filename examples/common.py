@@ -55,11 +55,12 @@ class Progress:
     """Training steps under a bar that shows the loss. Losses stay on the device and are read a few at a time."""
 
     def __init__(self, steps: int) -> None:
-        self.steps, self._began = steps, time.perf_counter()
+        self.steps, self.seconds = steps, 0.0
         self.losses: list[float] = []
         self._unread: list[volta.Tensor] = []
 
     def __iter__(self) -> Iterator[int]:
+        began = time.perf_counter()
         with tqdm(range(self.steps), unit="step") as bar:
             for step in bar:
                 yield step
@@ -67,6 +68,7 @@ class Progress:
                     self.losses += volta.stack(self._unread).tolist()
                     self._unread.clear()
                     bar.set_postfix_str(f"loss {np.mean(self.losses[-READ_EVERY:]):.4f}", refresh=False)
+        self.seconds = time.perf_counter() - began
 
     def batches(self, loader: Iterable[T]) -> Iterator[T]:
         """The loader's batches, epoch after epoch, until the steps are done."""
@@ -80,11 +82,15 @@ class Progress:
         """The loss of this step."""
         self._unread.append(loss.detach())
 
+    def time(self) -> str:
+        """The steps and how long they took."""
+        return f"{self.steps} steps, {self.seconds:.1f} s ({self.steps / self.seconds:.1f} steps/s)"
+
     def finish(self, name: str = "loss") -> None:
         """Say how long it took and what became of the loss. Raises: SystemExit (code 1) where it did not fall."""
-        seconds, part = time.perf_counter() - self._began, max(1, min(50, self.steps // 4))
+        part = max(1, min(50, self.steps // 4))
         before, after = np.mean(self.losses[:part]), np.mean(self.losses[-part:])
-        print(f"{name} {before:.4f} -> {after:.4f} in {self.steps} steps, {seconds:.1f} s ({self.steps / seconds:.1f} steps/s)")
+        print(f"{name} {before:.4f} -> {after:.4f} in {self.time()}")
         require(after < before, f"the {name} did not fall")
 
 
