@@ -18,21 +18,23 @@ T = TypeVar("T")
 READ_EVERY = 10         # steps between looks at the loss: a look waits for the GPU
 
 
-def parser(doc: str, out: str, steps: int, quick: int) -> argparse.ArgumentParser:
-    """The options that every example has: `steps` is how many training steps it takes, `quick` how many of them with --quick."""
+def parser(doc: str, out: str, steps: int = 0, quick: int = 0) -> argparse.ArgumentParser:
+    """The options that every example has: `steps` is how many training steps it takes, if it trains, `quick` how many with --quick."""
     options = argparse.ArgumentParser(description=doc.splitlines()[0])
     options.add_argument("--device", choices=("cpu", "gpu", "auto"), default="auto", help="auto takes a GPU where there is one")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--quick", action="store_true", help="a few seconds, to see that it works")
     options.add_argument("--out", type=Path, default=Path(out), metavar="FOLDER", help="where the results go")
-    add_size(options, "steps", steps, quick)
+    options.set_defaults(sizes={})
+    if steps:
+        add_size(options, "steps", steps, quick)
     return options
 
 
 def add_size(options: argparse.ArgumentParser, name: str, full: int, quick: int) -> None:
     """An option --name with a number that is smaller with --quick."""
     options.add_argument(f"--{name}", type=int, help=f"{full} by default, {quick} with --quick")
-    options.set_defaults(sizes={**(options.get_default("sizes") or {}), name: (full, quick)})
+    options.set_defaults(sizes={**options.get_default("sizes"), name: (full, quick)})
 
 
 def start(options: argparse.ArgumentParser) -> argparse.Namespace:

@@ -31,8 +31,8 @@ def draw_shapes(count: int, size: int, seed: int) -> tuple[np.ndarray, np.ndarra
     def each(low: float, high: float, channels: int = 1) -> np.ndarray:
         return rng.uniform(low, high, (count, channels, 1, 1))
     y, x = np.mgrid[:size, :size] / size - 0.5
-    radius, angle = each(0.16, 0.34), each(-0.4, 0.4)
-    moved_x, moved_y = (x - each(-0.15, 0.15)) / radius, (y - each(-0.15, 0.15)) / radius
+    radius, angle = each(0.22, 0.38), each(-0.4, 0.4)
+    moved_x, moved_y = (x - each(-0.1, 0.1)) / radius, (y - each(-0.1, 0.1)) / radius
     u, v = moved_x * np.cos(angle) + moved_y * np.sin(angle), moved_y * np.cos(angle) - moved_x * np.sin(angle)
     r, box, theta = np.hypot(u, v), np.maximum(abs(u), abs(v)), np.arctan2(u, -v)
     bar, post = np.maximum(abs(u) - 1, abs(v) - 0.3), np.maximum(abs(u) - 0.3, abs(v) - 1)

@@ -64,16 +64,16 @@ def predict(model: nn.Module, loader: volta.data.DataLoader) -> tuple[volta.Tens
 
 
 def main() -> None:
-    parser = common.parser(__doc__, "resnet-out", steps=150, quick=8)
+    parser = common.parser(__doc__, "resnet-out", steps=500, quick=8)
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="where CIFAR-10's files lie; without it, shapes are drawn")
-    for name, full, quick in (("width", 64, 8), ("batch", 64, 16), ("images", 5000, 80)):
+    for name, full, quick in (("width", 16, 8), ("batch", 64, 16), ("images", 5000, 80)):
         common.add_size(parser, name, full, quick)
     options = common.start(parser)
     device, root = options.device, datasets.cifar10(options.data, options.out, options.images)
     normalize = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
     train = CIFAR10(root, transform=transforms.Compose([transforms.RandomCrop(32, 4), transforms.RandomHorizontalFlip(), *normalize]))
     test = CIFAR10(root, train=False, transform=transforms.Compose(normalize))
-    rate = 0.05 * options.batch / 64
+    rate = 0.1 * options.batch / 64
     train_loader = volta.data.DataLoader(train, options.batch, shuffle=True, drop_last=True, num_workers=2, seed=options.seed, device=device)
     test_loader = volta.data.DataLoader(test, 100, num_workers=2, device=device)
 
