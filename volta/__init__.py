@@ -92,7 +92,7 @@ def numel(input: Tensor) -> "int":
 
 
 # Packages and names that are loaded when they are first asked for: they would take a third of the time of `import volta`.
-_LATE_PACKAGES = ("accelerator", "amp", "backends", "compat", "cuda", "data", "distributions", "func", "io", "nn", "optim", "utils",
+_LATE_PACKAGES = ("accelerator", "amp", "backends", "compat", "cuda", "data", "distributions", "func", "hub", "io", "nn", "optim", "utils",
                   "vision")
 _LATE_NAMES = {
     "kernel": "volta.own_kernel",
