@@ -183,6 +183,7 @@ _HANDLERS: dict[bytes, Callable[[Unpickler], Any]] = {
     b"\x8d": _push(lambda self: self.take(self.number("Q")).decode("utf-8", "surrogatepass")),
     b"C": _push(lambda self: self.take(self.number("B"))), b"B": _push(lambda self: self.take(self.number("I"))),
     b"\x8e": _push(lambda self: self.take(self.number("Q"))),
+    b"U": _push(lambda self: self.take(self.number("B")).decode("latin1")),                                 # Python 2's text
     b"]": _push(lambda self: []), b"}": _push(lambda self: {}), b")": _push(lambda self: ()), b"\x8f": _push(lambda self: set()),
     b"(": Unpickler.mark, b"0": lambda self: self.stack.pop(), b"1": lambda self: self.since_mark(),
     b"t": _push_tuple,
