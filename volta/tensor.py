@@ -80,6 +80,13 @@ class Tensor(graph.Operators):
     is_cuda = is_gpu
 
     @property
+    def is_xpu(self) -> bool:
+        """Whether its data is on PyTorch's device "xpu": never. GPUs of any maker are "gpu"."""
+        return False
+
+    is_mps = is_xpu
+
+    @property
     def data(self) -> Tensor:
         """The same data without a graph."""
         return core.alias(self)
