@@ -47,6 +47,7 @@ from volta.dtypes import (
 )
 from volta.dtypes import float_ as float
 from volta.dtypes import int_ as int
+from volta.errors import OutOfMemoryError
 from volta.layout import channels_last, channels_last_3d, contiguous_format, memory_format, preserve_format
 from volta.ops.table import FUNCTIONS as _FUNCTIONS
 from volta.ops.table import PLACES as _PLACES
@@ -101,7 +102,8 @@ _LATE_NAMES = {
                      "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype",
                      "set_autocast_enabled"), "volta.amp"),
     **dict.fromkeys(("load", "save"), "volta.io"),
-    **dict.fromkeys(("BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor"), "volta.typed"),
+    **dict.fromkeys(("BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor",
+                     "set_default_tensor_type"), "volta.typed"),
     **dict.fromkeys(("are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "inf", "nan", "newaxis", "pi",
                      "set_float32_matmul_precision", "use_deterministic_algorithms", "version"), "volta.compat.names")}
 

@@ -6,13 +6,15 @@ from typing import Any
 import numpy as np
 
 from volta._kernels.core import TensorBase
-from volta.dtypes import as_dtype, bool_, float16, float32, float64, int32, int64, uint8
+from volta.device import set_default_device
+from volta.dtypes import as_dtype, bool_, float16, float32, float64, int32, int64, set_default_dtype, uint8
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.creation import empty
 from volta.ops.from_data import tensor
 from volta.shapes import Size
 
-__all__ = ["BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor"]
+__all__ = ["BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor",
+           "set_default_tensor_type"]
 
 
 def legacy_tensor(name: str, arguments: tuple, dtype: Any, device: Any = "cpu") -> Any:
@@ -74,3 +76,15 @@ def type_of(dtype: Any) -> tuple[Any, str | None]:
             raise DTypeError(f"type: there is no type {dtype!r} here; use one such as 'torch.FloatTensor', or a dtype")
         return TYPES[name], "gpu" if package == "torch.cuda" else "cpu"
     return as_dtype(dtype), None
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Let new tensors of floating point be of this type: a typed constructor or its name, such as "torch.cuda.FloatTensor".
+
+    Raises: DTypeError for another type.
+    """
+    dtype, place = type_of(t)
+    if place is None or not dtype.is_floating_point:
+        raise DTypeError(f"set_default_tensor_type: needs a floating point type such as 'torch.FloatTensor', got {t!r}")
+    set_default_dtype(dtype)
+    set_default_device(place)

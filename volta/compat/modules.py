@@ -29,6 +29,7 @@ PLACES = {
     "torch.cpu.amp": "volta.amp.cpu",
     "torch.cpu.amp.": "volta.amp.cpu",
     "torch.amp.": "volta.amp",
+    "torch.compiler": "volta.compat.compiler",
     "torch.distributions.": "volta.distributions",
     "torch.mps": "volta.backends.mps",
     "torch.types": "volta.types",
@@ -37,6 +38,7 @@ PLACES = {
     "torchvision.transforms.": "volta.vision.transforms",
     "torchvision.transforms.functional": "volta.vision.transforms.functional",
     "torchvision.datasets.": "volta.vision.datasets",
+    "torchvision.ops.": "volta.vision.ops",
     "torchvision.utils": "volta.vision.utils",
 }
 WHERE = "docs/coverage.md in Volta's sources lists which of PyTorch's names exist, and why others do not"
