@@ -30,6 +30,7 @@ import numpy as np
 
 from volta._kernels.core import Device, DType, Storage
 from volta.autograd import Node, RemovableHandle
+from volta.layout import memory_format as Layout
 from volta.ops.decomposition import QR, SVD, USV, CholeskyInfo, Eigen, LeastSquares
 from volta.ops.factor import LUFactors, LUInfo, PLU, Reflections, TriangularSolution
 from volta.ops.inverse import InverseInfo, ResultInfo, SignLogabsdet
@@ -145,7 +146,7 @@ def module_stub(module: types.ModuleType, what: str) -> str:
         elif isinstance(value, Op) or value.__module__ == module.__name__ or value.__module__.startswith(("volta.ops.", "volta.nn.f")):
             lines += definition(name, value)
         else:
-            imports.add(f"from {value.__module__} import {value.__name__} as {name}")
+            imports.add(f"from {value.__module__} import {getattr(value, '__name__', name)} as {name}")
     return HEAD.format(what) + "\n".join(sorted(imports)) + "\n\n" + "\n".join(lines) + "\n"
 
 

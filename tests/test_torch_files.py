@@ -211,9 +211,20 @@ def test_numpy_in_files_of_torch():
 
 def test_old_and_foreign_formats(tmp_path):
     torch = pytest.importorskip("torch", reason="compares with PyTorch")
-    torch.save(torch.ones(1), tmp_path / "old.pt", _use_new_zipfile_serialization=False)
-    with pytest.raises(StateDictError, match="the format that torch.save had before 1.6"):
-        volta.load(tmp_path / "old.pt")
+    x = torch.randn(4, 5)
+    values = {"a": x, "b": x.t()[1:], "i": torch.arange(6), "h": torch.ones(3).half(), "n": [1, "x", None], "empty": torch.empty(0, 3),
+              "layer": torch.nn.Linear(2, 3).state_dict()}
+    torch.save(values, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    found = volta.load(tmp_path / "old.pt")
+    assert found["n"] == values["n"] and found["empty"].shape == (0, 3) and found["layer"]["weight"].shape == (3, 2)
+    for name in "abih":
+        np.testing.assert_array_equal(found[name].numpy(), values[name].numpy())
+    found["a"][0, 1] = 7
+    assert found["b"][0, 0].item() == 7                                 # one storage
+    data = (tmp_path / "old.pt").read_bytes()
+    for broken in (data[:-1], data[:300], data.replace(b"OrderedDict", b"OrderedDicu"), data.replace(b"tensor_v2", b"tensor_vv")):
+        with pytest.raises(StateDictError):
+            _load(broken)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.jit.save(torch.jit.trace(torch.nn.Linear(1, 1), torch.ones(1, 1)), tmp_path / "script.pt")

@@ -48,6 +48,8 @@ from volta.dtypes import (
 from volta.dtypes import bool_ as bool
 from volta.dtypes import float_ as float
 from volta.dtypes import int_ as int
+from volta.errors import OutOfMemoryError
+from volta.layout import channels_last, channels_last_3d, contiguous_format, memory_format, preserve_format
 from volta.ops.table import FUNCTIONS as _FUNCTIONS
 from volta.ops.table import PLACES as _PLACES
 from volta.printing import set_printoptions
@@ -98,8 +100,8 @@ def numel(input: Tensor) -> "int":
 
 
 # Packages and names that are loaded when they are first asked for: they would take a third of the time of `import volta`.
-_LATE_PACKAGES = ("accelerator", "amp", "backends", "compat", "cuda", "data", "distributions", "func", "io", "nn", "onnx", "optim", "utils",
-                  "vision")
+_LATE_PACKAGES = ("accelerator", "amp", "backends", "compat", "cuda", "data", "distributions", "func", "hub", "io", "nn", "onnx", "optim",
+                  "utils", "vision")
 _LATE_NAMES = {
     "kernel": "volta.own_kernel",
     **dict.fromkeys(("autocast", "clear_autocast_cache", "get_autocast_dtype", "get_autocast_gpu_dtype",
@@ -107,7 +109,7 @@ _LATE_NAMES = {
                      "set_autocast_enabled"), "volta.amp"),
     **dict.fromkeys(("load", "save"), "volta.io"),
     **dict.fromkeys(("BFloat16Tensor", "BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor",
-                     "LongTensor"), "volta.typed"),
+                     "LongTensor", "set_default_tensor_type"), "volta.typed"),
     **dict.fromkeys(("are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "inf", "nan", "newaxis", "pi",
                      "set_float32_matmul_precision", "use_deterministic_algorithms", "version"), "volta.compat.names")}
 

@@ -208,12 +208,15 @@ def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Tensor | Sequence
 
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor],
          grad_outputs: Tensor | Sequence[Tensor | None] | None = None, retain_graph: bool | None = None, create_graph: bool = False,
-         allow_unused: bool | None = None, *, materialize_grads: bool = False) -> tuple[Tensor, ...]:
+         only_inputs: bool = True, allow_unused: bool | None = None, is_grads_batched: bool = False,
+         materialize_grads: bool = False) -> tuple[Tensor, ...]:
     """Gradients of the sum of `outputs` for each of `inputs`; no `.grad` changes.
 
     Raises: AutogradError where an input is not part of the graph, unless `allow_unused`, which gives None for it, or
-    `materialize_grads`, which gives zeros.
+    `materialize_grads`, which gives zeros; ArgumentError for is_grads_batched=True and for only_inputs=False, which PyTorch ended.
     """
+    if not only_inputs or is_grads_batched:
+        raise ArgumentError("grad: only_inputs must be True, and is_grads_batched False; call grad once for each of grad_outputs")
     if materialize_grads and allow_unused is False:
         raise ArgumentError("grad: materialize_grads=True gives zeros for unused inputs, which allow_unused=False forbids")
     targets = _as_list(inputs)

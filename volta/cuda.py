@@ -9,16 +9,16 @@ from volta import gpu
 from volta._kernels.core import Device
 from volta.amp import cuda as amp
 from volta.device import as_device, current_gpu, set_current_gpu
-from volta.errors import ArgumentError, DeviceError
+from volta.errors import ArgumentError, DeviceError, OutOfMemoryError
 from volta.random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from volta.typed import TYPES, Typed
 
 __all__ = [
-    "BoolTensor", "ByteTensor", "DoubleTensor", "Event", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "amp", "current_device",
-    "device", "device_count", "empty_cache", "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state", "init",
-    "initial_seed", "ipc_collect", "is_available", "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all",
-    "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved", "reset_peak_memory_stats", "seed", "seed_all",
-    "set_device", "set_rng_state", "synchronize"]
+    "BoolTensor", "ByteTensor", "DoubleTensor", "Event", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "OutOfMemoryError",
+    "amp", "current_device", "device", "device_count", "empty_cache", "get_device_capability", "get_device_name",
+    "get_device_properties", "get_rng_state", "init", "initial_seed", "ipc_collect", "is_available", "is_bf16_supported",
+    "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "memory_allocated",
+    "memory_reserved", "memory_summary", "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state", "synchronize"]
 
 HalfTensor, FloatTensor, DoubleTensor, ByteTensor, IntTensor, LongTensor, BoolTensor = (
     Typed(n, d, "gpu") for n, d in TYPES.items() if n != "BFloat16Tensor")
@@ -133,6 +133,13 @@ def memory_reserved(device: Device | str | int | None = None) -> int:
 def max_memory_reserved(device: Device | str | int | None = None) -> int:
     """Units: bytes in use and kept for reuse at the peak. What is kept shrinks only by `empty_cache`."""
     return max(memory_reserved(device), max_memory_allocated(device))
+
+
+def memory_summary(device: Device | str | int | None = None, abbreviated: bool = False) -> str:
+    """A text: what is in use, was at the peak, and is kept for reuse."""
+    figures = {"in use": memory_allocated(device), "at the peak": max_memory_allocated(device), "reserved": memory_reserved(device)}
+    lines = [f"{name:>12} {count / 2**20:10.1f} MiB" for name, count in figures.items()]
+    return "\n".join([f"Memory of GPU {_index('memory_summary', device)}", *lines])
 
 
 def reset_peak_memory_stats(device: Device | str | int | None = None) -> None:

@@ -57,6 +57,10 @@ class DatasetError(VoltaError, RuntimeError, ValueError):
     """A dataset's file that is missing, damaged or of another format."""
 
 
+class DownloadError(VoltaError, OSError, RuntimeError):
+    """A file that could not be downloaded, or is not the one that was meant."""
+
+
 class StateDictError(VoltaError, RuntimeError, KeyError):
     """A state dict or checkpoint that does not fit the module."""
 

@@ -18,6 +18,7 @@ from volta.device import as_device
 from volta.dtypes import bfloat16, float16, float32, float64, get_default_dtype, int32, int64, to_numpy, uint8
 from volta.dtypes import bool_ as bool_dtype
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
+from volta.layout import contiguous_format
 from volta.methods import install
 from volta.ops import copy as copies
 from volta.ops import subscript
@@ -30,6 +31,7 @@ from volta.shapes import Size, as_dim
 from volta.typed import legacy_tensor, type_name, type_of
 
 if TYPE_CHECKING:
+    from volta.layout import memory_format as Layout
     from volta.types import DeviceLike, DTypeLike, Number
 
 
@@ -76,6 +78,13 @@ class Tensor(graph.Operators):
         return self.device.is_gpu
 
     is_cuda = is_gpu
+
+    @property
+    def is_xpu(self) -> bool:
+        """Whether its data is on PyTorch's device "xpu": never. GPUs of any maker are "gpu"."""
+        return False
+
+    is_mps = is_xpu
 
     @property
     def data(self) -> Tensor:
@@ -162,9 +171,11 @@ class Tensor(graph.Operators):
         """Position of the first element in the storage. Units: elements."""
         return self.offset
 
-    def is_contiguous(self) -> bool:
-        """Whether the elements lie row-major."""
-        return self._contiguous
+    def is_contiguous(self, memory_format: Layout = contiguous_format) -> bool:
+        """Whether the elements lie row-major, or as `memory_format` says."""
+        if memory_format is contiguous_format:
+            return self._contiguous
+        return self.ndim == memory_format.value and self.movedim(1, -1)._contiguous
 
     def is_floating_point(self) -> bool:
         """Whether the dtype is floating point."""

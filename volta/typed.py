@@ -3,14 +3,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from volta._kernels.core import TensorBase
-from volta.dtypes import as_dtype, bfloat16, bool_, float16, float32, float64, int32, int64, uint8
+from volta.device import set_default_device
+from volta.dtypes import as_dtype, bfloat16, bool_, float16, float32, float64, int32, int64, set_default_dtype, uint8
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.creation import empty
 from volta.ops.from_data import tensor
 from volta.shapes import Size
 
-__all__ = ["BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor"]
+__all__ = ["BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor",
+           "set_default_tensor_type"]
 
 
 def legacy_tensor(name: str, arguments: tuple, dtype: Any, device: Any = "cpu") -> Any:
@@ -24,7 +28,7 @@ def legacy_tensor(name: str, arguments: tuple, dtype: Any, device: Any = "cpu") 
         if arguments[0].dtype is not dtype:
             raise DTypeError(f"{name}: needs a tensor of {dtype}, got one of {arguments[0].dtype}; write x.to({dtype})")
         return arguments[0].detach()
-    elif len(arguments) == 1 and not hasattr(arguments[0], "__index__"):
+    elif len(arguments) == 1 and (isinstance(arguments[0], np.ndarray) or not hasattr(arguments[0], "__index__")):
         return tensor(arguments[0], dtype=dtype, device=device)
     if not all(hasattr(n, "__index__") and not isinstance(n, bool) for n in arguments):
         raise ArgumentError(f"{name}: needs sizes as int, or one sequence, array or tensor, got {arguments!r}")
@@ -73,3 +77,15 @@ def type_of(dtype: Any) -> tuple[Any, str | None]:
             raise DTypeError(f"type: there is no type {dtype!r} here; use one such as 'torch.FloatTensor', or a dtype")
         return TYPES[name], "gpu" if package == "torch.cuda" else "cpu"
     return as_dtype(dtype), None
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Let new tensors of floating point be of this type: a typed constructor or its name, such as "torch.cuda.FloatTensor".
+
+    Raises: DTypeError for another type.
+    """
+    dtype, place = type_of(t)
+    if place is None or not dtype.is_floating_point:
+        raise DTypeError(f"set_default_tensor_type: needs a floating point type such as 'torch.FloatTensor', got {t!r}")
+    set_default_dtype(dtype)
+    set_default_device(place)

@@ -22,18 +22,23 @@ PLACES = {
     "torch.optim.swa_utils": "volta.optim.swa_utils",
     "torch.utils.data": "volta.data",
     "torch.utils.data.": "volta.data",
+    "torch.utils.model_zoo": "volta.hub",
     "torch.autograd.": "volta.autograd",
     "torch.cuda.amp": "volta.amp.cuda",
     "torch.cuda.amp.": "volta.amp.cuda",
     "torch.cpu.amp": "volta.amp.cpu",
     "torch.cpu.amp.": "volta.amp.cpu",
     "torch.amp.": "volta.amp",
+    "torch.compiler": "volta.compat.compiler",
     "torch.distributions.": "volta.distributions",
+    "torch.mps": "volta.backends.mps",
     "torch.types": "volta.types",
+    "torch.xpu": "volta.backends.mps",
     "torchvision": "volta.vision",
     "torchvision.transforms.": "volta.vision.transforms",
     "torchvision.transforms.functional": "volta.vision.transforms.functional",
     "torchvision.datasets.": "volta.vision.datasets",
+    "torchvision.ops.": "volta.vision.ops",
     "torchvision.utils": "volta.vision.utils",
 }
 WHERE = "docs/coverage.md in Volta's sources lists which of PyTorch's names exist, and why others do not"
@@ -85,8 +90,14 @@ class View(ModuleType):
         """Settings, as of `torch.backends.cudnn`, are those of the module here."""
         if not name.startswith("__") and self._target.__name__.startswith("volta.backends."):
             setattr(self._target, name, value)
-        else:
+        elif not (isinstance(value, View) and callable(getattr(self._target, name, None))):      # alexnet is a module and its function
             super().__setattr__(name, value)
+
+    def publish(self) -> None:
+        """Make the names that are there now entries of the module's dict, which scripts look into: `models.__dict__[arch]`."""
+        if not self._target.__name__.startswith("volta.backends"):      # settings change
+            self.__dict__.update({name: value for name, value in vars(self._target).items() if not name.startswith("_") and not isinstance(
+                value, ModuleType) and f"{self.__name__}.{name}" not in _HIDDEN})
 
     def __dir__(self) -> list[str]:
         return dir(self._target)
@@ -119,7 +130,8 @@ class _Loader:
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return View(spec.name, self.target)
 
-    def exec_module(self, module: ModuleType) -> None:
+    def exec_module(self, module: View) -> None:
+        module.publish()
         if module.__name__ == "torch":
             module.__dict__.update(importlib.import_module("volta.compat.names").TORCH)
         elif module.__name__ == "torchvision":

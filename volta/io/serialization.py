@@ -50,7 +50,7 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes], *, format: Literal["pt
 
 def load(f: str | os.PathLike[str] | IO[bytes], map_location: MapLocation = None, *, weights_only: bool | None = True,
          mmap: bool | None = None) -> Any:
-    """Read a file of `save`, of torch.save (the zip format) or a safetensors file: the contents say which, not the name.
+    """Read a file of `save`, of torch.save or a safetensors file: the contents say which, not the name.
 
     Of a sharded checkpoint, give the path of its index (model.safetensors.index.json): all of its tensors are read, by name.
 
@@ -64,11 +64,8 @@ def load(f: str | os.PathLike[str] | IO[bytes], map_location: MapLocation = None
     """
     place, found = placer(map_location), contents(f, bool(mmap))
     start = bytes(found.memory[:16])
-    if start.startswith(b"PK\3\4"):
+    if start.startswith((b"PK\3\4", torch_format.LEGACY)):
         return torch_format.read(found, place)
-    if start.startswith(b"\x80\2\x8a\n"):
-        raise StateDictError(f"load: {found.name} has the format that torch.save had before 1.6; convert it in PyTorch by "
-                             "torch.save(torch.load(path), path)")
     if start.startswith(b"{") and not hasattr(f, "read"):
         return _sharded(found, as_path("load", f).parent, lambda path: safetensors_format.read(contents(path, bool(mmap)), place))
     return safetensors_format.read(found, place)

@@ -1,4 +1,5 @@
-"""PyTorch's zip format (`torch.save` since 1.6), read without PyTorch: the archive, its storages and the names that a file may use.
+"""PyTorch's files, read without PyTorch: the zip format (`torch.save` since 1.6) and the one before, their storages and the names that
+they may use.
 
 bfloat16 becomes float32 on a GPU; int8, int16 and uint16 become int32, uint32 and uint64 int64. Complex, quantised, sparse and float8
 tensors are refused.
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 # What a malformed file makes the readers raise.
 MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError, EOFError, RuntimeError,
              struct.error, zlib.error, zipfile.BadZipFile)
+LEGACY = b"\x80\2\x8a\n"                                  # how files of the format before 1.6 begin
+_MAGIC, _PROTOCOL = 0x1950a86a20f9469cfc6c, 1001
+_LONGEST = 1 << 26                                      # of a pickle in such a file; Units: bytes
 STORAGES = {"float64": "DoubleStorage", "float32": "FloatStorage", "float16": "HalfStorage", "bfloat16": "BFloat16Storage",
             "int64": "LongStorage", "int32": "IntStorage", "int16": "ShortStorage", "int8": "CharStorage", "uint8": "ByteStorage",
             "bool": "BoolStorage"}
@@ -40,13 +44,11 @@ _VALUES = (core.TensorBase, np.ndarray, np.generic, str, int, float, bytes, type
 def read(contents: Contents, place: Callable[[str], core.Device]) -> Any:
     """The object of a file. Raises: StateDictError for what is malformed, foreign, or would need code to run."""
     try:
-        archive = _Archive(contents.memory)
+        archive = _Legacy(contents.memory) if bytes(contents.memory[:len(LEGACY)]) == LEGACY else _Archive(contents.memory)
         storages: dict[str, _Storage] = {}
 
         def storage(name):
-            if type(name) is not tuple or [*map(type, name)] != [str, _Kind, str, str, int] or name[0] != "storage":
-                raise ValueError("a storage has an unknown form")
-            _, elements, key, location, count = name
+            elements, key, location, count = _named(name)
             if key not in storages:
                 storages[key] = _Storage(archive, key, count, _called(place, location), contents.shared)
             return storages[key].of(elements.name)
@@ -60,6 +62,14 @@ def read(contents: Contents, place: Callable[[str], core.Device]) -> Any:
         raise StateDictError(f"load: {contents.name} {error}") from None
     except MALFORMED as error:
         raise StateDictError(f"load: {contents.name} is no whole file of torch.save: {error}") from None
+
+
+def _named(name):
+    """Elements, key, place and size of a storage."""
+    if type(name) is not tuple or [*map(type, name[:5])] != [str, _Kind, str, str, int] or name[0] != "storage" or (
+            name[5:] not in ((), (None,))):             # before 1.6: that it is no view of another
+        raise ValueError("a storage has an unknown form")
+    return name[1:5]
 
 
 class _Elsewhere(Exception):
@@ -108,6 +118,53 @@ class _Archive:
         data = memoryview(self.memory)[start:start + info.file_size]
         if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
             raise ValueError(f"its record {name[:40]!r} is damaged or cut short")
+        return data
+
+
+class _Legacy:
+    """The format before 1.6: pickles of a number, a version, the system, the object and its storages' names, then the storages.
+
+    Since these lie behind the object that names them, it is read twice: first with zeros in their places, to learn where it ends.
+    """
+    big_endian = False
+
+    def __init__(self, memory):
+        self.memory, self.position, self.sizes, self.places = memory, 0, {}, {}
+        if (self.pickle(), self.pickle()) != (_MAGIC, _PROTOCOL) or self.pickle().get("little_endian") is not True:
+            raise ValueError("its head is unknown")
+        begin = self.position
+        self.pickle(self.blank)
+        self.places["data.pkl"] = slice(begin, self.position)
+        for key in self.pickle():
+            count, = struct.unpack("<q", self.memory[self.position:self.position + 8])
+            size = self.sizes[key, count]
+            self.places[f"data/{key}"] = slice(self.position + 8, self.position + 8 + size)
+            self.position += 8 + size
+        self.sizes = None
+
+    def pickle(self, storage=None):
+        """The next pickle."""
+        reader = Unpickler(bytes(self.memory[self.position:self.position + _LONGEST]), _TABLE, BUILDERS, storage)
+        found = reader.load()
+        self.position += reader.position
+        return found
+
+    def blank(self, name):
+        """A storage whose bytes are not known yet."""
+        elements, key, _, count = _named(name)
+        size = count * np.dtype({"bfloat16": "uint16"}.get(elements.name, elements.name)).itemsize
+        if not 0 <= size <= len(self.memory):
+            raise ValueError("a storage is larger than the file")
+        self.sizes[key, count] = self.sizes[f"data/{key}"] = size
+        return _Storage(self, key, count, as_device("cpu"), False).of(elements.name)
+
+    def record(self, name):
+        """The bytes of a record; zeros while they are not known."""
+        if self.sizes:
+            return bytes(self.sizes[name])
+        data = memoryview(self.memory)[self.places[name]]
+        if len(data) != self.places[name].stop - self.places[name].start:
+            raise ValueError("it is cut short")
         return data
 
 

@@ -238,3 +238,13 @@ def default_(weight: Tensor, bias: Tensor | None) -> None:
     if bias is not None:
         bound = 1.0 / math.sqrt(max(fans("bias", weight)[0], 1))
         uniform_(bias, -bound, bound)
+
+
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
+    """`fans`, as programs that make their own initial values call it."""
+    return fans("_calculate_fan_in_and_fan_out", tensor)
+
+
+# The names before PyTorch 0.4, which it still has.
+constant, dirac, normal, orthogonal, sparse, uniform = constant_, dirac_, normal_, orthogonal_, sparse_, uniform_
+kaiming_normal, kaiming_uniform, xavier_normal, xavier_uniform = kaiming_normal_, kaiming_uniform_, xavier_normal_, xavier_uniform_

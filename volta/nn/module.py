@@ -11,6 +11,7 @@ from volta._kernels import core
 from volta.device import as_device
 from volta.dtypes import as_dtype, bfloat16, float16, float32, float64
 from volta.errors import ArgumentError, DTypeError
+from volta.layout import memory_format as Layout
 from volta.nn.hooks import HookMethods
 from volta.nn.parameter import Buffer, Parameter
 from volta.nn.state import StateMethods
@@ -309,9 +310,10 @@ class Module(HookMethods, StateMethods):
                     module._buffers[name] = buffers[b]
         return self
 
-    def to(self, *args: Any, device: DeviceLike = None, dtype: DTypeLike = None, non_blocking: bool = False) -> Self:
+    def to(self, *args: Any, device: DeviceLike = None, dtype: DTypeLike = None, non_blocking: bool = False,
+           memory_format: Layout | None = None) -> Self:
         """Move to a device, to a floating point dtype, or both: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`.
-        Integer buffers keep their dtype.
+        Integer buffers keep their dtype. Parameters stay row-major at any `memory_format`, which chooses among kernels of another library.
 
         Raises: DTypeError for a dtype that is not floating point; DeviceError.
         """

@@ -11,7 +11,8 @@ from volta._kernels.core import graph, inplace
 from volta._kernels.core.call import run_kernel
 from volta.device import as_device
 from volta.dtypes import HALVES, as_dtype, bool_, float32, int64, result_type, to_numpy, uint8
-from volta.errors import ShapeError
+from volta.errors import ArgumentError, ShapeError
+from volta.layout import channels_last, channels_last_3d, contiguous_format, preserve_format
 from volta.ops.parts import narrow, slice_view
 from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
 from volta.ops.records.view import contiguous_op, diagonal_op, expand_kernel, on_diagonal
@@ -22,6 +23,7 @@ from volta.shapes import as_dims, as_shape
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from volta.layout import memory_format as Layout
     from volta.tensor import Tensor
     from volta.types import DeviceLike, DTypeLike, Number
 
@@ -82,30 +84,46 @@ def _as(x, dtype):
     return cast(x, dtype) if isinstance(x, core.TensorBase) else x
 
 
-@composed(samples=(case((2, 3)), case(())), kinds="fib", record=contiguous_op, numpy=np.copy)
-def clone(input: Tensor) -> Tensor:
-    """A copy with its own storage, differentiable.
+def arranged(name: str, x: Tensor, memory_format: Layout | None) -> Tensor:
+    """The tensor with its elements in this order in memory. Raises: ArgumentError for another number of dimensions."""
+    if memory_format in (None, preserve_format):
+        return x
+    if memory_format is contiguous_format:
+        return x if x._contiguous else contiguous_op(x)
+    if memory_format not in (channels_last, channels_last_3d):
+        raise ArgumentError(f"{name}: memory_format must be a volta.memory_format, got {memory_format!r}")
+    if x.ndim != memory_format.value:
+        raise ArgumentError(f"{name}: {memory_format} needs {memory_format.value} dimensions, got {tuple(x.shape)}")
+    last = x.movedim(1, -1)
+    return x if last._contiguous else contiguous_op(last).movedim(-1, 1)
+
+
+@composed(samples=(case((2, 3)), case(())), kinds="fib", record=contiguous_op, numpy=lambda x, **_: np.copy(x))
+def clone(input: Tensor, *, memory_format: Layout | None = None) -> Tensor:
+    """A copy with its own storage, differentiable; row-major unless `memory_format` says otherwise.
 
     >>> volta.clone(volta.arange(2)).tolist()
     [0, 1]
     """
-    return contiguous_op(input)
+    return arranged("clone", contiguous_op(input), memory_format)
 
 
-@composed(samples=(case((2, 3)), case(())), kinds="fib", function=False, numpy=np.copy)
-def contiguous(input: Tensor) -> Tensor:
-    """The tensor itself where it is row-major, else a row-major copy.
+@composed(samples=(case((2, 3)), case(())), kinds="fib", function=False, numpy=lambda x, **_: np.copy(x))
+def contiguous(input: Tensor, memory_format: Layout = contiguous_format) -> Tensor:
+    """The tensor itself where it is row-major, or as `memory_format` says, else a copy that is.
 
     >>> volta.ones(2, 3).t().contiguous().stride()
     (2, 1)
+    >>> volta.ones(1, 2, 3, 4).contiguous(memory_format=volta.channels_last).stride()
+    (24, 1, 8, 2)
     """
-    return input if input._contiguous else contiguous_op(input)
+    return arranged("contiguous", input, memory_format)
 
 
 @composed(samples=(case((2, 3), dtype=int64),), kinds="fib", function=False, smooth=False,
           numpy=lambda x, dtype: x.astype(to_numpy(dtype)))
 def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike = None, copy: bool = False,
-       non_blocking: bool = False) -> Tensor:
+       non_blocking: bool = False, memory_format: Layout | None = None) -> Tensor:
     """The tensor on another device, as another dtype, or both: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(other)`.
 
     >>> volta.arange(2).to("cpu", volta.float32).tolist()
@@ -128,6 +146,7 @@ def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike
         out = transfer(out, device=place)
     if kind is not None:                    # on the CPU, which has every dtype, not on the GPU that it comes from
         out = cast(out, kind)
+    out = arranged("to", out, memory_format)
     return clone(out) if copy and out is input else out
 
 

@@ -11,7 +11,7 @@ from volta._kernels import core
 from volta.device import as_device
 from volta.dtypes import as_dtype, bool_, float16, float32, float64, get_default_dtype, int32, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta.ops.copy import copy_into
+from volta.ops.copy import arranged, copy_into
 from volta.ops.from_data import finish, tensor
 from volta.ops.join import cat
 from volta.ops.parts import slice_view
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from volta._kernels.core import DType
     from volta._kernels.core.record import Primitive
+    from volta.layout import memory_format as Layout
     from volta.random import Generator
     from volta.tensor import Tensor
     from volta.types import DeviceLike, DTypeLike, Number
@@ -303,8 +304,10 @@ def fill_random_(t: Tensor, primitive, a: float, b: float, generator: Generator 
 def _like(make):
     made = make.function                # its arguments need no second check
 
-    def function(input: Tensor, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
-        return made(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    def function(input: Tensor, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False,
+                 memory_format: Layout | None = None) -> Tensor:
+        like = made(input.shape, dtype=dtype or input.dtype, device=device or input.device)
+        return finish(arranged(function.__name__, like, memory_format), requires_grad)
     return _named_like(function, make, samples=() if make is empty else (case((2, 3)),), kinds="fib", smooth=False,
                        numpy=np.zeros_like if make is zeros else np.ones_like)
 

@@ -14,6 +14,8 @@ __all__ = ["ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnneali
            "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau",
            "SequentialLR", "StepLR"]
 
+_LRScheduler = LRScheduler              # its name in older programs, which derive their own from it
+
 
 class LambdaLR(LRScheduler):
     """The first learning rate times `lr_lambda(epoch)`; one function, or one per group."""

@@ -1,4 +1,5 @@
-"""Images for training: transforms, readers of datasets, grids and files, under the names of torchvision. Pillow is of use, not needed."""
-from volta.vision import datasets, transforms, utils
+"""Images for training: transforms, readers of datasets, networks, grids and files, under the names of torchvision. Pillow is of use, not
+needed."""
+from volta.vision import datasets, models, ops, transforms, utils
 
-__all__ = ["datasets", "transforms", "utils"]
+__all__ = ["datasets", "models", "ops", "transforms", "utils"]

@@ -17,3 +17,4 @@ __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "fuse
            "fuse_linear_bn_eval", "fuse_linear_bn_weights", "get_total_norm", "parameters_to_vector", "parametrizations",
            "parametrize", "prune", "remove_spectral_norm", "remove_weight_norm", "rnn", "skip_init", "spectral_norm",
            "vector_to_parameters", "weight_norm"]
+clip_grad_norm = clip_grad_norm_        # its name before PyTorch 0.4, which it still has

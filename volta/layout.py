@@ -1,0 +1,20 @@
+"""In which order the elements of a tensor lie in memory, under PyTorch's names."""
+from __future__ import annotations
+
+import enum
+
+
+class memory_format(enum.Enum):
+    """Row-major, as it is, or pixel by pixel: the channels of images (4 dimensions) or volumes (5) together."""
+    contiguous_format = 1
+    preserve_format = 2
+    channels_last = 4
+    channels_last_3d = 5
+
+    def __repr__(self) -> str:
+        return f"volta.{self.name}"
+
+    __str__ = __repr__
+
+
+contiguous_format, preserve_format, channels_last, channels_last_3d = memory_format
