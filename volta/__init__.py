@@ -92,8 +92,8 @@ def numel(input: Tensor) -> "int":
 
 
 # Packages and names that are loaded when they are first asked for: they would take a third of the time of `import volta`.
-_LATE_PACKAGES = ("accelerator", "amp", "backends", "compat", "cuda", "data", "distributions", "func", "io", "nn", "optim", "utils",
-                  "vision")
+_LATE_PACKAGES = ("accelerator", "amp", "backends", "compat", "cuda", "data", "distributed", "distributions", "func", "io", "jit",
+                  "multiprocessing", "nn", "optim", "sparse", "utils", "vision")
 _LATE_NAMES = {
     "kernel": "volta.own_kernel",
     **dict.fromkeys(("autocast", "bfloat16", "clear_autocast_cache", "get_autocast_dtype", "get_autocast_gpu_dtype",

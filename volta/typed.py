@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from volta._kernels.core import TensorBase
 from volta.dtypes import as_dtype, bool_, float16, float32, float64, int32, int64, uint8
 from volta.errors import ArgumentError, DTypeError
@@ -24,7 +26,7 @@ def legacy_tensor(name: str, arguments: tuple, dtype: Any, device: Any = "cpu") 
         if arguments[0].dtype is not dtype:
             raise DTypeError(f"{name}: needs a tensor of {dtype}, got one of {arguments[0].dtype}; write x.to({dtype})")
         return arguments[0].detach()
-    elif len(arguments) == 1 and not hasattr(arguments[0], "__index__"):
+    elif len(arguments) == 1 and (isinstance(arguments[0], np.ndarray) or not hasattr(arguments[0], "__index__")):
         return tensor(arguments[0], dtype=dtype, device=device)
     if not all(hasattr(n, "__index__") and not isinstance(n, bool) for n in arguments):
         raise ArgumentError(f"{name}: needs sizes as int, or one sequence, array or tensor, got {arguments!r}")

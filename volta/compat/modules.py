@@ -29,6 +29,7 @@ PLACES = {
     "torch.cpu.amp.": "volta.amp.cpu",
     "torch.amp.": "volta.amp",
     "torch.distributions.": "volta.distributions",
+    "torch.serialization": "volta.io.serialization",
     "torch.types": "volta.types",
     "torchvision": "volta.vision",
     "torchvision.transforms.": "volta.vision.transforms",
@@ -37,6 +38,12 @@ PLACES = {
     "torchvision.utils": "volta.vision.utils",
 }
 WHERE = "docs/coverage.md in Volta's sources lists which of PyTorch's names exist, and why others do not"
+# Modules that scripts import and may never use: what they name is refused, for this reason.
+REFUSED = {
+    "torch.hub": "it runs programs from the network; build the model and load a state dict",
+    "torch.onnx": "Volta does not write ONNX files",
+    "torch.profiler": "it measures PyTorch's own operators; volta.gpu.stats() counts what a GPU did, Python's cProfile measures a script",
+}
 _HIDDEN = {"torch.ops", "torch.io", "torch.errors", "torch.gpu", "torch.methods", "torch.saved", "torch.shapes", "torch.compat"}
 
 
@@ -64,6 +71,8 @@ class View(ModuleType):
         self.__dict__["__file__"] = f"{target.__file__} (Volta in place of {name})"
 
     def __getattr__(self, name: str) -> object:
+        if self.__name__ in REFUSED and not name.startswith("__"):
+            raise _missing(self.__name__, name)
         if f"{self.__name__}.{name}" in _HIDDEN:
             raise _missing(self.__name__, name)
         try:
@@ -93,6 +102,8 @@ class View(ModuleType):
 
 
 def _missing(module: str, name: str) -> AttributeError:
+    if module in REFUSED:
+        return AttributeError(f"{module}.{name} does not exist in Volta: {REFUSED[module]}", name=name)
     return AttributeError(f"{module}.{name} does not exist in Volta; {WHERE}", name=name)
 
 
@@ -104,7 +115,7 @@ class Finder:
         if name.partition(".")[0] not in ("torch", "torchvision"):
             return None
         try:
-            found = importlib.import_module(place(name))
+            found = importlib.import_module("volta.errors" if name in REFUSED else place(name))
         except ModuleNotFoundError as error:
             if not (error.name or "").startswith("volta"):
                 raise
