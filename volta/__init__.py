@@ -100,6 +100,7 @@ _LATE_NAMES = {
                      "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype",
                      "set_autocast_enabled"), "volta.amp"),
     **dict.fromkeys(("load", "save"), "volta.io"),
+    "sparse_coo_tensor": "volta.sparse",
     **dict.fromkeys(("BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor"), "volta.typed"),
     **dict.fromkeys(("are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "inf", "nan", "newaxis", "pi",
                      "set_float32_matmul_precision", "use_deterministic_algorithms", "version"), "volta.compat.names")}

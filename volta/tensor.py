@@ -20,7 +20,7 @@ from volta.dtypes import float16, float32, float64, get_default_dtype, int32, in
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
 from volta.methods import install
 from volta.ops import copy as copies
-from volta.ops import subscript
+from volta.ops import sparse, subscript
 from volta.ops.from_data import tensor
 from volta.ops.math import where
 from volta.ops.parts import split
@@ -30,6 +30,7 @@ from volta.shapes import Size, as_dim
 from volta.typed import legacy_tensor, type_name, type_of
 
 if TYPE_CHECKING:
+    from volta.ops.sparse import SparseTensor
     from volta.types import DeviceLike, DTypeLike, Number
 
 
@@ -76,6 +77,7 @@ class Tensor(graph.Operators):
         return self.device.is_gpu
 
     is_cuda = is_gpu
+    is_sparse = False
 
     @property
     def data(self) -> Tensor:
@@ -123,6 +125,14 @@ class Tensor(graph.Operators):
         if dim is not None and not self.shape:
             raise IndexRangeError("size: a 0-d tensor has no dimension")
         return Size(self.shape) if dim is None else self.shape[as_dim("size", dim, self.ndim)]
+
+    def to_sparse(self) -> SparseTensor:
+        """The elements that are not zero, by their places. Reads on a GPU where they are."""
+        return sparse.to_sparse(self)
+
+    def to_dense(self) -> Tensor:
+        """Itself, which has its zeros."""
+        return self
 
     def numel(self) -> int:
         """Number of elements."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from volta._kernels import core
+from volta._kernels.core.record import Op
 from volta.device import as_device
 from volta.dtypes import from_numpy_dtype
 from volta.errors import StateDictError
@@ -34,11 +35,12 @@ MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, Overfl
 STORAGES = {"float64": "DoubleStorage", "float32": "FloatStorage", "float16": "HalfStorage", "bfloat16": "BFloat16Storage",
             "int64": "LongStorage", "int32": "IntStorage", "int16": "ShortStorage", "int8": "CharStorage", "uint8": "ByteStorage",
             "bool": "BoolStorage"}
-_VALUES = (core.TensorBase, np.ndarray, np.generic, str, int, float, bytes, type(None), core.DType, core.Device, Size)
+_VALUES = (core.TensorBase, np.ndarray, np.generic, str, int, float, bytes, type(None), core.DType, core.Device, Size, Op, type)
 
 
-def read(contents: Contents, place: Callable[[str], core.Device]) -> Any:
-    """The object of a file. Raises: StateDictError for what is malformed, foreign, or would need code to run."""
+def read(contents: Contents, place: Callable[[str], core.Device], resolve: Callable[[str, str], Any]) -> Any:
+    """The object of a file, whose classes `resolve` gives. Raises: StateDictError for what is malformed, foreign, or would need code to
+    run."""
     try:
         archive = _Archive(contents.memory)
         storages: dict[str, _Storage] = {}
@@ -51,8 +53,9 @@ def read(contents: Contents, place: Callable[[str], core.Device]) -> Any:
                 storages[key] = _Storage(archive, key, count, _called(place, location), contents.shared)
             return storages[key].of(elements.name)
 
-        found = Unpickler(bytes(archive.record("data.pkl")), _TABLE, _BUILDERS, storage).load()
-        check_values(found, _VALUES)
+        unpickler = Unpickler(bytes(archive.record("data.pkl")), _TABLE, _BUILDERS, storage, resolve)
+        found = unpickler.load()
+        check_values(found, _VALUES, unpickler.made)
         return found
     except _Elsewhere as error:
         raise error.args[0] from None

@@ -127,7 +127,8 @@ class SummaryWriter:
         counts, limits = np.histogram(values, bins=30 if bins == "tensorflow" else bins)
         if len(counts) > count:
             counts, limits = np.histogram(values, bins=count)
-        parts = [_field(i + 1, float(v), "d") for i, v in enumerate((values.min(), values.max(), values.size, values.sum(), values @ values))]
+        facts = values.min(), values.max(), values.size, values.sum(), values @ values
+        parts = [_field(i, float(fact), "d") for i, fact in enumerate(facts, 1)]
         parts += [_field(6, limits[1:].astype("<f8").tobytes()), _field(7, counts.astype("<f8").tobytes())]
         self._value(tag, _field(5, b"".join(parts)), global_step, walltime)
 
