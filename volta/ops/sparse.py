@@ -44,6 +44,7 @@ class SparseTensor:
     is_cuda = property(lambda self: self._of.is_cuda)
     requires_grad = property(lambda self: self._of.requires_grad)
     ndim = property(lambda self: len(self.shape))
+    storage = property(lambda self: self._of.storage)           # of the values: `save_for_backward` looks at its version
     T = property(lambda self: self.t())
 
     def size(self, dim: int | None = None) -> Any:
