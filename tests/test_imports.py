@@ -27,7 +27,7 @@ LAYERS = (
     ("ops", ("volta.ops",)),
     ("tensor", ("volta.tensor", "volta.methods", "volta.typed")),
     ("user", ("volta.amp", "volta.nn", "volta.optim", "volta.data", "volta.io", "volta.func", "volta.utils", "volta.linalg", "volta.cuda",
-              "volta.accelerator", "volta.backends", "volta.distributed", "volta.distributions", "volta.jit", "volta.multiprocessing",
+              "volta.accelerator", "volta.backends", "volta.derivatives", "volta.distributed", "volta.distributions", "volta.jit", "volta.multiprocessing",
               "volta.sparse", "volta.special", "volta.vision")),
     ("package", ("volta",)),
     ("compat", ("volta.compat",)),

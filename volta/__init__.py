@@ -50,7 +50,7 @@ from volta.dtypes import int_ as int
 from volta.ops.table import FUNCTIONS as _FUNCTIONS
 from volta.ops.table import PLACES as _PLACES
 from volta.printing import set_printoptions
-from volta.random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from volta.random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from volta.shapes import Size
 from volta.shapes import broadcast_shapes as _broadcast_shapes
 
@@ -96,14 +96,15 @@ _LATE_PACKAGES = ("accelerator", "amp", "backends", "compat", "cuda", "data", "d
                   "multiprocessing", "nn", "optim", "sparse", "utils", "vision")
 _LATE_NAMES = {
     "kernel": "volta.own_kernel",
-    **dict.fromkeys(("autocast", "bfloat16", "clear_autocast_cache", "get_autocast_dtype", "get_autocast_gpu_dtype",
+    "OutOfMemoryError": "volta.errors",
+    **dict.fromkeys(("GradScaler", "autocast", "bfloat16", "clear_autocast_cache", "get_autocast_dtype", "get_autocast_gpu_dtype",
                      "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype",
                      "set_autocast_enabled"), "volta.amp"),
     **dict.fromkeys(("load", "save"), "volta.io"),
     "sparse_coo_tensor": "volta.sparse",
     **dict.fromkeys(("BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor"), "volta.typed"),
-    **dict.fromkeys(("are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "inf", "nan", "newaxis", "pi",
-                     "set_float32_matmul_precision", "use_deterministic_algorithms", "version"), "volta.compat.names")}
+    **dict.fromkeys(("are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "get_num_interop_threads", "inf", "nan", "newaxis", "pi",
+                     "set_default_tensor_type", "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads", "use_deterministic_algorithms", "version"), "volta.compat.names")}
 
 
 def _publish() -> None:

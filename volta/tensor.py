@@ -134,6 +134,13 @@ class Tensor(graph.Operators):
         """Itself, which has its zeros."""
         return self
 
+    def pin_memory(self, device: DeviceLike = None) -> Tensor:
+        """Itself: transfers to a GPU take any memory."""
+        return self
+
+    def record_stream(self, stream: Any) -> None:
+        """Does nothing: a GPU works in one order, so its memory is not used again too early."""
+
     def numel(self) -> int:
         """Number of elements."""
         return self._size

@@ -23,6 +23,16 @@ PLACES = {
     "torch.utils.data": "volta.data",
     "torch.utils.data.": "volta.data",
     "torch.autograd.": "volta.autograd",
+    "torch.autograd.functional": "volta.derivatives",
+    "torch.compiler": "volta.compat.compiler",
+    "torch._dynamo": "volta.compat.compiler",
+    "torch._dynamo.": "volta.compat.compiler",
+    "torch._inductor": "volta.compat.compiler",
+    "torch._inductor.": "volta.compat.compiler",
+    "torch.nn.attention": "volta.backends.attention",
+    "torch.nn.utils.stateless": "volta.func",
+    "torch.cuda.random": "volta.cuda",
+    "torch.cuda.memory": "volta.cuda",
     "torch.cuda.amp": "volta.amp.cuda",
     "torch.cuda.amp.": "volta.amp.cuda",
     "torch.cpu.amp": "volta.amp.cpu",
@@ -37,6 +47,7 @@ PLACES = {
     "torchvision.datasets.": "volta.vision.datasets",
     "torchvision.utils": "volta.vision.utils",
 }
+_DEEP = ("torch.nn", "torch.optim", "torch.utils.data", "torch.autograd", "torch.distributions", "torch.cuda.amp")     # with inner names
 WHERE = "docs/coverage.md in Volta's sources lists which of PyTorch's names exist, and why others do not"
 # Modules that scripts import and may never use: what they name is refused, for this reason.
 REFUSED = {
@@ -68,11 +79,9 @@ class View(ModuleType):
         super().__init__(name, target.__doc__)
         self.__dict__["_target"] = target
         self.__dict__["__path__"] = []
-        self.__dict__["__file__"] = f"{target.__file__} (Volta in place of {name})"
+        self.__dict__["__file__"] = f"{getattr(target, '__file__', None)} (Volta in place of {name})"
 
     def __getattr__(self, name: str) -> object:
-        if self.__name__ in REFUSED and not name.startswith("__"):
-            raise _missing(self.__name__, name)
         if f"{self.__name__}.{name}" in _HIDDEN:
             raise _missing(self.__name__, name)
         try:
@@ -80,7 +89,11 @@ class View(ModuleType):
         except AttributeError:
             if name.startswith("__"):
                 raise
-            if place(f"{self.__name__}.{name}") == self._target.__name__:     # this module again: it has no such name
+            inner = importlib.import_module("volta.compat.inner")
+            deep = self.__name__.startswith(_DEEP)
+            if deep and name in inner.NAMES:
+                return inner.NAMES[name]
+            if place(f"{self.__name__}.{name}") == self._target.__name__ and not (deep and name in inner.MODULES):
                 raise _missing(self.__name__, name) from None
             try:                                        # a module that scripts use without importing it
                 return importlib.import_module(f"{self.__name__}.{name}")
@@ -115,10 +128,12 @@ class Finder:
         if name.partition(".")[0] not in ("torch", "torchvision"):
             return None
         try:
-            found = importlib.import_module("volta.errors" if name in REFUSED else place(name))
+            found = importlib.import_module(place(name))
         except ModuleNotFoundError as error:
             if not (error.name or "").startswith("volta"):
                 raise
+            if name in REFUSED:
+                return ModuleSpec(name, _Loader(ModuleType(name, REFUSED[name])), is_package=True)
             raise ModuleNotFoundError(f"{name} does not exist in Volta; {WHERE}", name=name) from None
         return ModuleSpec(name, _Loader(found), origin=found.__file__, is_package=True)
 
