@@ -24,7 +24,7 @@ from volta.autograd import (
     set_anomaly_enabled,
     set_grad_enabled,
 )
-from volta.device import device, get_default_device, set_default_device, set_mixed_device
+from volta.device import device, get_default_device, set_default_device, set_gpu_gaps, set_mixed_device
 from volta.dtypes import bool_ as bool
 from volta.dtypes import (
     can_cast,
@@ -103,8 +103,9 @@ _LATE_NAMES = {
     **dict.fromkeys(("load", "save"), "volta.io"),
     "sparse_coo_tensor": "volta.sparse",
     **dict.fromkeys(("BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor"), "volta.typed"),
-    **dict.fromkeys(("are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "get_num_interop_threads", "inf", "nan", "newaxis", "pi",
-                     "set_default_tensor_type", "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads", "use_deterministic_algorithms", "version"), "volta.compat.names")}
+    **dict.fromkeys(("are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "get_num_interop_threads",
+                     "inf", "nan", "newaxis", "pi", "set_default_tensor_type", "set_float32_matmul_precision", "set_flush_denormal",
+                     "set_num_interop_threads", "use_deterministic_algorithms", "version"), "volta.compat.names")}
 
 
 def _publish() -> None:

@@ -1,4 +1,4 @@
-"""Choices among attention kernels, under the names of torch.nn.attention. There is one here, which serves all: no choice changes a result."""
+"""Choices among attention kernels, under the names of torch.nn.attention. There is one here: no choice changes a result."""
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum

@@ -24,7 +24,7 @@ MODULES = frozenset(
     "function variable grad_mode anomaly_mode graph "                                                                   # torch.autograd
     "bernoulli beta binomial categorical cauchy constraints dirichlet distribution exponential gamma geometric gumbel half_normal "
     "independent kl laplace log_normal mixture_same_family multinomial multivariate_normal normal one_hot_categorical poisson "
-    "relaxed_bernoulli relaxed_categorical studentT transformed_distribution transforms uniform "                       # torch.distributions
+    "relaxed_bernoulli relaxed_categorical studentT transformed_distribution transforms uniform "          # torch.distributions
     "autocast_mode grad_scaler clip_grad weight_norm spectral_norm convert_parameters".split())
 
 

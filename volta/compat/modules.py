@@ -39,6 +39,7 @@ PLACES = {
     "torch.cpu.amp.": "volta.amp.cpu",
     "torch.amp.": "volta.amp",
     "torch.distributions.": "volta.distributions",
+    "torch.distributions.constraints": "volta.distributions.constraints",
     "torch.serialization": "volta.io.serialization",
     "torch.types": "volta.types",
     "torchvision": "volta.vision",

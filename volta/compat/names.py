@@ -11,8 +11,8 @@ from volta.dtypes import set_default_dtype
 from volta.errors import ArgumentError
 
 __all__ = ["are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "get_num_interop_threads", "inf",
-           "nan", "newaxis", "pi", "set_default_tensor_type", "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads",
-           "use_deterministic_algorithms", "version"]
+           "nan", "newaxis", "pi", "set_default_tensor_type", "set_float32_matmul_precision", "set_flush_denormal",
+           "set_num_interop_threads", "use_deterministic_algorithms", "version"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 

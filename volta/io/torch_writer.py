@@ -2,7 +2,7 @@
 storages.
 
 `torch.load(path, weights_only=True)` reads what holds no arrays and no objects. Tensors that share memory share it in the file; the place
-that is named is always "cpu", so that any machine reads the file.
+that is named is always "cpu", so that any machine reads the file, but for the tensors of objects: these come back to where they were.
 """
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Pickle:
 
     def __init__(self):
         self.parts: list[bytes] = []
-        self.depth = 0
+        self.depth = self.objects = 0       # nested values, and those of them that are objects
         self.storages: dict[Any, tuple[Any, int, Any]] = {}     # (bytes, number, a tensor that keeps the id) by storage and dtype
         self.memo: dict[int, tuple[int, Any]] = {}              # place and object by id
 
@@ -101,7 +101,9 @@ class _Pickle:
         self.name(name_of(type(value)))
         self.parts.append(b")\x81")
         self.remember(value)
+        self.objects += 1
         self.dict(vars(value), path)
+        self.objects -= 1
         self.parts.append(b"b")
 
     def call(self, name, *args, path=""):
@@ -201,7 +203,7 @@ class _Pickle:
         self.parts.append(b"(")
         self.text("storage")
         self.name(f"torch {STORAGES[data.dtype.name]}")
-        for entry in (str(number), "cpu"):
+        for entry in (str(number), str(data.device).replace("gpu", "cuda") if self.objects else "cpu"):
             self.text(entry)
         self.integer(len(content) // data.dtype.itemsize)
         self.parts.append(b"tQ")
