@@ -157,6 +157,32 @@ def test_mixed_device_modes():
         volta.set_mixed_device("maybe")
 
 
+def test_what_a_gpu_cannot_do(gpu):
+    x = volta.tensor([[4.0, 2.0], [2.0, 5.0]], device=gpu, requires_grad=True)
+    for call in (lambda: x.double(), lambda: volta.zeros(2, dtype=volta.float64, device=gpu), lambda: volta.linalg.cholesky(x)):
+        with pytest.raises((DeviceError, DTypeError)):
+            call()
+    assert volta.set_gpu_gaps("warn") == "error"
+    try:
+        with pytest.warns(MixedDeviceWarning, match="float64 is not available on the GPU; use float32. Took float32."):
+            assert x.double().dtype is volta.float32
+        for make in (lambda: volta.arange(3, dtype=volta.float64, device=gpu), lambda: volta.tensor(np.ones(2), device=gpu),
+                     lambda: volta.ones(2, dtype=volta.float64).to(gpu), lambda: volta.rand(2, dtype=volta.float64, device=gpu)):
+            with pytest.warns(MixedDeviceWarning, match="Took float32"):
+                made = make()
+            assert made.dtype is volta.float32 and made.device.is_gpu
+        with pytest.warns(MixedDeviceWarning, match="cholesky: is computed on the CPU alone; .* Computed there, and copied back"):
+            root = volta.linalg.cholesky(x)
+        assert root.device.is_gpu and root.detach().tolist() == [[2.0, 0.0], [1.0, 2.0]]
+        with pytest.warns(MixedDeviceWarning, match="Computed there"):
+            root.sum().backward()
+        assert x.grad.device.is_gpu
+    finally:
+        volta.set_gpu_gaps("error")
+    with pytest.raises(ArgumentError, match="set_gpu_gaps: mode must be 'warn' or 'error', got 'maybe'"):
+        volta.set_gpu_gaps("maybe")
+
+
 # ---------------------------------------------------------------- counters
 def test_stats_count_what_happens(gpu):
     volta.gpu.synchronize()

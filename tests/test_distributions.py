@@ -135,3 +135,56 @@ def test_learning_by_draws_runs_without_transfers(gpu):
         (-policy.log_prob(policy.sample())).mean().backward()
         ours.Normal(logits, 1.0).rsample().sum().backward()
     assert logits.grad is not None
+
+
+@pytest.mark.parametrize("name, shapes, values", [
+    ("Gamma", 2, (0.1, 5)), ("Beta", 2, (0.05, 0.95)), ("StudentT", 3, (-3, 3)), ("Chi2", 1, (0.1, 5)), ("Dirichlet", 1, None)])
+def test_gamma_and_its_kin(name, shapes, values, device):
+    rng = np.random.default_rng(3)
+    arrays = [rng.uniform(0.3, 4, 3).astype(np.float32) for _ in range(shapes)]
+    x = (rng.uniform(*values, (5, 3)) if values else rng.dirichlet(np.ones(3), 5)).astype(np.float32)
+    mine, other = made(name, arrays, False, device)
+    close(mine.log_prob(volta.tensor(x, device=device)), other.log_prob(torch.tensor(x)), rtol=1e-4, atol=1e-4)
+    for moment in ("mean", "variance", *(["entropy"] if name != "StudentT" else [])):
+        found, expected = getattr(mine, moment), getattr(other, moment)
+        close(found() if callable(found) else found, expected() if callable(expected) else expected, rtol=1e-4, atol=1e-4)
+    volta.manual_seed(1)
+    fit = made(name, [a + 4 for a in arrays], False, device)[0]
+    draws = fit.sample((20000,)).cpu().numpy()
+    np.testing.assert_allclose(draws.mean(0), fit.mean.cpu().numpy(), atol=0.03 * float(fit.stddev.max()))
+    np.testing.assert_allclose(draws.var(0), fit.variance.cpu().numpy(), rtol=0.1)
+
+
+def test_mixtures(device):
+    rng = np.random.default_rng(4)
+    shares, loc, scale, x = (rng.uniform(0.2, 2, shape).astype(np.float32) for shape in ((4, 3), (4, 3), (4, 3), (4,)))
+
+    def mixture(lib, distributions, where):
+        of = {"device": where} if where else {}
+        return distributions.MixtureSameFamily(distributions.Categorical(lib.tensor(shares, **of)),
+                                               distributions.Normal(lib.tensor(loc, **of), lib.tensor(scale, **of)))
+    mine, other = mixture(volta, ours, device), mixture(torch, theirs, None)
+    close(mine.log_prob(volta.tensor(x, device=device)), other.log_prob(torch.tensor(x)))
+    close(mine.mean, other.mean)
+    close(mine.variance, other.variance)
+    np.testing.assert_allclose(mine.sample((20000,)).cpu().numpy().mean(0), mine.mean.cpu().numpy(), atol=0.05)
+
+
+@pytest.mark.parametrize("name", ["Tanh", "Sigmoid", "Exp", "Softplus"])
+def test_transforms(name, device):
+    x, scale = np.random.default_rng(5).normal(size=(4, 3)).astype(np.float32) / 2, np.float32([0.5, 1.0, 2.0])
+
+    def values(lib, distributions, **of):
+        transforms, at, by = distributions.transforms, lib.tensor(x, **of), lib.tensor(scale, **of)
+        t = getattr(transforms, f"{name}Transform")()
+        y, both = t(at), transforms.ComposeTransform([transforms.AffineTransform(0.1, 2.0), t])
+        one = distributions.TransformedDistribution(distributions.Normal(0 * by, by), [t])
+        vector = distributions.TransformedDistribution(distributions.Independent(distributions.Normal(0 * by, by), 1),
+                                                       [transforms.AffineTransform(0.1, by), t])
+        return (y, t.inv(y), t.log_abs_det_jacobian(at, y), both.log_abs_det_jacobian(at, both(at)), one.log_prob(y), one.cdf(y),
+                vector.log_prob(y))
+    for found, expected in zip(values(volta, ours, device=device), values(torch, theirs)):
+        close(found, expected, rtol=1e-4, atol=1e-4)
+    volta.manual_seed(0)
+    cached = ours.TransformedDistribution(ours.Normal(volta.zeros(3, device=device, requires_grad=True), 30.0), ours.TanhTransform(1))
+    assert cached.has_rsample and cached.log_prob(cached.rsample()).isfinite().all()

@@ -24,7 +24,7 @@ from volta.autograd import (
     set_anomaly_enabled,
     set_grad_enabled,
 )
-from volta.device import device, get_default_device, set_default_device, set_mixed_device
+from volta.device import device, get_default_device, set_default_device, set_gpu_gaps, set_mixed_device
 from volta.dtypes import (
     bfloat16,
     can_cast,
@@ -53,7 +53,7 @@ from volta.layout import channels_last, channels_last_3d, contiguous_format, mem
 from volta.ops.table import FUNCTIONS as _FUNCTIONS
 from volta.ops.table import PLACES as _PLACES
 from volta.printing import set_printoptions
-from volta.random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from volta.random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from volta.shapes import Size
 from volta.shapes import broadcast_shapes as _broadcast_shapes
 
@@ -100,18 +100,20 @@ def numel(input: Tensor) -> "int":
 
 
 # Packages and names that are loaded when they are first asked for: they would take a third of the time of `import volta`.
-_LATE_PACKAGES = ("accelerator", "amp", "backends", "compat", "cuda", "data", "distributions", "func", "hub", "io", "nn", "onnx", "optim",
-                  "utils", "vision")
+_LATE_PACKAGES = ("accelerator", "amp", "backends", "compat", "cuda", "data", "distributed", "distributions", "func", "hub", "io", "jit",
+                  "multiprocessing", "nn", "onnx", "optim", "sparse", "utils", "vision")
 _LATE_NAMES = {
     "kernel": "volta.own_kernel",
-    **dict.fromkeys(("autocast", "clear_autocast_cache", "get_autocast_dtype", "get_autocast_gpu_dtype",
+    **dict.fromkeys(("GradScaler", "autocast", "clear_autocast_cache", "get_autocast_dtype", "get_autocast_gpu_dtype",
                      "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype",
                      "set_autocast_enabled"), "volta.amp"),
     **dict.fromkeys(("load", "save"), "volta.io"),
+    "sparse_coo_tensor": "volta.sparse",
     **dict.fromkeys(("BFloat16Tensor", "BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor",
                      "LongTensor", "set_default_tensor_type"), "volta.typed"),
-    **dict.fromkeys(("are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "inf", "nan", "newaxis", "pi",
-                     "set_float32_matmul_precision", "use_deterministic_algorithms", "version"), "volta.compat.names")}
+    **dict.fromkeys(("are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "get_num_interop_threads",
+                     "inf", "nan", "newaxis", "pi", "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads",
+                     "use_deterministic_algorithms", "version"), "volta.compat.names")}
 
 
 def _publish() -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Node", "Primitive", "Function", "FunctionCtx", "RemovableHandle", "backward", "grad", "no_grad", "enable_grad",
            "set_grad_enabled", "inference_mode", "is_grad_enabled", "Variable", "detect_anomaly", "set_detect_anomaly",
-           "is_anomaly_enabled", "is_anomaly_check_nan_enabled", "set_anomaly_enabled", "graph"]
+           "is_anomaly_enabled", "is_anomaly_check_nan_enabled", "once_differentiable", "set_anomaly_enabled", "graph"]
 
 
 P = ParamSpec("P")
@@ -108,6 +108,19 @@ class detect_anomaly(set_detect_anomaly):
 
     def __init__(self, check_nan: bool = True) -> None:
         super().__init__(True, check_nan)
+
+
+def once_differentiable(fn: F) -> F:
+    """For the backward of a Function: it is computed without a graph, and refused where its own gradient is wanted.
+
+    Raises: AutogradError under create_graph=True.
+    """
+    @functools.wraps(fn)
+    def backward(ctx, *grads):
+        if is_grad_enabled():
+            raise AutogradError(f"backward: {fn.__qualname__} is once_differentiable, so create_graph=True cannot go through it")
+        return fn(ctx, *grads)
+    return backward
 
 
 class _Variables(type):

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,14 +13,16 @@ from volta.amp import cuda as amp
 from volta.device import as_device, current_gpu, set_current_gpu
 from volta.errors import ArgumentError, DeviceError, OutOfMemoryError
 from volta.random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from volta.tensor import Tensor
 from volta.typed import TYPES, Typed
 
 __all__ = [
     "BoolTensor", "ByteTensor", "DoubleTensor", "Event", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "OutOfMemoryError",
-    "amp", "current_device", "device", "device_count", "empty_cache", "get_device_capability", "get_device_name",
-    "get_device_properties", "get_rng_state", "init", "initial_seed", "ipc_collect", "is_available", "is_bf16_supported",
-    "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "memory_allocated",
-    "memory_reserved", "memory_summary", "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state", "synchronize"]
+    "Stream", "amp", "current_device", "current_stream", "default_stream", "device", "device_count", "empty_cache",
+    "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all", "init", "initial_seed",
+    "ipc_collect", "is_available", "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated",
+    "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_summary", "reset_peak_memory_stats", "seed", "seed_all",
+    "set_device", "set_rng_state", "set_rng_state_all", "stream", "synchronize"]
 
 HalfTensor, FloatTensor, DoubleTensor, ByteTensor, IntTensor, LongTensor, BoolTensor = (
     Typed(n, d, "gpu") for n, d in TYPES.items() if n != "BFloat16Tensor")
@@ -156,14 +160,12 @@ class Event:
             raise ArgumentError("cuda.Event: interprocess events do not exist here")
         self._time: float | None = None
 
-    def record(self, stream: Any = None) -> None:
-        """Note the time when all work so far is done. There is one queue per GPU, so `stream` must be None."""
-        if stream is not None:
-            raise ArgumentError("cuda.Event.record: there are no streams here; leave `stream` out")
+    def record(self, stream: Stream | None = None) -> None:
+        """Note the time when all work so far is done. There is one queue per GPU, which every stream is."""
         synchronize()
         self._time = time.perf_counter()
 
-    def synchronize(self) -> None:
+    def synchronize(self, stream: Stream | None = None) -> None:
         """Does nothing more: `record` has waited."""
 
     wait = synchronize
@@ -177,3 +179,55 @@ class Event:
         if self._time is None or end_event._time is None:
             raise DeviceError("cuda.Event.elapsed_time: record both events first")
         return (end_event._time - self._time) * 1e3
+
+
+class Stream:
+    """The order in which a GPU works. There is one per GPU: what is asked for later is done later, on whichever stream."""
+
+    def __init__(self, device: Device | str | int | None = None, priority: int = 0, **options: Any) -> None:
+        self.device = device
+
+    def synchronize(self) -> None:
+        """Wait until all work is done."""
+        synchronize(self.device)
+
+    def query(self) -> bool:
+        """Wait, and say that all work is done."""
+        self.synchronize()
+        return True
+
+    def wait_stream(self, stream: Stream) -> None:
+        """Does nothing: the order is kept anyway."""
+
+    def wait_event(self, event: Event) -> None:
+        """Does nothing: the order is kept anyway."""
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """Record an event, a new one if none is given."""
+        event = event or Event()
+        event.record()
+        return event
+
+
+def stream(stream: Stream | None) -> AbstractContextManager[None]:
+    """A context in which work goes to the only stream, as everywhere."""
+    return nullcontext()
+
+
+def current_stream(device: Device | str | int | None = None) -> Stream:
+    """The stream."""
+    return Stream(device)
+
+
+default_stream = current_stream
+
+
+def get_rng_state_all() -> list[Tensor]:
+    """The state of the generator, which is one for all devices, for each GPU."""
+    return [get_rng_state() for _ in range(device_count())]
+
+
+def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
+    """Continue from what `get_rng_state_all` gave."""
+    for state in new_states:
+        set_rng_state(state)

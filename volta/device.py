@@ -16,6 +16,7 @@ __all__ = ["Device", "as_device", "current_gpu", "device", "get_default_device",
 
 _devices: dict[tuple[str, int], Device] = {("cpu", 0): CPU}
 _mixed = "warn"
+_gaps = "error"
 _current = 0                            # the GPU that is meant without a number
 _warned_unavailable = False
 _bind_gpu_kernels: Callable[[], None]
@@ -136,6 +137,23 @@ def set_mixed_device(mode: str) -> str:
         raise ArgumentError(f"set_mixed_device: mode must be 'warn' or 'error', got {mode!r}")
     previous, _mixed = _mixed, mode
     return previous
+
+
+def set_gpu_gaps(mode: str) -> str:
+    """What is done on a GPU of what it cannot do: "error", or "warn": float64 becomes float32, and inverses and decompositions of matrices
+    are computed on the CPU and copied back, each with a warning. Gives the previous setting; scripts under `volta.compat` have "warn"."""
+    global _gaps
+    if mode not in ("warn", "error"):
+        raise ArgumentError(f"set_gpu_gaps: mode must be 'warn' or 'error', got {mode!r}")
+    previous, _gaps = _gaps, mode
+    return previous
+
+
+def beyond_gpu(error: Exception, instead: str) -> None:
+    """Raise the error of what a GPU cannot do, or warn and say what is done instead."""
+    if _gaps == "error":
+        raise error
+    warnings.warn(f"{error}. {instead}", MixedDeviceWarning, stacklevel=4)
 
 
 def mixed_devices(op, inputs: tuple, params: dict | None):

@@ -22,6 +22,7 @@ import os
 import random
 import struct
 import threading
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -30,14 +31,14 @@ import numpy as np
 from volta.errors import ArgumentError, StateDictError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from volta._kernels.core import Device
     from volta.tensor import Tensor
     from volta.types import DeviceLike
 
-__all__ = ["Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "random_states", "seed", "set_random_states",
-           "set_rng_state"]
+__all__ = ["Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "random_states", "seed",
+           "set_random_states", "set_rng_state"]
 
 _STATE = struct.Struct("<QQ")           # the seed and the position
 
@@ -168,6 +169,18 @@ def manual_seed(seed: int) -> Generator:
 def seed() -> int:
     """Seed the default generator from the operating system, and give the seed."""
     return default_generator.seed()
+
+
+@contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True, *, device_type: str = "cuda") -> Iterator[None]:
+    """Inside the `with`, draws of the default generator do not count: after it, it continues as if there had been none. One generator
+    serves all devices."""
+    state = default_generator.get_state()
+    try:
+        yield
+    finally:
+        if enabled:
+            default_generator.set_state(state)
 
 
 def get_rng_state() -> Tensor:

@@ -21,7 +21,7 @@ from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeErr
 from volta.layout import contiguous_format
 from volta.methods import install
 from volta.ops import copy as copies
-from volta.ops import subscript
+from volta.ops import sparse, subscript
 from volta.ops.from_data import tensor
 from volta.ops.math import where
 from volta.ops.parts import split
@@ -32,6 +32,7 @@ from volta.typed import legacy_tensor, type_name, type_of
 
 if TYPE_CHECKING:
     from volta.layout import memory_format as Layout
+    from volta.ops.sparse import SparseTensor
     from volta.types import DeviceLike, DTypeLike, Number
 
 
@@ -78,6 +79,7 @@ class Tensor(graph.Operators):
         return self.device.is_gpu
 
     is_cuda = is_gpu
+    is_sparse = False
 
     @property
     def is_xpu(self) -> bool:
@@ -144,6 +146,21 @@ class Tensor(graph.Operators):
         if dim is not None and not self.shape:
             raise IndexRangeError("size: a 0-d tensor has no dimension")
         return Size(self.shape) if dim is None else self.shape[as_dim("size", dim, self.ndim)]
+
+    def to_sparse(self) -> SparseTensor:
+        """The elements that are not zero, by their places. Reads on a GPU where they are."""
+        return sparse.to_sparse(self)
+
+    def to_dense(self) -> Tensor:
+        """Itself, which has its zeros."""
+        return self
+
+    def pin_memory(self, device: DeviceLike = None) -> Tensor:
+        """Itself: transfers to a GPU take any memory."""
+        return self
+
+    def record_stream(self, stream: Any) -> None:
+        """Does nothing: a GPU works in one order, so its memory is not used again too early."""
 
     def numel(self) -> int:
         """Number of elements."""

@@ -9,6 +9,7 @@ import sys
 
 from volta._kernels.core.base import call_gpus
 from volta.compat.modules import Finder
+from volta.device import set_gpu_gaps
 from volta.errors import VoltaError
 
 __all__ = ["install", "uninstall"]
@@ -29,6 +30,7 @@ def install() -> None:
                          "call volta.compat.install() before it, or start the script by python -m volta run")
     sys.meta_path.insert(0, _finder)
     call_gpus("cuda")
+    set_gpu_gaps("warn")
 
 
 def uninstall() -> None:
@@ -36,5 +38,6 @@ def uninstall() -> None:
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
         call_gpus("gpu")
+        set_gpu_gaps("error")
         for name in [n for n in sys.modules if n.partition(".")[0] in ("torch", "torchvision")]:
             del sys.modules[name]

@@ -1,22 +1,35 @@
-"""torch.compiler: what scripts ask of it where nothing has to be compiled."""
+"""torch.compiler, and the settings of its inner modules, where nothing is compiled: functions stay what they are."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+config = SimpleNamespace()              # what scripts set is kept, and without effect
+
+
+def disable(fn: F | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """The function itself: marks and options for a compiler have no meaning here."""
+    return fn if fn is not None else lambda function: function
+
+
+def allow_in_graph(fn: F) -> F:
+    """The function itself."""
+    return fn
 
 
 def is_compiling() -> bool:
-    """Whether a compiler looks at the call: never."""
+    """False: nothing is compiled."""
     return False
 
 
 is_dynamo_compiling = is_compiling
 
 
-def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, **reasons: Any) -> Any:
-    """The function itself, which nothing compiles."""
-    return (lambda function: function) if fn is None else fn
-
-
 def reset() -> None:
-    """Forgets what was compiled: nothing."""
+    """Forgets nothing."""
+
+
+cudagraph_mark_step_begin = reset

@@ -24,14 +24,25 @@ PLACES = {
     "torch.utils.data.": "volta.data",
     "torch.utils.model_zoo": "volta.hub",
     "torch.autograd.": "volta.autograd",
+    "torch.autograd.functional": "volta.derivatives",
+    "torch.compiler": "volta.compat.compiler",
+    "torch._dynamo": "volta.compat.compiler",
+    "torch._dynamo.": "volta.compat.compiler",
+    "torch._inductor": "volta.compat.compiler",
+    "torch._inductor.": "volta.compat.compiler",
+    "torch.nn.attention": "volta.backends.attention",
+    "torch.nn.utils.stateless": "volta.func",
+    "torch.cuda.random": "volta.cuda",
+    "torch.cuda.memory": "volta.cuda",
     "torch.cuda.amp": "volta.amp.cuda",
     "torch.cuda.amp.": "volta.amp.cuda",
     "torch.cpu.amp": "volta.amp.cpu",
     "torch.cpu.amp.": "volta.amp.cpu",
     "torch.amp.": "volta.amp",
-    "torch.compiler": "volta.compat.compiler",
     "torch.distributions.": "volta.distributions",
     "torch.mps": "volta.backends.mps",
+    "torch.distributions.constraints": "volta.distributions.constraints",
+    "torch.serialization": "volta.io.serialization",
     "torch.types": "volta.types",
     "torch.xpu": "volta.backends.mps",
     "torchvision": "volta.vision",
@@ -41,7 +52,12 @@ PLACES = {
     "torchvision.ops.": "volta.vision.ops",
     "torchvision.utils": "volta.vision.utils",
 }
+_DEEP = ("torch.nn", "torch.optim", "torch.utils.data", "torch.autograd", "torch.distributions", "torch.cuda.amp")     # with inner names
 WHERE = "docs/coverage.md in Volta's sources lists which of PyTorch's names exist, and why others do not"
+# Modules that scripts import and may never use: what they name is refused, for this reason.
+REFUSED = {
+    "torch.profiler": "it measures PyTorch's own operators; volta.gpu.stats() counts what a GPU did, Python's cProfile measures a script",
+}
 _HIDDEN = {"torch.ops", "torch.io", "torch.errors", "torch.gpu", "torch.methods", "torch.saved", "torch.shapes", "torch.compat"}
 
 
@@ -66,7 +82,7 @@ class View(ModuleType):
         super().__init__(name, target.__doc__)
         self.__dict__["_target"] = target
         self.__dict__["__path__"] = []
-        self.__dict__["__file__"] = f"{target.__file__} (Volta in place of {name})"
+        self.__dict__["__file__"] = f"{getattr(target, '__file__', None)} (Volta in place of {name})"
 
     def __getattr__(self, name: str) -> object:
         if f"{self.__name__}.{name}" in _HIDDEN:
@@ -76,7 +92,11 @@ class View(ModuleType):
         except AttributeError:
             if name.startswith("__"):
                 raise
-            if place(f"{self.__name__}.{name}") == self._target.__name__:     # this module again: it has no such name
+            inner = importlib.import_module("volta.compat.inner")
+            deep = self.__name__.startswith(_DEEP)
+            if deep and name in inner.NAMES:
+                return inner.NAMES[name]
+            if place(f"{self.__name__}.{name}") == self._target.__name__ and not (deep and name in inner.MODULES):
                 raise _missing(self.__name__, name) from None
             try:                                        # a module that scripts use without importing it
                 return importlib.import_module(f"{self.__name__}.{name}")
@@ -104,6 +124,8 @@ class View(ModuleType):
 
 
 def _missing(module: str, name: str) -> AttributeError:
+    if module in REFUSED:
+        return AttributeError(f"{module}.{name} does not exist in Volta: {REFUSED[module]}", name=name)
     return AttributeError(f"{module}.{name} does not exist in Volta; {WHERE}", name=name)
 
 
@@ -119,6 +141,8 @@ class Finder:
         except ModuleNotFoundError as error:
             if not (error.name or "").startswith("volta"):
                 raise
+            if name in REFUSED:
+                return ModuleSpec(name, _Loader(ModuleType(name, REFUSED[name])), is_package=True)
             raise ModuleNotFoundError(f"{name} does not exist in Volta; {WHERE}", name=name) from None
         return ModuleSpec(name, _Loader(found), origin=found.__file__, is_package=True)
 

@@ -23,7 +23,7 @@ from volta.ops.math import where
 from volta.ops.reduce import argmax, logsumexp
 from volta.tensor import Tensor
 
-__all__ = ["Bernoulli", "Categorical", "Geometric", "OneHotCategorical", "Poisson"]
+__all__ = ["Bernoulli", "Categorical", "Geometric", "OneHotCategorical", "OneHotCategoricalStraightThrough", "Poisson"]
 
 
 def _exactly_one(distribution, probs, logits):
@@ -219,3 +219,12 @@ class OneHotCategorical(Categorical):
         return self._choice.log_prob(argmax(self._validated(value), -1))
 
 
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """OneHotCategorical whose draws pass gradients on to the probabilities."""
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+        return self.sample(sample_shape) + (self.probs - self.probs.detach())

@@ -3,14 +3,17 @@ from __future__ import annotations
 
 import math
 
+from volta.autograd import no_grad
+from volta.distributions.discrete import Categorical
 from volta.distributions.distribution import Distribution, broadcast, real
 from volta.errors import ArgumentError, ShapeError
 from volta.linalg import cholesky, inv, solve_triangular
 from volta.ops.creation import empty
 from volta.ops.linalg import matmul
+from volta.ops.reduce import logsumexp
 from volta.tensor import Tensor
 
-__all__ = ["Independent", "MultivariateNormal"]
+__all__ = ["Independent", "MixtureSameFamily", "MultivariateNormal"]
 
 
 class Independent(Distribution):
@@ -100,3 +103,47 @@ class MultivariateNormal(Distribution):
 
     def entropy(self) -> Tensor:
         return 0.5 * self._event_shape[0] * (1 + math.log(2 * math.pi)) + self._half_log_det()
+
+
+class MixtureSameFamily(Distribution):
+    """Draws of the components, of the last batch dimension, in the shares of `mixture_distribution`, a Categorical. They have no
+    gradients."""
+
+    support = None
+
+    def __init__(self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None) -> None:
+        self.mixture_distribution, self.component_distribution = mixture_distribution, component_distribution
+        batch = component_distribution._batch_shape
+        if not batch or batch[-1] != mixture_distribution._num_events:
+            raise ShapeError(f"MixtureSameFamily: {mixture_distribution._num_events} shares for components of batch_shape {batch}")
+        super().__init__(batch[:-1], component_distribution._event_shape, validate_args)
+
+    def _shares(self, dims):
+        probs = self.mixture_distribution.probs
+        return probs.reshape(*probs.shape, *[1] * dims)
+
+    def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
+        with no_grad():
+            dims = len(self._event_shape)
+            parts = self.component_distribution.sample(sample_shape)
+            shape = (*parts.shape[:len(parts.shape) - dims - 1], 1, *parts.shape[len(parts.shape) - dims:])
+            chosen = Categorical(probs=self.mixture_distribution.probs.expand(*self._batch_shape, -1), validate_args=False).sample(
+                sample_shape)
+            return parts.gather(-dims - 1, chosen.reshape(*chosen.shape, *[1] * (dims + 1)).expand(shape)).squeeze(-dims - 1)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        value = self._validated(value).unsqueeze(-len(self._event_shape) - 1)
+        return logsumexp(self.component_distribution.log_prob(value) + self.mixture_distribution.logits, -1)
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean."""
+        dims = len(self._event_shape)
+        return (self._shares(dims) * self.component_distribution.mean).sum(-1 - dims)
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance of each element."""
+        dims, parts = len(self._event_shape), self.component_distribution
+        inner = (self._shares(dims) * parts.variance).sum(-1 - dims)
+        return inner + (self._shares(dims) * (parts.mean - self.mean.unsqueeze(-1 - dims)) ** 2).sum(-1 - dims)

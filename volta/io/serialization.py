@@ -3,17 +3,22 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from volta.errors import ArgumentError, StateDictError
 from volta.io import safetensors_format, torch_format, torch_writer
 from volta.io.files import as_path, contents, write
 from volta.io.location import placer
+from volta.io.objects import resolve
 
 if TYPE_CHECKING:
     from volta.io.location import MapLocation
 
-__all__ = ["load", "save"]
+__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
+
+_allowed: dict[type, None] = {}             # classes that files may name
 
 
 def save(obj: Any, f: str | os.PathLike[str] | IO[bytes], *, format: Literal["pt", "safetensors"] | None = None) -> None:
@@ -21,7 +26,8 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes], *, format: Literal["pt
 
     A name that ends in ".safetensors" gives a file of that format: a plain one, which other frameworks read, for a flat dict of tensors;
     dicts with more than that, such as checkpoints, have their structure in the metadata. `format` chooses for other names and for
-    file objects. Arrays become tensors. Tensors that share memory share it in a .pt file.
+    file objects. Tensors that share memory share it in a .pt file. There, arrays stay arrays, and a whole Module or another object of a
+    class that is found by its name is kept as the names of its classes and its attributes; in safetensors, arrays become tensors.
 
     A file appears whole or not at all: it is written beside its place and then renamed. It has the mode of the file that it
     replaces, or the one that `open` gives to new files. A symbolic link stays one: the file that it names is replaced. What a
@@ -30,7 +36,7 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes], *, format: Literal["pt
     Example:
         save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}, "run.pt")
 
-    Raises: ArgumentError for any other value, such as a whole Module (save its state_dict()), and for the path of a device;
+    Raises: ArgumentError for any other value, such as a function, and for the path of a device;
     IsADirectoryError, FileNotFoundError (no such folder) and PermissionError (a write-protected file).
     """
     opened = hasattr(f, "write")
@@ -55,9 +61,13 @@ def load(f: str | os.PathLike[str] | IO[bytes], map_location: MapLocation = None
     Of a sharded checkpoint, give the path of its index (model.safetensors.index.json): all of its tensors are read, by name.
 
     `map_location` is where the tensors go: a device, a dict or a function of storage and place as in PyTorch; None is where they were
-    saved, the default device for what names none. bfloat16 becomes float32 on a GPU, int8 and int16 int32. With `mmap` the tensors on the
-    CPU are pages of the file, read when they are used and never written back. Nothing in a file is ever executed, also with
-    weights_only=False: what is no tensor, plain value, dict, list, tuple, set or array is refused.
+    saved, the default device for what names none. bfloat16 becomes float32 on a GPU, int8 and int16 int32. With `mmap` the tensors on
+    the CPU are pages of the file, read when they are used and never written back.
+
+    Nothing in a file is ever executed. By default, what is no tensor, plain value, dict, list, tuple, set or array is refused. With
+    weights_only=False, `save`'s Modules and objects are made again where their classes belong to Volta or to the program, that is to
+    the script that runs or to a file in its folder; they get their attributes and no method of theirs runs. `safe_globals` allows
+    further classes, and these without weights_only=False. Whole Modules that PyTorch saved are refused: save their state dict.
 
     Raises: StateDictError for a file that is damaged, cut short, of another format, or names a class that would have to be run;
     FileNotFoundError; ArgumentError.
@@ -65,10 +75,38 @@ def load(f: str | os.PathLike[str] | IO[bytes], map_location: MapLocation = None
     place, found = placer(map_location), contents(f, bool(mmap))
     start = bytes(found.memory[:16])
     if start.startswith((b"PK\3\4", torch_format.LEGACY)):
-        return torch_format.read(found, place)
+        allowed = frozenset(_allowed)
+        return torch_format.read(found, place, lambda module, name: resolve(module, name, allowed, weights_only is False))
     if start.startswith(b"{") and not hasattr(f, "read"):
         return _sharded(found, as_path("load", f).parent, lambda path: safetensors_format.read(contents(path, bool(mmap)), place))
     return safetensors_format.read(found, place)
+
+
+def add_safe_globals(safe_globals: Iterable[type]) -> None:
+    """Let files name these classes: `load` makes objects of them again, without calling a method of theirs."""
+    _allowed.update(dict.fromkeys(safe_globals))
+
+
+def get_safe_globals() -> list[type]:
+    """The classes that files may name."""
+    return list(_allowed)
+
+
+def clear_safe_globals() -> None:
+    """Let files name no class."""
+    _allowed.clear()
+
+
+@contextmanager
+def safe_globals(safe_globals: Iterable[type]) -> Iterator[None]:
+    """Let files name these classes, inside the `with`."""
+    before = dict(_allowed)
+    add_safe_globals(safe_globals)
+    try:
+        yield
+    finally:
+        clear_safe_globals()
+        add_safe_globals(before)
 
 
 def _sharded(index, folder, read):

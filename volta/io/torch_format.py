@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from volta._kernels import core
+from volta._kernels.core.record import Op
 from volta.device import as_device
 from volta.dtypes import as_dtype
 from volta.errors import StateDictError
@@ -38,13 +39,14 @@ _LONGEST = 1 << 26                                      # of a pickle in such a 
 STORAGES = {"float64": "DoubleStorage", "float32": "FloatStorage", "float16": "HalfStorage", "bfloat16": "BFloat16Storage",
             "int64": "LongStorage", "int32": "IntStorage", "int16": "ShortStorage", "int8": "CharStorage", "uint8": "ByteStorage",
             "bool": "BoolStorage"}
-_VALUES = (core.TensorBase, np.ndarray, np.generic, str, int, float, bytes, type(None), core.DType, core.Device, Size)
+_VALUES = (core.TensorBase, np.ndarray, np.generic, str, int, float, bytes, type(None), core.DType, core.Device, Size, Op, type)
 
 
-def read(contents: Contents, place: Callable[[str], core.Device]) -> Any:
-    """The object of a file. Raises: StateDictError for what is malformed, foreign, or would need code to run."""
+def read(contents: Contents, place: Callable[[str], core.Device], resolve: Callable[[str, str], Any]) -> Any:
+    """The object of a file, whose classes `resolve` gives. Raises: StateDictError for what is malformed, foreign, or would need code to
+    run."""
     try:
-        archive = _Legacy(contents.memory) if bytes(contents.memory[:len(LEGACY)]) == LEGACY else _Archive(contents.memory)
+        archive = _Legacy(contents.memory, resolve) if bytes(contents.memory[:len(LEGACY)]) == LEGACY else _Archive(contents.memory)
         storages: dict[str, _Storage] = {}
 
         def storage(name):
@@ -53,8 +55,9 @@ def read(contents: Contents, place: Callable[[str], core.Device]) -> Any:
                 storages[key] = _Storage(archive, key, count, _called(place, location), contents.shared)
             return storages[key].of(elements.name)
 
-        found = Unpickler(bytes(archive.record("data.pkl")), _TABLE, BUILDERS, storage).load()
-        check_values(found, _VALUES)
+        unpickler = Unpickler(bytes(archive.record("data.pkl")), _TABLE, BUILDERS, storage, resolve)
+        found = unpickler.load()
+        check_values(found, _VALUES, unpickler.made)
         return found
     except _Elsewhere as error:
         raise error.args[0] from None
@@ -128,8 +131,8 @@ class _Legacy:
     """
     big_endian = False
 
-    def __init__(self, memory):
-        self.memory, self.position, self.sizes, self.places = memory, 0, {}, {}
+    def __init__(self, memory, resolve):
+        self.memory, self.resolve, self.position, self.sizes, self.places = memory, resolve, 0, {}, {}
         if (self.pickle(), self.pickle()) != (_MAGIC, _PROTOCOL) or self.pickle().get("little_endian") is not True:
             raise ValueError("its head is unknown")
         begin = self.position
@@ -144,7 +147,7 @@ class _Legacy:
 
     def pickle(self, storage=None):
         """The next pickle."""
-        reader = Unpickler(bytes(self.memory[self.position:self.position + _LONGEST]), _TABLE, BUILDERS, storage)
+        reader = Unpickler(bytes(self.memory[self.position:self.position + _LONGEST]), _TABLE, BUILDERS, storage, self.resolve)
         found = reader.load()
         self.position += reader.position
         return found

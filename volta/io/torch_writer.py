@@ -1,7 +1,8 @@
-"""Writing of PyTorch's zip format: the pickle of tensors and plain values, and the archive with their storages.
+"""Writing of PyTorch's zip format: the pickle of tensors, plain values and objects of the program's classes, and the archive with their
+storages.
 
-`torch.load(path, weights_only=True)` reads it. Tensors that share memory share it in the file; the place that is named is always "cpu",
-so that any machine reads the file.
+`torch.load(path, weights_only=True)` reads what holds no arrays and no objects. Tensors that share memory share it in the file; the place
+that is named is always "cpu", so that any machine reads the file, but for the tensors of objects: these come back to where they were.
 """
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ from typing import IO, Any
 import numpy as np
 
 from volta._kernels import core
-from volta.errors import ArgumentError, DTypeError
+from volta.errors import ArgumentError
+from volta.io.objects import is_plain, name_of
 from volta.io.torch_format import STORAGES
 from volta.io.unpickler import DEPTH, hashable
 from volta.nn.parameter import Parameter
-from volta.ops.from_data import tensor
 from volta.shapes import Size
 
 _ALIGNMENT = 64                 # of the storages in the file, as torch.save has it; Units: bytes
@@ -59,7 +60,7 @@ class _Pickle:
 
     def __init__(self):
         self.parts: list[bytes] = []
-        self.depth = 0
+        self.depth = self.objects = 0       # nested values, and those of them that are objects
         self.storages: dict[Any, tuple[Any, int, Any]] = {}     # (bytes, number, a tensor that keeps the id) by storage and dtype
         self.memo: dict[int, tuple[int, Any]] = {}              # place and object by id
 
@@ -78,14 +79,32 @@ class _Pickle:
         kind = next((kind for kind in type(value).__mro__ if kind in _WRITERS), None)
         if kind is None and isinstance(value, Mapping):
             kind = dict
-        if kind is None:
+        if kind is None and name_of(value):
+            self.name(name_of(value))
+        elif kind is None:
+            self.object(value, path)
+        else:
+            _WRITERS[kind](self, value, path)
+            if kind not in _SMALL:          # after its contents, so that what contains itself is found
+                self.remember(value)
+
+    def remember(self, value):
+        self.memo[id(value)] = len(self.memo), value
+        self.parts.append(struct.pack("<cI", b"r", len(self.memo) - 1))
+
+    def object(self, value, path):
+        """An object of a class that is found by its name: the class, then the attributes, which may name the object."""
+        if not is_plain(type(value)) or not name_of(type(value)):
             hint = "; save its state_dict()" if hasattr(value, "state_dict") else ""
             raise ArgumentError(f"save: {path or 'the object'} is {type(value).__name__}{hint}; needs tensors, arrays, numbers, strings, "
-                                "None, dicts, lists, tuples and sets: a file of Volta never holds code")
-        _WRITERS[kind](self, value, path)
-        if kind not in _SMALL:              # after its contents, so that what contains itself is found
-            self.memo[id(value)] = len(self.memo), value
-            self.parts.append(struct.pack("<cI", b"r", len(self.memo) - 1))
+                                "None, dicts, lists, tuples, sets and objects of classes with a name: a file never holds code")
+        self.name(name_of(type(value)))
+        self.parts.append(b")\x81")
+        self.remember(value)
+        self.objects += 1
+        self.dict(vars(value), path)
+        self.objects -= 1
+        self.parts.append(b"b")
 
     def call(self, name, *args, path=""):
         """A constructor and its arguments."""
@@ -184,16 +203,27 @@ class _Pickle:
         self.parts.append(b"(")
         self.text("storage")
         self.name(f"torch {STORAGES[data.dtype.name]}")
-        for entry in (str(number), "cpu"):
+        for entry in (str(number), str(data.device).replace("gpu", "cuda") if self.objects else "cpu"):
             self.text(entry)
         self.integer(len(content) // data.dtype.itemsize)
         self.parts.append(b"tQ")
 
     def array(self, value, path):
-        try:
-            self.put(tensor(value, device="cpu"), path)
-        except DTypeError as error:
-            raise ArgumentError(f"save: {path or 'the array'}: {error}") from None
+        """An array of numbers, in the order of its dimensions."""
+        if value.dtype.kind not in "biuf":
+            raise ArgumentError(f"save: {path or 'the array'}: NumPy dtype {value.dtype} holds no real numbers; convert it with astype")
+        self.name("numpy._core.multiarray _reconstruct")
+        self.parts.append(b"(cnumpy\nndarray\n")
+        self.put((0,), path)
+        self.put(b"b", path)
+        self.parts.append(b"tR(")
+        self.put(1, path)
+        self.put(value.shape, path)
+        self.call("numpy dtype", value.dtype.str[1:], False, True)
+        self.put((3, value.dtype.str[0], None, None, None, -1, -1, 0), path)
+        self.parts.append(b"b\x89")
+        self.put(value.tobytes(), path)
+        self.parts.append(b"tb")
 
 
 def _joined(path, key):

@@ -1,7 +1,8 @@
 """Pickles without code: a reader of protocols 2 to 5 that makes plain values and what a table of constructors allows, nothing else.
 
 Python's own unpickler looks up any name and calls any object; this one never imports, never calls a method of what it has made
-and changes nothing but the lists, dicts, sets and arrays of this file. Knows no tensor: the table and the storages are the caller's.
+and changes nothing but the lists, dicts, sets, arrays and objects of this file. Knows no tensor: the table and the storages are the
+caller's.
 """
 from __future__ import annotations
 
@@ -24,12 +25,14 @@ class Constructor:
 
 
 class Unpickler:
-    """Reads `data` once. `table` gives what a global name stands for, `builders` what takes the state of an object of a type, and
-    `persistent` what a persistent id stands for."""
+    """Reads `data` once. `table` gives what a global name stands for, `builders` what takes the state of an object of a type,
+    `persistent` what a persistent id stands for, and `resolve` a class or operation that is not in the table, or None."""
 
     def __init__(self, data: bytes, table: Mapping[str, Any], builders: Mapping[type, Callable[..., Any]],
-                 persistent: Callable[[Any], Any]) -> None:
+                 persistent: Callable[[Any], Any], resolve: Callable[[str, str], Any]) -> None:
         self.data, self.table, self.builders, self.persistent, self.position = data, table, builders, persistent, 0
+        self.resolve = resolve
+        self.made: dict[int, Any] = {}              # the objects of this file by id
         self.stack: list[Any] = []
         self.below: list[list[Any]] = []            # the stacks under each mark
         self.memo: dict[int, Any] = {}
@@ -73,10 +76,12 @@ class Unpickler:
         if type(module) is not str or type(name) is not str:
             raise ValueError("the pickle has a name that is no text")
         full = f"{_RENAMED.get(module, module)}.{name}"
-        if full not in self.table:
+        found = self.table.get(full) or self.resolve(module, name)
+        if found is None:
             raise StateDictError(f"names {full[:200]!r}, which is not in the table of what Volta reads; Volta never runs code of files. "
-                                 "Save state dicts, tensors and plain values")
-        self.stack.append(self.table[full])
+                                 "Save state dicts, tensors and plain values; of what the program itself saved, weights_only=False reads "
+                                 "modules and objects of its own classes")
+        self.stack.append(found)
 
     def spend(self, *args: Any) -> None:
         """Pay for copies of the arguments."""
@@ -92,9 +97,21 @@ class Unpickler:
         self.spend(*args)
         self.stack.append(function.make(*args))
 
+    def object(self) -> None:
+        """An object of a class, without attributes."""
+        args, kind = self.stack.pop(), self.stack.pop()
+        if not isinstance(kind, type) or args != ():
+            raise ValueError("the pickle makes an object of what is no class")
+        target = object.__new__(kind)
+        self.made[id(target)] = target
+        self.stack.append(target)
+
     def build(self) -> None:
-        """Complete an object: an array, or PyTorch's notes beside a state dict."""
+        """Complete an object: its attributes, an array, or PyTorch's notes beside a state dict."""
         state, target = self.stack.pop(), self.stack[-1]
+        if id(target) in self.made and type(state) is dict and all(type(key) is str for key in state):
+            vars(target).update(state)
+            return
         if type(target) in self.builders and type(state) is tuple:
             self.spend(*state)
             self.builders[type(target)](target, *state)
@@ -141,21 +158,24 @@ def hashable(key: Any, depth: int = 0) -> Any:
     return key
 
 
-def check_values(value: Any, allowed: tuple[type, ...], depth: int = 0, seen: set[int] | None = None) -> None:
-    """Raise ValueError where a value is of no type that a file gives, or contains itself."""
+def check_values(value: Any, allowed: tuple[type, ...], objects: Mapping[int, Any], depth: int = 0, seen: set[int] | None = None) -> None:
+    """Raise ValueError where a value is of no type that a file gives and none of the file's `objects`, or contains itself."""
     seen = set() if seen is None else seen
     if isinstance(value, allowed) or id(value) in seen:
         return
     if depth > DEPTH:
         raise ValueError("the value contains itself, or is nested too deeply")
-    if type(value) in (list, tuple, set):
+    if id(value) in objects:
+        seen.add(id(value))                 # it may contain itself
+        inner = vars(value).values()
+    elif type(value) in (list, tuple, set):
         inner = value
     elif isinstance(value, dict):
         inner = [*value.values(), *vars(value).values()] if type(value) is OrderedDict else value.values()
     else:
         raise ValueError(f"the pickle gives {type(value).__name__} as a value")
     for entry in inner:
-        check_values(entry, allowed, depth + 1, seen)
+        check_values(entry, allowed, objects, depth + 1, seen)
     seen.add(id(value))
 
 
@@ -195,7 +215,8 @@ _HANDLERS: dict[bytes, Callable[[Unpickler], Any]] = {
     b"u": lambda self: self.extend(self.since_mark(), (dict, OrderedDict)),
     b"\x90": lambda self: self.extend(self.since_mark(), (set,)),
     b"c": lambda self: self.named(self.line(), self.line()), b"\x93": lambda self: self.named(*self.top(2)),
-    b"R": Unpickler.reduce, b"b": Unpickler.build, b"Q": lambda self: self.stack.append(self.persistent(self.stack.pop())),
+    b"R": Unpickler.reduce, b"\x81": Unpickler.object, b"b": Unpickler.build,
+    b"Q": lambda self: self.stack.append(self.persistent(self.stack.pop())),
     b"q": _keep(lambda self: self.number("B")), b"r": _keep(lambda self: self.number("I")), b"\x94": _keep(lambda self: len(self.memo)),
     b"h": _push(lambda self: self.memo[self.number("B")]), b"j": _push(lambda self: self.memo[self.number("I")]),
 }

@@ -1,14 +1,18 @@
-"""DataParallel: a model in the wrapper that PyTorch splits batches with. Here everything is computed on one device."""
+"""DataParallel and DistributedDataParallel: a model in the wrappers that PyTorch spreads work with. Here one process computes on one
+device."""
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from volta import distributed
+from volta.errors import VoltaError
 from volta.nn.module import Module
 from volta.types import DeviceLike
 
-__all__ = ["DataParallel", "data_parallel"]
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
 
 class DataParallel(Module):
@@ -37,3 +41,29 @@ def data_parallel(module: Module, inputs: Any, device_ids: Sequence[DeviceLike] 
     """`module` called with `inputs`, a tuple or one tensor, as DataParallel does."""
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
     return DataParallel(module, device_ids, output_device, dim)(*inputs, **(module_kwargs or {}))
+
+
+class DistributedDataParallel(Module):
+    """Calls `module`, whose state is saved under "module.". In a group of one process, the only one that there is, gradients are its own:
+    what says how they would be exchanged has no meaning.
+
+    Raises: VoltaError without `distributed.init_process_group`.
+    """
+
+    def __init__(self, module: Module, device_ids: Sequence[DeviceLike] | None = None, output_device: DeviceLike = None, dim: int = 0,
+                 broadcast_buffers: bool = True, process_group: Any = None, bucket_cap_mb: float | None = None,
+                 find_unused_parameters: bool = False, check_reduction: bool = False, gradient_as_bucket_view: bool = False,
+                 static_graph: bool = False) -> None:
+        super().__init__()
+        if not distributed.is_initialized():
+            raise VoltaError("DistributedDataParallel: there is no process group; call torch.distributed.init_process_group first")
+        self.module, self.require_backward_grad_sync = module, True
+        self.device_ids, self.output_device = list(device_ids or []) or None, output_device
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """What the module computes."""
+        return self.module(*inputs, **kwargs)
+
+    def no_sync(self) -> AbstractContextManager[None]:
+        """Gradients are added up without an exchange, which there is not."""
+        return nullcontext()

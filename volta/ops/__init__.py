@@ -31,6 +31,8 @@ def _as_operand(op, value, inputs):
     if isinstance(value, (bool, int, float, _np.ndarray)):
         like = next((x for x in inputs or () if isinstance(x, _TensorBase)), None)
         return from_data.tensor(value, device=None if like is None else like.device)
+    if op.name in ("add", "sub") and hasattr(value, "to_dense"):
+        return value.to_dense()
     place = next((i for i, x in enumerate(inputs or ()) if x is value), 0)
     raise _DTypeError(f"{op.name}: {op.names[place]} must be a tensor or a number, got {type(value).__name__}")
 

@@ -51,7 +51,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     return matmul_op(input, other)
 
 
-@composed(samples=(case((3, 4), (4, 5)), case((0, 2), (2, 3))), numpy=np.matmul, kinds="fi", rtol=1e-4)
+@composed(samples=(case((3, 4), (4, 5)), case((0, 2), (2, 3))), numpy=np.matmul, kinds="fi", rtol=1e-4, aliases=("spmm",))
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two matrices.
 

@@ -16,8 +16,10 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
+from volta._kernels.core import CPU, TensorBase
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.record import Composed, Op, Primitive
+from volta.device import beyond_gpu
 from volta.errors import ArgumentError, AutogradError, DeviceError
 
 
@@ -212,13 +214,16 @@ def bind(kernels: dict[str, Callable], device: str, half: Iterable[str] | None =
             setattr(op, device, kernels[name])
             setattr(op, device + "_half", 2 if op.family == "view" or name in both else half is None or name in half)
         elif op.details.cpu_only and device == "gpu":
-            op.gpu = _refused(name)
+            op.gpu = _elsewhere(name)
 
 
-def _refused(name):
-    """The kernel on a GPU of what only the CPU computes."""
+def _elsewhere(name):
+    """The kernel on a GPU of what only the CPU computes: an error, or under `set_gpu_gaps("warn")` the CPU's, and copies."""
     def kernel(*inputs, **params):
-        raise cpu_alone(name)
+        beyond_gpu(cpu_alone(name), "Computed there, and copied back.")
+        device = next(x.device for x in inputs if isinstance(x, TensorBase))
+        found = run_kernel(RECORDS[name], CPU, tuple(x.detach().cpu() if isinstance(x, TensorBase) else x for x in inputs), params)
+        return tuple(x.to(device) for x in found) if isinstance(found, tuple) else found.to(device)
     return kernel
 
 

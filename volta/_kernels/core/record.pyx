@@ -218,6 +218,9 @@ cdef class Composed(Op):
             if x is not _ELSEWHERE:
                 return x
         if not self.typed(args, options):
+            for x in args:                      # what is no tensor may answer itself: a sparse one
+                if hasattr(type(x), "__volta_function__"):
+                    return x.__volta_function__(self, args, options)
             args, options = _settled(self.function, args, options)
         if self.declared is not None:
             self.check(args, options)

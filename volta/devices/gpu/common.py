@@ -10,6 +10,7 @@ from math import isfinite
 
 import volta.gpu
 from volta._kernels import core
+from volta.device import beyond_gpu
 from volta.devices.gpu.matmul import ceil_div  # noqa: F401  (defined there since that module stands alone)
 from volta.errors import ArgumentError, DTypeError
 
@@ -41,19 +42,20 @@ def max_binding(ctx) -> int:
     return ctx.limits["max-storage-buffer-binding-size"] & ~15
 
 
-def check_dtype(ctx, dtype) -> None:
-    """Raises: DTypeError where the GPU has no such elements."""
-    if dtype is FLOAT64:
-        raise DTypeError("float64 is not available on the GPU; use float32")
-    if dtype is FLOAT16 and not ctx.has_f16:
-        raise DTypeError("float16 is not available on this GPU; use float32")
+def check_dtype(ctx, dtype):
+    """The dtype, or float32 in place of one that the GPU lacks, under `set_gpu_gaps("warn")`. Raises: DTypeError where it lacks it."""
+    if dtype is FLOAT64 or dtype is FLOAT16 and not ctx.has_f16:
+        which = "the" if dtype is FLOAT64 else "this"
+        beyond_gpu(DTypeError(f"{dtype.name} is not available on {which} GPU; use float32"), "Took float32.")
+        return FLOAT32
+    return dtype
 
 
 def new(device, shape: tuple, dtype):
     """Contiguous GPU tensor, contents undefined."""
     ctx = context(device)
     if dtype.code >= 4:
-        check_dtype(ctx, dtype)
+        dtype = check_dtype(ctx, dtype)
     nbytes = BYTES[dtype.code]
     for length in shape:
         nbytes *= length

@@ -158,7 +158,7 @@ def upload(array, dtype, device):
     Raises: DTypeError for float64; ArgumentError for an int64 value beyond 32 bits, before anything is recorded.
     """
     ctx = context(device)
-    check_dtype(ctx, dtype)
+    dtype = check_dtype(ctx, dtype)
     out = new(device, array.shape, dtype)
     if array.size:
         # The extremes of integers let labels and indices be checked without reading them back.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from volta.devices.gpu.common import BYTES, COMPUTED, FLOAT32, THREADS, ceil_div, pack_float, round_float
+from volta.devices.gpu.common import BYTES, COMPUTED, FLOAT32, THREADS, ceil_div, check_dtype, context, pack_float, round_float
 from volta.devices.gpu.copy import contiguous
 from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, spare
@@ -23,6 +23,7 @@ def _bits(value: float) -> int:
 
 def _draw(name: str, shape, dtype, device, tail) -> Plan:
     """The plan of one dispatch whose seed, offset and two numbers come with each call."""
+    dtype = check_dtype(context(device), dtype)
     element = COMPUTED[dtype.code]
     if name != "randint" and dtype is not FLOAT32:
         raise DTypeError(f"{name}: the GPU kernel makes float32, got {dtype.name}; draw float32 and cast")

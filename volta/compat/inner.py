@@ -1,0 +1,61 @@
+"""What scripts take from inside PyTorch: its modules within modules, and names that begin with an underscore."""
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from volta.nn.container import ModuleList
+from volta.nn.conv import _Convolution
+from volta.nn.dropouts import _Dropout
+from volta.nn.init import fans, trunc_normal_
+from volta.nn.loss import _Loss
+from volta.nn.module import Module
+from volta.nn.norm import _BatchNorm, _InstanceNorm
+from volta.nn.pool import _AvgPool, _MaxPool
+from volta.optim.lr_scheduler import LRScheduler
+
+# The names of modules whose contents are here names of the module above: "torch.nn.modules.conv".
+MODULES = frozenset(
+    "activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold instancenorm lazy linear loss module "
+    "normalization padding pixelshuffle pooling rnn sparse transformer upsampling utils modules "                       # torch.nn
+    "optimizer adadelta adagrad adam adamw adamax asgd lbfgs nadam radam rmsprop rprop sgd "                            # torch.optim
+    "dataloader dataset sampler distributed collate _utils "                                                            # torch.utils.data
+    "function variable grad_mode anomaly_mode graph "                                                                   # torch.autograd
+    "bernoulli beta binomial categorical cauchy constraints dirichlet distribution exponential gamma geometric gumbel half_normal "
+    "independent kl laplace log_normal mixture_same_family multinomial multivariate_normal normal one_hot_categorical poisson "
+    "relaxed_bernoulli relaxed_categorical studentT transformed_distribution transforms uniform "          # torch.distributions
+    "autocast_mode grad_scaler clip_grad weight_norm spectral_norm convert_parameters".split())
+
+
+def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
+    """The function that gives `n` numbers from one, or from a sequence of them."""
+    def parse(x: Any) -> tuple[Any, ...]:
+        return tuple(x) if isinstance(x, Iterable) else (x,) * n
+    parse.__name__ = name
+    return parse
+
+
+class _RequiredParameter:
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+def _get_clones(module: Module, N: int) -> ModuleList:
+    return ModuleList([copy.deepcopy(module) for _ in range(N)])
+
+
+def _calculate_fan_in_and_fan_out(tensor: Any) -> tuple[int, int]:
+    return fans("_calculate_fan_in_and_fan_out", tensor)
+
+
+def _calculate_correct_fan(tensor: Any, mode: str) -> int:
+    return fans("_calculate_correct_fan", tensor)[("fan_in", "fan_out").index(mode.lower())]
+
+
+NAMES = {
+    "_AvgPoolNd": _AvgPool, "_BatchNorm": _BatchNorm, "_ConvNd": _Convolution, "_DropoutNd": _Dropout, "_InstanceNorm": _InstanceNorm,
+    "_LRScheduler": LRScheduler, "_Loss": _Loss, "_MaxPoolNd": _MaxPool, "_NormBase": _BatchNorm, "_WeightedLoss": _Loss,
+    "_calculate_correct_fan": _calculate_correct_fan, "_calculate_fan_in_and_fan_out": _calculate_fan_in_and_fan_out,
+    "_get_clones": _get_clones, "_no_grad_trunc_normal_": trunc_normal_, "_ntuple": _ntuple, "required": _RequiredParameter(),
+    **{name: _ntuple(n, name) for n, name in enumerate(("_single", "_pair", "_triple", "_quadruple"), 1)}}
