@@ -52,12 +52,12 @@ _JOINED = Kernel("cat", _joined, writes=(0,), cut=lambda run, *operands, **param
 def cat(*tensors, dim):
     """The tensors one after another along `dim`."""
     shape, first = tensors[0].shape, 0
-    out = new(tensors[0].storage.device, shape[:dim] + (sum([t.shape[dim] for t in tensors]),) + shape[dim + 1:], tensors[0].dtype)
+    out = new(tensors[0].storage.device, shape[:dim] + (sum(t.shape[dim] for t in tensors),) + shape[dim + 1:], tensors[0].dtype)
     for i in range(0, len(tensors), TOGETHER):
         some = tensors[i:i + TOGETHER]
-        join = _JOINED if all([t._contiguous for t in some]) else _place_after
+        join = _JOINED if all(t._contiguous for t in some) else _place_after
         join(out, *some, *[None] * (TOGETHER - len(some)), dim=dim, first=first)
-        first += sum([t.shape[dim] for t in some])
+        first += sum(t.shape[dim] for t in some)
     return out
 
 
