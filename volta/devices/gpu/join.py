@@ -63,7 +63,7 @@ def cat(*tensors, dim):
 
 # ---------------------------------------------------------------- extending
 
-def _geometry(plan: Plan, size: tuple, outs: tuple, before: tuple, planes: int, counted: tuple):
+def _geometry(size: tuple, outs: tuple, before: tuple, planes: int, counted: tuple):
     """(words, count, overrides) of a kernel that makes planes of size `counted`."""
     count, planes, together = shared_planes((planes,), prod(counted))
     words = (*size, prod(size), *outs, prod(outs), *before, 0, count, planes, At(0))
@@ -76,11 +76,16 @@ def _extended(x, *, outs, before, mode, value=0):
     plan = Plan(x)
     out = plan.output((x.shape[0], *outs), x.dtype)
     if x.shape[0] * prod(outs):
-        words, count, overrides = _geometry(plan, x.shape[1:], outs, before, x.shape[0], outs)
-        if STORED[x.dtype.code] == "f16":
-            overrides |= {"E": "f16", "value": "f16(bitcast<f32>(p.value))"}
-        plan.step("join/extend", (0, out), (*words, value), ceil_div(count, THREADS), MODE=MODES.index(mode), **overrides)
+        add_extended(plan, x, (0, out), x.shape, outs, before, mode, value)
     return plan
+
+
+def add_extended(plan: Plan, x, bound: tuple, shape: tuple, outs: tuple, before: tuple, mode: str = "constant", value: int = 0) -> None:
+    """A step from operand 0, the contiguous x as `shape`, to a buffer. IN: value, the bits of a number."""
+    words, count, overrides = _geometry(shape[1:], outs, before, shape[0], outs)
+    if STORED[x.dtype.code] == "f16":
+        overrides |= {"E": "f16", "value": "f16(bitcast<f32>(p.value))"}
+    plan.step("join/extend", bound, (*words, value), ceil_div(count, THREADS), MODE=MODES.index(mode), **overrides)
 
 
 def _extended_grad(g, *, size, before, mode):
@@ -88,7 +93,7 @@ def _extended_grad(g, *, size, before, mode):
     plan = Plan(g)
     out = plan.output((g.shape[0], *size), g.dtype)
     if g.shape[0] * prod(size):
-        words, count, overrides = _geometry(plan, size, g.shape[1:], before, g.shape[0], size)
+        words, count, overrides = _geometry(size, g.shape[1:], before, g.shape[0], size)
         plan.step("join/extend_grad", (0, out), words, ceil_div(count, THREADS), MODE=MODES.index(mode), E=STORED[g.dtype.code],
                   A=COMPUTED[g.dtype.code], **overrides)
     return plan
