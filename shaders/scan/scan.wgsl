@@ -5,9 +5,9 @@
 // ADJACENT: neighbouring threads have neighbours of a line (inner is 1), which they read and write by way of workgroup memory, so that
 // neighbouring threads touch neighbouring elements; else neighbouring lines.
 // TOTALS: gives what a part comes to, out[part, line], in place of the scan, combined in another order; CARRIED: a part begins with
-// what a scan of these says.
+// what those before it come to. Then the last parts come first, as caches still hold what was read last.
 //
-// Bindings: 0 x, 1 carried (read), 2 out (read_write).
+// Bindings: 0 x, 1 totals of parts, any buffer unless CARRIED (read), 2 out (read_write).
 // Launch:   x = ceil(lines / (256 / LANES)) * parts workgroups of 256.
 // Sums:     in V, in an order that follows from the shape.
 
@@ -30,7 +30,7 @@ struct Params {
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> x: array<E>;
-@group(0) @binding(1) var<storage, read> carried: array<V>;
+@group(0) @binding(1) var<storage, read> part_totals: array<V>;
 @group(0) @binding(2) var<storage, read_write> out: array<O>;
 
 const COLUMNS: u32 = 256u / LANES;
@@ -53,10 +53,25 @@ fn store(start: u32, i: u32, stop: u32, v: V) {
     }
 }
 
+// What the threads of a line have, combined.
+fn of_line(local: u32, lane: u32, own: V) -> V {
+    totals[local] = own;
+    for (var half = LANES / 2u; half > 0u; half >>= 1u) {
+        workgroupBarrier();
+        if (lane < half) {
+            totals[local] = combine(totals[local], totals[local + half * NEXT]);
+        }
+    }
+    workgroupBarrier();
+    let all = totals[local - lane * NEXT];
+    workgroupBarrier();
+    return all;
+}
+
 @compute @workgroup_size(256)
 fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let group = group_of(grid);
-    let part = group % p.parts;
+    let part = select(group % p.parts, p.parts - 1u - group % p.parts, CARRIED);
     if (group / p.parts * COLUMNS >= p.lines) {
         return;
     }
@@ -78,21 +93,16 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
                 total = combine(total, v[j]);
             }
         }
-        totals[local] = total;
-        for (var half = LANES / 2u; half > 0u; half >>= 1u) {
-            workgroupBarrier();
-            if (lane < half) {
-                totals[local] = combine(totals[local], totals[local + half * NEXT]);
-            }
-        }
+        total = of_line(local, lane, total);
         if (lane == 0u && line < p.lines) {
-            out[part * p.lines + line] = leave(totals[local]);
+            out[part * p.lines + line] = leave(total);
         }
         return;
     }
     var passed = initial();
-    if (CARRIED && part > 0u && line < p.lines) {
-        passed = carried[(part - 1u) * p.lines + line];
+    if (CARRIED) {
+        for (var i = lane; i < part; i += LANES) { passed = combine(passed, part_totals[i * p.lines + min(line, p.lines - 1u)]); }
+        passed = of_line(local, lane, passed);
     }
     let own = column * LANES * ITEMS;
     for (var first = part * p.part; first < end; first += ITEMS * LANES) {

@@ -28,9 +28,18 @@ def shared_planes(lead: tuple, plane: int) -> tuple:
     return ceil_div(planes, together) * plane, planes, together
 
 
+def _fixed(size: tuple, out: tuple, kernel, *others):
+    """(kernel, stride, padding, dilation), also of adaptive windows that are all alike."""
+    if kernel is not None or any(n % m for n, m in zip(size, out)):
+        return kernel, *others
+    each = tuple([n // m for n, m in zip(size, out)])
+    return each, each, None, None
+
+
 def _forward(name: str, x, size: tuple, kernel, stride, padding, dilation, divisor, **more):
     need_float32(name, x)
     largest, sizes = name == "max_pool", x.shape[2:]
+    kernel, stride, padding, dilation = _fixed(sizes, size, kernel, stride, padding, dilation)
     plan = Plan(x)
     out = plan.output(x.shape[:2] + size, FLOAT32)
     index = plan.output(x.shape[:2] + size, INT64) if largest else plan.scratch(4)
@@ -43,6 +52,7 @@ def _forward(name: str, x, size: tuple, kernel, stride, padding, dilation, divis
 
 def _backward(name: str, g, index, size: tuple, kernel, stride, padding, dilation, divisor, **more):
     need_float32(name, g)
+    kernel, stride, padding, dilation = _fixed(size, g.shape[2:], kernel, stride, padding, dilation)
     plan = Plan(g) if index is None else Plan(g, index)
     out = plan.output(g.shape[:2] + size, FLOAT32)
     reach = [d * (k - 1) for d, k in zip(_three(dilation), _three(kernel))]
