@@ -2,6 +2,7 @@
 //
 // Floats are added exactly, and so with one result in any order: as integers of 64 bits, whose unit is 2^-34 of the least power of two
 // above all magnitudes that go to the place.
+// Up to 2^14 entries of a line or bucket are added as two numbers of 17 bits each, which have room for as many; more with a carry.
 // LINES: out[line, j] = the sum of g[line, k] over the k with index[line, k] == j. Else the entries of buckets come from index_partition.
 //
 // Bindings: 0 g, 1 index, or the entries, 2 ends of buckets, any buffer with LINES (read), 3 out (read_write).
@@ -39,45 +40,69 @@ fn finish(v: A) -> O { return O(v); }
 fn bits(v: V) -> u32 { return bitcast<u32>(v); }
 fn named(i: u32, line: u32) -> vec2<u32> { return vec2<u32>(u32(clamp(index[p.index_offset + i], 0, i32(p.size) - 1)), bits(g[p.g_offset + i])); }
 
-// The part of `one` that is of a place whose largest magnitude is `top`, in its unit.
-fn add(place: u32, one: u32, top: u32) {
+// 2^exponent of magnitudes that may be beyond those of a factor.
+fn scaled(v: f32, exponent: i32) -> f32 {
+    let half = exponent / 2;
+    return v * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(exponent - half + 127) << 23u);
+}
+
+// Puts `one` into the sum of a place in the place's unit.
+fn add(place: u32, one: u32, few: bool) {
     let magnitude = one & 0x7fffffffu;
+    let top = atomicLoad(&tops[place]);
     if (top >= INFINITE) {              // which infinities, 1 and 2, and 4 for NaN
         if (magnitude >= INFINITE) { atomicOr(&lows[place], select(1u << (one >> 31u), 4u, magnitude > INFINITE)); }
         return;
     }
-    let down = max(top >> 23u, 1u) - max(magnitude >> 23u, 1u);
-    let mantissa = (magnitude & 0x7fffffu) | select(0u, 0x800000u, magnitude >= 0x800000u);
-    var low = mantissa << 10u;          // and 2 bits above it
-    var high = mantissa >> 22u;
-    if (down > 0u) {
-        low = select((low >> min(down, 31u)) | (high << (32u - min(down, 31u))), select(0u, high >> (down & 31u), down < 34u), down > 31u);
-        high = select(0u, high >> 1u, down == 1u);
+    let v = scaled(bitcast<f32>(one), 160 - i32(max(top >> 23u, 1u)));
+    let upper = i32(v * (1.0 / 131072.0));
+    let lower = i32(round(v - f32(upper) * 131072.0));
+    if (few) {
+        atomicAdd(&lows[place], bitcast<u32>(lower));
+        atomicAdd(&highs[place], bitcast<u32>(upper));
+        return;
     }
-    if (one >> 31u == 1u) {
-        low = 0u - low;
-        high = ~high + select(0u, 1u, low == 0u);
-    }
-    let before = atomicAdd(&lows[place], low);
-    let more = high + select(0u, 1u, before + low < low);
-    if (more > 0u) { atomicAdd(&highs[place], more); }
+    let low = (bitcast<u32>(upper) << 17u) + bitcast<u32>(lower);
+    let high = (upper >> 15u) + (lower >> 31u) + select(0, 1, low < bitcast<u32>(lower));
+    atomicAdd(&highs[place], bitcast<u32>(high) + select(0u, 1u, atomicAdd(&lows[place], low) + low < low));
 }
 
-fn sum_of(place: u32) -> f32 {
+fn sum_of(place: u32, few: bool) -> f32 {
     let top = atomicLoad(&tops[place]);
-    var low = atomicLoad(&lows[place]);
+    let low = atomicLoad(&lows[place]);
     if (top >= INFINITE) { return select(select(nan(), -inf(), low == 2u), inf(), low == 1u); }
-    var high = atomicLoad(&highs[place]);
-    let negative = high >> 31u == 1u;
-    if (negative) {
-        low = 0u - low;
-        high = ~high + select(0u, 1u, low == 0u);
+    let high = bitcast<i32>(atomicLoad(&highs[place]));
+    var sum = f32(high) * 131072.0 + f32(bitcast<i32>(low));
+    if (!few) {                         // of what is negative the opposite, so that nothing is lost between the words
+        let opposite = select(low, 0u - low, high < 0);
+        let upper = select(high, select(~high, -high, low == 0u), high < 0);
+        sum = (f32(upper) * 4294967296.0 + f32(opposite)) * select(1.0, -1.0, high < 0);
     }
-    let magnitude = f32(high) * 4294967296.0 + f32(low);
-    let exponent = i32(max(top >> 23u, 1u)) - 160;
-    let half = exponent / 2;
-    let scaled = magnitude * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(exponent - half + 127) << 23u);
-    return select(scaled, -scaled, negative);
+    return scaled(sum, i32(max(top >> 23u, 1u)) - 160);
+}
+
+// Entries of this thread from `first` on, 'NONE' where there are no more.
+fn entries_at(first: u32, end: u32, group: u32) -> array<vec2<u32>, EACH> {
+    var found: array<vec2<u32>, EACH>;
+    for (var j = 0u; j < EACH; j++) {
+        found[j].x = NONE;
+        if (first + j * THREADS < end) { found[j] = named(first + j * THREADS, group); }
+    }
+    return found;
+}
+
+fn compare(entries: array<vec2<u32>, EACH>) {
+    for (var j = 0u; j < EACH; j++) {
+        if (entries[j].x != NONE) { atomicMax(&tops[entries[j].x], entries[j].y & 0x7fffffffu); }
+    }
+}
+
+fn add_all(entries: array<vec2<u32>, EACH>, few: bool) {
+    for (var j = 0u; j < EACH; j++) {
+        if (entries[j].x != NONE) {
+            if (FLOAT) { add(entries[j].x, entries[j].y, few); } else { atomicAdd(&lows[entries[j].x], entries[j].y); }
+        }
+    }
 }
 
 @compute @workgroup_size(THREADS)
@@ -100,29 +125,17 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         if (group > 0u) { start = ends[group - 1u]; }
         end = ends[group];
     }
+    let few = end - start <= 16384u;
+    let kept = entries_at(start + local, end, group);
     workgroupBarrier();
-    for (var turn = select(1u, 0u, FLOAT); turn < 2u; turn++) {
-        for (var first = start; first < end; first += THREADS * EACH) {
-            var ones: array<vec2<u32>, EACH>;
-            for (var j = 0u; j < EACH; j++) {
-                let k = first + j * THREADS + local;
-                ones[j].x = NONE;
-                if (k < end) { ones[j] = named(k, group); }
-            }
-            for (var j = 0u; j < EACH; j++) {
-                if (ones[j].x != NONE) {
-                    if (!FLOAT) {
-                        atomicAdd(&lows[ones[j].x], ones[j].y);
-                    } else if (turn == 0u) {
-                        atomicMax(&tops[ones[j].x], ones[j].y & 0x7fffffffu);
-                    } else {
-                        add(ones[j].x, ones[j].y, atomicLoad(&tops[ones[j].x]));
-                    }
-                }
-            }
-        }
+    if (FLOAT) {
+        compare(kept);
+        for (var first = start + THREADS * EACH; first < end; first += THREADS * EACH) { compare(entries_at(first + local, end, group)); }
         workgroupBarrier();
     }
+    add_all(kept, few);
+    for (var first = start + THREADS * EACH; first < end; first += THREADS * EACH) { add_all(entries_at(first + local, end, group), few); }
+    workgroupBarrier();
     for (var j = local; j < PLACES; j += THREADS) {
         var to = group * p.size + j;
         var there = j < p.size;
@@ -131,7 +144,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
             there = to < p.size;
         }
         if (there) {
-            if (FLOAT) { out[to] = finish(A(sum_of(j))); } else { out[to] = finish(bitcast<A>(atomicLoad(&lows[j]))); }
+            if (FLOAT) { out[to] = finish(A(sum_of(j, few))); } else { out[to] = finish(bitcast<A>(atomicLoad(&lows[j]))); }
         }
     }
 }

@@ -3,10 +3,11 @@
 // Eight places side by side are one block, and blocks go to buckets in turn, so that a few places that many entries name are in several
 // buckets. `count` counts the entries of each bucket; sort_scan makes of that where a bucket begins; `split` moves the entries, each behind
 // those of its bucket that came before it, in no particular order, and leaves where a bucket ends.
-// DIRECT: there are more buckets than workgroup memory counts.
+// A workgroup puts its own entries together first, so that those of a bucket are written side by side. DIRECT: there are more buckets than
+// workgroup memory counts, and each entry is moved by itself.
 //
 // Bindings: 0 g, 1 index (read), 2 ends of buckets, zeros before `count`, 3 entries (read_write): place in the bucket, bits of g.
-// Launch:   x = ceil(total / (THREADS * ITEMS)) workgroups of THREADS.
+// Launch:   x = ceil(total / (THREADS * ITEMS)) workgroups of THREADS, a multiple of 64 that divides BUCKETS.
 // Sums:     integers: exact in any order.
 
 alias V = f32;
@@ -14,6 +15,7 @@ const THREADS: u32 = 256u;
 const ITEMS: u32 = 16u;
 const BUCKETS: u32 = 1024u;             // a power of two
 const DIRECT: bool = false;
+const OWNED: u32 = max(BUCKETS / THREADS, 1u);
 fn bits(v: V) -> u32 { return bitcast<u32>(v); }
 
 struct Params {
@@ -28,6 +30,9 @@ var<immediate> p: Params;
 @group(0) @binding(3) var<storage, read_write> found: array<vec2<u32>>;
 
 var<workgroup> counts: array<atomic<u32>, select(BUCKETS, 1u, DIRECT)>;
+var<workgroup> shifts: array<u32, select(BUCKETS, 1u, DIRECT)>;         // of a bucket, from the places of its entries here to those in all
+var<workgroup> places_here: array<u32, select(THREADS * ITEMS, 1u, DIRECT)>;
+var<workgroup> bits_here: array<u32, select(THREADS * ITEMS, 1u, DIRECT)>;
 
 fn place(k: u32) -> u32 {
     return place_of(k, u32(clamp(index[p.index_offset + k], 0, i32(p.size) - 1)), p.inner, p.entries, p.size);
@@ -68,24 +73,44 @@ fn count(grid: Grid, @builtin(local_invocation_index) local: u32) {
     }
 }
 
+fn entry(place: u32, bits: u32) -> vec2<u32> { return vec2<u32>((((place >> 3u) >> p.shift) << 3u) | (place & 7u), bits); }
+
 @compute @workgroup_size(THREADS)
 fn split(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let first = group_of(grid) * THREADS * ITEMS;
     let places = look(first, local);
-    if (!DIRECT) {
-        for (var b = local; b < BUCKETS; b += THREADS) {
-            let own = atomicLoad(&counts[b]);
-            if (own > 0u) { atomicStore(&counts[b], atomicAdd(&ends[b], own)); }
+    if (DIRECT) {
+        for (var j = 0u; j < ITEMS; j++) {
+            let k = first + j * THREADS + local;
+            if (k < p.total) { found[atomicAdd(&ends[bucket_of(places[j])], 1u)] = entry(places[j], bits(g[p.g_offset + k])); }
         }
-        workgroupBarrier();
+        return;
     }
+    var own: array<u32, OWNED>;                         // buckets of this thread, side by side
+    var total = 0u;
+    for (var i = 0u; i < OWNED; i++) {
+        own[i] = atomicLoad(&counts[local * OWNED + i]);
+        total += own[i];
+    }
+    var before = running_sum(local, total).before;
+    for (var i = 0u; i < OWNED; i++) {
+        let b = local * OWNED + i;
+        atomicStore(&counts[b], before);
+        if (own[i] > 0u) { shifts[b] = atomicAdd(&ends[b], own[i]) - before; }
+        before += own[i];
+    }
+    workgroupBarrier();
     for (var j = 0u; j < ITEMS; j++) {
         let k = first + j * THREADS + local;
         if (k < p.total) {
-            let bucket = bucket_of(places[j]);
-            var to = 0u;
-            if (DIRECT) { to = atomicAdd(&ends[bucket], 1u); } else { to = atomicAdd(&counts[bucket], 1u); }
-            found[to] = vec2<u32>((((places[j] >> 3u) >> p.shift) << 3u) | (places[j] & 7u), bits(g[p.g_offset + k]));
+            let to = atomicAdd(&counts[bucket_of(places[j])], 1u);
+            places_here[to] = places[j];
+            bits_here[to] = bits(g[p.g_offset + k]);
         }
+    }
+    workgroupBarrier();
+    for (var k = local; k < min(THREADS * ITEMS, max(p.total, first) - first); k += THREADS) {
+        let place = places_here[k];
+        found[shifts[bucket_of(place)] + k] = entry(place, bits_here[k]);
     }
 }
