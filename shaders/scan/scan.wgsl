@@ -42,15 +42,21 @@ var<workgroup> staged: array<V, select(1u, 8u * ITEMS * 33u, ADJACENT)>;
 
 fn load(start: u32, i: u32, stop: u32) -> V {
     if (i < stop) {
-        return enter(x[p.x_offset + start + i * p.inner], i);
+        return enter(x[p.x_offset + start + select(i * p.inner, i, ADJACENT)], i);
     }
     return initial();
 }
 
 fn store(start: u32, i: u32, stop: u32, v: V) {
     if (i < stop) {
-        out[start + i * p.inner] = leave(v);
+        out[start + select(i * p.inner, i, ADJACENT)] = leave(v);
     }
+}
+
+// Where element j * LANES on from that of a thread is staged. IN: next, the distance, or of short lines the place without gaps.
+fn across_at(first: u32, next: u32, j: u32) -> u32 {
+    if (LANES >= 32u) { return first + j * next; }
+    return banked(next + j * LANES);
 }
 
 // What the threads of a line have, combined.
@@ -104,18 +110,20 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         for (var i = lane; i < part; i += LANES) { passed = combine(passed, part_totals[i * p.lines + min(line, p.lines - 1u)]); }
         passed = of_line(local, lane, passed);
     }
-    let own = column * LANES * ITEMS;
+    let own = banked((column * LANES + lane) * ITEMS);          // these lie side by side, whatever is left free between banks
+    let across = banked(column * LANES * ITEMS + lane);
+    let next = select(column * LANES * ITEMS + lane, LANES + LANES / 32u, LANES >= 32u);
     for (var first = part * p.part; first < end; first += ITEMS * LANES) {
         var v: array<V, ITEMS>;
         if (ADJACENT) {
             for (var j = 0u; j < ITEMS; j++) {
-                staged[banked(own + j * LANES + lane)] = load(start, first + j * LANES + lane, stop);
+                staged[across_at(across, next, j)] = load(start, first + j * LANES + lane, stop);
             }
             workgroupBarrier();
         }
         for (var j = 0u; j < ITEMS; j++) {
             if (ADJACENT) {
-                v[j] = staged[banked(own + lane * ITEMS + j)];
+                v[j] = staged[own + j];
             } else {
                 v[j] = load(start, first + lane * ITEMS + j, stop);
             }
@@ -146,7 +154,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         before = combine(ahead, before);
         for (var j = 0u; j < ITEMS; j++) {
             if (ADJACENT) {
-                staged[banked(own + lane * ITEMS + j)] = combine(before, v[j]);
+                staged[own + j] = combine(before, v[j]);
             } else {
                 store(start, first + lane * ITEMS + j, stop, combine(before, v[j]));
             }
@@ -154,7 +162,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         if (ADJACENT) {
             workgroupBarrier();
             for (var j = 0u; j < ITEMS; j++) {
-                store(start, first + j * LANES + lane, stop, staged[banked(own + j * LANES + lane)]);
+                store(start, first + j * LANES + lane, stop, staged[across_at(across, next, j)]);
             }
         }
     }

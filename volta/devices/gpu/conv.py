@@ -27,7 +27,7 @@ from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, unsigned, ve
 from volta.errors import OutOfMemoryError
 
 column_bytes = 256 << 20    # of one piece's columns, at most; also at most what the adapter binds at once
-implicit = True
+FEW_OUTPUTS = 64            # channels up to which columns cost more than that the product finds the windows itself
 FULL_GPU = 1 << 17          # threads that keep a large GPU busy
 TILE = 64                   # outputs of an image that a tile of the product covers
 
@@ -154,7 +154,7 @@ def _conv2d(x, weight, bias, *, stride, padding, dilation, groups):
         layout = Operand(False, c.length, c.rows * c.length, x.offset & 3 if c.pointwise else 0)
         if c.pointwise:
             add_product(plan, c.out_channels, c.length, c.rows, c.images, w, Source(0, layout, 0), out)
-        elif c.out_channels > 1 and implicit:
+        elif 1 < c.out_channels <= FEW_OUTPUTS:
             if not x._contiguous:
                 return _dense_first
             _add_windows(plan, x, w, out, c.out_channels, (1, *kernel), (1, *stride), (0, *padding), (1, *dilation),

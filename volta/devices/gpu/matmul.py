@@ -33,7 +33,8 @@ class Windows(NamedTuple):
 
     @property
     def overrides(self) -> dict:
-        return {"WINDOWS": 1, **{f"TAPS_{axis}": n for axis, n in zip("ZYX", self.kernel)}, "B": "S", "one_b": "T(b[i])", "B_WORD": 1}
+        return {"WINDOWS": 1, **{f"TAPS_{axis}": n for axis, n in zip("ZYX", self.kernel)}, "B": "S", "one_b": "T(b[i])", "B_WORD": 1,
+                "IN_ROWS": int(self.places[2] == 1 and self.outs[2] % 4 == 0)}
 
 
 class Tile(NamedTuple):
@@ -95,6 +96,7 @@ A, B, BIAS, OUT, SCRATCH = range(5)
 
 LARGE = Tile(128, 128, 8, 2, 2)
 MEDIUM = Tile(64, 64, 8, 2, 1)
+WIDE = Tile(64, 128, 8, 2, 2)           # for windows, which it reads by half as many threads
 SMALL = Tile(32, 32, 32, 1, 1, slices=4)
 TINY = Tile(16, 16, 128, 1, 1, slices=16, lanes_n=4)
 
@@ -126,7 +128,9 @@ def plan(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, bias: int |
         return Plan((), 0)
     if tile is None and (m == 1 or n == 1) and k > 1:
         return _vector_plan(m, n, k, batch, a, b, bias, element, splits)
-    if tile is None:
+    if tile is None and windows and 32 < m <= 64 and batch * (n // 128) >= 4 * units:
+        tile = WIDE
+    elif tile is None:
         tile, splits = choose(m, n, k, batch, a, b, units)
     chunk, splits = split_k(k, splits or 1, tile.k)
     tiles_m, tiles_n = ceil_div(m, tile.m), ceil_div(n, tile.n)

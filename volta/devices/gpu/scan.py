@@ -54,7 +54,7 @@ def _scan(name: str, x, *, dim):
     plan.output(x.shape, rule.result)
     if not x._size:
         return plan
-    lines, lanes, adjacent, items = x._size // length, 1, inner == 1, _items(plan, rule)
+    lines, lanes, adjacent, items = x._size // length, 1, inner == 1, _items(rule)
     while lanes < (THREADS if adjacent or lanes * lines < THREADS else 8) and items * lanes < length:
         lanes *= 2
     step, blocks = items * lanes, ceil_div(lines, THREADS // lanes)
@@ -71,9 +71,9 @@ def _scan(name: str, x, *, dim):
     return plan
 
 
-def _items(plan: Plan, rule: Rule) -> int:
-    """Elements of a thread that workgroup memory holds."""
-    return (64 if plan.ctx.limits["max-compute-workgroup-storage-size"] >= 1 << 15 else 32) // rule.size
+def _items(rule: Rule) -> int:
+    """Elements of a thread that workgroup memory holds on any adapter; a power of two up to 32."""
+    return 32 // rule.size
 
 
 def _add(plan: Plan, rule: Rule, lines: int, inner: int, lanes: int, adjacent: bool, items: int, totals, target: int, stored: str,
