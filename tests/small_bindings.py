@@ -32,6 +32,7 @@ POOLS = (((40, 3, 6, 8), (2, 2), dict(UNPADDED, stride=(2, 2))), ((1, 1, 61, 50)
          ((1, 2, 4, 1500), (3, 3), dict(UNPADDED, padding=(1, 1))), ((1, 1, 5000), (5,), dict(stride=(2,), padding=(2,), dilation=(1,))),
          ((1, 1, 6, 30, 20), (2, 3, 3), dict(stride=(2, 1, 2), padding=(0, 1, 1), dilation=(1, 1, 1))))
 DILATED = ((1, 1, 61, 50), (3, 2), dict(stride=(2, 1), padding=(1, 1), dilation=(1, 2)))
+EXTENDED = (((40, 1, 10, 12), (1, 12, 15), (0, 1, 2)), ((1, 1, 40, 50), (1, 43, 52), (0, 2, 1)), ((2, 10, 10, 12), (12, 10, 12), (1, 0, 0)))
 MANY = Many(((5000,), (3, 5), (70, 50)))
 # of q, k, v and the mask
 HEADS = (((4, 40, 4, 16), (4, 30, 2, 16), (4, 30, 2, 8), (4, 1, 1, 30)), ((1, 40, 6, 16), (1, 30, 1, 16), (1, 30, 1, 8), (1, 6, 40, 1)))
@@ -81,6 +82,8 @@ OWN = {
     "place": [case((1500,), shape=(5000,), starts=(7,), steps=(3,), value=1.5),
               case((30, 40), shape=(70, 50), starts=(3, 2), steps=(2, 1), value=0.0)],
     "cat": [case((1500,), (2500,), dim=0), case((3, 700), (3, 800), dim=1)],
+    "extend": [case(s, outs=o, before=b, mode=m) for s, o, b in EXTENDED for m in ("reflect", "replicate", "circular")],
+    "extend_grad": [case(s[:1] + o, size=s[1:], before=b, mode=m) for s, o, b in EXTENDED for m in ("reflect", "replicate", "circular")],
     "copy_into": [case(s, s) for s in SHAPES], "fill_into": [case(s, 2.5) for s in SHAPES],
     "scale_gradient": [case(s, (1,)) for s in SHAPES],
     "scatter_reduce": [case((*s[:d], size, *s[d + 1:]), s, Labels(s, size), dim=d, reduce=r)

@@ -225,4 +225,4 @@ def test_steady_state_of_gpu_training(gpu, make, keep):
         del x, labels, logits, loss
     del held
     assert [(s.buffers_created, s.bind_groups_created, s.pipelines_created) for s in counts[3:]] == [(0, 0, 0)] * 5
-    assert max(s.submits for s in counts) <= 2 and min(s.dispatches for s in counts) > 0
+    assert max(s.submits for s in counts) <= 3 and min(s.dispatches for s in counts) > 0

@@ -29,8 +29,7 @@ fn place(k: u32) -> u32 {
     if (!FULL) {
         return row;
     }
-    let line = k / p.inner;
-    return (line / p.entries * p.size + row) * p.inner + k - line * p.inner;
+    return place_of(k, row, p.inner, p.entries, p.size);
 }
 
 @compute @workgroup_size(256)

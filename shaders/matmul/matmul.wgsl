@@ -14,6 +14,9 @@
 // are vec4; else 1. OUT_WORD: 4 where n is a multiple of 4. Rows and columns past the edge read the last valid one and are not
 // stored; k past the end reads as 0 (GUARD_K = 0 where TILE_K divides every range of k).
 //
+// With WINDOWS, column n of B is a window of an image, [channels, z, y, x], that belongs to one place of the output, and row k a channel
+// and tap of it: it lies at `places` of n plus `taps` of k. Nothing is guarded: the image has its padding around it.
+//
 // Loops are left to the driver: measured, texts with the loops unrolled are no faster at the best tiles. Modules must
 // be trusted ones: bounded loops cost a factor of ten.
 
@@ -21,6 +24,7 @@ alias T = f32;                  // in arithmetic
 alias S = f32;                  // a, b and bias in memory
 alias R = f32;                  // out in memory
 alias T4 = vec4<T>;
+alias B = vec4<S>;              // what b is read by: an S with WINDOWS
 
 // Tile sizes; a thread owns ROWS x COLS blocks of 4 x 4; LANES_M x LANES_N threads of a warp lie side by side.
 const TILE_M: u32 = 64u;
@@ -39,6 +43,11 @@ const B_WORD: u32 = 4u;
 const OUT_WORD: u32 = 4u;
 const BIAS: u32 = 0u;
 const GUARD_K: u32 = 1u;
+const WINDOWS: u32 = 0u;
+const IN_ROWS: u32 = 0u;        // four windows side by side lie one element apart
+const TAPS_X: u32 = 1u;
+const TAPS_Y: u32 = 1u;
+const TAPS_Z: u32 = 1u;
 
 const SLICE_THREADS: u32 = (TILE_M / (4u * ROWS)) * (TILE_N / (4u * COLS));
 const THREADS: u32 = SLICE_THREADS * SLICES;
@@ -71,10 +80,12 @@ struct Params {
     m: u32, n: u32, k: u32, batch: u32,
     a_stride: u32, b_stride: u32, a_batch: u32, b_batch: u32,
     tiles_m: u32, tiles_n: u32, k_chunk: u32, groups: u32,
+    taps: vec4<u32>,            // WINDOWS: from a tap to the next, along z, y and x; width of the output
+    places: vec4<u32>,          // from a place of the output to the next, likewise; its height * width
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> a: array<vec4<S>>;
-@group(0) @binding(1) var<storage, read> b: array<vec4<S>>;
+@group(0) @binding(1) var<storage, read> b: array<B>;
 @group(0) @binding(2) var<storage, read> bias: array<S>;
 @group(0) @binding(3) var<storage, read_write> out: array<vec4<R>>;
 
@@ -85,6 +96,7 @@ var<private> next_a: array<T4, UNITS_A>;
 var<private> next_b: array<T4, UNITS_B>;
 var<private> at_a: array<u32, UNITS_A>;
 var<private> at_b: array<u32, UNITS_B>;
+var<private> windows: array<vec4<u32>, select(1u, UNITS_B, WINDOWS == 1u)>;
 var<private> step_a: u32;
 var<private> step_b: u32;
 var<private> lane: u32;
@@ -167,7 +179,34 @@ fn fetch_a(k0: u32) {
     }
 }
 
+// Where the tap of row k lies in a window, and where the window of column n does.
+fn tap(k: u32) -> u32 {
+    let line = k / TAPS_X;
+    let plane = line / TAPS_Y;
+    return plane / TAPS_Z * p.b_stride + dot(vec3<u32>(plane % TAPS_Z, line % TAPS_Y, k % TAPS_X), p.taps.xyz);
+}
+
+fn window(n: u32) -> u32 {
+    let in_plane = n % p.places.w;
+    return dot(vec3<u32>(n / p.places.w, in_plane / p.taps.w, in_plane % p.taps.w), p.places.xyz);
+}
+
 fn fetch_b(k0: u32) {
+    if (WINDOWS == 1u) {
+        for (var i = 0u; i < UNITS_B; i += 1u) {
+            let k = k0 + spot(i, 0u, 0u, 0u, TILE_N).y;
+            let from_tap = tap(min(k, k_end - 1u));
+            if (IN_ROWS == 1u) {
+                let at = windows[i].x + from_tap;
+                next_b[i] = T4(one_b(at), one_b(at + 1u), one_b(at + 2u), one_b(at + 3u));
+            } else {
+                let at = windows[i] + from_tap;
+                next_b[i] = T4(one_b(at.x), one_b(at.y), one_b(at.z), one_b(at.w));
+            }
+            if (GUARD_K == 1u) { next_b[i] = mask(next_b[i], k, 0u); }
+        }
+        return;
+    }
     let whole = B_WORD == 4u || B_ALONG_K == 1u || col0 + TILE_N <= p.n;
     if (whole && (GUARD_K == 0u || k0 + TILE_K <= k_end)) {
         for (var i = 0u; i < UNITS_B; i += 1u) { next_b[i] = read_b(at_b[i] + k0 / B_DIV * step_b, 3u); }
@@ -257,6 +296,9 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     for (var i = 0u; i < UNITS_B; i += 1u) {
         let s = spot(i, B_ALONG_K, BLOCK_B, TURN_B, TILE_N);
         let col = min(col0 + s.x, p.n - 1u);
+        if (WINDOWS == 1u) {
+            for (var c = 0u; c < 4u; c += 1u) { windows[i][c] = b0 + window(min(col0 + s.x + c, p.n - 1u)); }
+        }
         at_b[i] = b0 + select(col / B_WORD, col * (p.b_stride / B_WORD), B_ALONG_K == 1u) + s.y / B_DIV * step_b;
     }
     let member = lane % SLICE_THREADS;

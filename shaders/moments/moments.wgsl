@@ -59,12 +59,23 @@ fn raw(first: u32, end: u32, base: u32) -> Moments {
         n += 4.0;
         r += 4u * LANES;
     }
-    while (r < end) {
+    if (r < end) {                              // up to three more, likewise on their way at once
         let x0 = value(a[base + r * p.reduce_stride]) - pivot;
+        let x1 = value(a[base + min(r + LANES, end - 1u) * p.reduce_stride]) - pivot;
+        let x2 = value(a[base + min(r + 2u * LANES, end - 1u) * p.reduce_stride]) - pivot;
         sum += x0;
         squares += x0 * x0;
         n += 1.0;
-        r += LANES;
+        if (r + LANES < end) {
+            sum += x1;
+            squares += x1 * x1;
+            n += 1.0;
+        }
+        if (r + 2u * LANES < end) {
+            sum += x2;
+            squares += x2 * x2;
+            n += 1.0;
+        }
     }
     let average = sum / n;
     return Moments(n, pivot + average, squares - average * sum);

@@ -63,9 +63,13 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
                                        combine(enter(x2, p.first + r + 2u * LANES), enter(x3, p.first + r + 3u * LANES))));
             r += 4u * LANES;
         }
-        while (r < end) {
-            acc = combine(acc, enter(a[base + r * p.reduce_stride], p.first + r));
-            r += LANES;
+        if (r < end) {                          // up to three more, all of which are on their way before the first is added
+            let x0 = a[base + r * p.reduce_stride];
+            let x1 = a[base + min(r + LANES, end - 1u) * p.reduce_stride];
+            let x2 = a[base + min(r + 2u * LANES, end - 1u) * p.reduce_stride];
+            acc = combine(acc, enter(x0, p.first + r));
+            if (r + LANES < end) { acc = combine(acc, enter(x1, p.first + r + LANES)); }
+            if (r + 2u * LANES < end) { acc = combine(acc, enter(x2, p.first + r + 2u * LANES)); }
         }
     }
     let place = lane * KEPT + slot;

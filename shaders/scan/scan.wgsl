@@ -5,9 +5,9 @@
 // ADJACENT: neighbouring threads have neighbours of a line (inner is 1), which they read and write by way of workgroup memory, so that
 // neighbouring threads touch neighbouring elements; else neighbouring lines.
 // TOTALS: gives what a part comes to, out[part, line], in place of the scan, combined in another order; CARRIED: a part begins with
-// what a scan of these says.
+// what those before it come to. Then the last parts come first, as caches still hold what was read last.
 //
-// Bindings: 0 x, 1 carried (read), 2 out (read_write).
+// Bindings: 0 x, 1 totals of parts, any buffer unless CARRIED (read), 2 out (read_write).
 // Launch:   x = ceil(lines / (256 / LANES)) * parts workgroups of 256.
 // Sums:     in V, in an order that follows from the shape.
 
@@ -30,7 +30,7 @@ struct Params {
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> x: array<E>;
-@group(0) @binding(1) var<storage, read> carried: array<V>;
+@group(0) @binding(1) var<storage, read> part_totals: array<V>;
 @group(0) @binding(2) var<storage, read_write> out: array<O>;
 
 const COLUMNS: u32 = 256u / LANES;
@@ -42,21 +42,42 @@ var<workgroup> staged: array<V, select(1u, 8u * ITEMS * 33u, ADJACENT)>;
 
 fn load(start: u32, i: u32, stop: u32) -> V {
     if (i < stop) {
-        return enter(x[p.x_offset + start + i * p.inner], i);
+        return enter(x[p.x_offset + start + select(i * p.inner, i, ADJACENT)], i);
     }
     return initial();
 }
 
 fn store(start: u32, i: u32, stop: u32, v: V) {
     if (i < stop) {
-        out[start + i * p.inner] = leave(v);
+        out[start + select(i * p.inner, i, ADJACENT)] = leave(v);
     }
+}
+
+// Where element j * LANES on from that of a thread is staged. IN: next, the distance, or of short lines the place without gaps.
+fn across_at(first: u32, next: u32, j: u32) -> u32 {
+    if (LANES >= 32u) { return first + j * next; }
+    return banked(next + j * LANES);
+}
+
+// What the threads of a line have, combined.
+fn of_line(local: u32, lane: u32, own: V) -> V {
+    totals[local] = own;
+    for (var half = LANES / 2u; half > 0u; half >>= 1u) {
+        workgroupBarrier();
+        if (lane < half) {
+            totals[local] = combine(totals[local], totals[local + half * NEXT]);
+        }
+    }
+    workgroupBarrier();
+    let all = totals[local - lane * NEXT];
+    workgroupBarrier();
+    return all;
 }
 
 @compute @workgroup_size(256)
 fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let group = group_of(grid);
-    let part = group % p.parts;
+    let part = select(group % p.parts, p.parts - 1u - group % p.parts, CARRIED);
     if (group / p.parts * COLUMNS >= p.lines) {
         return;
     }
@@ -78,34 +99,31 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
                 total = combine(total, v[j]);
             }
         }
-        totals[local] = total;
-        for (var half = LANES / 2u; half > 0u; half >>= 1u) {
-            workgroupBarrier();
-            if (lane < half) {
-                totals[local] = combine(totals[local], totals[local + half * NEXT]);
-            }
-        }
+        total = of_line(local, lane, total);
         if (lane == 0u && line < p.lines) {
-            out[part * p.lines + line] = leave(totals[local]);
+            out[part * p.lines + line] = leave(total);
         }
         return;
     }
     var passed = initial();
-    if (CARRIED && part > 0u && line < p.lines) {
-        passed = carried[(part - 1u) * p.lines + line];
+    if (CARRIED) {
+        for (var i = lane; i < part; i += LANES) { passed = combine(passed, part_totals[i * p.lines + min(line, p.lines - 1u)]); }
+        passed = of_line(local, lane, passed);
     }
-    let own = column * LANES * ITEMS;
+    let own = banked((column * LANES + lane) * ITEMS);          // these lie side by side, whatever is left free between banks
+    let across = banked(column * LANES * ITEMS + lane);
+    let next = select(column * LANES * ITEMS + lane, LANES + LANES / 32u, LANES >= 32u);
     for (var first = part * p.part; first < end; first += ITEMS * LANES) {
         var v: array<V, ITEMS>;
         if (ADJACENT) {
             for (var j = 0u; j < ITEMS; j++) {
-                staged[banked(own + j * LANES + lane)] = load(start, first + j * LANES + lane, stop);
+                staged[across_at(across, next, j)] = load(start, first + j * LANES + lane, stop);
             }
             workgroupBarrier();
         }
         for (var j = 0u; j < ITEMS; j++) {
             if (ADJACENT) {
-                v[j] = staged[banked(own + lane * ITEMS + j)];
+                v[j] = staged[own + j];
             } else {
                 v[j] = load(start, first + lane * ITEMS + j, stop);
             }
@@ -136,7 +154,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         before = combine(ahead, before);
         for (var j = 0u; j < ITEMS; j++) {
             if (ADJACENT) {
-                staged[banked(own + lane * ITEMS + j)] = combine(before, v[j]);
+                staged[own + j] = combine(before, v[j]);
             } else {
                 store(start, first + lane * ITEMS + j, stop, combine(before, v[j]));
             }
@@ -144,7 +162,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         if (ADJACENT) {
             workgroupBarrier();
             for (var j = 0u; j < ITEMS; j++) {
-                store(start, first + j * LANES + lane, stop, staged[banked(own + j * LANES + lane)]);
+                store(start, first + j * LANES + lane, stop, staged[across_at(across, next, j)]);
             }
         }
     }

@@ -46,13 +46,15 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     for (var digit = local; digit < 256u; digit += THREADS) {
         bases[digit] = starts[(line * 256u + digit) * p.tiles + group % p.tiles] - line * p.length;
     }
+    var own: array<u32, ITEMS>;
     for (var j = 0u; j < ITEMS; j++) {
         let k = j * THREADS + local;
-        var digit = 255u;                               // what is beyond the line sorts behind all
-        if (k < size) {
-            digit = (key(keys[p.keys_offset + start + k]) >> p.shift) & 255u;
-        }
-        exchanged[banked(k)] = (digit << 16u) | k;
+        own[j] = 0xffffffffu;                           // what is beyond the line sorts behind all
+        if (k < size) { own[j] = key(keys[p.keys_offset + start + k]); }
+    }
+    for (var j = 0u; j < ITEMS; j++) {
+        let k = j * THREADS + local;
+        exchanged[banked(k)] = (((own[j] >> p.shift) & 255u) << 16u) | k;
     }
     workgroupBarrier();
     var items: array<u32, ITEMS>;
@@ -71,10 +73,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     }
     workgroupBarrier();
     for (var j = 0u; j < ITEMS; j++) {
-        let k = j * THREADS + local;
-        if (k < size) {
-            exchanged[banked(k)] = key(keys[p.keys_offset + start + k]);
-        }
+        exchanged[banked(j * THREADS + local)] = own[j];
     }
     workgroupBarrier();
     var ranks: array<u32, ITEMS>;

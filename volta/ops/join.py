@@ -1,6 +1,7 @@
 """Joining: tensors to one, rolled, and padded by a constant (`place`) or by what comes from the input itself."""
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,8 @@ from volta.dtypes import promote_types, uint8
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
 from volta.ops.parts import narrow, slice_view
 from volta.ops.records.copy import cast, cat_op
-from volta.ops.records.view import contiguous_op, expand_op, place, reshape_op
+from volta.ops.records.join import extend_op
+from volta.ops.records.view import contiguous_op, place, reshape_op
 from volta.ops.table import Many, case, composed
 from volta.ops.view import ravel
 from volta.shapes import as_dim
@@ -174,11 +176,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     for i in range(len(pad) // 2):
         before[-1 - i], after[-1 - i] = int(pad[2 * i]), int(pad[2 * i + 1])
     if mode != "constant":
-        out = input
-        for d in range(input.ndim):
-            if before[d] or after[d]:
-                out = _extend(out, d, before[d], after[d], mode)
-        return contiguous_op(input) if out is input else out
+        return _extended(input, before, after, mode)
     if any(n + a + b < 0 for n, a, b in zip(input.shape, before, after)):
         raise ShapeError(f"pad: {tuple(pad)} cuts more than shape {input.shape} has")
     if min(before + after, default=0) < 0:
@@ -191,28 +189,28 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     return place(input, value=(value or 0.0) if input.dtype.is_floating_point else int(value or 0), **where)
 
 
-def _extend(x, d, before, after, mode):
-    """x with `before` and `after` more elements along dimension d, taken from x itself."""
-    if mode == "circular" and min(before, after) < 0:       # what is cut does not come back at the other end
-        x = slice_view(x, tuple(slice(max(-before, 0), s + min(after, 0)) if i == d else slice(None) for i, s in enumerate(x.shape)))
-        before, after = max(before, 0), max(after, 0)
-    n = x.shape[d]
-    most = {"reflect": n - 1, "replicate": max(before, after, 0) if n else 0, "circular": n}[mode]
-    if max(before, after) > most or max(-before, -after) > n or n + before + after < (1 if mode == "reflect" else 0):
-        raise ShapeError(f"pad: mode {mode!r} cannot extend dimension {d} of size {n} by ({before}, {after})")
-
-    def part(start, stop, step=1):
-        return slice_view(x, tuple(slice(start, None if stop < 0 else stop, step) if i == d else slice(None) for i in range(x.ndim)))
-
-    def edge(start, length):
-        return expand_op(part(start, start + 1), shape=x.shape[:d] + (length,) + x.shape[d + 1:])
-    low, high = max(before, 0), max(after, 0)
-    if mode == "reflect":
-        ends = part(low, 0, -1), part(n - 2, n - 2 - high, -1)
-    elif mode == "replicate":
-        ends = edge(0, low) if low else None, edge(n - 1, high) if high else None
-    else:
-        ends = part(n - low, n), part(0, high)
-    middle = part(max(-before, 0), n + min(after, 0))
-    pieces = [end for end, length in ((ends[0], low), (middle, 1), (ends[1], high)) if length]
-    return cat(pieces, d) if len(pieces) > 1 else contiguous_op(middle)
+def _extended(x, before, after, mode):
+    """x with more of its own elements along each dimension."""
+    if mode == "circular" and min(before + after, default=0) < 0:       # what is cut does not come back at the other end
+        x = slice_view(x, tuple(slice(max(-low, 0), n + min(high, 0)) for n, low, high in zip(x.shape, before, after)))
+        before, after = [max(low, 0) for low in before], [max(high, 0) for high in after]
+    for d, (n, low, high) in enumerate(zip(x.shape, before, after)):
+        most = {"reflect": n - 1, "replicate": max(low, high, 0) if n else 0, "circular": n}[mode]
+        if (low or high) and (max(low, high) > most or max(-low, -high) > n or n + low + high < (1 if mode == "reflect" else 0)):
+            raise ShapeError(f"pad: mode {mode!r} cannot extend dimension {d} of size {n} by ({low}, {high})")
+    if not any(before + after):
+        return contiguous_op(x)
+    while any(before + after):          # up to three dimensions at a time, from the last on; what lies inside of them stays whole
+        last = max(d for d in range(x.ndim) if before[d] or after[d])
+        inner = x.shape[last + 1:]
+        first = max(last - (1 if math.prod(inner) > 1 else 2), 0)
+        axes = x.shape[first:last + 1]
+        outs = tuple(n + low + high for n, low, high in zip(axes, before[first:], after[first:]))
+        behind = (math.prod(inner),) if len(axes) < 3 else ()
+        missing = 3 - len(axes + behind)
+        planes = reshape_op(x, shape=(math.prod(x.shape[:first]), *(1,) * missing, *axes, *behind))
+        out = extend_op(planes, outs=(1,) * missing + outs + behind, mode=mode,
+                        before=(0,) * missing + tuple(before[first:last + 1]) + (0,) * len(behind))
+        x = reshape_op(out, shape=x.shape[:first] + outs + inner)
+        before[first:], after[first:] = [0] * (x.ndim - first), [0] * (x.ndim - first)
+    return x

@@ -5,6 +5,7 @@ from volta._kernels.gpu.native cimport DeviceLink, Handle
 
 cdef enum:
     MAX_OPS = 256                # recorded operations at which a batch is sent
+    FIRST_OPS = 16               # at which the first one after a wait is, when the device has nothing to do; then twice as many each time
     MAX_WRITTEN = 512 << 20      # bytes of outputs at which it is sent: 0.1 ms of memory traffic on a large GPU, so that it starts
                                  # before a long recording ends; a step of a small model stays in one batch
     MAX_IN_FLIGHT = 16           # batches sent and not waited for
@@ -30,6 +31,7 @@ cdef class Batch:
     cdef object lock
     cdef Op* ops                          # the open batch
     cdef readonly uint32_t count
+    cdef uint32_t limit                   # operations at which it is sent
     cdef uint64_t serial, submitted       # of the open batch; of the last batch sent or dropped
     cdef uint64_t written, unsent         # bytes: of outputs; of queue writes since the last submission
     cdef uint64_t[MAX_IN_FLIGHT] in_flight
@@ -44,6 +46,7 @@ cdef class Batch:
                     uint64_t size) except -1
     cdef int flush(self) except -1
     cdef int synchronize(self) except -1
+    cdef void is_idle(self) noexcept
     cdef uint64_t last_sent(self) noexcept nogil
     cdef int write(self, Handle buffer, uint64_t offset, const void* data, uint64_t size) except -1
     cdef int send(self, Op* ops, uint32_t count) except -1

@@ -29,6 +29,7 @@ cdef class Batch:
             raise MemoryError()
         self.lock = threading.RLock()
         self.serial = 1
+        self.limit = FIRST_OPS
 
     def __dealloc__(self):
         free(self.ops)
@@ -84,6 +85,7 @@ cdef class Batch:
             self.count = 0
             self.serial += 1
             self.written = self.unsent = 0
+            self.limit = min(2 * self.limit, <uint32_t>MAX_OPS)
             try:
                 self.send(ops, count)
             finally:
@@ -207,8 +209,13 @@ cdef class Batch:
             index = self.last_sent()
             with nogil:
                 self.link.api.poll(self.link.device, 1, &index)
-            self.in_flight_count = 0
+            self.is_idle()
         return 0
+
+    cdef void is_idle(self) noexcept:
+        # The device has done all that was sent.
+        self.in_flight_count = 0
+        self.limit = FIRST_OPS
 
     def drain(self):
         """Wait for what was sent, at exit; what is only recorded is not sent."""

@@ -143,7 +143,7 @@ cdef class Stream:
         batch.count += 1
         batch.dispatches += 1
         batch.written += written
-        if batch.count >= MAX_OPS or batch.written >= MAX_WRITTEN:
+        if batch.count >= batch.limit or batch.written >= MAX_WRITTEN:
             batch.flush()
 
     @cython.final

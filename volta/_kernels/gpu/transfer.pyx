@@ -286,7 +286,7 @@ cdef class Transfers:
             self.batch.flush()
             index = self.batch.last_sent()
             self.wait_mapped(staging, MAP_MODE_READ, &index)
-            self.batch.in_flight_count = 0
+            self.batch.is_idle()
             source = <const char*>self.link.api.const_mapped_range(staging.handle, 0, size)
             if source == NULL:
                 raise DeviceError(f"download: the device gave no memory for {nbytes} bytes")

@@ -5,22 +5,29 @@ products over rows that lie one after the other. Where the columns of all positi
 positions are done in pieces: whole images where one fits, else parts of an image.
 
 With one group and large images, each image has its own matrix of columns instead, and the product's batch is the images: then
-it writes and reads images as they lie, and nothing has to be permuted. A 1 x 1 kernel needs no columns then.
+it writes and reads images as they lie, and nothing has to be permuted. Forward, the product finds the windows in the padded images itself,
+those of volumes too; a 1 x 1 kernel needs no columns either.
 
 Knows tensors, the runtime's context and the matrix product's steps. Must not know derivatives.
 """
 from __future__ import annotations
 
+from math import prod
+
+from volta.devices import volume
 from volta.devices.gpu.common import FLOAT32, THREADS, ceil_div
 from volta.devices.gpu.copy import contiguous, full
+from volta.devices.gpu.join import add_extended
 from volta.devices.gpu.limits import images as cuts
+from volta.devices.gpu.limits.cut import KERNELS as TABLE
 from volta.devices.gpu.linalg import Source, add_product
 from volta.devices.gpu.map import add_elementwise
-from volta.devices.gpu.matmul import Operand
+from volta.devices.gpu.matmul import Operand, Windows
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, unsigned, vector_type, vectors
 from volta.errors import OutOfMemoryError
 
 column_bytes = 256 << 20    # of one piece's columns, at most; also at most what the adapter binds at once
+FEW_OUTPUTS = 64            # channels up to which columns cost more than that the product finds the windows itself
 FULL_GPU = 1 << 17          # threads that keep a large GPU busy
 TILE = 64                   # outputs of an image that a tile of the product covers
 
@@ -130,17 +137,13 @@ class Geometry:
             0 if bias is None else At(bias)), ceil_div(self.out_channels * row, THREADS),
             V=vector_type(width), TO_MATRIX=images is not None, HAS_BIAS=bias is not None)
 
-    def add_bias(self, bias: int, out) -> None:
-        """out[N, O, oh, ow] += bias[O], in place; length is a multiple of 4."""
-        add_elementwise(self.plan, "x0 + o0", (bias, out), (self.images, self.out_channels, self.length),
-                        ((0, 1, 0), (self.out_channels * self.length, self.length, 1)), FLOAT32, ((0, At(bias)),))
-
 
 def _conv2d(x, weight, bias, *, stride, padding, dilation, groups):
     """out[N, O, oh, ow] of x[N, C, H, W] and weight[O, C / groups, kh, kw]."""
     need_float32("conv2d", x, weight, bias)
     plan = Plan(x, weight, bias)
-    c = Geometry(plan, x.shape, weight.shape[0], weight.shape[2:], stride, padding, dilation, groups)
+    kernel = weight.shape[2:]
+    c = Geometry(plan, x.shape, weight.shape[0], kernel, stride, padding, dilation, groups)
     out = plan.output(c.out_shape, FLOAT32)
     if not c.positions or not c.out_channels:
         return plan
@@ -148,15 +151,22 @@ def _conv2d(x, weight, bias, *, stride, padding, dilation, groups):
     if c.pointwise and not x._contiguous:
         return _dense_first
     if c.by_image:
-        columns = None if c.pointwise else c.columns(c.rows)
-        for first, count in [(0, c.positions)] if c.pointwise else c.pieces:
-            layout = Operand(False, c.length, c.rows * c.length, x.offset & 3 if c.pointwise else 0)
-            if not c.pointwise:
+        layout = Operand(False, c.length, c.rows * c.length, x.offset & 3 if c.pointwise else 0)
+        if c.pointwise:
+            add_product(plan, c.out_channels, c.length, c.rows, c.images, w, Source(0, layout, 0), out)
+        elif 1 < c.out_channels <= FEW_OUTPUTS:
+            if not x._contiguous:
+                return _dense_first
+            _add_windows(plan, x, w, out, c.out_channels, (1, *kernel), (1, *stride), (0, *padding), (1, *dilation),
+                         (1, c.out_height, c.out_width))
+        else:
+            columns = c.columns(c.rows)
+            for first, count in c.pieces:
                 c.im2col(0, x, first, count, columns, True)
-            source = Source(0, layout, 0) if c.pointwise else Source(columns, layout)
-            add_product(plan, c.out_channels, c.length, c.rows, count // c.length, w, source, c.part(out, first, count, c.out_channels))
+                add_product(plan, c.out_channels, c.length, c.rows, count // c.length, w, Source(columns, layout),
+                            c.part(out, first, count, c.out_channels))
         if bias is not None:
-            c.add_bias(2, out)
+            _add_bias(plan, out, c.images, c.out_channels, c.length)
         return plan
     columns, matrix = c.columns(c.rows), c.columns(c.out_channels, "matrix")
     for first, count in c.pieces:
@@ -169,6 +179,50 @@ def _conv2d(x, weight, bias, *, stride, padding, dilation, groups):
 
 def _dense_first(x, weight, bias, **params):
     return KERNELS["conv2d"](contiguous(x), weight, bias, **params)
+
+
+def _add_windows(plan: Plan, x, w: Source, out, out_channels: int, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
+                 outs: tuple) -> None:
+    """The product of the weight and the windows of the contiguous x[N, C, ...], whose last dimensions are up to three."""
+    images, channels = x.shape[:2]
+    sizes = (1,) * (3 - len(x.shape[2:])) + x.shape[2:]
+    source, offset = 0, x.offset & 3
+    if any(padding):
+        padded = tuple(n + 2 * p for n, p in zip(sizes, padding))
+        source, offset = plan.scratch(4 * images * channels * prod(padded)), 0
+        add_extended(plan, x, (0, source), (images * channels, *sizes), padded, padding)
+        sizes = padded
+    strides = (sizes[1] * sizes[2], sizes[2], 1)
+    windows = Windows(kernel, tuple(d * s for d, s in zip(dilation, strides)), tuple(n * s for n, s in zip(stride, strides)), outs)
+    plane = prod(sizes)
+    columns = Source(source, Operand(False, plane, channels * plane, offset), None if any(padding) else 0)
+    add_product(plan, out_channels, prod(outs), channels * prod(kernel), images, w, columns, out, windows=windows)
+
+
+def _conv3d(x, weight, bias, *, stride, padding, dilation, groups):
+    """out[N, O, D', H', W'] of x[N, C, D, H, W] and weight[O, C / groups, kd, kh, kw]."""
+    need_float32("conv3d", x, weight, bias)
+    kernel, out_channels = weight.shape[2:], weight.shape[0]
+    outs = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(x.shape[2:], kernel, stride, padding, dilation))
+    length, rows = prod(outs), prod(weight.shape[1:])
+    if groups > 1 or out_channels < 2 or length < TILE or not x._size or not rows:
+        return _by_slices
+    plan = Plan(x, weight, bias)
+    out = plan.output((x.shape[0], out_channels, *outs), FLOAT32)
+    _add_windows(plan, x, Source(1, Operand(True, rows, 0, weight.offset & 3), 1), out, out_channels, kernel, stride, padding, dilation,
+                 outs)
+    if bias is not None:
+        _add_bias(plan, out, x.shape[0], out_channels, length)
+    return plan
+
+
+def _by_slices(x, weight, bias, **params):
+    return volume.conv3d(TABLE, x, weight, bias, **params)
+
+
+def _add_bias(plan: Plan, out, images: int, channels: int, length: int) -> None:
+    """out[N, O, length] += bias[O], in place, the bias being operand 2."""
+    add_elementwise(plan, "x0 + o0", (2, out), (images, channels, length), ((0, 1, 0), (channels * length, length, 1)), FLOAT32, ((0, At(2)),))
 
 
 def _conv2d_grad_input(g, weight, *, height, width, stride, padding, dilation, groups):
@@ -231,6 +285,7 @@ def _conv2d_grad_weight(g, x, *, kernel, stride, padding, dilation, groups):
 
 KERNELS = {
     "conv2d": Kernel("conv2d", _conv2d, strided=(0,), cut=cuts.conv2d),
+    "conv3d": Kernel("conv3d", _conv3d, cut=lambda run, *operands, **params: _by_slices(*operands, **params)),
     "conv2d_grad_input": Kernel("conv2d_grad_input", _conv2d_grad_input, cut=cuts.conv2d_grad_input),
     "conv2d_grad_weight": Kernel("conv2d_grad_weight", _conv2d_grad_weight, strided=(1,), cut=cuts.conv2d_grad_weight),
 }

@@ -1,8 +1,8 @@
 """Gather, scatter_add, index_select, index_add and index_put on the GPU, for every element type.
 
-Additions have two forms: with few entries each output looks at all of them; with many, the entries are sorted by the row that
-they are added to, in workgroup memory where these are the entries of one line, and each output adds those of its row. Both add in the
-order of the entries; of very many entries a row adds up sums of 256.
+Additions have three forms: with few entries each output looks at all of them; with many that name rows, the entries are sorted by the
+row that they are added to, and each output adds those of its row. Both add in the order of the entries; of very many entries a row adds up
+sums of 256. Many that name single elements are added exactly, in workgroup memory: line by line, or in buckets of places.
 
 What one binding cannot hold is seen through windows, in a plan for that call alone: of the source and of the output where elements
 are copied or written, of the output where they are added. Sources of additions are cut by limits/rows.
@@ -20,12 +20,15 @@ from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.limits.cut import call
 from volta.devices.gpu.map import add_elementwise
 from volta.devices.gpu.plans import At, Kernel, Plan, spare, unsigned
-from volta.devices.gpu.sort import add_sort, fits
+from volta.devices.gpu.sort import add_scan, add_sort
 
 FEW_ENTRIES = 64            # up to which an addition is one dispatch
 FEW_READS = 1 << 22         # index reads up to which it is, too, below MANY_ENTRIES
 MANY_ENTRIES = 4096         # from which rows may be so long that their parts are summed first
-ITEMS = 8                   # entries of a thread where a workgroup sorts those of a line
+LINES = 128                 # from which each is a workgroup's, whatever its entries
+BUCKETS = 1024              # of places, where there are as many blocks of them
+COUNTED = 2048              # buckets that workgroup memory counts
+ITEMS = 16                  # entries of a thread that puts them into buckets
 CHUNK = 256                 # entries of a part
 MANY_COPIES = 1 << 20       # V's of a slice from which a thread copies several
 FEW_WINNERS = 1024          # entries up to which those of one place are found by comparing all
@@ -140,18 +143,53 @@ def _added(full: bool, g, index, *, dim, size, windows=False):
         return plan
     if entries <= FEW_ENTRIES or entries < MANY_ENTRIES and count * entries <= FEW_READS:
         return _add(plan, what, count, windows)
-    tile = max(1 << (entries - 1).bit_length(), 64 * ITEMS)
-    if full and what.inner == 1 and not windows and tile <= MANY_ENTRIES and size <= 1 << 20 and fits(plan, tile, ITEMS):
-        return _add_lines(plan, what, tile)
+    if full and not windows:
+        if what.inner == 1 and size <= _most_places(plan) and (what.outer >= LINES or entries <= MANY_ENTRIES):
+            return _add_lines(plan, what)
+        if index._size >= MANY_ENTRIES:
+            return _add_buckets(plan, what, index._size, count)
     return _add_sorted(plan, what, index._size, windows)
 
 
-def _add_lines(plan: Plan, what: Sum, tile: int) -> Plan:
-    """Each line's entries are sorted in workgroup memory. IN: tile, at least as many."""
-    add_elementwise(plan, "0", (2,), (what.outer * what.size,), ((1,),), what.dtype)
-    plan.step("index/lines", (0, 1, 2), (what.outer, what.entries, what.size, At(0), At(1)), what.outer,
-              THREADS=tile // ITEMS, ITEMS=ITEMS, BITS=max((what.size - 1).bit_length(), 1), **_sums(what.dtype, 1))
+def _most_places(plan: Plan) -> int:
+    """A power of two: places whose sums workgroup memory holds."""
+    return min(1 << (plan.ctx.limits["max-compute-workgroup-storage-size"] // 12).bit_length() - 1, 4096)
+
+
+def _bits_of(dtype) -> dict:
+    """Overrides of the kernels that add integers, and floats as such."""
+    return {"bits": f"bitcast<u32>({COMPUTED[dtype.code]}(v))", "V": STORED[dtype.code]}
+
+
+def _add_sums(plan: Plan, what: Sum, bound: tuple, groups: int, places: int, size: int, shift: int = 0, **more) -> Plan:
+    """The last step of an exact addition."""
+    plan.step("index/accumulate", (0, *bound, 2), (groups, what.entries, size, At(0), At(1), shift), groups,
+              PLACES=1 << max(places - 1, 1).bit_length(), FLOAT=what.dtype.code >= 4, **(_sums(what.dtype, 1) | _bits_of(what.dtype)), **more)
     return plan
+
+
+def _add_lines(plan: Plan, what: Sum) -> Plan:
+    """A workgroup adds up a line."""
+    threads = min(max(1 << (what.entries // 4).bit_length() - 1, 64), THREADS)
+    return _add_sums(plan, what, (1, spare(plan.ctx)), what.outer, what.size, what.size, THREADS=threads)
+
+
+def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
+    """A workgroup adds up a bucket of places, whose entries have been put together."""
+    blocks, limits = ceil_div(places, 8), plan.ctx.limits
+    buckets = 1 << (max(ceil_div(8 * blocks, _most_places(plan)), min(BUCKETS, max(blocks, THREADS))) - 1).bit_length()
+    shift, items = buckets.bit_length() - 1, ITEMS if limits["max-compute-workgroup-storage-size"] >= 3 << 14 else ITEMS // 4
+    ends, found = plan.scratch(4 * buckets), plan.scratch(8 * total)
+    add_elementwise(plan, "0", (ends,), (buckets,), ((1,),), INT32)
+    for entry in ("count", "split"):
+        plan.step("index/partition", (0, 1, ends, found), (total, what.inner, what.entries, what.size, At(0), At(1), shift),
+                  ceil_div(total, THREADS * items), entry=entry, THREADS=THREADS, ITEMS=items, BUCKETS=min(buckets, COUNTED),
+                  DIRECT=buckets > COUNTED, **_bits_of(what.dtype))
+        if entry == "count":
+            add_scan(plan, ends, buckets)
+    threads = 512 if limits["max-compute-invocations-per-workgroup"] >= 512 else THREADS
+    return _add_sums(plan, what, (found, ends), buckets, 8 * ceil_div(blocks, buckets), places, shift, LINES=False, I="vec2<u32>",
+                     named="index[i]", THREADS=threads, EACH=8)
 
 
 def _add(plan: Plan, what: Sum, total: int, windows: bool) -> Plan:
@@ -203,8 +241,8 @@ def _combine(reduce: str, dtype) -> str:
     return f"{reduce[1:]}_nan(a, b)" if dtype.is_floating_point else f"{reduce[1:]}(a, b)"
 
 
-def _replaced(x, src, index, dim):
-    """x, with the elements of src written where index sends them along dim; the last of those that go to one place counts."""
+def _replaced(run, x, src, index, *, dim):
+    """What _last does, by writing at the places of all elements."""
     outer, size, inner, device = prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1:]), x.storage.device
     out, entries = contiguous(x), core.reshaped(contiguous(index), (outer, src.shape[dim], inner))
     lines, columns = arange(0, size * inner, outer, INT64, device), arange(0, 1, inner, INT64, device)
@@ -213,8 +251,25 @@ def _replaced(x, src, index, dim):
     return out
 
 
+def _last(x, src, index, *, dim):
+    """x, with the elements of src written where index sends them along dim; the last of those that go to one place counts."""
+    plan = Plan(x, src, index)
+    out, count, inner, entries, size = plan.output(x.shape, x.dtype), x._size, prod(x.shape[dim + 1:]), src.shape[dim], x.shape[dim]
+    lines, last = count // (size * inner) if count else 0, 2
+    in_lines = inner == 1 and size <= MANY_ENTRIES and (lines >= LINES or entries <= MANY_ENTRIES)
+    if not in_lines and count:
+        last = plan.scratch(4 * count)
+        add_elementwise(plan, "0", (last,), (count,), ((1,),), INT32)
+        plan.step("index/last", (2, last), (src._size, inner, entries, size, At(2)), ceil_div(src._size, THREADS), FULL=True)
+    if count:
+        plan.step("index/replace", (0, 1, last, out), (lines if in_lines else count, entries, size, At(0), At(1), At(2)),
+                  lines if in_lines else ceil_div(count, 4 * THREADS), V=_bits(x.dtype), LINES=in_lines,
+                  PLACES=1 << max(size - 1, 1).bit_length() if in_lines else 1)
+    return plan
+
+
 def _scatter_reduce(x, src, index, dim, reduce):
-    return _replaced(x, src, index, dim) if reduce == "last" and src._size else _combined(x, src, index, dim=dim, reduce=reduce)
+    return _LAST(x, src, index, dim=dim) if reduce == "last" else _combined(x, src, index, dim=dim, reduce=reduce)
 
 
 def _reduced(x, src, index, *, dim, reduce):
@@ -316,13 +371,14 @@ def _add_winners(plan: Plan, places: Place, entries: int, size: int) -> int:
     if entries > FEW_WINNERS and size <= 8 * entries and 4 * size <= plan.limit:
         method, helper = "TABLE", plan.scratch(4 * size)        # 1 + the last entry for each place, 0 where there is none
         add_elementwise(plan, "0", (helper,), (size,), ((1,),), INT32)
-        plan.step("index/last", (places.binding, helper), (entries, size, places.words()), ceil_div(entries, THREADS))
+        plan.step("index/last", (places.binding, helper), (entries, *sizes, places.words()), ceil_div(entries, THREADS))
     elif entries > FEW_WINNERS:
         keys, helper = add_sort(plan, _add_keys(plan, places, sizes, entries), entries, size)
         method, places = "SORTED", Place(keys, 0)
     return _add_keys(plan, places, sizes, entries, False, method, helper)
 
 
+_LAST = Kernel("scatter_last", _last, cut=_replaced)
 _combined = Kernel("scatter_reduce", _reduced, cut=cuts.indexed_reduction)
 KERNELS = {
     **{name: Kernel(name, partial(_selected, full), windows=partial(_selected, full, windows=True), cut=cut)

@@ -46,9 +46,10 @@ def units_of(ctx) -> int:
 
 
 def add_product(plan: Plan, m: int, n: int, k: int, batch: int, a: Source, b: Source, out, bias: Source | None = None,
-                element: str = "f32") -> None:
+                element: str = "f32", windows: planner.Windows | None = None) -> None:
     """Steps for out[batch, m, n] = a[batch, m, k] @ b[batch, k, n] + bias[n]; the buffer `out` is contiguous."""
-    made = planner.plan(m, n, k, batch, a.layout, b.layout, None if bias is None else bias.layout.offset, element, units=units_of(plan.ctx))
+    made = planner.plan(m, n, k, batch, a.layout, b.layout, None if bias is None else bias.layout.offset, element, units=units_of(plan.ctx),
+                        windows=windows)
     sources = (a, b, bias)
     buffers = (a.buffer, b.buffer, None if bias is None else bias.buffer, out,
                plan.scratch(made.scratch, "partial sums") if made.scratch else None)

@@ -18,6 +18,25 @@ class Operand(NamedTuple):
     padded: bool = False        # every row is followed by room up to a multiple of four, of any value
 
 
+class Windows(NamedTuple):
+    """B as the windows of images that have their padding around them: row k is a channel and tap, column n a place of the output. The
+    operand's stride is then that of the channels. All of three dimensions; strides in elements."""
+
+    kernel: tuple
+    taps: tuple                 # strides from a tap to the next
+    places: tuple               # from a window to the next
+    outs: tuple                 # sizes of the output
+
+    @property
+    def words(self) -> tuple:
+        return *self.taps, self.outs[2], *self.places, self.outs[1] * self.outs[2]
+
+    @property
+    def overrides(self) -> dict:
+        return {"WINDOWS": 1, **{f"TAPS_{axis}": n for axis, n in zip("ZYX", self.kernel)}, "B": "S", "one_b": "T(b[i])", "B_WORD": 1,
+                "IN_ROWS": int(self.places[2] == 1 and self.outs[2] % 4 == 0)}
+
+
 class Tile(NamedTuple):
     """One specialisation of matmul.wgsl: the tile of a workgroup and how its threads share it."""
 
@@ -77,6 +96,7 @@ A, B, BIAS, OUT, SCRATCH = range(5)
 
 LARGE = Tile(128, 128, 8, 2, 2)
 MEDIUM = Tile(64, 64, 8, 2, 1)
+WIDE = Tile(64, 128, 8, 2, 2)           # for windows, which it reads by half as many threads
 SMALL = Tile(32, 32, 32, 1, 1, slices=4)
 TINY = Tile(16, 16, 128, 1, 1, slices=16, lanes_n=4)
 
@@ -96,18 +116,21 @@ VECTOR_STEPS = 8            # shortest loop of such a split
 
 
 def plan(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, bias: int | None = None, element: str = "f32",
-         tile: Tile | None = None, splits: int | None = None, units: int = 132) -> Plan:
+         tile: Tile | None = None, splits: int | None = None, units: int = 132, windows: Windows | None = None) -> Plan:
     """Launches for out[batch, m, n] = A[batch, m, k] @ B[batch, k, n] + bias[n].
 
     IN: bias is the offset of the bias in its buffer, None for no bias; element is what memory holds: f32, f16, i32, or u8 (in
     32-bit words).
-    `tile` and `splits` overrule the choice made here; `units` is the number of the GPU's multiprocessors.
+    `tile` and `splits` overrule the choice made here; `units` is the number of the GPU's multiprocessors; `windows` says that B is
+    these, of a product with more than one row and column.
     """
     if m == 0 or n == 0 or batch == 0:
         return Plan((), 0)
     if tile is None and (m == 1 or n == 1) and k > 1:
         return _vector_plan(m, n, k, batch, a, b, bias, element, splits)
-    if tile is None:
+    if tile is None and windows and 32 < m <= 64 and batch * (n // 128) >= 4 * units:
+        tile = WIDE
+    elif tile is None:
         tile, splits = choose(m, n, k, batch, a, b, units)
     chunk, splits = split_k(k, splits or 1, tile.k)
     tiles_m, tiles_n = ceil_div(m, tile.m), ceil_div(n, tile.n)
@@ -117,9 +140,9 @@ def plan(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, bias: int |
         SLICES=tile.slices, LANES_M=tile.lanes_m, LANES_N=tile.lanes_n, BUFFERS=tile.buffers,
         A_ALONG_K=int(a.along_k), B_ALONG_K=int(b.along_k),
         A_WORD=word(k if a.along_k else m, a), B_WORD=word(k if b.along_k else n, b), OUT_WORD=1 if n & 3 else 4,
-        GUARD_K=int(k % tile.k != 0), BIAS=int(bias is not None and splits == 1))
-    params = struct.pack("<15I", a.offset, b.offset, bias or 0, m, n, k, batch, a.stride, b.stride, a.batch, b.batch,
-                         tiles_m, tiles_n, chunk, groups)
+        GUARD_K=int(k % tile.k != 0), BIAS=int(bias is not None and splits == 1)) | (windows.overrides if windows else {})
+    params = struct.pack("<15I4x8I", a.offset, b.offset, bias or 0, m, n, k, batch, a.stride, b.stride, a.batch, b.batch,
+                         tiles_m, tiles_n, chunk, groups, *(windows.words if windows else (0,) * 8))
     return _finish(Step("matmul/matmul", overrides, params, groups, (A, B, B, OUT), (A, B, BIAS)), splits, m, n, batch, bias, element)
 
 

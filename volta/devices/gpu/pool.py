@@ -21,20 +21,29 @@ def _words(size: tuple, out: tuple, *vectors) -> tuple:
     return sum([(*v, 0) for v in vectors], (*_three(size), prod(size), *_three(out), prod(out)))
 
 
-def _shared(lead: tuple, plane: int) -> tuple:
+def shared_planes(lead: tuple, plane: int) -> tuple:
     """(threads, planes, planes of a thread)."""
     planes = prod(lead)
     together = PLANES if planes * plane >= MANY else 1
     return ceil_div(planes, together) * plane, planes, together
 
 
+def _fixed(size: tuple, out: tuple, kernel, *others):
+    """(kernel, stride, padding, dilation), also of adaptive windows that are all alike."""
+    if kernel is not None or any(n % m for n, m in zip(size, out)):
+        return kernel, *others
+    each = tuple([n // m for n, m in zip(size, out)])
+    return each, each, None, None
+
+
 def _forward(name: str, x, size: tuple, kernel, stride, padding, dilation, divisor, **more):
     need_float32(name, x)
     largest, sizes = name == "max_pool", x.shape[2:]
+    kernel, stride, padding, dilation = _fixed(sizes, size, kernel, stride, padding, dilation)
     plan = Plan(x)
     out = plan.output(x.shape[:2] + size, FLOAT32)
     index = plan.output(x.shape[:2] + size, INT64) if largest else plan.scratch(4)
-    count, planes, together = _shared(x.shape[:2], prod(size))
+    count, planes, together = shared_planes(x.shape[:2], prod(size))
     vectors = _words(sizes, size, _three(stride), _three(padding, 0), _three(dilation))
     plan.step("pool/pool", (0, out, index), (*vectors, count, planes, At(0), float(divisor or 0)), ceil_div(count, THREADS),
               **_variant(sizes, size, kernel, "KERNEL", kernel, MAX=largest, PLANES=together, **more))
@@ -43,11 +52,12 @@ def _forward(name: str, x, size: tuple, kernel, stride, padding, dilation, divis
 
 def _backward(name: str, g, index, size: tuple, kernel, stride, padding, dilation, divisor, **more):
     need_float32(name, g)
+    kernel, stride, padding, dilation = _fixed(size, g.shape[2:], kernel, stride, padding, dilation)
     plan = Plan(g) if index is None else Plan(g, index)
     out = plan.output(g.shape[:2] + size, FLOAT32)
     reach = [d * (k - 1) for d, k in zip(_three(dilation), _three(kernel))]
     last, outs = 0 if index is None else 1, g.shape[2:]
-    count, planes, together = _shared(g.shape[:2], prod(size))
+    count, planes, together = shared_planes(g.shape[:2], prod(size))
     vectors = _words(size, outs, _three(padding, 0), reach)
     plan.step("pool/grad", (0, last, out), (*vectors, count, planes, At(0), At(last), float(divisor or 0)), ceil_div(count, THREADS),
               **_variant(size, outs, kernel, "STRIDE", stride, MAX=index is not None, PLANES=together, **more))

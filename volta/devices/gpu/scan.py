@@ -1,4 +1,4 @@
-"""Scans on the GPU: lines side by side; where they are few and long also in parts, whose totals are scanned first."""
+"""Scans on the GPU: lines side by side; where they are few and long also in parts, whose totals come first."""
 from __future__ import annotations
 
 from functools import partial
@@ -60,31 +60,29 @@ def _scan(name: str, x, *, dim):
     step, blocks = items * lanes, ceil_div(lines, THREADS // lanes)
     size = ceil_div(length, min(ceil_div(WORKGROUPS, blocks), max(length // (SHORTEST * step), 1)))
     size = ceil_div(size, step) * step
-    launch = partial(_add, plan, rule, lines, inner, lanes, adjacent)
+    launch = partial(_add, plan, rule, lines, inner, lanes, adjacent, items)
     parts, stored = ceil_div(length, size), STORED[x.dtype.code]
     if parts == 1:
-        launch(0, spare(plan.ctx), 1, stored, length, size, 1)
+        launch(spare(plan.ctx), 1, stored, length, size, 1)
         return plan
-    totals, carried = plan.scratch(rule.size * parts * lines), plan.scratch(rule.size * parts * lines)
-    launch(0, spare(plan.ctx), totals, stored, length, size, parts, TOTALS=True)
-    _add(plan, rule, lines, lines, 8 if lines > 8 else THREADS, lines == 1, totals, spare(plan.ctx), carried, rule.kind, parts, parts, 1)
-    launch(0, carried, 1, stored, length, size, parts, CARRIED=True)
+    totals = plan.scratch(rule.size * parts * lines)
+    launch(spare(plan.ctx), totals, stored, length, size, parts, TOTALS=True)
+    launch(totals, 1, stored, length, size, parts, CARRIED=True)
     return plan
 
 
 def _items(rule: Rule) -> int:
-    """Elements of a thread that workgroup memory holds on any adapter."""
+    """Elements of a thread that workgroup memory holds on any adapter; a power of two up to 32."""
     return 32 // rule.size
 
 
-def _add(plan: Plan, rule: Rule, lines: int, inner: int, lanes: int, adjacent: bool, source: int, carried, target: int, stored: str,
+def _add(plan: Plan, rule: Rule, lines: int, inner: int, lanes: int, adjacent: bool, items: int, totals, target: int, stored: str,
          length: int, size: int, parts: int, **overrides) -> None:
-    """One dispatch. IN: source, the operand or running values, which go into running values."""
-    raw, last = source == 0, target == 1
-    plan.step("scan/scan", (source, carried, target), (lines, length, inner, At(0) if raw else 0, size, parts),
-              ceil_div(lines, THREADS // lanes) * parts, E=stored, V=rule.kind, O=STORED[rule.result.code] if last else rule.kind,
-              LANES=lanes, ADJACENT=adjacent, ITEMS=_items(rule), initial=f"fn initial() -> V {{ return {rule.initial}; }}",
-              enter=f"fn enter(x: E, i: u32) -> V {{ return {rule.enter if raw else 'x'}; }}",
+    """One dispatch, into running values or the results."""
+    last = target == 1
+    plan.step("scan/scan", (0, totals, target), (lines, length, inner, At(0), size, parts), ceil_div(lines, THREADS // lanes) * parts,
+              E=stored, V=rule.kind, O=STORED[rule.result.code] if last else rule.kind, LANES=lanes, ADJACENT=adjacent, ITEMS=items,
+              initial=f"fn initial() -> V {{ return {rule.initial}; }}", enter=f"fn enter(x: E, i: u32) -> V {{ return {rule.enter}; }}",
               combine=f"fn combine(a: V, b: V) -> V {{ {rule.combine} }}",
               leave=f"fn leave(v: V) -> O {{ return {rule.leave if last else 'v'}; }}", **overrides)
 

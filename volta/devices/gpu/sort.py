@@ -49,13 +49,13 @@ def _pass(plan, sources: tuple, targets: tuple, length: int, lines: int, shift: 
     starts = plan.scratch(4 * counts, "counts")
     keys, at_keys = sources[0], at if first else 0
     plan.step("sort/count", (keys, starts), (lines * tiles, length, tiles, shift, at_keys), lines * tiles, TILE=tile, **first)
-    _add_scan(plan, starts, counts)
+    add_scan(plan, starts, counts)
     plan.step("sort/scatter", (*sources[:2], starts, sources[2], *targets),
               (lines * tiles, length, tiles, shift, length if kept is None else kept, at_keys, at), lines * tiles,
               THREADS=threads, ITEMS=ITEMS, FIRST=shift == 0, **first, **(last or {}))
 
 
-def _add_scan(plan, counts: int, number: int) -> None:
+def add_scan(plan, counts: int, number: int) -> None:
     """Each count becomes the sum of those before it."""
     groups = ceil_div(number, SCANNED)
     totals = plan.scratch(4 * groups, "totals")
@@ -125,7 +125,7 @@ def _selected(x, *, dim, descending, count):
     for number in range(passes):
         step("histogram", number)
     step("count")
-    _add_scan(plan, rows, in_rows)
+    add_scan(plan, rows, in_rows)
     step("take")
     return plan
 

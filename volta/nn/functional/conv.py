@@ -1,5 +1,5 @@
 """Convolution in one to three dimensions, and its transpose. Layouts are PyTorch's: N, C, H, W and O, C/groups, kh, kw.
-All are the records of two dimensions; the depth of a volume becomes channels."""
+Lines are images of one row."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -10,9 +10,8 @@ from volta.errors import ArgumentError, ShapeError
 from volta.nn.functional import integers
 from volta.ops.copy import contiguous
 from volta.ops.join import pad
-from volta.ops.parts import narrow
-from volta.ops.records.conv import conv2d_grad_input, conv2d_op, np_conv, np_conv_transpose
-from volta.ops.records.view import fold_windows, permute_op, reshape_op, unfold_op
+from volta.ops.records.conv import conv2d_grad_input, conv2d_op, conv3d_grad_input, conv3d_op, np_conv, np_conv_transpose
+from volta.ops.records.view import reshape_op
 from volta.ops.table import case, composed
 from volta.shapes import per_dim
 
@@ -100,27 +99,11 @@ def _conv(op, rank, input, weight, bias, stride, padding, dilation, groups):
     if rank == 1:           # images of one row
         out = conv2d_op(_row(input), _row(weight), bias, stride=(1, *stride), padding=(0, *padding), dilation=(1, *dilation), groups=groups)
         return reshape_op(out, shape=out.shape[:2] + out.shape[3:])
-    columns = _depth_columns(input, kernel[0], stride[0], padding[0], dilation[0])
-    flat = reshape_op(weight, shape=(weight.shape[0], weight.shape[1] * kernel[0], *kernel[1:]))
-    out = conv2d_op(columns, flat, bias, stride=stride[1:], padding=padding[1:], dilation=dilation[1:], groups=groups)
-    n = input.shape[0]
-    depth = (input.shape[2] + 2 * padding[0] - dilation[0] * (kernel[0] - 1) - 1) // stride[0] + 1
-    return contiguous(permute_op(reshape_op(out, shape=(n, depth, *out.shape[1:])), dims=(0, 2, 1, 3, 4)))
+    return conv3d_op(input, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
 def _row(x):
     return reshape_op(x, shape=x.shape[:2] + (1,) + x.shape[2:])
-
-
-def _depth_columns(x, kernel, stride, padding, dilation):
-    """The slices that meet one output's slice as its channels: (N, C, D, H, W) -> (N * D', C * kernel, H, W)."""
-    if padding:
-        x = pad(x, (0, 0, 0, 0, padding, padding))
-    windows = unfold_op(x, dim=2, size=dilation * (kernel - 1) + 1, step=stride)
-    if dilation > 1:
-        windows = windows[..., ::dilation]
-    n, c, depth, height, width, _ = windows.shape
-    return reshape_op(permute_op(windows, dims=(0, 2, 1, 5, 3, 4)), shape=(n * depth, c * kernel, height, width))
 
 
 def _conv_transpose(op, rank, input, weight, bias, stride, padding, output_padding, groups, dilation):
@@ -151,18 +134,7 @@ def _transpose2d(x, weight, size, stride, padding, dilation, groups):
     return conv2d_grad_input(x, weight, height=size[0], width=size[1], stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
-def _transpose3d(x, weight, size, stride, padding, dilation, groups):
-    """Each slice in two dimensions, into `kernel` slices, which are added where they belong."""
-    n, c, depth, kernel = *x.shape[:3], weight.shape[2]
-    flat = reshape_op(permute_op(x, dims=(0, 2, 1, 3, 4)), shape=(n * depth, c, *x.shape[3:]))
-    weight = reshape_op(weight, shape=(c, weight.shape[1] * kernel, *weight.shape[3:]))
-    out = _transpose2d(flat, weight, size[1:], stride[1:], padding[1:], dilation[1:], groups)
-    windows = permute_op(reshape_op(out, shape=(n, depth, out.shape[1] // kernel, kernel, *size[1:])), dims=(0, 2, 1, 4, 5, 3))
-    full = (n, windows.shape[1], size[0] + 2 * padding[0], *size[1:])
-    return contiguous(narrow(fold_windows(windows, full, 2, stride[0], dilation[0]), 2, padding[0], size[0]))
-
-
-_TRANSPOSED = {1: _transpose1d, 2: _transpose2d, 3: _transpose3d}
+_TRANSPOSED = {1: _transpose1d, 2: _transpose2d, 3: conv3d_grad_input}
 
 
 def _np_conv(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
@@ -222,7 +194,7 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: in
           numpy=_np_conv, **_options)
 def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1,
            padding: int | Sequence[int] | str = 0, dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:
-    """3-D cross-correlation: one of two dimensions, over the slices that the kernel's depth meets.
+    """3-D cross-correlation.
 
     Shape: input (N, C, D, H, W) or (C, D, H, W), weight (O, C/groups, kd, kh, kw), bias (O,) -> (N, O, D', H', W').
     Raises: ShapeError, ArgumentError, DTypeError where the arguments do not fit.

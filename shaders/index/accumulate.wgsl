@@ -1,0 +1,150 @@
+// index_accumulate: the sums of the entries of each place, of a line or of a bucket of places, in workgroup memory.
+//
+// Floats are added exactly, and so with one result in any order: as integers of 64 bits, whose unit is 2^-34 of the least power of two
+// above all magnitudes that go to the place.
+// Up to 2^14 entries of a line or bucket are added as two numbers of 17 bits each, which have room for as many; more with a carry.
+// LINES: out[line, j] = the sum of g[line, k] over the k with index[line, k] == j. Else the entries of buckets come from index_partition.
+//
+// Bindings: 0 g, 1 index, or the entries, 2 ends of buckets, any buffer with LINES (read), 3 out (read_write).
+// Launch:   x = lines or buckets workgroups of THREADS.
+// Sums:     in integers: exact, but for what is below the unit; one rounding to f32.
+
+alias V = f32;
+alias I = i32;                          // of the index, or vec2<u32> of an entry: place in the bucket, and bits
+alias A = f32;
+alias O = f32;
+const LINES: bool = true;
+const FLOAT: bool = true;
+const THREADS: u32 = 256u;
+const PLACES: u32 = 1024u;              // at most
+const EACH: u32 = 4u;                   // entries of a thread that are on their way at once
+const NONE: u32 = 0xffffffffu;
+const INFINITE: u32 = 0x7f800000u;
+
+struct Params {
+    groups: u32, entries: u32, size: u32,       // size: places of a line, or of all buckets
+    g_offset: u32, index_offset: u32,
+    shift: u32,                         // of the number of buckets
+}
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read> g: array<V>;
+@group(0) @binding(1) var<storage, read> index: array<I>;
+@group(0) @binding(2) var<storage, read> ends: array<u32>;
+@group(0) @binding(3) var<storage, read_write> out: array<O>;
+
+var<workgroup> tops: array<atomic<u32>, select(1u, PLACES, FLOAT)>;     // largest magnitude, as bits
+var<workgroup> lows: array<atomic<u32>, PLACES>;
+var<workgroup> highs: array<atomic<u32>, select(1u, PLACES, FLOAT)>;
+
+fn finish(v: A) -> O { return O(v); }
+fn bits(v: V) -> u32 { return bitcast<u32>(v); }
+fn named(i: u32, line: u32) -> vec2<u32> { return vec2<u32>(u32(clamp(index[p.index_offset + i], 0, i32(p.size) - 1)), bits(g[p.g_offset + i])); }
+
+// 2^exponent of magnitudes that may be beyond those of a factor.
+fn scaled(v: f32, exponent: i32) -> f32 {
+    let half = exponent / 2;
+    return v * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(exponent - half + 127) << 23u);
+}
+
+// Puts `one` into the sum of a place in the place's unit.
+fn add(place: u32, one: u32, few: bool) {
+    let magnitude = one & 0x7fffffffu;
+    let top = atomicLoad(&tops[place]);
+    if (top >= INFINITE) {              // which infinities, 1 and 2, and 4 for NaN
+        if (magnitude >= INFINITE) { atomicOr(&lows[place], select(1u << (one >> 31u), 4u, magnitude > INFINITE)); }
+        return;
+    }
+    let v = scaled(bitcast<f32>(one), 160 - i32(max(top >> 23u, 1u)));
+    let upper = i32(v * (1.0 / 131072.0));
+    let lower = i32(round(v - f32(upper) * 131072.0));
+    if (few) {
+        atomicAdd(&lows[place], bitcast<u32>(lower));
+        atomicAdd(&highs[place], bitcast<u32>(upper));
+        return;
+    }
+    let low = (bitcast<u32>(upper) << 17u) + bitcast<u32>(lower);
+    let high = (upper >> 15u) + (lower >> 31u) + select(0, 1, low < bitcast<u32>(lower));
+    atomicAdd(&highs[place], bitcast<u32>(high) + select(0u, 1u, atomicAdd(&lows[place], low) + low < low));
+}
+
+fn sum_of(place: u32, few: bool) -> f32 {
+    let top = atomicLoad(&tops[place]);
+    let low = atomicLoad(&lows[place]);
+    if (top >= INFINITE) { return select(select(nan(), -inf(), low == 2u), inf(), low == 1u); }
+    let high = bitcast<i32>(atomicLoad(&highs[place]));
+    var sum = f32(high) * 131072.0 + f32(bitcast<i32>(low));
+    if (!few) {                         // of what is negative the opposite, so that nothing is lost between the words
+        let opposite = select(low, 0u - low, high < 0);
+        let upper = select(high, select(~high, -high, low == 0u), high < 0);
+        sum = (f32(upper) * 4294967296.0 + f32(opposite)) * select(1.0, -1.0, high < 0);
+    }
+    return scaled(sum, i32(max(top >> 23u, 1u)) - 160);
+}
+
+// Entries of this thread from `first` on, 'NONE' where there are no more.
+fn entries_at(first: u32, end: u32, group: u32) -> array<vec2<u32>, EACH> {
+    var found: array<vec2<u32>, EACH>;
+    for (var j = 0u; j < EACH; j++) {
+        found[j].x = NONE;
+        if (first + j * THREADS < end) { found[j] = named(first + j * THREADS, group); }
+    }
+    return found;
+}
+
+fn compare(entries: array<vec2<u32>, EACH>) {
+    for (var j = 0u; j < EACH; j++) {
+        if (entries[j].x != NONE) { atomicMax(&tops[entries[j].x], entries[j].y & 0x7fffffffu); }
+    }
+}
+
+fn add_all(entries: array<vec2<u32>, EACH>, few: bool) {
+    for (var j = 0u; j < EACH; j++) {
+        if (entries[j].x != NONE) {
+            if (FLOAT) { add(entries[j].x, entries[j].y, few); } else { atomicAdd(&lows[entries[j].x], entries[j].y); }
+        }
+    }
+}
+
+@compute @workgroup_size(THREADS)
+fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let group = group_of(grid);
+    if (group >= p.groups) {
+        return;
+    }
+    for (var j = local; j < PLACES; j += THREADS) {
+        atomicStore(&lows[j], 0u);
+        if (FLOAT) {
+            atomicStore(&tops[j], 0u);
+            atomicStore(&highs[j], 0u);
+        }
+    }
+    var start = group * p.entries;
+    var end = start + p.entries;
+    if (!LINES) {
+        start = 0u;
+        if (group > 0u) { start = ends[group - 1u]; }
+        end = ends[group];
+    }
+    let few = end - start <= 16384u;
+    let kept = entries_at(start + local, end, group);
+    workgroupBarrier();
+    if (FLOAT) {
+        compare(kept);
+        for (var first = start + THREADS * EACH; first < end; first += THREADS * EACH) { compare(entries_at(first + local, end, group)); }
+        workgroupBarrier();
+    }
+    add_all(kept, few);
+    for (var first = start + THREADS * EACH; first < end; first += THREADS * EACH) { add_all(entries_at(first + local, end, group), few); }
+    workgroupBarrier();
+    for (var j = local; j < PLACES; j += THREADS) {
+        var to = group * p.size + j;
+        var there = j < p.size;
+        if (!LINES) {
+            to = ((((j >> 3u) << p.shift) + group) << 3u) | (j & 7u);
+            there = to < p.size;
+        }
+        if (there) {
+            if (FLOAT) { out[to] = finish(A(sum_of(j, few))); } else { out[to] = finish(bitcast<A>(atomicLoad(&lows[j]))); }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+// index_partition: the entries of a scattered addition, put together by the bucket of their places.
+//
+// Eight places side by side are one block, and blocks go to buckets in turn, so that a few places that many entries name are in several
+// buckets. `count` counts the entries of each bucket; sort_scan makes of that where a bucket begins; `split` moves the entries, each behind
+// those of its bucket that came before it, in no particular order, and leaves where a bucket ends.
+// A workgroup puts its own entries together first, so that those of a bucket are written side by side. DIRECT: there are more buckets than
+// workgroup memory counts, and each entry is moved by itself.
+//
+// Bindings: 0 g, 1 index (read), 2 ends of buckets, zeros before `count`, 3 entries (read_write): place in the bucket, bits of g.
+// Launch:   x = ceil(total / (THREADS * ITEMS)) workgroups of THREADS, a multiple of 64 that divides BUCKETS.
+// Sums:     integers: exact in any order.
+
+alias V = f32;
+const THREADS: u32 = 256u;
+const ITEMS: u32 = 16u;
+const BUCKETS: u32 = 1024u;             // a power of two
+const DIRECT: bool = false;
+const OWNED: u32 = max(BUCKETS / THREADS, 1u);
+fn bits(v: V) -> u32 { return bitcast<u32>(v); }
+
+struct Params {
+    total: u32, inner: u32, entries: u32, size: u32,
+    g_offset: u32, index_offset: u32,
+    shift: u32,                         // of the buckets' number
+}
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read> g: array<V>;
+@group(0) @binding(1) var<storage, read> index: array<i32>;
+@group(0) @binding(2) var<storage, read_write> ends: array<atomic<u32>>;
+@group(0) @binding(3) var<storage, read_write> found: array<vec2<u32>>;
+
+var<workgroup> counts: array<atomic<u32>, select(BUCKETS, 1u, DIRECT)>;
+var<workgroup> shifts: array<u32, select(BUCKETS, 1u, DIRECT)>;         // of a bucket, from the places of its entries here to those in all
+var<workgroup> places_here: array<u32, select(THREADS * ITEMS, 1u, DIRECT)>;
+var<workgroup> bits_here: array<u32, select(THREADS * ITEMS, 1u, DIRECT)>;
+
+fn place(k: u32) -> u32 {
+    return place_of(k, u32(clamp(index[p.index_offset + k], 0, i32(p.size) - 1)), p.inner, p.entries, p.size);
+}
+
+fn bucket_of(place: u32) -> u32 { return (place >> 3u) & ((1u << p.shift) - 1u); }
+
+// The places of this thread's entries, which the workgroup counts.
+fn look(first: u32, local: u32) -> array<u32, ITEMS> {
+    var places: array<u32, ITEMS>;
+    for (var j = 0u; j < ITEMS; j++) {
+        let k = first + j * THREADS + local;
+        if (k < p.total) { places[j] = place(k); }
+    }
+    if (DIRECT) { return places; }
+    for (var b = local; b < BUCKETS; b += THREADS) { atomicStore(&counts[b], 0u); }
+    workgroupBarrier();
+    for (var j = 0u; j < ITEMS; j++) {
+        if (first + j * THREADS + local < p.total) { atomicAdd(&counts[bucket_of(places[j])], 1u); }
+    }
+    workgroupBarrier();
+    return places;
+}
+
+@compute @workgroup_size(THREADS)
+fn count(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let first = group_of(grid) * THREADS * ITEMS;
+    let places = look(first, local);
+    if (DIRECT) {
+        for (var j = 0u; j < ITEMS; j++) {
+            if (first + j * THREADS + local < p.total) { atomicAdd(&ends[bucket_of(places[j])], 1u); }
+        }
+        return;
+    }
+    for (var b = local; b < BUCKETS; b += THREADS) {
+        let own = atomicLoad(&counts[b]);
+        if (own > 0u) { atomicAdd(&ends[b], own); }
+    }
+}
+
+fn entry(place: u32, bits: u32) -> vec2<u32> { return vec2<u32>((((place >> 3u) >> p.shift) << 3u) | (place & 7u), bits); }
+
+@compute @workgroup_size(THREADS)
+fn split(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let first = group_of(grid) * THREADS * ITEMS;
+    let places = look(first, local);
+    if (DIRECT) {
+        for (var j = 0u; j < ITEMS; j++) {
+            let k = first + j * THREADS + local;
+            if (k < p.total) { found[atomicAdd(&ends[bucket_of(places[j])], 1u)] = entry(places[j], bits(g[p.g_offset + k])); }
+        }
+        return;
+    }
+    var own: array<u32, OWNED>;                         // buckets of this thread, side by side
+    var total = 0u;
+    for (var i = 0u; i < OWNED; i++) {
+        own[i] = atomicLoad(&counts[local * OWNED + i]);
+        total += own[i];
+    }
+    var before = running_sum(local, total).before;
+    for (var i = 0u; i < OWNED; i++) {
+        let b = local * OWNED + i;
+        atomicStore(&counts[b], before);
+        if (own[i] > 0u) { shifts[b] = atomicAdd(&ends[b], own[i]) - before; }
+        before += own[i];
+    }
+    workgroupBarrier();
+    for (var j = 0u; j < ITEMS; j++) {
+        let k = first + j * THREADS + local;
+        if (k < p.total) {
+            let to = atomicAdd(&counts[bucket_of(places[j])], 1u);
+            places_here[to] = places[j];
+            bits_here[to] = bits(g[p.g_offset + k]);
+        }
+    }
+    workgroupBarrier();
+    for (var k = local; k < min(THREADS * ITEMS, max(p.total, first) - first); k += THREADS) {
+        let place = places_here[k];
+        found[shifts[bucket_of(place)] + k] = entry(place, bits_here[k]);
+    }
+}

@@ -1,0 +1,136 @@
+# Extending by own elements, and the gradient.
+#
+# Layout: planes of depth x height x width, contiguous. What is taken along each axis is listed once; of a line what lies inside is one run.
+# Threads: over lines of outputs; gradients over planes, so that they have a fixed order. Sizes: the front end.
+
+from cython.parallel cimport prange
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy, memset
+
+from volta._kernels.core.base cimport FLOAT32, INT64, TensorBase, address, dtype_of, empty_host
+from volta._kernels.core.threads cimport threads_for
+from volta._kernels.core.views cimport float_code
+from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.tile cimport real
+
+cdef struct Axis:
+    Py_ssize_t n, outs
+    Py_ssize_t first, last      # outputs that take what lies inside
+    int64_t* source             # of each output
+
+
+cdef TensorBase list_sources(Axis* axes, tuple sizes, tuple outs, tuple before, str mode):
+    """Fill the description of three axes. Gives the owner of its lists, which must outlive it."""
+    cdef TensorBase lists = empty_host((sum(outs),), dtype_of(INT64))
+    cdef int64_t* at = <int64_t*>address(lists)
+    cdef Py_ssize_t d, o, i, n
+    for d in range(3):
+        axes[d].n, axes[d].outs, axes[d].source = sizes[d], outs[d], at
+        n, at = axes[d].n, at + axes[d].outs
+        axes[d].first = min(max(<Py_ssize_t>before[d], 0), axes[d].outs)
+        axes[d].last = max(min(<Py_ssize_t>before[d] + n, axes[d].outs), axes[d].first)
+        for o in range(axes[d].outs):
+            i = o - <Py_ssize_t>before[d]
+            if mode == "reflect":
+                i = abs(i)
+                i = min(i, 2 * (n - 1) - i)
+            elif mode == "circular":
+                i = i + n if i < 0 else i - n if i >= n else i
+            axes[d].source[o] = min(max(i, 0), n - 1)
+    return lists
+
+
+# ---------------------------------------------------------------- forward
+
+cdef inline void copy_items(const char* x, char* out, const int64_t* source, Py_ssize_t first, Py_ssize_t last,
+                            Py_ssize_t itemsize) noexcept nogil:
+    cdef Py_ssize_t o
+    for o in range(first, last):
+        if itemsize == 4:
+            (<int*>out)[o] = (<const int*>x)[source[o]]
+        else:
+            memcpy(out + o * itemsize, x + source[o] * itemsize, itemsize)
+
+
+cdef void extend_lines(Axis* axes, const char* x, char* out, Py_ssize_t first, Py_ssize_t last, Py_ssize_t itemsize) noexcept nogil:
+    cdef Py_ssize_t line, row, lines = axes[0].outs * axes[1].outs
+    cdef Axis* w = &axes[2]
+    cdef const char* from_
+    cdef char* to
+    for line in range(first, last):
+        row = axes[0].source[line % lines // axes[1].outs] * axes[1].n + axes[1].source[line % axes[1].outs]
+        from_ = x + (line // lines * axes[0].n * axes[1].n + row) * w.n * itemsize
+        to = out + line * w.outs * itemsize
+        copy_items(from_, to, w.source, 0, w.first, itemsize)
+        if w.last > w.first:
+            memcpy(to + w.first * itemsize, from_ + w.source[w.first] * itemsize, (w.last - w.first) * itemsize)
+        copy_items(from_, to, w.source, w.last, w.outs, itemsize)
+
+
+def extend(TensorBase x not None, *, tuple outs, tuple before, str mode):
+    """x with more elements of its own before and behind."""
+    cdef TensorBase a = packed(x), out = empty_host(x.shape[:1] + outs, x.dtype), lists
+    cdef Axis[3] axes
+    cdef Py_ssize_t lines, itemsize = x.dtype.itemsize, size = out.size
+    cdef int t, threads = threads_for(size)
+    if not size or not x.size:
+        return out
+    lists = list_sources(axes, x.shape[1:], outs, before, mode)
+    lines = size // axes[2].outs
+    cdef Axis* all_axes = axes
+    cdef const char* from_ = address(a)
+    cdef char* to = address(out)
+    for t in prange(threads, num_threads=threads, nogil=True):
+        extend_lines(all_axes, from_, to, lines * t // threads, lines * (t + 1) // threads, itemsize)
+    return out
+
+
+# ---------------------------------------------------------------- gradient
+
+cdef void add_plane(Axis* axes, const real* g, real* dx) noexcept nogil:
+    cdef Py_ssize_t z, y, o
+    cdef Axis* w = &axes[2]
+    cdef real* line
+    cdef real* inside
+    for z in range(axes[0].outs):
+        for y in range(axes[1].outs):
+            line = dx + (axes[0].source[z] * axes[1].n + axes[1].source[y]) * w.n
+            if w.last > w.first:
+                inside = line + w.source[w.first] - w.first
+                for o in range(w.first, w.last):
+                    inside[o] += g[o]
+            for o in range(w.first):
+                line[w.source[o]] += g[o]
+            for o in range(w.last, w.outs):
+                line[w.source[o]] += g[o]
+            g += w.outs
+
+
+cdef void add_planes(Axis* axes, const real* g, real* dx, Py_ssize_t planes, Py_ssize_t size, Py_ssize_t outs, int threads):
+    cdef int t
+    cdef Py_ssize_t k
+    for t in prange(threads, num_threads=threads, nogil=True):
+        for k in range(planes * t // threads, planes * (t + 1) // threads):
+            add_plane(axes, g + k * outs, dx + k * size)
+
+
+def extend_grad(TensorBase g not None, *, tuple size, tuple before, str mode):
+    """The gradient of what was extended, of planes of `size`."""
+    cdef TensorBase a = packed(g), dx = empty_host(g.shape[:1] + size, g.dtype), lists
+    cdef Axis[3] axes
+    cdef Py_ssize_t planes = g.shape[0]
+    if not dx.size:
+        return dx
+    memset(address(dx), 0, dx.size * g.dtype.itemsize)
+    if not g.size:
+        return dx
+    lists = list_sources(axes, size, g.shape[1:], before, mode)
+    if float_code("extend_grad", g) == FLOAT32:
+        add_planes[float](axes, <float*>address(a), <float*>address(dx), planes, dx.size // planes, g.size // planes, threads_for(g.size))
+    else:
+        add_planes[double](axes, <double*>address(a), <double*>address(dx), planes, dx.size // planes, g.size // planes,
+                           threads_for(g.size))
+    return dx
+
+
+KERNELS = {"extend": extend, "extend_grad": extend_grad}

@@ -1,0 +1,154 @@
+"""Joining and extending on the GPU: one dispatch each, where operands are contiguous; else a copy for each tensor.
+
+Must not know derivatives.
+"""
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import accumulate
+from math import prod
+
+from volta._kernels import core
+from volta.devices.gpu import copy
+from volta.devices.gpu.common import BYTES, COMPUTED, INT64, STORED, THREADS, ceil_div, new, pack_number
+from volta.devices.gpu.limits.cut import call, limit_of
+from volta.devices.gpu.plans import At, Kernel, Plan
+from volta.devices.gpu.pool import shared_planes
+
+TOGETHER = 4                # tensors that a dispatch joins
+MANY = 1 << 20              # elements that it copies from which a thread has several
+MODES = ("constant", "reflect", "replicate", "circular")
+
+
+# ---------------------------------------------------------------- joining
+
+def _joined(out, a, b, c, d, *, dim, first):
+    """In place: up to four tensors, one after another along dim from `first` on."""
+    tensors = [t for t in (a, b, c, d) if t is not None]
+    inner, plan = prod(out.shape[dim + 1:]), Plan(out, a, b, c, d)
+    ends = [inner * n for n in accumulate(t.shape[dim] for t in tensors)]
+    out_line, first, lines = out.shape[dim] * inner, first * inner, prod(out.shape[:dim])
+    width = 1 if any(n % 4 for n in (*ends, out_line, first, *(t.offset for t in tensors))) else 4
+    ends, count = [n // width for n in ends], lines * ends[-1] // width
+    if count:
+        missing, element, each = TOGETHER - len(tensors), "f16" if STORED[out.dtype.code] == "f16" else "u32", 4 if count >= MANY else 1
+        plan.step("join/cat", (*range(1, 1 + len(tensors)), *[1] * missing, 0),
+                  (*ends, *[ends[-1]] * missing, *[At(1 + i, width) for i in range(len(tensors))], *[0] * missing, count, ends[-1],
+                   out_line // width, first // width), ceil_div(count, THREADS * each),
+                  E=f"vec4<{element}>" if width == 4 else element, EACH=each)
+    return plan
+
+
+def _place_after(out, a, b, c, d, *, dim, first):
+    for t in (a, b, c, d):
+        if t is not None:
+            copy.copy_into(core.view(out, t.shape, out._strides, out.offset + first * out._strides[dim]), t)
+            first += t.shape[dim]
+
+
+_JOINED = Kernel("cat", _joined, writes=(0,), cut=lambda run, *operands, **params: _place_after(*operands, **params))
+
+
+def cat(*tensors, dim):
+    """The tensors one after another along `dim`."""
+    shape, first = tensors[0].shape, 0
+    out = new(tensors[0].storage.device, shape[:dim] + (sum(t.shape[dim] for t in tensors),) + shape[dim + 1:], tensors[0].dtype)
+    for i in range(0, len(tensors), TOGETHER):
+        some = tensors[i:i + TOGETHER]
+        join = _JOINED if all(t._contiguous for t in some) else _place_after
+        join(out, *some, *[None] * (TOGETHER - len(some)), dim=dim, first=first)
+        first += sum(t.shape[dim] for t in some)
+    return out
+
+
+# ---------------------------------------------------------------- extending
+
+def _geometry(size: tuple, outs: tuple, before: tuple, planes: int, counted: tuple):
+    """(words, count, overrides) of a kernel that makes planes of size `counted`."""
+    count, planes, together = shared_planes((planes,), prod(counted))
+    words = (*size, prod(size), *outs, prod(outs), *before, 0, count, planes, At(0))
+    return words, count, {"VOLUME": size[0] > 1 or outs[0] > 1, "PLANES": together}
+
+
+def _extended(x, *, outs, before, mode, value=0):
+    """x[planes, depth, height, width] with more before the first elements, and behind the last up to the size `outs`. IN: value, the bits
+    of a number."""
+    plan = Plan(x)
+    out = plan.output((x.shape[0], *outs), x.dtype)
+    if x.shape[0] * prod(outs):
+        add_extended(plan, x, (0, out), x.shape, outs, before, mode, value)
+    return plan
+
+
+def add_extended(plan: Plan, x, bound: tuple, shape: tuple, outs: tuple, before: tuple, mode: str = "constant", value: int = 0) -> None:
+    """A step from operand 0, the contiguous x as `shape`, to a buffer. IN: value, the bits of a number."""
+    words, count, overrides = _geometry(shape[1:], outs, before, shape[0], outs)
+    if STORED[x.dtype.code] == "f16":
+        overrides |= {"E": "f16", "value": "f16(bitcast<f32>(p.value))"}
+    plan.step("join/extend", bound, (*words, value), ceil_div(count, THREADS), MODE=MODES.index(mode), **overrides)
+
+
+def _extended_grad(g, *, size, before, mode):
+    """The gradient of the x[planes, *size] that was extended."""
+    plan = Plan(g)
+    out = plan.output((g.shape[0], *size), g.dtype)
+    if g.shape[0] * prod(size):
+        words, count, overrides = _geometry(size, g.shape[1:], before, g.shape[0], size)
+        plan.step("join/extend_grad", (0, out), words, ceil_div(count, THREADS), MODE=MODES.index(mode), E=STORED[g.dtype.code],
+                  A=COMPUTED[g.dtype.code], **overrides)
+    return plan
+
+
+def _sources(n: int, outs: int, before: int, mode: str, device):
+    """The element that each output takes along an axis."""
+    places = copy.arange(-before, 1, outs, INT64, device)
+    if mode == "reflect":
+        away = call("abs", places)
+        return call("minimum", away, call("sub", 2 * (n - 1), away))
+    return call("remainder", places, n) if mode == "circular" else call("minimum", call("maximum", places, 0), n - 1)
+
+
+def _cut_extended(run, x, *, outs, before, mode, value=0):
+    """An axis after the other, by rows that are selected."""
+    for d in (1, 2, 3):
+        x = call("index_select", x, _sources(x.shape[d], outs[d - 1], before[d - 1], mode, x.storage.device), dim=d)
+    return x
+
+
+def _cut_extended_grad(run, g, *, size, before, mode):
+    for d, n in enumerate(size, 1):
+        g = call("index_add", g, _sources(n, g.shape[d], before[d - 1], mode, g.storage.device), dim=d, size=n)
+    return g
+
+
+_EXTENDED = Kernel("extend", _extended, cut=_cut_extended)
+
+
+@lru_cache(maxsize=4096)
+def _axes(shape: tuple, outs: tuple, starts: tuple):
+    """(planes and up to three axes, their sizes then, what comes before): neighbours in one; None where there are more axes."""
+    found = []
+    for n, m, start in zip(shape[::-1], outs[::-1], starts[::-1]):
+        if found and found[-1][0] == found[-1][1]:          # what lies inside stays whole
+            k = found.pop()[0]
+            found.append((n * k, m * k, start * k))
+        else:
+            found.append((n, m, start))
+    planes = found.pop()[0] if len(found) > 1 and found[-1][0] == found[-1][1] else 1
+    if len(found) > 3:
+        return None
+    sizes, outs, before = zip(*[(1, 1, 0)] * (3 - len(found)), *found[::-1])
+    return (planes, *sizes), outs, before
+
+
+def place(x, shape, starts, steps, value):
+    """full(shape, value) with x written at starts + i * steps."""
+    whole = x._size and x._contiguous and max(steps, default=1) == 1 and limit_of(x) >= BYTES[x.dtype.code] * prod(shape)
+    axes = _axes(x.shape, shape, starts) if whole else None
+    if axes is None:
+        return copy.place(x, shape, starts, steps, value)
+    bits = int.from_bytes(pack_number(value, x.dtype), "little")
+    return core.reshaped(_EXTENDED(core.reshaped(x, axes[0]), outs=axes[1], before=axes[2], mode="constant", value=bits), shape)
+
+
+KERNELS = {"cat": cat, "place": place, "extend": _EXTENDED, "extend_grad": Kernel("extend_grad", _extended_grad, cut=_cut_extended_grad)}
