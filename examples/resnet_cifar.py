@@ -74,7 +74,8 @@ def main() -> None:
     train = CIFAR10(root, transform=transforms.Compose([transforms.RandomCrop(32, 4), transforms.RandomHorizontalFlip(), *normalize]))
     test = CIFAR10(root, train=False, transform=transforms.Compose(normalize))
     rate = 0.1 * options.batch / 64
-    train_loader = volta.data.DataLoader(train, options.batch, shuffle=True, drop_last=True, num_workers=2, seed=options.seed, device=device)
+    train_loader = volta.data.DataLoader(train, options.batch, shuffle=True, drop_last=True, num_workers=2, seed=options.seed,
+                                         device=device)
     test_loader = volta.data.DataLoader(test, 100, num_workers=2, device=device)
 
     model = ResNet18(options.width, len(train.classes)).to(device)

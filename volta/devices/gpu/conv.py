@@ -222,7 +222,8 @@ def _by_slices(x, weight, bias, **params):
 
 def _add_bias(plan: Plan, out, images: int, channels: int, length: int) -> None:
     """out[N, O, length] += bias[O], in place, the bias being operand 2."""
-    add_elementwise(plan, "x0 + o0", (2, out), (images, channels, length), ((0, 1, 0), (channels * length, length, 1)), FLOAT32, ((0, At(2)),))
+    add_elementwise(plan, "x0 + o0", (2, out), (images, channels, length), ((0, 1, 0), (channels * length, length, 1)), FLOAT32,
+                    ((0, At(2)),))
 
 
 def _conv2d_grad_input(g, weight, *, height, width, stride, padding, dilation, groups):

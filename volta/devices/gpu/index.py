@@ -164,7 +164,8 @@ def _bits_of(dtype) -> dict:
 def _add_sums(plan: Plan, what: Sum, bound: tuple, groups: int, places: int, size: int, shift: int = 0, **more) -> Plan:
     """The last step of an exact addition."""
     plan.step("index/accumulate", (0, *bound, 2), (groups, what.entries, size, At(0), At(1), shift), groups,
-              PLACES=1 << max(places - 1, 1).bit_length(), FLOAT=what.dtype.code >= 4, **(_sums(what.dtype, 1) | _bits_of(what.dtype)), **more)
+              PLACES=1 << max(places - 1, 1).bit_length(), FLOAT=what.dtype.is_floating_point,
+              **(_sums(what.dtype, 1) | _bits_of(what.dtype)), **more)
     return plan
 
 

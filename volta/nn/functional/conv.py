@@ -8,7 +8,6 @@ import numpy as np
 
 from volta.errors import ArgumentError, ShapeError
 from volta.nn.functional import integers
-from volta.ops.copy import contiguous
 from volta.ops.join import pad
 from volta.ops.records.conv import conv2d_grad_input, conv2d_op, conv3d_grad_input, conv3d_op, np_conv, np_conv_transpose
 from volta.ops.records.view import reshape_op

@@ -19,8 +19,8 @@ _DEFAULT = dict(stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1)
 
 def _np_windows(size, kernel, stride, dilation):
     """Per kernel element its place and the slices of the padded input that meet it, for an output of `size`."""
-    for place in product(*map(range, kernel)):
-        yield place, (Ellipsis, *[slice(i * d, i * d + (n - 1) * s + 1, s) for i, n, s, d in zip(place, size, stride, dilation)])
+    for tap in product(*map(range, kernel)):
+        yield tap, (Ellipsis, *[slice(i * d, i * d + (n - 1) * s + 1, s) for i, n, s, d in zip(tap, size, stride, dilation)])
 
 
 def _np_grouped(x, groups):
@@ -37,8 +37,8 @@ def np_conv(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, stride: 
     kernel, x = weight.shape[2:], _np_padded(x, padding)
     size = [(n - d * (k - 1) - 1) // s + 1 for n, k, d, s in zip(x.shape[2:], kernel, dilation, stride)]
     out = np.zeros((x.shape[0], weight.shape[0], *size))
-    for place, window in _np_windows(size, kernel, stride, dilation):
-        w = weight[(..., *place)].reshape(groups, -1, weight.shape[1])
+    for tap, window in _np_windows(size, kernel, stride, dilation):
+        w = weight[(..., *tap)].reshape(groups, -1, weight.shape[1])
         out += np.einsum("ngc...,goc->ngo...", _np_grouped(x[window], groups), w).reshape(out.shape)
     return out if bias is None else out + bias.reshape(-1, *[1] * len(kernel))
 
@@ -47,8 +47,8 @@ def np_conv_transpose(g: np.ndarray, weight: np.ndarray, size: tuple, stride: tu
                       groups: int) -> np.ndarray:
     """The gradient of np_conv's input, which had this `size`."""
     out = np.zeros((g.shape[0], weight.shape[1] * groups, *[n + 2 * p for n, p in zip(size, padding)]))
-    for place, window in _np_windows(g.shape[2:], weight.shape[2:], stride, dilation):
-        w = weight[(..., *place)].reshape(groups, -1, weight.shape[1])
+    for tap, window in _np_windows(g.shape[2:], weight.shape[2:], stride, dilation):
+        w = weight[(..., *tap)].reshape(groups, -1, weight.shape[1])
         out[window] += np.einsum("ngo...,goc->ngc...", _np_grouped(g, groups), w).reshape(out[window].shape)
     return out[(..., *[slice(p, p + n) for n, p in zip(size, padding)])]
 
