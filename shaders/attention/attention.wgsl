@@ -5,10 +5,10 @@
 //   sums_1 += cells @ v                       out
 // GRADIENT turns this round: rows are keys, and columns the queries of all heads that share them.
 //   cells   = k @ q.T; then the probabilities
-//   slopes  = v @ g.T; then the gradients of the scores
 //   sums_1 += cells @ g                       dv
-//   sums_2 += slopes @ q                      dk
-//   third  += slopes.T @ k                    dq, in memory
+//   cells   = v @ g.T; then the gradients of the scores
+//   sums_2 += cells @ q                       dk
+//   third  += cells.T @ k                     dq, in memory
 // Rows and columns lie in blocks of p.block each, and a workgroup takes one block of either: in round t those whose numbers add up to t
 // modulo the number of rounds. So no two workgroups of a launch add to the same rows or columns, and the rounds together make all.
 //
@@ -20,10 +20,10 @@
 // Sums:     in f32, in a fixed order; exponentials are of base 2. A row without any key gives zeros, and logsumexp +inf.
 //
 // Neighbouring lanes share x and lanes two apart y, so that most reads of a warp are broadcasts. Thread (x, y) owns the fours of rows
-// y, y + LANES_Y, ... and the columns x, x + LANES_X, ...; V's of cells lie along the rows. What is multiplied to cells is turned on its
-// way into workgroup memory, [along the line][rows or columns]; cells pass through it DEPTH columns or rows at a time: drivers were seen to
-// give a multiprocessor 48 KiB of it, which limits how many workgroups share one. V's are permuted so that neighbours fall into
-// different banks.
+// y, y + LANES_Y, ... and the fours of columns x, x + LANES_X, ...; V's of cells lie along the rows. What is multiplied to cells is
+// turned on its way into workgroup memory, in blocks of four lines and four elements, to [along the line][rows or columns]; V's are
+// permuted so that neighbours fall into different banks. What the next products need first is fetched before the last ones end. Eight
+// elements or lines are written out, since drivers were seen to keep longer loops as loops and to wait for every read there.
 
 const GRADIENT: bool = false;
 const CAUSAL: bool = false;
@@ -35,7 +35,7 @@ const TILE_C: u32 = 64u;
 const LANES_X: u32 = 8u;
 const LANES_Y: u32 = 8u;
 const STEP: u32 = 8u;           // elements of a line that are multiplied between two barriers
-const DEPTH: u32 = 8u;          // and lines, when cells are multiplied
+const DEPTH: u32 = 8u;          // and lines, when cells are multiplied; both multiples of 8
 
 alias V = vec4<f32>;
 alias O = vec4<f32>;            // of `second`
@@ -48,17 +48,17 @@ const ROWS: u32 = FOURS / LANES_Y;                                  // fours of 
 const COLS: u32 = TILE_C / LANES_X;                                 // and columns
 const WIDE: u32 = (max(W1, W2) + LANES_X - 1u) / LANES_X;           // V's of a line of a result that a thread owns
 const LINE: u32 = WIDE * LANES_X;
-const QUERIES: u32 = select(1u, TILE_C / LANES_Y, GRADIENT);        // lines of dq that a thread owns
+const QUERIES: u32 = select(4u, TILE_C / LANES_Y, GRADIENT);        // lines of dq that a thread owns
 const QUADS: u32 = STEP / 4u;
 const TURN: u32 = 32u / STEP;
-const ROW_UNITS: u32 = TILE_R * QUADS / THREADS;                    // V's that a thread fetches
-const COLUMN_UNITS: u32 = TILE_C * QUADS / THREADS;
-const_assert 0u == TILE_R * QUADS % THREADS + TILE_C * QUADS % THREADS + FOURS % LANES_Y + COLS % 4u;     // whole units
+const ROW_BLOCKS: u32 = FOURS * QUADS;                              // of four lines and four elements
+const BLOCKS: u32 = ROW_BLOCKS + TILE_C / 4u * QUADS;
+const BLOCK_UNITS: u32 = (BLOCKS + THREADS - 1u) / THREADS;         // that a thread fetches
+const_assert 0u == FOURS % LANES_Y + COLS % 4u + QUERIES % 4u + STEP % 8u + DEPTH % 8u;     // whole units
 const DEPTH_UNITS: u32 = (DEPTH * max(W1, W2) + THREADS - 1u) / THREADS;
 const RIGHT: u32 = STEP * FOURS;                                    // where the columns of a step begin
-const PART: u32 = DEPTH / 4u;                                       // fours of rows whose cells are shared at a time
-const BEHIND: u32 = DEPTH * max(FOURS, select(0u, TILE_C / 4u, GRADIENT));      // where the lines behind shared cells begin
-const EXCHANGE: u32 = select(FOURS * LANES_X, 0u, GRADIENT);
+const SHARED: u32 = select(DEPTH, TILE_C, GRADIENT);                // columns whose cells are shared at a time
+const STAGE: u32 = max(RIGHT + STEP * TILE_C / 4u, DEPTH * LINE);
 
 struct Params {
     q_offset: u32, q_batch: u32, q_row: u32, q_head: u32,
@@ -81,14 +81,16 @@ var<immediate> p: Params;
 @group(0) @binding(7) var<storage, read_write> second: array<O>;
 @group(0) @binding(8) var<storage, read_write> third: array<V>;
 
-var<workgroup> tiles: array<V, max(max(RIGHT + STEP * TILE_C / 4u, BEHIND + DEPTH * LINE), EXCHANGE)>;
+var<workgroup> stage: array<V, STAGE>;
+var<workgroup> shared_cells: array<V, max(SHARED, LANES_X) * FOURS>;
 
 var<private> cells: array<V, COLS * ROWS>;
-var<private> slopes: array<V, COLS * ROWS>;
 var<private> sums_1: array<V, 4u * ROWS * WIDE>;
 var<private> sums_2: array<V, 4u * ROWS * WIDE>;
 var<private> sums_3: array<V, QUERIES * WIDE>;
-var<private> held: array<V, max(ROW_UNITS + COLUMN_UNITS, DEPTH_UNITS)>;
+var<private> held: array<V, max(4u * BLOCK_UNITS, DEPTH_UNITS)>;
+var<private> places: array<u32, 4u * BLOCK_UNITS>;
+var<private> own: array<vec2<f32>, COLS>;                           // the stats of the thread's columns
 var<private> top: array<V, ROWS>;
 var<private> total: array<V, ROWS>;
 var<private> lane: u32;
@@ -98,10 +100,11 @@ var<private> y: u32;
 // Lines of one head in a buffer: the first is number `begin`, those from `end` on are not there.
 struct Lines { name: u32, width: u32, steps: u32, base: u32, stride: u32, begin: u32, end: u32, }
 
-const Q: u32 = 0u;
-const K: u32 = 1u;
-const VALUES: u32 = 2u;
-const G: u32 = 3u;
+const NONE: u32 = 0u;
+const Q: u32 = 1u;
+const K: u32 = 2u;
+const VALUES: u32 = 3u;
+const G: u32 = 4u;
 
 fn element(name: u32, i: u32) -> V {
     if (name == Q) { return q[i]; }
@@ -110,151 +113,168 @@ fn element(name: u32, i: u32) -> V {
     return g[i];
 }
 
-// The element quads from `start` on of line `line`, which repeats the last one beyond the end.
-fn quad(lines: Lines, line: u32, at: u32) -> V {
-    var value = V();
-    if (lines.width % QUADS == 0u || at < lines.width) {
-        value = element(lines.name, lines.base + min(lines.begin + line, lines.end - 1u) * lines.stride + at);
-    }
-    return value;
-}
-
-fn fetch_step(rows: Lines, columns: Lines, start: u32) {
-    for (var n = 0u; n < ROW_UNITS; n += 1u) {
-        let u = lane + n * THREADS;
-        held[n] = quad(rows, u / QUADS, start + u % QUADS);
-    }
-    for (var n = 0u; n < COLUMN_UNITS; n += 1u) {
-        let u = lane + n * THREADS;
-        let place = u / QUADS;
-        held[ROW_UNITS + n] = quad(columns, (place % 4u + place / (4u * LANES_X) * 4u) * LANES_X + place / 4u % LANES_X, start + u % QUADS);
+// Blocks of four lines and four elements, from V `start` of the lines on, which `aim` finds; a line beyond the end is the last one again.
+fn fetch_block(lines: Lines, n: u32, u: u32, start: u32, aim: bool) {
+    let is_there = lines.width % QUADS == 0u || start + u % QUADS < lines.width;
+    for (var c = 0u; c < 4u; c += 1u) {
+        if (aim) { places[n * 4u + c] = lines.base + min(lines.begin + u / QUADS * 4u + c, lines.end - 1u) * lines.stride + u % QUADS; }
+        held[n * 4u + c] = V();
+        if (is_there) { held[n * 4u + c] = element(lines.name, places[n * 4u + c] + start); }
     }
 }
 
-fn stash_step() {
-    for (var n = 0u; n < ROW_UNITS; n += 1u) {
+fn fetch_blocks(rows: Lines, columns: Lines, start: u32, aim: bool) {
+    for (var n = 0u; n < BLOCK_UNITS; n += 1u) {
         let u = lane + n * THREADS;
-        let at = u % QUADS * 4u * FOURS + ((u / QUADS / 4u) ^ (u % QUADS * TURN));
-        for (var c = 0u; c < 4u; c += 1u) { tiles[at + c * FOURS][u / QUADS % 4u] = held[n][c]; }
-    }
-    for (var n = 0u; n < COLUMN_UNITS; n += 1u) {
-        let u = lane + n * THREADS;
-        let at = RIGHT + u % QUADS * TILE_C + ((u / QUADS / 4u) ^ (u % QUADS * TURN));
-        for (var c = 0u; c < 4u; c += 1u) { tiles[at + c * TILE_C / 4u][u / QUADS % 4u] = held[ROW_UNITS + n][c]; }
+        let v = u - ROW_BLOCKS;
+        if (u < ROW_BLOCKS) { fetch_block(rows, n, u, start, aim); } else if (u < BLOCKS) { fetch_block(columns, n, v, start, aim); }
     }
 }
 
-// out = rows @ columns.T
-fn multiply(out: ptr<private, array<V, COLS * ROWS>>, rows: Lines, columns: Lines) {
-    for (var i = 0u; i < COLS * ROWS; i += 1u) { (*out)[i] = V(); }
-    fetch_step(rows, columns, 0u);
-    for (var s = 0u; s < rows.steps; s += 1u) {
-        stash_step();
-        workgroupBarrier();
-        if (s + 1u < rows.steps) { fetch_step(rows, columns, (s + 1u) * QUADS); }
-        for (var e = 0u; e < STEP; e += 1u) {
-            let turn = e / 4u * TURN;
-            var a: array<V, ROWS>;
-            for (var i = 0u; i < ROWS; i += 1u) { a[i] = tiles[e * FOURS + ((y + i * LANES_Y) ^ turn)]; }
-            for (var j = 0u; j < COLS / 4u; j += 1u) {
-                let b = tiles[RIGHT + e * (TILE_C / 4u) + ((x + j * LANES_X) ^ turn)];
-                for (var c = 0u; c < 4u; c += 1u) {
-                    for (var i = 0u; i < ROWS; i += 1u) {
-                        (*out)[(j * 4u + c) * ROWS + i] = fma(a[i], V(b[c]), (*out)[(j * 4u + c) * ROWS + i]);
-                    }
-                }
+fn stash_blocks() {
+    for (var n = 0u; n < BLOCK_UNITS; n += 1u) {
+        let u = lane + n * THREADS;
+        if (u < BLOCKS) {
+            let is_row = u < ROW_BLOCKS;
+            let v = select(u - ROW_BLOCKS, u, is_row);
+            let at = select(RIGHT + v % QUADS * TILE_C, v % QUADS * 4u * FOURS, is_row) + ((v / QUADS) ^ (v % QUADS * TURN));
+            let by = select(TILE_C / 4u, FOURS, is_row);
+            for (var c = 0u; c < 4u; c += 1u) {
+                stage[at + c * by] = V(held[n * 4u][c], held[n * 4u + 1u][c], held[n * 4u + 2u][c], held[n * 4u + 3u][c]);
             }
+        }
+    }
+}
+
+// cells += rows @ columns.T, for element e of a step
+fn multiply_element(e: u32) {
+    let turn = e / 4u * TURN;
+    var a: array<V, ROWS>;
+    for (var i = 0u; i < ROWS; i += 1u) { a[i] = stage[e * FOURS + ((y + i * LANES_Y) ^ turn)]; }
+    for (var j = 0u; j < COLS / 4u; j += 1u) {
+        let b = stage[RIGHT + e * (TILE_C / 4u) + ((x + j * LANES_X) ^ turn)];
+        for (var c = 0u; c < 4u; c += 1u) {
+            for (var i = 0u; i < ROWS; i += 1u) { cells[(j * 4u + c) * ROWS + i] = fma(a[i], V(b[c]), cells[(j * 4u + c) * ROWS + i]); }
+        }
+    }
+}
+
+// cells = rows @ columns.T, of which the first are fetched.
+fn multiply(rows: Lines, columns: Lines) {
+    for (var i = 0u; i < COLS * ROWS; i += 1u) { cells[i] = V(); }
+    for (var s = 0u; s < rows.steps; s += 1u) {
+        stash_blocks();
+        workgroupBarrier();
+        if (s + 1u < rows.steps) { fetch_blocks(rows, columns, (s + 1u) * QUADS, false); }
+        for (var e = 0u; e < STEP; e += 8u) {
+            multiply_element(e); multiply_element(e + 1u); multiply_element(e + 2u); multiply_element(e + 3u);
+            multiply_element(e + 4u); multiply_element(e + 5u); multiply_element(e + 6u); multiply_element(e + 7u);
         }
         workgroupBarrier();
     }
 }
 
-// Where the cells of a column and of a four of rows are shared, by columns and by rows.
-fn place_in_columns(column: u32, four: u32) -> u32 { return column * FOURS + (four ^ (column % 4u * 2u)); }
+// Column j of those that a thread owns, in a tile.
+fn column_of(j: u32) -> u32 { return (x + j / 4u * LANES_X) * 4u + j % 4u; }
 
-fn place_in_rows(column: u32, four: u32) -> u32 { return column * PART + (four ^ (column * PART / 8u % PART)); }
+// Where a column's cells in a four of rows are shared.
+fn place(column: u32, four: u32) -> u32 { return column * FOURS + (four ^ (column / 4u % 4u * 2u)); }
+
+// IN: part, which SHARED columns.
+fn share_cells(part: u32) {
+    for (var j = 0u; j < COLS; j += 1u) {
+        if (GRADIENT || column_of(j) / SHARED == part) {
+            for (var i = 0u; i < ROWS; i += 1u) { shared_cells[place(column_of(j) % SHARED, y + i * LANES_Y)] = cells[j * ROWS + i]; }
+        }
+    }
+}
 
 fn fetch_lines(lines: Lines, start: u32) {
     for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
         let u = lane + n * THREADS;
         let line = lines.begin + start + u / lines.width;
         held[n] = V();
-        if (u < DEPTH * lines.width && line < lines.end) {
-            held[n] = element(lines.name, lines.base + line * lines.stride + u % lines.width);
-        }
+        let at = lines.base + line * lines.stride + u % lines.width;
+        if (u < DEPTH * lines.width && line < lines.end) { held[n] = element(lines.name, at); }
     }
 }
 
 fn stash_lines(lines: Lines) {
     for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
         let u = lane + n * THREADS;
-        if (u < DEPTH * lines.width) { tiles[BEHIND + u / lines.width * LINE + u % lines.width] = held[n]; }
+        if (u < DEPTH * lines.width) { stage[u / lines.width * LINE + u % lines.width] = held[n]; }
     }
 }
 
-// sums += factors @ lines, DEPTH columns at a time; lines beyond the end count as 0.
-fn accumulate(sums: ptr<private, array<V, 4u * ROWS * WIDE>>, factors: ptr<private, array<V, COLS * ROWS>>, lines: Lines) {
-    fetch_lines(lines, 0u);
-    let steps = (min(TILE_C, lines.end - lines.begin) + DEPTH - 1u) / DEPTH;
-    for (var s = 0u; s < steps; s += 1u) {
-        for (var j = 0u; j < COLS; j += 1u) {
-            let column = x + j * LANES_X;
-            if (column / DEPTH == s) {
-                for (var i = 0u; i < ROWS; i += 1u) { tiles[place_in_columns(column % DEPTH, y + i * LANES_Y)] = (*factors)[j * ROWS + i]; }
-            }
-        }
-        stash_lines(lines);
-        workgroupBarrier();
-        if (s + 1u < steps) { fetch_lines(lines, (s + 1u) * DEPTH); }
-        for (var e = 0u; e < DEPTH; e += 1u) {
-            var a: array<V, ROWS>;
-            for (var i = 0u; i < ROWS; i += 1u) { a[i] = tiles[place_in_columns(e, y + i * LANES_Y)]; }
-            for (var n = 0u; n < WIDE; n += 1u) {
-                let b = tiles[BEHIND + e * LINE + x + n * LANES_X];
-                for (var i = 0u; i < ROWS; i += 1u) {
-                    for (var c = 0u; c < 4u; c += 1u) {
-                        (*sums)[(i * 4u + c) * WIDE + n] = fma(V(a[i][c]), b, (*sums)[(i * 4u + c) * WIDE + n]);
-                    }
-                }
-            }
-        }
-        workgroupBarrier();
-    }
+// Fetches what is used first of rows @ columns.T, or of lines where there are no columns.
+fn fetch_first(rows: Lines, columns: Lines) {
+    if (columns.name == NONE) { fetch_lines(rows, 0u); } else { fetch_blocks(rows, columns, 0u, true); }
 }
 
-// sums_3 += slopes.T @ lines, DEPTH rows at a time.
-fn accumulate_turned(lines: Lines) {
-    fetch_lines(lines, 0u);
-    let steps = (min(TILE_R, lines.end - lines.begin) + DEPTH - 1u) / DEPTH;
-    for (var s = 0u; s < steps; s += 1u) {
+fn accumulate_line(sums: ptr<private, array<V, 4u * ROWS * WIDE>>, column: u32, e: u32) {
+    var a: array<V, ROWS>;
+    for (var i = 0u; i < ROWS; i += 1u) { a[i] = shared_cells[place(column + e, y + i * LANES_Y)]; }
+    for (var n = 0u; n < WIDE; n += 1u) {
+        let b = stage[e * LINE + x + n * LANES_X];
         for (var i = 0u; i < ROWS; i += 1u) {
-            let four = y + i * LANES_Y;
-            if (four / PART == s) {
-                for (var j = 0u; j < COLS; j += 1u) { tiles[place_in_rows(x + j * LANES_X, four % PART)] = slopes[j * ROWS + i]; }
+            for (var c = 0u; c < 4u; c += 1u) { (*sums)[(i * 4u + c) * WIDE + n] = fma(V(a[i][c]), b, (*sums)[(i * 4u + c) * WIDE + n]); }
+        }
+    }
+}
+
+fn accumulate_lines(sums: ptr<private, array<V, 4u * ROWS * WIDE>>, column: u32) {
+    for (var e = 0u; e < DEPTH; e += 8u) {
+        accumulate_line(sums, column, e); accumulate_line(sums, column, e + 1u);
+        accumulate_line(sums, column, e + 2u); accumulate_line(sums, column, e + 3u);
+        accumulate_line(sums, column, e + 4u); accumulate_line(sums, column, e + 5u);
+        accumulate_line(sums, column, e + 6u); accumulate_line(sums, column, e + 7u);
+    }
+}
+
+// Line i of dq of those that a thread owns, in a tile.
+fn query_of(i: u32) -> u32 { return (y + i / 4u * LANES_Y) * 4u + i % 4u; }
+
+// A four of lines, two at a time: drivers were seen to keep fewer registers so.
+fn accumulate_turned(four: u32, e: u32) {
+    for (var half = 0u; half < 2u; half += 1u) {
+        var a: array<vec2<f32>, QUERIES>;
+        for (var i = 0u; i < QUERIES; i += 1u) {
+            let value = shared_cells[place(query_of(i), four + e)];
+            a[i] = select(value.zw, value.xy, half == 0u);
+        }
+        for (var c = 0u; c < 2u; c += 1u) {
+            for (var n = 0u; n < WIDE; n += 1u) {
+                let b = stage[(e * 4u + half * 2u + c) * LINE + x + n * LANES_X];
+                for (var i = 0u; i < QUERIES; i += 1u) { sums_3[i * WIDE + n] = fma(V(a[i][c]), b, sums_3[i * WIDE + n]); }
             }
         }
+    }
+}
+
+fn accumulate_turned_lines(four: u32) {
+    for (var e = 0u; e < DEPTH / 4u; e += 2u) { accumulate_turned(four, e); accumulate_turned(four, e + 1u); }
+}
+
+// sums_1 or sums_2 += shared cells @ lines, or sums_3 += shared cells.T @ lines. The first lines are fetched, as are those of what
+// follows; lines beyond the end count as 0.
+fn accumulate(number: u32, lines: Lines, next_rows: Lines, next_columns: Lines) {
+    let steps = (min(select(TILE_C, TILE_R, number == 3u), lines.end - lines.begin) + DEPTH - 1u) / DEPTH;
+    for (var s = 0u; s < steps; s += 1u) {
+        if (!GRADIENT) { share_cells(s); }
         stash_lines(lines);
         workgroupBarrier();
-        if (s + 1u < steps) { fetch_lines(lines, (s + 1u) * DEPTH); }
-        for (var e = 0u; e < PART; e += 1u) {
-            var a: array<V, QUERIES>;
-            for (var i = 0u; i < QUERIES; i += 1u) { a[i] = tiles[place_in_rows(y + i * LANES_Y, e)]; }
-            for (var c = 0u; c < 4u; c += 1u) {
-                for (var n = 0u; n < WIDE; n += 1u) {
-                    let b = tiles[BEHIND + (e * 4u + c) * LINE + x + n * LANES_X];
-                    for (var i = 0u; i < QUERIES; i += 1u) { sums_3[i * WIDE + n] = fma(V(a[i][c]), b, sums_3[i * WIDE + n]); }
-                }
-            }
-        }
+        if (s + 1u < steps) { fetch_lines(lines, (s + 1u) * DEPTH); } else { fetch_first(next_rows, next_columns); }
+        if (number == 1u) { accumulate_lines(&sums_1, s * DEPTH % SHARED); }
+        if (number == 2u) { accumulate_lines(&sums_2, s * DEPTH % SHARED); }
+        if (number == 3u) { accumulate_turned_lines(s * DEPTH / 4u); }
         workgroupBarrier();
     }
 }
 
 // Whether a tile has a cell that is hidden.
 fn is_edge(rows: Lines, columns: Lines) -> bool {
-    let last_row = rows.begin + TILE_R - 1u;
-    let last_column = columns.begin + TILE_C - 1u;
-    return last_column >= columns.end || (CAUSAL && select(last_column > rows.begin, last_row > columns.begin, GRADIENT));
+    let last = columns.begin + TILE_C - 1u;
+    return last >= columns.end || (CAUSAL && select(last > rows.begin, rows.begin + TILE_R - 1u > columns.begin, GRADIENT));
 }
 
 // Which of four rows from `row` on may not see a column, or are not seen by it.
@@ -264,15 +284,14 @@ fn hidden(row: u32, column: u32, end: u32) -> vec4<bool> {
     return vec4<bool>(column >= end) | (vec4<bool>(CAUSAL) & late);
 }
 
-// Scores in base 2 in the place of the products; -inf where hidden. IN: mask_base, of the head.
+// Scores in base 2 in the place of the products, -inf where hidden; for gradients, the probabilities. IN: mask_base, of the head.
 fn score(rows: Lines, columns: Lines, mask_base: u32) {
     let row_step = select(p.mask_row, p.mask_column, GRADIENT);
     let column_step = select(p.mask_column, p.mask_row, GRADIENT);
     let edge = is_edge(rows, columns);
     let factor = p.scale * LOG2_E;
-    let lowest = -inf();
     for (var j = 0u; j < COLS; j += 1u) {
-        let column = columns.begin + x + j * LANES_X;
+        let column = columns.begin + column_of(j);
         for (var i = 0u; i < ROWS; i += 1u) {
             let row = rows.begin + (y + i * LANES_Y) * 4u;
             var value = cells[j * ROWS + i] * factor;
@@ -280,7 +299,8 @@ fn score(rows: Lines, columns: Lines, mask_base: u32) {
                 let at = mask_base + min(column, columns.end - 1u) * column_step;
                 for (var c = 0u; c < 4u; c += 1u) { value[c] = fma(mask[at + min(row + c, rows.end - 1u) * row_step], LOG2_E, value[c]); }
             }
-            if (edge) { value = select(value, V(lowest), hidden(row, column, columns.end)); }
+            if (edge) { value = select(value, V(-inf()), hidden(row, column, columns.end)); }
+            if (GRADIENT) { value = exp2(value - own[j].x); }
             cells[j * ROWS + i] = value;
         }
     }
@@ -291,19 +311,18 @@ fn exponentials() {
     for (var i = 0u; i < ROWS; i += 1u) {
         var best = cells[i];
         for (var j = 1u; j < COLS; j += 1u) { best = max(best, cells[j * ROWS + i]); }
-        tiles[x * FOURS + y + i * LANES_Y] = best;
+        shared_cells[x * FOURS + y + i * LANES_Y] = best;
     }
     workgroupBarrier();
     for (var i = 0u; i < ROWS; i += 1u) {
         var best = top[i];
-        for (var t = 0u; t < LANES_X; t += 1u) { best = max(best, tiles[t * FOURS + y + i * LANES_Y]); }
+        for (var t = 0u; t < LANES_X; t += 1u) { best = max(best, shared_cells[t * FOURS + y + i * LANES_Y]); }
         let factor = exp2(top[i] - best);
         top[i] = best;
         var sum = V();
         for (var j = 0u; j < COLS; j += 1u) {
-            let value = exp2(cells[j * ROWS + i] - best);
-            cells[j * ROWS + i] = value;
-            sum += value;
+            cells[j * ROWS + i] = exp2(cells[j * ROWS + i] - best);
+            sum += cells[j * ROWS + i];
         }
         total[i] = fma(total[i], factor, sum);
         for (var c = 0u; c < 4u; c += 1u) {
@@ -313,29 +332,27 @@ fn exponentials() {
     workgroupBarrier();
 }
 
-// Probabilities in the place of the scores, and gradients of the scores in that of the products of v and g. IN: stats_base, of the head.
-fn differentiate(rows: Lines, columns: Lines, stats_base: u32) {
+// Gradients of the scores in the place of the products of v and g, which are those of the shared probabilities.
+fn differentiate(rows: Lines, columns: Lines) {
     let edge = is_edge(rows, columns);
     for (var j = 0u; j < COLS; j += 1u) {
-        let column = columns.begin + x + j * LANES_X;
-        let own = stats[stats_base + min(column, columns.end - 1u)];
+        let column = columns.begin + column_of(j);
         for (var i = 0u; i < ROWS; i += 1u) {
-            let value = exp2(cells[j * ROWS + i] - own.x);
-            var slope = value * (slopes[j * ROWS + i] - own.y) * p.scale;
+            let value = shared_cells[place(column_of(j), y + i * LANES_Y)];
+            var slope = value * (cells[j * ROWS + i] - own[j].y) * p.scale;
             if (edge) { slope = select(slope, V(), hidden(rows.begin + (y + i * LANES_Y) * 4u, column, columns.end)); }
-            cells[j * ROWS + i] = value;
-            slopes[j * ROWS + i] = slope;
+            cells[j * ROWS + i] = slope;
         }
     }
 }
 
 // Row sums of total over the threads that share the row.
 fn share_totals() {
-    for (var i = 0u; i < ROWS; i += 1u) { tiles[x * FOURS + y + i * LANES_Y] = total[i]; }
+    for (var i = 0u; i < ROWS; i += 1u) { shared_cells[x * FOURS + y + i * LANES_Y] = total[i]; }
     workgroupBarrier();
     for (var i = 0u; i < ROWS; i += 1u) {
         var sum = V();
-        for (var t = 0u; t < LANES_X; t += 1u) { sum += tiles[t * FOURS + y + i * LANES_Y]; }
+        for (var t = 0u; t < LANES_X; t += 1u) { sum += shared_cells[t * FOURS + y + i * LANES_Y]; }
         total[i] = sum;
     }
 }
@@ -351,19 +368,18 @@ fn forward(head: u32, tile: u32) {
     let rows = Lines(Q, W1, p.steps_1, p.q_offset + batch * p.q_batch + reader * p.q_head, p.q_row, begin, p.queries);
     var columns = Lines(K, W1, p.steps_1, p.k_offset + batch * p.k_batch + group * p.k_head, p.k_row, 0u, p.keys);
     var values = Lines(VALUES, W2, p.steps_2, p.v_offset + batch * p.v_batch + group * p.v_head, p.v_row, 0u, p.keys);
-    for (var i = 0u; i < ROWS; i += 1u) {
-        top[i] = V(-3.0e38);
-        total[i] = V();
-    }
+    for (var i = 0u; i < ROWS; i += 1u) { top[i] = V(-3.0e38); total[i] = V(); }
     for (var i = 0u; i < 4u * ROWS * WIDE; i += 1u) { sums_1[i] = V(); }
     let end = select(p.keys, min(p.keys, begin + TILE_R), CAUSAL);
+    if (end > 0u) { fetch_first(rows, columns); }
     for (var c = 0u; c < end; c += TILE_C) {
-        columns.begin = c;
         values.begin = c;
-        multiply(&cells, rows, columns);
+        multiply(rows, columns);
         score(rows, columns, p.mask_offset + batch * p.mask_batch + reader * p.mask_head);
+        fetch_lines(values, 0u);
         exponentials();
-        accumulate(&sums_1, &cells, values);
+        columns.begin = c + TILE_C;
+        accumulate(1u, values, rows, columns);
     }
     share_totals();
     for (var i = 0u; i < ROWS; i += 1u) {
@@ -389,51 +405,32 @@ fn first_round(own: u32, low: u32, high: u32) -> u32 {
     return select(p.tiles - start + low, 0u, start < high);
 }
 
-// The sums of dv and dk of the tile's rows from memory, or zeros, or back there.
-fn load_sums(head: u32, begin: u32, fresh: bool) {
+// The sums of dv and dk of the tile's rows from memory, or zeros where they are fresh, or back there.
+fn move_sums(head: u32, begin: u32, load: bool, fresh: bool) {
     for (var i = 0u; i < 4u * ROWS; i += 1u) {
         let row = begin + (y + i / 4u * LANES_Y) * 4u + i % 4u;
         let line = line_of(head, p.groups, row, p.keys);
         for (var n = 0u; n < WIDE; n += 1u) {
             let at = x + n * LANES_X;
-            sums_1[i * WIDE + n] = V();
-            sums_2[i * WIDE + n] = V();
-            if (!fresh && row < p.keys) {
-                if (at < W2) { sums_1[i * WIDE + n] = first[line * W2 + at]; }
-                if (at < W1) { sums_2[i * WIDE + n] = held_second(line * W1 + at); }
-            }
+            if (load) { sums_1[i * WIDE + n] = V(); sums_2[i * WIDE + n] = V(); }
+            if (load && !fresh && row < p.keys && at < W2) { sums_1[i * WIDE + n] = first[line * W2 + at]; }
+            if (load && !fresh && row < p.keys && at < W1) { sums_2[i * WIDE + n] = held_second(line * W1 + at); }
+            if (!load && row < p.keys && at < W2) { first[line * W2 + at] = sums_1[i * WIDE + n]; }
+            if (!load && row < p.keys && at < W1) { put(line * W1 + at, sums_2[i * WIDE + n]); }
         }
     }
 }
 
-fn store_sums(head: u32, begin: u32) {
-    for (var i = 0u; i < 4u * ROWS; i += 1u) {
-        let row = begin + (y + i / 4u * LANES_Y) * 4u + i % 4u;
-        let line = line_of(head, p.groups, row, p.keys);
-        for (var n = 0u; n < WIDE; n += 1u) {
-            let at = x + n * LANES_X;
-            if (row < p.keys && at < W2) { first[line * W2 + at] = sums_1[i * WIDE + n]; }
-            if (row < p.keys && at < W1) { put(line * W1 + at, sums_2[i * WIDE + n]); }
-        }
-    }
-}
-
-// dq += slopes.T @ rows. IN: head, the number of the (batch, head) pair of the queries from `begin` on.
-fn add_to_queries(rows: Lines, head: u32, begin: u32, fresh: bool) {
+// The sums of dq of the queries from `begin` on, likewise. IN: base, the line of query 0 in dq.
+fn move_queries(base: u32, begin: u32, load: bool, fresh: bool) {
     for (var i = 0u; i < QUERIES; i += 1u) {
-        let row = begin + y + i * LANES_Y;
+        let row = begin + query_of(i);
         for (var n = 0u; n < WIDE; n += 1u) {
-            let at = x + n * LANES_X;
-            sums_3[i * WIDE + n] = V();
-            if (!fresh && row < p.queries && at < W1) { sums_3[i * WIDE + n] = third[line_of(head, p.heads, row, p.queries) * W1 + at]; }
-        }
-    }
-    accumulate_turned(rows);
-    for (var i = 0u; i < QUERIES; i += 1u) {
-        let row = begin + y + i * LANES_Y;
-        for (var n = 0u; n < WIDE; n += 1u) {
-            let at = x + n * LANES_X;
-            if (row < p.queries && at < W1) { third[line_of(head, p.heads, row, p.queries) * W1 + at] = sums_3[i * WIDE + n]; }
+            let at = (base + row * p.heads) * W1 + x + n * LANES_X;
+            let is_there = row < p.queries && x + n * LANES_X < W1;
+            if (load) { sums_3[i * WIDE + n] = V(); }
+            if (load && !fresh && is_there) { sums_3[i * WIDE + n] = third[at]; }
+            if (!load && is_there) { third[at] = sums_3[i * WIDE + n]; }
         }
     }
 }
@@ -456,26 +453,37 @@ fn backward(head: u32, block: u32) {
     for (var begin = block * p.block; begin < end; begin += TILE_R) {
         rows_1.begin = begin;
         rows_2.begin = begin;
-        load_sums(head, begin, fresh_rows);
+        move_sums(head, begin, true, fresh_rows);
         for (var turn = 0u; turn < ratio; turn += 1u) {
             let reader = group * ratio + turn;
             var columns_1 = Lines(Q, W1, p.steps_1, p.q_offset + batch * p.q_batch + reader * p.q_head, p.q_row, 0u, p.queries);
             var columns_2 = Lines(G, W2, p.steps_2, p.g_offset + batch * p.g_batch + reader * p.g_head, p.g_row, 0u, p.queries);
             let stats_base = (batch * p.heads + reader) * p.queries;
+            let first_column = max(other * p.block, select(0u, begin / TILE_C * TILE_C, CAUSAL));
             let last = min(p.queries, (other + 1u) * p.block);
-            for (var c = max(other * p.block, select(0u, begin / TILE_C * TILE_C, CAUSAL)); c < last; c += TILE_C) {
+            columns_1.begin = first_column;
+            fetch_first(rows_1, columns_1);
+            for (var c = first_column; c < last; c += TILE_C) {
                 columns_1.begin = c;
                 columns_2.begin = c;
-                multiply(&cells, rows_1, columns_1);
+                for (var j = 0u; j < COLS; j += 1u) { own[j] = stats[stats_base + min(c + column_of(j), p.queries - 1u)]; }
+                multiply(rows_1, columns_1);
+                fetch_lines(columns_2, 0u);
                 score(rows_1, columns_1, p.mask_offset + batch * p.mask_batch + reader * p.mask_head);
-                multiply(&slopes, rows_2, columns_2);
-                differentiate(rows_1, columns_1, stats_base);
-                accumulate(&sums_1, &cells, columns_2);
-                accumulate(&sums_2, &slopes, columns_1);
-                add_to_queries(rows_1, batch * p.heads + reader, c, fresh_columns && begin == block * p.block);
+                share_cells(0u);
+                accumulate(1u, columns_2, rows_2, columns_2);
+                multiply(rows_2, columns_2);
+                fetch_lines(columns_1, 0u);
+                differentiate(rows_1, columns_1);
+                share_cells(0u);
+                accumulate(2u, columns_1, rows_1, Lines());
+                columns_1.begin = c + TILE_C;
+                move_queries(batch * p.queries * p.heads + reader, c, true, fresh_columns && begin == block * p.block);
+                accumulate(3u, rows_1, rows_1, columns_1);
+                move_queries(batch * p.queries * p.heads + reader, c, false, false);
             }
         }
-        store_sums(head, begin);
+        move_sums(head, begin, false, false);
     }
 }
 
@@ -487,9 +495,5 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     lane = local;
     x = warp % (LANES_X / 8u) * 8u + local / 2u % 8u;
     y = warp / (LANES_X / 8u) * 4u + local % 32u / 16u * 2u + local % 2u;
-    if (GRADIENT) {
-        backward(group % p.pairs, group / p.pairs);
-    } else {
-        forward(group % p.pairs, p.tiles - 1u - group / p.pairs);
-    }
+    if (GRADIENT) { backward(group % p.pairs, group / p.pairs); } else { forward(group % p.pairs, p.tiles - 1u - group / p.pairs); }
 }

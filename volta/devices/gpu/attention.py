@@ -29,6 +29,12 @@ class Tile(NamedTuple):
     step: int               # elements of a line
     depth: int              # lines
 
+    def shared(self, kind: int, width: int) -> int:
+        """Bytes of workgroup memory."""
+        line = ceil_div(width, 4 * self.lanes_x) * self.lanes_x
+        stage = max(self.step * (self.rows + self.columns) // 4, self.depth * line)
+        return 16 * stage + 4 * self.rows * max(self.columns if kind == BACKWARD else self.depth, self.lanes_x)
+
     def blocks(self, length: int, pairs: int, causal: bool) -> tuple[int, int]:
         """(rows and columns of a block, rounds) of the backward pass over `length` rows and columns: the fastest by a model of waves
         of workgroups. An odd number of rounds shares what a causal mask leaves evenly among them."""
@@ -45,14 +51,21 @@ class Tile(NamedTuple):
         return min(map(plan, range(1, units + 1)))[1:]
 
 
-# By pass and by the widest head that they serve: the fastest of those tried on an H200 (256: not tried). All take at most 16 KiB of
-# workgroup memory, and there the more of it a workgroup takes, the fewer share a multiprocessor.
+# By pass and by the widest head that they serve: the fastest of those tried on an H200 (256: not tried). Where one takes more workgroup
+# memory than the adapter has, the first of OTHERS that does not serves instead; WebGPU guarantees 16 KiB.
 TILES = {
-    FORWARD: {32: Tile(128, 64, 8, 16, 8, 16), 64: Tile(64, 64, 16, 8, 8, 16), 128: Tile(128, 64, 16, 16, 16, 8),
+    FORWARD: {32: Tile(64, 64, 8, 16, 16, 32), 64: Tile(64, 64, 8, 8, 8, 16), 128: Tile(64, 64, 16, 8, 16, 16),
               256: Tile(32, 64, 16, 8, 16, 8)},
-    BACKWARD: {32: Tile(128, 64, 8, 16, 8, 16), 64: Tile(64, 64, 16, 8, 16, 16), 128: Tile(128, 64, 16, 16, 16, 8),
+    BACKWARD: {32: Tile(64, 64, 8, 16, 16, 16), 64: Tile(128, 64, 16, 16, 16, 16), 128: Tile(128, 64, 16, 16, 16, 16),
                256: Tile(64, 64, 16, 16, 16, 8)},
 }
+OTHERS = Tile(64, 64, 16, 8, 16, 16), Tile(32, 32, 8, 8, 8, 8)
+
+
+def tile_of(kind: int, width: int, limit: int) -> Tile:
+    """The tile for heads of up to `width` elements. IN: limit, bytes of workgroup memory."""
+    first = next(t for widest, t in TILES[kind].items() if widest >= width)
+    return next(t for t in (first, *OTHERS) if t.shared(kind, width) <= limit)
 
 
 def _attention(q, k, v, mask, *, causal, scale):
@@ -104,7 +117,7 @@ class _Step:
         heads, width = q.shape[2:]
         keys, groups, values = v.shape[1:]
         wide = max(width, values)
-        self.tile = next(t for widest, t in TILES[kind].items() if widest >= wide)
+        self.tile = tile_of(kind, wide, plan.ctx.limits["max-compute-workgroup-storage-size"])
         of_mask = (0,) * 5
         if mask is not None:
             strides = [0 if n == 1 else s for n, s in zip(mask.shape, mask._strides)]
