@@ -53,10 +53,11 @@ def in_float32(function):
 
 
 def widened(function, args, options):
-    """function(*args, **options) in float32, its result or results rounded to the dtype of the first tensor that is widened."""
-    narrow = next(x.dtype for x in (*args, *options.values()) if isinstance(x, core.TensorBase) and x.dtype in HALVES)
+    """function(*args, **options) with float32 for the narrow floats, its result or results rounded to the dtype that the tensors have in
+    common."""
+    dtype = result_type(*[x for x in (*args, *options.values()) if isinstance(x, core.TensorBase)])
     out = function(*map(as_wide, args), **{name: as_wide(x) for name, x in options.items()})
-    return tuple([cast(o, narrow) for o in out]) if isinstance(out, tuple) else cast(out, narrow)
+    return tuple([cast(o, dtype) for o in out]) if isinstance(out, tuple) else cast(out, dtype)
 
 
 def promoted(function):

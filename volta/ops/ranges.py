@@ -79,6 +79,7 @@ def _triangle(name, make, row, col, offset, dtype, device):
     for which, size in (("row", row), ("col", col)):
         if not hasattr(size, "__index__") or size < 0:
             raise ArgumentError(f"{name}: {which} must be an integer >= 0, got {size!r}")
+    offset = max(-row, min(offset, col))                # beyond, all are in the triangle, or none
     return tensor(np.stack(make(row, offset, col)).astype(np.int64), dtype=dtype or int64, device=device)
 
 

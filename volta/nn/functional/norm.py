@@ -35,7 +35,7 @@ __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_res
 def _normalised(input, mean, var, weight, bias, eps):
     """Batch normalisation by given statistics."""
     if input.dtype in HALVES:
-        return widened(_normalised, (input, mean, var, weight, bias, eps), {})
+        return cast(widened(_normalised, (input, mean, var, weight, bias, eps), {}), input.dtype)
     scale = rsqrt(var + eps)
     scale = scale if weight is None else scale * weight
     shift = -mean * scale
@@ -128,13 +128,16 @@ def _flat(v):
 
 def _over_trailing(name, input, normalized_shape, weight, bias, eps, centred):
     """Normalisation over the last dimensions, each element of which has a weight of its own."""
+    if input.dtype in HALVES:
+        return cast(widened(_over_trailing, (name, input, normalized_shape, weight, bias, eps, centred), {}), input.dtype)
     shape = (normalized_shape,) if hasattr(normalized_shape, "__index__") else tuple(normalized_shape)
     if not shape or input.shape[-len(shape):] != shape:
         raise ShapeError(f"{name}: input {input.shape} does not end with normalized_shape {shape}")
     _affine(name, shape, weight=weight, bias=bias)
     if not input._size:
         return _of_nothing(input, weight, bias)
-    return row_norm_op(input, _flat(weight), _flat(bias), length=math.prod(shape), groups=1, inner=1, centred=centred, eps=float(eps))[0]
+    return row_norm_op(input, _flat(weight), _flat(bias), length=math.prod(shape), groups=1, inner=1, centred=centred,
+                       eps=float(finfo(input.dtype).eps if eps is None else eps))[0]
 
 
 def _of_nothing(input, weight, bias):
@@ -154,7 +157,7 @@ def _np_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 @composed(samples=(case((4, 5), 5, (5,), (5,)), case((2, 3, 4), normalized_shape=(3, 4)), case((3, 4), 4, None, (4,), eps=0.1),
                    case((0, 4), 4, (4,), (4,))),
-          numpy=_np_layer_norm, rtol=1e-4, method=False, in_float32=True, takes=_TRAILING)
+          numpy=_np_layer_norm, rtol=1e-4, method=False, takes=_TRAILING)
 def layer_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-05) -> Tensor:
     """Normalise over the trailing dimensions `normalized_shape`, then scale and shift. Source: Ba et al. 2016, eq. 4.
@@ -171,7 +174,7 @@ def _np_rms_norm(x, normalized_shape, weight=None, eps=0.0):
 
 
 @composed(samples=(case((4, 5), 5, (5,)), case((2, 3, 4), normalized_shape=(3, 4)), case((3, 4), 4, (4,), eps=0.1)),
-          numpy=_np_rms_norm, rtol=1e-4, method=False, in_float32=True, takes={"input": "f", "weight": "=input or wide?"})
+          numpy=_np_rms_norm, rtol=1e-4, method=False, takes={"input": "f", "weight": "=input or wide?"})
 def rms_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """Divide by the root of the mean square over the trailing dimensions, then scale; `eps` is the dtype's unless given (float32's for
     float16). Source: Zhang and Sennrich 2019, eq. 4.
@@ -179,7 +182,7 @@ def rms_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tenso
     >>> volta.rms_norm(volta.tensor([[3.0, -3.0]]), 2)
     tensor([[ 1., -1.]])
     """
-    return _over_trailing("rms_norm", input, normalized_shape, weight, None, finfo(input.dtype).eps if eps is None else eps, False)
+    return _over_trailing("rms_norm", input, normalized_shape, weight, None, eps, False)
 
 
 def _np_group_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
@@ -196,7 +199,7 @@ def _grouped(input, groups, weight, bias, eps):
 
 
 @composed(samples=(case((2, 6, 3), 2, (6,), (6,)), case((3, 4), 2), case((2, 4, 3, 2), 4, None, (4,), eps=0.1)),
-          numpy=_np_group_norm, rtol=1e-4, method=False, in_float32=True, takes=_TRAILING)
+          numpy=_np_group_norm, rtol=1e-4, method=False, takes=_TRAILING)
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05) -> Tensor:
     """Normalise groups of channels, then scale and shift each channel.
 
@@ -207,6 +210,8 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     >>> volta.group_norm(volta.tensor([[1.0, 3.0, 5.0, 9.0]]), 2, eps=0)
     tensor([[-1.,  1., -1.,  1.]])
     """
+    if input.dtype in HALVES:
+        return cast(widened(group_norm, (input, num_groups, weight, bias, eps), {}), input.dtype)
     if input.ndim < 2:
         raise ShapeError(f"group_norm: needs an input (N, C, ...), got {input.shape}")
     if num_groups < 1 or input.shape[1] % num_groups:
