@@ -6,6 +6,7 @@ import numpy as np
 from volta.dtypes import bool_, int32, int64
 from volta.onnx.graph import TO_THE_END, TYPES, Call, Graph, translates
 from volta.onnx.sizes import Size, never_below
+from volta.ops.records.join import np_sources
 
 
 # ---------------------------------------------------------------- views
@@ -119,6 +120,21 @@ def _padded(g, x, before, behind, c):
     if c.dtype is bool_:
         return g.cast(g.node("Pad", g.cast(x, int32), given, g.scalar(int(c.value), int32)), bool_)
     return g.node("Pad", x, given, g.scalar(c.value, c.dtype))
+
+
+@translates("extend")
+def _extend(g: Graph, c: Call):
+    """Padding by own elements; where some are cut, and round the other end, by the places of those that are taken."""
+    old, new = c.shape()[1:], c.out.shape[1:]
+    behind = [m - n - b for n, m, b in zip(old, new, c.before)]
+    if c.mode != "circular" and c.dtype is not bool_ and not any(isinstance(b, Size) or b < 0 for b in (*behind, *c.before)):
+        return g.node("Pad", c[0], g.ints([0, *c.before, 0, *behind]), mode={"reflect": "reflect", "replicate": "edge"}[c.mode])
+    x = c[0]
+    for d, (n, m, b) in enumerate(zip(old, new, c.before), 1):
+        if (n, b) != (m, 0):
+            c.fixed((n, m), "images of a size")
+            x = g.node("Gather", x, g.constant(np_sources(n, m, b, c.mode).astype(np.int64)), axis=d)
+    return x
 
 
 @translates("fill_into")

@@ -13,25 +13,24 @@ from volta.shapes import per_dim
 
 
 # ---------------------------------------------------------------- convolution
-def _conv_node(g, x, w, bias, rank, stride, padding, dilation, groups):
-    return g.node("Conv", x, w, bias, strides=list(stride), pads=[*padding, *padding], dilations=list(dilation), group=groups)
+def _conv_node(g, c, bias, stride, padding, dilation):
+    return g.node("Conv", c[0], c[1], bias, strides=list(stride), pads=[*padding, *padding], dilations=list(dilation), group=c.groups)
 
 
-@translates("conv2d")
-def _conv2d(g: Graph, c: Call):
-    return _conv_node(g, c[0], c[1], c[2], 2, c.stride, c.padding, c.dilation, c.groups)
-
-
-@translates("conv1d", "conv3d")
+@translates("conv2d", "conv3d")
 def _conv(g: Graph, c: Call):
-    rank, values = len(c.shape(1)) - 2, dict(zip(c.given, range(3)))
-    stride, padding, dilation = (per_dim(c.op, name, getattr(c, name), rank, 0) for name in ("stride", "padding", "dilation"))
-    return _conv_node(g, c[0], c[1], c[2] if "bias" in values else "", rank, stride, padding, dilation, c.groups)
+    return _conv_node(g, c, c[2], c.stride, c.padding, c.dilation)
+
+
+@translates("conv1d")
+def _conv1d(g: Graph, c: Call):
+    bias = c[2] if "bias" in c.given else ""
+    return _conv_node(g, c, bias, *[per_dim(c.op, name, getattr(c, name), 1, 0) for name in ("stride", "padding", "dilation")])
 
 
 def _is_plain_conv(input, weight, padding, **options) -> bool:
-    """Whether such a convolution is one node: of a batch, and with padding in numbers."""
-    return input.ndim == weight.ndim and not isinstance(padding, str)
+    """Whether such a convolution is one node: of a batch of floats, and with padding in numbers."""
+    return _is_batch(input, weight) and not isinstance(padding, str)
 
 
 @translates("conv2d_grad_input")
@@ -59,8 +58,8 @@ def _conv_transpose(g: Graph, c: Call):
 
 
 def _is_batch(input, weight, **options) -> bool:
-    """Whether a transposed convolution is one node: of a batch."""
-    return input.ndim == weight.ndim
+    """Whether a transposed convolution is one node: of a batch of floats."""
+    return input.ndim == weight.ndim and input.dtype.is_floating_point
 
 
 # ---------------------------------------------------------------- pooling
@@ -233,5 +232,5 @@ def _row_norm(g: Graph, c: Call):
 
 
 # composed ops that are one node, and when
-WHOLE = {"conv1d": _is_plain_conv, "conv3d": _is_plain_conv, "conv_transpose1d": _is_batch, "conv_transpose3d": _is_batch,
+WHOLE = {"conv1d": _is_plain_conv, "conv_transpose1d": _is_batch, "conv_transpose3d": _is_batch,
          "functional.batch_norm": _is_evaluated}

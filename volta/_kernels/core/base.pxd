@@ -55,6 +55,8 @@ cdef class TensorBase:
     cdef object _slot                       # the engine's: what has arrived here in the walk that goes on
     cdef object __weakref__
 
+cdef bint brains                            # whether there has been any bfloat16 tensor
+
 cdef Storage host_storage(Py_ssize_t nbytes)
 cdef TensorBase make_tensor(Storage storage, tuple shape, tuple strides, Py_ssize_t offset, DType dtype)
 cdef tuple contiguous_strides(tuple shape)

@@ -375,7 +375,11 @@ cpdef Py_ssize_t checked_size(tuple shape) except -1:
     return size
 
 
+brains = False
+
+
 cdef TensorBase _new(Storage storage, tuple shape, tuple strides, Py_ssize_t offset, DType dtype):
+    global brains
     cdef PyTypeObject* cls = <PyTypeObject*>_tensor_type
     cdef TensorBase t = <TensorBase>cls.tp_new(cls, <PyObject*>(), NULL)
     t.storage = storage
@@ -383,6 +387,8 @@ cdef TensorBase _new(Storage storage, tuple shape, tuple strides, Py_ssize_t off
     t._strides = strides
     t.offset = offset
     t.dtype = dtype
+    if dtype.code == BFLOAT16:
+        brains = True
     return t
 
 

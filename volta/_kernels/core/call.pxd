@@ -2,7 +2,7 @@
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_SIZE
 
-from volta._kernels.core.base cimport DType, Device, TensorBase
+from volta._kernels.core.base cimport DType, Device, TensorBase, brains
 from volta._kernels.core.record cimport Primitive
 
 cdef extern from "Python.h":
@@ -41,7 +41,7 @@ cdef inline object call_kernel(Primitive op, Device device, tuple inputs, dict p
     else:
         kernel = op.cpu
         half = op.cpu_half
-    if half != 2 and has_half(op, inputs, params, half):
+    if half != 2 and (half == 0 or brains or device.is_gpu) and has_half(op, inputs, params, half):
         result = in_half(op, device, kernel, inputs, params, out)
     elif out is None:                               # without copying the parameters
         result = PyObject_Call(kernel, inputs, <PyObject*>params if params is not None and PyDict_GET_SIZE(params) else NULL)

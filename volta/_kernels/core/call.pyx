@@ -150,7 +150,7 @@ cdef bint has_half(Primitive op, tuple inputs, dict params, int half) except -1:
         elif isinstance(x, (list, tuple)) and len(x) and isinstance(x[0], TensorBase) and (<TensorBase>x[0]).dtype.itemsize == 2 and (
                 half == 0 or (<TensorBase>x[0]).dtype.code == BFLOAT16):
             return True
-    if params and (half == 0 or op.count == 0 or op is _cast):          # others of these have no such parameter
+    if params and (half == 0 or op.count == 0 or op is _cast):          # the others have no such parameter
         x = params.get("dtype")
         return isinstance(x, DType) and (<DType>x).itemsize == 2 and (half == 0 or (<DType>x).code == BFLOAT16)
     return False

@@ -8,7 +8,7 @@ import numpy as np
 from volta.ops.table import case, register
 
 
-def _np_sources(n, outs, before, mode):
+def np_sources(n: int, outs: int, before: int, mode: str) -> np.ndarray:
     """The element that each output takes along an axis."""
     i = np.arange(outs) - before
     if mode == "reflect":
@@ -17,12 +17,12 @@ def _np_sources(n, outs, before, mode):
 
 
 def _np_extend(x, outs, before, mode):
-    return x[(slice(None), *np.ix_(*[_np_sources(n, m, b, mode) for n, m, b in zip(x.shape[1:], outs, before)]))]
+    return x[(slice(None), *np.ix_(*[np_sources(n, m, b, mode) for n, m, b in zip(x.shape[1:], outs, before)]))]
 
 
 def _np_extend_grad(g, size, before, mode):
     out = np.zeros(g.shape[:1] + size, g.dtype)
-    np.add.at(out, (slice(None), *np.ix_(*[_np_sources(n, m, b, mode) for n, m, b in zip(size, g.shape[1:], before)])), g)
+    np.add.at(out, (slice(None), *np.ix_(*[np_sources(n, m, b, mode) for n, m, b in zip(size, g.shape[1:], before)])), g)
     return out
 
 
