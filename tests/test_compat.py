@@ -1,4 +1,5 @@
 """`python -m volta run` and `volta.compat`: scripts written for PyTorch, each in a process of its own."""
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -62,6 +63,23 @@ def test_beside_the_real_package_it_stops(tmp_path):
     (tmp_path / "torch.py").write_text("")
     done = run("-c", "import torch, volta.compat\nvolta.compat.install()", PYTHONPATH=os.pathsep.join([str(tmp_path), os.getcwd()]))
     assert done.returncode == 1 and "torch is imported already" in done.stderr and str(tmp_path) in done.stderr
+
+
+@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
+def test_workers_that_are_processes_have_the_hook(tmp_path, method):
+    done = run_script("""
+import torch, sys
+class Ones(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+    def __getitem__(self, i):
+        assert "Volta" in torch.__file__
+        return torch.ones(2) * i
+if __name__ == "__main__":
+    loader = torch.utils.data.DataLoader(Ones(), 2, num_workers=2, multiprocessing_context=sys.argv[1])
+    print([batch[:, 0].tolist() for batch in loader])
+""", tmp_path, method)
+    assert done.stdout == "[[0.0, 1.0], [2.0, 3.0]]\n", done.stderr
 
 
 def test_install_and_uninstall():

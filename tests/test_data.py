@@ -138,14 +138,14 @@ def test_batches_are_assembled_ahead_and_bounded():
 
 
 class Slow(Dataset):
-    """Samples that take 20 ms, of 2 MiB."""
+    """Samples that take 50 ms."""
 
     def __len__(self):
-        return 12
+        return 10
 
     def __getitem__(self, i):
-        time.sleep(0.02)
-        return np.full((512, 1024), i, np.float32)
+        time.sleep(0.05)
+        return np.full(16, i, np.float32)
 
 
 @pytest.mark.parametrize("options", [{"prefetch": 2}, {"num_workers": 1}, {"num_workers": 1, "multiprocessing_context": "fork"}], ids=str)
@@ -156,10 +156,10 @@ def test_an_epoch_takes_as_long_as_the_slower_of_loading_and_steps(device, optio
     def epoch():
         start = time.perf_counter()
         for batch in DataLoader(Slow(), 2, device=device, **options):
-            time.sleep(0.04)
-            assert batch.shape == (2, 512, 1024)
+            time.sleep(0.1)                 # the step
+            assert batch.shape == (2, 16)
         return time.perf_counter() - start
-    assert min(epoch() for _ in range(4)) < 6 * 0.04 + 0.16         # one after the other: 6 * 0.08
+    assert any(epoch() < 0.88 for _ in range(6))        # 0.6 where they overlap, 1.0 one after the other
 
 
 def test_the_next_batch_goes_up_during_the_step(gpu):

@@ -18,6 +18,7 @@ from volta.data import DataLoader
 from volta.vision import datasets, transforms, utils
 from volta.vision.datasets import files
 from volta.vision.transforms import functional as T
+from volta.vision.transforms import v2
 
 
 def pixels(rng, *shape):
@@ -34,7 +35,10 @@ FUNCTIONS = {
     "resize nearest": lambda x: T.resize(x, (5, 14), T.InterpolationMode.NEAREST),
     "resized_crop": lambda x: T.resized_crop(x, 1, 1, 4, 5, 6),
     "grey": T.rgb_to_grayscale, "grey 3": lambda x: T.rgb_to_grayscale(x, 3), "brightness": lambda x: T.adjust_brightness(x, 1.4),
-    "contrast": lambda x: T.adjust_contrast(x, 0.6), "saturation": lambda x: T.adjust_saturation(x, 1.6)}
+    "contrast": lambda x: T.adjust_contrast(x, 0.6), "saturation": lambda x: T.adjust_saturation(x, 1.6),
+    "invert": T.invert, "posterize": lambda x: T.posterize(x, 3), "solarize": lambda x: T.solarize(x, 100), "autocontrast": T.autocontrast,
+    "equalize": T.equalize, "gamma": lambda x: T.adjust_gamma(x, 0.7, 1.1), "sharpness": lambda x: T.adjust_sharpness(x, 1.8),
+    "smoothness": lambda x: T.adjust_sharpness(x, 0.0)}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -69,6 +73,66 @@ def test_rotations(rng, device):
     np.testing.assert_allclose(turned.reshape(3).cpu(), [0, 1, 0], atol=1e-6)
 
 
+def test_perspective_and_displacement(rng, device):
+    image = volta.tensor(pixels(rng, 2, 3, 6, 8), device=device)
+    corners = [[0, 0], [7, 0], [7, 5], [0, 5]]
+    assert T.perspective(image, corners, corners).equal(image)
+    flipped = T.perspective(image.float(), corners, [[7, 0], [0, 0], [0, 5], [7, 5]], T.InterpolationMode.NEAREST).cpu().numpy()
+    np.testing.assert_array_equal(flipped[..., :-1], image.cpu().numpy()[..., :-1][..., ::-1])      # a corner is a pixel's upper left
+    still = volta.zeros(1, 6, 8, 2)
+    assert T.elastic_transform(image, still).equal(image)
+    still[..., 0] = 2 / 8
+    moved = T.elastic_transform(image, still, fill=[9.0, 8.0, 7.0]).cpu().numpy()
+    assert (moved[..., :-1] == image.cpu().numpy()[..., 1:]).all() and moved[1, :, 0, -1].tolist() == [9, 8, 7]
+    with pytest.raises(ValueError, match="'fill' cannot broadcast"):
+        T.elastic_transform(image, still, fill=[1.0, 2.0])
+    with pytest.raises(ValueError, match="exactly four corners"):
+        T.perspective(image, corners[:3], corners)
+    with pytest.raises(ValueError, match="lie on a line"):
+        T.perspective(image, corners, [[0, 0], [1, 1], [2, 2], [3, 3]])
+
+
+def test_policies_change_images_of_every_kind(rng, device):
+    image = volta.tensor(pixels(rng, 3, 12, 16), device=device)
+    policies = [transforms.AutoAugment(policy) for policy in transforms.AutoAugmentPolicy] + [
+        transforms.RandAugment(), transforms.TrivialAugmentWide(), transforms.AugMix(), transforms.AugMix(all_ops=False, fill=[1, 2, 3])]
+    for policy in policies:
+        results = [policy(image) for _ in range(12)]
+        assert all(r.shape == image.shape and r.dtype is volta.uint8 and r.device.type == device for r in results)
+        assert len({str(r.tolist()) for r in results}) > 3
+        assert policy(image.cpu().permute(1, 2, 0).numpy()).shape == (12, 16, 3)
+    for call in (lambda: transforms.AutoAugment("imagenet"), lambda: transforms.RandAugment(magnitude=31), lambda: transforms.AugMix(11)):
+        with pytest.raises(ValueError, match="recognized|must be from 0|between"):
+            call()
+
+
+def test_whitening():
+    turn = transforms.LinearTransformation(volta.eye(12) * 2, volta.ones(12))
+    assert turn(volta.ones(5, 3, 2, 2)).tolist() == volta.zeros(5, 3, 2, 2).tolist()
+    with pytest.raises(ValueError, match="incompatible shape"):
+        turn(volta.ones(3, 2, 3))
+
+
+def test_the_second_set(rng, device):
+    array = pixels(rng, 4, 5, 3)
+    pipeline = v2.Compose([v2.ToImage(), v2.RandomHorizontalFlip(0), v2.ToDtype(volta.float32, scale=True), v2.Normalize([0.5], [0.5])])
+    np.testing.assert_allclose(pipeline(array).numpy(), array.transpose(2, 0, 1) / 255 * 2 - 1, atol=1e-6)
+    assert v2.ToDtype(volta.float32)(v2.ToImage()(array)).amax().item() == array.max() and v2.RGB()(volta.ones(1, 2, 2)).shape == (3, 2, 2)
+    image = volta.rand(3, 4, 5, device=device)
+    assert sorted(v2.RandomChannelPermutation()(image).sum((1, 2)).tolist()) == sorted(image.sum((1, 2)).tolist())
+    noisy = v2.GaussianNoise(sigma=0.5)(image)
+    assert 0 <= noisy.amin().item() <= noisy.amax().item() <= 1 and not noisy.equal(image)
+    labels = volta.arange(3, device=device)
+    images = labels.reshape(3, 1, 1, 1) * volta.ones(3, 1, 8, 8, device=device)
+    for mixing in (v2.MixUp(num_classes=4), v2.CutMix(num_classes=4)):
+        mixed, shares = mixing(images, labels)
+        assert shares.shape == (3, 4) and mixed.device.type == device
+        np.testing.assert_allclose(shares.sum(1).tolist(), 1, rtol=1e-6)
+        np.testing.assert_allclose(mixed.mean((1, 2, 3)).tolist(), (shares[:, :3] @ volta.arange(3.0, device=device)).tolist(), rtol=1e-5)
+    with pytest.raises(ValueError, match="num_classes must be passed"):
+        v2.MixUp()(images, labels)
+
+
 def test_conversions(rng):
     image = pixels(rng, 4, 5, 3)
     t = transforms.ToTensor()(image)
@@ -101,12 +165,15 @@ RANDOM = [transforms.RandomCrop(6, padding=1), transforms.RandomHorizontalFlip()
           transforms.RandomResizedCrop(6), transforms.ColorJitter(0.4, 0.4, 0.4, 0.2), transforms.RandomRotation(30),
           transforms.RandomAffine(10, (0.2, 0.2), (0.5, 1.5), 10), transforms.RandomErasing(1.0), transforms.RandomErasing(value="random"),
           transforms.RandomGrayscale(0.5), transforms.RandomApply([transforms.Pad(1)]), transforms.GaussianBlur(3, (0.1, 5)),
+          transforms.RandomPerspective(p=0.8), transforms.ElasticTransform(20.0, 0.4), transforms.RandomPosterize(2),
+          transforms.RandomSolarize(0.5), transforms.RandomAdjustSharpness(3), transforms.RandomAutocontrast(), transforms.RandomInvert(),
           transforms.RandomChoice([transforms.CenterCrop(4), transforms.CenterCrop(5)]), transforms.RandomOrder([T.hflip, T.vflip])]
 
 
 @pytest.mark.parametrize("transform", RANDOM, ids=lambda transform: type(transform).__name__)
 def test_random_transforms_follow_the_seed(transform, rng):
-    image = volta.tensor(pixels(rng, 3, 8, 8)) / 255
+    image = volta.tensor(pixels(rng, 3, 8, 8))
+    image = image if isinstance(transform, transforms.RandomPosterize) else image / 255
 
     def draw():
         volta.manual_seed(3)

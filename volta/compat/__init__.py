@@ -5,7 +5,10 @@ that names it: nothing is replaced by something that would change results.
 """
 from __future__ import annotations
 
+import os
 import sys
+from multiprocessing import spawn
+from typing import Any
 
 from volta._kernels.core.base import call_gpus
 from volta.compat.modules import Finder
@@ -14,7 +17,9 @@ from volta.errors import VoltaError
 
 __all__ = ["install", "uninstall"]
 
+SCRIPT = "VOLTA_SCRIPT"                 # in the environment of processes started anew: what their main module is
 _finder = Finder()
+_preparation = spawn.get_preparation_data
 
 
 def install() -> None:
@@ -29,6 +34,7 @@ def install() -> None:
         raise VoltaError(f"compat.install: {present[0]} is imported already, from {getattr(sys.modules[present[0]], '__file__', None)}; "
                          "call volta.compat.install() before it, or start the script by python -m volta run")
     sys.meta_path.insert(0, _finder)
+    spawn.get_preparation_data = _get_preparation_data
     call_gpus("cuda")
     set_gpu_gaps("warn")
 
@@ -37,7 +43,20 @@ def uninstall() -> None:
     """Undo `install`: what was imported stays usable, new imports find the real packages."""
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
+        spawn.get_preparation_data = _preparation
         call_gpus("gpu")
         set_gpu_gaps("error")
         for name in [n for n in sys.modules if n.partition(".")[0] in ("torch", "torchvision")]:
             del sys.modules[name]
+
+
+def _get_preparation_data(name: str) -> dict[str, Any]:
+    """What multiprocessing tells a process that it starts anew, which would import the script without the hook."""
+    data = _preparation(name)
+    for kind, key in (("module", "init_main_from_name"), ("path", "init_main_from_path")):
+        script = data.get(key)
+        if script and not script.endswith("__main__"):      # a package's, which is not imported again
+            del data[key]
+            os.environ[SCRIPT] = f"{kind}:{script}"
+            data["init_main_from_name"] = "volta.compat.child"
+    return data

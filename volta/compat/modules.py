@@ -48,6 +48,8 @@ PLACES = {
     "torchvision": "volta.vision",
     "torchvision.transforms.": "volta.vision.transforms",
     "torchvision.transforms.functional": "volta.vision.transforms.functional",
+    "torchvision.transforms.v2": "volta.vision.transforms.v2",
+    "torchvision.transforms.v2.functional": "volta.vision.transforms.functional",
     "torchvision.datasets.": "volta.vision.datasets",
     "torchvision.ops.": "volta.vision.ops",
     "torchvision.utils": "volta.vision.utils",

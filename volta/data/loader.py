@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, over
 
 import numpy as np
 
-from volta import gpu
 from volta._kernels import core
 from volta.data.collate import default_collate, default_convert, mapped
 from volta.data.dataset import Dataset, IterableDataset, TensorDataset
@@ -30,7 +29,8 @@ from volta.device import as_device
 from volta.dtypes import float32, float64
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.copy import clone
-from volta.ops.from_data import as_tensor, tensor
+from volta.ops.creation import empty
+from volta.ops.from_data import as_tensor, tensor, upload_into
 from volta.ops.parts import narrow
 from volta.ops.records.index import index_select_op
 
@@ -275,18 +275,29 @@ class DataLoader(Generic[B]):
                 workers.close()
 
     def _uploaded(self, batches):
-        """The batches on a GPU. The next one, where it is there, goes up in a thread while the caller works with this one."""
+        """The batches on a GPU. The next one, where it is there, goes up in a thread while the caller works with this one; its memory is
+        taken here, so that equal steps get equal memory."""
         with ThreadPoolExecutor(1, "volta-upload") as uploads:
-            waiting = None
-            while waiting is not None or (batch := next(batches, END)) is not END:
-                placed = [self._placed_apart(batch) if waiting is None else waiting.result()]
-                waiting = uploads.submit(self._placed_apart, next(batches)) if batches.has_next() else None
+            following = None
+            while following is not None or (batch := next(batches, END)) is not END:
+                placed, filled = following or self._sent(batch, uploads)
+                following = self._sent(next(batches), uploads) if batches.has_next() else None
                 batch = None
-                yield placed.pop()
+                filled.result()
+                yield placed
 
-    def _placed_apart(self, batch):
-        with gpu.lasting():                 # so that the memory of a training step does not depend on when this is done
-            return self._placed(batch)
+    def _sent(self, batch, uploads):
+        """A batch on the GPU, and what tells when its contents are."""
+        pairs = []
+
+        def place(value):
+            value = self._host(value)
+            if not isinstance(value, core.TensorBase) or value.device.is_gpu:
+                return self._moved(value)
+            out = empty(value.shape, dtype=float32 if value.dtype is float64 else value.dtype, device=self.device)
+            pairs.append((out, value.detach().to(out.dtype)))
+            return out
+        return mapped(place, batch), uploads.submit(lambda: [upload_into(*pair) for pair in pairs])
 
     def _begun(self):
         """Workers, which are those of the last pass where they stay."""
@@ -306,9 +317,16 @@ class DataLoader(Generic[B]):
         return batch if self.device is None else mapped(self._tensor, batch)
 
     def _tensor(self, value):
-        if isinstance(value, (np.ndarray, np.generic)):
-            own = self.device is not None and self.device.is_gpu or self._arrays and self.transform is None     # else a user's array
-            value = _shared(value) if own else tensor(value, device="cpu")
+        return self._moved(self._host(value))
+
+    def _host(self, value):
+        """An array as a tensor."""
+        if not isinstance(value, (np.ndarray, np.generic)):
+            return value
+        own = self.device is not None and self.device.is_gpu or self._arrays and self.transform is None         # else a user's array
+        return _shared(value) if own else tensor(value, device="cpu")
+
+    def _moved(self, value):
         if self.device is None or not isinstance(value, core.TensorBase):
             return value
         return value.to(self.device, float32 if self.device.is_gpu and value.dtype is float64 else value.dtype)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from volta.errors import ArgumentError, WorkerTimeoutError
+from volta.errors import ArgumentError, WorkerError, WorkerTimeoutError
 from volta.random import default_generator
 
 END = object()              # what a worker gives instead of a batch when its stream is over
@@ -96,6 +96,8 @@ class Pass(Iterator[Any]):
                 if not self._receive(self._timeout or None):
                     raise WorkerTimeoutError(f"DataLoader timed out after {self._timeout} seconds")
             (value, error), worker = self._ready.pop(wanted), self._given.pop(wanted)
+            if isinstance(error, StopIteration):        # which would end the loop in silence
+                raise WorkerError(f"DataLoader: the dataset raised StopIteration in worker {worker}") from error
             if error is not None:
                 raise error
             if value is END:

@@ -32,7 +32,7 @@ creation     full(shape, value, dtype, device)  arange(start, step, count, dtype
     uniform(shape, low, high, seed, offset, dtype, device)       Philox 4x32-10: see volta/random.py
     normal(shape, mean, std, seed, offset, dtype, device)        Box-Muller over the same bits
     randint(shape, low, high, seed, offset, dtype, device)
-transfer     upload(array: contiguous numpy array, dtype, device) -> tensor    download(x) -> numpy array (contiguous copy)
+transfer     upload(array: numpy array, dtype, device, out=None) -> tensor    download(x) -> numpy array (contiguous copy)
 
 reduce       dim: tuple (never empty; all dims for a full reduction); keepdim: bool
     sum(x, dim, keepdim) mean(...) amax(...) amin(...) prod(...)   NaN wins in amax and amin; amax of 0 elements never comes

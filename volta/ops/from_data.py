@@ -106,6 +106,11 @@ def from_numpy(array: np.ndarray) -> Tensor:
     return core.tensor(storage, array.shape, tuple(s // array.itemsize for s in array.strides), 0, dtype)
 
 
+def upload_into(out: Tensor, host: Tensor) -> None:
+    """Overwrite a new tensor on a GPU with one of its shape and dtype on the CPU; any thread may do it. Unrecorded."""
+    run_kernel(upload, out.device, (host.numpy(force=True), out.dtype, out.device, out))
+
+
 @_made
 def from_dlpack(ext_tensor: object, *, device: DeviceLike = None, copy: bool | None = None) -> Tensor:
     """A tensor of the memory of any array on the CPU that speaks DLPack: shared where it can be written and has positive strides, else a

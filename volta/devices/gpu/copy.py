@@ -152,14 +152,14 @@ def cat(*tensors, dim):
 
 # ---------------------------------------------------------------- transfer
 
-def upload(array, dtype, device):
-    """Host array of any layout to a new tensor of `dtype`, in one pass over its elements.
+def upload(array, dtype, device, out=None):
+    """Host array of any layout to a new tensor of `dtype`, or to `out`, contiguous and all of its memory, in one pass over its elements.
 
     Raises: DTypeError for float64; ArgumentError for an int64 value beyond 32 bits, before anything is recorded.
     """
     ctx = context(device)
     dtype = check_dtype(ctx, dtype)
-    out = new(device, array.shape, dtype)
+    out = new(device, array.shape, dtype) if out is None else out
     if array.size:
         # The extremes of integers let labels and indices be checked without reading them back.
         out.storage.bounds = ctx.upload(out.storage.buffer, _elements(array, dtype.name), 0, dtype.name)

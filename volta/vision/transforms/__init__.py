@@ -9,6 +9,7 @@ from volta.vision.transforms.plain import (
     GaussianBlur,
     Grayscale,
     Lambda,
+    LinearTransformation,
     Normalize,
     Pad,
     PILToTensor,
@@ -17,22 +18,33 @@ from volta.vision.transforms.plain import (
     ToPILImage,
     ToTensor,
 )
+from volta.vision.transforms.policies import AugMix, AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide
 from volta.vision.transforms.randomly import (
     ColorJitter,
+    ElasticTransform,
+    RandomAdjustSharpness,
     RandomAffine,
     RandomApply,
+    RandomAutocontrast,
     RandomChoice,
     RandomCrop,
+    RandomEqualize,
     RandomErasing,
     RandomGrayscale,
     RandomHorizontalFlip,
+    RandomInvert,
     RandomOrder,
+    RandomPerspective,
+    RandomPosterize,
     RandomResizedCrop,
     RandomRotation,
+    RandomSolarize,
     RandomVerticalFlip,
 )
 
-__all__ = ["CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "FiveCrop", "GaussianBlur", "Grayscale", "InterpolationMode",
-           "Lambda", "Normalize", "PILToTensor", "Pad", "RandomAffine", "RandomApply", "RandomChoice", "RandomCrop", "RandomErasing",
-           "RandomGrayscale", "RandomHorizontalFlip", "RandomOrder", "RandomResizedCrop", "RandomRotation", "RandomVerticalFlip", "Resize",
-           "TenCrop", "ToPILImage", "ToTensor", "functional"]
+__all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "ElasticTransform",
+           "FiveCrop", "GaussianBlur", "Grayscale", "InterpolationMode", "Lambda", "LinearTransformation", "Normalize", "PILToTensor",
+           "Pad", "RandAugment", "RandomAdjustSharpness", "RandomAffine", "RandomApply", "RandomAutocontrast", "RandomChoice", "RandomCrop",
+           "RandomEqualize", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomOrder",
+           "RandomPerspective", "RandomPosterize", "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip", "Resize",
+           "TenCrop", "ToPILImage", "ToTensor", "TrivialAugmentWide", "functional"]

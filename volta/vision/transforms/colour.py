@@ -14,7 +14,7 @@ from volta.vision.transforms.kinds import images
 @images("rgb_to_grayscale", pillow.rgb_to_grayscale)
 def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
     """The image in grey, in 1 channel or 3 equal ones. Raises: TypeError for another number of channels than 1 or 3; ArgumentError."""
-    _check_channels(img)
+    check_channels(img)
     if num_output_channels not in (1, 3):
         raise ArgumentError(f"rgb_to_grayscale: num_output_channels should be either 1 or 3, got {num_output_channels}")
     if img.shape[-3] == 3:
@@ -26,7 +26,7 @@ def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
 @images("adjust_brightness", pillow.adjust_brightness)
 def adjust_brightness(img: Any, brightness_factor: float) -> Any:
     """The image brighter by a factor: 0 is black, 1 the image."""
-    return _blend("brightness_factor", img, 0, brightness_factor)
+    return blend("brightness_factor", img, 0, brightness_factor)
 
 
 @images("adjust_contrast", pillow.adjust_contrast)
@@ -34,13 +34,13 @@ def adjust_contrast(img: Any, contrast_factor: float) -> Any:
     """The image with its contrast multiplied by a factor: 0 is plain grey, 1 the image."""
     grey = rgb_to_grayscale(img)
     mean = (grey if img.dtype.is_floating_point else grey.to(float32)).mean((-3, -2, -1), keepdim=True)
-    return _blend("contrast_factor", img, mean, contrast_factor)
+    return blend("contrast_factor", img, mean, contrast_factor)
 
 
 @images("adjust_saturation", pillow.adjust_saturation)
 def adjust_saturation(img: Any, saturation_factor: float) -> Any:
     """The image with its colours stronger by a factor: 0 is grey, 1 the image."""
-    return img if img.ndim > 2 and img.shape[-3] == 1 else _blend("saturation_factor", img, rgb_to_grayscale(img), saturation_factor)
+    return img if img.ndim > 2 and img.shape[-3] == 1 else blend("saturation_factor", img, rgb_to_grayscale(img), saturation_factor)
 
 
 def adjust_hue(img: Any, hue_factor: float) -> Any:
@@ -52,7 +52,7 @@ def adjust_hue(img: Any, hue_factor: float) -> Any:
 
 @images("adjust_hue", pillow.adjust_hue)
 def _turned(img, hue_factor):
-    _check_channels(img)
+    check_channels(img)
     if img.shape[-3] == 1:
         return img
     scale = 1 if img.dtype.is_floating_point else iinfo(img.dtype).max
@@ -74,15 +74,16 @@ def _turned(img, hue_factor):
     return out if scale == 1 else (out * (scale + 1 - 1e-3)).to(img.dtype)
 
 
-def _check_channels(img):
+def check_channels(img: Any) -> None:
+    """Raise TypeError for an image tensor of other than 1 or 3 channels."""
     if img.ndim < 3 or img.shape[-3] not in (1, 3):
         raise TypeError("Input image tensor permitted channel values are [1, 3], but found "
                         f"{img.shape[-3] if img.ndim > 2 else f'{img.ndim} dimensions'}")
 
 
-def _blend(name, img, other, factor):
+def blend(name: str, img: Any, other: Any, factor: float) -> Any:
     """`factor` parts of the image and the rest of the other, within what the dtype's images hold."""
-    _check_channels(img)
+    check_channels(img)
     if factor < 0:
         raise ArgumentError(f"{name} ({factor}) is not non-negative.")
     whole = img.dtype.is_floating_point

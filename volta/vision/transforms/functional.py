@@ -1,8 +1,6 @@
 """Functions of images: tensors, NumPy arrays and images of Pillow (see `kinds`). A tensor stays where it is; an array is given as one."""
 from __future__ import annotations
 
-import enum
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,53 +12,34 @@ from volta.errors import ArgumentError, ShapeError
 from volta.nn import functional as F
 from volta.ops.copy import clone
 from volta.ops.from_data import as_tensor, tensor
-from volta.ops.join import cat
-from volta.ops.math import where
-from volta.vision.transforms import colour, pillow
+from volta.vision.transforms import colour, pillow, tones, warp
 from volta.vision.transforms.kinds import (
+    InterpolationMode,
+    as_mode,
     borders,
     get_dimensions,
     get_image_num_channels,
     get_image_size,
     images,
     is_pil,
+    pair,
     to_channels_first,
 )
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
-__all__ = ["InterpolationMode", "adjust_brightness", "adjust_contrast", "adjust_hue", "adjust_saturation", "affine", "center_crop",
-           "convert_image_dtype", "crop", "erase", "five_crop", "gaussian_blur", "get_dimensions", "get_image_num_channels",
-           "get_image_size", "hflip", "normalize", "pad", "pil_to_tensor", "resize", "resized_crop", "rgb_to_grayscale", "rotate",
-           "ten_crop", "to_grayscale", "to_pil_image", "to_tensor", "vflip"]
+__all__ = ["InterpolationMode", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation",
+           "adjust_sharpness", "affine", "autocontrast", "center_crop", "convert_image_dtype", "crop", "elastic_transform", "equalize",
+           "erase", "five_crop", "gaussian_blur", "get_dimensions", "get_image_num_channels", "get_image_size", "hflip", "invert",
+           "normalize", "pad", "perspective", "pil_to_tensor", "posterize", "resize", "resized_crop", "rgb_to_grayscale", "rotate",
+           "solarize", "ten_crop", "to_grayscale", "to_pil_image", "to_tensor", "vflip"]
 
 adjust_brightness, adjust_contrast, adjust_saturation = colour.adjust_brightness, colour.adjust_contrast, colour.adjust_saturation
 adjust_hue, rgb_to_grayscale, to_grayscale = colour.adjust_hue, colour.rgb_to_grayscale, colour.rgb_to_grayscale
-
-
-class InterpolationMode(enum.Enum):
-    """How pixels between pixels are found; the last three for Pillow's images only."""
-    NEAREST = "nearest"
-    NEAREST_EXACT = "nearest-exact"
-    BILINEAR = "bilinear"
-    BICUBIC = "bicubic"
-    BOX = "box"
-    HAMMING = "hamming"
-    LANCZOS = "lanczos"
-
-
-_PILLOWS_NUMBERS = dict(enumerate(("NEAREST", "LANCZOS", "BILINEAR", "BICUBIC", "BOX", "HAMMING")))
-
-
-def as_mode(interpolation: InterpolationMode | int) -> InterpolationMode:
-    """The mode, which may be Pillow's number for it. Raises: TypeError."""
-    if isinstance(interpolation, int) and interpolation in _PILLOWS_NUMBERS:
-        return InterpolationMode[_PILLOWS_NUMBERS[interpolation]]
-    if not isinstance(interpolation, InterpolationMode):
-        raise TypeError("Argument interpolation should be a InterpolationMode or a corresponding Pillow integer constant, got "
-                        f"{interpolation!r}")
-    return interpolation
+adjust_gamma, adjust_sharpness, autocontrast, equalize = tones.adjust_gamma, tones.adjust_sharpness, tones.autocontrast, tones.equalize
+invert, posterize, solarize = tones.invert, tones.posterize, tones.solarize
+affine, elastic_transform, perspective, rotate = warp.affine, warp.elastic_transform, warp.perspective, warp.rotate
 
 
 # ------------------------------------------------------------ kinds of images
@@ -270,77 +249,6 @@ def _weights(given, wanted, kind):
     return weights / weights.sum(1, keepdims=True)
 
 
-# ------------------------------------------------------------ rotations
-def rotate(img: Any, angle: float, interpolation: InterpolationMode | int = InterpolationMode.NEAREST, expand: bool = False,
-           center: Sequence[int] | None = None, fill: float | Sequence[float] | None = None) -> Any:
-    """The image turned by `angle` degrees against the clock about its middle or `center`; with `expand` it grows to hold all of it."""
-    return _rotated(img, angle, as_mode(interpolation), expand, center, fill)
-
-
-@images("rotate", pillow.rotate)
-def _rotated(img, angle, mode, expand, center, fill):
-    height, width = img.shape[-2:]
-    middle = (0.0, 0.0) if center is None else [c - 0.5 * n for c, n in zip(center, (width, height))]
-    matrix = _inverse_matrix(middle, -angle, (0, 0), 1.0, (0.0, 0.0))
-    size = (height, width)
-    if expand:
-        corners = np.array([[x * width / 2, y * height / 2, 1] for x in (-1, 1) for y in (-1, 1)]) @ np.reshape(matrix, (2, 3)).T
-        corners, least = (corners + [width / 2, height / 2]).astype(np.float32), np.float32(1e-4)
-        high, low = (np.trunc(v / least) * least for v in (corners.max(0), corners.min(0)))
-        size = tuple(int(n) for n in (np.ceil(high) - np.floor(low))[::-1])
-    return _sampled(img, matrix, mode, size, fill)
-
-
-def affine(img: Any, angle: float, translate: Sequence[int], scale: float, shear: float | Sequence[float],
-           interpolation: InterpolationMode | int = InterpolationMode.NEAREST, fill: float | Sequence[float] | None = None,
-           center: Sequence[int] | None = None) -> Any:
-    """The image turned by `angle` degrees with the clock, moved (right, down), scaled and sheared, about its middle or `center`."""
-    if len(translate) != 2 or scale <= 0:
-        raise ArgumentError(f"affine: translate should be two numbers and scale positive, got {translate} and {scale}")
-    shear = (shear, 0.0) if isinstance(shear, (int, float)) else tuple(shear) * (2 // len(shear))
-    _, height, width = get_dimensions(img)
-    half = (width * 0.5, height * 0.5)
-    if is_pil(img):
-        return pillow.affine(img, _inverse_matrix(half if center is None else center, angle, translate, scale, shear),
-                             as_mode(interpolation), fill)
-    middle = (0.0, 0.0) if center is None else [c - n for c, n in zip(center, half)]
-    return _transformed(img, _inverse_matrix(middle, angle, translate, scale, shear), as_mode(interpolation), fill)
-
-
-@images("affine")
-def _transformed(img, matrix, mode, fill):
-    return _sampled(img, matrix, mode, tuple(img.shape[-2:]), fill)
-
-
-def _inverse_matrix(center, angle, translate, scale, shear):
-    """The six numbers that lead from places in the result to places in the image."""
-    turn, sx, sy = (math.radians(v) for v in (angle, *shear))
-    a, c = math.cos(turn - sy) / math.cos(sy), math.sin(turn - sy) / math.cos(sy)
-    b, d = -a * math.tan(sx) - math.sin(turn), -c * math.tan(sx) + math.cos(turn)
-    inverse = np.array([[d, -b], [-c, a]]) / scale
-    moved = inverse @ -(np.array(center, float) + translate) + center
-    return [*inverse[0], moved[0], *inverse[1], moved[1]]
-
-
-def _sampled(img, matrix, mode, size, fill):
-    """The image at the places that the matrix gives for each pixel, counted from the middle; `fill` where it has none."""
-    if mode.value not in ("nearest", "bilinear"):
-        raise ArgumentError(f"This interpolation mode is unsupported with Tensor input: {mode.value}")
-    height, width = img.shape[-2:]
-    y, x = (np.arange(n) - 0.5 * n + 0.5 for n in size)
-    places = np.stack([*np.broadcast_arrays(x, y[:, None]), np.ones(size)], -1) @ np.reshape(matrix, (2, 3)).T / [0.5 * width, 0.5 * height]
-    whole = img if img.dtype.is_floating_point else img.to(float32)
-    batch = whole.reshape(1, -1, height, width)
-    grid = tensor(places[None], dtype=whole.dtype, device=img.device)
-    out = F.grid_sample(cat([batch, batch[:, :1] * 0 + 1], 1), grid, mode=mode.value, padding_mode="zeros", align_corners=False)
-    seen, out = out[:, -1:], out[:, :-1]
-    if fill is not None:
-        colours = as_tensor(np.array(fill, np.float64).reshape(1, -1, 1, 1), dtype=whole.dtype, device=img.device)
-        out = where(seen < 0.5, colours, out) if mode.value == "nearest" else out * seen + (1 - seen) * colours
-    out = out.reshape(*img.shape[:-2], *size)
-    return out if img.dtype is out.dtype else out.round().to(img.dtype)
-
-
 def gaussian_blur(img: Any, kernel_size: int | Sequence[int], sigma: float | Sequence[float] | None = None) -> Any:
     """The image smoothed by a Gaussian of `kernel_size` (width, height; odd) pixels. Raises: ArgumentError."""
     sizes = pair(kernel_size)
@@ -360,11 +268,3 @@ def _blurred(img, sizes, sigmas):
     padded = F.pad(whole, (sizes[0] // 2, sizes[0] // 2, sizes[1] // 2, sizes[1] // 2), mode="reflect")
     out = F.conv2d(padded, tensor(kernel[None, None], dtype=whole.dtype, device=img.device)).reshape(img.shape)
     return out if img.dtype is out.dtype else out.round().to(img.dtype)
-
-
-def pair(size: int | Sequence[int]) -> tuple[int, int]:
-    """Two numbers, of one or two. Raises: ArgumentError."""
-    both = (size, size) if isinstance(size, int) else tuple(size) * 2 if len(size) == 1 else tuple(size)
-    if len(both) != 2:
-        raise ArgumentError(f"Please provide only two dimensions (h, w) for size, got {size}")
-    return both

@@ -1,6 +1,7 @@
 """What an image is: a tensor (..., channels, height, width), a NumPy array (height, width[, channels]), or an image of Pillow."""
 from __future__ import annotations
 
+import enum
 import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,30 @@ from volta.ops.from_data import as_tensor
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
+
+
+class InterpolationMode(enum.Enum):
+    """How pixels between pixels are found; the last three for Pillow's images only."""
+    NEAREST = "nearest"
+    NEAREST_EXACT = "nearest-exact"
+    BILINEAR = "bilinear"
+    BICUBIC = "bicubic"
+    BOX = "box"
+    HAMMING = "hamming"
+    LANCZOS = "lanczos"
+
+
+_PILLOWS_NUMBERS = dict(enumerate(("NEAREST", "LANCZOS", "BILINEAR", "BICUBIC", "BOX", "HAMMING")))
+
+
+def as_mode(interpolation: InterpolationMode | int) -> InterpolationMode:
+    """The mode, which may be Pillow's number for it. Raises: TypeError."""
+    if isinstance(interpolation, int) and interpolation in _PILLOWS_NUMBERS:
+        return InterpolationMode[_PILLOWS_NUMBERS[interpolation]]
+    if not isinstance(interpolation, InterpolationMode):
+        raise TypeError("Argument interpolation should be a InterpolationMode or a corresponding Pillow integer constant, got "
+                        f"{interpolation!r}")
+    return interpolation
 
 
 def is_pil(img: object) -> bool:
@@ -80,3 +105,11 @@ def borders(padding: int | Sequence[int]) -> tuple[int, int, int, int]:
     if len(sides) not in (1, 2, 4):
         raise ArgumentError(f"pad: Padding must be an int or a 1, 2, or 4 element tuple, not a {len(sides)} element tuple")
     return sides * (4 // len(sides))
+
+
+def pair(size: int | Sequence[int]) -> tuple[int, int]:
+    """Two numbers, of one or two. Raises: ArgumentError."""
+    both = (size, size) if isinstance(size, int) else tuple(size) * 2 if len(size) == 1 else tuple(size)
+    if len(both) != 2:
+        raise ArgumentError(f"Please provide only two dimensions (h, w) for size, got {size}")
+    return both

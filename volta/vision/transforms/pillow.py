@@ -61,6 +61,36 @@ def affine(img, matrix, interpolation, fill=None):
     return img.transform(img.size, Image.Transform.AFFINE, matrix, Image.Resampling[interpolation.name], fillcolor=fill_of(fill, img))
 
 
+def perspective(img, numbers, interpolation, fill=None):
+    from PIL import Image
+    return img.transform(img.size, Image.Transform.PERSPECTIVE, list(numbers), Image.Resampling[interpolation.name],
+                         fillcolor=fill_of(fill, img))
+
+
+def through_arrays(function):
+    """A function of arrays for Pillow's images."""
+    def changed(img, *args, **options):
+        from PIL import Image
+        return Image.fromarray(function(np.asarray(img), *args, **options), img.mode)
+    return changed
+
+
+def _operation(name):
+    def operation(img, *args):
+        from PIL import ImageOps
+        return getattr(ImageOps, name)(img, *args)
+    return operation
+
+
+invert, posterize, solarize, autocontrast, equalize = (_operation(name) for name in (
+    "invert", "posterize", "solarize", "autocontrast", "equalize"))
+
+
+def adjust_gamma(img, gamma, gain=1):
+    table = [int((255 + 1 - 1e-3) * gain * pow(value / 255.0, gamma)) for value in range(256)] * 3
+    return img.convert("RGB").point(table).convert(img.mode)
+
+
 def _enhance(name):
     def enhance(img, factor):
         from PIL import ImageEnhance
@@ -68,7 +98,8 @@ def _enhance(name):
     return enhance
 
 
-adjust_brightness, adjust_contrast, adjust_saturation = (_enhance(name) for name in ("Brightness", "Contrast", "Color"))
+adjust_brightness, adjust_contrast, adjust_saturation, adjust_sharpness = (
+    _enhance(name) for name in ("Brightness", "Contrast", "Color", "Sharpness"))
 
 
 def adjust_hue(img, hue_factor):

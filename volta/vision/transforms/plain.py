@@ -1,10 +1,12 @@
 """Transforms that draw nothing, each a module that calls its function."""
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from volta.dtypes import float32
+from volta.errors import ShapeError
 from volta.nn.module import Module
 from volta.random import default_generator, unit
 from volta.vision.transforms import functional as T
@@ -159,6 +161,23 @@ class Pad(Transform):
 
     def forward(self, img: Any) -> Any:
         return T.pad(img, self.padding, self.fill, self.padding_mode)
+
+
+class LinearTransformation(Transform):
+    """(image - mean_vector) @ transformation_matrix of the image as one row: whitening."""
+
+    def __init__(self, transformation_matrix: Any, mean_vector: Any) -> None:
+        super().__init__()
+        if transformation_matrix.shape != (len(mean_vector),) * 2:
+            raise ShapeError(f"LinearTransformation: transformation_matrix should be square, of the length of mean_vector; got "
+                             f"{tuple(transformation_matrix.shape)} and {tuple(mean_vector.shape)}")
+        self.transformation_matrix, self.mean_vector = transformation_matrix, mean_vector
+
+    def forward(self, tensor: Any) -> Any:
+        if math.prod(tensor.shape[-3:]) != len(self.mean_vector):
+            raise ShapeError(f"LinearTransformation: Input tensor and transformation matrix have incompatible shape. "
+                             f"[{' x '.join(map(str, tensor.shape[-3:]))}] != {len(self.mean_vector)}")
+        return ((tensor.reshape(-1, len(self.mean_vector)) - self.mean_vector) @ self.transformation_matrix).reshape(tensor.shape)
 
 
 class Grayscale(Transform):

@@ -9,14 +9,15 @@ from typing import Any
 
 from volta._kernels import core
 from volta.errors import ArgumentError
-from volta.ops.creation import randint, randn, randperm
+from volta.ops.creation import rand, randint, randn, randperm
 from volta.ops.from_data import tensor
+from volta.ops.join import cat
 from volta.vision.transforms import functional as T
 from volta.vision.transforms.functional import InterpolationMode
 from volta.vision.transforms.plain import Compose, Several, Transform, uniform
 
 
-def _integer(low: int, high: int) -> int:
+def integer(low: int, high: int) -> int:
     return randint(low, high, (1,), device="cpu").item()
 
 
@@ -52,6 +53,101 @@ class RandomGrayscale(_Sometimes):
 
     def apply_to(self, img: Any) -> Any:
         return T.rgb_to_grayscale(img, T.get_image_num_channels(img))
+
+
+class RandomInvert(_Sometimes):
+    """The negative, with probability p."""
+    apply_to = staticmethod(T.invert)
+
+
+class RandomAutocontrast(_Sometimes):
+    """Stretched from black to white, with probability p."""
+    apply_to = staticmethod(T.autocontrast)
+
+
+class RandomEqualize(_Sometimes):
+    """Equalised, with probability p."""
+    apply_to = staticmethod(T.equalize)
+
+
+class RandomPosterize(_Sometimes):
+    """With only the upper bits of each byte, with probability p."""
+
+    def __init__(self, bits: int, p: float = 0.5) -> None:
+        super().__init__(p)
+        self.bits = bits
+
+    def apply_to(self, img: Any) -> Any:
+        return T.posterize(img, self.bits)
+
+
+class RandomSolarize(_Sometimes):
+    """With numbers from a threshold on inverted, with probability p."""
+
+    def __init__(self, threshold: float, p: float = 0.5) -> None:
+        super().__init__(p)
+        self.threshold = threshold
+
+    def apply_to(self, img: Any) -> Any:
+        return T.solarize(img, self.threshold)
+
+
+class RandomAdjustSharpness(_Sometimes):
+    """Sharper by a factor, with probability p."""
+
+    def __init__(self, sharpness_factor: float, p: float = 0.5) -> None:
+        super().__init__(p)
+        self.sharpness_factor = sharpness_factor
+
+    def apply_to(self, img: Any) -> Any:
+        return T.adjust_sharpness(img, self.sharpness_factor)
+
+
+class RandomPerspective(_Sometimes):
+    """In a drawn perspective, with probability p: each corner moves by up to `distortion_scale` of half the image."""
+
+    def __init__(self, distortion_scale: float = 0.5, p: float = 0.5, interpolation: InterpolationMode | int = InterpolationMode.BILINEAR,
+                 fill: float | Sequence[float] = 0) -> None:
+        super().__init__(p)
+        self.distortion_scale, self.interpolation, self.fill = distortion_scale, T.as_mode(interpolation), fill
+
+    @staticmethod
+    def get_params(width: int, height: int, distortion_scale: float) -> tuple[list[list[int]], list[list[int]]]:
+        """Corners before and after."""
+        sizes = (width, height)
+        least = [int(distortion_scale * (n // 2)) for n in sizes]
+        corners = [(0, 0), (1, 0), (1, 1), (0, 1)]
+        ends = [[integer(n - m - 1, n) if far else integer(0, m + 1) for far, n, m in zip(corner, sizes, least)] for corner in corners]
+        return [[far * (n - 1) for far, n in zip(corner, sizes)] for corner in corners], ends
+
+    def apply_to(self, img: Any) -> Any:
+        _, height, width = T.get_dimensions(img)
+        return T.perspective(img, *self.get_params(width, height, self.distortion_scale), self.interpolation, self.fill)
+
+
+class ElasticTransform(Transform):
+    """Pixels displaced by smooth noise: by up to `alpha` pixels, as smooth as `sigma`."""
+
+    def __init__(self, alpha: float | Sequence[float] = 50.0, sigma: float | Sequence[float] = 5.0,
+                 interpolation: InterpolationMode | int = InterpolationMode.BILINEAR, fill: float | Sequence[float] = 0) -> None:
+        super().__init__()
+        self.alpha, self.sigma = ([float(v)] * 2 if isinstance(v, (int, float)) else list(v) for v in (alpha, sigma))
+        if len(self.alpha) != 2 or len(self.sigma) != 2:
+            raise ArgumentError(f"ElasticTransform: alpha and sigma should be numbers or two of them, got {alpha} and {sigma}")
+        self.interpolation, self.fill = T.as_mode(interpolation), [float(v) for v in (fill if isinstance(fill, (list, tuple)) else [fill])]
+
+    @staticmethod
+    def get_params(alpha: Sequence[float], sigma: Sequence[float], size: Sequence[int]) -> Any:
+        """A displacement of each pixel."""
+        moves = []
+        for amount, smooth, length in zip(alpha, sigma, size[::-1]):
+            noise = rand(1, 1, *size, device="cpu") * 2 - 1
+            moves.append((T.gaussian_blur(noise, int(8 * smooth + 1) | 1, [smooth, smooth]) if smooth > 0 else noise) * amount / length)
+        return cat(moves, 1).permute(0, 2, 3, 1)
+
+    def forward(self, tensor: Any) -> Any:
+        return T.elastic_transform(tensor, self.get_params(self.alpha, self.sigma, T.get_dimensions(tensor)[1:]), self.interpolation,
+                                   self.fill)
 
 
 class RandomApply(Several):
@@ -108,7 +204,7 @@ class RandomCrop(Transform):
             raise ArgumentError(f"RandomCrop: Required crop size {(h, w)} is larger than input image size {(height, width)}")
         if (h, w) == (height, width):
             return 0, 0, h, w
-        return _integer(0, height - h + 1), _integer(0, width - w + 1), h, w
+        return integer(0, height - h + 1), integer(0, width - w + 1), h, w
 
     def forward(self, img: Any) -> Any:
         if self.padding is not None:
@@ -144,7 +240,7 @@ class RandomResizedCrop(Transform):
         for _ in range(10):
             h, w = (round(n) for n in _rectangle(height, width, scale, ratio))
             if 0 < h <= height and 0 < w <= width:
-                return _integer(0, height - h + 1), _integer(0, width - w + 1), h, w
+                return integer(0, height - h + 1), integer(0, width - w + 1), h, w
         h = round(width / min(ratio)) if width / height < min(ratio) else height
         w = round(height * max(ratio)) if width / height > max(ratio) else width
         return (height - h) // 2, (width - w) // 2, h, w
@@ -176,7 +272,7 @@ class RandomErasing(_Sometimes):
             if h < height and w < width:
                 fill = (randn(channels, h, w, device=img.device) if isinstance(values, str) else
                         tensor(values, device=img.device)[:, None, None])
-                return T.erase(img, _integer(0, height - h + 1), _integer(0, width - w + 1), h, w, fill.to(img.dtype), self.inplace)
+                return T.erase(img, integer(0, height - h + 1), integer(0, width - w + 1), h, w, fill.to(img.dtype), self.inplace)
         return img
 
 
