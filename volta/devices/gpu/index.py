@@ -186,8 +186,9 @@ def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
     if direct:
         add_elementwise(plan, "0", (starts,), (buckets,), ((1,),), INT32)
     for entry in ("count", "split"):
-        plan.step("index/partition", (0, 1, starts, found), (total, what.inner, what.entries, what.size, At(0), At(1), shift, groups), groups,
-                  entry=entry, THREADS=THREADS, ITEMS=items, BUCKETS=min(buckets, COUNTED), DIRECT=direct, **_bits_of(what.dtype))
+        values = total, what.inner, what.entries, what.size, At(0), At(1), shift, groups
+        plan.step("index/partition", (0, 1, starts, found), values, groups, entry=entry, THREADS=THREADS, ITEMS=items,
+                  BUCKETS=min(buckets, COUNTED), DIRECT=direct, **_bits_of(what.dtype))
         if entry == "count":
             add_scan(plan, starts, counts)
     threads = 512 if limits["max-compute-invocations-per-workgroup"] >= 512 else THREADS
