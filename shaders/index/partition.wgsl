@@ -1,13 +1,14 @@
 // index_partition: the entries of a scattered addition, put together by the bucket of their places.
 //
 // Eight places side by side are one block, and blocks go to buckets in turn, so that a few places that many entries name are in several
-// buckets. `count` counts the entries of each bucket; sort_scan makes of that where a bucket begins; `split` moves the entries, each behind
-// those of its bucket that came before it, in no particular order, and leaves where a bucket ends.
-// A workgroup puts its own entries together first, so that those of a bucket are written side by side. DIRECT: there are more buckets than
-// workgroup memory counts, and each entry is moved by itself.
+// buckets. `count` counts each workgroup's entries of each bucket; sort_scan makes of that where they go; `split` moves them there, in no
+// particular order, but first puts them together in workgroup memory, so that those of a bucket are written side by side.
+// DIRECT: there are more buckets than workgroup memory counts. Entries of all workgroups are counted, and each is moved by itself; that
+// leaves where buckets end.
 //
-// Bindings: 0 g, 1 index (read), 2 ends of buckets, zeros before `count`, 3 entries (read_write): place in the bucket, bits of g.
-// Launch:   x = ceil(total / (THREADS * ITEMS)) workgroups of THREADS, a multiple of 64 that divides BUCKETS.
+// Bindings: 0 g, 1 index (read), 2 starts[bucket, workgroup], DIRECT: ends of buckets, zeros before `count`, 3 entries (read_write): place
+//           in the bucket, bits of g.
+// Launch:   x = groups = ceil(total / (THREADS * ITEMS)) workgroups of THREADS, a multiple of 64 that divides BUCKETS.
 // Sums:     integers: exact in any order.
 
 alias V = f32;
@@ -22,11 +23,12 @@ struct Params {
     total: u32, inner: u32, entries: u32, size: u32,
     g_offset: u32, index_offset: u32,
     shift: u32,                         // of the buckets' number
+    groups: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> g: array<V>;
 @group(0) @binding(1) var<storage, read> index: array<i32>;
-@group(0) @binding(2) var<storage, read_write> ends: array<atomic<u32>>;
+@group(0) @binding(2) var<storage, read_write> starts: array<atomic<u32>>;
 @group(0) @binding(3) var<storage, read_write> found: array<vec2<u32>>;
 
 var<workgroup> counts: array<atomic<u32>, select(BUCKETS, 1u, DIRECT)>;
@@ -59,17 +61,15 @@ fn look(first: u32, local: u32) -> array<u32, ITEMS> {
 
 @compute @workgroup_size(THREADS)
 fn count(grid: Grid, @builtin(local_invocation_index) local: u32) {
-    let first = group_of(grid) * THREADS * ITEMS;
+    let group = group_of(grid);
+    let first = group * THREADS * ITEMS;
     let places = look(first, local);
     if (DIRECT) {
         for (var j = 0u; j < ITEMS; j++) {
-            if (first + j * THREADS + local < p.total) { atomicAdd(&ends[bucket_of(places[j])], 1u); }
+            if (first + j * THREADS + local < p.total) { atomicAdd(&starts[bucket_of(places[j])], 1u); }
         }
-        return;
-    }
-    for (var b = local; b < BUCKETS; b += THREADS) {
-        let own = atomicLoad(&counts[b]);
-        if (own > 0u) { atomicAdd(&ends[b], own); }
+    } else if (group < p.groups) {
+        for (var b = local; b < BUCKETS; b += THREADS) { atomicStore(&starts[b * p.groups + group], atomicLoad(&counts[b])); }
     }
 }
 
@@ -77,12 +77,13 @@ fn entry(place: u32, bits: u32) -> vec2<u32> { return vec2<u32>((((place >> 3u) 
 
 @compute @workgroup_size(THREADS)
 fn split(grid: Grid, @builtin(local_invocation_index) local: u32) {
-    let first = group_of(grid) * THREADS * ITEMS;
+    let group = group_of(grid);
+    let first = group * THREADS * ITEMS;
     let places = look(first, local);
     if (DIRECT) {
         for (var j = 0u; j < ITEMS; j++) {
             let k = first + j * THREADS + local;
-            if (k < p.total) { found[atomicAdd(&ends[bucket_of(places[j])], 1u)] = entry(places[j], bits(g[p.g_offset + k])); }
+            if (k < p.total) { found[atomicAdd(&starts[bucket_of(places[j])], 1u)] = entry(places[j], bits(g[p.g_offset + k])); }
         }
         return;
     }
@@ -96,7 +97,7 @@ fn split(grid: Grid, @builtin(local_invocation_index) local: u32) {
     for (var i = 0u; i < OWNED; i++) {
         let b = local * OWNED + i;
         atomicStore(&counts[b], before);
-        if (own[i] > 0u) { shifts[b] = atomicAdd(&ends[b], own[i]) - before; }
+        if (own[i] > 0u) { shifts[b] = atomicLoad(&starts[b * p.groups + group]) - before; }
         before += own[i];
     }
     workgroupBarrier();

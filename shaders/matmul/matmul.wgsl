@@ -44,7 +44,6 @@ const OUT_WORD: u32 = 4u;
 const BIAS: u32 = 0u;
 const GUARD_K: u32 = 1u;
 const WINDOWS: u32 = 0u;
-const IN_ROWS: u32 = 0u;        // four windows side by side lie one element apart
 const TAPS_X: u32 = 1u;
 const TAPS_Y: u32 = 1u;
 const TAPS_Z: u32 = 1u;
@@ -195,14 +194,8 @@ fn fetch_b(k0: u32) {
     if (WINDOWS == 1u) {
         for (var i = 0u; i < UNITS_B; i += 1u) {
             let k = k0 + spot(i, 0u, 0u, 0u, TILE_N).y;
-            let from_tap = tap(min(k, k_end - 1u));
-            if (IN_ROWS == 1u) {
-                let at = windows[i].x + from_tap;
-                next_b[i] = T4(one_b(at), one_b(at + 1u), one_b(at + 2u), one_b(at + 3u));
-            } else {
-                let at = windows[i] + from_tap;
-                next_b[i] = T4(one_b(at.x), one_b(at.y), one_b(at.z), one_b(at.w));
-            }
+            let at = windows[i] + tap(min(k, k_end - 1u));
+            next_b[i] = T4(one_b(at.x), one_b(at.y), one_b(at.z), one_b(at.w));
             if (GUARD_K == 1u) { next_b[i] = mask(next_b[i], k, 0u); }
         }
         return;

@@ -59,6 +59,9 @@ fn across_at(first: u32, next: u32, j: u32) -> u32 {
     return banked(next + j * LANES);
 }
 
+// Element j of those that a thread reads in a step.
+fn own_place(lane: u32, j: u32) -> u32 { return select(lane * ITEMS + j, j * LANES + lane, ADJACENT); }
+
 // What the threads of a line have, combined.
 fn of_line(local: u32, lane: u32, own: V) -> V {
     totals[local] = own;
@@ -113,20 +116,23 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let own = banked((column * LANES + lane) * ITEMS);          // these lie side by side, whatever is left free between banks
     let across = banked(column * LANES * ITEMS + lane);
     let next = select(column * LANES * ITEMS + lane, LANES + LANES / 32u, LANES >= 32u);
+    var upcoming: array<V, ITEMS>;                      // the elements of the next step, on their way during this one
+    for (var j = 0u; j < ITEMS; j++) { upcoming[j] = load(start, part * p.part + own_place(lane, j), stop); }
     for (var first = part * p.part; first < end; first += ITEMS * LANES) {
         var v: array<V, ITEMS>;
         if (ADJACENT) {
-            for (var j = 0u; j < ITEMS; j++) {
-                staged[across_at(across, next, j)] = load(start, first + j * LANES + lane, stop);
-            }
+            for (var j = 0u; j < ITEMS; j++) { staged[across_at(across, next, j)] = upcoming[j]; }
             workgroupBarrier();
         }
         for (var j = 0u; j < ITEMS; j++) {
             if (ADJACENT) {
                 v[j] = staged[own + j];
             } else {
-                v[j] = load(start, first + lane * ITEMS + j, stop);
+                v[j] = upcoming[j];
             }
+            upcoming[j] = load(start, first + ITEMS * LANES + own_place(lane, j), stop);
+        }
+        for (var j = 0u; j < ITEMS; j++) {
             if (j > 0u) {
                 v[j] = combine(v[j - 1u], v[j]);
             }

@@ -33,8 +33,7 @@ class Windows(NamedTuple):
 
     @property
     def overrides(self) -> dict:
-        return {"WINDOWS": 1, **{f"TAPS_{axis}": n for axis, n in zip("ZYX", self.kernel)}, "B": "S", "one_b": "T(b[i])", "B_WORD": 1,
-                "IN_ROWS": int(self.places[2] == 1 and self.outs[2] % 4 == 0)}
+        return {"WINDOWS": 1, **{f"TAPS_{axis}": n for axis, n in zip("ZYX", self.kernel)}, "B": "S", "one_b": "T(b[i])", "B_WORD": 1}
 
 
 class Tile(NamedTuple):
