@@ -18,7 +18,8 @@ ROOT = Path(volta.__file__).parent
 LAYERS = (
     ("errors", ("volta.errors",)),
     ("core", ("volta._kernels.core",)),
-    ("types", ("volta.types", "volta.dtypes", "volta.shapes", "volta.random", "volta.printing", "volta.autograd", "volta.saved")),
+    ("types", ("volta.types", "volta.dtypes", "volta.layout", "volta.shapes", "volta.random", "volta.printing", "volta.autograd",
+               "volta.saved")),
     ("kernels", ("volta._kernels", "volta.gpu")),
     ("device", ("volta.device",)),
     ("table", ("volta.ops.table", "volta.ops.checks", "volta.ops.operands")),
@@ -27,14 +28,14 @@ LAYERS = (
     ("ops", ("volta.ops",)),
     ("tensor", ("volta.tensor", "volta.methods", "volta.typed")),
     ("user", ("volta.amp", "volta.nn", "volta.optim", "volta.data", "volta.io", "volta.func", "volta.utils", "volta.linalg", "volta.cuda",
-              "volta.accelerator", "volta.backends", "volta.derivatives", "volta.distributed", "volta.distributions", "volta.jit",
-              "volta.multiprocessing", "volta.onnx", "volta.sparse", "volta.special", "volta.vision")),
+              "volta.accelerator", "volta.backends", "volta.derivatives", "volta.distributed", "volta.distributions", "volta.hub",
+              "volta.jit", "volta.multiprocessing", "volta.onnx", "volta.sparse", "volta.special", "volta.vision")),
     ("package", ("volta",)),
     ("compat", ("volta.compat",)),
     ("testing", ("volta.testing", "volta.selftest", "volta.own_kernel", "volta.__main__")),
 )
 
-OPTIONAL = {"PIL", "wgpu", "matplotlib", "onnx", "onnxruntime"}
+OPTIONAL = {"PIL", "wgpu", "matplotlib", "onnx", "onnxruntime", "tqdm"}
 # (importing module, imported module or package): why it waits until a function is called.
 LATE = {
     ("volta.devices", "volta.devices.gpu.kernels"): "of use with the optional wgpu only, and a fifth of the time of `import volta`",

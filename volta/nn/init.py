@@ -6,6 +6,7 @@ Every function raises DTypeError for an argument of a wrong type and ArgumentErr
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -245,6 +246,8 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     return fans("_calculate_fan_in_and_fan_out", tensor)
 
 
-# The names before PyTorch 0.4, which it still has.
-constant, dirac, normal, orthogonal, sparse, uniform = constant_, dirac_, normal_, orthogonal_, sparse_, uniform_
-kaiming_normal, kaiming_uniform, xavier_normal, xavier_uniform = kaiming_normal_, kaiming_uniform_, xavier_normal_, xavier_uniform_
+def __getattr__(name: str) -> Callable[..., Tensor]:
+    """The names before PyTorch 0.4, which it still has: `xavier_uniform` is `xavier_uniform_`."""
+    if name + "_" in __all__:
+        return globals()[name + "_"]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
