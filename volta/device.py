@@ -12,7 +12,7 @@ from volta._kernels.core import set_default_device as _set_default_device
 from volta.errors import ArgumentError, DeviceError, GPUUnavailableWarning, MixedDeviceWarning
 
 __all__ = ["Device", "as_device", "current_gpu", "device", "get_default_device", "mixed_devices", "set_current_gpu", "set_default_device",
-           "set_mixed_device"]
+           "set_gpu_gaps", "set_mixed_device"]
 
 _devices: dict[tuple[str, int], Device] = {("cpu", 0): CPU}
 _mixed = "warn"

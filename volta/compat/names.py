@@ -5,14 +5,11 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from volta import typed
-from volta.device import set_default_device
-from volta.dtypes import set_default_dtype
 from volta.errors import ArgumentError
 
 __all__ = ["are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "get_num_interop_threads", "inf",
-           "nan", "newaxis", "pi", "set_default_tensor_type", "set_float32_matmul_precision", "set_flush_denormal",
-           "set_num_interop_threads", "use_deterministic_algorithms", "version"]
+           "nan", "newaxis", "pi", "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads",
+           "use_deterministic_algorithms", "version"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -64,15 +61,6 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 def are_deterministic_algorithms_enabled() -> bool:
     """What was set."""
     return _deterministic
-
-
-def set_default_tensor_type(t: Any, /) -> None:
-    """Make new tensors of a legacy type, such as "torch.cuda.FloatTensor": its dtype and its device."""
-    kind = getattr(typed, t.rpartition(".")[2], None) if isinstance(t, str) else t
-    if not isinstance(kind, typed.Typed):
-        raise ArgumentError(f"set_default_tensor_type: needs a type such as torch.FloatTensor or its name, got {t!r}")
-    set_default_dtype(kind.dtype)
-    set_default_device("gpu" if ".cuda." in str(t) or kind.place != "cpu" else "cpu")
 
 
 def get_num_interop_threads() -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from volta.dtypes import to_numpy
 from volta.errors import AutogradError
-from volta.ops.records.copy import cat_op, from_array
+from volta.ops.records.copy import cat_op, from_array, transfer
 from volta.ops.records.linalg import matmul_op, turned
 from volta.ops.records.math import where_op
 from volta.ops.records.reduce import sum_op
@@ -17,17 +17,23 @@ from volta.ops.records.view import reshape_op, slice_op
 from volta.ops.table import Definite, case, register
 
 
+def _beside(x, array):
+    """A constant where `x` is."""
+    made = from_array(array)
+    return transfer(made, device=x.device) if x.device.is_gpu else made
+
+
 def weighted(x, below, diagonal, above):
     """Matrices with their elements below, on and above the diagonal multiplied by these."""
     n, m = x.shape[-2:]
     lower = np.tri(n, m, -1)
     weights = below * lower + diagonal * np.eye(n, m) + above * (1 - np.tri(n, m))
-    return x * from_array(weights.astype(to_numpy(x.dtype)))
+    return x * _beside(x, weights.astype(to_numpy(x.dtype)))
 
 
 def _on_diagonal(values, x):
     """Square matrices with their diagonal replaced."""
-    return where_op(from_array(np.eye(x.shape[-1], dtype=bool)), values, x)
+    return where_op(_beside(x, np.eye(x.shape[-1], dtype=bool)), values, x)
 
 
 def _column(x):
@@ -198,7 +204,7 @@ def _pinv_vjp(g, a, out):
 def _exp_vjp(g, a):
     """The upper right block of exp([[A', g], [0, A']])."""
     t, n, rows, columns = turned(a), a.shape[-1], a.ndim - 2, a.ndim - 1
-    nothing = from_array(np.zeros(a.shape, to_numpy(a.dtype)))
+    nothing = _beside(a, np.zeros(a.shape, to_numpy(a.dtype)))
     out = matrix_exp_op(cat_op(cat_op(t, g, dim=columns), cat_op(nothing, t, dim=columns), dim=rows))
     return slice_op(out, starts=(0,) * rows + (0, n), sizes=a.shape, steps=(1,) * a.ndim)
 
