@@ -77,7 +77,7 @@ def main() -> None:
         left.fill_between(axis, fitted - band, fitted + band, color="#1f4e8c", alpha=0.15, label="95%")
         left.set(xlabel="x", ylabel="y")
         left.legend(frameon=False)
-        right.plot(progress.losses, color="#1f4e8c")
+        right.plot(progress.values, color="#1f4e8c")
         right.set(xlabel="step", ylabel="loss (nats)")
         common.save_figure(figure, options.out / "regression.png")
 
