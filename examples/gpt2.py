@@ -110,7 +110,8 @@ class GPT2(nn.Module):
 def load(folder: Path, device: volta.device) -> GPT2:
     """The model of a checkpoint. Its matrices lie transposed in the file, and some files put "transformer." before every name."""
     model = GPT2(json.loads((folder / "config.json").read_text())).to(device)
-    mapper = (volta.io.StateDictMapper().strip("transformer.").exclude("lm_head.weight", re.compile(r"\.attn\.(masked_)?bias$"))    # noqa: B005 (a mapper's)
+    mapper = (volta.io.StateDictMapper().rename(re.compile(r"^transformer\."), "")
+              .exclude("lm_head.weight", re.compile(r"\.attn\.(masked_)?bias$"))
               .transpose(re.compile(r"(c_attn|c_proj|c_fc)\.weight$")))
     state, report = mapper(volta.load(folder / "model.safetensors"))
     model.load_state_dict(state)

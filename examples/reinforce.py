@@ -77,7 +77,8 @@ def main() -> None:
     progress.finish(rises=True)
 
     up = play(policy, 200, options.longest, device)[2].sum(0)
-    print(f"200 poles: {up.mean().item():.1f} steps up on average, {(up == options.longest).float().mean().item():.1%} all {options.longest}")
+    whole = (up == options.longest).float().mean().item()
+    print(f"200 poles: {up.mean().item():.1f} steps up on average, {whole:.1%} of them all {options.longest}")
     volta.save(policy.state_dict(), options.out / "reinforce.safetensors")
     if figure := common.figure(6, 4):
         axes = figure.subplots()

@@ -74,16 +74,14 @@ def main() -> None:
     train = CIFAR10(root, transform=transforms.Compose([transforms.RandomCrop(32, 4), transforms.RandomHorizontalFlip(), *normalize]))
     test = CIFAR10(root, train=False, transform=transforms.Compose(normalize))
     rate = 0.1 * options.batch / 64
-    train_loader = volta.data.DataLoader(train, options.batch, shuffle=True, drop_last=True, num_workers=2, seed=options.seed,
-                                         device=device)
-    test_loader = volta.data.DataLoader(test, 100, num_workers=2, device=device)
+    loader = volta.data.DataLoader(train, options.batch, shuffle=True, drop_last=True, num_workers=2, seed=options.seed, device=device)
 
     model = ResNet18(options.width, len(train.classes)).to(device)
     common.describe(model, device)
     optimizer = volta.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=5e-4, nesterov=True)
     schedule = volta.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=rate, total_steps=options.steps)
     progress = common.Progress(options.steps)
-    for images, labels in progress.batches(train_loader):
+    for images, labels in progress.batches(loader):
         optimizer.zero_grad()
         loss = F.cross_entropy(model(images), labels, label_smoothing=0.05)
         loss.backward()
@@ -92,10 +90,11 @@ def main() -> None:
         progress.add(loss)
     progress.finish()
 
-    predicted, labels = predict(model, test_loader)
+    predicted, labels = predict(model, volta.data.DataLoader(test, 100, num_workers=2, device=device))
     right = predicted == labels
     for i, name in enumerate(test.classes):
-        print(f"{name:>12} {right[labels == i].float().mean().item():6.1%}")
+        shown = right[labels == i]
+        print(f"{name:>12} {int(shown.sum().item()):4} of {len(shown)}")
     print(f"test accuracy {right.float().mean().item():.2%} of {len(test)} images")
     volta.save(model.state_dict(), options.out / "resnet18.safetensors")
 

@@ -43,7 +43,7 @@ def decibels(images: volta.Tensor, truth: volta.Tensor) -> float:
 
 def pictures(count: int, seed: int, size: int, device: volta.device) -> volta.Tensor:
     """Drawn shapes, numbers from 0 to 1."""
-    return volta.tensor(datasets.draw_shapes(count, size, seed)[0], device=device).float() / 255
+    return volta.tensor(datasets.draw_shapes(count, size, seed, noise=0.0)[0], device=device).float() / 255
 
 
 def main() -> None:
