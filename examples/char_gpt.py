@@ -74,7 +74,7 @@ def write(model: GPT, beginning: str, length: int, temperature: float, device: v
 
 
 def main() -> None:
-    parser = common.parser(__doc__, "char-gpt-out", steps=1500, quick=20)
+    parser = common.parser(__doc__, "char-gpt-out", steps=2500, quick=20)
     for name, full, quick in (("layers", 4, 2), ("width", 128, 32), ("heads", 4, 2), ("context", 128, 32), ("batch", 16, 16)):
         common.add_size(parser, name, full, quick)
     parser.add_argument("--temperature", type=float, default=0.6, help="below 1: likely characters are made likelier")

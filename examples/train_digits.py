@@ -10,7 +10,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import common
 import datasets
@@ -33,7 +35,7 @@ class DigitNet(nn.Module):
     decides which way a gradient flows, and two runs drift apart by a percent in 100 steps. Without kinks they agree to 1e-6.
     """
 
-    def __init__(self, device=None) -> None:
+    def __init__(self, device: volta.device | None = None) -> None:
         super().__init__()
         self.features = nn.Sequential(
             *self.block(1, 32, 1, device), *self.block(32, 64, 2, device), *self.block(64, 64, 2, device),
@@ -41,7 +43,7 @@ class DigitNet(nn.Module):
         self.classify = nn.Linear(64 * 2 * 2, 10, device=device)
 
     @staticmethod
-    def block(inputs: int, outputs: int, stride: int, device) -> list[nn.Module]:
+    def block(inputs: int, outputs: int, stride: int, device: volta.device | None) -> list[nn.Module]:
         return [nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False, device=device),
                 nn.BatchNorm2d(outputs, device=device), nn.GELU()]
 
@@ -52,7 +54,7 @@ class DigitNet(nn.Module):
 class History:
     """Loss and accuracy of every step, kept on the device, so that a step has nothing to wait for; read a few steps at a time."""
 
-    def __init__(self, steps: int, device) -> None:
+    def __init__(self, steps: int, device: volta.device) -> None:
         self.losses, self.accuracies = volta.zeros(steps, device=device), volta.zeros(steps, device=device)
 
     def write(self, step: int, loss: volta.Tensor, logits: volta.Tensor, labels: volta.Tensor) -> None:
@@ -67,10 +69,10 @@ class StepCheck:
     """Forbids transfers in a step body and counts what the GPU did there."""
 
     def __init__(self, active: bool) -> None:
-        self.active, self.steps = active, []
+        self.active, self.steps = active, list[Any]()
 
     @contextlib.contextmanager
-    def __call__(self):
+    def __call__(self) -> Iterator[None]:
         if not self.active:
             yield
             return
@@ -98,7 +100,7 @@ class StepCheck:
                 f"{groups} new bind groups, at most {submits} submits and {dispatches} dispatches a step: {verdict}")
 
 
-def distort(batch: tuple, rng: np.random.Generator) -> tuple:
+def distort(batch: tuple[np.ndarray, np.ndarray], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Each image slightly turned, stretched, sheared and moved by up to a pixel, with bilinear interpolation."""
     images, labels = batch
     n = len(images)
@@ -125,7 +127,7 @@ def train_step(model: nn.Module, optimizer: volta.optim.Optimizer, x: volta.Tens
 
 
 def train(model: nn.Module, images: np.ndarray, labels: np.ndarray, options: argparse.Namespace,
-          device) -> tuple[np.ndarray, StepCheck]:
+          device: volta.device) -> tuple[np.ndarray, StepCheck]:
     """Train in place; gives the loss of every step, and what --check-steps found."""
     loader = volta.data.DataLoader((images, labels), BATCH, shuffle=True, seed=options.seed, drop_last=True, device=device,
                                    transform=distort)
@@ -152,7 +154,7 @@ def train(model: nn.Module, images: np.ndarray, labels: np.ndarray, options: arg
 
 
 @volta.no_grad()
-def predict(model: nn.Module, images: np.ndarray, device) -> np.ndarray:
+def predict(model: nn.Module, images: np.ndarray, device: volta.device) -> np.ndarray:
     """The most likely digit of each image."""
     model.eval()
     return model(volta.tensor(images, device=device)).argmax(1).cpu().numpy()
