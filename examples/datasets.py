@@ -23,7 +23,7 @@ def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return images[TEST_DIGITS:], labels[TEST_DIGITS:], images[:TEST_DIGITS], labels[:TEST_DIGITS]
 
 
-def draw_shapes(count: int, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def draw_shapes(count: int, size: int, seed: int, noise: float = 0.03) -> tuple[np.ndarray, np.ndarray]:
     """One of SHAPES an image (uint8, count x 3 x size x size), anywhere, of any size and colour, on a shaded ground; and its number."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(len(SHAPES), size=count)
@@ -43,7 +43,7 @@ def draw_shapes(count: int, size: int, seed: int) -> tuple[np.ndarray, np.ndarra
     inside = np.clip(0.5 - distance * radius * size, 0, 1)    # edges as soft as a pixel
     ground = each(0, 1, 3) + 0.5 * (each(-1, 1, 3) * x + each(-1, 1, 3) * y)
     colour = (each(0, 1, 3).round() * 0.6 + each(0, 0.4, 3) + ground.mean((2, 3), keepdims=True) + 0.5) % 1
-    images = ground + inside * (colour - ground) + rng.normal(0, 0.03, ground.shape)
+    images = ground + inside * (colour - ground) + rng.normal(0, noise, ground.shape)
     return (np.clip(images, 0, 1) * 255).round().astype(np.uint8), labels
 
 

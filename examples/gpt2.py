@@ -3,7 +3,8 @@
     python examples/gpt2.py --checkpoint FOLDER --prompt "The answer is" --device gpu
 
 FOLDER holds config.json, model.safetensors, vocab.json and merges.txt. With --quick, a small one with random weights is written first, in
-the same format (its text means nothing). Ends with the text, with the tokens a second, and with the proof that the cache changes nothing.
+the same format (its text means nothing). Ends with the text, with the tokens a second, and with a comparison of all logits with those of
+one pass without the cache.
 """
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ from volta.nn import functional as F
 
 class Tokenizer:
     """Text to numbers and back: words, as bytes, whose pairs are merged in the order in which they were found in training.
+    Numerals that are no digits, such as a raised 2, count as letters here, not as numbers.
     Source: Sennrich, Haddow and Birch 2016; Radford et al. 2019, section 2.2."""
     WORDS = re.compile(r"'(?:s|t|re|ve|m|ll|d)| ?[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+|\s+(?!\S)|\s+")
 
@@ -110,7 +112,8 @@ class GPT2(nn.Module):
 def load(folder: Path, device: volta.device) -> GPT2:
     """The model of a checkpoint. Its matrices lie transposed in the file, and some files put "transformer." before every name."""
     model = GPT2(json.loads((folder / "config.json").read_text())).to(device)
-    mapper = (volta.io.StateDictMapper().strip("transformer.").exclude("lm_head.weight", re.compile(r"\.attn\.(masked_)?bias$"))    # noqa: B005 (a mapper's)
+    mapper = (volta.io.StateDictMapper().rename(re.compile(r"^transformer\."), "")
+              .exclude("lm_head.weight", re.compile(r"\.attn\.(masked_)?bias$"))
               .transpose(re.compile(r"(c_attn|c_proj|c_fc)\.weight$")))
     state, report = mapper(volta.load(folder / "model.safetensors"))
     model.load_state_dict(state)

@@ -4,8 +4,7 @@
 """
 from __future__ import annotations
 
-import argparse
-
+import common
 import numpy as np
 
 import volta
@@ -29,23 +28,23 @@ class Swish(nn.Module):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "gpu"))
-    chosen = parser.parse_args().device
-    device = volta.device(("gpu" if volta.gpu.is_available() else "cpu") if chosen == "auto" else chosen)
-
+    options = common.start(common.parser(__doc__, "own-kernel-out", steps=300, quick=300))
+    device = options.device
     swish.check(device)                 # values, layouts, first and second derivatives
-    volta.manual_seed(0)
     x = volta.linspace(-3, 3, 256, device=device)[:, None]
     y = volta.sin(2 * x)
     model = nn.Sequential(nn.Linear(1, 32), Swish(), nn.Linear(32, 1)).to(device)
     optimizer = volta.optim.Adam(model.parameters(), lr=0.02)
-    for _ in range(300):
+    progress = common.Progress(options.steps)
+    for _ in progress:
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(x), y)
         loss.backward()
         optimizer.step()
+        progress.add(loss)
+    progress.finish()
     print(f"{device}: loss {loss.item():.4f}, beta {model[1].beta.item():.3f}")
+    volta.save(model.state_dict(), options.out / "swish.safetensors")
 
 
 if __name__ == "__main__":

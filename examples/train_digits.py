@@ -10,8 +10,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import common
+import datasets
 import numpy as np
 from tqdm import tqdm
 
@@ -19,7 +23,6 @@ import volta
 from volta import nn
 from volta.nn import functional as F
 
-TEST_SIZE = 360
 BATCH = 64
 WARM_STEPS = 3      # steps after which a GPU has every buffer and bind group that it needs
 READ_EVERY = 11     # steps between looks at the loss: a look waits for the GPU
@@ -32,7 +35,7 @@ class DigitNet(nn.Module):
     decides which way a gradient flows, and two runs drift apart by a percent in 100 steps. Without kinks they agree to 1e-6.
     """
 
-    def __init__(self, device=None) -> None:
+    def __init__(self, device: volta.device | None = None) -> None:
         super().__init__()
         self.features = nn.Sequential(
             *self.block(1, 32, 1, device), *self.block(32, 64, 2, device), *self.block(64, 64, 2, device),
@@ -40,7 +43,7 @@ class DigitNet(nn.Module):
         self.classify = nn.Linear(64 * 2 * 2, 10, device=device)
 
     @staticmethod
-    def block(inputs: int, outputs: int, stride: int, device) -> list[nn.Module]:
+    def block(inputs: int, outputs: int, stride: int, device: volta.device | None) -> list[nn.Module]:
         return [nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False, device=device),
                 nn.BatchNorm2d(outputs, device=device), nn.GELU()]
 
@@ -51,7 +54,7 @@ class DigitNet(nn.Module):
 class History:
     """Loss and accuracy of every step, kept on the device, so that a step has nothing to wait for; read a few steps at a time."""
 
-    def __init__(self, steps: int, device) -> None:
+    def __init__(self, steps: int, device: volta.device) -> None:
         self.losses, self.accuracies = volta.zeros(steps, device=device), volta.zeros(steps, device=device)
 
     def write(self, step: int, loss: volta.Tensor, logits: volta.Tensor, labels: volta.Tensor) -> None:
@@ -66,10 +69,10 @@ class StepCheck:
     """Forbids transfers in a step body and counts what the GPU did there."""
 
     def __init__(self, active: bool) -> None:
-        self.active, self.steps = active, []
+        self.active, self.steps = active, list[Any]()
 
     @contextlib.contextmanager
-    def __call__(self):
+    def __call__(self) -> Iterator[None]:
         if not self.active:
             yield
             return
@@ -97,16 +100,7 @@ class StepCheck:
                 f"{groups} new bind groups, at most {submits} submits and {dispatches} dispatches a step: {verdict}")
 
 
-def load_digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Images (float32 in [0, 1], N x 1 x 8 x 8) and labels (int64) to learn from, then the held-out ones, always the same."""
-    with np.load(Path(__file__).with_name("digits.npz")) as file:
-        images, labels = file["images"], file["labels"]
-    order = np.random.Generator(np.random.PCG64(0)).permutation(len(images))
-    images, labels = images[order, None].astype(np.float32) / 16, labels[order].astype(np.int64)
-    return images[TEST_SIZE:], labels[TEST_SIZE:], images[:TEST_SIZE], labels[:TEST_SIZE]
-
-
-def distort(batch: tuple, rng: np.random.Generator) -> tuple:
+def distort(batch: tuple[np.ndarray, np.ndarray], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Each image slightly turned, stretched, sheared and moved by up to a pixel, with bilinear interpolation."""
     images, labels = batch
     n = len(images)
@@ -133,7 +127,7 @@ def train_step(model: nn.Module, optimizer: volta.optim.Optimizer, x: volta.Tens
 
 
 def train(model: nn.Module, images: np.ndarray, labels: np.ndarray, options: argparse.Namespace,
-          device) -> tuple[np.ndarray, StepCheck]:
+          device: volta.device) -> tuple[np.ndarray, StepCheck]:
     """Train in place; gives the loss of every step, and what --check-steps found."""
     loader = volta.data.DataLoader((images, labels), BATCH, shuffle=True, seed=options.seed, drop_last=True, device=device,
                                    transform=distort)
@@ -160,23 +154,18 @@ def train(model: nn.Module, images: np.ndarray, labels: np.ndarray, options: arg
 
 
 @volta.no_grad()
-def predict(model: nn.Module, images: np.ndarray, device) -> np.ndarray:
+def predict(model: nn.Module, images: np.ndarray, device: volta.device) -> np.ndarray:
     """The most likely digit of each image."""
     model.eval()
     return model(volta.tensor(images, device=device)).argmax(1).cpu().numpy()
 
 
-def plot(path: Path, losses: np.ndarray, images: np.ndarray, labels: np.ndarray, predictions: np.ndarray, accuracy: float) -> bool:
-    """Loss curve and a row of test digits with their predictions, as a PNG; False where matplotlib is not installed."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        return False
+def plot(path: Path, losses: np.ndarray, images: np.ndarray, labels: np.ndarray, predictions: np.ndarray, accuracy: float) -> None:
+    """Loss curve and a row of test digits with their predictions, as a PNG, where matplotlib is installed."""
+    if not (figure := common.figure(10, 5)):
+        return
     right = predictions == labels
     shown = [i for digit in range(10) for i in np.flatnonzero(right & (labels == digit))[:1]] + list(np.flatnonzero(~right)[:2])
-    figure = Figure(figsize=(10, 5), layout="constrained")
-    FigureCanvasAgg(figure)
     figure.suptitle(f"Handwritten digits: {accuracy:.2%} of {len(labels)} test images", fontsize=14)
     grid = figure.add_gridspec(2, len(shown), height_ratios=(2.6, 1))
     axes = figure.add_subplot(grid[0, :])
@@ -194,23 +183,15 @@ def plot(path: Path, losses: np.ndarray, images: np.ndarray, labels: np.ndarray,
         axes.set(xticks=[], yticks=[])
         axes.set_title(f"{predictions[i]}" if right[i] else f"{predictions[i]}, is {labels[i]}", fontsize=13 if right[i] else 10,
                        color="#1f7a3d" if right[i] else "#c0392b")
-    figure.savefig(path, dpi=110)
-    return True
+    common.save_figure(figure, path)
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", choices=("cpu", "gpu", "auto"), default="auto", help="auto takes a GPU where there is one")
-    parser.add_argument("--epochs", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("digits-out"), metavar="DIR", help="where the results go")
+    parser = common.parser(__doc__, "digits-out")
+    common.add_size(parser, "epochs", 30, 2)
     parser.add_argument("--losses", type=Path, metavar="FILE", help="write the loss of every step to this text file")
     parser.add_argument("--check-steps", action="store_true", help="on a GPU, check that steps copy and allocate nothing")
-    options = parser.parse_args()
-    if options.epochs < 1:
-        parser.error(f"--epochs must be at least 1, got {options.epochs}")
-    if options.out.exists() and not options.out.is_dir():
-        parser.error(f"--out needs a folder, {options.out} is a file")
+    options = common.start(parser)
     if options.losses and not options.losses.parent.is_dir():
         parser.error(f"--losses: there is no folder {options.losses.parent}")
     return options
@@ -218,11 +199,8 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> None:
     options = parse_arguments()
-    options.out.mkdir(parents=True, exist_ok=True)
-    wanted = options.device if options.device != "auto" else "gpu" if volta.gpu.is_available() else "cpu"
-    device = volta.device(wanted)
-    volta.manual_seed(options.seed)
-    images, labels, test_images, test_labels = load_digits()
+    device = options.device
+    images, labels, test_images, test_labels = datasets.digits()
     model = DigitNet(device)
     size = sum(p.numel() for p in model.parameters())
     print(f"{len(images)} digits to learn from, {len(test_images)} held out; {size:,} parameters on {device}")
@@ -241,11 +219,7 @@ def main() -> None:
     if not np.array_equal(predict(fresh, test_images, device), predictions):
         raise SystemExit(f"{checkpoint}: the reloaded model predicts differently")
     print(f"{checkpoint}: reloaded, same predictions")
-    picture = options.out / "digits.png"
-    if plot(picture, losses, test_images, test_labels, predictions, accuracy):
-        print(f"{picture}: loss curve and test digits")
-    else:
-        print("no picture, since matplotlib is not installed: pip install 'volta[plot]'")
+    plot(options.out / "digits.png", losses, test_images, test_labels, predictions, accuracy)
     if options.losses:
         np.savetxt(options.losses, losses, fmt="%.9g")
     if check.active:

@@ -5,6 +5,7 @@ import copyreg
 import os
 import warnings
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from volta import gpu
 from volta._kernels.core import CPU, Device, TensorBase, default_device
@@ -28,23 +29,25 @@ def configure(bind_gpu_kernels: Callable[[], None]) -> None:
     _bind_gpu_kernels = bind_gpu_kernels
 
 
-class _Devices(type):
-    """What makes `isinstance(x, volta.device)` hold for every device."""
+if TYPE_CHECKING:
+    device = Device     # for type checkers they are one, so that `device: volta.device` fits what volta.device(...) and x.device are
+else:
+    class _Devices(type):
+        """What makes `isinstance(x, volta.device)` hold for every device."""
 
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, Device)
+        def __instancecheck__(cls, instance: object) -> bool:
+            return isinstance(instance, Device)
 
+    class device(metaclass=_Devices):
+        """The device of a name: "cpu", "gpu", "gpu:1", "metal"; "cuda" is another name of "gpu". None is the default device,
+        which is another one inside `with volta.device("gpu"):`.
 
-class device(metaclass=_Devices):
-    """The device of a name: "cpu", "gpu", "gpu:1", "metal"; "cuda" is another name of "gpu". None is the default device, which is another
-    one inside `with volta.device("gpu"):`.
+        Raises: DeviceError for an unknown name or a GPU number that does not exist. Where no GPU is usable, "gpu" warns once
+        and gives the CPU; with VOLTA_REQUIRE_GPU=1 in the environment it raises.
+        """
 
-    Raises: DeviceError for an unknown name or a GPU number that does not exist. Where no GPU is usable, "gpu" warns once
-    and gives the CPU; with VOLTA_REQUIRE_GPU=1 in the environment it raises.
-    """
-
-    def __new__(cls, type: str | Device | int | None = None, index: int | None = None) -> Device:  # type: ignore[misc]  (not of its own class)
-        return as_device(type, index)
+        def __new__(cls, type: str | Device | int | None = None, index: int | None = None) -> Device:
+            return as_device(type, index)
 
 
 def as_device(name: str | Device | int | None = None, index: int | None = None) -> Device:

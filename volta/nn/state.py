@@ -26,8 +26,6 @@ class LoadResult(NamedTuple):
             return "<All keys matched successfully>"
         return f"LoadResult(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
-    __str__ = __repr__
-
 
 class StateMethods:
     """`state_dict` and `load_state_dict`."""

@@ -13,7 +13,8 @@ class DType:
 
 @final
 class Device:
-    """Where a tensor lives."""
+    """Where a tensor lives. For type checkers `volta.device` is this class, hence its arguments here."""
+    def __init__(self, type: str | Device | int | None = None, index: int | None = None) -> None: ...
     @property
     def type(self) -> str: ...
     @property
