@@ -113,11 +113,13 @@ fn remainder_f32(x: f32, y: f32) -> f32 {
     return select(r, r + y, other_sign && (bitcast<u32>(r) & 0x7fffffffu) != 0u && !is_nan(r));
 }
 
-// x / y. WGSL promises nothing for |y| > 2^126, where drivers multiply by a reciprocal that has become a denormal; at 2^126 itself a
-// reciprocal that is off by a bit is one already (an NVIDIA driver's), so the largest divisors are brought well below.
+// x / y. WGSL promises nothing for |y| > 2^126, where drivers multiply by a reciprocal that has become a denormal: divisors from 2^124 on
+// are taken down by their exponents' bits, since a factor in both operands is one that a compiler may cancel.
 fn div_f32(x: f32, y: f32) -> f32 {
-    let scale = select(1.0, 0.0625, abs(y) > 2.0e37);
-    return (x * scale) / (y * scale);
+    let bits = bitcast<u32>(y);
+    let exponent = (bits >> 23u) & 0xffu;
+    let huge = exponent > 250u && exponent < 255u;
+    return select(x, x * 0.0625, huge) / select(y, bitcast<f32>(bits - 0x2000000u), huge);
 }
 
 // x / y, rounded to a float, then towards 0. A GPU's quotient may be off in its last bits, so near a whole number the exact remainder
