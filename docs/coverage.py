@@ -26,7 +26,7 @@ REASONS = (
     (r".*(quantiz|fake_quant|fbgemm|int_repr|qscheme|q_per_channel|q_scale|q_zero|choose_qparams|fused_moving_avg).*",
      "there is no quantised dtype"),
     (r".*(sparse|coo|csr|csc|bsr|bsc|crow_ind|ccol_ind|col_indices|row_indices|coalesce|to_dense|dense_dim|spmm|hspmm|hsmm|dsmm|saddmm|"
-     r"sspaddmm|^smm$|^indices|^values).*", "there are no sparse tensors"),
+     r"sspaddmm|^smm$|^indices|^values).*", "sparse tensors are by coordinates alone: volta.sparse"),
     (r".*(cudnn|miopen|mkldnn|mtia|ipu|xpu|xla|maia|vulkan|cuda|cudagraph|cxx11).*", "of one vendor's library or device"),
     (r".*(stft|istft|^fft).*", "Fourier transforms are not built"),
     (r"char|short|grouped_mm|scaled_mm|scaled_grouped_mm", "of element types that Volta has not: float8, int8, int16"),

@@ -159,7 +159,7 @@ class Tensor(graph.Operators):
         """Itself: transfers to a GPU take any memory."""
         return self
 
-    def record_stream(self, stream: Any) -> None:
+    def record_stream(self, stream: object) -> None:
         """Does nothing: a GPU works in one order, so its memory is not used again too early."""
 
     def numel(self) -> int:

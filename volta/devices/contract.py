@@ -25,7 +25,7 @@ movement     (views need no kernel)
     fill_into(out, value)                         any strides
     place(x, shape, starts, steps, value)         full(shape, value) with x written at starts + i * steps; steps >= 1
     cat(*tensors, dim)
-    extend(x[planes, depth, height, width], outs, before, mode)      outs, before: of the last three dimensions
+    extend(x[planes, depth, height, width], outs, before, mode, value=0)     outs, before: of the last three dimensions
     extend_grad(g[planes, *outs], size, before, mode)                size: x's
 
 creation     full(shape, value, dtype, device)  arange(start, step, count, dtype, device)  empty(shape, dtype, device)
@@ -67,7 +67,7 @@ sort         sort(x, dim, descending=False, count=None) -> (values, indices)    
 
 conv         stride, padding, dilation: (height, width) tuples; groups: int; layouts N, C, H, W and O, C/groups, kh, kw
              conv2d(x, weight, bias or None, stride, padding, dilation, groups)
-             conv3d(x, weight, bias or None, ...)             volumes: with a depth before height and width everywhere
+             conv3d(x, weight, bias or None, stride, padding, dilation, groups)      volumes: depth before height and width
              conv2d_grad_input(g, weight, height, width, stride, padding, dilation, groups)
              conv2d_grad_weight(g, x, kernel: (kh, kw), stride, padding, dilation, groups)
 

@@ -209,3 +209,6 @@ def histogramdd(input: Tensor, bins: int | Sequence[int] | Sequence[Tensor], *, 
     points = reshape_op(input, shape=(input._size // size, size))
     hist, edges = _histogram("histogramdd", [select(points, 1, d) for d, _ in enumerate(bins)], bins, ranges, weight, density)
     return HistogramDD(hist, tuple(edges))
+
+
+histogramdd.has_out = False         # one of its results is a tuple, and PyTorch has no out= there

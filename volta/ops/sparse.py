@@ -279,7 +279,7 @@ def to_sparse(x: Tensor) -> SparseTensor:
     return SparseTensor(at, x[tuple(at[d] for d in range(x.ndim))], x.shape, True)
 
 
-def sparse_coo_tensor(indices: Any, values: Any = None, size: Sequence[int] | None = None, *, dtype: DTypeLike = None,
+def sparse_coo_tensor(indices: object, values: object = None, size: Sequence[int] | None = None, *, dtype: DTypeLike = None,
                       device: DeviceLike = None, requires_grad: bool = False, check_invariants: bool | None = None,
                       is_coalesced: bool | None = None) -> SparseTensor:
     """A sparse tensor of `values` (entries, dense dimensions...) at `indices` (sparse dimensions, entries), of the smallest size that
