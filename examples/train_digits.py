@@ -91,7 +91,7 @@ class StepCheck:
 
     def passed(self) -> bool:
         buffers, groups, submits, _ = self.totals()
-        return not buffers and groups * 10 <= len(self.steps) and submits <= 3         # where an epoch ends, no batch goes up ahead
+        return not buffers and groups * 8 <= len(self.steps) and submits <= 3         # where an epoch ends, no batch goes up ahead
 
     def report(self) -> str:
         buffers, groups, submits, dispatches = self.totals()
