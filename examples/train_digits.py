@@ -91,7 +91,8 @@ class StepCheck:
 
     def passed(self) -> bool:
         buffers, groups, submits, _ = self.totals()
-        return not buffers and groups * 8 <= len(self.steps) and submits <= 3         # where an epoch ends, no batch goes up ahead
+        # Where an epoch ends, or a batch is late, none goes up ahead, and the next ones lie elsewhere.
+        return not buffers and groups * 4 <= len(self.steps) and submits <= 3
 
     def report(self) -> str:
         buffers, groups, submits, dispatches = self.totals()
