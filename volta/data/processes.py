@@ -50,8 +50,8 @@ class Processes(Workers):
         for i in range(count):
             tasks, self_tasks = context.Pipe(duplex=False)
             self_results, results = context.Pipe(duplex=False)
-            process = context.Process(target=_main, args=(i, tasks, results, start, self._token, ahead), name=f"volta-data-{i}",  # type: ignore[attr-defined]
-                                      daemon=True)
+            process = context.Process(  # type: ignore[attr-defined]  (typeshed's BaseContext has none, each of its kinds has)
+                target=_main, args=(i, tasks, results, start, self._token, ahead), name=f"volta-data-{i}", daemon=True)
             try:
                 process.start()
             except (pickle.PicklingError, AttributeError, TypeError) as error:

@@ -34,7 +34,7 @@ class Alphabet:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Alphabet) and other.characters == self.characters
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  (equal by value, and no key of dicts)
 
     def encode(self, text: str) -> Tensor:
         """The numbers of characters, int64. Raises: ArgumentError for one outside the alphabet."""

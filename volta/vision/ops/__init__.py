@@ -1,7 +1,7 @@
 """Layers of vision models, and boxes, under torchvision's names."""
 from volta.vision.ops.boxes import *  # noqa: F403 (as its __all__ says)
 from volta.vision.ops.boxes import __all__ as _boxes
-from volta.vision.ops.layers import *  # noqa: F403
+from volta.vision.ops.layers import *  # noqa: F403 (as its __all__ says)
 from volta.vision.ops.layers import __all__ as _layers
 
 __all__ = _boxes + _layers
