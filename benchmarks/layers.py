@@ -73,13 +73,16 @@ def moves() -> list[tuple[str, list, Callable]]:
     return found
 
 
-def both_ways(lib, device: str, arguments: list, function: Callable) -> tuple[Callable, Callable]:
-    """(forward, forward and backward) of a call on tensors of a fixed seed; an argument is a shape, or integers: an array or an Index."""
+def both_ways(lib, device: str, arguments: list, function: Callable) -> tuple[Callable, ...]:
+    """(forward, forward and backward) of a call on tensors of a fixed seed, the latter where it has a derivative; an argument is a shape,
+    or integers: an array or an Index."""
     rng = np.random.default_rng(0)
     arguments = [a.draw(rng) if isinstance(a, Index) else a for a in arguments]
     inputs = [lib.tensor(a, device=device) if isinstance(a, np.ndarray) else
               lib.tensor(rng.standard_normal(a, dtype=np.float32), device=device, requires_grad=True) for a in arguments]
     plain, wanted = [x.detach() for x in inputs], [x for x in inputs if x.requires_grad]
+    if not wanted:
+        return (lambda: function(lib, *plain),)
     g = lib.tensor(rng.standard_normal(tuple(function(lib, *plain).shape), dtype=np.float32), device=device)
 
     def backward():

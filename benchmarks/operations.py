@@ -10,7 +10,7 @@ import numpy as np
 GOALS = {"layer_norm": 1.0, "rms_norm": 1.0, "group_norm": 1.0, "instance_norm": 1.0, "var": 1.0, "std": 1.0, "attention": 1.0,
          "cumsum": 0.9, "embedding": 0.9, "avg_pool": 0.9, "adaptive": 0.9, "gather": 0.9, "scatter": 0.9, "pad": 0.9, "cat": 0.9,
          "interpolate": 0.9, "sort": 0.8, "topk": 0.8, "conv1d": 0.8, "conv3d": 0.8, "conv_transpose2d": 0.8}
-SIDES = (512, 2048)                     # of square matrices: a quarter of a million elements, and four millions
+SIDES = (64, 512, 2048)                 # of square matrices: 4 thousand elements, a quarter of a million, and four millions
 Call = tuple[str, list, Callable]
 
 
@@ -21,13 +21,18 @@ def goal(label: str) -> float | None:
 def elementwise() -> Iterator[Call]:
     for side in SIDES:
         shape = (side, side)
-        for name in ("add", "mul"):
+        for name in ("add", "mul", "div", "maximum"):
             yield f"{name} {shape}", [shape, shape], lambda lib, x, y, name=name: getattr(lib, name)(x, y)
-        for name in ("exp", "tanh", "sigmoid", "sin"):
-            yield f"{name} {shape}", [shape], lambda lib, x, name=name: getattr(lib, name)(x)
-        for name in ("relu", "gelu", "silu", "softplus"):
+        for label, other in (("row", (side,)), ("column", (side, 1)), ("number", ())):
+            yield f"add {shape} and a {label}", [shape, other], lambda lib, x, y: x + y
+        for name in ("exp", "log1p", "tanh", "sigmoid", "sin", "erf", "sqrt"):
+            yield f"{name} {shape}", [shape], lambda lib, x, name=name: getattr(lib, name)(x.abs() if name in ("log1p", "sqrt") else x)
+        for name in ("relu", "gelu", "silu", "softplus", "elu"):
             yield f"{name} {shape}", [shape], lambda lib, x, name=name: getattr(lib.nn.functional, name)(x)
         yield f"gelu {shape} tanh", [shape], lambda lib, x: lib.nn.functional.gelu(x, approximate="tanh")
+        yield f"where {shape}", [shape, shape], lambda lib, x, y: lib.where(x > 0, x, y)
+        yield f"masked_fill {shape}", [shape], lambda lib, x: x.masked_fill(x > 0, 1.0)
+        yield f"dropout {shape}", [shape], lambda lib, x: lib.nn.functional.dropout(x, 0.5) * 0
 
 
 def reductions() -> Iterator[Call]:
@@ -35,8 +40,10 @@ def reductions() -> Iterator[Call]:
         shape = (side, side)
         yield f"sum {shape} of all", [shape], lambda lib, x: x.sum()
         for dim in (0, 1):
-            for name in ("sum", "amax", "std", "softmax"):
+            for name in ("sum", "mean", "amax", "std", "softmax", "log_softmax", "logsumexp"):
                 yield f"{name} {shape} dim {dim}", [shape], lambda lib, x, name=name, d=dim: getattr(lib, name)(x, d)
+    yield "cross_entropy (512, 1000)", [(512, 1000)], lambda lib, x: lib.nn.functional.cross_entropy(x, lib.arange(512))
+    yield "softmax (1000,)", [(1000,)], lambda lib, x: lib.softmax(x, 0)
 
 
 def scans_and_sorts() -> Iterator[Call]:
@@ -45,6 +52,29 @@ def scans_and_sorts() -> Iterator[Call]:
             yield f"{name} {shape} dim {dim}", [shape], lambda lib, x, name=name, d=dim: getattr(lib, name)(x, d)
         for name, options in (("cummax", {}), ("cummin", {}), ("sort", {"stable": True}), ("topk", {"k": 10})):
             yield f"{name} {shape} dim {dim}", [shape], lambda lib, x, name=name, d=dim, o=options: getattr(lib, name)(x, dim=d, **o)[0]
+
+
+def layouts() -> Iterator[Call]:
+    """Copies of views, and calls that make views or small tensors alone."""
+    for side in SIDES:
+        shape = (side, side)
+        yield f"contiguous {shape} transposed", [shape], lambda lib, x: x.t().contiguous()
+        yield f"contiguous {shape} columns", [shape], lambda lib, x: x[:, 1::2].contiguous()
+        yield f"contiguous {shape} rows", [shape], lambda lib, x: x[1::2].contiguous()
+        yield f"clone {shape}", [shape], lambda lib, x: x.clone()
+        yield f"add {shape} transposed", [shape, shape], lambda lib, x, y: x + y.t()
+    yield "zeros (4,)", [], lambda lib: lib.zeros(4)
+    yield "zeros (512, 512)", [], lambda lib: lib.zeros(512, 512)
+    yield "views", [(8, 6, 4)], lambda lib, x: x.transpose(0, 1).reshape(6, 32)[1:3].unsqueeze(0).permute(2, 0, 1)
+    yield "contiguous (64, 32, 28, 28) channels last", [(64, 32, 28, 28)], lambda lib, x: x.permute(0, 2, 3, 1).contiguous()
+
+
+def random_numbers() -> Iterator[Call]:
+    for side in SIDES:
+        for name in ("rand", "randn"):
+            yield f"{name} {(side, side)}", [], lambda lib, name=name, s=side: getattr(lib, name)(s, s) * 0
+        yield f"bernoulli {(side, side)}", [], lambda lib, s=side: lib.bernoulli(lib.full((s, s), 0.5)) * 0
+    yield "randperm 100000", [], lambda lib: lib.randperm(100000) * 0
 
 
 def movement(rng: np.random.Generator) -> Iterator[Call]:
@@ -67,8 +97,29 @@ def movement(rng: np.random.Generator) -> Iterator[Call]:
                    lambda lib, x, m=mode, f=factor: lib.nn.functional.interpolate(x, scale_factor=f, mode=m))
 
 
+def matmuls() -> Iterator[Call]:
+    for side in (64, 128, 256, 512, 1024):
+        yield f"matmul {side}", [(side, side)] * 2, lambda lib, x, y: x @ y
+    yield "matmul 256 nt", [(256, 256)] * 2, lambda lib, x, y: x @ y.t()
+    yield "matmul 256 tn", [(256, 256)] * 2, lambda lib, x, y: x.t() @ y
+    for batch, m, k, n in ((64, 256, 64, 256), (64, 64, 64, 64), (8, 512, 64, 512)):
+        yield f"matmul {batch} x ({m} x {k} x {n})", [(batch, m, k), (batch, k, n)], lambda lib, x, y: x @ y
+    for m, k, n in ((64, 16384, 64), (4096, 64, 64), (16, 512, 4096), (1, 2048, 2048), (2048, 2048, 1), (1000, 300, 7)):
+        yield f"matmul {m} x {k} x {n}", [(m, k), (k, n)], lambda lib, x, y: x @ y
+    yield "matrix by vector 2048", [(2048, 2048), (2048,)], lambda lib, x, y: x @ y
+    for batch, narrow, wide in ((64, 784, 512), (256, 784, 512), (64, 512, 10), (2048, 128, 512), (2048, 512, 128), (1, 512, 512)):
+        yield (f"linear {batch} x {narrow} x {wide}", [(batch, narrow), (wide, narrow), (wide,)],
+               lambda lib, x, w, b: lib.nn.functional.linear(x, w, b))
+
+
 def products() -> Iterator[Call]:
     for name, x, w, options in (
+            ("conv2d", (16, 64, 32, 32), (64, 64, 3, 3), {"padding": 1}), ("conv2d", (16, 128, 16, 16), (128, 128, 3, 3), {"padding": 1}),
+            ("conv2d", (16, 256, 8, 8), (256, 256, 3, 3), {"padding": 1}), ("conv2d", (16, 64, 32, 32), (256, 64, 1, 1), {}),
+            ("conv2d", (8, 3, 128, 128), (64, 3, 7, 7), {"stride": 2, "padding": 3}),
+            ("conv2d", (16, 64, 32, 32), (64, 1, 3, 3), {"padding": 1, "groups": 64}),
+            ("conv2d", (16, 64, 32, 32), (64, 16, 3, 3), {"padding": 1, "groups": 4}),
+            ("conv2d", (64, 1, 28, 28), (32, 1, 3, 3), {"padding": 1}),
             ("conv1d", (16, 64, 1024), (128, 64, 3), {"padding": 1}), ("conv2d", (16, 32, 28, 28), (64, 32, 3, 3), {"padding": 1}),
             ("conv2d", (8, 512, 4, 4), (512, 512, 3, 3), {"padding": 1}),
             ("conv3d", (4, 16, 16, 32, 32), (32, 16, 3, 3, 3), {"padding": 1}),
@@ -85,5 +136,7 @@ def products() -> Iterator[Call]:
 
 def families() -> dict[str, list[Call]]:
     """All calls by the name of their family."""
-    return {"elementwise": [*elementwise()], "reductions": [*reductions()], "scans and sorts": [*scans_and_sorts()],
-            "movement and indices": [*movement(np.random.default_rng(1))], "products": [*products()]}
+    return {"elementwise": [*elementwise()], "reductions": [*reductions()], "matmuls": [*matmuls()], "products": [*products()],
+            "scans and sorts": [*scans_and_sorts()],
+            "movement and indices": [*movement(np.random.default_rng(1))],
+            "layouts": [*layouts()], "random numbers": [*random_numbers()]}
