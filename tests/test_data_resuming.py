@@ -20,6 +20,7 @@ from volta.data import (
     get_worker_info,
 )
 from volta.errors import StateDictError
+from volta.random_states import random_states, set_random_states
 
 
 class Noisy(Dataset):
@@ -82,7 +83,7 @@ def _epochs(loader, count, stop=None):
         for i, batch in enumerate(loader):
             batches.append((_listed(batch), volta.rand(1).item()))
             if stop == (epoch, i):
-                states = loader.state_dict(), volta.random.random_states(), len(batches)
+                states = loader.state_dict(), random_states(), len(batches)
     return batches, states
 
 
@@ -107,7 +108,7 @@ def test_the_rest_is_the_same(name, stop, tmp_path):
     other = LOADERS[name]()
     other.load_state_dict(volta.load(tmp_path / "state.pt"))
     assert other.state_dict()["given"] == stop[1] + 1
-    volta.random.set_random_states(states)
+    set_random_states(states)
     assert _epochs(other, 3 - stop[0])[0] == whole[done:]
 
 
@@ -136,11 +137,11 @@ def test_states_that_do_not_fit():
             other.load_state_dict(state)
     iterator = iter(loader)
     next(iterator)
-    state, before = loader.state_dict(), volta.random.random_states()
+    state, before = loader.state_dict(), random_states()
     for wrong in ({}, None, {**state, "given": -1}, {**state, "random": {"volta": 3}}, {**state, "generators": [3]}):
         with pytest.raises(StateDictError, match="needs what state_dict"):
             loader.load_state_dict(wrong)
-    assert volta.random.random_states()["python"] == before["python"] and loader.state_dict() == state
+    assert random_states()["python"] == before["python"] and loader.state_dict() == state
 
 
 _RUN = """

@@ -19,7 +19,6 @@ Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11, tabl
 from __future__ import annotations
 
 import os
-import random
 import struct
 import threading
 from contextlib import contextmanager
@@ -28,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from volta.errors import ArgumentError, StateDictError
+from volta.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
     from volta.types import DeviceLike
 
-__all__ = ["Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "random_states", "seed",
-           "set_random_states", "set_rng_state"]
+__all__ = ["Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
 
 _STATE = struct.Struct("<QQ")           # the seed and the position
 
@@ -191,21 +189,3 @@ def get_rng_state() -> Tensor:
 def set_rng_state(new_state: Tensor) -> None:
     """Continue the default generator from a state that `get_rng_state` gave."""
     default_generator.set_state(new_state)
-
-
-def random_states() -> dict[str, Any]:
-    """The states of the default generator, Python's and NumPy's, as values that a file can hold."""
-    state = np.random.get_state(legacy=False)
-    return {"volta": get_rng_state(), "python": random.getstate(),
-            "numpy": {**state, "state": {key: np.asarray(value).tolist() for key, value in state["state"].items()}}}
-
-
-def set_random_states(states: Any) -> None:
-    """Continue from what `random_states` gave. Raises: StateDictError for anything else."""
-    try:
-        set_rng_state(states["volta"].to("cpu"))
-        random.setstate(states["python"])
-        np.random.set_state({**states["numpy"], "state": {key: np.asarray(value, np.uint64) if isinstance(value, list) else value
-                                                          for key, value in states["numpy"]["state"].items()}})
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise StateDictError(f"the states of the random generators are of another form: {error}") from None

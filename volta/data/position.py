@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from volta.errors import StateDictError
-from volta.random import Generator, random_states, set_random_states
+from volta.random import Generator
+from volta.random_states import random_states, set_random_states
 
 
 @dataclass

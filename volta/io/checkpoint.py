@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from volta.errors import ArgumentError, StateDictError
 from volta.io.serialization import load, save
-from volta.random import random_states, set_random_states
+from volta.random_states import random_states, set_random_states
 
 if TYPE_CHECKING:
     from volta.io.location import MapLocation

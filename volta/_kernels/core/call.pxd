@@ -41,7 +41,7 @@ cdef inline object call_kernel(Primitive op, Device device, tuple inputs, dict p
     else:
         kernel = op.cpu
         half = op.cpu_half
-    if half != 2 and (half == 0 or brains or device.is_gpu) and has_half(op, inputs, params, half):
+    if half != 2 and (half == 0 or (params if device.is_gpu else brains)) and has_half(op, inputs, params, half):
         result = in_half(op, device, kernel, inputs, params, out)
     elif out is None:                               # without copying the parameters
         result = PyObject_Call(kernel, inputs, <PyObject*>params if params is not None and PyDict_GET_SIZE(params) else NULL)
