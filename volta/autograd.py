@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
 from volta import saved as graph
 from volta._kernels import core
@@ -18,6 +18,7 @@ from volta._kernels.core.grad_mode import GradMode, call_under
 from volta._kernels.core.graph import Node, is_grad_enabled
 from volta._kernels.core.record import Primitive
 from volta.errors import ArgumentError, AutogradError, ShapeError
+from volta.results import Result
 from volta.shapes import broadcasts_to
 
 if TYPE_CHECKING:
@@ -286,7 +287,7 @@ def as_gradient(name: str, g, shape: tuple, dtype, device):
     return g if g.dtype is dtype else g.to(dtype)
 
 
-class _Packed(NamedTuple):
+class _Packed(Result):
     """What a saved-tensor hook made of a tensor, and how to get that back."""
     value: object
     unpack: Callable[[Any], Tensor]

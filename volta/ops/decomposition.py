@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from volta.ops.records.math import maximum, where_op
 from volta.ops.records.view import reshape_op
 from volta.ops.reduce import amax, sum
 from volta.ops.table import Definite, Derived, case, composed
+from volta.results import Result
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -28,39 +29,39 @@ if TYPE_CHECKING:
 _WIDE = Derived(lambda: np.arange(6.0).reshape(2, 3) % 4)
 
 
-class CholeskyInfo(NamedTuple):
+class CholeskyInfo(Result):
     """What `linalg.cholesky_ex` gives: the factors, and per matrix 0 or the order of the first leading part that is not definite."""
     L: Tensor
     info: Tensor
 
 
-class QR(NamedTuple):
+class QR(Result):
     """What `linalg.qr` gives: Q with orthonormal columns and the upper triangular R."""
     Q: Tensor
     R: Tensor
 
 
-class SVD(NamedTuple):
+class SVD(Result):
     """What `linalg.svd` gives: A = U diag(S) Vh."""
     U: Tensor
     S: Tensor
     Vh: Tensor
 
 
-class USV(NamedTuple):
+class USV(Result):
     """What `svd` gives: A = U diag(S) V', V' the transpose of V."""
     U: Tensor
     S: Tensor
     V: Tensor
 
 
-class Eigen(NamedTuple):
+class Eigen(Result):
     """What `linalg.eigh` gives: the eigenvalues in ascending order, and their vectors as columns."""
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
-class LeastSquares(NamedTuple):
+class LeastSquares(Result):
     """What `linalg.lstsq` gives; a tensor that the driver does not compute has no elements."""
     solution: Tensor
     residuals: Tensor

@@ -1,7 +1,7 @@
 """Factors of matrices by elimination and by reflections, and what is solved by them, on the CPU; leading dimensions are batches."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from volta.ops.records.linalg import turned
 from volta.ops.records.view import reshape_op
 from volta.ops.reduce import mean
 from volta.ops.table import Definite, Derived, case, composed, cpu_alone
+from volta.results import Result
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -29,27 +30,27 @@ _FACTORS = (case(Definite((2, 3, 3))), case((2, 4, 3)), case((2, 2, 4)), case((0
 _PIVOTS = Derived(lambda *before: np.array([[2, 3, 3], [1, 2, 3]], np.int32))
 
 
-class LUFactors(NamedTuple):
+class LUFactors(Result):
     """What `linalg.lu_factor` gives: L below the diagonal and U, and per column the row that was exchanged with its own, from 1."""
     LU: Tensor
     pivots: Tensor
 
 
-class LUInfo(NamedTuple):
+class LUInfo(Result):
     """What `linalg.lu_factor_ex` gives: `LUFactors`, and per matrix 0 or the first pivot that is 0."""
     LU: Tensor
     pivots: Tensor
     info: Tensor
 
 
-class PLU(NamedTuple):
+class PLU(Result):
     """What `linalg.lu` gives: A = P L U."""
     P: Tensor
     L: Tensor
     U: Tensor
 
 
-class TriangularSolution(NamedTuple):
+class TriangularSolution(Result):
     """What `triangular_solve` gives: the solution, and a copy of the matrices."""
     solution: Tensor
     cloned_coefficient: Tensor
@@ -331,7 +332,7 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
     return other - matmul(matmul(matmul(other, V), T), turned(V))
 
 
-class Reflections(NamedTuple):
+class Reflections(Result):
     """What `geqrf` gives: R on and above the diagonal, the reflections below it, and their factors."""
     a: Tensor
     tau: Tensor

@@ -1,7 +1,7 @@
 """Counts of integers, and histograms. Where the shape depends on the values (`bincount`), one number is read."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from volta.ops.records.reduce import amax_op, amin_op
 from volta.ops.records.sort import searchsorted_op
 from volta.ops.records.view import reshape_op
 from volta.ops.table import Derived, Labels, case, composed
+from volta.results import Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +57,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     return scatter_add_op(weights.detach(), cast(input, int64), dim=0, size=size)
 
 
-class Histogram(NamedTuple):
+class Histogram(Result):
     """What `histogram` gives: the counts, and the edges between which they are."""
     hist: Tensor
     bin_edges: Tensor
@@ -171,7 +172,7 @@ def _bin_edges(name, x, bins, range):
     return _edges(name, x, bins, range[0] - wider, range[1] + wider, 0.5)
 
 
-class HistogramDD(NamedTuple):
+class HistogramDD(Result):
     """What `histogramdd` gives: the counts, and per dimension the edges between which they are."""
     hist: Tensor
     bin_edges: tuple[Tensor, ...]

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from volta.ops.records.linalg import turned
 from volta.ops.records.math import where_op
 from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.table import Definite, Derived, case, composed
+from volta.results import Result
 from volta.shapes import broadcast_shapes
 
 if TYPE_CHECKING:
@@ -24,19 +25,19 @@ MATRICES = (case(Definite((2, 3, 3))), case((0, 3, 3)), case((0, 0)))
 _SINGULAR = "the matrix is singular: elimination finds 0 as pivot {}"
 
 
-class InverseInfo(NamedTuple):
+class InverseInfo(Result):
     """What `linalg.inv_ex` gives: the inverses, and per matrix 0 or the first pivot that is 0."""
     inverse: Tensor
     info: Tensor
 
 
-class ResultInfo(NamedTuple):
+class ResultInfo(Result):
     """What `linalg.solve_ex` gives: the solutions, and per matrix 0 or the first pivot that is 0."""
     result: Tensor
     info: Tensor
 
 
-class SignLogabsdet(NamedTuple):
+class SignLogabsdet(Result):
     """What `slogdet` gives: the signs of determinants, and the logarithms of their absolute values."""
     sign: Tensor
     logabsdet: Tensor

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from volta.ops.records.reduce import (
 )
 from volta.ops.records.view import reshape_op
 from volta.ops.table import case, composed
+from volta.results import Result
 from volta.shapes import as_dim, as_dims, reduced
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return _arg("argmin", argmin_op, input, dim, keepdim)
 
 
-class ValuesIndices(NamedTuple):
+class ValuesIndices(Result):
     """What max and min give along a dimension: the extreme values, and where they are."""
     values: Tensor
     indices: Tensor

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from volta.ops.reduce import sum as sum_of
 from volta.ops.sort import sort
 from volta.ops.table import Derived, case, composed
 from volta.ops.view import reshape, unsqueeze
+from volta.results import Result
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -143,7 +144,7 @@ def float_power_(input: Tensor, exponent: Tensor | Number) -> Tensor:
 
 
 # ---------------------------------------------------------------- parts of numbers
-class MantissaExponent(NamedTuple):
+class MantissaExponent(Result):
     """What frexp gives: input = mantissa * 2 ** exponent."""
     mantissa: Tensor
     exponent: Tensor

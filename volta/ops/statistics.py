@@ -1,7 +1,7 @@
 """Quantiles, sums and means of what is not NaN, both extremes, covariance."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from volta.ops.records.sort import sort_op
 from volta.ops.records.view import diagonal_op, permute_op, reshape_op
 from volta.ops.reduce import amax, amin, mean, sum
 from volta.ops.table import Derived, case, composed
+from volta.results import Result
 from volta.shapes import as_dim, reduced
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def nanmean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool
 
 
 # ---------------------------------------------------------------- both extremes
-class MinMax(NamedTuple):
+class MinMax(Result):
     """What `aminmax` gives."""
     min: Tensor
     max: Tensor

@@ -2,7 +2,7 @@
 PyTorch."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from volta._kernels.core.graph import is_grad_enabled
 from volta.dtypes import int32
@@ -10,6 +10,7 @@ from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from volta.ops.inverse import matrices, square, succeeded
 from volta.ops.records.factor import ldl_op, ldl_solve_op
 from volta.ops.table import composed, cpu_alone
+from volta.results import Result
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 _SYMMETRIC = {"function": False, "method": False, "cpu_only": True, "untested": "tests/test_linalg.py: it has no derivative"}
 
 
-class LDLFactors(NamedTuple):
+class LDLFactors(Result):
     """What `linalg.ldl_factor` gives: the packed factors, and the exchanges of rows, as LAPACK's sytrf."""
     LD: Tensor
     pivots: Tensor
 
 
-class LDLInfo(NamedTuple):
+class LDLInfo(Result):
     """What `linalg.ldl_factor_ex` gives: `LDLFactors`, and per matrix 0 or the first block of D that is 0."""
     LD: Tensor
     pivots: Tensor
