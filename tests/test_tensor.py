@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import volta
-from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError
 from volta.ops.table import FUNCTIONS, PLACES
 
 
