@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import volta
-from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError
 from volta.ops.table import FUNCTIONS, PLACES
 
 
@@ -222,13 +222,45 @@ def test_pickle(device):
 
 def test_data(device):
     x = volta.ones(2, device=device, requires_grad=True)
-    assert not x.data.requires_grad and x.data.storage is x.storage
-    x.data = volta.zeros(2, device=device)
+    assert not x.data.requires_grad and x.data.is_set_to(x)
+    other = volta.zeros(2, device=device)
+    x.data = other
     assert x.tolist() == [0.0, 0.0] and x.requires_grad
-    with pytest.raises(ShapeError, match=r"data: needs shape \(2,\) and volta.float32, got \(3,\)"):
-        x.data = volta.zeros(3, device=device)
+    other.add_(1)
+    assert x.tolist() == [1.0, 1.0] and x._version == 0 and other._version == 1
+    x.data = volta.zeros(3, device=device)
+    assert x.shape == (3,) and x.requires_grad
     with pytest.raises(ArgumentError, match="data: needs a tensor, got int"):
         x.data = 5
+    with pytest.raises(DTypeError, match="data: the tensor requires grad, so its data must be floating point, got volta.int64"):
+        x.data = volta.tensor([1], device=device)
+
+
+def test_changes_of_data(device):
+    """`.data` counts its changes by itself, `detach()` with the tensor; the memory is one, which in-place ops respect."""
+    x = volta.ones(3, device=device, requires_grad=True)
+    loss, data = (x * x).sum(), x.data
+    data.mul_(5)
+    data[:1].add_(1)
+    assert x._version == 0 and data._version == 2 and x.tolist() == [6.0, 5.0, 5.0]
+    loss.backward()
+    assert x.grad.tolist() == [12.0, 10.0, 10.0]                    # of what is there now, as in PyTorch
+    loss = (x * x).sum()
+    x.detach().mul_(5)
+    with pytest.raises(AutogradError, match="was changed in place"):
+        loss.backward()
+    loss = (x * x).sum()
+    x.data = volta.ones(2, device=device)
+    with pytest.raises(AutogradError, match="was changed in place"):
+        loss.backward()                                             # recorded for another shape
+    with pytest.raises(AutogradError, match=r"has shape \(3,\), its gradient \(2,\); set .grad to None"):
+        (x * 2).sum().backward()
+    y = volta.arange(6.0, device=device)
+    y[1:].add_(y.data[:-1])
+    assert y.tolist() == [0.0, 1.0, 3.0, 5.0, 7.0, 9.0]
+    y[1:].copy_(y.data[:-1])
+    y.data.add_(y)
+    assert y.tolist() == [0.0, 0.0, 2.0, 6.0, 10.0, 14.0]
 
 
 def test_the_legacy_constructor():

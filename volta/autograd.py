@@ -274,6 +274,8 @@ def as_gradient(name: str, g, shape: tuple, dtype, device):
 
     Raises: AutogradError for anything but a tensor of that device, and of that shape or one that sums down to it.
     """
+    if getattr(g, "is_sparse", False) and (tuple(g.shape), g.dtype, g.device) == (shape, dtype, device):
+        return g
     if not isinstance(g, core.TensorBase):
         raise AutogradError(f"{name} must be a tensor or None, got {type(g).__name__}")
     if g.device is not device:

@@ -90,16 +90,17 @@ class Tensor(graph.Operators):
 
     @property
     def data(self) -> Tensor:
-        """The same data without a graph."""
-        return core.alias(self)
+        """The same data without a graph. What is written to it is no change of this tensor for gradients: `detach()` is checked."""
+        return core.apart(self)
 
     @data.setter
     def data(self, value: Tensor) -> None:
         if not isinstance(value, core.TensorBase):
             raise ArgumentError(f"data: needs a tensor, got {type(value).__name__}")
-        if value.shape != self.shape or value.dtype is not self.dtype:
-            raise ShapeError(f"data: needs shape {self.shape} and {self.dtype}, got {value.shape} and {value.dtype}")
-        core.assign(self, value)
+        if self.requires_grad and not value.dtype.is_floating_point:
+            raise DTypeError(f"data: the tensor requires grad, so its data must be floating point, got {value.dtype}")
+        other = (value.shape, value.dtype, value.device) != (self.shape, self.dtype, self.device)      # no gradient was recorded for that
+        core.assign(self, core.apart(value, self._version + other))
 
     @property
     def T(self) -> Tensor:

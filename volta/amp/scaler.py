@@ -61,6 +61,7 @@ class GradScaler:
         if id(optimizer) in self._found:
             raise ArgumentError("GradScaler.unscale_: has been called for this optimizer since the last update")
         gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        gradients = [g._values() if g.is_sparse else g for g in gradients]
         if any(g.dtype is float16 for g in gradients):
             raise ArgumentError("GradScaler.unscale_: gradients are float16; keep the parameters in float32 and use autocast")
         for g in gradients:

@@ -196,7 +196,7 @@ class _Pickle:
 
     def storage(self, data):
         """The persistent id of the storage of a tensor, whose bytes are kept for the archive."""
-        key = id(data.storage), data.dtype
+        key = id(data.storage.root or data.storage), data.dtype
         if key not in self.storages:
             self.storages[key] = _host_bytes(data), len(self.storages), data
         content, number, _ = self.storages[key]

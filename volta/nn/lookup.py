@@ -20,8 +20,6 @@ class _Lookup(Module):
         super().__init__()
         name = type(self).__name__
         self.num_embeddings, self.embedding_dim = sizes(name, num_embeddings=num_embeddings, embedding_dim=embedding_dim)
-        if sparse:
-            raise ArgumentError(f"{name}: there are no sparse gradients; make it with sparse=False")
         if padding_idx is not None:
             if not -self.num_embeddings <= padding_idx < self.num_embeddings:
                 raise ArgumentError(f"{name}: padding_idx must be within the {num_embeddings} rows, got {padding_idx}")
@@ -58,7 +56,7 @@ class Embedding(_Lookup):
     """The rows of a table that the input numbers.
 
     Shape: (...) of integers -> (..., embedding_dim).
-    Raises: ArgumentError for sizes below 0, a padding_idx that is no row, sparse=True; IndexRangeError for a number that is no row.
+    Raises: ArgumentError for sizes below 0, a padding_idx that is no row; IndexRangeError for a number that is no row.
     """
 
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
@@ -75,7 +73,11 @@ class Embedding(_Lookup):
                          scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq)
+        return functional.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq,
+                                    self.sparse)
+
+    def extra_repr(self) -> str:
+        return super().extra_repr() + (", sparse=True" if self.sparse else "")
 
 
 class EmbeddingBag(_Lookup):
@@ -104,7 +106,7 @@ class EmbeddingBag(_Lookup):
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         return functional.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode,
-                                        False, per_sample_weights, self.include_last_offset, self.padding_idx)
+                                        self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, mode={self.mode!r}"

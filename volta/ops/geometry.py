@@ -48,7 +48,7 @@ def is_set_to(input: Tensor, tensor: Tensor) -> bool:
     >>> x.is_set_to(x.view(2, 3)), x.is_set_to(x.view(3, 2))
     (True, False)
     """
-    return input.storage is tensor.storage and (input.shape, input._strides, input.offset) == (tensor.shape, tensor._strides, tensor.offset)
+    return core.same_memory(input, tensor) and (input.shape, input._strides, input.offset) == (tensor.shape, tensor._strides, tensor.offset)
 
 
 @_fact

@@ -11,12 +11,15 @@ from volta._kernels.core import Device, DType, TensorBase, strides_of
 from volta.device import as_device
 from volta.dtypes import as_dtype, float32, float64, int64, promote_types
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta.ops.creation import zeros
+from volta.ops.creation import arange, zeros
 from volta.ops.from_data import tensor
 from volta.ops.indexing import index_add, index_select
 from volta.ops.join import cat, stack
+from volta.ops.records.create import full_op
+from volta.ops.records.index import index_add_op, index_select_op, scatter_reduce_op
 from volta.ops.records.math import mul
 from volta.ops.reduce import sum as sum_op
+from volta.ops.table import create
 from volta.ops.unique import unique
 from volta.ops.view import reshape
 from volta.shapes import Size, as_dim
@@ -46,6 +49,7 @@ class SparseTensor:
     ndim = property(lambda self: len(self.shape))
     storage = property(lambda self: self._of.storage)           # of the values: `save_for_backward` looks at its version
     T = property(lambda self: self.t())
+    data = property(lambda self: self.detach())
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or one size of it."""
@@ -112,6 +116,16 @@ class SparseTensor:
         empty = zeros((math.prod(sizes), *rest), dtype=self.dtype, device=self.device)
         return reshape(index_add(empty, 0, self._places(), self._of), tuple(self.shape))
 
+    def summed(self) -> tuple[Tensor, Tensor]:
+        """(where the entries are, counted through the sparse dimensions; for each the sum of all entries at its place). As `coalesce`, but
+        nothing is read on a GPU."""
+        places, n = self._places(), self._nnz()
+        if self._coalesced or not n:
+            return places, self._of
+        rows = create(full_op, (math.prod(self.shape[:self.sparse_dim()]),), n, dtype=int64, device=self.device)
+        first = index_select_op(scatter_reduce_op(rows, arange(n, device=self.device), places, dim=0, reduce="amin"), places, dim=0)
+        return places, index_select_op(index_add_op(self._of, first, dim=0, size=n), first, dim=0)
+
     def to_sparse(self) -> SparseTensor:
         """Itself."""
         return self
@@ -173,6 +187,26 @@ class SparseTensor:
         if self.ndim != 2:
             raise ShapeError(f"t: needs a matrix, got shape {tuple(self.shape)}")
         return self.transpose(0, 1)
+
+    # ------------------------------------------------------------ in place
+    def add_to(self, dense: Tensor) -> None:
+        """dense += self."""
+        dense.add_(self.to_dense())
+
+    def zero_(self) -> SparseTensor:
+        """Without entries."""
+        self._at, self._of, self._coalesced = self._at[:, :0], self._of[:0], True
+        return self
+
+    def mul_(self, other: Any) -> SparseTensor:
+        """By a number, or a 0-d tensor."""
+        self._of.mul_(other)
+        return self
+
+    def div_(self, other: Any) -> SparseTensor:
+        """By a number, or a 0-d tensor."""
+        self._of.div_(other)
+        return self
 
     # ------------------------------------------------------------ arithmetic
     def __matmul__(self, other: Any) -> Any:

@@ -182,7 +182,7 @@ class Positions:
             value = self.entries(value, view.shape)
         else:
             return
-        rows, value = (contiguous_op(t) if t.storage is x.storage else t for t in (self.rows, value))
+        rows, value = (contiguous_op(t) if core.same_memory(t, x) else t for t in (self.rows, value))
         target = indexing.permute_view(view, dims=(*self.dims, *self.others))
         run_kernel(index_put_op, x.device, (target, rows, value), {"rank": len(self.dims), "unique": self.unique})
 

@@ -1,11 +1,13 @@
 """Optimizers and learning-rate schedules, under PyTorch's names."""
-from volta.optim import algorithms, lbfgs, lr_scheduler, matrices, swa_utils
+from volta.optim import algorithms, lbfgs, lr_scheduler, matrices, rows, swa_utils
 from volta.optim.algorithms import *  # noqa: F403 (as its __all__ says)
 from volta.optim.lbfgs import *  # noqa: F403 (as its __all__ says)
 from volta.optim.matrices import *  # noqa: F403 (as its __all__ says)
 from volta.optim.optimizer import Optimizer
+from volta.optim.rows import *  # noqa: F403 (as its __all__ says)
 
 __all__ = ["Optimizer", "lr_scheduler", "swa_utils"]
 __all__ += algorithms.__all__
 __all__ += lbfgs.__all__
 __all__ += matrices.__all__
+__all__ += rows.__all__

@@ -1,13 +1,15 @@
 """The optimizers: hyperparameters, their checks and defaults. What a step computes is declared in `ops/records/update.py`."""
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
-from volta.errors import ArgumentError
+from volta.errors import ArgumentError, DTypeError
 from volta.ops.records import update
 from volta.optim.checks import at_least_zero, below_one, flag, implementation, number, positive, several, within
 from volta.optim.optimizer import Optimizer
+from volta.optim.rows import descend, descend_by_squares
 
 __all__ = ["ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"]
 
@@ -39,6 +41,9 @@ class SGD(Optimizer):
 
     def _states(self, values):
         return ("momentum_buffer",) if values["momentum"] else ()
+
+    def _sparse_step(self, values):
+        return _without_decay("SGD", descend, values)
 
 
 class Adam(Optimizer):
@@ -120,6 +125,9 @@ class Adagrad(Optimizer):
 
     def _settings(self, values):
         return {name: value for name, value in values.items() if name != "initial_accumulator_value"}
+
+    def _sparse_step(self, values):
+        return _without_decay("Adagrad", descend_by_squares, values)
 
 
 class Adadelta(Optimizer):
@@ -257,6 +265,12 @@ class Rprop(Optimizer):
             raise ArgumentError(f"Rprop: etas must be 0 < first < 1 < second, got {group['etas']}")
         least, most = several("Rprop", "step_sizes", group["step_sizes"], 2, at_least_zero)
         return {**values, "etaminus": less, "etaplus": more, "least": least, "most": most}
+
+
+def _without_decay(name, step, values):
+    if values["weight_decay"]:
+        raise DTypeError(f"{name}: weight_decay is that of all rows, a sparse gradient that of some; use weight_decay=0")
+    return functools.partial(step, values=values)
 
 
 def _with_betas(values):

@@ -43,7 +43,7 @@ class LBFGS(Optimizer):
         return {**values, **counts, "wolfe": group["line_search_fn"] is not None}
 
     def _flat_grad(self):
-        return cat([(zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in self._params])
+        return cat([(zeros_like(p) if p.grad is None else p.grad.to_dense()).reshape(-1) for p in self._params])
 
     def _move(self, size, direction):
         start = 0

@@ -23,6 +23,8 @@ class _Composed(Optimizer):
     @no_grad
     def _step(self):
         work = [(self._check_group(group), group["params"]) for group in self.param_groups]
+        if any(p.grad is not None and p.grad.is_sparse for _, params in work for p in params):
+            self._sparse_step(None)
         for values, params in work:
             for p in params:
                 if p.grad is not None:

@@ -8,10 +8,11 @@ from typing import Any, TypeVar, overload
 from volta import gpu
 from volta._kernels import core
 from volta.autograd import RemovableHandle, enable_grad, no_grad
-from volta.errors import ArgumentError, ShapeError, StateDictError
+from volta.errors import ArgumentError, DTypeError, ShapeError, StateDictError
 from volta.ops import update
 from volta.ops.creation import full_like
 from volta.ops.records.update import Update
+from volta.ops.sparse import SparseTensor
 from volta.optim.checks import sequence
 from volta.tensor import Tensor
 
@@ -131,12 +132,27 @@ class Optimizer:
         """Update every parameter that has a gradient; nothing has changed where this raises."""
         work = []
         for group in self.param_groups:
-            values = self._check_group(group)
-            work.append((values, self._gather(group["params"], self._states(values))))
-        for values, batches in work:
+            values, sparse = self._check_group(group), []
+            work.append((values, self._gather(group["params"], self._states(values), sparse), sparse, sparse and self._sparse_step(values)))
+        for values, batches, sparse, step in work:
             for batch in batches.values():
                 self._run(values, batch)
+            for p in sparse:
+                self._run_sparse(p, step, values)
         gpu.end_step()
+
+    def _sparse_step(self, values):
+        """The function of a parameter, its sparse gradient and its state that updates it. Raises: DTypeError where there is none."""
+        raise DTypeError(f"{type(self).__name__}: takes no sparse gradients; use SparseAdam, SGD or Adagrad for that parameter, or make "
+                         f"its layer with sparse=False")
+
+    @no_grad
+    def _run_sparse(self, p, step, values):
+        names = self._states(values) if self.counts_steps else ()
+        state = self._begin([p, p.grad, *map(self.state[p].get, names)], names, values)
+        if self.counts_steps:
+            state["step"] += 1
+        step(p, p.grad, state)
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` before each step."""
@@ -146,8 +162,9 @@ class Optimizer:
         """Call `hook(optimizer, args, kwargs)` after each step."""
         return RemovableHandle(self._post_hooks, hook)
 
-    def _gather(self, params, names):
-        """Batches of what one kernel call can take: parameters of one device, dtype and step, each list in the update's order.
+    def _gather(self, params, names, sparse):
+        """Batches of what one kernel call can take: parameters of one device, dtype and step, each list in the update's order. Parameters
+        with sparse gradients are put into the list `sparse`.
 
         Raises: ShapeError where a gradient or a state does not fit its parameter.
         """
@@ -155,6 +172,9 @@ class Optimizer:
         for p in params:
             g = p.grad
             if g is None:
+                continue
+            if type(g) is SparseTensor:
+                sparse.append(p)
                 continue
             state = held.get(p)
             row = [p, g]

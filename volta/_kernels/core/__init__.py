@@ -6,6 +6,7 @@ from volta._kernels.core.base import (
     Storage,
     TensorBase,
     alias,
+    apart,
     assign,
     borrowed_storage,
     checked_size,
@@ -19,6 +20,7 @@ from volta._kernels.core.base import (
     memory_size,
     read_scalar,
     reshaped,
+    same_memory,
     set_default_device,
     set_tensor_type,
     strides_of,
@@ -29,7 +31,7 @@ from volta._kernels.core.base import (
 )
 
 __all__ = [
-    "CPU", "DType", "Device", "Storage", "TensorBase", "alias", "assign", "borrowed_storage", "checked_size", "default_device",
+    "CPU", "DType", "Device", "Storage", "TensorBase", "alias", "apart", "assign", "borrowed_storage", "checked_size", "default_device",
     "dtype_from_code", "empty", "empty_host_cache", "gpu_storage", "host_memory_stats", "host_sees", "memory_size", "read_scalar",
-    "reshaped", "set_default_device", "set_tensor_type", "strides_of", "tensor", "view", "watch_reads", "wider",
+    "reshaped", "same_memory", "set_default_device", "set_tensor_type", "strides_of", "tensor", "view", "watch_reads", "wider",
 ]

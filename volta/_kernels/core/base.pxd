@@ -34,6 +34,7 @@ cdef class Storage:
     cdef readonly Py_ssize_t nbytes
     cdef public long long version           # grows with every in-place write
     cdef public object bounds               # (least, largest) of uploaded integers, None where unknown; of version 0
+    cdef readonly Storage root              # whose bytes these are, with a version of their own (`Tensor.data`); None: its own
 
 cdef class TensorBase:
     cdef readonly Storage storage
@@ -70,6 +71,11 @@ cdef object two_types(str name, DType a, DType b)
 cdef TensorBase empty_host(tuple shape, DType dtype)
 # The same where the caller knows that `strides` are those of a contiguous `shape` (no tuple is built).
 cdef TensorBase empty_host_like(TensorBase like, DType dtype)
+
+cdef inline bint same_bytes(Storage a, Storage b) noexcept:
+    """Whether two storages are one memory."""
+    return a is b or (a if a.root is None else a.root) is (b if b.root is None else b.root)
+
 
 cdef inline char* address(TensorBase t) noexcept:
     """Address of the first element of a host tensor."""

@@ -443,6 +443,23 @@ def alias(TensorBase t not None):
     return out
 
 
+def apart(TensorBase t not None, long long version=0):
+    """As `alias`, but writes to it are no changes of `t` (`.data`). Integers whose extremes are known, and what is traced, stay with
+    their changes."""
+    cdef TensorBase out = <TensorBase>alias(t)
+    cdef Storage own, shared = t.storage
+    if shared.bounds is None and _reads is None:
+        own = out.storage = _storage(shared.buffer, shared.data, shared.nbytes, shared.device)
+        own.root = shared if shared.root is None else shared.root
+        own.version = version
+    return out
+
+
+def same_memory(TensorBase a not None, TensorBase b not None):
+    """Whether two tensors show parts of one memory."""
+    return same_bytes(a.storage, b.storage)
+
+
 def view(TensorBase t not None, tuple shape, tuple strides, Py_ssize_t offset):
     """A view of the same storage with another geometry, no graph."""
     return make_tensor(t.storage, shape, strides, offset, t.dtype)

@@ -175,8 +175,8 @@ cdef class _Engine:
         elif slot.owned and not self.create_graph:
             _accumulate(<TensorBase>slot.gradient, gradient)
         else:
-            slot.gradient = _add(slot.gradient, gradient)
-            slot.owned = not self.create_graph
+            slot.gradient = _sum_of(slot.gradient, gradient)
+            slot.owned = not self.create_graph and isinstance(slot.gradient, TensorBase)
 
     cdef _arrive(self, object leaf, object gradient):
         """One consumer of a leaf has been taken; its contribution may be None. After the last one the gradient is complete."""
@@ -273,7 +273,9 @@ cdef class _Engine:
                 gradient = self._call(op.vjp[k], node, saved, <tuple>node.plan.sources[k], g)
             if anomalies and gradient is not None:
                 _check_anomaly(node, i, gradient)
-            if gradient is not None and (<TensorBase>gradient).shape is not node.shapes[i] and (
+            if gradient is not None and not isinstance(gradient, TensorBase):       # sparse, which only leaves take
+                gradient = gradient.to_dense() if isinstance(parent, Node) else gradient
+            elif gradient is not None and (<TensorBase>gradient).shape is not node.shapes[i] and (
                     (<TensorBase>gradient).shape != node.shapes[i]):
                 gradient = _sum_to(gradient, node.shapes[i])
             if not isinstance(parent, Node):
@@ -338,7 +340,8 @@ cdef class _Engine:
 
 cdef _check_anomaly(Node node, Py_ssize_t i, object gradient):
     """Raise where a node's derivative gave NaN, with the lines that recorded it."""
-    if not (gradient != gradient).any().item():
+    values = gradient if isinstance(gradient, TensorBase) else gradient._values()
+    if not (values != values).any().item():
         return
     raise AutogradError(f"{node.name}: its derivative gave NaN for input {i}, of shape {node.shapes[i]}; the call was recorded "
                         f"{recorded_at(node.trace)}")
@@ -346,7 +349,19 @@ cdef _check_anomaly(Node node, Py_ssize_t i, object gradient):
 
 cdef _accumulate(TensorBase target, object gradient):
     """target += gradient, unrecorded."""
-    call_kernel(_add, target.storage.device, (target, gradient), None, target)
+    cdef tuple shape = (<TensorBase>gradient).shape if isinstance(gradient, TensorBase) else tuple(gradient.shape)
+    if target.shape is not shape and target.shape != shape:
+        raise AutogradError(f"backward: .grad of a leaf has shape {target.shape}, its gradient {shape}; set .grad to None where you "
+                            f"change the shape of .data")
+    if isinstance(gradient, TensorBase):
+        call_kernel(_add, target.storage.device, (target, gradient), None, target)
+    else:
+        gradient.add_to(target)
+
+
+cdef object _sum_of(object a, object b):
+    """The sum of two gradients; one that is not dense knows how."""
+    return _add(a, b) if isinstance(a, TensorBase) and isinstance(b, TensorBase) else a + b
 
 
 def run_backward(list roots, list gradients, bint retain_graph, bint create_graph, wanted=None, captures=None, collected=None):
@@ -372,7 +387,7 @@ def run_backward(list roots, list gradients, bint retain_graph, bint create_grap
 
 cdef _set_gradient(TensorBase leaf, object gradient, bint owned, bint create_graph):
     """leaf.grad += gradient, after the leaf's hooks. The buffer is taken over where nothing else can see it, else copied."""
-    cdef TensorBase current, g
+    cdef TensorBase g
     if leaf._hooks is not None:
         for hook in list(leaf._hooks.values()):
             changed = hook(gradient)
@@ -381,15 +396,16 @@ cdef _set_gradient(TensorBase leaf, object gradient, bint owned, bint create_gra
     g = <TensorBase>gradient
     with _accumulating:                     # other threads may add to the same leaf
         if leaf.grad is not None:
-            if not isinstance(leaf.grad, TensorBase):
+            if not isinstance(leaf.grad, TensorBase) and not getattr(leaf.grad, "is_sparse", False):
                 raise AutogradError(f"backward: .grad of a leaf of shape {leaf.shape} must be a tensor or None, it is "
                                     f"{type(leaf.grad).__name__}")
-            current = <TensorBase>leaf.grad
-            if create_graph or current._requires_grad:
-                leaf.grad = _add(current, g)
+            if create_graph or not isinstance(leaf.grad, TensorBase) or (<TensorBase>leaf.grad)._requires_grad:
+                leaf.grad = _sum_of(leaf.grad, gradient)
             else:
-                _accumulate(current, g)
-        elif create_graph or owned or (Py_REFCNT(g) <= 3 and Py_REFCNT(g.storage) == 1 and g.contiguous):
+                _accumulate(<TensorBase>leaf.grad, gradient)
+        elif not isinstance(gradient, TensorBase):
+            leaf.grad = gradient if create_graph else gradient.clone()
+        elif create_graph or owned or (Py_REFCNT(g) <= 3 and Py_REFCNT(g.storage) == 1 and g.storage.root is None and g.contiguous):
             leaf.grad = g
         else:
             leaf.grad = _clone(g)

@@ -9,7 +9,7 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError, VoltaError
 from volta._kernels import core as _core
-from volta._kernels.core.base cimport BOOL, DType, TensorBase, dtype_of
+from volta._kernels.core.base cimport BOOL, DType, TensorBase, dtype_of, same_bytes
 from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted, refuse_dtype
 from volta._kernels.core.graph cimport Node, apply, grad_mode, wants
 from volta._kernels.core.graph import custom_node
@@ -133,7 +133,7 @@ def write(Primitive op not None, TensorBase out not None, tuple inputs not None)
         return False
     for x in inputs:
         if isinstance(x, TensorBase):
-            if (<TensorBase>x).storage is out.storage or (<TensorBase>x).storage.device is not out.storage.device:
+            if same_bytes((<TensorBase>x).storage, out.storage) or (<TensorBase>x).storage.device is not out.storage.device:
                 return False
         elif type(x) is not float and type(x) is not int:
             return False

@@ -9,7 +9,7 @@ outside memory (shapes that do not broadcast, a dtype without a loop) is refused
 from libc.stdint cimport uint16_t
 from volta._kernels.cpu.copy cimport contiguous_copy, is_transposed, put_number
 from volta._kernels.core.base cimport (
-    BOOL, FLOAT16, FLOAT32, INT64, UINT8, DType, TensorBase, address, dtype_of, empty_host, empty_host_like)
+    BOOL, FLOAT16, FLOAT32, INT64, UINT8, DType, TensorBase, address, dtype_of, empty_host, empty_host_like, same_bytes)
 from volta._kernels.core.threads cimport NOGIL_SIZE, PARALLEL_SIZE, threads_for
 from volta._kernels.cpu.iteration cimport (
     OPERANDS, Cursor, Geometry, add_number, add_tensor, advance, begin, collapse, move_elements, overlaps, run_ranges,
@@ -304,7 +304,7 @@ cdef class Kernel:
 
 cdef bint clashes(TensorBase out, TensorBase x):
     """Whether writing `out` element by element would change elements of x before they are read."""
-    if out.storage is x.storage and out.offset == x.offset and out.dtype.itemsize == x.dtype.itemsize and same_tuple(
+    if same_bytes(out.storage, x.storage) and out.offset == x.offset and out.dtype.itemsize == x.dtype.itemsize and same_tuple(
             out._strides, x._strides) and same_tuple(out.shape, x.shape):
         return False
     return overlaps(out, x)

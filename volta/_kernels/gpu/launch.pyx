@@ -8,7 +8,7 @@ Knows tensors. Must not know any operation. Threads: as those of the context.
 """
 import inspect
 
-from volta._kernels.core.base cimport TensorBase
+from volta._kernels.core.base cimport TensorBase, same_bytes
 from volta._kernels.gpu.plan cimport Plan, bytes_of, limit_of
 
 from volta._kernels.gpu.plan import set_context
@@ -201,7 +201,7 @@ cdef class Pointwise(Kernel):
                 numbers.append(x)
                 continue
             t = <TensorBase>x
-            if out is not None and t.storage is out.storage:
+            if out is not None and same_bytes(t.storage, out.storage):
                 if _same_view(t, out):
                     own.append(i)
                     key.append(None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core.grad_mode import call_under
+from volta.autograd import Function
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import full, ones_like
@@ -20,6 +21,7 @@ from volta.ops.records.view import reshape_op
 from volta.ops.reduce import amax, sum
 from volta.ops.scan import cumsum
 from volta.ops.scatter import index_reduce
+from volta.ops.sparse import SparseTensor
 from volta.ops.subscript import setitem
 from volta.ops.table import Derived, Labels, case, composed
 
@@ -38,9 +40,9 @@ def _row(op, padding_idx, rows):
     return padding_idx % rows
 
 
-def _check(op, input, weight, sparse):
-    if sparse:
-        raise ArgumentError(f"{op}: there are no sparse gradients; call it with sparse=False")
+def _check(op, input, weight, sparse, scale_grad_by_freq):
+    if sparse and scale_grad_by_freq:
+        raise ArgumentError(f"{op}: scale_grad_by_freq counts all rows, and goes with sparse=False alone")
     if weight.ndim != 2:
         raise ShapeError(f"{op}: weight must be a matrix, got shape {weight.shape}")
     if not weight.dtype.is_floating_point:
@@ -48,10 +50,32 @@ def _check(op, input, weight, sparse):
     return positions(op, flat(input), weight.shape[0])
 
 
-def _rows(at, weight, padding, max_norm, norm_type, scale_grad_by_freq):
+class _SparseRows(Function):
+    """Rows whose gradient is sparse: for the weight, an entry for each row that was taken."""
+
+    @staticmethod
+    def forward(ctx, weight, at, padding):
+        ctx.save_for_backward(at)
+        ctx.shape, ctx.padding = weight.shape, padding
+        return index_select_op(weight, at, dim=0)
+
+    @staticmethod
+    def backward(ctx, g):
+        at, = ctx.saved_tensors
+        if ctx.padding is not None and at.device.is_gpu:            # where how many there are is not known
+            g = where_op(reshape_op(at == ctx.padding, shape=(at._size, 1)), 0.0, g)
+        elif ctx.padding is not None:
+            kept = at != ctx.padding
+            at, g = at[kept], g[kept]
+        return SparseTensor(reshape_op(at, shape=(1, at._size)), g, ctx.shape), None, None
+
+
+def _rows(at, weight, padding, max_norm, norm_type, scale_grad_by_freq, sparse):
     """Rows of weight at a vector of positions; those that are too long are scaled in the weight itself."""
     if max_norm is not None and at._size:
         call_under(False, _shorten, (weight, at, max_norm, norm_type), {})
+    if sparse:
+        return _SparseRows.apply(weight, at, padding)
     out = index_select_op(weight, at, dim=0)
     if not weight.requires_grad or padding is None and not scale_grad_by_freq:
         return out
@@ -75,16 +99,17 @@ def _shorten(weight, at, max_norm, norm_type):
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
               scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
     """The rows of `weight` that `input` numbers. The row `padding_idx` gets no gradient; rows longer than `max_norm` are first scaled to
-    it in `weight` itself; `scale_grad_by_freq` divides gradients by how often a row is named.
+    it in `weight` itself; `scale_grad_by_freq` divides gradients by how often a row is named; with `sparse`, the gradient that `weight`
+    gets is a SparseTensor.
 
     Shape: (...) with weight (rows, size) -> (..., size).
-    Raises: IndexRangeError; ArgumentError for sparse=True or a padding_idx that is no row.
+    Raises: IndexRangeError; ArgumentError for a padding_idx that is no row.
 
     >>> volta.nn.functional.embedding(volta.tensor([2, 0]), volta.tensor([[1.0], [2.0], [3.0]])).tolist()
     [[3.0], [1.0]]
     """
-    at, padding = _check("embedding", input, weight, sparse), _row("embedding", padding_idx, weight.shape[0])
-    out = _rows(at, weight, padding, max_norm, norm_type, scale_grad_by_freq)
+    at, padding = _check("embedding", input, weight, sparse, scale_grad_by_freq), _row("embedding", padding_idx, weight.shape[0])
+    out = _rows(at, weight, padding, max_norm, norm_type, scale_grad_by_freq, sparse)
     return out if input.ndim == 1 else reshape_op(out, shape=input.shape + weight.shape[1:])
 
 
@@ -124,12 +149,15 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
         raise ArgumentError(f"embedding_bag: mode must be sum, mean or max, got {mode!r}")
     if mode == "max" and scale_grad_by_freq:
         raise ArgumentError("embedding_bag: mode='max' does not take scale_grad_by_freq")
+    if mode == "max" and sparse:
+        raise ArgumentError("embedding_bag: mode='max' does not take sparse=True")
     if per_sample_weights is not None and (mode != "sum" or per_sample_weights.shape != input.shape):
         raise ArgumentError(f"embedding_bag: per_sample_weights are for mode='sum' and must have the shape of the input, {input.shape}; "
                             f"got mode={mode!r} and shape {per_sample_weights.shape}")
-    at, padding = _check("embedding_bag", input, weight, sparse), _row("embedding_bag", padding_idx, weight.shape[0])
+    at = _check("embedding_bag", input, weight, sparse, scale_grad_by_freq)
+    padding = _row("embedding_bag", padding_idx, weight.shape[0])
     bag, bags = _bags(input, offsets, include_last_offset)
-    rows = _rows(at, weight, padding, max_norm, norm_type, scale_grad_by_freq)
+    rows = _rows(at, weight, padding, max_norm, norm_type, scale_grad_by_freq, sparse)
     if per_sample_weights is not None:
         rows = rows * reshape_op(per_sample_weights, shape=(at._size, 1))
     counted = ones_like(at) if padding is None else cast(at != padding, int64)

@@ -61,7 +61,10 @@ def _total_norm(name, tensors, norm_type, error_if_nonfinite):
 
 
 def _gradients(name, parameters):
-    return [p.grad for p in _tensors(name, parameters) if p.grad is not None]
+    found = [p.grad for p in _tensors(name, parameters) if p.grad is not None]
+    if any(g.is_sparse for g in found):
+        raise DTypeError(f"{name}: takes no sparse gradients; leave their parameters out, or make their layers with sparse=False")
+    return found
 
 
 @no_grad
@@ -99,9 +102,8 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Limit every gradient to [-clip_value, clip_value]. `foreach` has no meaning here."""
     limit = number("clip_grad_value_", "clip_value", clip_value, 0)
-    for p in _tensors("clip_grad_value_", parameters):
-        if p.grad is not None:
-            p.grad.clamp_(-limit, limit)
+    for g in _gradients("clip_grad_value_", parameters):
+        g.clamp_(-limit, limit)
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
