@@ -68,8 +68,10 @@ def polygamma(input: Tensor | int, n: int | Tensor) -> Tensor:
         input, n = n, input
     if not isinstance(input, TensorBase) or isinstance(n, TensorBase) or n < 0:
         raise ArgumentError(f"polygamma: n must be >= 0, beside a tensor, got {n} and {input}")
+    if n < 2:
+        return s.trigamma(input) if n else s.digamma(input)
     factorial = math.gamma(n + 1.0) if n <= 170 else math.inf
-    return s.digamma(input) if n == 0 else s.zeta(n + 1.0, input) * (factorial if n % 2 else -factorial)
+    return s.zeta(n + 1.0, input) * (factorial if n % 2 else -factorial)
 
 
 @composed(samples=(case((3, 4), p=3), case((), 1)), domain=(1.3, 4.0), in_float32=True, inplace=True, aliases=("special.multigammaln",),
