@@ -171,7 +171,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
     """input + alpha * source, whose slices along `dim` are added at the positions of `index`, a vector or one number.
 
-    Raises: ShapeError where `source` does not fit; IndexRangeError for an index outside [0, size).
+    Raises: ShapeError, DTypeError where `source` does not fit; IndexRangeError for an index outside [0, size).
 
     >>> volta.index_add(volta.zeros(3), 0, volta.tensor([2, 2]), volta.ones(2)).tolist()
     [0.0, 0.0, 2.0]
@@ -181,6 +181,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     if index.ndim > 1 or source.shape != needed or not input.shape and index._size != 1:
         raise ShapeError(f"index_add: source {source.shape} must be like input {input.shape} with one slice along dimension {d} for each "
                          f"of the positions {index.shape}")
+    if source.dtype is not input.dtype:
+        raise DTypeError(f"index_add: source must be {input.dtype} as input is, got {source.dtype}; convert it with .to({input.dtype})")
     x = as_vector(input)
     index = positions("index_add", as_vector(index), x.shape[d], kernel_checks=True)
     added = index_add_op(as_vector(source if alpha == 1 else source * alpha), index, dim=d, size=x.shape[d])

@@ -345,7 +345,8 @@ def _np_logistic(x, target, weight=1.0, reduction="mean", pos_weight=1.0):
           takes={"input": "f", "target": "f"}, function=False, method=False)
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
                                      reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None) -> Tensor:
-    """Cross entropy of a sigmoid, from logits, without overflow; `pos_weight` scales the positive target's term. Units: nats.
+    """Cross entropy of a sigmoid, from logits, without overflow, in the dtype of the target; `pos_weight` scales the positive target's
+    term. Units: nats.
 
     >>> volta.nn.functional.binary_cross_entropy_with_logits(volta.zeros(2), volta.tensor([0.0, 1.0]))
     tensor(0.6931)
@@ -354,7 +355,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
     if input.shape != target.shape:
         raise ShapeError(f"{name}: input {input.shape} and target {target.shape} must have the same shape")
     reduction = reduction_of(name, size_average, reduce, reduction)
-    return _half_in_float32(_logistic, *_pair(name, input, target), weight, pos_weight, name, reduction)
+    return cast(_half_in_float32(_logistic, *_pair(name, input, target), weight, pos_weight, name, reduction), target.dtype)
 
 
 def _logistic(input, target, weight, pos_weight, name, reduction):

@@ -9,7 +9,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core.call import run_kernel
 from volta.autograd import no_grad
-from volta.dtypes import HALVES, finfo
+from volta.dtypes import HALVES, finfo, float32
 from volta.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from volta.nn.functional.pool import avg_pool2d
 from volta.ops.copy import widened
@@ -174,14 +174,15 @@ def _np_rms_norm(x, normalized_shape, weight=None, eps=0.0):
 
 
 @composed(samples=(case((4, 5), 5, (5,)), case((2, 3, 4), normalized_shape=(3, 4)), case((3, 4), 4, (4,), eps=0.1)),
-          numpy=_np_rms_norm, rtol=1e-4, method=False, takes={"input": "f", "weight": "=input or wide?"})
+          numpy=_np_rms_norm, rtol=1e-4, method=False, takes={"input": "f"})
 def rms_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """Divide by the root of the mean square over the trailing dimensions, then scale; `eps` is the dtype's unless given (float32's for
-    float16). Source: Zhang and Sennrich 2019, eq. 4.
+    float16), and the result has the dtype of `input`. Source: Zhang and Sennrich 2019, eq. 4.
 
     >>> volta.rms_norm(volta.tensor([[3.0, -3.0]]), 2)
     tensor([[ 1., -1.]])
     """
+    weight = weight if weight is None else cast(weight, float32 if input.dtype in HALVES else input.dtype)
     return _over_trailing("rms_norm", input, normalized_shape, weight, None, eps, False)
 
 
