@@ -39,6 +39,13 @@ def test_nextafter(device):
     x, y = (v.ravel() for v in np.meshgrid(np.concatenate([VALUES, DENORMALS]), np.concatenate([VALUES, DENORMALS])))
     found = volta.nextafter(volta.tensor(x, device=device), volta.tensor(y, device=device)).numpy()
     np.testing.assert_array_equal(found, np.nextafter(x, y))
+    narrow = np.float16([0.0, -0.0, 1.0, -1.0, 1.5, 65504.0, 6.1e-5, 2.0**-24, -(2.0**-24), -3.3, INF, -INF, NAN])
+    x, y = (v.ravel() for v in np.meshgrid(narrow, narrow))
+    with np.errstate(over="ignore"):
+        expected = np.where(x == y, y, np.nextafter(x, y))
+    found = volta.nextafter(volta.tensor(x, device=device), volta.tensor(y, device=device)).numpy()
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found[expected == 0]), np.signbit(expected[expected == 0]))
 
 
 @pytest.mark.parametrize("op", UNARY, ids=lambda op: op.name)

@@ -89,11 +89,21 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
-@composed(samples=UNARY_CASES, numpy=lambda x: x, kinds="fib", elementwise=True, aliases=("conj_physical", "resolve_conj", "resolve_neg"))
+@composed(samples=UNARY_CASES, numpy=lambda x: x, kinds="fib", elementwise=True, aliases=("resolve_conj", "resolve_neg"))
 def conj(input: Tensor) -> Tensor:
     """The tensor itself: its numbers are real.
 
     >>> volta.conj(volta.tensor([1.0, -2.0]))
+    tensor([ 1., -2.])
+    """
+    return input
+
+
+@composed(samples=UNARY_CASES, numpy=lambda x: x, kinds="fib", elementwise=True, inplace=True)
+def conj_physical(input: Tensor) -> Tensor:
+    """The tensor itself: its numbers are real.
+
+    >>> volta.conj_physical(volta.tensor([1.0, -2.0]))
     tensor([ 1., -2.])
     """
     return input

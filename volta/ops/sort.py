@@ -159,8 +159,9 @@ def _middle(name, input, dim, keepdim, skip):
 def _of_all(input, skip):
     """The median of all elements; equal ones share the gradient."""
     if not input._size:
-        least = float("nan") if input.dtype.is_floating_point else max(iinfo(input.dtype).min, -1 << (31 if input.device.is_gpu else 63))
-        return full((), least, dtype=input.dtype, device=input.device)
+        if input.dtype.is_floating_point:
+            return sum(input) + float("nan")
+        return full((), max(iinfo(input.dtype).min, -1 << (31 if input.device.is_gpu else 63)), dtype=input.dtype, device=input.device)
     flat = reshape_op(input, shape=(input._size,))
     found = _middle("median", flat.detach(), 0, False, skip).values
     if not (input.requires_grad and graph.is_grad_enabled()):

@@ -110,8 +110,8 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
                          reduce: bool | None = None, reduction: str = "mean") -> Tensor:
     """Cross entropy of probabilities; logarithms are limited to -100. Units: nats.
 
-    Raises: ShapeError, DTypeError where shapes or dtypes differ; ArgumentError for an input outside [0, 1] on the CPU (on a GPU it gives NaN, since
-    looking at it would be a transfer).
+    Raises: ShapeError, DTypeError where shapes or dtypes differ; ArgumentError for an input outside [0, 1] on the CPU (on a GPU it gives
+    NaN, since looking at it would be a transfer).
 
     >>> volta.nn.functional.binary_cross_entropy(volta.tensor([0.5, 0.5]), volta.tensor([0.0, 1.0]))
     tensor(0.6931)

@@ -70,11 +70,11 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     tensor([[1.],
             [3.]])
     """
-    if input.ndim < 2:
+    if input.ndim < 2 and input.shape != (0,):
         raise ShapeError(f"batch_norm: needs an input (N, C, ...), got {input.shape}")
     if not eps > 0 and (training or not eps >= 0):
         raise ArgumentError(f"batch_norm: eps must be {'above' if training else 'at least'} 0{' in training' * training}, got {eps}")
-    channels = (input.shape[1],)
+    channels = input.shape[1:2] or input.shape
     for name, v in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):
         if v is not None and v.shape != channels:
             raise ShapeError(f"batch_norm: {name} must have shape {channels} for input {input.shape}, got {v.shape}")
@@ -86,6 +86,8 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     if running_mean is not None and running_var.dtype is not running_mean.dtype:
         raise DTypeError(f"batch_norm: running_var must be {running_mean.dtype.name} as running_mean is, got {running_var.dtype.name}; "
                          f"convert it with .to({running_mean.dtype})")
+    if input.ndim < 2:
+        return _of_nothing(input, weight, bias)
     if not training:
         if running_mean is None:
             raise ArgumentError("batch_norm: evaluation needs running_mean and running_var; pass them or training=True")

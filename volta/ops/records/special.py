@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from volta.ops.records.elementwise import binary, unary
-from volta.ops.records.math import exp, exp2, isnan, log, logical_and, logical_or, rsqrt, sigmoid, where_op, xlogy, zero
+from volta.ops.records.math import exp, exp2, isinf, isnan, log, logical_and, logical_or, rsqrt, sigmoid, where_op, xlogy, zero
 from volta.ops.table import BINARY_SHAPES, UNARY_SHAPES, Derived, case, underived
 
 
@@ -148,8 +148,8 @@ xlog1py = binary("xlog1py", (lambda g, a, b: where_op(logical_and(a == 0, b <= -
 
 
 def trigamma(x):
-    """The derivative of digamma, 0 at infinity, where `zeta` is NaN."""
-    return where_op(x == math.inf, 0.0, zeta(2.0, x))
+    """The derivative of digamma: 0 at infinity, where `zeta` is NaN, and NaN at -infinity, where that is infinite."""
+    return where_op(isinf(x), exp(-x) * 0.0, zeta(2.0, x))
 
 
 def _gamma_density(a, b):
