@@ -88,7 +88,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return input
 
 
-@composed(samples=(case((3, 4), Labels((2, 3), 12)), case((), Labels((2,), 1))), kinds="fib",
+@composed(apart=0, samples=(case((3, 4), Labels((2, 3), 12)), case((), Labels((2,), 1))), kinds="fib",
           numpy=lambda x, index: x.reshape(-1)[index])
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements at the positions of `index` among all in their order, in its shape; negative ones count from the end.

@@ -125,7 +125,7 @@ def _np_at(place):
     return pick
 
 
-@composed(samples=tuple(case(*c.inputs, 2 if c.inputs[0] else 1, **c.params) for c in _PICKED), kinds="fi", domain=_FAR,
+@composed(apart=0, samples=tuple(case(*c.inputs, 2 if c.inputs[0] else 1, **c.params) for c in _PICKED), kinds="fi", domain=_FAR,
           numpy=_np_at(lambda n, k: k - 1))
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """(values, indices) of the k-th smallest element along `dim`, counted from 1; NaN is the largest.
