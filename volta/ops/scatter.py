@@ -250,7 +250,8 @@ def _np_index_copy(x, dim, index, source):
     return out
 
 
-@writing(apart=1, samples=(case((3, 5), 1, different(4, 5), (3, 4)), case((6, 2), 0, different(3, 6), (3, 2))), numpy=_np_index_copy, kinds="fi")
+@writing(samples=(case((3, 5), 1, different(4, 5), (3, 4)), case((6, 2), 0, different(3, 6), (3, 2))), numpy=_np_index_copy, kinds="fi",
+         apart=1)
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """`input` whose slices along `dim` at the positions of `index`, a vector, are those of `source`; of equal positions the last counts.
 

@@ -12,7 +12,7 @@ from volta._kernels.core import TensorBase
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.nn.functional.activation import softplus
-from volta.nn.functional.loss import _pair, _reduce, _squares, reduction_of
+from volta.nn.functional.loss import _check_reduction, _pair, _reduce, _squares, reduction_of
 from volta.ops.copy import as_wide, promoted
 from volta.ops.distance import pairwise_distance
 from volta.ops.indexing import check_index
@@ -273,11 +273,12 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
     tensor(0.2500)
     """
     reduction = reduction_of("multi_margin_loss", size_average, reduce, reduction)
+    _check_reduction("multi_margin_loss", reduction)
     if p not in (1, 2):
         raise ArgumentError(f"multi_margin_loss: p must be 1 or 2, got {p}")
+    if weight is not None and weight.shape != (input.shape[-1:] or (1,)):
+        raise ShapeError(f"multi_margin_loss: weight must have shape {input.shape[-1:] or (1,)}, got {weight.shape}")
     x, labels = _labelled("multi_margin_loss", input, target)
-    if weight is not None and weight.shape != (x.shape[1],):
-        raise ShapeError(f"multi_margin_loss: weight must have shape ({x.shape[1]},), got {weight.shape}")
     terms = _positive(margin - gather_op(x, labels, dim=1) + x)
     terms = terms * terms if p == 2 else terms
     if weight is not None:
@@ -321,6 +322,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
     """
     name = "multilabel_margin_loss"
     reduction = reduction_of(name, size_average, reduce, reduction)
+    _check_reduction(name, reduction)
     if input.ndim > 2 or target.shape != input.shape:
         raise ShapeError(f"{name}: needs two tensors of shape (N, C) or (C,), got shapes {input.shape} and {target.shape}")
     classes, shape = input.shape[-1] if input.ndim else 1, input.shape[:-1]

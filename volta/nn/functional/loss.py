@@ -42,14 +42,14 @@ def reduction_of(name: str, size_average: bool | None, reduce: bool | None, redu
     return "none" if reduce is False else "sum" if size_average is False else "mean"
 
 
+def _check_reduction(name, reduction):
+    if reduction not in ("mean", "sum", "none"):
+        raise ArgumentError(f"{name}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+
+
 def _reduce(name, values, reduction):
-    if reduction == "mean":
-        return mean(values)
-    if reduction == "sum":
-        return sum(values)
-    if reduction == "none":
-        return values
-    raise ArgumentError(f"{name}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+    _check_reduction(name, reduction)
+    return mean(values) if reduction == "mean" else sum(values) if reduction == "sum" else values
 
 
 def _check_target(name, input, target, ignore_index):
