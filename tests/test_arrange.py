@@ -155,6 +155,20 @@ def test_gradient_of_as_strided(device):
     assert v.grad.tolist() == [1.0, 1.0, 0.0]
 
 
+def test_as_strided_scatter_writes_where_as_strided_reads(device):
+    base, src = volta.arange(24.0, device=device), -volta.ones(2, 2, device=device)
+    for x in (base, base.reshape(4, 6).t(), base[6:], base.reshape(4, 6)[1:, ::2]):
+        for offset in (None, 7):
+            flat, start = base.clone(), x.storage_offset() if offset is None else offset
+            flat[volta.tensor([start, start + 1, start + 3, start + 4], device=device)] = -1.0
+            out = volta.as_strided_scatter(x, src, (2, 2), (1, 3), offset)
+            np.testing.assert_array_equal(host(out), host(flat.as_strided(x.shape, x.stride(), x.storage_offset())))
+    assert volta.as_strided_scatter(base[:2].expand(2, 2), src[0], (2,), (2,)).tolist() == [[-1.0, 1.0], [-1.0, 1.0]]
+    leaf, src = base.reshape(4, 6).requires_grad_(), volta.ones(3, device=device, requires_grad=True)
+    volta.as_strided_scatter((leaf * 1).t(), src * 1, (3,), (1,)).sum().backward()
+    assert host(leaf.grad).sum() == 21 and leaf.grad[0, :3].tolist() == [0.0] * 3 and src.grad.tolist() == [1.0] * 3
+
+
 def test_splits_that_do_not_fit():
     for call, text in ((lambda: volta.hsplit(volta.ones(5), 2), "hsplit: dimension 0 of size 5 cannot be split into 2 equal parts"),
                        (lambda: volta.vsplit(volta.ones(5), 1), "vsplit: needs a tensor of at least 2 dimensions"),

@@ -45,6 +45,8 @@ def accepted(op, arrays, given: dict) -> bool:
         dtype = volta.result_type(*[volta.zeros(1, dtype=d) for d in common])
         if op.promotion == 2 and not dtype.is_floating_point:
             dtype = volta.float32
+        if op.no_bool and volta.bool in common:
+            return False
         return KIND[dtype] in list(takes.values())[-1] and given.get("condition", volta.bool) is volta.bool
     for name, text in takes.items():
         if isinstance(given[name], list) and len(set(given[name])) > 1:

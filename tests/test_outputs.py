@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import volta
-from volta.errors import AutogradError, DeviceError, DTypeError
+from volta.errors import ArgumentError, AutogradError, DeviceError, DTypeError
 from volta.ops.table import FUNCTIONS
 from volta.selftest import cases as op_cases
 
@@ -56,9 +56,14 @@ def test_out_that_does_not_fit(device):
 
 
 def test_out_of_memory_that_is_read(device):
-    x = volta.ones(4, device=device)
-    volta.add(x[:3], x[1:], out=x[1:])
-    assert x.tolist() == [1.0, 2.0, 2.0, 2.0]
+    x = volta.arange(4.0, device=device)
+    index = volta.tensor([1, 0, 3, 2], device=device)
+    for call in (lambda: volta.add(x[:3], 1, out=x[1:]), lambda: volta.gather(x, 0, index, out=x),
+                 lambda: volta.cat([x[:1], x[1:]], out=x)):
+        with pytest.raises(ArgumentError, match="some elements of the input tensor and the written-to tensor refer to a single memory"):
+            call()
+    assert volta.add(x, 1, out=x) is x and volta.exp(x[:2], out=x[2:]).shape == (2,) and volta.mul(x[2:], 0, out=x[2:]) is not x
+    assert x.tolist() == [1.0, 2.0, 0.0, 0.0]
 
 
 def test_out_of_another_kind(device):

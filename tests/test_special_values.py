@@ -39,6 +39,13 @@ def test_nextafter(device):
     x, y = (v.ravel() for v in np.meshgrid(np.concatenate([VALUES, DENORMALS]), np.concatenate([VALUES, DENORMALS])))
     found = volta.nextafter(volta.tensor(x, device=device), volta.tensor(y, device=device)).numpy()
     np.testing.assert_array_equal(found, np.nextafter(x, y))
+    narrow = np.float16([0.0, -0.0, 1.0, -1.0, 1.5, 65504.0, 6.1e-5, 2.0**-24, -(2.0**-24), -3.3, INF, -INF, NAN])
+    x, y = (v.ravel() for v in np.meshgrid(narrow, narrow))
+    with np.errstate(over="ignore"):
+        expected = np.where(x == y, y, np.nextafter(x, y))
+    found = volta.nextafter(volta.tensor(x, device=device), volta.tensor(y, device=device)).numpy()
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found[expected == 0]), np.signbit(expected[expected == 0]))
 
 
 @pytest.mark.parametrize("op", UNARY, ids=lambda op: op.name)
@@ -157,13 +164,17 @@ DIVISIONS = [volta.floor_divide, volta.remainder, volta.fmod, lambda x, y: volta
 
 @pytest.mark.parametrize("dtype", [volta.uint8, volta.int32, volta.int64], ids=str)
 @pytest.mark.parametrize("divide", DIVISIONS)
-def test_integers_divided_by_a_computed_zero_give_zero(divide, dtype, device):
+def test_integers_divided_by_a_computed_zero_raise_on_the_cpu_and_give_zero_on_a_gpu(divide, dtype, device):
     x = volta.tensor([7, 100, 0, 1], dtype=dtype, device=device)
     zeros = x * 0
-    with volta.gpu.forbid_transfers():
-        out = divide(x, zeros)
-    assert out.tolist() == [0, 0, 0, 0] and out.dtype is dtype
-    assert divide(x, zeros + volta.tensor([2, 3, 0, 1], dtype=dtype, device=device)).tolist()[2] == 0
+    for divisor in (zeros, zeros + volta.tensor([2, 3, 0, 1], dtype=dtype, device=device), zeros.reshape(2, 2).t()):
+        if device == "cpu":
+            with pytest.raises(volta.errors.ArgumentError, match="integer division by zero"):
+                divide(x.reshape(divisor.shape), divisor)
+        else:
+            with volta.gpu.forbid_transfers():
+                out = divide(x.reshape(divisor.shape), divisor)
+            assert out.reshape(-1)[2].item() == 0 and out.dtype is dtype
 
 
 @pytest.mark.parametrize("divide", DIVISIONS)

@@ -207,7 +207,7 @@ def test_triangles_and_eye(device):
 def test_an_expanded_tensor_is_not_written_to(device):
     x = volta.ones(1, device=device)
     for change in (lambda t: t.add_(1), lambda t: t.copy_(volta.arange(5, device=device)), lambda t: t.mul_(t)):
-        with pytest.raises(AutogradError, match="(add|copy|mul)_: an expanded tensor holds one element many times"):
+        with pytest.raises(AutogradError, match="(add|copy|mul)_: unsupported operation: more than one element"):
             change(x.expand(5))
     assert x.tolist() == [1.0]
     x.expand(1).add_(1)

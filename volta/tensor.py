@@ -148,9 +148,10 @@ class Tensor(graph.Operators):
             raise IndexRangeError("size: a 0-d tensor has no dimension")
         return Size(self.shape) if dim is None else self.shape[as_dim("size", dim, self.ndim)]
 
-    def to_sparse(self) -> SparseTensor:
-        """The elements that are not zero, by their places. Reads on a GPU where they are."""
-        return sparse.to_sparse(self)
+    def to_sparse(self, sparse_dim: int | None = None) -> SparseTensor:
+        """The elements that are not zero, by their places, or what has one, by its place in the first `sparse_dim` dimensions. Reads on a
+        GPU where they are."""
+        return sparse.to_sparse(self, sparse_dim)
 
     def to_dense(self) -> Tensor:
         """Itself, which has its zeros."""

@@ -93,11 +93,12 @@ fn zeta_positive(s: f32, q: f32) -> f32 {
 
 // Below 0, for whole s: a sum over all integers less that from the other side.
 fn zeta_accurate(s: f32, q: f32) -> f32 {
-    if (is_nan(s) || is_nan(q) || s < 1.0) { return nan(); }
+    if (s == 1.0 && !is_nan(s)) { return inf(); }
+    if (s < 1.0 && !is_nan(s)) { return nan(); }
     let f = q - floor(q);
-    if (s == 1.0 || (q <= 0.0 && (f == 0.0 || is_inf(q)))) { return inf(); }
+    if (q <= 0.0 && !is_nan(q) && (f == 0.0 || is_inf(q))) { return inf(); }
+    if (is_nan(s) || is_nan(q) || is_inf(q) || (is_inf(s) && q > 1.0) || (q < 0.0 && floor(s) != s)) { return nan(); }
     if (q > 1.0e17) { return 0.0; }
-    if (q < 0.0 && floor(s) != s) { return nan(); }
     if (q > 0.0) { return zeta_positive(s, q); }
     let other = zeta_positive(s, 1.0 - f) - zeta_positive(s, 1.0 - q);
     return zeta_positive(s, f) + select(other, -other, s < 16777216.0 && (u32(s) & 1u) == 1u);
@@ -187,10 +188,17 @@ fn gamma_uniform(a: f32, x: f32, sign: f32) -> f32 {
 
 // The lower (sign -1) or upper (1) function.
 fn incomplete_gamma(a: f32, x: f32, sign: f32) -> f32 {
-    if (is_nan(a) || is_nan(x) || a < 0.0 || x < 0.0 || (a == 0.0 && x == 0.0) || (is_inf(a) && is_inf(x))) { return nan(); }
+    let a_nan = is_nan(a);
+    let x_nan = is_nan(x);
+    if ((a < 0.0 && !a_nan) || (x < 0.0 && !x_nan)) { return nan(); }
+    if (a == 0.0 && !a_nan && (x_nan || x == 0.0)) { return nan(); }
     let is_upper = sign > 0.0;
-    if (a == 0.0 || is_inf(x)) { return select(1.0, 0.0, is_upper); }
-    if (x == 0.0 || is_inf(a)) { return select(0.0, 1.0, is_upper); }
+    if (a == 0.0 && !a_nan) { return select(1.0, 0.0, is_upper); }
+    if (x == 0.0 && !x_nan) { return select(0.0, 1.0, is_upper); }
+    if (is_inf(a) && is_inf(x)) { return nan(); }
+    if (is_inf(a)) { return select(0.0, 1.0, is_upper); }
+    if (is_inf(x)) { return select(1.0, 0.0, is_upper); }
+    if (a_nan || x_nan) { return nan(); }
     if (a > 100.0 && abs(x - a) < 0.3 * a) { return gamma_uniform(a, x, sign); }
     if (x > 1.1 && x > a) {
         let upper = gamma_fraction(a, x);

@@ -177,7 +177,7 @@ def sum_to_size(input: Tensor, *size: int | Sequence[int]) -> Tensor:
 
 
 # ---------------------------------------------------------------- joins
-@composed(samples=(case(Many(((2, 3), (2, 3)))), case(Many(((3,), (3,)))), case(Many(((), ())))), kinds="fib", method=False,
+@composed(apart=0, samples=(case(Many(((2, 3), (2, 3)))), case(Many(((3,), (3,)))), case(Many(((), ())))), kinds="fib", method=False,
           numpy=np.dstack)
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """`cat` along dimension 2, of tensors made three-dimensional by `atleast_3d`.
@@ -338,17 +338,18 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
     return as_strided_op(input, size=size, stride=stride, offset=offset, own=(input.stride(), input.offset))
 
 
-def _np_as_strided_scatter(x, src, size, stride, storage_offset):
-    out = x.copy()
-    np.lib.stride_tricks.as_strided(out.reshape(-1)[storage_offset:], size, [s * out.itemsize for s in stride])[...] = src
-    return out
-
-
-@composed(samples=(case((3, 4), (2, 2), size=(2, 2), stride=(4, 2), storage_offset=1),), kinds="fib", numpy=_np_as_strided_scatter)
+@composed(untested="tests/test_arrange.py: as of as_strided")
 def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
-    """A copy of `input`, in rows, with `src` where `as_strided` shows it. Units: elements.
+    """A copy of `input` with `src` where `as_strided` shows it: of what lies in memory up to its last element, or in rows where it shows
+    an element several times. Units: elements.
 
     >>> volta.as_strided_scatter(volta.zeros(4), volta.ones(2), (2,), (2,))
     tensor([1., 0., 1., 0.])
     """
-    return _replaced("as_strided_scatter", input, src, lambda out: as_strided(out, size, stride, storage_offset or 0))
+    name, strides, offset = "as_strided_scatter", input.stride(), input.offset
+    if input._contiguous and not offset or 0 in input.shape or any(s == 0 and n > 1 for n, s in zip(input.shape, strides)):
+        return _replaced(name, input, src, lambda out: as_strided(out, size, stride, storage_offset or 0))
+    held = offset + 1 + sum((n - 1) * s for n, s in zip(input.shape, strides))
+    out = _replaced(name, as_strided(input, (held,), (1,), 0), src,
+                    lambda out: as_strided(out, size, stride, offset if storage_offset is None else storage_offset))
+    return as_strided(out, input.shape, strides, offset)

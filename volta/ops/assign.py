@@ -33,6 +33,7 @@ def copy_(input: Tensor, src: Tensor | Number, non_blocking: bool = False) -> Te
         tensor([1., 2., 3.])
     """
     source = src if isinstance(src, TensorBase) else tensor(src)
+    inplace.check_apart("copy_", input, source)
     if not broadcasts_to(source.shape, input.shape):
         raise ShapeError(f"copy_: shape {source.shape} cannot be repeated to the {input.shape} of the tensor written to")
     source = expand_op(to(source, input.device, input.dtype), shape=input.shape)
@@ -52,7 +53,7 @@ def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
         tensor([0.5000, 0.5000])
     """
     if isinstance(value, TensorBase):
-        return copy_(input, value)
+        return copy_(input, clone(value))
     if graph.is_grad_enabled() and input.requires_grad:
         return copy_(input, full_like(input, value))
     fill_into(input, value)

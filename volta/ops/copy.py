@@ -166,6 +166,9 @@ def replace(form, input, args, options):
     function = form.op
     if form.geometry:
         return inplace.show_as(input, function(inplace.as_viewed(form.name, input), *args, **options))
+    for x in (*args, *options.values()):
+        if isinstance(x, core.TensorBase) and x.shape:          # one without dimensions is a number that is read first
+            inplace.check_apart(form.name, input, x, function.details.apart is not None)
     if graph.is_grad_enabled() and (input.requires_grad or any(isinstance(x, core.TensorBase) and x.requires_grad for x in args)):
         inplace.check_inplace(function.name, input)
         source = clone(inplace.as_before(input))            # a copy: the function may save its input

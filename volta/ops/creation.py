@@ -168,7 +168,7 @@ def linspace(start: Number | Tensor, end: Number | Tensor, steps: int, *, dtype:
         step = (end - start) / max(steps - 1, 1)
         values = np.where(i < first, start + step * i, end - step * (steps - 1 - i))
         return finish(tensor(values.astype(to_numpy(dtype)), device=place), requires_grad)
-    kind, step = float64 if dtype is float64 else float32, (end - start) / max(steps - 1, 1)
+    kind, step = float64 if dtype is float64 else float32, (end - start) / (steps - 1) if steps > 1 else 0.0
     low = create(arange_op, float(start), step, first, dtype=kind, device=place)
     high = create(arange_op, float(end), -step, steps - first, dtype=kind, device=place)
     return finish(cast(cat([low, slice_view(high, (slice(None, None, -1),))]), dtype), requires_grad)

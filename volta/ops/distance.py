@@ -63,7 +63,7 @@ def _np_cdist(x1, x2, p=2.0, compute_mode=PAIRED[0]):
 
 
 @composed(samples=(case((3, 4), (5, 4)), case((2, 3, 4), (1, 2, 4), p=1.0), case((3, 4), (2, 4), p=math.inf)), numpy=_np_cdist,
-          method=False, in_float32=True)
+          method=False, in_float32=True, takes={"x1": "f", "x2": "=x1"})
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = PAIRED[0]) -> Tensor:
     """The p-norm distance between each row of `x1` and each of `x2`, where it is 0 with the gradient 0. Of more than 25 rows, the
     Euclidean one comes from a matrix product, which is less exact for near rows, unless `compute_mode` says otherwise.

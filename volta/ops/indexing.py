@@ -72,7 +72,7 @@ def flat(x: Tensor) -> Tensor:
     return reshape_op(x, shape=(x._size,))
 
 
-@composed(samples=(case((3, 5), 1, Labels((3, 2), 5)), case((4, 3), -2, Labels((2, 2), 4))), kinds="fib",
+@composed(apart=0, samples=(case((3, 5), 1, Labels((3, 2), 5)), case((4, 3), -2, Labels((2, 2), 4))), kinds="fib",
           numpy=lambda x, dim, index: np.take_along_axis(x[:, :2] if dim == -2 else x, index, dim))
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """Elements of `input` at `index` along `dim`: out[i][j] = input[index[i][j]][j] for dim 0.
@@ -118,7 +118,7 @@ def _np_added(x, dim, index, source, alpha=1):
     return out
 
 
-@composed(samples=(case((3, 5), Labels((1, 2), 5), dim=1), case((3, 2), Labels((4,), 6))), kinds="fib", numpy=_np_take)
+@composed(apart=0, samples=(case((3, 5), Labels((1, 2), 5), dim=1), case((3, 2), Labels((4,), 6))), kinds="fib", numpy=_np_take)
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """`gather` whose other dimensions broadcast, and whose negative indices count from the end; without `dim`, of both flattened.
 
@@ -138,7 +138,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 
 
 @composed(samples=(case((3, 5), 1, Labels((3, 2), 5), (3, 2)), case((4, 3), 0, Labels((6, 3), 4), (6, 3))), kinds="fi", inplace=True,
-          numpy=_np_added)
+          apart=1, numpy=_np_added)
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """input + src added at `index` along `dim`; `index` may be smaller than `src`, and than `input` in the other dimensions.
 
@@ -167,11 +167,11 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 
 @composed(samples=(case((3, 5), 1, Labels((4,), 5), (3, 4)), case((4, 3), 0, Labels((2,), 4), (2, 3), alpha=2)), kinds="fi", inplace=True,
-          numpy=_np_added)
+          apart=1, numpy=_np_added)
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
     """input + alpha * source, whose slices along `dim` are added at the positions of `index`, a vector or one number.
 
-    Raises: ShapeError where `source` does not fit; IndexRangeError for an index outside [0, size).
+    Raises: ShapeError, DTypeError where `source` does not fit; IndexRangeError for an index outside [0, size).
 
     >>> volta.index_add(volta.zeros(3), 0, volta.tensor([2, 2]), volta.ones(2)).tolist()
     [0.0, 0.0, 2.0]
@@ -181,13 +181,15 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     if index.ndim > 1 or source.shape != needed or not input.shape and index._size != 1:
         raise ShapeError(f"index_add: source {source.shape} must be like input {input.shape} with one slice along dimension {d} for each "
                          f"of the positions {index.shape}")
+    if source.dtype is not input.dtype:
+        raise DTypeError(f"index_add: source must be {input.dtype} as input is, got {source.dtype}; convert it with .to({input.dtype})")
     x = as_vector(input)
     index = positions("index_add", as_vector(index), x.shape[d], kernel_checks=True)
     added = index_add_op(as_vector(source if alpha == 1 else source * alpha), index, dim=d, size=x.shape[d])
     return input + (added if input.shape else reshape_op(added, shape=()))
 
 
-@composed(samples=(case((3, 5), 1, Labels((4,), 5)), case((), 0, Labels((1,), 1))), kinds="fib",
+@composed(apart=0, samples=(case((3, 5), 1, Labels((4,), 5)), case((), 0, Labels((1,), 1))), kinds="fib",
           numpy=lambda x, dim, index: np.take(x, index, dim) if x.ndim else x)
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """Slices of `input` along `dim` at the positions of `index`, a vector or one number.

@@ -27,9 +27,11 @@ LARGEST = {2: 65504.0, 4: 3.4028234663852886e38, 8: 1.7976931348623157e308}     
 # ---------------------------------------------------------------- arithmetic
 def _scaled(name, input, other, alpha):
     """alpha * other."""
-    if alpha == 1:
+    if alpha == 1 and alpha is not True:
         return other
     dtype = result_type(input, other)
+    if isinstance(alpha, bool) and dtype is not dtypes.bool_:
+        raise DTypeError(f"{name}: a bool alpha is for bool tensors, got {alpha} beside {dtype}; give a number")
     if isinstance(alpha, float) and not dtype.is_floating_point:
         raise DTypeError(f"{name}: alpha={alpha} is no integer, but the tensors are; convert them with .float()")
     return (cast(other, dtype) if isinstance(other, TensorBase) else other) * (bool(alpha) if dtype is dtypes.bool_ else alpha)
@@ -37,7 +39,7 @@ def _scaled(name, input, other, alpha):
 
 @composed(samples=(*BINARY_CASES, case((3, 4), (4,), alpha=0.5)), numpy=lambda input, other, alpha=1: input + alpha * other,
           inplace=True, record=r.add_op)
-def add(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """input + alpha * other; of bool, logical or.
 
     Raises: DTypeError for a float alpha between integers.
@@ -50,10 +52,10 @@ def add(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
 
 @composed(samples=(*BINARY_CASES, case((3, 4), (4,), alpha=0.5)), numpy=lambda input, other, alpha=1: input - alpha * other,
           inplace=True, record=r.sub_op, aliases=("subtract",))
-def sub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """input - alpha * other.
 
-    Raises: DTypeError for bool, and for a float alpha between integers.
+    Raises: DTypeError for a bool operand, and for a float alpha between integers.
 
     >>> volta.sub(volta.tensor([1.0, 2.0]), volta.tensor([3.0, 4.0]))
     tensor([-2., -2.])
@@ -62,7 +64,7 @@ def sub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
 
 
 @composed(samples=(*BINARY_CASES, case((3, 4), (4,), alpha=0.5)), numpy=lambda input, other, alpha=1: other - alpha * input, method=False)
-def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+def rsub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """other - alpha * input.
 
     Raises: DTypeError for bool, and for a float alpha between integers.
@@ -87,11 +89,21 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
-@composed(samples=UNARY_CASES, numpy=lambda x: x, kinds="fib", elementwise=True, aliases=("conj_physical", "resolve_conj", "resolve_neg"))
+@composed(samples=UNARY_CASES, numpy=lambda x: x, kinds="fib", elementwise=True, aliases=("resolve_conj", "resolve_neg"))
 def conj(input: Tensor) -> Tensor:
     """The tensor itself: its numbers are real.
 
     >>> volta.conj(volta.tensor([1.0, -2.0]))
+    tensor([ 1., -2.])
+    """
+    return input
+
+
+@composed(samples=UNARY_CASES, numpy=lambda x: x, kinds="fib", elementwise=True, inplace=True)
+def conj_physical(input: Tensor) -> Tensor:
+    """The tensor itself: its numbers are real.
+
+    >>> volta.conj_physical(volta.tensor([1.0, -2.0]))
     tensor([ 1., -2.])
     """
     return input
@@ -118,10 +130,11 @@ def _np_div(input, other, rounding_mode=None):
 
 @composed(samples=(*BINARY_CASES, case((3, 4), (4,), rounding_mode="floor"), case((3, 4), (4,), rounding_mode="trunc")), numpy=_np_div,
           kinds="fi", domain=(0.3, 3.0), smooth=False, inplace=True, record=r.div_op, aliases=("divide", "true_divide"))
-def div(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
+def div(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
     """input / other; integers give a float. `rounding_mode` "floor" or "trunc" rounds the quotient, and integers give integers then.
 
-    Raises: ArgumentError for another mode, and for a number 0 or a tensor of data with a 0 as the divisor of rounded integers.
+    Raises: ArgumentError for another mode, and for a 0 among the divisors of rounded integers (on a GPU where the host knows them,
+    which made them).
 
     >>> volta.div(volta.tensor([5.0, -5.0]), 2.0, rounding_mode="trunc")
     tensor([ 2., -2.])
@@ -173,13 +186,13 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
 
 
 @composed(samples=(*TERNARY_CASES, case((3, 4), (4,), 0.3), case((4,), (4,), 0.7)), rtol=2e-5, elementwise=True, inplace=True,
-          takes={"input": "f"}, numpy=lambda input, end, weight: np.where(
+          takes={"input": "f", "end": "=input"}, numpy=lambda input, end, weight: np.where(
               np.abs(weight) < 0.5, input + weight * (end - input), end - (end - input) * (1 - weight)))
 @promoted
 def lerp(input: Tensor, end: Tensor, weight: Number | Tensor) -> Tensor:
     """input + weight * (end - input), counted from the nearer end, so that both are exact.
 
-    Raises: DTypeError for integers.
+    Raises: DTypeError for integers, and where the two differ in dtype.
 
     >>> volta.lerp(volta.tensor([0.0, 10.0]), volta.tensor([4.0, 20.0]), 0.5)
     tensor([ 2., 15.])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from volta._kernels import core
 from volta._kernels.core.grad_mode import GradMode
 from volta._kernels.core.graph import is_grad_enabled, wants_grad
-from volta._kernels.core.inplace import check_elements, write
+from volta._kernels.core.inplace import check_apart, check_elements, write
 from volta._kernels.core.record import Composed, Op, Primitive
 from volta.errors import ArgumentError, AutogradError, DeviceError, DTypeError
 from volta.ops.records.copy import cast_op
@@ -28,6 +28,10 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
             raise DTypeError(f"{op.name}: out must be a tensor, or one for each result, got {type(each).__name__}")
     if is_grad_enabled() and any(map(wants_grad, (*outs, *_tensors((*args, *options.values()))))):
         raise AutogradError(f"{op.name}: out= is not differentiable, but one of the tensors requires grad; detach it, or call without out")
+    for place, x in enumerate((*args, *options.values())):
+        for read in _tensors((x,)):
+            for each in outs:
+                check_apart(op.name, each, read, op.details.apart is not None and place >= op.details.apart)
     with GradMode(False):
         record = op if isinstance(op, Primitive) else op.record
         if record is not None and record.promotion and not options and isinstance(out, core.TensorBase) and write(record, out, args):

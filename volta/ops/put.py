@@ -1,6 +1,7 @@
 """Writing by tuples of indices, by masks, and at positions among the elements in their order: index_put, put, masked_scatter."""
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,7 @@ from volta.ops.scan import cumsum
 from volta.ops.scatter import alike, as_held, different, writing
 from volta.ops.subscript import Positions, setitem
 from volta.ops.table import Flags, Labels, case, composed
-from volta.shapes import as_shape, broadcast_shapes
+from volta.shapes import broadcast_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +88,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return input
 
 
-@composed(samples=(case((3, 4), Labels((2, 3), 12)), case((), Labels((2,), 1))), kinds="fib",
+@composed(apart=0, samples=(case((3, 4), Labels((2, 3), 12)), case((), Labels((2,), 1))), kinds="fib",
           numpy=lambda x, index: x.reshape(-1)[index])
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements at the positions of `index` among all in their order, in its shape; negative ones count from the end.
@@ -111,7 +112,9 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     """
     if indices.dtype.is_floating_point or indices.dtype.code == 0:
         raise DTypeError(f"unravel_index: the indices must be integers, got {indices.dtype}")
-    sizes = as_shape(shape) if hasattr(shape, "__index__") else as_shape(*shape)
+    sizes = tuple(map(operator.index, (shape,) if hasattr(shape, "__index__") else shape))
+    if any(not 0 <= n < 1 << 63 for n in sizes):
+        raise ArgumentError(f"unravel_index: sizes must be at least 0 and fit into 64 bits, got {sizes}")
     rest, places = cast(indices, int64), []
     for n in sizes[::-1]:
         places.append(rest % n)

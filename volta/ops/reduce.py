@@ -240,26 +240,26 @@ def _np_pick(extreme, arg):
 
 
 @composed(samples=_ARGS, numpy=_np_pick(np.amax, np.argmax), kinds="fib")
-def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
-    """The largest value; with an int `dim` (values, indices); with another tensor, `maximum`.
+def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Tensor | ValuesIndices:
+    """The largest value; with an int `dim` (values, indices); with another tensor, in its place or as `other`, `maximum`.
 
     >>> volta.tensor([[1.0, 3.0], [2.0, 0.0]]).max(dim=1).indices
     tensor([1, 0])
     """
-    if hasattr(dim, "dtype"):
-        return maximum(input, dim)
+    if other is not None or hasattr(dim, "dtype"):
+        return maximum(input, dim if other is None else other)
     return amax(input) if dim is None else _pick("max", argmax_op, input, dim, keepdim)
 
 
 @composed(samples=_ARGS, numpy=_np_pick(np.amin, np.argmin), kinds="fib")
-def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
-    """The smallest value; with an int `dim` (values, indices); with another tensor, `minimum`.
+def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Tensor | ValuesIndices:
+    """The smallest value; with an int `dim` (values, indices); with another tensor, in its place or as `other`, `minimum`.
 
     >>> volta.tensor([[1.0, 3.0], [2.0, 0.0]]).min(dim=1).values
     tensor([1., 0.])
     """
-    if hasattr(dim, "dtype"):
-        return minimum(input, dim)
+    if other is not None or hasattr(dim, "dtype"):
+        return minimum(input, dim if other is None else other)
     return amin(input) if dim is None else _pick("min", argmin_op, input, dim, keepdim)
 
 

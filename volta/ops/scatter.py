@@ -44,6 +44,9 @@ def writing(**options: object) -> Callable:
 
         @wraps(function)
         def in_place(input, *args, **options):
+            for x in (*args, *options.values()):
+                if isinstance(x, TensorBase):
+                    inplace.check_apart(in_place.__name__, input, x, whole=True)
             function(input, *args, **options)
             return input
         in_place.__doc__ = f"`{name}` in place.\n\n{function.__doc__}"
@@ -119,7 +122,7 @@ def _combined(op, input, x, d, at, source, reduce):
     return out if input.shape else reshape_op(out, shape=())
 
 
-@composed(inplace=True, samples=(case((5, 3), 0, different(4, 5, 3), (4, 3)), case((7, 3), 0, different(6, 7, 2), (7, 3)),
+@composed(apart=1, inplace=True, samples=(case((5, 3), 0, different(4, 5, 3), (4, 3)), case((7, 3), 0, different(6, 7, 2), (7, 3)),
                    case((), 0, Labels((), 1), ()), case((3, 5), 1, Labels((2, 4), 5), value=1),
                    case((3, 5), 1, Labels((3, 2), 5), (3, 2), reduce="add"),
                    case((3, 5), 0, Labels((3, 2), 3), (3, 2), reduce="multiply")), kinds="fi", numpy=lambda x, dim, index, *args, **options:
@@ -175,7 +178,7 @@ def _identity(reduce, x):
     return limits.min if reduce == "amax" else limits.max
 
 
-@composed(samples=tuple(case((3, 5), 1, Labels((3, 4), 5), (3, 4), reduce=reduce, include_self=own) for reduce in _REDUCE
+@composed(apart=1, samples=tuple(case((3, 5), 1, Labels((3, 4), 5), (3, 4), reduce=reduce, include_self=own) for reduce in _REDUCE
                         for own in (True, False)) + (case((4, 3), 0, Labels((6, 2), 4), (7, 3), reduce="amax"),),
           kinds="fi", inplace=True, numpy=_np_scatter_reduce)
 def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
@@ -210,7 +213,7 @@ def _np_index_reduce(x, dim, index, source, reduce, include_self=True):
     return _np_scatter_reduce(x, dim, wide, source, reduce, include_self)
 
 
-@composed(samples=tuple(case((3, 5), 1, Labels((4,), 5), (3, 4), reduce=reduce, include_self=own) for reduce in list(_REDUCE)[1:]
+@composed(apart=1, samples=tuple(case((3, 5), 1, Labels((4,), 5), (3, 4), reduce=reduce, include_self=own) for reduce in list(_REDUCE)[1:]
                         for own in (True, False)), kinds="fi", inplace=True, numpy=_np_index_reduce)
 def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
     """`scatter_reduce` (prod, mean, amax, amin) of whole slices of `source` along `dim`, by a vector of positions.
@@ -247,7 +250,8 @@ def _np_index_copy(x, dim, index, source):
     return out
 
 
-@writing(samples=(case((3, 5), 1, different(4, 5), (3, 4)), case((6, 2), 0, different(3, 6), (3, 2))), numpy=_np_index_copy, kinds="fi")
+@writing(samples=(case((3, 5), 1, different(4, 5), (3, 4)), case((6, 2), 0, different(3, 6), (3, 2))), numpy=_np_index_copy, kinds="fi",
+         apart=1)
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """`input` whose slices along `dim` at the positions of `index`, a vector, are those of `source`; of equal positions the last counts.
 

@@ -125,7 +125,7 @@ def _np_at(place):
     return pick
 
 
-@composed(samples=tuple(case(*c.inputs, 2 if c.inputs[0] else 1, **c.params) for c in _PICKED), kinds="fi", domain=_FAR,
+@composed(apart=0, samples=tuple(case(*c.inputs, 2 if c.inputs[0] else 1, **c.params) for c in _PICKED), kinds="fi", domain=_FAR,
           numpy=_np_at(lambda n, k: k - 1))
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """(values, indices) of the k-th smallest element along `dim`, counted from 1; NaN is the largest.
@@ -159,8 +159,9 @@ def _middle(name, input, dim, keepdim, skip):
 def _of_all(input, skip):
     """The median of all elements; equal ones share the gradient."""
     if not input._size:
-        least = float("nan") if input.dtype.is_floating_point else max(iinfo(input.dtype).min, -1 << (31 if input.device.is_gpu else 63))
-        return full((), least, dtype=input.dtype, device=input.device)
+        if input.dtype.is_floating_point:
+            return sum(input) + float("nan")
+        return full((), max(iinfo(input.dtype).min, -1 << (31 if input.device.is_gpu else 63)), dtype=input.dtype, device=input.device)
     flat = reshape_op(input, shape=(input._size,))
     found = _middle("median", flat.detach(), 0, False, skip).values
     if not (input.requires_grad and graph.is_grad_enabled()):

@@ -307,10 +307,17 @@ _TAKEN: dict[str, Callable[..., Any]] = {
 }
 
 
-def to_sparse(x: Tensor) -> SparseTensor:
-    """The elements that are not zero, by their places. Reads on a GPU where they are."""
-    at = x.nonzero().t()
-    return SparseTensor(at, x[tuple(at[d] for d in range(x.ndim))], x.shape, True)
+def to_sparse(x: Tensor, sparse_dim: int | None = None) -> SparseTensor:
+    """The elements that are not zero, by their places, or what has one, by its place in the first `sparse_dim` dimensions. Reads on a GPU
+    where they are.
+
+    Raises: ArgumentError for a sparse_dim that is no number of dimensions of x.
+    """
+    rank = x.ndim if sparse_dim is None else sparse_dim
+    if not hasattr(rank, "__index__") or not min(x.ndim, 1) <= rank <= x.ndim:
+        raise ArgumentError(f"to_sparse: sparse_dim must be 1 to {x.ndim}, the dimensions of the tensor, got {sparse_dim!r}")
+    at = (x if rank == x.ndim else (x != 0).flatten(rank).any(-1)).nonzero().t()
+    return SparseTensor(at, x[tuple(at[d] for d in range(rank))], x.shape, True)
 
 
 def sparse_coo_tensor(indices: object, values: object = None, size: Sequence[int] | None = None, *, dtype: DTypeLike = None,

@@ -8,7 +8,7 @@ import numpy as np
 
 from volta._kernels.core import TensorBase
 from volta._kernels.core.inplace import InPlace
-from volta.dtypes import HALVES, bool_, float32, float64, int32, result_type
+from volta.dtypes import HALVES, bool_, finfo, float32, float64, int32, result_type
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.copy import cast, promoted
 from volta.ops.creation import arange, full
@@ -69,8 +69,10 @@ def polygamma(input: Tensor | int, n: int | Tensor) -> Tensor:
         input, n = n, input
     if not isinstance(input, TensorBase) or isinstance(n, TensorBase) or n < 0:
         raise ArgumentError(f"polygamma: n must be >= 0, beside a tensor, got {n} and {input}")
+    if n < 2:
+        return s.trigamma(input) if n else s.digamma(input)
     factorial = math.gamma(n + 1.0) if n <= 170 else math.inf
-    return s.digamma(input) if n == 0 else s.zeta(n + 1.0, input) * (factorial if n % 2 else -factorial)
+    return s.zeta(n + 1.0, input) * (factorial if n % 2 else -factorial)
 
 
 @composed(samples=(case((3, 4), p=3), case((), 1)), domain=(1.3, 4.0), in_float32=True, inplace=True, aliases=("special.multigammaln",),
@@ -176,14 +178,27 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
     """The number of the dtype that follows input towards other; a step from 0 is a denormal number.
 
-    Raises: DTypeError for float16, bfloat16 and integers.
+    Raises: DTypeError for integers.
 
     >>> volta.nextafter(volta.tensor([1.0]), volta.tensor([2.0])) > 1
     tensor([True])
     """
-    if (dtype := result_type(input, other)) in HALVES:
-        raise DTypeError(f"nextafter: {dtype.name} is computed in float32, whose steps are finer; convert with .float()")
-    return s.nextafter_op(input, other)
+    dtype = result_type(input, other)
+    if dtype not in HALVES:
+        return s.nextafter_op(input, other)
+    return cast(_next_half(cast(input, float32), cast(other, float32), finfo(dtype)), dtype)
+
+
+def _next_half(a, b, info):
+    """`nextafter` of a narrow dtype in float32, whose exponents are found in its bits: a step is eps times the power of 2 below |a|, or
+    half of that from such a power inwards."""
+    size = r.abs(a.detach())
+    power = r.bitwise_and(size.view(int32), 0x7F800000).view(float32)
+    inwards = r.logical_and(r.eq(b < a, a > 0), r.logical_and(power == size, size > info.tiny))
+    step = r.clamp_min(power, info.tiny) * info.eps * r.where_op(inwards, 0.5, 1.0)
+    moved = r.where_op(r.isinf(a), s.copysign(info.max, a), a + r.where_op(b > a, step, -step))
+    moved = r.where_op(a == 0, s.copysign(info.tiny * info.eps, b), s.copysign(moved, a))
+    return r.where_op(r.logical_or(a == b, r.isnan(b)), b, moved)
 
 
 @composed(samples=BINARY_CASES, numpy=s.heaviside_op.details.numpy, kinds="fib", smooth=False, inplace=True)

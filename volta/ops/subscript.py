@@ -213,7 +213,7 @@ def getitem(x: Tensor, key: object) -> Tensor:
     return out if len(key.shape) == 1 else reshape_op(out, shape=key.shape + x.shape[1:])
 
 
-@composed(samples=(case((3, 4), Flags((3, 4))), case((2, 3), Flags((3,)))), kinds="fib", reads=True,
+@composed(apart=0, samples=(case((3, 4), Flags((3, 4))), case((2, 3), Flags((3,)))), kinds="fib", reads=True,
           numpy=lambda x, mask: x[np.broadcast_to(mask, x.shape)])
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where `mask` holds, as a vector.
@@ -276,7 +276,9 @@ class _Slice:
 
 
 def _write_view(view, value):
+    inplace.check_elements("setitem", view)
     if isinstance(value, core.TensorBase):
+        inplace.check_apart("setitem_", view, value)
         copy_into(view, value if value.shape == view.shape else _fitting(value, view.shape))
     else:
         fill_into(view, value)
@@ -354,6 +356,8 @@ def _assign(x, part, value):
     number = not isinstance(value, core.TensorBase)
     wants = graph.is_grad_enabled() and (x.requires_grad or (not number and value.requires_grad))
     (inplace.check_inplace if wants else inplace.check_elements)("setitem", x)
+    if not number and isinstance(part, Positions):
+        inplace.check_apart("setitem_", x, value, whole=True)
     call_under(False, part.write, (x, value), {})
     if not wants:
         return

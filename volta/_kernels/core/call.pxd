@@ -21,6 +21,7 @@ cdef int switch_adapting(int enabled) noexcept
 cdef tuple promoted(Primitive op, tuple inputs)
 cdef DType common_dtype(Primitive op, tuple inputs)
 cdef int refuse_dtype(Primitive op, int code) except -1
+cdef int refuse_bool(Primitive op, tuple inputs) except -1
 cdef int check_dtypes(Primitive op, tuple inputs) except -1
 cdef tuple broadcast(Primitive op, tuple inputs)
 

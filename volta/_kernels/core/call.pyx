@@ -213,6 +213,8 @@ cdef tuple promoted(Primitive op, tuple inputs):
     dtype = common_dtype(op, inputs)
     if not op.common >> dtype.code & 1:
         refuse_dtype(op, dtype.code)
+    if op.no_bool:
+        refuse_bool(op, inputs)
     for i in range(PyTuple_GET_SIZE(inputs)):
         x = <object>inputs[i]
         if not op.promoted[i]:
@@ -263,6 +265,15 @@ cdef str _kinds(unsigned int mask):
 cdef int refuse_dtype(Primitive op, int code) except -1:
     """Raise for operands of a promoting op that it does not take."""
     raise DTypeError(f"{op.name}: needs {_kinds(op.common)} tensors, got {dtype_of(code).name}; convert them with .to(dtype)")
+
+
+cdef int refuse_bool(Primitive op, tuple inputs) except -1:
+    """Raise where an operand is bool."""
+    for x in inputs:
+        if (<TensorBase>x).dtype.code == BOOL if isinstance(x, TensorBase) else isinstance(x, bool):
+            raise DTypeError(f"{op.name}: does not take bool; use ^ or logical_xor() for a difference of bools, ~ or logical_not() to invert "
+                             "one, or convert it with .to(dtype)")
+    return 0
 
 
 cdef int _refuse(Primitive op, Py_ssize_t i, object x, str needed) except -1:

@@ -10,7 +10,7 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 from volta.errors import AutogradError, DTypeError
 from volta._kernels import core as _core
 from volta._kernels.core.base cimport FLOAT32, TensorBase
-from volta._kernels.core.call cimport adapted, broadcast, call_kernel, check_dtypes, promoted, refuse_dtype, watching
+from volta._kernels.core.call cimport adapted, broadcast, call_kernel, check_dtypes, promoted, refuse_bool, refuse_dtype, watching
 from volta._kernels.core.hooks cimport Packed, anomalies, callers, hooked, pack
 from volta._kernels.core.record cimport DTYPE, FLOATING, INPUT, OUTPUT, Plan, Primitive, set_apply
 
@@ -84,12 +84,17 @@ cdef object apply(Primitive op, tuple inputs, dict params):
             if t._requires_grad or (t._base is not None and renew(t)):
                 recorded = True
         elif op.promotion:
-            if type(x) is not float and (type(x) is not int and type(x) is not bool):
-                x = _as_operand(op, x, inputs)
-                return apply(op, inputs[:i] + (x,) + inputs[i + 1:], params)
+            if type(x) is not float and type(x) is not int:
+                if type(x) is not bool:
+                    x = _as_operand(op, x, inputs)
+                    return apply(op, inputs[:i] + (x,) + inputs[i + 1:], params)
+                if op.no_bool:
+                    refuse_bool(op, inputs)
         elif x is not None:
             raise DTypeError(f"{op.name}: {op.names[i if i < op.count else op.count - 1]} must be a tensor, got {type(x).__name__}")
     if first is None:
+        if op.of_numbers and n == 2:
+            return apply(op, (_as_operand(op, inputs[0], inputs), inputs[1]), params)
         raise DTypeError(f"{op.name}: needs a tensor, got {', '.join([type(x).__name__ for x in inputs]) or 'nothing'}")
     code = first.dtype.code
     if op.promotion:

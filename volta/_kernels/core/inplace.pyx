@@ -88,6 +88,8 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
     for x in others:
         if isinstance(x, TensorBase):
             recorded = recorded or wants(<TensorBase>x)
+            if (<TensorBase>x).storage is target.storage and x is not target:
+                check_apart(f"{op.name}_", target, <TensorBase>x)
             if (<TensorBase>x).storage.device is not target.storage.device:
                 inputs = _mixed_devices(op, inputs, None)
                 break
@@ -172,7 +174,31 @@ def check_inplace(str name, TensorBase target not None):
 def check_elements(str name, TensorBase target not None):
     """Raise where places of the tensor written to are one element in memory."""
     if not target.contiguous and any([s == 0 and n > 1 for n, s in zip(target.shape, target._strides)]):
-        raise AutogradError(f"{name}_: an expanded tensor holds one element many times; clone() it before writing")
+        raise AutogradError(f"{name}_: unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                            f"location, since it is expanded; clone() it before writing")
+
+
+def check_apart(str name, TensorBase target not None, TensorBase other not None, bint whole=False):
+    """Raise where a tensor that is read shares part of the memory of the one written to, or (`whole`) all of it. As in PyTorch that is
+    asked of tensors without gaps."""
+    cdef Py_ssize_t start = target.offset * target.dtype.itemsize, end = start + target.size * target.dtype.itemsize
+    cdef Py_ssize_t low = other.offset * other.dtype.itemsize, high = low + other.size * other.dtype.itemsize
+    if target.storage is not other.storage or low >= end or start >= high or not (_dense(target) and _dense(other)):
+        return
+    if whole or low != start or high != end or not (target.contiguous and other.contiguous or target._strides == other._strides):
+        raise ArgumentError(f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+                            f"memory location; clone() the input tensor before writing")
+
+
+cdef bint _dense(TensorBase t):
+    """Whether the elements lie side by side, in any order of the dimensions."""
+    cdef Py_ssize_t expected = 1
+    if not t.contiguous:
+        for stride, n in sorted([(s, n) for s, n in zip(t._strides, t.shape) if n != 1]):
+            if stride != expected:
+                return False
+            expected *= n
+    return t.size > 0
 
 
 def as_before(TensorBase target not None):

@@ -87,6 +87,8 @@ cdef class Primitive(Op):
     cdef readonly int promotion
     cdef readonly bint is_view
     cdef readonly bint tests                # the result is bool, whatever the inputs are
+    cdef public bint of_numbers             # two Python numbers are taken too, and make a tensor
+    cdef public bint no_bool                # no operand may be bool, not even beside another dtype
     cdef bint joint, variadic
     cdef Py_ssize_t count                   # named inputs
     cdef readonly tuple differentiable      # positions of the outputs that gradients come from

@@ -311,16 +311,11 @@ cdef bint clashes(TensorBase out, TensorBase x):
 
 
 cdef int check_divisor(str name, object divisor) except -1:
-    """Raises: ArgumentError where an integer divisor is the number 0, or a whole int32 or int64 tensor as it came from the host (over
-    NumPy's memory) whose least or largest element is 0. Other zeros are not looked for, as on a GPU, where that would be a
-    transfer: the quotient is 0 there."""
+    """Raises: ArgumentError where an integer divisor is 0 or has an element that is."""
     cdef TensorBase t
     if isinstance(divisor, TensorBase):
         t = <TensorBase>divisor
-        if t.storage.buffer is None or t.storage.version or t.dtype.code == UINT8 or not t.contiguous or (
-                t.size * t.dtype.itemsize != t.storage.nbytes):
-            return 0
-        zero = 0 in indexing.extremes(t)
+        zero = indexing.holds_zero(t if t.contiguous else contiguous_copy(t))
     else:
         zero = int(divisor) == 0
     if zero:

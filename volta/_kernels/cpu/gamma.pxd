@@ -42,9 +42,10 @@ cdef extern from * nogil:
     /* Below 0, for whole s: a sum over all integers less that from the other side. */
     static double zeta_f64(double s, double q) {
         double f = q - floor(q), sign = fmod(s, 2) == 1 ? -1 : 1;
-        if (!(s >= 1) || q != q) return NAN;
-        if (s == 1 || (q <= 0 && q == floor(q))) return INFINITY;
-        if (q < 0 && s != floor(s)) return NAN;
+        if (s == 1) return INFINITY;
+        if (s < 1) return NAN;
+        if (q <= 0 && q == floor(q)) return INFINITY;
+        if (s != s || q != q || q == INFINITY || (s == INFINITY && q > 1) || (q < 0 && s != floor(s))) return NAN;
         return q > 0 ? volta_zeta(s, q) : volta_zeta(s, f) + sign * (volta_zeta(s, 1 - f) - volta_zeta(s, 1 - q));
     }
 
@@ -119,8 +120,11 @@ cdef extern from * nogil:
     }
     /* What both functions give without computing: -1 where they must be computed, else the lower one. */
     static double volta_gamma_edge(double a, double x) {
-        if (!(a >= 0 && x >= 0) || (a == 0 && x == 0) || (a == INFINITY && x == INFINITY)) return NAN;
-        return a == 0 || x == INFINITY ? 1 : x == 0 || a == INFINITY ? 0 : -1;
+        if (a < 0 || x < 0) return NAN;
+        if (a == 0) return x > 0 ? 1 : NAN;
+        if (x == 0) return 0;
+        if (a == INFINITY) return x == INFINITY ? NAN : 0;
+        return x == INFINITY ? 1 : a != a || x != x ? NAN : -1;
     }
     VOLTA_INLINE int volta_gamma_is_near(double a, double x) { return a > 1000 && fabs(x - a) < 0.3 * a; }
     static double igamma_f64(double a, double x) {

@@ -6,12 +6,12 @@ cdef extern from * nogil:
     #ifndef VOLTA_POLYNOMIAL
     #define VOLTA_POLYNOMIAL
     enum { CHEBYSHEV, HERMITE_H, HERMITE_HE, LAGUERRE, LEGENDRE };
-    /* The polynomial of degree trunc(n), 0 for a negative degree or NaN, NaN for one beyond `most`: from 1 and `first` on by
+    /* The polynomial of degree trunc(n), 0 for one that is negative, NaN or infinite, NaN for one beyond `most`: from 1 and `first` on by
        P[k + 1] = (slope P[k] - weight P[k - 1]) / scale. */
     static double volta_polynomial(int kind, double x, double n, double first, double most) {
         double p = 1, q = first, next, k;
         n = trunc(n);
-        if (!(n >= 0)) return 0;
+        if (!(n >= 0 && n < INFINITY)) return 0;
         if (n == 0) return 1;
         if (n > most) return NAN;
         for (k = 1; k < n && q == q; k++) {

@@ -10,9 +10,9 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import TensorBase
 from volta.dtypes import int64
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.nn.functional.activation import softplus
-from volta.nn.functional.loss import _pair, _reduce, _squares, reduction_of
+from volta.nn.functional.loss import _check_reduction, _pair, _reduce, _squares, reduction_of
 from volta.ops.copy import as_wide, promoted
 from volta.ops.distance import pairwise_distance
 from volta.ops.indexing import check_index
@@ -37,6 +37,16 @@ _PAIRS = (case((3, 4), (3, 4)), case((), (), reduction="none"), case((2, 3), (2,
 _SIGNS = Derived(lambda x, *_: np.where(np.arange(x.size).reshape(x.shape) % 2, 1.0, -1.0).astype(x.dtype))
 _ROW_SIGNS = Derived(lambda x, *_: np.where(np.arange(len(x)) % 2, 1.0, -1.0).astype(x.dtype))
 _loss = {"function": False, "method": False, "in_float32": True}
+
+
+_loss_as_input = {"function": False, "method": False}
+
+
+def _reduced_as(name, losses, input, reduction):
+    """The losses, reduced, in the dtype of the input, as PyTorch has some."""
+    if not input.dtype.is_floating_point:
+        raise DTypeError(f"{name}: input must be floating point, got {input.dtype}; convert it with .float()")
+    return cast(_reduce(name, losses, reduction), input.dtype)
 
 
 def _np_reduced(function):
@@ -74,7 +84,7 @@ def _difference(name, input, target):
     return input - target
 
 
-@composed(samples=(*_PAIRS, case((4,), (4,), delta=0.5)), **_loss,
+@composed(samples=(*_PAIRS, case((4,), (4,), delta=0.5)), **_loss_as_input,
           numpy=_np_reduced(lambda x, target, delta=1.0: _np_smooth(x, target, delta, delta)))
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None) -> Tensor:
     """`delta` times the smooth error with that limit, with `weight` for each element. Source: Huber 1964.
@@ -84,9 +94,9 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     """
     if delta <= 0:
         raise ArgumentError(f"huber_loss: delta must be positive, got {delta}")
-    d = abs(_difference("huber_loss", input, target))
+    d = abs(_difference("huber_loss", as_wide(input), as_wide(target)))
     losses = where_op(d <= delta, d * d * 0.5, (d - 0.5 * delta) * delta)
-    return _reduce("huber_loss", losses if weight is None else losses * weight, reduction)
+    return _reduced_as("huber_loss", losses if weight is None else losses * weight, input, reduction)
 
 
 # ---------------------------------------------------------------- divergences and likelihoods
@@ -95,13 +105,13 @@ def _np_bce(x, target, weight=1.0):
 
 
 @composed(samples=(case((3, 4), (3, 4)), case((3, 4), (3, 4), (4,), reduction="none"), case((2,), (2,), reduction="sum")),
-          domain=(0.1, 0.9), numpy=_np_reduced(_np_bce), takes={"input": "f", "target": "f"}, **_loss)
+          domain=(0.1, 0.9), numpy=_np_reduced(_np_bce), takes={"input": "f", "target": "=input"}, **_loss)
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
                          reduce: bool | None = None, reduction: str = "mean") -> Tensor:
     """Cross entropy of probabilities; logarithms are limited to -100. Units: nats.
 
-    Raises: ShapeError where the shapes differ; ArgumentError for an input outside [0, 1] on the CPU (on a GPU it gives NaN, since
-    looking at it would be a transfer).
+    Raises: ShapeError, DTypeError where shapes or dtypes differ; ArgumentError for an input outside [0, 1] on the CPU (on a GPU it gives
+    NaN, since looking at it would be a transfer).
 
     >>> volta.nn.functional.binary_cross_entropy(volta.tensor([0.5, 0.5]), volta.tensor([0.0, 1.0]))
     tensor(0.6931)
@@ -125,7 +135,7 @@ def _np_kl(x, target, reduction="mean", log_target=False):
 
 @composed(name="functional.kl_div",
           samples=(*_PAIRS, case((3, 4), (3, 4), reduction="batchmean"), case((3, 4), (3, 4), log_target=True)), domain=(0.1, 1.0),
-          numpy=_np_kl, **_loss)
+          numpy=_np_kl, takes={"input": "f", "target": "f"}, **_loss)
 def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
            log_target: bool = False) -> Tensor:
     """Kullback-Leibler divergence of log-probabilities `input` from probabilities `target` (or their logarithms), by elements;
@@ -199,7 +209,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
 
 # ---------------------------------------------------------------- margins
 @composed(name="functional.hinge_embedding_loss",
-          samples=(case((3, 4), _SIGNS), case((5,), _SIGNS, margin=0.5, reduction="none")), **_loss, numpy=_np_reduced(
+          samples=(case((3, 4), _SIGNS), case((5,), _SIGNS, margin=0.5, reduction="none")), **_loss_as_input, numpy=_np_reduced(
     lambda x, target, margin=1.0: np.where(target == 1, x, 0) + np.where(target == -1, np.maximum(0, margin - x), 0)))
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
                          reduction: str = "mean") -> Tensor:
@@ -209,8 +219,9 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, siz
     tensor([0.5000, 0.7500])
     """
     reduction = reduction_of("hinge_embedding_loss", size_average, reduce, reduction)
-    near, far = where_op(target != -1, input, 0.0), where_op(target != 1, clamp_min(margin - input, 0.0), 0.0)
-    return _reduce("hinge_embedding_loss", near + far, reduction)
+    x = as_wide(input)
+    near, far = where_op(target != -1, x, 0.0), where_op(target != 1, clamp_min(margin - x, 0.0), 0.0)
+    return _reduced_as("hinge_embedding_loss", near + far, input, reduction)
 
 
 @composed(name="functional.margin_ranking_loss",
@@ -262,11 +273,12 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
     tensor(0.2500)
     """
     reduction = reduction_of("multi_margin_loss", size_average, reduce, reduction)
+    _check_reduction("multi_margin_loss", reduction)
     if p not in (1, 2):
         raise ArgumentError(f"multi_margin_loss: p must be 1 or 2, got {p}")
+    if weight is not None and weight.shape != (input.shape[-1:] or (1,)):
+        raise ShapeError(f"multi_margin_loss: weight must have shape {input.shape[-1:] or (1,)}, got {weight.shape}")
     x, labels = _labelled("multi_margin_loss", input, target)
-    if weight is not None and weight.shape != (x.shape[1],):
-        raise ShapeError(f"multi_margin_loss: weight must have shape ({x.shape[1]},), got {weight.shape}")
     terms = _positive(margin - gather_op(x, labels, dim=1) + x)
     terms = terms * terms if p == 2 else terms
     if weight is not None:
@@ -276,7 +288,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
     return _reduce("multi_margin_loss", reshape_op(losses, shape=target.shape), reduction)
 
 
-@composed(samples=(case((3, 4), _SIGNS), case((5,), _SIGNS, reduction="none")), **_loss,
+@composed(samples=(case((3, 4), _SIGNS), case((5,), _SIGNS, reduction="none")), **_loss_as_input,
           numpy=_np_reduced(lambda x, target: np.log1p(np.exp(-target * x))))
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                      reduction: str = "mean") -> Tensor:
@@ -286,7 +298,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = 
     tensor(0.6931)
     """
     reduction = reduction_of("soft_margin_loss", size_average, reduce, reduction)
-    return _reduce("soft_margin_loss", log1p(exp(-target * input)), reduction)
+    return _reduced_as("soft_margin_loss", log1p(exp(-as_wide(target) * as_wide(input))), input, reduction)
 
 
 def _np_multilabel_margin(x, target):
@@ -310,6 +322,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
     """
     name = "multilabel_margin_loss"
     reduction = reduction_of(name, size_average, reduce, reduction)
+    _check_reduction(name, reduction)
     if input.ndim > 2 or target.shape != input.shape:
         raise ShapeError(f"{name}: needs two tensors of shape (N, C) or (C,), got shapes {input.shape} and {target.shape}")
     classes, shape = input.shape[-1] if input.ndim else 1, input.shape[:-1]

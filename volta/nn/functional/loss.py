@@ -42,14 +42,14 @@ def reduction_of(name: str, size_average: bool | None, reduce: bool | None, redu
     return "none" if reduce is False else "sum" if size_average is False else "mean"
 
 
+def _check_reduction(name, reduction):
+    if reduction not in ("mean", "sum", "none"):
+        raise ArgumentError(f"{name}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+
+
 def _reduce(name, values, reduction):
-    if reduction == "mean":
-        return mean(values)
-    if reduction == "sum":
-        return sum(values)
-    if reduction == "none":
-        return values
-    raise ArgumentError(f"{name}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+    _check_reduction(name, reduction)
+    return mean(values) if reduction == "mean" else sum(values) if reduction == "sum" else values
 
 
 def _check_target(name, input, target, ignore_index):
@@ -82,7 +82,7 @@ def _rows(name, input, target):
     if target.shape != input.shape[:1] + input.shape[2:]:
         raise ShapeError(f"{name}: target must have shape {input.shape[:1] + input.shape[2:]} for input {input.shape}, got {target.shape}")
     moved = permute_op(input, dims=(0, *range(2, input.ndim), 1))
-    return moved.reshape(-1, input.shape[1]), target.reshape(-1), target.shape
+    return moved.reshape(target._size, input.shape[1]), target.reshape(-1), target.shape
 
 
 def _half_in_float32(function, input, *others):
@@ -202,6 +202,7 @@ def _picked(logp, labels, weight, ignore_index, ignoring):
     labels may be `ignore_index`: their losses are 0, whatever the log-probabilities are."""
     kept = labels != ignore_index if ignoring else None
     safe = where_op(kept, labels, 0) if ignoring else labels
+    logp = logp if logp.shape[1] else sum(logp, 1, True)               # without classes every label is one to ignore
     losses = -reshape_op(gather_op(logp, reshape_op(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
     scale = cast(kept, logp.dtype) if ignoring else None
     if weight is not None:
@@ -241,7 +242,7 @@ def _soft_cross_entropy(input, target, weight, reduction, smoothing):
     if weight is not None:
         logp = logp * weight.reshape(*([1] * dim), classes, *([1] * (input.ndim - dim - 1)))
     losses = -sum(logp * target, dim)
-    return sum(losses) / float(losses._size) if reduction == "mean" else _reduce("cross_entropy", losses, reduction)
+    return sum(losses) / float(losses._size if classes else 0) if reduction == "mean" else _reduce("cross_entropy", losses, reduction)
 
 
 @composed(samples=(case((4, 5), Labels((4,), 5)), case((2, 3, 4), Labels((2, 4), 3), (3,)), case((4, 3), Labels((4,), 3), ignore_index=1,
@@ -345,7 +346,8 @@ def _np_logistic(x, target, weight=1.0, reduction="mean", pos_weight=1.0):
           takes={"input": "f", "target": "f"}, function=False, method=False)
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
                                      reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None) -> Tensor:
-    """Cross entropy of a sigmoid, from logits, without overflow; `pos_weight` scales the positive target's term. Units: nats.
+    """Cross entropy of a sigmoid, from logits, without overflow, in the dtype of the target; `pos_weight` scales the positive target's
+    term. Units: nats.
 
     >>> volta.nn.functional.binary_cross_entropy_with_logits(volta.zeros(2), volta.tensor([0.0, 1.0]))
     tensor(0.6931)
@@ -354,7 +356,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
     if input.shape != target.shape:
         raise ShapeError(f"{name}: input {input.shape} and target {target.shape} must have the same shape")
     reduction = reduction_of(name, size_average, reduce, reduction)
-    return _half_in_float32(_logistic, *_pair(name, input, target), weight, pos_weight, name, reduction)
+    return cast(_half_in_float32(_logistic, *_pair(name, input, target), weight, pos_weight, name, reduction), target.dtype)
 
 
 def _logistic(input, target, weight, pos_weight, name, reduction):

@@ -9,7 +9,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core.call import run_kernel
 from volta.autograd import no_grad
-from volta.dtypes import HALVES, finfo
+from volta.dtypes import HALVES, finfo, float32
 from volta.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from volta.nn.functional.pool import avg_pool2d
 from volta.ops.copy import widened
@@ -70,11 +70,11 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     tensor([[1.],
             [3.]])
     """
-    if input.ndim < 2:
+    if input.ndim < 2 and input.shape != (0,):
         raise ShapeError(f"batch_norm: needs an input (N, C, ...), got {input.shape}")
     if not eps > 0 and (training or not eps >= 0):
         raise ArgumentError(f"batch_norm: eps must be {'above' if training else 'at least'} 0{' in training' * training}, got {eps}")
-    channels = (input.shape[1],)
+    channels = input.shape[1:2] or input.shape
     for name, v in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):
         if v is not None and v.shape != channels:
             raise ShapeError(f"batch_norm: {name} must have shape {channels} for input {input.shape}, got {v.shape}")
@@ -86,6 +86,8 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     if running_mean is not None and running_var.dtype is not running_mean.dtype:
         raise DTypeError(f"batch_norm: running_var must be {running_mean.dtype.name} as running_mean is, got {running_var.dtype.name}; "
                          f"convert it with .to({running_mean.dtype})")
+    if input.ndim < 2:
+        return _of_nothing(input, weight, bias)
     if not training:
         if running_mean is None:
             raise ArgumentError("batch_norm: evaluation needs running_mean and running_var; pass them or training=True")
@@ -174,14 +176,15 @@ def _np_rms_norm(x, normalized_shape, weight=None, eps=0.0):
 
 
 @composed(samples=(case((4, 5), 5, (5,)), case((2, 3, 4), normalized_shape=(3, 4)), case((3, 4), 4, (4,), eps=0.1)),
-          numpy=_np_rms_norm, rtol=1e-4, method=False, takes={"input": "f", "weight": "=input or wide?"})
+          numpy=_np_rms_norm, rtol=1e-4, method=False, takes={"input": "f"})
 def rms_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """Divide by the root of the mean square over the trailing dimensions, then scale; `eps` is the dtype's unless given (float32's for
-    float16). Source: Zhang and Sennrich 2019, eq. 4.
+    float16), and the result has the dtype of `input`. Source: Zhang and Sennrich 2019, eq. 4.
 
     >>> volta.rms_norm(volta.tensor([[3.0, -3.0]]), 2)
     tensor([[ 1., -1.]])
     """
+    weight = weight if weight is None else cast(weight, float32 if input.dtype in HALVES else input.dtype)
     return _over_trailing("rms_norm", input, normalized_shape, weight, None, eps, False)
 
 

@@ -157,14 +157,14 @@ def _np_adaptive(numpy, rank, **params):
     return pooled
 
 
-def _adaptive_max_pool(rank, input, output_size):
-    """(values, places) of adaptive_max_pool1d, 2d and 3d."""
+def _adaptive_max_pool(rank, input, output_size, placed=True):
+    """(values, places) of adaptive_max_pool1d, 2d and 3d; unless they are to be `placed`, the places are any of the largest ones'."""
     op = f"adaptive_max_pool{rank}d"
     x, batched = _batched(op, rank, input, True)
     window = _adaptive(op, rank, x.shape[2:], output_size)
     if 0 in window["size"] or not x._size:
         out = _none(x, window["size"]), zeros(x.shape[:2] + window["size"], dtype=int64, device=x.device)
-    elif max(window["size"]) == 1:                  # whole planes are reductions
+    elif max(window["size"]) == 1 and not placed:   # whole planes are reductions, which place a NaN elsewhere
         found = max_(reshape_op(x, shape=x.shape[:2] + (math.prod(x.shape[2:]),)), 2)
         out = [reshape_op(o, shape=x.shape[:2] + window["size"]) for o in found]
     else:
@@ -182,7 +182,7 @@ def _make_adaptive_max_pool(rank):
         >>> volta.nn.functional.adaptive_max_pool{rank}d(volta.ones(1, 3{fours}), 2).shape
         (1, 3{twos})
         """
-        out = _adaptive_max_pool(rank, input, output_size)
+        out = _adaptive_max_pool(rank, input, output_size, return_indices)
         return out if return_indices else out[0]
     return _op(function, "functional.adaptive_max_pool", rank, _ADAPTIVE[rank],
                _np_adaptive(max_pool_op.details.numpy, rank, dilation=None), function=False)

@@ -128,6 +128,7 @@ def _larger(g, a, b):
 
 add_op = binary("add", (lambda g: g, lambda g: g), numpy=np.add, takes="fib", public=False)
 sub_op = binary("sub", (lambda g: g, lambda g: -g), numpy=np.subtract, public=False)
+sub_op.no_bool = True
 mul = binary("mul", (lambda g, b: g * b, lambda g, a: g * a), numpy=np.multiply, takes="fib", aliases=("multiply",))
 div_op = binary("div", (lambda g, b: g / b, lambda g, a, b: -g * (a / b) / b), numpy=np.divide, takes="f", domain=(0.3, 3.0), public=False)
 pow = binary("pow", (_pow_a, _pow_b), numpy=np.power, second="exponent", kinds="f", domain=(0.3, 2.5), rtol=2e-5, operator="pow",
@@ -141,6 +142,8 @@ floor_divide = binary("floor_divide", (zero, zero), numpy=np.floor_divide, domai
                        reflected=True)
 div_trunc = binary("div_trunc", (zero, zero), numpy=lambda a, b: np.trunc(a / b).astype(np.result_type(a, b)), domain=(0.6, 3.0),
                     smooth=False, public=False)
+for _op in (add_op, sub_op, mul, div_op, floor_divide, div_trunc):
+    _op.of_numbers = True
 maximum = binary("maximum", (_larger, lambda g, a, b: _larger(g, b, a)), numpy=np.maximum, takes="fib")
 minimum = binary("minimum", (lambda g, a, b: _larger(g, b, a), _larger), numpy=np.minimum, takes="fib")
 clamp_min = binary("clamp_min", (lambda g, a, b: where_op(a >= b, g, 0.0), lambda g, a, b: where_op(a < b, g, 0.0)), numpy=np.maximum,

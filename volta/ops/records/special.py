@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from volta.ops.records.elementwise import binary, unary
-from volta.ops.records.math import exp, exp2, isnan, log, logical_and, logical_or, rsqrt, sigmoid, where_op, xlogy, zero
+from volta.ops.records.math import exp, exp2, isinf, isnan, log, logical_and, logical_or, rsqrt, sigmoid, where_op, xlogy, zero
 from volta.ops.table import BINARY_SHAPES, UNARY_SHAPES, Derived, case, underived
 
 
@@ -39,10 +39,12 @@ def _np_digamma(x):
 
 
 def _np_zeta(s, q):
-    if not s >= 1 or q != q:
+    if s < 1:
         return math.nan
     if s == 1 or q <= 0 and q == np.floor(q):
         return math.inf
+    if s != s or q != q or q == math.inf or s == math.inf and q > 1:
+        return math.nan
     if q < 0:
         sign = -1 if s % 2 == 1 else 1
         return _np_zeta(s, q % 1) + sign * (_np_zeta(s, 1 - q % 1) - _np_zeta(s, 1 - q)) if s == np.floor(s) else math.nan
@@ -74,10 +76,14 @@ def _np_ndtri(p):
 
 
 def _np_igamma(a, x):
-    if not (a >= 0 <= x) or a == x == 0:
+    if a < 0 or x < 0 or a == 0 and not x > 0:
         return math.nan
-    if x == 0 or a == 0 or max(a, x) > 700:
-        return math.nan if a == x == math.inf else 0.5 if a == x else float(x > a)
+    if x == 0 or math.inf in (a, x):
+        return math.nan if a == x else float(x == math.inf)
+    if a != a or x != x:
+        return math.nan
+    if a == 0 or max(a, x) > 700:
+        return 0.5 if a == x else float(x > a)
     term = total = math.exp(a * math.log(x) - x - math.lgamma(a + 1))
     for n in range(1, 400):
         term *= x / (a + n)
@@ -121,7 +127,7 @@ logit_op = unary("logit", lambda g, x, out: where_op(isnan(out), out, g / (x * (
                  domain=(0.1, 0.9), public=False)
 lgamma = unary("lgamma", lambda g, x: g * digamma(x), numpy=np.vectorize(_np_lgamma, [float]), domain=(0.3, 4.0),
                aliases=("special.gammaln",))
-digamma = unary("digamma", lambda g, x: g * zeta(2.0, x), numpy=np.vectorize(_np_digamma, [float]), domain=(0.3, 4.0),
+digamma = unary("digamma", lambda g, x: g * trigamma(x), numpy=np.vectorize(_np_digamma, [float]), domain=(0.3, 4.0),
                 aliases=("special.digamma", "special.psi"))
 zeta = binary("zeta", (underived("special.zeta", "input"), lambda g, a, b: g * (zeta(a + 1.0, b) * -a)), takes="f",
               numpy=np.vectorize(_np_zeta, [float]), domain=(0.3, 4.0), room="special", family="gamma",
@@ -139,6 +145,11 @@ entr = unary("entr", lambda g, x: g * (-log(x) - 1.0), domain=(0.2, 3.0), room="
 xlog1py = binary("xlog1py", (lambda g, a, b: where_op(logical_and(a == 0, b <= -1), 0.0, xlog1py(g, b)), lambda g, a, b: g * a / (b + 1.0)),
                  takes="f", domain=(0.3, 3.0), room="special",
                  numpy=lambda a, b: np.where((a == 0) & ~np.isnan(b), 0.0, a * np.log1p(b)))
+
+
+def trigamma(x):
+    """The derivative of digamma: 0 at infinity, where `zeta` is NaN, and NaN at -infinity, where that is infinite."""
+    return where_op(isinf(x), exp(-x) * 0.0, zeta(2.0, x))
 
 
 def _gamma_density(a, b):
