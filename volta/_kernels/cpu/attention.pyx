@@ -11,7 +11,7 @@
 # Source: Dao 2023, "FlashAttention-2", algorithms 1 and 2.
 
 from cython.parallel cimport prange, threadid
-from libc.math cimport INFINITY, log
+from libc.math cimport INFINITY
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
@@ -21,8 +21,8 @@ from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport pack
 from volta._kernels.cpu.powers cimport slopes, soften
 from volta._kernels.cpu.product cimport columns, rows, up
-from volta._kernels.cpu.sums cimport line_dot
-from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, real
+from volta._kernels.cpu.sums cimport line_dot, log_of
+from volta._kernels.cpu.tile cimport TILE_ROWS, copy_run, lanes, real
 
 cdef enum:
     PANELS = 4                  # most panels of queries, of three vectors each, that share a copied block of keys
@@ -52,8 +52,10 @@ cdef void copy_rows(const real* x, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t w
     """out[n][full]: rows behind one another, with zeros beyond their width."""
     cdef Py_ssize_t i
     for i in range(n):
-        memcpy(out + i * full, x + i * stride, width * sizeof(real))
-        if width < full:
+        if width == full:
+            copy_run(out + i * full, x + i * stride, full)
+        else:
+            memcpy(out + i * full, x + i * stride, width * sizeof(real))
             memset(out + i * full + width, 0, (full - width) * sizeof(real))
 
 
@@ -109,7 +111,7 @@ cdef void finish(const Sizes* s, Py_ssize_t n, const real* sums, const real* top
         factor = 1 / total[j] if total[j] != 0 else 0
         for e in range(s.values):
             out[j * s.heads * s.values + e] = sums[j * values + e] * factor
-        logsumexp[j] = <real>(top[j] / UNIT + log(total[j])) if total[j] != 0 else <real>INFINITY
+        logsumexp[j] = <real>(top[j] / UNIT) + log_of[real](total[j]) if total[j] != 0 else <real>INFINITY
 
 
 cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, const real* q, const real* k, const real* v, const real* mask,
