@@ -1,54 +1,27 @@
-"""Volta against PyTorch on the CPU, same threads, same process: per-op overhead, training steps, and single operations.
+"""Volta against PyTorch on the CPU, same threads: per-op overhead, training steps (beside JAX where it is installed), optimizers, single
+operations, a table of other shapes, how times grow with sizes, threads and company, and a summary.
 
-    python benchmarks/cpu_table.py [--threads N] [--only TEXT] [--rounds N]
+    python benchmarks/cpu_table.py [--threads N] [--part NAME ...] [--only TEXT] [--rounds N] [--seed N]
 """
 from __future__ import annotations
 
 import argparse
 import time
 
+import cpu_optimizers
+import cpu_sizes
+import cpu_steps
+import held_out
 import numpy as np
 import torch
 from layers import both_ways, calls
-from models import training_step
 from operations import families, goal
-from timing import alternate, header, least_row, row
+from timing import least_row
 
 import volta
 
+PARTS = ("overhead", "steps", "optimizers", "operations", "held-out", "sizes", "scaling", "crowded")
 TURN, ASLEEP = 0.004, 0.008             # seconds
-
-
-def chain(x, length: int):
-    z = x
-    for _ in range(length):
-        z = z + x
-    return z
-
-
-def overhead(length: int = 1000) -> None:
-    """`z = z + x` on 32x32 float32 with grad, and the backward of that chain. Units: microseconds per op."""
-    xs = {"volta": volta.randn(32, 32, requires_grad=True), "torch": torch.randn(32, 32, requires_grad=True)}
-    forward = alternate({k: lambda x=x: chain(x, length) for k, x in xs.items()}, rounds=25)
-
-    def backward(x):
-        x.grad = None
-        chain(x, length).sum().backward()
-    both = alternate({k: lambda x=x: backward(x) for k, x in xs.items()}, rounds=25)
-    print(header("z = z + x, 32x32 float32 with grad, a chain of 1000", "us"))
-    print(row("forward, per op", forward, unit=1e6 / length))
-    print(row("forward + backward, per op", both, unit=1e6 / length))
-    rest = {k: [b - f for b, f in zip(both[k], forward[k])] for k in both}
-    print(row("backward alone, per op", rest, unit=1e6 / length))
-
-
-def steps() -> None:
-    """Whole training steps. Units: milliseconds."""
-    print(header("training step (forward, cross-entropy, backward, Adam)", "ms"))
-    for name, batch, rounds in (("mlp", 64, 25), ("mlp", 256, 25), ("mnist_cnn", 64, 25), ("resnet18 32x32", 16, 7),
-                                ("char GPT 4x128", 16, 7), ("LSTM 128", 32, 15)):
-        runs = {"volta": training_step(volta, name, batch, "cpu"), "torch": training_step(torch, name, batch, "cpu")}
-        print(row(f"{name} batch {batch}", alternate(runs, rounds, inner=2)), flush=True)
 
 
 def compare(label: str, ours, theirs, rounds: int) -> dict[str, list[float]]:
@@ -71,21 +44,42 @@ def compare(label: str, ours, theirs, rounds: int) -> dict[str, list[float]]:
     return times
 
 
-def operations(wanted: str, rounds: int) -> None:
+def print_title(title: str) -> None:
+    print(f"\n{title + ': least times, ratio torch / volta':42s} {'volta ms':>9s} {'torch ms':>9s}  ratio  [thirds]")
+
+
+def timed_row(label: str, ours, theirs, rounds: int) -> tuple[str, float]:
+    """Print one row; (label, ratio of speeds)."""
+    times = compare(label, ours, theirs, rounds)
+    print(least_row(label, times, goal(label)), flush=True)
+    return label, min(times["torch"]) / min(times["volta"])
+
+
+def operations(found: dict, wanted: str, rounds: int) -> dict[str, float]:
     """Single operations, and those with their backward (+b). Units: milliseconds; ratios of speeds, with what is aimed at."""
     ratios: dict[str, float] = {}
-    for title, found in ({"layers": calls(large=False)} | families()).items():
-        chosen = [call for call in found if wanted in call[0]]
+    for title, family in found.items():
+        chosen = [call for call in family if wanted in call[0]]
         if chosen:
-            print(f"\n{title + ': least times, ratio torch / volta':42s} {'volta ms':>9s} {'torch ms':>9s}  ratio  [thirds]")
+            print_title(title)
         for label, arguments, function in chosen:
             ours, theirs = both_ways(volta, "cpu", arguments, function), both_ways(torch, "cpu", arguments, function)
-            for way, i in (("", 0), (" +b", 1))[:len(ours)]:
-                times = compare(label + way, ours[i], theirs[i], rounds)
-                ratios[label + way] = min(times["torch"]) / min(times["volta"])
-                print(least_row(label + way, times, goal(label)), flush=True)
-    low = sorted((ratio, label) for label, ratio in ratios.items() if ratio < 0.9)
-    print(f"\n{len(ratios)} rows, geometric mean {np.exp(np.mean(np.log([*ratios.values()]))):.2f}; {len(low)} below 0.9:")
+            ratios |= dict(timed_row(label + way, ours[i], theirs[i], rounds) for way, i in (("", 0), (" +b", 1))[:len(ours)])
+    return ratios
+
+
+def optimizers(wanted: str, rounds: int) -> dict[str, float]:
+    chosen = [found for found in cpu_optimizers.optimizers(volta) if wanted in found[0]]
+    if chosen:
+        print_title("optimizers, one step")
+    return dict(timed_row(label, *(cpu_optimizers.stepping(lib, name, shapes) for lib in (volta, torch)), rounds)
+                for label, name, shapes in chosen)
+
+
+def summary(title: str, ratios: dict[str, float], floor: float) -> None:
+    """The geometric mean of the ratios, and the rows below the floor."""
+    low = sorted((ratio, label) for label, ratio in ratios.items() if ratio < floor)
+    print(f"\n{title}: {len(ratios)} rows, geometric mean {np.exp(np.mean(np.log([*ratios.values()]))):.2f}; {len(low)} below {floor}:")
     for ratio, label in low:
         print(f"{ratio:6.2f}  {label}")
 
@@ -93,18 +87,36 @@ def operations(wanted: str, rounds: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--only", help="only single operations whose label has this text")
-    parser.add_argument("--rounds", type=int, default=15, help="turns of each operation")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    volta.set_num_threads(arguments.threads)
-    print(f"threads: {arguments.threads}; volta {volta.__version__}; torch {torch.__version__}\n")
-    if arguments.only is None:
-        overhead()
-        print()
-        steps()
-        print()
-    operations(arguments.only or "", arguments.rounds)
+    parser.add_argument("--part", nargs="+", choices=PARTS, help="only these parts")
+    parser.add_argument("--only", default="", help="only steps, optimizers and operations whose label has this text")
+    parser.add_argument("--rounds", type=int, default=7, help="turns of each row, at least 3")
+    parser.add_argument("--seed", type=int, default=0, help="of the held-out table's shapes")
+    options = parser.parse_args()
+    options.rounds = max(3, options.rounds)
+    torch.set_num_threads(options.threads)
+    volta.set_num_threads(options.threads)
+    print(f"threads: {options.threads}; volta {volta.__version__}; torch {torch.__version__}")
+    parts = options.part or (("steps", "optimizers", "operations", "held-out") if options.only else PARTS)
+    found: dict[str, dict[str, float]] = {}
+    if "overhead" in parts:
+        cpu_sizes.overhead(options.rounds)
+    if "steps" in parts:
+        found["training steps"] = dict(cpu_steps.steps(options.threads, options.rounds, options.only))
+    if "optimizers" in parts:
+        found["optimizers"] = optimizers(options.only, options.rounds)
+    if "operations" in parts:
+        found["operations"] = operations({"layers": calls(large=False)} | families(), options.only, options.rounds)
+    if "held-out" in parts:
+        found["held out"] = operations(held_out.families(options.seed), options.only, options.rounds)
+    if "sizes" in parts:
+        cpu_sizes.sizes()
+    if "scaling" in parts:
+        cpu_sizes.scaling(options.threads)
+    if "crowded" in parts:
+        cpu_steps.crowded(options.threads, options.rounds)
+    for title, ratios in found.items():
+        if ratios:
+            summary(title, ratios, 0.9 if options.threads <= 2 else 0.7)
 
 
 if __name__ == "__main__":

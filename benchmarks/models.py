@@ -107,12 +107,15 @@ MODELS = {
 }
 
 
-def training_step(lib, name: str, batch: int, device: str, **adam):
-    """A function that does one step (forward, cross-entropy, backward, Adam) on fixed data; gives the loss tensor."""
+def training_step(lib, name: str, batch: int, device: str, optimizer: str = "adam", **options):
+    """A function that does one step (forward, cross-entropy, backward, Adam or SGD with momentum) on fixed data; gives the loss tensor."""
     make, data = MODELS[name]
     model = make(lib).to(device)
     x, y = (lib.tensor(part).to(device) for part in data(np.random.default_rng(0), batch))
-    optimizer = lib.optim.Adam(model.parameters(), lr=1e-3, **adam)
+    if optimizer == "adam":
+        optimizer = lib.optim.Adam(model.parameters(), lr=1e-3, **options)
+    else:
+        optimizer = lib.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, **options)
     loss_function = lib.nn.CrossEntropyLoss()
 
     def step():

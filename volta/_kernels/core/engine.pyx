@@ -26,14 +26,15 @@ cdef extern from "Python.h":
 cdef object _accumulating = threading.RLock()
 cdef unsigned long long _walks = 0
 cdef Primitive _add = None
+cdef Primitive _slice = None
 cdef object _sum_to = None
 cdef object _clone = None
 
 
-def configure(add, sum_to, clone):
+def configure(add, slice, sum_to, clone):
     """Give the engine the pieces of higher layers that it calls."""
-    global _add, _sum_to, _clone
-    _add, _sum_to, _clone = add, sum_to, clone
+    global _add, _slice, _sum_to, _clone
+    _add, _slice, _sum_to, _clone = add, slice, sum_to, clone
 
 
 # ---------------------------------------------------------------- the heap
@@ -178,6 +179,17 @@ cdef class _Engine:
             slot.gradient = _sum_of(slot.gradient, gradient)
             slot.owned = not self.create_graph and isinstance(slot.gradient, TensorBase)
 
+    cdef bint _add_part(self, Node node, object parent, object g) except -1:
+        """Add the gradient of a slice into that part of what has arrived, instead of placing it among zeros first; false where there is
+        no buffer for it yet."""
+        cdef _Slot slot = self._at(parent)
+        if not slot.owned or slot.gradient is None:
+            return False
+        _accumulate(<TensorBase>call_kernel(_slice, (<TensorBase>g).storage.device, (slot.gradient,), node.params, None), g)
+        if not isinstance(parent, Node):
+            self._arrive(parent, None)
+        return True
+
     cdef _arrive(self, object leaf, object gradient):
         """One consumer of a leaf has been taken; its contribution may be None. After the last one the gradient is complete."""
         cdef _Slot slot = self._at(leaf)
@@ -249,6 +261,7 @@ cdef class _Engine:
         cdef Primitive op = node.primitive
         cdef Py_ssize_t i, k
         cdef object gradient, parent, grads = None
+        cdef bint part = op is _slice and not self.create_graph and not anomalies
         cdef tuple saved = node.saved              # another thread may free the node's
         if saved is None:
             raise AutogradError(f"backward: the graph of {node.name} has already been freed by an earlier backward; pass "
@@ -266,6 +279,8 @@ cdef class _Engine:
             parent = <object>node.parents[i]
             if parent is None or (self.wanted is not None and parent not in self.wanted):
                 continue
+            if part and self._add_part(node, parent, g):
+                continue
             if grads is not None:
                 gradient = grads[i]
             else:
@@ -282,6 +297,8 @@ cdef class _Engine:
                 self._arrive(parent, gradient)
             elif gradient is not None:
                 self._send(<Node>parent, node.slots[i] if node.slots is not None else 0, gradient)
+            if part and (<TensorBase>gradient).storage is not (<TensorBase>g).storage and self._at(parent).gradient is gradient:
+                self._at(parent).owned = True               # its derivative has made it
         if not self.retain_graph:
             node.saved = None
             node.versions = None

@@ -2,34 +2,39 @@
 # matrix of scores.
 #
 # Layout: q[B, L, H, E], k[B, S, G, E], v[B, S, G, V] with any strides but that of the last dimension, which is 1; query head h reads
-#   head h * G / H of k and v; mask[B or 1, H or 1, L or 1, S or 1], any strides. Products are those of tile.pxd's register tile: the
-#   forward pass holds scores as [key][query], so that a row's maximum and sum run along vectors, and the backward pass as [query][key].
-# Threads: over heads and blocks of queries; backward over heads and, where these are few, parts of the keys, whose gradients of q are
-#   added in order. What is split depends on the sizes alone.
+#   head h * G / H of k and v; mask[B or 1, H or 1, L or 1, S or 1], any strides. What a block needs is copied beside one another; only
+#   the right factor of the scores is turned. The forward pass holds scores as [key][query], so that a row's maximum and sum run along
+#   vectors, and the backward pass as [query][key]. Scores are in units of log 2, for a short exponential.
+# Threads: forward over heads and blocks of queries, which change no result; backward over heads and, where these are few, parts of
+#   the keys, whose gradients of q are added in order: these depend on the sizes alone.
 # Sizes: the front end. A query that may see no key gives zeros, and logsumexp +inf.
 # Source: Dao 2023, "FlashAttention-2", algorithms 1 and 2.
 
 from cython.parallel cimport prange, threadid
-from libc.math cimport INFINITY, log
-from libc.string cimport memset
+from libc.math cimport INFINITY
+from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code, same_type
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport pack
-from volta._kernels.cpu.sums cimport exp_of, line_dot
-from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, outer, real
+from volta._kernels.cpu.powers cimport slopes, soften
+from volta._kernels.cpu.product cimport columns, rows, up
+from volta._kernels.cpu.sums cimport line_dot, log_of
+from volta._kernels.cpu.tile cimport TILE_ROWS, copy_run, lanes, real
 
 cdef enum:
-    PANELS = 4                  # vectors' worth of queries that share a packed block of keys, in threes
+    PANELS = 4                  # most panels of queries, of three vectors each, that share a copied block of keys
     KEYS = 128                  # keys of a block, forward
     QUERIES = 64                # queries of a block, backward
-    PARTS = 8                   # pieces of work below which backward splits the keys
+    GROUP = 512                 # columns of k in all panels of a group, backward: what belongs to them stays in the second cache
+    PARTS = 16                  # pieces of work below which backward splits the keys
     PAD = 64
     WIDEST = 48                 # three vectors of the widest kind
 
 cdef double LOWEST = -3e38      # below all scores but -inf, and finite: exp(-inf - LOWEST) is 0
+cdef double UNIT = 1.4426950408889634                       # of log 2 in one of log e
 
 # Strides in elements, by dimension.
 cdef struct Sizes:
@@ -43,79 +48,50 @@ cdef struct Sizes:
     double scale
 
 
-cdef inline Py_ssize_t tiles(Py_ssize_t n) noexcept nogil:
-    """Register tiles that n rows take."""
-    return (n + TILE_ROWS - 1) // TILE_ROWS
+cdef void copy_rows(const real* x, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t width, Py_ssize_t full, real* out) noexcept nogil:
+    """out[n][full]: rows behind one another, with zeros beyond their width."""
+    cdef Py_ssize_t i
+    for i in range(n):
+        if width == full:
+            copy_run(out + i * full, x + i * stride, full)
+        else:
+            memcpy(out + i * full, x + i * stride, width * sizeof(real))
+            memset(out + i * full + width, 0, (full - width) * sizeof(real))
 
 
-cdef inline Py_ssize_t up(Py_ssize_t n, Py_ssize_t step) noexcept nogil:
-    """n, rounded up to whole steps."""
-    return (n + step - 1) // step * step
+cdef void turn_panel(const real* x, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t width, Py_ssize_t wide, double scale,
+                     real* out) noexcept nogil:
+    """out[width][wide]: n rows as columns, times scale."""
+    cdef Py_ssize_t i
+    pack(n, wide, width, x, stride, 1, out)
+    if scale != 1:
+        for i in range(width * wide):
+            out[i] *= <real>scale
 
 
-cdef void pack_rows(const real* x, Py_ssize_t stride, Py_ssize_t rows, Py_ssize_t width, real* out) noexcept nogil:
-    """out[rows / TILE_ROWS][width][TILE_ROWS]: rows side by side, as the left operand of a product along the width."""
-    cdef Py_ssize_t i, at
-    for i in range(tiles(rows)):
-        at = i * TILE_ROWS
-        pack(min(TILE_ROWS, rows - at), TILE_ROWS, width, x + at * stride, stride, 1, out + at * width)
-
-
-cdef void pack_columns(const real* x, Py_ssize_t stride, Py_ssize_t rows, Py_ssize_t width, Py_ssize_t step, real* out) noexcept nogil:
-    """out[width / step][rows][step]: columns side by side, as an operand of a product along the rows."""
-    cdef Py_ssize_t i, at
-    for i in range((width + step - 1) // step):
-        at = i * step
-        pack(min(step, width - at), step, rows, x + at, 1, stride, out + at * rows)
-
-
-cdef void add_mask(const real* mask, Py_ssize_t row, Py_ssize_t column, Py_ssize_t rows, Py_ssize_t columns, real* scores,
+cdef void add_mask(const real* mask, Py_ssize_t row, Py_ssize_t column, Py_ssize_t n, Py_ssize_t m, real* scores,
                    Py_ssize_t width) noexcept nogil:
-    """scores[rows][width] += mask, whose strides are `row` and `column`."""
+    """scores[n][m], in rows of `width`, += mask, whose strides are `row` and `column`."""
     cdef Py_ssize_t i, j
     cdef real value
     cdef real* line
-    for i in range(rows):
+    for i in range(n):
         line = scores + i * width
         if column == 0:
-            value = mask[i * row]
-            for j in range(columns):
+            value = mask[i * row] * <real>UNIT
+            for j in range(m):
                 line[j] += value
         else:
-            for j in range(columns):
-                line[j] += mask[i * row + j * column]
+            for j in range(m):
+                line[j] += mask[i * row + j * column] * <real>UNIT
 
 
 # ---------------------------------------------------------------- forward
 
 cdef Py_ssize_t forward_space(const Sizes* s, real* kind) noexcept nogil:
     """Elements of work space of a thread."""
-    cdef Py_ssize_t wide = 3 * lanes(kind), values = up(s.values, TILE_ROWS)
-    return PANELS * wide * (s.width + values + 2) + KEYS * (s.width + values + wide) + TILE_ROWS * wide + 8 * PAD
-
-
-cdef void exponentials(Py_ssize_t n, real* scores, real* top, real* total, real* factor, Py_ssize_t wide) noexcept nogil:
-    """Exponentials of scores[n][wide] in their place, against the largest so far; OUT: factor, of what was summed before."""
-    cdef real[WIDEST] best
-    cdef real[WIDEST] sums
-    cdef Py_ssize_t i, j
-    cdef real* line
-    for j in range(wide):
-        best[j] = top[j]
-        sums[j] = 0
-    for i in range(n):
-        line = scores + i * wide
-        for j in range(wide):
-            best[j] = line[j] if line[j] > best[j] else best[j]
-    for i in range(n):
-        line = scores + i * wide
-        for j in range(wide):
-            line[j] = exp_of[real](line[j] - best[j])
-            sums[j] += line[j]
-    for j in range(wide):
-        factor[j] = exp_of[real](top[j] - best[j])
-        total[j] = total[j] * factor[j] + sums[j]
-        top[j] = best[j]
+    cdef Py_ssize_t wide = 3 * lanes(kind), tall = up(wide, TILE_ROWS), width = up(s.width, lanes(kind)), values = up(s.values, lanes(kind))
+    return PANELS * (wide * (s.width + 2) + tall * values) + KEYS * (width + values + wide) + 8 * PAD
 
 
 cdef void hide_future(Py_ssize_t first_query, Py_ssize_t first_key, Py_ssize_t keys, Py_ssize_t wide, real* scores) noexcept nogil:
@@ -126,32 +102,34 @@ cdef void hide_future(Py_ssize_t first_query, Py_ssize_t first_key, Py_ssize_t k
             scores[i * wide + j] = -INFINITY
 
 
-cdef void finish(const Sizes* s, Py_ssize_t rows, const real* sums, const real* top, const real* total, real* out,
-                 real* logsumexp, Py_ssize_t wide) noexcept nogil:
-    """Write the rows of out and of logsumexp from sums[values][wide]."""
+cdef void finish(const Sizes* s, Py_ssize_t n, const real* sums, const real* top, const real* total, real* out,
+                 real* logsumexp, Py_ssize_t values) noexcept nogil:
+    """Write the rows of out and of logsumexp from sums[n][values]."""
     cdef Py_ssize_t j, e
     cdef real factor
-    for j in range(rows):
+    for j in range(n):
         factor = 1 / total[j] if total[j] != 0 else 0
         for e in range(s.values):
-            out[j * s.heads * s.values + e] = sums[e * wide + j] * factor
-        logsumexp[j] = <real>(top[j] + log(total[j])) if total[j] != 0 else <real>INFINITY
+            out[j * s.heads * s.values + e] = sums[j * values + e] * factor
+        logsumexp[j] = <real>(top[j] / UNIT) + log_of[real](total[j]) if total[j] != 0 else <real>INFINITY
 
 
-cdef void forward_block(const Sizes* s, Py_ssize_t item, const real* q, const real* k, const real* v, const real* mask, real* out,
-                        real* logsumexp, real* space) noexcept nogil:
+cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, const real* q, const real* k, const real* v, const real* mask,
+                        real* out, real* logsumexp, real* space) noexcept nogil:
     """One block of queries of one head."""
-    cdef Py_ssize_t wide = 3 * lanes(out), block = PANELS * wide, blocks = (s.queries + block - 1) // block
-    cdef Py_ssize_t b = item // blocks // s.heads, h = item // blocks % s.heads, first = (blocks - 1 - item % blocks) * block
-    cdef Py_ssize_t rows = min(block, s.queries - first), panels = (rows + wide - 1) // wide, values = up(s.values, TILE_ROWS)
-    cdef Py_ssize_t seen = min(s.keys, first + rows) if s.causal else s.keys, key, count, panel, at, i
+    cdef Py_ssize_t wide = 3 * lanes(out), tall = up(wide, TILE_ROWS), all = (s.queries + wide - 1) // wide
+    cdef Py_ssize_t width = up(s.width, lanes(out)), values = up(s.values, lanes(out))
+    cdef Py_ssize_t b = item // blocks // s.heads, h = item // blocks % s.heads, place = blocks - 1 - item % blocks
+    cdef Py_ssize_t first = all * place // blocks * wide, panels = all * (place + 1) // blocks - all * place // blocks
+    cdef Py_ssize_t n = min(panels * wide, s.queries - first), key, count, panel, at, i
+    cdef Py_ssize_t seen = min(s.keys, first + n) if s.causal else s.keys
     cdef real* queries = space
-    cdef real* sums = queries + block * s.width + PAD
-    cdef real* keys = sums + block * values + PAD
-    cdef real* value_rows = keys + KEYS * s.width + PAD
+    cdef real* sums = queries + PANELS * wide * s.width + PAD
+    cdef real* key_rows = sums + PANELS * tall * values + PAD
+    cdef real* value_rows = key_rows + KEYS * width + PAD
     cdef real* top = value_rows + KEYS * values + PAD
-    cdef real* total = top + block
-    cdef real* scores = total + block
+    cdef real* total = top + PANELS * wide
+    cdef real* scores = total + PANELS * wide
     q += b * s.q[0] + first * s.q[1] + h * s.q[2]
     k += b * s.k[0] + h * s.groups // s.heads * s.k[2]
     v += b * s.v[0] + h * s.groups // s.heads * s.v[2]
@@ -159,69 +137,61 @@ cdef void forward_block(const Sizes* s, Py_ssize_t item, const real* q, const re
         mask += b * s.mask[0] + h * s.mask[1] + first * s.mask[2]
     for panel in range(panels):
         at = panel * wide
-        pack(min(wide, rows - at), wide, s.width, q + at * s.q[1], s.q[1], 1, queries + at * s.width)
-    for i in range(panels * wide * s.width):
-        queries[i] *= <real>s.scale
-    for i in range(block * values):
-        sums[i] = 0
-    for i in range(block):
+        turn_panel(q + at * s.q[1], s.q[1], min(wide, n - at), s.width, wide, s.scale * UNIT, queries + at * s.width)
+    memset(sums, 0, panels * tall * values * sizeof(real))
+    for i in range(panels * wide):
         top[i] = <real>LOWEST
         total[i] = 0
     for i in range((seen + KEYS - 1) // KEYS):
         key = i * KEYS
         count = min(KEYS, seen - key)
-        pack_rows(k + key * s.k[1], s.k[1], count, s.width, keys)
-        pack_columns(v + key * s.v[1], s.v[1], count, s.values, TILE_ROWS, value_rows)
+        copy_rows(k + key * s.k[1], s.k[1], count, s.width, width, key_rows)
+        copy_rows(v + key * s.v[1], s.v[1], count, s.values, values, value_rows)
         for panel in range(panels):
             at = panel * wide
-            attend(s, first + at, min(wide, rows - at), key, count, <const real*>queries + at * s.width, <const real*>keys,
+            attend(s, first + at, min(wide, n - at), key, count, <const real*>queries + at * s.width, <const real*>key_rows,
                    <const real*>value_rows, mask + at * s.mask[2] + key * s.mask[3] if mask != NULL else <const real*>NULL,
-                   sums + at * values, top + at, total + at, scores)
+                   sums + panel * tall * values, top + at, total + at, scores)
     for panel in range(panels):
         at = panel * wide
-        finish(s, min(wide, rows - at), <const real*>sums + at * values, <const real*>top + at, <const real*>total + at,
+        finish(s, min(wide, n - at), <const real*>sums + panel * tall * values, <const real*>top + at, <const real*>total + at,
                out + ((b * s.queries + first + at) * s.heads + h) * s.values,
-               logsumexp + (b * s.heads + h) * s.queries + first + at, wide)
+               logsumexp + (b * s.heads + h) * s.queries + first + at, values)
 
 
-cdef void attend(const Sizes* s, Py_ssize_t query, Py_ssize_t rows, Py_ssize_t key, Py_ssize_t count, const real* queries,
-                 const real* keys, const real* value_rows, const real* mask, real* sums, real* top, real* total,
+cdef void attend(const Sizes* s, Py_ssize_t query, Py_ssize_t count, Py_ssize_t key, Py_ssize_t keys, const real* queries,
+                 const real* key_rows, const real* value_rows, const real* mask, real* sums, real* top, real* total,
                  real* scores) noexcept nogil:
-    """One panel of queries, from number `query` on, with one block of `count` keys."""
-    cdef Py_ssize_t wide = 3 * lanes(sums), n = min(count, query + wide - key) if s.causal else count, i
-    cdef real* tile = scores + KEYS * wide + PAD
+    """One panel of `count` queries, from number `query` on, with one block of keys."""
+    cdef Py_ssize_t wide = 3 * lanes(sums), used = up(count, lanes(sums)), width = up(s.width, lanes(sums)), values = up(s.values, lanes(sums))
+    cdef Py_ssize_t n = min(keys, query + wide - key) if s.causal else keys, j, e
     cdef real[WIDEST] factor
     if n <= 0:
         return
-    for i in range(tiles(n)):
-        outer(s.width, keys + i * TILE_ROWS * s.width, queries, scores + i * TILE_ROWS * wide, 3)
+    rows(n, used, s.width, key_rows, width, queries, wide, scores, wide, False)
     if mask != NULL:
-        add_mask(mask, s.mask[3], s.mask[2], n, rows, scores, wide)
+        add_mask(mask, s.mask[3], s.mask[2], n, count, scores, wide)
     if s.causal:
         hide_future(query, key, n, wide, scores)
-    exponentials(n, scores, top, total, factor, wide)
-    for i in range(tiles(s.values)):
-        outer(n, value_rows + i * TILE_ROWS * count, <const real*>scores, tile, 3)
-        merge(sums + i * TILE_ROWS * wide, <const real*>tile, <const real*>factor, wide)
-
-
-cdef void merge(real* sums, const real* tile, const real* factor, Py_ssize_t wide) noexcept nogil:
-    """sums[TILE_ROWS][wide] = sums * factor + tile."""
-    cdef Py_ssize_t i, j
-    for i in range(TILE_ROWS):
-        for j in range(wide):
-            sums[i * wide + j] = sums[i * wide + j] * factor[j] + tile[i * wide + j]
+    soften(used // lanes(sums), n, wide, scores, top, total, factor)
+    if key > 0:
+        for j in range(count):
+            if factor[j] != 1:
+                for e in range(values):
+                    sums[j * values + e] *= factor[j]
+    columns(used, values, n, <const real*>scores, wide, value_rows, values, sums, values, True)
 
 
 cdef void forward(const Sizes* s, const real* q, const real* k, const real* v, const real* mask, real* out, real* logsumexp):
-    cdef Py_ssize_t block = PANELS * 3 * lanes(out), items = s.batch * s.heads * ((s.queries + block - 1) // block), item
-    cdef Py_ssize_t own = forward_space(s, out)
+    cdef Py_ssize_t wide = 3 * lanes(out), panels = (s.queries + wide - 1) // wide, heads = s.batch * s.heads, own = forward_space(s, out)
     cdef int threads = work_threads(s, 1)
+    cdef Py_ssize_t share = max(<Py_ssize_t>1, min(<Py_ssize_t>PANELS, heads * panels // (4 * threads)))
+    cdef Py_ssize_t blocks = (panels + share - 1) // share, item
     cdef Storage storage = host_storage(threads * own * sizeof(real))
     cdef real* space = <real*>storage.data
     with nogil:
-        for item in prange(items, num_threads=threads, schedule="dynamic", chunksize=1):
-            forward_block(s, item, q, k, v, mask, out, logsumexp, space + threadid() * own)
+        for item in prange(heads * blocks, num_threads=threads, schedule="dynamic", chunksize=1):
+            forward_block(s, item, blocks, q, k, v, mask, out, logsumexp, space + threadid() * own)
 
 
 cdef int work_threads(const Sizes* s, Py_ssize_t passes) noexcept nogil:
@@ -230,11 +200,38 @@ cdef int work_threads(const Sizes* s, Py_ssize_t passes) noexcept nogil:
 
 # ---------------------------------------------------------------- backward
 
-cdef Py_ssize_t backward_space(const Sizes* s, real* kind) noexcept nogil:
-    """Elements of work space of a thread."""
-    cdef Py_ssize_t wide = 3 * lanes(kind), width = up(s.width, wide), values = up(s.values, wide)
-    return (up(s.queries, QUERIES) * (2 * width + 2 * values + 1) + wide * (3 * width + 2 * values) + 2 * QUERIES * wide
-            + 2 * TILE_ROWS * wide + 16 * PAD)
+# Where a thread of the backward pass keeps what it works with. Panels: of a group of keys; rows: copied, in whole vectors.
+cdef struct Desk:
+    Py_ssize_t wide, tall, width, values, most  # of a panel: columns of scores, rows of gradients; of rows: columns; panels of a group
+    void* key_rows                              # [most * wide][width]
+    void* key_panels                            # [most][E][wide], scaled
+    void* value_panels                          # [most][V][wide]
+    void* dk                                    # [most * tall][width]
+    void* dv                                    # [most * tall][values]
+    void* q                                     # [QUERIES][width]
+    void* g                                     # [QUERIES][values]
+    void* scores                                # [QUERIES][wide]
+    void* slopes                                # [QUERIES][most * wide]
+    void* dq                                    # [QUERIES][width]
+
+
+cdef Py_ssize_t lay_out(const Sizes* s, Desk* d, real* space) noexcept nogil:
+    """Fill in the desk, which begins at `space`; its elements."""
+    cdef real* at = space
+    d.wide = 3 * lanes(space)
+    d.tall, d.width, d.values = up(d.wide, TILE_ROWS), up(s.width, lanes(space)), up(s.values, lanes(space))
+    d.most = max(<Py_ssize_t>1, min(<Py_ssize_t>8, GROUP // max(d.width, d.values, <Py_ssize_t>1)))
+    d.key_rows, at = at, at + d.most * d.wide * d.width + PAD
+    d.key_panels, at = at, at + d.most * d.wide * d.width + PAD
+    d.value_panels, at = at, at + d.most * d.wide * d.values + PAD
+    d.dk, at = at, at + d.most * d.tall * d.width + PAD
+    d.dv, at = at, at + d.most * d.tall * d.values + PAD
+    d.q, at = at, at + QUERIES * d.width + PAD
+    d.g, at = at, at + QUERIES * d.values + PAD
+    d.scores, at = at, at + QUERIES * d.wide + PAD
+    d.slopes, at = at, at + QUERIES * d.most * d.wide + PAD
+    d.dq, at = at, at + QUERIES * d.width + PAD
+    return at - space
 
 
 cdef Py_ssize_t parts_of(const Sizes* s, Py_ssize_t wide) noexcept nogil:
@@ -244,148 +241,145 @@ cdef Py_ssize_t parts_of(const Sizes* s, Py_ssize_t wide) noexcept nogil:
 
 
 cdef void backward_part(const Sizes* s, Py_ssize_t item, Py_ssize_t parts, const real* g, const real* q, const real* k, const real* v,
-                        const real* mask, const real* out, const real* logsumexp, real* dq, real* more, real* dk, real* dv,
+                        const real* mask, const real* logsumexp, const real* delta, real* dq, real* more, real* dk, real* dv,
                         real* space) noexcept nogil:
-    """Every parts-th panel of the keys of one head, with all queries. IN: more, where parts but the first add up gradients of q."""
-    cdef Py_ssize_t wide = 3 * lanes(dq), width = up(s.width, wide), values = up(s.values, wide)
-    cdef Py_ssize_t b = item // parts // s.groups, group = item // parts % s.groups, part = item % parts, ratio = s.heads // s.groups
-    cdef Py_ssize_t h, i, key, at, row, rows, block, panel, padded = up(s.queries, QUERIES)
-    cdef real* q_rows = space
-    cdef real* q_columns = q_rows + padded * width + PAD
-    cdef real* g_rows = q_columns + padded * width + PAD
-    cdef real* g_columns = g_rows + padded * values + PAD
-    cdef real* delta = g_columns + padded * values + PAD
-    cdef real* rest = delta + padded + PAD
-    cdef real* gradient = dq if part == 0 else more + (part - 1) * s.batch * s.queries * s.heads * s.width
-    for h in range(group * ratio, (group + 1) * ratio):
-        at = b * s.q[0] + h * s.q[2]
-        row = b * s.g[0] + h * s.g[2]
-        pack_rows(q + at, s.q[1], s.queries, s.width, q_rows)
-        pack_rows(g + row, s.g[1], s.queries, s.values, g_rows)
-        for i in range(padded // QUERIES):
-            block = i * QUERIES
-            rows = min(QUERIES, s.queries - block)
-            pack_columns(q + at + block * s.q[1], s.q[1], rows, s.width, TILE_ROWS, q_columns + block * width)
-            pack_columns(g + row + block * s.g[1], s.g[1], rows, s.values, TILE_ROWS, g_columns + block * values)
-        for i in range(s.queries):
-            delta[i] = <real>line_dot(g + row + i * s.g[1], out + ((b * s.queries + i) * s.heads + h) * s.values, <real>0, s.values)
-        for panel in range((s.keys - part * wide + parts * wide - 1) // (parts * wide)):
-            key = (panel * parts + part) * wide
-            backward_panel(s, b, h, key, k + b * s.k[0] + key * s.k[1] + group * s.k[2], v + b * s.v[0] + key * s.v[1] + group * s.v[2],
-                           mask + b * s.mask[0] + h * s.mask[1] + key * s.mask[3] if mask != NULL else <const real*>NULL,
-                           logsumexp + (b * s.heads + h) * s.queries, <const real*>delta, <const real*>q_rows, <const real*>q_columns,
-                           <const real*>g_rows, <const real*>g_columns, gradient + (b * s.queries * s.heads + h) * s.width,
-                           dk + ((b * s.keys + key) * s.groups + group) * s.width,
-                           dv + ((b * s.keys + key) * s.groups + group) * s.values, h == group * ratio, rest)
+    """One part of the keys of one head, in groups of panels, with all queries. IN: more, where parts but the first add up gradients of q."""
+    cdef Desk d
+    cdef Py_ssize_t b = item // parts // s.groups, head = item // parts % s.groups, part = item % parts, ratio = s.heads // s.groups
+    cdef Py_ssize_t h, i, key, last, block, line = s.heads * s.width
+    lay_out(s, &d, space)
+    cdef Py_ssize_t panels = (s.keys + d.wide - 1) // d.wide, rounds = (panels + parts * d.most - 1) // (parts * d.most), place
+    cdef real* gradient = (dq if part == 0 else more + (part - 1) * s.batch * s.queries * line) + b * s.queries * line
+    k += b * s.k[0] + head * s.k[2]
+    v += b * s.v[0] + head * s.v[2]
+    for i in range(s.queries):
+        memset(gradient + i * line + head * ratio * s.width, 0, ratio * s.width * sizeof(real))
+    for i in range(rounds):
+        place = i * parts + (part if i % 2 == 0 else parts - 1 - part)
+        key = panels * place // (rounds * parts) * d.wide
+        last = min(s.keys, panels * (place + 1) // (rounds * parts) * d.wide)
+        if key >= last:
+            continue
+        take_keys(s, &d, last - key, k + key * s.k[1], v + key * s.v[1], space)
+        for h in range(head * ratio, (head + 1) * ratio):
+            for block in range(key // QUERIES if s.causal else 0, (s.queries + QUERIES - 1) // QUERIES):
+                backward_block(s, &d, key, last - key, block * QUERIES, q + b * s.q[0] + h * s.q[2], g + b * s.g[0] + h * s.g[2],
+                               mask + b * s.mask[0] + h * s.mask[1] if mask != NULL else <const real*>NULL,
+                               logsumexp + (b * s.heads + h) * s.queries, delta + (b * s.heads + h) * s.queries, gradient + h * s.width)
+        give_keys(&d, last - key, s.width, s.groups * s.width, <const real*>d.dk, d.width,
+                  dk + ((b * s.keys + key) * s.groups + head) * s.width)
+        give_keys(&d, last - key, s.values, s.groups * s.values, <const real*>d.dv, d.values,
+                  dv + ((b * s.keys + key) * s.groups + head) * s.values)
 
 
-cdef void backward_panel(const Sizes* s, Py_ssize_t b, Py_ssize_t h, Py_ssize_t key, const real* k, const real* v, const real* mask,
-                         const real* logsumexp, const real* delta, const real* q_rows, const real* q_columns, const real* g_rows,
-                         const real* g_columns, real* dq, real* dk, real* dv, bint first, real* space) noexcept nogil:
-    """One panel of keys of one head with all queries that may see them."""
-    cdef Py_ssize_t wide = 3 * lanes(dq), width = up(s.width, wide), values = up(s.values, wide), n = min(wide, s.keys - key)
-    cdef Py_ssize_t piece, block, rows, i, at
-    cdef real* keys = space
-    cdef real* value_panel = keys + wide * width + PAD
-    cdef real* key_columns = value_panel + wide * values + PAD
-    cdef real* key_sums = key_columns + wide * width + PAD
-    cdef real* value_sums = key_sums + wide * width + PAD
-    cdef real* scores = value_sums + wide * values + PAD
-    cdef real* slopes = scores + QUERIES * wide + PAD
-    cdef real* tile = slopes + QUERIES * wide + PAD
-    pack(n, wide, s.width, k, s.k[1], 1, keys)
-    pack(n, wide, s.values, v, s.v[1], 1, value_panel)
-    pack_columns(k, s.k[1], n, s.width, wide, key_columns)
-    for i in range(wide * s.width):
-        keys[i] *= <real>s.scale
-    for i in range(wide * width):
-        key_sums[i] = 0
-    for i in range(wide * values):
-        value_sums[i] = 0
-    for piece in range(key // QUERIES if s.causal else 0, (s.queries + QUERIES - 1) // QUERIES):
-        block = piece * QUERIES
-        rows = min(QUERIES, s.queries - block)
-        for i in range(tiles(rows)):
-            at = i * TILE_ROWS
-            outer(s.width, q_rows + (block + at) * s.width, <const real*>keys, scores + at * wide, 3)
-            outer(s.values, g_rows + (block + at) * s.values, <const real*>value_panel, slopes + at * wide, 3)
+cdef void take_keys(const Sizes* s, const Desk* d, Py_ssize_t n, const real* k, const real* v, real* kind) noexcept nogil:
+    """Lay a group of n keys on the desk, and no gradients."""
+    cdef Py_ssize_t at, panel
+    copy_rows(k, s.k[1], n, s.width, d.width, <real*>d.key_rows)
+    for panel in range((n + d.wide - 1) // d.wide):
+        at = panel * d.wide
+        turn_panel(k + at * s.k[1], s.k[1], min(d.wide, n - at), s.width, d.wide, s.scale * UNIT, <real*>d.key_panels + at * d.width)
+        turn_panel(v + at * s.v[1], s.v[1], min(d.wide, n - at), s.values, d.wide, 1, <real*>d.value_panels + at * d.values)
+    memset(d.dk, 0, d.most * d.tall * d.width * sizeof(real))
+    memset(d.dv, 0, d.most * d.tall * d.values * sizeof(real))
+
+
+cdef void give_keys(const Desk* d, Py_ssize_t n, Py_ssize_t width, Py_ssize_t stride, const real* sums, Py_ssize_t full,
+                    real* out) noexcept nogil:
+    """Write the gradients of a group of n keys to rows `stride` apart."""
+    cdef Py_ssize_t i
+    for i in range(n):
+        memcpy(out + i * stride, sums + (i // d.wide * d.tall + i % d.wide) * full, width * sizeof(real))
+
+
+cdef void backward_block(const Sizes* s, const Desk* d, Py_ssize_t key, Py_ssize_t keys, Py_ssize_t query, const real* q, const real* g,
+                         const real* mask, const real* logsumexp, const real* delta, real* dq) noexcept nogil:
+    """One block of queries of one head with the keys on the desk, the first of which is number `key`."""
+    cdef Py_ssize_t n = min(QUERIES, s.queries - query), line = d.most * d.wide, panel, at, count, used, start, i, e
+    cdef real* queries = <real*>d.q
+    cdef real* gradients = <real*>d.g
+    cdef real* scores = <real*>d.scores
+    cdef real* products
+    cdef real* sums = <real*>d.dq
+    copy_rows(q + query * s.q[1], s.q[1], n, s.width, d.width, queries)
+    copy_rows(g + query * s.g[1], s.g[1], n, s.values, d.values, gradients)
+    for panel in range((keys + d.wide - 1) // d.wide):
+        at = panel * d.wide
+        count = min(d.wide, keys - at)
+        used = up(count, lanes(scores))
+        start = max(<Py_ssize_t>0, key + at - query) // TILE_ROWS * TILE_ROWS if s.causal else 0
+        if start >= n:
+            break
+        products = <real*>d.slopes + start * line + at
+        rows(n - start, used, s.width, <const real*>queries + start * d.width, d.width, <const real*>d.key_panels + at * d.width, d.wide,
+             scores, d.wide, False)
+        rows(n - start, used, s.values, <const real*>gradients + start * d.values, d.values,
+             <const real*>d.value_panels + at * d.values, d.wide, products, line, False)
         if mask != NULL:
-            add_mask(mask + block * s.mask[2], s.mask[2], s.mask[3], rows, n, scores, wide)
-        differentiate(rows, wide, block - key if s.causal else wide, s.scale, logsumexp + block, delta + block, scores, slopes)
-        add_products(s.values, rows, g_columns + block * values, <const real*>scores, value_sums, tile, wide)
-        add_products(s.width, rows, q_columns + block * width, <const real*>slopes, key_sums, tile, wide)
-        add_to_queries(s, rows, n, <const real*>slopes, <const real*>key_columns, dq + block * s.heads * s.width, tile, wide)
-    write_panel(<const real*>key_sums, n, s.width, s.groups * s.width, wide, first, dk)
-    write_panel(<const real*>value_sums, n, s.values, s.groups * s.values, wide, first, dv)
+            add_mask(mask + (query + start) * s.mask[2] + (key + at) * s.mask[3], s.mask[2], s.mask[3], n - start, count, scores, d.wide)
+        differentiate(n - start, used, query + start - key - at if s.causal else used, line, s.scale, logsumexp + query + start,
+                      delta + query + start, scores, products)
+        columns(count, d.values, n - start, <const real*>scores, d.wide, <const real*>gradients + start * d.values, d.values,
+                <real*>d.dv + panel * d.tall * d.values, d.values, True)
+        columns(count, d.width, n - start, <const real*>products, line, <const real*>queries + start * d.width, d.width,
+                <real*>d.dk + panel * d.tall * d.width, d.width, True)
+    start = TILE_ROWS if s.causal else n
+    for i in range((n + start - 1) // start):
+        at = i * start
+        count = min(keys, max(<Py_ssize_t>0, query + at + start - key)) if s.causal else keys
+        rows(start, d.width, count, <const real*>d.slopes + at * line, line, <const real*>d.key_rows, d.width, sums + at * d.width,
+             d.width, False)
+    for i in range(n):
+        for e in range(s.width):
+            dq[(query + i) * s.heads * s.width + e] += sums[i * d.width + e]
 
 
-cdef void differentiate(Py_ssize_t rows, Py_ssize_t wide, Py_ssize_t ahead, double scale, const real* logsumexp, const real* delta,
-                        real* scores, real* slopes) noexcept nogil:
-    """Probabilities in the place of scores[rows][wide], and the gradients of scores in that of the products of g and v. IN: ahead, how
-    far the first query is beyond the first key."""
-    cdef Py_ssize_t i, j
-    cdef real* p
-    cdef real* d
-    for i in range(rows):
-        p, d = scores + i * wide, slopes + i * wide
-        for j in range(wide):
-            p[j] = exp_of[real](p[j] - logsumexp[i])
-            d[j] = p[j] * (d[j] - delta[i]) * <real>scale
-        for j in range(max(<Py_ssize_t>0, i + ahead + 1), wide):
-            p[j] = d[j] = 0
-
-
-cdef void add_products(Py_ssize_t width, Py_ssize_t rows, const real* columns, const real* right, real* sums, real* tile,
-                       Py_ssize_t wide) noexcept nogil:
-    """sums[width][wide] += columns[rows][width] transposed @ right[rows][wide]."""
-    cdef Py_ssize_t e, i
-    for e in range(tiles(width)):
-        outer(rows, columns + e * TILE_ROWS * rows, right, tile, 3)
-        for i in range(TILE_ROWS * wide):
-            sums[e * TILE_ROWS * wide + i] += tile[i]
-
-
-cdef void add_to_queries(const Sizes* s, Py_ssize_t rows, Py_ssize_t n, const real* slopes, const real* key_columns, real* dq, real* tile,
-                         Py_ssize_t wide) noexcept nogil:
-    """dq[rows][width] += slopes[rows][n] @ keys[n][width]."""
-    cdef Py_ssize_t i, j, row, column, columns
-    cdef real* turned = tile + TILE_ROWS * wide
-    for row in range(tiles(rows)):
-        pack(TILE_ROWS, TILE_ROWS, n, slopes + row * TILE_ROWS * wide, wide, 1, turned)
-        for column in range((s.width + wide - 1) // wide):
-            columns = min(wide, s.width - column * wide)
-            outer(n, <const real*>turned, key_columns + column * wide * n, tile, <int>((columns + wide // 3 - 1) // (wide // 3)))
-            for i in range(min(TILE_ROWS, rows - row * TILE_ROWS)):
-                for j in range(columns):
-                    dq[(row * TILE_ROWS + i) * s.heads * s.width + column * wide + j] += tile[i * wide + j]
-
-
-cdef void write_panel(const real* sums, Py_ssize_t n, Py_ssize_t width, Py_ssize_t stride, Py_ssize_t wide, bint first,
-                      real* out) noexcept nogil:
-    """out[n][width] = sums[width][wide], transposed, or += where this is not the first head."""
-    cdef Py_ssize_t j, e
-    for j in range(n):
-        for e in range(width):
-            out[j * stride + e] = sums[e * wide + j] if first else out[j * stride + e] + sums[e * wide + j]
+cdef void differentiate(Py_ssize_t n, Py_ssize_t used, Py_ssize_t ahead, Py_ssize_t line, double scale, const real* logsumexp,
+                        const real* delta, real* scores, real* products) noexcept nogil:
+    """Probabilities in the place of scores, and the gradients of scores in that of the products of g and v, in rows of `line`. IN: ahead,
+    how far the first query is beyond the first key."""
+    cdef Py_ssize_t wide = 3 * lanes(scores), i, j
+    slopes(used // lanes(scores), n, wide, line, <real>scale, logsumexp, delta, scores, products)
+    for i in range(min(n, used - 1 - ahead)):
+        for j in range(max(<Py_ssize_t>0, i + ahead + 1), used):
+            scores[i * wide + j] = products[i * line + j] = 0
 
 
 cdef void backward(const Sizes* s, const real* g, const real* q, const real* k, const real* v, const real* mask, const real* out,
                    const real* logsumexp, real* dq, real* dk, real* dv):
-    cdef Py_ssize_t wide = 3 * lanes(dq), parts = parts_of(s, wide), items = s.batch * s.groups * parts, item, own = backward_space(s, dq)
-    cdef Py_ssize_t size = s.batch * s.queries * s.heads * s.width, part
+    cdef Desk d
+    cdef Py_ssize_t parts = parts_of(s, 3 * lanes(dq)), items = s.batch * s.groups * parts, item, own = lay_out(s, &d, dq)
+    cdef Py_ssize_t lines = s.batch * s.queries * s.heads, size = lines * s.width
     cdef int threads = work_threads(s, 2)
     threads = threads if threads < items else <int>items
-    cdef Storage storage = host_storage((threads * own + (parts - 1) * size) * sizeof(real))
-    cdef real* more = <real*>storage.data
-    cdef real* space = more + (parts - 1) * size
-    memset(dq, 0, size * sizeof(real))
-    memset(more, 0, (parts - 1) * size * sizeof(real))
+    cdef Storage storage = host_storage((threads * own + (parts - 1) * size + lines) * sizeof(real))
+    cdef real* space = <real*>storage.data
+    cdef real* more = space + threads * own
+    cdef real* delta = more + (parts - 1) * size
     with nogil:
+        for item in prange(s.batch * s.heads, num_threads=threads, schedule="static"):
+            gather_delta(s, item, g, out, delta)
         for item in prange(items, num_threads=threads, schedule="dynamic", chunksize=1):
-            backward_part(s, item, parts, g, q, k, v, mask, out, logsumexp, dq, more, dk, dv, space + threadid() * own)
-        for part in range(parts - 1):
-            for item in range(size):
-                dq[item] += more[part * size + item]
+            backward_part(s, item, parts, g, q, k, v, mask, logsumexp, <const real*>delta, dq, more, dk, dv, space + threadid() * own)
+        if parts > 1:
+            for item in prange(s.batch * s.queries, num_threads=threads, schedule="static"):
+                add_parts(parts, s.heads * s.width, size, <const real*>more + item * s.heads * s.width, dq + item * s.heads * s.width)
+
+
+cdef void gather_delta(const Sizes* s, Py_ssize_t item, const real* g, const real* out, real* delta) noexcept nogil:
+    """delta[B, H, L] = the sum of g * out of each query, of one head."""
+    cdef Py_ssize_t b = item // s.heads, h = item % s.heads, i
+    for i in range(s.queries):
+        delta[item * s.queries + i] = <real>line_dot(g + b * s.g[0] + i * s.g[1] + h * s.g[2],
+                                                     out + ((b * s.queries + i) * s.heads + h) * s.values, <real>0, s.values)
+
+
+cdef void add_parts(Py_ssize_t parts, Py_ssize_t n, Py_ssize_t size, const real* more, real* dq) noexcept nogil:
+    """dq[n] += what all parts but the first have, each `size` behind the other."""
+    cdef Py_ssize_t part, j
+    for part in range(parts - 1):
+        for j in range(n):
+            dq[j] += more[part * size + j]
 
 
 # ---------------------------------------------------------------- tensors
