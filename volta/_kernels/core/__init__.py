@@ -13,11 +13,8 @@ from volta._kernels.core.base import (
     default_device,
     dtype_from_code,
     empty,
-    empty_host_cache,
     gpu_storage,
-    host_memory_stats,
     host_sees,
-    memory_size,
     read_scalar,
     reshaped,
     same_memory,
@@ -29,6 +26,7 @@ from volta._kernels.core.base import (
     watch_reads,
     wider,
 )
+from volta._kernels.core.memory import empty_host_cache, host_memory_stats, memory_size
 
 __all__ = [
     "CPU", "DType", "Device", "Storage", "TensorBase", "alias", "apart", "assign", "borrowed_storage", "checked_size", "default_device",

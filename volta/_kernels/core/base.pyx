@@ -1,9 +1,8 @@
-"""The structs behind every tensor, and the host allocator.
+"""The structs behind every tensor.
 
 Knows memory, shapes and strides. Must not know operations, derivatives or how a GPU works: a GPU storage only
 carries the buffer object that keeps its bytes alive.
 """
-import os
 import struct
 import threading
 
@@ -11,13 +10,12 @@ from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM, PyTuple_GET_SIZE
-from libc.stdint cimport uintptr_t
-from libc.stdlib cimport free, malloc
 
-from volta.errors import DTypeError, OutOfMemoryError, ShapeError
+from volta._kernels.core.memory cimport allocate, release, usable
+
+from volta.errors import DTypeError, ShapeError
 
 cdef extern from "Python.h":
-    Py_ssize_t PY_SSIZE_T_MAX
     Py_ssize_t PyNumber_AsSsize_t(object, PyObject*) except? -1        # with NULL, a number out of range gives the nearest in range
     ctypedef struct PyTypeObject:
         object (*tp_new)(PyTypeObject*, PyObject*, PyObject*)
@@ -126,121 +124,6 @@ def set_default_device(Device device not None):
     _thread.default = device
 
 
-# ---------------------------------------------------------------- host memory
-# Freed blocks are kept by size class, since fresh pages of a large block cost more than most loops over it.
-# A block is malloc's; the bytes start at its next 64-byte boundary, and the word before them is the block's class.
-
-cdef enum:
-    CLASSES = 256
-    ALIGNMENT = 64
-
-cdef void* _free_blocks[CLASSES]
-cdef Py_ssize_t _cached_bytes = 0
-cdef Py_ssize_t _live_bytes = 0
-cdef Py_ssize_t _peak_bytes = 0
-cdef Py_ssize_t CACHE_LIMIT = 1 << 30
-cdef Py_ssize_t _memory = 0             # of the machine, once it is known
-
-
-cdef inline int _size_class(Py_ssize_t nbytes) noexcept nogil:
-    """Class whose size is the least power of two, in quarter steps, that holds nbytes."""
-    cdef int log = 6
-    if nbytes <= 64:
-        return 24
-    while (<Py_ssize_t>1 << (log + 1)) <= nbytes:
-        log += 1
-    cdef Py_ssize_t base = <Py_ssize_t>1 << log
-    cdef int step = <int>((nbytes - base + (base >> 2) - 1) // (base >> 2))
-    return log * 4 + step
-
-
-cdef inline Py_ssize_t _class_bytes(int size_class) noexcept nogil:
-    cdef Py_ssize_t base = <Py_ssize_t>1 << (size_class >> 2)
-    return base + (size_class & 3) * (base >> 2)
-
-
-cdef void* _allocate(Py_ssize_t nbytes) except NULL:
-    """Block for nbytes; its first usable byte is `_usable(block)`."""
-    global _cached_bytes, _live_bytes, _peak_bytes
-    cdef int size_class = _size_class(nbytes)
-    cdef void* block
-    if size_class >= CLASSES:
-        raise _out_of_memory(nbytes)
-    block = _free_blocks[size_class]
-    cdef Py_ssize_t capacity = _class_bytes(size_class)
-    if block != NULL:
-        _free_blocks[size_class] = (<void**>_usable(block))[0]
-        _cached_bytes -= capacity
-    else:
-        if capacity > memory_size():
-            raise _out_of_memory(nbytes)
-        block = malloc(capacity + 2 * ALIGNMENT)
-        if block == NULL:
-            empty_host_cache()
-            block = malloc(capacity + 2 * ALIGNMENT)
-            if block == NULL:
-                raise _out_of_memory(nbytes)
-        (<int*>block)[0] = size_class
-    _live_bytes += capacity
-    if _live_bytes > _peak_bytes:
-        _peak_bytes = _live_bytes
-    return block
-
-
-cpdef Py_ssize_t memory_size():
-    """Bytes of the machine's memory; a number that nothing reaches where it is not known. Some systems promise any size and kill the
-    process that then writes to it."""
-    global _memory
-    if _memory == 0:
-        try:
-            _memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        except (AttributeError, ValueError, OSError):       # not known here
-            pass
-        if _memory <= 0:
-            _memory = PY_SSIZE_T_MAX
-    return _memory
-
-
-cdef inline char* _usable(void* block) noexcept nogil:
-    return <char*>((<uintptr_t>block + 2 * ALIGNMENT - 1) & ~<uintptr_t>(ALIGNMENT - 1))
-
-
-cdef void _release(void* block) noexcept:
-    global _cached_bytes, _live_bytes
-    cdef int size_class = (<int*>block)[0]
-    cdef Py_ssize_t capacity = _class_bytes(size_class)
-    _live_bytes -= capacity
-    if _cached_bytes + capacity > CACHE_LIMIT:
-        free(block)
-        return
-    (<void**>_usable(block))[0] = _free_blocks[size_class]
-    _free_blocks[size_class] = block
-    _cached_bytes += capacity
-
-
-def empty_host_cache():
-    """Give all cached host blocks back to the system."""
-    global _cached_bytes
-    cdef int i
-    cdef void* block
-    for i in range(CLASSES):
-        while _free_blocks[i] != NULL:
-            block = _free_blocks[i]
-            _free_blocks[i] = (<void**>_usable(block))[0]
-            free(block)
-    _cached_bytes = 0
-
-
-def host_memory_stats():
-    """Bytes of host memory: live (held by storages), cached (free, kept for reuse) and peak (most live so far)."""
-    return {"live": _live_bytes, "cached": _cached_bytes, "peak": _peak_bytes}
-
-
-cdef object _out_of_memory(Py_ssize_t nbytes):
-    return OutOfMemoryError(
-        f"cpu: cannot allocate {nbytes:,} bytes; {_live_bytes:,} bytes are live. Free tensors or use smaller ones.")
-
-
 # ---------------------------------------------------------------- storage
 
 cdef object _reads = None               # while something watches: (storage, refuse) -> whether values must not be read
@@ -263,7 +146,7 @@ cdef class Storage:
 
     def __dealloc__(self):
         if self.block != NULL:
-            _release(self.block)
+            release(self.block)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         if self.device.is_gpu:
@@ -284,8 +167,8 @@ cdef inline Storage _storage(object buffer, char* data, Py_ssize_t nbytes, Devic
 
 cdef Storage host_storage(Py_ssize_t nbytes):
     cdef Storage storage = Storage.__new__(Storage)
-    storage.block = _allocate(nbytes)
-    storage.data = _usable(storage.block)
+    storage.block = allocate(nbytes)
+    storage.data = usable(storage.block)
     storage.nbytes = nbytes
     storage.device = _CPU
     return storage

@@ -1,0 +1,118 @@
+"""Host memory for tensors.
+
+Freed blocks are kept by size class, since fresh pages of a large block cost more than most loops over it. A block is malloc's; the bytes
+start at its next 64-byte boundary, and its first word is the block's class. Knows no tensor..
+"""
+import os
+
+from libc.stdlib cimport free, malloc
+
+from volta.errors import OutOfMemoryError
+
+cdef extern from "Python.h":
+    Py_ssize_t PY_SSIZE_T_MAX
+
+cdef enum:
+    CLASSES = 256
+
+cdef void* _free_blocks[CLASSES]
+cdef Py_ssize_t _cached_bytes = 0
+cdef Py_ssize_t _live_bytes = 0
+cdef Py_ssize_t _peak_bytes = 0
+cdef Py_ssize_t CACHE_LIMIT = 1 << 30
+cdef Py_ssize_t _memory = 0             # of the machine, once it is known
+
+
+cdef inline int _size_class(Py_ssize_t nbytes) noexcept nogil:
+    """Class whose size is the least power of two, in quarter steps, that holds nbytes."""
+    cdef int log = 6
+    if nbytes <= 64:
+        return 24
+    while (<Py_ssize_t>1 << (log + 1)) <= nbytes:
+        log += 1
+    cdef Py_ssize_t base = <Py_ssize_t>1 << log
+    cdef int step = <int>((nbytes - base + (base >> 2) - 1) // (base >> 2))
+    return log * 4 + step
+
+
+cdef inline Py_ssize_t _class_bytes(int size_class) noexcept nogil:
+    cdef Py_ssize_t base = <Py_ssize_t>1 << (size_class >> 2)
+    return base + (size_class & 3) * (base >> 2)
+
+
+cdef void* allocate(Py_ssize_t nbytes) except NULL:
+    """Block for nbytes; its first usable byte is `usable(block)`."""
+    global _cached_bytes, _live_bytes, _peak_bytes
+    cdef int size_class = _size_class(nbytes)
+    cdef void* block
+    if size_class >= CLASSES:
+        raise _out_of_memory(nbytes)
+    block = _free_blocks[size_class]
+    cdef Py_ssize_t capacity = _class_bytes(size_class)
+    if block != NULL:
+        _free_blocks[size_class] = (<void**>usable(block))[0]
+        _cached_bytes -= capacity
+    else:
+        if capacity > memory_size():
+            raise _out_of_memory(nbytes)
+        block = malloc(capacity + 2 * ALIGNMENT)
+        if block == NULL:
+            empty_host_cache()
+            block = malloc(capacity + 2 * ALIGNMENT)
+            if block == NULL:
+                raise _out_of_memory(nbytes)
+        (<int*>block)[0] = size_class
+    _live_bytes += capacity
+    if _live_bytes > _peak_bytes:
+        _peak_bytes = _live_bytes
+    return block
+
+
+cpdef Py_ssize_t memory_size():
+    """Bytes of the machine's memory; a number that nothing reaches where it is not known. Some systems promise any size and kill the
+    process that then writes to it."""
+    global _memory
+    if _memory == 0:
+        try:
+            _memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (AttributeError, ValueError, OSError):       # not known here
+            pass
+        if _memory <= 0:
+            _memory = PY_SSIZE_T_MAX
+    return _memory
+
+
+cdef void release(void* block) noexcept:
+    global _cached_bytes, _live_bytes
+    cdef int size_class = (<int*>block)[0]
+    cdef Py_ssize_t capacity = _class_bytes(size_class)
+    _live_bytes -= capacity
+    if _cached_bytes + capacity > CACHE_LIMIT:
+        free(block)
+        return
+    (<void**>usable(block))[0] = _free_blocks[size_class]
+    _free_blocks[size_class] = block
+    _cached_bytes += capacity
+
+
+def empty_host_cache():
+    """Give all cached host blocks back to the system."""
+    global _cached_bytes
+    cdef int i
+    cdef void* block
+    for i in range(CLASSES):
+        while _free_blocks[i] != NULL:
+            block = _free_blocks[i]
+            _free_blocks[i] = (<void**>usable(block))[0]
+            free(block)
+    _cached_bytes = 0
+
+
+def host_memory_stats():
+    """Bytes of host memory: live (held by storages), cached (free, kept for reuse) and peak (most live so far)."""
+    return {"live": _live_bytes, "cached": _cached_bytes, "peak": _peak_bytes}
+
+
+cdef object _out_of_memory(Py_ssize_t nbytes):
+    return OutOfMemoryError(
+        f"cpu: cannot allocate {nbytes:,} bytes; {_live_bytes:,} bytes are live. Free tensors or use smaller ones.")
