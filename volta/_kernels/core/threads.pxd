@@ -1,11 +1,12 @@
 # How many threads a loop may use. Kernels: `for t in prange(T, num_threads=T)` with T = threads_for(work).
 
 cdef enum:
-    # Elements of a cheap loop (add, copy) below which one thread is faster: waking a sleeping worker takes 10 us and more,
-    # in which one thread adds 100,000 float32 numbers.
-    PARALLEL_SIZE = 262144
+    # Elements of a cheap loop (add, copy) below which one thread is faster: with threads that still wait for work, a region costs
+    # 1 us (2 threads) to 4 us (16), in which one thread adds 15,000 to 50,000 float32 numbers.
+    PARALLEL_SIZE = 65536
     # Above this many elements a loop releases the GIL.
     NOGIL_SIZE = 16384
 
-# Threads for `work` cheap element operations: 1 below PARALLEL_SIZE, then as many as set_num_threads allows.
+# Threads for `work` cheap element operations: 1 below PARALLEL_SIZE, else all that set_num_threads allows, whatever the work: GCC's OpenMP
+# ends the threads that a smaller team leaves out, and starting them anew for the next larger one costs 10 to 30 us each.
 cdef int threads_for(Py_ssize_t work) noexcept nogil

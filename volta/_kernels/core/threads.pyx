@@ -55,10 +55,7 @@ def instruction_level():
 
 
 cdef int threads_for(Py_ssize_t work) noexcept nogil:
-    if work < PARALLEL_SIZE or _num_threads == 1:
-        return 1
-    cdef Py_ssize_t most = work // (PARALLEL_SIZE // 2)
-    return _num_threads if _num_threads < most else <int>most
+    return _num_threads if work >= PARALLEL_SIZE else 1
 
 
 def get_num_threads():

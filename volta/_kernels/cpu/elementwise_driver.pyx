@@ -10,7 +10,7 @@ from libc.stdint cimport uint16_t
 from volta._kernels.cpu.copy cimport contiguous_copy, is_transposed, put_number
 from volta._kernels.core.base cimport (
     BOOL, FLOAT16, FLOAT32, INT64, UINT8, DType, TensorBase, address, dtype_of, empty_host, empty_host_like, same_bytes)
-from volta._kernels.core.threads cimport NOGIL_SIZE, PARALLEL_SIZE, threads_for
+from volta._kernels.core.threads cimport NOGIL_SIZE, threads_for
 from volta._kernels.cpu.iteration cimport (
     OPERANDS, Cursor, Geometry, add_number, add_tensor, advance, begin, collapse, move_elements, overlaps, run_ranges,
     same_tuple, seek, staged)
@@ -24,6 +24,7 @@ KERNELS = {}
 
 cdef enum:
     BLOCK = 512                                 # elements that the driver converts at a time
+    TRANSPOSED_SIZE = 262144                    # from here on a transposed operand is copied first
 
 
 # ---------------------------------------------------------------- rows
@@ -261,7 +262,7 @@ cdef class Kernel:
 
     cdef TensorBase operand(self, TensorBase out, TensorBase x):
         """x, or a copy of it where writing `out` would change it or reading it in rows would waste the cache."""
-        if clashes(out, x) or (x.size == out.size and x.size >= PARALLEL_SIZE and is_transposed(x) and
+        if clashes(out, x) or (x.size == out.size and x.size >= TRANSPOSED_SIZE and is_transposed(x) and
                                not is_transposed(out)):
             return contiguous_copy(x)
         return x
