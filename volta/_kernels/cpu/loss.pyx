@@ -10,7 +10,7 @@ from libc.string cimport memset
 from volta._kernels.core.base cimport FLOAT32, INT64, TensorBase, address, empty_host, empty_host_like
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.copy cimport packed
-from volta._kernels.cpu.sums cimport exp_of, line_max, line_sum, log_of
+from volta._kernels.cpu.sums cimport line_exp, line_max, line_sum, log_of
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code, same_type
 
@@ -45,9 +45,7 @@ cdef TensorBase labels(str name, TensorBase target, Py_ssize_t classes, int64_t 
 
 cdef inline double exp_sum(const real* x, real top, Py_ssize_t n, real* out) noexcept nogil:
     """out = exp(x - top), and their sum: NaN where top is infinite, as in PyTorch."""
-    cdef Py_ssize_t i
-    for i in range(n):
-        out[i] = exp_of[real](x[i] - top)
+    line_exp(out, x, top, n)
     return line_sum(<const real*>out, n)
 
 

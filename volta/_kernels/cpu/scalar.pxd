@@ -144,12 +144,18 @@ cdef extern from * nogil:
         return volta_pick(fabsf(x) < 1e-8f, x, y);
     }
 
-    /* x = q pi / 2 + r for |x| <= VOLTA_TRIG_LIMIT, reduced in double. */
-    #define VOLTA_TRIG_LIMIT 1e6f
+    /* x = q pi / 2 + r for |x| <= VOLTA_TRIG_LIMIT: by three parts of pi / 2, of which a fused product rounds once, else in double. */
+    #define VOLTA_TRIG_LIMIT 1e5f
     VOLTA_INLINE float volta_trig(float x, int32_t quarter) {
+    #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+        float t = VOLTA_FMA(x, 0.636619772f, VOLTA_ROUNDER), k = t - VOLTA_ROUNDER;
+        float r = VOLTA_FMA(k, 1.71512451e-15f, VOLTA_FMA(k, 4.37113883e-8f, VOLTA_FMA(k, -1.57079637f, x))), z = r * r;
+        int32_t q = volta_bits(t) + quarter;
+    #else
         double t = VOLTA_FMA64(x, 0.63661977236758134, VOLTA_ROUNDER64), k = t - VOLTA_ROUNDER64;
         float r = (float)VOLTA_FMA64(k, -6.07710050650619224932e-11, VOLTA_FMA64(k, -1.57079632673412561417, x)), z = r * r;
         int32_t q = (int32_t)volta_bits64(t) + quarter;
+    #endif
         float s = 2.72438115e-6f;
         s = VOLTA_FMA(s, z, -1.98400390e-4f);
         s = VOLTA_FMA(s, z, 8.33333191e-3f);

@@ -7,14 +7,16 @@
 from cython.parallel cimport prange
 
 from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host_like
-from volta._kernels.core.threads cimport threads_for
+from volta._kernels.core.threads cimport PARALLEL_SIZE, threads_for
 from volta._kernels.cpu.copy cimport packed
-from volta._kernels.cpu.sums cimport exp_of, line_dot, line_max, line_sum, log_of
+from volta._kernels.cpu.sums cimport exp_of, line_dot, line_exp, line_exp_each, line_max, line_sum, log_of
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code, pointer, split_at
 
 cdef enum:
-    COLUMNS = 128               # columns worked together
+    COLUMNS = 128               # most columns worked together,
+    FEWEST = 32                 # and fewest, where there is work for threads
+    BLOCKS = 64                 # blocks of columns that there should be then
     EXP_COST = 4                # one exp against one element of a cheap loop
 
 
@@ -23,8 +25,7 @@ cdef enum:
 cdef void softmax_row(const real* x, real* out, Py_ssize_t n, bint logarithm) noexcept nogil:
     cdef Py_ssize_t i
     cdef real top = line_max(x, n), scale
-    for i in range(n):
-        out[i] = exp_of[real](x[i] - top)
+    line_exp(out, x, top, n)
     if logarithm:
         scale = log_of[real](<real>line_sum(<const real*>out, n))
         for i in range(n):
@@ -65,12 +66,11 @@ cdef void softmax_columns(const real* x, real* out, Py_ssize_t length, Py_ssize_
             top[j] = x[at + j] if x[at + j] > top[j] else top[j]
     for i in range(length):
         at = i * stride
+        line_exp_each(out + at, x + at, <const real*>top, n)
         for j in range(n):
-            out[at + j] = exp_of[real](x[at + j] - top[j])
             total[j] += out[at + j]
-    if logarithm:
-        for j in range(n):
-            total[j] = log_of[real](total[j])
+    for j in range(n):
+        total[j] = log_of[real](total[j]) if logarithm else 1 / total[j]
     for i in range(length):
         at = i * stride
         if logarithm:
@@ -78,7 +78,7 @@ cdef void softmax_columns(const real* x, real* out, Py_ssize_t length, Py_ssize_
                 out[at + j] = x[at + j] - top[j] - total[j]
         else:
             for j in range(n):
-                out[at + j] /= total[j]
+                out[at + j] *= total[j]
 
 
 cdef void softmax_grad_columns(const real* g, const real* y, real* out, Py_ssize_t length, Py_ssize_t stride,
@@ -103,10 +103,10 @@ cdef void softmax_grad_columns(const real* g, const real* y, real* out, Py_ssize
 
 # ---------------------------------------------------------------- both
 
-cdef void line(const real* g, const real* x, real* out, Py_ssize_t item, Py_ssize_t length, Py_ssize_t inner,
+cdef void line(const real* g, const real* x, real* out, Py_ssize_t item, Py_ssize_t length, Py_ssize_t inner, Py_ssize_t width,
                bint logarithm) noexcept nogil:
-    """A row, or a block of columns. IN: g is NULL in the forward kernels; else x is their output."""
-    cdef Py_ssize_t blocks = (inner + COLUMNS - 1) // COLUMNS, start = item % blocks * COLUMNS, n = min(COLUMNS, inner - start)
+    """A row, or a block of `width` columns. IN: g is NULL in the forward kernels; else x is their output."""
+    cdef Py_ssize_t blocks = (inner + width - 1) // width, start = item % blocks * width, n = min(width, inner - start)
     cdef Py_ssize_t at = item // blocks * length * inner + start
     if inner == 1 and g == NULL:
         softmax_row(x + at, out + at, length, logarithm)
@@ -120,10 +120,12 @@ cdef void line(const real* g, const real* x, real* out, Py_ssize_t item, Py_ssiz
 
 cdef void run(const real* g, const real* x, real* out, Py_ssize_t outer, Py_ssize_t length, Py_ssize_t inner,
               bint logarithm) noexcept nogil:
-    cdef Py_ssize_t item
-    cdef int threads = threads_for(outer * length * inner * EXP_COST)
-    for item in prange(outer * ((inner + COLUMNS - 1) // COLUMNS), num_threads=threads, schedule="static"):
-        line(g, x, out, item, length, inner, logarithm)
+    cdef Py_ssize_t item, work = outer * length * inner * EXP_COST, width = COLUMNS
+    cdef int threads = threads_for(work)
+    while width > FEWEST and work >= PARALLEL_SIZE and outer * inner < BLOCKS * width:
+        width //= 2
+    for item in prange(outer * ((inner + width - 1) // width), num_threads=threads, schedule="static"):
+        line(g, x, out, item, length, inner, width, logarithm)
 
 
 cdef TensorBase dispatch(str name, TensorBase g, TensorBase x, Py_ssize_t dim, bint logarithm):

@@ -5,6 +5,7 @@
 
 from volta._kernels.cpu.scalar cimport exp_f32, exp_f64, log_f32, log_f64
 from volta._kernels.cpu.tile cimport real
+from volta._kernels.cpu.vectors cimport exp_away_line, exp_each_line
 
 cdef extern from *:
     """
@@ -13,15 +14,23 @@ cdef extern from *:
     #else
       #define VOLTA_SUM_LANES(s)
     #endif
+    /* A whole block in four lines side by side: one would wait for each addition. */
     #define VOLTA_BLOCK_SUM(NAME, T, ARGUMENTS, TERM)                                                               \\
     static double NAME(ARGUMENTS, Py_ssize_t n) {                                                                   \\
         double total = 0;                                                                                           \\
-        Py_ssize_t i, start, stop;                                                                                  \\
-        for (start = 0; start < n; start = stop) {                                                                  \\
+        Py_ssize_t i, j, start = 0;                                                                                 \\
+        for (; start + 512 <= n; start += 512) {                                                                    \\
+            T s = 0, t = 0, u = 0, v = 0;                                                                           \\
+            VOLTA_SUM_LANES("omp simd reduction(+:s,t,u,v) private(i)")                                             \\
+            for (j = start; j < start + 128; j++) {                                                                 \\
+                i = j, s += TERM, i = j + 128, t += TERM, i = j + 256, u += TERM, i = j + 384, v += TERM;           \\
+            }                                                                                                       \\
+            total += (s + t) + (u + v);                                                                             \\
+        }                                                                                                           \\
+        if (start < n) {                                                                                            \\
             T s = 0;                                                                                                \\
-            stop = n - start < 512 ? n : start + 512;                                                               \\
             VOLTA_SUM_LANES("omp simd reduction(+:s)")                                                              \\
-            for (i = start; i < stop; i++) s += TERM;                                                               \\
+            for (i = start; i < n; i++) s += TERM;                                                                  \\
             total += s;                                                                                             \\
         }                                                                                                           \\
         return total;                                                                                               \\
@@ -34,11 +43,18 @@ cdef extern from *:
     VOLTA_BLOCK_SUM(volta_squares##s, T, VOLTA_TWO(const T* x, T mean), (x[i] - mean) * (x[i] - mean))              \\
     VOLTA_BLOCK_SUM(volta_dot##s, T, VOLTA_THREE(const T* x, const T* y, T mean), x[i] * (y[i] - mean))             \\
     static T volta_max##s(const T* x, Py_ssize_t n) {                                                               \\
-        T m = -INFINITY;                                                                                            \\
-        Py_ssize_t i;                                                                                               \\
-        VOLTA_SUM_LANES("omp simd reduction(max:m)")                                                                \\
-        for (i = 0; i < n; i++) m = x[i] > m ? x[i] : m;                                                            \\
-        return m;                                                                                                   \\
+        T m[64], most = -INFINITY;                                                                                  \\
+        Py_ssize_t i = 0, j;                                                                                        \\
+        if (n >= 64) {                                                                                              \\
+            for (j = 0; j < 64; j++) m[j] = x[j];                                                                   \\
+            for (i = 64; i + 64 <= n; i += 64) for (j = 0; j < 64; j++) m[j] = x[i + j] > m[j] ? x[i + j] : m[j];   \\
+            for (j = 0; j < 32; j++) m[j] = m[j + 32] > m[j] ? m[j + 32] : m[j];                                    \\
+            for (j = 0; j < 16; j++) m[j] = m[j + 16] > m[j] ? m[j + 16] : m[j];                                    \\
+            for (j = 0; j < 16; j++) most = m[j] > most ? m[j] : most;                                              \\
+        }                                                                                                           \\
+        VOLTA_SUM_LANES("omp simd reduction(max:most)")                                                             \\
+        for (j = i; j < n; j++) most = x[j] > most ? x[j] : most;                                                   \\
+        return most;                                                                                                \\
     }
     VOLTA_SUMS(float, 32)
     VOLTA_SUMS(double, 64)
@@ -93,6 +109,24 @@ cdef inline real line_max(const real* x, Py_ssize_t n) noexcept nogil:
         return max32(x, n)
     else:
         return max64(x, n)
+
+
+cdef inline void line_exp(real* out, const real* x, real shift, Py_ssize_t n) noexcept nogil:
+    """out = exp(x - shift)"""
+    cdef Py_ssize_t i = 0
+    if real is float:
+        i = exp_away_line(out, x, shift, n)
+    for i in range(i, n):
+        out[i] = exp_of[real](x[i] - shift)
+
+
+cdef inline void line_exp_each(real* out, const real* x, const real* shift, Py_ssize_t n) noexcept nogil:
+    """out = exp(x - shift), where shift is a line in memory for a multiple of 16."""
+    cdef Py_ssize_t i = 0
+    if real is float:
+        i = exp_each_line(out, x, shift, n)
+    for i in range(i, n):
+        out[i] = exp_of[real](x[i] - shift[i])
 
 
 cdef inline real exp_of(real x) noexcept nogil:
