@@ -9,7 +9,7 @@ from cython.parallel cimport prange
 from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host_like
 from volta._kernels.core.threads cimport PARALLEL_SIZE, threads_for
 from volta._kernels.cpu.copy cimport packed
-from volta._kernels.cpu.sums cimport exp_of, line_dot, line_exp, line_exp_each, line_max, line_sum, log_of
+from volta._kernels.cpu.sums cimport line_dot, line_exp, line_exp_each, line_max, line_sum, log_of
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code, pointer, split_at
 
@@ -41,8 +41,9 @@ cdef void softmax_grad_row(const real* g, const real* y, real* out, Py_ssize_t n
     cdef real total
     if logarithm:
         total = <real>line_sum(g, n)
+        line_exp(out, y, <real>0, n)
         for i in range(n):
-            out[i] = g[i] - exp_of[real](y[i]) * total
+            out[i] = g[i] - out[i] * total
         return
     total = <real>line_dot(g, y, <real>0, n)
     for i in range(n):
@@ -94,8 +95,9 @@ cdef void softmax_grad_columns(const real* g, const real* y, real* out, Py_ssize
     for i in range(length):
         at = i * stride
         if logarithm:
+            line_exp(out + at, y + at, <real>0, n)
             for j in range(n):
-                out[at + j] = g[at + j] - exp_of[real](y[at + j]) * total[j]
+                out[at + j] = g[at + j] - out[at + j] * total[j]
         else:
             for j in range(n):
                 out[at + j] = y[at + j] * (g[at + j] - total[j])
@@ -124,6 +126,10 @@ cdef void run(const real* g, const real* x, real* out, Py_ssize_t outer, Py_ssiz
     cdef int threads = threads_for(work)
     while width > FEWEST and work >= PARALLEL_SIZE and outer * inner < BLOCKS * width:
         width //= 2
+    if threads == 1:            # without the third of a microsecond that OpenMP takes for a region of one
+        for item in range(outer * ((inner + width - 1) // width)):
+            line(g, x, out, item, length, inner, width, logarithm)
+        return
     for item in prange(outer * ((inner + width - 1) // width), num_threads=threads, schedule="static"):
         line(g, x, out, item, length, inner, width, logarithm)
 
