@@ -49,6 +49,8 @@ def as_dim(op: str, dim: int, rank: int) -> int:
 
     Raises: IndexRangeError outside [-rank, rank).
     """
+    if type(dim) is int and 0 <= dim < rank:                    # most are
+        return dim
     low = max(rank, 1)
     if not hasattr(dim, "__index__") or isinstance(dim, bool):
         raise DTypeError(f"{op}: dim must be an integer, got {dim!r}")
@@ -80,6 +82,8 @@ def as_dims(op: str, dim: object, rank: int) -> tuple[int, ...]:
 
     Raises: ArgumentError for a dimension given twice.
     """
+    if type(dim) is int and 0 <= dim < rank:
+        return (dim,)
     if dim is None:
         return _every(rank)
     if not hasattr(dim, "__index__") and not isinstance(dim, (tuple, list)):
