@@ -126,7 +126,7 @@ cdef void run(const real* g, const real* x, real* out, Py_ssize_t outer, Py_ssiz
     cdef int threads = threads_for(work)
     while width > FEWEST and work >= PARALLEL_SIZE and outer * inner < BLOCKS * width:
         width //= 2
-    if threads == 1:            # without the third of a microsecond that OpenMP takes for a region of one
+    if threads == 1:            # OpenMP takes half a microsecond for a region of one
         for item in range(outer * ((inner + width - 1) // width)):
             line(g, x, out, item, length, inner, width, logarithm)
         return

@@ -1,7 +1,8 @@
 # Sums and maxima over contiguous memory, and exp and log by element type.
 #
-# float32 sums run in vector lanes over blocks of 512 elements, whose results are added in double: the error does not
-# grow with the length, and the order depends on the length only. Threads: none. Sizes: the caller's; n may be 0.
+# float32 sums run in 64 lanes over at most 2,048 elements, whose results are added in double: the error does not grow with the length, and
+# the order depends on the length only. In vector types, since compilers keep one sum at a time, and wait for each addition.
+# Threads: none. Sizes: the caller's; n may be 0.
 
 from volta._kernels.cpu.scalar cimport exp_f32, exp_f64, log_f32, log_f64
 from volta._kernels.cpu.tile cimport real
@@ -9,39 +10,58 @@ from volta._kernels.cpu.vectors cimport exp_away_line, exp_each_line
 
 cdef extern from *:
     """
-    #if defined(_OPENMP) && !defined(_MSC_VER)
-      #define VOLTA_SUM_LANES(s) _Pragma(s)
+    #if defined(__GNUC__) || defined(__clang__)
+      #define VOLTA_LANES_AT(k, p) (*(const V*)(p + i + k * W))
+      #define VOLTA_LANES_AT0(p) VOLTA_LANES_AT(0, p)
+      #define VOLTA_LANES_AT1(p) VOLTA_LANES_AT(1, p)
+      #define VOLTA_LANES_AT2(p) VOLTA_LANES_AT(2, p)
+      #define VOLTA_LANES_AT3(p) VOLTA_LANES_AT(3, p)
+      #define VOLTA_SUM_LANES(T, TERM)                                                                              \\
+        typedef T V __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));                                \\
+        typedef T H __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));                                \\
+        typedef T Q __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));                                \\
+        enum { W = sizeof(V) / sizeof(T), PAIRS = sizeof(Q) / sizeof(T) / 2 };                                      \\
+        while (i + W <= n) {                                                                                        \\
+            V a = {0}, b = a, c = a, d = a;                                                                         \\
+            H h;                                                                                                    \\
+            Q q;                                                                                                    \\
+            Py_ssize_t stop = n - i < 128 * W ? n : i + 128 * W;                                                    \\
+            for (; i + 4 * W <= stop; i += 4 * W) {                                                                 \\
+                a += TERM(VOLTA_LANES_AT0);                                                                         \\
+                b += TERM(VOLTA_LANES_AT1);                                                                         \\
+                c += TERM(VOLTA_LANES_AT2);                                                                         \\
+                d += TERM(VOLTA_LANES_AT3);                                                                         \\
+            }                                                                                                       \\
+            for (; i + W <= stop; i += W) a += TERM(VOLTA_LANES_AT0);                                               \\
+            a = (a + b) + (c + d);                                                                                  \\
+            h = *(H*)&a + ((H*)&a)[1];                                                                              \\
+            q = *(Q*)&h + ((Q*)&h)[1];                                                                              \\
+            total += (double)(q[0] + q[PAIRS]) + (PAIRS > 1 ? (double)(q[1] + q[2 * PAIRS - 1]) : 0);               \\
+        }
     #else
-      #define VOLTA_SUM_LANES(s)
+      #define VOLTA_SUM_LANES(T, TERM)
     #endif
-    /* A whole block in four lines side by side: one would wait for each addition. */
+    #define VOLTA_ONE_AT(p) p[i]
+    /* TERM: what is summed, of a macro that gives the elements at a pointer. */
     #define VOLTA_BLOCK_SUM(NAME, T, ARGUMENTS, TERM)                                                               \\
     static double NAME(ARGUMENTS, Py_ssize_t n) {                                                                   \\
         double total = 0;                                                                                           \\
-        Py_ssize_t i, j, start = 0;                                                                                 \\
-        for (; start + 512 <= n; start += 512) {                                                                    \\
-            T s = 0, t = 0, u = 0, v = 0;                                                                           \\
-            VOLTA_SUM_LANES("omp simd reduction(+:s,t,u,v) private(i)")                                             \\
-            for (j = start; j < start + 128; j++) {                                                                 \\
-                i = j, s += TERM, i = j + 128, t += TERM, i = j + 256, u += TERM, i = j + 384, v += TERM;           \\
-            }                                                                                                       \\
-            total += (s + t) + (u + v);                                                                             \\
-        }                                                                                                           \\
-        if (start < n) {                                                                                            \\
-            T s = 0;                                                                                                \\
-            VOLTA_SUM_LANES("omp simd reduction(+:s)")                                                              \\
-            for (i = start; i < n; i++) s += TERM;                                                                  \\
-            total += s;                                                                                             \\
-        }                                                                                                           \\
+        Py_ssize_t i = 0;                                                                                           \\
+        VOLTA_SUM_LANES(T, TERM)                                                                                    \\
+        for (; i < n; i++) total += TERM(VOLTA_ONE_AT);                                                             \\
         return total;                                                                                               \\
     }
+    #define VOLTA_PLAIN(AT) AT(x)
+    #define VOLTA_AWAY(AT) (AT(x) - pivot)
+    #define VOLTA_SQUARE(AT) (AT(x) - mean) * (AT(x) - mean)
+    #define VOLTA_DOT(AT) AT(x) * (AT(y) - mean)
     #define VOLTA_TWO(a, b) a, b
     #define VOLTA_THREE(a, b, c) a, b, c
     #define VOLTA_SUMS(T, s)                                                                                        \\
-    VOLTA_BLOCK_SUM(volta_sum##s, T, const T* x, x[i])                                                              \\
-    VOLTA_BLOCK_SUM(volta_away##s, T, VOLTA_TWO(const T* x, T pivot), x[i] - pivot)                                 \\
-    VOLTA_BLOCK_SUM(volta_squares##s, T, VOLTA_TWO(const T* x, T mean), (x[i] - mean) * (x[i] - mean))              \\
-    VOLTA_BLOCK_SUM(volta_dot##s, T, VOLTA_THREE(const T* x, const T* y, T mean), x[i] * (y[i] - mean))             \\
+    VOLTA_BLOCK_SUM(volta_sum##s, T, const T* x, VOLTA_PLAIN)                                                       \\
+    VOLTA_BLOCK_SUM(volta_away##s, T, VOLTA_TWO(const T* x, T pivot), VOLTA_AWAY)                                   \\
+    VOLTA_BLOCK_SUM(volta_squares##s, T, VOLTA_TWO(const T* x, T mean), VOLTA_SQUARE)                               \\
+    VOLTA_BLOCK_SUM(volta_dot##s, T, VOLTA_THREE(const T* x, const T* y, T mean), VOLTA_DOT)                        \\
     static T volta_max##s(const T* x, Py_ssize_t n) {                                                               \\
         T m[64], most = -INFINITY;                                                                                  \\
         Py_ssize_t i = 0, j;                                                                                        \\
@@ -52,8 +72,7 @@ cdef extern from *:
             for (j = 0; j < 16; j++) m[j] = m[j + 16] > m[j] ? m[j + 16] : m[j];                                    \\
             for (j = 0; j < 16; j++) most = m[j] > most ? m[j] : most;                                              \\
         }                                                                                                           \\
-        VOLTA_SUM_LANES("omp simd reduction(max:most)")                                                             \\
-        for (j = i; j < n; j++) most = x[j] > most ? x[j] : most;                                                   \\
+        for (; i < n; i++) most = x[i] > most ? x[i] : most;                                                        \\
         return most;                                                                                                \\
     }
     VOLTA_SUMS(float, 32)
