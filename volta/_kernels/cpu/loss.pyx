@@ -18,7 +18,7 @@ from volta.errors import DTypeError, IndexRangeError
 
 cdef enum:
     EXP_COST = 4                # one exp against one element of a cheap loop
-    PIECE = 512                 # exponentials that are summed in one go where they are not kept
+    PIECE = 1024                # exponentials that are summed in one go where they are not kept
 
 
 cdef Py_ssize_t first_wrong(const int64_t* target, Py_ssize_t n, Py_ssize_t classes, int64_t ignored) noexcept nogil:
@@ -60,17 +60,13 @@ cdef void forward_rows(const real* x, const int64_t* target, Py_ssize_t first, P
     for i in range(first, last):
         line = x + i * classes
         top = line_max(line, classes)
-        if softmax == NULL:
-            total, j = 0, 0
-            while j < classes:
-                total += exp_sum(line + j, top, min(PIECE, classes - j), &piece[0])
-                j += PIECE
-        else:
-            y = softmax + i * classes
-            total = exp_sum(line, top, classes, y)
-            scale = <real>(1.0 / total)
-            for j in range(classes):
-                y[j] *= scale
+        total, j, y = 0, 0, NULL if softmax == NULL else softmax + i * classes
+        while j < classes:
+            total += exp_sum(line + j, top, min(PIECE, classes - j), &piece[0] if softmax == NULL else y + j)
+            j += PIECE
+        scale = <real>(1.0 / total)
+        for j in range(0 if softmax == NULL else classes):
+            y[j] *= scale
         loss[i] = 0 if target[i] == ignored else log_of[real](<real>total) + (top - line[target[i]])
 
 

@@ -1,6 +1,6 @@
 # Sums and maxima over contiguous memory, and exp and log by element type.
 #
-# float32 sums run in 64 lanes over at most 2,048 elements, whose results are added in double: the error does not grow with the length, and
+# float32 sums run in 64 lanes over at most 1,024 elements, whose results are added in double: the error does not grow with the length, and
 # the order depends on the length only. In vector types, since compilers keep one sum at a time, and wait for each addition.
 # Threads: none. Sizes: the caller's; n may be 0.
 
@@ -25,7 +25,7 @@ cdef extern from *:
             V a = {0}, b = a, c = a, d = a;                                                                         \\
             H h;                                                                                                    \\
             Q q;                                                                                                    \\
-            Py_ssize_t stop = n - i < 128 * W ? n : i + 128 * W;                                                    \\
+            Py_ssize_t stop = n - i < 1024 ? n : i + 1024;                                                          \\
             for (; i + 4 * W <= stop; i += 4 * W) {                                                                 \\
                 a += TERM(VOLTA_LANES_AT0);                                                                         \\
                 b += TERM(VOLTA_LANES_AT1);                                                                         \\
