@@ -1,6 +1,6 @@
 # Functions of float32 lines in vectors of AVX-512, which has instructions that compilers make no use of by themselves (scaling by powers of two,
 # least and greatest, reciprocals). Each returns how many of the n elements it has done: all, or none in other builds, where loops over
-# the functions of scalar.pxd do them. Polynomials and accuracy are those of scalar.pxd. `out` may be x.
+# the functions of scalar.pxd do them. As accurate as those. `out` may be x.
 from volta._kernels.cpu cimport scalar
 
 cdef extern from * nogil:
@@ -26,30 +26,20 @@ cdef extern from * nogil:
       #define V_WITH_SIGN(magnitude, sign) _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_set1_epi32(0x7fffffff),        \\
           _mm512_castps_si512(magnitude), _mm512_castps_si512(sign), 0xca))
 
-      /* 1 / d to 2**-27, for d from 1e-37 to 1e37 */
-      VOLTA_INLINE volta_v v_reciprocal(volta_v d) {
-          volta_v y = _mm512_rcp14_ps(d);
-          return V_FMA(V_NEG_FMA(d, y, V_SET(1)), y, y);
-      }
+      /* a / d, for d from 1e-37 to 1e37 */
       VOLTA_INLINE volta_v v_ratio(volta_v a, volta_v d) {
-          volta_v y = v_reciprocal(d), q = V_MUL(a, y);
+          volta_v y = _mm512_rcp14_ps(d), q = V_MUL(a, y);
           return V_FMA(V_NEG_FMA(q, d, a), y, q);
       }
-      /* x = n ln 2 + r, |r| <= ln 2 / 2; gives exp(r) - 1. */
-      VOLTA_INLINE volta_v v_exp_reduced(volta_v x, volta_v *n) {
-          volta_v k = V_SUB(V_FMA(x, V_SET(1.44269504f), V_SET(VOLTA_ROUNDER)), V_SET(VOLTA_ROUNDER));
-          volta_v r = V_FMA(k, V_SET(2.12194440e-4f), V_FMA(k, V_SET(-0.693359375f), x)), p = V_SET(1.98919806e-4f);
-          p = V_FMA(p, r, V_SET(1.39345415e-3f));
-          p = V_FMA(p, r, V_SET(8.33331049e-3f));
-          p = V_FMA(p, r, V_SET(4.16664556e-2f));
-          p = V_FMA(p, r, V_SET(1.66666672e-1f));
-          p = V_FMA(p, r, V_SET(0.5f));
-          *n = k;
-          return V_FMA(p, V_MUL(r, r), r);
-      }
-      VOLTA_INLINE volta_v v_exp_below(volta_v x) {                     /* for x up to 89 */
-          volta_v n, p = v_exp_reduced(V_MAX(V_SET(-104), x), &n);
-          return V_SCALE(V_ADD(V_SET(1), p), n);
+      VOLTA_INLINE volta_v v_exp_below(volta_v x) {                     /* for x up to 89; x = k ln 2 + r */
+          volta_v c = V_MAX(V_SET(-104), x), k = V_SUB(V_FMA(c, V_SET(1.44269504f), V_SET(VOLTA_ROUNDER)), V_SET(VOLTA_ROUNDER));
+          volta_v r = V_FMA(k, V_SET(2.12194440e-4f), V_FMA(k, V_SET(-0.693359375f), c)), p = V_SET(1.38145976e-3f);
+          p = V_FMA(p, r, V_SET(8.36871658e-3f));
+          p = V_FMA(p, r, V_SET(4.1668389e-2f));
+          p = V_FMA(p, r, V_SET(0.166665211f));
+          p = V_FMA(p, r, V_SET(0.49999994f));
+          p = V_FMA(p, V_MUL(r, r), r);
+          return V_SCALE(V_ADD(V_SET(1), p), k);
       }
       VOLTA_INLINE volta_v v_exp(volta_v x) { return v_exp_below(V_MIN(V_SET(89), x)); }
       VOLTA_INLINE volta_v v_sigmoid(volta_v x) {
@@ -57,9 +47,17 @@ cdef extern from * nogil:
           return v_ratio(V_PICK(V_NEGATIVE(x), e, V_SET(1)), V_ADD(V_SET(1), e));
       }
       VOLTA_INLINE volta_v v_silu(volta_v x) { return V_MUL(x, v_sigmoid(x)); }
+      /* m / (m + 2), where m + 1 = exp(2 |x|) = 2**(k + r) */
       VOLTA_INLINE volta_v v_tanh(volta_v x) {
-          volta_v n, a = V_MIN(V_SET(10), V_ABS(x)), m = v_exp_reduced(V_ADD(a, a), &n), scale = V_SCALE(V_SET(1), n);
-          m = V_FMA(m, scale, V_SUB(scale, V_SET(1)));
+          volta_v a = V_MIN(V_SET(10), V_ABS(x)), c = V_SET(2.88539008f), t = V_FMA(a, c, V_SET(VOLTA_ROUNDER));
+          volta_v r = V_FMA(a, c, V_SUB(V_SET(VOLTA_ROUNDER), t)), p = V_SET(1.54614478e-4f), scale, m;
+          p = V_FMA(p, r, V_SET(1.33908668e-3f));
+          p = V_FMA(p, r, V_SET(9.61805694e-3f));
+          p = V_FMA(p, r, V_SET(5.55035695e-2f));
+          p = V_FMA(p, r, V_SET(0.240226507f));
+          p = V_MUL(V_FMA(p, r, V_SET(0.693147182f)), r);
+          scale = _mm512_castsi512_ps(_mm512_add_epi32(_mm512_slli_epi32(_mm512_castps_si512(t), 23), _mm512_castps_si512(V_SET(1))));
+          m = V_FMA(p, scale, V_SUB(scale, V_SET(1)));
           return V_WITH_SIGN(v_ratio(m, V_ADD(m, V_SET(2))), x);
       }
       VOLTA_INLINE volta_v v_erf(volta_v x) {
@@ -83,7 +81,7 @@ cdef extern from * nogil:
       }
       VOLTA_INLINE volta_v v_gelu(volta_v x) {
           volta_v e = v_exp_below(V_MUL(V_MUL(V_SET(-0.5f), x), x));
-          volta_v t = v_reciprocal(V_MIN(V_SET(1e30f), V_FMA(V_ABS(x), V_SET(0.265165043f), V_SET(1)))), p = V_SET(0.0307697821f);
+          volta_v t = v_ratio(V_SET(1), V_MIN(V_SET(1e30f), V_FMA(V_ABS(x), V_SET(0.265165043f), V_SET(1)))), p = V_SET(0.0307697821f);
           p = V_FMA(p, t, V_SET(-0.143667221f));
           p = V_FMA(p, t, V_SET(0.216203377f));
           p = V_FMA(p, t, V_SET(-0.114710853f));
