@@ -31,15 +31,19 @@ cdef extern from * nogil:
           volta_v y = _mm512_rcp14_ps(d), q = V_MUL(a, y);
           return V_FMA(V_NEG_FMA(q, d, a), y, q);
       }
-      VOLTA_INLINE volta_v v_exp_below(volta_v x) {                     /* for x up to 89; x = k ln 2 + r */
-          volta_v c = V_MAX(V_SET(-104), x), k = V_SUB(V_FMA(c, V_SET(1.44269504f), V_SET(VOLTA_ROUNDER)), V_SET(VOLTA_ROUNDER));
-          volta_v r = V_FMA(k, V_SET(2.12194440e-4f), V_FMA(k, V_SET(-0.693359375f), c)), p = V_SET(1.38145976e-3f);
+      /* exp(r) - 1 for |r| <= ln 2 / 2 */
+      VOLTA_INLINE volta_v v_exp_reduced(volta_v r) {
+          volta_v p = V_SET(1.38145976e-3f);
           p = V_FMA(p, r, V_SET(8.36871658e-3f));
           p = V_FMA(p, r, V_SET(4.1668389e-2f));
           p = V_FMA(p, r, V_SET(0.166665211f));
           p = V_FMA(p, r, V_SET(0.49999994f));
-          p = V_FMA(p, V_MUL(r, r), r);
-          return V_SCALE(V_ADD(V_SET(1), p), k);
+          return V_FMA(p, V_MUL(r, r), r);
+      }
+      VOLTA_INLINE volta_v v_exp_below(volta_v x) {                     /* for x up to 89 */
+          volta_v c = V_MAX(V_SET(-104), x), k = V_SUB(V_FMA(c, V_SET(1.44269504f), V_SET(VOLTA_ROUNDER)), V_SET(VOLTA_ROUNDER));
+          volta_v r = V_FMA(k, V_SET(2.12194440e-4f), V_FMA(k, V_SET(-0.693359375f), c));
+          return V_SCALE(V_ADD(V_SET(1), v_exp_reduced(r)), k);
       }
       VOLTA_INLINE volta_v v_exp(volta_v x) { return v_exp_below(V_MIN(V_SET(89), x)); }
       VOLTA_INLINE volta_v v_sigmoid(volta_v x) {
@@ -47,17 +51,13 @@ cdef extern from * nogil:
           return v_ratio(V_PICK(V_NEGATIVE(x), e, V_SET(1)), V_ADD(V_SET(1), e));
       }
       VOLTA_INLINE volta_v v_silu(volta_v x) { return V_MUL(x, v_sigmoid(x)); }
-      /* m / (m + 2), where m + 1 = exp(2 |x|) = 2**(k + r) */
+      /* m / (m + 2), m = exp(2 |x|) - 1. Where k ln 2 is inexact, m is large and its errors are small in the ratio. */
       VOLTA_INLINE volta_v v_tanh(volta_v x) {
-          volta_v a = V_MIN(V_SET(10), V_ABS(x)), c = V_SET(2.88539008f), t = V_FMA(a, c, V_SET(VOLTA_ROUNDER));
-          volta_v r = V_FMA(a, c, V_SUB(V_SET(VOLTA_ROUNDER), t)), p = V_SET(1.54614478e-4f), scale, m;
-          p = V_FMA(p, r, V_SET(1.33908668e-3f));
-          p = V_FMA(p, r, V_SET(9.61805694e-3f));
-          p = V_FMA(p, r, V_SET(5.55035695e-2f));
-          p = V_FMA(p, r, V_SET(0.240226507f));
-          p = V_MUL(V_FMA(p, r, V_SET(0.693147182f)), r);
-          scale = _mm512_castsi512_ps(_mm512_add_epi32(_mm512_slli_epi32(_mm512_castps_si512(t), 23), _mm512_castps_si512(V_SET(1))));
-          m = V_FMA(p, scale, V_SUB(scale, V_SET(1)));
+          volta_v a = V_MIN(V_SET(10), V_ABS(x)), c = V_ADD(a, a), t = V_FMA(c, V_SET(1.44269504f), V_SET(VOLTA_ROUNDER));
+          volta_v p = v_exp_reduced(V_FMA(V_SUB(t, V_SET(VOLTA_ROUNDER)), V_SET(-0.693147182f), c));
+          volta_v scale = _mm512_castsi512_ps(_mm512_add_epi32(_mm512_slli_epi32(_mm512_castps_si512(t), 23),
+                                                               _mm512_castps_si512(V_SET(1))));
+          volta_v m = V_FMA(p, scale, V_SUB(scale, V_SET(1)));
           return V_WITH_SIGN(v_ratio(m, V_ADD(m, V_SET(2))), x);
       }
       VOLTA_INLINE volta_v v_erf(volta_v x) {
