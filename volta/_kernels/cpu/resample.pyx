@@ -24,6 +24,7 @@ cdef struct Axis:
     bint plain                                      # whether the axis is left as it is
     bint ragged                                     # whether outputs take different numbers of sources: then a weight of 0 is no source
     bint halved                                     # whether output o takes sources 2 * o and 2 * o + 1
+    bint doubled                                    # whether outputs 2 * i + 1 and 2 * i + 2 both take sources i and i + 1
     Py_ssize_t repeats                              # outputs side by side that have the same one source, where all have so many; else 0
 
 
@@ -44,6 +45,7 @@ cdef void fill_axis(Axis* a, int mode, bint align, double scale, int* index, rea
     cdef real place, t, u
     a.repeats = a.length // a.size if a.taps == 1 and a.length % a.size == 0 else 0
     a.halved = a.taps == 2 and not a.ragged
+    a.doubled = a.halved and a.length == 2 * a.size
     for o in range(a.length):
         t = 0
         stop = 1
@@ -66,6 +68,8 @@ cdef void fill_axis(Axis* a, int mode, bint align, double scale, int* index, rea
             index[k * a.length + o] = <int>min(max(source + min(k, stop - 1) if mode == AREA else source + k, 0), a.size - 1)
             weight[k * a.length + o] = <real>1 / stop if k < stop else 0
         a.halved = a.halved and index[o] == 2 * o and index[a.length + o] == 2 * o + 1
+        if 0 < o < a.length - 1:
+            a.doubled = a.doubled and index[o] == (o - 1) // 2 and index[a.length + o] == (o + 1) // 2
         if a.taps == 1:
             a.repeats = a.repeats if index[o] * a.repeats <= o < (index[o] + 1) * a.repeats else 0
             continue
@@ -82,32 +86,41 @@ cdef void fill_axis(Axis* a, int mode, bint align, double scale, int* index, rea
 
 cdef void gather_line(const real* x, Axis* a, const int* index, const real* weight, real* out) noexcept nogil:
     """A line of the output from a line of sources."""
-    cdef Py_ssize_t j, k
+    cdef Py_ssize_t j, k, length = a.length
+    cdef const real* second = weight + length
+    cdef const int* other = index + length
     if a.plain:
         memcpy(out, x, a.size * sizeof(real))
         return
     if a.taps == 1:
-        for j in range(a.length):
+        for j in range(length):
             out[j] = x[index[j]]
         return
     if a.halved:                                    # which the compiler makes shuffles of
-        for j in range(a.length):
-            out[j] = weight[j] * x[2 * j] + weight[a.length + j] * x[2 * j + 1]
+        for j in range(length):
+            out[j] = weight[j] * x[2 * j] + second[j] * x[2 * j + 1]
+    elif a.doubled:
+        for j in range(a.size - 1):
+            out[2 * j + 1] = weight[2 * j + 1] * x[j] + second[2 * j + 1] * x[j + 1]
+            out[2 * j + 2] = weight[2 * j + 2] * x[j] + second[2 * j + 2] * x[j + 1]
+        for k in range(2):
+            j = k * (length - 1)
+            out[j] = weight[j] * x[index[j]] + second[j] * x[other[j]]
     elif a.taps == 2 and not a.ragged:
-        for j in range(a.length):
-            out[j] = weight[j] * x[index[j]] + weight[a.length + j] * x[index[a.length + j]]
+        for j in range(length):
+            out[j] = weight[j] * x[index[j]] + second[j] * x[other[j]]
     else:
-        for j in range(a.length):
+        for j in range(length):
             out[j] = weight[j] * x[index[j]]
     for k in range(1, 1 if a.taps == 2 and not a.ragged else a.taps):
-        index += a.length
-        weight += a.length
+        index += length
+        weight += length
         if a.ragged:
-            for j in range(a.length):
+            for j in range(length):
                 if weight[j] != 0:
                     out[j] += weight[j] * x[index[j]]
         else:
-            for j in range(a.length):
+            for j in range(length):
                 out[j] += weight[j] * x[index[j]]
 
 
@@ -115,6 +128,7 @@ cdef void scatter_line(const real* g, Axis* a, const int* index, const real* wei
     """Add a line of the output's gradient to where it came from."""
     cdef Py_ssize_t i, j, k
     cdef real total
+    cdef const real* second = weight + a.length
     if a.repeats == 2:
         for i in range(a.size):
             out[i] += g[2 * i] + g[2 * i + 1]
@@ -122,7 +136,7 @@ cdef void scatter_line(const real* g, Axis* a, const int* index, const real* wei
     if a.halved:
         for j in range(a.length):
             out[2 * j] += weight[j] * g[j]
-            out[2 * j + 1] += weight[a.length + j] * g[j]
+            out[2 * j + 1] += second[j] * g[j]
         return
     for k in range(a.taps):
         i = index[k * a.length]
