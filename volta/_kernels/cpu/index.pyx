@@ -1,9 +1,9 @@
 # Gathering along one dimension by integer indices, the additions that undo it, and writing at places.
 #
 # Layout: tensors seen as [outer, length, inner] around the indexed dimension; gather reads its input with any strides.
-# Indices are int64 and checked here before any is used: one outside [0, length) raises.
-# Threads: over elements of the output (gather, index_select); over outer and inner of the output where elements are
-#   added, so that every sum has the order of the indices; over rows where they are written, so that the last entry wins.
+# Indices are int64 and checked here before any is used, a block at a time: one outside [0, length) raises.
+# Threads: over elements of the output (gather, index_select); over outer and blocks of columns, which a cache holds, where elements are
+#   added or written at places, so that each place has the order of the indices; over rows of index_put, so that the last entry wins.
 # Sizes: the front end. Data is moved by its size in bytes, and added by type.
 
 from cython.parallel cimport prange
@@ -33,6 +33,8 @@ ctypedef fused number:
 
 cdef enum:
     COLUMNS = 16                # fewest elements of a slice that one thread adds
+    CACHED = 262144             # bytes of a result that stay in a cache
+    CHECKED = 1024              # indices that are checked at a time
 
 
 # ---------------------------------------------------------------- checks
@@ -63,15 +65,26 @@ cdef Py_ssize_t first_outside(const int64_t* index, Py_ssize_t n, int64_t length
     return -1
 
 
-cdef TensorBase checked(str name, TensorBase index, Py_ssize_t dim, Py_ssize_t length):
-    """Contiguous indices. Raises: DTypeError unless int64; IndexRangeError for the first index outside [0, length)."""
+cdef TensorBase as_index(str name, TensorBase index):
+    """Contiguous indices, which are still to be checked. Raises: DTypeError unless int64."""
     if index.dtype.code != INT64:
         raise DTypeError(f"{name}: indices must be int64, got {index.dtype.name}; cast them with .long()")
-    index = packed(index)
+    return packed(index)
+
+
+cdef int refuse(str name, TensorBase index, Py_ssize_t length) except -1:
+    """Raises: IndexRangeError for the first index outside [0, length), if there is one."""
     cdef const int64_t* data = <const int64_t*>address(index)
     cdef Py_ssize_t at = first_outside(data, index.size, length)
     if at >= 0:
         raise IndexRangeError(f"{name}: index {data[at]} is out of range for a dimension of size {length}; it is at position {at}")
+    return 0
+
+
+cdef TensorBase checked(str name, TensorBase index, Py_ssize_t dim, Py_ssize_t length):
+    """Contiguous indices. Raises: DTypeError unless int64; IndexRangeError for the first index outside [0, length)."""
+    index = as_index(name, index)
+    refuse(name, index, length)
     return index
 
 
@@ -86,7 +99,7 @@ cdef struct Move:
     int dim                             # gather
     Py_ssize_t size                     # elements that are moved
     Py_ssize_t n, rows                  # entries, rows of the strided operand (gather: the last dimension, and lines of it)
-    Py_ssize_t length, inner            # index_select: elements of x along dim and behind it
+    Py_ssize_t length, inner            # elements of x along dim, and behind it (index_select)
     bint dense                          # index_select: x is contiguous
     Py_ssize_t step                     # index_put: of values, from entry to entry; index_select: of x, from row to row
     Py_ssize_t row_shape[MAX_RANK]
@@ -96,34 +109,41 @@ cdef struct Move:
     Py_ssize_t sources[MAX_RANK]        # of the source
 
 
-cdef void move_words(const Move* p, const word* source, const int64_t* index, word* target) noexcept nogil:
-    cdef Py_ssize_t items = p.rows * p.n if p.kind == SELECT else p.rows, first, last
-    cdef int threads = threads_for(p.size), t
+cdef bint move_range(const Move* p, const word* source, const int64_t* index, Py_ssize_t first, Py_ssize_t last, word* target) noexcept nogil:
+    """Whether an index was outside (gather, which checks them itself)."""
+    if p.kind == GATHER:
+        return gather_lines(p, source, index, first, last, target)
+    if p.kind == PUT:
+        put_rows(p, index, first, last, source, target)
+    elif p.dense:
+        select_words(p, source, index, first, last, target)
+    else:
+        select_rows(p, source, index, first, last, target)
+    return False
+
+
+cdef bint move_words(const Move* p, const word* source, const int64_t* index, word* target) noexcept nogil:
+    cdef Py_ssize_t items = p.rows * p.n if p.kind == SELECT else p.rows
+    cdef int threads = threads_for(p.size), t, outside = 0
+    if threads == 1:
+        return move_range(p, source, index, 0, items, target)
     for t in prange(threads, num_threads=threads, schedule="static"):
-        first, last = items * t // threads, items * (t + 1) // threads
-        if p.kind == GATHER:
-            gather_lines(p, source, index, first, last, target)
-        elif p.kind == PUT:
-            put_rows(p, index, first, last, source, target)
-        elif p.dense:
-            select_words(p, source, index, first, last, target)
-        else:
-            select_rows(p, source, index, first, last, target)
+        outside += move_range(p, source, index, items * t // threads, items * (t + 1) // threads, target)
+    return outside != 0
 
 
-cdef void move(const Move* p, TensorBase source, TensorBase index, TensorBase target):
-    """Data is moved by the size of its elements."""
+cdef bint move(const Move* p, TensorBase source, TensorBase index, TensorBase target):
+    """Data is moved by the size of its elements. Gives whether an index was outside."""
     cdef void* x = address(source)
     cdef void* out = address(target)
     cdef const int64_t* places = <const int64_t*>address(index)
     if source.dtype.itemsize == 4:
-        move_words(p, <const int32_t*>x, places, <int32_t*>out)
-    elif source.dtype.itemsize == 8:
-        move_words(p, <const int64_t*>x, places, <int64_t*>out)
-    elif source.dtype.itemsize == 1:
-        move_words(p, <const int8_t*>x, places, <int8_t*>out)
-    else:
-        move_words(p, <const int16_t*>x, places, <int16_t*>out)
+        return move_words(p, <const int32_t*>x, places, <int32_t*>out)
+    if source.dtype.itemsize == 8:
+        return move_words(p, <const int64_t*>x, places, <int64_t*>out)
+    if source.dtype.itemsize == 1:
+        return move_words(p, <const int8_t*>x, places, <int8_t*>out)
+    return move_words(p, <const int16_t*>x, places, <int16_t*>out)
 
 
 # ---------------------------------------------------------------- gather
@@ -141,34 +161,45 @@ cdef inline void gather_line(const word* x, const int64_t* index, Py_ssize_t n, 
             out[j] = x[index[j] * stride + j * step]
 
 
-cdef void gather_lines(const Move* p, const word* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last,
+cdef bint gather_lines(const Move* p, const word* x, const int64_t* index, Py_ssize_t first, Py_ssize_t last,
                        word* out) noexcept nogil:
-    cdef Py_ssize_t line, rest, base
+    """Whether an index was outside: then what follows is left as it is."""
+    cdef Py_ssize_t line = first, stop, rest, base, block = max(1, CHECKED // p.n)
     cdef int d
-    for line in range(first, last):
-        rest, base = line, 0
-        for d in range(p.rank - 2, -1, -1):
-            if d != p.dim:
-                base += rest % p.shape[d] * p.strides[d]
-            rest //= p.shape[d]
-        gather_line(x + base, index + line * p.n, p.n, p.strides[p.dim], 0 if p.dim == p.rank - 1 else p.strides[p.rank - 1], out + line * p.n)
+    while line < last:
+        stop = min(line + block, last)
+        if any_outside(index + line * p.n, (stop - line) * p.n, p.length):
+            return True
+        for line in range(line, stop):
+            rest, base = line, 0
+            for d in range(p.rank - 2, -1, -1):
+                if d != p.dim:
+                    base += rest % p.shape[d] * p.strides[d]
+                rest //= p.shape[d]
+            gather_line(x + base, index + line * p.n, p.n, p.strides[p.dim], 0 if p.dim == p.rank - 1 else p.strides[p.rank - 1],
+                        out + line * p.n)
+        line = stop
+    return False
 
 
 def gather(TensorBase x not None, TensorBase index not None, int dim):
     """out[..., i, ...] = x[..., index[..., i, ...], ...], in the shape of `index`."""
     cdef Move p
     cdef int d
-    cdef Py_ssize_t length = x.shape[dim] if len(x.shape) else 1
-    index = checked("gather", index, dim, length)
+    index = as_index("gather", index)
     cdef TensorBase out = empty_host(index.shape, x.dtype)
+    p.length = x.shape[dim] if len(x.shape) else 1
     p.kind, p.rank, p.dim, p.size = GATHER, len(index.shape), dim, 2 * index.size
     if p.rank == 0:                             # a number counts as one of shape (1,)
         p.rank, p.shape[0], p.strides[0] = 1, 1, 1
     for d in range(len(index.shape)):
         p.shape[d], p.strides[d] = index.shape[d], x._strides[d]
+    if index.size == 0:
+        return out
     p.n = p.shape[p.rank - 1]
-    p.rows = index.size // p.n if p.n else 0
-    move(&p, x, index, out)
+    p.rows = index.size // p.n
+    if move(&p, x, index, out):
+        refuse("gather", index, p.length)
     return out
 
 
@@ -264,163 +295,163 @@ def index_select(TensorBase x not None, TensorBase index not None, int dim):
     return out
 
 
-# ---------------------------------------------------------------- additions
+# ---------------------------------------------------------------- elements at places: added, combined, or the last one
 
-cdef void add_lines(const number* g, const int64_t* index, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t columns,
-                    bint full, number* out) noexcept nogil:
-    """`columns` neighbouring columns, first index to last. IN: index[n][inner] where `full`, else index[n]."""
-    cdef Py_ssize_t i, j
-    cdef number* row
-    if inner == 1 and number is not int8_t:
-        for i in range(n):
-            out[index[i]] += g[i]
-        return
-    for i in range(n):
-        if number is int8_t:
-            for j in range(columns):
-                out[(index[i * inner + j] if full else index[i]) * inner + j] |= g[i * inner + j]
-        elif full:
-            for j in range(columns):
-                out[index[i * inner + j] * inner + j] += g[i * inner + j]
+cdef enum:
+    ADD, PROD, AMAX, AMIN, LAST
+
+cdef struct Scatter:
+    int kind
+    bint full                           # index[outer][n][inner], else index[n]
+    Py_ssize_t outer, n, size, inner    # n entries of each [outer, inner], for places of which there are `size`
+    Py_ssize_t block                    # columns that are worked at a time
+
+
+cdef inline number combined(number a, number b, int kind) noexcept nogil:
+    """NaN stays NaN."""
+    if kind == PROD:
+        return <number>(a * b)
+    if kind == AMAX:
+        return a if a >= b or a != a else b
+    return a if a <= b or a != a else b
+
+
+cdef inline void scatter_elements(const number* x, const int64_t* index, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t step, int kind,
+                                  number* out) noexcept nogil:
+    cdef Py_ssize_t j, at
+    for j in range(n):
+        at = index[j] * inner + j * step
+        if kind == LAST:
+            out[at] = x[j]
+        elif kind != ADD:
+            out[at] = combined(out[at], x[j], kind)
+        elif number is int8_t:
+            out[at] |= x[j]
         else:
-            row = out + index[i] * inner
-            for j in range(columns):
-                row[j] += g[i * inner + j]
+            out[at] += x[j]
 
 
-cdef void add_item(const number* g, const int64_t* index, bint full, Py_ssize_t block, Py_ssize_t item, Py_ssize_t n,
-                   Py_ssize_t size, Py_ssize_t inner, number* out) noexcept nogil:
-    """One of outer and of blocks of columns."""
-    cdef Py_ssize_t i, blocks = (inner + block - 1) // block, start = item % blocks * block, at = item // blocks * n * inner + start
-    cdef Py_ssize_t columns = min(block, inner - start)
-    out += item // blocks * size * inner + start
-    if columns == inner:
-        memset(out, 0, size * inner * sizeof(number))
+cdef void scatter_row(const Scatter* p, const number* x, const int64_t* index, Py_ssize_t n, number* out) noexcept nogil:
+    """n neighbouring columns; entries, where there is one column. What is constant is so for the compiler."""
+    if p.inner == 1 and p.kind == LAST:
+        scatter_elements(x, index, n, 1, 0, LAST, out)
+    elif p.inner == 1 and p.kind == ADD:
+        scatter_elements(x, index, n, 1, 0, ADD, out)
+    elif p.kind == LAST:
+        scatter_elements(x, index, n, p.inner, 1, LAST, out)
+    elif p.kind == ADD:
+        scatter_elements(x, index, n, p.inner, 1, ADD, out)
     else:
-        for i in range(size):
-            memset(out + i * inner, 0, columns * sizeof(number))
-    add_lines(g + at, index + at if full else index, n, inner, columns, full, out)
+        scatter_elements(x, index, n, p.inner, 0 if p.inner == 1 else 1, p.kind, out)
 
 
-cdef void add(const number* g, const int64_t* index, bint full, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t size,
-              Py_ssize_t inner, number* out) noexcept nogil:
-    cdef int threads = threads_for(outer * (2 * n + size) * inner)
-    cdef Py_ssize_t block = max(1, inner), item
-    if outer < threads:                         # the order of a column's sum does not depend on its block
-        block = max(COLUMNS, (inner + threads - 1) // threads)
-    for item in prange(outer * ((inner + block - 1) // block), num_threads=threads, schedule="static"):
-        add_item(g, index, full, block, item, n, size, inner, out)
+cdef void add_slice(const number* x, Py_ssize_t n, number* out) noexcept nogil:
+    cdef Py_ssize_t j
+    for j in range(n):
+        if number is int8_t:
+            out[j] |= x[j]
+        else:
+            out[j] += x[j]
 
 
-cdef TensorBase added(str name, TensorBase g, TensorBase index, int dim, Py_ssize_t size, bint full):
-    cdef Py_ssize_t outer = 0, n = 0, inner = 0
-    cdef int code = g.dtype.code
-    index = checked(name, index, dim, size)
-    g = packed(g)
-    split_at(g.shape, dim, &outer, &n, &inner)
-    cdef TensorBase out = empty_host(g.shape[:dim] + (size,) + g.shape[dim + 1:] if len(g.shape) else (), g.dtype)
-    cdef void* source = address(g)
+cdef bint scatter_item(const Scatter* p, const number* start, const number* x, const int64_t* index, Py_ssize_t item,
+                       number* out) noexcept nogil:
+    """One of outer and of blocks of columns, from what it starts with, or zeros. Whether an index was outside: then it is left."""
+    cdef Py_ssize_t i, inner = p.inner, blocks = (inner + p.block - 1) // p.block, first = item % blocks * p.block
+    cdef Py_ssize_t columns = min(p.block, inner - first), at = item // blocks * p.size * inner + first
+    cdef Py_ssize_t rows = 1 if columns == inner else p.size, length = p.size * inner if columns == inner else columns
+    for i in range(rows):
+        if start == NULL:
+            memset(out + at + i * inner, 0, length * sizeof(number))
+        else:
+            memcpy(out + at + i * inner, start + at + i * inner, length * sizeof(number))
+    out += at
+    x += item // blocks * p.n * inner + first
+    if not p.full:
+        for i in range(p.n):
+            add_slice(x + i * inner, columns, out + index[i] * inner)
+        return False
+    index += item // blocks * p.n * inner + first
+    rows, length = p.n, columns
+    if inner == 1:
+        rows, length = 1, p.n
+    for i in range(rows):
+        if any_outside(index + i * inner, length, p.size):
+            return True
+        scatter_row(p, x + i * inner, index + i * inner, length, out)
+    return False
+
+
+cdef bint scatter_items(Scatter* p, const number* start, const number* x, const int64_t* index, number* out) noexcept nogil:
+    """Whether an index was outside."""
+    cdef int threads = threads_for(p.outer * (2 * p.n + p.size) * p.inner), outside = 0
+    cdef Py_ssize_t item, items, shares = (threads + p.outer - 1) // p.outer
+    p.block = min(max(CACHED // (p.size * <Py_ssize_t>sizeof(number)), <Py_ssize_t>COLUMNS), (p.inner + shares - 1) // shares)
+    p.block = min(max(p.block // COLUMNS, 1) * COLUMNS, p.inner)        # what a place comes to does not depend on the block
+    items = p.outer * ((p.inner + p.block - 1) // p.block)
+    if threads == 1:
+        for item in range(items):
+            outside += scatter_item(p, start, x, index, item, out)
+        return outside != 0
+    for item in prange(items, num_threads=threads, schedule="static"):
+        outside += scatter_item(p, start, x, index, item, out)
+    return outside != 0
+
+
+cdef TensorBase scattered(str name, Scatter* p, TensorBase start, TensorBase x, TensorBase index, int dim, Py_ssize_t size):
+    """A tensor like x with `size` along dim, which begins as start (None: zeros), and x at index."""
+    cdef int code = x.dtype.code
+    cdef bint outside = False
+    index = as_index(name, index) if p.full else checked(name, index, dim, size)
+    start, x = packed(start), packed(x)
+    split_at(x.shape, dim, &p.outer, &p.n, &p.inner)
+    p.size = size
+    cdef TensorBase out = empty_host(x.shape[:dim] + (size,) + x.shape[dim + 1:] if len(x.shape) else (), x.dtype)
+    cdef const void* first = NULL if start is None else address(start)
+    cdef const void* source = address(x)
     cdef void* target = address(out)
     cdef const int64_t* places = <const int64_t*>address(index)
-    if code == FLOAT32:
-        add(<const float*>source, places, full, outer, n, size, inner, <float*>target)
-    elif code == FLOAT64:
-        add(<const double*>source, places, full, outer, n, size, inner, <double*>target)
-    elif code == INT64:
-        add(<const int64_t*>source, places, full, outer, n, size, inner, <int64_t*>target)
-    elif code == INT32:
-        add(<const int32_t*>source, places, full, outer, n, size, inner, <int32_t*>target)
-    elif code == UINT8:
-        add(<const uint8_t*>source, places, full, outer, n, size, inner, <uint8_t*>target)
-    elif code == BOOL:
-        add(<const int8_t*>source, places, full, outer, n, size, inner, <int8_t*>target)
-    else:
-        raise DTypeError(f"{name}: the CPU kernel does not add {g.dtype.name}; cast it first")
+    if out.size:
+        if code == FLOAT32:
+            outside = scatter_items(p, <const float*>first, <const float*>source, places, <float*>target)
+        elif code == FLOAT64:
+            outside = scatter_items(p, <const double*>first, <const double*>source, places, <double*>target)
+        elif code == INT64:
+            outside = scatter_items(p, <const int64_t*>first, <const int64_t*>source, places, <int64_t*>target)
+        elif code == INT32:
+            outside = scatter_items(p, <const int32_t*>first, <const int32_t*>source, places, <int32_t*>target)
+        elif code == UINT8 or code == BOOL and p.kind != ADD:
+            outside = scatter_items(p, <const uint8_t*>first, <const uint8_t*>source, places, <uint8_t*>target)
+        elif code == BOOL:
+            outside = scatter_items(p, <const int8_t*>first, <const int8_t*>source, places, <int8_t*>target)
+        else:
+            raise DTypeError(f"{name}: the CPU kernel does not take {x.dtype.name}; cast it first")
+    if outside or p.full and out.size == 0:
+        refuse(name, index, size)
     return out
 
 
 def scatter_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssize_t size):
     """Zeros with `size` along dim, and g added at index: the derivative of gather."""
-    return added("scatter_add", g, index, dim, size, True)
+    cdef Scatter p
+    p.kind, p.full = ADD, True
+    return scattered("scatter_add", &p, None, g, index, dim, size)
 
 
 def index_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssize_t size):
     """Zeros with `size` along dim, and the slices of g added at index[n]: the derivative of index_select."""
-    return added("index_add", g, index, dim, size, False)
-
-
-# ---------------------------------------------------------------- products, extremes, and the last one
-
-cdef enum:
-    PROD, AMAX, AMIN, LAST
-
-
-cdef inline number combined(number a, number b, int reduce) noexcept nogil:
-    """NaN stays NaN."""
-    if reduce == PROD:
-        return <number>(a * b)
-    if reduce == AMAX:
-        return a if a >= b or a != a else b
-    return a if a <= b or a != a else b
-
-
-cdef void reduce_items(const number* src, const int64_t* index, int reduce, Py_ssize_t first, Py_ssize_t last, Py_ssize_t n, Py_ssize_t size,
-                       Py_ssize_t inner, Py_ssize_t blocks, number* out) noexcept nogil:
-    """Items first .. last of outer and of blocks of columns."""
-    cdef Py_ssize_t item, i, j, at, start, stop
-    cdef number* y
-    for item in range(first, last):
-        start, stop = inner * (item % blocks) // blocks, inner * (item % blocks + 1) // blocks
-        y = out + item // blocks * size * inner
-        if reduce == LAST and inner == 1:
-            for i in range(item * n, (item + 1) * n):
-                y[index[i]] = src[i]
-            continue
-        for i in range(n):
-            at = (item // blocks * n + i) * inner
-            if reduce == LAST:
-                for j in range(start, stop):
-                    y[index[at + j] * inner + j] = src[at + j]
-                continue
-            for j in range(start, stop):
-                y[index[at + j] * inner + j] = combined(y[index[at + j] * inner + j], src[at + j], reduce)
-
-
-cdef void reduce_all(const number* src, const int64_t* index, int reduce, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t size, Py_ssize_t inner,
-                     number* out) noexcept nogil:
-    cdef int threads = threads_for(2 * outer * n * inner), t
-    cdef Py_ssize_t blocks = 1 if outer >= threads else min(threads, max(1, inner // COLUMNS)), items = outer * blocks
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        reduce_items(src, index, reduce, items * t // threads, items * (t + 1) // threads, n, size, inner, blocks, out)
+    cdef Scatter p
+    p.kind, p.full = ADD, False
+    return scattered("index_add", &p, None, g, index, dim, size)
 
 
 def scatter_reduce(TensorBase x not None, TensorBase src not None, TensorBase index not None, int dim, str reduce):
     """x, with the elements of src combined, in their order, with what is at the places that index sends them to along dim, or, for
     "last", instead of it."""
-    cdef Py_ssize_t outer = 0, n = 0, inner = 0, size = x.shape[dim]
-    cdef int code = x.dtype.code, kind = {"prod": PROD, "amax": AMAX, "amin": AMIN, "last": LAST}[reduce]
+    cdef Scatter p
     same_type("scatter_reduce", x, src)
-    index, src = checked("scatter" if kind == LAST else "scatter_reduce", index, dim, size), packed(src)
-    split_at(src.shape, dim, &outer, &n, &inner)
-    cdef TensorBase out = empty_host(x.shape, x.dtype)
-    x = packed(x)
-    memcpy(address(out), address(x), x.size * x.dtype.itemsize)
-    cdef void* source = address(src)
-    cdef void* target = address(out)
-    cdef const int64_t* places = <const int64_t*>address(index)
-    if code == FLOAT32:
-        reduce_all(<const float*>source, places, kind, outer, n, size, inner, <float*>target)
-    elif code == FLOAT64:
-        reduce_all(<const double*>source, places, kind, outer, n, size, inner, <double*>target)
-    elif code == INT64:
-        reduce_all(<const int64_t*>source, places, kind, outer, n, size, inner, <int64_t*>target)
-    elif code == INT32:
-        reduce_all(<const int32_t*>source, places, kind, outer, n, size, inner, <int32_t*>target)
-    elif code == UINT8 or code == BOOL:
-        reduce_all(<const uint8_t*>source, places, kind, outer, n, size, inner, <uint8_t*>target)
-    else:
-        raise DTypeError(f"scatter_reduce: the CPU kernel does not take {x.dtype.name}; cast it first")
-    return out
+    p.kind, p.full = {"prod": PROD, "amax": AMAX, "amin": AMIN, "last": LAST}[reduce], True
+    return scattered("scatter" if p.kind == LAST else "scatter_reduce", &p, x, src, index, dim, x.shape[dim])
 
 
 # ---------------------------------------------------------------- writing

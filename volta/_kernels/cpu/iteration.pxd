@@ -211,6 +211,12 @@ cdef inline void _move_words(char* to, Py_ssize_t to_step, const char* x, Py_ssi
         else:
             for i in range(n):
                 (<word*>(to + i * to_step))[0] = v
+    elif to_step == sizeof(word) and x_step == 2 * <Py_ssize_t>sizeof(word):        # steps that the compiler knows become shuffles
+        for i in range(n):
+            (<word*>to)[i] = (<word*>x)[2 * i]
+    elif to_step == sizeof(word) and x_step == -<Py_ssize_t>sizeof(word):
+        for i in range(n):
+            (<word*>to)[i] = (<word*>x)[-i]
     elif to_step == sizeof(word):
         for i in range(n):
             (<word*>to)[i] = (<word*>(x + i * x_step))[0]

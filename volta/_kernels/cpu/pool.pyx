@@ -22,17 +22,19 @@ cdef extern from *:
     """
     #if defined(_MSC_VER)
       #define VOLTA_RESTRICT __restrict
+      #define VOLTA_APART __declspec(noinline)
     #else
       #define VOLTA_RESTRICT __restrict__
+      #define VOLTA_APART __attribute__((noinline))
     #endif
     /* Take v where it is larger or NaN. */
     #define VOLTA_POOL_STEP(v, i) { int wins = (v > top) | (v != v); k = wins ? i : k; top = wins ? v : top; }
-    #define VOLTA_POOL_LINE(T, STRIDE)                                                                              \\
+    #define VOLTA_POOL_LINE(T, STRIDE, I)                                                                           \\
         for (j = 0; j < n; j++) {                                                                                   \\
             T v = x[j * STRIDE];                                                                                    \\
             int wins = (v > out[j]) | (v != v);                                                                     \\
             out[j] = wins ? v : out[j];                                                                             \\
-            place[j] = wins ? at + j * STRIDE : place[j];                                                           \\
+            place[j] = wins ? at + (I)j * (I)STRIDE : place[j];                                                     \\
         }
     #define VOLTA_POOL(S, T, I)                                                                                     \\
     /* Maxima of 2 x 2 windows of two lines; place 0..3 in row-major order. Selects only. */                        \\
@@ -48,12 +50,46 @@ cdef extern from *:
         }                                                                                                           \\
     }                                                                                                               \\
     /* One element of each of n windows side by side: the elements lie `stride` apart from place `at` on. */        \\
-    static void volta_pool_line_##S(const T* VOLTA_RESTRICT x, Py_ssize_t stride, long long at, Py_ssize_t n,       \\
-                                    T* VOLTA_RESTRICT out, int64_t* VOLTA_RESTRICT place) {                         \\
+    static VOLTA_APART void volta_pool_some_##S(const T* VOLTA_RESTRICT x, Py_ssize_t stride, I at, Py_ssize_t n,   \\
+                                                T* VOLTA_RESTRICT out, I* VOLTA_RESTRICT place) {                   \\
         Py_ssize_t j;                                                                                               \\
-        if (stride == 1) { VOLTA_POOL_LINE(T, 1) }                                                                  \\
-        else if (stride == 2) { VOLTA_POOL_LINE(T, 2) }                                                             \\
-        else { VOLTA_POOL_LINE(T, stride) }                                                                         \\
+        if (stride == 1) { VOLTA_POOL_LINE(T, 1, I) }                                                               \\
+        else if (stride == 2) { VOLTA_POOL_LINE(T, 2, I) }                                                          \\
+        else { VOLTA_POOL_LINE(T, stride, I) }                                                                      \\
+    }                                                                                                               \\
+    /* The same by whole vectors: where the last one is none, 16 before the end. To take an element twice changes nothing. */ \\
+    static void volta_pool_line_##S(const T* x, Py_ssize_t stride, I at, Py_ssize_t n, T* out, I* place) {          \\
+        Py_ssize_t rest = n > 16 ? n % 16 : 0, last = n - 16;                                                       \\
+        volta_pool_some_##S(x, stride, at, n - rest, out, place);                                                   \\
+        if (rest) volta_pool_some_##S(x + last * stride, stride, at + (I)(last * stride), 16, out + last, place + last); \\
+    }                                                                                                               \\
+    /* The places that n windows of a line begin with: at + start, or -1 where nothing is inside. */                \\
+    static void volta_pool_begin_##S(const int64_t* VOLTA_RESTRICT start, const int64_t* VOLTA_RESTRICT count,      \\
+                                     long long at, int some, Py_ssize_t n, T* VOLTA_RESTRICT out,                   \\
+                                     I* VOLTA_RESTRICT place) {                                                     \\
+        Py_ssize_t j;                                                                                               \\
+        for (j = 0; j < n; j++) {                                                                                   \\
+            out[j] = -INFINITY;                                                                                     \\
+            place[j] = (I)(some && count[j] > 0 ? at + start[j] : -1);                                              \\
+        }                                                                                                           \\
+    }                                                                                                               \\
+    /* n neighbours of one window, from place `at` on. Of few no branch is taken, since none could be foreseen. */  \\
+    static void volta_pool_run_##S(const T* VOLTA_RESTRICT x, Py_ssize_t step, Py_ssize_t n, long long at,          \\
+                                   T* VOLTA_RESTRICT out, int64_t* VOLTA_RESTRICT place) {                          \\
+        T top = *out;                                                                                               \\
+        Py_ssize_t i, k = -1;                                                                                       \\
+        for (i = 0; i < n; i++) {                                                                                   \\
+            T v = x[i * step];                                                                                      \\
+            if (n < 16) {                                                                                           \\
+                k = (v > top) | (v != v) ? i : k;                                                                   \\
+                top = k < 0 ? top : x[k * step];                                                                    \\
+            } else if (v > top || v != v) {                                                                         \\
+                top = v;                                                                                            \\
+                k = i;                                                                                              \\
+            }                                                                                                       \\
+        }                                                                                                           \\
+        *out = top;                                                                                                 \\
+        *place = k < 0 ? *place : at + k * step;                                                                    \\
     }                                                                                                               \\
     static void volta_sum_line_##S(const T* VOLTA_RESTRICT x, Py_ssize_t stride, Py_ssize_t n,                      \\
                                    T* VOLTA_RESTRICT out) {                                                         \\
@@ -67,8 +103,12 @@ cdef extern from *:
     """
     void pool_2x2_32 "volta_pool_2x2_32"(const float*, const float*, Py_ssize_t, float*, int*) noexcept nogil
     void pool_2x2_64 "volta_pool_2x2_64"(const double*, const double*, Py_ssize_t, double*, long long*) noexcept nogil
-    void pool_line_32 "volta_pool_line_32"(const float*, Py_ssize_t, long long, Py_ssize_t, float*, int64_t*) noexcept nogil
-    void pool_line_64 "volta_pool_line_64"(const double*, Py_ssize_t, long long, Py_ssize_t, double*, int64_t*) noexcept nogil
+    void pool_line_32 "volta_pool_line_32"(const float*, Py_ssize_t, int, Py_ssize_t, float*, int*) noexcept nogil
+    void pool_line_64 "volta_pool_line_64"(const double*, Py_ssize_t, long long, Py_ssize_t, double*, long long*) noexcept nogil
+    void pool_begin_32 "volta_pool_begin_32"(const int64_t*, const int64_t*, long long, bint, Py_ssize_t, float*, int*) noexcept nogil
+    void pool_begin_64 "volta_pool_begin_64"(const int64_t*, const int64_t*, long long, bint, Py_ssize_t, double*, long long*) noexcept nogil
+    void pool_run_32 "volta_pool_run_32"(const float*, Py_ssize_t, Py_ssize_t, long long, float*, int64_t*) noexcept nogil
+    void pool_run_64 "volta_pool_run_64"(const double*, Py_ssize_t, Py_ssize_t, long long, double*, int64_t*) noexcept nogil
     void sum_line_32 "volta_sum_line_32"(const float*, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
     void sum_line_64 "volta_sum_line_64"(const double*, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
 
@@ -148,34 +188,56 @@ cdef inline void inside(Axis* a, Py_ssize_t k, Py_ssize_t* first, Py_ssize_t* la
 
 # ---------------------------------------------------------------- maxima
 
-cdef void max_row(Pool* p, const real* x, Py_ssize_t at, real* out, int64_t* index) noexcept nogil:
-    """Take a row of a plane, which begins at place `at`, into a line of maxima."""
+cdef void max_windows(Pool* p, const real* x, Py_ssize_t at, Py_ssize_t start, Py_ssize_t stop, real* out, int64_t* index) noexcept nogil:
+    """Take a row of a plane, which begins at place `at`, into the windows start .. stop of a line, one by one."""
+    cdef Py_ssize_t o, first
+    for o in range(start, stop):
+        first = at + p.x.start[o]
+        if real is float:
+            pool_run_32(x + first, p.x.step, p.x.count[o], first, out + o, index + o)
+        else:
+            pool_run_64(x + first, p.x.step, p.x.count[o], first, out + o, index + o)
+
+
+cdef void max_row(Pool* p, const real* x, Py_ssize_t at, Py_ssize_t start, Py_ssize_t stop, real* out, int* place32,
+                  long long* place64) noexcept nogil:
+    """The same, side by side."""
     cdef Py_ssize_t o, k, first, last
-    if p.adaptive:
-        for o in range(p.x.outs):
-            for k in range(p.x.start[o], p.x.start[o] + p.x.count[o]):
-                if x[at + k] > out[o] or x[at + k] != x[at + k]:
-                    out[o], index[o] = x[at + k], at + k
-        return
     for k in range(p.x.kernel):
         inside(&p.x, k, &first, &last)
+        first, last = max(first, start), min(last, stop)
+        if first >= last:
+            continue
         o = at + first * p.x.stride + k * p.x.step - p.x.padding
         if real is float:
-            pool_line_32(x + o, p.x.stride, o, last - first, out + first, index + first)
+            pool_line_32(x + o, p.x.stride, <int>o, last - first, out + first, place32 + first - start)
         else:
-            pool_line_64(x + o, p.x.stride, o, last - first, out + first, index + first)
+            pool_line_64(x + o, p.x.stride, o, last - first, out + first, place64 + first - start)
 
 
 cdef void max_line(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, real* out, int64_t* index) noexcept nogil:
-    cdef Py_ssize_t o, i, j, at
-    for o in range(p.x.outs):
-        out[o] = <real>-INFINITY
-        at = (p.z.start[z] * p.y.n + p.y.start[y]) * p.x.n + p.x.start[o]
-        index[o] = at if p.z.count[z] and p.y.count[y] and p.x.count[o] else -1
-    for i in range(p.z.count[z]):
-        for j in range(p.y.count[y]):
-            at = (p.z.start[z] + i * p.z.step) * p.y.n + p.y.start[y] + j * p.y.step
-            max_row(p, x, at * p.x.n, out, index)
+    cdef int place32[LINE]
+    cdef long long place64[LINE]
+    cdef Py_ssize_t o, i, j, at, start = 0, stop, corner = (p.z.start[z] * p.y.n + p.y.start[y]) * p.x.n
+    cdef bint some = p.z.count[z] > 0 and p.y.count[y] > 0, windows = p.adaptive or p.size > 0x7FFFFFFF
+    while start < p.x.outs:
+        stop = min(start + LINE, p.x.outs)
+        if real is float:
+            pool_begin_32(p.x.start + start, p.x.count + start, corner, some, stop - start, out + start, place32)
+        else:
+            pool_begin_64(p.x.start + start, p.x.count + start, corner, some, stop - start, out + start, place64)
+        for o in range(start, stop if windows else start):
+            index[o] = corner + p.x.start[o] if some and p.x.count[o] else -1
+        for i in range(p.z.count[z]):
+            for j in range(p.y.count[y]):
+                at = (p.z.start[z] + i * p.z.step) * p.y.n + p.y.start[y] + j * p.y.step
+                if windows:
+                    max_windows(p, x, at * p.x.n, start, stop, out, index)
+                else:
+                    max_row(p, x, at * p.x.n, start, stop, out, place32, place64)
+        for o in range(start, start if windows else stop):
+            index[o] = place32[o - start] if real is float else place64[o - start]
+        start = stop
 
 
 cdef void max_line_2x2(Pool* p, const real* x, Py_ssize_t y, real* out, int64_t* index) noexcept nogil:

@@ -23,6 +23,8 @@ cdef struct Axis:
     Py_ssize_t size, length, taps, first            # of the source, of the output; rows of its table, where that begins
     bint plain                                      # whether the axis is left as it is
     bint ragged                                     # whether outputs take different numbers of sources: then a weight of 0 is no source
+    bint halved                                     # whether output o takes sources 2 * o and 2 * o + 1
+    bint doubled                                    # whether outputs 2 * i + 1 and 2 * i + 2 both take sources i and i + 1
     Py_ssize_t repeats                              # outputs side by side that have the same one source, where all have so many; else 0
 
 
@@ -33,8 +35,8 @@ cdef struct Grid:
 
 cdef void set_axis(Axis* a, int mode, double scale) noexcept nogil:
     a.plain = a.size == a.length and scale == 1
-    a.ragged = mode == AREA and not a.plain
-    a.taps = 1 if a.plain or mode <= EXACT else 2 if mode == LINEAR else 4 if mode == CUBIC else a.size // a.length + 2
+    a.ragged = mode == AREA and not a.plain and a.size % a.length != 0
+    a.taps = 1 if a.plain or mode <= EXACT else 2 if mode == LINEAR else 4 if mode == CUBIC else a.size // a.length + 2 * a.ragged
 
 
 cdef void fill_axis(Axis* a, int mode, bint align, double scale, int* index, real* weight) noexcept nogil:
@@ -42,6 +44,8 @@ cdef void fill_axis(Axis* a, int mode, bint align, double scale, int* index, rea
     cdef Py_ssize_t o, k, source, stop
     cdef real place, t, u
     a.repeats = a.length // a.size if a.taps == 1 and a.length % a.size == 0 else 0
+    a.halved = a.taps == 2 and not a.ragged
+    a.doubled = a.halved and a.length == 2 * a.size
     for o in range(a.length):
         t = 0
         stop = 1
@@ -63,6 +67,9 @@ cdef void fill_axis(Axis* a, int mode, bint align, double scale, int* index, rea
         for k in range(a.taps):
             index[k * a.length + o] = <int>min(max(source + min(k, stop - 1) if mode == AREA else source + k, 0), a.size - 1)
             weight[k * a.length + o] = <real>1 / stop if k < stop else 0
+        a.halved = a.halved and index[o] == 2 * o and index[a.length + o] == 2 * o + 1
+        if 0 < o < a.length - 1:
+            a.doubled = a.doubled and index[o] == (o - 1) // 2 and index[a.length + o] == (o + 1) // 2
         if a.taps == 1:
             a.repeats = a.repeats if index[o] * a.repeats <= o < (index[o] + 1) * a.repeats else 0
             continue
@@ -79,25 +86,41 @@ cdef void fill_axis(Axis* a, int mode, bint align, double scale, int* index, rea
 
 cdef void gather_line(const real* x, Axis* a, const int* index, const real* weight, real* out) noexcept nogil:
     """A line of the output from a line of sources."""
-    cdef Py_ssize_t j, k
+    cdef Py_ssize_t j, k, length = a.length
+    cdef const real* second = weight + length
+    cdef const int* other = index + length
     if a.plain:
         memcpy(out, x, a.size * sizeof(real))
         return
     if a.taps == 1:
-        for j in range(a.length):
+        for j in range(length):
             out[j] = x[index[j]]
         return
-    for j in range(a.length):
-        out[j] = weight[j] * x[index[j]]
-    for k in range(1, a.taps):
-        index += a.length
-        weight += a.length
+    if a.halved:                                    # which the compiler makes shuffles of
+        for j in range(length):
+            out[j] = weight[j] * x[2 * j] + second[j] * x[2 * j + 1]
+    elif a.doubled:
+        for j in range(a.size - 1):
+            out[2 * j + 1] = weight[2 * j + 1] * x[j] + second[2 * j + 1] * x[j + 1]
+            out[2 * j + 2] = weight[2 * j + 2] * x[j] + second[2 * j + 2] * x[j + 1]
+        for k in range(2):
+            j = k * (length - 1)
+            out[j] = weight[j] * x[index[j]] + second[j] * x[other[j]]
+    elif a.taps == 2 and not a.ragged:
+        for j in range(length):
+            out[j] = weight[j] * x[index[j]] + second[j] * x[other[j]]
+    else:
+        for j in range(length):
+            out[j] = weight[j] * x[index[j]]
+    for k in range(1, 1 if a.taps == 2 and not a.ragged else a.taps):
+        index += length
+        weight += length
         if a.ragged:
-            for j in range(a.length):
+            for j in range(length):
                 if weight[j] != 0:
                     out[j] += weight[j] * x[index[j]]
         else:
-            for j in range(a.length):
+            for j in range(length):
                 out[j] += weight[j] * x[index[j]]
 
 
@@ -105,9 +128,15 @@ cdef void scatter_line(const real* g, Axis* a, const int* index, const real* wei
     """Add a line of the output's gradient to where it came from."""
     cdef Py_ssize_t i, j, k
     cdef real total
+    cdef const real* second = weight + a.length
     if a.repeats == 2:
         for i in range(a.size):
             out[i] += g[2 * i] + g[2 * i + 1]
+        return
+    if a.halved:
+        for j in range(a.length):
+            out[2 * j] += weight[j] * g[j]
+            out[2 * j + 1] += second[j] * g[j]
         return
     for k in range(a.taps):
         i = index[k * a.length]
@@ -195,12 +224,14 @@ cdef void grad_planes(Grid* p, const real* g, Py_ssize_t start, Py_ssize_t stop,
 
 cdef void run(Grid* p, int mode, bint align, double* scale, bint transposed, const real* x, real* out):
     """Allocates the tables and a line, of the source or of the output, for each thread."""
-    cdef Py_ssize_t rows = p.planes if transposed else p.planes * p.axis[0].length * p.axis[1].length, width = max(p.axis[2].size, p.axis[2].length)
-    cdef int threads = threads_for(p.planes * p.axis[0].length * p.axis[1].length * p.axis[2].length * p.axis[0].taps * p.axis[1].taps), t, d
+    cdef Py_ssize_t rows = p.planes if transposed else p.planes * p.axis[0].length * p.axis[1].length
+    cdef Py_ssize_t width = (max(p.axis[2].size, p.axis[2].length) + 31) // 32 * 32         # whole cache lines, which threads do not share
+    cdef Py_ssize_t outs = p.planes * p.axis[0].length * p.axis[1].length * p.axis[2].length
+    cdef int threads = threads_for(outs * p.axis[0].taps * p.axis[1].taps * 4), t, d
     cdef Storage memory = host_storage((p.entries + threads * width) * sizeof(real) + p.entries * sizeof(int))
-    cdef real* weight = <real*>memory.data
-    cdef real* lines = weight + p.entries
-    cdef int* index = <int*>(lines + threads * width)
+    cdef real* lines = <real*>memory.data
+    cdef real* weight = lines + threads * width
+    cdef int* index = <int*>(weight + p.entries)
     with nogil:
         for d in range(3):
             fill_axis(&p.axis[d], mode, align, scale[d], index + p.axis[d].first, weight + p.axis[d].first)

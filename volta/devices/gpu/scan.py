@@ -5,6 +5,7 @@ from functools import partial
 from math import prod
 from typing import NamedTuple
 
+from volta._kernels import core
 from volta.devices.gpu.common import INT64, STORED, THREADS, ceil_div
 from volta.devices.gpu.copy import cast, cat
 from volta.devices.gpu.limits.cut import call, halves, narrow, part, refuse
@@ -31,6 +32,7 @@ _FOLDS = {"cumsum": ("0", "return a + b;"), "cumprod": ("1", "return a * b;"),
                                      "return top + log1p_accurate(exp_accurate(min(a, b) - top));")}
 # The place of the extreme goes along with its rank: the last of equal ones wins, NaN is beyond all, and -0 equals 0.
 _RANK = "order_max({}bitcast<f32>(select(bitcast<u32>(f32(x)), 0u, bitcast<u32>(f32(x)) == 0x80000000u)))"
+_LINEAR = "return V(b.x * a.x, b.x * a.y + b.y);"            # of two steps y -> factor * y + term; the first element has no factor
 _LATER = "return select(a, b, b.y >= 0 && (a.y < 0 || b.x > a.x || (b.x == a.x && b.y > a.y)));"
 
 
@@ -40,6 +42,9 @@ def _rule(name: str, dtype) -> Rule:
         initial, combine = _FOLDS[name]
         kind, result = ("f32", dtype) if floating else ("i32", INT64)
         return Rule(kind, 4, f"{kind}({initial})", f"{kind}(x)", combine, f"{STORED[result.code]}(v)", result)
+    if name == "recurrence":
+        return Rule("vec2<f32>", 8, "vec2<f32>(1, 0)", "V(f32(select(x.x, 0, i == 0u)), f32(x.y))", _LINEAR,
+                    f"{STORED[dtype.code]}(v.y)", dtype)
     rank = _RANK.format("") if floating else "i32(x)"
     if name == "cummin":
         rank = _RANK.format("-") if floating else "~i32(x)"
@@ -47,21 +52,24 @@ def _rule(name: str, dtype) -> Rule:
 
 
 def _scan(name: str, x, *, dim):
-    """The scan along `dim`."""
-    rule = _rule(name, x.dtype)
-    length, inner = (x.shape[dim], prod(x.shape[dim + 1:])) if x.shape else (1, 1)
+    """The scan along `dim`; of a recurrence, whose factors and terms lie side by side along the last dimension, of such pairs."""
+    rule, stored = _rule(name, x.dtype), STORED[x.dtype.code]
+    shape = x.shape
+    if name == "recurrence":
+        shape, stored = shape[:-1], f"vec2<{stored}>"
+    length, inner = (shape[dim], prod(shape[dim + 1:])) if shape else (1, 1)
     plan = Plan(x)
-    plan.output(x.shape, rule.result)
+    plan.output(shape, rule.result)
     if not x._size:
         return plan
-    lines, lanes, adjacent, items = x._size // length, 1, inner == 1, _items(rule)
+    lines, lanes, adjacent, items = prod(shape) // length, 1, inner == 1, _items(rule)
     while lanes < (THREADS if adjacent or lanes * lines < THREADS else 8) and items * lanes < length:
         lanes *= 2
     step, blocks = items * lanes, ceil_div(lines, THREADS // lanes)
     size = ceil_div(length, min(ceil_div(WORKGROUPS, blocks), max(length // (SHORTEST * step), 1)))
     size = ceil_div(size, step) * step
     launch = partial(_add, plan, rule, lines, inner, lanes, adjacent, items)
-    parts, stored = ceil_div(length, size), STORED[x.dtype.code]
+    parts = ceil_div(length, size)
     if parts == 1:
         launch(spare(plan.ctx), 1, stored, length, size, 1)
         return plan
@@ -91,7 +99,8 @@ def _add(plan: Plan, rule: Rule, lines: int, inner: int, lanes: int, adjacent: b
 
 def _cut(name: str, run, x, *, dim):
     """By another dimension; one line alone in halves, the second of which begins with what the first comes to."""
-    other = next((d for d, n in enumerate(x.shape) if d != dim and n > 1), None)
+    paired = name == "recurrence"
+    other = next((d for d, n in enumerate(x.shape[:-1] if paired else x.shape) if d != dim and n > 1), None)
     if other is not None:
         return halves(run, (x,), {"dim": dim}, (other,), other)
     length, half = x.shape[dim], x.shape[dim] // 2
@@ -99,12 +108,19 @@ def _cut(name: str, run, x, *, dim):
         refuse(x)
     first, rest = run(part(x, dim, 0, half), dim=dim), part(x, dim, half, length)
     last = part(first, dim, half - 1, half)
-    if name in _FOLDS:
-        rest = run(cat(last, cast(rest, last.dtype), dim=dim), dim=dim)
+    if name in _FOLDS or paired:
+        rest = run(cat(_pairs(last, last) if paired else last, cast(rest, last.dtype), dim=dim), dim=dim)
         return cat(first, narrow(rest, dim, 1, length - half + 1), dim=dim)
     rest = run(cat(call("gather", part(x, dim, 0, half), last, dim=dim), rest, dim=dim), dim=dim)
     rest = call("where", call("eq", rest, 0), last, call("add", rest, half - 1))
     return cat(first, narrow(rest, dim, 1, length - half + 1), dim=dim)
 
 
+def _pairs(a, b):
+    """Elements of both side by side, along a new last dimension."""
+    return cat(*[core.view(x, x.shape + (1,), x._strides + (1,), x.offset) for x in (a, b)], dim=a.ndim)
+
+
+_RECURRENCE = Kernel("recurrence", partial(_scan, "recurrence"), cut=partial(_cut, "recurrence"))
 KERNELS = {name: Kernel(name, partial(_scan, name), cut=partial(_cut, name)) for name in (*_FOLDS, "cummax", "cummin")}
+KERNELS["recurrence"] = lambda a, b, *, dim: _RECURRENCE(_pairs(a, b), dim=dim)

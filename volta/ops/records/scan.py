@@ -5,10 +5,11 @@ import numpy as np
 
 from volta.dtypes import finfo
 from volta.ops.records.copy import cat_op
+from volta.ops.records.create import full_op
 from volta.ops.records.math import exp, log, where_op
 from volta.ops.records.reduce import part
-from volta.ops.records.view import slice_op
-from volta.ops.table import case, register
+from volta.ops.records.view import place, slice_op
+from volta.ops.table import case, create, register
 
 _CASES = (case((3, 4), dim=1), case((3, 4), dim=0), case((2, 3, 5), dim=1), case((700,), dim=0), case((40, 60), dim=0),
           case((600, 3), dim=0), case((0, 3), dim=1), case((), dim=0))
@@ -26,15 +27,20 @@ def _to_the_end(scan, g, dim):
     return flipped(scan(flipped(g, dim), dim=dim), dim)
 
 
-def _recurrence(a, b, dim):
-    """y[i] = a[i] * y[i - 1] + b[i] along dim, by doubling the reach: only products and sums, so that zeros are no exception."""
-    n, reach = a.shape[dim], 1
-    while reach < n:
-        rest, before = n - reach, part(b, dim, 0, reach)
-        b = cat_op(before, part(a, dim, reach, rest) * part(b, dim, 0, rest) + part(b, dim, reach, rest), dim=dim)
-        a = cat_op(part(a, dim, 0, reach), part(a, dim, reach, rest) * part(a, dim, 0, rest), dim=dim)
-        reach *= 2
-    return b
+def _recurrence_to_the_end(x, g, dim):
+    """For each element the sum over itself and all later ones of g times the product of the x between."""
+    n = x.shape[dim]
+    following = cat_op(part(x, dim, 1, n - 1), part(x, dim, 0, 1), dim=dim)         # the last one is multiplied with nothing
+    return flipped(recurrence_op(flipped(following, dim), flipped(g, dim), dim=dim), dim)
+
+
+def _factor_gradient(g, a, out, dim):
+    n = a.shape[dim]
+    if n < 2:                                   # the first one is multiplied with nothing
+        return create(full_op, a.shape, 0, dtype=g.dtype, device=g.device)
+    sums = _recurrence_to_the_end(a, g, dim)
+    return place(part(out, dim, 0, n - 1) * part(sums, dim, 1, n - 1), shape=a.shape, starts=tuple(int(d == dim) for d in range(a.ndim)),
+                 steps=(1,) * a.ndim, value=0.0)
 
 
 def _cumprod_vjp(g, x, out, dim):
@@ -42,8 +48,7 @@ def _cumprod_vjp(g, x, out, dim):
     n = x.shape[dim] if x.ndim else 1
     if n < 2:
         return g
-    following = cat_op(part(x, dim, 1, n - 1), part(x, dim, 0, 1), dim=dim)         # the last one is multiplied with nothing
-    sums = flipped(_recurrence(flipped(following, dim), flipped(g, dim), dim), dim)
+    sums = _recurrence_to_the_end(x, g, dim)
     return cat_op(part(sums, dim, 0, 1), part(out, dim, 0, n - 1) * part(sums, dim, 1, n - 1), dim=dim)
 
 
@@ -62,6 +67,13 @@ def _scan(name, numpy, vjp=None, takes="fib", cases=_CASES, **options):
                     numpy=lambda x, dim: numpy(x, dim) if x.ndim else numpy(x.reshape(1), 0).reshape(()))
 
 
+def _np_recurrence(a, b, dim):
+    out = np.moveaxis(b, dim, 0).copy()
+    for i, factor in enumerate(np.moveaxis(a, dim, 0)[1:], 1):
+        out[i] += factor * out[i - 1]
+    return np.moveaxis(out, 0, dim)
+
+
 def _np_where(extreme):
     def scan(x, dim):
         x = x.astype(np.uint8) if x.dtype == bool else x
@@ -75,3 +87,8 @@ cumprod_op = _scan("cumprod", np.cumprod, _cumprod_vjp, rtol=2e-5, domain=(0.7, 
 logcumsumexp_op = _scan("logcumsumexp", np.logaddexp.accumulate, _logcumsumexp_vjp, "f", rtol=2e-5)
 cummax_op = _scan("cummax", _np_where(np.maximum), cases=_CASES + _LONG)
 cummin_op = _scan("cummin", _np_where(np.minimum), cases=_CASES + _LONG)
+recurrence_op = register(
+    "recurrence", ("a", "b"), family="scan", takes={"a": "f", "b": "=a"}, numpy=_np_recurrence, rtol=2e-5, domain=(-1.1, 1.1),
+    vjp=(_factor_gradient, lambda g, a, dim: _recurrence_to_the_end(a, g, dim) if a.shape[dim] > 1 else g),
+    cases=tuple(case(shape, shape, dim=dim) for shape, dim in (
+        ((3, 4), 1), ((3, 4), 0), ((2, 3, 5), 1), ((40, 60), 1), ((600, 3), 0), ((3, 1), 1), ((0, 3), 1), ((3000,), 0))))
