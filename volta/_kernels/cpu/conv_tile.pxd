@@ -1,0 +1,162 @@
+# Register tiles of convolution: sums over taps, each of which is an offset into the input beside that of a vector of pixels.
+#
+# Like those of tile.pxd, which has to be cimported before. Threads: none. Sizes: the caller's, nothing is checked.
+
+from volta._kernels.cpu.tile cimport real
+
+cdef extern from *:
+    """
+    /* tile[ROWS][N * LANES] = sum over p < k of a[at[p] + i * row] x the vectors b[taps[p] + places[j]]. */
+    #define VOLTA_TAPS(NAME, T, V, LANES, ROWS, N, S)                                                               \\
+    static void NAME(Py_ssize_t k, const T* a, Py_ssize_t row, const Py_ssize_t* at, const T* b,                    \\
+                     const Py_ssize_t* taps, const Py_ssize_t* places, T* tile) {                                   \\
+        V sum[ROWS][N];                                                                                             \\
+        const T* line[N];                                                                                           \\
+        Py_ssize_t p; int i, j;                                                                                     \\
+        VOLTA_UNROLL for (j = 0; j < N; j++) line[j] = b + places[j];                                               \\
+        VOLTA_UNROLL for (i = 0; i < ROWS; i++)                                                                     \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = (V){0};                                                \\
+        for (p = 0; p < k; p++) {                                                                                   \\
+            const T* x = a + at[p];                                                                                 \\
+            const Py_ssize_t tap = taps[p];                                                                         \\
+            V y[N];                                                                                                 \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) y[j] = *(const V*)(line[j] + tap);                                 \\
+            VOLTA_UNROLL for (i = 0; i < ROWS; i++) {                                                               \\
+                const T w = x[i * row];                                                                             \\
+                VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = VOLTA_MADD##S(VOLTA_SAME##S(w), y[j], sum[i][j]);  \\
+            }                                                                                                       \\
+        }                                                                                                           \\
+        VOLTA_UNROLL for (i = 0; i < ROWS; i++)                                                                     \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) ((V*)(tile + i * N * LANES))[j] = sum[i][j];                       \\
+    }
+    #define VOLTA_TAPS_OF(S, T)                                                                                     \\
+    VOLTA_TAPS(volta_taps##S##_1, T, volta_v##S, VOLTA_LANES##S, VOLTA_TILE_ROWS, 1, S)                             \\
+    VOLTA_TAPS(volta_taps##S##_2, T, volta_v##S, VOLTA_LANES##S, VOLTA_TILE_ROWS, 2, S)                             \\
+    VOLTA_TAPS(volta_taps##S##_3, T, volta_v##S, VOLTA_LANES##S, VOLTA_TILE_ROWS, 3, S)                             \\
+    VOLTA_TAPS(volta_line##S##_1, T, volta_v##S, VOLTA_LANES##S, 1, 1, S)                                           \\
+    VOLTA_TAPS(volta_line##S##_2, T, volta_v##S, VOLTA_LANES##S, 1, 2, S)                                           \\
+    VOLTA_TAPS(volta_line##S##_4, T, volta_v##S, VOLTA_LANES##S, 1, 4, S)                                           \\
+    VOLTA_TAPS(volta_line##S##_8, T, volta_v##S, VOLTA_LANES##S, 1, 8, S)                                           \\
+    static void volta_taps##S(Py_ssize_t k, const T* a, Py_ssize_t row, const Py_ssize_t* at, const T* b,           \\
+                              const Py_ssize_t* taps, const Py_ssize_t* places, T* tile, int vectors) {             \\
+        (vectors == 3 ? volta_taps##S##_3 : vectors == 2 ? volta_taps##S##_2 : volta_taps##S##_1)                   \\
+            (k, a, row, at, b, taps, places, tile);                                                                 \\
+    }                                                                                                               \\
+    static void volta_line##S(Py_ssize_t k, const T* a, Py_ssize_t row, const Py_ssize_t* at, const T* b,           \\
+                              const Py_ssize_t* taps, const Py_ssize_t* places, T* tile, int vectors) {             \\
+        (vectors == 8 ? volta_line##S##_8 : vectors == 4 ? volta_line##S##_4 : vectors == 2 ? volta_line##S##_2 : volta_line##S##_1) \\
+            (k, a, row, at, b, taps, places, tile);                                                                 \\
+    }                                                                                                               \\
+    /* y[i * step] = x[i] + bias for i < n, or y[i * step] += x[i]. */                                              \\
+    static inline void volta_put##S(Py_ssize_t n, const T* x, T bias, int add, T* y, Py_ssize_t step) {             \\
+        Py_ssize_t i;                                                                                               \\
+        if (n == VOLTA_LANES##S && step == 1) {                                                                     \\
+            if (add) *(volta_v##S*)y += *(const volta_v##S*)x;                                                      \\
+            else *(volta_v##S*)y = *(const volta_v##S*)x + bias;                                                    \\
+        }                                                                                                           \\
+        else if (step == 1)                                                                                         \\
+            for (i = 0; i < n; i++) y[i] = x[i] + (add ? y[i] : bias);                                              \\
+        else                                                                                                        \\
+            for (i = 0; i < n; i++) y[i * step] = x[i] + (add ? y[i * step] : bias);                                \\
+    }
+    VOLTA_TAPS_OF(32, float)
+    VOLTA_TAPS_OF(64, double)
+
+    #if defined(__GNUC__) || defined(__clang__)
+      typedef int volta_i32 __attribute__((vector_size(VOLTA_VECTOR_BYTES), aligned(4), may_alias));
+      typedef long long volta_i64 __attribute__((vector_size(VOLTA_VECTOR_BYTES), aligned(8), may_alias));
+      #define VOLTA_WHERE(S, mask, x) ((volta_v##S)((volta_i##S)(x) & mask))
+    #else
+      typedef int volta_i32;
+      typedef long long volta_i64;
+      #define VOLTA_WHERE(S, mask, x) (x)                                      /* no vector has a rest */
+    #endif
+    /* sums[N][LANES] += sum over v < n of the vectors g[v] x b[places[v] + taps[]]. Of every `line`-th vector, the first `rest` lanes. */
+    #define VOLTA_TAP_SUMS(NAME, T, V, I, LANES, N, S)                                                              \
+    static void NAME(Py_ssize_t n, const T* g, const T* b, const Py_ssize_t* places, const Py_ssize_t* taps,        \
+                     Py_ssize_t line, Py_ssize_t rest, T* sums) {                                                   \
+        V sum[N];                                                                                                   \
+        I mask;                                                                                                     \
+        Py_ssize_t v, end; int t, j;                                                                                \
+        for (j = 0; j < LANES; j++) ((I##_of*)&mask)[j] = j < rest ? -1 : 0;                                        \
+        VOLTA_UNROLL_9 for (t = 0; t < N; t++) sum[t] = ((V*)sums)[t];                                              \
+        for (v = 0; v < n; ) {                                                                                      \
+            for (end = v + line - (rest > 0); v < end; v++) {                                                       \
+                const V x = ((const V*)g)[v];                                                                       \
+                const T* y = b + places[v];                                                                         \
+                VOLTA_UNROLL_9 for (t = 0; t < N; t++) sum[t] = VOLTA_MADD##S(x, *(const V*)(y + taps[t]), sum[t]);  \
+            }                                                                                                       \
+            if (rest > 0) {                                                                                         \
+                const V x = ((const V*)g)[v];                                                                       \
+                const T* y = b + places[v++];                                                                       \
+                VOLTA_UNROLL_9 for (t = 0; t < N; t++)                                                              \
+                    sum[t] = VOLTA_MADD##S(x, VOLTA_WHERE(S, mask, *(const V*)(y + taps[t])), sum[t]);              \
+            }                                                                                                       \
+        }                                                                                                           \
+        VOLTA_UNROLL_9 for (t = 0; t < N; t++) ((V*)sums)[t] = sum[t];                                              \
+    }
+    typedef int volta_i32_of;
+    typedef long long volta_i64_of;
+    #if defined(__clang__) || !defined(__GNUC__)
+      #define VOLTA_UNROLL_9 VOLTA_UNROLL
+    #else
+      #define VOLTA_UNROLL_9 _Pragma("GCC unroll 9")
+    #endif
+    #define VOLTA_TAP_SUMS_OF(S, T)                                                                                 \
+    VOLTA_TAP_SUMS(volta_tap_sums##S##_1, T, volta_v##S, volta_i##S, VOLTA_LANES##S, 1, S)                          \
+    VOLTA_TAP_SUMS(volta_tap_sums##S##_3, T, volta_v##S, volta_i##S, VOLTA_LANES##S, 3, S)                          \
+    VOLTA_TAP_SUMS(volta_tap_sums##S##_9, T, volta_v##S, volta_i##S, VOLTA_LANES##S, 9, S)                          \
+    static void volta_tap_sums##S(Py_ssize_t n, const T* g, const T* b, const Py_ssize_t* places,                   \
+                                  const Py_ssize_t* taps, Py_ssize_t line, Py_ssize_t rest, T* sums, int count) {   \
+        (count == 9 ? volta_tap_sums##S##_9 : count == 3 ? volta_tap_sums##S##_3 : volta_tap_sums##S##_1)           \
+            (n, g, b, places, taps, line, rest, sums);                                                              \
+    }
+    VOLTA_TAP_SUMS_OF(32, float)
+    VOLTA_TAP_SUMS_OF(64, double)
+    """
+    void tap_sums32 "volta_tap_sums32"(Py_ssize_t n, const float* g, const float* b, const Py_ssize_t* places, const Py_ssize_t* taps,
+                                       Py_ssize_t line, Py_ssize_t rest, float* sums, int count) noexcept nogil
+    void tap_sums64 "volta_tap_sums64"(Py_ssize_t n, const double* g, const double* b, const Py_ssize_t* places, const Py_ssize_t* taps,
+                                       Py_ssize_t line, Py_ssize_t rest, double* sums, int count) noexcept nogil
+    void taps32 "volta_taps32"(Py_ssize_t k, const float* a, Py_ssize_t row, const Py_ssize_t* at, const float* b,
+                               const Py_ssize_t* taps, const Py_ssize_t* places, float* tile, int vectors) noexcept nogil
+    void taps64 "volta_taps64"(Py_ssize_t k, const double* a, Py_ssize_t row, const Py_ssize_t* at, const double* b,
+                               const Py_ssize_t* taps, const Py_ssize_t* places, double* tile, int vectors) noexcept nogil
+    void line32 "volta_line32"(Py_ssize_t k, const float* a, Py_ssize_t row, const Py_ssize_t* at, const float* b,
+                               const Py_ssize_t* taps, const Py_ssize_t* places, float* tile, int vectors) noexcept nogil
+    void line64 "volta_line64"(Py_ssize_t k, const double* a, Py_ssize_t row, const Py_ssize_t* at, const double* b,
+                               const Py_ssize_t* taps, const Py_ssize_t* places, double* tile, int vectors) noexcept nogil
+    void put32 "volta_put32"(Py_ssize_t n, const float* x, float bias, bint add, float* y, Py_ssize_t step) noexcept nogil
+    void put64 "volta_put64"(Py_ssize_t n, const double* x, double bias, bint add, double* y, Py_ssize_t step) noexcept nogil
+
+
+cdef inline void tile_of_taps(Py_ssize_t rows, Py_ssize_t k, const real* a, Py_ssize_t row, const Py_ssize_t* at, const real* b,
+                              const Py_ssize_t* taps, const Py_ssize_t* places, real* tile, int vectors) noexcept nogil:
+    """tile[rows][vectors * lanes] = sum over p < k of a[at[p] + i * row] x the vectors at b[taps[p] + places[j]].
+
+    IN: rows is TILE_ROWS, with 1 to 3 vectors, or 1, with 1, 2, 4 or 8.
+    """
+    if real is float:
+        (line32 if rows == 1 else taps32)(k, a, row, at, b, taps, places, tile, vectors)
+    else:
+        (line64 if rows == 1 else taps64)(k, a, row, at, b, taps, places, tile, vectors)
+
+
+cdef inline void put(Py_ssize_t n, const real* x, real bias, bint add, real* y, Py_ssize_t step) noexcept nogil:
+    """y[i * step] = x[i] + bias for i < n; with `add`, y[i * step] += x[i]."""
+    if real is float:
+        put32(n, x, bias, add, y, step)
+    else:
+        put64(n, x, bias, add, y, step)
+
+
+cdef inline void sums_of_taps(Py_ssize_t n, const real* g, const real* b, const Py_ssize_t* places, const Py_ssize_t* taps, Py_ssize_t line,
+                              Py_ssize_t rest, real* sums, int count) noexcept nogil:
+    """sums[count][lanes] += sum over v < n of the vectors g[v] x those at b[places[v] + taps[]].
+
+    IN: count is 1, 3 or 9; of the last of each `line` vectors only `rest` lanes count (0: all), beyond which g is 0.
+    """
+    if real is float:
+        tap_sums32(n, g, b, places, taps, line, rest, sums, count)
+    else:
+        tap_sums64(n, g, b, places, taps, line, rest, sums, count)
