@@ -10,8 +10,8 @@ from cython.parallel cimport prange, threadid
 from libc.string cimport memset
 
 from volta._kernels.cpu.conv_plan cimport (
-    BAND_LIMIT, TARGET, Chunk, Piece, Plan, band_size, ceil_div, chunk_at, form_columns, load_band, make_tables, pixels_in, pixels_out,
-    set_chunk, set_geometry, threads_of, transpose, work_of)
+    BAND_LIMIT, TARGET, Chunk, Piece, Plan, band_size, ceil_div, chunk_at, form_columns, items_of, load_band, make_tables, pixels_in,
+    pixels_out, set_chunk, set_geometry, threads_of, transpose)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.conv_tile cimport put, tile_of_taps
 from volta._kernels.cpu.copy cimport packed
@@ -24,12 +24,11 @@ cdef enum:
     LARGEST_TILE = 8 * 3 * 16   # elements of a register tile
     LINE_VECTORS = 8            # vectors of a tile of one row
     MOST_PIECES = 48            # of the vectors of a tile
-    MOST_ITEMS = 32             # parts of the work
-    LEAST_ITEM = 524288         # multiply-adds worth a part
     BLOCK_ROWS = 64             # channels of a block, if parts are needed: forming im2col is then a small part
     LEAST_ROWS = 32
     BLOCK_WEIGHTS = 262144      # elements of the weight of a block, inside the L2 cache
-    COLUMN_COST = 12            # channels whose products with a vector take as long as to form it
+    SHARED_COLUMNS = 1048576    # elements of im2col of a chunk, if all blocks share it
+    COLUMN_COST = 4             # channels whose products with a vector take as long as to form it
     PACKED_WEIGHTS = 65536      # elements of a group's weight above which that of a gradient is packed
 
 
@@ -39,35 +38,46 @@ cdef struct Left:
     Py_ssize_t group_stride, tile_stride, row_stride, channel_stride, tap_stride
     bint packed
     Py_ssize_t tile_rows, block                         # rows of a tile and of a block of the work
+    bint shared                                         # im2col of a whole chunk is formed at once
+    Py_ssize_t panels                                   # its parts
 
 
 # ---------------------------------------------------------------- parts of the work
 
 cdef void choose_parts(Plan* p, Left* left) noexcept nogil:
     """Chunks of places and blocks of rows."""
-    cdef Py_ssize_t target = TARGET, lane_count = p.lanes, fewest = max(1, min(MOST_ITEMS, work_of(p) // LEAST_ITEM))
-    cdef Py_ssize_t blocks = min(ceil_div(p.o * p.c * p.taps, BLOCK_WEIGHTS), ceil_div(p.o, BLOCK_ROWS)), rows = min(p.o, BLOCK_ROWS)
+    cdef Py_ssize_t target = TARGET, least = 2 * 3 * p.lanes, rows = min(p.o, BLOCK_ROWS), items = items_of(p)
+    cdef Py_ssize_t blocks = min(ceil_div(p.o * p.c * p.taps, BLOCK_WEIGHTS), ceil_div(p.o, BLOCK_ROWS))
     left.tile_rows = TILE_ROWS if p.o >= TILE_ROWS or left.packed else 1
-    p.direct = (left.tile_rows == 1
-                or ceil_div(p.w.places, lane_count) * lane_count * rows <= p.w.places * (rows + COLUMN_COST))
+    p.direct = left.tile_rows == 1 or ceil_div(p.w.places, p.lanes) * p.lanes * rows <= p.w.places * (rows + COLUMN_COST)
     while True:
         set_chunk(p, target)
         left.block = ceil_div(ceil_div(p.o, blocks), TILE_ROWS) * TILE_ROWS
-        if p.chunks * p.groups * blocks >= fewest and (band_size(p, p.c) <= BAND_LIMIT or target <= 2 * 3 * lane_count):
+        if p.chunks * p.groups * blocks >= items and (band_size(p, p.c) <= BAND_LIMIT or target <= least):
             break
-        if target > 4 * 3 * lane_count or target > 2 * 3 * lane_count and (left.block <= BLOCK_ROWS or band_size(p, p.c) > BAND_LIMIT):
+        if target > 2 * least or target > least and (left.block <= BLOCK_ROWS or band_size(p, p.c) > BAND_LIMIT):
             target //= 2
         elif left.block > LEAST_ROWS:
             blocks = ceil_div(p.o, left.block // 2 // TILE_ROWS * TILE_ROWS)
         else:
             break
+    left.shared = not p.direct and left.block < p.o
+    if left.shared:
+        choose_shared(p, left, items)
+
+
+cdef void choose_shared(Plan* p, Left* left, Py_ssize_t items) noexcept nogil:
+    """Few places: the columns of a chunk are formed once, for all blocks of rows and the panels of that chunk."""
+    set_chunk(p, max(3 * p.lanes, SHARED_COLUMNS // (p.c * p.taps)))
+    left.panels = ceil_div(ceil_div(p.images * p.d.chunk * p.h.chunk * p.w.places, p.lanes), 3)
+    left.block = ceil_div(min(p.o, LEAST_ROWS if left.panels * ceil_div(p.o, BLOCK_ROWS) < items else BLOCK_ROWS), TILE_ROWS) * TILE_ROWS
 
 
 # ---------------------------------------------------------------- products
 
 cdef struct Stripe:
     # Some vectors of a chunk's places as one phase writes them: `count` pieces, `at` in the tile, `to` in the output.
-    int count, vectors, tile_width
+    int count
     int[MOST_PIECES] at, n
     Py_ssize_t[MOST_PIECES] to
     Py_ssize_t step
@@ -77,8 +87,9 @@ cdef void set_stripe(Plan* p, Chunk* chunk, Py_ssize_t phase, Py_ssize_t vector,
     cdef Py_ssize_t x0 = phase % p.w.step, y0 = phase // p.w.step % p.h.step, z0 = phase // p.w.step // p.h.step
     cdef Py_ssize_t x, y, z, n, plane = pixels_out(p)
     cdef Piece* piece
-    cdef int i
-    s.count, s.step = 0, p.w.step
+    cdef Py_ssize_t at, to
+    cdef int i, last = -1
+    s.step = p.w.step
     for i in range(p.first_piece[vector], p.first_piece[vector + vectors]):
         piece = p.pieces + i
         z, y = (chunk.z + piece.z) * p.d.step + z0, (chunk.y + piece.y) * p.h.step + y0
@@ -88,9 +99,14 @@ cdef void set_stripe(Plan* p, Chunk* chunk, Py_ssize_t phase, Py_ssize_t vector,
         if p.w.step > 1:
             n = min(n, ceil_div(p.w.full - x0, p.w.step) - piece.x)
         if n > 0 and z < p.d.full and y < p.h.full:
-            s.at[s.count], s.n[s.count] = <int>(piece.column - vector * p.lanes), <int>n
-            s.to[s.count] = piece.image * p.groups * p.o * plane + (z * p.h.full + y) * p.w.full + x
-            s.count += 1
+            at = piece.column - vector * p.lanes
+            to = piece.image * p.groups * p.o * plane + (z * p.h.full + y) * p.w.full + x
+            if last >= 0 and s.step == 1 and s.at[last] + s.n[last] == at and s.to[last] + s.n[last] == to:
+                s.n[last] += <int>n
+            else:
+                last += 1
+                s.at[last], s.n[last], s.to[last] = <int>at, <int>n, to
+    s.count = last + 1
 
 
 cdef void stripe_product(Plan* p, Left* left, Stripe* s, Py_ssize_t row0, Py_ssize_t row1, Py_ssize_t depth, const real* a,
@@ -166,6 +182,63 @@ cdef void convolve_part(Plan* p, Left* left, Py_ssize_t item, const real* x, con
                       out + (chunk.image * p.groups + group) * p.o * pixels_out(p), space)
 
 
+cdef void form_shared(Plan* p, Chunk* chunk, Py_ssize_t channel, const real* x, const real* end, real* columns, real* band) noexcept nogil:
+    """im2col of one channel of a chunk, for all phases. IN: x, the group's first channel. OUT: columns[panel][taps by phase][width]."""
+    cdef Py_ssize_t panels = ceil_div(chunk.vectors, 3), panel, phase, v0, v1, count, k, width
+    load_band(p, chunk, x + channel * pixels_in(p), end, 1, 1, band)
+    for panel in range(panels):
+        v0, v1 = chunk.vectors * panel // panels, chunk.vectors * (panel + 1) // panels
+        width = (v1 - v0) * p.lanes
+        for phase in range(p.d.step * p.h.step * p.w.step):
+            k = p.phases[phase]
+            count = p.phases[phase + 1] - k
+            form_columns(p, p.offsets + k, count, v0, v1 - v0, <const real*>band,
+                         columns + v0 * p.lanes * p.c * p.taps + (k * p.c + channel * count) * width, width)
+
+
+cdef void shared_part(Plan* p, Left* left, Chunk* chunk, Py_ssize_t item, const real* a, const real* columns, const real* bias,
+                      real* out) noexcept nogil:
+    """One block of rows by one panel. IN: columns as form_shared leaves them. OUT: out, the group's first channel of the chunk."""
+    cdef Stripe stripe
+    cdef Py_ssize_t[DEPTH] lines
+    cdef Py_ssize_t[3] places
+    cdef Py_ssize_t panels = ceil_div(chunk.vectors, 3), panel = item % panels, row0 = item // panels * left.block, phase, j, k, end, depth
+    cdef Py_ssize_t v0 = chunk.vectors * panel // panels, v1 = chunk.vectors * (panel + 1) // panels, width = (v1 - v0) * p.lanes
+    for j in range(DEPTH):
+        lines[j] = j * width
+    for j in range(3):
+        places[j] = j * p.lanes
+    columns += v0 * p.lanes * p.c * p.taps
+    for phase in range(p.d.step * p.h.step * p.w.step):
+        set_stripe(p, chunk, phase, v0, v1 - v0, &stripe)
+        k, end = p.phases[phase] * p.c, p.phases[phase + 1] * p.c
+        while True:
+            depth = min(DEPTH, end - k)
+            stripe_product(p, left, &stripe, row0, min(row0 + left.block, p.o), depth, a, p.at + k, columns + k * width, &lines[0],
+                           &places[0], v1 - v0, bias, k > p.phases[phase] * p.c, out)
+            k += depth
+            if k >= end:
+                break
+
+
+cdef void convolve_shared(Plan* p, Left* left, const real* x, const real* a, const real* bias, real* out, real* columns, real* bands,
+                          Py_ssize_t own, int threads) noexcept nogil:
+    """Chunk by chunk, group by group: all threads form its columns, then all take its products."""
+    cdef Py_ssize_t index, group, item, items
+    cdef Chunk chunk
+    cdef const real* end = x + p.n * p.groups * p.c * pixels_in(p)
+    cdef const real* group_bias
+    for index in range(p.chunks * p.groups):
+        group, chunk = index % p.groups, chunk_at(p, index // p.groups)
+        group_bias = bias + group * p.o if bias != NULL else <const real*>NULL
+        items = ceil_div(chunk.vectors, 3) * ceil_div(p.o, left.block)
+        for item in prange(p.c, num_threads=threads, schedule="static"):
+            form_shared(p, &chunk, item, x + group * p.c * pixels_in(p), end, columns, bands + threadid() * own)
+        for item in prange(items, num_threads=threads, schedule="dynamic"):
+            shared_part(p, left, &chunk, item, a + group * left.group_stride, <const real*>columns, group_bias,
+                        out + (chunk.image * p.groups + group) * p.o * pixels_out(p))
+
+
 cdef void pack_part(Plan* p, Py_ssize_t item, const real* weight, real* out) noexcept nogil:
     """The weights of one channel read as tiles of a gradient read them. OUT: its place in [groups][tiles][p.c][taps][TILE_ROWS]."""
     cdef Py_ssize_t tiles = ceil_div(p.o, TILE_ROWS), tile, group = item // p.c, channel = item % p.c
@@ -177,9 +250,9 @@ cdef void pack_part(Plan* p, Py_ssize_t item, const real* weight, real* out) noe
 cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias, real* out):
     """What a plan says, of contiguous tensors into `out`. Allocates."""
     cdef int threads = threads_of(p)
-    cdef Py_ssize_t tiles = ceil_div(p.o, TILE_ROWS), items, item, own, size = 0
+    cdef Py_ssize_t tiles = ceil_div(p.o, TILE_ROWS), items, item, own, channels, columns, size = 0
     cdef Left left = Left(group_stride=p.o * p.c * p.taps, tile_stride=0, row_stride=p.c * p.taps, channel_stride=p.taps, tap_stride=1,
-                          packed=False, tile_rows=0, block=0)
+                          packed=False, tile_rows=0, block=0, shared=False, panels=0)
     if p.transposed:
         left.row_stride, left.channel_stride = p.taps, p.o * p.taps
         if p.o >= TILE_ROWS and p.o * p.c * p.taps > PACKED_WEIGHTS:
@@ -188,20 +261,25 @@ cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias,
             left.group_stride, size = tiles * left.tile_stride, p.groups * tiles * left.tile_stride
     p.lanes = lanes(out)
     choose_parts(p, &left)
-    cdef Storage tables = make_tables(p, p.c, left.channel_stride, left.tap_stride)
-    own = ceil_div((0 if p.direct else (DEPTH + 1) * 3 * p.lanes) + band_size(p, p.c) + 2 * p.lanes, 16) * 16
     items = p.groups * p.chunks * ceil_div(p.o, left.block)
-    cdef Storage scratch = host_storage((min(threads, items) * own + size) * sizeof(real))
+    threads = threads if left.shared else <int>min(threads, items)
+    channels = 1 if left.shared else p.c
+    cdef Storage tables = make_tables(p, p.c, channels, left.channel_stride, left.tap_stride)
+    own = ceil_div((0 if p.direct or left.shared else (DEPTH + 1) * 3 * p.lanes) + band_size(p, channels) + 2 * p.lanes, 16) * 16
+    columns = (p.vectors + 1) * p.lanes * p.c * p.taps if left.shared else 0
+    cdef Storage scratch = host_storage((threads * own + size + columns) * sizeof(real))
     cdef real* buffers = <real*>scratch.data
-    cdef real* packed_weight = buffers + min(threads, items) * own
+    cdef real* packed_weight = buffers + threads * own
     cdef const real* a = <const real*>packed_weight if left.packed else weight
-    threads = <int>min(threads, items)
     with nogil:
         if left.packed:
             for item in prange(p.groups * p.c, num_threads=threads, schedule="static"):
                 pack_part(p, item, weight, packed_weight)
-        for item in prange(items, num_threads=threads, schedule="dynamic"):
-            convolve_part(p, &left, item, x, a, bias, out, buffers + threadid() * own)
+        if left.shared:
+            convolve_shared(p, &left, x, a, bias, out, packed_weight + size, buffers, own, threads)
+        else:
+            for item in prange(items, num_threads=threads, schedule="dynamic"):
+                convolve_part(p, &left, item, x, a, bias, out, buffers + threadid() * own)
 
 
 def conv2d(TensorBase x not None, TensorBase weight not None, TensorBase bias, tuple stride, tuple padding, tuple dilation,

@@ -11,11 +11,13 @@
 
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.conv_tile cimport put
 from volta._kernels.cpu.tile cimport copy_run, real, zero_run
 
 
 cdef struct Axis:
     Py_ssize_t source, first, stride, reach     # elements read from; where the window of place 0 begins, from place to place, its length
+    Py_ssize_t skip                             # from one element of the band to the next: windows of one element need no other
     Py_ssize_t places, full, step               # places; elements written to; from place to place there
     Py_ssize_t kernel, padding, dilation
     Py_ssize_t chunk, parts, band               # places of a chunk; chunks; elements of a chunk's band
@@ -52,6 +54,8 @@ cdef struct Chunk:
 
 cdef enum:
     TARGET = 768                # places of a chunk
+    MOST_ITEMS = 32             # parts of the work, for the threads
+    LEAST_ITEM = 524288         # multiply-adds worth a part
     BAND_LIMIT = 196608         # elements of a band, well inside the L2 cache
     FLOPS_PER_ELEMENT = 16      # multiply-adds that take as long as one element of a cheap loop
 
@@ -67,7 +71,9 @@ cdef inline void set_axis(Axis* a, Py_ssize_t size, Py_ssize_t kernel, Py_ssize_
     a.kernel, a.padding, a.dilation = kernel, padding, dilation
     a.source, a.first, a.stride, a.reach = size, -padding, stride, dilation * (kernel - 1) + 1
     a.places = a.full = (size + 2 * padding - a.reach) // stride + 1
-    a.step = 1
+    a.step = a.skip = 1
+    if a.reach == 1:
+        a.skip, a.stride = stride, 1
 
 
 cdef inline bint tap_on(Axis* a, bint transposed, Py_ssize_t phase, Py_ssize_t tap, Py_ssize_t* offset) noexcept nogil:
@@ -81,8 +87,8 @@ cdef inline void transpose_axis(Axis* a) noexcept nogil:
     """From that of a convolution to that of the gradient of its input."""
     cdef Py_ssize_t phase, tap, offset = 0, low = 0, high = 0
     cdef bint any = False
-    a.full, a.source, a.step = a.source, a.places, a.stride
-    a.places, a.first, a.stride = ceil_div(a.full, a.step), 0, 1
+    a.full, a.source, a.step = a.source, a.places, a.stride * a.skip
+    a.places, a.first, a.stride, a.skip = ceil_div(a.full, a.step), 0, 1, 1
     for phase in range(min(a.step, a.full)):
         for tap in range(a.kernel):
             if tap_on(a, True, phase, tap, &offset):
@@ -129,6 +135,11 @@ cdef inline Py_ssize_t pixels_out(Plan* p) noexcept nogil:
 cdef inline Py_ssize_t work_of(Plan* p) noexcept nogil:
     """Multiply-adds."""
     return p.n * p.groups * p.o * p.d.places * p.h.places * p.w.places * p.c * p.taps
+
+
+cdef inline Py_ssize_t items_of(Plan* p) noexcept nogil:
+    """Parts into which the work should be cut."""
+    return max(1, min(MOST_ITEMS, work_of(p) // LEAST_ITEM))
 
 
 cdef inline int threads_of(Plan* p) noexcept nogil:
@@ -180,28 +191,27 @@ cdef inline Chunk chunk_at(Plan* p, Py_ssize_t index) noexcept nogil:
 
 # ---------------------------------------------------------------- tables
 
-cdef inline void fill_taps(Plan* p, Py_ssize_t channels, Py_ssize_t channel_stride, Py_ssize_t tap_stride) noexcept nogil:
-    """OUT: offsets, at, phases. IN: how the weights of channels and taps lie."""
-    cdef Py_ssize_t z0, y0, x0, c, kz, ky, kx, z = 0, y = 0, x = 0, k = 0, phase = 0
-    for z0 in range(p.d.step):
-        for y0 in range(p.h.step):
-            for x0 in range(p.w.step):
-                p.phases[phase] = k
-                phase += 1
-                for c in range(channels):
-                    for kz in range(p.d.kernel):
-                        if not tap_on(&p.d, p.transposed, z0, kz, &z):
-                            continue
-                        for ky in range(p.h.kernel):
-                            if not tap_on(&p.h, p.transposed, y0, ky, &y):
-                                continue
-                            for kx in range(p.w.kernel):
-                                if tap_on(&p.w, p.transposed, x0, kx, &x):
-                                    p.offsets[k] = (((c * p.d.band + z) * p.h.band + y) * p.pitch + x % p.w.stride * p.stretch
-                                                    + x // p.w.stride)
-                                    p.at[k] = c * channel_stride + ((kz * p.h.kernel + ky) * p.w.kernel + kx) * tap_stride
-                                    k += 1
-    p.phases[phase] = k
+cdef inline void fill_taps(Plan* p, Py_ssize_t channels, Py_ssize_t channel_stride, Py_ssize_t tap_stride, Py_ssize_t* offsets,
+                           Py_ssize_t* at) noexcept nogil:
+    """Of `channels` channels, by phase. OUT: offsets, at (NULL: not wanted), phases. IN: how the weights of channels and taps lie."""
+    cdef Py_ssize_t phase, c, kz, ky, kx, z = 0, y = 0, x = 0, k = 0
+    for phase in range(p.d.step * p.h.step * p.w.step):
+        p.phases[phase] = k
+        for c in range(channels):
+            for kz in range(p.d.kernel):
+                if not tap_on(&p.d, p.transposed, phase // p.w.step // p.h.step, kz, &z):
+                    continue
+                for ky in range(p.h.kernel):
+                    if not tap_on(&p.h, p.transposed, phase // p.w.step % p.h.step, ky, &y):
+                        continue
+                    for kx in range(p.w.kernel):
+                        if tap_on(&p.w, p.transposed, phase % p.w.step, kx, &x):
+                            if offsets != NULL:
+                                offsets[k] = ((c * p.d.band + z) * p.h.band + y) * p.pitch + x % p.w.stride * p.stretch + x // p.w.stride
+                            if at != NULL:
+                                at[k] = c * channel_stride + ((kz * p.h.kernel + ky) * p.w.kernel + kx) * tap_stride
+                            k += 1
+    p.phases[phase + 1] = k
 
 
 cdef inline void fill_places(Plan* p, Py_ssize_t channels) noexcept nogil:
@@ -238,8 +248,8 @@ cdef inline void fill_places(Plan* p, Py_ssize_t channels) noexcept nogil:
                     p.first_run[vector + 1], p.first_piece[vector + 1] = run, piece
 
 
-cdef inline Storage make_tables(Plan* p, Py_ssize_t channels, Py_ssize_t channel_stride, Py_ssize_t tap_stride):
-    """Allocate and fill the tables of a plan for bands of `channels` channels; they live as long as the storage."""
+cdef inline Storage make_tables(Plan* p, Py_ssize_t channels, Py_ssize_t banded, Py_ssize_t channel_stride, Py_ssize_t tap_stride):
+    """Allocate and fill the tables of a plan; they live as long as the storage. IN: channels of the weights, and of a band."""
     cdef Py_ssize_t taps = channels * p.taps, lines = p.images * p.d.chunk * p.h.chunk, phases = p.d.step * p.h.step * p.w.step
     p.vectors = vectors_of(p, lines)
     cdef Py_ssize_t most = p.vectors + lines
@@ -253,33 +263,33 @@ cdef inline Storage make_tables(Plan* p, Py_ssize_t channels, Py_ssize_t channel
     p.pieces = <Piece*>(p.runs + most)
     p.first_run = <int*>(p.pieces + most)
     p.first_piece = p.first_run + p.vectors + 1
-    fill_taps(p, channels, channel_stride, tap_stride)
-    fill_places(p, channels)
+    fill_taps(p, channels, channel_stride, tap_stride, <Py_ssize_t*>NULL, p.at)
+    fill_taps(p, banded, 0, 0, p.offsets, <Py_ssize_t*>NULL)
+    fill_places(p, banded)
     return storage
 
 
 # ---------------------------------------------------------------- bands and columns
 
 cdef inline void load_row(Plan* p, const real* line, const real* end, real* out) noexcept nogil:
-    """A row of the band. IN: line, the row of the input, NULL for one of the padding; `end` the end of its memory."""
-    cdef Py_ssize_t stretch = p.stretch, stride = p.w.stride, remainder, first, low, high, i
-    if line == NULL:
-        zero_run(out, p.pitch)
-        return
+    """A row of the band. IN: line, the row of the input; `end` the end of its memory."""
+    cdef Py_ssize_t stretch = p.stretch, stride = p.w.stride, step = p.w.skip * stride, remainder, first, low, high, i
     for remainder in range(stride):
         first = p.w.first + remainder                       # the element that comes first in this stretch
-        low = min(stretch, ceil_div(-first, stride)) if first < 0 else 0
-        high = max(low, min(stretch, ceil_div(p.w.source - first, stride))) if first < p.w.source else low
-        zero_run(out, low)
-        if stride == 1 and line + first + high + p.lanes <= end and high > low:
+        low = min(stretch, ceil_div(-first, step)) if first < 0 else 0
+        high = max(low, min(stretch, ceil_div(p.w.source - first, step))) if first < p.w.source else low
+        if low > 0:
+            zero_run(out, low)
+        if step == 1 and high > low and line + first + high + p.lanes <= end:
             copy_run(out + low, line + first + low, high - low)
-        elif stride == 2:
+        elif step == 2:
             for i in range(low, high):
                 out[i] = line[first + 2 * i]
         else:
             for i in range(low, high):
-                out[i] = line[first + i * stride]
-        zero_run(out + high, stretch - high)
+                out[i] = line[first + i * step]
+        if high < stretch:
+            zero_run(out + high, stretch - high)
         out += stretch
 
 
@@ -289,26 +299,38 @@ cdef inline void load_band(Plan* p, Chunk* chunk, const real* x, const real* end
 
     IN: x, the first channel of image 0; `end` the end of its memory.
     """
-    cdef Py_ssize_t i, c, r, s, z, y, plane = pixels_in(p)
+    cdef Py_ssize_t i, c, s, r, z, y, plane = p.h.source * p.w.source, skip = p.h.skip, first = chunk.y * p.h.stride * skip + p.h.first
     cdef Py_ssize_t slices = (chunk.slices - 1) * p.d.stride + p.d.reach, rows = (chunk.rows - 1) * p.h.stride + p.h.reach
-    x += chunk.image * p.groups * p.c * plane
+    cdef Py_ssize_t low = max(0, min(rows, ceil_div(-first, skip))) if first < 0 else 0         # rows low .. high lie in the input
+    cdef Py_ssize_t high = max(low, min(rows, ceil_div(p.h.source - first, skip))) if first < p.h.source else low
+    cdef const real* line
+    cdef real* out
+    x += chunk.image * p.groups * p.c * p.d.source * plane
     for i in range(chunk.images):
         for c in range(channels):
             for s in range(slices):
-                z = chunk.z * p.d.stride + p.d.first + s
-                for r in range(rows):
-                    y = chunk.y * p.h.stride + p.h.first + r
-                    load_row(p, x + ((i * p.groups * p.c + c) * p.d.source + z) * p.h.source * p.w.source + y * p.w.source
-                             if 0 <= z < p.d.source and 0 <= y < p.h.source else <const real*>NULL, end,
-                             band + (((i * room + c) * p.d.band + s) * p.h.band + r) * p.pitch)
+                z = chunk.z * p.d.stride * p.d.skip + p.d.first + s * p.d.skip
+                out = band + ((i * room + c) * p.d.band + s) * p.h.band * p.pitch
+                if z < 0 or z >= p.d.source:
+                    zero_run(out, rows * p.pitch)
+                    continue
+                line = x + ((i * p.groups * p.c + c) * p.d.source + z) * plane + first * p.w.source
+                if low > 0:
+                    zero_run(out, low * p.pitch)
+                for r in range(low, high):
+                    load_row(p, line + r * skip * p.w.source, end, out + r * p.pitch)
+                if high < rows:
+                    zero_run(out + high * p.pitch, (rows - high) * p.pitch)
 
 
 cdef inline void form_columns(Plan* p, const Py_ssize_t* offsets, Py_ssize_t count, Py_ssize_t vector, Py_ssize_t vectors,
                               const real* band, real* out, Py_ssize_t stride) noexcept nogil:
-    """im2col of `count` taps for some vectors. OUT: out[count][stride], each overrun by up to a vector."""
+    """im2col of `count` taps for some vectors. OUT: out[count][stride], of which nothing beyond the vectors is written."""
     cdef Py_ssize_t k
-    cdef int j, n = p.first_run[vector + vectors] - p.first_run[vector]
-    cdef Run* runs = p.runs + p.first_run[vector]
+    cdef int j, first = p.first_run[vector], last = p.first_run[vector + vectors - 1], end = p.first_run[vector + vectors]
+    out -= vector * p.lanes
     for k in range(count):
-        for j in range(n):
-            copy_run(out + k * stride + runs[j].column - vector * p.lanes, band + offsets[k] + runs[j].source, 1)
+        for j in range(first, last):
+            copy_run(out + k * stride + p.runs[j].column, band + offsets[k] + p.runs[j].source, 1)
+        for j in range(last, end):
+            put(p.runs[j].n, band + offsets[k] + p.runs[j].source, 0, False, out + k * stride + p.runs[j].column, 1)

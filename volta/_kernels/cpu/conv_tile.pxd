@@ -46,19 +46,38 @@ cdef extern from *:
                               const Py_ssize_t* taps, const Py_ssize_t* places, T* tile, int vectors) {             \\
         (vectors == 8 ? volta_line##S##_8 : vectors == 4 ? volta_line##S##_4 : vectors == 2 ? volta_line##S##_2 : volta_line##S##_1) \\
             (k, a, row, at, b, taps, places, tile);                                                                 \\
-    }                                                                                                               \\
-    /* y[i * step] = x[i] + bias for i < n, or y[i * step] += x[i]. */                                              \\
-    static inline void volta_put##S(Py_ssize_t n, const T* x, T bias, int add, T* y, Py_ssize_t step) {             \\
-        Py_ssize_t i;                                                                                               \\
-        if (n == VOLTA_LANES##S && step == 1) {                                                                     \\
-            if (add) *(volta_v##S*)y += *(const volta_v##S*)x;                                                      \\
-            else *(volta_v##S*)y = *(const volta_v##S*)x + bias;                                                    \\
-        }                                                                                                           \\
-        else if (step == 1)                                                                                         \\
-            for (i = 0; i < n; i++) y[i] = x[i] + (add ? y[i] : bias);                                              \\
-        else                                                                                                        \\
-            for (i = 0; i < n; i++) y[i * step] = x[i] + (add ? y[i * step] : bias);                                \\
     }
+    /* y[i * step] = x[i] + bias for i < n, or y[i * step] += x[i]. */
+    #if defined(__AVX512F__)
+      #define VOLTA_REST32(n, x, bias, add, y) do {                                                                 \\
+            const __mmask16 m = (__mmask16)((1u << (n)) - 1);                                                       \\
+            const __m512 b = (add) ? _mm512_maskz_loadu_ps(m, y) : _mm512_set1_ps(bias);                            \\
+            _mm512_mask_storeu_ps(y, m, _mm512_add_ps(_mm512_maskz_loadu_ps(m, x), b));                             \\
+        } while (0)
+      #define VOLTA_REST64(n, x, bias, add, y) do {                                                                 \\
+            const __mmask8 m = (__mmask8)((1u << (n)) - 1);                                                         \\
+            const __m512d b = (add) ? _mm512_maskz_loadu_pd(m, y) : _mm512_set1_pd(bias);                           \\
+            _mm512_mask_storeu_pd(y, m, _mm512_add_pd(_mm512_maskz_loadu_pd(m, x), b));                             \\
+        } while (0)
+    #else
+      #define VOLTA_REST32(n, x, bias, add, y) for (Py_ssize_t j = 0; j < (n); j++) (y)[j] = (x)[j] + ((add) ? (y)[j] : bias)
+      #define VOLTA_REST64 VOLTA_REST32
+    #endif
+    #define VOLTA_PUT(S, T)                                                                                         \\
+    static inline void volta_put##S(Py_ssize_t n, const T* x, T bias, int add, T* y, Py_ssize_t step) {             \\
+        Py_ssize_t i = 0;                                                                                           \\
+        if (step != 1) {                                                                                            \\
+            for (; i < n; i++) y[i * step] = x[i] + (add ? y[i * step] : bias);                                     \\
+            return;                                                                                                 \\
+        }                                                                                                           \\
+        if (add)                                                                                                    \\
+            for (; i + VOLTA_LANES##S <= n; i += VOLTA_LANES##S) *(volta_v##S*)(y + i) += *(const volta_v##S*)(x + i); \\
+        else                                                                                                        \\
+            for (; i + VOLTA_LANES##S <= n; i += VOLTA_LANES##S) *(volta_v##S*)(y + i) = *(const volta_v##S*)(x + i) + bias; \\
+        if (i < n) VOLTA_REST##S(n - i, x + i, bias, add, y + i);                                                   \\
+    }
+    VOLTA_PUT(32, float)
+    VOLTA_PUT(64, double)
     VOLTA_TAPS_OF(32, float)
     VOLTA_TAPS_OF(64, double)
 

@@ -14,8 +14,8 @@ from cython.parallel cimport prange, threadid
 from libc.string cimport memcpy, memset
 
 from volta._kernels.cpu.conv_plan cimport (
-    BAND_LIMIT, TARGET, Chunk, Plan, band_size, ceil_div, chunk_at, form_columns, load_band, make_tables, pixels_in, pixels_out, set_chunk,
-    set_geometry, threads_of, work_of)
+    BAND_LIMIT, TARGET, Chunk, Plan, band_size, ceil_div, chunk_at, form_columns, items_of, load_band, make_tables, pixels_in, pixels_out, set_chunk,
+    set_geometry, threads_of)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.conv_tile cimport sums_of_taps
 from volta._kernels.cpu.copy cimport packed
@@ -27,8 +27,6 @@ cdef enum:
     BLOCK_TAPS = 96             # columns of a block of the gradient
     BLOCK_ROWS = 64             # rows of a block
     LARGEST_TILE = 8 * 3        # entries of a register tile
-    MOST_PARTS = 32             # blocks times slices, for the threads
-    LEAST_PART = 524288         # multiply-adds worth a part
     FEWEST_TAPS = 8             # taps, times panels, that a chunk's gradients should serve once they are packed
     MOST_LINES = 4              # outputs of one input channel up to which the third way is taken
     TAP_SUMS = 9                # vectors of sums that are held at once there
@@ -46,7 +44,7 @@ cdef void choose_chunk(Plan* p, int lane_count, Py_ssize_t channels) noexcept no
 
 cdef Py_ssize_t slices_of(Plan* p, Py_ssize_t blocks) noexcept nogil:
     """Slices of the chunks for so many blocks."""
-    return min(p.chunks, ceil_div(max(1, min(MOST_PARTS, work_of(p) // LEAST_PART)), blocks))
+    return min(p.chunks, ceil_div(items_of(p), blocks))
 
 
 cdef void add_slices(real* out, const real* parts, Py_ssize_t slices, Py_ssize_t size, int threads) noexcept nogil:
@@ -164,7 +162,7 @@ cdef void grad_weight_by_lanes(Plan* p, const real* g, const real* x, real* out)
     cdef Blocks b
     cdef int threads = threads_of(p), lane_count = lanes(out)
     choose_blocks(p, &b, lane_count)
-    cdef Storage tables = make_tables(p, b.channels, 0, 0)
+    cdef Storage tables = make_tables(p, b.channels, b.channels, 0, 0)
     cdef Py_ssize_t size = p.groups * p.o * p.c * p.taps
     cdef Py_ssize_t lines = (ceil_div(b.columns, 3) * 3 + ceil_div(b.rows, TILE_ROWS) * TILE_ROWS + 2) * b.line, item
     cdef Py_ssize_t own = ceil_div(b.sums + band_size(p, b.channels) + 6 * lane_count + lines, 16) * 16
@@ -228,22 +226,22 @@ cdef void fill_pixels(Plan* p, Panels* b) noexcept nogil:
 cdef void load_pixels(Plan* p, Chunk* chunk, const real* x, Py_ssize_t channels, Py_ssize_t width, real* out) noexcept nogil:
     """The padded input of a chunk, pixel by pixel. IN: x, the first channel of image 0. OUT: [image][slice][row][column][width], zeros past
     `channels`."""
-    cdef Py_ssize_t i, s, r, z, y, left = min(max(0, -p.w.first), p.w.band), first = max(0, p.w.first)
-    cdef Py_ssize_t n = min(p.w.source - first, p.w.band - left), plane = p.h.source * p.w.source, line = p.w.band * width
+    cdef Py_ssize_t i, s, r, z, y, left = min(ceil_div(max(0, -p.w.first), p.w.skip), p.w.band)
+    cdef Py_ssize_t first = p.w.first + left * p.w.skip, n = min(ceil_div(p.w.source - first, p.w.skip), p.w.band - left), plane = p.h.source * p.w.source, line = p.w.band * width
     cdef Py_ssize_t slices = (chunk.slices - 1) * p.d.stride + p.d.reach, rows = (chunk.rows - 1) * p.h.stride + p.h.reach
     cdef real* y_out
     for i in range(chunk.images):
         for s in range(slices):
-            z = chunk.z * p.d.stride + p.d.first + s
+            z = (chunk.z * p.d.stride + s) * p.d.skip + p.d.first
             for r in range(rows):
-                y = chunk.y * p.h.stride + p.h.first + r
+                y = (chunk.y * p.h.stride + r) * p.h.skip + p.h.first
                 y_out = out + ((i * p.d.band + s) * p.h.band + r) * line
                 if z < 0 or z >= p.d.source or y < 0 or y >= p.h.source or n <= 0:
                     memset(y_out, 0, line * sizeof(real))
                 else:
                     memset(y_out, 0, left * width * sizeof(real))
                     pack(channels, width, n, x + ((chunk.image + i) * p.groups * p.c * p.d.source + z) * plane + y * p.w.source + first,
-                         p.d.source * plane, 1, y_out + left * width)
+                         p.d.source * plane, p.w.skip, y_out + left * width)
                     memset(y_out + (left + n) * width, 0, (p.w.band - left - n) * width * sizeof(real))
 
 
@@ -345,7 +343,7 @@ cdef void grad_weight_by_lines(Plan* p, const real* g, const real* x, real* out)
     cdef int threads = threads_of(p), lane_count = lanes(out)
     p.direct = True
     choose_chunk(p, lane_count, 1)
-    cdef Storage tables = make_tables(p, 1, 0, 0)
+    cdef Storage tables = make_tables(p, 1, 1, 0, 0)
     cdef Py_ssize_t size = p.groups * p.o * p.taps, item, slices = slices_of(p, p.groups)
     cdef Py_ssize_t own = ceil_div((p.o * p.taps + p.vectors + 4) * lane_count + band_size(p, 1), 16) * 16
     cdef Storage scratch = host_storage((threads * own + (slices * size if slices > 1 else 0)) * sizeof(real))
