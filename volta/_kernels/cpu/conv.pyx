@@ -13,7 +13,7 @@ from volta._kernels.cpu.conv_plan cimport (
     BAND_LIMIT, TARGET, Chunk, Piece, Plan, band_size, ceil_div, chunk_at, form_columns, items_of, load_band, make_tables, pixels_in,
     pixels_out, set_chunk, set_geometry, threads_of, transpose)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
-from volta._kernels.cpu.conv_tile cimport put, tile_of_taps
+from volta._kernels.cpu.conv_tile cimport lines_of_taps, put, tile_of_taps
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport pack
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, real
@@ -109,31 +109,41 @@ cdef void set_stripe(Plan* p, Chunk* chunk, Py_ssize_t phase, Py_ssize_t vector,
     s.count = last + 1
 
 
-cdef void stripe_product(Plan* p, Left* left, Stripe* s, Py_ssize_t row0, Py_ssize_t row1, Py_ssize_t depth, const real* a,
-                         const Py_ssize_t* at, const real* b, const Py_ssize_t* taps, const Py_ssize_t* places, Py_ssize_t vectors,
-                         const real* bias, bint add, real* out) noexcept nogil:
-    """Rows row0 .. row1 of a stripe. IN: a, the group's weights; b[taps[k] + places[j]], its vectors. OUT: out, the group's first channel."""
+cdef void stripe_product(Plan* p, Left* left, Chunk* chunk, Py_ssize_t phase, Py_ssize_t vector, Py_ssize_t vectors, Py_ssize_t row0,
+                         Py_ssize_t row1, Py_ssize_t depth, const real* a, const Py_ssize_t* at, const real* b, const Py_ssize_t* taps,
+                         const Py_ssize_t* places, const real* bias, bint add, real* out) noexcept nogil:
+    """Rows row0 .. row1 of some vectors of a phase. IN: a, the group's weights; b[taps[k] + places[j]], what the vectors see. OUT: out, the
+    group's first channel."""
     cdef real tile[LARGEST_TILE]
-    cdef Py_ssize_t row = row0, first, r, plane = pixels_out(p), width = vectors * p.lanes
-    cdef int i
-    cdef real b0
-    cdef real* y
+    cdef Stripe stripe
+    cdef Py_ssize_t row = row0, first, r, j, plane = pixels_out(p), width = vectors * p.lanes, rows = left.tile_rows
+    cdef const real* tile_weight
+    cdef bint lines = p.direct or (vector + vectors) * p.lanes <= chunk.columns
+    for j in range(vector, vector + vectors):
+        lines = lines and p.lengths[j] > 0
+    if lines:
+        out += (chunk.z * p.h.full + chunk.y) * p.w.full
+    else:
+        set_stripe(p, chunk, phase, vector, vectors, &stripe)
     while row < row1:
-        first = row if left.packed or left.tile_rows == 1 else min(row, p.o - TILE_ROWS)     # a last tile that would hang over repeats rows
-        tile_of_taps(left.tile_rows, depth, a + (first // TILE_ROWS * left.tile_stride if left.packed else first * left.row_stride),
-                     left.row_stride, at, b, taps, places, &tile[0], <int>vectors)
-        for r in range(row, min(row + left.tile_rows, row1)):
-            y = out + r * plane
-            b0 = bias[r] if bias != NULL else 0
-            for i in range(s.count):
-                put(s.n[i], <const real*>&tile[0] + (r - first) * width + s.at[i], b0, add, y + s.to[i], s.step)
-        row += left.tile_rows
+        first = row if left.packed or rows == 1 else min(row, p.o - TILE_ROWS)     # a last tile that would hang over repeats rows
+        tile_weight = a + (first // TILE_ROWS * left.tile_stride if left.packed else first * left.row_stride)
+        if lines:
+            lines_of_taps(<int>rows, depth, tile_weight, left.row_stride, at, b, taps, places, <int>vectors, out + first * plane, plane,
+                          p.targets + vector, p.lengths + vector, bias + first if bias != NULL else <const real*>NULL, add,
+                          <int>(row - first), <int>(min(row + rows, row1) - first))
+        else:
+            tile_of_taps(<int>rows, depth, tile_weight, left.row_stride, at, b, taps, places, <int>vectors, &tile[0])
+            for r in range(row, min(row + rows, row1)):
+                for j in range(stripe.count):
+                    put(stripe.n[j], <const real*>&tile[0] + (r - first) * width + stripe.at[j], bias[r] if bias != NULL else 0, add,
+                        out + r * plane + stripe.to[j], stripe.step)
+        row += rows
 
 
 cdef void phase_product(Plan* p, Left* left, Chunk* chunk, Py_ssize_t phase, Py_ssize_t row0, Py_ssize_t row1, const real* a,
                         const real* band, const real* bias, real* out, real* columns) noexcept nogil:
     """What one phase writes of a chunk."""
-    cdef Stripe stripe
     cdef Py_ssize_t[DEPTH] lines
     cdef Py_ssize_t[LINE_VECTORS] places
     cdef Py_ssize_t k = p.phases[phase], end = p.phases[phase + 1], width = 3 * p.lanes, most = 3, panels, panel, v0, v1, depth, j
@@ -155,13 +165,13 @@ cdef void phase_product(Plan* p, Left* left, Chunk* chunk, Py_ssize_t phase, Py_
                 if left.tile_rows == 1:                     # 8, 4, 2, 1
                     while j & (j - 1):
                         j &= j - 1
-                set_stripe(p, chunk, phase, v0, j, &stripe)
                 if p.direct:
-                    stripe_product(p, left, &stripe, row0, row1, depth, a, p.at + k, band, p.offsets + k, p.sources + v0, j, bias, False, out)
+                    stripe_product(p, left, chunk, phase, v0, j, row0, row1, depth, a, p.at + k, band, p.offsets + k, p.sources + v0, bias,
+                                   False, out)
                 else:
                     form_columns(p, p.offsets + k, depth, v0, j, band, columns, width)
-                    stripe_product(p, left, &stripe, row0, row1, depth, a, p.at + k, <const real*>columns, &lines[0], &places[0], j, bias,
-                                   k > p.phases[phase], out)
+                    stripe_product(p, left, chunk, phase, v0, j, row0, row1, depth, a, p.at + k, <const real*>columns, &lines[0], &places[0],
+                                   bias, k > p.phases[phase], out)
                 v0 += j
         k += depth
         if k >= end:
@@ -199,7 +209,6 @@ cdef void form_shared(Plan* p, Chunk* chunk, Py_ssize_t channel, const real* x, 
 cdef void shared_part(Plan* p, Left* left, Chunk* chunk, Py_ssize_t item, const real* a, const real* columns, const real* bias,
                       real* out) noexcept nogil:
     """One block of rows by one panel. IN: columns as form_shared leaves them. OUT: out, the group's first channel of the chunk."""
-    cdef Stripe stripe
     cdef Py_ssize_t[DEPTH] lines
     cdef Py_ssize_t[3] places
     cdef Py_ssize_t panels = ceil_div(chunk.vectors, 3), panel = item % panels, row0 = item // panels * left.block, phase, j, k, end, depth
@@ -210,12 +219,11 @@ cdef void shared_part(Plan* p, Left* left, Chunk* chunk, Py_ssize_t item, const 
         places[j] = j * p.lanes
     columns += v0 * p.lanes * p.c * p.taps
     for phase in range(p.d.step * p.h.step * p.w.step):
-        set_stripe(p, chunk, phase, v0, v1 - v0, &stripe)
         k, end = p.phases[phase] * p.c, p.phases[phase + 1] * p.c
         while True:
             depth = min(DEPTH, end - k)
-            stripe_product(p, left, &stripe, row0, min(row0 + left.block, p.o), depth, a, p.at + k, columns + k * width, &lines[0],
-                           &places[0], v1 - v0, bias, k > p.phases[phase] * p.c, out)
+            stripe_product(p, left, chunk, phase, v0, v1 - v0, row0, min(row0 + left.block, p.o), depth, a, p.at + k, columns + k * width,
+                           &lines[0], &places[0], bias, k > p.phases[phase] * p.c, out)
             k += depth
             if k >= end:
                 break

@@ -44,6 +44,8 @@ cdef struct Plan:
     Py_ssize_t* at                              # the same of its weight
     Py_ssize_t* phases                          # [phases + 1] first tap of each phase
     Py_ssize_t* sources                         # [vectors] if direct: offset of each vector into the band
+    Py_ssize_t* targets                         # [vectors] offset of each vector into the chunk's output,
+    Py_ssize_t* lengths                         # [vectors] and of how many lanes, 0 for one in several pieces
     Run* runs
     int* first_run                              # [vectors + 1]
     Piece* pieces
@@ -246,6 +248,10 @@ cdef inline void fill_places(Plan* p, Py_ssize_t channels) noexcept nogil:
                     x += room
                     column += room
                     p.first_run[vector + 1], p.first_piece[vector + 1] = run, piece
+    for vector in range(p.vectors):
+        last = p.pieces + p.first_piece[vector]
+        p.targets[vector] = last.image * p.groups * p.o * pixels_out(p) + (last.z * p.h.full + last.y) * p.w.full + last.x
+        p.lengths[vector] = last.n if whole and p.first_piece[vector + 1] == p.first_piece[vector] + 1 else 0
 
 
 cdef inline Storage make_tables(Plan* p, Py_ssize_t channels, Py_ssize_t banded, Py_ssize_t channel_stride, Py_ssize_t tap_stride):
@@ -253,13 +259,15 @@ cdef inline Storage make_tables(Plan* p, Py_ssize_t channels, Py_ssize_t banded,
     cdef Py_ssize_t taps = channels * p.taps, lines = p.images * p.d.chunk * p.h.chunk, phases = p.d.step * p.h.step * p.w.step
     p.vectors = vectors_of(p, lines)
     cdef Py_ssize_t most = p.vectors + lines
-    cdef Storage storage = host_storage((2 * taps + phases + 1 + p.vectors) * sizeof(Py_ssize_t) + most * (sizeof(Run) + sizeof(Piece))
+    cdef Storage storage = host_storage((2 * taps + phases + 1 + 3 * p.vectors) * sizeof(Py_ssize_t) + most * (sizeof(Run) + sizeof(Piece))
                                         + 2 * (p.vectors + 1) * sizeof(int))
     p.offsets = <Py_ssize_t*>storage.data
     p.at = p.offsets + taps
     p.phases = p.at + taps
     p.sources = p.phases + phases + 1
-    p.runs = <Run*>(p.sources + p.vectors)
+    p.targets = p.sources + p.vectors
+    p.lengths = p.targets + p.vectors
+    p.runs = <Run*>(p.lengths + p.vectors)
     p.pieces = <Piece*>(p.runs + most)
     p.first_run = <int*>(p.pieces + most)
     p.first_piece = p.first_run + p.vectors + 1
@@ -276,8 +284,11 @@ cdef inline void load_row(Plan* p, const real* line, const real* end, real* out)
     cdef Py_ssize_t stretch = p.stretch, stride = p.w.stride, step = p.w.skip * stride, remainder, first, low, high, i
     for remainder in range(stride):
         first = p.w.first + remainder                       # the element that comes first in this stretch
-        low = min(stretch, ceil_div(-first, step)) if first < 0 else 0
-        high = max(low, min(stretch, ceil_div(p.w.source - first, step))) if first < p.w.source else low
+        low = min(stretch, -first if step == 1 else ceil_div(-first, step)) if first < 0 else 0
+        high = p.w.source - first
+        if step > 1 and high > 0:
+            high = ceil_div(high, step)
+        high = max(low, min(stretch, high))
         if low > 0:
             zero_run(out, low)
         if step == 1 and high > low and line + first + high + p.lanes <= end:

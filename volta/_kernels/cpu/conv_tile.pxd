@@ -6,10 +6,56 @@ from volta._kernels.cpu.tile cimport real
 
 cdef extern from *:
     """
-    /* tile[ROWS][N * LANES] = sum over p < k of a[at[p] + i * row] x the vectors b[taps[p] + places[j]]. */
+    /* The first n lanes of x, with the bias or added, to y. */
+    #if defined(__AVX512F__)
+      static inline void volta_keep32(Py_ssize_t n, volta_v32 x, float bias, int add, float* y) {
+          const __mmask16 m = (__mmask16)((1u << n) - 1);
+          _mm512_mask_storeu_ps(y, m, (__m512)x + (add ? _mm512_maskz_loadu_ps(m, y) : _mm512_set1_ps(bias)));
+      }
+      static inline void volta_keep64(Py_ssize_t n, volta_v64 x, double bias, int add, double* y) {
+          const __mmask8 m = (__mmask8)((1u << n) - 1);
+          _mm512_mask_storeu_pd(y, m, (__m512d)x + (add ? _mm512_maskz_loadu_pd(m, y) : _mm512_set1_pd(bias)));
+      }
+    #else
+      #define VOLTA_KEEP_OF(S, T)                                                                                   \\
+      static inline void volta_keep##S(Py_ssize_t n, volta_v##S x, T bias, int add, T* y) {                         \\
+          Py_ssize_t j;                                                                                             \\
+          if (n == VOLTA_LANES##S) {                                                                                \\
+              if (add) *(volta_v##S*)y += x;                                                                        \\
+              else *(volta_v##S*)y = x + bias;                                                                      \\
+          } else for (j = 0; j < n; j++) y[j] = ((const T*)&x)[j] + (add ? y[j] : bias);                            \\
+      }
+      VOLTA_KEEP_OF(32, float)
+      VOLTA_KEEP_OF(64, double)
+    #endif
+    /* y[i * step] = x[i] + bias for i < n, or y[i * step] += x[i]. */
+    #define VOLTA_PUT(S, T)                                                                                         \\
+    static inline void volta_put##S(Py_ssize_t n, const T* x, T bias, int add, T* y, Py_ssize_t step) {             \\
+        Py_ssize_t i = 0;                                                                                           \\
+        if (step != 1)                                                                                              \\
+            for (; i < n; i++) y[i * step] = x[i] + (add ? y[i * step] : bias);                                     \\
+        else                                                                                                        \\
+            for (; i < n; i += VOLTA_LANES##S)                                                                      \\
+                volta_keep##S(n - i < VOLTA_LANES##S ? n - i : VOLTA_LANES##S, *(const volta_v##S*)(x + i), bias, add, y + i); \\
+    }
+    VOLTA_PUT(32, float)
+    VOLTA_PUT(64, double)
+    /* What a tile becomes: in `tile`, or where that is NULL the rows low .. high as lines of the output, y[i * plane + to[j]] for n[j] lanes,
+       written with the bias or added. */
+    #define VOLTA_OUT_OF(S, T)                                                                                      \\
+    typedef struct {                                                                                                \\
+        T *tile, *y;                                                                                                \\
+        const T* bias;                                                                                              \\
+        const Py_ssize_t *to, *n;                                                                                   \\
+        Py_ssize_t plane;                                                                                           \\
+        int add, low, high;                                                                                         \\
+    } volta_out##S;
+    VOLTA_OUT_OF(32, float)
+    VOLTA_OUT_OF(64, double)
+    /* sum[ROWS][N * LANES] = sum over p < k of a[at[p] + i * row] x the vectors b[taps[p] + places[j]]. */
     #define VOLTA_TAPS(NAME, T, V, LANES, ROWS, N, S)                                                               \\
     static void NAME(Py_ssize_t k, const T* a, Py_ssize_t row, const Py_ssize_t* at, const T* b,                    \\
-                     const Py_ssize_t* taps, const Py_ssize_t* places, T* tile) {                                   \\
+                     const Py_ssize_t* taps, const Py_ssize_t* places, const volta_out##S* out) {                   \\
         V sum[ROWS][N];                                                                                             \\
         const T* line[N];                                                                                           \\
         Py_ssize_t p; int i, j;                                                                                     \\
@@ -26,8 +72,17 @@ cdef extern from *:
                 VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = VOLTA_MADD##S(VOLTA_SAME##S(w), y[j], sum[i][j]);  \\
             }                                                                                                       \\
         }                                                                                                           \\
+        if (out->tile != NULL) {                                                                                    \\
+            VOLTA_UNROLL for (i = 0; i < ROWS; i++)                                                                 \\
+                VOLTA_UNROLL for (j = 0; j < N; j++) ((V*)(out->tile + i * N * LANES))[j] = sum[i][j];              \\
+            return;                                                                                                 \\
+        }                                                                                                           \\
         VOLTA_UNROLL for (i = 0; i < ROWS; i++)                                                                     \\
-            VOLTA_UNROLL for (j = 0; j < N; j++) ((V*)(tile + i * N * LANES))[j] = sum[i][j];                       \\
+            if (i >= out->low && i < out->high) {                                                                   \\
+                T* y = out->y + i * out->plane;                                                                     \\
+                const T bias = out->bias != NULL ? out->bias[i] : 0;                                                \\
+                VOLTA_UNROLL for (j = 0; j < N; j++) volta_keep##S(out->n[j], sum[i][j], bias, out->add, y + out->to[j]); \\
+            }                                                                                                       \\
     }
     #define VOLTA_TAPS_OF(S, T)                                                                                     \\
     VOLTA_TAPS(volta_taps##S##_1, T, volta_v##S, VOLTA_LANES##S, VOLTA_TILE_ROWS, 1, S)                             \\
@@ -38,46 +93,11 @@ cdef extern from *:
     VOLTA_TAPS(volta_line##S##_4, T, volta_v##S, VOLTA_LANES##S, 1, 4, S)                                           \\
     VOLTA_TAPS(volta_line##S##_8, T, volta_v##S, VOLTA_LANES##S, 1, 8, S)                                           \\
     static void volta_taps##S(Py_ssize_t k, const T* a, Py_ssize_t row, const Py_ssize_t* at, const T* b,           \\
-                              const Py_ssize_t* taps, const Py_ssize_t* places, T* tile, int vectors) {             \\
-        (vectors == 3 ? volta_taps##S##_3 : vectors == 2 ? volta_taps##S##_2 : volta_taps##S##_1)                   \\
-            (k, a, row, at, b, taps, places, tile);                                                                 \\
-    }                                                                                                               \\
-    static void volta_line##S(Py_ssize_t k, const T* a, Py_ssize_t row, const Py_ssize_t* at, const T* b,           \\
-                              const Py_ssize_t* taps, const Py_ssize_t* places, T* tile, int vectors) {             \\
-        (vectors == 8 ? volta_line##S##_8 : vectors == 4 ? volta_line##S##_4 : vectors == 2 ? volta_line##S##_2 : volta_line##S##_1) \\
-            (k, a, row, at, b, taps, places, tile);                                                                 \\
+                              const Py_ssize_t* taps, const Py_ssize_t* places, int vectors, int rows, volta_out##S out) { \\
+        (rows > 1 ? (vectors == 3 ? volta_taps##S##_3 : vectors == 2 ? volta_taps##S##_2 : volta_taps##S##_1)       \\
+         : vectors == 8 ? volta_line##S##_8 : vectors == 4 ? volta_line##S##_4 : vectors == 2 ? volta_line##S##_2   \\
+         : volta_line##S##_1)(k, a, row, at, b, taps, places, &out);                                                \\
     }
-    /* y[i * step] = x[i] + bias for i < n, or y[i * step] += x[i]. */
-    #if defined(__AVX512F__)
-      #define VOLTA_REST32(n, x, bias, add, y) do {                                                                 \\
-            const __mmask16 m = (__mmask16)((1u << (n)) - 1);                                                       \\
-            const __m512 b = (add) ? _mm512_maskz_loadu_ps(m, y) : _mm512_set1_ps(bias);                            \\
-            _mm512_mask_storeu_ps(y, m, _mm512_add_ps(_mm512_maskz_loadu_ps(m, x), b));                             \\
-        } while (0)
-      #define VOLTA_REST64(n, x, bias, add, y) do {                                                                 \\
-            const __mmask8 m = (__mmask8)((1u << (n)) - 1);                                                         \\
-            const __m512d b = (add) ? _mm512_maskz_loadu_pd(m, y) : _mm512_set1_pd(bias);                           \\
-            _mm512_mask_storeu_pd(y, m, _mm512_add_pd(_mm512_maskz_loadu_pd(m, x), b));                             \\
-        } while (0)
-    #else
-      #define VOLTA_REST32(n, x, bias, add, y) for (Py_ssize_t j = 0; j < (n); j++) (y)[j] = (x)[j] + ((add) ? (y)[j] : bias)
-      #define VOLTA_REST64 VOLTA_REST32
-    #endif
-    #define VOLTA_PUT(S, T)                                                                                         \\
-    static inline void volta_put##S(Py_ssize_t n, const T* x, T bias, int add, T* y, Py_ssize_t step) {             \\
-        Py_ssize_t i = 0;                                                                                           \\
-        if (step != 1) {                                                                                            \\
-            for (; i < n; i++) y[i * step] = x[i] + (add ? y[i * step] : bias);                                     \\
-            return;                                                                                                 \\
-        }                                                                                                           \\
-        if (add)                                                                                                    \\
-            for (; i + VOLTA_LANES##S <= n; i += VOLTA_LANES##S) *(volta_v##S*)(y + i) += *(const volta_v##S*)(x + i); \\
-        else                                                                                                        \\
-            for (; i + VOLTA_LANES##S <= n; i += VOLTA_LANES##S) *(volta_v##S*)(y + i) = *(const volta_v##S*)(x + i) + bias; \\
-        if (i < n) VOLTA_REST##S(n - i, x + i, bias, add, y + i);                                                   \\
-    }
-    VOLTA_PUT(32, float)
-    VOLTA_PUT(64, double)
     VOLTA_TAPS_OF(32, float)
     VOLTA_TAPS_OF(64, double)
 
@@ -137,28 +157,50 @@ cdef extern from *:
                                        Py_ssize_t line, Py_ssize_t rest, float* sums, int count) noexcept nogil
     void tap_sums64 "volta_tap_sums64"(Py_ssize_t n, const double* g, const double* b, const Py_ssize_t* places, const Py_ssize_t* taps,
                                        Py_ssize_t line, Py_ssize_t rest, double* sums, int count) noexcept nogil
-    void taps32 "volta_taps32"(Py_ssize_t k, const float* a, Py_ssize_t row, const Py_ssize_t* at, const float* b,
-                               const Py_ssize_t* taps, const Py_ssize_t* places, float* tile, int vectors) noexcept nogil
-    void taps64 "volta_taps64"(Py_ssize_t k, const double* a, Py_ssize_t row, const Py_ssize_t* at, const double* b,
-                               const Py_ssize_t* taps, const Py_ssize_t* places, double* tile, int vectors) noexcept nogil
-    void line32 "volta_line32"(Py_ssize_t k, const float* a, Py_ssize_t row, const Py_ssize_t* at, const float* b,
-                               const Py_ssize_t* taps, const Py_ssize_t* places, float* tile, int vectors) noexcept nogil
-    void line64 "volta_line64"(Py_ssize_t k, const double* a, Py_ssize_t row, const Py_ssize_t* at, const double* b,
-                               const Py_ssize_t* taps, const Py_ssize_t* places, double* tile, int vectors) noexcept nogil
+    ctypedef struct Out32 "volta_out32":
+        float* tile
+        float* y
+        const float* bias
+        const Py_ssize_t* to
+        const Py_ssize_t* n
+        Py_ssize_t plane
+        int add, low, high
+    ctypedef struct Out64 "volta_out64":
+        double* tile
+        double* y
+        const double* bias
+        const Py_ssize_t* to
+        const Py_ssize_t* n
+        Py_ssize_t plane
+        int add, low, high
+    void taps32 "volta_taps32"(Py_ssize_t k, const float* a, Py_ssize_t row, const Py_ssize_t* at, const float* b, const Py_ssize_t* taps,
+                               const Py_ssize_t* places, int vectors, int rows, Out32 out) noexcept nogil
+    void taps64 "volta_taps64"(Py_ssize_t k, const double* a, Py_ssize_t row, const Py_ssize_t* at, const double* b, const Py_ssize_t* taps,
+                               const Py_ssize_t* places, int vectors, int rows, Out64 out) noexcept nogil
     void put32 "volta_put32"(Py_ssize_t n, const float* x, float bias, bint add, float* y, Py_ssize_t step) noexcept nogil
     void put64 "volta_put64"(Py_ssize_t n, const double* x, double bias, bint add, double* y, Py_ssize_t step) noexcept nogil
 
 
-cdef inline void tile_of_taps(Py_ssize_t rows, Py_ssize_t k, const real* a, Py_ssize_t row, const Py_ssize_t* at, const real* b,
-                              const Py_ssize_t* taps, const Py_ssize_t* places, real* tile, int vectors) noexcept nogil:
+cdef inline void tile_of_taps(int rows, Py_ssize_t k, const real* a, Py_ssize_t row, const Py_ssize_t* at, const real* b,
+                              const Py_ssize_t* taps, const Py_ssize_t* places, int vectors, real* tile) noexcept nogil:
     """tile[rows][vectors * lanes] = sum over p < k of a[at[p] + i * row] x the vectors at b[taps[p] + places[j]].
 
     IN: rows is TILE_ROWS, with 1 to 3 vectors, or 1, with 1, 2, 4 or 8.
     """
     if real is float:
-        (line32 if rows == 1 else taps32)(k, a, row, at, b, taps, places, tile, vectors)
+        taps32(k, a, row, at, b, taps, places, vectors, rows, Out32(tile, NULL, NULL, NULL, NULL, 0, 0, 0, 0))
     else:
-        (line64 if rows == 1 else taps64)(k, a, row, at, b, taps, places, tile, vectors)
+        taps64(k, a, row, at, b, taps, places, vectors, rows, Out64(tile, NULL, NULL, NULL, NULL, 0, 0, 0, 0))
+
+
+cdef inline void lines_of_taps(int rows, Py_ssize_t k, const real* a, Py_ssize_t row, const Py_ssize_t* at, const real* b,
+                               const Py_ssize_t* taps, const Py_ssize_t* places, int vectors, real* y, Py_ssize_t plane,
+                               const Py_ssize_t* to, const Py_ssize_t* n, const real* bias, bint add, int low, int high) noexcept nogil:
+    """The rows low .. high of that tile into y[i * plane + to[j]], of each vector n[j] lanes: with bias[i] (NULL: none), or added."""
+    if real is float:
+        taps32(k, a, row, at, b, taps, places, vectors, rows, Out32(NULL, y, bias, to, n, plane, add, low, high))
+    else:
+        taps64(k, a, row, at, b, taps, places, vectors, rows, Out64(NULL, y, bias, to, n, plane, add, low, high))
 
 
 cdef inline void put(Py_ssize_t n, const real* x, real bias, bint add, real* y, Py_ssize_t step) noexcept nogil:
