@@ -10,7 +10,7 @@ from cython.parallel cimport prange, threadid
 from libc.string cimport memset
 
 from volta._kernels.cpu.conv_plan cimport (
-    BAND_LIMIT, TARGET, Chunk, Piece, Plan, band_size, ceil_div, chunk_at, form_columns, items_of, load_band, make_tables, pixels_in,
+    BAND_LIMIT, TARGET, Chunk, Piece, Plan, band_size, ceil_div, chunk_at, form_columns, items_of, join_rows, load_band, make_tables, pixels_in,
     pixels_out, set_chunk, set_geometry, threads_of, transpose)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.conv_tile cimport lines_of_taps, put, tile_of_taps
@@ -268,6 +268,7 @@ cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias,
             left.tile_stride = p.c * p.taps * TILE_ROWS
             left.group_stride, size = tiles * left.tile_stride, p.groups * tiles * left.tile_stride
     p.lanes = lanes(out)
+    join_rows(p)
     choose_parts(p, &left)
     items = p.groups * p.chunks * ceil_div(p.o, left.block)
     threads = threads if left.shared else <int>min(threads, items)

@@ -11,7 +11,7 @@
 
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.cpu.conv_tile cimport put
+from volta._kernels.cpu.conv_tile cimport runs_of_taps
 from volta._kernels.cpu.tile cimport copy_run, real, zero_run
 
 
@@ -25,10 +25,6 @@ cdef struct Axis:
 cdef struct Piece:              # of a vector of places: `n` that lie behind one another in the output
     int column, n               # the first, counted in the chunk's vectors
     int image, z, y, x          # its place in the chunk
-
-cdef struct Run:                # `n` columns of im2col that lie behind one another in the band
-    int column, n
-    Py_ssize_t source
 
 cdef struct Plan:
     Py_ssize_t n, groups, c, o                  # c and o count the channels of one group, read and written
@@ -46,7 +42,9 @@ cdef struct Plan:
     Py_ssize_t* sources                         # [vectors] if direct: offset of each vector into the band
     Py_ssize_t* targets                         # [vectors] offset of each vector into the chunk's output,
     Py_ssize_t* lengths                         # [vectors] and of how many lanes, 0 for one in several pieces
-    Run* runs
+    Py_ssize_t* run_places                      # [runs] of im2col, columns that lie behind one another in the band: there,
+    Py_ssize_t* run_columns                     # counted in the chunk's vectors,
+    Py_ssize_t* run_lengths                     # and how many
     int* first_run                              # [vectors + 1]
     Piece* pieces
     int* first_piece                            # [vectors + 1]
@@ -55,6 +53,7 @@ cdef struct Chunk:
     Py_ssize_t image, images, z, slices, y, rows, columns, vectors
 
 cdef enum:
+    LONGEST_LINE = 1024         # elements
     TARGET = 768                # places of a chunk
     MOST_ITEMS = 32             # parts of the work, for the threads
     LEAST_ITEM = 524288         # multiply-adds worth a part
@@ -99,10 +98,31 @@ cdef inline void transpose_axis(Axis* a) noexcept nogil:
     a.first, a.reach = low, high - low + 1
 
 
+cdef inline Py_ssize_t pixels_in(Plan* p) noexcept nogil:
+    return p.d.source * p.h.source * p.w.source
+
+
+cdef inline Py_ssize_t pixels_out(Plan* p) noexcept nogil:
+    return p.d.full * p.h.full * p.w.full
+
+
 cdef inline Py_ssize_t along(tuple sizes, int axis, Py_ssize_t missing):
     """Of (..., height, width), the size along an axis of three."""
     cdef Py_ssize_t i = len(sizes) - 3 + axis
     return sizes[i] if i >= 0 else missing
+
+
+cdef inline void join_rows(Plan* p) noexcept nogil:
+    """Windows of one element that see the whole input need no rows: planes become lines, a few where one would be long."""
+    cdef Py_ssize_t size = pixels_in(p), lines = 1
+    if p.taps > 1 or p.d.padding or p.h.padding or p.w.padding or size != p.d.places * p.h.places * p.w.places or size != pixels_out(p):
+        return
+    while size % lines or size // lines > LONGEST_LINE:
+        lines += 1
+    if size // lines > p.w.source:
+        set_axis(&p.d, 1, 1, 1, 0, 1)
+        set_axis(&p.h, lines, 1, 1, 0, 1)
+        set_axis(&p.w, size // lines, 1, 1, 0, 1)
 
 
 cdef inline void set_geometry(Plan* p, tuple shape, Py_ssize_t channels, Py_ssize_t out_channels, tuple kernel, tuple stride,
@@ -124,14 +144,6 @@ cdef inline void transpose(Plan* p) noexcept nogil:
     transpose_axis(&p.h)
     transpose_axis(&p.w)
     p.transposed = True
-
-
-cdef inline Py_ssize_t pixels_in(Plan* p) noexcept nogil:
-    return p.d.source * p.h.source * p.w.source
-
-
-cdef inline Py_ssize_t pixels_out(Plan* p) noexcept nogil:
-    return p.d.full * p.h.full * p.w.full
 
 
 cdef inline Py_ssize_t work_of(Plan* p) noexcept nogil:
@@ -243,7 +255,7 @@ cdef inline void fill_places(Plan* p, Py_ssize_t channels) noexcept nogil:
                         piece += 1
                     if p.direct:
                         p.sources[vector] = source + x
-                    p.runs[run].column, p.runs[run].n, p.runs[run].source = <int>column, <int>room, source + x
+                    p.run_columns[run], p.run_lengths[run], p.run_places[run] = column, room, source + x
                     run += 1
                     x += room
                     column += room
@@ -259,7 +271,7 @@ cdef inline Storage make_tables(Plan* p, Py_ssize_t channels, Py_ssize_t banded,
     cdef Py_ssize_t taps = channels * p.taps, lines = p.images * p.d.chunk * p.h.chunk, phases = p.d.step * p.h.step * p.w.step
     p.vectors = vectors_of(p, lines)
     cdef Py_ssize_t most = p.vectors + lines
-    cdef Storage storage = host_storage((2 * taps + phases + 1 + 3 * p.vectors) * sizeof(Py_ssize_t) + most * (sizeof(Run) + sizeof(Piece))
+    cdef Storage storage = host_storage((2 * taps + phases + 1 + 3 * (p.vectors + most)) * sizeof(Py_ssize_t) + most * sizeof(Piece)
                                         + 2 * (p.vectors + 1) * sizeof(int))
     p.offsets = <Py_ssize_t*>storage.data
     p.at = p.offsets + taps
@@ -267,8 +279,10 @@ cdef inline Storage make_tables(Plan* p, Py_ssize_t channels, Py_ssize_t banded,
     p.sources = p.phases + phases + 1
     p.targets = p.sources + p.vectors
     p.lengths = p.targets + p.vectors
-    p.runs = <Run*>(p.lengths + p.vectors)
-    p.pieces = <Piece*>(p.runs + most)
+    p.run_places = p.lengths + p.vectors
+    p.run_columns = p.run_places + most
+    p.run_lengths = p.run_columns + most
+    p.pieces = <Piece*>(p.run_lengths + most)
     p.first_run = <int*>(p.pieces + most)
     p.first_piece = p.first_run + p.vectors + 1
     fill_taps(p, channels, channel_stride, tap_stride, <Py_ssize_t*>NULL, p.at)
@@ -337,11 +351,7 @@ cdef inline void load_band(Plan* p, Chunk* chunk, const real* x, const real* end
 cdef inline void form_columns(Plan* p, const Py_ssize_t* offsets, Py_ssize_t count, Py_ssize_t vector, Py_ssize_t vectors,
                               const real* band, real* out, Py_ssize_t stride) noexcept nogil:
     """im2col of `count` taps for some vectors. OUT: out[count][stride], of which nothing beyond the vectors is written."""
-    cdef Py_ssize_t k
-    cdef int j, first = p.first_run[vector], last = p.first_run[vector + vectors - 1], end = p.first_run[vector + vectors]
+    cdef int first = p.first_run[vector], last = p.first_run[vector + vectors - 1], end = p.first_run[vector + vectors]
     out -= vector * p.lanes
-    for k in range(count):
-        for j in range(first, last):
-            copy_run(out + k * stride + p.runs[j].column, band + offsets[k] + p.runs[j].source, 1)
-        for j in range(last, end):
-            put(p.runs[j].n, band + offsets[k] + p.runs[j].source, 0, False, out + k * stride + p.runs[j].column, 1)
+    runs_of_taps(count, offsets, last - first, p.run_places + first, p.run_columns + first, p.run_lengths + first, True, band, out, stride)
+    runs_of_taps(count, offsets, end - last, p.run_places + last, p.run_columns + last, p.run_lengths + last, False, band, out, stride)

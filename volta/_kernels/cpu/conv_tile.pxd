@@ -101,6 +101,40 @@ cdef extern from *:
     VOLTA_TAPS_OF(32, float)
     VOLTA_TAPS_OF(64, double)
 
+    /* out[k * stride + columns[j]] = the vector b[taps[k] + places[j]] for k < count and j < n, in this order; without `whole`, of each
+       vector lengths[j] lanes. */
+    #define VOLTA_COLUMNS(NAME, S, T, V, N)                                                                         \\
+    static void NAME(Py_ssize_t count, const Py_ssize_t* taps, int n, const Py_ssize_t* places, const Py_ssize_t* columns, \\
+                     const Py_ssize_t* lengths, int whole, const T* b, T* out, Py_ssize_t stride) {                 \\
+        const T* x[N];                                                                                              \\
+        T* y[N];                                                                                                    \\
+        Py_ssize_t some[N];                                                                                         \\
+        int j;                                                                                                      \\
+        VOLTA_UNROLL for (j = 0; j < N; j++) {                                                                      \\
+            const int i = j < n ? j : n - 1;                                                                        \\
+            x[j] = b + places[i], y[j] = out + columns[i], some[j] = lengths[i];                                    \\
+        }                                                                                                           \\
+        for (; count > 0; count--, taps++)                                                                          \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) {                                                                  \\
+                if (whole) *(V*)y[j] = *(const V*)(x[j] + *taps);                                                   \\
+                else volta_keep##S(some[j], *(const V*)(x[j] + *taps), 0, 0, y[j]);                                 \\
+                y[j] += stride;                                                                                     \\
+            }                                                                                                       \\
+    }
+    #define VOLTA_COLUMNS_OF(S, T)                                                                                  \\
+    VOLTA_COLUMNS(volta_columns##S##_1, S, T, volta_v##S, 1)                                                        \\
+    VOLTA_COLUMNS(volta_columns##S##_2, S, T, volta_v##S, 2)                                                        \\
+    VOLTA_COLUMNS(volta_columns##S##_3, S, T, volta_v##S, 3)                                                        \\
+    VOLTA_COLUMNS(volta_columns##S##_4, S, T, volta_v##S, 4)                                                        \\
+    static void volta_columns##S(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const Py_ssize_t* places,  \\
+                                 const Py_ssize_t* columns, const Py_ssize_t* lengths, int whole, const T* b, T* out, Py_ssize_t stride) { \\
+        for (; n > 0; n -= 4, places += 4, columns += 4, lengths += 4)                                              \\
+            (n > 3 ? volta_columns##S##_4 : n > 2 ? volta_columns##S##_3 : n > 1 ? volta_columns##S##_2 : volta_columns##S##_1) \\
+                (count, taps, (int)n, places, columns, lengths, whole, b, out, stride);                             \\
+    }
+    VOLTA_COLUMNS_OF(32, float)
+    VOLTA_COLUMNS_OF(64, double)
+
     #if defined(__GNUC__) || defined(__clang__)
       typedef int volta_i32 __attribute__((vector_size(VOLTA_VECTOR_BYTES), aligned(4), may_alias));
       typedef long long volta_i64 __attribute__((vector_size(VOLTA_VECTOR_BYTES), aligned(8), may_alias));
@@ -177,6 +211,10 @@ cdef extern from *:
                                const Py_ssize_t* places, int vectors, int rows, Out32 out) noexcept nogil
     void taps64 "volta_taps64"(Py_ssize_t k, const double* a, Py_ssize_t row, const Py_ssize_t* at, const double* b, const Py_ssize_t* taps,
                                const Py_ssize_t* places, int vectors, int rows, Out64 out) noexcept nogil
+    void columns32 "volta_columns32"(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const Py_ssize_t* places, const Py_ssize_t* columns,
+                                     const Py_ssize_t* lengths, bint whole, const float* b, float* out, Py_ssize_t stride) noexcept nogil
+    void columns64 "volta_columns64"(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const Py_ssize_t* places, const Py_ssize_t* columns,
+                                     const Py_ssize_t* lengths, bint whole, const double* b, double* out, Py_ssize_t stride) noexcept nogil
     void put32 "volta_put32"(Py_ssize_t n, const float* x, float bias, bint add, float* y, Py_ssize_t step) noexcept nogil
     void put64 "volta_put64"(Py_ssize_t n, const double* x, double bias, bint add, double* y, Py_ssize_t step) noexcept nogil
 
@@ -221,3 +259,13 @@ cdef inline void sums_of_taps(Py_ssize_t n, const real* g, const real* b, const 
         tap_sums32(n, g, b, places, taps, line, rest, sums, count)
     else:
         tap_sums64(n, g, b, places, taps, line, rest, sums, count)
+
+
+cdef inline void runs_of_taps(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const Py_ssize_t* places, const Py_ssize_t* columns,
+                              const Py_ssize_t* lengths, bint whole, const real* b, real* out, Py_ssize_t stride) noexcept nogil:
+    """out[k * stride + columns[j]] = lengths[j] numbers from b[taps[k] + places[j]] on, for k < count and j < n; where `whole`, a vector of
+    them, each of which the next may overwrite."""
+    if real is float:
+        columns32(count, taps, n, places, columns, lengths, whole, b, out, stride)
+    else:
+        columns64(count, taps, n, places, columns, lengths, whole, b, out, stride)

@@ -14,7 +14,7 @@ from cython.parallel cimport prange, threadid
 from libc.string cimport memcpy, memset
 
 from volta._kernels.cpu.conv_plan cimport (
-    BAND_LIMIT, TARGET, Chunk, Plan, band_size, ceil_div, chunk_at, form_columns, items_of, load_band, make_tables, pixels_in, pixels_out, set_chunk,
+    BAND_LIMIT, TARGET, Chunk, Plan, band_size, ceil_div, chunk_at, form_columns, items_of, join_rows, load_band, make_tables, pixels_in, pixels_out, set_chunk,
     set_geometry, threads_of)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.conv_tile cimport sums_of_taps
@@ -357,6 +357,7 @@ cdef void grad_weight_by_lines(Plan* p, const real* g, const real* x, real* out)
 
 
 cdef void grad_weight(Plan* p, const real* g, const real* x, real* out):
+    join_rows(p)
     if p.c == 1 and p.o <= MOST_LINES:
         grad_weight_by_lines(p, g, x, out)
     elif 2 * p.c > lanes(out):
