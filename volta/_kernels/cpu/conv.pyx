@@ -20,7 +20,8 @@ from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, real
 from volta._kernels.core.views cimport float_code, pointer
 
 cdef enum:
-    DEPTH = 256                 # taps of im2col at a time
+    DEPTH = 192                 # taps of im2col at a time: a panel of them stays in the L1 cache
+    BAND_DEPTH = 384            # taps of a band at a time, likewise
     LARGEST_TILE = 8 * 3 * 16   # elements of a register tile
     LINE_VECTORS = 8            # vectors of a tile of one row
     MOST_PIECES = 48            # of the vectors of a tile
@@ -29,7 +30,7 @@ cdef enum:
     BLOCK_WEIGHTS = 262144      # elements of the weight of a block, inside the L2 cache
     SHARED_COLUMNS = 1048576    # elements of im2col of a chunk, if all blocks share it
     COLUMN_COST = 4             # channels whose products with a vector take as long as to form it
-    PACKED_WEIGHTS = 65536      # elements of a group's weight above which that of a gradient is packed
+    PACKED_VECTORS = 32         # vectors of places from which on packing the weights is worth while
 
 
 cdef struct Left:
@@ -141,41 +142,46 @@ cdef void stripe_product(Plan* p, Left* left, Chunk* chunk, Py_ssize_t phase, Py
         row += rows
 
 
+cdef Py_ssize_t depth_of(Py_ssize_t taps, Py_ssize_t most) noexcept nogil:
+    """Equal steps of up to `most` taps; an empty phase takes one."""
+    return max(1, ceil_div(taps, max(1, ceil_div(taps, most))))
+
+
 cdef void phase_product(Plan* p, Left* left, Chunk* chunk, Py_ssize_t phase, Py_ssize_t row0, Py_ssize_t row1, const real* a,
                         const real* band, const real* bias, real* out, real* columns) noexcept nogil:
     """What one phase writes of a chunk."""
     cdef Py_ssize_t[DEPTH] lines
-    cdef Py_ssize_t[LINE_VECTORS] places
-    cdef Py_ssize_t k = p.phases[phase], end = p.phases[phase + 1], width = 3 * p.lanes, most = 3, panels, panel, v0, v1, depth, j
+    cdef Py_ssize_t[3] places
+    cdef Py_ssize_t first = p.phases[phase], end = p.phases[phase + 1], k, depth, width = 3 * p.lanes, panels, panel, v0, v1 = 0, j
+    cdef Py_ssize_t most = depth_of(end - first, BAND_DEPTH if p.direct else DEPTH)
     if not p.direct:
         for j in range(DEPTH):
             lines[j] = j * width
         for j in range(3):
             places[j] = j * p.lanes
-    if left.tile_rows == 1:
-        most = LINE_VECTORS
-    while True:
-        depth = end - k if p.direct else min(DEPTH, end - k)
-        panels = ceil_div(chunk.vectors, most)
-        v1 = 0
-        for panel in range(panels):
-            v0, v1 = v1, min(v1 + most, chunk.vectors) if left.tile_rows == 1 else chunk.vectors * (panel + 1) // panels
-            while v0 < v1:
-                j = v1 - v0
-                if left.tile_rows == 1:                     # 8, 4, 2, 1
-                    while j & (j - 1):
-                        j &= j - 1
+    panels = ceil_div(chunk.vectors, 3 if left.tile_rows > 1 else LINE_VECTORS)
+    for panel in range(panels):
+        v0 = v1
+        v1 = chunk.vectors * (panel + 1) // panels if left.tile_rows > 1 else min(v0 + LINE_VECTORS, chunk.vectors)
+        while v0 < v1:
+            j = v1 - v0
+            if left.tile_rows == 1:                         # 8, 4, 2, 1
+                while j & (j - 1):
+                    j &= j - 1
+            k = first
+            while True:
+                depth = min(most, end - k)
                 if p.direct:
                     stripe_product(p, left, chunk, phase, v0, j, row0, row1, depth, a, p.at + k, band, p.offsets + k, p.sources + v0, bias,
-                                   False, out)
+                                   k > first, out)
                 else:
                     form_columns(p, p.offsets + k, depth, v0, j, band, columns, width)
                     stripe_product(p, left, chunk, phase, v0, j, row0, row1, depth, a, p.at + k, <const real*>columns, &lines[0], &places[0],
-                                   bias, k > p.phases[phase], out)
-                v0 += j
-        k += depth
-        if k >= end:
-            break
+                                   bias, k > first, out)
+                k += depth
+                if k >= end:
+                    break
+            v0 += j
 
 
 cdef void convolve_part(Plan* p, Left* left, Py_ssize_t item, const real* x, const real* a, const real* bias, real* out,
@@ -211,7 +217,7 @@ cdef void shared_part(Plan* p, Left* left, Chunk* chunk, Py_ssize_t item, const 
     """One block of rows by one panel. IN: columns as form_shared leaves them. OUT: out, the group's first channel of the chunk."""
     cdef Py_ssize_t[DEPTH] lines
     cdef Py_ssize_t[3] places
-    cdef Py_ssize_t panels = ceil_div(chunk.vectors, 3), panel = item % panels, row0 = item // panels * left.block, phase, j, k, end, depth
+    cdef Py_ssize_t panels = ceil_div(chunk.vectors, 3), panel = item % panels, row0 = item // panels * left.block, phase, j, k, end, depth, most
     cdef Py_ssize_t v0 = chunk.vectors * panel // panels, v1 = chunk.vectors * (panel + 1) // panels, width = (v1 - v0) * p.lanes
     for j in range(DEPTH):
         lines[j] = j * width
@@ -220,8 +226,9 @@ cdef void shared_part(Plan* p, Left* left, Chunk* chunk, Py_ssize_t item, const 
     columns += v0 * p.lanes * p.c * p.taps
     for phase in range(p.d.step * p.h.step * p.w.step):
         k, end = p.phases[phase] * p.c, p.phases[phase + 1] * p.c
+        most = depth_of(end - k, DEPTH)
         while True:
-            depth = min(DEPTH, end - k)
+            depth = min(most, end - k)
             stripe_product(p, left, chunk, phase, v0, v1 - v0, row0, min(row0 + left.block, p.o), depth, a, p.at + k, columns + k * width,
                            &lines[0], &places[0], bias, k > p.phases[phase] * p.c, out)
             k += depth
@@ -248,11 +255,16 @@ cdef void convolve_shared(Plan* p, Left* left, const real* x, const real* a, con
 
 
 cdef void pack_part(Plan* p, Py_ssize_t item, const real* weight, real* out) noexcept nogil:
-    """The weights of one channel read as tiles of a gradient read them. OUT: its place in [groups][tiles][p.c][taps][TILE_ROWS]."""
-    cdef Py_ssize_t tiles = ceil_div(p.o, TILE_ROWS), tile, group = item // p.c, channel = item % p.c
-    for tile in range(tiles):
-        pack(min(TILE_ROWS, p.o - tile * TILE_ROWS), TILE_ROWS, p.taps, weight + (item * p.o + tile * TILE_ROWS) * p.taps, p.taps, 1,
-             out + ((group * tiles + tile) * p.c + channel) * p.taps * TILE_ROWS)
+    """The weights of one channel read, for a gradient, or of one tile. OUT: their places in [groups][tiles][p.c][taps][TILE_ROWS]."""
+    cdef Py_ssize_t tiles = ceil_div(p.o, TILE_ROWS), depth = p.c * p.taps, tile, group = item // p.c, channel = item % p.c
+    if p.transposed:
+        for tile in range(tiles):
+            pack(min(TILE_ROWS, p.o - tile * TILE_ROWS), TILE_ROWS, p.taps, weight + (item * p.o + tile * TILE_ROWS) * p.taps, p.taps, 1,
+                 out + ((group * tiles + tile) * p.c + channel) * p.taps * TILE_ROWS)
+    else:
+        group, tile = item // tiles, item % tiles
+        pack(min(TILE_ROWS, p.o - tile * TILE_ROWS), TILE_ROWS, depth, weight + (group * p.o + tile * TILE_ROWS) * depth, depth, 1,
+             out + item * depth * TILE_ROWS)
 
 
 cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias, real* out):
@@ -261,14 +273,14 @@ cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias,
     cdef Py_ssize_t tiles = ceil_div(p.o, TILE_ROWS), items, item, own, channels, columns, size = 0
     cdef Left left = Left(group_stride=p.o * p.c * p.taps, tile_stride=0, row_stride=p.c * p.taps, channel_stride=p.taps, tap_stride=1,
                           packed=False, tile_rows=0, block=0, shared=False, panels=0)
-    if p.transposed:
-        left.row_stride, left.channel_stride = p.taps, p.o * p.taps
-        if p.o >= TILE_ROWS and p.o * p.c * p.taps > PACKED_WEIGHTS:
-            left.packed, left.row_stride, left.tap_stride, left.channel_stride = True, 1, TILE_ROWS, p.taps * TILE_ROWS
-            left.tile_stride = p.c * p.taps * TILE_ROWS
-            left.group_stride, size = tiles * left.tile_stride, p.groups * tiles * left.tile_stride
     p.lanes = lanes(out)
     join_rows(p)
+    if p.transposed:
+        left.row_stride, left.channel_stride = p.taps, p.o * p.taps
+    if p.o >= TILE_ROWS and p.n * p.d.places * p.h.places * p.w.places >= PACKED_VECTORS * p.lanes:
+        left.packed, left.row_stride, left.tap_stride, left.channel_stride = True, 1, TILE_ROWS, p.taps * TILE_ROWS
+        left.tile_stride = p.c * p.taps * TILE_ROWS
+        left.group_stride, size = tiles * left.tile_stride, p.groups * tiles * left.tile_stride
     choose_parts(p, &left)
     items = p.groups * p.chunks * ceil_div(p.o, left.block)
     threads = threads if left.shared else <int>min(threads, items)
@@ -282,7 +294,7 @@ cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias,
     cdef const real* a = <const real*>packed_weight if left.packed else weight
     with nogil:
         if left.packed:
-            for item in prange(p.groups * p.c, num_threads=threads, schedule="static"):
+            for item in prange(p.groups * (p.c if p.transposed else tiles), num_threads=threads, schedule="static"):
                 pack_part(p, item, weight, packed_weight)
         if left.shared:
             convolve_shared(p, &left, x, a, bias, out, packed_weight + size, buffers, own, threads)

@@ -11,7 +11,7 @@
 
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.cpu.conv_tile cimport runs_of_taps
+from volta._kernels.cpu.conv_tile cimport copy_even, runs_of_taps
 from volta._kernels.cpu.tile cimport copy_run, real, zero_run
 
 
@@ -58,7 +58,7 @@ cdef enum:
     MOST_ITEMS = 32             # parts of the work, for the threads
     LEAST_ITEM = 524288         # multiply-adds worth a part
     BAND_LIMIT = 196608         # elements of a band, well inside the L2 cache
-    FLOPS_PER_ELEMENT = 16      # multiply-adds that take as long as one element of a cheap loop
+    FLOPS_PER_ELEMENT = 8       # multiply-adds that take as long as one element of a cheap loop
 
 
 cdef inline Py_ssize_t ceil_div(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
@@ -157,7 +157,8 @@ cdef inline Py_ssize_t items_of(Plan* p) noexcept nogil:
 
 
 cdef inline int threads_of(Plan* p) noexcept nogil:
-    return threads_for(work_of(p) // FLOPS_PER_ELEMENT)
+    cdef bint thin = min(p.c, p.o) == 1                     # what is loaded is used once or twice
+    return threads_for(work_of(p) // (1 if thin else FLOPS_PER_ELEMENT))
 
 
 # ---------------------------------------------------------------- chunks
@@ -208,24 +209,31 @@ cdef inline Chunk chunk_at(Plan* p, Py_ssize_t index) noexcept nogil:
 cdef inline void fill_taps(Plan* p, Py_ssize_t channels, Py_ssize_t channel_stride, Py_ssize_t tap_stride, Py_ssize_t* offsets,
                            Py_ssize_t* at) noexcept nogil:
     """Of `channels` channels, by phase. OUT: offsets, at (NULL: not wanted), phases. IN: how the weights of channels and taps lie."""
-    cdef Py_ssize_t phase, c, kz, ky, kx, z = 0, y = 0, x = 0, k = 0
+    cdef Py_ssize_t phase, c, kz, ky, kx, z = 0, y = 0, x = 0, k = 0, first, count, i
     for phase in range(p.d.step * p.h.step * p.w.step):
-        p.phases[phase] = k
-        for c in range(channels):
-            for kz in range(p.d.kernel):
-                if not tap_on(&p.d, p.transposed, phase // p.w.step // p.h.step, kz, &z):
+        p.phases[phase] = first = k
+        for kz in range(p.d.kernel):                        # those of the first channel
+            if not tap_on(&p.d, p.transposed, phase // p.w.step // p.h.step, kz, &z):
+                continue
+            for ky in range(p.h.kernel):
+                if not tap_on(&p.h, p.transposed, phase // p.w.step % p.h.step, ky, &y):
                     continue
-                for ky in range(p.h.kernel):
-                    if not tap_on(&p.h, p.transposed, phase // p.w.step % p.h.step, ky, &y):
-                        continue
-                    for kx in range(p.w.kernel):
-                        if tap_on(&p.w, p.transposed, phase % p.w.step, kx, &x):
-                            if offsets != NULL:
-                                offsets[k] = ((c * p.d.band + z) * p.h.band + y) * p.pitch + x % p.w.stride * p.stretch + x // p.w.stride
-                            if at != NULL:
-                                at[k] = c * channel_stride + ((kz * p.h.kernel + ky) * p.w.kernel + kx) * tap_stride
-                            k += 1
-    p.phases[phase + 1] = k
+                for kx in range(p.w.kernel):
+                    if tap_on(&p.w, p.transposed, phase % p.w.step, kx, &x):
+                        if offsets != NULL:
+                            offsets[k] = (z * p.h.band + y) * p.pitch + x % p.w.stride * p.stretch + x // p.w.stride
+                        if at != NULL:
+                            at[k] = ((kz * p.h.kernel + ky) * p.w.kernel + kx) * tap_stride
+                        k += 1
+        count = k - first
+        for c in range(1, channels):
+            for i in range(first, first + count):
+                if offsets != NULL:
+                    offsets[k] = offsets[i] + c * p.d.band * p.h.band * p.pitch
+                if at != NULL:
+                    at[k] = at[i] + c * channel_stride
+                k += 1
+        p.phases[phase + 1] = k
 
 
 cdef inline void fill_places(Plan* p, Py_ssize_t channels) noexcept nogil:
@@ -308,8 +316,7 @@ cdef inline void load_row(Plan* p, const real* line, const real* end, real* out)
         if step == 1 and high > low and line + first + high + p.lanes <= end:
             copy_run(out + low, line + first + low, high - low)
         elif step == 2:
-            for i in range(low, high):
-                out[i] = line[first + 2 * i]
+            copy_even(out + low, line + first + 2 * low, high - low)
         else:
             for i in range(low, high):
                 out[i] = line[first + i * step]

@@ -101,6 +101,14 @@ cdef extern from *:
     VOLTA_TAPS_OF(32, float)
     VOLTA_TAPS_OF(64, double)
 
+    /* out[i] = x[2 * i] */
+    #define VOLTA_EVEN(NAME, T)                                                                                     \\
+    static inline void NAME(T* __restrict out, const T* __restrict x, Py_ssize_t n) {                               \\
+        Py_ssize_t i;                                                                                               \\
+        for (i = 0; i < n; i++) out[i] = x[2 * i];                                                                  \\
+    }
+    VOLTA_EVEN(volta_even32, float)
+    VOLTA_EVEN(volta_even64, double)
     /* out[k * stride + columns[j]] = the vector b[taps[k] + places[j]] for k < count and j < n, in this order; without `whole`, of each
        vector lengths[j] lanes. */
     #define VOLTA_COLUMNS(NAME, S, T, V, N)                                                                         \\
@@ -215,6 +223,8 @@ cdef extern from *:
                                      const Py_ssize_t* lengths, bint whole, const float* b, float* out, Py_ssize_t stride) noexcept nogil
     void columns64 "volta_columns64"(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const Py_ssize_t* places, const Py_ssize_t* columns,
                                      const Py_ssize_t* lengths, bint whole, const double* b, double* out, Py_ssize_t stride) noexcept nogil
+    void even32 "volta_even32"(float* out, const float* x, Py_ssize_t n) noexcept nogil
+    void even64 "volta_even64"(double* out, const double* x, Py_ssize_t n) noexcept nogil
     void put32 "volta_put32"(Py_ssize_t n, const float* x, float bias, bint add, float* y, Py_ssize_t step) noexcept nogil
     void put64 "volta_put64"(Py_ssize_t n, const double* x, double bias, bint add, double* y, Py_ssize_t step) noexcept nogil
 
@@ -269,3 +279,11 @@ cdef inline void runs_of_taps(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize
         columns32(count, taps, n, places, columns, lengths, whole, b, out, stride)
     else:
         columns64(count, taps, n, places, columns, lengths, whole, b, out, stride)
+
+
+cdef inline void copy_even(real* out, const real* x, Py_ssize_t n) noexcept nogil:
+    """Every second element of x, n of them."""
+    if real is float:
+        even32(out, x, n)
+    else:
+        even64(out, x, n)
