@@ -33,6 +33,7 @@ cdef struct Plan:
     Axis d, h, w
     Py_ssize_t images, image_parts, chunks      # a chunk: so many images with d.chunk slices of h.chunk rows each
     Py_ssize_t pitch, stretch                   # elements of a row of the band, and of its part for one remainder
+    bint joined                                 # rows of places that lie behind one another in the output are one piece
     bint direct                                 # each row of places begins a vector, which a tile reads where it lies in the band
     int lanes
     Py_ssize_t vectors                          # of a whole chunk
@@ -135,7 +136,7 @@ cdef inline void set_geometry(Plan* p, tuple shape, Py_ssize_t channels, Py_ssiz
         set_axis(axes[i], along(size, i, 1), along(kernel, i, 1), along(stride, i, 1), along(padding, i, 0), along(dilation, i, 1))
     p.n, p.groups, p.c, p.o = shape[0], groups, channels, out_channels
     p.taps = p.d.kernel * p.h.kernel * p.w.kernel
-    p.transposed = False
+    p.transposed, p.joined = False, True
 
 
 cdef inline void transpose(Plan* p) noexcept nogil:
@@ -240,7 +241,7 @@ cdef inline void fill_places(Plan* p, Py_ssize_t channels) noexcept nogil:
     """Where the places of a chunk lie in bands of `channels` channels and in the output. OUT: sources or runs, pieces."""
     cdef Py_ssize_t i, z, y, x, room, source, vector, column = 0, lanes = p.lanes
     cdef int run = 0, piece = 0
-    cdef bint whole = p.d.step * p.h.step * p.w.step == 1
+    cdef bint whole = p.joined and p.d.step * p.h.step * p.w.step == 1
     cdef Piece* last
     p.first_run[0] = p.first_piece[0] = 0
     for i in range(p.images):
