@@ -71,6 +71,8 @@ conv         stride, padding, dilation: (height, width) tuples; groups: int; lay
              conv3d(x, weight, bias or None, stride, padding, dilation, groups)      volumes: depth before height and width
              conv2d_grad_input(g, weight, height, width, stride, padding, dilation, groups)
              conv2d_grad_weight(g, x, kernel: (kh, kw), stride, padding, dilation, groups)
+             conv3d_grad_input(g, weight, size, stride, padding, dilation, groups)        size: x's depth, height and width
+             conv3d_grad_weight(g, x, kernel, stride, padding, dilation, groups)
 
 pool         size, kernel, stride, padding, dilation: a number for each of one to three dimensions; kernel None: adaptive windows
              max_pool(x[N, C, ...], size, kernel, stride, padding, dilation) -> (out, index)   size is the output's; index int64 into a

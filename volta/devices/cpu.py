@@ -1,11 +1,8 @@
 """The CPU's kernels by name: typed Cython from `volta/_kernels/cpu`, in the best variant for the running CPU. Every module there that has
 a table `KERNELS` is a family; nothing else has to name it. The families that every program needs are loaded at once, the others when a
 kernel of theirs is first called: that takes a tenth of the time of `import volta`."""
-from functools import partial
-
 from volta._kernels import cpu
 from volta._kernels.cpu import copy, elementwise, reduce, update
-from volta.devices import volume
 from volta.ops.table import RECORDS, bind, import_all
 
 KERNELS: dict = {}
@@ -36,7 +33,6 @@ def _bind(modules) -> None:
 
 def load() -> None:
     """Load all families."""
-    KERNELS["conv3d"] = partial(volume.conv3d, KERNELS)
     _bind(import_all(cpu))
 
 

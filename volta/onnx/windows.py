@@ -38,6 +38,11 @@ def _conv_transpose2d(g: Graph, c: Call):
     return _transposed(g, c, c[0], c[1], "", c.shape()[2:], (c.height, c.width), c.stride, c.padding, c.dilation, c.groups)
 
 
+@translates("conv3d_grad_input")
+def _conv_transpose3d(g: Graph, c: Call):
+    return _transposed(g, c, c[0], c[1], "", c.shape()[2:], c.size, c.stride, c.padding, c.dilation, c.groups)
+
+
 def _transposed(g, c, x, w, bias, size, wanted, stride, padding, dilation, groups):
     kernel = c.shape(1)[2:]
     more = [n - ((m - 1) * s - 2 * p + d * (k - 1) + 1) for n, m, s, p, d, k in zip(wanted, size, stride, padding, dilation, kernel)]

@@ -1,336 +1,356 @@
-# 2-D convolution and the gradient of its input: im2col, a matrix product in register tiles, col2im.
+# Convolution of images and volumes, and the gradient of its input: products of weights and windows in register tiles.
 #
-# Layout: x[N, C, H, W], weight[O, C / groups, kh, kw], out[N, O, oh, ow], all made contiguous here.
-# Threads: over chunks of output pixels; for strided gradients over images and groups. Every sum has an order that
-#   depends on sizes only.
+# Layout: x[N, C, (D,) H, W], weight[O, C / groups, (kd,) kh, kw], out[N, O, (od,) oh, ow], all made contiguous here.
+# A tile is some output channels by some vectors of places. It reads the input of its windows where it lies in the band (conv_plan.pxd);
+#   where rows are much shorter than vectors, im2col of a few vectors and a stretch of the taps is formed first.
+# Threads: over groups, chunks of places and blocks of channels. Every sum has an order that depends on sizes only.
 # Sizes: the front end has checked them; `out` sizes are computed here.
-# The product is not NumPy's: im2col of a panel goes from the L1 cache straight into the tile, which is worth a factor
-#   of two.
 
 from cython.parallel cimport prange, threadid
 from libc.string cimport memset
 
 from volta._kernels.cpu.conv_plan cimport (
-    Plan, band_size, ceil_div, choose_chunk, form_panel, load_band, make_tables, set_geometry, threads_of)
+    BAND_LIMIT, TARGET, Chunk, Piece, Plan, band_size, ceil_div, chunk_at, form_columns, items_of, join_rows, load_band, make_tables, pixels_in,
+    pixels_out, set_chunk, set_geometry, threads_of, transpose)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.cpu.conv_winograd cimport convolve_by_winograd
+from volta._kernels.cpu.conv_tile cimport lines_of_taps, put, tile_of_taps
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport pack
-from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, outer, real
+from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, real
 from volta._kernels.core.views cimport float_code, pointer
 
 cdef enum:
-    MOST_TAPS = 384             # rows of im2col that one pass over a panel takes
+    DEPTH = 192                 # taps of im2col at a time: a panel of them stays in the L1 cache
+    BAND_DEPTH = 384            # taps of a band at a time, likewise
     LARGEST_TILE = 8 * 3 * 16   # elements of a register tile
-    FEWEST_CHUNKS = 4           # chunks that there should be for the threads
-    PACKED_DEPTH = 128          # steps of depth that are packed for all rows before the next
-    MOST_PHASES = 4             # strides, multiplied, up to which a gradient is made in so many convolutions of stride 1
+    LINE_VECTORS = 8            # vectors of a tile of one row
+    MOST_PIECES = 48            # of the vectors of a tile
+    BLOCK_ROWS = 64             # channels of a block, if parts are needed: forming im2col is then a small part
+    LEAST_ROWS = 32
+    BLOCK_WEIGHTS = 262144      # elements of the weight of a block, inside the L2 cache
+    SHARED_COLUMNS = 1048576    # elements of im2col of a chunk, if all blocks share it
+    COLUMN_COST = 4             # channels whose products with a vector take as long as to form it
+    PACKED_VECTORS = 32         # vectors of places from which on packing the weights is worth while
 
 
-cdef struct Pick:
-    # How a left matrix lies in the weight: element (row, k) of a group is at
-    # start + row * row_stride + k // inner * outer_stride + k % inner * inner_stride.
-    Py_ssize_t rows, outer, inner, block                # depth = outer * inner, taken in blocks
-    Py_ssize_t start, group_stride, row_stride, outer_stride, inner_stride
+cdef struct Left:
+    # The weights as a left matrix: rows are the channels written to, `depth` taps of the channels read. A tile of rows is tile_stride behind
+    # the one before, a row row_stride. Packed, a tile is [depth][TILE_ROWS], zeros past the last row.
+    Py_ssize_t group_stride, tile_stride, row_stride, channel_stride, tap_stride
+    bint packed
+    Py_ssize_t tile_rows, block                         # rows of a tile and of a block of the work
+    bint shared                                         # im2col of a whole chunk is formed at once
+    Py_ssize_t panels                                   # its parts
 
 
-# ---------------------------------------------------------------- the weight, packed
+# ---------------------------------------------------------------- parts of the work
 
-cdef void pack_tile(const real* a, Pick* pick, Py_ssize_t rows, Py_ssize_t k, Py_ssize_t count, real* out) noexcept nogil:
-    """`count` steps from k on of a tile of up to TILE_ROWS rows. IN: a, the tile's first row. OUT: [count][TILE_ROWS], zeros past `rows`."""
-    cdef Py_ssize_t i = k % pick.inner, stride = pick.row_stride, p, r
-    a += k // pick.inner * pick.outer_stride + i * pick.inner_stride
-    if pick.inner_stride == 1 and pick.outer_stride == pick.inner:              # k runs along memory
-        pack(rows, TILE_ROWS, count, a, pick.row_stride, 1, out)
-        return
-    for p in range(count):
-        if rows == TILE_ROWS:                                                   # a loop that the compiler unrolls
-            for r in range(TILE_ROWS):
-                out[r] = a[r * stride]
-        else:
-            for r in range(rows):
-                out[r] = a[r * stride]
-            for r in range(rows, TILE_ROWS):
-                out[r] = 0
-        out += TILE_ROWS
-        a += pick.inner_stride
-        i += 1
-        if i == pick.inner:
-            a += pick.outer_stride - i * pick.inner_stride
-            i = 0
-
-
-cdef void pack_weight(const real* a, Pick* pick, Py_ssize_t groups, int threads, real* out) noexcept nogil:
-    """The left matrix of every group in the order in which tiles read it: [group][block of depth][tile][depth][TILE_ROWS]. A stretch of
-    depth is packed for all tiles before the next, since what lies beside a tile's rows in memory belongs to the next tile."""
-    cdef Py_ssize_t depth = pick.outer * pick.inner, tiles = ceil_div(pick.rows, TILE_ROWS), blocks = ceil_div(depth, pick.block)
-    cdef Py_ssize_t parts = ceil_div(pick.block, PACKED_DEPTH), item, tile, k0, kc, k, count
-    for item in prange(groups * blocks * parts, num_threads=threads, schedule="static"):
-        k0, k = item // parts % blocks * pick.block, item % parts * PACKED_DEPTH
-        kc = min(pick.block, depth - k0)
-        count = min(PACKED_DEPTH, kc - k)
-        if count > 0:
-            for tile in range(tiles):
-                pack_tile(a + item // parts // blocks * pick.group_stride + tile * TILE_ROWS * pick.row_stride + pick.start, pick,
-                          min(TILE_ROWS, pick.rows - tile * TILE_ROWS), k0 + k, count,
-                          out + ((item // parts // blocks * depth + k0) * tiles + tile * kc + k) * TILE_ROWS)
-
-
-cdef Py_ssize_t packed_size(Pick* pick, Py_ssize_t groups) noexcept nogil:
-    return groups * ceil_div(pick.rows, TILE_ROWS) * TILE_ROWS * pick.outer * pick.inner
-
-
-# ---------------------------------------------------------------- forward
-
-cdef inline void store_tile(const real* tile, Py_ssize_t width, Py_ssize_t rows, Py_ssize_t n, real* out,
-                            Py_ssize_t stride, const real* bias, bint first) noexcept nogil:
-    """n columns of a tile into the output: written with the bias the first time, added after that."""
-    cdef Py_ssize_t r, j
-    cdef real b
-    cdef real* y
-    cdef const real* x
-    for r in range(rows):
-        y = out + r * stride
-        x = tile + r * width
-        if first:
-            b = bias[r] if bias != NULL else 0
-            for j in range(n):
-                y[j] = x[j] + b
-        else:
-            for j in range(n):
-                y[j] += x[j]
-
-
-cdef void panel_product(Plan* p, const real* weight, Py_ssize_t depth, const real* columns, Py_ssize_t start,
-                        Py_ssize_t count, real* out, const real* bias, bint first) noexcept nogil:
-    """Outputs of all channels for the columns start .. start + count of a chunk. OUT: out, the chunk's first pixel."""
-    cdef real tile[LARGEST_TILE]
-    cdef Py_ssize_t row_tile, row, j, n, image, pixels = p.oh * p.ow
-    cdef Py_ssize_t span = pixels if p.images > 1 else p.columns      # columns of one image
-    cdef int vectors = <int>ceil_div(count, p.panel // 3)
-    for row_tile in range(ceil_div(p.o, TILE_ROWS)):
-        row = row_tile * TILE_ROWS
-        outer(depth, weight + row * depth, columns, tile, vectors)
-        j = 0
-        while j < count:
-            image = (start + j) // span
-            n = min(count - j, span - (start + j) % span)
-            store_tile(tile + j, p.panel, min(TILE_ROWS, p.o - row), n,
-                       out + (image * p.groups * p.o + row) * pixels + (start + j) % span, pixels,
-                       bias + row if bias != NULL else NULL, first)
-            j += n
-
-
-cdef void forward_chunk(Plan* p, Py_ssize_t item, const real* x, const real* weight, const real* bias, real* out,
-                        real* band, real* columns) noexcept nogil:
-    """One chunk of pixels of one group. IN: weight as pack_weight leaves it."""
-    cdef Py_ssize_t group = item % p.groups, chunk = item // p.groups
-    cdef Py_ssize_t n0 = chunk // p.bands * p.images, y0 = chunk % p.bands * p.rows
-    cdef Py_ssize_t images = min(p.images, p.n - n0), rows = min(p.rows, p.oh - y0)
-    cdef Py_ssize_t plane = p.h * p.w, pixels = p.oh * p.ow, taps = p.c * p.kh * p.kw
-    cdef Py_ssize_t count = images * rows * p.ow, image_stride = p.groups * p.c * plane
-    cdef Py_ssize_t padded = ceil_div(p.o, TILE_ROWS) * TILE_ROWS
-    cdef Py_ssize_t passes = max(1, ceil_div(taps, MOST_TAPS)), block = ceil_div(taps, passes)
-    cdef Py_ssize_t k0 = 0, kc, panel, start
-    load_band(p, x + (n0 * p.groups + group) * p.c * plane, image_stride, x + p.n * image_stride, y0, images, p.c, p.c,
-              band, <int>(p.panel // 3))
-    out += ((n0 * p.groups + group) * p.o) * pixels + y0 * p.ow
-    weight += group * padded * taps
+cdef void choose_parts(Plan* p, Left* left) noexcept nogil:
+    """Chunks of places and blocks of rows."""
+    cdef Py_ssize_t target = TARGET, least = 2 * 3 * p.lanes, rows = min(p.o, BLOCK_ROWS), items = items_of(p)
+    cdef Py_ssize_t blocks = min(ceil_div(p.o * p.c * p.taps, BLOCK_WEIGHTS), ceil_div(p.o, BLOCK_ROWS))
+    left.tile_rows = TILE_ROWS if p.o >= TILE_ROWS or left.packed else 1
+    p.direct = left.tile_rows == 1 or ceil_div(p.w.places, p.lanes) * p.lanes * rows <= p.w.places * (rows + COLUMN_COST)
     while True:
-        kc = min(block, taps - k0)
-        for panel in range(ceil_div(count, p.panel)):
-            start = panel * p.panel
-            form_panel(p, p.taps + k0, kc, panel, <const real*>band, columns, p.panel)
-            panel_product(p, weight + k0 * padded, kc, <const real*>columns, start, min(p.panel, count - start), out,
-                          bias + group * p.o if bias != NULL else NULL, k0 == 0)
-        k0 += block
-        if k0 >= taps:
+        set_chunk(p, target)
+        left.block = ceil_div(ceil_div(p.o, blocks), TILE_ROWS) * TILE_ROWS
+        if p.chunks * p.groups * blocks >= items and (band_size(p, p.c) <= BAND_LIMIT or target <= least):
             break
+        if target > 2 * least or target > least and (left.block <= BLOCK_ROWS or band_size(p, p.c) > BAND_LIMIT):
+            target //= 2
+        elif left.block > LEAST_ROWS:
+            blocks = ceil_div(p.o, left.block // 2 // TILE_ROWS * TILE_ROWS)
+        else:
+            break
+    left.shared = not p.direct and left.block < p.o
+    if left.shared:
+        choose_shared(p, left, items)
 
 
-cdef void forward(Plan* p, const real* x, const real* weight, Pick* pick, const real* bias, real* out):
-    """Convolution of contiguous tensors into `out`. Allocates; threads over chunks and groups."""
-    cdef int lane_count = lanes(out), threads = threads_of(p)
-    choose_chunk(p, lane_count, p.c, FEWEST_CHUNKS)
-    cdef Storage tables = make_tables(p, p.c, lane_count)
-    cdef Py_ssize_t taps = p.c * p.kh * p.kw, block = max(1, ceil_div(taps, max(1, ceil_div(taps, MOST_TAPS))))
-    cdef Py_ssize_t band = band_size(p, p.c) + 2 * lane_count + p.panel
-    cdef Py_ssize_t own = (band + block * p.panel + 2 * lane_count + 15) // 16 * 16, item
-    cdef Storage scratch = host_storage((packed_size(pick, p.groups) + threads * own + 16) * sizeof(real))
+cdef void choose_shared(Plan* p, Left* left, Py_ssize_t items) noexcept nogil:
+    """Few places: the columns of a chunk are formed once, for all blocks of rows and the panels of that chunk."""
+    set_chunk(p, max(3 * p.lanes, SHARED_COLUMNS // (p.c * p.taps)))
+    left.panels = ceil_div(ceil_div(p.images * p.d.chunk * p.h.chunk * p.w.places, p.lanes), 3)
+    left.block = ceil_div(min(p.o, LEAST_ROWS if left.panels * ceil_div(p.o, BLOCK_ROWS) < items else BLOCK_ROWS), TILE_ROWS) * TILE_ROWS
+
+
+# ---------------------------------------------------------------- products
+
+cdef struct Stripe:
+    # Some vectors of a chunk's places as one phase writes them: `count` pieces, `at` in the tile, `to` in the output.
+    int count
+    int[MOST_PIECES] at, n
+    Py_ssize_t[MOST_PIECES] to
+    Py_ssize_t step
+
+
+cdef void set_stripe(Plan* p, Chunk* chunk, Py_ssize_t phase, Py_ssize_t vector, Py_ssize_t vectors, Stripe* s) noexcept nogil:
+    cdef Py_ssize_t x0 = phase % p.w.step, y0 = phase // p.w.step % p.h.step, z0 = phase // p.w.step // p.h.step
+    cdef Py_ssize_t x, y, z, n, plane = pixels_out(p)
+    cdef Piece* piece
+    cdef Py_ssize_t at, to
+    cdef int i, last = -1
+    s.step = p.w.step
+    for i in range(p.first_piece[vector], p.first_piece[vector + vectors]):
+        piece = p.pieces + i
+        z, y = (chunk.z + piece.z) * p.d.step + z0, (chunk.y + piece.y) * p.h.step + y0
+        x, n = piece.x * p.w.step + x0, piece.n
+        if not p.direct:
+            n = min(n, chunk.columns - piece.column)
+        if p.w.step > 1:
+            n = min(n, ceil_div(p.w.full - x0, p.w.step) - piece.x)
+        if n > 0 and z < p.d.full and y < p.h.full:
+            at = piece.column - vector * p.lanes
+            to = piece.image * p.groups * p.o * plane + (z * p.h.full + y) * p.w.full + x
+            if last >= 0 and s.step == 1 and s.at[last] + s.n[last] == at and s.to[last] + s.n[last] == to:
+                s.n[last] += <int>n
+            else:
+                last += 1
+                s.at[last], s.n[last], s.to[last] = <int>at, <int>n, to
+    s.count = last + 1
+
+
+cdef void stripe_product(Plan* p, Left* left, Chunk* chunk, Py_ssize_t phase, Py_ssize_t vector, Py_ssize_t vectors, Py_ssize_t row0,
+                         Py_ssize_t row1, Py_ssize_t depth, const real* a, const Py_ssize_t* at, const real* b, const Py_ssize_t* taps,
+                         const Py_ssize_t* places, const real* bias, bint add, real* out) noexcept nogil:
+    """Rows row0 .. row1 of some vectors of a phase. IN: a, the group's weights; b[taps[k] + places[j]], what the vectors see. OUT: out, the
+    group's first channel."""
+    cdef real tile[LARGEST_TILE]
+    cdef Stripe stripe
+    cdef Py_ssize_t row = row0, first, r, j, plane = pixels_out(p), width = vectors * p.lanes, rows = left.tile_rows
+    cdef const real* tile_weight
+    cdef bint lines = p.direct or (vector + vectors) * p.lanes <= chunk.columns
+    for j in range(vector, vector + vectors):
+        lines = lines and p.lengths[j] > 0
+    if lines:
+        out += (chunk.z * p.h.full + chunk.y) * p.w.full
+    else:
+        set_stripe(p, chunk, phase, vector, vectors, &stripe)
+    while row < row1:
+        first = row if left.packed or rows == 1 else min(row, p.o - TILE_ROWS)     # a last tile that would hang over repeats rows
+        tile_weight = a + (first // TILE_ROWS * left.tile_stride if left.packed else first * left.row_stride)
+        if lines:
+            lines_of_taps(<int>rows, depth, tile_weight, left.row_stride, at, b, taps, places, <int>vectors, out + first * plane, plane,
+                          p.targets + vector, p.lengths + vector, bias + first if bias != NULL else <const real*>NULL, add,
+                          <int>(row - first), <int>(min(row + rows, row1) - first))
+        else:
+            tile_of_taps(<int>rows, depth, tile_weight, left.row_stride, at, b, taps, places, <int>vectors, &tile[0])
+            for r in range(row, min(row + rows, row1)):
+                for j in range(stripe.count):
+                    put(stripe.n[j], <const real*>&tile[0] + (r - first) * width + stripe.at[j], bias[r] if bias != NULL else 0, add,
+                        out + r * plane + stripe.to[j], stripe.step)
+        row += rows
+
+
+cdef Py_ssize_t depth_of(Py_ssize_t taps, Py_ssize_t most) noexcept nogil:
+    """Equal steps of up to `most` taps; an empty phase takes one."""
+    return max(1, ceil_div(taps, max(1, ceil_div(taps, most))))
+
+
+cdef void phase_product(Plan* p, Left* left, Chunk* chunk, Py_ssize_t phase, Py_ssize_t row0, Py_ssize_t row1, const real* a,
+                        const real* band, const real* bias, real* out, real* columns) noexcept nogil:
+    """What one phase writes of a chunk."""
+    cdef Py_ssize_t[DEPTH] lines
+    cdef Py_ssize_t[3] places
+    cdef Py_ssize_t first = p.phases[phase], end = p.phases[phase + 1], k, depth, width = 3 * p.lanes, panels, panel, v0, v1 = 0, j
+    cdef Py_ssize_t most = depth_of(end - first, BAND_DEPTH if p.direct else DEPTH)
+    if not p.direct:
+        for j in range(DEPTH):
+            lines[j] = j * width
+        for j in range(3):
+            places[j] = j * p.lanes
+    panels = ceil_div(chunk.vectors, 3 if left.tile_rows > 1 else LINE_VECTORS)
+    for panel in range(panels):
+        v0 = v1
+        v1 = chunk.vectors * (panel + 1) // panels if left.tile_rows > 1 else min(v0 + LINE_VECTORS, chunk.vectors)
+        while v0 < v1:
+            j = v1 - v0
+            if left.tile_rows == 1:                         # 8, 4, 2, 1
+                while j & (j - 1):
+                    j &= j - 1
+            k = first
+            while True:
+                depth = min(most, end - k)
+                if p.direct:
+                    stripe_product(p, left, chunk, phase, v0, j, row0, row1, depth, a, p.at + k, band, p.offsets + k, p.sources + v0, bias,
+                                   k > first, out)
+                else:
+                    form_columns(p, p.offsets + k, depth, v0, j, band, columns, width)
+                    stripe_product(p, left, chunk, phase, v0, j, row0, row1, depth, a, p.at + k, <const real*>columns, &lines[0], &places[0],
+                                   bias, k > first, out)
+                k += depth
+                if k >= end:
+                    break
+            v0 += j
+
+
+cdef void convolve_part(Plan* p, Left* left, Py_ssize_t item, const real* x, const real* a, const real* bias, real* out,
+                        real* space) noexcept nogil:
+    """One block of channels of one group for one chunk of places."""
+    cdef Py_ssize_t group = item % p.groups, row0 = item // p.groups // p.chunks * left.block, phase
+    cdef Py_ssize_t columns = 0 if p.direct else (DEPTH + 1) * 3 * p.lanes
+    cdef Chunk chunk = chunk_at(p, item // p.groups % p.chunks)
+    cdef real* band = space + columns
+    load_band(p, &chunk, x + group * p.c * pixels_in(p), x + p.n * p.groups * p.c * pixels_in(p), p.c, p.c, band)
+    for phase in range(p.d.step * p.h.step * p.w.step):
+        phase_product(p, left, &chunk, phase, row0, min(row0 + left.block, p.o), a + group * left.group_stride, <const real*>band,
+                      bias + group * p.o if bias != NULL else <const real*>NULL,
+                      out + (chunk.image * p.groups + group) * p.o * pixels_out(p), space)
+
+
+cdef void form_shared(Plan* p, Chunk* chunk, Py_ssize_t channel, const real* x, const real* end, real* columns, real* band) noexcept nogil:
+    """im2col of one channel of a chunk, for all phases. IN: x, the group's first channel. OUT: columns[panel][taps by phase][width]."""
+    cdef Py_ssize_t panels = ceil_div(chunk.vectors, 3), panel, phase, v0, v1, count, k, width
+    load_band(p, chunk, x + channel * pixels_in(p), end, 1, 1, band)
+    for panel in range(panels):
+        v0, v1 = chunk.vectors * panel // panels, chunk.vectors * (panel + 1) // panels
+        width = (v1 - v0) * p.lanes
+        for phase in range(p.d.step * p.h.step * p.w.step):
+            k = p.phases[phase]
+            count = p.phases[phase + 1] - k
+            form_columns(p, p.offsets + k, count, v0, v1 - v0, <const real*>band,
+                         columns + v0 * p.lanes * p.c * p.taps + (k * p.c + channel * count) * width, width)
+
+
+cdef void shared_part(Plan* p, Left* left, Chunk* chunk, Py_ssize_t item, const real* a, const real* columns, const real* bias,
+                      real* out) noexcept nogil:
+    """One block of rows by one panel. IN: columns as form_shared leaves them. OUT: out, the group's first channel of the chunk."""
+    cdef Py_ssize_t[DEPTH] lines
+    cdef Py_ssize_t[3] places
+    cdef Py_ssize_t panels = ceil_div(chunk.vectors, 3), panel = item % panels, row0 = item // panels * left.block, phase, j, k, end, depth, most
+    cdef Py_ssize_t v0 = chunk.vectors * panel // panels, v1 = chunk.vectors * (panel + 1) // panels, width = (v1 - v0) * p.lanes
+    for j in range(DEPTH):
+        lines[j] = j * width
+    for j in range(3):
+        places[j] = j * p.lanes
+    columns += v0 * p.lanes * p.c * p.taps
+    for phase in range(p.d.step * p.h.step * p.w.step):
+        k, end = p.phases[phase] * p.c, p.phases[phase + 1] * p.c
+        most = depth_of(end - k, DEPTH)
+        while True:
+            depth = min(most, end - k)
+            stripe_product(p, left, chunk, phase, v0, v1 - v0, row0, min(row0 + left.block, p.o), depth, a, p.at + k, columns + k * width,
+                           &lines[0], &places[0], bias, k > p.phases[phase] * p.c, out)
+            k += depth
+            if k >= end:
+                break
+
+
+cdef void convolve_shared(Plan* p, Left* left, const real* x, const real* a, const real* bias, real* out, real* columns, real* bands,
+                          Py_ssize_t own, int threads) noexcept nogil:
+    """Chunk by chunk, group by group: all threads form its columns, then all take its products."""
+    cdef Py_ssize_t index, group, item, items
+    cdef Chunk chunk
+    cdef const real* end = x + p.n * p.groups * p.c * pixels_in(p)
+    cdef const real* group_bias
+    for index in range(p.chunks * p.groups):
+        group, chunk = index % p.groups, chunk_at(p, index // p.groups)
+        group_bias = bias + group * p.o if bias != NULL else <const real*>NULL
+        items = ceil_div(chunk.vectors, 3) * ceil_div(p.o, left.block)
+        for item in prange(p.c, num_threads=threads, schedule="static"):
+            form_shared(p, &chunk, item, x + group * p.c * pixels_in(p), end, columns, bands + threadid() * own)
+        for item in prange(items, num_threads=threads, schedule="dynamic"):
+            shared_part(p, left, &chunk, item, a + group * left.group_stride, <const real*>columns, group_bias,
+                        out + (chunk.image * p.groups + group) * p.o * pixels_out(p))
+
+
+cdef void pack_part(Plan* p, Py_ssize_t item, const real* weight, real* out) noexcept nogil:
+    """The weights of one channel read, for a gradient, or of one tile. OUT: their places in [groups][tiles][p.c][taps][TILE_ROWS]."""
+    cdef Py_ssize_t tiles = ceil_div(p.o, TILE_ROWS), depth = p.c * p.taps, tile, group = item // p.c, channel = item % p.c
+    if p.transposed:
+        for tile in range(tiles):
+            pack(min(TILE_ROWS, p.o - tile * TILE_ROWS), TILE_ROWS, p.taps, weight + (item * p.o + tile * TILE_ROWS) * p.taps, p.taps, 1,
+                 out + ((group * tiles + tile) * p.c + channel) * p.taps * TILE_ROWS)
+    else:
+        group, tile = item // tiles, item % tiles
+        pack(min(TILE_ROWS, p.o - tile * TILE_ROWS), TILE_ROWS, depth, weight + (group * p.o + tile * TILE_ROWS) * depth, depth, 1,
+             out + item * depth * TILE_ROWS)
+
+
+cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias, real* out):
+    """What a plan says, of contiguous tensors into `out`. Allocates."""
+    if convolve_by_winograd(p, x, weight, bias, out):
+        return
+    cdef int threads = threads_of(p)
+    cdef Py_ssize_t tiles = ceil_div(p.o, TILE_ROWS), items, item, own, channels, columns, size = 0
+    cdef Left left = Left(group_stride=p.o * p.c * p.taps, tile_stride=0, row_stride=p.c * p.taps, channel_stride=p.taps, tap_stride=1,
+                          packed=False, tile_rows=0, block=0, shared=False, panels=0)
+    p.lanes = lanes(out)
+    join_rows(p)
+    if p.transposed:
+        left.row_stride, left.channel_stride = p.taps, p.o * p.taps
+    if p.o >= TILE_ROWS and p.n * p.d.places * p.h.places * p.w.places >= PACKED_VECTORS * p.lanes:
+        left.packed, left.row_stride, left.tap_stride, left.channel_stride = True, 1, TILE_ROWS, p.taps * TILE_ROWS
+        left.tile_stride = p.c * p.taps * TILE_ROWS
+        left.group_stride, size = tiles * left.tile_stride, p.groups * tiles * left.tile_stride
+    choose_parts(p, &left)
+    items = p.groups * p.chunks * ceil_div(p.o, left.block)
+    threads = threads if left.shared else <int>min(threads, items)
+    channels = 1 if left.shared else p.c
+    cdef Storage tables = make_tables(p, p.c, channels, left.channel_stride, left.tap_stride)
+    own = ceil_div((0 if p.direct or left.shared else (DEPTH + 1) * 3 * p.lanes) + band_size(p, channels) + 2 * p.lanes, 16) * 16
+    columns = (p.vectors + 1) * p.lanes * p.c * p.taps if left.shared else 0
+    cdef Storage scratch = host_storage((threads * own + size + columns) * sizeof(real))
     cdef real* buffers = <real*>scratch.data
     cdef real* packed_weight = buffers + threads * own
-    pick.block = block
+    cdef const real* a = <const real*>packed_weight if left.packed else weight
     with nogil:
-        pack_weight(weight, pick, p.groups, threads, packed_weight)
-        for item in prange(p.chunks * p.groups, num_threads=threads, schedule="static"):
-            forward_chunk(p, item, x, <const real*>packed_weight, bias, out,
-                          buffers + threadid() * own + block * p.panel + lane_count, buffers + threadid() * own)
+        if left.packed:
+            for item in prange(p.groups * (p.c if p.transposed else tiles), num_threads=threads, schedule="static"):
+                pack_part(p, item, weight, packed_weight)
+        if left.shared:
+            convolve_shared(p, &left, x, a, bias, out, packed_weight + size, buffers, own, threads)
+        else:
+            for item in prange(items, num_threads=threads, schedule="dynamic"):
+                convolve_part(p, &left, item, x, a, bias, out, buffers + threadid() * own)
 
 
-def conv2d(TensorBase x not None, TensorBase weight not None, TensorBase bias, tuple stride, tuple padding,
-           tuple dilation, Py_ssize_t groups):
-    """Cross-correlation of x with weight. Source: chellapilla et al. 2006 (im2col)."""
+def conv2d(TensorBase x not None, TensorBase weight not None, TensorBase bias, tuple stride, tuple padding, tuple dilation,
+           Py_ssize_t groups):
+    """Cross-correlation of x with weight, of images or volumes."""
     cdef Plan plan
     cdef int code = float_code("conv2d", x, weight, bias)
     x, weight, bias = packed(x), packed(weight), packed(bias)
-    set_geometry(&plan, x.shape, weight.shape[1], <Py_ssize_t>weight.shape[0] // groups, weight.shape[2:], stride,
-                 padding, dilation, groups)
-    cdef TensorBase out = empty_host((plan.n, weight.shape[0], plan.oh, plan.ow), x.dtype)
-    cdef Py_ssize_t taps = plan.kh * plan.kw
-    cdef Pick pick = Pick(rows=plan.o, outer=plan.c, inner=taps, block=0, start=0, group_stride=plan.o * plan.c * taps,
-                          row_stride=plan.c * taps, outer_stride=taps, inner_stride=1)
+    set_geometry(&plan, x.shape, weight.shape[1], <Py_ssize_t>weight.shape[0] // groups, weight.shape[2:], stride, padding, dilation, groups)
+    cdef tuple size = (plan.d.full, plan.h.full, plan.w.full)
+    cdef TensorBase out = empty_host((plan.n, weight.shape[0]) + size[5 - len(x.shape):], x.dtype)
     if out.size == 0:
         return out
     if code == FLOAT32:
-        forward[float](&plan, <float*>address(x), <float*>address(weight), &pick, <float*>pointer(bias),
-                       <float*>address(out))
+        convolve[float](&plan, <float*>address(x), <float*>address(weight), <float*>pointer(bias), <float*>address(out))
     else:
-        forward[double](&plan, <double*>address(x), <double*>address(weight), &pick, <double*>pointer(bias),
-                        <double*>address(out))
+        convolve[double](&plan, <double*>address(x), <double*>address(weight), <double*>pointer(bias), <double*>address(out))
     return out
 
 
-# ---------------------------------------------------------------- gradient of the input
-
-cdef void grad_input_unit_stride(Plan* p, const real* g, const real* weight, real* out):
-    """With stride 1 the gradient is itself a convolution of g, with flipped kernels and the complementary padding."""
-    cdef Plan q = p[0]
-    cdef Py_ssize_t taps = p.kh * p.kw
-    cdef Pick pick = Pick(rows=p.c, outer=p.o, inner=taps, block=0, start=taps - 1, group_stride=p.o * p.c * taps,
-                          row_stride=taps, outer_stride=p.c * taps, inner_stride=-1)
-    q.c, q.o = p.o, p.c
-    q.h, q.w, q.oh, q.ow = p.oh, p.ow, p.h, p.w
-    q.ph, q.pw = (p.kh - 1) * p.dh - p.ph, (p.kw - 1) * p.dw - p.pw
-    forward[real](&q, g, weight, &pick, <real*>NULL, out)
-
-
-cdef inline void col2im_row(Plan* p, const real* row, Py_ssize_t tap, Py_ssize_t start, Py_ssize_t count,
-                            real* out) noexcept nogil:
-    """Add one row of columns, of pixels start .. start + count, to the input pixels that they came from."""
-    cdef Py_ssize_t kx = tap % p.kw, ky = tap // p.kw % p.kh, c = tap // (p.kw * p.kh)
-    cdef Py_ssize_t j = 0, n, y, x, i, x0, first, last
-    cdef real* line
-    while j < count:
-        y, x = (start + j) // p.ow, (start + j) % p.ow
-        n = min(count - j, p.ow - x)
-        y = y * p.sh - p.ph + ky * p.dh
-        if 0 <= y < p.h:
-            x0 = x * p.sw - p.pw + kx * p.dw
-            first = ceil_div(-x0, p.sw) if x0 < 0 else 0            # those inside: 0 <= x0 + i * sw < w
-            last = min(n, ceil_div(p.w - x0, p.sw)) if x0 < p.w else 0
-            line = out + (c * p.h + y) * p.w + x0
-            for i in range(first, last):
-                line[i * p.sw] += row[j + i]
-        j += n
-
-
-cdef void scatter_image(Plan* p, Py_ssize_t item, const real* g, const real* weight, real* out,
-                        real* panel) noexcept nogil:
-    """Gradient of one group of one image. IN: weight as pack_weight leaves it; item = image * groups + group."""
-    cdef real tile[LARGEST_TILE]
-    cdef Py_ssize_t depth = p.c * p.kh * p.kw, pixels = p.oh * p.ow, tiles = ceil_div(depth, TILE_ROWS)
-    cdef Py_ssize_t q, o, t, r, j, start, count
-    g += item * p.o * pixels
-    weight += item % p.groups * tiles * TILE_ROWS * p.o
-    out += item * p.c * p.h * p.w
-    memset(out, 0, p.c * p.h * p.w * sizeof(real))
-    for q in range(ceil_div(pixels, p.panel)):
-        start = q * p.panel
-        count = min(p.panel, pixels - start)
-        for o in range(p.o):
-            for j in range(count):
-                panel[o * p.panel + j] = g[o * pixels + start + j]
-        for t in range(tiles):
-            outer(p.o, weight + t * TILE_ROWS * p.o, <const real*>panel, &tile[0],
-                  <int>ceil_div(count, p.panel // 3))
-            for r in range(min(TILE_ROWS, depth - t * TILE_ROWS)):
-                col2im_row(p, <const real*>&tile[0] + r * p.panel, t * TILE_ROWS + r, start, count, out)
-
-
-cdef void grad_input_any_stride(Plan* p, const real* g, const real* weight, real* out):
-    """Columns by a product with the transposed weight, added up by col2im. Threads over images and groups."""
-    cdef Py_ssize_t depth = p.c * p.kh * p.kw, item, own
-    cdef int threads = threads_of(p)
-    cdef Pick pick = Pick(rows=depth, outer=p.o, inner=1, block=p.o, start=0, group_stride=p.o * depth, row_stride=1,
-                          outer_stride=depth, inner_stride=0)
-    p.panel = 3 * lanes(out)
-    own = p.o * p.panel
-    cdef Storage scratch = host_storage((threads * own + packed_size(&pick, p.groups)) * sizeof(real))
-    cdef real* buffers = <real*>scratch.data
-    cdef real* packed_weight = buffers + threads * own
-    with nogil:
-        pack_weight(weight, &pick, p.groups, threads, packed_weight)
-        for item in prange(p.n * p.groups, num_threads=threads, schedule="static"):
-            scatter_image(p, item, g, <const real*>packed_weight, out, buffers + threadid() * own)
-
-
-cdef void every_nth_tap(Plan* p, const real* weight, Plan* q, Py_ssize_t top, Py_ssize_t left, real* out) noexcept nogil:
-    """The taps (top + i * sh, left + j * sw) of all kernels. OUT: kernels of the size that q has."""
-    cdef Py_ssize_t kernel, i, j
-    for kernel in range(p.groups * p.o * p.c):
-        for i in range(q.kh):
-            for j in range(q.kw):
-                out[(kernel * q.kh + i) * q.kw + j] = weight[(kernel * p.kh + top + i * p.sh) * p.kw + left + j * p.sw]
-
-
-cdef void spread_pixels(Plan* p, Plan* q, const real* x, Py_ssize_t top, Py_ssize_t left, real* out) noexcept nogil:
-    """Planes of q as the pixels (top + y * sh, left + x * sw) of those of `out`; without x, zeros."""
-    cdef Py_ssize_t row, j
-    cdef real* y
-    for row in range(p.n * p.groups * p.c * q.oh):
-        y = out + (row // q.oh * p.h + top + row % q.oh * p.sh) * p.w + left
-        for j in range(q.ow):
-            y[j * p.sw] = x[row * q.ow + j] if x != NULL else 0
-
-
-cdef void grad_input_by_phase(Plan* p, const real* g, const real* weight, real* out):
-    """With few strides and no dilation: the pixels of one remainder of (y, x) by (sh, sw) see every sh-th and sw-th tap only, with which
-    they are a convolution of stride 1. Allocates."""
-    cdef Plan q
-    cdef Py_ssize_t y, x, top, left, planes = p.n * p.groups * p.c
-    cdef Storage scratch = host_storage((p.groups * p.o * p.c * p.kh * p.kw + planes * ceil_div(p.h, p.sh) * ceil_div(p.w, p.sw)) * sizeof(real))
-    cdef real* kernels = <real*>scratch.data
-    cdef real* part = kernels + p.groups * p.o * p.c * p.kh * p.kw
-    for y in range(min(p.sh, p.h)):
-        for x in range(min(p.sw, p.w)):
-            q = p[0]
-            q.h, q.w = ceil_div(p.h - y, p.sh), ceil_div(p.w - x, p.sw)
-            top, left = (y + p.ph) % p.sh, (x + p.pw) % p.sw
-            q.kh, q.kw = ceil_div(p.kh - top, p.sh), ceil_div(p.kw - left, p.sw)
-            q.ph, q.pw = (y + p.ph) // p.sh, (x + p.pw) // p.sw
-            if q.kh > 0 and q.kw > 0:
-                every_nth_tap(p, weight, &q, top, left, kernels)
-                q.sh = q.sw = 1
-                grad_input_unit_stride(&q, g, <const real*>kernels, part)
-            q.oh, q.ow = q.h, q.w
-            spread_pixels(p, &q, <const real*>part if q.kh > 0 and q.kw > 0 else <const real*>NULL, y, x, out)
-
-
-cdef void grad_input(Plan* p, const real* g, const real* weight, real* out):
-    if p.sh == 1 and p.sw == 1:
-        grad_input_unit_stride(p, g, weight, out)
-    elif p.sh * p.sw <= MOST_PHASES and p.dh == 1 and p.dw == 1:
-        grad_input_by_phase(p, g, weight, out)
-    else:
-        grad_input_any_stride(p, g, weight, out)
-
-
-def conv2d_grad_input(TensorBase g not None, TensorBase weight not None, Py_ssize_t height, Py_ssize_t width,
-                      tuple stride, tuple padding, tuple dilation, Py_ssize_t groups):
-    """Gradient of conv2d with respect to its input [N, C, height, width]."""
+cdef TensorBase input_gradient(TensorBase g, TensorBase weight, tuple size, tuple stride, tuple padding, tuple dilation, Py_ssize_t groups):
     cdef Plan plan
     cdef int code = float_code("conv2d_grad_input", g, weight)
-    cdef tuple shape = (g.shape[0], <Py_ssize_t>weight.shape[1] * groups, height, width)
+    cdef tuple shape = (g.shape[0], <Py_ssize_t>weight.shape[1] * groups) + size
     g, weight = packed(g), packed(weight)
-    set_geometry(&plan, shape, weight.shape[1], <Py_ssize_t>weight.shape[0] // groups, weight.shape[2:], stride,
-                 padding, dilation, groups)
+    set_geometry(&plan, shape, weight.shape[1], <Py_ssize_t>weight.shape[0] // groups, weight.shape[2:], stride, padding, dilation, groups)
+    transpose(&plan)
     cdef TensorBase out = empty_host(shape, g.dtype)
     if g.size == 0 or out.size == 0:
         memset(address(out), 0, out.size * out.dtype.itemsize)
     elif code == FLOAT32:
-        grad_input[float](&plan, <float*>address(g), <float*>address(weight), <float*>address(out))
+        convolve[float](&plan, <float*>address(g), <float*>address(weight), <float*>NULL, <float*>address(out))
     else:
-        grad_input[double](&plan, <double*>address(g), <double*>address(weight), <double*>address(out))
+        convolve[double](&plan, <double*>address(g), <double*>address(weight), <double*>NULL, <double*>address(out))
     return out
 
 
-KERNELS = {"conv2d": conv2d, "conv2d_grad_input": conv2d_grad_input}
+def conv2d_grad_input(TensorBase g not None, TensorBase weight not None, Py_ssize_t height, Py_ssize_t width, tuple stride, tuple padding,
+                      tuple dilation, Py_ssize_t groups):
+    """Gradient of conv2d with respect to its input [N, C, height, width]."""
+    return input_gradient(g, weight, (height, width), stride, padding, dilation, groups)
+
+
+def conv3d_grad_input(TensorBase g not None, TensorBase weight not None, tuple size, tuple stride, tuple padding, tuple dilation,
+                      Py_ssize_t groups):
+    """Gradient of conv3d with respect to its input [N, C, *size]."""
+    return input_gradient(g, weight, size, stride, padding, dilation, groups)
+
+
+KERNELS = {"conv2d": conv2d, "conv3d": conv2d, "conv2d_grad_input": conv2d_grad_input, "conv3d_grad_input": conv3d_grad_input}

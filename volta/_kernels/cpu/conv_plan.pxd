@@ -1,219 +1,365 @@
-# Geometry of a 2-D convolution for the CPU, and how its columns are formed.
+# Geometry of a convolution for the CPU: places, chunks of them, and what of the input they see.
 #
-# The output pixels are worked through in chunks: some whole images, or a band of rows of one image, so that a chunk's
-# input stays in the L2 cache. That input is first copied with its zero padding ("the band": [image][channel][row]
-# [width]), so that column p of im2col is a fixed offset into it and no tap has to test for the border. A panel is as
-# many columns as a register tile is wide; im2col of one panel exists at a time. Sizes are checked by the front end.
+# Planes have three axes (images are volumes of one slice). A place is a point of the grid on which windows stand: of a convolution,
+#   an output pixel; of the gradient of its input, as many input pixels as the strides multiply to, which are its phases: each phase
+#   sees every stride-th tap and is a convolution of stride 1 of its own.
+# The places are worked through in chunks: some whole images, some slices of an image, or a band of rows of one, so that a chunk's
+#   input stays in the L2 cache. That input is first copied with its zero padding ("the band": [image][channel][slice][row][pitch]), so
+#   that a tap is an offset into it and none has to test for the border. Of a stride along the rows, a row of the band has one stretch
+#   for each remainder, so that neighbouring places read neighbouring elements.
+# Sizes are checked by the front end. What is chosen here depends on sizes only, so that results do not depend on threads.
 
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.conv_tile cimport copy_even, runs_of_taps
 from volta._kernels.cpu.tile cimport copy_run, real, zero_run
 
-cdef extern from *:
-    """
-    /* out[i] = x[2 * i] for a whole vector. */
-    static inline void volta_even32(float* __restrict out, const float* __restrict x) {
-        int i;
-        for (i = 0; i < VOLTA_LANES32; i++) out[i] = x[2 * i];
-    }
-    static inline void volta_even64(double* __restrict out, const double* __restrict x) {
-        int i;
-        for (i = 0; i < VOLTA_LANES64; i++) out[i] = x[2 * i];
-    }
-    """
-    void even32 "volta_even32"(float* out, const float* x) noexcept nogil
-    void even64 "volta_even64"(double* out, const double* x) noexcept nogil
 
+cdef struct Axis:
+    Py_ssize_t source, first, stride, reach     # elements read from; where the window of place 0 begins, from place to place, its length
+    Py_ssize_t skip                             # from one element of the band to the next: windows of one element need no other
+    Py_ssize_t places, full, step               # places; elements written to; from place to place there
+    Py_ssize_t kernel, padding, dilation
+    Py_ssize_t chunk, parts, band               # places of a chunk; chunks; elements of a chunk's band
 
-cdef inline void copy_even(real* out, const real* x) noexcept nogil:
-    """Every second element of x, a vector of them."""
-    if real is float:
-        even32(out, x)
-    else:
-        even64(out, x)
-
-
-cdef struct Run:
-    int source                  # offset into the band
-    int column                  # first column, counted in the panel
+cdef struct Piece:              # of a vector of places: `n` that lie behind one another in the output
+    int column, n               # the first, counted in the chunk's vectors
+    int image, z, y, x          # its place in the chunk
 
 cdef struct Plan:
-    Py_ssize_t n, groups, c, o, h, w, oh, ow            # c and o count the channels of one group
-    Py_ssize_t kh, kw, sh, sw, ph, pw, dh, dw
-    Py_ssize_t images, rows                             # a chunk: so many images with so many output rows each
-    Py_ssize_t bands, chunks                            # chunks per image, chunks in all
-    Py_ssize_t columns, panel, panels                   # of a whole chunk
-    Py_ssize_t band_rows, band_width                    # the padded input of a chunk
-    Py_ssize_t* taps                                    # [c * kh * kw] offset of each tap into the band
-    int* offsets                                        # [columns] offset of each column into the band
-    Run* runs                                           # the same for strides 1 and 2: copies of one vector each
-    int* panel_runs                                     # [panels + 1] first run of each panel
+    Py_ssize_t n, groups, c, o                  # c and o count the channels of one group, read and written
+    Py_ssize_t taps                             # of a kernel
+    bint transposed                             # the gradient of the input
+    Axis d, h, w
+    Py_ssize_t images, image_parts, chunks      # a chunk: so many images with d.chunk slices of h.chunk rows each
+    Py_ssize_t pitch, stretch                   # elements of a row of the band, and of its part for one remainder
+    bint joined                                 # rows of places that lie behind one another in the output are one piece
+    bint direct                                 # each row of places begins a vector, which a tile reads where it lies in the band
+    int lanes
+    Py_ssize_t vectors                          # of a whole chunk
+    Py_ssize_t* offsets                         # [c * taps] by phase: offset of each tap into the band
+    Py_ssize_t* at                              # the same of its weight
+    Py_ssize_t* phases                          # [phases + 1] first tap of each phase
+    Py_ssize_t* sources                         # [vectors] if direct: offset of each vector into the band
+    Py_ssize_t* targets                         # [vectors] offset of each vector into the chunk's output,
+    Py_ssize_t* lengths                         # [vectors] and of how many lanes, 0 for one in several pieces
+    Py_ssize_t* run_places                      # [runs] of im2col, columns that lie behind one another in the band: there,
+    Py_ssize_t* run_columns                     # counted in the chunk's vectors,
+    Py_ssize_t* run_lengths                     # and how many
+    int* first_run                              # [vectors + 1]
+    Piece* pieces
+    int* first_piece                            # [vectors + 1]
+
+cdef struct Chunk:
+    Py_ssize_t image, images, z, slices, y, rows, columns, vectors
 
 cdef enum:
-    PANELS_PER_CHUNK = 16
-    MOST_RUNS = 4               # of a panel of stride 1, for which there are loops that the compiler unrolls
-    BAND_LIMIT = 262144         # elements of a band, about the L2 cache
-    FLOPS_PER_ELEMENT = 16      # multiply-adds that take as long as one element of a cheap loop
+    LONGEST_LINE = 1024         # elements
+    TARGET = 768                # places of a chunk
+    MOST_ITEMS = 32             # parts of the work, for the threads
+    LEAST_ITEM = 524288         # multiply-adds worth a part
+    BAND_LIMIT = 196608         # elements of a band, well inside the L2 cache
+    FLOPS_PER_ELEMENT = 8       # multiply-adds that take as long as one element of a cheap loop
 
 
 cdef inline Py_ssize_t ceil_div(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
     return (a + b - 1) // b
 
 
-cdef inline Py_ssize_t band_size(Plan* p, Py_ssize_t channels) noexcept nogil:
-    return p.images * channels * p.band_rows * p.band_width
+# ---------------------------------------------------------------- axes
+
+cdef inline void set_axis(Axis* a, Py_ssize_t size, Py_ssize_t kernel, Py_ssize_t stride, Py_ssize_t padding, Py_ssize_t dilation) noexcept nogil:
+    """An axis of a convolution of `size` elements."""
+    a.kernel, a.padding, a.dilation = kernel, padding, dilation
+    a.source, a.first, a.stride, a.reach = size, -padding, stride, dilation * (kernel - 1) + 1
+    a.places = a.full = (size + 2 * padding - a.reach) // stride + 1
+    a.step = a.skip = 1
+    if a.reach == 1:
+        a.skip, a.stride = stride, 1
 
 
-cdef inline void set_chunk(Plan* p, Py_ssize_t images, Py_ssize_t rows) noexcept nogil:
-    p.images, p.rows = images, rows
-    p.bands = ceil_div(p.oh, rows)
-    p.chunks = ceil_div(p.n, images) * p.bands
-    p.columns = images * rows * p.ow
-    p.panels = ceil_div(p.columns, p.panel)
-    p.band_rows = (rows - 1) * p.sh + (p.kh - 1) * p.dh + 1
-    p.band_width = (p.ow - 1) * p.sw + (p.kw - 1) * p.dw + 1
+cdef inline bint tap_on(Axis* a, bint transposed, Py_ssize_t phase, Py_ssize_t tap, Py_ssize_t* offset) noexcept nogil:
+    """Whether a phase sees a tap. OUT: offset, the tap's distance from the window's beginning."""
+    cdef Py_ssize_t m = phase + a.padding - tap * a.dilation
+    offset[0] = m // a.step - a.first if transposed else tap * a.dilation
+    return not transposed or m % a.step == 0
 
 
-cdef inline void choose_chunk(Plan* p, int lanes, Py_ssize_t channels, Py_ssize_t fewest) noexcept nogil:
-    """Chunk for bands of `channels` channels, at least `fewest` of them where the sizes allow.
-
-    Depends on sizes only, so that results do not depend on threads.
-    """
-    cdef Py_ssize_t target, pixels = p.oh * p.ow
-    p.panel = 3 * lanes
-    target = PANELS_PER_CHUNK * p.panel
-    while True:
-        if pixels * 2 <= target:
-            set_chunk(p, max(1, min(p.n, target // pixels)), p.oh)
-        else:
-            set_chunk(p, 1, ceil_div(p.oh, max(1, (pixels + target // 2) // target)))
-        if target <= 2 * p.panel:
-            break
-        if p.chunks * p.groups >= fewest and band_size(p, channels) <= BAND_LIMIT:
-            break
-        target //= 2
+cdef inline void transpose_axis(Axis* a) noexcept nogil:
+    """From that of a convolution to that of the gradient of its input."""
+    cdef Py_ssize_t phase, tap, offset = 0, low = 0, high = 0
+    cdef bint any = False
+    a.full, a.source, a.step = a.source, a.places, a.stride * a.skip
+    a.places, a.first, a.stride, a.skip = ceil_div(a.full, a.step), 0, 1, 1
+    for phase in range(min(a.step, a.full)):
+        for tap in range(a.kernel):
+            if tap_on(a, True, phase, tap, &offset):
+                low, high = min(low, offset) if any else offset, max(high, offset) if any else offset
+                any = True
+    a.first, a.reach = low, high - low + 1
 
 
-cdef inline void fill_tables(Plan* p, Py_ssize_t channels, int lanes) noexcept nogil:
-    """Offsets of taps and columns into bands of `channels` channels. OUT: taps, offsets, runs, panel_runs."""
-    cdef Py_ssize_t c, ky, kx, i, y, x, k = 0, column = 0, run = 0, source, room
-    for c in range(channels):
-        for ky in range(p.kh):
-            for kx in range(p.kw):
-                p.taps[k] = (c * p.band_rows + ky * p.dh) * p.band_width + kx * p.dw
-                k += 1
-    p.panel_runs[0] = 0
-    for i in range(p.images):
-        for y in range(p.rows):
-            source = (i * channels * p.band_rows + y * p.sh) * p.band_width
-            x = 0
-            while x < p.ow:
-                room = min(lanes, min(p.ow - x, p.panel - column % p.panel))
-                p.runs[run].source = <int>(source + x * p.sw)
-                p.runs[run].column = <int>(column % p.panel)
-                for k in range(room):
-                    p.offsets[column + k] = <int>(source + (x + k) * p.sw)
-                x += room
-                column += room
-                run += 1
-                p.panel_runs[(column + p.panel - 1) // p.panel] = <int>run
+cdef inline Py_ssize_t pixels_in(Plan* p) noexcept nogil:
+    return p.d.source * p.h.source * p.w.source
 
 
-cdef inline void load_band(Plan* p, const real* x, Py_ssize_t image_stride, const real* end, Py_ssize_t y0,
-                           Py_ssize_t images, Py_ssize_t channels, Py_ssize_t room, real* band,
-                           int lanes) noexcept nogil:
-    """Copy `images` padded inputs of `channels` channels into a band that has room for `room` channels of each image.
-
-    IN: x[images][channels][h][w], `end` the end of its memory.
-    """
-    cdef Py_ssize_t i, c, r, y, k, n
-    cdef Py_ssize_t left = min(max(0, p.pw), p.band_width), first = max(0, -p.pw)
-    cdef const real* line
-    cdef real* out
-    n = min(p.w - first, p.band_width - left)
-    for i in range(images):
-        out = band + i * room * p.band_rows * p.band_width
-        for c in range(channels):
-            for r in range(p.band_rows):
-                y = y0 * p.sh - p.ph + r
-                if y < 0 or y >= p.h or n <= 0:
-                    zero_run(out, p.band_width)
-                else:
-                    line = x + i * image_stride + (c * p.h + y) * p.w + first
-                    zero_run(out, left)
-                    if line + n + lanes <= end:
-                        copy_run(out + left, line, n)
-                    else:
-                        for k in range(n):
-                            out[left + k] = line[k]
-                    zero_run(out + left + n, p.band_width - left - n)
-                out += p.band_width
+cdef inline Py_ssize_t pixels_out(Plan* p) noexcept nogil:
+    return p.d.full * p.h.full * p.w.full
 
 
-cdef inline void form_runs(const Py_ssize_t* taps, Py_ssize_t count, const Run* runs, int n, const real* band, real* out,
-                           Py_ssize_t stride) noexcept nogil:
-    cdef int[MOST_RUNS] sources
-    cdef int[MOST_RUNS] columns
-    cdef Py_ssize_t k
-    cdef int j
-    for j in range(n):                  # out of memory that may be that of `out`
-        sources[j], columns[j] = runs[j].source, runs[j].column
-    for k in range(count):
-        for j in range(n):
-            copy_run(out + k * stride + columns[j], band + taps[k] + sources[j], 1)
+cdef inline Py_ssize_t along(tuple sizes, int axis, Py_ssize_t missing):
+    """Of (..., height, width), the size along an axis of three."""
+    cdef Py_ssize_t i = len(sizes) - 3 + axis
+    return sizes[i] if i >= 0 else missing
 
 
-cdef inline void form_panel(Plan* p, const Py_ssize_t* taps, Py_ssize_t count, Py_ssize_t panel, const real* band, real* out,
-                            Py_ssize_t stride) noexcept nogil:
-    """`count` taps of im2col for a panel. OUT: out[count][stride], each overrun by up to a vector."""
-    cdef Py_ssize_t j, k, first = p.panel_runs[panel], n = p.panel_runs[panel + 1] - first
-    cdef int* offsets = p.offsets + panel * p.panel
-    if p.sw == 1 and n == 3:
-        form_runs(taps, count, p.runs + first, 3, band, out, stride)
-    elif p.sw == 1 and n == 4:
-        form_runs(taps, count, p.runs + first, 4, band, out, stride)
-    elif p.sw <= 2:
-        for k in range(count):
-            for j in range(first, first + n):
-                if p.sw == 1:
-                    copy_run(out + k * stride + p.runs[j].column, band + taps[k] + p.runs[j].source, 1)
-                else:
-                    copy_even(out + k * stride + p.runs[j].column, band + taps[k] + p.runs[j].source)
-    else:
-        n = min(p.panel, p.columns - panel * p.panel)
-        for k in range(count):
-            for j in range(n):
-                out[k * stride + j] = band[taps[k] + offsets[j]]
+cdef inline void join_rows(Plan* p) noexcept nogil:
+    """Windows of one element that see the whole input need no rows: planes become lines, a few where one would be long."""
+    cdef Py_ssize_t size = pixels_in(p), lines = 1
+    if p.taps > 1 or p.d.padding or p.h.padding or p.w.padding or size != p.d.places * p.h.places * p.w.places or size != pixels_out(p):
+        return
+    while size % lines or size // lines > LONGEST_LINE:
+        lines += 1
+    if size // lines > p.w.source:
+        set_axis(&p.d, 1, 1, 1, 0, 1)
+        set_axis(&p.h, lines, 1, 1, 0, 1)
+        set_axis(&p.w, size // lines, 1, 1, 0, 1)
 
 
-cdef inline void set_geometry(Plan* p, tuple shape, Py_ssize_t channels, Py_ssize_t out_channels, tuple kernel,
-                              tuple stride,
-                       tuple padding, tuple dilation, Py_ssize_t groups):
+cdef inline void set_geometry(Plan* p, tuple shape, Py_ssize_t channels, Py_ssize_t out_channels, tuple kernel, tuple stride,
+                              tuple padding, tuple dilation, Py_ssize_t groups):
     """Sizes of a convolution of x with `shape`. IN: channels and out_channels of one group."""
+    cdef Axis* axes[3]
+    cdef tuple size = shape[2:]
+    axes[0], axes[1], axes[2] = &p.d, &p.h, &p.w
+    for i in range(3):
+        set_axis(axes[i], along(size, i, 1), along(kernel, i, 1), along(stride, i, 1), along(padding, i, 0), along(dilation, i, 1))
     p.n, p.groups, p.c, p.o = shape[0], groups, channels, out_channels
-    p.h, p.w = shape[2], shape[3]
-    p.kh, p.kw = kernel
-    p.sh, p.sw = stride
-    p.ph, p.pw = padding
-    p.dh, p.dw = dilation
-    p.oh = (p.h + 2 * p.ph - p.dh * (p.kh - 1) - 1) // p.sh + 1
-    p.ow = (p.w + 2 * p.pw - p.dw * (p.kw - 1) - 1) // p.sw + 1
+    p.taps = p.d.kernel * p.h.kernel * p.w.kernel
+    p.transposed, p.joined = False, True
 
 
-cdef inline Storage make_tables(Plan* p, Py_ssize_t channels, int lane_count):
-    """Allocate and fill the tables of a plan; they live as long as the storage."""
-    cdef Py_ssize_t taps = channels * p.kh * p.kw, lines = p.images * p.rows
-    cdef Py_ssize_t most_runs = p.columns // lane_count + lines + p.panels + 1
-    cdef Py_ssize_t tables = taps * sizeof(Py_ssize_t) + most_runs * sizeof(Run)
-    cdef Storage storage = host_storage(tables + (p.columns + p.panels + 2) * sizeof(int))
-    p.taps = <Py_ssize_t*>storage.data
-    p.runs = <Run*>(p.taps + taps)
-    p.offsets = <int*>(p.runs + most_runs)
-    p.panel_runs = p.offsets + p.columns
-    fill_tables(p, channels, lane_count)
-    return storage
+cdef inline void transpose(Plan* p) noexcept nogil:
+    p.c, p.o = p.o, p.c
+    transpose_axis(&p.d)
+    transpose_axis(&p.h)
+    transpose_axis(&p.w)
+    p.transposed = True
+
+
+cdef inline Py_ssize_t work_of(Plan* p) noexcept nogil:
+    """Multiply-adds."""
+    return p.n * p.groups * p.o * p.d.places * p.h.places * p.w.places * p.c * p.taps
+
+
+cdef inline Py_ssize_t items_of(Plan* p) noexcept nogil:
+    """Parts into which the work should be cut."""
+    return max(1, min(MOST_ITEMS, work_of(p) // LEAST_ITEM))
 
 
 cdef inline int threads_of(Plan* p) noexcept nogil:
-    cdef Py_ssize_t work = p.n * p.groups * p.o * p.oh * p.ow * p.c * p.kh * p.kw
-    return threads_for(work // FLOPS_PER_ELEMENT)
+    cdef bint thin = min(p.c, p.o) == 1                     # what is loaded is used once or twice
+    return threads_for(work_of(p) // (1 if thin else FLOPS_PER_ELEMENT))
+
+
+# ---------------------------------------------------------------- chunks
+
+cdef inline Py_ssize_t band_size(Plan* p, Py_ssize_t channels) noexcept nogil:
+    return p.images * channels * p.d.band * p.h.band * p.pitch
+
+
+cdef inline void set_parts(Axis* a, Py_ssize_t chunk) noexcept nogil:
+    a.parts = ceil_div(a.places, chunk)
+    a.chunk = ceil_div(a.places, a.parts)
+    a.band = (a.chunk - 1) * a.stride + a.reach
+
+
+cdef inline void set_chunk(Plan* p, Py_ssize_t target) noexcept nogil:
+    """Chunks of about `target` places."""
+    cdef Py_ssize_t plane = p.h.places * p.w.places, pixels = p.d.places * plane
+    p.images = max(1, min(p.n, target // pixels))
+    p.image_parts = ceil_div(p.n, p.images)
+    p.images = ceil_div(p.n, p.image_parts)
+    set_parts(&p.d, ceil_div(p.d.places, max(1, (pixels + target // 2) // target)) if plane <= target else 1)
+    set_parts(&p.h, p.h.places if plane <= target else ceil_div(p.h.places, max(1, (plane + target // 2) // target)))
+    set_parts(&p.w, p.w.places)
+    p.chunks = p.image_parts * p.d.parts * p.h.parts
+    p.stretch = ceil_div(p.w.band, p.w.stride)
+    p.pitch = p.stretch * p.w.stride
+
+
+cdef inline Py_ssize_t vectors_of(Plan* p, Py_ssize_t lines) noexcept nogil:
+    """Vectors of so many rows of places."""
+    return lines * ceil_div(p.w.places, p.lanes) if p.direct else ceil_div(lines * p.w.places, p.lanes)
+
+
+cdef inline Chunk chunk_at(Plan* p, Py_ssize_t index) noexcept nogil:
+    cdef Chunk c
+    cdef Py_ssize_t y = index % p.h.parts, z = index // p.h.parts % p.d.parts, i = index // p.h.parts // p.d.parts
+    c.y, c.z, c.image = p.h.places * y // p.h.parts, p.d.places * z // p.d.parts, p.n * i // p.image_parts
+    c.rows = p.h.places * (y + 1) // p.h.parts - c.y
+    c.slices = p.d.places * (z + 1) // p.d.parts - c.z
+    c.images = p.n * (i + 1) // p.image_parts - c.image
+    c.columns = c.images * c.slices * c.rows * p.w.places
+    c.vectors = vectors_of(p, c.images * c.slices * c.rows)
+    return c
+
+
+# ---------------------------------------------------------------- tables
+
+cdef inline void fill_taps(Plan* p, Py_ssize_t channels, Py_ssize_t channel_stride, Py_ssize_t tap_stride, Py_ssize_t* offsets,
+                           Py_ssize_t* at) noexcept nogil:
+    """Of `channels` channels, by phase. OUT: offsets, at (NULL: not wanted), phases. IN: how the weights of channels and taps lie."""
+    cdef Py_ssize_t phase, c, kz, ky, kx, z = 0, y = 0, x = 0, k = 0, first, count, i
+    for phase in range(p.d.step * p.h.step * p.w.step):
+        p.phases[phase] = first = k
+        for kz in range(p.d.kernel):                        # those of the first channel
+            if not tap_on(&p.d, p.transposed, phase // p.w.step // p.h.step, kz, &z):
+                continue
+            for ky in range(p.h.kernel):
+                if not tap_on(&p.h, p.transposed, phase // p.w.step % p.h.step, ky, &y):
+                    continue
+                for kx in range(p.w.kernel):
+                    if tap_on(&p.w, p.transposed, phase % p.w.step, kx, &x):
+                        if offsets != NULL:
+                            offsets[k] = (z * p.h.band + y) * p.pitch + x % p.w.stride * p.stretch + x // p.w.stride
+                        if at != NULL:
+                            at[k] = ((kz * p.h.kernel + ky) * p.w.kernel + kx) * tap_stride
+                        k += 1
+        count = k - first
+        for c in range(1, channels):
+            for i in range(first, first + count):
+                if offsets != NULL:
+                    offsets[k] = offsets[i] + c * p.d.band * p.h.band * p.pitch
+                if at != NULL:
+                    at[k] = at[i] + c * channel_stride
+                k += 1
+        p.phases[phase + 1] = k
+
+
+cdef inline void fill_places(Plan* p, Py_ssize_t channels) noexcept nogil:
+    """Where the places of a chunk lie in bands of `channels` channels and in the output. OUT: sources or runs, pieces."""
+    cdef Py_ssize_t i, z, y, x, room, source, vector, column = 0, lanes = p.lanes
+    cdef int run = 0, piece = 0
+    cdef bint whole = p.joined and p.d.step * p.h.step * p.w.step == 1
+    cdef Piece* last
+    p.first_run[0] = p.first_piece[0] = 0
+    for i in range(p.images):
+        for z in range(p.d.chunk):
+            for y in range(p.h.chunk):
+                source = ((i * channels * p.d.band + z * p.d.stride) * p.h.band + y * p.h.stride) * p.pitch
+                x = 0
+                if p.direct:
+                    column = ceil_div(column, lanes) * lanes
+                while x < p.w.places:
+                    room = min(lanes - column % lanes, p.w.places - x)
+                    vector = column // lanes
+                    last = p.pieces + piece - 1
+                    if whole and column % lanes and not p.direct and last.image == i:
+                        last.n += <int>room
+                    else:
+                        p.pieces[piece].column, p.pieces[piece].n = <int>column, <int>room
+                        p.pieces[piece].image, p.pieces[piece].z = <int>i, <int>z
+                        p.pieces[piece].y, p.pieces[piece].x = <int>y, <int>x
+                        piece += 1
+                    if p.direct:
+                        p.sources[vector] = source + x
+                    p.run_columns[run], p.run_lengths[run], p.run_places[run] = column, room, source + x
+                    run += 1
+                    x += room
+                    column += room
+                    p.first_run[vector + 1], p.first_piece[vector + 1] = run, piece
+    for vector in range(p.vectors):
+        last = p.pieces + p.first_piece[vector]
+        p.targets[vector] = last.image * p.groups * p.o * pixels_out(p) + (last.z * p.h.full + last.y) * p.w.full + last.x
+        p.lengths[vector] = last.n if whole and p.first_piece[vector + 1] == p.first_piece[vector] + 1 else 0
+
+
+cdef inline Storage make_tables(Plan* p, Py_ssize_t channels, Py_ssize_t banded, Py_ssize_t channel_stride, Py_ssize_t tap_stride):
+    """Allocate and fill the tables of a plan; they live as long as the storage. IN: channels of the weights, and of a band."""
+    cdef Py_ssize_t taps = channels * p.taps, lines = p.images * p.d.chunk * p.h.chunk, phases = p.d.step * p.h.step * p.w.step
+    p.vectors = vectors_of(p, lines)
+    cdef Py_ssize_t most = p.vectors + lines
+    cdef Storage storage = host_storage((2 * taps + phases + 1 + 3 * (p.vectors + most)) * sizeof(Py_ssize_t) + most * sizeof(Piece)
+                                        + 2 * (p.vectors + 1) * sizeof(int))
+    p.offsets = <Py_ssize_t*>storage.data
+    p.at = p.offsets + taps
+    p.phases = p.at + taps
+    p.sources = p.phases + phases + 1
+    p.targets = p.sources + p.vectors
+    p.lengths = p.targets + p.vectors
+    p.run_places = p.lengths + p.vectors
+    p.run_columns = p.run_places + most
+    p.run_lengths = p.run_columns + most
+    p.pieces = <Piece*>(p.run_lengths + most)
+    p.first_run = <int*>(p.pieces + most)
+    p.first_piece = p.first_run + p.vectors + 1
+    fill_taps(p, channels, channel_stride, tap_stride, <Py_ssize_t*>NULL, p.at)
+    fill_taps(p, banded, 0, 0, p.offsets, <Py_ssize_t*>NULL)
+    fill_places(p, banded)
+    return storage
+
+
+# ---------------------------------------------------------------- bands and columns
+
+cdef inline void load_row(Plan* p, const real* line, const real* end, real* out) noexcept nogil:
+    """A row of the band. IN: line, the row of the input; `end` the end of its memory."""
+    cdef Py_ssize_t stretch = p.stretch, stride = p.w.stride, step = p.w.skip * stride, remainder, first, low, high, i
+    for remainder in range(stride):
+        first = p.w.first + remainder                       # the element that comes first in this stretch
+        low = min(stretch, -first if step == 1 else ceil_div(-first, step)) if first < 0 else 0
+        high = p.w.source - first
+        if step > 1 and high > 0:
+            high = ceil_div(high, step)
+        high = max(low, min(stretch, high))
+        if low > 0:
+            zero_run(out, low)
+        if step == 1 and high > low and line + first + high + p.lanes <= end:
+            copy_run(out + low, line + first + low, high - low)
+        elif step == 2:
+            copy_even(out + low, line + first + 2 * low, high - low)
+        else:
+            for i in range(low, high):
+                out[i] = line[first + i * step]
+        if high < stretch:
+            zero_run(out + high, stretch - high)
+        out += stretch
+
+
+cdef inline void load_band(Plan* p, Chunk* chunk, const real* x, const real* end, Py_ssize_t channels, Py_ssize_t room,
+                           real* band) noexcept nogil:
+    """The padded input of a chunk: `channels` channels, where the band has room for `room`.
+
+    IN: x, the first channel of image 0; `end` the end of its memory.
+    """
+    cdef Py_ssize_t i, c, s, r, z, y, plane = p.h.source * p.w.source, skip = p.h.skip, first = chunk.y * p.h.stride * skip + p.h.first
+    cdef Py_ssize_t slices = (chunk.slices - 1) * p.d.stride + p.d.reach, rows = (chunk.rows - 1) * p.h.stride + p.h.reach
+    cdef Py_ssize_t low = max(0, min(rows, ceil_div(-first, skip))) if first < 0 else 0         # rows low .. high lie in the input
+    cdef Py_ssize_t high = max(low, min(rows, ceil_div(p.h.source - first, skip))) if first < p.h.source else low
+    cdef const real* line
+    cdef real* out
+    x += chunk.image * p.groups * p.c * p.d.source * plane
+    for i in range(chunk.images):
+        for c in range(channels):
+            for s in range(slices):
+                z = chunk.z * p.d.stride * p.d.skip + p.d.first + s * p.d.skip
+                out = band + ((i * room + c) * p.d.band + s) * p.h.band * p.pitch
+                if z < 0 or z >= p.d.source:
+                    zero_run(out, rows * p.pitch)
+                    continue
+                line = x + ((i * p.groups * p.c + c) * p.d.source + z) * plane + first * p.w.source
+                if low > 0:
+                    zero_run(out, low * p.pitch)
+                for r in range(low, high):
+                    load_row(p, line + r * skip * p.w.source, end, out + r * p.pitch)
+                if high < rows:
+                    zero_run(out + high * p.pitch, (rows - high) * p.pitch)
+
+
+cdef inline void form_columns(Plan* p, const Py_ssize_t* offsets, Py_ssize_t count, Py_ssize_t vector, Py_ssize_t vectors,
+                              const real* band, real* out, Py_ssize_t stride) noexcept nogil:
+    """im2col of `count` taps for some vectors. OUT: out[count][stride], of which nothing beyond the vectors is written."""
+    cdef int first = p.first_run[vector], last = p.first_run[vector + vectors - 1], end = p.first_run[vector + vectors]
+    out -= vector * p.lanes
+    runs_of_taps(count, offsets, last - first, p.run_places + first, p.run_columns + first, p.run_lengths + first, True, band, out, stride)
+    runs_of_taps(count, offsets, end - last, p.run_places + last, p.run_columns + last, p.run_lengths + last, False, band, out, stride)

@@ -1,20 +1,23 @@
-# The gradient of the weight of a 2-D convolution.
+# The gradient of the weight of a convolution of images or volumes.
 #
-# Layout: g[N, O, oh, ow], x[N, C, H, W], out[O, C / groups, kh, kw], contiguous.
-# An entry is a sum over pixels, and there are two ways to lay out a chunk of them.
+# Layout: g[N, O, (od,) oh, ow], x[N, C, (D,) H, W], out[O, C / groups, (kd,) kh, kw], contiguous.
+# An entry is a sum over pixels, and there are three ways to lay out a chunk of them.
 #   Many input channels: the input lies pixel by pixel, a panel of channels in vectors, so that im2col is an address: a register tile
 #   holds TILE_ROWS output channels by a panel for one tap, and each entry is one lane of it.
 #   Few: im2col of a block of taps and the gradients of a block of channels lie as rows along the pixels; register tiles hold the
 #   products of 3 taps with TILE_ROWS channels, one pixel a lane, and the lanes are added at the end.
-# Threads: over blocks, and slices of the pixels where there are few blocks; slices are added in their order. Which
+#   One, with few outputs (depthwise): the gradients of a channel against the band, one vector of sums for each of some taps.
+# Threads: over blocks, and slices of the chunks where there are few blocks; slices are added in their order. Which
 #   blocks and slices there are depends on sizes only. Sizes: the front end.
 
 from cython.parallel cimport prange, threadid
 from libc.string cimport memcpy, memset
 
 from volta._kernels.cpu.conv_plan cimport (
-    Plan, band_size, ceil_div, choose_chunk, form_panel, load_band, make_tables, set_geometry, threads_of)
+    BAND_LIMIT, TARGET, Chunk, Plan, band_size, ceil_div, chunk_at, form_columns, items_of, join_rows, load_band, make_tables, pixels_in, pixels_out, set_chunk,
+    set_geometry, threads_of)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.cpu.conv_tile cimport sums_of_taps
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport pack
 from volta._kernels.cpu.tile cimport TILE_ROWS, add_lanes, copy_run, inner, lanes, outer_at, real, zero_run
@@ -24,8 +27,42 @@ cdef enum:
     BLOCK_TAPS = 96             # columns of a block of the gradient
     BLOCK_ROWS = 64             # rows of a block
     LARGEST_TILE = 8 * 3        # entries of a register tile
-    FEWEST_BLOCKS = 8           # blocks times slices that there should be for the threads
     FEWEST_TAPS = 8             # taps, times panels, that a chunk's gradients should serve once they are packed
+    MOST_LINES = 4              # outputs of one input channel up to which the third way is taken
+    TAP_SUMS = 9                # vectors of sums that are held at once there
+
+
+cdef void choose_chunk(Plan* p, int lane_count, Py_ssize_t channels) noexcept nogil:
+    """Chunks whose bands of `channels` channels stay in the cache."""
+    cdef Py_ssize_t target = TARGET
+    p.lanes = lane_count
+    set_chunk(p, target)
+    while band_size(p, channels) > BAND_LIMIT and target > 2 * 3 * lane_count:
+        target //= 2
+        set_chunk(p, target)
+
+
+cdef Py_ssize_t slices_of(Plan* p, Py_ssize_t blocks) noexcept nogil:
+    """Slices of the chunks for so many blocks."""
+    return min(p.chunks, ceil_div(items_of(p), blocks))
+
+
+cdef void add_slices(real* out, const real* parts, Py_ssize_t slices, Py_ssize_t size, int threads) noexcept nogil:
+    cdef Py_ssize_t i, part, share
+    for share in prange(threads, num_threads=threads, schedule="static"):
+        add_share(out, parts, slices, size, size * share // threads, size * (share + 1) // threads)
+
+
+cdef void add_share(real* out, const real* parts, Py_ssize_t slices, Py_ssize_t size, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+    """The entries first .. last of the sum of all slices."""
+    cdef Py_ssize_t i, part
+    memcpy(out + first, parts + first, (last - first) * sizeof(real))
+    for part in range(1, slices):
+        for i in range(first, last):
+            out[i] += parts[part * size + i]
+
+
+# ---------------------------------------------------------------- few channels
 
 cdef struct Blocks:
     # The weight's gradient is made in blocks of rows (output channels) and columns (input channels with their taps);
@@ -37,44 +74,42 @@ cdef struct Blocks:
 
 
 cdef void choose_blocks(Plan* p, Blocks* b, int lane_count) noexcept nogil:
-    cdef Py_ssize_t taps = p.kh * p.kw
-    b.column_blocks = ceil_div(p.c, max(1, BLOCK_TAPS // taps))
+    b.column_blocks = ceil_div(p.c, max(1, BLOCK_TAPS // p.taps))
     b.channels = ceil_div(p.c, b.column_blocks)
     b.column_blocks = ceil_div(p.c, b.channels)
-    b.columns = b.channels * taps
+    b.columns = b.channels * p.taps
     b.row_blocks = ceil_div(p.o, BLOCK_ROWS)
     b.rows = ceil_div(p.o, b.row_blocks)
-    choose_chunk(p, lane_count, b.channels, 1)
-    b.slices = min(p.chunks, ceil_div(FEWEST_BLOCKS, p.groups * b.row_blocks * b.column_blocks))
-    b.line = (ceil_div(p.columns, lane_count) + 1) * lane_count
+    p.direct = False
+    choose_chunk(p, lane_count, b.channels)
+    b.slices = slices_of(p, p.groups * b.row_blocks * b.column_blocks)
+    b.line = (ceil_div(p.images * p.d.chunk * p.h.chunk * p.w.places, lane_count) + 1) * lane_count
     if b.line % 512 == 0:                               # rows a power of two apart would share a few cache sets
         b.line += lane_count
     b.sums = ceil_div(b.rows, TILE_ROWS) * ceil_div(b.columns, 3) * TILE_ROWS * 3 * lane_count
 
 
-cdef void form_columns(Plan* p, Blocks* b, Py_ssize_t columns, Py_ssize_t count, const real* band,
-                       real* out) noexcept nogil:
+cdef void form_lines(Plan* p, Blocks* b, Chunk* chunk, Py_ssize_t columns, const real* band, real* out) noexcept nogil:
     """im2col of a whole chunk, one row per tap, with zeros up to the next whole vector."""
-    cdef Py_ssize_t k, panel
-    for panel in range(ceil_div(count, p.panel)):
-        form_panel(p, p.taps, columns, panel, band, out + panel * p.panel, b.line)
+    cdef Py_ssize_t k
+    form_columns(p, p.offsets, columns, 0, chunk.vectors, band, out, b.line)
     for k in range(columns):
-        zero_run(out + k * b.line + count, 1)
+        zero_run(out + k * b.line + chunk.columns, 1)
 
 
-cdef void form_gradients(Plan* p, Blocks* b, const real* g, const real* end, Py_ssize_t images, Py_ssize_t rows,
-                         Py_ssize_t pixels, real* out) noexcept nogil:
-    """The gradients of a chunk, one line per output channel. IN: `pixels` of each of `images` images; g's end."""
-    cdef Py_ssize_t r, i
+cdef void form_gradients(Plan* p, Blocks* b, Chunk* chunk, const real* g, const real* end, Py_ssize_t rows, real* out) noexcept nogil:
+    """The gradients of a chunk, one line per output channel. IN: g, the first channel of image 0; its end."""
+    cdef Py_ssize_t r, i, pixels = chunk.columns // chunk.images
     cdef const real* source
+    g += chunk.image * p.groups * p.o * pixels_out(p) + (chunk.z * p.h.places + chunk.y) * p.w.places
     for r in range(rows):
-        for i in range(images):
-            source = g + (i * p.groups * p.o + r) * p.oh * p.ow
-            if source + pixels + p.panel <= end:
+        for i in range(chunk.images):
+            source = g + (i * p.groups * p.o + r) * pixels_out(p)
+            if source + pixels + p.lanes <= end:
                 copy_run(out + r * b.line + i * pixels, source, pixels)
             else:
                 memcpy(out + r * b.line + i * pixels, source, pixels * sizeof(real))
-        zero_run(out + r * b.line + images * pixels, 1)
+        zero_run(out + r * b.line + chunk.columns, 1)
 
 
 cdef void add_chunk(Blocks* b, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t n, const real* g, const real* x,
@@ -105,36 +140,21 @@ cdef void weight_block(Plan* p, Blocks* b, Py_ssize_t item, const real* g, const
                        Py_ssize_t room) noexcept nogil:
     """One block of one slice. OUT: its place in out[slice][groups * o][c * taps]. IN: work space, with `room` for lines behind the sums."""
     cdef Py_ssize_t row0 = item % b.row_blocks * b.rows, rest = item // b.row_blocks
-    cdef Py_ssize_t c0 = rest % b.column_blocks * b.channels, taps = p.kh * p.kw, depth = p.c * taps
+    cdef Py_ssize_t c0 = rest % b.column_blocks * b.channels, depth = p.c * p.taps, index
     cdef Py_ssize_t group = rest // b.column_blocks % p.groups, part = rest // b.column_blocks // p.groups
     cdef Py_ssize_t rows = min(b.rows, p.o - row0), channels = min(b.channels, p.c - c0)
-    cdef Py_ssize_t chunk, n0, y0, images, pixels, count, plane = p.h * p.w
-    cdef int lane_count = <int>(p.panel // 3)
+    cdef Chunk chunk
     cdef real* lines = sums + b.sums
     cdef real* band = lines + room
     cdef real* g_lines = lines + (ceil_div(b.columns, 3) * 3 + 1) * b.line
     memset(sums, 0, b.sums * sizeof(real))
-    for chunk in range(p.chunks * part // b.slices, p.chunks * (part + 1) // b.slices):
-        n0, y0 = chunk // p.bands * p.images, chunk % p.bands * p.rows
-        images, pixels = min(p.images, p.n - n0), min(p.rows, p.oh - y0) * p.ow
-        count = images * pixels
-        load_band(p, x + ((n0 * p.groups + group) * p.c + c0) * plane, p.groups * p.c * plane,
-                  x + p.n * p.groups * p.c * plane, y0, images, channels, b.channels, band, lane_count)
-        form_columns(p, b, channels * taps, count, <const real*>band, lines)
-        form_gradients(p, b, g + ((n0 * p.groups + group) * p.o + row0) * p.oh * p.ow + y0 * p.ow,
-                       g + p.n * p.groups * p.o * p.oh * p.ow, images, rows, pixels, g_lines)
-        add_chunk(b, rows, channels * taps, ceil_div(count, lane_count) * lane_count, <const real*>g_lines,
-                  <const real*>lines, sums)
-    store_block(rows, channels * taps, depth, lane_count, <const real*>sums,
-                out + ((part * p.groups + group) * p.o + row0) * depth + c0 * taps)
-
-
-cdef void add_slices(real* out, const real* parts, Py_ssize_t slices, Py_ssize_t size) noexcept nogil:
-    cdef Py_ssize_t i, part
-    memcpy(out, parts, size * sizeof(real))
-    for part in range(1, slices):
-        for i in range(size):
-            out[i] += parts[part * size + i]
+    for index in range(p.chunks * part // b.slices, p.chunks * (part + 1) // b.slices):
+        chunk = chunk_at(p, index)
+        load_band(p, &chunk, x + (group * p.c + c0) * pixels_in(p), x + p.n * p.groups * p.c * pixels_in(p), channels, b.channels, band)
+        form_lines(p, b, &chunk, channels * p.taps, <const real*>band, lines)
+        form_gradients(p, b, &chunk, g + (group * p.o + row0) * pixels_out(p), g + p.n * p.groups * p.o * pixels_out(p), rows, g_lines)
+        add_chunk(b, rows, channels * p.taps, chunk.vectors * p.lanes, <const real*>g_lines, <const real*>lines, sums)
+    store_block(rows, channels * p.taps, depth, p.lanes, <const real*>sums, out + ((part * p.groups + group) * p.o + row0) * depth + c0 * p.taps)
 
 
 cdef void grad_weight_by_lanes(Plan* p, const real* g, const real* x, real* out):
@@ -142,18 +162,18 @@ cdef void grad_weight_by_lanes(Plan* p, const real* g, const real* x, real* out)
     cdef Blocks b
     cdef int threads = threads_of(p), lane_count = lanes(out)
     choose_blocks(p, &b, lane_count)
-    cdef Storage tables = make_tables(p, b.channels, lane_count)
-    cdef Py_ssize_t size = p.groups * p.o * p.c * p.kh * p.kw
+    cdef Storage tables = make_tables(p, b.channels, b.channels, 0, 0)
+    cdef Py_ssize_t size = p.groups * p.o * p.c * p.taps
     cdef Py_ssize_t lines = (ceil_div(b.columns, 3) * 3 + ceil_div(b.rows, TILE_ROWS) * TILE_ROWS + 2) * b.line, item
-    cdef Py_ssize_t own = ceil_div(b.sums + band_size(p, b.channels) + 2 * p.panel + lines, 16) * 16
+    cdef Py_ssize_t own = ceil_div(b.sums + band_size(p, b.channels) + 6 * lane_count + lines, 16) * 16
     cdef Storage scratch = host_storage((threads * own + (b.slices * size if b.slices > 1 else 0)) * sizeof(real))
     cdef real* buffers = <real*>scratch.data
     cdef real* parts = buffers + threads * own if b.slices > 1 else out
     with nogil:
-        for item in prange(p.groups * b.row_blocks * b.column_blocks * b.slices, num_threads=threads, schedule="static"):
+        for item in prange(p.groups * b.row_blocks * b.column_blocks * b.slices, num_threads=threads, schedule="dynamic"):
             weight_block(p, &b, item, g, x, parts, buffers + threadid() * own, lines)
         if b.slices > 1:
-            add_slices(out, <const real*>parts, b.slices, size)
+            add_slices(out, <const real*>parts, b.slices, size, threads)
 
 
 # ---------------------------------------------------------------- many channels
@@ -163,71 +183,95 @@ cdef struct Panels:
     Py_ssize_t width, rows, row_blocks, panels, panel_blocks, slices
     Py_ssize_t band, gradients, sums                    # elements of a block's input, gradients and sums
     int vectors
+    Py_ssize_t* taps                                    # [taps] pixels of the band from a window's beginning
+    int* places                                         # [columns of a chunk] pixels of the band to where its window begins
 
 
 cdef void choose_panels(Plan* p, Panels* b, int lane_count) noexcept nogil:
-    cdef Py_ssize_t taps = p.kh * p.kw, all_panels, v
+    cdef Py_ssize_t all_panels, v
     b.vectors = 3
     for v in range(2, 0, -1):                           # the fewest unused lanes
         if ceil_div(p.c, v * lane_count) * v < ceil_div(p.c, b.vectors * lane_count) * b.vectors:
             b.vectors = <int>v
     b.width = b.vectors * lane_count
     all_panels = ceil_div(p.c, b.width)
-    b.panels = min(all_panels, ceil_div(FEWEST_TAPS, taps))
+    b.panels = min(all_panels, ceil_div(FEWEST_TAPS, p.taps))
     b.panel_blocks = ceil_div(all_panels, b.panels)
     b.row_blocks = ceil_div(p.o, BLOCK_ROWS)
     b.rows = ceil_div(ceil_div(p.o, b.row_blocks), TILE_ROWS) * TILE_ROWS
-    choose_chunk(p, lane_count, b.width, 1)
-    b.slices = min(p.chunks, ceil_div(FEWEST_BLOCKS, p.groups * b.row_blocks * b.panel_blocks))
-    b.band = band_size(p, b.width)
-    b.gradients = p.columns * b.rows
-    b.sums = b.rows * taps * b.width * b.panels
+    choose_chunk(p, lane_count, b.width)
+    b.slices = slices_of(p, p.groups * b.row_blocks * b.panel_blocks)
+    b.band = p.images * p.d.band * p.h.band * p.w.band * b.width
+    b.gradients = p.images * p.d.chunk * p.h.chunk * p.w.places * b.rows
+    b.sums = b.rows * p.taps * b.width * b.panels
 
 
-cdef void load_pixels(Plan* p, const real* x, Py_ssize_t image_stride, Py_ssize_t y0, Py_ssize_t images, Py_ssize_t channels,
-                      Py_ssize_t width, real* out) noexcept nogil:
-    """The padded input of a chunk, pixel by pixel. IN: x[images][channels][h][w]. OUT: [image][row][column][width], zeros past `channels`."""
-    cdef Py_ssize_t i, r, y, left = min(max(0, p.pw), p.band_width), first = max(0, -p.pw), n = min(p.w - first, p.band_width - left)
-    for i in range(images):
-        for r in range(p.band_rows):
-            y = y0 * p.sh - p.ph + r
-            if y < 0 or y >= p.h or n <= 0:
-                memset(out, 0, p.band_width * width * sizeof(real))
-            else:
-                memset(out, 0, left * width * sizeof(real))
-                pack(channels, width, n, x + i * image_stride + y * p.w + first, p.h * p.w, 1, out + left * width)
-                memset(out + (left + n) * width, 0, (p.band_width - left - n) * width * sizeof(real))
-            out += p.band_width * width
+cdef void fill_pixels(Plan* p, Panels* b) noexcept nogil:
+    """OUT: taps, places."""
+    cdef Py_ssize_t i, z, y, x, k = 0
+    for z in range(p.d.kernel):
+        for y in range(p.h.kernel):
+            for x in range(p.w.kernel):
+                b.taps[k] = ((z * p.d.dilation * p.h.band + y * p.h.dilation) * p.w.band + x * p.w.dilation) * b.width
+                k += 1
+    k = 0
+    for i in range(p.images):
+        for z in range(p.d.chunk):
+            for y in range(p.h.chunk):
+                for x in range(p.w.places):
+                    b.places[k] = <int>(((i * p.d.band + z * p.d.stride) * p.h.band + y * p.h.stride) * p.w.band + x * p.w.stride)
+                    k += 1
+
+
+cdef void load_pixels(Plan* p, Chunk* chunk, const real* x, Py_ssize_t channels, Py_ssize_t width, real* out) noexcept nogil:
+    """The padded input of a chunk, pixel by pixel. IN: x, the first channel of image 0. OUT: [image][slice][row][column][width], zeros past
+    `channels`."""
+    cdef Py_ssize_t i, s, r, z, y, left = min(ceil_div(max(0, -p.w.first), p.w.skip), p.w.band)
+    cdef Py_ssize_t first = p.w.first + left * p.w.skip, n = min(ceil_div(p.w.source - first, p.w.skip), p.w.band - left), plane = p.h.source * p.w.source, line = p.w.band * width
+    cdef Py_ssize_t slices = (chunk.slices - 1) * p.d.stride + p.d.reach, rows = (chunk.rows - 1) * p.h.stride + p.h.reach
+    cdef real* y_out
+    for i in range(chunk.images):
+        for s in range(slices):
+            z = (chunk.z * p.d.stride + s) * p.d.skip + p.d.first
+            for r in range(rows):
+                y = (chunk.y * p.h.stride + r) * p.h.skip + p.h.first
+                y_out = out + ((i * p.d.band + s) * p.h.band + r) * line
+                if z < 0 or z >= p.d.source or y < 0 or y >= p.h.source or n <= 0:
+                    memset(y_out, 0, line * sizeof(real))
+                else:
+                    memset(y_out, 0, left * width * sizeof(real))
+                    pack(channels, width, n, x + ((chunk.image + i) * p.groups * p.c * p.d.source + z) * plane + y * p.w.source + first,
+                         p.d.source * plane, p.w.skip, y_out + left * width)
+                    memset(y_out + (left + n) * width, 0, (p.w.band - left - n) * width * sizeof(real))
 
 
 cdef void panels_block(Plan* p, Panels* b, Py_ssize_t item, const real* g, const real* x, real* out, real* space) noexcept nogil:
     """One block of one slice. OUT: its place in out[slice][groups * o][c * taps]."""
     cdef Py_ssize_t row0 = item % b.row_blocks * b.rows, rest = item // b.row_blocks
-    cdef Py_ssize_t first = rest % b.panel_blocks * b.panels, taps = p.kh * p.kw
+    cdef Py_ssize_t first = rest % b.panel_blocks * b.panels, taps = p.taps
     cdef Py_ssize_t group = rest // b.panel_blocks % p.groups, part = rest // b.panel_blocks // p.groups
     cdef Py_ssize_t rows = min(b.rows, p.o - row0), panels = min(b.panels, ceil_div(p.c, b.width) - first)
-    cdef Py_ssize_t chunk, n0, y0, images, pixels, i, t, k, panel, c0, tile, tiles = ceil_div(rows, TILE_ROWS)
-    cdef Py_ssize_t area = TILE_ROWS * b.width, plane = p.h * p.w
+    cdef Py_ssize_t index, pixels, i, t, k, panel, c0, tiles = ceil_div(rows, TILE_ROWS), area = TILE_ROWS * b.width
+    cdef Chunk chunk
     cdef real* sums = space
     cdef real* gradients = sums + b.sums
     cdef real* band = gradients + b.gradients
     memset(sums, 0, b.sums * sizeof(real))
-    for chunk in range(p.chunks * part // b.slices, p.chunks * (part + 1) // b.slices):
-        n0, y0 = chunk // p.bands * p.images, chunk % p.bands * p.rows
-        images, pixels = min(p.images, p.n - n0), min(p.rows, p.oh - y0) * p.ow
+    for index in range(p.chunks * part // b.slices, p.chunks * (part + 1) // b.slices):
+        chunk = chunk_at(p, index)
+        pixels = chunk.columns // chunk.images
         for t in range(tiles):
-            for i in range(images):
+            for i in range(chunk.images):
                 pack(min(TILE_ROWS, rows - t * TILE_ROWS), TILE_ROWS, pixels,
-                     g + (((n0 + i) * p.groups + group) * p.o + row0 + t * TILE_ROWS) * p.oh * p.ow + y0 * p.ow, p.oh * p.ow, 1,
-                     gradients + (t * images + i) * pixels * TILE_ROWS)
+                     g + (((chunk.image + i) * p.groups + group) * p.o + row0 + t * TILE_ROWS) * pixels_out(p)
+                     + (chunk.z * p.h.places + chunk.y) * p.w.places, pixels_out(p), 1, gradients + (t * chunk.images + i) * pixels * TILE_ROWS)
         for panel in range(panels):
             c0 = (first + panel) * b.width
-            load_pixels(p, x + ((n0 * p.groups + group) * p.c + c0) * plane, p.groups * p.c * plane, y0, images,
-                        min(b.width, p.c - c0), b.width, band)
+            load_pixels(p, &chunk, x + (group * p.c + c0) * pixels_in(p), min(b.width, p.c - c0), b.width, band)
             for k in range(taps):
                 for t in range(tiles):
-                    outer_at(images * pixels, <const real*>gradients + t * images * pixels * TILE_ROWS, p.offsets,
-                             <const real*>band + p.taps[k] * b.width, sums + ((panel * tiles + t) * taps + k) * area, b.vectors)
+                    outer_at(chunk.columns, <const real*>gradients + t * chunk.columns * TILE_ROWS, b.places,
+                             <const real*>band + b.taps[k], sums + ((panel * tiles + t) * taps + k) * area, b.vectors)
     out += ((part * p.groups + group) * p.o + row0) * p.c * taps
     for panel in range(panels):
         c0 = (first + panel) * b.width
@@ -242,29 +286,89 @@ cdef void grad_weight_by_panels(Plan* p, const real* g, const real* x, real* out
     cdef Panels b
     cdef int threads = threads_of(p), lane_count = lanes(out)
     choose_panels(p, &b, lane_count)
-    cdef Storage tables = make_tables(p, 1, lane_count)
-    cdef Py_ssize_t size = p.groups * p.o * p.c * p.kh * p.kw, item
+    cdef Py_ssize_t size = p.groups * p.o * p.c * p.taps, item, columns = p.images * p.d.chunk * p.h.chunk * p.w.places
+    cdef Storage tables = host_storage(p.taps * sizeof(Py_ssize_t) + columns * sizeof(int))
+    b.taps = <Py_ssize_t*>tables.data
+    b.places = <int*>(b.taps + p.taps)
+    fill_pixels(p, &b)
     cdef Py_ssize_t own = ceil_div(b.sums + b.gradients + b.band, 16) * 16
     cdef Storage scratch = host_storage((threads * own + (b.slices * size if b.slices > 1 else 0)) * sizeof(real))
     cdef real* buffers = <real*>scratch.data
     cdef real* parts = buffers + threads * own if b.slices > 1 else out
     with nogil:
-        for item in prange(p.groups * b.row_blocks * b.panel_blocks * b.slices, num_threads=threads, schedule="static"):
+        for item in prange(p.groups * b.row_blocks * b.panel_blocks * b.slices, num_threads=threads, schedule="dynamic"):
             panels_block(p, &b, item, g, x, parts, buffers + threadid() * own)
         if b.slices > 1:
-            add_slices(out, <const real*>parts, b.slices, size)
+            add_slices(out, <const real*>parts, b.slices, size, threads)
+
+
+# ---------------------------------------------------------------- one channel, few outputs
+
+cdef void line_block(Plan* p, Py_ssize_t slices, Py_ssize_t item, const real* g, const real* x, real* out, real* space) noexcept nogil:
+    """One group of one slice. OUT: its place in out[slice][groups * o][taps]."""
+    cdef Py_ssize_t group = item % p.groups, part = item // p.groups, index, r, i, k, j, size = p.o * p.taps * p.lanes
+    cdef Py_ssize_t line = ceil_div(p.w.places, p.lanes) * p.lanes
+    cdef Chunk chunk
+    cdef real* sums = space
+    cdef real* lines = sums + size
+    cdef real* band = lines + p.vectors * p.lanes + p.lanes
+    cdef const real* source
+    cdef real total
+    memset(sums, 0, size * sizeof(real))
+    for index in range(p.chunks * part // slices, p.chunks * (part + 1) // slices):
+        chunk = chunk_at(p, index)
+        load_band(p, &chunk, x + group * pixels_in(p), x + p.n * p.groups * pixels_in(p), 1, 1, band)
+        for r in range(p.o):
+            for i in range(chunk.images * chunk.slices * chunk.rows):
+                source = (g + (((chunk.image + i // (chunk.slices * chunk.rows)) * p.groups + group) * p.o + r) * pixels_out(p)
+                          + ((chunk.z * p.h.places + chunk.y) + i % (chunk.slices * chunk.rows)) * p.w.places)
+                zero_run(lines + (i + 1) * line - p.lanes, 1)
+                memcpy(lines + i * line, source, p.w.places * sizeof(real))
+            k = 0
+            while k < p.taps:
+                j = TAP_SUMS if p.taps - k >= TAP_SUMS else 3 if p.taps - k >= 3 else 1
+                sums_of_taps(chunk.vectors, <const real*>lines, <const real*>band, p.sources, p.offsets + k, line // p.lanes,
+                             p.w.places % p.lanes, sums + (r * p.taps + k) * p.lanes, <int>j)
+                k += j
+    out += (part * p.groups + group) * p.o * p.taps
+    for i in range(p.o * p.taps):
+        total = 0
+        for j in range(p.lanes):
+            total += sums[i * p.lanes + j]
+        out[i] = total
+
+
+cdef void grad_weight_by_lines(Plan* p, const real* g, const real* x, real* out):
+    """Gradient of the weight, one channel. Threads over groups and slices; slices are added in their order."""
+    cdef int threads = threads_of(p), lane_count = lanes(out)
+    p.direct = True
+    choose_chunk(p, lane_count, 1)
+    cdef Storage tables = make_tables(p, 1, 1, 0, 0)
+    cdef Py_ssize_t size = p.groups * p.o * p.taps, item, slices = slices_of(p, p.groups)
+    cdef Py_ssize_t own = ceil_div((p.o * p.taps + p.vectors + 4) * lane_count + band_size(p, 1), 16) * 16
+    cdef Storage scratch = host_storage((threads * own + (slices * size if slices > 1 else 0)) * sizeof(real))
+    cdef real* buffers = <real*>scratch.data
+    cdef real* parts = buffers + threads * own if slices > 1 else out
+    with nogil:
+        for item in prange(p.groups * slices, num_threads=threads, schedule="dynamic"):
+            line_block(p, slices, item, g, x, parts, buffers + threadid() * own)
+        if slices > 1:
+            add_slices(out, <const real*>parts, slices, size, threads)
 
 
 cdef void grad_weight(Plan* p, const real* g, const real* x, real* out):
-    if 2 * p.c > lanes(out):
+    join_rows(p)
+    if p.c == 1 and p.o <= MOST_LINES:
+        grad_weight_by_lines(p, g, x, out)
+    elif 2 * p.c > lanes(out):
         grad_weight_by_panels(p, g, x, out)
     else:
         grad_weight_by_lanes(p, g, x, out)
 
 
-def conv2d_grad_weight(TensorBase g not None, TensorBase x not None, tuple kernel, tuple stride, tuple padding,
-                       tuple dilation, Py_ssize_t groups):
-    """Gradient of conv2d with respect to its weight [O, C / groups, *kernel]."""
+def conv2d_grad_weight(TensorBase g not None, TensorBase x not None, tuple kernel, tuple stride, tuple padding, tuple dilation,
+                       Py_ssize_t groups):
+    """Gradient of conv2d and conv3d with respect to their weight [O, C / groups, *kernel]."""
     cdef Plan plan
     cdef int code = float_code("conv2d_grad_weight", g, x)
     cdef Py_ssize_t channels = <Py_ssize_t>x.shape[1] // groups
@@ -280,4 +384,4 @@ def conv2d_grad_weight(TensorBase g not None, TensorBase x not None, tuple kerne
     return out
 
 
-KERNELS = {"conv2d_grad_weight": conv2d_grad_weight}
+KERNELS = {"conv2d_grad_weight": conv2d_grad_weight, "conv3d_grad_weight": conv2d_grad_weight}

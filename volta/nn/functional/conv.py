@@ -133,7 +133,11 @@ def _transpose2d(x, weight, size, stride, padding, dilation, groups):
     return conv2d_grad_input(x, weight, height=size[0], width=size[1], stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
-_TRANSPOSED = {1: _transpose1d, 2: _transpose2d, 3: conv3d_grad_input}
+def _transpose3d(x, weight, size, stride, padding, dilation, groups):
+    return conv3d_grad_input(x, weight, size=size, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+
+_TRANSPOSED = {1: _transpose1d, 2: _transpose2d, 3: _transpose3d}
 
 
 def _np_conv(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):

@@ -1,18 +1,12 @@
-"""Records of 2-D convolution, and of volumes, whose depth becomes channels in the gradients. Layouts are PyTorch's: N, C, H, W and
-O, C/groups, kh, kw."""
+"""Records of the convolution of images and of volumes. Layouts are PyTorch's: N, C, H, W and O, C/groups, kh, kw."""
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volta.ops.records.reduce import sum_op
-from volta.ops.records.view import contiguous_op, fold_windows, permute_op, place, reshape_op, slice_op, unfold_op
 from volta.ops.table import case, register
-
-if TYPE_CHECKING:
-    from volta.tensor import Tensor
 
 _DEFAULT = dict(stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1)
 
@@ -53,11 +47,12 @@ def np_conv_transpose(g: np.ndarray, weight: np.ndarray, size: tuple, stride: tu
     return out[(..., *[slice(p, p + n) for n, p in zip(size, padding)])]
 
 
-def _np_conv2d_grad_weight(g, x, kernel, stride, padding, dilation, groups):
+def _np_conv_grad_weight(g, x, kernel, stride, padding, dilation, groups):
     x = _np_padded(x, padding)
     dw = np.zeros((g.shape[1], x.shape[1] // groups) + tuple(kernel))
-    for (i, j), window in _np_windows(g.shape[2:], kernel, stride, dilation):
-        dw[:, :, i, j] = np.einsum("ngohw,ngchw->goc", _np_grouped(g, groups), _np_grouped(x[window], groups)).reshape(dw.shape[:2])
+    for tap, window in _np_windows(g.shape[2:], kernel, stride, dilation):
+        gs, xs = (_np_grouped(v, groups).reshape(len(v), groups, v.shape[1] // groups, -1) for v in (g, x[window]))
+        dw[(..., *tap)] = np.einsum("ngop,ngcp->goc", gs, xs).reshape(dw.shape[:2])
     return dw
 
 
@@ -91,7 +86,7 @@ conv2d_grad_input = register(
     cases=(case((2, 4, 6, 5), (4, 3, 3, 3), height=6, width=5, **_geometry(padding=(1, 1))),
            case((2, 6, 4, 5), (6, 2, 3, 2), height=7, width=6, **_geometry(stride=(2, 1), padding=(1, 0), groups=2))))
 conv2d_grad_weight = register(
-    "conv2d_grad_weight", ("g", "x"), family="conv", takes="f", rtol=1e-4, numpy=_np_conv2d_grad_weight,
+    "conv2d_grad_weight", ("g", "x"), family="conv", takes="f", rtol=1e-4, numpy=_np_conv_grad_weight,
     vjp=(lambda gg, x, stride, padding, dilation, groups: conv2d_op(
             x, gg, None, stride=stride, padding=padding, dilation=dilation, groups=groups),
          lambda gg, g, x_shape, stride, padding, dilation, groups: conv2d_grad_input(
@@ -101,51 +96,38 @@ conv2d_grad_weight = register(
 
 
 # ---------------------------------------------------------------- volumes
-def _slices(x):
-    """(N, C, D, H, W) -> (N * D, C, H, W)"""
-    n, c, depth, height, width = x.shape
-    return reshape_op(permute_op(x, dims=(0, 2, 1, 3, 4)), shape=(n * depth, c, height, width))
-
-
-def _depth_columns(x, kernel, stride, padding, dilation):
-    """The slices that meet one output's slice as its channels: (N, C, D, H, W) -> (N * D', C * kernel, H, W)."""
-    if padding:
-        x = place(x, shape=(*x.shape[:2], x.shape[2] + 2 * padding, *x.shape[3:]), starts=(0, 0, padding, 0, 0), steps=(1,) * 5, value=0.0)
-    windows = unfold_op(x, dim=2, size=dilation * (kernel - 1) + 1, step=stride)
-    n, c, depth, height, width, reach = windows.shape
-    if dilation > 1:
-        windows = slice_op(windows, starts=(0,) * 6, sizes=(n, c, depth, height, width, kernel), steps=(1,) * 5 + (dilation,))
-    return reshape_op(permute_op(windows, dims=(0, 2, 1, 5, 3, 4)), shape=(n * depth, c * kernel, height, width))
-
-
-def conv3d_grad_input(g: Tensor, weight: Tensor, size: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
-                      dilation: tuple[int, ...], groups: int) -> Tensor:
-    """The gradient of conv3d's input: each slice in two dimensions, into `kernel` slices, which are added where they belong."""
-    (n, _, depth), kernel = g.shape[:3], weight.shape[2]
-    flat = reshape_op(weight, shape=(weight.shape[0], weight.shape[1] * kernel, *weight.shape[3:]))
-    out = conv2d_grad_input(_slices(g), flat, height=size[1], width=size[2], stride=stride[1:], padding=padding[1:], dilation=dilation[1:],
-                            groups=groups)
-    windows = permute_op(reshape_op(out, shape=(n, depth, out.shape[1] // kernel, kernel, *size[1:])), dims=(0, 2, 1, 4, 5, 3))
-    full = fold_windows(windows, (n, windows.shape[1], size[0] + 2 * padding[0], *size[1:]), 2, stride[0], dilation[0])
-    return contiguous_op(slice_op(full, starts=(0, 0, padding[0], 0, 0), sizes=(n, windows.shape[1], *size), steps=(1,) * 5))
-
-
-def _conv3d_grad_weight(g, x, weight_shape, stride, padding, dilation, groups):
-    columns = _depth_columns(x, weight_shape[2], stride[0], padding[0], dilation[0])
-    out = conv2d_grad_weight(_slices(g), columns, kernel=weight_shape[3:], stride=stride[1:], padding=padding[1:], dilation=dilation[1:],
-                             groups=groups)
-    return reshape_op(out, shape=weight_shape)
-
-
 _VOLUME = dict(stride=(1, 1, 1), padding=(0, 0, 0), dilation=(1, 1, 1), groups=1)
 conv3d_op = register(
     "conv3d", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="conv", rtol=1e-4, numpy=np_conv,
     takes={"x": "f", "weight": "=x", "bias": "=x?"},
     vjp=(lambda g, x_shape, weight, stride, padding, dilation, groups: conv3d_grad_input(
-            g, weight, x_shape[2:], stride, padding, dilation, groups),
-         _conv3d_grad_weight, lambda g: sum_op(g, dim=(0, 2, 3, 4), keepdim=False)),
+            g, weight, size=x_shape[2:], stride=stride, padding=padding, dilation=dilation, groups=groups),
+         lambda g, x, weight_shape, stride, padding, dilation, groups: conv3d_grad_weight(
+            g, x, kernel=weight_shape[2:], stride=stride, padding=padding, dilation=dilation, groups=groups),
+         lambda g: sum_op(g, dim=(0, 2, 3, 4), keepdim=False)),
     cases=(case((2, 2, 4, 5, 4), (3, 2, 3, 3, 3), (3,), **{**_VOLUME, "padding": (1, 1, 1)}),
            case((1, 4, 5, 4, 5), (4, 2, 2, 2, 3), None, **{**_VOLUME, "stride": (2, 1, 2), "padding": (1, 0, 2), "dilation": (2, 1, 1),
                                                            "groups": 2}),
            case((2, 2, 8, 16, 16), (4, 2, 3, 3, 3), (4,), **{**_VOLUME, "padding": (1, 1, 1)}),
            case((1, 3, 6, 16, 9), (2, 3, 1, 1, 2), None, **{**_VOLUME, "stride": (1, 1, 2)})))
+conv3d_grad_input = register(
+    "conv3d_grad_input", ("g", "weight"), family="conv", takes="f", rtol=1e-4,
+    numpy=lambda g, weight, size, **geometry: np_conv_transpose(g, weight, size, **geometry),
+    vjp=(lambda gg, weight, stride, padding, dilation, groups: conv3d_op(
+            gg, weight, None, stride=stride, padding=padding, dilation=dilation, groups=groups),
+         lambda gg, g, weight_shape, stride, padding, dilation, groups: conv3d_grad_weight(
+            g, gg, kernel=weight_shape[2:], stride=stride, padding=padding, dilation=dilation, groups=groups)),
+    cases=(case((2, 3, 4, 5, 4), (3, 2, 3, 3, 3), size=(4, 5, 4), **{**_VOLUME, "padding": (1, 1, 1)}),
+           case((2, 4, 8, 16, 16), (4, 2, 3, 3, 3), size=(8, 16, 16), **{**_VOLUME, "padding": (1, 1, 1)}),
+           case((1, 4, 2, 3, 3), (4, 2, 2, 2, 3), size=(4, 6, 5),
+                **{**_VOLUME, "stride": (2, 2, 1), "padding": (1, 0, 0), "dilation": (2, 1, 1), "groups": 2})))
+conv3d_grad_weight = register(
+    "conv3d_grad_weight", ("g", "x"), family="conv", takes="f", rtol=1e-4, numpy=_np_conv_grad_weight,
+    vjp=(lambda gg, x, stride, padding, dilation, groups: conv3d_op(
+            x, gg, None, stride=stride, padding=padding, dilation=dilation, groups=groups),
+         lambda gg, g, x_shape, stride, padding, dilation, groups: conv3d_grad_input(
+            g, gg, size=x_shape[2:], stride=stride, padding=padding, dilation=dilation, groups=groups)),
+    cases=(case((2, 3, 4, 5, 4), (2, 2, 4, 5, 4), kernel=(3, 3, 3), **{**_VOLUME, "padding": (1, 1, 1)}),
+           case((2, 4, 8, 16, 16), (2, 2, 8, 16, 16), kernel=(3, 3, 3), **{**_VOLUME, "padding": (1, 1, 1)}),
+           case((1, 4, 2, 3, 3), (1, 4, 4, 6, 5), kernel=(2, 2, 3),
+                **{**_VOLUME, "stride": (2, 2, 1), "padding": (1, 0, 0), "dilation": (2, 1, 1), "groups": 2})))
