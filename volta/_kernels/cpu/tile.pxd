@@ -139,32 +139,35 @@ cdef extern from *:
     static void NAME(Py_ssize_t k, const T* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const T* b, Py_ssize_t b_step, T* out,  \\
                      Py_ssize_t out_row, int last, const T* bias, int add) {                                        \\
         V sum[VOLTA_TILE_ROWS][N];                                                                                  \\
-        const T* row[VOLTA_TILE_ROWS];                                                                              \\
+        const char* row[VOLTA_TILE_ROWS];                                                                           \\
         Py_ssize_t p, at = 0; int i, j;                                                                             \\
         VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) {                                                        \\
-            row[i] = a + (i < rows ? i : rows - 1) * a_row;                                                         \\
+            row[i] = (const char*)(a + (i < rows ? i : rows - 1) * a_row);                                                \\
             VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = (V){0};                                                \\
         }                                                                                                           \\
         for (i = 0; i < rows; i++)                                                                                  \\
             for (j = 0; j < N; j++) VOLTA_PREFETCH(out + i * out_row + j * LANES);                                  \\
-        for (p = 0; p < k; p++, at += a_step, b += b_step) {                                                        \\
+        for (p = 0; p < k; p++, at += a_step * (Py_ssize_t)sizeof(T), b += b_step) {\\
             V y[N];                                                                                                 \\
             VOLTA_UNROLL for (j = 0; j < N; j++) y[j] = ((const V*)b)[j];                                           \\
             VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) {                                                    \\
-                V x = VOLTA_SAME##S(row[i][at]);                                                                    \\
+                V x = VOLTA_SAME##S(*(const T*)(row[i] + at));                                                                   \\
                 VOLTA_KEEP(x);                                                                                      \\
-                VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = VOLTA_MADD##S(x, y[j], sum[i][j]);                 \\
+                VOLTA_UNROLL for (j = 0; j < N; j++) { sum[i][j] = VOLTA_MADD##S(x, y[j], sum[i][j]); VOLTA_KEEP(sum[i][j]); }  \\
             }                                                                                                       \\
         }                                                                                                           \\
-        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++, out += out_row)                                          \\
-            if (i < rows)                                                                                           \\
-                VOLTA_UNROLL for (j = 0; j < N; j++) {                                                              \\
-                    const int n = j == N - 1 ? last : LANES;                                                        \\
-                    V x = sum[i][j];                                                                                \\
-                    if (add) x += volta_part##S(out + j * LANES, n);                                                \\
-                    if (bias) x += volta_part##S(bias + j * LANES, n);                                              \\
-                    volta_put##S(out + j * LANES, x, n);                                                            \\
-                }                                                                                                   \\
+        if (add)                                                                                                    \\
+            VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                      \\
+                VOLTA_UNROLL for (j = 0; j < N; j++)                                                                \\
+                    sum[i][j] += volta_part##S(out + (i < rows ? i : 0) * out_row + j * LANES, j == N - 1 ? last : LANES);\\
+        if (bias)                                                                                                   \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) {                                                                  \\
+                V x = volta_part##S(bias + j * LANES, j == N - 1 ? last : LANES);                                   \\
+                VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) sum[i][j] += x;                                  \\
+            }                                                                                                       \\
+        VOLTA_UNROLL for (i = VOLTA_TILE_ROWS - 1; i >= 0; i--)        /* rows that do not exist go where the first will be written */\\
+            VOLTA_UNROLL for (j = 0; j < N; j++)                                                                    \\
+                volta_put##S(out + (i < rows ? i : 0) * out_row + j * LANES, sum[i][j], j == N - 1 ? last : LANES); \\
     }
     #define VOLTA_MULTIPLIES(S, T)                                                                                  \\
     VOLTA_MULTIPLY(volta_multiply##S##_1, T, volta_v##S, VOLTA_LANES##S, 1, S)                                      \\
