@@ -157,45 +157,55 @@ cdef void strip(const Products* p, Py_ssize_t rows, Py_ssize_t columns, Py_ssize
         k0 += depth
 
 
-cdef void line(const Products* p, bint turned, Py_ssize_t first, Py_ssize_t last, Py_ssize_t k, const real* a, const real* b,
-               const real* bias, real* out, real* space) noexcept nogil:
-    """Columns first .. last of a thin product; or, turned, rows of one with few columns: then a is what is read once."""
-    cdef Py_ssize_t rows = p.n if turned else p.m, row, j, q, i, count
+cdef void line(Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* x, Py_ssize_t x_row, const real* y, Py_ssize_t step,
+               Py_ssize_t across, real* sums) noexcept nogil:
+    """sums[rows][LINE] = x[rows][k] @ y[k][columns], with y read once. IN: at most THIN rows and LINE columns."""
+    cdef Py_ssize_t row, j, q, count
+    cdef real[4] four
+    if step == 1 and (across != 1 or columns == 1):
+        for j in range(0, columns, 4):
+            count = min(4, columns - j)
+            for row in range(rows):
+                dots(count, k, x + row * x_row, y + j * across, across, <real*>four)
+                for q in range(count):
+                    sums[row * LINE + j + q] = four[q]
+        return
+    for row in range(rows):
+        for j in range(columns):
+            sums[row * LINE + j] = 0
+    for q in range(0, k, 8):
+        for row in range(rows):
+            if across == 1:
+                add_rows(min(8, k - q), columns, x + row * x_row + q, y + q * step, step, sums + row * LINE)
+            else:
+                for count in range(q, min(q + 8, k)):
+                    for j in range(columns):
+                        sums[row * LINE + j] += x[row * x_row + count] * y[count * step + j * across]
+
+
+cdef void thin(const Products* p, Py_ssize_t first, Py_ssize_t last, Py_ssize_t k, const real* a, const real* b, const real* bias,
+               real* out, real* space) noexcept nogil:
+    """Columns first .. last of a product of few rows; of one with few columns, these rows: a is then what is read once."""
+    cdef bint turned = p.m > p.n
+    cdef Py_ssize_t rows = p.n if turned else p.m, row, j, q, count
     cdef Py_ssize_t x_row = p.b_column if turned else p.a_row, x_step = p.b_row if turned else p.a_column
     cdef Py_ssize_t step = p.a_column if turned else p.b_row, across = p.a_row if turned else p.b_column
     cdef const real* x = b if turned else a
     cdef const real* y = a if turned else b
     cdef real[THIN * LINE] sums
-    cdef real[4] four
     if x_step != 1:
         for row in range(rows):
             for q in range(k):
                 space[row * k + q] = x[row * x_row + q * x_step]
         x, x_row = space, k
-    j = first
-    while j < last:
-        count = min(LINE, last - j)
-        if step == 1 and across != 1:
-            for i in range(0, count, 4):
-                for row in range(rows):
-                    dots(min(4, count - i), k, x + row * x_row, y + (j + i) * across, across, <real*>four)
-                    for q in range(min(4, count - i)):
-                        sums[row * LINE + i + q] = four[q]
-        else:
-            for i in range(rows * LINE):
-                sums[i] = 0
-            for q in range(0, k, 8):
-                for row in range(rows):
-                    if across == 1:
-                        add_rows(min(8, k - q), count, x + row * x_row + q, 1, y + q * step + j, step, <real*>sums + row * LINE)
-                        continue
-                    for i in range(min(8, k - q) * count):
-                        sums[row * LINE + i % count] += x[row * x_row + q + i // count] * y[(q + i // count) * step + (j + i % count) * across]
+    while first < last:
+        count = min(LINE, last - first)
+        line(rows, count, k, x, x_row, y + first * across, step, across, <real*>sums)
         for row in range(rows):
-            for i in range(count):
-                q = row if turned else j + i
-                out[(j + i) * p.n + row if turned else row * p.n + q] = sums[row * LINE + i] + (bias[q] if bias != NULL else 0)
-        j += LINE
+            for j in range(count):
+                q = row if turned else first + j
+                out[(first + j) * p.n + row if turned else row * p.n + q] = sums[row * LINE + j] + (bias[q] if bias != NULL else 0)
+        first += count
 
 
 cdef void task(const Plan* plan, const Products* p, Py_ssize_t number, const real* a, const real* b, const real* bias, real* out,
@@ -214,10 +224,8 @@ cdef void task(const Plan* plan, const Products* p, Py_ssize_t number, const rea
     b += k0 * p.b_row
     out += part * p.m * p.n
     if plan.thin:
-        first = p.m > p.n
-        index = p.m if first else p.n
-        line(p, first, share(index, band, plan.column_blocks, width), share(index, band + 1, plan.column_blocks, width), k, a, b, bias, out,
-             space)
+        index = max(p.m, p.n)
+        thin(p, share(index, band, plan.column_blocks, width), share(index, band + 1, plan.column_blocks, width), k, a, b, bias, out, space)
         return
     r0, r1 = share(p.m, block, plan.row_blocks, TILE_ROWS), share(p.m, block + 1, plan.row_blocks, TILE_ROWS)
     first, last = share(p.n, band, plan.column_blocks, width), share(p.n, band + 1, plan.column_blocks, width)

@@ -8,9 +8,9 @@ cdef extern from *:
     """
     /* out[n] += x[0] * b[0][n] + ... + x[ROWS - 1] * b[ROWS - 1][n], in this order. */
     #define VOLTA_ADD_ROWS(NAME, ROWS, T, V, LANES, S)                                                              \\
-    static void NAME(Py_ssize_t n, const T* x, Py_ssize_t x_step, const T* b, Py_ssize_t b_row, T* out) {           \\
+    static void NAME(Py_ssize_t n, const T* x, const T* b, Py_ssize_t b_row, T* out) {                              \\
         V y[ROWS]; Py_ssize_t j; int i;                                                                             \\
-        VOLTA_UNROLL for (i = 0; i < ROWS; i++) y[i] = VOLTA_SAME##S(x[i * x_step]);                                 \\
+        VOLTA_UNROLL for (i = 0; i < ROWS; i++) y[i] = VOLTA_SAME##S(x[i]);                                          \\
         for (j = 0; j < n; j += LANES) {                                                                            \\
             const int count = n - j < LANES ? (int)(n - j) : LANES;                                                 \\
             V sum = volta_part##S(out + j, count);                                                                  \\
@@ -52,31 +52,30 @@ cdef extern from *:
     VOLTA_DOTS(volta_dots32, 4, float, volta_v32, VOLTA_LANES32, 32)
     VOLTA_DOTS(volta_dots64, 4, double, volta_v64, VOLTA_LANES64, 64)
     """
-    void add_row32 "volta_add_row32"(Py_ssize_t, const float*, Py_ssize_t, const float*, Py_ssize_t, float*) noexcept nogil
-    void add_row64 "volta_add_row64"(Py_ssize_t, const double*, Py_ssize_t, const double*, Py_ssize_t, double*) noexcept nogil
-    void add_rows32 "volta_add_rows32"(Py_ssize_t, const float*, Py_ssize_t, const float*, Py_ssize_t, float*) noexcept nogil
-    void add_rows64 "volta_add_rows64"(Py_ssize_t, const double*, Py_ssize_t, const double*, Py_ssize_t, double*) noexcept nogil
+    void add_row32 "volta_add_row32"(Py_ssize_t, const float*, const float*, Py_ssize_t, float*) noexcept nogil
+    void add_row64 "volta_add_row64"(Py_ssize_t, const double*, const double*, Py_ssize_t, double*) noexcept nogil
+    void add_rows32 "volta_add_rows32"(Py_ssize_t, const float*, const float*, Py_ssize_t, float*) noexcept nogil
+    void add_rows64 "volta_add_rows64"(Py_ssize_t, const double*, const double*, Py_ssize_t, double*) noexcept nogil
     void dot32 "volta_dot32"(Py_ssize_t, const float*, const float*, Py_ssize_t, float*) noexcept nogil
     void dot64 "volta_dot64"(Py_ssize_t, const double*, const double*, Py_ssize_t, double*) noexcept nogil
     void dots32 "volta_dots32"(Py_ssize_t, const float*, const float*, Py_ssize_t, float*) noexcept nogil
     void dots64 "volta_dots64"(Py_ssize_t, const double*, const double*, Py_ssize_t, double*) noexcept nogil
 
 
-cdef inline void add_rows(Py_ssize_t rows, Py_ssize_t n, const real* x, Py_ssize_t x_step, const real* b, Py_ssize_t b_row,
-                          real* out) noexcept nogil:
-    """out[n] += the sum of x[i * x_step] times row i of b; at most 8 rows."""
+cdef inline void add_rows(Py_ssize_t rows, Py_ssize_t n, const real* x, const real* b, Py_ssize_t b_row, real* out) noexcept nogil:
+    """out[n] += the sum of x[i] times row i of b; at most 8 rows."""
     cdef Py_ssize_t i
     if rows == 8:
         if real is float:
-            add_rows32(n, x, x_step, b, b_row, out)
+            add_rows32(n, x, b, b_row, out)
         else:
-            add_rows64(n, x, x_step, b, b_row, out)
+            add_rows64(n, x, b, b_row, out)
         return
     for i in range(rows):
         if real is float:
-            add_row32(n, x + i * x_step, 0, b + i * b_row, 0, out)
+            add_row32(n, x + i, b + i * b_row, 0, out)
         else:
-            add_row64(n, x + i * x_step, 0, b + i * b_row, 0, out)
+            add_row64(n, x + i, b + i * b_row, 0, out)
 
 
 cdef inline void dots(Py_ssize_t count, Py_ssize_t n, const real* x, const real* b, Py_ssize_t b_row, real* out) noexcept nogil:
