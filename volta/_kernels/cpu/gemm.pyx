@@ -49,16 +49,17 @@ cdef extern from *:
     void turn8 "volta_turn8"(const float* x, Py_ssize_t ldx, float* out, Py_ssize_t ldo) noexcept nogil
 
 cdef enum:
-    KC = 384                    # depth of a panel of b: with 480 columns, three quarters of a megabyte,
-    NC = 480
-    SLOTS = 4                   # tiles of rows for which b is better read where it lies than packed
+    MC = 384                    # rows of a packed block of a: with KC, half a megabyte
+    KC = 320                    # depth of a panel of b
+    FEW = 32                    # rows for which b is better read where it lies than packed
     SMALL = 8192                # elements of b that are read where they lie, too
+    MANY = 3                    # panels up to which a is read where it lies
     PAD = 64
     THIN = 3                    # rows or columns up to which reading the other operand is all that counts
     LINE = 1024                 # columns whose sums are held at a time
     LONG = 2048                 # parts of k in thin products; in others at least half as much, and at most PARTS of them
     PARTS = 16
-    FEW = 16384                 # elements of out up to which k is cut into parts
+    NARROW = 16384              # elements of out up to which k is cut into parts
 
 
 cdef void pack(Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* x, Py_ssize_t across, Py_ssize_t along,
@@ -117,43 +118,35 @@ cdef inline Py_ssize_t panel_start(Py_ssize_t panel, Py_ssize_t vectors) noexcep
     return vectors - 2 if vectors % 3 == 1 and 3 * panel + 1 == vectors and panel > 0 else min(3 * panel, vectors)
 
 
-cdef void strip(const Products* p, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* a, const real* b, const real* bias,
+cdef void block(const Products* p, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* a, const real* b, const real* bias,
                 real* out, real* space) noexcept nogil:
-    """out[rows][columns] = a[rows][k] @ b[k][columns] + bias; IN: at most NC columns, strides of p."""
+    """out[rows][columns] = a[rows][k] @ b[k][columns] + bias; IN: at most MC rows, strides of p."""
     cdef Py_ssize_t width = lanes(out), vectors = (columns + width - 1) // width, panels = (vectors + 2) // 3
-    cdef Py_ssize_t tiles = (rows + TILE_ROWS - 1) // TILE_ROWS, blocks = (k + KC - 1) // KC, depth = (k + blocks - 1) // blocks
-    cdef Py_ssize_t k0 = 0, i, j, x, first, size, a_row, a_step, b_step
-    cdef bint few = tiles <= SLOTS, turn_a = p.a_column != 1 and panels > 1
-    cdef bint in_place = p.b_column == 1 and (few or depth * p.b_row <= SMALL)
-    cdef real* packed_a = space
-    cdef real* packed_b = space + SLOTS * TILE_ROWS * depth + PAD
+    cdef Py_ssize_t blocks = (k + KC - 1) // KC, depth = (k + blocks - 1) // blocks, k0 = 0, i, j, q, first, last, a_row, a_step, b_step
+    cdef Py_ssize_t tiles = (rows + TILE_ROWS - 1) // TILE_ROWS
+    cdef bint few = rows <= FEW, turn_a = panels > 1 and (p.a_column != 1 or panels > MANY and not few)
+    cdef real* packed_a = space + min(KC, k) * 3 * width + PAD
     cdef const real* tile
     cdef const real* panel
     while k0 < k:
         depth = min(depth, k - k0)
+        if turn_a:
+            for q in range(tiles):
+                i = q * TILE_ROWS
+                pack(min(TILE_ROWS, rows - i), TILE_ROWS, depth, a + i * p.a_row + k0 * p.a_column, p.a_row, p.a_column, packed_a + i * depth)
         for j in range(panels):
-            first, size = width * panel_start(j, vectors), width * panel_start(j + 1, vectors)
-            if not in_place or size > columns:
-                pack(min(size, columns) - first, size - first, depth, b + k0 * p.b_row + first * p.b_column, p.b_column, p.b_row,
-                     packed_b + first * depth)
-        for x in range(tiles * panels):
-            i, j = x // panels, x % panels
-            if few:
-                i, j = x % tiles, x // tiles
-            first, size = width * panel_start(j, vectors), width * panel_start(j + 1, vectors)
-            tile, a_row, a_step = a + i * TILE_ROWS * p.a_row + k0 * p.a_column, p.a_row, p.a_column
-            if turn_a:
-                if j == 0:
-                    pack(min(TILE_ROWS, rows - i * TILE_ROWS), TILE_ROWS, depth, tile, a_row, a_step,
-                         packed_a + i % SLOTS * TILE_ROWS * depth)
-                tile, a_row, a_step = packed_a + i % SLOTS * TILE_ROWS * depth, 1, TILE_ROWS
-            if in_place and size <= columns:
-                panel, b_step = b + k0 * p.b_row + first, p.b_row
-            else:
-                panel, b_step = packed_b + first * depth, size - first
-            multiply(depth, tile, a_row, a_step, <int>min(TILE_ROWS, rows - i * TILE_ROWS), panel, b_step,
-                     out + i * TILE_ROWS * p.n + first, p.n, <int>(min(size, columns) - first),
-                     bias + first if bias != NULL and k0 == 0 else <const real*>NULL, k0 > 0)
+            first, last = width * panel_start(j, vectors), width * panel_start(j + 1, vectors)
+            panel, b_step = b + k0 * p.b_row + first * p.b_column, p.b_row
+            if last > columns or p.b_column != 1 or not (few or depth * p.b_row <= SMALL):
+                pack(min(last, columns) - first, last - first, depth, panel, p.b_column, p.b_row, space)
+                panel, b_step = space, last - first
+            for q in range(tiles):
+                i = q * TILE_ROWS
+                tile, a_row, a_step = a + i * p.a_row + k0 * p.a_column, p.a_row, p.a_column
+                if turn_a:
+                    tile, a_row, a_step = packed_a + i * depth, 1, TILE_ROWS
+                multiply(depth, tile, a_row, a_step, <int>min(TILE_ROWS, rows - i), panel, b_step, out + i * p.n + first, p.n,
+                         <int>(min(last, columns) - first), bias + first if bias != NULL and k0 == 0 else <const real*>NULL, k0 > 0)
         k0 += depth
 
 
@@ -211,9 +204,9 @@ cdef void thin(const Products* p, Py_ssize_t first, Py_ssize_t last, Py_ssize_t 
 cdef void task(const Plan* plan, const Products* p, Py_ssize_t number, const real* a, const real* b, const real* bias, real* out,
                real* space) noexcept nogil:
     """One block of one part of one product. OUT: out, or where k is cut the parts' sums, each as out."""
-    cdef Py_ssize_t block = number % plan.row_blocks, band = number // plan.row_blocks % plan.column_blocks
+    cdef Py_ssize_t band = number // plan.row_blocks % plan.column_blocks
     cdef Py_ssize_t part = number // (plan.row_blocks * plan.column_blocks), cut = part % plan.cuts, item = part // plan.cuts
-    cdef Py_ssize_t k0 = cut * plan.length, k = min(plan.length, p.k - k0), width = lanes(out), index, first, last, r0, r1
+    cdef Py_ssize_t k0 = cut * plan.length, k = min(plan.length, p.k - k0), width = lanes(out), index, first, last, row, end, rows
     cdef int d
     for d in range(p.rank - 1, -1, -1):
         index = item % p.shape[d]
@@ -227,12 +220,15 @@ cdef void task(const Plan* plan, const Products* p, Py_ssize_t number, const rea
         index = max(p.m, p.n)
         thin(p, share(index, band, plan.column_blocks, width), share(index, band + 1, plan.column_blocks, width), k, a, b, bias, out, space)
         return
-    r0, r1 = share(p.m, block, plan.row_blocks, TILE_ROWS), share(p.m, block + 1, plan.row_blocks, TILE_ROWS)
     first, last = share(p.n, band, plan.column_blocks, width), share(p.n, band + 1, plan.column_blocks, width)
-    while first < last:
-        strip(p, r1 - r0, min(NC, last - first), k, a + r0 * p.a_row, b + first * p.b_column, bias + first if bias != NULL else bias,
-              out + r0 * p.n + first, space)
-        first += NC
+    number %= plan.row_blocks
+    row, end = share(p.m, number, plan.row_blocks, TILE_ROWS), share(p.m, number + 1, plan.row_blocks, TILE_ROWS)
+    while row < end:
+        index = (end - row + MC - 1) // MC                  # blocks that are left; this one takes its share
+        rows = share(end - row, 1, index, TILE_ROWS)
+        block(p, rows, last - first, k, a + row * p.a_row, b + first * p.b_column, bias + first if bias != NULL else bias,
+              out + row * p.n + first, space)
+        row += rows
 
 
 cdef inline Py_ssize_t share(Py_ssize_t n, Py_ssize_t i, Py_ssize_t shares, Py_ssize_t unit) noexcept nogil:
@@ -286,7 +282,7 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
     """Decide how products are computed: sums by their sizes alone, blocks by the threads too. `kind` only names the type."""
     cdef Py_ssize_t width = lanes(kind)
     plan.thin = min(p.m, p.n) <= THIN
-    plan.cuts = p.k // LONG if plan.thin else min(PARTS, p.k // (LONG // 2)) if p.m * p.n <= FEW and p.k >= LONG else 1
+    plan.cuts = p.k // LONG if plan.thin else min(PARTS, p.k // (LONG // 2)) if p.m * p.n <= NARROW and p.k >= LONG else 1
     plan.cuts = max(1, plan.cuts)
     plan.length = (p.k + plan.cuts - 1) // plan.cuts
     plan.partial = p.count * plan.cuts * p.m * p.n if plan.cuts > 1 else 0
@@ -300,20 +296,26 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
     plan.threads = gemm_threads(p.m, p.n, p.k * p.count)
     if plan.threads > 1:
         choose_blocks(plan, p, width)
-    plan.own = min(KC, plan.length) * (SLOTS * TILE_ROWS + min(NC, (p.n + width - 1) // width * width)) + 2 * PAD
+    plan.own = min(KC, plan.length) * (3 * width + (min(MC, p.m) + TILE_ROWS)) + 2 * PAD
 
 
 cdef void choose_blocks(Plan* plan, const Products* p, Py_ssize_t width) noexcept nogil:
     """The blocks by which the thread with the most work is done first."""
-    cdef Py_ssize_t parts = p.count * plan.cuts, tiles = (p.m + TILE_ROWS - 1) // TILE_ROWS, vectors = (p.n + width - 1) // width
-    cdef Py_ssize_t rows, bands, turns, wide, high, cost, least = -1, packing = 2 if p.b_column == 1 else 6
-    for rows in range(1, min(tiles, 2 * plan.threads) + 1):
-        for turns in range(1, 4):
-            bands = min(vectors, max(1, turns * plan.threads // (parts * rows)))
+    cdef unsigned int threads = plan.threads, parts = <unsigned int>min(p.count * plan.cuts, 1 << 20), rows, bands, turns, wide, high
+    cdef unsigned int tiles = <unsigned int>min((p.m + TILE_ROWS - 1) // TILE_ROWS, 1 << 20)
+    cdef unsigned int vectors = <unsigned int>min((p.n + width - 1) // width, 1 << 20)
+    cdef double cost, least = -1
+    if parts % threads == 0 or parts > 8 * threads:
+        return
+    for rows in range(1, min(tiles, threads) + 1):
+        for turns in range(1, 3):
+            bands = min(vectors, max(1, turns * threads // (parts * rows)))
             high, wide = (tiles + rows - 1) // rows, (vectors + bands - 1) // bands
-            # In cycles by k: a vector of products of a tile takes 4 (alone 5), reading a tile of a 2, packing a vector of b as said.
-            cost = high * (4 * wide + (wide == 1) + 2) + (packing * wide if high > SLOTS or packing > 2 else 0)
-            cost *= (parts * rows * bands + plan.threads - 1) // plan.threads
+            # In cycles by k: a vector of products of a tile takes 4 (alone 5), reading a tile of a 2, packing a vector of b 2, or turned 6.
+            cost = <double>high * (4 * wide + (wide == 1) + 2)
+            if p.b_column != 1 or high * TILE_ROWS > FEW:
+                cost += (2 if p.b_column == 1 else 6) * wide
+            cost *= (parts * rows * bands + threads - 1) // threads
             if least < 0 or cost < least:
                 least, plan.row_blocks, plan.column_blocks = cost, rows, bands
 
