@@ -37,12 +37,10 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         raise ShapeError(f"matmul: inner sizes differ, got {a} @ {b}")
     if len(a) == 2 and len(b) == 2:
         return matmul_op(input, other)
-    if len(a) == 1:
-        out = matmul(reshape_op(input, shape=(1,) + a), other)
-        return reshape_op(out, shape=out.shape[:-2] + out.shape[-1:] if len(b) > 1 else ())
-    if len(b) == 1:
-        out = matmul(input, reshape_op(other, shape=b + (1,)))
-        return reshape_op(out, shape=out.shape[:-1])
+    if len(a) == 1 or len(b) == 1:
+        left = input if len(a) > 1 else reshape_op(input, shape=(1, *a))
+        out = matmul(left, other if len(b) > 1 else reshape_op(other, shape=(*b, 1)))
+        return reshape_op(out, shape=a[:-1] + (b[:-2] + b[-1:] if len(b) > 1 else ()))
     if len(b) == 2:
         return reshape_op(matmul_op(reshape_op(input, shape=(math.prod(a[:-1]), a[-1])), other), shape=a[:-1] + b[-1:])
     for i in range(1, min(len(a), len(b)) - 1):

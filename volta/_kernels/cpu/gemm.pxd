@@ -1,10 +1,26 @@
-# General matrix product on raw addresses; see gemm.pyx.
+# Matrix products on raw addresses; see gemm.pyx.
+from volta._kernels.core.base cimport MAX_RANK
 from volta._kernels.cpu.tile cimport real
 
-cdef void gemm(Py_ssize_t m, Py_ssize_t n, Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_column,
-               const real* b, Py_ssize_t b_row, Py_ssize_t b_column, const real* bias, real* out, real* space,
-               int threads) noexcept nogil
-cdef Py_ssize_t gemm_space(real* kind, int threads) noexcept nogil
+# A batch of products out = a @ b + bias. Strides in elements; those of the matrices' dimensions stand apart from those of the batch's.
+cdef struct Products:
+    Py_ssize_t m, n, k, count
+    Py_ssize_t a_row, a_column, b_row, b_column
+    int rank
+    Py_ssize_t shape[MAX_RANK]
+    Py_ssize_t a_strides[MAX_RANK]
+    Py_ssize_t b_strides[MAX_RANK]
+
+# How they are computed.
+cdef struct Plan:
+    int threads
+    bint thin                               # few rows, or few columns: without tiles
+    Py_ssize_t cuts, length                 # parts of k that are summed apart, and their length
+    Py_ssize_t row_blocks, column_blocks    # of each product
+    Py_ssize_t partial, own                 # elements of work space: sums of all parts, and of each thread
+
+cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogil
+cdef void gemm(const Plan* plan, const Products* p, const real* a, const real* b, const real* bias, real* out, real* space) noexcept nogil
 cdef int gemm_threads(Py_ssize_t m, Py_ssize_t n, Py_ssize_t k) noexcept nogil
 
 cdef void pack(Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* x, Py_ssize_t across, Py_ssize_t along,

@@ -1,16 +1,19 @@
-# General matrix product: out[m, n] = a[m, k] @ b[k, n] + bias[n].
+# Matrix products: out[m, n] = a[m, k] @ b[k, n] + bias[n], and batches of them.
 #
-# Layout: operands with any strides; out is row-major. Blocks of a (MC x KC) and panels of b (KC x 3 vectors) are packed into
-#   the order in which the register tile of tile.pxd reads them; packing is also where transposed operands are turned.
-# Threads: over panels of columns, or over blocks of rows where there are few columns. A sum's order is that of k in blocks of
-#   KC whatever the threads.
+# Layout: operands with any strides; out is row-major. The register tile of tile.pxd (TILE_ROWS x 3 vectors) reads rows of a where they
+#   lie, and panels of b (KC x 3 vectors) packed one after another, where that pays: packing is also where transposed operands are turned.
+#   Where a or b is hardly more than a vector, thin.pxd reads the other one once.
+# Threads: each product is cut into blocks of rows and columns, and into parts of k where it is long and the rest small. A sum's order
+#   follows from the sizes: k in parts, these in blocks of at most KC; blocks of out may therefore follow the number of threads.
 # Sizes: the caller's. Why not NumPy's BLAS: its threads and OpenMP's fight for the processors (a training step took 10 to 100
 #   times as long where both were busy), and this tile is faster than the BLAS of many NumPy builds.
 
 from cython.parallel cimport prange
+from libc.string cimport memcpy
 
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, outer, real
+from volta._kernels.cpu.thin cimport add_rows, dots
+from volta._kernels.cpu.tile cimport TILE_ROWS, copy_run, lanes, multiply, real
 
 cdef extern from *:
     """
@@ -46,20 +49,17 @@ cdef extern from *:
     void turn8 "volta_turn8"(const float* x, Py_ssize_t ldx, float* out, Py_ssize_t ldo) noexcept nogil
 
 cdef enum:
-    MC = 256                    # rows of a packed block of a: with KC, a quarter of a megabyte
-    KC = 256
+    MC = 384                    # rows of a packed block of a: with KC, half a megabyte
+    KC = 320                    # depth of a panel of b
+    FEW = 32                    # rows for which b is better read where it lies than packed
+    SMALL = 8192                # elements of b that are read where they lie, too
+    MANY = 3                    # panels up to which a is read where it lies
     PAD = 64
-    THIN = 3                    # up to so many rows, packing b costs more than reading it again for each
-
-
-cdef Py_ssize_t gemm_space(real* kind, int threads) noexcept nogil:
-    """Elements of work space for `threads` threads. The argument only names the type."""
-    return threads * (MC * KC + KC * 3 * lanes(kind) + TILE_ROWS * 3 * lanes(kind) + 3 * PAD)
-
-
-cdef int gemm_threads(Py_ssize_t m, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
-    """Threads that a product of this size is worth."""
-    return threads_for(m * n * k // 16)
+    THIN = 3                    # rows or columns up to which reading the other operand is all that counts
+    LINE = 1024                 # columns whose sums are held at a time
+    LONG = 2048                 # parts of k in thin products; in others at least half as much, and at most PARTS of them
+    PARTS = 16
+    NARROW = 16384              # elements of out up to which k is cut into parts
 
 
 cdef void pack(Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* x, Py_ssize_t across, Py_ssize_t along,
@@ -67,7 +67,13 @@ cdef void pack(Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* 
     """out[p][j] = x[j * across + p * along] for p < depth, j < width; zeros for width <= j < full."""
     cdef Py_ssize_t p, j, p8 = 0, j8 = 0
     cdef const real* row
-    if across == 1:
+    if across == 1 and width == TILE_ROWS == full:
+        for p in range(depth):
+            memcpy(out + p * TILE_ROWS, x + p * along, TILE_ROWS * sizeof(real))
+    elif across == 1 and width == full and full % lanes(out) == 0:
+        for p in range(depth):
+            copy_run(out + p * full, x + p * along, full)
+    elif across == 1:
         for p in range(depth):
             row = x + p * along
             for j in range(width):
@@ -107,103 +113,213 @@ cdef void store(const real* tile, Py_ssize_t width, Py_ssize_t rows, Py_ssize_t 
                 out[i * n + j] = tile[i * width + j]
 
 
-cdef void block(Py_ssize_t first_row, Py_ssize_t rows, Py_ssize_t first_panel, Py_ssize_t last_panel, Py_ssize_t n, Py_ssize_t k,
-                const real* a, Py_ssize_t a_row, Py_ssize_t a_column, const real* b, Py_ssize_t b_row, Py_ssize_t b_column,
-                const real* bias, real* out, real* space) noexcept nogil:
-    """The rows first_row .. + rows of out, in the columns of these panels."""
-    cdef Py_ssize_t width = 3 * lanes(out), k0, depth, i0, i, count, panel, column, columns
-    cdef real* packed_a = space
-    cdef real* packed_b = packed_a + MC * KC + PAD
-    cdef real* tile = packed_b + KC * width + PAD
-    k0 = 0
+cdef inline Py_ssize_t panel_start(Py_ssize_t panel, Py_ssize_t vectors) noexcept nogil:
+    """First vector of a panel: 3 each, but 2 and 2 rather than 3 and 1 at the end."""
+    return vectors - 2 if vectors % 3 == 1 and 3 * panel + 1 == vectors and panel > 0 else min(3 * panel, vectors)
+
+
+cdef void block(const Products* p, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* a, const real* b, const real* bias,
+                real* out, real* space) noexcept nogil:
+    """out[rows][columns] = a[rows][k] @ b[k][columns] + bias; IN: at most MC rows, strides of p."""
+    cdef Py_ssize_t width = lanes(out), vectors = (columns + width - 1) // width, panels = (vectors + 2) // 3
+    cdef Py_ssize_t blocks = (k + KC - 1) // KC, depth = (k + blocks - 1) // blocks, k0 = 0, i, j, q, first, last, a_row, a_step, b_step
+    cdef Py_ssize_t tiles = (rows + TILE_ROWS - 1) // TILE_ROWS
+    cdef bint few = rows <= FEW, turn_a = panels > 1 and (p.a_column != 1 or panels > MANY and not few)
+    cdef real* packed_a = space + min(KC, k) * 3 * width + PAD
+    cdef const real* tile
+    cdef const real* panel
     while k0 < k:
-        depth = min(KC, k - k0)
-        i0 = first_row
-        while i0 < first_row + rows:
-            count = min(MC, first_row + rows - i0)
-            i = 0
-            while i < count:
-                pack(min(TILE_ROWS, count - i), TILE_ROWS, depth, a + (i0 + i) * a_row + k0 * a_column, a_row, a_column,
-                     packed_a + i * depth)
-                i += TILE_ROWS
-            for panel in range(first_panel, last_panel):
-                column = panel * width
-                columns = min(width, n - column)
-                pack(columns, width, depth, b + k0 * b_row + column * b_column, b_column, b_row, packed_b)
-                i = 0
-                while i < count:
-                    outer(depth, <const real*>packed_a + i * depth, <const real*>packed_b, tile,
-                          <int>((columns + width // 3 - 1) // (width // 3)))
-                    store(<const real*>tile, width, min(TILE_ROWS, count - i), columns,
-                          bias + column if bias != NULL else <const real*>NULL, k0 == 0, out + (i0 + i) * n + column, n)
-                    i += TILE_ROWS
-            i0 += MC
-        k0 += KC
+        depth = min(depth, k - k0)
+        if turn_a:
+            for q in range(tiles):
+                i = q * TILE_ROWS
+                pack(min(TILE_ROWS, rows - i), TILE_ROWS, depth, a + i * p.a_row + k0 * p.a_column, p.a_row, p.a_column, packed_a + i * depth)
+        for j in range(panels):
+            first, last = width * panel_start(j, vectors), width * panel_start(j + 1, vectors)
+            panel, b_step = b + k0 * p.b_row + first * p.b_column, p.b_row
+            if last > columns or p.b_column != 1 or not (few or depth * p.b_row <= SMALL):
+                pack(min(last, columns) - first, last - first, depth, panel, p.b_column, p.b_row, space)
+                panel, b_step = space, last - first
+            for q in range(tiles):
+                i = q * TILE_ROWS
+                tile, a_row, a_step = a + i * p.a_row + k0 * p.a_column, p.a_row, p.a_column
+                if turn_a:
+                    tile, a_row, a_step = packed_a + i * depth, 1, TILE_ROWS
+                multiply(depth, tile, a_row, a_step, <int>min(TILE_ROWS, rows - i), panel, b_step, out + i * p.n + first, p.n,
+                         <int>(min(last, columns) - first), bias + first if bias != NULL and k0 == 0 else <const real*>NULL, k0 > 0)
+        k0 += depth
 
 
-cdef real dot(const real* x, Py_ssize_t step, const real* y, Py_ssize_t n) noexcept nogil:
-    """Sum of x[p * step] * y[p], in 16 interleaved sums."""
-    cdef real[16] sums
-    cdef Py_ssize_t p = 0, j
-    for j in range(16):
-        sums[j] = 0
-    if step == 1:
-        while p + 16 <= n:
-            for j in range(16):
-                sums[j] += x[p + j] * y[p + j]
-            p += 16
-    while p < n:
-        sums[p & 15] += x[p * step] * y[p]
-        p += 1
-    for j in range(8):
-        sums[j] += sums[j + 8]
-    for j in range(4):
-        sums[j] += sums[j + 4]
-    return (sums[0] + sums[2]) + (sums[1] + sums[3])
-
-
-cdef void thin(Py_ssize_t row, Py_ssize_t first, Py_ssize_t last, Py_ssize_t n, Py_ssize_t k, const real* a, Py_ssize_t a_row,
-               Py_ssize_t a_column, const real* b, Py_ssize_t b_row, Py_ssize_t b_column, const real* bias,
-               real* out) noexcept nogil:
-    """Columns first .. last of one row of out, without packing: b is read once, in the direction in which it lies."""
-    cdef Py_ssize_t j, p
-    cdef real x
-    cdef real* y = out + row * n
-    for j in range(first, last):
-        y[j] = bias[j] if bias != NULL else 0
-    if b_row == 1:
-        for j in range(first, last):
-            y[j] += dot(a + row * a_row, a_column, b + j * b_column, k)
+cdef void line(Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* x, Py_ssize_t x_row, const real* y, Py_ssize_t step,
+               Py_ssize_t across, real* sums) noexcept nogil:
+    """sums[rows][LINE] = x[rows][k] @ y[k][columns], with y read once. IN: at most THIN rows and LINE columns."""
+    cdef Py_ssize_t row, j, q, count
+    cdef real[4] four
+    if step == 1 and (across != 1 or columns == 1):
+        for j in range(0, columns, 4):
+            count = min(4, columns - j)
+            for row in range(rows):
+                dots(count, k, x + row * x_row, y + j * across, across, <real*>four)
+                for q in range(count):
+                    sums[row * LINE + j + q] = four[q]
         return
-    for p in range(k):
-        x = a[row * a_row + p * a_column]
-        if b_column == 1:
-            for j in range(first, last):
-                y[j] += x * b[p * b_row + j]
-        else:
-            for j in range(first, last):
-                y[j] += x * b[p * b_row + j * b_column]
+    for row in range(rows):
+        for j in range(columns):
+            sums[row * LINE + j] = 0
+    for q in range(0, k, 8):
+        for row in range(rows):
+            if across == 1:
+                add_rows(min(8, k - q), columns, x + row * x_row + q, y + q * step, step, sums + row * LINE)
+            else:
+                for count in range(q, min(q + 8, k)):
+                    for j in range(columns):
+                        sums[row * LINE + j] += x[row * x_row + count] * y[count * step + j * across]
 
 
-cdef void gemm(Py_ssize_t m, Py_ssize_t n, Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_column,
-               const real* b, Py_ssize_t b_row, Py_ssize_t b_column, const real* bias, real* out, real* space,
-               int threads) noexcept nogil:
-    """out = a @ b + bias (NULL for none). IN: strides in elements; k > 0; OUT: out[m][n]; space of gemm_space elements."""
-    cdef Py_ssize_t width = 3 * lanes(out), panels = (n + width - 1) // width, own = gemm_space(out, 1)
-    cdef Py_ssize_t tiles = (m + TILE_ROWS - 1) // TILE_ROWS, r0, r1
-    cdef int t
-    if m <= THIN:
-        for r0 in range(m):
-            for t in prange(threads, num_threads=threads, schedule="static"):
-                thin(r0, n * t // threads, n * (t + 1) // threads, n, k, a, a_row, a_column, b, b_row, b_column, bias, out)
-    elif threads == 1:
-        block(0, m, 0, panels, n, k, a, a_row, a_column, b, b_row, b_column, bias, out, space)
-    elif panels >= 4 * threads or panels >= tiles:
-        for t in prange(threads, num_threads=threads, schedule="static"):
-            block(0, m, panels * t // threads, panels * (t + 1) // threads, n, k, a, a_row, a_column, b, b_row, b_column, bias, out,
-                  space + t * own)
+cdef void thin(const Products* p, Py_ssize_t first, Py_ssize_t last, Py_ssize_t k, const real* a, const real* b, const real* bias,
+               real* out, real* space) noexcept nogil:
+    """Columns first .. last of a product of few rows; of one with few columns, these rows: a is then what is read once."""
+    cdef bint turned = p.m > p.n
+    cdef Py_ssize_t rows = p.n if turned else p.m, row, j, q, count
+    cdef Py_ssize_t x_row = p.b_column if turned else p.a_row, x_step = p.b_row if turned else p.a_column
+    cdef Py_ssize_t step = p.a_column if turned else p.b_row, across = p.a_row if turned else p.b_column
+    cdef const real* x = b if turned else a
+    cdef const real* y = a if turned else b
+    cdef real[THIN * LINE] sums
+    if x_step != 1:
+        for row in range(rows):
+            for q in range(k):
+                space[row * k + q] = x[row * x_row + q * x_step]
+        x, x_row = space, k
+    while first < last:
+        count = min(LINE, last - first)
+        line(rows, count, k, x, x_row, y + first * across, step, across, <real*>sums)
+        for row in range(rows):
+            for j in range(count):
+                q = row if turned else first + j
+                out[(first + j) * p.n + row if turned else row * p.n + q] = sums[row * LINE + j] + (bias[q] if bias != NULL else 0)
+        first += count
+
+
+cdef void task(const Plan* plan, const Products* p, Py_ssize_t number, const real* a, const real* b, const real* bias, real* out,
+               real* space) noexcept nogil:
+    """One block of one part of one product. OUT: out, or where k is cut the parts' sums, each as out."""
+    cdef Py_ssize_t band = number // plan.row_blocks % plan.column_blocks
+    cdef Py_ssize_t part = number // (plan.row_blocks * plan.column_blocks), cut = part % plan.cuts, item = part // plan.cuts
+    cdef Py_ssize_t k0 = cut * plan.length, k = min(plan.length, p.k - k0), width = lanes(out), index, first, last, row, end, rows
+    cdef int d
+    for d in range(p.rank - 1, -1, -1):
+        index = item % p.shape[d]
+        item //= p.shape[d]
+        a += index * p.a_strides[d]
+        b += index * p.b_strides[d]
+    a += k0 * p.a_column
+    b += k0 * p.b_row
+    out += part * p.m * p.n
+    if plan.thin:
+        index = max(p.m, p.n)
+        thin(p, share(index, band, plan.column_blocks, width), share(index, band + 1, plan.column_blocks, width), k, a, b, bias, out, space)
+        return
+    first, last = share(p.n, band, plan.column_blocks, width), share(p.n, band + 1, plan.column_blocks, width)
+    number %= plan.row_blocks
+    row, end = share(p.m, number, plan.row_blocks, TILE_ROWS), share(p.m, number + 1, plan.row_blocks, TILE_ROWS)
+    while row < end:
+        index = (end - row + MC - 1) // MC                  # blocks that are left; this one takes its share
+        rows = share(end - row, 1, index, TILE_ROWS)
+        block(p, rows, last - first, k, a + row * p.a_row, b + first * p.b_column, bias + first if bias != NULL else bias,
+              out + row * p.n + first, space)
+        row += rows
+
+
+cdef inline Py_ssize_t share(Py_ssize_t n, Py_ssize_t i, Py_ssize_t shares, Py_ssize_t unit) noexcept nogil:
+    """Where share i of n elements begins, in whole units."""
+    return min(n, (n + unit - 1) // unit * i // shares * unit)
+
+
+cdef void add_parts(const Plan* plan, const Products* p, const real* parts, const real* bias, Py_ssize_t first, Py_ssize_t last,
+                    real* out) noexcept nogil:
+    """Elements first .. last of all out = the sums of their parts, in order, + bias."""
+    cdef Py_ssize_t size = p.m * p.n, i, cut
+    cdef real sum
+    for i in range(first, last):
+        sum = bias[i % p.n] if bias != NULL else 0
+        for cut in range(plan.cuts):
+            sum += parts[(i // size * plan.cuts + cut) * size + i % size]
+        out[i] = sum
+
+
+cdef void gemm(const Plan* plan, const Products* p, const real* a, const real* b, const real* bias, real* out, real* space) noexcept nogil:
+    """All products. IN: k > 0; bias NULL for none; OUT: out[count][m][n]; space of plan.partial + plan.threads * plan.own elements."""
+    cdef Py_ssize_t parts = p.count * plan.cuts, tasks = parts * plan.row_blocks * plan.column_blocks, number, size = p.count * p.m * p.n
+    cdef int t, threads = plan.threads
+    cdef real* sums = space if plan.cuts > 1 else out
+    cdef const real* later = bias
+    if plan.cuts > 1:
+        bias = NULL
+    if threads == 1:
+        for number in range(tasks):
+            task(plan, p, number, a, b, bias, sums, space + plan.partial)
     else:
         for t in prange(threads, num_threads=threads, schedule="static"):
-            r0 = tiles * t // threads * TILE_ROWS
-            r1 = min(m, tiles * (t + 1) // threads * TILE_ROWS)
-            block(r0, r1 - r0, 0, panels, n, k, a, a_row, a_column, b, b_row, b_column, bias, out, space + t * own)
+            several(plan, p, tasks * t // threads, tasks * (t + 1) // threads, a, b, bias, sums, space + plan.partial + t * plan.own)
+    if plan.cuts > 1:
+        threads = threads_for(parts * p.m * p.n)
+        if threads == 1:
+            add_parts(plan, p, space, later, 0, size, out)
+        else:
+            for t in prange(threads, num_threads=threads, schedule="static"):
+                add_parts(plan, p, space, later, size * t // threads, size * (t + 1) // threads, out)
+
+
+cdef void several(const Plan* plan, const Products* p, Py_ssize_t first, Py_ssize_t last, const real* a, const real* b, const real* bias,
+                  real* out, real* space) noexcept nogil:
+    cdef Py_ssize_t number
+    for number in range(first, last):
+        task(plan, p, number, a, b, bias, out, space)
+
+
+cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogil:
+    """Decide how products are computed: sums by their sizes alone, blocks by the threads too. `kind` only names the type."""
+    cdef Py_ssize_t width = lanes(kind)
+    plan.thin = min(p.m, p.n) <= THIN
+    plan.cuts = p.k // LONG if plan.thin else min(PARTS, p.k // (LONG // 2)) if p.m * p.n <= NARROW and p.k >= LONG else 1
+    plan.cuts = max(1, plan.cuts)
+    plan.length = (p.k + plan.cuts - 1) // plan.cuts
+    plan.partial = p.count * plan.cuts * p.m * p.n if plan.cuts > 1 else 0
+    plan.row_blocks = plan.column_blocks = 1
+    if plan.thin:
+        plan.threads = threads_for(p.count * p.k * max(p.m, p.n))
+        plan.own = THIN * plan.length + PAD
+        if plan.threads > 1:
+            plan.column_blocks = min((max(p.m, p.n) + width - 1) // width, (plan.threads + p.count * plan.cuts - 1) // (p.count * plan.cuts))
+        return
+    plan.threads = gemm_threads(p.m, p.n, p.k * p.count)
+    if plan.threads > 1:
+        choose_blocks(plan, p, width)
+    plan.own = min(KC, plan.length) * (3 * width + (min(MC, p.m) + TILE_ROWS)) + 2 * PAD
+
+
+cdef void choose_blocks(Plan* plan, const Products* p, Py_ssize_t width) noexcept nogil:
+    """The blocks by which the thread with the most work is done first."""
+    cdef unsigned int threads = plan.threads, parts = <unsigned int>min(p.count * plan.cuts, 1 << 20), rows, bands, turns, wide, high
+    cdef unsigned int tiles = <unsigned int>min((p.m + TILE_ROWS - 1) // TILE_ROWS, 1 << 20)
+    cdef unsigned int vectors = <unsigned int>min((p.n + width - 1) // width, 1 << 20)
+    cdef double cost, least = -1
+    if parts % threads == 0 or parts > 8 * threads:
+        return
+    for rows in range(1, min(tiles, threads) + 1):
+        for turns in range(1, 3):
+            bands = min(vectors, max(1, turns * threads // (parts * rows)))
+            high, wide = (tiles + rows - 1) // rows, (vectors + bands - 1) // bands
+            # In cycles by k: a vector of products of a tile takes 4 (alone 5), reading a tile of a 2, packing a vector of b 2, or turned 6.
+            cost = <double>high * (4 * wide + (wide == 1) + 2)
+            if p.b_column != 1 or high * TILE_ROWS > FEW:
+                cost += (2 if p.b_column == 1 else 6) * wide
+            cost *= (parts * rows * bands + threads - 1) // threads
+            if least < 0 or cost < least:
+                least, plan.row_blocks, plan.column_blocks = cost, rows, bands
+
+
+cdef int gemm_threads(Py_ssize_t m, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
+    """Threads that a product of this size is worth."""
+    return threads_for(m * n * k // 16)

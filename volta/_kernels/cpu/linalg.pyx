@@ -1,17 +1,16 @@
 # Matrix products of tensors: `matmul` and `linear`.
 #
 # Layout: any strides; gemm.pyx packs what it reads. Integers go through NumPy, which has a plain loop for them.
-# Threads: gemm's, or over the products of a batch where each is small. Sizes: the front end.
+# Threads: gemm's. Sizes: the front end.
 
 import numpy
 
-from cython.parallel cimport prange
 from libc.string cimport memset
 
-from volta._kernels.core.base cimport FLOAT16, FLOAT32, MAX_RANK, Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.core.base cimport FLOAT16, FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.elementwise_driver cimport broadcast_shape
-from volta._kernels.cpu.gemm cimport gemm, gemm_space, gemm_threads
+from volta._kernels.cpu.gemm cimport Plan, Products, gemm, plan_products
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport pointer, same_type
 
@@ -20,16 +19,6 @@ from volta.errors import DTypeError
 cdef object new_array = numpy.ndarray
 cdef list element_types = [numpy.dtype(name) for name in
                            ("bool", "uint8", "int32", "int64", "float16", "float32", "float64")]
-
-# A batch of products. Strides in elements; those of the matrices' dimensions stand apart from those of the batch's.
-cdef struct Batch:
-    Py_ssize_t m, n, k, count
-    Py_ssize_t a_row, a_column, b_row, b_column
-    int rank
-    Py_ssize_t shape[MAX_RANK]
-    Py_ssize_t a_strides[MAX_RANK]
-    Py_ssize_t b_strides[MAX_RANK]
-
 
 cdef object as_array(TensorBase t, tuple shape, tuple strides):
     """NumPy array over a tensor's memory. IN: strides in elements."""
@@ -47,7 +36,7 @@ cdef bint is_trivial(TensorBase out, TensorBase a, TensorBase b):
     return True
 
 
-cdef void describe(Batch* p, tuple batch, TensorBase a, TensorBase b):
+cdef void describe(Products* p, tuple batch, TensorBase a, TensorBase b):
     """Fill in the geometry of a @ b."""
     cdef int i, j, na = <int>len(a.shape), nb = <int>len(b.shape)
     p.m, p.k, p.n = a.shape[na - 2], a.shape[na - 1], b.shape[nb - 1]
@@ -63,39 +52,16 @@ cdef void describe(Batch* p, tuple batch, TensorBase a, TensorBase b):
         p.b_strides[i] = b._strides[j] if j >= 0 and b.shape[j] != 1 else 0
 
 
-cdef void products(Batch* p, Py_ssize_t first, Py_ssize_t last, const real* a, const real* b, const real* bias, real* out,
-                   real* space, int threads) noexcept nogil:
-    """Products first .. last of the batch, each by `threads` threads."""
-    cdef Py_ssize_t item, rest, index, at_a, at_b
-    cdef int d
-    for item in range(first, last):
-        rest, at_a, at_b = item, 0, 0
-        for d in range(p.rank - 1, -1, -1):
-            index = rest % p.shape[d]
-            rest //= p.shape[d]
-            at_a += index * p.a_strides[d]
-            at_b += index * p.b_strides[d]
-        gemm(p.m, p.n, p.k, a + at_a, p.a_row, p.a_column, b + at_b, p.b_row, p.b_column, bias, out + item * p.m * p.n, space, threads)
-
-
-cdef void multiply(Batch* p, const real* a, const real* b, const real* bias, real* out):
-    """All products: one after another with many threads each, or side by side with one thread each."""
-    cdef int each = gemm_threads(p.m, p.n, p.k), side = 1, t
-    if p.count > 1 and each == 1:
-        side = gemm_threads(p.m, p.n, p.k * p.count)
-        side = side if side < p.count else <int>p.count
-    cdef Storage storage = host_storage(gemm_space(out, max(each, side)) * sizeof(real))
-    cdef real* space = <real*>storage.data
-    cdef Py_ssize_t own = gemm_space(out, 1)
+cdef void multiply(Products* p, const real* a, const real* b, const real* bias, real* out):
+    """All products."""
+    cdef Plan plan
+    plan_products(&plan, p, out)
+    cdef Storage space = host_storage((plan.partial + plan.threads * plan.own) * sizeof(real))
     with nogil:
-        if side == 1:
-            products(p, 0, p.count, a, b, bias, out, space, each)
-        else:
-            for t in prange(side, num_threads=side, schedule="static"):
-                products(p, p.count * t // side, p.count * (t + 1) // side, a, b, bias, out, space + t * own, 1)
+        gemm(&plan, p, a, b, bias, out, <real*>space.data)
 
 
-cdef run(Batch* p, TensorBase a, TensorBase b, TensorBase bias, TensorBase out):
+cdef run(Products* p, TensorBase a, TensorBase b, TensorBase bias, TensorBase out):
     if out.dtype.code == FLOAT32:
         multiply(p, <const float*>address(a), <const float*>address(b), <const float*>pointer(bias), <float*>address(out))
     else:
@@ -110,7 +76,7 @@ cdef check_type(str name, TensorBase t):
 
 def matmul(TensorBase a not None, TensorBase b not None):
     """a[..., M, K] @ b[..., K, N]; batch dimensions broadcast."""
-    cdef Batch p
+    cdef Products p
     cdef tuple left = a.shape, right = b.shape, batch = ()
     check_type("matmul", a)
     same_type("matmul", a, b)
@@ -129,7 +95,7 @@ def matmul(TensorBase a not None, TensorBase b not None):
 
 def linear(TensorBase x not None, TensorBase weight not None, TensorBase bias):
     """x[R, K] @ weight[N, K].T + bias[N]."""
-    cdef Batch p
+    cdef Products p
     cdef TensorBase out = empty_host((x.shape[0], weight.shape[0]), x.dtype)
     check_type("linear", x)
     same_type("linear", x, weight)

@@ -62,7 +62,9 @@ cdef extern from *:
     #endif
 
     /* Load once into a register what is used several times: GCC would read memory each time. */
-    #if defined(__GNUC__) && defined(__AVX__)
+    #if defined(__GNUC__) && defined(__AVX512F__)
+      #define VOLTA_KEEP(x) __asm__("" : "+v"(x))
+    #elif defined(__GNUC__) && defined(__AVX__)
       #define VOLTA_KEEP(x) __asm__("" : "+x"(x))
     #else
       #define VOLTA_KEEP(x)
@@ -70,8 +72,8 @@ cdef extern from *:
     #if !defined(VOLTA_MADD32)
       #define VOLTA_MADD32(a, b, c) ((c) + (a) * (b))
       #define VOLTA_MADD64(a, b, c) ((c) + (a) * (b))
-      #define VOLTA_SAME32(x) (x)
-      #define VOLTA_SAME64(x) (x)
+      #define VOLTA_SAME32(x) ((x) - (volta_v32){0})
+      #define VOLTA_SAME64(x) ((x) - (volta_v64){0})
     #endif
 
     /* tile[ROWS][3 * LANES] = sum over p < k of a[p][ROWS] x b[p][3 * LANES]; the first N vectors are wanted. */
@@ -101,6 +103,84 @@ cdef extern from *:
     }
     VOLTA_OUTERS(32, float)
     VOLTA_OUTERS(64, double)
+
+    /* The first n of a vector's numbers; the others are zeros, and their memory is not touched. */
+    #define VOLTA_PARTS(T, V, S, LANES)                                                                             \\
+    static inline V volta_part##S(const T* x, int n) {                                                              \\
+        V y = (V){0};                                                                                               \\
+        if (n == LANES) return *(const V*)x;                                                                        \\
+        memcpy(&y, x, n * sizeof(T));                                                                               \\
+        return y;                                                                                                   \\
+    }                                                                                                               \\
+    static inline void volta_put##S(T* out, V x, int n) {                                                           \\
+        if (n == LANES) *(V*)out = x;                                                                               \\
+        else memcpy(out, &x, n * sizeof(T));                                                                        \\
+    }
+    #if defined(__AVX512F__)
+    static inline volta_v32 volta_part32(const float* x, int n) {
+        return (volta_v32)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), x);
+    }
+    static inline volta_v64 volta_part64(const double* x, int n) {
+        return (volta_v64)_mm512_maskz_loadu_pd((__mmask8)((1u << n) - 1), x);
+    }
+    static inline void volta_put32(float* out, volta_v32 x, int n) {
+        _mm512_mask_storeu_ps(out, (__mmask16)((1u << n) - 1), (__m512)x);
+    }
+    static inline void volta_put64(double* out, volta_v64 x, int n) {
+        _mm512_mask_storeu_pd(out, (__mmask8)((1u << n) - 1), (__m512d)x);
+    }
+    #else
+    VOLTA_PARTS(float, volta_v32, 32, VOLTA_LANES32)
+    VOLTA_PARTS(double, volta_v64, 64, VOLTA_LANES64)
+    #endif
+
+    /* out[rows][N * LANES], of whose last vector `last` numbers exist, = products of a and b over p < k, + out if `add`, + bias. */
+    #define VOLTA_MULTIPLY(NAME, T, V, LANES, N, S)                                                                 \\
+    static void NAME(Py_ssize_t k, const T* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const T* b, Py_ssize_t b_step, T* out,  \\
+                     Py_ssize_t out_row, int last, const T* bias, int add) {                                        \\
+        V sum[VOLTA_TILE_ROWS][N];                                                                                  \\
+        const char* row[VOLTA_TILE_ROWS];                                                                           \\
+        Py_ssize_t p, at = 0; int i, j;                                                                             \\
+        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) {                                                        \\
+            row[i] = (const char*)(a + (i < rows ? i : rows - 1) * a_row);                                                \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = (V){0};                                                \\
+        }                                                                                                           \\
+        for (i = 0; i < rows; i++)                                                                                  \\
+            for (j = 0; j < N; j++) VOLTA_PREFETCH(out + i * out_row + j * LANES);                                  \\
+        for (p = 0; p < k; p++, at += a_step * (Py_ssize_t)sizeof(T), b += b_step) {\\
+            V y[N];                                                                                                 \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) y[j] = ((const V*)b)[j];                                           \\
+            VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) {                                                    \\
+                V x = VOLTA_SAME##S(*(const T*)(row[i] + at));                                                                   \\
+                VOLTA_KEEP(x);                                                                                      \\
+                VOLTA_UNROLL for (j = 0; j < N; j++) { sum[i][j] = VOLTA_MADD##S(x, y[j], sum[i][j]); VOLTA_KEEP(sum[i][j]); }  \\
+            }                                                                                                       \\
+        }                                                                                                           \\
+        if (add)                                                                                                    \\
+            VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                      \\
+                VOLTA_UNROLL for (j = 0; j < N; j++)                                                                \\
+                    sum[i][j] += volta_part##S(out + (i < rows ? i : 0) * out_row + j * LANES, j == N - 1 ? last : LANES);\\
+        if (bias)                                                                                                   \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) {                                                                  \\
+                V x = volta_part##S(bias + j * LANES, j == N - 1 ? last : LANES);                                   \\
+                VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) sum[i][j] += x;                                  \\
+            }                                                                                                       \\
+        VOLTA_UNROLL for (i = VOLTA_TILE_ROWS - 1; i >= 0; i--)        /* rows that do not exist go where the first will be written */\\
+            VOLTA_UNROLL for (j = 0; j < N; j++)                                                                    \\
+                volta_put##S(out + (i < rows ? i : 0) * out_row + j * LANES, sum[i][j], j == N - 1 ? last : LANES); \\
+    }
+    #define VOLTA_MULTIPLIES(S, T)                                                                                  \\
+    VOLTA_MULTIPLY(volta_multiply##S##_1, T, volta_v##S, VOLTA_LANES##S, 1, S)                                      \\
+    VOLTA_MULTIPLY(volta_multiply##S##_2, T, volta_v##S, VOLTA_LANES##S, 2, S)                                      \\
+    VOLTA_MULTIPLY(volta_multiply##S##_3, T, volta_v##S, VOLTA_LANES##S, 3, S)                                      \\
+    static void volta_multiply##S(Py_ssize_t k, const T* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const T* b,                \\
+                                  Py_ssize_t b_step, T* out, Py_ssize_t out_row, int columns, const T* bias, int add) {               \\
+        const int n = (columns + VOLTA_LANES##S - 1) / VOLTA_LANES##S;                                              \\
+        (n == 3 ? volta_multiply##S##_3 : n == 2 ? volta_multiply##S##_2 : volta_multiply##S##_1)                   \\
+            (k, a, a_row, a_step, rows, b, b_step, out, out_row, columns - (n - 1) * VOLTA_LANES##S, bias, add);    \\
+    }
+    VOLTA_MULTIPLIES(32, float)
+    VOLTA_MULTIPLIES(64, double)
 
     /* sums[ROWS][N * LANES] += sum over p < k of a[p][ROWS] x row at[p] of b[][N * LANES]. */
     #define VOLTA_OUTER_AT(NAME, T, V, LANES, N, S)                                                                 \\
@@ -198,6 +278,12 @@ cdef extern from *:
     const int LANES64 "VOLTA_LANES64"
     void outer32 "volta_outer32"(Py_ssize_t k, const float* a, const float* b, float* tile, int vectors) noexcept nogil
     void outer64 "volta_outer64"(Py_ssize_t k, const double* a, const double* b, double* tile, int vectors) noexcept nogil
+    void multiply32 "volta_multiply32"(Py_ssize_t k, const float* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const float* b,
+                                       Py_ssize_t b_step, float* out, Py_ssize_t out_row, int columns, const float* bias,
+                                       bint add) noexcept nogil
+    void multiply64 "volta_multiply64"(Py_ssize_t k, const double* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const double* b,
+                                       Py_ssize_t b_step, double* out, Py_ssize_t out_row, int columns, const double* bias,
+                                       bint add) noexcept nogil
     void outer_at32 "volta_outer_at32"(Py_ssize_t k, const float* a, const int* at, const float* b, float* sums,
                                        int vectors) noexcept nogil
     void outer_at64 "volta_outer_at64"(Py_ssize_t k, const double* a, const int* at, const double* b, double* sums,
@@ -232,6 +318,16 @@ cdef inline void outer(Py_ssize_t k, const real* a, const real* b, real* tile, i
         outer32(k, a, b, tile, vectors)
     else:
         outer64(k, a, b, tile, vectors)
+
+
+cdef inline void multiply(Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const real* b, Py_ssize_t b_step,
+                          real* out, Py_ssize_t out_row, int columns, const real* bias, bint add) noexcept nogil:
+    """out[rows][columns] = a[rows][k] @ b[k][columns] + bias (NULL for none), + out if `add`; all where they lie. IN: at most TILE_ROWS
+    rows and 3 vectors of columns, which have to be whole in b."""
+    if real is float:
+        multiply32(k, a, a_row, a_step, rows, b, b_step, out, out_row, columns, bias, add)
+    else:
+        multiply64(k, a, a_row, a_step, rows, b, b_step, out, out_row, columns, bias, add)
 
 
 cdef inline void outer_at(Py_ssize_t k, const real* a, const int* at, const real* b, real* sums, int vectors) noexcept nogil:

@@ -1,0 +1,94 @@
+# Innermost loops of products of a vector and a matrix, which read the matrix once, in the direction in which it lies.
+#
+# Threads: none. Sizes: the caller's. The order of a sum depends on its length alone.
+
+from volta._kernels.cpu.tile cimport real
+
+cdef extern from *:
+    """
+    /* out[n] += x[0] * b[0][n] + ... + x[ROWS - 1] * b[ROWS - 1][n], in this order. */
+    #define VOLTA_ADD_ROWS(NAME, ROWS, T, V, LANES, S)                                                              \\
+    static void NAME(Py_ssize_t n, const T* x, const T* b, Py_ssize_t b_row, T* out) {                              \\
+        V y[ROWS]; Py_ssize_t j; int i;                                                                             \\
+        VOLTA_UNROLL for (i = 0; i < ROWS; i++) y[i] = VOLTA_SAME##S(x[i]);                                          \\
+        for (j = 0; j < n; j += LANES) {                                                                            \\
+            const int count = n - j < LANES ? (int)(n - j) : LANES;                                                 \\
+            V sum = volta_part##S(out + j, count);                                                                  \\
+            VOLTA_UNROLL for (i = 0; i < ROWS; i++) sum = VOLTA_MADD##S(y[i], volta_part##S(b + i * b_row + j, count), sum);            \\
+            volta_put##S(out + j, sum, count);                                                                      \\
+        }                                                                                                           \\
+    }
+    VOLTA_ADD_ROWS(volta_add_row32, 1, float, volta_v32, VOLTA_LANES32, 32)
+    VOLTA_ADD_ROWS(volta_add_row64, 1, double, volta_v64, VOLTA_LANES64, 64)
+    VOLTA_ADD_ROWS(volta_add_rows32, 8, float, volta_v32, VOLTA_LANES32, 32)
+    VOLTA_ADD_ROWS(volta_add_rows64, 8, double, volta_v64, VOLTA_LANES64, 64)
+
+    /* out[j] = sum over p < n of x[p] * b[j][p], for COUNT rows of b: each in two vectors of sums, then over their lanes. */
+    #define VOLTA_DOTS(NAME, COUNT, T, V, LANES, S)                                                                 \\
+    static void NAME(Py_ssize_t n, const T* x, const T* b, Py_ssize_t b_row, T* out) {                              \\
+        V sum[COUNT][2]; T lane[LANES]; Py_ssize_t p = 0; int j, h;                                                 \\
+        VOLTA_UNROLL for (j = 0; j < COUNT; j++) sum[j][0] = sum[j][1] = (V){0};                                    \\
+        for (; p + 2 * LANES <= n; p += 2 * LANES) {                                                                \\
+            V u = *(const V*)(x + p), v = *(const V*)(x + p + LANES);                                               \\
+            VOLTA_UNROLL for (j = 0; j < COUNT; j++) {                                                              \\
+                sum[j][0] = VOLTA_MADD##S(u, *(const V*)(b + j * b_row + p), sum[j][0]);                            \\
+                sum[j][1] = VOLTA_MADD##S(v, *(const V*)(b + j * b_row + p + LANES), sum[j][1]);                    \\
+            }                                                                                                       \\
+        }                                                                                                           \\
+        for (; p < n; p += LANES) {                                                                                 \\
+            const int count = n - p < LANES ? (int)(n - p) : LANES;                                                 \\
+            V u = volta_part##S(x + p, count);                                                                      \\
+            VOLTA_UNROLL for (j = 0; j < COUNT; j++)                                                                \\
+                sum[j][0] = VOLTA_MADD##S(u, volta_part##S(b + j * b_row + p, count), sum[j][0]);                   \\
+        }                                                                                                           \\
+        VOLTA_UNROLL for (j = 0; j < COUNT; j++) {                                                                  \\
+            *(V*)lane = sum[j][0] + sum[j][1];                                                                      \\
+            for (h = LANES / 2; h > 0; h /= 2) for (p = 0; p < h; p++) lane[p] += lane[p + h];                      \\
+            out[j] = lane[0];                                                                                       \\
+        }                                                                                                           \\
+    }
+    VOLTA_DOTS(volta_dot32, 1, float, volta_v32, VOLTA_LANES32, 32)
+    VOLTA_DOTS(volta_dot64, 1, double, volta_v64, VOLTA_LANES64, 64)
+    VOLTA_DOTS(volta_dots32, 4, float, volta_v32, VOLTA_LANES32, 32)
+    VOLTA_DOTS(volta_dots64, 4, double, volta_v64, VOLTA_LANES64, 64)
+    """
+    void add_row32 "volta_add_row32"(Py_ssize_t, const float*, const float*, Py_ssize_t, float*) noexcept nogil
+    void add_row64 "volta_add_row64"(Py_ssize_t, const double*, const double*, Py_ssize_t, double*) noexcept nogil
+    void add_rows32 "volta_add_rows32"(Py_ssize_t, const float*, const float*, Py_ssize_t, float*) noexcept nogil
+    void add_rows64 "volta_add_rows64"(Py_ssize_t, const double*, const double*, Py_ssize_t, double*) noexcept nogil
+    void dot32 "volta_dot32"(Py_ssize_t, const float*, const float*, Py_ssize_t, float*) noexcept nogil
+    void dot64 "volta_dot64"(Py_ssize_t, const double*, const double*, Py_ssize_t, double*) noexcept nogil
+    void dots32 "volta_dots32"(Py_ssize_t, const float*, const float*, Py_ssize_t, float*) noexcept nogil
+    void dots64 "volta_dots64"(Py_ssize_t, const double*, const double*, Py_ssize_t, double*) noexcept nogil
+
+
+cdef inline void add_rows(Py_ssize_t rows, Py_ssize_t n, const real* x, const real* b, Py_ssize_t b_row, real* out) noexcept nogil:
+    """out[n] += the sum of x[i] times row i of b; at most 8 rows."""
+    cdef Py_ssize_t i
+    if rows == 8:
+        if real is float:
+            add_rows32(n, x, b, b_row, out)
+        else:
+            add_rows64(n, x, b, b_row, out)
+        return
+    for i in range(rows):
+        if real is float:
+            add_row32(n, x + i, b + i * b_row, 0, out)
+        else:
+            add_row64(n, x + i, b + i * b_row, 0, out)
+
+
+cdef inline void dots(Py_ssize_t count, Py_ssize_t n, const real* x, const real* b, Py_ssize_t b_row, real* out) noexcept nogil:
+    """out[j] = the product of x[n] and row j of b; at most 4 rows."""
+    cdef Py_ssize_t j
+    if count == 4:
+        if real is float:
+            dots32(n, x, b, b_row, out)
+        else:
+            dots64(n, x, b, b_row, out)
+        return
+    for j in range(count):
+        if real is float:
+            dot32(n, x, b + j * b_row, 0, out + j)
+        else:
+            dot64(n, x, b + j * b_row, 0, out + j)
