@@ -122,8 +122,9 @@ def scans_and_sorts() -> None:
 
 def steps() -> None:
     print(header("training step", "ms"))
-    for name, batch, inner in (("mlp", 256, 50), ("mnist_cnn", 256, 50), ("resnet18 64x64", 64, 20), ("char GPT 6x384", 64, 8),
-                               ("GPT-2 124M", 4, 4), ("LSTM 128", 32, 20)):
+    for name, batch, inner in (("mlp", 256, 50), ("mnist_cnn", 256, 50), ("resnet18 64x64", 64, 20),
+                               ("resnet18 64x64 7x7 stem", 64, 20), ("char GPT 6x384", 64, 8), ("GPT-2 124M", 4, 4),
+                               ("LSTM 128", 32, 20)):
         ours, theirs = training_step(volta, name, batch, "gpu"), training_step(torch, name, batch, "cuda", fused=True)
         print(row(f"{name} batch {batch}", _steps(ours, theirs, inner)), flush=True)
 

@@ -20,8 +20,8 @@ def mnist_cnn(lib):
                          nn.Flatten(), nn.Linear(64 * 7 * 7, 10))
 
 
-def resnet18(lib):
-    """ResNet-18 with a 3x3 stem without pooling, as for CIFAR."""
+def resnet18(lib, large: bool = False):
+    """ResNet-18: with a 3x3 stem without pooling, as for CIFAR, or with torchvision's, of `large` images."""
     nn = lib.nn
 
     class Block(nn.Module):
@@ -36,7 +36,8 @@ def resnet18(lib):
             return lib.relu(self.main(x) + self.short(x))
 
     widths = [64, 64, 64, 128, 128, 256, 256, 512, 512]
-    return nn.Sequential(nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(),
+    first = nn.Conv2d(3, 64, 7, 2, 3, bias=False) if large else nn.Conv2d(3, 64, 3, 1, 1, bias=False)
+    return nn.Sequential(first, nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1) if large else nn.Identity(),
                          *(Block(*pair) for pair in zip(widths, widths[1:])), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
 
 
@@ -100,6 +101,7 @@ MODELS = {
     "mnist_cnn": (mnist_cnn, images(1, 28, 28)),
     "resnet18 32x32": (resnet18, images(3, 32, 32)),
     "resnet18 64x64": (resnet18, images(3, 64, 64)),
+    "resnet18 64x64 7x7 stem": (lambda lib: resnet18(lib, large=True), images(3, 64, 64)),
     "char GPT 4x128": (lambda lib: gpt(lib, 4, 128, 4, 128, 96), text(128, 96)),
     "char GPT 6x384": (lambda lib: gpt(lib, 6, 384, 6, 256, 96), text(256, 96)),
     "GPT-2 124M": (lambda lib: gpt(lib, 12, 768, 12, 1024, 50257), text(1024, 50257)),

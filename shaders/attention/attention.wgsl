@@ -8,13 +8,13 @@
 //   sums_1 += cells @ g                       dv
 //   cells   = v @ g.T; then the gradients of the scores
 //   sums_2 += cells @ q                       dk
-//   third  += cells.T @ k                     dq, in memory
+//   second += cells.T @ k                     dq, in memory
 // Rows and columns lie in blocks of p.block each, and a workgroup takes one block of either: in round t those whose numbers add up to t
 // modulo the number of rounds. So no two workgroups of a launch add to the same rows or columns, and the rounds together make all.
 //
 // Bindings: 0 q[B, L, H, 4 W1], 1 k[B, S, G, 4 W1], 2 v[B, S, G, 4 W2], 3 mask[B, H, L, S], 4 g[B, L, H, 4 W2] (any strides, in V's;
-//           of mask in elements), 5 stats[B, H, L] = (log2 of the sum, delta), all read; 6 first: out or dv, 7 second: logsumexp or dk,
-//           8 third: dq (read_write). What is not used may be any buffer.
+//           of mask in elements), 5 stats[B, H, L] = (log2 of the sum, delta), all read; 6 first: out, or dv and behind it dk, 7 second:
+//           logsumexp or dq (read_write). What is not used may be any buffer.
 // Launch:   x = pairs * tiles workgroups of LANES_X * LANES_Y, tiles being the rounds for gradients, one launch each; forward, the
 //           longest rows of a causal mask come first.
 // Sums:     in f32, in a fixed order; exponentials are of base 2. A row without any key gives zeros, and logsumexp +inf.
@@ -79,7 +79,6 @@ var<immediate> p: Params;
 @group(0) @binding(5) var<storage, read> stats: array<vec2<f32>>;
 @group(0) @binding(6) var<storage, read_write> first: array<V>;
 @group(0) @binding(7) var<storage, read_write> second: array<O>;
-@group(0) @binding(8) var<storage, read_write> third: array<V>;
 
 var<workgroup> stage: array<V, STAGE>;
 var<workgroup> shared_cells: array<V, max(SHARED, LANES_X) * FOURS>;
@@ -407,6 +406,7 @@ fn first_round(own: u32, low: u32, high: u32) -> u32 {
 
 // The sums of dv and dk of the tile's rows from memory, or zeros where they are fresh, or back there.
 fn move_sums(head: u32, begin: u32, load: bool, fresh: bool) {
+    let dk = p.pairs * p.keys * W2;
     for (var i = 0u; i < 4u * ROWS; i += 1u) {
         let row = begin + (y + i / 4u * LANES_Y) * 4u + i % 4u;
         let line = line_of(head, p.groups, row, p.keys);
@@ -414,9 +414,9 @@ fn move_sums(head: u32, begin: u32, load: bool, fresh: bool) {
             let at = x + n * LANES_X;
             if (load) { sums_1[i * WIDE + n] = V(); sums_2[i * WIDE + n] = V(); }
             if (load && !fresh && row < p.keys && at < W2) { sums_1[i * WIDE + n] = first[line * W2 + at]; }
-            if (load && !fresh && row < p.keys && at < W1) { sums_2[i * WIDE + n] = held_second(line * W1 + at); }
+            if (load && !fresh && row < p.keys && at < W1) { sums_2[i * WIDE + n] = first[dk + line * W1 + at]; }
             if (!load && row < p.keys && at < W2) { first[line * W2 + at] = sums_1[i * WIDE + n]; }
-            if (!load && row < p.keys && at < W1) { put(line * W1 + at, sums_2[i * WIDE + n]); }
+            if (!load && row < p.keys && at < W1) { first[dk + line * W1 + at] = sums_2[i * WIDE + n]; }
         }
     }
 }
@@ -429,8 +429,8 @@ fn move_queries(base: u32, begin: u32, load: bool, fresh: bool) {
             let at = (base + row * p.heads) * W1 + x + n * LANES_X;
             let is_there = row < p.queries && x + n * LANES_X < W1;
             if (load) { sums_3[i * WIDE + n] = V(); }
-            if (load && !fresh && is_there) { sums_3[i * WIDE + n] = third[at]; }
-            if (!load && is_there) { third[at] = sums_3[i * WIDE + n]; }
+            if (load && !fresh && is_there) { sums_3[i * WIDE + n] = held_second(at); }
+            if (!load && is_there) { put(at, sums_3[i * WIDE + n]); }
         }
     }
 }

@@ -128,7 +128,7 @@ fn trunc_quotient(x: f32, y: f32) -> f32 {
     let q = div_f32(x, y);
     if (!(abs(q) > 0.5 && abs(q) < 16777216.0) || abs(q - round(q)) > 1e-6 * abs(q)) { return trunc(q); }
     let rest = abs(fmod_accurate(x, y));
-    let down = round((abs(x) - rest) / abs(y));
+    let down = round(div_f32(abs(x) - rest, abs(y)));
     let half_step = 0.5 * (down + 1.0 - bitcast<f32>(bitcast<u32>(down + 1.0) - 1u));
     return select(down, down + 1.0, abs(y) - rest < abs(y) * half_step) * select(1.0, -1.0, q < 0.0);
 }

@@ -5,8 +5,10 @@ Must not know the graph. Widths that are no multiple of four are padded with zer
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import NamedTuple
 
+from volta._kernels import core
 from volta.devices.gpu.common import FLOAT32, ceil_div
 from volta.devices.gpu.copy import contiguous
 from volta.devices.gpu.limits import rows as cuts
@@ -37,18 +39,18 @@ class Tile(NamedTuple):
 
     def blocks(self, length: int, pairs: int, causal: bool) -> tuple[int, int]:
         """(rows and columns of a block, rounds) of the backward pass over `length` rows and columns: the fastest by a model of waves
-        of workgroups. An odd number of rounds shares what a causal mask leaves evenly among them."""
+        of workgroups. Of what a causal mask leaves, an odd number of rounds has equal shares, an even one larger and smaller ones."""
         unit = math.lcm(self.rows, self.columns)
-        units = ceil_div(length, unit)
+        units, least = ceil_div(length, unit), BUSY // (self.lanes_x * self.lanes_y)
 
-        def plan(size):
+        def plan(size, odd):
             blocks = ceil_div(units, size)
-            rounds = blocks | causal
-            met = blocks * (blocks + 1) // 2 if causal else blocks * blocks
-            waves = max(ceil_div(pairs * ceil_div(met, rounds), UNITS), BUSY // (self.lanes_x * self.lanes_y))
+            rounds = blocks | odd
+            met = Counter((i + j) % rounds for i in range(blocks) for j in range(i + 1 if causal else blocks))
+            waves = sum(max(ceil_div(pairs * met[t], UNITS), least) for t in range(rounds))
             work = (size + 1) / 2 if causal and blocks == 1 else size
-            return rounds * (LAUNCH + waves * size * (work + SUMS)), unit * size, rounds
-        return min(map(plan, range(1, units + 1)))[1:]
+            return rounds * LAUNCH + waves * size * (work + SUMS), unit * size, rounds
+        return min(plan(size, odd) for size in range(1, units + 1) for odd in {False, causal})[1:]
 
 
 # By pass and by the widest head that they serve: the fastest of those tried on an H200 (256: not tried). Where one takes more workgroup
@@ -79,34 +81,47 @@ def _attention(q, k, v, mask, *, causal, scale):
     plan = Plan(q, k, v, mask)
     out = plan.output((batch, queries, heads, v.shape[3]), FLOAT32)
     logsumexp = plan.output((batch, heads, queries), FLOAT32)
-    step = _Step(plan, FORWARD, (q, k, v, mask, v), (0, 1, 2, 0 if mask is None else 3, 2, 0, out, logsumexp, plan.scratch(16)),
+    step = _Step(plan, FORWARD, (q, k, v, mask, v), (0, 1, 2, 0 if mask is None else 3, 2, 0, out, logsumexp),
                  (0, 1, 2, 3, 2), causal, scale)
     step(batch * heads, ceil_div(queries, step.tile.rows), O="f32", put="second[i] = v.x;", held_second="return V(second[i]);")
     return plan
 
 
 def _attention_grad(g, q, k, v, mask, out, logsumexp, *, causal, scale):
-    """(dq, dk, dv)"""
+    """(dq, dv and behind it dk): together, so that no more is bound than any implementation does."""
     need_float32("attention_grad", g, q, k, v, mask, out, logsumexp)
     if q.shape[3] % 4 or v.shape[3] % 4:
         return _grad_padded
     if not all(map(_in_fours, (g, q, k, v))) or out.offset % 4:
-        return lambda g, q, k, v, mask, out, logsumexp, **params: KERNELS["attention_grad"](
+        return lambda g, q, k, v, mask, out, logsumexp, **params: attention_grad(
             *map(_lined, (g, q, k, v)), mask, contiguous(out) if out.offset % 4 else out, logsumexp, **params)
     batch, queries, heads, _ = q.shape
     keys, groups = k.shape[1:3]
     plan = Plan(g, q, k, v, mask, out, logsumexp)
-    dq, dk, dv = plan.output(q.shape, FLOAT32), plan.output(k.shape, FLOAT32), plan.output(v.shape, FLOAT32)
+    dq, both = plan.output(q.shape, FLOAT32), plan.output((v._size + k._size,), FLOAT32)
     count = batch * queries * heads
     stats = plan.scratch(8 * count)
     plan.step("attention/delta", (0, 5, 6, stats), (*_place(g, 0), At(5, 4), At(6), heads, queries, count), ceil_div(count, 256),
               W=v.shape[3] // 4)
-    bound = (1, 2, 3, 1 if mask is None else 4, 0, stats, dv, dk, dq)
+    bound = (1, 2, 3, 1 if mask is None else 4, 0, stats, both, dq)
     step = _Step(plan, BACKWARD, (q, k, v, mask, g), bound, (1, 2, 3, 4, 0), causal, scale)
     block, rounds = step.tile.blocks(max(queries, keys), batch * groups, causal)
     for t in range(rounds):
         step(batch * groups, rounds, block, t)
     return plan
+
+
+_grad = Kernel("attention_grad", _attention_grad, strided=(0, 1, 2, 3, 4), cut=lambda run, *tensors, **params: cuts.attention_grad(
+    attention_grad, *tensors, **params))
+
+
+def attention_grad(g, q, k, v, *others, **params):
+    """(dq, dk, dv)"""
+    made = _grad(g, q, k, v, *others, **params)
+    if len(made) == 3:
+        return made
+    dq, both = made
+    return dq, *[core.view(both, t.shape, core.strides_of(t.shape), at) for t, at in ((k, v._size), (v, 0))]
 
 
 class _Step:
@@ -166,11 +181,11 @@ def _padded(q, k, v, mask, **params):
 
 
 def _grad_padded(g, q, k, v, mask, out, logsumexp, **params):
-    made = KERNELS["attention_grad"](_wide(g), _wide(q), _wide(k), _wide(v), mask, _wide(out), logsumexp, **params)
+    made = attention_grad(_wide(g), _wide(q), _wide(k), _wide(v), mask, _wide(out), logsumexp, **params)
     return tuple(_cut(d, t.shape[3]) for d, t in zip(made, (q, k, v)))
 
 
 KERNELS = {
     "attention": Kernel("attention", _attention, strided=(0, 1, 2, 3), cut=cuts.attention),
-    "attention_grad": Kernel("attention_grad", _attention_grad, strided=(0, 1, 2, 3, 4), cut=cuts.attention_grad),
+    "attention_grad": attention_grad,
 }

@@ -207,9 +207,9 @@ def _finish(step: Step, splits: int, m, n, batch, bias, element) -> Plan:
         return Plan((step._replace(buffers=(*step.buffers[:2], third, OUT)),), 0)
     size = batch * m * n
     width = 1 if size & 3 else 4
-    overrides = dict(_types(element, False), WORD=width, BIAS=int(bias is not None))
+    overrides = dict(_types(element, False), WORD=width, SPLITS=splits, BIAS=int(bias is not None))
     overrides.pop("mad", None)
-    reduce = Step("matmul/reduce", overrides, struct.pack("<4I", bias or 0, size // width, splits, n),
+    reduce = Step("matmul/reduce", overrides, struct.pack("<3I", bias or 0, size // width, n),
                   ceil_div(size // width, 256), (SCRATCH, third, OUT), (BIAS,))
     return Plan((step._replace(buffers=(*step.buffers[:2], B, SCRATCH)), reduce), splits * size * 4)
 
