@@ -9,6 +9,7 @@ says how to turn the gradient of its output into those of its inputs. Public nam
 import threading
 
 cimport cython
+from cpython.ref cimport PyObject
 from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import AutogradError
@@ -21,7 +22,7 @@ from volta._kernels.core.record cimport (
     GRADIENT, KEPT, NEEDS, OUTPUT, PARAM, SHAPE, Primitive)
 
 cdef extern from "Python.h":
-    Py_ssize_t Py_REFCNT(object)
+    Py_ssize_t Py_REFCNT(PyObject*)             # not of an object: Cython would take a reference of its own to an attribute
 
 cdef object _accumulating = threading.RLock()
 cdef unsigned long long _walks = 0
@@ -422,7 +423,8 @@ cdef _set_gradient(TensorBase leaf, object gradient, bint owned, bint create_gra
                 _accumulate(<TensorBase>leaf.grad, gradient)
         elif not isinstance(gradient, TensorBase):
             leaf.grad = gradient if create_graph else gradient.clone()
-        elif create_graph or owned or (Py_REFCNT(g) <= 3 and Py_REFCNT(g.storage) == 1 and g.storage.root is None and g.contiguous):
+        elif create_graph or owned or (Py_REFCNT(<PyObject*>g) <= 3 and Py_REFCNT(<PyObject*>g.storage) == 1 and g.storage.root is None
+                                       and g.contiguous):
             leaf.grad = g
         else:
             leaf.grad = _clone(g)

@@ -59,6 +59,14 @@ cdef void copy_rows(const real* x, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t w
             memset(out + i * full + width, 0, (full - width) * sizeof(real))
 
 
+cdef const real* lined(const real* x, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t width, Py_ssize_t full, real* room) noexcept nogil:
+    """n rows behind one another, of whole vectors and tiles: x itself, or a copy in `room`."""
+    if stride == full and width == full and n % TILE_ROWS == 0:
+        return x
+    copy_rows(x, stride, n, width, full, room)
+    return <const real*>room
+
+
 cdef void turn_panel(const real* x, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t width, Py_ssize_t wide, double scale,
                      real* out) noexcept nogil:
     """out[width][wide]: n rows as columns, times scale."""
@@ -123,6 +131,8 @@ cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, cons
     cdef Py_ssize_t first = all * place // blocks * wide, panels = all * (place + 1) // blocks - all * place // blocks
     cdef Py_ssize_t n = min(panels * wide, s.queries - first), key, count, panel, at, i
     cdef Py_ssize_t seen = min(s.keys, first + n) if s.causal else s.keys
+    cdef const real* key_lines
+    cdef const real* value_lines
     cdef real* queries = space
     cdef real* sums = queries + PANELS * wide * s.width + PAD
     cdef real* key_rows = sums + PANELS * tall * values + PAD
@@ -145,12 +155,12 @@ cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, cons
     for i in range((seen + KEYS - 1) // KEYS):
         key = i * KEYS
         count = min(KEYS, seen - key)
-        copy_rows(k + key * s.k[1], s.k[1], count, s.width, width, key_rows)
-        copy_rows(v + key * s.v[1], s.v[1], count, s.values, values, value_rows)
+        key_lines = lined(k + key * s.k[1], s.k[1], count, s.width, width, key_rows)
+        value_lines = lined(v + key * s.v[1], s.v[1], count, s.values, values, value_rows)
         for panel in range(panels):
             at = panel * wide
-            attend(s, first + at, min(wide, n - at), key, count, <const real*>queries + at * s.width, <const real*>key_rows,
-                   <const real*>value_rows, mask + at * s.mask[2] + key * s.mask[3] if mask != NULL else <const real*>NULL,
+            attend(s, first + at, min(wide, n - at), key, count, <const real*>queries + at * s.width, key_lines,
+                   value_lines, mask + at * s.mask[2] + key * s.mask[3] if mask != NULL else <const real*>NULL,
                    sums + panel * tall * values, top + at, total + at, scores)
     for panel in range(panels):
         at = panel * wide
@@ -296,13 +306,11 @@ cdef void backward_block(const Sizes* s, const Desk* d, Py_ssize_t key, Py_ssize
                          const real* mask, const real* logsumexp, const real* delta, real* dq) noexcept nogil:
     """One block of queries of one head with the keys on the desk, the first of which is number `key`."""
     cdef Py_ssize_t n = min(QUERIES, s.queries - query), line = d.most * d.wide, panel, at, count, used, start, i, e
-    cdef real* queries = <real*>d.q
-    cdef real* gradients = <real*>d.g
+    cdef const real* queries = lined(q + query * s.q[1], s.q[1], n, s.width, d.width, <real*>d.q)
+    cdef const real* gradients = lined(g + query * s.g[1], s.g[1], n, s.values, d.values, <real*>d.g)
     cdef real* scores = <real*>d.scores
     cdef real* products
     cdef real* sums = <real*>d.dq
-    copy_rows(q + query * s.q[1], s.q[1], n, s.width, d.width, queries)
-    copy_rows(g + query * s.g[1], s.g[1], n, s.values, d.values, gradients)
     for panel in range((keys + d.wide - 1) // d.wide):
         at = panel * d.wide
         count = min(d.wide, keys - at)
@@ -311,17 +319,17 @@ cdef void backward_block(const Sizes* s, const Desk* d, Py_ssize_t key, Py_ssize
         if start >= n:
             break
         products = <real*>d.slopes + start * line + at
-        rows(n - start, used, s.width, <const real*>queries + start * d.width, d.width, <const real*>d.key_panels + at * d.width, d.wide,
+        rows(n - start, used, s.width, queries + start * d.width, d.width, <const real*>d.key_panels + at * d.width, d.wide,
              scores, d.wide, False)
-        rows(n - start, used, s.values, <const real*>gradients + start * d.values, d.values,
+        rows(n - start, used, s.values, gradients + start * d.values, d.values,
              <const real*>d.value_panels + at * d.values, d.wide, products, line, False)
         if mask != NULL:
             add_mask(mask + (query + start) * s.mask[2] + (key + at) * s.mask[3], s.mask[2], s.mask[3], n - start, count, scores, d.wide)
         differentiate(n - start, used, query + start - key - at if s.causal else used, line, s.scale, logsumexp + query + start,
                       delta + query + start, scores, products)
-        columns(count, d.values, n - start, <const real*>scores, d.wide, <const real*>gradients + start * d.values, d.values,
+        columns(count, d.values, n - start, <const real*>scores, d.wide, gradients + start * d.values, d.values,
                 <real*>d.dv + panel * d.tall * d.values, d.values, True)
-        columns(count, d.width, n - start, <const real*>products, line, <const real*>queries + start * d.width, d.width,
+        columns(count, d.width, n - start, <const real*>products, line, queries + start * d.width, d.width,
                 <real*>d.dk + panel * d.tall * d.width, d.width, True)
     start = TILE_ROWS if s.causal else n
     for i in range((n + start - 1) // start):
