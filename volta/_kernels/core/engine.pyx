@@ -262,7 +262,7 @@ cdef class _Engine:
         cdef Primitive op = node.primitive
         cdef Py_ssize_t i, k
         cdef object gradient, parent, grads = None
-        cdef bint part = op is _slice and not self.create_graph and not anomalies
+        cdef bint part = op is _slice and not self.create_graph and not anomalies and isinstance(g, TensorBase)
         cdef tuple saved = node.saved              # another thread may free the node's
         if saved is None:
             raise AutogradError(f"backward: the graph of {node.name} has already been freed by an earlier backward; pass "
