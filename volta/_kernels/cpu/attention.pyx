@@ -122,6 +122,17 @@ cdef void finish(const Sizes* s, Py_ssize_t n, const real* sums, const real* top
         logsumexp[j] = <real>(top[j] / UNIT) + log_of[real](total[j]) if total[j] != 0 else <real>INFINITY
 
 
+cdef void take_queries(const Sizes* s, Py_ssize_t n, const real* q, real* queries, real* top, real* total) noexcept nogil:
+    """Turn n queries into panels, of which nothing is known yet."""
+    cdef Py_ssize_t wide = 3 * lanes(top), panel, at, i
+    for panel in range((n + wide - 1) // wide):
+        at = panel * wide
+        turn_panel(q + at * s.q[1], s.q[1], min(wide, n - at), s.width, wide, s.scale * UNIT, queries + at * s.width)
+        for i in range(at, at + wide):
+            top[i] = <real>LOWEST
+            total[i] = 0
+
+
 cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, const real* q, const real* k, const real* v, const real* mask,
                         real* out, real* logsumexp, real* space) noexcept nogil:
     """One block of queries of one head."""
@@ -145,13 +156,8 @@ cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, cons
     v += b * s.v[0] + h * s.groups // s.heads * s.v[2]
     if mask != NULL:
         mask += b * s.mask[0] + h * s.mask[1] + first * s.mask[2]
-    for panel in range(panels):
-        at = panel * wide
-        turn_panel(q + at * s.q[1], s.q[1], min(wide, n - at), s.width, wide, s.scale * UNIT, queries + at * s.width)
+    take_queries(s, n, q, queries, top, total)
     memset(sums, 0, panels * tall * values * sizeof(real))
-    for i in range(panels * wide):
-        top[i] = <real>LOWEST
-        total[i] = 0
     for i in range((seen + KEYS - 1) // KEYS):
         key = i * KEYS
         count = min(KEYS, seen - key)
@@ -173,7 +179,7 @@ cdef void attend(const Sizes* s, Py_ssize_t query, Py_ssize_t count, Py_ssize_t 
                  const real* key_rows, const real* value_rows, const real* mask, real* sums, real* top, real* total,
                  real* scores) noexcept nogil:
     """One panel of `count` queries, from number `query` on, with one block of keys."""
-    cdef Py_ssize_t wide = 3 * lanes(sums), used = up(count, lanes(sums)), width = up(s.width, lanes(sums)), values = up(s.values, lanes(sums))
+    cdef Py_ssize_t lane = lanes(sums), wide = 3 * lane, used = up(count, lane), width = up(s.width, lane), values = up(s.values, lane)
     cdef Py_ssize_t n = min(keys, query + wide - key) if s.causal else keys, j, e
     cdef real[WIDEST] factor
     if n <= 0:
@@ -183,7 +189,7 @@ cdef void attend(const Sizes* s, Py_ssize_t query, Py_ssize_t count, Py_ssize_t 
         add_mask(mask, s.mask[3], s.mask[2], n, count, scores, wide)
     if s.causal:
         hide_future(query, key, n, wide, scores)
-    soften(used // lanes(sums), n, wide, scores, top, total, factor)
+    soften(used // lane, n, wide, scores, top, total, factor)
     if key > 0:
         for j in range(count):
             if factor[j] != 1:
@@ -253,7 +259,7 @@ cdef Py_ssize_t parts_of(const Sizes* s, Py_ssize_t wide) noexcept nogil:
 cdef void backward_part(const Sizes* s, Py_ssize_t item, Py_ssize_t parts, const real* g, const real* q, const real* k, const real* v,
                         const real* mask, const real* logsumexp, const real* delta, real* dq, real* more, real* dk, real* dv,
                         real* space) noexcept nogil:
-    """One part of the keys of one head, in groups of panels, with all queries. IN: more, where parts but the first add up gradients of q."""
+    """One part of the keys of one head, in groups of panels, with all queries. IN: more, where the other parts add up gradients of q."""
     cdef Desk d
     cdef Py_ssize_t b = item // parts // s.groups, head = item // parts % s.groups, part = item % parts, ratio = s.heads // s.groups
     cdef Py_ssize_t h, i, key, last, block, line = s.heads * s.width
