@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 import torch
-from timing import alternate, header, row
+from timing import ASLEEP, alternate, header, row
 
 import volta
 
@@ -32,12 +32,13 @@ def overhead(rounds: int) -> None:
             chain(x, length).sum().backward()
         for title, function in (("no grad", lambda x, n=length: chain(x.detach(), n)), ("forward", lambda x, n=length: chain(x, n)),
                                 ("forward + backward", backward)):
-            times = alternate({name: lambda x=x, f=function: f(x) for name, x in xs.items()}, rounds=rounds)
+            times = alternate({name: lambda x=x, f=function: f(x) for name, x in xs.items()}, rounds=rounds, asleep=ASLEEP)
             print(row(f"{side * side} elements, {title}", times, unit=1e6 / length), flush=True)
 
 
 def least(function: Callable[[], object], seconds: float = 0.1) -> float:
     """The least time of a call, of three or more."""
+    time.sleep(ASLEEP)
     function()
     times, end = [], time.perf_counter() + seconds
     while len(times) < 3 or time.perf_counter() < end:

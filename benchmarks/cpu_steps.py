@@ -5,8 +5,11 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from timing import ASLEEP
 
 LIBRARIES = ("volta", "torch", "jax")
 STEPS = (("mlp", 64, "adam"), ("mlp", 256, "adam"), ("mnist_cnn", 64, "adam"), ("resnet18 32x32", 16, "adam"),
@@ -42,6 +45,7 @@ class Worker:
 
     def turn(self) -> float:
         """Seconds of one step, in a turn of some."""
+        time.sleep(ASLEEP)
         self.ask()
         return self.answer()
 

@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from layers import both_ways, calls
 from operations import families, goal
-from timing import least_row
+from timing import ASLEEP, least_row
 
 import volta
 
 PARTS = ("overhead", "steps", "optimizers", "operations", "held-out", "sizes", "scaling", "crowded")
-TURN, ASLEEP = 0.004, 0.008             # seconds
+TURN = 0.004                            # seconds
 
 
 def compare(label: str, ours, theirs, rounds: int) -> dict[str, list[float]]:

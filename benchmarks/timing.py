@@ -5,10 +5,13 @@ import statistics
 import time
 from collections.abc import Callable
 
+ASLEEP = 0.025                          # seconds after which the threads of the library that had its turn have stopped spinning
+
 
 def alternate(candidates: dict[str, Callable[[], object]], rounds: int = 15, inner: int = 1, warmup: int = 3,
-              sync: Callable[[], object] | None = None) -> dict[str, list[float]]:
-    """Seconds per call of each candidate, in `rounds` turns of `inner` calls; `sync` ends each turn."""
+              sync: Callable[[], object] | None = None, asleep: float = 0.0) -> dict[str, list[float]]:
+    """Seconds per call of each candidate, in `rounds` turns of `inner` calls; `sync` ends each turn, `asleep` seconds and one call more
+    begin it."""
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for function in candidates.values():
         for _ in range(warmup):
@@ -17,6 +20,9 @@ def alternate(candidates: dict[str, Callable[[], object]], rounds: int = 15, inn
         sync()
     for _ in range(rounds):
         for name, function in candidates.items():
+            if asleep:
+                time.sleep(asleep)
+                function()
             start = time.perf_counter()
             for _ in range(inner):
                 function()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -24,8 +23,10 @@ def own_cores(count: int) -> set[int]:
     return set(sorted(found, key=lambda cpu: (first[twins(cpu)] != cpu, cpu))[:count])
 
 
-def resident() -> float:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+def memory(kind: str) -> float:
+    """What the process has now (VmRSS), or the most that it has had (VmHWM). Units: MiB."""
+    found = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(kind))
+    return int(found.split()[1]) / 1024
 
 
 def make(library: str, name: str, batch: int, optimizer: str, threads: int) -> tuple[Callable | None, float]:
@@ -36,13 +37,13 @@ def make(library: str, name: str, batch: int, optimizer: str, threads: int) -> t
             steps = importlib.import_module("jax_steps")
         except ImportError:
             return None, 0.0
-        return steps.jitted_step(name, batch, optimizer), resident()
+        return steps.jitted_step(name, batch, optimizer), memory("VmRSS")
     lib = importlib.import_module(library)
     lib.set_num_threads(threads)
     lib.manual_seed(0)
     example = name.endswith(".py")
     steps = importlib.import_module("example_steps" if example else "models")
-    before = resident()
+    before = memory("VmRSS")
     return (steps.example_step(lib, name, batch) if example else steps.training_step(lib, name, batch, "cpu", optimizer)), before
 
 
@@ -60,7 +61,7 @@ def main() -> None:
         for _ in range(count):
             step()
         print((time.perf_counter() - start) / count, flush=True)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before)
+    print(memory("VmHWM") - before)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ says how to turn the gradient of its output into those of its inputs. Public nam
 import threading
 
 cimport cython
-from cpython.object cimport PyObject
+from cpython.ref cimport PyObject
 from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import AutogradError
@@ -22,7 +22,7 @@ from volta._kernels.core.record cimport (
     GRADIENT, KEPT, NEEDS, OUTPUT, PARAM, SHAPE, Primitive)
 
 cdef extern from "Python.h":
-    Py_ssize_t Py_REFCNT(PyObject*)
+    Py_ssize_t Py_REFCNT(PyObject*)             # not of an object: Cython would take a reference of its own to an attribute
 
 cdef object _accumulating = threading.RLock()
 cdef unsigned long long _walks = 0
@@ -262,7 +262,7 @@ cdef class _Engine:
         cdef Primitive op = node.primitive
         cdef Py_ssize_t i, k
         cdef object gradient, parent, grads = None
-        cdef bint part = op is _slice and not self.create_graph and not anomalies
+        cdef bint part = op is _slice and not self.create_graph and not anomalies and isinstance(g, TensorBase)
         cdef tuple saved = node.saved              # another thread may free the node's
         if saved is None:
             raise AutogradError(f"backward: the graph of {node.name} has already been freed by an earlier backward; pass "

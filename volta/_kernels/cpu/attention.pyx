@@ -59,6 +59,14 @@ cdef void copy_rows(const real* x, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t w
             memset(out + i * full + width, 0, (full - width) * sizeof(real))
 
 
+cdef const real* lined(const real* x, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t width, Py_ssize_t full, real* room) noexcept nogil:
+    """n rows behind one another, of whole vectors and tiles: x itself, or a copy in `room`."""
+    if stride == full and width == full and n % TILE_ROWS == 0:
+        return x
+    copy_rows(x, stride, n, width, full, room)
+    return <const real*>room
+
+
 cdef void turn_panel(const real* x, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t width, Py_ssize_t wide, double scale,
                      real* out) noexcept nogil:
     """out[width][wide]: n rows as columns, times scale."""
@@ -114,6 +122,17 @@ cdef void finish(const Sizes* s, Py_ssize_t n, const real* sums, const real* top
         logsumexp[j] = <real>(top[j] / UNIT) + log_of[real](total[j]) if total[j] != 0 else <real>INFINITY
 
 
+cdef void take_queries(const Sizes* s, Py_ssize_t n, const real* q, real* queries, real* top, real* total) noexcept nogil:
+    """Turn n queries into panels, of which nothing is known yet."""
+    cdef Py_ssize_t wide = 3 * lanes(top), panel, at, i
+    for panel in range((n + wide - 1) // wide):
+        at = panel * wide
+        turn_panel(q + at * s.q[1], s.q[1], min(wide, n - at), s.width, wide, s.scale * UNIT, queries + at * s.width)
+        for i in range(at, at + wide):
+            top[i] = <real>LOWEST
+            total[i] = 0
+
+
 cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, const real* q, const real* k, const real* v, const real* mask,
                         real* out, real* logsumexp, real* space) noexcept nogil:
     """One block of queries of one head."""
@@ -123,6 +142,8 @@ cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, cons
     cdef Py_ssize_t first = all * place // blocks * wide, panels = all * (place + 1) // blocks - all * place // blocks
     cdef Py_ssize_t n = min(panels * wide, s.queries - first), key, count, panel, at, i
     cdef Py_ssize_t seen = min(s.keys, first + n) if s.causal else s.keys
+    cdef const real* key_lines
+    cdef const real* value_lines
     cdef real* queries = space
     cdef real* sums = queries + PANELS * wide * s.width + PAD
     cdef real* key_rows = sums + PANELS * tall * values + PAD
@@ -135,22 +156,17 @@ cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, cons
     v += b * s.v[0] + h * s.groups // s.heads * s.v[2]
     if mask != NULL:
         mask += b * s.mask[0] + h * s.mask[1] + first * s.mask[2]
-    for panel in range(panels):
-        at = panel * wide
-        turn_panel(q + at * s.q[1], s.q[1], min(wide, n - at), s.width, wide, s.scale * UNIT, queries + at * s.width)
+    take_queries(s, n, q, queries, top, total)
     memset(sums, 0, panels * tall * values * sizeof(real))
-    for i in range(panels * wide):
-        top[i] = <real>LOWEST
-        total[i] = 0
     for i in range((seen + KEYS - 1) // KEYS):
         key = i * KEYS
         count = min(KEYS, seen - key)
-        copy_rows(k + key * s.k[1], s.k[1], count, s.width, width, key_rows)
-        copy_rows(v + key * s.v[1], s.v[1], count, s.values, values, value_rows)
+        key_lines = lined(k + key * s.k[1], s.k[1], count, s.width, width, key_rows)
+        value_lines = lined(v + key * s.v[1], s.v[1], count, s.values, values, value_rows)
         for panel in range(panels):
             at = panel * wide
-            attend(s, first + at, min(wide, n - at), key, count, <const real*>queries + at * s.width, <const real*>key_rows,
-                   <const real*>value_rows, mask + at * s.mask[2] + key * s.mask[3] if mask != NULL else <const real*>NULL,
+            attend(s, first + at, min(wide, n - at), key, count, <const real*>queries + at * s.width, key_lines,
+                   value_lines, mask + at * s.mask[2] + key * s.mask[3] if mask != NULL else <const real*>NULL,
                    sums + panel * tall * values, top + at, total + at, scores)
     for panel in range(panels):
         at = panel * wide
@@ -163,7 +179,7 @@ cdef void attend(const Sizes* s, Py_ssize_t query, Py_ssize_t count, Py_ssize_t 
                  const real* key_rows, const real* value_rows, const real* mask, real* sums, real* top, real* total,
                  real* scores) noexcept nogil:
     """One panel of `count` queries, from number `query` on, with one block of keys."""
-    cdef Py_ssize_t wide = 3 * lanes(sums), used = up(count, lanes(sums)), width = up(s.width, lanes(sums)), values = up(s.values, lanes(sums))
+    cdef Py_ssize_t lane = lanes(sums), wide = 3 * lane, used = up(count, lane), width = up(s.width, lane), values = up(s.values, lane)
     cdef Py_ssize_t n = min(keys, query + wide - key) if s.causal else keys, j, e
     cdef real[WIDEST] factor
     if n <= 0:
@@ -173,7 +189,7 @@ cdef void attend(const Sizes* s, Py_ssize_t query, Py_ssize_t count, Py_ssize_t 
         add_mask(mask, s.mask[3], s.mask[2], n, count, scores, wide)
     if s.causal:
         hide_future(query, key, n, wide, scores)
-    soften(used // lanes(sums), n, wide, scores, top, total, factor)
+    soften(used // lane, n, wide, scores, top, total, factor)
     if key > 0:
         for j in range(count):
             if factor[j] != 1:
@@ -243,7 +259,7 @@ cdef Py_ssize_t parts_of(const Sizes* s, Py_ssize_t wide) noexcept nogil:
 cdef void backward_part(const Sizes* s, Py_ssize_t item, Py_ssize_t parts, const real* g, const real* q, const real* k, const real* v,
                         const real* mask, const real* logsumexp, const real* delta, real* dq, real* more, real* dk, real* dv,
                         real* space) noexcept nogil:
-    """One part of the keys of one head, in groups of panels, with all queries. IN: more, where parts but the first add up gradients of q."""
+    """One part of the keys of one head, in groups of panels, with all queries. IN: more, where the other parts add up gradients of q."""
     cdef Desk d
     cdef Py_ssize_t b = item // parts // s.groups, head = item // parts % s.groups, part = item % parts, ratio = s.heads // s.groups
     cdef Py_ssize_t h, i, key, last, block, line = s.heads * s.width
@@ -296,13 +312,11 @@ cdef void backward_block(const Sizes* s, const Desk* d, Py_ssize_t key, Py_ssize
                          const real* mask, const real* logsumexp, const real* delta, real* dq) noexcept nogil:
     """One block of queries of one head with the keys on the desk, the first of which is number `key`."""
     cdef Py_ssize_t n = min(QUERIES, s.queries - query), line = d.most * d.wide, panel, at, count, used, start, i, e
-    cdef real* queries = <real*>d.q
-    cdef real* gradients = <real*>d.g
+    cdef const real* queries = lined(q + query * s.q[1], s.q[1], n, s.width, d.width, <real*>d.q)
+    cdef const real* gradients = lined(g + query * s.g[1], s.g[1], n, s.values, d.values, <real*>d.g)
     cdef real* scores = <real*>d.scores
     cdef real* products
     cdef real* sums = <real*>d.dq
-    copy_rows(q + query * s.q[1], s.q[1], n, s.width, d.width, queries)
-    copy_rows(g + query * s.g[1], s.g[1], n, s.values, d.values, gradients)
     for panel in range((keys + d.wide - 1) // d.wide):
         at = panel * d.wide
         count = min(d.wide, keys - at)
@@ -311,17 +325,17 @@ cdef void backward_block(const Sizes* s, const Desk* d, Py_ssize_t key, Py_ssize
         if start >= n:
             break
         products = <real*>d.slopes + start * line + at
-        rows(n - start, used, s.width, <const real*>queries + start * d.width, d.width, <const real*>d.key_panels + at * d.width, d.wide,
+        rows(n - start, used, s.width, queries + start * d.width, d.width, <const real*>d.key_panels + at * d.width, d.wide,
              scores, d.wide, False)
-        rows(n - start, used, s.values, <const real*>gradients + start * d.values, d.values,
+        rows(n - start, used, s.values, gradients + start * d.values, d.values,
              <const real*>d.value_panels + at * d.values, d.wide, products, line, False)
         if mask != NULL:
             add_mask(mask + (query + start) * s.mask[2] + (key + at) * s.mask[3], s.mask[2], s.mask[3], n - start, count, scores, d.wide)
         differentiate(n - start, used, query + start - key - at if s.causal else used, line, s.scale, logsumexp + query + start,
                       delta + query + start, scores, products)
-        columns(count, d.values, n - start, <const real*>scores, d.wide, <const real*>gradients + start * d.values, d.values,
+        columns(count, d.values, n - start, <const real*>scores, d.wide, gradients + start * d.values, d.values,
                 <real*>d.dv + panel * d.tall * d.values, d.values, True)
-        columns(count, d.width, n - start, <const real*>products, line, <const real*>queries + start * d.width, d.width,
+        columns(count, d.width, n - start, <const real*>products, line, queries + start * d.width, d.width,
                 <real*>d.dk + panel * d.tall * d.width, d.width, True)
     start = TILE_ROWS if s.causal else n
     for i in range((n + start - 1) // start):

@@ -83,7 +83,8 @@ cdef extern from *:
                                    const double* logsumexp, const double* delta, double* scores, double* slopes) noexcept nogil
 
 
-cdef inline void soften(Py_ssize_t vectors, Py_ssize_t n, Py_ssize_t wide, real* scores, real* top, real* total, real* factor) noexcept nogil:
+cdef inline void soften(Py_ssize_t vectors, Py_ssize_t n, Py_ssize_t wide, real* scores, real* top, real* total,
+                        real* factor) noexcept nogil:
     """Powers of n rows of scores, `wide` apart, in their place, against the largest so far; OUT: factor, of what was summed before."""
     if real is float:
         soften32(vectors, n, wide, scores, top, total, factor)
@@ -93,7 +94,7 @@ cdef inline void soften(Py_ssize_t vectors, Py_ssize_t n, Py_ssize_t wide, real*
 
 cdef inline void slopes(Py_ssize_t vectors, Py_ssize_t n, Py_ssize_t wide, Py_ssize_t line, real scale, const real* logsumexp,
                         const real* delta, real* scores, real* products) noexcept nogil:
-    """Probabilities in the place of n rows of scores, `wide` apart, and their gradients in that of the products of g and v, `line` apart."""
+    """Probabilities in the place of n rows of scores, `wide` apart, and their gradients in that of products of g and v, `line` apart."""
     if real is float:
         slopes32(vectors, n, wide, line, scale, logsumexp, delta, scores, products)
     else:
