@@ -47,7 +47,7 @@ REASONS = (
     (r"^(eig|eigvals)$", "eigenvalues of matrices that are not symmetric are complex"),
     (r"^(symeig|solve|lstsq|matrix_rank)$", "removed from PyTorch: these names only raise, and linalg has their functions"),
     (r"^lobpcg$", "rare: the largest eigenvalues of sparse matrices"),
-    (r"^(apply_|map_|map2_|reinforce|reinforce_|is_inference.*|typename|compile|vmap)$", "of Python loops over elements, or of tracing"),
+    (r"^(apply_|map_|map2_|reinforce|reinforce_|is_inference.*|typename|compile)$", "of Python loops over elements, or of tracing"),
 )
 GROUPS = {
     "torch": (torch, volta), "Tensor": (torch.Tensor, volta.Tensor), "nn.functional": (torch.nn.functional, volta.nn.functional),

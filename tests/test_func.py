@@ -136,7 +136,7 @@ def test_as_torch_func():
     for make in (lambda m: m.jacrev(f, argnums=(0, 1)), lambda m: m.jacfwd(f, argnums=(0, 1)), lambda m: m.jacrev(f),
                  lambda m: m.hessian(number, argnums=(0, 1)), lambda m: lambda *v: m.jvp(f, v, (v[0] * 2, v[1])),
                  lambda m: lambda *v: m.vjp(f, *v)[1]((v[1][:3], v[1][0])), lambda m: m.grad(number, argnums=(1,))):
-        mine, other = func._flatten(make(func)(*ours))[0], func._flatten(make(torch.func)(*theirs))[0]
+        mine, other = func.flatten(make(func)(*ours))[0], func.flatten(make(torch.func)(*theirs))[0]
         assert len(mine) == len(other)
         for x, y in zip(mine, other):
             assert x.shape == tuple(y.shape)

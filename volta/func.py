@@ -11,34 +11,16 @@ from typing import Any
 from volta import autograd
 from volta._kernels import core
 from volta._kernels.core.graph import Node
+from volta.batching import vmap
+from volta.batching_rules import levels_of, lifted, lowered, running
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.nn.module import Module
-from volta.ops.creation import eye, zeros_like
+from volta.ops.creation import eye, ones_like, zeros_like
 from volta.ops.join import stack
 from volta.ops.view import reshape
+from volta.trees import flatten
 
-__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp"]
-
-
-# ---------------------------------------------------------------- nested containers of tensors
-def _flatten(tree: Any) -> tuple[list, Callable[[list], Any]]:
-    """The leaves of nested tuples, lists and dicts, and a function that puts others in their places."""
-    if isinstance(tree, dict):
-        keys, children, build = list(tree), list(tree.values()), lambda values: dict(zip(keys, values))
-    elif isinstance(tree, (tuple, list)):
-        kind, children = type(tree), list(tree)
-        build = (lambda values: kind(*values)) if hasattr(tree, "_fields") else kind
-    else:
-        return [tree], lambda leaves: leaves[0]
-    parts = [_flatten(child) for child in children]
-
-    def unflatten(leaves):
-        values, start = [], 0
-        for found, make in parts:
-            values.append(make(leaves[start:start + len(found)]))
-            start += len(found)
-        return build(values)
-    return [leaf for found, _ in parts for leaf in found], unflatten
+__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "stack_module_state", "vjp", "vmap"]
 
 
 def _check_tensors(name: str, what: str, leaves: list) -> None:
@@ -49,19 +31,27 @@ def _check_tensors(name: str, what: str, leaves: list) -> None:
 
 # ---------------------------------------------------------------- inputs of a transform, and what it gives back
 def _own(x):
-    """`x` as an input that nothing else knows; derivatives flow on to `x` where it wants them."""
-    return x.view_as(x) if x.requires_grad else x.detach().requires_grad_()
+    """`x` as an input that nothing else knows; derivatives flow on to `x` where it wants them. Inside `vmap`, one for each sample."""
+    levels = running()
+    x = lowered(x, levels)
+    return lifted(x.view_as(x) if x.requires_grad else x.detach().requires_grad_(), levels)
+
+
+def _whole(x):
+    """The tensor of all samples, which has the graph."""
+    return lowered(x, levels_of(x))
 
 
 def _needed(result: Any, own: list) -> Any:
     """The result of a transform; without a graph where that leads to nothing but the transform's own inputs."""
-    fresh = {id(x) for x in own if x._node is None}
-    leaves, build = _flatten(result)
+    fresh = {id(x) for x in map(_whole, own) if x._node is None}
+    leaves, build = flatten(result)
     return build([x if not isinstance(x, core.TensorBase) or not x.requires_grad or _leads_elsewhere(x, fresh) else x.detach()
                   for x in leaves])
 
 
 def _leads_elsewhere(x, fresh: set) -> bool:
+    x = _whole(x)
     seen, stack = set(), [x if x._node is None else x._node]
     while stack:
         each = stack.pop()
@@ -80,7 +70,7 @@ def _arguments(name: str, args: tuple, argnums: int | tuple[int, ...]) -> tuple[
     for place in places:
         if not -len(args) <= place < len(args):
             raise ArgumentError(f"{name}: argnums={argnums} with {len(args)} positional arguments; it counts them from 0")
-    leaves, build = _flatten(tuple(args[place] for place in places))
+    leaves, build = flatten(tuple(args[place] for place in places))
     _check_tensors(name, "arguments to differentiate for", leaves)
     own = [_own(x) for x in leaves]
     chosen, full = build(own), list(args)
@@ -91,11 +81,14 @@ def _arguments(name: str, args: tuple, argnums: int | tuple[int, ...]) -> tuple[
 
 def _gradients(outputs: list, own: list, seeds: list | None = None) -> list:
     """Gradients of `outputs` for each of `own`, recorded; zeros where there is no path."""
-    pairs = [(o, s) for o, s in zip(outputs, seeds or [None] * len(outputs)) if o.requires_grad]
+    levels = levels_of(own[0]) if own else []
+    outputs, own, seeds = ([lowered(x, levels) for x in xs] for xs in (outputs, own, seeds or map(ones_like, outputs)))
+    pairs = [(o, s) for o, s in zip(outputs, seeds) if o.requires_grad]
     if not pairs:
-        return [zeros_like(x) for x in own]
+        return [lifted(zeros_like(x), levels) for x in own]
     outputs, seeds = zip(*pairs)
-    return list(autograd.grad(outputs, own, seeds, retain_graph=True, create_graph=True, materialize_grads=True))
+    found = autograd.grad(outputs, own, seeds, retain_graph=True, create_graph=True, materialize_grads=True)
+    return [lifted(g, levels) for g in found]
 
 
 # ---------------------------------------------------------------- gradients
@@ -144,11 +137,11 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     with autograd.enable_grad():
         result = func(*full)
     result, aux = result if has_aux else (result, None)
-    outputs, build = _flatten(result)
+    outputs, build = flatten(result)
     _check_tensors("vjp", "what the function gives", outputs)
 
     def pull(*cotangents):
-        seeds = _flatten(cotangents[0] if len(cotangents) == 1 else cotangents)[0]
+        seeds = flatten(cotangents[0] if len(cotangents) == 1 else cotangents)[0]
         _check_tensors("vjp", "cotangents", seeds)
         if [s.shape for s in seeds] != [o.shape for o in outputs]:
             raise ShapeError(f"vjp: cotangents must have the shapes of the result, {[o.shape for o in outputs]}, got "
@@ -173,13 +166,13 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
         raise DTypeError(f"jvp: primals and tangents must be tuples, got {type(primals).__name__} and {type(tangents).__name__}")
     own, full, _ = _arguments("jvp", primals, tuple(range(len(primals))))
-    along = _flatten(tangents)[0]
+    along = flatten(tangents)[0]
     if [t.shape for t in along] != [x.shape for x in own]:
         raise ShapeError(f"jvp: tangents must have the shapes of the primals, {[x.shape for x in own]}, got {[t.shape for t in along]}")
     with autograd.enable_grad():
         result = func(*full)
         result, aux = result if has_aux else (result, None)
-        outputs, build = _flatten(result)
+        outputs, build = flatten(result)
         _check_tensors("jvp", "what the function gives", outputs)
         found = build(_pushed(outputs, own, along)[0])
     shown = _needed((result, found, aux), own)
@@ -189,7 +182,7 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
 def _pushed(outputs: list, own: list, *tangents: list) -> list:
     """The derivative of `outputs` along each of the tangents: the pullback is linear in the cotangents, so its derivative for them is
     the pushforward."""
-    seeds = [zeros_like(o).requires_grad_() for o in outputs]
+    seeds = [_own(zeros_like(o)) for o in outputs]
     pulled = _gradients(outputs, own, seeds)
     return [_gradients(pulled, seeds, along) for along in tangents]
 
@@ -214,7 +207,7 @@ def jacrev(func: Callable, argnums: int | tuple[int, ...] = 0, *, has_aux: bool 
         with autograd.enable_grad():
             result = func(*full, **kwargs)
             result, aux = result if has_aux else (result, None)
-            outputs, build = _flatten(result)
+            outputs, build = flatten(result)
             _check_tensors("jacrev", "what the function gives", outputs)
             blocks = []
             for output in outputs:
@@ -241,7 +234,7 @@ def jacfwd(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = F
         with autograd.enable_grad():
             result = func(*full, **kwargs)
             result, aux = result if has_aux else (result, None)
-            outputs, build = _flatten(result)
+            outputs, build = flatten(result)
             _check_tensors("jacfwd", "what the function gives", outputs)
             tangents = [[unit if i == k else zeros_like(y) for k, y in enumerate(own)] for i, x in enumerate(own) for unit in _units(x)]
             columns = iter(_pushed(outputs, own, *tangents))
@@ -301,3 +294,18 @@ def functional_call(module: Module, parameter_and_buffer_dicts: dict | list[dict
     finally:
         for table, last, value in reversed(changed):
             table[last] = value
+
+
+def stack_module_state(models: list[Module] | tuple[Module, ...]) -> tuple[dict, dict]:
+    """(parameters, buffers) of models of one kind by name, each those of all models on a new first dimension: with `vmap` over
+    `functional_call`, an ensemble.
+
+    Raises: ArgumentError for no models, and for models of several classes or modes.
+    """
+    if not models or len({(type(model), model.training) for model in models}) != 1:
+        raise ArgumentError("stack_module_state: needs models of one class, all in training mode or all in evaluation mode")
+    found = []
+    for tables in ([dict(model.named_parameters()) for model in models], [dict(model.named_buffers()) for model in models]):
+        found.append({name: stack([t[name].detach() for t in tables]).requires_grad_(all(t[name].requires_grad for t in tables))
+                      for name in tables[0]})
+    return found[0], found[1]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels import core
 from volta.errors import LinAlgError, ShapeError
 from volta.ops.records.decomposition import det_op, inv_op, matrix_exp_op, slogdet_op, solve_op, triangular_op
 from volta.ops.records.linalg import turned
@@ -60,7 +61,7 @@ def square(name: str, x: Tensor) -> None:
 
 def succeeded(name: str, info: Tensor, reason: str) -> None:
     """Raise LinAlgError for the first matrix of which `info` is not 0."""
-    codes = info.numpy()
+    codes = info.numpy() if core.host_sees(info) else np.zeros(())
     if codes.any():
         first = int(np.flatnonzero(codes)[0])
         raise LinAlgError(f"{name}: {f'(batch element {first}) ' if codes.ndim else ''}{reason.format(codes.flat[first])}")

@@ -16,6 +16,7 @@ cdef int after(tuple present, tuple call, object result) except -1
 cdef bint has_half(Primitive op, tuple inputs, dict params, int half) except -1
 cdef object in_half(Primitive op, Device device, object kernel, tuple inputs, dict params, TensorBase out)
 cdef int count_writes(Primitive op, tuple inputs) except -1
+cdef object replaced(Primitive op, tuple inputs, dict params)
 cdef tuple adapted(Primitive op, tuple inputs)
 cdef int switch_adapting(int enabled) noexcept
 cdef tuple promoted(Primitive op, tuple inputs)

@@ -39,13 +39,14 @@ watching = 0
 class Observer:
     """What watches calls: override what is needed, and use it as a context manager. Observers see every call of every thread.
 
-    `adapt(op, inputs)` may give other inputs, before promotion and recording (autocast), and `compose(op, args, options)` the result of a
-    composed op, or NotImplemented; neither is asked while `set_adapting(False)` holds in a thread, nor in backward. `before(op, device, inputs, params, out)`
-    and `after(op, device, inputs, params, out, result)` enclose each kernel (a tape, a profiler). `out` is the tensor that an
-    elementwise op writes into, None where it makes a new one.
+    `replace(op, inputs, params)` may give the result of a record, or NotImplemented (vmap). `adapt(op, inputs)` may give other inputs,
+    before promotion and recording (autocast), and `compose(op, args, options)` the result of a composed op, or NotImplemented; these two
+    are not asked while `set_adapting(False)` holds in a thread, nor in backward. `before(op, device, inputs, params, out)` and
+    `after(op, device, inputs, params, out, result)` enclose each kernel (a tape, a profiler). `out` is the tensor that an elementwise op
+    writes into, None where it makes a new one.
     """
 
-    adapt = compose = before = after = None
+    replace = adapt = compose = before = after = None
 
     def __enter__(self):
         observers.append(self)
@@ -82,6 +83,14 @@ def _composed(op, args, options):
             result = NotImplemented if observer.compose is None else observer.compose(op, args, options)
             if result is not NotImplemented:
                 return result
+    return NotImplemented
+
+
+cdef object replaced(Primitive op, tuple inputs, dict params):
+    for observer in tuple(observers):
+        result = NotImplemented if observer.replace is None else observer.replace(op, inputs, params)
+        if result is not NotImplemented:
+            return result
     return NotImplemented
 
 

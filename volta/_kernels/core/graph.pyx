@@ -10,7 +10,8 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 from volta.errors import AutogradError, DTypeError
 from volta._kernels import core as _core
 from volta._kernels.core.base cimport FLOAT32, TensorBase
-from volta._kernels.core.call cimport adapted, broadcast, call_kernel, check_dtypes, promoted, refuse_bool, refuse_dtype, watching
+from volta._kernels.core.call cimport (
+    adapted, broadcast, call_kernel, check_dtypes, promoted, refuse_bool, refuse_dtype, replaced, watching)
 from volta._kernels.core.hooks cimport Packed, anomalies, callers, hooked, pack
 from volta._kernels.core.record cimport DTYPE, FLOATING, INPUT, OUTPUT, Plan, Primitive, set_apply
 
@@ -68,6 +69,9 @@ cdef object apply(Primitive op, tuple inputs, dict params):
     cdef bint uniform = True, alike = True, recorded = False        # alike: of one shape
     cdef object x, result
     if watching:
+        result = replaced(op, inputs, params)
+        if result is not NotImplemented:
+            return result
         inputs = adapted(op, inputs)
     n = PyTuple_GET_SIZE(inputs)
     for i in range(n):
@@ -317,6 +321,8 @@ def custom_node(object function, tuple inputs, tuple outputs):
     parents, shapes, slots = [], [], []
     for x in inputs:
         t = x if isinstance(x, TensorBase) else None
+        if t is not None and t.storage.version < 0:                 # it stands in for the samples of `vmap`, which no ops were called with
+            raise AutogradError(f"vmap: {type(function).__name__} has a derivative of its own, which is for whole tensors; use operations")
         parents.append(None if t is None or not wants(t) else t if t._node is None else t._node)
         slots.append(0 if t is None else t._index)
         shapes.append(None if t is None else t.shape)

@@ -1,0 +1,189 @@
+"""`vmap`: every op over batches as sample by sample, compositions of transforms, what is refused; against PyTorch where it is installed."""
+import threading
+
+import numpy as np
+import pytest
+
+import volta
+import volta.nn.functional as F
+from volta.errors import ArgumentError, AutogradError
+from volta.func import functional_call, grad, stack_module_state, vmap
+from volta.selftest import cases
+from volta.trees import flatten
+
+# Functions that read values, change a tensor in place on their way, draw numbers or give no tensors: refused by name.
+REFUSED = ("changes a tensor in place", "reads values", "draws random numbers", "must give tensors")
+
+
+def _batched_as_looped(op, case, device, rng):
+    """Compare for all inputs batched, and for the first alone and the others alone. Gives how many were compared."""
+    compared, samples = 0, [cases.as_precision(cases.sample(op, case, rng, volta.float32), volta.float32) for _ in range(3)]
+    places = [i for i, x in enumerate(samples[0]) if isinstance(x, np.ndarray)]
+    if any(isinstance(x, list) for x in samples[0]):
+        return 0
+    for mapped in {tuple(places), tuple(places[:1]), tuple(places[1:])} - {()}:
+        given = [[x if i in mapped or not isinstance(x, np.ndarray) else samples[0][i] for i, x in enumerate(s)] for s in samples]
+        each = [[volta.tensor(x, device=device) if isinstance(x, np.ndarray) else x for x in s] for s in given]
+        try:
+            wanted = [flatten(op(*s, **case.params))[0] for s in each]
+        except volta.errors.DeviceError:
+            return 0
+        whole = [volta.stack([s[i] for s in each]) if i in mapped else each[0][i] for i in range(len(each[0]))]
+        try:
+            dims = tuple([0 if i in mapped else None for i in range(len(whole))])
+            found = flatten(vmap(lambda *args: op(*args, **case.params), dims)(*whole))[0]
+        except ArgumentError as error:
+            assert any(text in str(error) for text in REFUSED), (op.name, str(error))
+            return 0
+        for k, y in enumerate(found):
+            assert y.dtype is wanted[0][k].dtype, op.name
+            np.testing.assert_allclose(y.cpu().numpy(), np.stack([w[k].cpu().numpy() for w in wanted]), rtol=2e-4, atol=2e-4,
+                                       err_msg=f"{op.name} {mapped}")
+        compared += 1
+    return compared
+
+
+@pytest.mark.filterwarnings("ignore:vmap. .* has no rule:UserWarning")
+def test_every_op_over_batches(device):
+    rng, compared = np.random.default_rng(0), 0
+    for op in cases.records() + (cases.composed() if device == "cpu" else []):
+        if "f" in op.details.kinds:
+            compared += sum(_batched_as_looped(op, case, device, rng) for case in op.details.cases[:3])
+    assert compared > (1200 if device == "cpu" else 200), compared
+
+
+# ---------------------------------------------------------------- dimensions
+def test_dimensions(device):
+    x = volta.arange(6.0, device=device).reshape(3, 2)
+    assert vmap(volta.sum, in_dims=-1)(x).tolist() == [6.0, 9.0]
+    assert vmap(lambda a: 2 * a, out_dims=1)(x).tolist() == (2 * x).T.tolist()
+    assert vmap(lambda a: {"a": a, "b": (a, a.sum())}, out_dims={"a": 1, "b": (0, 0)})(x)["a"].shape == (2, 3)
+    found = vmap(lambda d, y: d["a"] * d["b"] + y, in_dims=({"a": 0, "b": None}, None))({"a": x, "b": x[0]}, 1.0)
+    assert found.tolist() == (x * x[0] + 1).tolist()
+    assert vmap(lambda a: volta.ones(2))(x).shape == (3, 2)
+    found = vmap(lambda a: (2 * a, volta.ones(2)), out_dims=(0, None), chunk_size=2)(x)
+    assert found[0].tolist() == (2 * x).tolist() and found[1].shape == (2,)
+    assert vmap(vmap(volta.dot, (None, 0)), (0, None))(x, x).tolist() == (x @ x.T).tolist()
+    assert vmap(lambda a, b: a * b)(x, b=x).shape == (3, 3, 2)                     # what is given by name is the same for all
+    assert volta.vmap is vmap
+
+
+@pytest.mark.parametrize("call, text", [
+    (lambda x: vmap(volta.dot)(x, x[:2]), r"must have one size, got \[2, 3\]"),
+    (lambda x: vmap(volta.dot, (None, None))(x, x), "at least one tensor"),
+    (lambda x: vmap(volta.dot, (0,))(x, x), "does not have the structure"),
+    (lambda x: vmap(lambda a: 3)(x), "must give tensors, got int"),
+    (lambda x: vmap(lambda a: a, 2)(x), "in_dim 2 is outside the 2 dimensions"),
+    (lambda x: vmap(lambda a, b: a * b)(x, 2.0), "in_dims is 0 for an argument that is float"),
+    (lambda x: vmap(lambda a: a, out_dims=None)(x), "differs from sample to sample"),
+    (lambda x: vmap(lambda a: a, chunk_size=0)(x), "chunk_size must be None or above 0"),
+    (lambda x: vmap(lambda a: a, randomness="x")(x), "randomness must be"),
+    (lambda x: vmap(lambda a: a if a.sum() > 0 else -a)(x), "reads values"),
+    (lambda x: vmap(lambda a: a[a > 0])(x), "reads values"),
+    (lambda x: vmap(lambda a: a.sum().item())(x), "reads values"),
+    (lambda x: vmap(lambda a: a.clone().add_(1))(x), "add changes a tensor in place"),
+    (lambda x: vmap(lambda a: volta.rand(2) + a)(x), "uniform draws random numbers"),
+    (lambda x: vmap(lambda a: F.dropout(a))(x), "dropout draws random numbers")])
+def test_refusals(call, text):
+    with pytest.raises(ArgumentError, match=text):
+        call(volta.arange(6.0).reshape(3, 2))
+
+
+def test_refused_gradients():
+    class Twice(volta.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx, g):
+            return 2 * g
+
+    x = volta.ones(3, 2, requires_grad=True)
+    for call, text in ((Twice.apply, "Twice|FunctionCtx"), (lambda a: a.sum().backward(), "not inside vmap"),
+                       (lambda a: a.requires_grad_(), "not inside vmap")):
+        with pytest.raises(AutogradError, match=text):
+            vmap(call)(x)
+    assert vmap(Twice.apply)(x.detach()).tolist() == [[2.0, 2.0]] * 3
+
+
+def test_randomness():
+    x = volta.ones(4, 1000)
+    assert (vmap(F.dropout, randomness="different")(x).std(0) > 0).any()
+    assert (vmap(F.dropout, randomness="same")(x).std(0) == 0).all()
+    assert (vmap(lambda a: volta.rand(1000) + a, randomness="same")(x).std(0) == 0).all()
+
+
+def test_threads():
+    """What another thread does meanwhile is not mapped."""
+    inside, done, found = threading.Event(), threading.Event(), []
+
+    def other():
+        inside.wait()
+        found.append((volta.rand(3) * 2).sum().item())
+        done.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+
+    def function(a):
+        inside.set()
+        done.wait()
+        return a * 2
+    assert vmap(function)(volta.ones(2)).tolist() == [2.0, 2.0] and len(found) == 1
+    thread.join()
+
+
+# ---------------------------------------------------------------- with derivatives
+def _network(library):
+    nn = library.nn
+    return nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.GroupNorm(2, 4), nn.MaxPool2d(2),
+                         nn.Conv2d(4, 6, 3, stride=2, groups=2), nn.GELU(), nn.Flatten(), nn.Linear(24, 16), nn.LayerNorm(16), nn.Tanh(),
+                         nn.Linear(16, 10))
+
+
+def test_gradients_per_sample(device):
+    """Of a network with weights of every kind, by one call; and the outputs of an ensemble."""
+    volta.manual_seed(0)
+    model = _network(volta).to(device)
+    images, labels = volta.randn(4, 1, 12, 12).to(device), volta.tensor([1, 0, 3, 9]).to(device)
+    weights = dict(model.named_parameters())
+
+    def loss(weights, image, label):
+        return F.cross_entropy(functional_call(model, weights, (image[None],)), label[None])
+    found = vmap(grad(loss), (None, 0, 0))(weights, images, labels)
+    for i in range(4):
+        model.zero_grad()
+        F.cross_entropy(model(images[i:i + 1]), labels[i:i + 1]).backward()
+        for name, p in model.named_parameters():
+            np.testing.assert_allclose(found[name][i].detach().cpu().numpy(), p.grad.cpu().numpy(), rtol=1e-3, atol=1e-5, err_msg=name)
+    models = [_network(volta).to(device) for _ in range(3)]
+    parameters, buffers = stack_module_state(models)
+    outputs = vmap(lambda p, b, x: functional_call(models[0], (p, b), (x,)), (0, 0, None))(parameters, buffers, images)
+    for model, output in zip(models, outputs):
+        np.testing.assert_allclose(output.detach().cpu().numpy(), model(images).detach().cpu().numpy(), rtol=1e-3, atol=1e-5)
+    outputs.sum().backward()
+    assert all(p.grad.shape == p.shape for p in parameters.values())
+
+
+def test_compositions_against_torch(device):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(shape).astype(np.float32) for shape in ((5, 3), (3, 4))]
+
+    def results(library, transforms, device):
+        x, w = (library.tensor(a).to(device) for a in arrays)
+        t, tanh = transforms, library.tanh
+        square = lambda x: (tanh(x @ w) ** 2).sum()                                                             # noqa: E731
+        yield t.vmap(t.grad(lambda w, x: (tanh(x @ w) ** 2).sum()), (None, 0))(w, x)
+        yield t.grad(lambda w: t.vmap(lambda x: (tanh(x @ w) ** 3).sum())(x).sum())(w)
+        yield t.vmap(t.jacrev(lambda x: tanh(x @ w)))(x)
+        yield t.vmap(t.jacfwd(lambda x: tanh(x @ w)))(x)
+        yield t.vmap(t.hessian(square))(x)
+        yield t.vmap(t.grad(lambda v: t.grad(square)(v).pow(2).sum()))(x)
+        yield t.jacrev(lambda w: t.vmap(lambda x: library.sin(x @ w).sum())(x))(w)
+        yield t.vmap(t.vjp(lambda x: tanh(x @ w), x[0])[1])(library.eye(4).to(device))[0]
+        yield t.vmap(lambda v: t.jvp(lambda x: tanh(x @ w), (x[0],), (v,))[1])(x)
+        yield t.vmap(lambda x, v: t.vjp(library.sin, x)[1](v)[0])(x, x)
+    for ours, theirs in zip(results(volta, volta.func, device), results(torch, torch.func, "cpu")):
+        np.testing.assert_allclose(ours.detach().cpu().numpy(), theirs.numpy(), rtol=1e-4, atol=1e-5)
