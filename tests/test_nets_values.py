@@ -166,8 +166,14 @@ def test_binary_cross_entropy_of_infinite_logits(device):
 
 def test_losses_of_two_dtypes(device):
     x, y = volta.tensor([1.0, 300.0], dtype=volta.float16, device=device), volta.zeros(2, device=device)
-    for f in (F.mse_loss, F.l1_loss, F.binary_cross_entropy_with_logits):
+    for f in (F.mse_loss, F.l1_loss):
         assert f(x, y).dtype is f(y, x).dtype is volta.float32
+    for f in (F.huber_loss, F.soft_margin_loss, F.hinge_embedding_loss):            # as the input
+        assert f(x, y).dtype is volta.float16 and f(y, x).dtype is volta.float32
+    for first, second in ((x, y), (y, x)):
+        assert F.binary_cross_entropy_with_logits(first, second).dtype is second.dtype
+        with pytest.raises(DTypeError, match="binary_cross_entropy: target must be"):
+            F.binary_cross_entropy(first * 0, second)
     assert F.mse_loss(x, x * 0).item() == 44992                     # 90,000 in between is more than float16 holds
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
+from volta.dtypes import result_type
 from volta.errors import ArgumentError, ShapeError
 from volta.ops import reduce
 from volta.ops.assign import copy_
@@ -13,6 +14,7 @@ from volta.ops.copy import clone, flip
 from volta.ops.creation import zeros
 from volta.ops.join import cat
 from volta.ops.parts import _split, diagonal, select, slice_view, tensor_split
+from volta.ops.records.copy import cast
 from volta.ops.records.strided import as_strided_op
 from volta.ops.records.view import on_diagonal, reshape_op
 from volta.ops.table import Many, case, composed
@@ -132,9 +134,9 @@ def adjoint(input: Tensor) -> Tensor:
     >>> volta.adjoint(volta.arange(4).reshape(2, 2)).tolist()
     [[0, 2], [1, 3]]
     """
-    if input.ndim < 2:
+    if input.ndim == 1:
         raise ShapeError(f"adjoint: needs a matrix, or a batch of them, got shape {input.shape}")
-    return transpose(input, -1, -2)
+    return transpose(input, -1, -2) if input.ndim else input
 
 
 @composed(samples=(case((2, 3)), case((2, 3, 4), k=2, dims=(1, 2)), case((2, 3), k=-1)), kinds="fib",
@@ -208,9 +210,10 @@ def block_diag(*tensors: Tensor) -> Tensor:
     """
     if any(x.ndim > 2 for x in tensors):
         raise ShapeError(f"block_diag: needs matrices, vectors and numbers, got shapes {[x.shape for x in tensors]}")
-    blocks, column = list(_ATLEAST[1](list(tensors))), 0
-    if not blocks:
+    if not tensors:
         return zeros(1, 0)
+    dtype, column = result_type(*tensors), 0
+    blocks = [cast(b, dtype) for b in _ATLEAST[1](list(tensors))]
     width, rows = sum(b.shape[1] for b in blocks), []
     for b in blocks:
         before, after = ((b.shape[0], n) for n in (column, width - column - b.shape[1]))

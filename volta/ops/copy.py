@@ -87,11 +87,11 @@ def _as(x, dtype):
 
 def arranged(name: str, x: Tensor, memory_format: Layout | None) -> Tensor:
     """The tensor with its elements in this order in memory. Raises: ArgumentError for another number of dimensions."""
-    if memory_format in (None, preserve_format):
+    if memory_format is None or memory_format is preserve_format:
         return x
     if memory_format is contiguous_format:
         return x if x._contiguous else contiguous_op(x)
-    if memory_format not in (channels_last, channels_last_3d):
+    if memory_format is not channels_last and memory_format is not channels_last_3d:
         raise ArgumentError(f"{name}: memory_format must be a volta.memory_format, got {memory_format!r}")
     if x.ndim != memory_format.value:
         raise ArgumentError(f"{name}: {memory_format} needs {memory_format.value} dimensions, got {tuple(x.shape)}")

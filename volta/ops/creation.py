@@ -354,9 +354,9 @@ def randint_like(input: Tensor, *bounds: int, low: int = 0, high: int | None = N
 
 
 def _new(make):
-    def function(self: Tensor, *size: int | Sequence[int], dtype: DTypeLike = None, device: DeviceLike = None,
-                 requires_grad: bool = False) -> Tensor:
-        return make(*size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+    def function(self: Tensor, *sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype: DTypeLike = None,
+                 device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
+        return make(*sizes, size=size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
     name = function.__name__ = function.__qualname__ = "new_" + make.__name__
     function.__doc__ = f"`volta.{make.__name__}` with the dtype and device of this tensor.\n\n>>> volta.ones(2).{name}(3).shape\n(3,)"
     return _made_as_this(function)

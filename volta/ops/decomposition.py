@@ -250,14 +250,15 @@ def _symmetric(A):
 
 @composed(name="linalg.pinv", function=False, method=False, numpy=lambda a, **_: np.linalg.pinv(a), dtype=lambda d: d, **DECLARED,
           samples=(case((2, 4, 3)), case((2, 3), rtol=1e-5), case(Definite((2, 3, 3)), atol=1e-6)))
-def pinv(A: Tensor, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Tensor:
-    """The pseudo-inverse of Moore and Penrose on the CPU. Singular values up to `atol` and up to `rtol` times the largest count as 0; by
-    default `rtol` is epsilon times the larger size, or 0 beside `atol`. With `hermitian` only the lower triangle is read.
+def pinv(A: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False, *, atol: float | Tensor | None = None,
+         rtol: float | Tensor | None = None) -> Tensor:
+    """The pseudo-inverse of Moore and Penrose on the CPU. Singular values up to `atol` and up to `rtol` (or `rcond`) times the largest
+    count as 0; by default `rtol` is epsilon times the larger size, or 0 beside `atol`. With `hermitian` only the lower triangle is read.
 
     >>> volta.linalg.pinv(volta.tensor([[2.0], [0.0]]))
     tensor([[0.5000, 0.0000]])
     """
-    atol, rtol = _tolerances("linalg.pinv", A, atol, rtol)
+    atol, rtol = _tolerances("linalg.pinv", A, atol, rtol if rcond is None else rcond)
     if hermitian:
         square("linalg.pinv", A)
         A = _symmetric(A.detach()) + (A - A.detach())       # differentiated as a whole matrix, as in PyTorch
@@ -276,13 +277,15 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 
 @composed(name="linalg.matrix_rank", function=False, method=False, numpy=lambda a, **_: np.linalg.matrix_rank(a), **DECLARED,
           samples=(case((2, 4, 3)), case((2, 3), rtol=1e-5), case(Definite((2, 3, 3)), atol=1e-6)))
-def matrix_rank(A: Tensor, *, atol: float | Tensor | None = None, rtol: float | Tensor | None = None, hermitian: bool = False) -> Tensor:
-    """How many singular values of matrices are not 0, on the CPU, with the tolerances of `pinv`, or with tensors of one for each matrix.
+def matrix_rank(A: Tensor, tol: float | Tensor | None = None, hermitian: bool = False, *, atol: float | Tensor | None = None,
+                rtol: float | Tensor | None = None) -> Tensor:
+    """How many singular values of matrices are not 0, on the CPU, with the tolerances of `pinv`, with tensors of one for each matrix, or
+    with the absolute `tol` alone.
 
     >>> volta.linalg.matrix_rank(volta.ones(3, 3)).item()
     1
     """
-    atol, rtol = _tolerances("linalg.matrix_rank", A, atol, rtol)
+    atol, rtol = _tolerances("linalg.matrix_rank", A, *((atol, rtol) if tol is None else (tol, 0.0)))
     values = abs(eigvalsh(A)) if hermitian else svdvals(A)
     if not values.shape[-1]:
         return sum(values, -1).to(int64)

@@ -248,7 +248,8 @@ def log_normal_(input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator
 
 
 @_in_place
-def random_(input: Tensor, *bounds: int | None, to: int | None = None, generator: Generator | None = None) -> Tensor:
+def random_(input: Tensor, *bounds: int | None, low: int | None = None, to: int | None = None,
+            generator: Generator | None = None) -> Tensor:
     """Overwrite with integers of [from, to): `random_(from, to)`, `random_(to)` from 0, or `random_()` for all that the dtype counts
     exactly from 0.
 
@@ -258,6 +259,8 @@ def random_(input: Tensor, *bounds: int | None, to: int | None = None, generator
     [5.0, 5.0]
     """
     unrecorded("random_", input)
+    if low is not None:                                        # PyTorch's `from`
+        bounds = (low, *bounds) if bounds or to is not None else (low, None)
     if len(bounds) + (to is not None) > 2:
         raise ArgumentError(f"random_: takes from and to, got {bounds} and to={to}")
     low, high = (0, to) if not bounds else (bounds[0], to) if to is not None else (0, *bounds) if len(bounds) == 1 else bounds

@@ -26,15 +26,18 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 @composed(samples=(case("ij,jk->ik", (2, 3), (3, 4)), case("bii->bi", (2, 3, 3)), case("...i,i", (2, 3), (3,))), kinds="fi", method=False,
           rtol=1e-4, numpy=np.einsum)
-def einsum(equation: str, *operands: Tensor | Sequence[Tensor]) -> Tensor:
-    """Einstein's notation: `einsum("bij,bjk->bik", x, y)`. "..." stands for any dimensions, which broadcast; without "->" the result has
-    the letters that occur once, in alphabetical order. Operands are joined from left to right.
+def einsum(equation: str | Tensor, *operands: Tensor | Sequence[object]) -> Tensor:
+    """Einstein's notation: `einsum("bij,bjk->bik", x, y)`, or with numbers below 52 in lists for the letters, `einsum(x, [0, 1, 2], y,
+    [0, 2, 3], [0, 1, 3])`. "..." stands for any dimensions, which broadcast; without "->" the result has the letters that occur once, in
+    alphabetical order. Operands are joined from left to right.
 
     Raises: ArgumentError for an equation that does not fit the operands; ShapeError where sizes differ.
 
     >>> volta.einsum("ij,j->i", volta.ones(2, 3), volta.ones(3)).tolist()
     [3.0, 3.0]
     """
+    if isinstance(equation, TensorBase):
+        equation, operands = _spelled((equation, *operands))
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
     if not all(isinstance(x, TensorBase) for x in operands):
@@ -54,6 +57,18 @@ def einsum(equation: str, *operands: Tensor | Sequence[Tensor]) -> Tensor:
         term, x = _product(term, x, other, y, kept)
     term, x = _summed(term, x, set(result))
     return permute(x, [term.index(letter) for letter in result])
+
+
+def _spelled(given):
+    """The equation in letters, and the operands, of operands that are each followed by a list of numbers."""
+    terms = [given[i] for i in range(1, len(given), 2)] + list(given[-1:] if len(given) % 2 else ())
+    for term in terms:
+        if not isinstance(term, (list, tuple)) or not all(k is Ellipsis or isinstance(k, int) and 0 <= k < len(_LETTERS) for k in term):
+            raise ArgumentError(f"einsum: needs a list of integers from 0 to {len(_LETTERS) - 1} and ... behind every operand, got a "
+                                f"{type(term).__name__}")
+    words = ["".join("..." if k is Ellipsis else _LETTERS[k] for k in term) for term in terms]
+    count = len(given) // 2
+    return ",".join(words[:count]) + "".join(f"->{word}" for word in words[count:]), given[:2 * count:2]
 
 
 def _parse(equation, operands):

@@ -18,6 +18,7 @@ from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op
 from volta.ops.records.math import where_op
+from volta.ops.records.reduce import amax_op
 from volta.ops.records.view import contiguous_op, expand_op, reshape_op
 from volta.ops.table import Flags, Labels, case, composed
 from volta.shapes import as_dim, broadcast_shapes
@@ -38,11 +39,16 @@ def known_range(t):
     return t.storage.bounds if whole else None
 
 
+def check_integers(op: str, index: Tensor) -> None:
+    """Raise unless the elements are integers."""
+    if index.dtype.is_floating_point or index.dtype.code == 0:
+        raise DTypeError(f"{op}: the index must be an integer tensor, got {index.dtype}; convert it with .long()")
+
+
 def check_index(op: str, index: Tensor, size: int, least: int = 0) -> bool:
     """Raise unless `index` holds integers in [least, size), as far as the host knows; a GPU kernel clamps the others. Gives whether
     some may be negative and are to count from the end."""
-    if index.dtype.is_floating_point or index.dtype.code == 0:
-        raise DTypeError(f"{op}: the index must be an integer tensor, got {index.dtype}; convert it with .long()")
+    check_integers(op, index)
     known = known_range(index)
     if known is None:
         return least < 0 and index._size > 0
@@ -90,6 +96,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 
 def _gather(op, input, d, index, wrap):
     x, at = as_vector(input), as_vector(index)
+    check_integers(op, index)
     if not index._size:                         # of any rank, as in PyTorch
         return reshape_op(slice_view(flat(x), (slice(0, 0),)), shape=index.shape)
     if at.ndim != x.ndim:
@@ -209,12 +216,15 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 @composed(samples=(case(Labels((2, 3), 4), 4),), kinds="i", method=False, smooth=False, numpy=lambda x, n: np.eye(n, dtype=np.int64)[x])
-def one_hot(input: Tensor, num_classes: int) -> Tensor:
-    """int64 rows with a 1 at each label.
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
+    """int64 rows with a 1 at each label; num_classes -1 takes the largest label + 1, which reads the tensor.
 
     >>> volta.one_hot(volta.tensor([1, 0]), 3).tolist()
     [[0, 1, 0], [1, 0, 0]]
     """
+    if num_classes == -1:
+        check_integers("one_hot", input)
+        num_classes = int(amax_op(input, dim=tuple(range(input.ndim)), keepdim=False).item()) + 1 if input._size else 0
     check_index("one_hot", input, num_classes)
     return cast(reshape_op(input, shape=input.shape + (1,)) == arange(num_classes, device=input.device), int64)
 

@@ -10,7 +10,7 @@ from volta._kernels.core import TensorBase, indexing, inplace
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.creation import arange, full
-from volta.ops.indexing import as_vector, flat, positions
+from volta.ops.indexing import as_vector, check_integers, flat, positions
 from volta.ops.join import stack
 from volta.ops.math import clamp, div
 from volta.ops.records.copy import cast
@@ -76,6 +76,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     >>> volta.put(volta.zeros(2, 2), volta.tensor([1, -1]), volta.ones(2)).tolist()
     [[0.0, 1.0], [0.0, 1.0]]
     """
+    check_integers("put", index)
     index, source = alike("put", input, index, source)
     if index._size != source._size:
         raise ShapeError(f"put: index {index.shape} and source {source.shape} must have equally many elements")

@@ -1,6 +1,8 @@
 """More tensors by rule: numbers in geometric steps, indices of triangles, products and combinations of vectors, given strides."""
 from __future__ import annotations
 
+import builtins
+import itertools
 import math
 import warnings
 from typing import TYPE_CHECKING
@@ -127,9 +129,11 @@ def _np_combinations(x, r=2, with_replacement=False):
 
 def _places(size, r, again):
     """The positions of all combinations, (count, r)."""
-    grid = np.indices((size,) * r).reshape(r, -1)
-    rising = np.diff(grid, axis=0)
-    return grid[:, ((rising >= 0) if again else (rising > 0)).all(0)].T
+    choose, among = (itertools.combinations_with_replacement, size + r - 1) if again else (itertools.combinations, size)
+    count = math.comb(among, r)
+    core.checked_size((count, r))
+    rows = itertools.chain.from_iterable(choose(builtins.range(size), r)) if count else ()
+    return np.fromiter(rows, np.int64, count * r).reshape(count, r)
 
 
 @composed(samples=(case((4,)), case((5,), r=3), case((3,), with_replacement=True), case((2,), r=3)), kinds="fib", method=False, reads=True,

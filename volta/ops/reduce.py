@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import graph
-from volta.dtypes import HALVES, as_dtype, bool_, float32, int64, uint8
+from volta.dtypes import HALVES, as_dtype, bool_, float32, int64, result_type, uint8
 from volta.errors import ArgumentError, IndexRangeError
 from volta.ops.copy import clone
 from volta.ops.records.copy import cast
@@ -417,6 +417,7 @@ def logsumexp(input: Tensor, dim: int | Sequence[int] | None, keepdim: bool = Fa
     dims = as_dims("logsumexp", dim, input.ndim)
     if 0 in [input.shape[d] for d in dims]:
         return sum(input, dims, keepdim) - math.inf
+    input = cast(input, result_type(input, 1.0))
     top = amax(input, dims, True).detach()
     top = where_op(top.isfinite(), top, 0.0)
     out = log(sum(exp(input - top), dims, True)) + top

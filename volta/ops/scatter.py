@@ -15,7 +15,7 @@ from volta.device import mixed_devices
 from volta.dtypes import bool_, iinfo, int32, int64, uint8
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.creation import full_like, ones_like, zeros
-from volta.ops.indexing import as_vector, check_index, masked_fill, positions, scatter_add
+from volta.ops.indexing import as_vector, check_index, check_integers, masked_fill, positions, scatter_add
 from volta.ops.math import div
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
@@ -234,6 +234,7 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
 # ---------------------------------------------------------------- slices by a vector of positions
 def _slices(op, d, input, index, source):
     """Index, a vector, and source, one slice of the input for each of its positions."""
+    check_integers(op, index)
     index, source = alike(op, input, index, source)
     if index.ndim > 1:
         raise ShapeError(f"{op}: index must be a vector or one number, got shape {index.shape}")
@@ -287,6 +288,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -
     d = as_dim("index_fill", dim, input.ndim)
     if index.ndim > 1:
         raise ShapeError(f"index_fill: index must be a vector or one number, got shape {index.shape}")
+    check_integers("index_fill", index)
     if isinstance(value, TensorBase):
         if value.ndim:
             raise ShapeError(f"index_fill: value must be a number or a 0-d tensor, got shape {value.shape}")

@@ -220,7 +220,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, siz
     """
     reduction = reduction_of("hinge_embedding_loss", size_average, reduce, reduction)
     x = as_wide(input)
-    near, far = where_op(target != -1, x, 0.0), where_op(target != 1, clamp_min(margin - x, 0.0), 0.0)
+    near, far = where_op(target != -1, x, 0.0), where_op(target != 1, clamp_min(float(margin) - x, 0.0), 0.0)
     return _reduced_as("hinge_embedding_loss", near + far, input, reduction)
 
 

@@ -13,7 +13,7 @@ from volta.nn.functional.loss import _reduce
 from volta.ops.copy import to
 from volta.ops.creation import arange, zeros
 from volta.ops.from_data import tensor
-from volta.ops.indexing import check_index
+from volta.ops.indexing import check_index, known_range
 from volta.ops.join import cat, stack
 from volta.ops.parts import narrow
 from volta.ops.records.copy import cast
@@ -77,7 +77,8 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequenc
     steps, batch, classes = lp.shape
     if not 0 <= blank < classes:
         raise ArgumentError(f"ctc_loss: blank must be a class, 0 to {classes - 1}, got {blank}")
-    inputs, lengths = (_lengths(name, v, batch, lp) for name, v in (("input_lengths", input_lengths), ("target_lengths", target_lengths)))
+    inputs = _lengths("input_lengths", input_lengths, batch, lp, steps)
+    lengths = _lengths("target_lengths", target_lengths, batch, lp, targets.shape[-1] if targets.ndim else 0)
     labels = _padded(targets, lengths, batch, lp)
     check_index("ctc_loss", labels, classes)
     losses = _losses(lp, labels, inputs, lengths, blank)
@@ -88,11 +89,14 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequenc
     return _reduce("ctc_loss", losses if batched or reduction != "none" else reshape_op(losses, shape=()), reduction)
 
 
-def _lengths(name, given, batch, like):
-    """(N,) int64 on the device of the probabilities."""
+def _lengths(name, given, batch, like, most):
+    """(N,) int64 on the device of the probabilities, of 0 to `most` as far as the host knows."""
     found = given if isinstance(given, TensorBase) else tensor(np.asarray(given, np.int64), device=like.device)
     if found._size != batch or found.dtype.is_floating_point:
         raise ShapeError(f"ctc_loss: {name} must hold {batch} integers, one for each sequence, got {found.dtype} of shape {found.shape}")
+    known = known_range(found)
+    if known and not 0 <= known[0] <= known[1] <= most:
+        raise ArgumentError(f"ctc_loss: {name} must be from 0 to {most}, got {known[0]} to {known[1]}")
     return reshape_op(cast(to(found, like.device), int64), shape=(batch,))
 
 

@@ -127,6 +127,42 @@ def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, runnin
     return norm.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
+@composed(samples=(case((2, 3, 4), (3,), (3,), None, None, use_input_stats=True, momentum=0.1, eps=1e-5, cudnn_enabled=False),),
+          domain=(0.2, 2.0), rtol=1e-4, method=False,
+          numpy=lambda x, weight, bias, mean, variance, use_input_stats, momentum, eps, cudnn_enabled:
+              norm.instance_norm.details.numpy(x, None, None, weight, bias))
+def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
+                  use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool) -> Tensor:
+    """`nn.functional.instance_norm` with the weight first. `cudnn_enabled` allows one vendor's library, which changes nothing here.
+
+    >>> volta.instance_norm(volta.tensor([[[1.0, 3.0]]]), None, None, None, None, True, 0.1, 0.0, False)
+    tensor([[[-1.,  1.]]])
+    """
+    return norm.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+@_form_of(norm.layer_norm)
+def layer_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: float = 1e-05, cudnn_enable: bool = True) -> Tensor:
+    """`nn.functional.layer_norm`. `cudnn_enable` allows one vendor's library, which changes nothing here.
+
+    >>> volta.layer_norm(volta.tensor([[1.0, 3.0]]), 2, eps=0.0)
+    tensor([[-1.,  1.]])
+    """
+    return norm.layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+@_form_of(norm.group_norm)
+def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05,
+               cudnn_enabled: bool = True) -> Tensor:
+    """`nn.functional.group_norm`. `cudnn_enabled` allows one vendor's library, which changes nothing here.
+
+    >>> volta.group_norm(volta.tensor([[1.0, 3.0, 5.0, 5.0]]), 2, eps=0.1)
+    tensor([[-0.9535,  0.9535,  0.0000,  0.0000]])
+    """
+    return norm.group_norm(input, num_groups, weight, bias, eps)
+
+
 @_form_of(pad_)
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
     """`nn.functional.pad` with a constant.

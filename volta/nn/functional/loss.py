@@ -39,7 +39,7 @@ def reduction_of(name: str, size_average: bool | None, reduce: bool | None, redu
             raise ArgumentError(f"{name}: give the reduction by name, as in reduction={value!r}")
     if size_average is None and reduce is None:
         return reduction
-    return "none" if reduce is False else "sum" if size_average is False else "mean"
+    return "none" if reduce is not None and not reduce else "sum" if size_average is not None and not size_average else "mean"
 
 
 def _check_reduction(name, reduction):

@@ -157,9 +157,10 @@ def _np_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     return out * (1 if weight is None else weight) + (0 if bias is None else bias)
 
 
-@composed(samples=(case((4, 5), 5, (5,), (5,)), case((2, 3, 4), normalized_shape=(3, 4)), case((3, 4), 4, None, (4,), eps=0.1),
+@composed(name="functional.layer_norm",
+          samples=(case((4, 5), 5, (5,), (5,)), case((2, 3, 4), normalized_shape=(3, 4)), case((3, 4), 4, None, (4,), eps=0.1),
                    case((0, 4), 4, (4,), (4,))),
-          numpy=_np_layer_norm, rtol=1e-4, method=False, takes=_TRAILING)
+          numpy=_np_layer_norm, rtol=1e-4, function=False, method=False, takes=_TRAILING)
 def layer_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-05) -> Tensor:
     """Normalise over the trailing dimensions `normalized_shape`, then scale and shift. Source: Ba et al. 2016, eq. 4.
@@ -201,8 +202,9 @@ def _grouped(input, groups, weight, bias, eps):
     return row_norm_op(input, weight, bias, length=channels // groups * size, groups=groups, inner=size, centred=True, eps=float(eps))
 
 
-@composed(samples=(case((2, 6, 3), 2, (6,), (6,)), case((3, 4), 2), case((2, 4, 3, 2), 4, None, (4,), eps=0.1)),
-          numpy=_np_group_norm, rtol=1e-4, method=False, takes=_TRAILING)
+@composed(name="functional.group_norm",
+          samples=(case((2, 6, 3), 2, (6,), (6,)), case((3, 4), 2), case((2, 4, 3, 2), 4, None, (4,), eps=0.1)),
+          numpy=_np_group_norm, rtol=1e-4, function=False, method=False, takes=_TRAILING)
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05) -> Tensor:
     """Normalise groups of channels, then scale and shift each channel.
 
@@ -233,9 +235,10 @@ def _np_instance_norm(x, running_mean=None, running_var=None, weight=None, bias=
     return _np_batch_norm(x, running_mean, running_var, weight, bias)
 
 
-@composed(samples=(case((2, 3, 4), None, None, (3,), (3,)), case((2, 3, 4, 2)),
+@composed(name="functional.instance_norm",
+          samples=(case((2, 3, 4), None, None, (3,), (3,)), case((2, 3, 4, 2)),
                    case((2, 3, 4), (3,), (3,), (3,), (3,), use_input_stats=False)), numpy=_np_instance_norm, domain=(0.2, 2.0), rtol=1e-4,
-          method=False,
+          function=False, method=False,
           takes={"input": "f", "running_mean": "=input or wide?", "running_var": "=running_mean?", "weight": "=input?", "bias": "=input?"})
 def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
                   bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-05) -> Tensor:

@@ -84,4 +84,4 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """
-    return indexing.one_hot(tensor, int(tensor.max()) + 1 if num_classes == -1 else num_classes)
+    return indexing.one_hot(tensor, num_classes)

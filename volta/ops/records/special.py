@@ -149,7 +149,7 @@ xlog1py = binary("xlog1py", (lambda g, a, b: where_op(logical_and(a == 0, b <= -
 
 def trigamma(x):
     """The derivative of digamma: 0 at infinity, where `zeta` is NaN, and NaN at -infinity, where that is infinite."""
-    return where_op(isinf(x), exp(-x) * 0.0, zeta(2.0, x))
+    return where_op(isinf(x), exp(x * -1.0) * 0.0, zeta(2.0, x))
 
 
 def _gamma_density(a, b):
