@@ -29,8 +29,8 @@ cdef extern from *:
       VOLTA_KEEP_OF(64, double)
     #endif
     /* y[i * step] = x[i] + bias for i < n, or y[i * step] += x[i]. */
-    #define VOLTA_PUT(S, T)                                                                                         \\
-    static inline void volta_put##S(Py_ssize_t n, const T* x, T bias, int add, T* y, Py_ssize_t step) {             \\
+    #define VOLTA_BIAS(S, T)                                                                                         \\
+    static inline void volta_bias##S(Py_ssize_t n, const T* x, T bias, int add, T* y, Py_ssize_t step) {             \\
         Py_ssize_t i = 0;                                                                                           \\
         if (step != 1)                                                                                              \\
             for (; i < n; i++) y[i * step] = x[i] + (add ? y[i * step] : bias);                                     \\
@@ -38,8 +38,8 @@ cdef extern from *:
             for (; i < n; i += VOLTA_LANES##S)                                                                      \\
                 volta_keep##S(n - i < VOLTA_LANES##S ? n - i : VOLTA_LANES##S, *(const volta_v##S*)(x + i), bias, add, y + i); \\
     }
-    VOLTA_PUT(32, float)
-    VOLTA_PUT(64, double)
+    VOLTA_BIAS(32, float)
+    VOLTA_BIAS(64, double)
     /* What a tile becomes: in `tile`, or where that is NULL the rows low .. high as lines of the output, y[i * plane + to[j]] for n[j] lanes,
        written with the bias or added. */
     #define VOLTA_OUT_OF(S, T)                                                                                      \\
@@ -225,8 +225,8 @@ cdef extern from *:
                                      const Py_ssize_t* lengths, bint whole, const double* b, double* out, Py_ssize_t stride) noexcept nogil
     void even32 "volta_even32"(float* out, const float* x, Py_ssize_t n) noexcept nogil
     void even64 "volta_even64"(double* out, const double* x, Py_ssize_t n) noexcept nogil
-    void put32 "volta_put32"(Py_ssize_t n, const float* x, float bias, bint add, float* y, Py_ssize_t step) noexcept nogil
-    void put64 "volta_put64"(Py_ssize_t n, const double* x, double bias, bint add, double* y, Py_ssize_t step) noexcept nogil
+    void put32 "volta_bias32"(Py_ssize_t n, const float* x, float bias, bint add, float* y, Py_ssize_t step) noexcept nogil
+    void put64 "volta_bias64"(Py_ssize_t n, const double* x, double bias, bint add, double* y, Py_ssize_t step) noexcept nogil
 
 
 cdef inline void tile_of_taps(int rows, Py_ssize_t k, const real* a, Py_ssize_t row, const Py_ssize_t* at, const real* b,
