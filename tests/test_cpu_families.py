@@ -358,5 +358,5 @@ def test_additions_of_small_types(op, at):
         np.add.at(want, where, x.astype(kind))
         found = KERNELS[op](tensor(x.astype(kind)), tensor(at.astype("i8")), 0, 4)
         np.testing.assert_array_equal(values(found), want)
-    with pytest.raises(DTypeError, match=f"{op}: the CPU kernel does not add float16"):
+    with pytest.raises(DTypeError, match=f"{op}: the CPU kernel does not take float16"):
         KERNELS[op](tensor(x.astype("f2")), tensor(at.astype("i8")), 0, 4)
