@@ -217,7 +217,6 @@ cdef bint convolve_by_winograd(Plan* whole, const real* x, const real* weight, c
     vs, ms = POINTS * ceil_div(p.vectors, 3) * width * p.c, POINTS * block * width
     own = ceil_div(vs + ms + band_size(p, p.c) + 2 * p.lanes, 16) * 16
     items = p.chunks * p.groups * ceil_div(p.o, block)
-    threads = <int>min(threads, items)
     cdef Storage scratch = host_storage((threads * own + p.groups * tiles * TILE_ROWS * p.c * POINTS) * sizeof(real))
     cdef real* buffers = <real*>scratch.data
     cdef real* u = buffers + threads * own

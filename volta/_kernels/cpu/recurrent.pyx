@@ -223,7 +223,6 @@ cdef void forward(Shape* p, const real* x, const real* weight, const real* bias,
     cdef Product q = product(p.gates, p.size, out)
     cdef Py_ssize_t tiles = (p.batch + TILE_ROWS - 1) // TILE_ROWS, width = 3 * lanes(out), rows = tiles * TILE_ROWS
     cdef int threads = gemm_threads(p.total, p.gates, p.size), t
-    threads = <int>max(1, min(threads, tiles))
     cdef Storage held = host_storage((q.panels * width * p.size + rows * (p.gates + p.size) + threads * TILE_ROWS * width) * sizeof(real))
     cdef real* panels = <real*>held.data
     cdef real* y = panels + q.panels * width * p.size
@@ -316,7 +315,6 @@ cdef void backward(Shape* p, const real* weight, const real* saved, const real* 
     cdef Product q = product(p.size, p.gates, dx)
     cdef Py_ssize_t tiles = (p.batch + TILE_ROWS - 1) // TILE_ROWS, width = 3 * lanes(dx), rows = tiles * TILE_ROWS
     cdef int threads = gemm_threads(p.total, p.gates, p.size), t
-    threads = <int>max(1, min(threads, tiles))
     cdef Storage held = host_storage((q.panels * width * p.gates + rows * p.gates + threads * TILE_ROWS * width) * sizeof(real))
     cdef real* panels = <real*>held.data
     cdef real* space = panels + q.panels * width * p.gates
