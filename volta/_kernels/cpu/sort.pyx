@@ -1,6 +1,6 @@
 # Sorting along one dimension, searching in sorted lines, and the writing back of what was sorted.
 #
-# Layout: x seen as [outer, length, inner], made contiguous. An element becomes a key, an unsigned integer in the order of the elements (NaN
+# Layout: x seen as [outer, length, inner], made contiguous; lines side by side are turned into rows first. An element becomes a key, an unsigned integer in the order of the elements (NaN
 # last, -0 equal to 0, all bits turned for a descending order), with its place in the line. Short lines are sorted by insertion, others
 # by the digits of the keys from the lowest up (8 bits each): stable. For the first few of a line, only the keys that can be among them are.
 # Threads: over lines; where they are few, over blocks of a line. A stable order is one order, so results do not depend on their number.
@@ -14,7 +14,8 @@ from libc.string cimport memcpy, memset
 from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, TensorBase, address, dtype_of, empty_host
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport split_at
-from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.copy cimport clear, packed
+from volta._kernels.cpu.index cimport first_outside
 
 from volta.errors import ArgumentError, DTypeError, IndexRangeError
 
@@ -23,6 +24,7 @@ cdef enum:
     LONG = 65536                # elements from which threads share a line
     MOST_THREADS = 64
     RUN = 32                    # elements that are compared at once where only the first few are wanted
+    TURNED = 16                 # lines side by side that are turned at a time
 
 cdef struct Wide:               # keys of 64 bits; those of 32 are the upper half of a word, and the place its lower
     uint64_t key
@@ -226,11 +228,11 @@ cdef void first_items(const Lines* p, const number* x, item* a, item* chosen) no
         start, i = i, min(i + RUN, p.length)
         found = every
         for j in range(start, i):
-            found |= after(border, as_item(x[j * p.inner], j, p.descending, border))
+            found |= after(border, as_item(x[j], j, p.descending, border))
         if not found:
             continue
         for j in range(start, i):
-            v = as_item(x[j * p.inner], j, p.descending, border)
+            v = as_item(x[j], j, p.descending, border)
             if not every and not after(border, v):
                 continue
             if p.count > FEW:
@@ -253,7 +255,7 @@ cdef void first_items(const Lines* p, const number* x, item* a, item* chosen) no
 
 
 cdef int sort_line(const Lines* p, const number* x, number* values, int64_t* indices, item* a, item* spare, int threads) noexcept nogil:
-    """One line. OUT: values, indices. IN: their first elements; memory for two lines of items."""
+    """One line, a row. OUT: values, indices. IN: their first elements; memory for two lines of items."""
     cdef Py_ssize_t i
     cdef uint64_t place
     if p.count < p.length // 4:
@@ -262,24 +264,44 @@ cdef int sort_line(const Lines* p, const number* x, number* values, int64_t* ind
         sort_items(a, spare, p.count, p.bits, 1)
     else:
         for i in range(p.length):
-            a[i] = as_item(x[i * p.inner], i, p.descending, a[0])
+            a[i] = as_item(x[i], i, p.descending, a[0])
         sort_items(a, spare, p.length, p.bits, threads)
     for i in range(p.count):
         place = place_of(a[i])
-        indices[i * p.inner], values[i * p.inner] = place, x[place * p.inner]
+        indices[i * p.inner], values[i * p.inner] = place, x[place]
     return 0
+
+
+cdef void turn(const Lines* p, const number* x, Py_ssize_t line, Py_ssize_t width, number* out) noexcept nogil:
+    """The lines from this one on, as rows."""
+    cdef Py_ssize_t i, k, n
+    while width > 0:                            # those of one outer
+        n = min(width, p.inner - line % p.inner)
+        for i in range(p.length):
+            for k in range(n):
+                out[k * p.length + i] = x[(line // p.inner * p.length + i) * p.inner + line % p.inner + k]
+        out += n * p.length
+        width -= n
+        line += n
 
 
 cdef int sort_some(const Lines* p, const number* x, number* values, int64_t* indices, Py_ssize_t first, Py_ssize_t last, int threads,
                    item kind) noexcept nogil:
     """The lines first .. last. -1 where there is no memory."""
-    cdef Py_ssize_t line
-    cdef item* a = <item*>malloc(2 * p.length * sizeof(item))
+    cdef Py_ssize_t line, at, k
+    cdef const number* row
+    cdef item* a = <item*>malloc(2 * p.length * sizeof(item) + (min(<Py_ssize_t>TURNED, last - first) * p.length * sizeof(number) if p.inner > 1 else 0))
+    cdef number* turned = <number*>(a + 2 * p.length)
     if a == NULL:
         return -1
     for line in range(first, last):
-        sort_line(p, x + line // p.inner * p.length * p.inner + line % p.inner, values + line // p.inner * p.count * p.inner + line % p.inner,
-                  indices + line // p.inner * p.count * p.inner + line % p.inner, a, a + p.length, threads)
+        row, k = x + line * p.length, (line - first) % TURNED
+        if p.inner > 1 and k == 0:
+            turn(p, x, line, min(<Py_ssize_t>TURNED, last - line), turned)
+        if p.inner > 1:
+            row = turned + k * p.length
+        at = line // p.inner * p.count * p.inner + line % p.inner
+        sort_line(p, row, values + at, indices + at, a, a + p.length, threads)
     free(a)
     return 0
 
@@ -358,11 +380,12 @@ def scatter_unique(TensorBase g not None, TensorBase index not None, Py_ssize_t 
     cdef const void* source = address(g)
     cdef const int64_t* places = <const int64_t*>address(index)
     cdef void* target = address(out)
-    for i in range(index.size):
-        if places[i] < 0 or places[i] >= size:
-            raise IndexRangeError(f"scatter_unique: index {places[i]} is outside [0, {size})")
+    i = first_outside(places, index.size, size)
+    if i >= 0:
+        raise IndexRangeError(f"scatter_unique: index {places[i]} is outside [0, {size})")
+    cdef Py_ssize_t nbytes = out.size * out.dtype.itemsize
     with nogil:
-        memset(target, 0, out.size * out.dtype.itemsize)
+        clear(<char*>target, nbytes)
         if g.dtype.itemsize == 4:
             scatter_all(<const int32_t*>source, places, <int32_t*>target, outer, entries, size, inner)
         elif g.dtype.itemsize == 8:
