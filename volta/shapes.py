@@ -27,9 +27,6 @@ class Size(tuple, metaclass=_Sizes):
         return f"volta.Size({list(self)})"
 
 
-_PLAIN = {int}
-
-
 def as_shape(*sizes: object) -> tuple[int, ...]:
     """A shape from `(2, 3)` or `2, 3`.
 
@@ -38,7 +35,7 @@ def as_shape(*sizes: object) -> tuple[int, ...]:
     try:
         if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
             sizes = tuple(sizes[0])
-        shape = sizes if set(map(type, sizes)) == _PLAIN else tuple(map(operator.index, sizes))
+        shape = tuple(map(operator.index, sizes))
     except TypeError:
         raise ShapeError(f"shape: sizes must be integers, got {sizes!r}") from None
     if shape and min(shape) < 0:

@@ -160,8 +160,8 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     if not index._size:
         return contiguous_op(input)
     x, at, added = as_vector(input), as_vector(index), as_vector(src)
-    if not at.shape == added.shape == x.shape and (not at.ndim == added.ndim == x.ndim or any(n > s or (n > m and i != d) for i, (n, s, m) in
-                                                  enumerate(zip(at.shape, added.shape, x.shape)))):
+    if not at.shape == added.shape == x.shape and (not at.ndim == added.ndim == x.ndim or any(
+            n > s or (n > m and i != d) for i, (n, s, m) in enumerate(zip(at.shape, added.shape, x.shape)))):
         raise ShapeError(f"scatter_add: index {index.shape} must be no larger than src {src.shape}, and than input "
                          f"{input.shape} outside dimension {d}")
     at = positions("scatter_add", at, x.shape[d], kernel_checks=True)

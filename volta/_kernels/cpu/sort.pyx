@@ -1,6 +1,6 @@
 # Sorting along one dimension, searching in sorted lines, and the writing back of what was sorted.
 #
-# Layout: x seen as [outer, length, inner], made contiguous; lines side by side are turned into rows first. An element becomes a key, an unsigned integer in the order of the elements (NaN
+# Layout: x seen as [outer, length, inner], made contiguous. An element becomes a key, an unsigned integer in the order of the elements (NaN
 # last, -0 equal to 0, all bits turned for a descending order), with its place in the line. Short lines are sorted by insertion, others
 # by the digits of the keys from the lowest up (8 bits each): stable. For the first few of a line, only the keys that can be among them are.
 # Threads: over lines; where they are few, over blocks of a line. A stable order is one order, so results do not depend on their number.
@@ -8,10 +8,9 @@
 
 from cython.parallel cimport prange
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, TensorBase, address, dtype_of, empty_host
+from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport split_at
 from volta._kernels.cpu.copy cimport clear, packed
@@ -24,7 +23,6 @@ cdef enum:
     LONG = 65536                # elements from which threads share a line
     MOST_THREADS = 64
     RUN = 32                    # elements that are compared at once where only the first few are wanted
-    TURNED = 16                 # lines side by side that are turned at a time
 
 cdef struct Wide:               # keys of 64 bits; those of 32 are the upper half of a word, and the place its lower
     uint64_t key
@@ -59,13 +57,10 @@ cdef inline item as_item(number v, Py_ssize_t place, bint descending, item kind)
     elif number is int32_t:
         narrow = <uint32_t>v ^ <uint32_t>0x80000000
     elif number is float:
-        if v != v:
-            narrow = <uint32_t>0xFFFFFFFF
-        elif v != 0:
-            memcpy(&narrow, &v, 4)
-            narrow = ~narrow if narrow >> 31 else narrow | <uint32_t>0x80000000
-        else:
-            narrow = <uint32_t>0x80000000
+        memcpy(&narrow, &v, 4)                  # without branches, which lets vectors do it
+        narrow ^= (0 - (narrow >> 31)) | <uint32_t>0x80000000
+        narrow = <uint32_t>0x80000000 if v == 0 else narrow
+        narrow = <uint32_t>0xFFFFFFFF if v != v else narrow
     elif number is int64_t:
         key = <uint64_t>v ^ (<uint64_t>1 << 63)
     else:
@@ -92,6 +87,31 @@ cdef inline uint64_t place_of(item v) noexcept nogil:
         return v & <uint64_t>0xFFFFFFFF
     else:
         return v.place
+
+
+cdef inline number element(const number* x, Py_ssize_t inner, item v, bint descending) noexcept nogil:
+    """The element of an item: an integer's from the key, others, which have two zeros and many NaN, from its line."""
+    if number is int32_t and item is uint64_t:
+        return <int32_t>(<uint32_t>((~v if descending else v) >> 32) ^ <uint32_t>0x80000000)
+    else:
+        return x[place_of(v) * inner]
+
+
+cdef inline uint64_t key_of(item v) noexcept nogil:
+    if item is uint64_t:
+        return v >> 32
+    else:
+        return v.key
+
+
+cdef inline bint any_before(const number* x, Py_ssize_t n, Py_ssize_t step, bint descending, item border) noexcept nogil:
+    """Whether a key is lower than that of border."""
+    cdef Py_ssize_t j
+    cdef uint64_t limit = key_of(border)
+    cdef int found = 0
+    for j in range(n):
+        found |= key_of(as_item(x[j * step], 0, descending, border)) < limit
+    return found != 0
 
 
 cdef inline uint64_t digit(item v, int shift) noexcept nogil:
@@ -215,7 +235,8 @@ cdef void select_items(item* a, item* chosen, Py_ssize_t n, Py_ssize_t wanted, i
 cdef struct Lines:
     Py_ssize_t outer, length, inner, count      # count: of each line, how many are given
     bint descending
-    int bits
+    int bits, threads, workers                  # workers: threads that have lines of their own
+    Py_ssize_t needed                           # bytes of memory of each
 
 
 cdef void first_items(const Lines* p, const number* x, item* a, item* chosen) noexcept nogil:
@@ -225,14 +246,15 @@ cdef void first_items(const Lines* p, const number* x, item* a, item* chosen) no
     cdef bint found, every = True
     memset(&border, 255, sizeof(item))
     while i < p.length:
-        start, i = i, min(i + RUN, p.length)
-        found = every
-        for j in range(start, i):
-            found |= after(border, as_item(x[j], j, p.descending, border))
+        start, i, found = i, min(i + RUN, p.length), True
+        if not every and p.inner == 1:          # a step that the compiler knows makes vectors of it
+            found = any_before(x + start, i - start, 1, p.descending, border)
+        elif not every:
+            found = any_before(x + start * p.inner, i - start, p.inner, p.descending, border)
         if not found:
             continue
         for j in range(start, i):
-            v = as_item(x[j], j, p.descending, border)
+            v = as_item(x[j * p.inner], j, p.descending, border)
             if not every and not after(border, v):
                 continue
             if p.count > FEW:
@@ -254,73 +276,45 @@ cdef void first_items(const Lines* p, const number* x, item* a, item* chosen) no
         select_items(a, chosen, n, p.count, p.bits)
 
 
-cdef int sort_line(const Lines* p, const number* x, number* values, int64_t* indices, item* a, item* spare, int threads) noexcept nogil:
-    """One line, a row. OUT: values, indices. IN: their first elements; memory for two lines of items."""
+cdef void sort_line(const Lines* p, const number* x, number* values, int64_t* indices, item* a, item* spare, int threads) noexcept nogil:
+    """One line. OUT: values, indices. IN: their first elements; memory for two lines of items."""
     cdef Py_ssize_t i
-    cdef uint64_t place
     if p.count < p.length // 4:
         first_items(p, x, a, spare)
         a, spare = spare, a
         sort_items(a, spare, p.count, p.bits, 1)
     else:
         for i in range(p.length):
-            a[i] = as_item(x[i], i, p.descending, a[0])
+            a[i] = as_item(x[i * p.inner], i, p.descending, a[0])
         sort_items(a, spare, p.length, p.bits, threads)
     for i in range(p.count):
-        place = place_of(a[i])
-        indices[i * p.inner], values[i * p.inner] = place, x[place]
-    return 0
+        indices[i * p.inner], values[i * p.inner] = place_of(a[i]), element(x, p.inner, a[i], p.descending)
 
 
-cdef void turn(const Lines* p, const number* x, Py_ssize_t line, Py_ssize_t width, number* out) noexcept nogil:
-    """The lines from this one on, as rows."""
-    cdef Py_ssize_t i, k, n
-    while width > 0:                            # those of one outer
-        n = min(width, p.inner - line % p.inner)
-        for i in range(p.length):
-            for k in range(n):
-                out[k * p.length + i] = x[(line // p.inner * p.length + i) * p.inner + line % p.inner + k]
-        out += n * p.length
-        width -= n
-        line += n
-
-
-cdef int sort_some(const Lines* p, const number* x, number* values, int64_t* indices, Py_ssize_t first, Py_ssize_t last, int threads,
-                   item kind) noexcept nogil:
-    """The lines first .. last. -1 where there is no memory."""
-    cdef Py_ssize_t line, at, k
-    cdef const number* row
-    cdef item* a = <item*>malloc(2 * p.length * sizeof(item) + (min(<Py_ssize_t>TURNED, last - first) * p.length * sizeof(number) if p.inner > 1 else 0))
-    cdef number* turned = <number*>(a + 2 * p.length)
-    if a == NULL:
-        return -1
+cdef void sort_some(const Lines* p, const number* x, number* values, int64_t* indices, Py_ssize_t first, Py_ssize_t last, int threads,
+                   item* a) noexcept nogil:
+    """The lines first .. last. IN: memory for two lines of items."""
+    cdef Py_ssize_t line, at
     for line in range(first, last):
-        row, k = x + line * p.length, (line - first) % TURNED
-        if p.inner > 1 and k == 0:
-            turn(p, x, line, min(<Py_ssize_t>TURNED, last - line), turned)
-        if p.inner > 1:
-            row = turned + k * p.length
         at = line // p.inner * p.count * p.inner + line % p.inner
-        sort_line(p, row, values + at, indices + at, a, a + p.length, threads)
-    free(a)
-    return 0
+        sort_line(p, x + line // p.inner * p.length * p.inner + line % p.inner, values + at, indices + at, a, a + p.length, threads)
 
 
-cdef int sort_all(const Lines* p, const number* x, number* values, int64_t* indices, item kind) noexcept nogil:
+cdef void sort_all(const Lines* p, const number* x, number* values, int64_t* indices, char* memory, item kind) noexcept nogil:
     cdef Py_ssize_t lines = p.outer * p.inner
-    cdef int threads = min(threads_for(lines * p.length * 8), MOST_THREADS), t, failed = 0
-    if threads == 1 or lines < threads and p.length >= LONG:
-        return sort_some(p, x, values, indices, 0, lines, threads, kind)
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        failed += sort_some(p, x, values, indices, lines * t // threads, lines * (t + 1) // threads, 1, kind)
-    return failed
+    cdef int t
+    if p.workers == 1:
+        sort_some(p, x, values, indices, 0, lines, p.threads, <item*>memory)
+        return
+    for t in prange(p.workers, num_threads=p.workers, schedule="static"):
+        sort_some(p, x, values, indices, lines * t // p.workers, lines * (t + 1) // p.workers, 1, <item*>(memory + t * p.needed))
 
 
 def sort(TensorBase x not None, Py_ssize_t dim, bint descending=False, count=None):
     """(values, indices) in order along dim, the first `count` of them."""
     cdef Lines p
     cdef Wide wide
-    cdef int code = x.dtype.code, failed = 0
+    cdef int code = x.dtype.code
     x = packed(x)
     split_at(x.shape, dim, &p.outer, &p.length, &p.inner)
     p.count = p.length if count is None else count
@@ -335,21 +329,26 @@ def sort(TensorBase x not None, Py_ssize_t dim, bint descending=False, count=Non
     cdef const void* source = address(x)
     cdef void* target = address(values)
     cdef int64_t* places = <int64_t*>address(indices)
+    cdef Py_ssize_t lines = p.outer * p.inner
+    cdef Storage memory
     wide.key = wide.place = 0
+    p.threads = min(threads_for(lines * p.length * 8), MOST_THREADS)
+    p.workers = 1 if lines < p.threads and p.length >= LONG else min(p.threads, max(lines, <Py_ssize_t>1))
+    p.needed = 2 * p.length * <Py_ssize_t>(sizeof(Wide) if p.bits == 64 else sizeof(uint64_t))
+    p.needed = (p.needed + 63) // 64 * 64       # threads share no cache line
     if values.size:
+        memory = host_storage(p.workers * p.needed)
         with nogil:
             if code <= UINT8:
-                failed = sort_all(&p, <const uint8_t*>source, <uint8_t*>target, places, <uint64_t>0)
+                sort_all(&p, <const uint8_t*>source, <uint8_t*>target, places, memory.data, <uint64_t>0)
             elif code == INT32:
-                failed = sort_all(&p, <const int32_t*>source, <int32_t*>target, places, <uint64_t>0)
+                sort_all(&p, <const int32_t*>source, <int32_t*>target, places, memory.data, <uint64_t>0)
             elif code == FLOAT32:
-                failed = sort_all(&p, <const float*>source, <float*>target, places, <uint64_t>0)
+                sort_all(&p, <const float*>source, <float*>target, places, memory.data, <uint64_t>0)
             elif code == INT64:
-                failed = sort_all(&p, <const int64_t*>source, <int64_t*>target, places, wide)
+                sort_all(&p, <const int64_t*>source, <int64_t*>target, places, memory.data, wide)
             else:
-                failed = sort_all(&p, <const double*>source, <double*>target, places, wide)
-    if failed:
-        raise MemoryError(f"sort: no memory for two copies of {p.length} elements")
+                sort_all(&p, <const double*>source, <double*>target, places, memory.data, wide)
     return values, indices
 
 
