@@ -101,10 +101,10 @@ def _gather(op, input, d, index, wrap):
         return reshape_op(slice_view(flat(x), (slice(0, 0),)), shape=index.shape)
     if at.ndim != x.ndim:
         raise ShapeError(f"{op}: index has shape {index.shape}, the input {input.shape}; their ranks must be the same")
-    if any(a > b for i, (a, b) in enumerate(zip(at.shape, x.shape)) if i != d):
+    if at.shape != x.shape and any(a > b for i, (a, b) in enumerate(zip(at.shape, x.shape)) if i != d):
         raise ShapeError(f"{op}: index {index.shape} is larger than the input {input.shape} outside dimension {d}")
     at = positions(op, at, x.shape[d], wrap, op == "gather")
-    if any(a != b for i, (a, b) in enumerate(zip(at.shape, x.shape)) if i != d):
+    if at.shape != x.shape and any(a != b for i, (a, b) in enumerate(zip(at.shape, x.shape)) if i != d):
         x = slice_view(x, tuple(slice(None) if i == d else slice(0, n) for i, n in enumerate(at.shape)))
     out = gather_op(x, at, dim=d)
     return out if index.shape else reshape_op(out, shape=())
@@ -160,8 +160,8 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     if not index._size:
         return contiguous_op(input)
     x, at, added = as_vector(input), as_vector(index), as_vector(src)
-    if not at.ndim == added.ndim == x.ndim or any(n > s or (n > m and i != d) for i, (n, s, m) in
-                                                  enumerate(zip(at.shape, added.shape, x.shape))):
+    if not at.shape == added.shape == x.shape and (not at.ndim == added.ndim == x.ndim or any(
+            n > s or (n > m and i != d) for i, (n, s, m) in enumerate(zip(at.shape, added.shape, x.shape)))):
         raise ShapeError(f"scatter_add: index {index.shape} must be no larger than src {src.shape}, and than input "
                          f"{input.shape} outside dimension {d}")
     at = positions("scatter_add", at, x.shape[d], kernel_checks=True)

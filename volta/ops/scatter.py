@@ -102,6 +102,8 @@ def _fitted(op, input, dim, index, src):
     x, at = as_vector(input), as_vector(index)
     if isinstance(src, TensorBase):
         at, src = alike(op, input, at, as_vector(src))
+    if isinstance(src, TensorBase) and src.shape == at.shape == x.shape:
+        return d, x, at, src
     fits = at.ndim == x.ndim and all(n <= m or i == d for i, (n, m) in enumerate(zip(at.shape, x.shape)))
     if at._size and not (fits and (not isinstance(src, TensorBase) or src.ndim == x.ndim and all(map(int.__le__, at.shape, src.shape)))):
         of_source = f" than src {src.shape}, and" if isinstance(src, TensorBase) else ""
@@ -114,7 +116,7 @@ def _fitted(op, input, dim, index, src):
 def _combined(op, input, x, d, at, source, reduce):
     """The elements of `source` that `at` sends to each place of x, the input, along d: combined with what is there, or the last of them."""
     at = positions(op, at, x.shape[d], kernel_checks=reduce == "last")
-    if all(n == m for i, (n, m) in enumerate(zip(at.shape, x.shape)) if i != d):
+    if at.shape == x.shape or all(n == m for i, (n, m) in enumerate(zip(at.shape, x.shape)) if i != d):
         out = scatter_reduce_op(x, source, at, dim=d, reduce=reduce)
     else:
         out, part = contiguous_op(x), tuple(slice(0, m if i == d else n) for i, (n, m) in enumerate(zip(at.shape, x.shape)))

@@ -2,8 +2,8 @@
 #
 # Layout: tensors seen as [outer, length, inner] around the indexed dimension; gather reads its input with any strides.
 # Indices are int64 and checked here before any is used, a block at a time: one outside [0, length) raises.
-# Threads: over elements of the output (gather, index_select); over outer and blocks of columns, which a cache holds, where elements are
-#   added or written at places, so that each place has the order of the indices; over rows of index_put, so that the last entry wins.
+# Threads: over elements of the output (gather, index_select); over outer, and over blocks of columns where there are few, where
+#   elements are added or written at places, so that each place has the order of the indices; over rows of index_put, so that the last entry wins.
 # Sizes: the front end. Data is moved by its size in bytes, and added by type.
 
 from cython.parallel cimport prange
@@ -33,7 +33,6 @@ ctypedef fused number:
 
 cdef enum:
     COLUMNS = 16                # fewest elements of a slice that one thread adds
-    CACHED = 262144             # bytes of a result that stay in a cache
     CHECKED = 1024              # indices that are checked at a time
 
 
@@ -386,8 +385,7 @@ cdef bint scatter_items(Scatter* p, const number* start, const number* x, const 
     """Whether an index was outside."""
     cdef int threads = threads_for(p.outer * (2 * p.n + p.size) * p.inner), outside = 0
     cdef Py_ssize_t item, items, shares = (threads + p.outer - 1) // p.outer
-    p.block = min(max(CACHED // (p.size * <Py_ssize_t>sizeof(number)), <Py_ssize_t>COLUMNS), (p.inner + shares - 1) // shares)
-    p.block = min(max(p.block // COLUMNS, 1) * COLUMNS, p.inner)        # what a place comes to does not depend on the block
+    p.block = min(((p.inner + shares - 1) // shares + COLUMNS - 1) // COLUMNS * COLUMNS, p.inner)       # results do not depend on it
     items = p.outer * ((p.inner + p.block - 1) // p.block)
     if threads == 1:
         for item in range(items):

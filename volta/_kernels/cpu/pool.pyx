@@ -29,12 +29,14 @@ cdef extern from *:
     #endif
     /* Take v where it is larger or NaN. */
     #define VOLTA_POOL_STEP(v, i) { int wins = (v > top) | (v != v); k = wins ? i : k; top = wins ? v : top; }
+    /* a where mask is -1, b where it is 0, without a branch, since none could be foreseen. */
+    #define VOLTA_POOL_PICK(mask, a, b) (((a) & (mask)) | ((b) & ~(mask)))
     #define VOLTA_POOL_LINE(T, STRIDE, I)                                                                           \\
         for (j = 0; j < n; j++) {                                                                                   \\
             T v = x[j * STRIDE];                                                                                    \\
-            int wins = (v > out[j]) | (v != v);                                                                     \\
-            out[j] = wins ? v : out[j];                                                                             \\
-            place[j] = wins ? at + (I)j * (I)STRIDE : place[j];                                                     \\
+            I wins = -(I)((v > out[j]) | (v != v));                                                                 \\
+            bits[j] = VOLTA_POOL_PICK(wins, ((const I*)x)[j * STRIDE], bits[j]);                                    \\
+            place[j] = VOLTA_POOL_PICK(wins, at + (I)j * (I)STRIDE, place[j]);                                      \\
         }
     #define VOLTA_POOL(S, T, I)                                                                                     \\
     /* Maxima of 2 x 2 windows of two lines; place 0..3 in row-major order. Selects only. */                        \\
@@ -53,6 +55,7 @@ cdef extern from *:
     static VOLTA_APART void volta_pool_some_##S(const T* VOLTA_RESTRICT x, Py_ssize_t stride, I at, Py_ssize_t n,   \\
                                                 T* VOLTA_RESTRICT out, I* VOLTA_RESTRICT place) {                   \\
         Py_ssize_t j;                                                                                               \\
+        I* bits = (I*)out;                                                                                          \\
         if (stride == 1) { VOLTA_POOL_LINE(T, 1, I) }                                                               \\
         else if (stride == 2) { VOLTA_POOL_LINE(T, 2, I) }                                                          \\
         else { VOLTA_POOL_LINE(T, stride, I) }                                                                      \\
@@ -399,16 +402,17 @@ def avg_pool(TensorBase x not None, tuple size not None, kernel=None, stride=Non
 
 cdef void share_line(Pool* p, const real* g, Py_ssize_t z, Py_ssize_t y, real* out) noexcept nogil:
     """Add each gradient of a line, divided, to all of its window in a plane."""
-    cdef Py_ssize_t i, j, k, o
+    cdef Py_ssize_t i, j, k, o, rows = p.z.count[z], columns = p.y.count[y], width = p.x.n, height = p.y.n
     cdef real share
     cdef real* row
-    for i in range(p.z.start[z], p.z.start[z] + p.z.count[z]):
-        for j in range(p.y.start[y], p.y.start[y] + p.y.count[y]):
-            row = out + (i * p.y.n + j) * p.x.n
-            for o in range(p.x.outs):
-                share = <real>(g[o] / divisor_of(p, z, y, o))
-                for k in range(p.x.start[o], p.x.start[o] + p.x.count[o]):
+    for o in range(p.x.outs):
+        share = <real>(g[o] / divisor_of(p, z, y, o))
+        for i in range(rows):
+            row = out + ((p.z.start[z] + i) * height + p.y.start[y]) * width + p.x.start[o]
+            for j in range(columns):
+                for k in range(p.x.count[o]):
                     row[k] += share
+                row += width
 
 
 cdef void share_planes(Pool* p, const real* g, Py_ssize_t first, Py_ssize_t last, real* out) noexcept nogil:

@@ -8,13 +8,13 @@
 
 from cython.parallel cimport prange
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, TensorBase, address, dtype_of, empty_host
+from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, dtype_of, empty_host, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport split_at
-from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.copy cimport clear, packed
+from volta._kernels.cpu.index cimport first_outside
 
 from volta.errors import ArgumentError, DTypeError, IndexRangeError
 
@@ -57,13 +57,10 @@ cdef inline item as_item(number v, Py_ssize_t place, bint descending, item kind)
     elif number is int32_t:
         narrow = <uint32_t>v ^ <uint32_t>0x80000000
     elif number is float:
-        if v != v:
-            narrow = <uint32_t>0xFFFFFFFF
-        elif v != 0:
-            memcpy(&narrow, &v, 4)
-            narrow = ~narrow if narrow >> 31 else narrow | <uint32_t>0x80000000
-        else:
-            narrow = <uint32_t>0x80000000
+        memcpy(&narrow, &v, 4)                  # without branches, which lets vectors do it
+        narrow ^= (0 - (narrow >> 31)) | <uint32_t>0x80000000
+        narrow = <uint32_t>0x80000000 if v == 0 else narrow
+        narrow = <uint32_t>0xFFFFFFFF if v != v else narrow
     elif number is int64_t:
         key = <uint64_t>v ^ (<uint64_t>1 << 63)
     else:
@@ -90,6 +87,31 @@ cdef inline uint64_t place_of(item v) noexcept nogil:
         return v & <uint64_t>0xFFFFFFFF
     else:
         return v.place
+
+
+cdef inline number element(const number* x, Py_ssize_t inner, item v, bint descending) noexcept nogil:
+    """The element of an item: an integer's from the key, others, which have two zeros and many NaN, from its line."""
+    if number is int32_t and item is uint64_t:
+        return <int32_t>(<uint32_t>((~v if descending else v) >> 32) ^ <uint32_t>0x80000000)
+    else:
+        return x[place_of(v) * inner]
+
+
+cdef inline uint64_t key_of(item v) noexcept nogil:
+    if item is uint64_t:
+        return v >> 32
+    else:
+        return v.key
+
+
+cdef inline bint any_before(const number* x, Py_ssize_t n, Py_ssize_t step, bint descending, item border) noexcept nogil:
+    """Whether a key is lower than that of border."""
+    cdef Py_ssize_t j
+    cdef uint64_t limit = key_of(border)
+    cdef int found = 0
+    for j in range(n):
+        found |= key_of(as_item(x[j * step], 0, descending, border)) < limit
+    return found != 0
 
 
 cdef inline uint64_t digit(item v, int shift) noexcept nogil:
@@ -213,7 +235,8 @@ cdef void select_items(item* a, item* chosen, Py_ssize_t n, Py_ssize_t wanted, i
 cdef struct Lines:
     Py_ssize_t outer, length, inner, count      # count: of each line, how many are given
     bint descending
-    int bits
+    int bits, threads, workers                  # workers: threads that have lines of their own
+    Py_ssize_t needed                           # bytes of memory of each
 
 
 cdef void first_items(const Lines* p, const number* x, item* a, item* chosen) noexcept nogil:
@@ -223,10 +246,11 @@ cdef void first_items(const Lines* p, const number* x, item* a, item* chosen) no
     cdef bint found, every = True
     memset(&border, 255, sizeof(item))
     while i < p.length:
-        start, i = i, min(i + RUN, p.length)
-        found = every
-        for j in range(start, i):
-            found |= after(border, as_item(x[j * p.inner], j, p.descending, border))
+        start, i, found = i, min(i + RUN, p.length), True
+        if not every and p.inner == 1:          # a step that the compiler knows makes vectors of it
+            found = any_before(x + start, i - start, 1, p.descending, border)
+        elif not every:
+            found = any_before(x + start * p.inner, i - start, p.inner, p.descending, border)
         if not found:
             continue
         for j in range(start, i):
@@ -252,10 +276,9 @@ cdef void first_items(const Lines* p, const number* x, item* a, item* chosen) no
         select_items(a, chosen, n, p.count, p.bits)
 
 
-cdef int sort_line(const Lines* p, const number* x, number* values, int64_t* indices, item* a, item* spare, int threads) noexcept nogil:
+cdef void sort_line(const Lines* p, const number* x, number* values, int64_t* indices, item* a, item* spare, int threads) noexcept nogil:
     """One line. OUT: values, indices. IN: their first elements; memory for two lines of items."""
     cdef Py_ssize_t i
-    cdef uint64_t place
     if p.count < p.length // 4:
         first_items(p, x, a, spare)
         a, spare = spare, a
@@ -265,40 +288,33 @@ cdef int sort_line(const Lines* p, const number* x, number* values, int64_t* ind
             a[i] = as_item(x[i * p.inner], i, p.descending, a[0])
         sort_items(a, spare, p.length, p.bits, threads)
     for i in range(p.count):
-        place = place_of(a[i])
-        indices[i * p.inner], values[i * p.inner] = place, x[place * p.inner]
-    return 0
+        indices[i * p.inner], values[i * p.inner] = place_of(a[i]), element(x, p.inner, a[i], p.descending)
 
 
-cdef int sort_some(const Lines* p, const number* x, number* values, int64_t* indices, Py_ssize_t first, Py_ssize_t last, int threads,
-                   item kind) noexcept nogil:
-    """The lines first .. last. -1 where there is no memory."""
-    cdef Py_ssize_t line
-    cdef item* a = <item*>malloc(2 * p.length * sizeof(item))
-    if a == NULL:
-        return -1
+cdef void sort_some(const Lines* p, const number* x, number* values, int64_t* indices, Py_ssize_t first, Py_ssize_t last, int threads,
+                   item* a) noexcept nogil:
+    """The lines first .. last. IN: memory for two lines of items."""
+    cdef Py_ssize_t line, at
     for line in range(first, last):
-        sort_line(p, x + line // p.inner * p.length * p.inner + line % p.inner, values + line // p.inner * p.count * p.inner + line % p.inner,
-                  indices + line // p.inner * p.count * p.inner + line % p.inner, a, a + p.length, threads)
-    free(a)
-    return 0
+        at = line // p.inner * p.count * p.inner + line % p.inner
+        sort_line(p, x + line // p.inner * p.length * p.inner + line % p.inner, values + at, indices + at, a, a + p.length, threads)
 
 
-cdef int sort_all(const Lines* p, const number* x, number* values, int64_t* indices, item kind) noexcept nogil:
+cdef void sort_all(const Lines* p, const number* x, number* values, int64_t* indices, char* memory, item kind) noexcept nogil:
     cdef Py_ssize_t lines = p.outer * p.inner
-    cdef int threads = min(threads_for(lines * p.length * 8), MOST_THREADS), t, failed = 0
-    if threads == 1 or lines < threads and p.length >= LONG:
-        return sort_some(p, x, values, indices, 0, lines, threads, kind)
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        failed += sort_some(p, x, values, indices, lines * t // threads, lines * (t + 1) // threads, 1, kind)
-    return failed
+    cdef int t
+    if p.workers == 1:
+        sort_some(p, x, values, indices, 0, lines, p.threads, <item*>memory)
+        return
+    for t in prange(p.workers, num_threads=p.workers, schedule="static"):
+        sort_some(p, x, values, indices, lines * t // p.workers, lines * (t + 1) // p.workers, 1, <item*>(memory + t * p.needed))
 
 
 def sort(TensorBase x not None, Py_ssize_t dim, bint descending=False, count=None):
     """(values, indices) in order along dim, the first `count` of them."""
     cdef Lines p
     cdef Wide wide
-    cdef int code = x.dtype.code, failed = 0
+    cdef int code = x.dtype.code
     x = packed(x)
     split_at(x.shape, dim, &p.outer, &p.length, &p.inner)
     p.count = p.length if count is None else count
@@ -313,21 +329,26 @@ def sort(TensorBase x not None, Py_ssize_t dim, bint descending=False, count=Non
     cdef const void* source = address(x)
     cdef void* target = address(values)
     cdef int64_t* places = <int64_t*>address(indices)
+    cdef Py_ssize_t lines = p.outer * p.inner
+    cdef Storage memory
     wide.key = wide.place = 0
+    p.threads = min(threads_for(lines * p.length * 8), MOST_THREADS)
+    p.workers = 1 if lines < p.threads and p.length >= LONG else min(p.threads, max(lines, <Py_ssize_t>1))
+    p.needed = 2 * p.length * <Py_ssize_t>(sizeof(Wide) if p.bits == 64 else sizeof(uint64_t))
+    p.needed = (p.needed + 63) // 64 * 64       # threads share no cache line
     if values.size:
+        memory = host_storage(p.workers * p.needed)
         with nogil:
             if code <= UINT8:
-                failed = sort_all(&p, <const uint8_t*>source, <uint8_t*>target, places, <uint64_t>0)
+                sort_all(&p, <const uint8_t*>source, <uint8_t*>target, places, memory.data, <uint64_t>0)
             elif code == INT32:
-                failed = sort_all(&p, <const int32_t*>source, <int32_t*>target, places, <uint64_t>0)
+                sort_all(&p, <const int32_t*>source, <int32_t*>target, places, memory.data, <uint64_t>0)
             elif code == FLOAT32:
-                failed = sort_all(&p, <const float*>source, <float*>target, places, <uint64_t>0)
+                sort_all(&p, <const float*>source, <float*>target, places, memory.data, <uint64_t>0)
             elif code == INT64:
-                failed = sort_all(&p, <const int64_t*>source, <int64_t*>target, places, wide)
+                sort_all(&p, <const int64_t*>source, <int64_t*>target, places, memory.data, wide)
             else:
-                failed = sort_all(&p, <const double*>source, <double*>target, places, wide)
-    if failed:
-        raise MemoryError(f"sort: no memory for two copies of {p.length} elements")
+                sort_all(&p, <const double*>source, <double*>target, places, memory.data, wide)
     return values, indices
 
 
@@ -358,11 +379,12 @@ def scatter_unique(TensorBase g not None, TensorBase index not None, Py_ssize_t 
     cdef const void* source = address(g)
     cdef const int64_t* places = <const int64_t*>address(index)
     cdef void* target = address(out)
-    for i in range(index.size):
-        if places[i] < 0 or places[i] >= size:
-            raise IndexRangeError(f"scatter_unique: index {places[i]} is outside [0, {size})")
+    i = first_outside(places, index.size, size)
+    if i >= 0:
+        raise IndexRangeError(f"scatter_unique: index {places[i]} is outside [0, {size})")
+    cdef Py_ssize_t nbytes = out.size * out.dtype.itemsize
     with nogil:
-        memset(target, 0, out.size * out.dtype.itemsize)
+        clear(<char*>target, nbytes)
         if g.dtype.itemsize == 4:
             scatter_all(<const int32_t*>source, places, <int32_t*>target, outer, entries, size, inner)
         elif g.dtype.itemsize == 8:
