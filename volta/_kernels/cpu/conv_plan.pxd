@@ -68,7 +68,8 @@ cdef inline Py_ssize_t ceil_div(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
 
 # ---------------------------------------------------------------- axes
 
-cdef inline void set_axis(Axis* a, Py_ssize_t size, Py_ssize_t kernel, Py_ssize_t stride, Py_ssize_t padding, Py_ssize_t dilation) noexcept nogil:
+cdef inline void set_axis(Axis* a, Py_ssize_t size, Py_ssize_t kernel, Py_ssize_t stride, Py_ssize_t padding,
+                          Py_ssize_t dilation) noexcept nogil:
     """An axis of a convolution of `size` elements."""
     a.kernel, a.padding, a.dilation = kernel, padding, dilation
     a.source, a.first, a.stride, a.reach = size, -padding, stride, dilation * (kernel - 1) + 1
@@ -304,7 +305,12 @@ cdef inline Storage make_tables(Plan* p, Py_ssize_t channels, Py_ssize_t banded,
 
 cdef inline void load_row(Plan* p, const real* line, const real* end, real* out) noexcept nogil:
     """A row of the band. IN: line, the row of the input; `end` the end of its memory."""
-    cdef Py_ssize_t stretch = p.stretch, stride = p.w.stride, step = p.w.skip * stride, remainder, first, low, high, i
+    cdef Py_ssize_t stretch = p.stretch, stride = p.w.stride, step = p.w.skip * stride, remainder, first = p.w.first, low, high, i
+    if stride > 2 and first >= 0 and first + p.pitch <= p.w.source:         # no padding: element by element
+        for i in range(stretch):
+            for remainder in range(stride):
+                out[remainder * stretch + i] = line[first + i * stride + remainder]
+        return
     for remainder in range(stride):
         first = p.w.first + remainder                       # the element that comes first in this stretch
         low = min(stretch, -first if step == 1 else ceil_div(-first, step)) if first < 0 else 0

@@ -38,10 +38,10 @@ cdef extern from *:
             for (; i < n; i += VOLTA_LANES##S)                                                                      \\
                 volta_keep##S(n - i < VOLTA_LANES##S ? n - i : VOLTA_LANES##S, *(const volta_v##S*)(x + i), bias, add, y + i); \\
     }
-    VOLTA_BIAS(32, float)
-    VOLTA_BIAS(64, double)
-    /* What a tile becomes: in `tile`, or where that is NULL the rows low .. high as lines of the output, y[i * plane + to[j]] for n[j] lanes,
-       written with the bias or added. */
+    VOLTA_PUT(32, float)
+    VOLTA_PUT(64, double)
+    /* What a tile becomes: in `tile`, or where that is NULL the rows low .. high as lines of the output, y[i * plane + to[j]] for n[j]
+       lanes, written with the bias or added. */
     #define VOLTA_OUT_OF(S, T)                                                                                      \\
     typedef struct {                                                                                                \\
         T *tile, *y;                                                                                                \\
@@ -135,7 +135,8 @@ cdef extern from *:
     VOLTA_COLUMNS(volta_columns##S##_3, S, T, volta_v##S, 3)                                                        \\
     VOLTA_COLUMNS(volta_columns##S##_4, S, T, volta_v##S, 4)                                                        \\
     static void volta_columns##S(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const Py_ssize_t* places,  \\
-                                 const Py_ssize_t* columns, const Py_ssize_t* lengths, int whole, const T* b, T* out, Py_ssize_t stride) { \\
+                                 const Py_ssize_t* columns, const Py_ssize_t* lengths, int whole, const T* b,       \\
+                                 T* out, Py_ssize_t stride) {                                                       \\
         for (; n > 0; n -= 4, places += 4, columns += 4, lengths += 4)                                              \\
             (n > 3 ? volta_columns##S##_4 : n > 2 ? volta_columns##S##_3 : n > 1 ? volta_columns##S##_2 : volta_columns##S##_1) \\
                 (count, taps, (int)n, places, columns, lengths, whole, b, out, stride);                             \\
@@ -219,10 +220,10 @@ cdef extern from *:
                                const Py_ssize_t* places, int vectors, int rows, Out32 out) noexcept nogil
     void taps64 "volta_taps64"(Py_ssize_t k, const double* a, Py_ssize_t row, const Py_ssize_t* at, const double* b, const Py_ssize_t* taps,
                                const Py_ssize_t* places, int vectors, int rows, Out64 out) noexcept nogil
-    void columns32 "volta_columns32"(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const Py_ssize_t* places, const Py_ssize_t* columns,
-                                     const Py_ssize_t* lengths, bint whole, const float* b, float* out, Py_ssize_t stride) noexcept nogil
-    void columns64 "volta_columns64"(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const Py_ssize_t* places, const Py_ssize_t* columns,
-                                     const Py_ssize_t* lengths, bint whole, const double* b, double* out, Py_ssize_t stride) noexcept nogil
+    void columns32 "volta_columns32"(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const Py_ssize_t* places,
+                                     const Py_ssize_t* columns, const Py_ssize_t* lengths, bint whole, const float* b, float* out, Py_ssize_t stride) noexcept nogil
+    void columns64 "volta_columns64"(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const Py_ssize_t* places,
+                                     const Py_ssize_t* columns, const Py_ssize_t* lengths, bint whole, const double* b, double* out, Py_ssize_t stride) noexcept nogil
     void even32 "volta_even32"(float* out, const float* x, Py_ssize_t n) noexcept nogil
     void even64 "volta_even64"(double* out, const double* x, Py_ssize_t n) noexcept nogil
     void put32 "volta_bias32"(Py_ssize_t n, const float* x, float bias, bint add, float* y, Py_ssize_t step) noexcept nogil
