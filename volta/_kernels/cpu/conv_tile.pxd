@@ -221,9 +221,11 @@ cdef extern from *:
     void taps64 "volta_taps64"(Py_ssize_t k, const double* a, Py_ssize_t row, const Py_ssize_t* at, const double* b, const Py_ssize_t* taps,
                                const Py_ssize_t* places, int vectors, int rows, Out64 out) noexcept nogil
     void columns32 "volta_columns32"(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const Py_ssize_t* places,
-                                     const Py_ssize_t* columns, const Py_ssize_t* lengths, bint whole, const float* b, float* out, Py_ssize_t stride) noexcept nogil
+                                     const Py_ssize_t* columns, const Py_ssize_t* lengths, bint whole, const float* b, float* out,
+                                     Py_ssize_t stride) noexcept nogil
     void columns64 "volta_columns64"(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const Py_ssize_t* places,
-                                     const Py_ssize_t* columns, const Py_ssize_t* lengths, bint whole, const double* b, double* out, Py_ssize_t stride) noexcept nogil
+                                     const Py_ssize_t* columns, const Py_ssize_t* lengths, bint whole, const double* b, double* out,
+                                     Py_ssize_t stride) noexcept nogil
     void even32 "volta_even32"(float* out, const float* x, Py_ssize_t n) noexcept nogil
     void even64 "volta_even64"(double* out, const double* x, Py_ssize_t n) noexcept nogil
     void put32 "volta_bias32"(Py_ssize_t n, const float* x, float bias, bint add, float* y, Py_ssize_t step) noexcept nogil

@@ -12,7 +12,8 @@ from libc.string cimport memset
 
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.cpu.conv_plan cimport (
-    TARGET, Axis, Chunk, Plan, band_size, ceil_div, chunk_at, items_of, load_band, make_tables, pixels_in, pixels_out, set_chunk, threads_of)
+    TARGET, Axis, Chunk, Plan, band_size, ceil_div, chunk_at, items_of, load_band, make_tables, pixels_in, pixels_out, set_chunk,
+    threads_of)
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, outer, real
 
 cdef extern from *:
@@ -100,7 +101,8 @@ cdef enum:
     DEPTH = 128                 # terms of one sum
     LARGEST_ROWS = 8
     LARGEST_VECTOR = 16
-    LEAST_CHANNELS = 32         # read and written: the transforms are a small part then
+    LEAST_CHANNELS = 32         # read and written: the transforms are a small part then,
+    LEAST_LINE = 256            # and channels times tiles of a row: or vectors of tiles are too short
     LEAST_TILES = 192           # of all images, for which the weights are transformed
     BLOCK_ROWS = 64             # channels of a block, if parts are needed
 
@@ -109,7 +111,8 @@ cdef bint fits(Plan* p) noexcept nogil:
     """Whether the sizes are such that this way is faster."""
     cdef Py_ssize_t tiles = ceil_div(p.h.places, 2) * ceil_div(p.w.places, 2)
     return (p.d.full == p.d.source == p.d.kernel == 1 and p.d.padding == 0 and suits(&p.h) and suits(&p.w)
-            and min(p.c, p.o) >= LEAST_CHANNELS and p.n * tiles >= LEAST_TILES and 16 * tiles <= 5 * p.h.places * p.w.places)
+            and min(p.c, p.o) >= LEAST_CHANNELS
+            and min(p.c, p.o) * ceil_div(p.w.places, 2) >= LEAST_LINE and p.n * tiles >= LEAST_TILES and 16 * tiles <= 5 * p.h.places * p.w.places)
 
 
 cdef bint suits(Axis* a) noexcept nogil:
