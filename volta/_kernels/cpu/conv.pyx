@@ -288,7 +288,6 @@ cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias,
         left.group_stride, size = tiles * left.tile_stride, p.groups * tiles * left.tile_stride
     choose_parts(p, &left)
     items = p.groups * p.chunks * ceil_div(p.o, left.block)
-    threads = threads if left.shared else <int>min(threads, items)
     channels = 1 if left.shared else p.c
     cdef Storage tables = make_tables(p, p.c, channels, left.channel_stride, left.tap_stride)
     own = ceil_div((0 if p.direct or left.shared else (DEPTH + 1) * 3 * p.lanes) + band_size(p, channels) + 2 * p.lanes, 16) * 16

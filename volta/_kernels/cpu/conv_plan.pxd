@@ -59,7 +59,8 @@ cdef enum:
     MOST_ITEMS = 32             # parts of the work, for the threads
     LEAST_ITEM = 524288         # multiply-adds worth a part
     BAND_LIMIT = 196608         # elements of a band, well inside the L2 cache
-    FLOPS_PER_ELEMENT = 8       # multiply-adds that take as long as one element of a cheap loop
+    FLOPS_PER_ELEMENT = 16      # multiply-adds that take as long as one element of a cheap loop,
+    THIN_FLOPS = 2              # and those of one channel, for which what is loaded is used once or twice
 
 
 cdef inline Py_ssize_t ceil_div(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
@@ -159,8 +160,7 @@ cdef inline Py_ssize_t items_of(Plan* p) noexcept nogil:
 
 
 cdef inline int threads_of(Plan* p) noexcept nogil:
-    cdef bint thin = min(p.c, p.o) == 1                     # what is loaded is used once or twice
-    return threads_for(work_of(p) // (1 if thin else FLOPS_PER_ELEMENT))
+    return threads_for(work_of(p) // (THIN_FLOPS if min(p.c, p.o) == 1 else FLOPS_PER_ELEMENT))
 
 
 # ---------------------------------------------------------------- chunks

@@ -8,38 +8,38 @@ cdef extern from *:
     """
     /* The first n lanes of x, with the bias or added, to y. */
     #if defined(__AVX512F__)
-      static inline void volta_keep32(Py_ssize_t n, volta_v32 x, float bias, int add, float* y) {
+      static inline void volta_some_lanes32(Py_ssize_t n, volta_v32 x, float bias, int add, float* y) {
           const __mmask16 m = (__mmask16)((1u << n) - 1);
           _mm512_mask_storeu_ps(y, m, (__m512)x + (add ? _mm512_maskz_loadu_ps(m, y) : _mm512_set1_ps(bias)));
       }
-      static inline void volta_keep64(Py_ssize_t n, volta_v64 x, double bias, int add, double* y) {
+      static inline void volta_some_lanes64(Py_ssize_t n, volta_v64 x, double bias, int add, double* y) {
           const __mmask8 m = (__mmask8)((1u << n) - 1);
           _mm512_mask_storeu_pd(y, m, (__m512d)x + (add ? _mm512_maskz_loadu_pd(m, y) : _mm512_set1_pd(bias)));
       }
     #else
-      #define VOLTA_KEEP_OF(S, T)                                                                                   \\
-      static inline void volta_keep##S(Py_ssize_t n, volta_v##S x, T bias, int add, T* y) {                         \\
+      #define VOLTA_SOME_LANES_OF(S, T)                                                                                   \\
+      static inline void volta_some_lanes##S(Py_ssize_t n, volta_v##S x, T bias, int add, T* y) {                         \\
           Py_ssize_t j;                                                                                             \\
           if (n == VOLTA_LANES##S) {                                                                                \\
               if (add) *(volta_v##S*)y += x;                                                                        \\
               else *(volta_v##S*)y = x + bias;                                                                      \\
           } else for (j = 0; j < n; j++) y[j] = ((const T*)&x)[j] + (add ? y[j] : bias);                            \\
       }
-      VOLTA_KEEP_OF(32, float)
-      VOLTA_KEEP_OF(64, double)
+      VOLTA_SOME_LANES_OF(32, float)
+      VOLTA_SOME_LANES_OF(64, double)
     #endif
     /* y[i * step] = x[i] + bias for i < n, or y[i * step] += x[i]. */
-    #define VOLTA_BIAS(S, T)                                                                                         \\
-    static inline void volta_bias##S(Py_ssize_t n, const T* x, T bias, int add, T* y, Py_ssize_t step) {             \\
+    #define VOLTA_STRIDED_PUT(S, T)                                                                                         \\
+    static inline void volta_strided_put##S(Py_ssize_t n, const T* x, T bias, int add, T* y, Py_ssize_t step) {             \\
         Py_ssize_t i = 0;                                                                                           \\
         if (step != 1)                                                                                              \\
             for (; i < n; i++) y[i * step] = x[i] + (add ? y[i * step] : bias);                                     \\
         else                                                                                                        \\
             for (; i < n; i += VOLTA_LANES##S)                                                                      \\
-                volta_keep##S(n - i < VOLTA_LANES##S ? n - i : VOLTA_LANES##S, *(const volta_v##S*)(x + i), bias, add, y + i); \\
+                volta_some_lanes##S(n - i < VOLTA_LANES##S ? n - i : VOLTA_LANES##S, *(const volta_v##S*)(x + i), bias, add, y + i); \\
     }
-    VOLTA_PUT(32, float)
-    VOLTA_PUT(64, double)
+    VOLTA_STRIDED_PUT(32, float)
+    VOLTA_STRIDED_PUT(64, double)
     /* What a tile becomes: in `tile`, or where that is NULL the rows low .. high as lines of the output, y[i * plane + to[j]] for n[j]
        lanes, written with the bias or added. */
     #define VOLTA_OUT_OF(S, T)                                                                                      \\
@@ -81,7 +81,7 @@ cdef extern from *:
             if (i >= out->low && i < out->high) {                                                                   \\
                 T* y = out->y + i * out->plane;                                                                     \\
                 const T bias = out->bias != NULL ? out->bias[i] : 0;                                                \\
-                VOLTA_UNROLL for (j = 0; j < N; j++) volta_keep##S(out->n[j], sum[i][j], bias, out->add, y + out->to[j]); \\
+                VOLTA_UNROLL for (j = 0; j < N; j++) volta_some_lanes##S(out->n[j], sum[i][j], bias, out->add, y + out->to[j]); \\
             }                                                                                                       \\
     }
     #define VOLTA_TAPS_OF(S, T)                                                                                     \\
@@ -125,7 +125,7 @@ cdef extern from *:
         for (; count > 0; count--, taps++)                                                                          \\
             VOLTA_UNROLL for (j = 0; j < N; j++) {                                                                  \\
                 if (whole) *(V*)y[j] = *(const V*)(x[j] + *taps);                                                   \\
-                else volta_keep##S(some[j], *(const V*)(x[j] + *taps), 0, 0, y[j]);                                 \\
+                else volta_some_lanes##S(some[j], *(const V*)(x[j] + *taps), 0, 0, y[j]);                                 \\
                 y[j] += stride;                                                                                     \\
             }                                                                                                       \\
     }
@@ -228,8 +228,8 @@ cdef extern from *:
                                      Py_ssize_t stride) noexcept nogil
     void even32 "volta_even32"(float* out, const float* x, Py_ssize_t n) noexcept nogil
     void even64 "volta_even64"(double* out, const double* x, Py_ssize_t n) noexcept nogil
-    void put32 "volta_bias32"(Py_ssize_t n, const float* x, float bias, bint add, float* y, Py_ssize_t step) noexcept nogil
-    void put64 "volta_bias64"(Py_ssize_t n, const double* x, double bias, bint add, double* y, Py_ssize_t step) noexcept nogil
+    void put32 "volta_strided_put32"(Py_ssize_t n, const float* x, float bias, bint add, float* y, Py_ssize_t step) noexcept nogil
+    void put64 "volta_strided_put64"(Py_ssize_t n, const double* x, double bias, bint add, double* y, Py_ssize_t step) noexcept nogil
 
 
 cdef inline void tile_of_taps(int rows, Py_ssize_t k, const real* a, Py_ssize_t row, const Py_ssize_t* at, const real* b,

@@ -32,10 +32,10 @@ cdef extern from *:
             t[3][j] = u[1] - u[3];                                                                                  \\
         }                                                                                                           \\
         VOLTA_UNROLL for (i = 0; i < 4; i++) {                                                                      \\
-            volta_keep##S(n, t[i][0] - t[i][2], 0, 0, v + (i * 4) * plane);                                         \\
-            volta_keep##S(n, t[i][1] + t[i][2], 0, 0, v + (i * 4 + 1) * plane);                                     \\
-            volta_keep##S(n, t[i][2] - t[i][1], 0, 0, v + (i * 4 + 2) * plane);                                     \\
-            volta_keep##S(n, t[i][1] - t[i][3], 0, 0, v + (i * 4 + 3) * plane);                                     \\
+            volta_some_lanes##S(n, t[i][0] - t[i][2], 0, 0, v + (i * 4) * plane);                                         \\
+            volta_some_lanes##S(n, t[i][1] + t[i][2], 0, 0, v + (i * 4 + 1) * plane);                                     \\
+            volta_some_lanes##S(n, t[i][2] - t[i][1], 0, 0, v + (i * 4 + 2) * plane);                                     \\
+            volta_some_lanes##S(n, t[i][1] - t[i][3], 0, 0, v + (i * 4 + 3) * plane);                                     \\
         }                                                                                                           \\
     }
     VOLTA_WINOGRAD(32, float)
@@ -46,13 +46,13 @@ cdef extern from *:
       static inline void volta_turns32(Py_ssize_t n, volta_v32 a, volta_v32 b, float bias, float* y) {
           const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
           const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
-          volta_keep32(n < 16 ? n : 16, (volta_v32)_mm512_permutex2var_ps((__m512)a, low, (__m512)b), bias, 0, y);
-          if (n > 16) volta_keep32(n - 16, (volta_v32)_mm512_permutex2var_ps((__m512)a, high, (__m512)b), bias, 0, y + 16);
+          volta_some_lanes32(n < 16 ? n : 16, (volta_v32)_mm512_permutex2var_ps((__m512)a, low, (__m512)b), bias, 0, y);
+          if (n > 16) volta_some_lanes32(n - 16, (volta_v32)_mm512_permutex2var_ps((__m512)a, high, (__m512)b), bias, 0, y + 16);
       }
       static inline void volta_turns64(Py_ssize_t n, volta_v64 a, volta_v64 b, double bias, double* y) {
           const __m512i low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), high = _mm512_add_epi64(low, _mm512_set1_epi64(4));
-          volta_keep64(n < 8 ? n : 8, (volta_v64)_mm512_permutex2var_pd((__m512d)a, low, (__m512d)b), bias, 0, y);
-          if (n > 8) volta_keep64(n - 8, (volta_v64)_mm512_permutex2var_pd((__m512d)a, high, (__m512d)b), bias, 0, y + 8);
+          volta_some_lanes64(n < 8 ? n : 8, (volta_v64)_mm512_permutex2var_pd((__m512d)a, low, (__m512d)b), bias, 0, y);
+          if (n > 8) volta_some_lanes64(n - 8, (volta_v64)_mm512_permutex2var_pd((__m512d)a, high, (__m512d)b), bias, 0, y + 8);
       }
     #else
       #define VOLTA_TURNS(S, T)                                                                                     \\
@@ -82,7 +82,7 @@ cdef extern from *:
             if (i == 0 || row > 0) volta_turns##S(n, a, b, bias, y + i * row);                                      \\
         }                                                                                                           \\
         both = *(volta_v##S*)odd + none;                                                                            \\
-        volta_keep##S(tiles, both, 0, 0, odd);                                                                      \\
+        volta_some_lanes##S(tiles, both, 0, 0, odd);                                                                      \\
     }
     VOLTA_WINOGRAD_OUT(32, float)
     VOLTA_WINOGRAD_OUT(64, double)
@@ -112,7 +112,8 @@ cdef bint fits(Plan* p) noexcept nogil:
     cdef Py_ssize_t tiles = ceil_div(p.h.places, 2) * ceil_div(p.w.places, 2)
     return (p.d.full == p.d.source == p.d.kernel == 1 and p.d.padding == 0 and suits(&p.h) and suits(&p.w)
             and min(p.c, p.o) >= LEAST_CHANNELS
-            and min(p.c, p.o) * ceil_div(p.w.places, 2) >= LEAST_LINE and p.n * tiles >= LEAST_TILES and 16 * tiles <= 5 * p.h.places * p.w.places)
+            and min(p.c, p.o) * ceil_div(p.w.places, 2) >= LEAST_LINE and p.n * tiles >= LEAST_TILES
+            and 16 * tiles <= 5 * p.h.places * p.w.places)
 
 
 cdef bint suits(Axis* a) noexcept nogil:
@@ -259,7 +260,6 @@ cdef bint convolve_by_winograd(Plan* whole, const real* x, const real* weight, c
     vs, ms = POINTS * plane_of(p, p.c), POINTS * plane_of(p, block)
     own = ceil_div(vs + ms + band_size(p, p.c) + 2 * p.lanes, 16) * 16
     items = p.chunks * p.groups * ceil_div(p.o, block)
-    threads = <int>min(threads, items)
     cdef Storage scratch = host_storage((threads * own + p.groups * tiles * TILE_ROWS * p.c * POINTS) * sizeof(real))
     cdef real* buffers = <real*>scratch.data
     cdef real* u = buffers + threads * own
