@@ -79,6 +79,11 @@ CONVOLUTIONS = [  # n, c, h, w, o, kernel, stride, padding, dilation, groups
     (1, 3, 70, 61, 5, (7, 7), (2, 2), (3, 3), (1, 1), 1),
     (50, 3, 3, 3, 4, (3, 3), (1, 1), (0, 0), (1, 1), 1),       # a panel over many images
     (1, 1, 1, 1, 1, (1, 1), (1, 1), (0, 0), (1, 1), 1),
+    (4, 33, 16, 15, 40, (3, 3), (1, 1), (1, 1), (1, 1), 1),    # by Winograd's way
+    (16, 24, 4, 4, 130, (3, 3), (1, 1), (1, 1), (1, 1), 1),    # few pixels, many channels: im2col for all blocks at once
+    (2, 6, 17, 20, 12, (5, 5), (2, 1), (2, 2), (1, 1), 6),     # depthwise, two outputs for each input
+    (3, 20, 9, 5, 24, (1, 1), (2, 1), (0, 0), (1, 1), 2),
+    (2, 3, 33, 30, 9, (9, 7), (7, 4), (0, 3), (1, 1), 1),      # more phases than taps along an axis
 ]
 
 
@@ -141,9 +146,19 @@ def test_convolution_ignores_what_lies_beside_its_input(rng):
                                                             *geometry))).all()
 
 
+def test_convolution_keeps_what_is_not_finite_where_it_is_seen(rng):
+    """Winograd's transforms would spread it over a tile."""
+    x, weight = rng.standard_normal((4, 33, 16, 16)).astype("f4"), rng.standard_normal((40, 33, 3, 3)).astype("f4")
+    x[1, 2, 3, 4], x[2, 3, 7, 8] = np.nan, np.inf
+    out = values(KERNELS["conv2d"](tensor(x), tensor(weight), None, (1, 1), (1, 1), (1, 1), 1))
+    seen = np.zeros(out.shape, bool)
+    seen[1, :, 2:5, 3:6] = seen[2, :, 6:9, 7:10] = True
+    np.testing.assert_array_equal(~np.isfinite(out), seen)
+
+
 def test_results_do_not_depend_on_threads(rng):
-    shapes = (16, 8, 20, 20), (8, 8, 3, 3), (300, 700)
-    x, weight, rows = (tensor(rng.standard_normal(shape).astype("f4")) for shape in shapes)
+    shapes = (16, 8, 20, 20), (8, 8, 3, 3), (300, 700), (8, 64, 16, 16), (64, 64, 3, 3), (16, 128, 4, 4), (160, 128, 3, 3)
+    x, weight, rows, *more = (tensor(rng.standard_normal(shape).astype("f4")) for shape in shapes)
     geometry = ((1, 1), (1, 1), (1, 1), 1)
 
     def results():
@@ -156,6 +171,9 @@ def test_results_do_not_depend_on_threads(rng):
                    KERNELS["conv2d"](x, weight, None, *geometry),
                    KERNELS["conv2d_grad_input"](x, weight, 20, 20, *geometry),
                    KERNELS["conv2d_grad_weight"](x, x, (3, 3), *geometry), KERNELS["softmax"](rows, 1),
+                   *(KERNELS["conv2d"](more[i], more[i + 1], None, *geometry) for i in (0, 2)),
+                   KERNELS["conv2d_grad_input"](more[0], more[1], 16, 16, *geometry),
+                   KERNELS["conv2d_grad_weight"](more[0], more[0], (3, 3), *geometry),
                    KERNELS["softmax"](rows, 0), KERNELS["normal"]((300_001,), 0.0, 1.0, 3, 5, dtype("float32"), None)]
         return [values(t).copy() for t in tensors]
 

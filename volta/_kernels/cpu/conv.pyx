@@ -2,7 +2,8 @@
 #
 # Layout: x[N, C, (D,) H, W], weight[O, C / groups, (kd,) kh, kw], out[N, O, (od,) oh, ow], all made contiguous here.
 # A tile is some output channels by some vectors of places. It reads the input of its windows where it lies in the band (conv_plan.pxd);
-#   where rows are much shorter than vectors, im2col of a few vectors and a stretch of the taps is formed first.
+#   where rows are much shorter than vectors, im2col of a few vectors and a stretch of the taps is formed first. Kernels of 3 x 3 with
+#   many channels go Winograd's way (conv_winograd.pyx).
 # Threads: over groups, chunks of places and blocks of channels. Every sum has an order that depends on sizes only.
 # Sizes: the front end has checked them; `out` sizes are computed here.
 
@@ -10,8 +11,8 @@ from cython.parallel cimport prange, threadid
 from libc.string cimport memset
 
 from volta._kernels.cpu.conv_plan cimport (
-    BAND_LIMIT, TARGET, Chunk, Piece, Plan, band_size, ceil_div, chunk_at, form_columns, items_of, join_rows, load_band, make_tables, pixels_in,
-    pixels_out, set_chunk, set_geometry, threads_of, transpose)
+    BAND_LIMIT, TARGET, Chunk, Piece, Plan, band_size, ceil_div, chunk_at, form_columns, items_of, join_rows, load_band, make_tables,
+    pixels_in, pixels_out, set_chunk, set_geometry, threads_of, transpose)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.conv_winograd cimport convolve_by_winograd
 from volta._kernels.cpu.conv_tile cimport lines_of_taps, put, tile_of_taps
@@ -35,8 +36,8 @@ cdef enum:
 
 
 cdef struct Left:
-    # The weights as a left matrix: rows are the channels written to, `depth` taps of the channels read. A tile of rows is tile_stride behind
-    # the one before, a row row_stride. Packed, a tile is [depth][TILE_ROWS], zeros past the last row.
+    # The weights as a left matrix: rows are the channels written to, columns the taps of the channels read. A tile of rows is tile_stride
+    # behind the one before, a row row_stride. Packed, a tile is [taps][TILE_ROWS], zeros past the last row.
     Py_ssize_t group_stride, tile_stride, row_stride, channel_stride, tap_stride
     bint packed
     Py_ssize_t tile_rows, block                         # rows of a tile and of a block of the work
@@ -177,8 +178,8 @@ cdef void phase_product(Plan* p, Left* left, Chunk* chunk, Py_ssize_t phase, Py_
                                    k > first, out)
                 else:
                     form_columns(p, p.offsets + k, depth, v0, j, band, columns, width)
-                    stripe_product(p, left, chunk, phase, v0, j, row0, row1, depth, a, p.at + k, <const real*>columns, &lines[0], &places[0],
-                                   bias, k > first, out)
+                    stripe_product(p, left, chunk, phase, v0, j, row0, row1, depth, a, p.at + k, <const real*>columns, &lines[0],
+                                   &places[0], bias, k > first, out)
                 k += depth
                 if k >= end:
                     break
@@ -218,7 +219,8 @@ cdef void shared_part(Plan* p, Left* left, Chunk* chunk, Py_ssize_t item, const 
     """One block of rows by one panel. IN: columns as form_shared leaves them. OUT: out, the group's first channel of the chunk."""
     cdef Py_ssize_t[DEPTH] lines
     cdef Py_ssize_t[3] places
-    cdef Py_ssize_t panels = ceil_div(chunk.vectors, 3), panel = item % panels, row0 = item // panels * left.block, phase, j, k, end, depth, most
+    cdef Py_ssize_t panels = ceil_div(chunk.vectors, 3), panel = item % panels, row0 = item // panels * left.block
+    cdef Py_ssize_t phase, j, k, end, depth, most
     cdef Py_ssize_t v0 = chunk.vectors * panel // panels, v1 = chunk.vectors * (panel + 1) // panels, width = (v1 - v0) * p.lanes
     for j in range(DEPTH):
         lines[j] = j * width
@@ -311,7 +313,8 @@ def conv2d(TensorBase x not None, TensorBase weight not None, TensorBase bias, t
     cdef Plan plan
     cdef int code = float_code("conv2d", x, weight, bias)
     x, weight, bias = packed(x), packed(weight), packed(bias)
-    set_geometry(&plan, x.shape, weight.shape[1], <Py_ssize_t>weight.shape[0] // groups, weight.shape[2:], stride, padding, dilation, groups)
+    set_geometry(&plan, x.shape, weight.shape[1], <Py_ssize_t>weight.shape[0] // groups, weight.shape[2:], stride, padding, dilation,
+                 groups)
     cdef tuple size = (plan.d.full, plan.h.full, plan.w.full)
     cdef TensorBase out = empty_host((plan.n, weight.shape[0]) + size[5 - len(x.shape):], x.dtype)
     if out.size == 0:

@@ -59,7 +59,8 @@ cdef enum:
     MOST_ITEMS = 32             # parts of the work, for the threads
     LEAST_ITEM = 524288         # multiply-adds worth a part
     BAND_LIMIT = 196608         # elements of a band, well inside the L2 cache
-    FLOPS_PER_ELEMENT = 8       # multiply-adds that take as long as one element of a cheap loop
+    FLOPS_PER_ELEMENT = 16      # multiply-adds that take as long as one element of a cheap loop,
+    THIN_FLOPS = 2              # and those of one channel, for which what is loaded is used once or twice
 
 
 cdef inline Py_ssize_t ceil_div(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
@@ -68,7 +69,8 @@ cdef inline Py_ssize_t ceil_div(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
 
 # ---------------------------------------------------------------- axes
 
-cdef inline void set_axis(Axis* a, Py_ssize_t size, Py_ssize_t kernel, Py_ssize_t stride, Py_ssize_t padding, Py_ssize_t dilation) noexcept nogil:
+cdef inline void set_axis(Axis* a, Py_ssize_t size, Py_ssize_t kernel, Py_ssize_t stride, Py_ssize_t padding,
+                          Py_ssize_t dilation) noexcept nogil:
     """An axis of a convolution of `size` elements."""
     a.kernel, a.padding, a.dilation = kernel, padding, dilation
     a.source, a.first, a.stride, a.reach = size, -padding, stride, dilation * (kernel - 1) + 1
@@ -158,8 +160,7 @@ cdef inline Py_ssize_t items_of(Plan* p) noexcept nogil:
 
 
 cdef inline int threads_of(Plan* p) noexcept nogil:
-    cdef bint thin = min(p.c, p.o) == 1                     # what is loaded is used once or twice
-    return threads_for(work_of(p) // (1 if thin else FLOPS_PER_ELEMENT))
+    return threads_for(work_of(p) // (THIN_FLOPS if min(p.c, p.o) == 1 else FLOPS_PER_ELEMENT))
 
 
 # ---------------------------------------------------------------- chunks
@@ -304,7 +305,12 @@ cdef inline Storage make_tables(Plan* p, Py_ssize_t channels, Py_ssize_t banded,
 
 cdef inline void load_row(Plan* p, const real* line, const real* end, real* out) noexcept nogil:
     """A row of the band. IN: line, the row of the input; `end` the end of its memory."""
-    cdef Py_ssize_t stretch = p.stretch, stride = p.w.stride, step = p.w.skip * stride, remainder, first, low, high, i
+    cdef Py_ssize_t stretch = p.stretch, stride = p.w.stride, step = p.w.skip * stride, remainder, first = p.w.first, low, high, i
+    if stride > 2 and first >= 0 and first + p.pitch <= p.w.source:         # no padding: element by element
+        for i in range(stretch):
+            for remainder in range(stride):
+                out[remainder * stretch + i] = line[first + i * stride + remainder]
+        return
     for remainder in range(stride):
         first = p.w.first + remainder                       # the element that comes first in this stretch
         low = min(stretch, -first if step == 1 else ceil_div(-first, step)) if first < 0 else 0

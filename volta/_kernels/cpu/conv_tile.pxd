@@ -8,40 +8,40 @@ cdef extern from *:
     """
     /* The first n lanes of x, with the bias or added, to y. */
     #if defined(__AVX512F__)
-      static inline void volta_keep32(Py_ssize_t n, volta_v32 x, float bias, int add, float* y) {
+      static inline void volta_some_lanes32(Py_ssize_t n, volta_v32 x, float bias, int add, float* y) {
           const __mmask16 m = (__mmask16)((1u << n) - 1);
           _mm512_mask_storeu_ps(y, m, (__m512)x + (add ? _mm512_maskz_loadu_ps(m, y) : _mm512_set1_ps(bias)));
       }
-      static inline void volta_keep64(Py_ssize_t n, volta_v64 x, double bias, int add, double* y) {
+      static inline void volta_some_lanes64(Py_ssize_t n, volta_v64 x, double bias, int add, double* y) {
           const __mmask8 m = (__mmask8)((1u << n) - 1);
           _mm512_mask_storeu_pd(y, m, (__m512d)x + (add ? _mm512_maskz_loadu_pd(m, y) : _mm512_set1_pd(bias)));
       }
     #else
-      #define VOLTA_KEEP_OF(S, T)                                                                                   \\
-      static inline void volta_keep##S(Py_ssize_t n, volta_v##S x, T bias, int add, T* y) {                         \\
+      #define VOLTA_SOME_LANES_OF(S, T)                                                                                   \\
+      static inline void volta_some_lanes##S(Py_ssize_t n, volta_v##S x, T bias, int add, T* y) {                         \\
           Py_ssize_t j;                                                                                             \\
           if (n == VOLTA_LANES##S) {                                                                                \\
               if (add) *(volta_v##S*)y += x;                                                                        \\
               else *(volta_v##S*)y = x + bias;                                                                      \\
           } else for (j = 0; j < n; j++) y[j] = ((const T*)&x)[j] + (add ? y[j] : bias);                            \\
       }
-      VOLTA_KEEP_OF(32, float)
-      VOLTA_KEEP_OF(64, double)
+      VOLTA_SOME_LANES_OF(32, float)
+      VOLTA_SOME_LANES_OF(64, double)
     #endif
     /* y[i * step] = x[i] + bias for i < n, or y[i * step] += x[i]. */
-    #define VOLTA_BIAS(S, T)                                                                                         \\
-    static inline void volta_bias##S(Py_ssize_t n, const T* x, T bias, int add, T* y, Py_ssize_t step) {             \\
+    #define VOLTA_STRIDED_PUT(S, T)                                                                                         \\
+    static inline void volta_strided_put##S(Py_ssize_t n, const T* x, T bias, int add, T* y, Py_ssize_t step) {             \\
         Py_ssize_t i = 0;                                                                                           \\
         if (step != 1)                                                                                              \\
             for (; i < n; i++) y[i * step] = x[i] + (add ? y[i * step] : bias);                                     \\
         else                                                                                                        \\
             for (; i < n; i += VOLTA_LANES##S)                                                                      \\
-                volta_keep##S(n - i < VOLTA_LANES##S ? n - i : VOLTA_LANES##S, *(const volta_v##S*)(x + i), bias, add, y + i); \\
+                volta_some_lanes##S(n - i < VOLTA_LANES##S ? n - i : VOLTA_LANES##S, *(const volta_v##S*)(x + i), bias, add, y + i); \\
     }
-    VOLTA_BIAS(32, float)
-    VOLTA_BIAS(64, double)
-    /* What a tile becomes: in `tile`, or where that is NULL the rows low .. high as lines of the output, y[i * plane + to[j]] for n[j] lanes,
-       written with the bias or added. */
+    VOLTA_STRIDED_PUT(32, float)
+    VOLTA_STRIDED_PUT(64, double)
+    /* What a tile becomes: in `tile`, or where that is NULL the rows low .. high as lines of the output, y[i * plane + to[j]] for n[j]
+       lanes, written with the bias or added. */
     #define VOLTA_OUT_OF(S, T)                                                                                      \\
     typedef struct {                                                                                                \\
         T *tile, *y;                                                                                                \\
@@ -81,7 +81,7 @@ cdef extern from *:
             if (i >= out->low && i < out->high) {                                                                   \\
                 T* y = out->y + i * out->plane;                                                                     \\
                 const T bias = out->bias != NULL ? out->bias[i] : 0;                                                \\
-                VOLTA_UNROLL for (j = 0; j < N; j++) volta_keep##S(out->n[j], sum[i][j], bias, out->add, y + out->to[j]); \\
+                VOLTA_UNROLL for (j = 0; j < N; j++) volta_some_lanes##S(out->n[j], sum[i][j], bias, out->add, y + out->to[j]); \\
             }                                                                                                       \\
     }
     #define VOLTA_TAPS_OF(S, T)                                                                                     \\
@@ -125,7 +125,7 @@ cdef extern from *:
         for (; count > 0; count--, taps++)                                                                          \\
             VOLTA_UNROLL for (j = 0; j < N; j++) {                                                                  \\
                 if (whole) *(V*)y[j] = *(const V*)(x[j] + *taps);                                                   \\
-                else volta_keep##S(some[j], *(const V*)(x[j] + *taps), 0, 0, y[j]);                                 \\
+                else volta_some_lanes##S(some[j], *(const V*)(x[j] + *taps), 0, 0, y[j]);                                 \\
                 y[j] += stride;                                                                                     \\
             }                                                                                                       \\
     }
@@ -135,7 +135,8 @@ cdef extern from *:
     VOLTA_COLUMNS(volta_columns##S##_3, S, T, volta_v##S, 3)                                                        \\
     VOLTA_COLUMNS(volta_columns##S##_4, S, T, volta_v##S, 4)                                                        \\
     static void volta_columns##S(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const Py_ssize_t* places,  \\
-                                 const Py_ssize_t* columns, const Py_ssize_t* lengths, int whole, const T* b, T* out, Py_ssize_t stride) { \\
+                                 const Py_ssize_t* columns, const Py_ssize_t* lengths, int whole, const T* b,       \\
+                                 T* out, Py_ssize_t stride) {                                                       \\
         for (; n > 0; n -= 4, places += 4, columns += 4, lengths += 4)                                              \\
             (n > 3 ? volta_columns##S##_4 : n > 2 ? volta_columns##S##_3 : n > 1 ? volta_columns##S##_2 : volta_columns##S##_1) \\
                 (count, taps, (int)n, places, columns, lengths, whole, b, out, stride);                             \\
@@ -219,14 +220,16 @@ cdef extern from *:
                                const Py_ssize_t* places, int vectors, int rows, Out32 out) noexcept nogil
     void taps64 "volta_taps64"(Py_ssize_t k, const double* a, Py_ssize_t row, const Py_ssize_t* at, const double* b, const Py_ssize_t* taps,
                                const Py_ssize_t* places, int vectors, int rows, Out64 out) noexcept nogil
-    void columns32 "volta_columns32"(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const Py_ssize_t* places, const Py_ssize_t* columns,
-                                     const Py_ssize_t* lengths, bint whole, const float* b, float* out, Py_ssize_t stride) noexcept nogil
-    void columns64 "volta_columns64"(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const Py_ssize_t* places, const Py_ssize_t* columns,
-                                     const Py_ssize_t* lengths, bint whole, const double* b, double* out, Py_ssize_t stride) noexcept nogil
+    void columns32 "volta_columns32"(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const Py_ssize_t* places,
+                                     const Py_ssize_t* columns, const Py_ssize_t* lengths, bint whole, const float* b, float* out,
+                                     Py_ssize_t stride) noexcept nogil
+    void columns64 "volta_columns64"(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const Py_ssize_t* places,
+                                     const Py_ssize_t* columns, const Py_ssize_t* lengths, bint whole, const double* b, double* out,
+                                     Py_ssize_t stride) noexcept nogil
     void even32 "volta_even32"(float* out, const float* x, Py_ssize_t n) noexcept nogil
     void even64 "volta_even64"(double* out, const double* x, Py_ssize_t n) noexcept nogil
-    void put32 "volta_bias32"(Py_ssize_t n, const float* x, float bias, bint add, float* y, Py_ssize_t step) noexcept nogil
-    void put64 "volta_bias64"(Py_ssize_t n, const double* x, double bias, bint add, double* y, Py_ssize_t step) noexcept nogil
+    void put32 "volta_strided_put32"(Py_ssize_t n, const float* x, float bias, bint add, float* y, Py_ssize_t step) noexcept nogil
+    void put64 "volta_strided_put64"(Py_ssize_t n, const double* x, double bias, bint add, double* y, Py_ssize_t step) noexcept nogil
 
 
 cdef inline void tile_of_taps(int rows, Py_ssize_t k, const real* a, Py_ssize_t row, const Py_ssize_t* at, const real* b,

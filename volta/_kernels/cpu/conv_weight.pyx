@@ -14,8 +14,8 @@ from cython.parallel cimport prange, threadid
 from libc.string cimport memcpy, memset
 
 from volta._kernels.cpu.conv_plan cimport (
-    BAND_LIMIT, TARGET, Chunk, Plan, band_size, ceil_div, chunk_at, form_columns, items_of, join_rows, load_band, make_tables, pixels_in, pixels_out, set_chunk,
-    set_geometry, threads_of)
+    BAND_LIMIT, TARGET, Chunk, Plan, band_size, ceil_div, chunk_at, form_columns, items_of, join_rows, load_band, make_tables, pixels_in,
+    pixels_out, set_chunk, set_geometry, threads_of)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.conv_tile cimport sums_of_taps
 from volta._kernels.cpu.copy cimport packed
@@ -32,12 +32,12 @@ cdef enum:
     TAP_SUMS = 9                # vectors of sums that are held at once there
 
 
-cdef void choose_chunk(Plan* p, int lane_count, Py_ssize_t channels) noexcept nogil:
-    """Chunks whose bands of `channels` channels stay in the cache."""
+cdef void choose_chunk(Plan* p, int lane_count, Py_ssize_t channels, Py_ssize_t blocks) noexcept nogil:
+    """Chunks whose bands of `channels` channels stay in the cache, and enough of them to cut so many blocks into parts."""
     cdef Py_ssize_t target = TARGET
     p.lanes = lane_count
     set_chunk(p, target)
-    while band_size(p, channels) > BAND_LIMIT and target > 2 * 3 * lane_count:
+    while (band_size(p, channels) > BAND_LIMIT or p.chunks * blocks < items_of(p)) and target > 2 * 3 * lane_count:
         target //= 2
         set_chunk(p, target)
 
@@ -47,12 +47,6 @@ cdef Py_ssize_t slices_of(Plan* p, Py_ssize_t blocks) noexcept nogil:
     return min(p.chunks, ceil_div(items_of(p), blocks))
 
 
-cdef void add_slices(real* out, const real* parts, Py_ssize_t slices, Py_ssize_t size, int threads) noexcept nogil:
-    cdef Py_ssize_t i, part, share
-    for share in prange(threads, num_threads=threads, schedule="static"):
-        add_share(out, parts, slices, size, size * share // threads, size * (share + 1) // threads)
-
-
 cdef void add_share(real* out, const real* parts, Py_ssize_t slices, Py_ssize_t size, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
     """The entries first .. last of the sum of all slices."""
     cdef Py_ssize_t i, part
@@ -60,6 +54,12 @@ cdef void add_share(real* out, const real* parts, Py_ssize_t slices, Py_ssize_t 
     for part in range(1, slices):
         for i in range(first, last):
             out[i] += parts[part * size + i]
+
+
+cdef void add_slices(real* out, const real* parts, Py_ssize_t slices, Py_ssize_t size, int threads) noexcept nogil:
+    cdef Py_ssize_t share
+    for share in prange(threads, num_threads=threads, schedule="static"):
+        add_share(out, parts, slices, size, size * share // threads, size * (share + 1) // threads)
 
 
 # ---------------------------------------------------------------- few channels
@@ -81,7 +81,7 @@ cdef void choose_blocks(Plan* p, Blocks* b, int lane_count) noexcept nogil:
     b.row_blocks = ceil_div(p.o, BLOCK_ROWS)
     b.rows = ceil_div(p.o, b.row_blocks)
     p.direct = False
-    choose_chunk(p, lane_count, b.channels)
+    choose_chunk(p, lane_count, b.channels, p.groups * b.row_blocks * b.column_blocks)
     b.slices = slices_of(p, p.groups * b.row_blocks * b.column_blocks)
     b.line = (ceil_div(p.images * p.d.chunk * p.h.chunk * p.w.places, lane_count) + 1) * lane_count
     if b.line % 512 == 0:                               # rows a power of two apart would share a few cache sets
@@ -154,7 +154,8 @@ cdef void weight_block(Plan* p, Blocks* b, Py_ssize_t item, const real* g, const
         form_lines(p, b, &chunk, channels * p.taps, <const real*>band, lines)
         form_gradients(p, b, &chunk, g + (group * p.o + row0) * pixels_out(p), g + p.n * p.groups * p.o * pixels_out(p), rows, g_lines)
         add_chunk(b, rows, channels * p.taps, chunk.vectors * p.lanes, <const real*>g_lines, <const real*>lines, sums)
-    store_block(rows, channels * p.taps, depth, p.lanes, <const real*>sums, out + ((part * p.groups + group) * p.o + row0) * depth + c0 * p.taps)
+    store_block(rows, channels * p.taps, depth, p.lanes, <const real*>sums,
+                out + ((part * p.groups + group) * p.o + row0) * depth + c0 * p.taps)
 
 
 cdef void grad_weight_by_lanes(Plan* p, const real* g, const real* x, real* out):
@@ -199,7 +200,7 @@ cdef void choose_panels(Plan* p, Panels* b, int lane_count) noexcept nogil:
     b.panel_blocks = ceil_div(all_panels, b.panels)
     b.row_blocks = ceil_div(p.o, BLOCK_ROWS)
     b.rows = ceil_div(ceil_div(p.o, b.row_blocks), TILE_ROWS) * TILE_ROWS
-    choose_chunk(p, lane_count, b.width)
+    choose_chunk(p, lane_count, b.width, p.groups * b.row_blocks * b.panel_blocks)
     b.slices = slices_of(p, p.groups * b.row_blocks * b.panel_blocks)
     b.band = p.images * p.d.band * p.h.band * p.w.band * b.width
     b.gradients = p.images * p.d.chunk * p.h.chunk * p.w.places * b.rows
@@ -227,7 +228,8 @@ cdef void load_pixels(Plan* p, Chunk* chunk, const real* x, Py_ssize_t channels,
     """The padded input of a chunk, pixel by pixel. IN: x, the first channel of image 0. OUT: [image][slice][row][column][width], zeros past
     `channels`."""
     cdef Py_ssize_t i, s, r, z, y, left = min(ceil_div(max(0, -p.w.first), p.w.skip), p.w.band)
-    cdef Py_ssize_t first = p.w.first + left * p.w.skip, n = min(ceil_div(p.w.source - first, p.w.skip), p.w.band - left), plane = p.h.source * p.w.source, line = p.w.band * width
+    cdef Py_ssize_t first = p.w.first + left * p.w.skip, n = min(ceil_div(p.w.source - first, p.w.skip), p.w.band - left)
+    cdef Py_ssize_t plane = p.h.source * p.w.source, line = p.w.band * width
     cdef Py_ssize_t slices = (chunk.slices - 1) * p.d.stride + p.d.reach, rows = (chunk.rows - 1) * p.h.stride + p.h.reach
     cdef real* y_out
     for i in range(chunk.images):
@@ -264,7 +266,8 @@ cdef void panels_block(Plan* p, Panels* b, Py_ssize_t item, const real* g, const
             for i in range(chunk.images):
                 pack(min(TILE_ROWS, rows - t * TILE_ROWS), TILE_ROWS, pixels,
                      g + (((chunk.image + i) * p.groups + group) * p.o + row0 + t * TILE_ROWS) * pixels_out(p)
-                     + (chunk.z * p.h.places + chunk.y) * p.w.places, pixels_out(p), 1, gradients + (t * chunk.images + i) * pixels * TILE_ROWS)
+                     + (chunk.z * p.h.places + chunk.y) * p.w.places, pixels_out(p), 1,
+                     gradients + (t * chunk.images + i) * pixels * TILE_ROWS)
         for panel in range(panels):
             c0 = (first + panel) * b.width
             load_pixels(p, &chunk, x + (group * p.c + c0) * pixels_in(p), min(b.width, p.c - c0), b.width, band)
@@ -342,7 +345,7 @@ cdef void grad_weight_by_lines(Plan* p, const real* g, const real* x, real* out)
     """Gradient of the weight, one channel. Threads over groups and slices; slices are added in their order."""
     cdef int threads = threads_of(p), lane_count = lanes(out)
     p.direct = True
-    choose_chunk(p, lane_count, 1)
+    choose_chunk(p, lane_count, 1, p.groups)
     cdef Storage tables = make_tables(p, 1, 1, 0, 0)
     cdef Py_ssize_t size = p.groups * p.o * p.taps, item, slices = slices_of(p, p.groups)
     cdef Py_ssize_t own = ceil_div((p.o * p.taps + p.vectors + 4) * lane_count + band_size(p, 1), 16) * 16
