@@ -15,6 +15,7 @@ cdef struct Products:
 cdef struct Plan:
     int threads
     bint thin                               # few rows, or few columns: without tiles
+    bint inner                              # rows of a times columns of b, as they lie
     Py_ssize_t cuts, length                 # parts of k that are summed apart, and their length
     Py_ssize_t row_blocks, column_blocks    # of each product
     Py_ssize_t partial, own                 # elements of work space: sums of all parts, and of each thread

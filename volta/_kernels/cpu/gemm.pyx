@@ -9,11 +9,11 @@
 #   times as long where both were busy), and this tile is faster than the BLAS of many NumPy builds.
 
 from cython.parallel cimport prange
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.thin cimport add_rows, dots
-from volta._kernels.cpu.tile cimport TILE_ROWS, copy_run, lanes, multiply, real
+from volta._kernels.cpu.tile cimport TILE_ROWS, add_lanes, copy_run, inner, lanes, multiply, real, zero_run
 
 cdef extern from *:
     """
@@ -49,15 +49,16 @@ cdef extern from *:
     void turn8 "volta_turn8"(const float* x, Py_ssize_t ldx, float* out, Py_ssize_t ldo) noexcept nogil
 
 cdef enum:
-    MC = 384                    # rows of a packed block of a: with KC, half a megabyte
-    KC = 320                    # depth of a panel of b
-    FEW = 32                    # rows for which b is better read where it lies than packed
-    SMALL = 8192                # elements of b that are read where they lie, too
-    MANY = 3                    # panels up to which a is read where it lies
+    MC = 384                    # rows of a that are read while panels of b change: with KC, half a megabyte
+    KC = 384                    # depth of a panel of b
+    SMALL = 8192                # elements of b that many tiles read where they lie,
+    FAR = 2048                  # and distance of its rows from which two tiles do not
     PAD = 64
+    DEEP = 768                  # longest part of k of inner products: rows of a tile of a stay in the first cache
     THIN = 3                    # rows or columns up to which reading the other operand is all that counts
     LINE = 1024                 # columns whose sums are held at a time
     LONG = 2048                 # parts of k in thin products; in others at least half as much, and at most PARTS of them
+    LARGE = 262144              # elements of an operand that thin products read in PARTS, row by row
     PARTS = 16
     NARROW = 16384              # elements of out up to which k is cut into parts
 
@@ -124,7 +125,8 @@ cdef void block(const Products* p, Py_ssize_t rows, Py_ssize_t columns, Py_ssize
     cdef Py_ssize_t width = lanes(out), vectors = (columns + width - 1) // width, panels = (vectors + 2) // 3
     cdef Py_ssize_t blocks = (k + KC - 1) // KC, depth = (k + blocks - 1) // blocks, k0 = 0, i, j, q, first, last, a_row, a_step, b_step
     cdef Py_ssize_t tiles = (rows + TILE_ROWS - 1) // TILE_ROWS
-    cdef bint few = rows <= FEW, turn_a = panels > 1 and (p.a_column != 1 or panels > MANY and not few)
+    cdef bint turn_a = p.a_column != 1 and panels > 1
+    cdef bint turn_b = p.b_column != 1 or depth * p.b_row > SMALL and tiles > (1 if p.b_row >= FAR else 2)
     cdef real* packed_a = space + min(KC, k) * 3 * width + PAD
     cdef const real* tile
     cdef const real* panel
@@ -133,11 +135,12 @@ cdef void block(const Products* p, Py_ssize_t rows, Py_ssize_t columns, Py_ssize
         if turn_a:
             for q in range(tiles):
                 i = q * TILE_ROWS
-                pack(min(TILE_ROWS, rows - i), TILE_ROWS, depth, a + i * p.a_row + k0 * p.a_column, p.a_row, p.a_column, packed_a + i * depth)
+                pack(min(TILE_ROWS, rows - i), TILE_ROWS, depth, a + i * p.a_row + k0 * p.a_column, p.a_row, p.a_column,
+                     packed_a + i * depth)
         for j in range(panels):
             first, last = width * panel_start(j, vectors), width * panel_start(j + 1, vectors)
             panel, b_step = b + k0 * p.b_row + first * p.b_column, p.b_row
-            if last > columns or p.b_column != 1 or not (few or depth * p.b_row <= SMALL):
+            if turn_b or last > columns:
                 pack(min(last, columns) - first, last - first, depth, panel, p.b_column, p.b_row, space)
                 panel, b_step = space, last - first
             for q in range(tiles):
@@ -148,6 +151,33 @@ cdef void block(const Products* p, Py_ssize_t rows, Py_ssize_t columns, Py_ssize
                 multiply(depth, tile, a_row, a_step, <int>min(TILE_ROWS, rows - i), panel, b_step, out + i * p.n + first, p.n,
                          <int>(min(last, columns) - first), bias + first if bias != NULL and k0 == 0 else <const real*>NULL, k0 > 0)
         k0 += depth
+
+
+cdef void inner_block(const Products* p, Py_ssize_t rows, Py_ssize_t first, Py_ssize_t last, Py_ssize_t k, const real* a, const real* b,
+                      const real* bias, real* out, real* space) noexcept nogil:
+    """out[rows] = a[rows][k] @ b[k] + bias in columns first .. last, where the elements of rows of a and of columns of b are neighbours."""
+    cdef Py_ssize_t width = lanes(out), whole = k // width * width, wide = whole + width, tiles = (rows + TILE_ROWS - 1) // TILE_ROWS
+    cdef Py_ssize_t i, j, q, tile, column = first, start
+    cdef real* sums = space + tiles * TILE_ROWS * wide
+    cdef real* rest = sums + TILE_ROWS * 3 * width
+    cdef real* totals = rest + 3 * width
+    memset(space, 0, tiles * TILE_ROWS * wide * sizeof(real))
+    memset(rest, 0, 3 * width * sizeof(real))
+    for i in range(rows):
+        memcpy(space + i * wide, a + i * p.a_row, k * sizeof(real))
+    while column < last:
+        start = min(column, p.n - 3)                        # a panel of 3 columns, of which the last may repeat some
+        for j in range(3):
+            memcpy(rest + j * width, b + (start + j) * p.b_column + whole, (k - whole) * sizeof(real))
+        for tile in range(tiles):
+            zero_run(sums, TILE_ROWS * 3 * width)
+            inner(whole, <const real*>space + tile * TILE_ROWS * wide, wide, b + start * p.b_column, p.b_column, sums)
+            inner(width, <const real*>space + tile * TILE_ROWS * wide + whole, wide, <const real*>rest, width, sums)
+            add_lanes(<const real*>sums, totals)
+            for i in range(tile * TILE_ROWS, min(rows, (tile + 1) * TILE_ROWS)):
+                for j in range(column, min(last, start + 3)):
+                    out[i * p.n + j] = totals[i % TILE_ROWS * 3 + j - start] + (bias[j] if bias != NULL else 0)
+        column = start + 3
 
 
 cdef void line(Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* x, Py_ssize_t x_row, const real* y, Py_ssize_t step,
@@ -226,8 +256,11 @@ cdef void task(const Plan* plan, const Products* p, Py_ssize_t number, const rea
     while row < end:
         index = (end - row + MC - 1) // MC                  # blocks that are left; this one takes its share
         rows = share(end - row, 1, index, TILE_ROWS)
-        block(p, rows, last - first, k, a + row * p.a_row, b + first * p.b_column, bias + first if bias != NULL else bias,
-              out + row * p.n + first, space)
+        if plan.inner:
+            inner_block(p, rows, first, last, k, a + row * p.a_row, b, bias, out + row * p.n, space)
+        else:
+            block(p, rows, last - first, k, a + row * p.a_row, b + first * p.b_column, bias + first if bias != NULL else bias,
+                  out + row * p.n + first, space)
         row += rows
 
 
@@ -239,13 +272,19 @@ cdef inline Py_ssize_t share(Py_ssize_t n, Py_ssize_t i, Py_ssize_t shares, Py_s
 cdef void add_parts(const Plan* plan, const Products* p, const real* parts, const real* bias, Py_ssize_t first, Py_ssize_t last,
                     real* out) noexcept nogil:
     """Elements first .. last of all out = the sums of their parts, in order, + bias."""
-    cdef Py_ssize_t size = p.m * p.n, i, cut
-    cdef real sum
-    for i in range(first, last):
-        sum = bias[i % p.n] if bias != NULL else 0
+    cdef Py_ssize_t size = p.m * p.n, i, cut, at, count
+    cdef const real* part
+    while first < last:
+        at = first % size
+        count = min(size - at, last - first)
         for cut in range(plan.cuts):
-            sum += parts[(i // size * plan.cuts + cut) * size + i % size]
-        out[i] = sum
+            part = parts + (first // size * plan.cuts + cut) * size + at
+            for i in range(count):
+                out[first + i] = part[i] if cut == 0 else out[first + i] + part[i]
+        if bias != NULL:
+            for i in range(count):
+                out[first + i] += bias[(at + i) % p.n]
+        first += count
 
 
 cdef void gemm(const Plan* plan, const Products* p, const real* a, const real* b, const real* bias, real* out, real* space) noexcept nogil:
@@ -282,7 +321,15 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
     """Decide how products are computed: sums by their sizes alone, blocks by the threads too. `kind` only names the type."""
     cdef Py_ssize_t width = lanes(kind)
     plan.thin = min(p.m, p.n) <= THIN
-    plan.cuts = p.k // LONG if plan.thin else min(PARTS, p.k // (LONG // 2)) if p.m * p.n <= NARROW and p.k >= LONG else 1
+    if plan.thin:
+        plan.cuts = p.k // LONG
+        if (p.a_row if p.m > p.n else p.b_column) == 1 and p.k * max(p.m, p.n) >= LARGE:
+            plan.cuts = max(plan.cuts, min(PARTS, p.k // 128))
+    else:
+        plan.cuts = min(PARTS, p.k // (LONG // 2)) if p.m * p.n <= NARROW and p.k >= LONG else 1
+    plan.inner = not plan.thin and inner_pays(p, width)
+    if plan.inner:
+        plan.cuts = (p.k + DEEP - 1) // DEEP
     plan.cuts = max(1, plan.cuts)
     plan.length = (p.k + plan.cuts - 1) // plan.cuts
     plan.partial = p.count * plan.cuts * p.m * p.n if plan.cuts > 1 else 0
@@ -291,12 +338,22 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
         plan.threads = threads_for(p.count * p.k * max(p.m, p.n))
         plan.own = THIN * plan.length + PAD
         if plan.threads > 1:
-            plan.column_blocks = min((max(p.m, p.n) + width - 1) // width, (plan.threads + p.count * plan.cuts - 1) // (p.count * plan.cuts))
+            plan.column_blocks = min((max(p.m, p.n) + width - 1) // width, 1 + (plan.threads - 1) // (p.count * plan.cuts))
         return
-    plan.threads = gemm_threads(p.m, p.n, p.k * p.count)
+    plan.threads = threads_for(p.m * ((p.n + width - 1) // width * width) * p.k * p.count // 8)
     if plan.threads > 1:
         choose_blocks(plan, p, width)
-    plan.own = min(KC, plan.length) * (3 * width + (min(MC, p.m) + TILE_ROWS)) + 2 * PAD
+    if plan.inner:
+        plan.own = (min(MC, p.m) + TILE_ROWS) * (plan.length + width) + (TILE_ROWS + 2) * 3 * width + PAD
+    else:
+        plan.own = min(KC, plan.length) * (3 * width + (min(MC, p.m) + TILE_ROWS)) + 2 * PAD
+
+
+cdef bint inner_pays(const Products* p, Py_ssize_t width) noexcept nogil:
+    """Whether rows of a times columns of b, as they lie, take less time than turning b for the tiles: both in cycles."""
+    cdef Py_ssize_t tiles = (p.m + TILE_ROWS - 1) // TILE_ROWS, turned = p.k * (4 * tiles * ((p.n + width - 1) // width) + 2 * p.n // 5)
+    cdef Py_ssize_t each = 12 * p.k // width + (450 if p.k % width else 250) * ((p.k + DEEP - 1) // DEEP)
+    return p.a_column == 1 and p.b_row == 1 and p.b_column != 1 and tiles * ((p.n + 2) // 3) * each < turned
 
 
 cdef void choose_blocks(Plan* plan, const Products* p, Py_ssize_t width) noexcept nogil:
@@ -311,10 +368,10 @@ cdef void choose_blocks(Plan* plan, const Products* p, Py_ssize_t width) noexcep
         for turns in range(1, 3):
             bands = min(vectors, max(1, turns * threads // (parts * rows)))
             high, wide = (tiles + rows - 1) // rows, (vectors + bands - 1) // bands
-            # In cycles by k: a vector of products of a tile takes 4 (alone 5), reading a tile of a 2, packing a vector of b 2, or turned 6.
+            # In cycles by k: a vector of products of a tile takes 4 (alone 5), reading a tile of a 2, packing a vector of b 2, or turned 8.
             cost = <double>high * (4 * wide + (wide == 1) + 2)
-            if p.b_column != 1 or high * TILE_ROWS > FEW:
-                cost += (2 if p.b_column == 1 else 6) * wide
+            if p.b_column != 1 or high > 1:
+                cost += (2 if p.b_column == 1 else 8) * wide
             cost *= (parts * rows * bands + threads - 1) // threads
             if least < 0 or cost < least:
                 least, plan.row_blocks, plan.column_blocks = cost, rows, bands

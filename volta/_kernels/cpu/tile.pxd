@@ -145,8 +145,6 @@ cdef extern from *:
             row[i] = (const char*)(a + (i < rows ? i : rows - 1) * a_row);                                                \\
             VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = (V){0};                                                \\
         }                                                                                                           \\
-        for (i = 0; i < rows; i++)                                                                                  \\
-            for (j = 0; j < N; j++) VOLTA_PREFETCH(out + i * out_row + j * LANES);                                  \\
         for (p = 0; p < k; p++, at += a_step * (Py_ssize_t)sizeof(T), b += b_step) {\\
             V y[N];                                                                                                 \\
             VOLTA_UNROLL for (j = 0; j < N; j++) y[j] = ((const V*)b)[j];                                           \\
