@@ -23,7 +23,7 @@ def chain(x, length: int):
 
 def overhead(rounds: int) -> None:
     """`z = z + x` without and with grad, and with the backward of such a chain, by its elements. Units: microseconds an operation."""
-    print(header("z = z + x, float32, a chain; per operation", "us"))
+    print(header("z = z + x, float32, a chain; per operation, ratio volta / torch", "us"))
     for side, length in ((32, 1000), (64, 1000), (512, 100), (2048, 4)):
         xs = {name: lib.randn(side, side, requires_grad=True) for name, lib in LIBRARIES.items()}
 
