@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from volta import nn
 from volta.errors import ArgumentError
-from volta.ops.creation import empty
+from volta.ops.creation import empty, ones, zeros
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
-__all__ = ["MLP", "Conv2dNormActivation", "Permute", "SqueezeExcitation", "StochasticDepth", "stochastic_depth"]
+__all__ = ["MLP", "Conv2dNormActivation", "FrozenBatchNorm2d", "Permute", "SqueezeExcitation", "StochasticDepth", "stochastic_depth"]
 
 
 def make_divisible(v: float, divisor: int, min_value: int | None = None) -> int:
@@ -114,3 +114,21 @@ class Permute(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x.permute(self.dims)
+
+
+class FrozenBatchNorm2d(nn.Module):
+    """Batch normalization of images whose statistics, weight and bias are buffers, and do not change."""
+
+    def __init__(self, num_features: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.eps = eps
+        for name, value in (("weight", ones), ("bias", zeros), ("running_mean", zeros), ("running_var", ones)):
+            self.register_buffer(name, value(num_features))
+        self.register_load_state_dict_pre_hook(lambda module, state, prefix, *_: state.pop(f"{prefix}num_batches_tracked", None))
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale = self.weight * (self.running_var + self.eps).rsqrt()
+        return x * scale[:, None, None] + (self.bias - self.running_mean * scale)[:, None, None]
+
+    def extra_repr(self) -> str:
+        return f"{self.weight.shape[0]}, eps={self.eps}"
