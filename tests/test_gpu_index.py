@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from gpu_arrays import INT32, fetch, numbers, send
 
+import volta
 from volta import gpu
 from volta.devices.gpu import index as gpu_index
 from volta.devices.gpu import map as gpu_map
 from volta.devices.gpu import plans as gpu_plans
 from volta.devices.gpu import sort as gpu_sort
 from volta.devices.gpu.generate import Expression
+from volta.errors import DeviceError
 from volta.ops.records.sort import order as sorted_places
 
 pytestmark = pytest.mark.gpu
@@ -179,3 +181,8 @@ def test_index_empty():
     x, none = numbers(4, 3), np.zeros(0, np.int64)
     assert gpu_index.KERNELS["index_select"](send(x), send(none), 0).shape == (0, 3)
     np.testing.assert_array_equal(fetch(gpu_index.KERNELS["index_add"](send(x[:0]), send(none), 0, 4)), np.zeros((4, 3)))
+
+
+def test_more_than_a_kernel_counts():
+    with pytest.raises(DeviceError, match=r"index/add: a GPU kernel counts up to 2\*\*32 - 1, got 8589934592; take fewer elements"):
+        volta.bincount(volta.tensor([1, 2], device="gpu"), minlength=1 << 33)

@@ -8,6 +8,8 @@ Knows tensors and that a context allocates and launches. Must not know any opera
 """
 import struct
 
+from volta.errors import DeviceError
+
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint32_t
 
@@ -113,8 +115,12 @@ cdef class Plan:
         cdef Step step
         words = [v.base if type(v) is At else v for v in values]
         kinds = pipeline.params_format.lstrip("<")
-        step = self.add(pipeline, bound, struct.pack("<" + (kinds if self.tail is None else kinds[:len(words)]), *words), groups,
-                        tuple([(i, v) for i, v in enumerate(values) if type(v) is At]))
+        try:
+            packed = struct.pack("<" + (kinds if self.tail is None else kinds[:len(words)]), *words)
+        except struct.error:
+            raise DeviceError(f"{file}: a GPU kernel counts up to 2**32 - 1, got {max([w for w in words if type(w) is int])}; take fewer "
+                              f"elements, or compute it on the CPU with .cpu()") from None
+        step = self.add(pipeline, bound, packed, groups, tuple([(i, v) for i, v in enumerate(values) if type(v) is At]))
         if self.tail is not None:
             step.pack = struct.Struct("<" + kinds[len(words):]).pack
 
