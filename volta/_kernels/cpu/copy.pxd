@@ -7,8 +7,6 @@ cdef TensorBase contiguous_copy(TensorBase x)
 cdef int copy_data(TensorBase out, TensorBase x) except -1
 # Zero bytes, by several threads where there are many.
 cdef void clear(char* out, Py_ssize_t nbytes) noexcept nogil
-# Copy bytes likewise.
-cdef void copy_bytes(char* out, const char* x, Py_ssize_t nbytes) noexcept nogil
 # Write a Python number as an element of a dtype. Raises: ArgumentError, naming `name`, where it does not fit.
 cdef int put_number(char* out, int code, object value, str name) except -1
 # Whether rows of x jump through memory while another dimension is contiguous.
