@@ -2,7 +2,8 @@
 #
 # Layout: operands with any strides; out is row-major. The register tile of tile.pxd (TILE_ROWS x 3 vectors) reads rows of a where they
 #   lie, and panels of b (KC x 3 vectors) packed one after another, where that pays: packing is also where transposed operands are turned.
-#   Where a or b is hardly more than a vector, thin.pxd reads the other one once.
+#   Where a or b is hardly more than a vector, thin.pxd reads the other one once; few rows of a by columns of b that lie at hand
+#   are inner products.
 # Threads: each product is cut into blocks of rows and columns, and into parts of k where it is long and the rest small. A sum's order
 #   follows from the sizes: k in parts, these in blocks of at most KC; blocks of out may therefore follow the number of threads.
 # Sizes: the caller's. Why not NumPy's BLAS: its threads and OpenMP's fight for the processors (a training step took 10 to 100
@@ -289,15 +290,14 @@ cdef void add_parts(const Plan* plan, const Products* p, const real* parts, cons
 
 cdef void gemm(const Plan* plan, const Products* p, const real* a, const real* b, const real* bias, real* out, real* space) noexcept nogil:
     """All products. IN: k > 0; bias NULL for none; OUT: out[count][m][n]; space of plan.partial + plan.threads * plan.own elements."""
-    cdef Py_ssize_t parts = p.count * plan.cuts, tasks = parts * plan.row_blocks * plan.column_blocks, number, size = p.count * p.m * p.n
+    cdef Py_ssize_t parts = p.count * plan.cuts, tasks = parts * plan.row_blocks * plan.column_blocks, size = p.count * p.m * p.n
     cdef int t, threads = plan.threads
     cdef real* sums = space if plan.cuts > 1 else out
     cdef const real* later = bias
     if plan.cuts > 1:
         bias = NULL
     if threads == 1:
-        for number in range(tasks):
-            task(plan, p, number, a, b, bias, sums, space + plan.partial)
+        several(plan, p, 0, tasks, a, b, bias, sums, space + plan.partial)
     else:
         for t in prange(threads, num_threads=threads, schedule="static"):
             several(plan, p, tasks * t // threads, tasks * (t + 1) // threads, a, b, bias, sums, space + plan.partial + t * plan.own)
@@ -312,6 +312,7 @@ cdef void gemm(const Plan* plan, const Products* p, const real* a, const real* b
 
 cdef void several(const Plan* plan, const Products* p, Py_ssize_t first, Py_ssize_t last, const real* a, const real* b, const real* bias,
                   real* out, real* space) noexcept nogil:
+    """Tasks first .. last, one after another."""
     cdef Py_ssize_t number
     for number in range(first, last):
         task(plan, p, number, a, b, bias, out, space)
