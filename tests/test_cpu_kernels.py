@@ -12,7 +12,7 @@ import pytest
 
 from volta._kernels import core
 from volta._kernels.core import threads
-from volta._kernels.cpu import copy, elementwise, reduce
+from volta._kernels.cpu import copy, elementwise, join, reduce
 from volta.errors import ArgumentError, DTypeError, ShapeError
 
 DTYPES = {dtype.name: dtype for dtype in map(core.dtype_from_code, range(7))}
@@ -270,7 +270,7 @@ def test_creation_and_movement():
     want[1:7:3, 2:8:2] = np.arange(6).reshape(2, 3)
     same(copy.place(upload(np.arange(6, dtype="f4").reshape(2, 3)), (7, 9), (1, 2), (3, 2), -1.5), want)
     parts = [np.ones((2, n, 3), "i8") * n for n in (1, 0, 4)]
-    same(copy.cat(*map(upload, parts), dim=1), np.concatenate(parts, 1))
+    same(join.cat(*map(upload, parts), dim=1), np.concatenate(parts, 1))
     same(copy.arange(0.5, 0.25, 5, DTYPES["float16"]), np.arange(0.5, 1.75, 0.25).astype("f2"))
     same(copy.arange(5, -2, 4, DTYPES["int32"]), np.int32([5, 3, 1, -1]))
     zeros = copy.download(copy.full((2,), -0.0, DTYPES["float32"]))

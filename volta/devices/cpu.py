@@ -9,9 +9,9 @@ KERNELS: dict = {}
 _FIRST = (copy, elementwise, reduce, update)
 
 # Kernels that take float16 themselves.
-HALF = {*(name for module in _FIRST for name in module.KERNELS), "gather", "index_select", "index_put", "extend"}
+HALF = {*(name for module in _FIRST for name in module.KERNELS), "gather", "index_select", "index_put", "extend", "cat"}
 # Those that take bfloat16 too: all that copies.
-BOTH = {*copy.KERNELS}
+BOTH = {*copy.KERNELS, "cat"}
 
 
 class _Late:

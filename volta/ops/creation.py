@@ -44,6 +44,7 @@ _PLAIN = {int}
 def _shape(op, given, named):
     """The shape of `f(2, 3)`, `f((2, 3))` or `f(size=(2, 3))`."""
     if named is None and set(map(type, given)) == _PLAIN and min(given) >= 0:
+        core.checked_size(given)
         return given
     return as_shape(*listed(op, given, named))
 

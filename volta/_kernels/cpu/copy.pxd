@@ -12,6 +12,13 @@ cdef int put_number(char* out, int code, object value, str name) except -1
 # Whether rows of x jump through memory while another dimension is contiguous.
 cdef bint is_transposed(TensorBase x)
 
+cdef enum:
+    PAGE = 4096
+
+cdef inline Py_ssize_t share(Py_ssize_t nbytes, int threads) noexcept nogil:
+    """Bytes of a thread, in whole pages."""
+    return ((nbytes + threads - 1) // threads + PAGE - 1) // PAGE * PAGE
+
 
 cdef inline TensorBase packed(TensorBase t):
     """`t` where it is contiguous or None, else a row-major copy."""

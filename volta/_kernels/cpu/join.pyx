@@ -1,4 +1,4 @@
-# Extending by own elements, and the gradient.
+# Extending by own elements, and the gradient; joining.
 #
 # Layout: planes of depth x height x width, contiguous. What is taken along each axis is listed once; of a line what lies inside is one run.
 # Threads: over lines of outputs; gradients over planes, so that they have a fixed order. Sizes: the front end.
@@ -7,10 +7,10 @@ from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
-from volta._kernels.core.base cimport FLOAT32, INT64, TensorBase, address, dtype_of, empty_host
-from volta._kernels.core.threads cimport threads_for
+from volta._kernels.core.base cimport FLOAT32, INT64, Storage, TensorBase, address, dtype_of, empty_host, host_storage, make_tensor
+from volta._kernels.core.threads cimport NOGIL_SIZE, threads_for
 from volta._kernels.core.views cimport float_code
-from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.copy cimport copy_data, packed, share
 from volta._kernels.cpu.tile cimport real
 
 cdef struct Axis:
@@ -133,4 +133,71 @@ def extend_grad(TensorBase g not None, *, tuple size, tuple before, str mode):
     return dx
 
 
-KERNELS = {"extend": extend, "extend_grad": extend_grad}
+# ---------------------------------------------------------------- joining
+
+cdef struct Part:
+    const char* data                            # contiguous; NULL where something else copies it
+    Py_ssize_t nbytes                           # that lie side by side in the result
+
+cdef struct Joined:
+    Part* parts
+    Py_ssize_t count, row                       # parts, and the bytes of all that lie side by side
+    char* out
+
+
+cdef void join_range(const Joined* v, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+    """Bytes [start, stop) of the result: row by row the next bytes of each part."""
+    cdef Py_ssize_t index = start // v.row, at = start % v.row, k = 0, n
+    while at >= v.parts[k].nbytes:
+        at -= v.parts[k].nbytes
+        k += 1
+    while start < stop:
+        n = min(v.parts[k].nbytes - at, stop - start)
+        if v.parts[k].data != NULL:
+            memcpy(v.out + start, v.parts[k].data + index * v.parts[k].nbytes + at, n)
+        start, at, k = start + n, 0, k + 1
+        if k == v.count:
+            k, index = 0, index + 1
+
+
+cdef void join_all(const Joined* v, Py_ssize_t nbytes) noexcept nogil:
+    cdef int threads = threads_for(nbytes // 4), t
+    cdef Py_ssize_t chunk = share(nbytes, threads)
+    if threads == 1:
+        join_range(v, 0, nbytes)
+        return
+    for t in prange(threads, num_threads=threads, schedule="static", chunksize=1):
+        if t * chunk < nbytes:
+            join_range(v, t * chunk, min((t + 1) * chunk, nbytes))
+
+
+def cat(*tensors, Py_ssize_t dim):
+    """The tensors, which have one dtype and agree in all other sizes, one after another along `dim`."""
+    cdef TensorBase x = tensors[0], out
+    cdef Py_ssize_t total = 0, start = 0, inner
+    cdef Storage memory = host_storage(len(tensors) * sizeof(Part))
+    cdef Joined v
+    for x in tensors:
+        total += <Py_ssize_t>x.shape[dim]
+    out = empty_host(x.shape[:dim] + (total,) + x.shape[dim + 1:], x.dtype)
+    if out.size == 0:
+        return out
+    inner = <Py_ssize_t>out._strides[dim] * out.dtype.itemsize
+    v.parts, v.count, v.row, v.out = <Part*>memory.data, 0, total * inner, address(out)
+    for x in tensors:
+        if x.size:
+            v.parts[v.count].data, v.parts[v.count].nbytes = address(x) if x.contiguous else NULL, <Py_ssize_t>x.shape[dim] * inner
+            v.count += 1
+        if x.size and not x.contiguous:
+            copy_data(make_tensor(out.storage, x.shape, out._strides, start * <Py_ssize_t>out._strides[dim], x.dtype), x)
+        start += <Py_ssize_t>x.shape[dim]
+    cdef Py_ssize_t nbytes = out.size * out.dtype.itemsize
+    if nbytes < 4 * NOGIL_SIZE:
+        join_range(&v, 0, nbytes)
+    else:
+        with nogil:
+            join_all(&v, nbytes)
+    return out
+
+
+KERNELS = {"extend": extend, "extend_grad": extend_grad, "cat": cat}

@@ -115,9 +115,9 @@ _grad = Kernel("attention_grad", _attention_grad, strided=(0, 1, 2, 3, 4), cut=l
     attention_grad, *tensors, **params))
 
 
-def attention_grad(g, q, k, v, *others, **params):
+def attention_grad(g, q, k, v, mask, out, logsumexp, causal, scale):
     """(dq, dk, dv)"""
-    made = _grad(g, q, k, v, *others, **params)
+    made = _grad(g, q, k, v, mask, out, logsumexp, causal=causal, scale=scale)
     if len(made) == 3:
         return made
     dq, both = made

@@ -284,14 +284,14 @@ def _conv2d_grad_weight(g, x, *, kernel, stride, padding, dilation, groups):
     return plan
 
 
-def _by_images(name):
-    """A kernel for volumes that is made of those for images."""
-    function = getattr(volume, name)
+def _conv3d_grad_input(g, weight, size, stride, padding, dilation, groups):
+    need_float32("conv3d_grad_input", g, weight)
+    return volume.conv3d_grad_input(TABLE, g, weight, size, stride, padding, dilation, groups)
 
-    def kernel(*operands, **params):
-        need_float32(name, *operands)
-        return function(TABLE, *operands, **params)
-    return kernel
+
+def _conv3d_grad_weight(g, x, kernel, stride, padding, dilation, groups):
+    need_float32("conv3d_grad_weight", g, x)
+    return volume.conv3d_grad_weight(TABLE, g, x, kernel, stride, padding, dilation, groups)
 
 
 KERNELS = {
@@ -299,5 +299,6 @@ KERNELS = {
     "conv3d": Kernel("conv3d", _conv3d, cut=lambda run, *operands, **params: _by_slices(*operands, **params)),
     "conv2d_grad_input": Kernel("conv2d_grad_input", _conv2d_grad_input, cut=cuts.conv2d_grad_input),
     "conv2d_grad_weight": Kernel("conv2d_grad_weight", _conv2d_grad_weight, strided=(1,), cut=cuts.conv2d_grad_weight),
-    **{name: _by_images(name) for name in ("conv3d_grad_input", "conv3d_grad_weight")},
+    "conv3d_grad_input": _conv3d_grad_input,
+    "conv3d_grad_weight": _conv3d_grad_weight,
 }
