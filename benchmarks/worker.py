@@ -33,6 +33,7 @@ def make(library: str, name: str, batch: int, optimizer: str, threads: int) -> t
     """(the step, the memory before it was made)"""
     if library == "jax":
         os.sched_setaffinity(0, own_cores(threads))           # the only limit that XLA's threads know; before they are started
+        os.environ["JAX_PLATFORMS"] = "cpu"
         try:
             steps = importlib.import_module("jax_steps")
         except ImportError:
