@@ -176,7 +176,10 @@ def test_compositions_against_torch(device):
     def results(library, transforms, device):
         x, w = (library.tensor(a).to(device) for a in arrays)
         t, tanh = transforms, library.tanh
-        square = lambda x: (tanh(x @ w) ** 2).sum()                                                             # noqa: E731
+
+        def square(x):
+            return (tanh(x @ w) ** 2).sum()
+
         yield t.vmap(t.grad(lambda w, x: (tanh(x @ w) ** 2).sum()), (None, 0))(w, x)
         yield t.grad(lambda w: t.vmap(lambda x: (tanh(x @ w) ** 3).sum())(x).sum())(w)
         yield t.vmap(t.jacrev(lambda x: tanh(x @ w)))(x)

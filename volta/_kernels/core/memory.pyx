@@ -1,7 +1,7 @@
 """Host memory for tensors.
 
 Freed blocks are kept by size class, since fresh pages of a large block cost more than most loops over it. A block is malloc's; the bytes
-start at its next 64-byte boundary, and its first word is the block's class. Knows no tensor..
+start at its next 64-byte boundary, and its first word is the block's class. Knows no tensor.
 """
 import os
 
