@@ -1,7 +1,7 @@
 """Volta against PyTorch on the CPU, same threads: per-op overhead, training steps (beside JAX where it is installed), optimizers, single
 operations, a table of other shapes, how times grow with sizes, threads and company, and a summary.
 
-    python benchmarks/cpu_table.py [--threads N] [--part NAME ...] [--only TEXT] [--rounds N] [--seed N]
+    python benchmarks/cpu_table.py [--threads N] [--part NAME ...] [--family NAME ...] [--only TEXT] [--rounds N] [--seed N]
 """
 from __future__ import annotations
 
@@ -55,6 +55,11 @@ def timed_row(label: str, ours, theirs, rounds: int) -> tuple[str, float]:
     return label, min(times["torch"]) / min(times["volta"])
 
 
+def chosen_families(found: dict, names: list[str] | None) -> dict:
+    """The families whose titles have one of the names; all for None."""
+    return {title: family for title, family in found.items() if names is None or any(name in title for name in names)}
+
+
 def operations(found: dict, wanted: str, rounds: int) -> dict[str, float]:
     """Single operations, and those with their backward (+b). Units: milliseconds; ratios of speeds, with what is aimed at."""
     ratios: dict[str, float] = {}
@@ -88,6 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--part", nargs="+", choices=PARTS, help="only these parts")
+    parser.add_argument("--family", nargs="+", help="of operations and the held-out table, only families with these words in their titles")
     parser.add_argument("--only", default="", help="only steps, optimizers and operations whose label has this text")
     parser.add_argument("--rounds", type=int, default=7, help="turns of each row, at least 3")
     parser.add_argument("--seed", type=int, default=0, help="of the held-out table's shapes")
@@ -105,9 +111,10 @@ def main() -> None:
     if "optimizers" in parts:
         found["optimizers"] = optimizers(options.only, options.rounds)
     if "operations" in parts:
-        found["operations"] = operations({"layers": calls(large=False)} | families(), options.only, options.rounds)
+        found["operations"] = operations(chosen_families({"layers": calls(large=False)} | families(), options.family),
+                                         options.only, options.rounds)
     if "held-out" in parts:
-        found["held out"] = operations(held_out.families(options.seed), options.only, options.rounds)
+        found["held out"] = operations(chosen_families(held_out.families(options.seed), options.family), options.only, options.rounds)
     if "sizes" in parts:
         cpu_sizes.sizes()
     if "scaling" in parts:
