@@ -55,6 +55,33 @@ def test_out_that_does_not_fit(device):
             volta.exp(x, out=volta.empty(2, 2))
 
 
+@pytest.mark.parametrize("name, args, taken", [
+    ("exp", (), "float16 float32"), ("add", (1,), "float16 float32"), ("abs", (), "float32"), ("amax", (0,), "float32"),
+    ("cat", None, "float16 float32"), ("sum", (0,), "bool uint8 int64 float16 float32"), ("all", (0,), "bool uint8"),
+    ("eq", (1,), "bool uint8 int64 float16 float32"), ("argmax", (0,), "int64"), ("bernoulli", (), "bool uint8 int64 float16 float32")])
+def test_dtypes_of_out(name, args, taken, device):
+    x = volta.tensor([[1.0, 0.0], [1.0, 1.0]], device=device)
+    function, inputs = getattr(volta, name), ([x],) if args is None else (x, *args)
+    expected = function(*inputs)
+    for dtype in (volta.bool_, volta.uint8, volta.int64, volta.float16, volta.float32):
+        out = volta.ones(expected.shape, dtype=dtype, device=device)
+        if dtype.name in taken.split():
+            assert function(*inputs, out=out) is out
+            np.testing.assert_array_equal(out.numpy(), expected.to(dtype).numpy())
+        else:
+            with pytest.raises(DTypeError, match=f"cannot be stored in out of {dtype}"):
+                function(*inputs, out=out)
+            assert (out == 1).all()
+    with pytest.raises(DTypeError, match="sum: the result is volta.float16 and cannot be stored in out of volta.float32"):
+        volta.sum(x, 0, dtype=volta.float16, out=volta.empty(2, device=device))
+
+
+def test_out_of_another_shape_stays_where_it_is(device):
+    whole = volta.arange(8.0, device=device)
+    volta.add(volta.ones(3, device=device), 1, out=whole[2:2])
+    assert whole.tolist() == [0.0, 1.0, 2.0, 2.0, 2.0, 5.0, 6.0, 7.0]
+
+
 def test_out_of_memory_that_is_read(device):
     x = volta.arange(4.0, device=device)
     index = volta.tensor([1, 0, 3, 2], device=device)

@@ -179,8 +179,8 @@ def sum_to_size(input: Tensor, *size: int | Sequence[int]) -> Tensor:
 
 
 # ---------------------------------------------------------------- joins
-@composed(apart=0, samples=(case(Many(((2, 3), (2, 3)))), case(Many(((3,), (3,)))), case(Many(((), ())))), kinds="fib", method=False,
-          numpy=np.dstack)
+@composed(out="cast", apart=0, samples=(case(Many(((2, 3), (2, 3)))), case(Many(((3,), (3,)))), case(Many(((), ())))), kinds="fib",
+          method=False, numpy=np.dstack)
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """`cat` along dimension 2, of tensors made three-dimensional by `atleast_3d`.
 

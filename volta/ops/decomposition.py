@@ -74,8 +74,8 @@ def _np_cholesky(a, upper=False):
     return np.linalg.cholesky(np.swapaxes(a, -1, -2), upper=upper)
 
 
-@composed(samples=(*MATRICES, case(Definite((2, 3, 3)), upper=True)), numpy=_np_cholesky, smooth=False, aliases=("linalg.cholesky",),
-          **DECLARED)
+@composed(samples=(*MATRICES, case(Definite((2, 3, 3)), upper=True)), numpy=_np_cholesky, smooth=False,
+          aliases=("linalg.cholesky",), **DECLARED)
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """The lower triangular L with L L' = A, or with `upper` its transpose, of a symmetric positive definite matrix, of which only that
     triangle is read; on the CPU.
@@ -105,7 +105,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     return CholeskyInfo(turned(out) if upper else out, info)
 
 
-@composed(samples=(case((2, 3, 2), Definite((2, 3, 3))), case((2, 3, 2), Definite((2, 3, 3)), upper=True)), **DECLARED,
+@composed(out="cast", samples=(case((2, 3, 2), Definite((2, 3, 3))), case((2, 3, 2), Definite((2, 3, 3)), upper=True)), **DECLARED,
           numpy=lambda b, a, upper=False: (lambda r: np.linalg.solve(np.swapaxes(r, -1, -2) @ r, b))(
               np.triu(a) if upper else np.swapaxes(np.tril(a), -1, -2)))
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
@@ -248,8 +248,8 @@ def _symmetric(A):
     return tril(A) + turned(tril(A, -1))
 
 
-@composed(name="linalg.pinv", function=False, method=False, numpy=lambda a, **_: np.linalg.pinv(a), dtype=lambda d: d, **DECLARED,
-          samples=(case((2, 4, 3)), case((2, 3), rtol=1e-5), case(Definite((2, 3, 3)), atol=1e-6)))
+@composed(out="cast", name="linalg.pinv", function=False, method=False, numpy=lambda a, **_: np.linalg.pinv(a), dtype=lambda d: d,
+          **DECLARED, samples=(case((2, 4, 3)), case((2, 3), rtol=1e-5), case(Definite((2, 3, 3)), atol=1e-6)))
 def pinv(A: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False, *, atol: float | Tensor | None = None,
          rtol: float | Tensor | None = None) -> Tensor:
     """The pseudo-inverse of Moore and Penrose on the CPU. Singular values up to `atol` and up to `rtol` (or `rcond`) times the largest
@@ -275,7 +275,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     return pinv(input, rtol=rcond)
 
 
-@composed(name="linalg.matrix_rank", function=False, method=False, numpy=lambda a, **_: np.linalg.matrix_rank(a), **DECLARED,
+@composed(out="cast", name="linalg.matrix_rank", function=False, method=False, numpy=lambda a, **_: np.linalg.matrix_rank(a), **DECLARED,
           samples=(case((2, 4, 3)), case((2, 3), rtol=1e-5), case(Definite((2, 3, 3)), atol=1e-6)))
 def matrix_rank(A: Tensor, tol: float | Tensor | None = None, hermitian: bool = False, *, atol: float | Tensor | None = None,
                 rtol: float | Tensor | None = None) -> Tensor:
@@ -292,7 +292,7 @@ def matrix_rank(A: Tensor, tol: float | Tensor | None = None, hermitian: bool = 
     return sum(values > maximum(atol, amax(values, -1, True) * rtol), -1)
 
 
-@composed(name="linalg.cond", function=False, method=False, numpy=lambda a, p=None: np.linalg.cond(a, p), **DECLARED,
+@composed(out="cast", name="linalg.cond", function=False, method=False, numpy=lambda a, p=None: np.linalg.cond(a, p), **DECLARED,
           samples=(case(Definite((2, 3, 3))), case((4, 3), p=-2), case(Definite((2, 3, 3)), p="fro"), case(Definite((2, 3, 3)), p=1),
                    case(Definite((2, 3, 3)), p=-math.inf)))
 def cond(A: Tensor, p: float | str | None = None) -> Tensor:
@@ -320,7 +320,7 @@ def cond(A: Tensor, p: float | str | None = None) -> Tensor:
 _DRIVERS = (None, "gels", "gelsy", "gelsd", "gelss")
 
 
-@composed(name="linalg.lstsq", function=False, method=False, **DECLARED,
+@composed(out="cast", name="linalg.lstsq", function=False, method=False, **DECLARED,
           samples=(case((4, 2), (4, 3)), case((2, 4, 2), (2, 4, 1)), case((2, 2, 4), (2, 2, 1))),
           numpy=lambda a, b: (np.linalg.pinv(a) @ b, np.zeros(0), np.linalg.matrix_rank(a), np.zeros(0)))
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:

@@ -32,7 +32,7 @@ def _steps(x, d):
     return logical_xor(later, earlier) if x.dtype.code == 0 else later - earlier
 
 
-@composed(samples=(case((4, 5)), case((4, 5), n=2, dim=0), case((3,), n=7), case((2, 3), n=0)), kinds="fib",
+@composed(out="cast", samples=(case((4, 5)), case((4, 5), n=2, dim=0), case((3,), n=7), case((2, 3), n=0)), kinds="fib",
           numpy=lambda x, n=1, dim=-1: np.diff(x, min(n, x.shape[dim]), dim))
 def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
     """Differences of neighbours along `dim`, n times, of `prepend`, `input` and `append` in a row; of bool, whether they differ.

@@ -58,7 +58,7 @@ def _overwritten(op, input, values, integers=False):
 
 
 # ---------------------------------------------------------------- new tensors
-@_drawn
+@composed(out="any", untested="tests/test_draws.py: by moments")
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
     """1 with the probability that each element of `input` is, or with `p` for all; else 0, in the dtype of `input`.
 
@@ -78,7 +78,7 @@ def _is_probability(p):
     return (p >= 0) & (p <= 1)
 
 
-@composed(method=False, untested="tests/test_draws.py: by moments")
+@composed(out="cast", method=False, untested="tests/test_draws.py: by moments")
 def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, size: Sequence[int] | None = None, *, generator: Generator | None = None,
            dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """Normal numbers with the mean and standard deviation of each element, or of two numbers and a `size`.

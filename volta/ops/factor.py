@@ -125,7 +125,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactors:
     return LUFactors(out, pivots)
 
 
-@composed(samples=_FACTORS, numpy=_np_factors, **DECLARED)
+@composed(out="any", samples=_FACTORS, numpy=_np_factors, **DECLARED)
 def lu(input: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """LU and pivots of `linalg.lu_factor_ex`, or all of it with `get_infos`.
 
@@ -222,7 +222,7 @@ def _np_cholesky_inverse(a, upper=False):
     return np.linalg.inv(np.swapaxes(r, -1, -2) @ r)
 
 
-@composed(samples=(*MATRICES, case(Definite((2, 3, 3)), upper=True)), numpy=_np_cholesky_inverse, **DECLARED)
+@composed(out="cast", samples=(*MATRICES, case(Definite((2, 3, 3)), upper=True)), numpy=_np_cholesky_inverse, **DECLARED)
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of a matrix that is given by its Cholesky factor, on the CPU.
 
@@ -280,7 +280,7 @@ def _np_q(a, tau):
     return q
 
 
-@composed(samples=(case((2, 4, 3), (2, 3)), case((4, 3), (2,)), case((3, 3), (3,)), case((0, 3, 2), (0, 2))),
+@composed(out="cast", samples=(case((2, 4, 3), (2, 3)), case((4, 3), (2,)), case((3, 3), (3,)), case((0, 3, 2), (0, 2))),
           aliases=("linalg.householder_product",), numpy=lambda a, tau: _np_q(a, tau)[..., :a.shape[-1]],
           in_float32=True, **DECLARED)
 def orgqr(input: Tensor, tau: Tensor) -> Tensor:
@@ -338,7 +338,7 @@ class Reflections(Result):
     tau: Tensor
 
 
-@composed(untested="tests/test_linalg.py: it has no derivative", cpu_only=True)
+@composed(out="cast", untested="tests/test_linalg.py: it has no derivative", cpu_only=True)
 def geqrf(input: Tensor) -> Reflections:
     """The QR decomposition as LAPACK packs it, for `orgqr` and `ormqr`, on the CPU. As in PyTorch it has no derivative.
 

@@ -227,7 +227,7 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 
 
 # ---------------------------------------------------------------- of more dimensions
-@composed(name="linalg.tensorinv", function=False, method=False, numpy=np.linalg.tensorinv,
+@composed(out="cast", name="linalg.tensorinv", function=False, method=False, numpy=np.linalg.tensorinv,
           samples=(case(Derived(lambda: np.eye(6).reshape(2, 3, 6) + 0.1)), case(Derived(lambda: np.eye(4).reshape(4, 2, 2) + 0.1), ind=1)),
           **DECLARED)
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
@@ -246,7 +246,8 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     return reshape_op(inverse(reshape_op(A, shape=(math.prod(rows), math.prod(columns)))), shape=columns + rows)
 
 
-@composed(name="linalg.tensorsolve", function=False, method=False, numpy=lambda a, b, dims=None: np.linalg.tensorsolve(a, b, dims),
+@composed(out="cast", name="linalg.tensorsolve", function=False, method=False, numpy=lambda a, b,
+          dims=None: np.linalg.tensorsolve(a, b, dims),
           samples=(case(Derived(lambda: np.eye(6).reshape(2, 3, 6) + 0.1), (2, 3)),), **DECLARED)
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
     """X of tensordot(A, X, X.ndim) = B, on the CPU; the dimensions `dims` of A are moved to its end first.

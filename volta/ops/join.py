@@ -40,8 +40,8 @@ def _alike(tensors: tuple[Tensor, ...]) -> bool:
     return bool(shape) and shape != (0,)
 
 
-@composed(apart=0, samples=(case(Many(((2, 3), (2, 1))), dim=1), case(Many(((2, 3), (0, 3), (4, 3))))), kinds="fib", method=False,
-          aliases=("concat", "concatenate"), numpy=lambda tensors, dim=0: np.concatenate(tensors, dim))
+@composed(out="cast", apart=0, samples=(case(Many(((2, 3), (2, 1))), dim=1), case(Many(((2, 3), (0, 3), (4, 3))))), kinds="fib",
+          method=False, aliases=("concat", "concatenate"), numpy=lambda tensors, dim=0: np.concatenate(tensors, dim))
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors joined along `dim`; their dtypes are promoted. A tensor of shape (0,) fits any others, and adds nothing.
 
@@ -69,7 +69,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return cat_op(*[cast(x, dtype) for x in tensors], dim=d)
 
 
-@composed(apart=0, samples=(case(Many(((2, 3), (2, 3))), dim=1), case(Many(((), ())))), kinds="fib", method=False,
+@composed(out="cast", apart=0, samples=(case(Many(((2, 3), (2, 3))), dim=1), case(Many(((), ())))), kinds="fib", method=False,
           numpy=lambda tensors, dim=0: np.stack(tensors, dim))
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape joined along a new dimension.
@@ -89,7 +89,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return cat([reshape_op(x, shape=shape[:d] + (1,) + shape[d:]) for x in tensors], d)
 
 
-@composed(apart=0, samples=(case(Many(((2, 3), (2, 1)))), case(Many(((), (2,))))), kinds="fib", method=False, numpy=np.hstack)
+@composed(out="cast", apart=0, samples=(case(Many(((2, 3), (2, 1)))), case(Many(((), (2,))))), kinds="fib", method=False, numpy=np.hstack)
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """`cat` along dimension 1, of vectors along dimension 0.
 
@@ -100,8 +100,8 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
     return cat(tensors, 0 if tensors and tensors[0].ndim == 1 else 1)
 
 
-@composed(apart=0, samples=(case(Many(((2, 3), (3,)))), case(Many(((), ())))), kinds="fib", method=False, aliases=("row_stack",),
-          numpy=np.vstack)
+@composed(out="cast", apart=0, samples=(case(Many(((2, 3), (3,)))), case(Many(((), ())))), kinds="fib", method=False,
+          aliases=("row_stack",), numpy=np.vstack)
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """`cat` along dimension 0, vectors being rows.
 
@@ -111,7 +111,7 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
     return cat([reshape_op(t, shape=(1, t._size)) if t.ndim < 2 else t for t in tensors], 0)
 
 
-@composed(apart=0, samples=(case(Many(((3,), (3, 2)))), case(Many(((), ())))), kinds="fib", method=False, numpy=np.column_stack)
+@composed(out="cast", apart=0, samples=(case(Many(((3,), (3, 2)))), case(Many(((), ())))), kinds="fib", method=False, numpy=np.column_stack)
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """`cat` along dimension 1, vectors being columns.
 

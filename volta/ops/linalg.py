@@ -97,7 +97,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     return matmul(input, tensor)
 
 
-@composed(samples=(case((3,), (4,)), case((0,), (2,))), numpy=np.outer, kinds="fi", aliases=("ger",))
+@composed(out="cast", samples=(case((3,), (4,)), case((0,), (2,))), numpy=np.outer, kinds="fi", aliases=("ger",))
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """Outer product of two vectors.
 
@@ -147,8 +147,8 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: fl
     return _added("addmv", input, mv(mat, vec), beta, alpha)
 
 
-@composed(samples=(case((3, 4), (3,), (4,)), case((4,), (3,), (4,), beta=2, alpha=3)), kinds="fi", rtol=1e-4, in_float32=True, inplace=True,
-          numpy=lambda x, a, b, beta=1, alpha=1: beta * x + alpha * np.outer(a, b))
+@composed(out="cast", samples=(case((3, 4), (3,), (4,)), case((4,), (3,), (4,), beta=2, alpha=3)), kinds="fi", rtol=1e-4, in_float32=True,
+          inplace=True, numpy=lambda x, a, b, beta=1, alpha=1: beta * x + alpha * np.outer(a, b))
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2), with the rules of `addmm`.
 

@@ -109,7 +109,8 @@ def conj_physical(input: Tensor) -> Tensor:
     return input
 
 
-@composed(samples=UNARY_CASES, kinds="fib", elementwise=True, numpy=lambda x: np.where(x < 0, math.pi, np.where(x == x, 0.0, x)))
+@composed(out="cast", samples=UNARY_CASES, kinds="fib", elementwise=True,
+          numpy=lambda x: np.where(x < 0, math.pi, np.where(x == x, 0.0, x)))
 def angle(input: Tensor) -> Tensor:
     """The angle of real numbers in the complex plane: pi below 0, else 0; NaN of NaN. Units: radians.
 
@@ -144,7 +145,7 @@ def div(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | 
     return _DIVISIONS[rounding_mode](input, other)
 
 
-@composed(samples=UNARY_CASES, numpy=np.square, kinds="fi", elementwise=True, inplace=True)
+@composed(out="cast", samples=UNARY_CASES, numpy=np.square, kinds="fi", elementwise=True, inplace=True)
 def square(input: Tensor) -> Tensor:
     """input ** 2.
 
@@ -154,7 +155,7 @@ def square(input: Tensor) -> Tensor:
     return r.pow(input, 2)
 
 
-@composed(samples=(*TERNARY_CASES, case((3, 4), (4,), (3, 1), value=2)), kinds="fi", rtol=2e-5, elementwise=True, inplace=True,
+@composed(out="cast", samples=(*TERNARY_CASES, case((3, 4), (4,), (3, 1), value=2)), kinds="fi", rtol=2e-5, elementwise=True, inplace=True,
           numpy=lambda input, tensor1, tensor2, value=1: input + value * tensor1 * tensor2)
 @promoted
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
@@ -169,7 +170,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     return r.mulacc(tensor1 if value == 1 else tensor1 * value, tensor2, input)
 
 
-@composed(samples=(*TERNARY_CASES, case((3, 4), (4,), (3, 1), value=2)), domain=(0.3, 3.0), rtol=2e-5, elementwise=True,
+@composed(out="cast", samples=(*TERNARY_CASES, case((3, 4), (4,), (3, 1), value=2)), domain=(0.3, 3.0), rtol=2e-5, elementwise=True,
           inplace=True, numpy=lambda input, tensor1, tensor2, value=1: input + value * tensor1 / tensor2)
 @promoted
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
@@ -185,7 +186,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     return input + (tensor1 if value == 1 else tensor1 * value) / tensor2
 
 
-@composed(samples=(*TERNARY_CASES, case((3, 4), (4,), 0.3), case((4,), (4,), 0.7)), rtol=2e-5, elementwise=True, inplace=True,
+@composed(out="cast", samples=(*TERNARY_CASES, case((3, 4), (4,), 0.3), case((4,), (4,), 0.7)), rtol=2e-5, elementwise=True, inplace=True,
           takes={"input": "f", "end": "=input"}, numpy=lambda input, end, weight: np.where(
               np.abs(weight) < 0.5, input + weight * (end - input), end - (end - input) * (1 - weight)))
 @promoted
@@ -242,7 +243,7 @@ def clamp(input: Tensor, min: Number | Tensor | None = None, max: Number | Tenso
     return r.clamp_max(input, max) if min is None else r.clamp_op(input, min, max)
 
 
-@composed(samples=r.where_op.details.cases, numpy=np.where, kinds="fib", method=False, record=r.where_op)
+@composed(out="same", samples=r.where_op.details.cases, numpy=np.where, kinds="fib", method=False, record=r.where_op)
 def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor | Number | None = None) -> Tensor:
     """Elements of `input` where `condition` (bool) holds, else of `other`; the three broadcast. With the condition alone, the
     positions where it holds, one vector per dimension (`nonzero`).

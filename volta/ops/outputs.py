@@ -9,11 +9,22 @@ from volta._kernels.core.grad_mode import GradMode
 from volta._kernels.core.graph import is_grad_enabled, wants_grad
 from volta._kernels.core.inplace import check_apart, check_elements, write
 from volta._kernels.core.record import Composed, Op, Primitive
+from volta.dtypes import bool_, can_cast, uint8
 from volta.errors import ArgumentError, AutogradError, DeviceError, DTypeError
 from volta.ops.records.copy import cast_op
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
+
+
+# Which dtypes an `out` may have, by the result's: the word that an op declares as `out`.
+_FITS = {
+    "same": lambda result, out: result is out,
+    "cast": can_cast,                           # any that a result of this kind can be stored in
+    "bool": lambda result, out: out in (bool_, uint8),
+    "any": lambda result, out: True,
+    "dtype": lambda result, out: result is out,         # the default of the argument `dtype` is that of `out`
+}
 
 
 def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -> object:
@@ -32,12 +43,16 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
         for read in _tensors((x,)):
             for each in outs:
                 check_apart(op.name, each, read, op.details.apart is not None and place >= op.details.apart)
+    record = op if isinstance(op, Primitive) else op.record
+    rule = op.details.out or ("cast" if record is not None and _casts(record) else "same")
     with GradMode(False):
-        record = op if isinstance(op, Primitive) else op.record
-        if record is not None and record.promotion and not options and isinstance(out, core.TensorBase) and write(record, out, args):
-            return out
-        if isinstance(op, Composed) and not any(True for _ in _tensors(args)):
-            options = {"dtype": out.dtype, "device": out.device, **options}         # a new tensor is made like `out`
+        if isinstance(out, core.TensorBase):
+            if record is not None and record.promotion and not options and write(record, out, args):
+                return out
+            if isinstance(op, Composed) and not any(True for _ in _tensors((*args, *options.values()))):
+                options = {"dtype": out.dtype, "device": out.device, **options}         # a new tensor is made like `out`
+            elif rule == "dtype":
+                options = {"dtype": out.dtype, **options}
         result = op(*args, **options)
     several = isinstance(result, (tuple, list))
     results = tuple(result) if several else (result,)
@@ -45,10 +60,16 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
         raise ArgumentError(f"{op.name}: out must be {f'{len(results)} tensors, one for each result' if several else 'a tensor'}, got "
                             f"{f'{len(outs)} in a {type(out).__name__}' if isinstance(out, (tuple, list)) else 'one'}")
     for each, value in zip(outs, results):
-        _check(op.name, each, value)
+        _check(op.name, each, value, rule)
     for each, value in zip(outs, results):
         _store(op.name, each, value)
     return type(result)(*outs) if hasattr(result, "_fields") else out
+
+
+def _casts(record):
+    """Whether an elementwise record stores its result in any dtype that it can be cast to, as in PyTorch: not one that keeps the dtype of
+    its one input."""
+    return record.promotion == 2 or record.promotion == 1 and len(record.inputs) > 1
 
 
 def _tensors(values):
@@ -59,22 +80,21 @@ def _tensors(values):
             yield from _tensors(value)
 
 
-def _check(name, out, value):
+def _check(name, out, value, rule):
     """Raise where `out` cannot hold the result."""
     if value.device != out.device:
         raise DeviceError(f"{name}: the result is on {value.device}, out on {out.device}; give a tensor of that device")
-    if value.dtype.category > out.dtype.category:
-        raise DTypeError(f"{name}: the result is {value.dtype} and cannot be stored in out of {out.dtype}")
+    if not _FITS[rule](value.dtype, out.dtype):
+        raise DTypeError(f"{name}: the result is {value.dtype} and cannot be stored in out of {out.dtype}; give one of {value.dtype}")
     check_elements(name, out)
 
 
 def _store(name, out, value):
     if value.dtype is not out.dtype:
         value = cast_op(value, dtype=out.dtype)
-    if out.shape == value.shape:
-        out.copy_(value)
-        return
-    if out._size:
-        warnings.warn(f"{name}: out of shape {out.shape} now has that of the result, {value.shape}; give an empty tensor or one of that "
-                      "shape", stacklevel=3)
-    core.assign(out, value.contiguous())
+    if out.shape != value.shape:
+        if out._size:
+            warnings.warn(f"{name}: out of shape {out.shape} now has that of the result, {value.shape}; give an empty tensor or one of "
+                          "that shape", stacklevel=4)
+        out.resize_(value.shape)
+    out.copy_(value)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
 
 
-@composed(samples=(case((2, 3), (4, 1)), case((3,), (2, 2)), case((), (2, 3)), case((2, 0), (1, 3))), kinds="fi", numpy=np.kron)
+@composed(out="cast", samples=(case((2, 3), (4, 1)), case((3,), (2, 2)), case((), (2, 3)), case((2, 0), (1, 3))), kinds="fi", numpy=np.kron)
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """Kronecker product: every element of `input` times all of `other`, as blocks. The one of lower rank gets leading dimensions of size 1.
 
@@ -146,8 +146,8 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
     return multi_dot(matrices) if len(matrices) != 1 else matrices[0]
 
 
-@composed(samples=(case((3, 3), 3), case((2, 3, 3), n=0), case((2, 2), n=1), case((2, 2, 2), n=6)), kinds="fi", rtol=1e-4, in_float32=True,
-          numpy=lambda x, n: np.linalg.matrix_power(x, n), aliases=("linalg.matrix_power",))
+@composed(out="cast", samples=(case((3, 3), 3), case((2, 3, 3), n=0), case((2, 2), n=1), case((2, 2, 2), n=6)), kinds="fi", rtol=1e-4,
+          in_float32=True, numpy=lambda x, n: np.linalg.matrix_power(x, n), aliases=("linalg.matrix_power",))
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """The product of `n` times a square matrix, of its inverse for negative `n`; leading dimensions are batches.
 

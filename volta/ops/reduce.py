@@ -111,7 +111,7 @@ def _in_dtype(name, record, input, dim, keepdim, dtype):
     return out if dtype is None else cast(out, dtype)
 
 
-@composed(samples=_CASES, numpy=_np(np.sum), kinds="fib", aliases=("sum_dim",))
+@composed(out="dtype", samples=_CASES, numpy=_np(np.sum), kinds="fib", aliases=("sum_dim",))
 def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """Sum over `dim` (an int, several, or None for all). Integers and bool add up in int64, unless `dtype` says otherwise.
 
@@ -123,7 +123,7 @@ def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = F
     return _in_dtype("sum", sum_op, input, dim, keepdim, dtype)
 
 
-@composed(samples=_FULL, numpy=_np(np.mean), aliases=("mean_dim",))
+@composed(out="cast", samples=_FULL, numpy=_np(np.mean), aliases=("mean_dim",))
 def mean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """Mean over `dim`.
 
@@ -140,7 +140,7 @@ def mean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = 
     return reshape_op(mean_op(reshape_op(input, shape=(1,)), dim=(0,), keepdim=False), shape=())
 
 
-@composed(samples=_CASES, numpy=_np(np.prod), kinds="fib", domain=(0.5, 1.5))
+@composed(out="dtype", samples=_CASES, numpy=_np(np.prod), kinds="fib", domain=(0.5, 1.5))
 def prod(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """Product over `dim`. Integers and bool multiply in int64, unless `dtype` says otherwise.
 
@@ -274,7 +274,7 @@ def _np_truth(function):
     return lambda x, dim=None, keepdim=False: function(x, axis=dim, keepdims=keepdim).astype(np.uint8 if x.dtype == np.uint8 else bool)
 
 
-@composed(samples=_CASES, numpy=_np_truth(np.any), kinds="fib", smooth=False)
+@composed(out="bool", samples=_CASES, numpy=_np_truth(np.any), kinds="fib", smooth=False)
 def any(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Whether any element is non-zero.
 
@@ -284,7 +284,7 @@ def any(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = F
     return _truth("any", any_op, input, dim, keepdim)
 
 
-@composed(samples=_CASES, numpy=_np_truth(np.all), kinds="fib", smooth=False)
+@composed(out="bool", samples=_CASES, numpy=_np_truth(np.all), kinds="fib", smooth=False)
 def all(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Whether all elements are non-zero.
 
@@ -346,7 +346,7 @@ def _spread(x, dims, correction):
     return (mean_op(within, dim=dims[:start], keepdim=True) + between) * (n / (n - correction) if n > correction else math.inf), mean
 
 
-@composed(samples=_SPREADS, numpy=_np_var, in_float32=True, takes={"input": "f"})
+@composed(out="cast", samples=_SPREADS, numpy=_np_var, in_float32=True, takes={"input": "f"})
 def var(input: Tensor, dim: int | Sequence[int] | bool | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
         correction: float | None = None) -> Tensor:
     """Variance over `dim`, divided by (count - correction); correction 1 unless given, 0 with unbiased=False.
@@ -357,7 +357,7 @@ def var(input: Tensor, dim: int | Sequence[int] | bool | None = None, unbiased: 
     return _moments("var", input, dim, unbiased, keepdim, correction)[0]
 
 
-@composed(samples=_SPREADS, numpy=lambda *x, **options: np.sqrt(_np_var(*x, **options)), in_float32=True, takes={"input": "f"})
+@composed(out="cast", samples=_SPREADS, numpy=lambda *x, **options: np.sqrt(_np_var(*x, **options)), in_float32=True, takes={"input": "f"})
 def std(input: Tensor, dim: int | Sequence[int] | bool | None = None, unbiased: bool | None = None, keepdim: bool = False, *,
         correction: float | None = None) -> Tensor:
     """Square root of `var`; where it is 0, the gradient is 0.
@@ -406,8 +406,8 @@ def root(x: Tensor, power: float) -> Tensor:
     return where_op(zero, 0.0, sqrt_op(safe) if power == 0.5 else safe ** power)
 
 
-@composed(samples=(case((3, 4), dim=1), case((2, 3, 4), dim=(0, -1), keepdim=True)), in_float32=True, aliases=("special.logsumexp",),
-          numpy=lambda x, dim, keepdim=False: np.log(np.exp(x).sum(axis=dim, keepdims=keepdim)))
+@composed(out="cast", samples=(case((3, 4), dim=1), case((2, 3, 4), dim=(0, -1), keepdim=True)), in_float32=True,
+          aliases=("special.logsumexp",), numpy=lambda x, dim, keepdim=False: np.log(np.exp(x).sum(axis=dim, keepdims=keepdim)))
 def logsumexp(input: Tensor, dim: int | Sequence[int] | None, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over `dim`, without overflow.
 

@@ -27,7 +27,7 @@ def _in_dtype(name, record, input, dim, dtype):
     return out if dtype is None else cast(out, as_dtype(dtype))
 
 
-@composed(samples=_SAMPLES, inplace=True, kinds="fib", numpy=lambda x, dim: cumsum_op.details.numpy(x, dim), rtol=2e-5)
+@composed(out="dtype", samples=_SAMPLES, inplace=True, kinds="fib", numpy=lambda x, dim: cumsum_op.details.numpy(x, dim), rtol=2e-5)
 def cumsum(input: Tensor, dim: int, *, dtype: DTypeLike = None) -> Tensor:
     """Running sums along `dim`. Integers and bool add up in int64, unless `dtype` says otherwise.
 
@@ -42,7 +42,8 @@ def _cumprod(x, dim):
     return cast(cumprod_op(cast(x, float32), dim=dim), x.dtype) if x.dtype in HALVES else cumprod_op(x, dim=dim)
 
 
-@composed(samples=_SAMPLES, inplace=True, kinds="fib", numpy=lambda x, dim: cumprod_op.details.numpy(x, dim), rtol=2e-5, domain=(0.9, 1.1))
+@composed(out="dtype", samples=_SAMPLES, inplace=True, kinds="fib", numpy=lambda x, dim: cumprod_op.details.numpy(x, dim), rtol=2e-5,
+          domain=(0.9, 1.1))
 def cumprod(input: Tensor, dim: int, *, dtype: DTypeLike = None) -> Tensor:
     """Running products along `dim`. Integers and bool multiply in int64, unless `dtype` says otherwise.
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 # ---------------------------------------------------------------- special functions
-@composed(samples=(*UNARY_CASES, case((7,), eps=0.3)), domain=(0.1, 0.9), elementwise=True, in_float32=True, inplace=True,
+@composed(out="cast", samples=(*UNARY_CASES, case((7,), eps=0.3)), domain=(0.1, 0.9), elementwise=True, in_float32=True, inplace=True,
           numpy=lambda x, eps=None: np.log((x if eps is None else np.clip(x, eps, 1 - eps)) / (1 - (
               x if eps is None else np.clip(x, eps, 1 - eps)))), aliases=("special.logit",))
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
@@ -44,7 +44,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     return s.logit_op(input)
 
 
-@composed(samples=UNARY_CASES, numpy=np.sinc, domain=(0.3, 2.0), in_float32=True, inplace=True, aliases=("special.sinc",))
+@composed(out="cast", samples=UNARY_CASES, numpy=np.sinc, domain=(0.3, 2.0), in_float32=True, inplace=True, aliases=("special.sinc",))
 def sinc(input: Tensor) -> Tensor:
     """sin(pi * input) / (pi * input), 1 at 0.
 
@@ -55,7 +55,8 @@ def sinc(input: Tensor) -> Tensor:
     return r.where_op(input == 0, 1.0, r.sin(angle) / angle)
 
 
-@composed(samples=(case(1, (3, 4)), case(2, (5,)), case(0, ())), domain=(0.3, 4.0), inplace=True, aliases=("special.polygamma",),
+@composed(out="cast", samples=(case(1, (3, 4)), case(2, (5,)), case(0, ())), domain=(0.3, 4.0), inplace=True,
+          aliases=("special.polygamma",),
           numpy=lambda n, x: s.zeta.details.numpy(n + 1.0, x) * (-1) ** (n + 1) * math.factorial(n) if n else s.digamma.details.numpy(x))
 def polygamma(input: Tensor | int, n: int | Tensor) -> Tensor:
     """The n-th derivative of digamma: `volta.polygamma(n, x)` as in PyTorch; as a method, `x.polygamma(n)`.
@@ -75,7 +76,8 @@ def polygamma(input: Tensor | int, n: int | Tensor) -> Tensor:
     return s.zeta(n + 1.0, input) * (factorial if n % 2 else -factorial)
 
 
-@composed(samples=(case((3, 4), p=3), case((), 1)), domain=(1.3, 4.0), in_float32=True, inplace=True, aliases=("special.multigammaln",),
+@composed(out="cast", samples=(case((3, 4), p=3), case((), 1)), domain=(1.3, 4.0), in_float32=True, inplace=True,
+          aliases=("special.multigammaln",),
           numpy=lambda x, p: p * (p - 1) / 4 * math.log(math.pi) + sum(s.lgamma.details.numpy(x - j / 2) for j in range(p)))
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """The logarithm of the gamma function of `p` dimensions: the sum of lgamma(input - j / 2) over j < p, + p (p - 1) / 4 * log(pi).
@@ -91,7 +93,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     return sum_of(s.lgamma(rows), -1) + p * (p - 1) / 4 * math.log(math.pi)
 
 
-@composed(samples=UNARY_CASES, numpy=np.deg2rad, elementwise=True, inplace=True)
+@composed(out="cast", samples=UNARY_CASES, numpy=np.deg2rad, elementwise=True, inplace=True)
 def deg2rad(input: Tensor) -> Tensor:
     """Radians from degrees.
 
@@ -101,7 +103,7 @@ def deg2rad(input: Tensor) -> Tensor:
     return input * (math.pi / 180)
 
 
-@composed(samples=UNARY_CASES, numpy=np.rad2deg, elementwise=True, inplace=True)
+@composed(out="cast", samples=UNARY_CASES, numpy=np.rad2deg, elementwise=True, inplace=True)
 def rad2deg(input: Tensor) -> Tensor:
     """Degrees from radians.
 
@@ -163,7 +165,7 @@ def frexp(input: Tensor) -> MantissaExponent:
     return MantissaExponent(s.frexp_mantissa(input), cast(s.frexp_exponent(input), int32))
 
 
-@composed(samples=BINARY_CASES, elementwise=True, inplace=True, numpy=lambda x, other: x * np.exp2(other))
+@composed(out="cast", samples=BINARY_CASES, elementwise=True, inplace=True, numpy=lambda x, other: x * np.exp2(other))
 @promoted
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input * 2 ** other.
@@ -174,7 +176,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     return input * r.exp2(other)
 
 
-@composed(inplace=True, untested="a step is the dtype's: tests/test_special_values.py")
+@composed(out="cast", inplace=True, untested="a step is the dtype's: tests/test_special_values.py")
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
     """The number of the dtype that follows input towards other; a step from 0 is a denormal number.
 

@@ -128,7 +128,7 @@ def _numbers(input):
     return where(isnan(input), 0.0, input) if input.dtype.is_floating_point else input
 
 
-@composed(samples=(*_SUMS, case((0, 3), dim=0)), numpy=_np(np.nansum), kinds="fib")
+@composed(out="dtype", samples=(*_SUMS, case((0, 3), dim=0)), numpy=_np(np.nansum), kinds="fib")
 def nansum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """`sum` with 0 for NaN.
 
@@ -138,7 +138,7 @@ def nansum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool 
     return sum(_numbers(input), dim, keepdim, dtype=dtype)
 
 
-@composed(samples=_SUMS, numpy=_np(np.nanmean))
+@composed(out="cast", samples=_SUMS, numpy=_np(np.nanmean))
 def nanmean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """`mean` of the elements that are not NaN.
 

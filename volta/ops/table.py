@@ -77,6 +77,7 @@ class Details(SimpleNamespace):
     view: bool = False              # a composed op whose results show the data of its first input
     reads: bool = False             # a composed op that reads values on the host: the shape or type of its result depends on them
     apart: int | None = None        # inputs from this one on must not be what is written to: elsewhere that is refused of a part alone
+    out: str = ""                   # which dtypes its `out=` may have, where that is not what `outputs` makes of the op
     cpu_only: bool = False          # a GPU has no such algorithm: there it raises DeviceError
     untested: str = ""              # a composed op without samples or reference: where it is tested, and why
     dtype: Callable | None = None   # the result's dtype (or a tuple of them) by that of the inputs, where it is not the reference's
@@ -114,10 +115,11 @@ def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outpu
              promote: str = "none", takes=None, writes: tuple = (), wide: tuple = (), differentiable: tuple = (), names: tuple = (),
              tests: bool = False, cpu_only: bool = False, view: Callable | None = None, numpy: Callable | None = None,
              domain: tuple[float, float] = (-2.0, 2.0), cases: tuple = (), kinds: str = "f", rtol: float = 1e-5, smooth: bool = True,
-             public: Places | None = None, room: str = "", doc: str | None = None) -> Primitive:
+             out: str = "", public: Places | None = None, room: str = "", doc: str | None = None) -> Primitive:
     """Make a record and enter it in the table. `view` is the one kernel of an op that moves no data; `public` makes it a function and
     method of users, `room` one of that module alone, "special.name". The rest is what `Primitive` and `Details` say."""
-    details = Details(numpy=numpy, domain=domain, cases=tuple(cases), kinds=kinds, rtol=rtol, smooth=smooth, cpu_only=cpu_only)
+    details = Details(numpy=numpy, domain=domain, cases=tuple(cases), kinds=kinds, rtol=rtol, smooth=smooth, out=out,
+                      cpu_only=cpu_only)
     op = Primitive(f"{room}.{name}" if room else name, inputs, vjp=vjp, family=family, outputs=outputs, reference=reference,
                    promote=promote, takes=takes, writes=writes, wide=wide, differentiable=differentiable, names=names, tests=tests,
                    details=details)
@@ -142,7 +144,8 @@ def enter(op: Primitive) -> None:
 def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str = "f", domain: tuple[float, float] = (-2.0, 2.0),
              rtol: float = 1e-5, smooth: bool = True, elementwise: bool = False, view: bool = False, reads: bool = False,
              cpu_only: bool = False, untested: str = "", dtype: Callable | None = None, in_float32: bool = False,
-             takes: dict[str, str] | None = None, apart: int | None = None, name: str | None = None, **places: object) -> Callable:
+             takes: dict[str, str] | None = None, apart: int | None = None, out: str = "", name: str | None = None,
+             **places: object) -> Callable:
     """Decorator: a function of other ops is an op of the table, tested by its `samples` against `numpy` in float64. `takes` and
     `in_float32` are those of `Composed`. A function under the name of another one, not in `volta`, is called "functional.relu" here."""
     elementwise, view = elementwise or places.get("record") is not None, view or bool(places.get("geometry"))
@@ -150,7 +153,7 @@ def composed(*, samples: tuple = (), numpy: Callable | None = None, kinds: str =
     def make(function):
         details = Details(numpy=numpy, domain=domain, cases=tuple(samples), kinds=kinds, rtol=rtol, smooth=smooth,
                           elementwise=elementwise, view=view, reads=reads, cpu_only=cpu_only, untested=untested, dtype=dtype,
-                          apart=apart)
+                          apart=apart, out=out)
         op = Composed(name or function.__name__, function, record=places.get("record"), in_float32=in_float32, takes=takes, details=details)
         publish(op.name, op, Places(**places))
         return op
