@@ -75,11 +75,14 @@ def test_kinds_of_index(device):
     x = volta.tensor(array, device=device)
     for index in ([1, 3], np.array([1, 3]), range(1, 3), [True, False, True, False], np.int64(2), ([0, 1], [2, 3]),
                   (slice(None), [0, 0, 4]),
-                  [[0, 1], [2, 3]], (None, [1], None), [], np.array([-1, -4]), (Ellipsis, [1, 2]), np.uint8(3)):
+                  (None, [1], None), [], np.array([-1, -4]), (Ellipsis, [1, 2]), np.uint8(3)):
         numpy_index = list(index) if isinstance(index, range) else index
         numpy_index = np.array([], np.int64) if isinstance(index, list) and not index else numpy_index
         np.testing.assert_array_equal(x[index].numpy(), array[numpy_index], err_msg=repr(index))
-    for dtype in (volta.int32, volta.uint8, volta.int64):
+    assert x[[[0, 1], [2, 3]]].tolist() == array[[0, 1], [2, 3]].tolist() and x[(0, 1), 2].tolist() == array[[0, 1], 2].tolist()
+    with pytest.warns(UserWarning, match="uint8 tensors are masks"):
+        assert x[volta.tensor([1, 0, 1, 0], dtype=volta.uint8, device=device)].tolist() == array[[0, 2]].tolist()
+    for dtype in (volta.int32, volta.int64):
         np.testing.assert_array_equal(x[volta.tensor([1, 3], dtype=dtype, device=device)].numpy(), array[[1, 3]])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import volta
-from volta.errors import ArgumentError, AutogradError, DTypeError
+from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from volta.ops.table import FUNCTIONS, PLACES
 
 
@@ -162,8 +162,41 @@ def test_operators_with_numpy_and_none(device):
     assert (x + np.array([1.0, 1.0], np.float32)).tolist() == [2.0, 3.0] and (x * np.float64(2)).dtype is volta.float32
     assert isinstance(np.array([1.0, 1.0], np.float32) + x, volta.Tensor)
     assert (x == None) is False and (x != None) is True and (x == "a") is False  # noqa: E711  (the operator is what is tested)
-    with pytest.raises(DTypeError, match="add: other must be a tensor or a number, got list"):
+    assert (x == [1.0, 2.0]) is False and [0] * volta.tensor(2, device=device) == [0, 0] and (x @ np.ones(2, np.float32)).item() == 3.0
+    with pytest.raises(TypeError, match="unsupported operand"):
         x + [1, 2]
+    assert list(reversed(x)) == [2.0, 1.0]
+
+
+def test_an_operand_of_another_class_may_answer(device):
+    class Other:
+        def __radd__(self, other):
+            return "added"
+
+        def __rpow__(self, other):
+            return "a power"
+
+        def __gt__(self, other):
+            return "larger"
+
+    x = volta.tensor([1.0, 2.0], device=device)
+    assert (x + Other(), x ** Other(), x < Other()) == ("added", "a power", "larger")
+    x += Other()
+    assert x == "added"
+
+
+def test_functions_of_numpy_give_tensors(device):
+    x = volta.tensor([1.0, 4.0], device=device)
+    assert isinstance(np.sqrt(x), volta.Tensor) and np.sqrt(x).tolist() == [1.0, 2.0]
+    assert np.isnan(x).dtype is volta.uint8
+    assert isinstance(np.asarray(x), np.ndarray)
+
+
+def test_tensors_in_sequences_are_numbers(device):
+    assert volta.tensor([volta.tensor([1.0], device=device), 2]).tolist() == [1.0, 2.0]
+    assert volta.tensor([[np.float64(1)]]).dtype is volta.float64 and volta.tensor([1.0]).dtype is volta.float32
+    with pytest.raises(ShapeError, match="a tensor in a sequence must have one element"):
+        volta.tensor([volta.ones(2, device=device)])
 
 
 def test_integer_division_and_remainder_follow_the_divisor(device):

@@ -12,7 +12,7 @@ import numpy as np
 
 from volta import autograd
 from volta._kernels import core
-from volta._kernels.core import graph
+from volta._kernels.core import graph, operators
 from volta.autograd import Node, RemovableHandle
 from volta.device import as_device
 from volta.dtypes import bfloat16, float16, float32, float64, get_default_dtype, int32, int64, to_numpy, uint8
@@ -22,7 +22,7 @@ from volta.layout import contiguous_format
 from volta.methods import install
 from volta.ops import copy as copies
 from volta.ops import sparse, subscript
-from volta.ops.from_data import tensor
+from volta.ops.from_data import from_numpy, tensor
 from volta.ops.math import where
 from volta.ops.parts import split
 from volta.ops.records.view import permute_op
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from volta.types import DeviceLike, DTypeLike, Number
 
 
-class Tensor(graph.Operators):
+class Tensor(operators.Operators):
     """An n-dimensional array on a device, with its place in the autograd graph. Made by `volta.tensor` and its kin."""
 
     __slots__ = ()
@@ -304,6 +304,10 @@ class Tensor(graph.Operators):
         array = self.numpy()
         return array.astype(array.dtype if dtype is None else dtype, copy=bool(copy))
 
+    def __array_wrap__(self, array: np.ndarray[Any, Any], context: object = None, return_scalar: bool = False) -> Tensor:
+        """What NumPy's functions of a tensor give: a tensor; of truth values uint8, as in PyTorch."""
+        return from_numpy(array.astype(np.uint8) if array.dtype == bool else array)
+
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object:
         """A DLPack capsule of the memory on the CPU, which lives as long as the capsule.
@@ -328,12 +332,12 @@ class Tensor(graph.Operators):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise ShapeError("len: a 0-d tensor has no length")
+            raise DTypeError("len: a 0-d tensor has no length")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.shape:
-            raise ShapeError("iter: a 0-d tensor cannot be iterated")
+            raise DTypeError("iter: a 0-d tensor cannot be iterated")
         return iter(self.unbind())
 
     def __bool__(self) -> bool:
@@ -351,6 +355,9 @@ class Tensor(graph.Operators):
         if self.dtype.is_floating_point or self._size != 1:
             raise DTypeError(f"index: needs one integer, got {self.dtype} of shape {self.shape}")
         return int(self.item())
+
+    def __reversed__(self) -> Tensor:
+        return copies.flip(self, 0) if self.shape else self
 
     def __contains__(self, value: Tensor | Number) -> bool:
         found = self == value
@@ -483,5 +490,5 @@ def _rebuild(array, dtype, device, requires_grad):
 
 
 install(Tensor)
-graph.use_c_operators(Tensor)
+operators.use_c_operators(Tensor)
 core.set_tensor_type(Tensor)

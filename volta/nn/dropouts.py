@@ -1,6 +1,8 @@
 """The layers of dropout: each is the function of nn.functional, in training."""
 from __future__ import annotations
 
+from numbers import Real
+
 from volta.errors import ArgumentError
 from volta.nn import functional
 from volta.nn.module import Module
@@ -16,7 +18,7 @@ class _Dropout(Module):
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
-        if not isinstance(p, (int, float)) or not 0.0 <= p <= 1.0:
+        if not isinstance(p, Real) or not 0.0 <= p <= 1.0:
             raise ArgumentError(f"{type(self).__name__}: p must be a probability in [0, 1], got {p!r}")
         self.p, self.inplace = p, inplace
 

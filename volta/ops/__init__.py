@@ -9,6 +9,7 @@ from volta._kernels.core import call as _call
 from volta._kernels.core import engine as _engine
 from volta._kernels.core import graph as _graph
 from volta._kernels.core import inplace as _inplace
+from volta._kernels.core import operators as _operators
 from volta._kernels.core import record as _record
 from volta.device import as_device as _device
 from volta.device import mixed_devices as _mixed_devices
@@ -37,6 +38,14 @@ def _as_operand(op, value, inputs):
     raise _DTypeError(f"{op.name}: {op.names[place]} must be a tensor or a number, got {type(value).__name__}")
 
 
+def _operand_of(other, x, reflected):
+    """What stands beside the tensor `x` in an operator and is neither a tensor nor a plain Python number, as an op takes it, or
+    NotImplemented."""
+    if isinstance(other, _np.ndarray) or reflected and isinstance(other, _np.generic):
+        return from_data.tensor(other, device=x.device)
+    return other if isinstance(other, _np.generic) or hasattr(type(other), "__volta_function__") else NotImplemented
+
+
 _random.configure(tensor=from_data.tensor, device=_device)
 _record.configure(named=table.named, kinds=checks.kinds, settled=checks.settled, in_float32=copy.widened, fill=outputs.fill)
 _call.configure(cast=_copies.cast_op)
@@ -44,4 +53,4 @@ _graph.configure(mixed_devices=_mixed_devices, as_operand=_as_operand)
 _inplace.configure(cast=_copies.cast_op, contiguous=_views.contiguous_op, copy_into=_copies.copy_into_op, mixed_devices=_mixed_devices,
                    as_operand=_as_operand, overwrite=subscript.Overwrite, replace=copy.replace)
 _engine.configure(add=_math.add_op, slice=_views.slice_op, sum_to=_reductions.sum_to, clone=copy.clone)
-_graph.set_operators(_math.add_op, _math.sub_op, _math.mul, _math.div_op)
+_operators.configure(_math.add_op, _math.sub_op, _math.mul, _math.div_op, as_operand=_operand_of)

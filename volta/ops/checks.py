@@ -17,10 +17,10 @@ from volta.errors import DTypeError
 
 
 def _is_integer(value):
-    if isinstance(value, (bool, np.bool_, np.ndarray)):
+    if isinstance(value, (bool, np.bool_)):
         return False
     if _is_tensor(value):                   # a number that is not read here: on a GPU that would be a transfer
-        return not value.shape and 0 < value.dtype.category < 2
+        return value._size == 1 and not value.dtype.is_floating_point
     try:
         return -1 << 63 <= operator.index(value) < 1 << 63
     except TypeError:
@@ -121,9 +121,7 @@ def _plain(value, whole):
         return type(value)([_plain(v, whole) for v in value])
     if whole and _is_tensor(value):
         return operator.index(value)
-    if isinstance(value, np.ndarray) and value.ndim == 1:
-        return value.tolist()
-    return value.item() if isinstance(value, np.generic) else value
+    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
 
 
 def _described(value):

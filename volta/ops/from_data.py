@@ -39,11 +39,11 @@ def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
     if isinstance(data, core.TensorBase):
         out = to(data.detach(), dtype=dtype, device=data.device if device is None else device)
         return finish(out.clone() if out.storage is data.storage else out, requires_grad)
-    array = _as_array(data)
+    array, kinds = _as_array(data)
     wanted = from_numpy_dtype(array.dtype) if dtype is None or not _is_numeric(array) else as_dtype(dtype)
     if array.dtype == np.uint64 and wanted is int64 and array.size and array.max() >= 1 << 63:
         raise DTypeError(f"tensor: {array.max()} does not fit into {wanted}; pass dtype=volta.float64")
-    if dtype is None and array.dtype == np.float64 and not isinstance(data, (np.ndarray, np.generic)):
+    if dtype is None and array.dtype == np.float64 and kinds.isdisjoint((np.ndarray, np.float64)):
         wanted = get_default_dtype()
     if dtype is not None and array.dtype.kind == "i" and not isinstance(data, np.ndarray):
         _check_fit(array, wanted)
@@ -67,11 +67,31 @@ def _check_fit(array, dtype):
         raise DTypeError(f"tensor: {high if high > limits.max else low} does not fit into {dtype}")
 
 
+def _kinds(data):
+    """The types of the elements of nested sequences."""
+    if not isinstance(data, (list, tuple)):
+        return {type(data)}
+    kinds = set(map(type, data))
+    return kinds.union(*map(_kinds, data)) if any(issubclass(kind, (list, tuple)) for kind in kinds) else kinds
+
+
+def _numbers(data):
+    """Nested sequences with NumPy's numbers for tensors of one element."""
+    if isinstance(data, core.TensorBase):
+        if data._size != 1:
+            raise ShapeError(f"tensor: a tensor in a sequence must have one element, got shape {data.shape}; join tensors by stack or cat")
+        return (data.float() if data.dtype is bfloat16 else data).detach().numpy().reshape(())[()]
+    return [_numbers(x) for x in data] if isinstance(data, (list, tuple)) else data
+
+
 def _as_array(data):
-    if isinstance(data, (list, tuple)) and any(isinstance(x, core.TensorBase) for x in data):
-        data = [(x.float() if x.dtype is bfloat16 else x).detach().numpy() if isinstance(x, core.TensorBase) else x for x in data]
+    """The array, and the types of what it was made of."""
+    kinds = _kinds(data)
+    if any(issubclass(kind, core.TensorBase) for kind in kinds):
+        data = _numbers(data)
+        kinds = _kinds(data)
     try:
-        return np.asarray(data)
+        return np.asarray(data), kinds
     except ValueError as error:
         raise ShapeError(f"tensor: the sequences differ in length: {error}") from None
 

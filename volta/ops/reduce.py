@@ -239,28 +239,37 @@ def _np_pick(extreme, arg):
     return pick
 
 
+def _called(name, pick, of_all, of_two, input, dim_or_other, keepdim, dim, other):
+    """max or min in one of its three forms."""
+    given = [x for x in (dim_or_other, dim, other) if x is not None]
+    two = other is not None or hasattr(dim_or_other, "dtype")
+    if len(given) > 1 or keepdim and (two or not given):
+        raise ArgumentError(f"{name}: takes a dimension, and keepdim with it, or another tensor, or neither")
+    if not given:
+        return of_all(input)
+    return of_two(input, *given) if two else _pick(name, pick, input, *given, keepdim)
+
+
 @composed(samples=_ARGS, numpy=_np_pick(np.amax, np.argmax), kinds="fib")
-def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Tensor | ValuesIndices:
+def max(input: Tensor, dim_or_other: int | Tensor | None = None, keepdim: bool = False, *, dim: int | None = None,
+        other: Tensor | None = None) -> Tensor | ValuesIndices:
     """The largest value; with an int `dim` (values, indices); with another tensor, in its place or as `other`, `maximum`.
 
     >>> volta.tensor([[1.0, 3.0], [2.0, 0.0]]).max(dim=1).indices
     tensor([1, 0])
     """
-    if other is not None or hasattr(dim, "dtype"):
-        return maximum(input, dim if other is None else other)
-    return amax(input) if dim is None else _pick("max", argmax_op, input, dim, keepdim)
+    return _called("max", argmax_op, amax, maximum, input, dim_or_other, keepdim, dim, other)
 
 
 @composed(samples=_ARGS, numpy=_np_pick(np.amin, np.argmin), kinds="fib")
-def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Tensor | ValuesIndices:
+def min(input: Tensor, dim_or_other: int | Tensor | None = None, keepdim: bool = False, *, dim: int | None = None,
+        other: Tensor | None = None) -> Tensor | ValuesIndices:
     """The smallest value; with an int `dim` (values, indices); with another tensor, in its place or as `other`, `minimum`.
 
     >>> volta.tensor([[1.0, 3.0], [2.0, 0.0]]).min(dim=1).values
     tensor([1., 0.])
     """
-    if other is not None or hasattr(dim, "dtype"):
-        return minimum(input, dim if other is None else other)
-    return amin(input) if dim is None else _pick("min", argmin_op, input, dim, keepdim)
+    return _called("min", argmin_op, amin, minimum, input, dim_or_other, keepdim, dim, other)
 
 
 def _truth(name, record, input, dim, keepdim):

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.dtypes import HALVES, as_dtype, float32
+from volta.dtypes import HALVES, as_dtype, bool_, float32
+from volta.errors import DTypeError
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
 from volta.ops.records.scan import cummax_op, cummin_op, cumprod_op, cumsum_op, logcumsumexp_op
@@ -23,6 +24,8 @@ _SAMPLES = (case((3, 4), dim=-1), case((2, 3, 4), dim=0), case((600, 2), dim=0),
 
 def _in_dtype(name, record, input, dim, dtype):
     """A scan of elements of `dtype`; bool counts as 0 and 1, and integers add up in int64, which wraps to the same."""
+    if dtype is not None and as_dtype(dtype) is bool_:
+        raise DTypeError(f"{name}: results of bool are not available; give an integer dtype, or use any() or all()")
     out = record(input if dtype is None else cast(input, as_dtype(dtype)), dim=as_dim(name, dim, input.ndim))
     return out if dtype is None else cast(out, as_dtype(dtype))
 

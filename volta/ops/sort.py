@@ -172,6 +172,12 @@ def _of_all(input, skip):
 _MEDIANS = (case((3, 5)), case((2, 4)), *_PICKED)
 
 
+def _median(name, input, dim, keepdim, skip):
+    if dim is None and keepdim:
+        raise ArgumentError(f"{name}: keepdim goes with a dimension; give dim")
+    return _of_all(input, skip) if dim is None else _middle(name, input, dim, keepdim, skip)
+
+
 def _np_median(x, dim=None, keepdim=False):
     if dim is None:
         return np.sort(x, None)[(x.size - 1) // 2]
@@ -187,7 +193,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     >>> volta.median(volta.tensor([3.0, 1.0, 2.0, 4.0]))
     tensor(2.)
     """
-    return _of_all(input, False) if dim is None else _middle("median", input, dim, keepdim, False)
+    return _median("median", input, dim, keepdim, False)
 
 
 @composed(samples=_MEDIANS, kinds="fi", numpy=_np_median, domain=_FAR)
@@ -197,7 +203,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> T
     >>> volta.nanmedian(volta.tensor([3.0, float("nan"), 2.0]))
     tensor(2.)
     """
-    return _of_all(input, True) if dim is None else _middle("nanmedian", input, dim, keepdim, True)
+    return _median("nanmedian", input, dim, keepdim, True)
 
 
 def _np_mode(x, dim=-1, keepdim=False):

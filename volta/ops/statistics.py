@@ -135,6 +135,8 @@ def nansum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool 
     >>> volta.nansum(volta.tensor([1.0, float("nan"), 2.0]))
     tensor(3.)
     """
+    if dtype is not None and input.dtype.is_floating_point and not as_dtype(dtype).is_floating_point:
+        raise DTypeError(f"nansum: sums of {input.dtype} are floating point, got dtype {as_dtype(dtype)}")
     return sum(_numbers(input), dim, keepdim, dtype=dtype)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,8 +39,11 @@ if TYPE_CHECKING:
 def _as_index(item, x):
     """What is no plain int, slice, None, `...` or index tensor, as one of those or as a bool."""
     if isinstance(item, core.TensorBase):               # of no dimensions, or the parser had taken it
+        if item.dtype.code == 1:
+            warnings.warn("indexing: uint8 tensors are masks here, as in PyTorch; make them bool, or int64 for places", stacklevel=4)
+            item = item.bool()
         if item.dtype.code == 0:
-            return bool(item.item())
+            return item if item.shape else bool(item.item())
         known = None if item.dtype.is_floating_point else known_range(item)
         return item if known is None else known[0]
     if isinstance(item, (bool, np.bool_)):
@@ -49,7 +53,7 @@ def _as_index(item, x):
         if bounds[2] == 0:
             raise ArgumentError(f"indexing: the step of a slice must not be 0, got {item}")
         return slice(*bounds)
-    if isinstance(item, (list, np.ndarray, range)):
+    if isinstance(item, (list, tuple, np.ndarray, range)):
         array = np.asarray(item)
         return tensor(array.astype(np.int64) if array.size == 0 and array.dtype != bool else array, device=x.device)
     return item if item is None or item is Ellipsis else _integer(item)

@@ -26,3 +26,4 @@ cdef class Node:
 
 cdef object apply(Primitive op, tuple inputs, dict params)
 cdef bint wants(TensorBase t) except -1
+cdef object apply2(Primitive op, object a, object b)

@@ -7,13 +7,15 @@ from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE
 
 from volta._kernels.core.base import dtype_from_code
-from volta._kernels.core.base cimport BOOL, INT32, INT64, MAX_RANK, TensorBase, address, empty_host, make_tensor
+from volta._kernels.core.base cimport BOOL, INT32, INT64, MAX_RANK, UINT8, TensorBase, address, empty_host, make_tensor
 from volta.errors import IndexRangeError
 
 cdef extern from "Python.h":
     int PySlice_Unpack(object slice, Py_ssize_t* start, Py_ssize_t* stop, Py_ssize_t* step) except -1
     Py_ssize_t PySlice_AdjustIndices(Py_ssize_t length, Py_ssize_t* start, Py_ssize_t* stop, Py_ssize_t step)
     bint PySlice_Check(object)
+    bint PySequence_Check(object)
+    bint PyList_CheckExact(object)
     bint PyLong_CheckExact(object)
     Py_ssize_t PyNumber_AsSsize_t(object, PyObject*)       # with NULL, a number out of range gives the nearest in range
     ctypedef struct PySliceObject:
@@ -108,7 +110,17 @@ cdef inline bint _is_plain(object item):
         bounds = <PySliceObject*>item
         return _plain(bounds.start) and _plain(bounds.stop) and (
             <object>bounds.step is None or PyLong_CheckExact(<object>bounds.step) and <object>bounds.step != 0)
-    return isinstance(item, TensorBase) and len((<TensorBase>item).shape) > 0
+    return isinstance(item, TensorBase) and len((<TensorBase>item).shape) > 0 and (<TensorBase>item).dtype.code != UINT8
+
+
+cdef bint _stands_for_tuple(list key):
+    """Whether a list is read as the tuple of its items, as in PyTorch, which has that from old NumPy."""
+    if len(key) >= 32:
+        return False
+    for item in key:
+        if item is None or item is Ellipsis or PySlice_Check(item) or isinstance(item, TensorBase) or PySequence_Check(item):
+            return True
+    return False
 
 
 cdef Py_ssize_t _covered(object item):
@@ -128,8 +140,10 @@ def parse(TensorBase x not None, key):
     cdef bint moved = False
     cdef object item
     cdef list places = None
-    if rank and isinstance(key, TensorBase) and (<TensorBase>key).dtype.code != BOOL and len((<TensorBase>key).shape):
+    if rank and isinstance(key, TensorBase) and (<TensorBase>key).dtype.code > UINT8 and len((<TensorBase>key).shape):
         return None
+    if PyList_CheckExact(key) and _stands_for_tuple(<list>key):
+        key = tuple(key)
     cdef tuple items = <tuple>key if PyTuple_CheckExact(key) else (key,)
     count = PyTuple_GET_SIZE(items)
     for i in range(count):

@@ -1,0 +1,94 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""The operators of tensors. Another object beside a tensor (no tensor, number or array) is left to Python, by NotImplemented: it may have the
+reflected operator, and `==` is false.
+"""
+from volta._kernels.core.base cimport TensorBase
+from volta._kernels.core.graph cimport apply, apply2
+from volta._kernels.core.record cimport Op, Primitive
+
+cdef extern from "Python.h":
+    object PyMethod_New(object function, object instance)
+    ctypedef struct PyNumberMethods:
+        void* nb_add
+        void* nb_subtract
+        void* nb_multiply
+        void* nb_true_divide
+    ctypedef struct PyTypeObject:
+        PyNumberMethods* tp_as_number
+
+cdef Primitive _add = None, _sub = None, _mul = None, _div = None
+cdef object _as_operand = None              # (other, tensor, reflected) -> what an op takes, or NotImplemented
+
+
+def configure(Primitive add, Primitive sub, Primitive mul, Primitive div, as_operand):
+    """Bind the arithmetic operators, and give this module the piece of a higher layer that it calls."""
+    global _add, _sub, _mul, _div, _as_operand
+    _add, _sub, _mul, _div, _as_operand = add, sub, mul, div, as_operand
+
+
+cdef inline bint _is_common(object other):
+    return isinstance(other, (TensorBase, float, int))
+
+
+cdef object _apply(Primitive op, object x, object other, bint reflected=False):
+    if not _is_common(other):
+        other = _as_operand(other, x, reflected)
+        if other is NotImplemented:
+            return other
+    return apply(op, (other, x), {}) if reflected else apply2(op, x, other)
+
+
+cdef class Operator:
+    """An operator of two operands as a tensor class has it: an op, or the op with the operands in the other order."""
+
+    cdef Op op
+    cdef bint reflected
+
+    def __init__(self, Op op not None, bint reflected=False):
+        self.op, self.reflected = op, reflected
+
+    def __get__(self, instance, owner):
+        return self if instance is None else PyMethod_New(self, instance)
+
+    def __call__(self, input, other, *more):
+        if not _is_common(other):
+            other = _as_operand(other, input, self.reflected)
+            if other is NotImplemented:
+                return other
+        return self.op(other, input, *more) if self.reflected else self.op(input, other, *more)
+
+
+def use_c_operators(type cls not None):
+    """Let a subclass of `Operators` reach its arithmetic without a look-up by name, which a Python class would do in every call."""
+    cdef PyNumberMethods* own = (<PyTypeObject*>cls).tp_as_number
+    cdef PyNumberMethods* base = (<PyTypeObject*>Operators).tp_as_number
+    own.nb_add, own.nb_subtract = base.nb_add, base.nb_subtract
+    own.nb_multiply, own.nb_true_divide = base.nb_multiply, base.nb_true_divide
+
+
+cdef class Operators(TensorBase):
+    """A tensor with the arithmetic operators, in C so that `a + b` costs no Python frame."""
+
+    def __add__(self, other):
+        return _apply(_add, self, other)
+
+    def __radd__(self, other):
+        return _apply(_add, self, other)
+
+    def __sub__(self, other):
+        return _apply(_sub, self, other)
+
+    def __rsub__(self, other):
+        return _apply(_sub, self, other, True)
+
+    def __mul__(self, other):
+        return _apply(_mul, self, other)
+
+    def __rmul__(self, other):
+        return _apply(_mul, self, other)
+
+    def __truediv__(self, other):
+        return _apply(_div, self, other)
+
+    def __rtruediv__(self, other):
+        return _apply(_div, self, other, True)
