@@ -76,6 +76,14 @@ def test_dtypes_of_out(name, args, taken, device):
         volta.sum(x, 0, dtype=volta.float16, out=volta.empty(2, device=device))
 
 
+def test_out_that_is_read_or_given_twice(device):
+    x = volta.tensor([[1.0, 2.0], [4.0, 3.0]], device=device)
+    with pytest.raises(ArgumentError, match="refer to a single memory location"):
+        volta.aminmax(x, dim=0, out=(x[0], x[0]))
+    volta.sum(x, 0, out=x[0])                       # which is whole before it is stored
+    assert x.tolist() == [[5.0, 5.0], [4.0, 3.0]]
+
+
 def test_out_of_another_shape_stays_where_it_is(device):
     whole = volta.arange(8.0, device=device)
     with pytest.warns(UserWarning, match="now has that of the result"):

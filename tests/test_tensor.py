@@ -289,11 +289,12 @@ def test_changes_of_data(device):
     with pytest.raises(AutogradError, match=r"has shape \(3,\), its gradient \(2,\); set .grad to None"):
         (x * 2).sum().backward()
     y = volta.arange(6.0, device=device)
-    y[1:].add_(y.data[:-1])
-    assert y.tolist() == [0.0, 1.0, 3.0, 5.0, 7.0, 9.0]
-    y[1:].copy_(y.data[:-1])
+    for change in (lambda: y[1:].add_(y.data[:-1]), lambda: y[1:].copy_(y.data[:-1]), lambda: y.data[1:].clamp_(y[:-1], None),
+                   lambda: volta.exp(y[1:], out=y.data[:-1])):
+        with pytest.raises(ArgumentError, match="refer to a single memory location"):
+            change()
     y.data.add_(y)
-    assert y.tolist() == [0.0, 0.0, 2.0, 6.0, 10.0, 14.0]
+    assert y.tolist() == [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
 
 
 def test_the_legacy_constructor():

@@ -17,6 +17,13 @@ from volta.errors import DTypeError
 
 
 def _is_integer(value):
+    if isinstance(value, np.ndarray) or _is_tensor(value) and (value.shape or value.dtype.category != 1):
+        return False
+    return _is_index(value)
+
+
+def _is_index(value):
+    """What stands for an integer among several, as in PyTorch: tensors and arrays of one element, too."""
     if isinstance(value, (bool, np.bool_)):
         return False
     if _is_tensor(value):                   # a number that is not read here: on a GPU that would be a transfer
@@ -42,6 +49,10 @@ def _is_tensor(value):
     return isinstance(value, core.TensorBase)
 
 
+def _are_integers(value):
+    return _is_index(value) if _is_tensor(value) else _each(_is_index)(value)
+
+
 # By annotation: the bits of the common types, the test for others, and its name in a text. One that is not here allows everything.
 KINDS = {
     "Tensor": (TENSOR, _is_tensor, "a tensor"),
@@ -51,8 +62,8 @@ KINDS = {
     "bool": (BOOLEAN | INTEGER, lambda value: isinstance(value, (bool, int, np.bool_)), "True or False"),
     "str": (STRING, lambda value: isinstance(value, str), "a string"),
     "None": (NONE, lambda value: value is None, "None"),
-    "Sequence[int]": (INTEGERS, _each(_is_integer), "a sequence of integers"),
-    "tuple[int, ...]": (INTEGERS, _each(_is_integer), "a sequence of integers"),
+    "Sequence[int]": (INTEGERS, _are_integers, "a sequence of integers"),
+    "tuple[int, ...]": (INTEGERS, _are_integers, "a sequence of integers"),
     "Sequence[float]": (INTEGERS, _each(_is_number), "a sequence of numbers"),
     "Sequence[Tensor]": (TENSORS, _each(_is_tensor), "a sequence of tensors"),
     "Sequence[Sequence[int]]": (0, _each(_each(_is_integer)), "sequences of integers"),

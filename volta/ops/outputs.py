@@ -39,12 +39,16 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
             raise DTypeError(f"{op.name}: out must be a tensor, or one for each result, got {type(each).__name__}")
     if is_grad_enabled() and any(map(wants_grad, (*outs, *_tensors((*args, *options.values()))))):
         raise AutogradError(f"{op.name}: out= is not differentiable, but one of the tensors requires grad; detach it, or call without out")
-    for place, x in enumerate((*args, *options.values())):
-        for read in _tensors((x,)):
-            for each in outs:
-                check_apart(op.name, each, read, op.details.apart is not None and place >= op.details.apart)
+    for i, each in enumerate(outs):
+        for other in outs[:i]:
+            check_apart(op.name, each, other, True)
     record = op if isinstance(op, Primitive) else op.record
-    rule = op.details.out or ("cast" if record is not None and _casts(record) else "same")
+    rule, apart = op.details.out or ("cast" if record is not None and _casts(record) else "same"), op.details.apart
+    if apart is not None or record is not None or op.details.elementwise:       # else the result is whole before any of it is stored
+        for place, x in enumerate((*args, *options.values())):
+            for read in _tensors((x,)):
+                for each in outs:
+                    check_apart(op.name, each, read, apart is not None and place >= apart)
     with GradMode(False):
         if isinstance(out, core.TensorBase):
             if record is not None and record.promotion and not options and write(record, out, args):

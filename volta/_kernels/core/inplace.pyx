@@ -88,7 +88,7 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
     for x in others:
         if isinstance(x, TensorBase):
             recorded = recorded or wants(<TensorBase>x)
-            if (<TensorBase>x).storage is target.storage and x is not target:
+            if x is not target and same_bytes((<TensorBase>x).storage, target.storage):
                 check_apart(f"{op.name}_", target, <TensorBase>x)
             if (<TensorBase>x).storage.device is not target.storage.device:
                 inputs = _mixed_devices(op, inputs, None)
@@ -183,7 +183,7 @@ def check_apart(str name, TensorBase target not None, TensorBase other not None,
     asked of tensors without gaps."""
     cdef Py_ssize_t start = target.offset * target.dtype.itemsize, end = start + target.size * target.dtype.itemsize
     cdef Py_ssize_t low = other.offset * other.dtype.itemsize, high = low + other.size * other.dtype.itemsize
-    if target.storage is not other.storage or low >= end or start >= high or not (_dense(target) and _dense(other)):
+    if not same_bytes(target.storage, other.storage) or low >= end or start >= high or not (_dense(target) and _dense(other)):
         return
     if whole or low != start or high != end or not (target.contiguous and other.contiguous or target._strides == other._strides):
         raise ArgumentError(f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
