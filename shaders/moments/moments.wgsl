@@ -140,7 +140,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
         let m = of_element(found, c);
         let at = (split * p.kept + kept) * elements + c;
         out[at] = leave(m);
-        if (LAST) { mean[at] = m.y; }
+        if (LAST) { mean[at] = select(m.y, nan(), is_inf(m.y)); }     // infinite elements leave either, by their order
     }
 }
 

@@ -77,10 +77,10 @@ def _derivative(x, spacing, d, edge_order):
     steps = None if equal else _across(_steps(spacing, 0), d, x.ndim) / 1
 
     def step(first, count=1):
-        return float(spacing) if equal else narrow(steps, d, first, count)
+        return 1.0 if equal else narrow(steps, d, first, count)
     a, b = step(0, n - 2), step(1, n - 2)
-    if equal:
-        inner = (narrow(x, d, 2, n - 2) - narrow(x, d, 0, n - 2)) / (2 * a)
+    if equal:                               # of steps of 1, divided by the spacing at the end, which may be 0
+        inner = (narrow(x, d, 2, n - 2) - narrow(x, d, 0, n - 2)) / 2
     else:
         inner = _slope(x, d, 0, n - 2, (-b / (a * (a + b)), (b - a) / (a * b), a / (b * (a + b))))
     if edge_order == 1:
@@ -90,7 +90,8 @@ def _derivative(x, spacing, d, edge_order):
         first = _slope(x, d, 0, 1, (-(2 * a + b) / (a * (a + b)), (a + b) / (a * b), -a / (b * (a + b))))
         a, b = step(n - 3), step(n - 2)
         last = _slope(x, d, n - 3, 1, (b / (a * (a + b)), -(a + b) / (a * b), (2 * b + a) / (b * (a + b))))
-    return cat([first, inner, last], d)
+    out = cat([first, inner, last], d)
+    return out / float(spacing) if equal else out
 
 
 def _spacings(spacing, dims):

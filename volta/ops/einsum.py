@@ -156,6 +156,8 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> 
     [3.0, 3.0]
     """
     if hasattr(dims, "__index__"):
+        if not 0 <= dims <= min(a.ndim, b.ndim):
+            raise ArgumentError(f"tensordot: dims must be between 0 and the dimensions of {a.shape} and of {b.shape}, got {dims}")
         dims = range(a.ndim - dims, a.ndim), range(dims)
     left, right = ([as_dim("tensordot", d, t.ndim) for d in ((v,) if hasattr(v, "__index__") else v)] for v, t in zip(dims, (a, b)))
     for d, e in zip(left, right):           # size 1 on one side: the other is summed

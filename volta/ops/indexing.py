@@ -257,7 +257,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     >>> volta.tril(volta.ones(2, 2)).tolist()
     [[1.0, 0.0], [1.0, 1.0]]
     """
-    return _triangle("tril", input, lambda row, column: column <= row + diagonal)
+    return _triangle("tril", input, diagonal, lambda row, column: column <= row)
 
 
 @composed(samples=(case((3, 4), diagonal=-1), case((2, 3, 3))), kinds="fib", inplace=True, numpy=lambda x, diagonal=0: np.triu(x, diagonal))
@@ -267,14 +267,16 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     >>> volta.triu(volta.ones(2, 2)).tolist()
     [[1.0, 1.0], [0.0, 1.0]]
     """
-    return _triangle("triu", input, lambda row, column: column >= row + diagonal)
+    return _triangle("triu", input, diagonal, lambda row, column: column >= row)
 
 
-def _triangle(op, input, keep):
+def _triangle(op, input, diagonal, keep):
     if input.ndim < 2:
         raise ShapeError(f"{op}: needs at least 2 dimensions, got shape {input.shape}")
-    rows = arange(input.shape[-2], device=input.device).reshape(-1, 1)
-    return where_op(keep(rows, arange(input.shape[-1], device=input.device)), input, False if input.dtype.code == 0 else 0)
+    rows, columns = input.shape[-2:]
+    first = min(max(diagonal, -rows), columns)              # the sum below would overflow beyond the corners
+    row = arange(first, first + rows, device=input.device).reshape(-1, 1)
+    return where_op(keep(row, arange(columns, device=input.device)), input, False if input.dtype.code == 0 else 0)
 
 
 @composed(samples=(case((3, 4)), case(())), kinds="fib", smooth=False, reads=True, numpy=np.argwhere)

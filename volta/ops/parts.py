@@ -203,7 +203,7 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
             raise ArgumentError(f"tensor_split: the number of parts must be an integer of 1 to {max(n, MOST_PARTS)}, got {parts}")
         least, more = divmod(n, parts)
         parts = [i * least + min(i, more) for i in range(1, parts)]
-    bounds = [0, *(min(max(i + n if i < 0 else i, 0), n) for i in parts), n]
+    bounds = [0, *(min(max(i + n if i < 0 else i, 0), n) for i in map(operator.index, parts)), n]
     return _cut(input, d, [(a, max(b - a, 0)) for a, b in zip(bounds, bounds[1:])])
 
 

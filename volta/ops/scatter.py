@@ -182,7 +182,7 @@ def _identity(reduce, x):
 
 @composed(apart=1, samples=tuple(case((3, 5), 1, Labels((3, 4), 5), (3, 4), reduce=reduce, include_self=own) for reduce in _REDUCE
                         for own in (True, False)) + (case((4, 3), 0, Labels((6, 2), 4), (7, 3), reduce="amax"),),
-          kinds="fi", inplace=True, numpy=_np_scatter_reduce)
+          kinds="fi", inplace=True, in_float32=True, takes={"input": "fib", "src": "=input"}, numpy=_np_scatter_reduce)
 def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
     """The sum, prod, mean, amax or amin of the elements of `src` that `index` sends to each place along `dim`, together with what is there;
     without `include_self`, only where nothing comes.
@@ -216,7 +216,8 @@ def _np_index_reduce(x, dim, index, source, reduce, include_self=True):
 
 
 @composed(apart=1, samples=tuple(case((3, 5), 1, Labels((4,), 5), (3, 4), reduce=reduce, include_self=own) for reduce in list(_REDUCE)[1:]
-                        for own in (True, False)), kinds="fi", inplace=True, numpy=_np_index_reduce)
+                        for own in (True, False)), kinds="fi", inplace=True, in_float32=True, takes={"input": "fib", "source": "=input"},
+          numpy=_np_index_reduce)
 def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
     """`scatter_reduce` (prod, mean, amax, amin) of whole slices of `source` along `dim`, by a vector of positions.
 

@@ -10,6 +10,8 @@
 from cython.parallel cimport prange, threadid
 from libc.string cimport memset
 
+from volta._kernels.cpu.conv_taps import input_gradient_by_taps
+
 from volta._kernels.cpu.conv_plan cimport (
     BAND_LIMIT, TARGET, Chunk, Piece, Plan, band_size, ceil_div, chunk_at, form_columns, items_of, join_rows, load_band, make_tables,
     pixels_in, pixels_out, set_chunk, set_geometry, threads_of, transpose)
@@ -326,6 +328,23 @@ def conv2d(TensorBase x not None, TensorBase weight not None, TensorBase bias, t
     return out
 
 
+cdef bint finite(const real* x, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int others = 0
+    for i in range(n):
+        others |= x[i] - x[i] != 0
+    return not others
+
+
+cdef bint padding_told(TensorBase out, TensorBase weight) noexcept:
+    """Whether products of the padding's zeros and weights that are not finite may have made NaN of the outputs."""
+    if out.dtype.code == FLOAT32:
+        return ((weight.size <= out.size or not finite(<const float*>address(out), out.size))
+                and not finite(<const float*>address(weight), weight.size))
+    return ((weight.size <= out.size or not finite(<const double*>address(out), out.size))
+            and not finite(<const double*>address(weight), weight.size))
+
+
 cdef TensorBase input_gradient(TensorBase g, TensorBase weight, tuple size, tuple stride, tuple padding, tuple dilation, Py_ssize_t groups):
     cdef Plan plan
     cdef int code = float_code("conv2d_grad_input", g, weight)
@@ -340,6 +359,8 @@ cdef TensorBase input_gradient(TensorBase g, TensorBase weight, tuple size, tupl
         convolve[float](&plan, <float*>address(g), <float*>address(weight), <float*>NULL, <float*>address(out))
     else:
         convolve[double](&plan, <double*>address(g), <double*>address(weight), <double*>NULL, <double*>address(out))
+    if plan.taps > 1 and padding_told(out, weight):
+        return input_gradient_by_taps(g, weight, size=size, stride=stride, padding=padding, dilation=dilation, groups=groups)
     return out
 
 

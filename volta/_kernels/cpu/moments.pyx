@@ -7,7 +7,7 @@
 # Threads: over pieces, so that results do not depend on their number. Sizes: the front end; there is at least one element.
 
 from cython.parallel cimport prange
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, NAN, isfinite
 from libc.stdlib cimport free, malloc
 
 from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host
@@ -88,7 +88,8 @@ cdef void moments(Lines* p, const real* x, Moments* found, double correction, re
     for i in range(lines):
         for piece in range(1, p.pieces):
             merge(found + i, found + piece * lines + i)
-        mean[i], out[i] = <real>found[i].mean, <real>(found[i].rest / divisor if divisor > 0 else found[i].rest * INFINITY)
+        mean[i] = <real>found[i].mean if isfinite(found[i].mean) else NAN      # infinite elements leave either, by their order
+        out[i] = <real>(found[i].rest / divisor if divisor > 0 else found[i].rest * INFINITY)
 
 
 def var(TensorBase x not None, tuple dim not None, bint keepdim, double correction):

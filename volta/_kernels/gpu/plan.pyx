@@ -7,6 +7,7 @@ storage is written into the parameters at the call, for which whoever makes the 
 Knows tensors and that a context allocates and launches. Must not know any operation. Threads: as those of the context.
 """
 import struct
+from ctypes import c_float
 
 from volta.errors import DeviceError
 
@@ -113,7 +114,7 @@ cdef class Plan:
         """Launch `shaders/<file>.wgsl`. IN: values, the fields of its Params, fewer where `tail` has the last."""
         pipeline = self.ctx.pipeline(file, **overrides)
         cdef Step step
-        words = [v.base if type(v) is At else v for v in values]
+        words = [v.base if type(v) is At else c_float(v).value if type(v) is float else v for v in values]    # infinite beyond float32
         kinds = pipeline.params_format.lstrip("<")
         try:
             packed = struct.pack("<" + (kinds if self.tail is None else kinds[:len(words)]), *words)

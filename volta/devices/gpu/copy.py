@@ -15,7 +15,6 @@ from volta.devices.gpu.common import (
     BYTES,
     COMPUTED,
     STORED,
-    UINT8,
     check_dtype,
     context,
     new,
@@ -32,12 +31,13 @@ PART = 1 << 14              # elements of a strided host array that are gathered
 # ---------------------------------------------------------------- copies
 
 def _conversion(source, target) -> str:
-    """WGSL text that converts x0 as C does."""
+    """WGSL text that converts x0 as C does; of numbers beyond 32 bits, and NaN, the least integer, as x86 makes it."""
     a, r = COMPUTED[source.code], COMPUTED[target.code]
     if target is BOOL:
         return "x0" if source is BOOL else f"u32(!(x0 == {a}(0)))"
-    if target is UINT8 and a == "f32":
-        return "u32(i32(x0))"
+    if a == "f32" and r != "f32":
+        x0 = "select(-0x7fffffff - 1, i32(x0), abs(x0) < 2147483648.0)"
+        return x0 if r == "i32" else f"u32({x0})"
     return "x0" if a == r else f"{r}(x0)"
 
 

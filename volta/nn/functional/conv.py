@@ -117,10 +117,13 @@ def _conv_transpose(op, rank, input, weight, bias, stride, padding, output_paddi
     if 0 in kernel or 0 in input.shape[2:] or min(size) < 1:
         raise ShapeError(f"{op}: an input of {_sized(input.shape[2:])} with a kernel of {_sized(kernel)} and padding {padding} leaves "
                          f"nothing: the output would have {_sized(size)}")
-    if any(m >= s for m, s in zip(more, stride)):       # rows of zeros stand for what a convolution of this size would read there
-        input = pad(input, [side for m, s in zip(more[::-1], stride[::-1]) for side in (0, m // s)])
     transposed = _TRANSPOSED[rank] if input.dtype.is_floating_point else integers.conv_transpose
-    out = transposed(input, weight, size, stride, padding, dilation, groups)
+    if any(m >= s for m, s in zip(more, stride)):       # longer than what a convolution could have read: all that windows reach, then cut
+        reach = tuple((n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(input.shape[2:], stride, dilation, kernel))
+        out = transposed(input, weight, reach, stride, (0,) * rank, dilation, groups)
+        out = pad(out, [side for n, r, p in zip(size[::-1], reach[::-1], padding[::-1]) for side in (-p, n + p - r)])
+    else:
+        out = transposed(input, weight, size, stride, padding, dilation, groups)
     return out if bias is None else out + reshape_op(bias, shape=bias.shape + (1,) * rank)
 
 
