@@ -10,7 +10,8 @@
 //   sums_2 += cells @ q                       dk
 //   second += cells.T @ k                     dq, in memory
 // Rows and columns lie in blocks of p.block each, and a workgroup takes one block of either: in round t those whose numbers add up to t
-// modulo the number of rounds. So no two workgroups of a launch add to the same rows or columns, and the rounds together make all.
+// modulo the number of rounds. So no two workgroups of a launch add to the same rows or columns, and the rounds together make all. Heads
+// begin with rounds evenly apart, so that each launch has as much to do.
 //
 // Bindings: 0 q[B, L, H, 4 W1], 1 k[B, S, G, 4 W1], 2 v[B, S, G, 4 W2], 3 mask[B, H, L, S], 4 g[B, L, H, 4 W2] (any strides, in V's;
 //           of mask in elements), 5 stats[B, H, L] = (log2 of the sum, delta), all read; 6 first: out, or dv and behind it dk, 7 second:
@@ -397,9 +398,8 @@ fn forward(head: u32, tile: u32) {
     }
 }
 
-// At which round a block meets the first of blocks low, ..., high - 1 of the other kind.
-fn first_round(own: u32, low: u32, high: u32) -> u32 {
-    let start = (p.tiles - own) % p.tiles;
+// At which launch a block that first meets number `start` of the other kind meets the first of low, ..., high - 1.
+fn first_launch(start: u32, low: u32, high: u32) -> u32 {
     if (start < low) { return low - start; }
     return select(p.tiles - start + low, 0u, start < high);
 }
@@ -440,13 +440,14 @@ fn backward(head: u32, block: u32) {
     let batch = head / p.groups;
     let group = head % p.groups;
     let ratio = p.heads / p.groups;
-    let other = (p.round + p.tiles - block) % p.tiles;
+    let start = head * p.tiles / p.pairs + p.tiles;
+    let other = (start + p.round - block) % p.tiles;
     let of_keys = (p.keys + p.block - 1u) / p.block;
     let of_queries = (p.queries + p.block - 1u) / p.block;
     let low = select(0u, min(block, of_queries - 1u), CAUSAL);
     if (block >= of_keys || other < low || other >= of_queries) { return; }
-    let fresh_rows = p.round == first_round(block, low, of_queries);
-    let fresh_columns = p.round == first_round(other, 0u, select(of_keys, min(of_keys, other + 1u), CAUSAL));
+    let fresh_rows = p.round == first_launch((start - block) % p.tiles, low, of_queries);
+    let fresh_columns = p.round == first_launch((start - other) % p.tiles, 0u, select(of_keys, min(of_keys, other + 1u), CAUSAL));
     var rows_1 = Lines(K, W1, p.steps_1, p.k_offset + batch * p.k_batch + group * p.k_head, p.k_row, 0u, p.keys);
     var rows_2 = Lines(VALUES, W2, p.steps_2, p.v_offset + batch * p.v_batch + group * p.v_head, p.v_row, 0u, p.keys);
     let end = min(p.keys, (block + 1u) * p.block);

@@ -4,9 +4,9 @@
 // Launch:   x = splits * batch * tiles_m * tiles_n workgroups of THREADS.
 // Sums:     in T, along k in a fixed order; SLICES partial sums per workgroup are added in slice order.
 //
-// Each step, the workgroup copies TILE_K columns of A and rows of B into workgroup memory, both stored [k][outer], so
-// that a thread reads four rows or columns at once. The next step's values are fetched into registers before this
-// step's are used. With SLICES > 1 the threads form groups that share the tile and take a part of its k each. With
+// Each step, the workgroup copies TILE_K columns of A and rows of B into workgroup memory as they lie: [k][outer], of which a thread reads
+// four rows or columns at one k, or along k, [outer][k], of which it reads four k of one row or column. Either way, whole vec4s are stored
+// and read. The next step's values are fetched into registers before this step's are used. With SLICES > 1 the threads form groups that share the tile and take a part of its k each. With
 // splits > 1 a workgroup sums only k_chunk of K, into its own copy of out; reduce.wgsl adds the copies.
 //
 // A_ALONG_K, B_ALONG_K: 1 where the operand has unit stride along k, 0 where along m or n (its outer index).
@@ -55,17 +55,18 @@ const WARPS_N: u32 = TILE_N / (4u * COLS * LANES_N);
 const SUMS: u32 = 4u * ROWS * COLS;
 const UNITS_A: u32 = TILE_M * TILE_K / 4u / THREADS;
 const UNITS_B: u32 = TILE_N * TILE_K / 4u / THREADS;
-// An operand along k is transposed on its way in: as 4x4 blocks in registers where a thread has whole blocks,
-// else by single stores, whose bank conflicts one vec4 of padding avoids. Long steps are read eight vec4 of a row side by
-// side, which needs the columns of a tile permuted as well (TURN): every eight k, the next of four orders.
-const BLOCK_A: u32 = select(0u, 1u, A_ALONG_K == 1u && UNITS_A % 4u == 0u && TILE_K < 32u);
-const BLOCK_B: u32 = select(0u, 1u, B_ALONG_K == 1u && UNITS_B % 4u == 0u && TILE_K < 32u);
-const TURN_A: u32 = select(0u, 1u, A_ALONG_K == 1u && TILE_K % 32u == 0u && SLICE_K == 8u);
-const TURN_B: u32 = select(0u, 1u, B_ALONG_K == 1u && TILE_K % 32u == 0u && SLICE_K == 8u);
-const STRIDE_A: u32 = TILE_M / 4u + A_ALONG_K - BLOCK_A;
-const STRIDE_B: u32 = TILE_N / 4u + B_ALONG_K - BLOCK_B;
-const SIZE_A: u32 = TILE_K * STRIDE_A;
-const SIZE_B: u32 = TILE_K * STRIDE_B;
+// In vec4s of a tile: from a k to the next, or along k from a row or column to the next (an odd number, since it is read down a column);
+// from what a thread reads first to what it reads next; and from a thread to the next. What lies along k is kept in four parts, of every
+// fourth row or column, so that neighbouring threads read neighbouring lines.
+const STRIDE_A: u32 = select(TILE_M / 4u, (TILE_K / 4u) | 1u, A_ALONG_K == 1u);
+const STRIDE_B: u32 = select(TILE_N / 4u, (TILE_K / 4u) | 1u, B_ALONG_K == 1u);
+const STEP_A: u32 = select(STRIDE_A, TILE_M / 4u * STRIDE_A, A_ALONG_K == 1u);
+const STEP_B: u32 = select(STRIDE_B, TILE_N / 4u * STRIDE_B, B_ALONG_K == 1u);
+const LANE_A: u32 = select(1u, STRIDE_A, A_ALONG_K == 1u);
+const LANE_B: u32 = select(1u, STRIDE_B, B_ALONG_K == 1u);
+const DEPTH: u32 = select(1u, 4u, A_ALONG_K + B_ALONG_K > 0u);         // k that are multiplied at a time
+const SIZE_A: u32 = select(TILE_K, TILE_M, A_ALONG_K == 1u) * STRIDE_A;
+const SIZE_B: u32 = select(TILE_K, TILE_N, B_ALONG_K == 1u) * STRIDE_B;
 // Along k, k counts in steps of 1 word of X_WORD elements; along the outer index, in steps of a whole stride.
 const A_DIV: u32 = select(1u, A_WORD, A_ALONG_K == 1u);
 const B_DIV: u32 = select(1u, B_WORD, B_ALONG_K == 1u);
@@ -137,26 +138,17 @@ fn store(row: u32, col: u32, base: u32, sum: T4) {
     }
 }
 
-// Where unit i of this thread lies in a tile: x the outer index, y the k index (the first of four along one of them).
-fn spot(i: u32, along_k: u32, block: u32, turn: u32, tile: u32) -> vec2<u32> {
+// Where unit i of this thread lies: x the outer index, y the k index (the first of four along one of them), z the vec4 of the tile.
+fn spot(i: u32, along_k: u32, tile: u32, stride: u32) -> vec3<u32> {
     let u = lane + i * THREADS;
-    if (turn == 1u) { return vec2<u32>(u / 8u % tile, (u % 8u + u / (8u * tile) * 8u) * 4u); }
-    if (block == 1u) {
-        let v = lane + (i / 4u) * THREADS;
-        return vec2<u32>((v % (tile / 4u)) * 4u + i % 4u, (v / (tile / 4u)) * 4u);
-    }
-    if (along_k == 1u) {
-        return vec2<u32>(u % 16u + 16u * (u / (4u * TILE_K)), ((u / 16u) % (TILE_K / 4u)) * 4u);
-    }
-    return vec2<u32>((u % (tile / 4u)) * 4u, u / (tile / 4u));
+    let line = u / (TILE_K / 4u);
+    let along = vec3<u32>(line % (tile / 4u) * 4u + line / (tile / 4u), u % (TILE_K / 4u) * 4u, line * stride + u % (TILE_K / 4u));
+    return select(vec3<u32>(u % (tile / 4u) * 4u, u / (tile / 4u), u), along, along_k == 1u);
 }
 
 // Which row and column group of its warp's tile a lane owns. Neighbouring lanes share a column and lanes two apart a
 // row, so that most of a warp's vec4 reads of workgroup memory are broadcasts.
 fn seat(l: u32) -> vec2<u32> { return vec2<u32>(l / (2u * LANES_N) * 2u + l % 2u, l / 2u % LANES_N); }
-
-// Where vec4 x of row k is kept in a tile.
-fn turned(x: u32, k: u32, turn: u32) -> u32 { return x ^ (k / 8u % 4u * turn); }
 
 fn mask(v: T4, k: u32, along_k: u32) -> T4 {
     let first = vec4<u32>(k) + vec4<u32>(0u, 1u, 2u, 3u) * along_k;
@@ -170,7 +162,7 @@ fn fetch_a(k0: u32) {
         return;
     }
     for (var i = 0u; i < UNITS_A; i += 1u) {
-        let s = spot(i, A_ALONG_K, BLOCK_A, TURN_A, TILE_M);
+        let s = spot(i, A_ALONG_K, TILE_M, STRIDE_A);
         let last = min(k0 + s.y, k_end - 1u);
         let room = select(p.m - 1u - min(row0 + s.x, p.m - 1u), k_end - 1u - last, A_ALONG_K == 1u);
         let at = at_a[i] + (last / A_DIV - s.y / A_DIV) * step_a;
@@ -193,7 +185,7 @@ fn window(n: u32) -> u32 {
 fn fetch_b(k0: u32) {
     if (WINDOWS == 1u) {
         for (var i = 0u; i < UNITS_B; i += 1u) {
-            let k = k0 + spot(i, 0u, 0u, 0u, TILE_N).y;
+            let k = k0 + spot(i, 0u, TILE_N, STRIDE_B).y;
             let at = windows[i] + tap(min(k, k_end - 1u));
             next_b[i] = T4(one_b(at.x), one_b(at.y), one_b(at.z), one_b(at.w));
             if (GUARD_K == 1u) { next_b[i] = mask(next_b[i], k, 0u); }
@@ -206,7 +198,7 @@ fn fetch_b(k0: u32) {
         return;
     }
     for (var i = 0u; i < UNITS_B; i += 1u) {
-        let s = spot(i, B_ALONG_K, BLOCK_B, TURN_B, TILE_N);
+        let s = spot(i, B_ALONG_K, TILE_N, STRIDE_B);
         let last = min(k0 + s.y, k_end - 1u);
         let room = select(p.n - 1u - min(col0 + s.x, p.n - 1u), k_end - 1u - last, B_ALONG_K == 1u);
         let at = at_b[i] + (last / B_DIV - s.y / B_DIV) * step_b;
@@ -215,51 +207,36 @@ fn fetch_b(k0: u32) {
 }
 
 fn stash_a(buffer: u32) {
-    let to = buffer * SIZE_A;
-    for (var i = 0u; i < UNITS_A; i += 1u) {
-        let s = spot(i, A_ALONG_K, BLOCK_A, TURN_A, TILE_M);
-        let at = to + s.y * STRIDE_A + turned(s.x / 4u, s.y, TURN_A);
-        if (A_ALONG_K == 0u) { tiles[at] = next_a[i]; }
-        if (A_ALONG_K == 1u && BLOCK_A == 0u) {
-            for (var c = 0u; c < 4u; c += 1u) { tiles[at + c * STRIDE_A][s.x % 4u] = next_a[i][c]; }
-        }
-        if (BLOCK_A == 1u && i % 4u == 0u) {
-            for (var c = 0u; c < 4u; c += 1u) {
-                tiles[at + c * STRIDE_A] = T4(next_a[i][c], next_a[(i + 1u) % UNITS_A][c], next_a[(i + 2u) % UNITS_A][c],
-                                              next_a[(i + 3u) % UNITS_A][c]);
-            }
-        }
-    }
+    for (var i = 0u; i < UNITS_A; i += 1u) { tiles[buffer * SIZE_A + spot(i, A_ALONG_K, TILE_M, STRIDE_A).z] = next_a[i]; }
 }
 
 fn stash_b(buffer: u32) {
-    let to = START_B + buffer * SIZE_B;
-    for (var i = 0u; i < UNITS_B; i += 1u) {
-        let s = spot(i, B_ALONG_K, BLOCK_B, TURN_B, TILE_N);
-        let at = to + s.y * STRIDE_B + turned(s.x / 4u, s.y, TURN_B);
-        if (B_ALONG_K == 0u) { tiles[at] = next_b[i]; }
-        if (B_ALONG_K == 1u && BLOCK_B == 0u) {
-            for (var c = 0u; c < 4u; c += 1u) { tiles[at + c * STRIDE_B][s.x % 4u] = next_b[i][c]; }
-        }
-        if (BLOCK_B == 1u && i % 4u == 0u) {
-            for (var c = 0u; c < 4u; c += 1u) {
-                tiles[at + c * STRIDE_B] = T4(next_b[i][c], next_b[(i + 1u) % UNITS_B][c], next_b[(i + 2u) % UNITS_B][c],
-                                              next_b[(i + 3u) % UNITS_B][c]);
-            }
-        }
-    }
+    for (var i = 0u; i < UNITS_B; i += 1u) { tiles[START_B + buffer * SIZE_B + spot(i, B_ALONG_K, TILE_N, STRIDE_B).z] = next_b[i]; }
 }
 
+// Where slice k of a tile begins.
+fn slice_at(k: u32, along_k: u32, stride: u32) -> u32 { return select(k * stride, k / 4u, along_k == 1u); }
+
+// IN: a_at, b_at, where the thread's first lines begin.
 fn multiply(a_at: u32, b_at: u32) {
-    for (var k = 0u; k < SLICE_K; k += 1u) {
-        var x: array<T4, ROWS>;
-        var y: array<T4, COLS>;
-        for (var i = 0u; i < ROWS; i += 1u) { x[i] = tiles[a_at + k * STRIDE_A + i * LANES_M]; }
-        for (var j = 0u; j < COLS; j += 1u) { y[j] = tiles[b_at + k * STRIDE_B + j * LANES_N]; }
+    for (var k = 0u; k < SLICE_K; k += DEPTH) {
+        let a_now = a_at + slice_at(k, A_ALONG_K, STRIDE_A);
+        let b_now = b_at + slice_at(k, B_ALONG_K, STRIDE_B);
+        var y: array<T4, DEPTH * COLS>;
+        for (var e = 0u; e < DEPTH; e += 1u) {
+            for (var j = 0u; j < COLS; j += 1u) { y[e * COLS + j] = tiles[b_now + e * STEP_B + j * LANES_N * LANE_B]; }
+        }
         for (var i = 0u; i < ROWS; i += 1u) {
-            for (var c = 0u; c < 4u; c += 1u) {
-                for (var j = 0u; j < COLS; j += 1u) {
-                    acc[(i * 4u + c) * COLS + j] = mad(x[i][c], y[j], acc[(i * 4u + c) * COLS + j]);
+            var x: array<T4, DEPTH>;
+            for (var e = 0u; e < DEPTH; e += 1u) { x[e] = tiles[a_now + e * STEP_A + i * LANES_M * LANE_A]; }
+            for (var e = 0u; e < DEPTH; e += 1u) {
+                for (var c = 0u; c < 4u; c += 1u) {
+                    let value = select(x[e][c], x[c % DEPTH][e], A_ALONG_K == 1u);
+                    for (var j = 0u; j < COLS; j += 1u) {
+                        var line = y[e * COLS + j];
+                        if (B_ALONG_K == 1u) { line = T4(y[j][e], y[1u % DEPTH * COLS + j][e], y[2u % DEPTH * COLS + j][e], y[3u % DEPTH * COLS + j][e]); }
+                        acc[(i * 4u + c) * COLS + j] = mad(value, line, acc[(i * 4u + c) * COLS + j]);
+                    }
                 }
             }
         }
@@ -282,12 +259,12 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     step_a = select(p.a_stride / A_WORD, 1u, A_ALONG_K == 1u);
     step_b = select(p.b_stride / B_WORD, 1u, B_ALONG_K == 1u);
     for (var i = 0u; i < UNITS_A; i += 1u) {
-        let s = spot(i, A_ALONG_K, BLOCK_A, TURN_A, TILE_M);
+        let s = spot(i, A_ALONG_K, TILE_M, STRIDE_A);
         let row = min(row0 + s.x, p.m - 1u);
         at_a[i] = a0 + select(row / A_WORD, row * (p.a_stride / A_WORD), A_ALONG_K == 1u) + s.y / A_DIV * step_a;
     }
     for (var i = 0u; i < UNITS_B; i += 1u) {
-        let s = spot(i, B_ALONG_K, BLOCK_B, TURN_B, TILE_N);
+        let s = spot(i, B_ALONG_K, TILE_N, STRIDE_B);
         let col = min(col0 + s.x, p.n - 1u);
         if (WINDOWS == 1u) {
             for (var c = 0u; c < 4u; c += 1u) { windows[i][c] = b0 + window(min(col0 + s.x + c, p.n - 1u)); }
@@ -300,8 +277,8 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let row4 = warp / WARPS_N * (LANES_M * ROWS) + cell.x;
     let col4 = warp % WARPS_N * (LANES_N * COLS) + cell.y;
     let slice = lane / SLICE_THREADS;
-    let from_a = slice * SLICE_K * STRIDE_A + turned(row4, slice * SLICE_K, TURN_A);
-    let from_b = slice * SLICE_K * STRIDE_B + turned(col4, slice * SLICE_K, TURN_B);
+    let from_a = slice_at(slice * SLICE_K, A_ALONG_K, STRIDE_A) + row4 * LANE_A;
+    let from_b = slice_at(slice * SLICE_K, B_ALONG_K, STRIDE_B) + col4 * LANE_B;
 
     let count = (k_end - k_begin + TILE_K - 1u) / TILE_K;
     if (count > 0u) {
@@ -312,19 +289,15 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     }
     workgroupBarrier();
     for (var tile = 0u; tile < count; tile += 1u) {
-        let more = tile + 1u < count;
         let now = tile % BUFFERS;
         let then = (tile + 1u) % BUFFERS;
-        if (more) {
-            fetch_a(k_begin + (tile + 1u) * TILE_K);
-            fetch_b(k_begin + (tile + 1u) * TILE_K);
-        }
+        let next = k_begin + min(tile + 1u, count - 1u) * TILE_K;       // without a branch: the last step is fetched twice
+        fetch_a(next);
+        fetch_b(next);
         multiply(now * SIZE_A + from_a, START_B + now * SIZE_B + from_b);
         if (BUFFERS == 1u) { workgroupBarrier(); }
-        if (more) {
-            stash_a(then);
-            stash_b(then);
-        }
+        stash_a(then);
+        stash_b(then);
         workgroupBarrier();
     }
 

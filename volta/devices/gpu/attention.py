@@ -5,7 +5,6 @@ Must not know the graph. Widths that are no multiple of four are padded with zer
 from __future__ import annotations
 
 import math
-from collections import Counter
 from typing import NamedTuple
 
 from volta._kernels import core
@@ -39,18 +38,17 @@ class Tile(NamedTuple):
 
     def blocks(self, length: int, pairs: int, causal: bool) -> tuple[int, int]:
         """(rows and columns of a block, rounds) of the backward pass over `length` rows and columns: the fastest by a model of waves
-        of workgroups. Of what a causal mask leaves, an odd number of rounds has equal shares, an even one larger and smaller ones."""
+        of workgroups. Heads begin with rounds evenly apart, so that any number of rounds has equal shares."""
         unit = math.lcm(self.rows, self.columns)
         units, least = ceil_div(length, unit), BUSY // (self.lanes_x * self.lanes_y)
 
-        def plan(size, odd):
+        def cost(size, rounds):
             blocks = ceil_div(units, size)
-            rounds = blocks | odd
-            met = Counter((i + j) % rounds for i in range(blocks) for j in range(i + 1 if causal else blocks))
-            waves = sum(max(ceil_div(pairs * met[t], UNITS), least) for t in range(rounds))
+            met = pairs * (blocks * (blocks + 1) // 2 if causal else blocks * blocks)
+            waves = rounds * max(ceil_div(met, rounds * UNITS), least)
             work = (size + 1) / 2 if causal and blocks == 1 else size
             return rounds * LAUNCH + waves * size * (work + SUMS), unit * size, rounds
-        return min(plan(size, odd) for size in range(1, units + 1) for odd in {False, causal})[1:]
+        return min(cost(size, rounds) for size in range(1, units + 1) for blocks in [ceil_div(units, size)] for rounds in range(blocks, 2 * blocks + 1))[1:]
 
 
 # By pass and by the widest head that they serve: the fastest of those tried on an H200 (256: not tried). Where one takes more workgroup
