@@ -17,6 +17,7 @@ fn sign_u(x: u32) -> u32 { return min(x, 1u); }
 fn sign_b(x: u32) -> u32 { return x; }
 fn reciprocal_f(x: f32) -> f32 { return 1.0 / x; }
 fn sqrt_f(x: f32) -> f32 { return sqrt_nan(x); }
+fn root_f(x: f32) -> f32 { return sqrt_nan(x); }
 fn rsqrt_f(x: f32) -> f32 { return 1.0 / sqrt_nan(x); }
 fn exp_f(x: f32) -> f32 { return exp_accurate(x); }
 fn exp2_f(x: f32) -> f32 { return exp2_accurate(x); }
@@ -98,6 +99,7 @@ fn mish_f(x: f32) -> f32 { return x * mish_parts(x).x; }
 fn relu_grad_f(g: f32, y: f32) -> f32 { return select(g, 0.0, not_positive(y)); }
 fn sigmoid_grad_f(g: f32, y: f32) -> f32 { return g * (y * (1.0 - y)); }
 fn tanh_grad_f(g: f32, y: f32) -> f32 { return g * (1.0 - y * y); }
+fn root_grad_f(g: f32, y: f32) -> f32 { return select(g * 0.5 / y, 0.0, y == 0.0); }
 fn gelu_grad_f(g: f32, x: f32) -> f32 { return g * gelu_slope(x); }
 fn gelu_tanh_grad_f(g: f32, x: f32) -> f32 { return g * gelu_tanh_slope(x); }
 fn silu_grad_f(g: f32, x: f32) -> f32 { return g * silu_slope(x); }

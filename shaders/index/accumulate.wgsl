@@ -5,8 +5,7 @@
 // Up to 2^14 entries of a line or bucket are added as two numbers of 17 bits each, which have room for as many; more with a carry.
 // LINES: out[line, j] = the sum of g[line, k] over the k with index[line, k] == j. Else the entries of buckets come from index_partition.
 //
-// Bindings: 0 g, 1 index, or the entries, 2 starts of buckets, `step` apart, or if that is 0 their ends, any buffer with LINES (read),
-//           3 out (read_write).
+// Bindings: 0 g, 1 index, or the entries, 2 ends of buckets, any buffer with LINES (read), 3 out (read_write).
 // Launch:   x = lines or buckets workgroups of THREADS.
 // Sums:     in integers: exact, but for what is below the unit; one rounding to f32.
 
@@ -26,12 +25,11 @@ struct Params {
     groups: u32, entries: u32, size: u32,       // entries and places of a line, or of all buckets
     g_offset: u32, index_offset: u32,
     shift: u32,                         // of the number of buckets
-    step: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> g: array<V>;
 @group(0) @binding(1) var<storage, read> index: array<I>;
-@group(0) @binding(2) var<storage, read> starts: array<u32>;
+@group(0) @binding(2) var<storage, read> ends: array<u32>;
 @group(0) @binding(3) var<storage, read_write> out: array<O>;
 
 var<workgroup> tops: array<atomic<u32>, select(1u, PLACES, FLOAT)>;     // largest magnitude, as bits
@@ -124,14 +122,8 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     var end = start + p.entries;
     if (!LINES) {
         start = 0u;
-        end = p.entries;
-        if (p.step == 0u) {
-            end = starts[group];
-            if (group > 0u) { start = starts[group - 1u]; }
-        } else {
-            start = starts[group * p.step];
-            if (group + 1u < p.groups) { end = starts[(group + 1u) * p.step]; }
-        }
+        if (group > 0u) { start = ends[group - 1u]; }
+        end = ends[group];
     }
     let few = end - start <= 16384u;
     let kept = entries_at(start + local, end, group);

@@ -1,14 +1,13 @@
 // index_partition: the entries of a scattered addition, put together by the bucket of their places.
 //
 // Eight places side by side are one block, and blocks go to buckets in turn, so that a few places that many entries name are in several
-// buckets. `count` counts each workgroup's entries of each bucket; sort_scan makes of that where they go; `split` moves them there, in no
-// particular order, but first puts them together in workgroup memory, so that those of a bucket are written side by side.
-// DIRECT: there are more buckets than workgroup memory counts. Entries of all workgroups are counted, and each is moved by itself; that
-// leaves where buckets end.
+// buckets. `count` counts the entries of each bucket; sort_scan makes of that where buckets begin; `split` moves the entries there, in no
+// particular order, and leaves where buckets end. A workgroup asks for room for all its entries of a bucket at once, and first puts them
+// together in workgroup memory, so that those of a bucket are written side by side.
+// DIRECT: there are more buckets than workgroup memory counts, and each entry is counted and moved by itself.
 //
-// Bindings: 0 g, 1 index (read), 2 starts[bucket, workgroup], DIRECT: ends of buckets, zeros before `count`, 3 entries (read_write): place
-//           in the bucket, bits of g.
-// Launch:   x = groups = ceil(total / (THREADS * ITEMS)) workgroups of THREADS, a multiple of 64 that divides BUCKETS.
+// Bindings: 0 g, 1 index (read), 2 starts of buckets, zeros before `count`, 3 entries (read_write): place in the bucket, bits of g.
+// Launch:   x = ceil(total / (THREADS * ITEMS)) workgroups of THREADS, a multiple of 64 that divides BUCKETS.
 // Sums:     integers: exact in any order.
 
 alias V = f32;
@@ -23,7 +22,6 @@ struct Params {
     total: u32, inner: u32, entries: u32, size: u32,
     g_offset: u32, index_offset: u32,
     shift: u32,                         // of the buckets' number
-    groups: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> g: array<V>;
@@ -42,34 +40,21 @@ fn place(k: u32) -> u32 {
 
 fn bucket_of(place: u32) -> u32 { return (place >> 3u) & ((1u << p.shift) - 1u); }
 
-// The places of this thread's entries, which the workgroup counts.
-fn look(first: u32, local: u32) -> array<u32, ITEMS> {
-    var places: array<u32, ITEMS>;
-    for (var j = 0u; j < ITEMS; j++) {
-        let k = first + j * THREADS + local;
-        if (k < p.total) { places[j] = place(k); }
-    }
-    if (DIRECT) { return places; }
-    for (var b = local; b < BUCKETS; b += THREADS) { atomicStore(&counts[b], 0u); }
-    workgroupBarrier();
-    for (var j = 0u; j < ITEMS; j++) {
-        if (first + j * THREADS + local < p.total) { atomicAdd(&counts[bucket_of(places[j])], 1u); }
-    }
-    workgroupBarrier();
-    return places;
-}
-
 @compute @workgroup_size(THREADS)
 fn count(grid: Grid, @builtin(local_invocation_index) local: u32) {
-    let group = group_of(grid);
-    let first = group * THREADS * ITEMS;
-    let places = look(first, local);
-    if (DIRECT) {
-        for (var j = 0u; j < ITEMS; j++) {
-            if (first + j * THREADS + local < p.total) { atomicAdd(&starts[bucket_of(places[j])], 1u); }
+    let first = group_of(grid) * THREADS * ITEMS;
+    for (var b = local; b < BUCKETS && !DIRECT; b += THREADS) { atomicStore(&counts[b], 0u); }
+    workgroupBarrier();
+    for (var j = 0u; j < ITEMS; j++) {
+        let k = first + j * THREADS + local;
+        if (k < p.total) {
+            if (DIRECT) { atomicAdd(&starts[bucket_of(place(k))], 1u); } else { atomicAdd(&counts[bucket_of(place(k))], 1u); }
         }
-    } else if (group < p.groups) {
-        for (var b = local; b < BUCKETS; b += THREADS) { atomicStore(&starts[b * p.groups + group], atomicLoad(&counts[b])); }
+    }
+    workgroupBarrier();
+    for (var b = local; b < BUCKETS && !DIRECT; b += THREADS) {
+        let counted = atomicLoad(&counts[b]);
+        if (counted > 0u) { atomicAdd(&starts[b], counted); }
     }
 }
 
@@ -77,36 +62,51 @@ fn entry(place: u32, bits: u32) -> vec2<u32> { return vec2<u32>((((place >> 3u) 
 
 @compute @workgroup_size(THREADS)
 fn split(grid: Grid, @builtin(local_invocation_index) local: u32) {
-    let group = group_of(grid);
-    let first = group * THREADS * ITEMS;
-    let places = look(first, local);
+    let first = group_of(grid) * THREADS * ITEMS;
+    var places: array<u32, ITEMS>;
+    var values: array<u32, ITEMS>;
+    for (var j = 0u; j < ITEMS; j++) {
+        let k = first + j * THREADS + local;
+        if (k < p.total) {
+            places[j] = place(k);
+            values[j] = bits(g[p.g_offset + k]);
+        }
+    }
     if (DIRECT) {
         for (var j = 0u; j < ITEMS; j++) {
-            let k = first + j * THREADS + local;
-            if (k < p.total) { found[atomicAdd(&starts[bucket_of(places[j])], 1u)] = entry(places[j], bits(g[p.g_offset + k])); }
+            if (first + j * THREADS + local < p.total) { found[atomicAdd(&starts[bucket_of(places[j])], 1u)] = entry(places[j], values[j]); }
         }
         return;
     }
+    for (var b = local; b < BUCKETS; b += THREADS) { atomicStore(&counts[b], 0u); }
+    workgroupBarrier();
+    var ranks: array<u32, ITEMS>;                       // among the entries of a bucket here
+    for (var j = 0u; j < ITEMS; j++) {
+        if (first + j * THREADS + local < p.total) { ranks[j] = atomicAdd(&counts[bucket_of(places[j])], 1u); }
+    }
+    workgroupBarrier();
     var own: array<u32, OWNED>;                         // buckets of this thread, side by side
+    var room: array<u32, OWNED>;
     var total = 0u;
     for (var i = 0u; i < OWNED; i++) {
-        own[i] = atomicLoad(&counts[local * OWNED + i]);
+        let b = local * OWNED + i;
+        own[i] = atomicLoad(&counts[b]);
+        if (own[i] > 0u) { room[i] = atomicAdd(&starts[b], own[i]); }
         total += own[i];
     }
     var before = running_sum(local, total).before;
     for (var i = 0u; i < OWNED; i++) {
         let b = local * OWNED + i;
         atomicStore(&counts[b], before);
-        if (own[i] > 0u) { shifts[b] = atomicLoad(&starts[b * p.groups + group]) - before; }
+        shifts[b] = room[i] - before;
         before += own[i];
     }
     workgroupBarrier();
     for (var j = 0u; j < ITEMS; j++) {
-        let k = first + j * THREADS + local;
-        if (k < p.total) {
-            let to = atomicAdd(&counts[bucket_of(places[j])], 1u);
+        if (first + j * THREADS + local < p.total) {
+            let to = atomicLoad(&counts[bucket_of(places[j])]) + ranks[j];
             places_here[to] = places[j];
-            bits_here[to] = bits(g[p.g_offset + k]);
+            bits_here[to] = values[j];
         }
     }
     workgroupBarrier();

@@ -5,6 +5,7 @@
 // Sums:     none. Copies bits: E is of u32 for every type of 32 bits.
 
 alias E = vec4<u32>;
+const LINES: bool = true;               // more than one
 const EACH: u32 = 4u;                   // E's of a thread, 256 apart: all are on their way before the first is written
 
 struct Params {
@@ -27,16 +28,21 @@ fn element(line: u32, at: u32) -> E {
     return d[p.offsets.w + line * (p.ends.w - p.ends.z) + at - p.ends.z];
 }
 
+fn line_of(i: u32) -> u32 {
+    if (LINES) { return i / p.line; }
+    return 0u;
+}
+
 @compute @workgroup_size(256)
 fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let begin = group_of(grid) * 256u * EACH + local;
     var found: array<E, EACH>;
     for (var j = 0u; j < EACH; j++) {
         let i = begin + j * 256u;
-        if (i < p.count) { found[j] = element(i / p.line, i % p.line); }
+        if (i < p.count) { found[j] = element(line_of(i), i - line_of(i) * p.line); }
     }
     for (var j = 0u; j < EACH; j++) {
         let i = begin + j * 256u;
-        if (i < p.count) { out[i / p.line * p.out_line + p.first + i % p.line] = found[j]; }
+        if (i < p.count) { out[line_of(i) * (p.out_line - p.line) + p.first + i] = found[j]; }
     }
 }

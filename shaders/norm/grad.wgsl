@@ -1,10 +1,11 @@
 // norm_grad: dx = weight * rstd * (g - mean(g) - xhat * mean(g * xhat)), xhat = (x - mean) * rstd, per channel;
 // also writes dweight[C] = sum of g * xhat and dbias[C] = sum of g.
 //
-// SUMS, APPLIES and blocks as in norm_normalise; a part is (sum of g, sum of g * xhat).
+// SUMS, APPLIES and blocks as in norm_normalise; parts[C, splits] are (sum of g, sum of g * xhat, mean, 0), and lie in place of dweight where
+// they are written, of mean where they are read.
 //
-// Bindings: 0 g, 1 x, 2 weight, 3 mean, 4 rstd (read; weight any buffer without HAS_WEIGHT), 5 parts[C, splits] (any with SUMS and
-//           APPLIES), 6 dx, 7 dweight, 8 dbias (read_write).
+// Bindings: 0 g, 1 x, 2 weight, 3 mean or parts, 4 rstd (read; weight any buffer without HAS_WEIGHT), 5 dx, 6 dweight or parts, 7 dbias
+//           (read_write).
 // Launch:   x = C * blocks workgroups of 256.
 // Sums:     in f32: a serial run per thread and element of V, then a tree; a tree over at most 256 parts; fixed order.
 
@@ -25,10 +26,9 @@ var<immediate> p: Params;
 @group(0) @binding(2) var<storage, read> weight: array<f32>;
 @group(0) @binding(3) var<storage, read> mean: array<f32>;
 @group(0) @binding(4) var<storage, read> rstd: array<f32>;
-@group(0) @binding(5) var<storage, read_write> parts: array<vec2<f32>>;
-@group(0) @binding(6) var<storage, read_write> dx: array<V>;
-@group(0) @binding(7) var<storage, read_write> dweight: array<f32>;
-@group(0) @binding(8) var<storage, read_write> dbias: array<f32>;
+@group(0) @binding(5) var<storage, read_write> dx: array<V>;
+@group(0) @binding(6) var<storage, read_write> dweight: array<f32>;
+@group(0) @binding(7) var<storage, read_write> dbias: array<f32>;
 
 var<workgroup> tree: array<vec2<f32>, 256>;
 
@@ -59,13 +59,14 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let block = group - channel * p.blocks;
     let start = block * p.chunk + local;
     let end = select(min((block + 1u) * p.chunk, p.total), 0u, channel >= p.channels);
-    let center = mean[p.mean_offset + min(channel, p.channels - 1u)];
+    let center = mean[select(4u * p.splits * min(channel, p.channels - 1u) + 2u, p.mean_offset + min(channel, p.channels - 1u), SUMS)];
     let scale = rstd[p.rstd_offset + min(channel, p.channels - 1u)];
     tree[local] = vec2<f32>(0.0);
     if (SUMS) {
         tree[local] = share_of(channel, center, start, end);
     } else if (local < p.splits && channel < p.channels) {
-        tree[local] = parts[channel * p.splits + local];
+        let part = 4u * (channel * p.splits + local);
+        tree[local] = vec2<f32>(mean[part], mean[part + 1u]);
     }
     workgroupBarrier();
     for (var half = 128u; half > 0u; half >>= 1u) {
@@ -83,7 +84,9 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     }
     if (!APPLIES) {
         if (local == 0u) {
-            parts[group] = sums;
+            dweight[4u * group] = sums.x;
+            dweight[4u * group + 1u] = sums.y;
+            dweight[4u * group + 2u] = center;
         }
         return;
     }

@@ -3,7 +3,7 @@
 // A workgroup has 8 rows and 8 columns of the state, each of which has 4 threads, which share the product of the state before with the
 // weight; the first of them computes the gates then. The state before lies in `out`, or in h0 for rows that begin here.
 //
-// Bindings: 0 x, 1 weight, 2 bias, 3 h0, 4 c0 (read), 5 out, 6 hidden, 7 cell, 8 saved (read_write).
+// Bindings: 0 x, 1 weight, 2 bias, 3 h0 (read), 4 out, 5 hidden, 6 cell, 7 saved (read_write; cell begins as c0 where there is one).
 // Launch:   x = ceil(rows / 8) * ceil(size / 8) workgroups of 256.
 // Sums:     in f32, four for each product; fixed order.
 
@@ -20,18 +20,17 @@ struct Params {
     first: u32, rows: u32,          // of this step,
     before: u32, running: u32,      // and of the one before; rows beyond these begin here
     size: u32,
-    x_offset: u32, weight_offset: u32, bias_offset: u32, h0_offset: u32, c0_offset: u32,
+    x_offset: u32, weight_offset: u32, bias_offset: u32, h0_offset: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> x: array<f32>;
 @group(0) @binding(1) var<storage, read> weight: array<W>;
 @group(0) @binding(2) var<storage, read> bias: array<f32>;
 @group(0) @binding(3) var<storage, read> h0: array<f32>;
-@group(0) @binding(4) var<storage, read> c0: array<f32>;
-@group(0) @binding(5) var<storage, read_write> out: array<f32>;
-@group(0) @binding(6) var<storage, read_write> hidden: array<f32>;
-@group(0) @binding(7) var<storage, read_write> cell: array<f32>;
-@group(0) @binding(8) var<storage, read_write> saved: array<f32>;
+@group(0) @binding(4) var<storage, read_write> out: array<f32>;
+@group(0) @binding(5) var<storage, read_write> hidden: array<f32>;
+@group(0) @binding(6) var<storage, read_write> cell: array<f32>;
+@group(0) @binding(7) var<storage, read_write> saved: array<f32>;
 
 const DEPTH: u32 = 16u;             // vec4's of the state that are staged at a time
 var<workgroup> states: array<vec4<f32>, 128>;
@@ -96,7 +95,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
     if (MODE == 0u) {
         y += vec4<f32>(0.0, bias_at(n + column), bias_at(2u * n + column), bias_at(3u * n + column));
         var c = 0.0;
-        if (row < p.running) { c = cell[at]; } else if (HAS_C0) { c = c0[p.c0_offset + at]; }
+        if (HAS_C0 || row < p.running) { c = cell[at]; }
         let i = sigmoid_accurate(x[from_x] + y.x);
         let f = sigmoid_accurate(x[from_x + n] + y.y);
         let g = tanh_accurate(x[from_x + 2u * n] + y.z);

@@ -3,7 +3,8 @@
 // A workgroup has 8 rows and 8 columns of the state, each of which has 4 threads, which share the product of the later step's gradients with
 // the weight; the first of them computes the gates' gradients then. LAST: what reaches the states before rows that begin with the later step.
 //
-// Bindings: 0 weight, transposed, 1 saved, 2 g_out, 3 g_hidden, 4 g_cell (read), 5 dx, 6 dgates, 7 dh0, 8 carried (read_write).
+// Bindings: 0 weight, transposed, 1 saved, 2 g_out, 3 g_hidden (read), 4 dx, 5 dgates, 6 dh0, 7 carried (read_write; begins as g_cell where
+//           there is one).
 // Launch:   x = ceil(rows / 8) * ceil(size / 8) workgroups of 256.
 // Sums:     in f32, four for each product; fixed order.
 
@@ -21,18 +22,17 @@ struct Params {
     first: u32, rows: u32,          // of this step,
     later: u32, running: u32,       // and of the later one; rows beyond these end here
     size: u32, begin: u32,          // LAST: the first row that begins
-    weight_offset: u32, saved_offset: u32, out_offset: u32, hidden_offset: u32, cell_offset: u32,
+    weight_offset: u32, saved_offset: u32, out_offset: u32, hidden_offset: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> weight: array<W>;
 @group(0) @binding(1) var<storage, read> saved: array<f32>;
 @group(0) @binding(2) var<storage, read> g_out: array<f32>;
 @group(0) @binding(3) var<storage, read> g_hidden: array<f32>;
-@group(0) @binding(4) var<storage, read> g_cell: array<f32>;
-@group(0) @binding(5) var<storage, read_write> dx: array<f32>;
-@group(0) @binding(6) var<storage, read_write> dgates: array<f32>;
-@group(0) @binding(7) var<storage, read_write> dh0: array<f32>;
-@group(0) @binding(8) var<storage, read_write> carried: array<f32>;
+@group(0) @binding(4) var<storage, read_write> dx: array<f32>;
+@group(0) @binding(5) var<storage, read_write> dgates: array<f32>;
+@group(0) @binding(6) var<storage, read_write> dh0: array<f32>;
+@group(0) @binding(7) var<storage, read_write> carried: array<f32>;
 
 const DEPTH: u32 = 16u;             // vec4's of the gradients that are staged at a time
 var<workgroup> slopes: array<vec4<f32>, 128>;
@@ -95,7 +95,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
         let o = saved[kept + 3u * n];
         let t = saved[kept + 4u * n];
         var dc = dh * o * (1.0 - t * t);
-        if (row < p.running) { dc += carried[at]; } else if (HAS_CELL) { dc += g_cell[p.cell_offset + at]; }
+        if (HAS_CELL || row < p.running) { dc += carried[at]; }
         dx[to] = dc * g * i * (1.0 - i);
         dx[to + n] = dc * saved[kept + 5u * n] * f * (1.0 - f);
         dx[to + 2u * n] = dc * i * (1.0 - g * g);

@@ -5,10 +5,11 @@
 //
 // Bindings: 0 x, 1 weight, 2 bias (read; any buffer without HAS_WEIGHT, HAS_BIAS), 3 out, 4 mean, 5 rstd (read_write).
 // Launch:   x = ceil(rows / (256 / LANES)) workgroups of 256.
-// Sums:     in f32: a serial run per thread and element of V, then a tree; fixed order. The variance is a second pass over registers,
+// Sums:     in f32: a serial run per thread and element of V, then of threads; fixed order. The variance is a second pass over registers,
 //           or, of rows that are read twice, of deviations that are merged by Chan's formula.
 
 alias V = vec4<f32>;
+alias S = f32;
 alias W = vec4<f32>;            // of weight and bias: a V, or with PER_RUN an element
 const WIDTH: u32 = 4u;
 const LANES: u32 = 64u;
@@ -33,7 +34,6 @@ var<immediate> p: Params;
 @group(0) @binding(4) var<storage, read_write> mean: array<f32>;
 @group(0) @binding(5) var<storage, read_write> rstd: array<f32>;
 
-var<workgroup> sums: array<f32, 256>;
 var<workgroup> tree: array<vec3<f32>, 256>;
 
 // A scalar V fills all four places of a vec4, of which the first is used.
@@ -41,17 +41,6 @@ fn fold(value: V) -> f32 {
     let v = vec4<f32>(value);
     if (WIDTH == 1u) { return v.x; }
     return (v.x + v.y) + (v.z + v.w);
-}
-
-fn row_sum(thread: u32, lane: u32, value: V) -> f32 {
-    var v = fold(value);
-    sums[thread] = v;
-    for (var half = LANES / 2u; half > 0u; half = half / 2u) {
-        workgroupBarrier();
-        if (lane < half) { v = v + sums[thread + half]; sums[thread] = v; }
-    }
-    workgroupBarrier();
-    return sums[thread - lane];
 }
 
 // (count, mean, sum of squared deviations) of a thread's share of a row, about the first value that it meets.
@@ -102,12 +91,12 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
         for (var i = 0u; i < ITEMS; i++) {
             if (lane + i * LANES < count) { v[i] = x[start + lane + i * LANES]; sum += v[i] - pivot; }
         }
-        if (CENTRED) { center = pivot + row_sum(thread, lane, sum) * per_value; workgroupBarrier(); }
+        if (CENTRED) { center = pivot + row_total(thread, fold(sum)) * per_value; }
         var squares = V(0.0);
         for (var i = 0u; i < ITEMS; i++) {
             if (lane + i * LANES < count) { let away = v[i] - center; squares += away * away; }
         }
-        let scale = 1.0 / sqrt(row_sum(thread, lane, squares) * per_value + p.eps);
+        let scale = 1.0 / sqrt(row_total(thread, fold(squares)) * per_value + p.eps);
         for (var i = 0u; i < ITEMS; i++) {
             if (lane + i * LANES < count) { out[row * p.count + lane + i * LANES] = finish(v[i], center, scale, column, lane + i * LANES); }
         }

@@ -6,9 +6,10 @@
 // Bindings: 0 g, 1 x, 2 weight, 3 mean, 4 rstd (read; weight any buffer without HAS_WEIGHT), 5 dx, 6 parts (read_write; parts any spare
 //           buffer without SUMS).
 // Launch:   x = blocks workgroups of 256; one takes 256 / LANES rows at a time, `turns` times.
-// Sums:     in f32: a serial run per thread and element of V, then a tree; fixed order.
+// Sums:     in f32: a serial run per thread and element of V, then of threads; fixed order.
 
 alias V = vec4<f32>;
+alias S = vec2<f32>;
 alias W = vec4<f32>;            // of weight: a V, or with PER_RUN an element
 const WIDTH: u32 = 4u;
 const LANES: u32 = 64u;
@@ -36,7 +37,6 @@ var<immediate> p: Params;
 
 const ROWS: u32 = 256u / LANES;
 
-var<workgroup> sums: array<vec2<f32>, 256>;
 var<workgroup> left: array<V, 256>;
 var<workgroup> right: array<V, 256>;
 
@@ -44,19 +44,6 @@ fn fold(value: V) -> f32 {
     let v = vec4<f32>(value);
     if (WIDTH == 1u) { return v.x; }
     return (v.x + v.y) + (v.z + v.w);
-}
-
-fn row_sums(thread: u32, lane: u32, first: V, second: V) -> vec2<f32> {
-    var v = vec2<f32>(fold(first), fold(second));
-    sums[thread] = v;
-    for (var half = LANES / 2u; half > 0u; half = half / 2u) {
-        workgroupBarrier();
-        if (lane < half) { v = v + sums[thread + half]; sums[thread] = v; }
-    }
-    workgroupBarrier();
-    let total = sums[thread - lane];
-    workgroupBarrier();
-    return total;
 }
 
 fn weighted(slope: V, column: u32, i: u32) -> V {
@@ -102,7 +89,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
                     product += slopes[i] * normal;
                 }
             }
-            let total = row_sums(thread, lane, sum, product);
+            let total = row_total(thread, vec2<f32>(fold(sum), fold(product)));
             for (var i = 0u; i < ITEMS; i++) {
                 let at = lane + i * LANES;
                 if (at < count) { dx[start + at] = finish(slopes[i], normals[i], scale, total); }
@@ -113,7 +100,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
                 sum += h;
                 product += h * (x[p.x_offset + start + at] - center) * scale;
             }
-            let total = row_sums(thread, lane, sum, product);
+            let total = row_total(thread, vec2<f32>(fold(sum), fold(product)));
             for (var at = lane; at < count; at += LANES) {
                 dx[start + at] = finish(weighted(g[p.g_offset + start + at], column, at),
                                         (x[p.x_offset + start + at] - center) * scale, scale, total);

@@ -2,9 +2,10 @@
 //
 // Bindings: 0 g, 1 x, 2 mean, 3 rstd (read), 4 parts[run] (read_write).
 // Launch:   x = ceil(runs / (256 / LANES)) workgroups of 256; LANES neighbouring threads, a power of two, take a run.
-// Sums:     in f32: a serial run per thread and element of V, then a tree; fixed order.
+// Sums:     in f32: a serial run per thread and element of V, then of threads; fixed order.
 
 alias V = vec4<f32>;
+alias S = vec2<f32>;
 const WIDTH: u32 = 4u;
 const LANES: u32 = 64u;
 
@@ -19,8 +20,6 @@ var<immediate> p: Params;
 @group(0) @binding(2) var<storage, read> mean: array<f32>;
 @group(0) @binding(3) var<storage, read> rstd: array<f32>;
 @group(0) @binding(4) var<storage, read_write> parts: array<vec2<f32>>;
-
-var<workgroup> sums: array<vec2<f32>, 256>;
 
 @compute @workgroup_size(256)
 fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
@@ -41,10 +40,6 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
     let b = vec4<f32>(product);
     var mine = vec2<f32>(a.x, b.x);
     if (WIDTH == 4u) { mine = vec2<f32>((a.x + a.y) + (a.z + a.w), (b.x + b.y) + (b.z + b.w)); }
-    sums[thread] = mine;
-    for (var half = LANES / 2u; half > 0u; half = half / 2u) {
-        workgroupBarrier();
-        if (lane < half) { mine += sums[thread + half]; sums[thread] = mine; }
-    }
+    mine = row_total(thread, mine);
     if (lane == 0u && count > 0u) { parts[run] = vec2<f32>(mine.x, mine.y * rstd[p.rstd_offset + row]); }
 }

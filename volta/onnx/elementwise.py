@@ -11,7 +11,7 @@ _SAME = {
     "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh", "atan": "Atan", "atanh": "Atanh", "cos": "Cos",
     "cosh": "Cosh", "erf": "Erf", "exp": "Exp", "hardswish": "HardSwish", "isinf": "IsInf", "isnan": "IsNaN", "log": "Log", "mish": "Mish",
     "neg": "Neg", "reciprocal": "Reciprocal", "relu": "Relu", "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin", "sinh": "Sinh",
-    "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh", "sub": "Sub", "div": "Div", "pow": "Pow",
+    "sqrt": "Sqrt", "root": "Sqrt", "tan": "Tan", "tanh": "Tanh", "sub": "Sub", "div": "Div", "pow": "Pow",
     "clamp_min": "Max", "clamp_max": "Min"}
 _ROUNDED = {"floor": "Floor", "ceil": "Ceil", "round": "Round"}
 _COMPARED = {"lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual"}

@@ -13,17 +13,21 @@ from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import arange
 from volta.ops.from_data import tensor
-from volta.ops.join import pad
+from volta.ops.join import pad, stack
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op
 from volta.ops.records.math import where_op
 from volta.ops.records.reduce import amax_op
+from volta.ops.records.scan import cumsum_op
+from volta.ops.records.sort import searchsorted_op
 from volta.ops.records.view import contiguous_op, expand_op, reshape_op
 from volta.ops.table import Flags, Labels, case, composed
 from volta.shapes import as_dim, broadcast_shapes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from volta.tensor import Tensor
     from volta.types import Number
 
@@ -279,17 +283,37 @@ def _triangle(op, input, diagonal, keep):
     return where_op(keep(row, arange(columns, device=input.device)), input, False if input.dtype.code == 0 else 0)
 
 
+def true_places(mask: Tensor) -> Tensor:
+    """The flat positions where a mask holds, ascending, int64. Of a GPU's only their number is read."""
+    if not mask.device.is_gpu or not mask._size:
+        return tensor(np.flatnonzero(mask.numpy()), device=mask.device)
+    ends = cumsum_op(flat(mask), dim=0)
+    return searchsorted_op(ends, arange(1, int(ends[-1].item()) + 1, device=mask.device), right=False)
+
+
+def coordinates(places: Tensor, shape: Sequence[int]) -> list[Tensor]:
+    """Of flat positions in `shape`, those along each dimension."""
+    found, inner = [], 1
+    for n in shape[::-1]:
+        found.append((places // inner if inner > 1 else places) % n)
+        inner *= n
+    return found[::-1]
+
+
 @composed(samples=(case((3, 4)), case(())), kinds="fib", smooth=False, reads=True, numpy=np.argwhere)
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
-    """Positions of the non-zero elements, (count, rank) int64, or one vector per dimension. Reads the values on the host.
+    """Positions of the non-zero elements, (count, rank) int64, or one vector per dimension. Reads how many they are.
 
     >>> volta.nonzero(volta.tensor([0, 5, 6])).tolist()
     [[1], [2]]
     """
-    array = (input.detach() != 0).numpy()
+    mask = input.detach() != 0
+    if mask.device.is_gpu and mask.ndim and mask._size:
+        found = coordinates(true_places(mask), mask.shape)
+        return tuple(found) if as_tuple else stack(found, 1)
     if as_tuple:
-        return tuple([tensor(i, device=input.device) for i in np.nonzero(np.atleast_1d(array))])
-    return tensor(np.argwhere(array), device=input.device)
+        return tuple([tensor(i, device=input.device) for i in np.nonzero(np.atleast_1d(mask.numpy()))])
+    return tensor(np.argwhere(mask.numpy()), device=input.device)
 
 
 @composed(samples=(case((3, 4)), case(())), kinds="fib", smooth=False, reads=True, numpy=np.argwhere)

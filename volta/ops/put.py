@@ -10,9 +10,9 @@ from volta._kernels.core import TensorBase, indexing, inplace
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.creation import arange, full
-from volta.ops.indexing import as_vector, check_integers, flat, positions
+from volta.ops.indexing import as_vector, check_integers, coordinates, flat, positions
 from volta.ops.join import stack
-from volta.ops.math import clamp, div
+from volta.ops.math import clamp
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_add_op, index_select_op
 from volta.ops.records.math import add_op, where_op
@@ -116,11 +116,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     sizes = tuple(map(operator.index, (shape,) if hasattr(shape, "__index__") else shape))
     if any(not 0 <= n < 1 << 63 for n in sizes):
         raise ArgumentError(f"unravel_index: sizes must be at least 0 and fit into 64 bits, got {sizes}")
-    rest, places = cast(indices, int64), []
-    for n in sizes[::-1]:
-        places.append(rest % n)
-        rest = div(rest, n, rounding_mode="floor")
-    return tuple(places[::-1])
+    return tuple(coordinates(cast(indices, int64), sizes))
 
 
 def _np_nonzero_static(x, size, fill_value=-1):

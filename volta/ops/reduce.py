@@ -12,8 +12,7 @@ from volta.errors import ArgumentError, IndexRangeError
 from volta.ops.copy import clone
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
-from volta.ops.records.math import exp, log, maximum, minimum, where_op
-from volta.ops.records.math import sqrt as sqrt_op
+from volta.ops.records.math import exp, log, maximum, minimum, root_op, where_op
 from volta.ops.records.reduce import (
     all_op,
     amax_op,
@@ -408,11 +407,12 @@ def std_mean(input: Tensor, dim: int | Sequence[int] | bool | None = None, unbia
 
 def root(x: Tensor, power: float) -> Tensor:
     """x ** power of what is at least 0, with gradient 0 at 0, as in PyTorch's norm and std."""
+    if power == 0.5:
+        return root_op(x)
     if not (x.requires_grad and graph.is_grad_enabled()):
-        return sqrt_op(x) if power == 0.5 else x ** power
+        return x ** power
     zero = x == 0
-    safe = where_op(zero, 1.0, x)
-    return where_op(zero, 0.0, sqrt_op(safe) if power == 0.5 else safe ** power)
+    return where_op(zero, 0.0, where_op(zero, 1.0, x) ** power)
 
 
 @composed(out="cast", samples=(case((3, 4), dim=1), case((2, 3, 4), dim=(0, -1), keepdim=True)), in_float32=True,

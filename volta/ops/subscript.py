@@ -22,7 +22,7 @@ from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeErr
 from volta.ops.copy import contiguous, copy_into, fill_into
 from volta.ops.creation import empty, full
 from volta.ops.from_data import tensor
-from volta.ops.indexing import known_range, positions
+from volta.ops.indexing import known_range, positions, true_places
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_add_op, index_put_op, index_select_op
 from volta.ops.records.math import where_op
@@ -109,10 +109,10 @@ class Positions:
             span = range(first, first + 1)
             if item is True or item is False:
                 item = tensor(np.zeros(int(item), np.int64), device=x.device)
-            elif item.dtype.code == 0:          # the count decides a shape, so a mask is read on the host
+            elif item.dtype.code == 0:          # the count decides a shape, so it is read
                 span = range(first, first + item.ndim)
                 self.unique = len(places) == 1
-                item = tensor(np.flatnonzero(item.numpy()), device=item.device)
+                item = true_places(item)
             elif not item.shape:
                 scalars.append(first)
             self.dims += span

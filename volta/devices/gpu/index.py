@@ -161,9 +161,9 @@ def _bits_of(dtype) -> dict:
     return {"bits": f"bitcast<u32>({COMPUTED[dtype.code]}(v))", "V": STORED[dtype.code]}
 
 
-def _add_sums(plan: Plan, what: Sum, bound: tuple, groups: int, places: int, sizes: tuple, shift: int = 0, step: int = 0, **more) -> Plan:
+def _add_sums(plan: Plan, what: Sum, bound: tuple, groups: int, places: int, sizes: tuple, shift: int = 0, **more) -> Plan:
     """The last step of an exact addition."""
-    plan.step("index/accumulate", (0, *bound, 2), (groups, *sizes, At(0), At(1), shift, step), groups,
+    plan.step("index/accumulate", (0, *bound, 2), (groups, *sizes, At(0), At(1), shift), groups,
               PLACES=1 << max(places - 1, 1).bit_length(), FLOAT=what.dtype.is_floating_point,
               **(_sums(what.dtype, 1) | _bits_of(what.dtype)), **more)
     return plan
@@ -180,19 +180,16 @@ def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
     blocks, limits = ceil_div(places, 8), plan.ctx.limits
     buckets = 1 << (max(ceil_div(8 * blocks, _most_places(plan)), min(BUCKETS, max(blocks, THREADS))) - 1).bit_length()
     shift, items = buckets.bit_length() - 1, ITEMS if limits["max-compute-workgroup-storage-size"] >= 3 << 14 else ITEMS // 4
-    groups, direct = ceil_div(total, THREADS * items), buckets > COUNTED
-    counts = buckets if direct else buckets * groups
-    starts, found = plan.scratch(4 * counts), plan.scratch(8 * total)
-    if direct:
-        add_elementwise(plan, "0", (starts,), (buckets,), ((1,),), INT32)
+    starts, found = plan.scratch(4 * buckets), plan.scratch(8 * total)
+    add_elementwise(plan, "0", (starts,), (buckets,), ((1,),), INT32)
     for entry in ("count", "split"):
-        values = total, what.inner, what.entries, what.size, At(0), At(1), shift, groups
-        plan.step("index/partition", (0, 1, starts, found), values, groups, entry=entry, THREADS=THREADS, ITEMS=items,
-                  BUCKETS=min(buckets, COUNTED), DIRECT=direct, **_bits_of(what.dtype))
+        plan.step("index/partition", (0, 1, starts, found), (total, what.inner, what.entries, what.size, At(0), At(1), shift),
+                  ceil_div(total, THREADS * items), entry=entry, THREADS=THREADS, ITEMS=items, BUCKETS=min(buckets, COUNTED),
+                  DIRECT=buckets > COUNTED, **_bits_of(what.dtype))
         if entry == "count":
-            add_scan(plan, starts, counts)
+            add_scan(plan, starts, buckets)
     threads = 512 if limits["max-compute-invocations-per-workgroup"] >= 512 else THREADS
-    return _add_sums(plan, what, (found, starts), buckets, 8 * ceil_div(blocks, buckets), (total, places), shift, 0 if direct else groups,
+    return _add_sums(plan, what, (found, starts), buckets, 8 * ceil_div(blocks, buckets), (total, places), shift,
                      LINES=False, I="vec2<u32>", named="index[i]", THREADS=threads, EACH=8)
 
 

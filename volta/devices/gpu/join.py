@@ -35,7 +35,7 @@ def _joined(out, a, b, c, d, *, dim, first):
         plan.step("join/cat", (*range(1, 1 + len(tensors)), *[1] * missing, 0),
                   (*ends, *[ends[-1]] * missing, *[At(1 + i, width) for i in range(len(tensors))], *[0] * missing, count, ends[-1],
                    out_line // width, first // width), ceil_div(count, THREADS * each),
-                  E=f"vec4<{element}>" if width == 4 else element, EACH=each)
+                  E=f"vec4<{element}>" if width == 4 else element, LINES=lines > 1, EACH=each)
     return plan
 
 

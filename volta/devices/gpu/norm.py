@@ -6,6 +6,7 @@ again in each of its workgroups, so that no dispatch is needed in between. A cha
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from volta.devices.gpu.common import FLOAT32, THREADS, ceil_div
 from volta.devices.gpu.copy import full
@@ -19,18 +20,19 @@ APPLY_SERIAL = 8            # V's that a thread of the last pass makes
 WHOLE = 4096                # V's of a channel up to which one workgroup is no slower than another dispatch
 
 
-def _add_passes(plan: Plan, file: str, x, width: int, bound: tuple, part: int, outputs: tuple, values: tuple, **overrides) -> None:
-    """Steps over the channels of x[N, C, ...]: one that does them whole, or one that leaves `part` bytes for each part and one that merges
-    them and makes the outputs. IN: width, elements of a V; bound, the buffers read; values, the Params after `splits`."""
+def _add_passes(plan: Plan, file: str, x, width: int, bound: Callable, values: tuple, **overrides) -> None:
+    """Steps over the channels of x[N, C, ...]: one that does them whole, or one that leaves 16 bytes for each part and one that merges
+    them and makes the outputs. IN: width, elements of a V; bound, from (parts, SUMS, APPLIES) to the buffers; values, the Params after
+    `splits`."""
     channels, inner = x.shape[1], math.prod(x.shape[2:]) // width
     total = x.shape[0] * inner
     chunk = ceil_div(total, max(1, min(MAX_SPLITS, ceil_div(FULL_GPU, channels), total // (THREADS * SERIAL))))
     splits = ceil_div(total, chunk)
     whole = total <= WHOLE
-    parts = spare(plan.ctx) if whole else plan.scratch(part * channels * splits)
+    parts = spare(plan.ctx) if whole else plan.scratch(16 * channels * splits)
     for length, sums, applies in [(total, True, True)] if whole else [(chunk, True, False), (THREADS * APPLY_SERIAL, False, True)]:
         blocks = ceil_div(total, length)
-        plan.step(file, (*bound, parts, *outputs), (channels, inner, total, length, blocks, splits, *values), channels * blocks,
+        plan.step(file, bound(parts, sums, applies), (channels, inner, total, length, blocks, splits, *values), channels * blocks,
                   V=vector_type(width), WIDTH=width, SUMS=sums, APPLIES=applies, **overrides)
 
 
@@ -41,7 +43,8 @@ def _batch_norm(x, weight, bias, *, eps):
         return _of_nothing
     plan, width = Plan(x, weight, bias), vectors(math.prod(x.shape[2:]), x.offset)
     outputs = [plan.output(shape, FLOAT32) for shape in (x.shape, x.shape[1:2], x.shape[1:2])]
-    _add_passes(plan, "norm/normalise", x, width, (0, 0 if weight is None else 1, 0 if bias is None else 2), 16, outputs,
+    given = 0, 0 if weight is None else 1, 0 if bias is None else 2
+    _add_passes(plan, "norm/normalise", x, width, lambda parts, *_: (*given, parts, *outputs),
                 (At(0, width), 0 if weight is None else At(1), 0 if bias is None else At(2), eps),
                 HAS_WEIGHT=weight is not None, HAS_BIAS=bias is not None)
     return plan
@@ -62,8 +65,11 @@ def _batch_norm_grad(g, x, weight, mean, rstd):
     if not x._size:
         return _grad_of_nothing
     plan, width = Plan(g, x, weight, mean, rstd), vectors(math.prod(x.shape[2:]), g.offset, x.offset)
-    outputs = [plan.output(shape, FLOAT32) for shape in (x.shape, x.shape[1:2], x.shape[1:2])]
-    _add_passes(plan, "norm/grad", x, width, (0, 1, 0 if weight is None else 2, 3, 4), 8, outputs,
+    dx, dweight, dbias = [plan.output(shape, FLOAT32) for shape in (x.shape, x.shape[1:2], x.shape[1:2])]
+
+    def bound(parts, sums, applies):
+        return 0, 1, 0 if weight is None else 2, 3 if sums else parts, 4, dx, dweight if applies else parts, dbias
+    _add_passes(plan, "norm/grad", x, width, bound,
                 (At(0, width), At(1, width), 0 if weight is None else At(2), At(3), At(4), x.shape[1] / x._size),
                 HAS_WEIGHT=weight is not None)
     return plan

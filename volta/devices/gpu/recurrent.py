@@ -11,6 +11,7 @@ from volta._kernels import core
 from volta.devices.gpu.common import FLOAT32, ceil_div
 from volta.devices.gpu.copy import contiguous
 from volta.devices.gpu.limits import recurrent as cuts
+from volta.devices.gpu.map import add_elementwise
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, vector_type, vectors
 
 MODES = {"lstm": (4, 7), "gru": (3, 5), "tanh": (1, 2), "relu": (1, 2)}        # gates, and what is saved, in columns of the state
@@ -34,6 +35,11 @@ def _groups(rows, size):
     return ceil_div(rows, 8) * ceil_div(size, 8)
 
 
+def _copied(plan, t, operand, target):
+    """A step that copies operand number `operand`, t, which the others then need not bind beside `target`."""
+    add_elementwise(plan, "x0", (operand, target), (t._size, 1), ((1, 0), (1, 1)), FLOAT32, ((0, At(operand)),))
+
+
 def _recurrent(x, weight, bias, h0, c0, *, mode, batch_sizes, reverse):
     """(out, hidden, cell, saved)"""
     need_float32("recurrent", x, weight, bias, h0, c0)
@@ -43,8 +49,10 @@ def _recurrent(x, weight, bias, h0, c0, *, mode, batch_sizes, reverse):
     outputs = (plan.output((rows, size), FLOAT32), plan.output((batch, size), FLOAT32),
                plan.output((batch if mode == "lstm" else 0, size), FLOAT32), plan.output((rows, MODES[mode][1] * size), FLOAT32))
     given = [t is not None for t in (bias, h0, c0)]
-    bound = (0, 1, *[i if there else 0 for i, there in zip((2, 3, 4), given)], *outputs)
-    places = At(0), At(1, width), *[At(i) if there else 0 for i, there in zip((2, 3, 4), given)]
+    bound = (0, 1, *[i if there else 0 for i, there in zip((2, 3), given)], *outputs)
+    places = At(0), At(1, width), *[At(i) if there else 0 for i, there in zip((2, 3), given)]
+    if given[2]:
+        _copied(plan, c0, 4, outputs[2])
     before = (0, 0)
     for step in steps:
         plan.step("recurrent/forward", bound, (*step, *before, size, *places), _groups(step[1], size),
@@ -64,8 +72,10 @@ def _recurrent_grad(x, weight, saved, g_out, g_hidden, g_cell, *, mode, batch_si
     if mode == "gru":
         carried = plan.scratch(4 * batch * size or 4)
     given = [t is not None for t in (g_out, g_hidden, g_cell)]
-    bound = (1, 2, *[i if there else 1 for i, there in zip((3, 4, 5), given)], dx, dgates, dh0, carried)
-    places = At(1, width), At(2), *[At(i) if there else 0 for i, there in zip((3, 4, 5), given)]
+    bound = (1, 2, *[i if there else 1 for i, there in zip((3, 4), given)], dx, dgates, dh0, carried)
+    places = At(1, width), At(2), *[At(i) if there else 0 for i, there in zip((3, 4), given)]
+    if given[2]:
+        _copied(plan, g_cell, 5, carried)
     overrides |= {"HAS_OUT": given[0], "HAS_HIDDEN": given[1], "HAS_CELL": given[2]}
     later = (0, 0)
     for step in steps[::-1]:

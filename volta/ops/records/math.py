@@ -27,6 +27,7 @@ abs = unary("abs", lambda g, x: g * sign(x), numpy=np.abs, takes="fi", operator=
 sign = unary("sign", zero, numpy=np.sign, takes="fib", kinds="fi", aliases=("sgn",))
 reciprocal = unary("reciprocal", lambda g, out: -g * out * out, numpy=np.reciprocal, domain=(0.3, 3.0), aliases=("recip",))
 sqrt = unary("sqrt", lambda g, out: g * 0.5 / out, numpy=np.sqrt, domain=(0.2, 4.0))
+root_op = unary("root", lambda g, out: root_grad(g, out), numpy=np.sqrt, domain=(0.2, 4.0), public=False)    # with gradient 0 at 0
 rsqrt = unary("rsqrt", lambda g, out: g * -0.5 * out * out * out, numpy=lambda x: 1 / np.sqrt(x), domain=(0.2, 4.0))
 exp = unary("exp", lambda g, out: g * out, numpy=np.exp)
 exp2 = unary("exp2", lambda g, out: g * out * math.log(2), numpy=np.exp2, aliases=("special.exp2",))
@@ -94,6 +95,9 @@ sigmoid_grad = gradient("sigmoid_grad", "out", (
 tanh_grad = gradient("tanh_grad", "out", (
     lambda gg, out: tanh_grad(gg, out), lambda gg, g, out: gg * g * out * -2.0),
     numpy=lambda g, out: g * (1 - out * out), domain=(-0.95, 0.95))
+root_grad = gradient("root_grad", "out", (
+    lambda gg, out: root_grad(gg, out), lambda gg, g, out: root_grad(root_grad(gg * g, out), out) * -2.0),
+    numpy=lambda g, out: g * 0.5 / out, domain=(0.2, 4.0))
 gelu_grad = gradient("gelu_grad", "x", (
     lambda gg, x: gelu_grad(gg, x),
     lambda gg, g, x: gg * g * exp(x * x * -0.5) * (2.0 - x * x) * (1 / math.sqrt(2 * math.pi))), numpy=_np_gelu_grad)
