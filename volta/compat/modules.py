@@ -53,6 +53,8 @@ PLACES = {
     "torchvision.datasets.": "volta.vision.datasets",
     "torchvision.ops.": "volta.vision.ops",
     "torchvision.utils": "volta.vision.utils",
+    "torchvision.models.segmentation.": "volta.vision.models.segmentation",
+    "torchvision.models._utils": "volta.vision.models.intermediate",
 }
 _DEEP = ("torch.nn", "torch.optim", "torch.utils.data", "torch.autograd", "torch.distributions", "torch.cuda.amp")     # with inner names
 WHERE = "docs/coverage.md in Volta's sources lists which of PyTorch's names exist, and why others do not"

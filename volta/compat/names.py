@@ -24,13 +24,7 @@ class version:
     debug = False
 
 
-def _assert(condition: Any, message: str) -> None:
-    """Raises: AssertionError with the message unless the condition holds."""
-    if not condition:
-        raise AssertionError(message)
-
-
-TORCH = {"__version__": version.__version__, "_assert": _assert}           # what the name torch has beside Volta's names
+TORCH = {"__version__": version.__version__}           # what the name torch has beside Volta's names
 
 
 def compile(model: F | None = None, **options: Any) -> Any:
