@@ -69,7 +69,7 @@ for node in smooth.graph.nodes:
         node.target = operator.add
 smooth.graph.lint()
 smooth.recompile()
-assert torch.allclose(smooth(x), F.gelu(x) + x + 2)
+assert torch.allclose(smooth(x), F.gelu(x) + (x + 2))
 
 maps = create_feature_extractor(net, {"layer2": "middle", "layer4.1.relu_1": "deep"})(x)
 assert maps["middle"].shape == (2, 128, 4, 4) and maps["deep"].shape == (2, 512, 1, 1)
