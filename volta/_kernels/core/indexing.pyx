@@ -111,6 +111,16 @@ cdef inline bint _is_plain(object item):
     return isinstance(item, TensorBase) and len((<TensorBase>item).shape) > 0
 
 
+cdef bint _is_several(list items):
+    """Whether a list counts as a tuple of subscripts, as in PyTorch: it holds more than numbers."""
+    if len(items) >= 32:
+        return False
+    for item in items:
+        if item is None or item is Ellipsis or PySlice_Check(item) or isinstance(item, TensorBase) or hasattr(item, "__len__"):
+            return True
+    return False
+
+
 cdef Py_ssize_t _covered(object item):
     """How many dimensions an item of a subscript takes."""
     if isinstance(item, TensorBase) and (<TensorBase>item).dtype.code == BOOL:
@@ -130,6 +140,8 @@ def parse(TensorBase x not None, key):
     cdef list places = None
     if rank and isinstance(key, TensorBase) and (<TensorBase>key).dtype.code != BOOL and len((<TensorBase>key).shape):
         return None
+    if not PyTuple_CheckExact(key) and (isinstance(key, tuple) or isinstance(key, list) and _is_several(key)):
+        key = tuple(key)
     cdef tuple items = <tuple>key if PyTuple_CheckExact(key) else (key,)
     count = PyTuple_GET_SIZE(items)
     for i in range(count):
