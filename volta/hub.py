@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["download_url_to_file", "get_dir", "load_state_dict_from_url", "load_url", "set_dir"]
 
-_HASH = re.compile(r"-([a-f0-9]+)\.")
+HASH_REGEX = re.compile(r"-([a-f0-9]+)\.")
 _folder: str | None = None
 
 
@@ -36,8 +36,12 @@ def __getattr__(name: str) -> Any:
 
 def get_dir() -> str:
     """The folder of downloads: that of `set_dir`, else hub/ in $TORCH_HOME, $XDG_CACHE_HOME/torch or ~/.cache/torch."""
+    return _folder or os.path.join(_get_torch_home(), "hub")
+
+
+def _get_torch_home() -> str:
     cache = os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.join("~", ".cache")), "torch")
-    return _folder or os.path.join(os.path.expanduser(os.environ.get("TORCH_HOME", cache)), "hub")
+    return os.path.expanduser(os.environ.get("TORCH_HOME", cache))
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
@@ -97,7 +101,7 @@ def load_state_dict_from_url(url: str, model_dir: str | os.PathLike[str] | None 
     path = os.path.join(folder, file_name or os.path.basename(urlparse(url).path))
     if not os.path.exists(path):
         os.makedirs(folder, exist_ok=True)
-        found = _HASH.search(os.path.basename(path)) if check_hash else None
+        found = HASH_REGEX.search(os.path.basename(path)) if check_hash else None
         try:
             download_url_to_file(url, path, found and found[1], progress)
         except DownloadError as error:

@@ -1,4 +1,6 @@
 """Settings of CUDA, without effect here."""
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 matmul = SimpleNamespace(allow_tf32=False, allow_fp16_reduced_precision_reduction=True, allow_bf16_reduced_precision_reduction=True)
@@ -25,3 +27,15 @@ enable_flash_sdp, flash_sdp_enabled = _setting("flash")
 enable_mem_efficient_sdp, mem_efficient_sdp_enabled = _setting("mem_efficient")
 enable_math_sdp, math_sdp_enabled = _setting("math")
 enable_cudnn_sdp, cudnn_sdp_enabled = _setting("cudnn")
+
+
+@contextmanager
+def sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True,
+               enable_cudnn: bool = True) -> Iterator[None]:
+    """Allow these kinds of attention kernels inside the `with`. There is one here, which is always used."""
+    before = dict(_kinds)
+    _kinds.update(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
+    try:
+        yield
+    finally:
+        _kinds.update(before)

@@ -25,7 +25,7 @@ def is_compiling() -> bool:
     return False
 
 
-is_dynamo_compiling = is_compiling
+is_dynamo_compiling = is_exporting = is_compiling
 
 
 def reset() -> None:

@@ -30,12 +30,17 @@ PLACES = {
     "torch._dynamo.": "volta.compat.compiler",
     "torch._inductor": "volta.compat.compiler",
     "torch._inductor.": "volta.compat.compiler",
+    "torch.utils._pytree": "volta.compat.pytree",
+    "safetensors.torch": "volta.compat.safetensors",
+    "torch.jit.annotations": "typing",
+    "torch.nn.attention.flex_attention": "volta.nn.flex_attention",
     "torch.nn.attention": "volta.backends.attention",
     "torch.nn.utils.stateless": "volta.func",
     "torch.cuda.random": "volta.cuda",
     "torch.cuda.memory": "volta.cuda",
     "torch.cuda.amp": "volta.amp.cuda",
     "torch.cuda.amp.": "volta.amp.cuda",
+    "torch.cpu": "volta.compat.cpu",
     "torch.cpu.amp": "volta.amp.cpu",
     "torch.cpu.amp.": "volta.amp.cpu",
     "torch.amp.": "volta.amp",
@@ -53,6 +58,8 @@ PLACES = {
     "torchvision.datasets.": "volta.vision.datasets",
     "torchvision.ops.": "volta.vision.ops",
     "torchvision.utils": "volta.vision.utils",
+    "torchvision.models.segmentation.": "volta.vision.models.segmentation",
+    "torchvision.models._utils": "volta.vision.models.intermediate",
 }
 _DEEP = ("torch.nn", "torch.optim", "torch.utils.data", "torch.autograd", "torch.distributions", "torch.cuda.amp")     # with inner names
 WHERE = "docs/coverage.md in Volta's sources lists which of PyTorch's names exist, and why others do not"
@@ -136,7 +143,7 @@ class Finder:
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         """The place of a module of PyTorch; None for other modules. Raises: ModuleNotFoundError where Volta has none for it."""
-        if name.partition(".")[0] not in ("torch", "torchvision"):
+        if name.partition(".")[0] not in ("torch", "torchvision") and name != "safetensors.torch":
             return None
         try:
             found = importlib.import_module(place(name))

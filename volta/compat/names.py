@@ -1,10 +1,13 @@
 """Names of the package torch that scripts use and that are no operation: constants and settings."""
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from volta.amp import get_autocast_dtype, is_autocast_enabled
+from volta.compat.foreach import FOREACH
 from volta.errors import ArgumentError
 
 __all__ = ["are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "get_num_interop_threads", "inf",
@@ -24,13 +27,9 @@ class version:
     debug = False
 
 
-def _assert(condition: Any, message: str) -> None:
-    """Raises: AssertionError with the message unless the condition holds."""
-    if not condition:
-        raise AssertionError(message)
-
-
-TORCH = {"__version__": version.__version__, "_assert": _assert}           # what the name torch has beside Volta's names
+# What the name torch has beside Volta's names.
+TORCH = {"__version__": version.__version__, "get_autocast_cpu_dtype": functools.partial(get_autocast_dtype, "cpu"),
+         "is_autocast_cpu_enabled": functools.partial(is_autocast_enabled, "cpu"), **FOREACH}
 
 
 def compile(model: F | None = None, **options: Any) -> Any:

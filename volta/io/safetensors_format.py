@@ -34,14 +34,14 @@ _NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat1
           "I8": "int8", "U8": "uint8", "BOOL": "bool", "U16": "uint16", "U32": "uint32", "U64": "uint64"}
 
 
-def prepare(obj: Mapping[Any, Any]) -> Callable[[IO[bytes]], object]:
-    """What writes `obj` to a file. Raises: ArgumentError for what the format cannot hold, before anything is written."""
+def prepare(obj: Mapping[Any, Any], metadata: Mapping[str, str] | None = None) -> Callable[[IO[bytes]], object]:
+    """What writes `obj` to a file, with further metadata. Raises: ArgumentError, before anything is written, for what it cannot hold."""
     if not isinstance(obj, Mapping):
         raise ArgumentError(f"save: a safetensors file needs a dict (such as model.state_dict()), got {type(obj).__name__}")
     tensors: dict[str, np.ndarray] = {}
     structure = _describe(obj, "", tensors)
     flat = len(tensors) == len(obj) and all(structure.get(key) == {_TENSOR: key} for key in obj)
-    metadata = {"format": "pt"} if flat else {"volta.structure": json.dumps(structure)}
+    metadata = {**(metadata or {}), **({"format": "pt"} if flat else {"volta.structure": json.dumps(structure)})}
     if "__metadata__" in tensors:
         raise ArgumentError("save: '__metadata__' is a reserved name in safetensors files; rename the key")
     try:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Self, overload
+from typing import Any, Self, overload
 
 from volta.errors import ArgumentError, IndexRangeError
 from volta.nn.module import Module
@@ -258,18 +258,20 @@ class ParameterDict(_Named, Module):
 
 
 class ParameterList(Module):
-    """A list of parameters; it has no forward."""
+    """A list of parameters; it has no forward. Tensors become parameters; modules and other values may stand among them."""
 
-    def __init__(self, values: Iterable[Parameter] | None = None) -> None:
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
+        self._size = 0
         self.extend(() if values is None else values)
 
-    def append(self, value: Parameter) -> ParameterList:
-        """Add a parameter at the end; a plain tensor becomes one."""
-        self.register_parameter(str(len(self)), value if isinstance(value, Parameter) else Parameter(value))
+    def append(self, value: Any) -> ParameterList:
+        """Add a parameter at the end."""
+        self._size += 1
+        self[-1] = value
         return self
 
-    def extend(self, values: Iterable[Parameter]) -> ParameterList:
+    def extend(self, values: Iterable[Any]) -> ParameterList:
         """Add parameters at the end."""
         for p in _need_iterable(self, "parameters", values):
             self.append(p)
@@ -277,35 +279,36 @@ class ParameterList(Module):
 
     __iadd__ = extend
 
-    def __getitem__(self, index):
-        values = list(self._parameters.values())
-        if isinstance(index, slice):
-            return ParameterList(values[index])
-        if not -len(values) <= index < len(values):
-            raise IndexRangeError(f"ParameterList: index {index} is out of range for {len(values)} parameters")
-        return values[index]
+    def _name(self, index):
+        if not -self._size <= index < self._size:
+            raise IndexRangeError(f"ParameterList: index {index} is out of range for {self._size} parameters")
+        return str(index % self._size)
 
-    def __setitem__(self, index: int, value: Parameter) -> None:
-        name = str(range(len(self))[index])
-        self._parameters[name] = value if isinstance(value, Parameter) else Parameter(value)
+    def __getitem__(self, index):
+        return ParameterList(list(self)[index]) if isinstance(index, slice) else getattr(self, self._name(index))
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        setattr(self, self._name(index), Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value)
 
     def extra_repr(self) -> str:
-        return "\n".join(f"({name}): {_described(p)}" for name, p in self._parameters.items())
+        return "\n".join(f"({i}): {_described(p)}" for i, p in enumerate(self) if not isinstance(p, Module))
 
     def __len__(self) -> int:
-        return len(self._parameters)
+        return self._size
 
-    def __iter__(self) -> Iterator[Parameter]:
-        return iter(self._parameters.values())
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(self._size))
 
 
 def _described(p):
+    if not isinstance(p, Tensor):
+        return f"Object of type: {type(p).__name__}"
     where = f", {p.device}" if p.is_gpu else ""
     return f"Parameter containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}{where}]"
 
 
 def _need_module(owner, module):
-    if not isinstance(module, Module):
+    if not isinstance(module, Module) and (module is not None or isinstance(owner, Sequential)):
         raise ArgumentError(f"{type(owner).__name__}: needs modules, got {type(module).__name__}")
     return module
 

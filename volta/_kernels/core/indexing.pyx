@@ -142,7 +142,7 @@ def parse(TensorBase x not None, key):
     cdef list places = None
     if rank and isinstance(key, TensorBase) and (<TensorBase>key).dtype.code > UINT8 and len((<TensorBase>key).shape):
         return None
-    if PyList_CheckExact(key) and _stands_for_tuple(<list>key):
+    if not PyTuple_CheckExact(key) and (isinstance(key, tuple) or isinstance(key, list) and _stands_for_tuple(<list>key)):
         key = tuple(key)
     cdef tuple items = <tuple>key if PyTuple_CheckExact(key) else (key,)
     count = PyTuple_GET_SIZE(items)

@@ -5,6 +5,7 @@ from volta.vision.datasets.files import VisionDataset
 from volta.vision.datasets.folder import DatasetFolder, ImageFolder
 from volta.vision.datasets.mnist import EMNIST, KMNIST, MNIST, QMNIST, FashionMNIST
 from volta.vision.datasets.stl import STL10
+from volta.vision.datasets.svhn import SVHN
 
 __all__ = ["CIFAR10", "CIFAR100", "DatasetFolder", "EMNIST", "FakeData", "FashionMNIST", "ImageFolder", "KMNIST", "MNIST", "QMNIST",
-           "STL10", "VisionDataset"]
+           "STL10", "SVHN", "VisionDataset"]

@@ -23,3 +23,7 @@ _MODULES = ("alexnet", "convnext", "densenet", "efficientnet", "googlenet", "inc
 __all__ = [name for module in _MODULES for name in _import_module(f"{__name__}.{module}").__all__]
 __all__ += _WEIGHTS                 # ResNet18_Weights and the like
 globals().update(_WEIGHTS)
+
+from volta.vision.models import detection, feature_extraction, segmentation  # noqa: E402 (whose names are not names of this package)
+
+__all__ += ["detection", "feature_extraction", "segmentation"]

@@ -35,6 +35,7 @@ class InvertedResidual(nn.Module):
             raise ValueError(f"stride should be 1 or 2 instead of {stride}")
         norm_layer = norm_layer or nn.BatchNorm2d
         self.stride, self.use_res_connect, self.out_channels = stride, stride == 1 and inp == oup, oup
+        self._is_cn = stride > 1                    # a new size begins here: what feature extractors look at
         hidden = round(inp * expand_ratio)
         layers = [Conv2dNormActivation(inp, hidden, 1, norm_layer=norm_layer, activation_layer=nn.ReLU6)] if expand_ratio != 1 else []
         self.conv = nn.Sequential(*layers, Conv2dNormActivation(hidden, hidden, stride=stride, groups=hidden, norm_layer=norm_layer,

@@ -37,6 +37,7 @@ class InvertedResidual(nn.Module):
     def __init__(self, cnf: InvertedResidualConfig, norm_layer: Callable[..., nn.Module]) -> None:
         super().__init__()
         self.use_res_connect, self.out_channels = cnf.stride == 1 and cnf.input_channels == cnf.out_channels, cnf.out_channels
+        self._is_cn = cnf.stride > 1                # a new size begins here: what feature extractors look at
         width, shared = cnf.expanded_channels, {"norm_layer": norm_layer, "activation_layer": nn.Hardswish if cnf.use_hs else nn.ReLU}
         layers: list[nn.Module] = [Conv2dNormActivation(cnf.input_channels, width, 1, **shared)] if width != cnf.input_channels else []
         layers.append(Conv2dNormActivation(width, width, cnf.kernel, 1 if cnf.dilation > 1 else cnf.stride, groups=width,

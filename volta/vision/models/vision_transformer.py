@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from volta import nn
 from volta.errors import ArgumentError, ShapeError
+from volta.fx.tracer import wrap
 from volta.ops.creation import empty, zeros
 from volta.ops.join import cat
 from volta.vision.models.weights import Weights, published
@@ -68,6 +69,14 @@ class Encoder(nn.Module):
         return self.ln(self.layers(self.dropout(input + self.pos_embedding)))
 
 
+@wrap
+def _sized(x: Tensor, size: int) -> Tensor:
+    """The images; in graphs a step of its own, since it looks at their shape."""
+    if tuple(x.shape[2:]) != (size, size):
+        raise ShapeError(f"VisionTransformer: needs images of {size} x {size}, got {tuple(x.shape)}")
+    return x
+
+
 class VisionTransformer(nn.Module):
     """A transformer of patches and of one place more, whose result says the class."""
 
@@ -94,10 +103,8 @@ class VisionTransformer(nn.Module):
             nn.init.zeros_(values)
 
     def forward(self, x: Tensor) -> Tensor:
-        if tuple(x.shape[2:]) != (self.image_size, self.image_size):
-            raise ShapeError(f"VisionTransformer: needs images of {self.image_size} x {self.image_size}, got {tuple(x.shape)}")
-        patches = self.conv_proj(x).flatten(2).permute(0, 2, 1)
-        return self.heads(self.encoder(cat([self.class_token.expand(len(x), -1, -1), patches], 1))[:, 0])
+        patches = self.conv_proj(_sized(x, self.image_size)).flatten(2).permute(0, 2, 1)
+        return self.heads(self.encoder(cat([self.class_token.expand(x.shape[0], -1, -1), patches], 1))[:, 0])
 
 
 def _vit(patch_size, num_layers, num_heads, hidden_dim, mlp_dim, **options):

@@ -39,15 +39,42 @@ class ImageClassification(Module):
         return T.normalize(T.convert_image_dtype(pixels, float32), self.mean, self.std)
 
 
+class SemanticSegmentation(Module):
+    """Prepares an image, of Pillow or a tensor, for a network that names the class of each pixel."""
+
+    def __init__(self, *, resize_size: int | None, mean: tuple[float, ...] = (0.485, 0.456, 0.406),
+                 std: tuple[float, ...] = (0.229, 0.224, 0.225), interpolation: InterpolationMode = InterpolationMode.BILINEAR,
+                 antialias: bool | None = True) -> None:
+        super().__init__()
+        self.resize_size, self.mean, self.std = None if resize_size is None else [resize_size], list(mean), list(std)
+        self.interpolation, self.antialias = interpolation, antialias
+
+    def forward(self, img: Any) -> Any:
+        """The tensor that a model takes, without its batch dimension."""
+        if self.resize_size is not None:
+            img = T.resize(img, self.resize_size, self.interpolation, antialias=self.antialias)
+        pixels = T.pil_to_tensor(img) if T.is_pil(img) else img
+        return T.normalize(T.convert_image_dtype(pixels, float32), self.mean, self.std)
+
+
 @dataclass(frozen=True)
 class Weights:
     """A published file, and the arguments of `ImageClassification` that go with it."""
+    prepares = ImageClassification
     file: str
     crop_size: int = 224
     resize_size: int = 256
     interpolation: InterpolationMode = InterpolationMode.BILINEAR
     mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
     std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class PixelWeights:
+    """A published file of a network that names the class of each pixel, and the arguments of `SemanticSegmentation`."""
+    prepares = SemanticSegmentation
+    file: str
+    resize_size: int = 520
 
 
 class WeightsEnum(enum.Enum):
@@ -68,9 +95,9 @@ class WeightsEnum(enum.Enum):
         return f"https://download.pytorch.org/models/{self.value.file}"
 
     @property
-    def transforms(self) -> Callable[[], ImageClassification]:
+    def transforms(self) -> Callable[[], Module]:
         """Makes what prepares images."""
-        return functools.partial(ImageClassification, **{name: value for name, value in vars(self.value).items() if name != "file"})
+        return functools.partial(self.value.prepares, **{name: value for name, value in vars(self.value).items() if name != "file"})
 
     def get_state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The weights: `volta.hub.load_state_dict_from_url` has the arguments."""

@@ -1,0 +1,28 @@
+"""PyTorch's inner functions over lists of tensors, torch._foreach_add_ and the like, which optimizers of scripts call."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from volta.tensor import Tensor
+
+_BOTH = ("abs add addcdiv addcmul ceil clamp_max clamp_min cos div erf exp expm1 floor lerp log log1p log2 log10 maximum minimum mul neg "
+         "pow reciprocal round rsqrt sigmoid sign sin sqrt sub tan tanh trunc").split()
+
+
+def _foreach(name: str) -> Callable[..., Any]:
+    """The function that calls a method of each tensor; a list among the arguments has one for each."""
+    def call(self: Sequence[Tensor], *args: Any, **options: Any) -> list[Tensor] | None:
+        if lengths := {len(a) for a in (*args, *options.values()) if isinstance(a, (list, tuple))} - {len(self)}:
+            raise RuntimeError(f"_foreach_{name}: Tensor lists must have the same number of tensors, got {len(self)} and {lengths.pop()}")
+
+        def own(value, i):
+            return value[i] if isinstance(value, (list, tuple)) else value
+        results = [getattr(x, name)(*(own(a, i) for a in args), **{key: own(value, i) for key, value in options.items()})
+                   for i, x in enumerate(self)]
+        return None if name.endswith("_") else results
+    call.__name__ = call.__qualname__ = f"_foreach_{name}"
+    return call
+
+
+FOREACH = {f"_foreach_{name}": _foreach(name) for name in (*_BOTH, *(f"{name}_" for name in _BOTH), "copy_", "max", "norm", "zero_")}
