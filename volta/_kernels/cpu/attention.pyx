@@ -64,6 +64,7 @@ cdef const real* lined(const real* x, Py_ssize_t stride, Py_ssize_t n, Py_ssize_
     if stride == full and width == full and n % TILE_ROWS == 0:
         return x
     copy_rows(x, stride, n, width, full, room)
+    memset(room + n * full, 0, (up(n, TILE_ROWS) - n) * full * sizeof(real))     # what lies there may be slow to multiply: denormal
     return <const real*>room
 
 

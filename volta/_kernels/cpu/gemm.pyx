@@ -62,6 +62,9 @@ cdef enum:
     LARGE = 262144              # elements of an operand that thin products read in PARTS, row by row
     PARTS = 16
     NARROW = 16384              # elements of out up to which k is cut into parts
+    FEW = 64                    # rows up to which tiles read b where it lies,
+    NEAR = 64                   # in blocks of so many of its rows, which lie in the first cache
+    OUT = 65536                 # and so many elements of out, which stay in the second
 
 
 cdef void pack(Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* x, Py_ssize_t across, Py_ssize_t along,
@@ -120,38 +123,58 @@ cdef inline Py_ssize_t panel_start(Py_ssize_t panel, Py_ssize_t vectors) noexcep
     return vectors - 2 if vectors % 3 == 1 and 3 * panel + 1 == vectors and panel > 0 else min(3 * panel, vectors)
 
 
-cdef void block(const Products* p, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* a, const real* b, const real* bias,
-                real* out, real* space) noexcept nogil:
+cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* a, const real* b,
+                const real* bias, real* out, real* space) noexcept nogil:
     """out[rows][columns] = a[rows][k] @ b[k][columns] + bias; IN: at most MC rows, strides of p."""
     cdef Py_ssize_t width = lanes(out), vectors = (columns + width - 1) // width, panels = (vectors + 2) // 3
-    cdef Py_ssize_t blocks = (k + KC - 1) // KC, depth = (k + blocks - 1) // blocks, k0 = 0, i, j, q, first, last, a_row, a_step, b_step
-    cdef Py_ssize_t tiles = (rows + TILE_ROWS - 1) // TILE_ROWS
+    cdef Py_ssize_t blocks = (k + plan.depth - 1) // plan.depth, depth = (k + blocks - 1) // blocks, k0 = 0, i, end, j, q, first, last
+    cdef Py_ssize_t tiles = (rows + TILE_ROWS - 1) // TILE_ROWS, a_row = p.a_row, a_step = p.a_column, a_ahead, b_step, b_ahead
     cdef bint turn_a = p.a_column != 1 and panels > 1
-    cdef bint turn_b = p.b_column != 1 or depth * p.b_row > SMALL and tiles > (1 if p.b_row >= FAR else 2)
-    cdef real* packed_a = space + min(KC, k) * 3 * width + PAD
+    cdef bint turn_b = p.b_column != 1 or not plan.few and depth * p.b_row > SMALL and tiles > (1 if p.b_row >= FAR else 2)
+    cdef real* packed_a = space + min(plan.depth, k) * 3 * width + PAD
     cdef const real* tile
     cdef const real* panel
+    if turn_a:
+        a_row, a_step = 1, TILE_ROWS
     while k0 < k:
         depth = min(depth, k - k0)
         if turn_a:
             for q in range(tiles):
-                i = q * TILE_ROWS
-                pack(min(TILE_ROWS, rows - i), TILE_ROWS, depth, a + i * p.a_row + k0 * p.a_column, p.a_row, p.a_column,
-                     packed_a + i * depth)
+                i, end = rows * q // tiles, rows * (q + 1) // tiles
+                pack(end - i, TILE_ROWS, depth, a + i * p.a_row + k0 * p.a_column, p.a_row, p.a_column, packed_a + q * TILE_ROWS * depth)
         for j in range(panels):
             first, last = width * panel_start(j, vectors), width * panel_start(j + 1, vectors)
-            panel, b_step = b + k0 * p.b_row + first * p.b_column, p.b_row
+            panel, b_step, b_ahead = b + k0 * p.b_row + first * p.b_column, p.b_row, last - first if plan.few else 0
             if turn_b or last > columns:
                 pack(min(last, columns) - first, last - first, depth, panel, p.b_column, p.b_row, space)
-                panel, b_step = space, last - first
+                panel, b_step, b_ahead = space, last - first, 0
             for q in range(tiles):
-                i = q * TILE_ROWS
-                tile, a_row, a_step = a + i * p.a_row + k0 * p.a_column, p.a_row, p.a_column
+                i, end = rows * q // tiles, rows * (q + 1) // tiles
+                tile, a_ahead = a + i * p.a_row + k0 * p.a_column, (end - i) * p.a_row
                 if turn_a:
-                    tile, a_row, a_step = packed_a + i * depth, 1, TILE_ROWS
-                multiply(depth, tile, a_row, a_step, <int>min(TILE_ROWS, rows - i), panel, b_step, out + i * p.n + first, p.n,
+                    tile, a_ahead = packed_a + q * TILE_ROWS * depth, 0
+                multiply(depth, tile, a_row, a_step, a_ahead, <int>(end - i), panel, b_step, b_ahead, out + i * p.n + first, p.n,
                          <int>(min(last, columns) - first), bias + first if bias != NULL and k0 == 0 else <const real*>NULL, k0 > 0)
+                b_ahead = 0
         k0 += depth
+
+
+cdef void outer(const Products* p, Py_ssize_t rows, const real* a, const real* b, const real* bias, real* out, real* space) noexcept nogil:
+    """out[rows] = a[rows] times the line b + bias, row by row."""
+    cdef Py_ssize_t i, j
+    cdef real x
+    if p.b_column != 1:
+        for j in range(p.n):
+            space[j] = b[j * p.b_column]
+        b = space
+    for i in range(rows):
+        x = a[i * p.a_row]
+        for j in range(p.n):
+            out[j] = x * b[j]
+        if bias != NULL:
+            for j in range(p.n):
+                out[j] += bias[j]
+        out += p.n
 
 
 cdef void inner_block(const Products* p, Py_ssize_t rows, Py_ssize_t first, Py_ssize_t last, Py_ssize_t k, const real* a, const real* b,
@@ -253,15 +276,20 @@ cdef void task(const Plan* plan, const Products* p, Py_ssize_t number, const rea
         return
     first, last = share(p.n, band, plan.column_blocks, width), share(p.n, band + 1, plan.column_blocks, width)
     number %= plan.row_blocks
-    row, end = share(p.m, number, plan.row_blocks, TILE_ROWS), share(p.m, number + 1, plan.row_blocks, TILE_ROWS)
+    row, end = p.m * number // plan.row_blocks, p.m * (number + 1) // plan.row_blocks
+    if plan.outer:
+        outer(p, end - row, a + row * p.a_row, b, bias, out + row * p.n, space)
+        return
     while row < end:
-        index = (end - row + MC - 1) // MC                  # blocks that are left; this one takes its share
-        rows = share(end - row, 1, index, TILE_ROWS)
+        rows = (end - row) // ((end - row + MC - 1) // MC)              # an even share of what is left
         if plan.inner:
             inner_block(p, rows, first, last, k, a + row * p.a_row, b, bias, out + row * p.n, space)
         else:
-            block(p, rows, last - first, k, a + row * p.a_row, b + first * p.b_column, bias + first if bias != NULL else bias,
-                  out + row * p.n + first, space)
+            index = first
+            while index < last:
+                block(plan, p, rows, min(plan.wide, last - index), k, a + row * p.a_row, b + index * p.b_column,
+                      bias + index if bias != NULL else bias, out + row * p.n + index, space)
+                index += plan.wide
         row += rows
 
 
@@ -322,16 +350,12 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
     """Decide how products are computed: sums by their sizes alone, blocks by the threads too. `kind` only names the type."""
     cdef Py_ssize_t width = lanes(kind)
     plan.thin = min(p.m, p.n) <= THIN
-    if plan.thin:
-        plan.cuts = p.k // LONG
-        if (p.a_row if p.m > p.n else p.b_column) == 1 and p.k * max(p.m, p.n) >= LARGE:
-            plan.cuts = max(plan.cuts, min(PARTS, p.k // 128))
-    else:
-        plan.cuts = min(PARTS, p.k // (LONG // 2)) if p.m * p.n <= NARROW and p.k >= LONG else 1
-    plan.inner = not plan.thin and inner_pays(p, width)
-    if plan.inner:
-        plan.cuts = (p.k + DEEP - 1) // DEEP
-    plan.cuts = max(1, plan.cuts)
+    plan.outer = not plan.thin and p.k == 1
+    plan.inner = not plan.thin and not plan.outer and inner_pays(p, width)
+    plan.few = p.b_column == 1 and p.m <= FEW
+    plan.depth = NEAR if plan.few else KC
+    plan.wide = max(OUT // p.m // (3 * width), 1) * 3 * width if plan.few else p.n
+    plan.cuts = max(1, parts_of(plan, p))
     plan.length = (p.k + plan.cuts - 1) // plan.cuts
     plan.partial = p.count * plan.cuts * p.m * p.n if plan.cuts > 1 else 0
     plan.row_blocks = plan.column_blocks = 1
@@ -340,14 +364,30 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
         plan.own = THIN * plan.length + PAD
         if plan.threads > 1:
             plan.column_blocks = min((max(p.m, p.n) + width - 1) // width, 1 + (plan.threads - 1) // (p.count * plan.cuts))
-        return
-    plan.threads = threads_for(p.m * ((p.n + width - 1) // width * width) * p.k * p.count // 8)
-    if plan.threads > 1:
-        choose_blocks(plan, p, width)
-    if plan.inner:
-        plan.own = (min(MC, p.m) + TILE_ROWS) * (plan.length + width) + (TILE_ROWS + 2) * 3 * width + PAD
+    elif plan.outer:
+        plan.threads = threads_for(p.count * p.m * p.n)
+        plan.own = p.n + PAD
+        plan.row_blocks = min(p.m, 1 + (plan.threads - 1) // p.count)
     else:
-        plan.own = min(KC, plan.length) * (3 * width + (min(MC, p.m) + TILE_ROWS)) + 2 * PAD
+        plan.threads = threads_for(p.m * ((p.n + width - 1) // width * width) * p.k * p.count // 8)
+        if plan.threads > 1:
+            choose_blocks(plan, p, width)
+        if plan.inner:
+            plan.own = (min(MC, p.m) + TILE_ROWS) * (plan.length + width) + (TILE_ROWS + 2) * 3 * width + PAD
+        else:
+            plan.own = min(plan.depth, plan.length) * (3 * width + (min(MC, p.m) + TILE_ROWS)) + 2 * PAD
+
+
+cdef Py_ssize_t parts_of(const Plan* plan, const Products* p) noexcept nogil:
+    """Into how many parts k is cut, whatever the threads."""
+    cdef Py_ssize_t wide = max(p.m, p.n), parts = p.k // LONG
+    if plan.inner:
+        return (p.k + DEEP - 1) // DEEP
+    if not plan.thin:
+        return min(PARTS, p.k // (LONG // 2)) if p.m * p.n <= NARROW and p.k >= LONG else 1
+    if (p.a_row if p.m > p.n else p.b_column) == 1 and p.k * wide >= LARGE:
+        parts = max(parts, min(PARTS, max(4, 4 * LONG // wide), p.k // 128))
+    return parts
 
 
 cdef bint inner_pays(const Products* p, Py_ssize_t width) noexcept nogil:
@@ -359,20 +399,18 @@ cdef bint inner_pays(const Products* p, Py_ssize_t width) noexcept nogil:
 
 cdef void choose_blocks(Plan* plan, const Products* p, Py_ssize_t width) noexcept nogil:
     """The blocks by which the thread with the most work is done first."""
-    cdef unsigned int threads = plan.threads, parts = <unsigned int>min(p.count * plan.cuts, 1 << 20), rows, bands, turns, wide, high
-    cdef unsigned int tiles = <unsigned int>min((p.m + TILE_ROWS - 1) // TILE_ROWS, 1 << 20)
-    cdef unsigned int vectors = <unsigned int>min((p.n + width - 1) // width, 1 << 20)
+    cdef Py_ssize_t threads = plan.threads, parts = p.count * plan.cuts, vectors = (p.n + width - 1) // width
+    cdef Py_ssize_t rows, bands, turns, wide, high, tiles
     cdef double cost, least = -1
     if parts % threads == 0 or parts > 8 * threads:
         return
-    for rows in range(1, min(tiles, threads) + 1):
+    for rows in range(1, max(1, min(2 * p.m // TILE_ROWS, threads)) + 1):
         for turns in range(1, 3):
             bands = min(vectors, max(1, turns * threads // (parts * rows)))
-            high, wide = (tiles + rows - 1) // rows, (vectors + bands - 1) // bands
-            # In cycles by k: a vector of products of a tile takes 4 (alone 5), reading a tile of a 2, packing a vector of b 2, or turned 8.
-            cost = <double>high * (4 * wide + (wide == 1) + 2)
-            if p.b_column != 1 or high > 1:
-                cost += (2 if p.b_column == 1 else 8) * wide
+            high, wide = (p.m + rows - 1) // rows, (vectors + bands - 1) // bands
+            tiles = (high + TILE_ROWS - 1) // TILE_ROWS
+            # In cycles by k: a row of a tile by a vector takes 1/2, or alone 5/8, reading a tile of a 2, a vector of b 4, or turned 8.
+            cost = high * wide / 2. + (high / 8. if wide == 1 else 0) + 2 * tiles + (4 if p.b_column == 1 else 8) * wide
             cost *= (parts * rows * bands + threads - 1) // threads
             if least < 0 or cost < least:
                 least, plan.row_blocks, plan.column_blocks = cost, rows, bands

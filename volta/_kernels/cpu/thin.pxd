@@ -23,10 +23,25 @@ cdef extern from *:
     VOLTA_ADD_ROWS(volta_add_rows32, 8, float, volta_v32, VOLTA_LANES32, 32)
     VOLTA_ADD_ROWS(volta_add_rows64, 8, double, volta_v64, VOLTA_LANES64, 64)
 
+    /* The sum of a vector's numbers, by halves. */
+    #define VOLTA_TOTAL_OF(S, T, LANES)                                                                             \\
+    static inline T volta_total##S(volta_v##S x) {                                                                  \\
+        T lane[LANES]; int h, p;                                                                                    \\
+        memcpy(lane, &x, sizeof(x));                                                                                \\
+        for (h = LANES / 2; h > 0; h /= 2) for (p = 0; p < h; p++) lane[p] += lane[p + h];                          \\
+        return lane[0];                                                                                             \\
+    }
+    #if defined(__AVX512F__)
+    static inline float volta_total32(volta_v32 x) { return _mm512_reduce_add_ps((__m512)x); }
+    static inline double volta_total64(volta_v64 x) { return _mm512_reduce_add_pd((__m512d)x); }
+    #else
+    VOLTA_TOTAL_OF(32, float, VOLTA_LANES32)
+    VOLTA_TOTAL_OF(64, double, VOLTA_LANES64)
+    #endif
     /* out[j] = sum over p < n of x[p] * b[j][p], for COUNT rows of b: each in two vectors of sums, then over their lanes. */
     #define VOLTA_DOTS(NAME, COUNT, T, V, LANES, S)                                                                 \\
     static void NAME(Py_ssize_t n, const T* x, const T* b, Py_ssize_t b_row, T* out) {                              \\
-        V sum[COUNT][2]; T lane[LANES]; Py_ssize_t p = 0; int j, h;                                                 \\
+        V sum[COUNT][2]; Py_ssize_t p = 0; int j;                                                                   \\
         VOLTA_UNROLL for (j = 0; j < COUNT; j++) sum[j][0] = sum[j][1] = (V){0};                                    \\
         for (; p + 2 * LANES <= n; p += 2 * LANES) {                                                                \\
             V u = *(const V*)(x + p), v = *(const V*)(x + p + LANES);                                               \\
@@ -41,11 +56,7 @@ cdef extern from *:
             VOLTA_UNROLL for (j = 0; j < COUNT; j++)                                                                \\
                 sum[j][0] = VOLTA_MADD##S(u, volta_part##S(b + j * b_row + p, count), sum[j][0]);                   \\
         }                                                                                                           \\
-        VOLTA_UNROLL for (j = 0; j < COUNT; j++) {                                                                  \\
-            *(V*)lane = sum[j][0] + sum[j][1];                                                                      \\
-            for (h = LANES / 2; h > 0; h /= 2) for (p = 0; p < h; p++) lane[p] += lane[p + h];                      \\
-            out[j] = lane[0];                                                                                       \\
-        }                                                                                                           \\
+        VOLTA_UNROLL for (j = 0; j < COUNT; j++) out[j] = volta_total##S(sum[j][0] + sum[j][1]);                    \\
     }
     VOLTA_DOTS(volta_dot32, 1, float, volta_v32, VOLTA_LANES32, 32)
     VOLTA_DOTS(volta_dot64, 1, double, volta_v64, VOLTA_LANES64, 64)
