@@ -3,7 +3,7 @@
 # Layout: x seen as [outer, length, inner], made contiguous. An element becomes a key, an unsigned integer in the order of the elements (NaN
 # last, -0 equal to 0, all bits turned for a descending order), with its place in the line. Short lines are sorted by insertion, others
 # by the digits of the keys (8 bits each): by the highest and then by insertion where few keys share it, else from the lowest up; stable.
-# Where threads share a line, they first part it by its highest digit. For the first few of a line, only the keys that can be among them are.
+# Long lines are first parted by their highest digit, for threads and for the caches. For the first few of a line, only the keys that can be among them are.
 # Threads: over lines; where they are few, over blocks of a line. A stable order is one order, so results do not depend on their number.
 # Sizes and places in range: the front end; places are checked here all the same.
 
@@ -21,9 +21,10 @@ from volta.errors import ArgumentError, DTypeError, IndexRangeError
 
 cdef enum:
     FEW = 32                    # elements up to which a line is sorted by insertion
-    LONG = 65536                # elements from which threads share a line
+    LONG = 65536                # elements from which threads share a line; one thread parts lines of four times as many
     MOST_THREADS = 64
-    CROWD = 8                   # keys that may share a digit where insertion does the rest
+    MANY = 512                  # elements up to which insertion may do the rest behind one digit,
+    CROWD = 8                   # if no more keys than this share it
     RUN = 32                    # elements that are compared at once where only the first few are wanted
 
 cdef struct Wide:               # keys of 64 bits; those of 32 are the upper half of a word, and the place its lower
@@ -186,7 +187,7 @@ cdef void sort_items(item* a, item* spare, Py_ssize_t n, int bits) noexcept nogi
     if n <= FEW or bits == 0:
         insertion(a, n)
         return
-    if n <= 256 * CROWD:
+    if n <= MANY:
         count_digits(a, n, bits - 8, counts)
         if place_digits(counts, 1) <= CROWD:
             move_by_digit(a, spare, n, bits - 8, counts)
@@ -202,8 +203,8 @@ cdef void sort_items(item* a, item* spare, Py_ssize_t n, int bits) noexcept nogi
         memcpy(a, source, n * sizeof(item))
 
 
-cdef void sort_shared(item* a, item* spare, Py_ssize_t n, int bits, int threads) noexcept nogil:
-    """sort_items by several threads: a is parted by the highest digit that differs, and the parts are sorted."""
+cdef void sort_parts(item* a, item* spare, Py_ssize_t n, int bits, int threads) noexcept nogil:
+    """sort_items of a long line: it is parted by the highest digit that differs, and the parts are sorted, by several threads."""
     cdef Py_ssize_t counts[256 * MOST_THREADS]
     cdef Py_ssize_t starts[257]
     cdef Py_ssize_t most = n
@@ -307,10 +308,10 @@ cdef void sort_line(const Lines* p, const number* x, number* values, int64_t* in
     else:
         for i in range(p.length):
             a[i] = as_item(x[i * p.inner], i, p.descending, a[0])
-        if threads == 1:
+        if p.length < (4 * LONG if threads == 1 else LONG):
             sort_items(a, spare, p.length, p.bits)
         else:
-            sort_shared(a, spare, p.length, p.bits, threads)
+            sort_parts(a, spare, p.length, p.bits, threads)
     for i in range(p.count):
         indices[i * p.inner], values[i * p.inner] = place_of(a[i]), element(x, p.inner, a[i], p.descending)
 
