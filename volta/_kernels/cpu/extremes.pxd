@@ -14,13 +14,27 @@ cdef extern from *:
     /* acc = acc where it is better than b or NaN, else b. */
     #if defined(__AVX512F__) && defined(__GNUC__)
       #include <immintrin.h>
+      /* Only the latter waits for acc. */
       #define VOLTA_BETTER(acc, b, T, NAME) acc = (V)VOLTA_BETTER_##T(acc, b, NAME);
       #define VOLTA_BETTER_float(acc, b, NAME) \\
-        _mm512_mask_##NAME##_ps((__m512)acc, _mm512_cmp_ps_mask((__m512)acc, (__m512)acc, _CMP_ORD_Q), (__m512)acc, (__m512)(b))
+        _mm512_mask_##NAME##_ps((__m512)(b), _mm512_cmp_ps_mask((__m512)(b), (__m512)(b), _CMP_ORD_Q), (__m512)(b), (__m512)acc)
       #define VOLTA_BETTER_double(acc, b, NAME) \\
-        _mm512_mask_##NAME##_pd((__m512d)acc, _mm512_cmp_pd_mask((__m512d)acc, (__m512d)acc, _CMP_ORD_Q), (__m512d)acc, (__m512d)(b))
+        _mm512_mask_##NAME##_pd((__m512d)(b), _mm512_cmp_pd_mask((__m512d)(b), (__m512d)(b), _CMP_ORD_Q), (__m512d)(b), (__m512d)acc)
+      #define VOLTA_REST(a, T, NAME) VOLTA_REST_##T(a, NAME)
+      #define VOLTA_REST_float(a, NAME) \\
+        if (i < n) VOLTA_BETTER(a, _mm512_mask_loadu_ps((__m512)a, (__mmask16)((1u << (n - i)) - 1), x + i), float, NAME)
+      #define VOLTA_REST_double(a, NAME) \\
+        if (i < n) VOLTA_BETTER(a, _mm512_mask_loadu_pd((__m512d)a, (__mmask8)((1u << (n - i)) - 1), x + i), double, NAME)
+      #define VOLTA_BEST_LANE(a, T, NAME) VOLTA_BEST_LANE_##T(a, NAME)
+      #define VOLTA_BEST_LANE_float(a, NAME) \\
+        return _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_UNORD_Q) ? NAN : _mm512_reduce_##NAME##_ps((__m512)a);
+      #define VOLTA_BEST_LANE_double(a, NAME) \\
+        return _mm512_cmp_pd_mask((__m512d)a, (__m512d)a, _CMP_UNORD_Q) ? NAN : _mm512_reduce_##NAME##_pd((__m512d)a);
     #else
       #define VOLTA_BETTER(acc, b, T, NAME) { M m = (M)(acc VOLTA_##NAME (b)) | (M)(acc != acc); acc = (V)((m & (M)acc) | (~m & (M)(b))); }
+      #define VOLTA_REST(a, T, NAME) if (n >= WIDTH) { VOLTA_BETTER(a, *(const V*)(x + n - WIDTH), T, NAME) i = n; }
+      #define VOLTA_BEST_LANE(a, T, NAME) \\
+        for (j = 0; j < WIDTH; j++) total = total VOLTA_##NAME ((const T*)&a)[j] || total != total ? total : ((const T*)&a)[j];
     #endif
     #define VOLTA_max >
     #define VOLTA_min <
@@ -36,20 +50,29 @@ cdef extern from *:
             FOLDS                                                                                                   \\
             *(V*)(acc + j) = best;                                                                                  \\
         }
-      #define VOLTA_EXTREME_LANES(T, I, NAME)                                                                       \\
+      #define VOLTA_EXTREME_ROW(T, I, NAME)                                                                         \\
         VOLTA_EXTREME_TYPES(T, I)                                                                                   \\
-        V best[64 / WIDTH];                                                                                         \\
-        int k;                                                                                                      \\
-        for (k = 0; k < 64 / WIDTH; k++) best[k] = ((V*)lanes)[k];                                                  \\
-        for (; i + 64 <= n; i += 64)                                                                                \\
-            for (k = 0; k < 64 / WIDTH; k++) { VOLTA_BETTER(best[k], ((const V*)(x + i))[k], T, NAME) }             \\
-        for (k = 0; k < 64 / WIDTH; k++) ((V*)lanes)[k] = best[k];
+        V a = (V){0} + total, b = a, c = a, d = a;                                                                  \\
+        for (; i + 4 * WIDTH <= n; i += 4 * WIDTH) {                                                                \\
+            VOLTA_BETTER(a, *(const V*)(x + i), T, NAME)                                                            \\
+            VOLTA_BETTER(b, *(const V*)(x + i + WIDTH), T, NAME)                                                    \\
+            VOLTA_BETTER(c, *(const V*)(x + i + 2 * WIDTH), T, NAME)                                                \\
+            VOLTA_BETTER(d, *(const V*)(x + i + 3 * WIDTH), T, NAME)                                                \\
+        }                                                                                                           \\
+        VOLTA_BETTER(c, d, T, NAME)                                                                                 \\
+        for (; i + WIDTH <= n; i += WIDTH) VOLTA_BETTER(a, *(const V*)(x + i), T, NAME)                             \\
+        VOLTA_REST(a, T, NAME)                                                                                      \\
+        VOLTA_BETTER(b, c, T, NAME)                                                                                 \\
+        VOLTA_BETTER(a, b, T, NAME)                                                                                 \\
+        VOLTA_BEST_LANE(a, T, NAME)
     #else
       #define VOLTA_EXTREME_VECTORS(T, I, FOLDS)
-      #define VOLTA_EXTREME_LANES(T, I, NAME)                                                                       \\
-        int k;                                                                                                      \\
-        for (; i + 64 <= n; i += 64)                                                                                \\
-            for (k = 0; k < 64; k++) lanes[k] = lanes[k] VOLTA_##NAME x[i + k] || lanes[k] != lanes[k] ? lanes[k] : x[i + k];
+      #define VOLTA_EXTREME_ROW(T, I, NAME)                                                                         \\
+        T lanes[16];                                                                                                \\
+        for (j = 0; j < 16; j++) lanes[j] = total;                                                                  \\
+        for (; i + 16 <= n; i += 16)                                                                                \\
+            for (j = 0; j < 16; j++) lanes[j] = lanes[j] VOLTA_##NAME x[i + j] || lanes[j] != lanes[j] ? lanes[j] : x[i + j]; \\
+        for (j = 0; j < 16; j++) total = total VOLTA_##NAME lanes[j] || total != total ? total : lanes[j];
     #endif
     #if defined(__GNUC__) && !defined(__clang__)        /* it warns of a rest that no vector leaves */
       #pragma GCC diagnostic ignored "-Waggressive-loop-optimizations"
@@ -68,10 +91,11 @@ cdef extern from *:
                               VOLTA_BETTER(best, *(const V*)(x3 + j), T, NAME))                                     \\
         FOLD(acc + j, x0 + j, n - j), FOLD(acc + j, x1 + j, n - j), FOLD(acc + j, x2 + j, n - j), FOLD(acc + j, x3 + j, n - j); \\
     }                                                                                                               \\
-    static inline Py_ssize_t FOLD##_lanes(T* lanes, const T* x, Py_ssize_t n) {                                     \\
-        Py_ssize_t i = 0;                                                                                           \\
-        VOLTA_EXTREME_LANES(T, I, NAME)                                                                             \\
-        return i;                                                                                                   \\
+    static inline T FOLD##_row(T total, const T* x, Py_ssize_t n) {                                                 \\
+        Py_ssize_t i = 0, j;                                                                                         \\
+        VOLTA_EXTREME_ROW(T, I, NAME)                                                                               \\
+        for (j = i; j < n; j++) total = total VOLTA_##NAME x[j] || total != total ? total : x[j];                   \\
+        return total;                                                                                               \\
     }
     VOLTA_EXTREME(volta_amax_f32, float, int, max)
     VOLTA_EXTREME(volta_amin_f32, float, int, min)
@@ -91,8 +115,8 @@ cdef extern from *:
     void fold_amin_f64 "volta_amin_f64"(double* acc, const double* x, Py_ssize_t n) noexcept nogil
     void fold4_amin_f64 "volta_amin_f64_4"(double* acc, const double* x0, const double* x1, const double* x2, const double* x3,
                                     Py_ssize_t n) noexcept nogil
-    # Fold the first n // 64 * 64 of x into 64 lanes; returns how many these are.
-    Py_ssize_t lanes_amax_f32 "volta_amax_f32_lanes"(float* lanes, const float* x, Py_ssize_t n) noexcept nogil
-    Py_ssize_t lanes_amin_f32 "volta_amin_f32_lanes"(float* lanes, const float* x, Py_ssize_t n) noexcept nogil
-    Py_ssize_t lanes_amax_f64 "volta_amax_f64_lanes"(double* lanes, const double* x, Py_ssize_t n) noexcept nogil
-    Py_ssize_t lanes_amin_f64 "volta_amin_f64_lanes"(double* lanes, const double* x, Py_ssize_t n) noexcept nogil
+    # The best of `total` and x[:n]
+    float best_amax_f32 "volta_amax_f32_row"(float total, const float* x, Py_ssize_t n) noexcept nogil
+    float best_amin_f32 "volta_amin_f32_row"(float total, const float* x, Py_ssize_t n) noexcept nogil
+    double best_amax_f64 "volta_amax_f64_row"(double total, const double* x, Py_ssize_t n) noexcept nogil
+    double best_amin_f64 "volta_amin_f64_row"(double total, const double* x, Py_ssize_t n) noexcept nogil

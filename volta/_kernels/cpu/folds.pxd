@@ -3,9 +3,9 @@
 cdef enum:
     BLOCK = 1024                                # elements of a row folded at a time, and accumulators in a line
 
-# Fold n contiguous elements into one accumulator / a line of n accumulators (four rows at once in `lines`).
+# Fold n contiguous elements into one accumulator / a line of n accumulators; `lines`: rows of them, whose starts are `step` bytes apart.
 ctypedef void (*row_t)(char* acc, char* x, Py_ssize_t n) noexcept nogil
-ctypedef void (*lines_t)(char* acc, char* x0, char* x1, char* x2, char* x3, Py_ssize_t n) noexcept nogil
+ctypedef void (*lines_t)(char* acc, char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) noexcept nogil
 ctypedef void (*start_t)(char* acc, Py_ssize_t n) noexcept nogil
 
 cdef struct Fold:

@@ -2,7 +2,8 @@
 #
 # Layout: x seen as [outer, length, inner], made contiguous. An element becomes a key, an unsigned integer in the order of the elements (NaN
 # last, -0 equal to 0, all bits turned for a descending order), with its place in the line. Short lines are sorted by insertion, others
-# by the digits of the keys from the lowest up (8 bits each): stable. For the first few of a line, only the keys that can be among them are.
+# by the digits of the keys (8 bits each): by the highest and then by insertion where few keys share it, else from the lowest up; stable.
+# Long lines are first parted by their highest digit, for threads and for the caches. For the first few of a line, only the keys that can be among them are.
 # Threads: over lines; where they are few, over blocks of a line. A stable order is one order, so results do not depend on their number.
 # Sizes and places in range: the front end; places are checked here all the same.
 
@@ -20,8 +21,10 @@ from volta.errors import ArgumentError, DTypeError, IndexRangeError
 
 cdef enum:
     FEW = 32                    # elements up to which a line is sorted by insertion
-    LONG = 65536                # elements from which threads share a line
+    LONG = 65536                # elements from which threads share a line; one thread parts lines of four times as many
     MOST_THREADS = 64
+    MANY = 512                  # elements up to which insertion may do the rest behind one digit,
+    CROWD = 8                   # if no more keys than this share it
     RUN = 32                    # elements that are compared at once where only the first few are wanted
 
 cdef struct Wide:               # keys of 64 bits; those of 32 are the upper half of a word, and the place its lower
@@ -161,9 +164,9 @@ cdef void move_by_digit(const item* a, item* b, Py_ssize_t n, int shift, Py_ssiz
         starts[d] += 1
 
 
-cdef bint place_digits(Py_ssize_t* counts, int threads, Py_ssize_t n) noexcept nogil:
-    """Counts by thread become where each one's run of a digit starts. False where there is but one digit."""
-    cdef Py_ssize_t total = 0, count, of_digit
+cdef Py_ssize_t place_digits(Py_ssize_t* counts, int threads) noexcept nogil:
+    """Counts by thread become where each one's run of a digit starts. Gives how many keys have the most frequent digit."""
+    cdef Py_ssize_t total = 0, count, of_digit, most = 0
     cdef int d, t
     for d in range(256):
         of_digit = total
@@ -171,36 +174,55 @@ cdef bint place_digits(Py_ssize_t* counts, int threads, Py_ssize_t n) noexcept n
             count = counts[t * 256 + d]
             counts[t * 256 + d] = total
             total += count
-        if total - of_digit == n:
-            return False
-    return True
+        most = max(most, total - of_digit)
+    return most
 
 
-cdef void sort_items(item* a, item* spare, Py_ssize_t n, int bits, int threads) noexcept nogil:
-    """Sorts a in place, by keys of so many bits."""
-    cdef Py_ssize_t counts[256 * MOST_THREADS]
+cdef void sort_items(item* a, item* spare, Py_ssize_t n, int bits) noexcept nogil:
+    """Sorts a in place, by the lowest `bits` bits of its keys; the others are equal."""
+    cdef Py_ssize_t counts[256]
     cdef item* source = a
     cdef item* target = spare
-    cdef int shift, t
-    if n <= FEW:
+    cdef int shift
+    if n <= FEW or bits == 0:
         insertion(a, n)
         return
+    if n <= MANY:
+        count_digits(a, n, bits - 8, counts)
+        if place_digits(counts, 1) <= CROWD:
+            move_by_digit(a, spare, n, bits - 8, counts)
+            insertion(spare, n)
+            memcpy(a, spare, n * sizeof(item))
+            return
     for shift in range(0, bits, 8):
-        if threads == 1:
-            count_digits(source, n, shift, counts)
-        else:
-            for t in prange(threads, num_threads=threads, schedule="static"):
-                count_digits(source + n * t // threads, n * (t + 1) // threads - n * t // threads, shift, counts + 256 * t)
-        if not place_digits(counts, threads, n):
-            continue
-        if threads == 1:
+        count_digits(source, n, shift, counts)
+        if place_digits(counts, 1) < n:
             move_by_digit(source, target, n, shift, counts)
-        else:
-            for t in prange(threads, num_threads=threads, schedule="static"):
-                move_by_digit(source + n * t // threads, target, n * (t + 1) // threads - n * t // threads, shift, counts + 256 * t)
-        source, target = target, source
+            source, target = target, source
     if source != a:
         memcpy(a, source, n * sizeof(item))
+
+
+cdef void sort_parts(item* a, item* spare, Py_ssize_t n, int bits, int threads) noexcept nogil:
+    """sort_items of a long line: it is parted by the highest digit that differs, and the parts are sorted, by several threads."""
+    cdef Py_ssize_t counts[256 * MOST_THREADS]
+    cdef Py_ssize_t starts[257]
+    cdef Py_ssize_t most = n
+    cdef int shift = bits, t, d
+    while most == n and shift > 0:
+        shift -= 8
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            count_digits(a + n * t // threads, n * (t + 1) // threads - n * t // threads, shift, counts + 256 * t)
+        most = place_digits(counts, threads)
+    if most == n:
+        return
+    memcpy(starts, counts, 256 * sizeof(Py_ssize_t))
+    starts[256] = n
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        move_by_digit(a + n * t // threads, spare, n * (t + 1) // threads - n * t // threads, shift, counts + 256 * t)
+    for d in prange(256, num_threads=threads, schedule="dynamic"):
+        sort_items(spare + starts[d], a + starts[d], starts[d + 1] - starts[d], shift)
+        memcpy(a + starts[d], spare + starts[d], (starts[d + 1] - starts[d]) * sizeof(item))
 
 
 cdef void select_items(item* a, item* chosen, Py_ssize_t n, Py_ssize_t wanted, int bits) noexcept nogil:
@@ -282,11 +304,14 @@ cdef void sort_line(const Lines* p, const number* x, number* values, int64_t* in
     if p.count < p.length // 4:
         first_items(p, x, a, spare)
         a, spare = spare, a
-        sort_items(a, spare, p.count, p.bits, 1)
+        sort_items(a, spare, p.count, p.bits)
     else:
         for i in range(p.length):
             a[i] = as_item(x[i * p.inner], i, p.descending, a[0])
-        sort_items(a, spare, p.length, p.bits, threads)
+        if p.length < (4 * LONG if threads == 1 else LONG):
+            sort_items(a, spare, p.length, p.bits)
+        else:
+            sort_parts(a, spare, p.length, p.bits, threads)
     for i in range(p.count):
         indices[i * p.inner], values[i * p.inner] = place_of(a[i]), element(x, p.inner, a[i], p.descending)
 

@@ -1,9 +1,12 @@
 # Sums and maxima over contiguous memory, and exp and log by element type.
 #
-# float32 sums run in 64 lanes over at most 1,024 elements, whose results are added in double: the error does not grow with the length, and
+# float32 sums run in 64 or 128 lanes over at most 1,024 elements, whose results are added in double: the error does not grow with the length, and
 # the order depends on the length only. In vector types, since compilers keep one sum at a time, and wait for each addition.
 # Threads: none. Sizes: the caller's; n may be 0.
 
+from libc.math cimport INFINITY
+
+from volta._kernels.cpu.extremes cimport best_amax_f32, best_amax_f64
 from volta._kernels.cpu.scalar cimport exp_f32, exp_f64, log_f32, log_f64
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.cpu.vectors cimport exp_away_line, exp_each_line
@@ -11,35 +14,76 @@ from volta._kernels.cpu.vectors cimport exp_away_line, exp_each_line
 cdef extern from *:
     """
     #if defined(__GNUC__) || defined(__clang__)
-      #define VOLTA_LANES_AT(k, p) (*(const V*)(p + i + k * W))
-      #define VOLTA_LANES_AT0(p) VOLTA_LANES_AT(0, p)
-      #define VOLTA_LANES_AT1(p) VOLTA_LANES_AT(1, p)
-      #define VOLTA_LANES_AT2(p) VOLTA_LANES_AT(2, p)
-      #define VOLTA_LANES_AT3(p) VOLTA_LANES_AT(3, p)
-      #define VOLTA_SUM_LANES(T, TERM)                                                                              \\
+      #if defined(__AVX512F__)
+        #include <immintrin.h>
+        #define VOLTA_STRIP_VECTORS 8
+        #define VOLTA_MASK ((1u << (n - i)) - 1)
+        #define VOLTA_LEFT_float(p) (V)_mm512_maskz_loadu_ps((__mmask16)VOLTA_MASK, (const float*)(p) + i)
+        #define VOLTA_LEFT_double(p) (V)_mm512_maskz_loadu_pd((__mmask8)VOLTA_MASK, (const double*)(p) + i)
+        #define VOLTA_KEEP_float(v) (V)_mm512_maskz_mov_ps((__mmask16)VOLTA_MASK, (__m512)(v))
+        #define VOLTA_KEEP_double(v) (V)_mm512_maskz_mov_pd((__mmask8)VOLTA_MASK, (__m512d)(v))
+        #define VOLTA_SUM_REST(T, TERM) if (i < n && stop == n) { a += VOLTA_KEEP_##T(TERM(VOLTA_LEFT_##T)); i = n; }
+        #define VOLTA_SUM_HALF(TERM)
+        #define VOLTA_SUM_QUARTER(TERM)
+        #define VOLTA_LEAST_SUM(W) 1
+      #else
+        #define VOLTA_STRIP_VECTORS 4
+        #define VOLTA_SUM_REST(T, TERM)
+        #define VOLTA_SUM_HALF(TERM) if (i + W / 2 <= stop) { h += TERM(VOLTA_HALF_AT); i += W / 2; }
+        #define VOLTA_SUM_QUARTER(TERM) if (i + W / 4 <= stop) { q += TERM(VOLTA_QUARTER_AT); i += W / 4; }
+        #define VOLTA_LEAST_SUM(W) (W / 4)
+        #define VOLTA_HALF_AT(p) (*(const H*)(p + i))
+        #define VOLTA_QUARTER_AT(p) (*(const Q*)(p + i))
+      #endif
+      #define VOLTA_LANES_AT(p) (*(const V*)(p + i + k * W))
+      #define VOLTA_SUM_TYPES(T)                                                                                    \\
         typedef T V __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));                                \\
         typedef T H __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));                                \\
         typedef T Q __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));                                \\
-        enum { W = sizeof(V) / sizeof(T), PAIRS = sizeof(Q) / sizeof(T) / 2 };                                      \\
-        while (i + W <= n) {                                                                                        \\
-            V a = {0}, b = a, c = a, d = a;                                                                         \\
+        enum { W = sizeof(V) / sizeof(T), PAIRS = sizeof(Q) / sizeof(T) / 2 };
+      #define VOLTA_SUM_LANES(T, TERM)                                                                              \\
+        VOLTA_SUM_TYPES(T)                                                                                          \\
+        while (i + VOLTA_LEAST_SUM(W) <= n) {                                                                       \\
+            V a = {0};                                                                                              \\
             H h;                                                                                                    \\
             Q q;                                                                                                    \\
+            int k;                                                                                                  \\
             Py_ssize_t stop = n - i < 1024 ? n : i + 1024;                                                          \\
-            for (; i + 4 * W <= stop; i += 4 * W) {                                                                 \\
-                a += TERM(VOLTA_LANES_AT0);                                                                         \\
-                b += TERM(VOLTA_LANES_AT1);                                                                         \\
-                c += TERM(VOLTA_LANES_AT2);                                                                         \\
-                d += TERM(VOLTA_LANES_AT3);                                                                         \\
+            if (stop - i >= 4 * W) {                                                                                \\
+                V v[4] = {{0}};                                                                                     \\
+                for (; i + 4 * W <= stop; i += 4 * W) for (k = 0; k < 4; k++) v[k] += TERM(VOLTA_LANES_AT);         \\
+                a = (v[0] + v[1]) + (v[2] + v[3]);                                                                  \\
             }                                                                                                       \\
-            for (; i + W <= stop; i += W) a += TERM(VOLTA_LANES_AT0);                                               \\
-            a = (a + b) + (c + d);                                                                                  \\
+            for (k = 0; i + W <= stop; i += W) a += TERM(VOLTA_LANES_AT);                                           \\
+            VOLTA_SUM_REST(T, TERM)                                                                                 \\
             h = *(H*)&a + ((H*)&a)[1];                                                                              \\
+            VOLTA_SUM_HALF(TERM)                                                                                    \\
             q = *(Q*)&h + ((Q*)&h)[1];                                                                              \\
+            VOLTA_SUM_QUARTER(TERM)                                                                                 \\
             total += (double)(q[0] + q[PAIRS]) + (PAIRS > 1 ? (double)(q[1] + q[2 * PAIRS - 1]) : 0);               \\
         }
+      /* Columns j on, as long as there are so many vectors: 8 rows at a time in the element type. */
+      #define VOLTA_SUM_STRIP(T, S, COUNT)                                                                          \\
+        for (; j + COUNT * (Py_ssize_t)(sizeof(S) / sizeof(T)) <= n; j += COUNT * sizeof(S) / sizeof(T)) {          \\
+            const char *at = x + j * sizeof(T);                                                                     \\
+            S v[COUNT];                                                                                             \\
+            int k;                                                                                                  \\
+            for (k = 0; k < COUNT; k++) v[k] = ((const S*)at)[k];                                                   \\
+            for (r = 1; r < some; r++) {                                                                            \\
+                at += step;                                                                                         \\
+                for (k = 0; k < COUNT; k++) v[k] += ((const S*)at)[k];                                              \\
+            }                                                                                                       \\
+            for (k = 0; k < COUNT * (int)(sizeof(S) / sizeof(T)); k++) acc[j + k] += ((const T*)v)[k];              \\
+        }
+      #define VOLTA_SUM_COLUMNS(T)                                                                                  \\
+        VOLTA_SUM_TYPES(T)                                                                                          \\
+        VOLTA_SUM_STRIP(T, V, VOLTA_STRIP_VECTORS)                                                                                    \\
+        VOLTA_SUM_STRIP(T, V, 1)                                                                                    \\
+        VOLTA_SUM_STRIP(T, H, 1)                                                                                    \\
+        VOLTA_SUM_STRIP(T, Q, 1)
     #else
       #define VOLTA_SUM_LANES(T, TERM)
+      #define VOLTA_SUM_COLUMNS(T)
     #endif
     #define VOLTA_ONE_AT(p) p[i]
     /* TERM: what is summed, of a macro that gives the elements at a pointer. */
@@ -62,18 +106,17 @@ cdef extern from *:
     VOLTA_BLOCK_SUM(volta_away##s, T, VOLTA_TWO(const T* x, T pivot), VOLTA_AWAY)                                   \\
     VOLTA_BLOCK_SUM(volta_squares##s, T, VOLTA_TWO(const T* x, T mean), VOLTA_SQUARE)                               \\
     VOLTA_BLOCK_SUM(volta_dot##s, T, VOLTA_THREE(const T* x, const T* y, T mean), VOLTA_DOT)                        \\
-    static T volta_max##s(const T* x, Py_ssize_t n) {                                                               \\
-        T m[64], most = -INFINITY;                                                                                  \\
-        Py_ssize_t i = 0, j;                                                                                        \\
-        if (n >= 64) {                                                                                              \\
-            for (j = 0; j < 64; j++) m[j] = x[j];                                                                   \\
-            for (i = 64; i + 64 <= n; i += 64) for (j = 0; j < 64; j++) m[j] = x[i + j] > m[j] ? x[i + j] : m[j];   \\
-            for (j = 0; j < 32; j++) m[j] = m[j + 32] > m[j] ? m[j + 32] : m[j];                                    \\
-            for (j = 0; j < 16; j++) m[j] = m[j + 16] > m[j] ? m[j + 16] : m[j];                                    \\
-            for (j = 0; j < 16; j++) most = m[j] > most ? m[j] : most;                                              \\
+    /* acc[j] += the sum of `rows` elements from x[j] on, `step` bytes apart: 8 rows at a time in the element type. */ \\
+    static void volta_column_sums##s(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) {      \\
+        for (; rows > 0; rows -= 8, x += 8 * step) {                                                              \\
+            Py_ssize_t some = rows < 8 ? rows : 8, j = 0, r;                                                      \\
+            VOLTA_SUM_COLUMNS(T)                                                                                    \\
+            for (; j < n; j++) {                                                                                    \\
+                T one = 0;                                                                                          \\
+                for (r = 0; r < some; r++) one += ((const T*)(x + r * step))[j];                                    \\
+                acc[j] += one;                                                                                      \\
+            }                                                                                                       \\
         }                                                                                                           \\
-        for (; i < n; i++) most = x[i] > most ? x[i] : most;                                                        \\
-        return most;                                                                                                \\
     }
     VOLTA_SUMS(float, 32)
     VOLTA_SUMS(double, 64)
@@ -86,8 +129,9 @@ cdef extern from *:
     double squares64 "volta_squares64"(const double* x, double mean, Py_ssize_t n) noexcept nogil
     double dot32 "volta_dot32"(const float* x, const float* y, float mean, Py_ssize_t n) noexcept nogil
     double dot64 "volta_dot64"(const double* x, const double* y, double mean, Py_ssize_t n) noexcept nogil
-    float max32 "volta_max32"(const float* x, Py_ssize_t n) noexcept nogil
-    double max64 "volta_max64"(const double* x, Py_ssize_t n) noexcept nogil
+    # acc[j] += the sum over `rows` rows, `step` bytes apart, of their elements j < n
+    void column_sums32 "volta_column_sums32"(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) noexcept nogil
+    void column_sums64 "volta_column_sums64"(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) noexcept nogil
 
 
 cdef inline double line_sum(const real* x, Py_ssize_t n) noexcept nogil:
@@ -123,11 +167,11 @@ cdef inline double line_dot(const real* x, const real* y, real mean, Py_ssize_t 
 
 
 cdef inline real line_max(const real* x, Py_ssize_t n) noexcept nogil:
-    """Largest of x, where a NaN may be passed over; -inf of none."""
+    """Largest of x, or NaN; -inf of none."""
     if real is float:
-        return max32(x, n)
+        return best_amax_f32(-INFINITY, x, n)
     else:
-        return max64(x, n)
+        return best_amax_f64(-INFINITY, x, n)
 
 
 cdef inline void line_exp(real* out, const real* x, real shift, Py_ssize_t n) noexcept nogil:
