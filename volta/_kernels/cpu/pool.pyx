@@ -99,7 +99,7 @@ cdef extern from *:
                     T top = p[0];                                                                                   \\
                     I k = 0;                                                                                        \\
                     for (a = 0; a < HEIGHT; a++)                                                                    \\
-                        for (b = a ? 0 : 1; b < WIDTH; b++) {                                                       \\
+                        for (b = 0; b < WIDTH; b++) {                                                               \\
                             T v = p[a * width + b];                                                                 \\
                             VOLTA_POOL_STEP(v, a * row + b)                                                         \\
                         }                                                                                           \\
