@@ -1,4 +1,4 @@
-# Convolution with kernels of 3 x 3 and stride 1, and the gradient of its input, by Winograd's F(2 x 2, 3 x 3): 16 products where there are 36.
+# Convolution with kernels of 3 x 3 and stride 1, and the gradient of its input, by Winograd's F(2 x 2, 3 x 3): 16 products in place of 36.
 #
 # The places are tiles of 2 x 2 outputs, which see 4 x 4 inputs, two apart (winograd.pxd). V[16][tiles][c] are the transformed inputs of
 #   a chunk, U[16][c][panel] the transformed weights of a panel of up to 3 vectors of outputs, and M[16][tiles][panel] their products,

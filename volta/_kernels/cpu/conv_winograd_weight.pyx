@@ -1,4 +1,4 @@
-# The gradient of the weight of convolutions with kernels of 3 x 3 and stride 1 by Winograd's F(3 x 3, 2 x 2): 16 products where there are 36.
+# The gradient of the weight, of kernels of 3 x 3 and stride 1, by Winograd's F(3 x 3, 2 x 2): 16 products in place of 36.
 #
 # Tiles of 2 x 2 gradients see 4 x 4 inputs, two apart (winograd.pxd). G[16][tiles][o] and V[16][tiles][c] are the transformed gradients
 #   and inputs of a chunk, and for each point the products of G and V, summed over all tiles, are S[panel][16][o][panel of c], of which the
@@ -71,7 +71,8 @@ cdef void add_products(Plan* p, Blocks* b, Py_ssize_t tiles, Py_ssize_t rows, Py
                      sums + point * (b.rows * 3 + 1) * p.lanes + row * width, width, <int>width, <const real*>NULL, add)
 
 
-cdef bint store_taps(Plan* p, Blocks* b, Py_ssize_t rows, Py_ssize_t width, Py_ssize_t channels, const real* sums, real* out) noexcept nogil:
+cdef bint store_taps(Plan* p, Blocks* b, Py_ssize_t rows, Py_ssize_t width, Py_ssize_t channels, const real* sums,
+                     real* out) noexcept nogil:
     """The taps of a panel of S: whether all are finite."""
     cdef real lines[9 * 3 * 16]
     cdef const real* at[POINTS]

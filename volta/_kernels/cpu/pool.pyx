@@ -21,6 +21,9 @@ from volta._kernels.cpu.copy cimport packed
 
 cdef extern from *:
     """
+    #if defined(__AVX512F__)
+      #include <immintrin.h>
+    #endif
     #if defined(_MSC_VER)
       #define VOLTA_RESTRICT __restrict
       #define VOLTA_APART __declspec(noinline)
@@ -83,53 +86,96 @@ cdef extern from *:
         *out = top;                                                                                                 \\
         *place = k < 0 ? *place : at + k * step;                                                                    \\
     }
-    /* Whole windows of HEIGHT x WIDTH, STRIDE apart along rows of `width`, n of each of some lines, `step` apart from place `at` on. */
+    #if defined(__GNUC__)
+      #define VOLTA_UNROLL_WINDOW _Pragma("GCC unroll 4")
+    #else
+      #define VOLTA_UNROLL_WINDOW
+    #endif
+    /* n whole windows of HEIGHT x WIDTH, STRIDE apart along rows of `width`, from place `at` on. */
     #define VOLTA_POOL_WHOLE(S, T, I, HEIGHT, WIDTH, STRIDE)                                                        \\
-    static VOLTA_APART void volta_pool_##HEIGHT##WIDTH##STRIDE##_##S(const T* VOLTA_RESTRICT x, Py_ssize_t width, Py_ssize_t step, I at, \\
-            Py_ssize_t lines, Py_ssize_t n, Py_ssize_t outs, T* VOLTA_RESTRICT out, int64_t* VOLTA_RESTRICT index) { \\
+    static VOLTA_APART void volta_pool_##HEIGHT##WIDTH##STRIDE##_##S(const T* VOLTA_RESTRICT x, Py_ssize_t width, I at, Py_ssize_t n,\\
+                                                                     T* VOLTA_RESTRICT out, int64_t* VOLTA_RESTRICT index) {\\
         const I row = (I)width;                                                                                     \\
         I place[256];                                                                                               \\
         Py_ssize_t i, j, m;                                                                                         \\
         int a, b;                                                                                                   \\
-        for (; lines > 0; lines--, x += step, at += (I)step, out += outs, index += outs)                            \\
-            for (i = 0; i < n; i += m) {                                                                            \\
-                m = n - i < 256 ? n - i : 256;                                                                      \\
-                for (j = 0; j < m; j++) {                                                                           \\
-                    const T* p = x + (i + j) * STRIDE;                                                              \\
-                    T top = p[0];                                                                                   \\
-                    I k = 0;                                                                                        \\
-                    for (a = 0; a < HEIGHT; a++)                                                                    \\
-                        for (b = 0; b < WIDTH; b++) {                                                               \\
-                            T v = p[a * width + b];                                                                 \\
-                            VOLTA_POOL_STEP(v, a * row + b)                                                         \\
-                        }                                                                                           \\
-                    out[i + j] = top;                                                                               \\
-                    place[j] = at + (I)(i + j) * STRIDE + k;                                                        \\
-                }                                                                                                   \\
-                for (j = 0; j < m; j++) index[i + j] = place[j];                                                    \\
+        for (i = 0; i < n; i += m) {                                                                                \\
+            m = n - i < 256 ? n - i : 256;                                                                          \\
+            for (j = 0; j < m; j++) {                                                                               \\
+                const T* p = x + (i + j) * STRIDE;                                                                  \\
+                T top = p[0];                                                                                       \\
+                I k = 0;                                                                                            \\
+                VOLTA_UNROLL_WINDOW for (a = 0; a < HEIGHT; a++)                                                    \\
+                    VOLTA_UNROLL_WINDOW for (b = 0; b < WIDTH; b++) {                                               \\
+                        T v = p[a * width + b];                                                                     \\
+                        VOLTA_POOL_STEP(v, a * row + b)                                                             \\
+                    }                                                                                               \\
+                out[i + j] = top;                                                                                   \\
+                place[j] = at + (I)(i + j) * STRIDE + k;                                                            \\
             }                                                                                                       \\
+            for (j = 0; j < m; j++) index[i + j] = place[j];                                                        \\
+        }                                                                                                           \\
     }
-    #define VOLTA_POOL_WHOLES(S, T, I)                                                                              \\
-    VOLTA_POOL_WHOLE(S, T, I, 2, 2, 2)                                                                              \\
-    VOLTA_POOL_WHOLE(S, T, I, 3, 3, 1)                                                                              \\
-    VOLTA_POOL_WHOLE(S, T, I, 3, 3, 2)                                                                              \\
-    VOLTA_POOL_WHOLE(S, T, I, 3, 3, 3)                                                                              \\
-    VOLTA_POOL_WHOLE(S, T, I, 4, 4, 4)                                                                              \\
-    VOLTA_POOL_WHOLE(S, T, I, 1, 2, 2)                                                                              \\
-    VOLTA_POOL_WHOLE(S, T, I, 1, 3, 1)                                                                              \\
-    VOLTA_POOL_WHOLE(S, T, I, 1, 3, 2)                                                                              \\
-    /* By what a window is called: the digits of its height, width and stride. Whether there is one. */             \\
-    static int volta_pool_whole_##S(int window, const T* x, Py_ssize_t width, Py_ssize_t step, I at, Py_ssize_t lines, \\
+    #if defined(__AVX512F__)
+    /* The numbers x[j * stride] for j < n, at most 16; no others are read. */
+    static inline __m512 volta_every(const float* x, int stride, int n) {
+        const __m512i j = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        const unsigned all = (1u << n) - 1;
+        const __m512i at = _mm512_mullo_epi32(j, _mm512_set1_epi32(stride));
+        const unsigned long long span = (1ull << (stride > 3 ? 0 : (n - 1) * stride + 1)) - 1;
+        __m512 y;
+        if (stride > 3) return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), (__mmask16)all, at, x, 4);
+        y = _mm512_maskz_loadu_ps((__mmask16)span, x);
+        if (stride == 1) return y;
+        y = _mm512_permutex2var_ps(y, at, _mm512_maskz_loadu_ps((__mmask16)(span >> 16), x + 16));
+        if (stride == 2) return y;
+        return _mm512_permutex2var_ps(y, _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 17, 20, 23, 26, 29),
+                                      _mm512_maskz_loadu_ps((__mmask16)(span >> 32), x + 32));
+    }
+    #define VOLTA_POOL_VECTORS(HEIGHT, WIDTH, STRIDE)                                                               \\
+    static VOLTA_APART void volta_pool_##HEIGHT##WIDTH##STRIDE##_32(const float* x, Py_ssize_t width, int at, Py_ssize_t n, float* out,\\
+                                                                    int64_t* index) {                               \\
+        const __m512i j = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);                  \\
+        for (; n > 0; n -= 16, x += 16 * STRIDE, at += 16 * STRIDE, out += 16, index += 16) {                       \\
+            const int m = n < 16 ? (int)n : 16;                                                                     \\
+            const __mmask16 all = (__mmask16)((1u << m) - 1);                                                       \\
+            __m512 top = volta_every(x, STRIDE, m);                                                                 \\
+            __m512i k = _mm512_add_epi32(_mm512_mullo_epi32(j, _mm512_set1_epi32(STRIDE)), _mm512_set1_epi32(at));  \\
+            const __m512i first = k;                                                                                \\
+            int a, b;                                                                                               \\
+            VOLTA_UNROLL_WINDOW for (a = 0; a < HEIGHT; a++)                                                        \\
+                VOLTA_UNROLL_WINDOW for (b = 0; b < WIDTH; b++) {                                                   \\
+                    const __m512 v = volta_every(x + a * width + b, STRIDE, m);                                     \\
+                    const __mmask16 wins = _mm512_cmp_ps_mask(v, top, _CMP_GT_OQ) | _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);\\
+                    top = _mm512_mask_mov_ps(top, wins, v);                                                         \\
+                    k = _mm512_mask_add_epi32(k, wins, first, _mm512_set1_epi32((int)(a * width) + b));             \\
+                }                                                                                                   \\
+            _mm512_mask_storeu_ps(out, all, top);                                                                   \\
+            _mm512_mask_storeu_epi64(index, (__mmask8)all, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(k)));       \\
+            _mm512_mask_storeu_epi64(index + 8, (__mmask8)(all >> 8), _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(k, 1)));\\
+        }                                                                                                           \\
+    }
+    #else
+      #define VOLTA_POOL_VECTORS(HEIGHT, WIDTH, STRIDE) VOLTA_POOL_WHOLE(32, float, int, HEIGHT, WIDTH, STRIDE)
+    #endif
+    #define VOLTA_POOL_WIDE(HEIGHT, WIDTH, STRIDE) VOLTA_POOL_WHOLE(64, double, long long, HEIGHT, WIDTH, STRIDE)
+    #define VOLTA_POOL_ALL(KIND) \\
+    KIND(2, 2, 2) KIND(3, 3, 1) KIND(3, 3, 2) KIND(3, 3, 3) KIND(4, 4, 4) KIND(1, 2, 2) KIND(1, 3, 1) KIND(1, 3, 2)
+    VOLTA_POOL_ALL(VOLTA_POOL_VECTORS)
+    VOLTA_POOL_ALL(VOLTA_POOL_WIDE)
+    /* Some lines of them, `step` apart. By what a window is called: the digits of its height, width and stride. Whether there is one. */
+    #define VOLTA_POOL_LINES(S, T, I)                                                                               \\
+    static int volta_pool_whole_##S(int window, const T* x, Py_ssize_t width, Py_ssize_t step, I at, Py_ssize_t lines,\\
                                     Py_ssize_t n, Py_ssize_t outs, T* out, int64_t* index) {                        \\
-        void (*f)(const T*, Py_ssize_t, Py_ssize_t, I, Py_ssize_t, Py_ssize_t, Py_ssize_t, T*, int64_t*) =          \\
-            window == 222 ? volta_pool_222_##S : window == 331 ? volta_pool_331_##S : window == 332 ? volta_pool_332_##S \\
-            : window == 333 ? volta_pool_333_##S : window == 444 ? volta_pool_444_##S  \\
-            : window == 122 ? volta_pool_122_##S : window == 131 ? volta_pool_131_##S : window == 132 ? volta_pool_132_##S : NULL;                                                            \\
-        if (f && lines) f(x, width, step, at, lines, n, outs, out, index);                                          \\
+        void (*f)(const T*, Py_ssize_t, I, Py_ssize_t, T*, int64_t*) =                                              \\
+            window == 222 ? volta_pool_222_##S : window == 331 ? volta_pool_331_##S : window == 332 ? volta_pool_332_##S\\
+            : window == 333 ? volta_pool_333_##S : window == 444 ? volta_pool_444_##S                               \\
+            : window == 122 ? volta_pool_122_##S : window == 131 ? volta_pool_131_##S : window == 132 ? volta_pool_132_##S : NULL;\\
+        for (; f && lines > 0; lines--, x += step, at += (I)step, out += outs, index += outs) f(x, width, at, n, out, index);\\
         return f != NULL;                                                                                           \\
     }
-    VOLTA_POOL_WHOLES(32, float, int)
-    VOLTA_POOL_WHOLES(64, double, long long)
+    VOLTA_POOL_LINES(32, float, int)
+    VOLTA_POOL_LINES(64, double, long long)
     VOLTA_POOL(32, float, int)
     VOLTA_POOL(64, double, long long)
     """
@@ -140,7 +186,8 @@ cdef extern from *:
     void pool_line_32 "volta_pool_line_32"(const float*, Py_ssize_t, int, Py_ssize_t, float*, int*) noexcept nogil
     void pool_line_64 "volta_pool_line_64"(const double*, Py_ssize_t, long long, Py_ssize_t, double*, long long*) noexcept nogil
     void pool_begin_32 "volta_pool_begin_32"(const int64_t*, const int64_t*, long long, bint, Py_ssize_t, float*, int*) noexcept nogil
-    void pool_begin_64 "volta_pool_begin_64"(const int64_t*, const int64_t*, long long, bint, Py_ssize_t, double*, long long*) noexcept nogil
+    void pool_begin_64 "volta_pool_begin_64"(const int64_t*, const int64_t*, long long, bint, Py_ssize_t, double*,
+                                             long long*) noexcept nogil
     void pool_run_32 "volta_pool_run_32"(const float*, Py_ssize_t, Py_ssize_t, long long, float*, int64_t*) noexcept nogil
     void pool_run_64 "volta_pool_run_64"(const double*, Py_ssize_t, Py_ssize_t, long long, double*, int64_t*) noexcept nogil
 

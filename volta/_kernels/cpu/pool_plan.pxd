@@ -98,6 +98,7 @@ cdef inline int pool_threads(Pool* p) noexcept nogil:
 
 cdef inline int window_of(Pool* p) noexcept nogil:
     """The digits of the height, width and stride of windows in one slice, undilated, and their stride along rows; else 0."""
-    if p.adaptive or p.z.kernel > 1 or p.y.step > 1 or p.x.step > 1 or p.size > 0x7FFFFFFF or max(p.y.kernel, p.x.kernel) > 9 or p.x.stride > 9:
+    if (p.adaptive or p.z.kernel > 1 or p.y.step > 1 or p.x.step > 1 or p.size > 0x7FFFFFFF
+            or max(p.y.kernel, p.x.kernel, p.x.stride) > 9):
         return 0
     return <int>(p.y.kernel * 100 + p.x.kernel * 10 + p.x.stride)
