@@ -9,6 +9,9 @@
 #   for each remainder, so that neighbouring places read neighbouring elements.
 # Sizes are checked by the front end. What is chosen here depends on sizes only, so that results do not depend on threads.
 
+from cython.parallel cimport prange
+from libc.string cimport memcpy
+
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.conv_tile cimport copy_even, runs_of_taps
@@ -204,6 +207,28 @@ cdef inline Chunk chunk_at(Plan* p, Py_ssize_t index) noexcept nogil:
     c.columns = c.images * c.slices * c.rows * p.w.places
     c.vectors = vectors_of(p, c.images * c.slices * c.rows)
     return c
+
+
+# ---------------------------------------------------------------- slices: sums over some chunks, which are added at the end
+
+cdef inline Py_ssize_t slices_of(Plan* p, Py_ssize_t blocks) noexcept nogil:
+    """Slices of the chunks for so many blocks."""
+    return min(p.chunks, ceil_div(items_of(p), blocks))
+
+
+cdef inline void add_share(real* out, const real* parts, Py_ssize_t slices, Py_ssize_t size, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+    """The entries first .. last of the sum of all slices."""
+    cdef Py_ssize_t i, part
+    memcpy(out + first, parts + first, (last - first) * sizeof(real))
+    for part in range(1, slices):
+        for i in range(first, last):
+            out[i] += parts[part * size + i]
+
+
+cdef inline void add_slices(real* out, const real* parts, Py_ssize_t slices, Py_ssize_t size, int threads) noexcept nogil:
+    cdef Py_ssize_t share
+    for share in prange(threads, num_threads=threads, schedule="static"):
+        add_share(out, parts, slices, size, size * share // threads, size * (share + 1) // threads)
 
 
 # ---------------------------------------------------------------- tables

@@ -14,10 +14,11 @@ from cython.parallel cimport prange, threadid
 from libc.string cimport memcpy, memset
 
 from volta._kernels.cpu.conv_plan cimport (
-    BAND_LIMIT, TARGET, Chunk, Plan, band_size, ceil_div, chunk_at, form_columns, items_of, join_rows, load_band, make_tables, pixels_in,
-    pixels_out, set_chunk, set_geometry, threads_of)
+    BAND_LIMIT, TARGET, Chunk, Plan, add_slices, band_size, ceil_div, chunk_at, form_columns, items_of, join_rows, load_band, make_tables,
+    pixels_in, pixels_out, set_chunk, set_geometry, slices_of, threads_of)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.conv_tile cimport sums_of_taps
+from volta._kernels.cpu.conv_winograd_weight cimport weight_by_winograd
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport pack
 from volta._kernels.cpu.tile cimport TILE_ROWS, add_lanes, copy_run, inner, lanes, outer_at, real, zero_run
@@ -40,26 +41,6 @@ cdef void choose_chunk(Plan* p, int lane_count, Py_ssize_t channels, Py_ssize_t 
     while (band_size(p, channels) > BAND_LIMIT or p.chunks * blocks < items_of(p)) and target > 2 * 3 * lane_count:
         target //= 2
         set_chunk(p, target)
-
-
-cdef Py_ssize_t slices_of(Plan* p, Py_ssize_t blocks) noexcept nogil:
-    """Slices of the chunks for so many blocks."""
-    return min(p.chunks, ceil_div(items_of(p), blocks))
-
-
-cdef void add_share(real* out, const real* parts, Py_ssize_t slices, Py_ssize_t size, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-    """The entries first .. last of the sum of all slices."""
-    cdef Py_ssize_t i, part
-    memcpy(out + first, parts + first, (last - first) * sizeof(real))
-    for part in range(1, slices):
-        for i in range(first, last):
-            out[i] += parts[part * size + i]
-
-
-cdef void add_slices(real* out, const real* parts, Py_ssize_t slices, Py_ssize_t size, int threads) noexcept nogil:
-    cdef Py_ssize_t share
-    for share in prange(threads, num_threads=threads, schedule="static"):
-        add_share(out, parts, slices, size, size * share // threads, size * (share + 1) // threads)
 
 
 # ---------------------------------------------------------------- few channels
@@ -360,6 +341,9 @@ cdef void grad_weight_by_lines(Plan* p, const real* g, const real* x, real* out)
 
 
 cdef void grad_weight(Plan* p, const real* g, const real* x, real* out):
+    """The gradient of the weight into `out`. Allocates."""
+    if weight_by_winograd(p, g, x, out):
+        return
     join_rows(p)
     if p.c == 1 and p.o <= MOST_LINES:
         grad_weight_by_lines(p, g, x, out)

@@ -67,10 +67,28 @@ cdef enum:
     OUT = 65536                 # and so many elements of out, which stay in the second
 
 
+cdef void turn(Py_ssize_t rows, Py_ssize_t columns, const real* x, Py_ssize_t from_row, real* out, Py_ssize_t to_row) noexcept nogil:
+    """out[j * to_row + i] = x[i * from_row + j] of rows x columns numbers, in squares of 8, the last of which overlap."""
+    cdef Py_ssize_t i, j, k, across = (rows + 7) // 8, squares = across * ((columns + 7) // 8)
+    cdef bint near = from_row > to_row                      # one after another along what lies further apart
+    if real is float:
+        if rows >= 8 and columns >= 8:
+            for k in range(squares):
+                i, j = k % across, k // across
+                if near:
+                    i, j = k // (squares // across), k % (squares // across)
+                i, j = min(8 * i, rows - 8), min(8 * j, columns - 8)
+                turn8(x + i * from_row + j, from_row, out + j * to_row + i, to_row)
+            return
+    for i in range(rows):
+        for j in range(columns):
+            out[j * to_row + i] = x[i * from_row + j]
+
+
 cdef void pack(Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* x, Py_ssize_t across, Py_ssize_t along,
                real* out) noexcept nogil:
     """out[p][j] = x[j * across + p * along] for p < depth, j < width; zeros for width <= j < full."""
-    cdef Py_ssize_t p, j, p8 = 0, j8 = 0
+    cdef Py_ssize_t p, j
     cdef const real* row
     if across == 1 and width == TILE_ROWS == full:
         for p in range(depth):
@@ -83,17 +101,10 @@ cdef void pack(Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* 
             row = x + p * along
             for j in range(width):
                 out[p * full + j] = row[j]
+    elif along == 1:
+        turn(width, depth, x, across, out, full)
     else:
-        if real is float:
-            if along == 1:
-                j8, p8 = width & ~<Py_ssize_t>7, depth & ~<Py_ssize_t>7
-                for j in range(0, j8, 8):
-                    for p in range(0, p8, 8):
-                        turn8(x + j * across + p, across, out + p * full + j, full)
-        for j in range(j8):
-            for p in range(p8, depth):
-                out[p * full + j] = x[j * across + p * along]
-        for j in range(j8, width):
+        for j in range(width):
             for p in range(depth):
                 out[p * full + j] = x[j * across + p * along]
     if width < full:

@@ -1,7 +1,7 @@
-# Pooling over one to three dimensions: maxima and averages of windows, and their gradients.
+# Pooling over one to three dimensions: maxima of windows, and their gradients.
 #
 # Layout: planes [N * C] of depth x height x width, contiguous; fewer dimensions have size 1 in front. A place is an index into a plane.
-# Windows: one fixed size, or (adaptive) from floor(o * n / m) to ceil((o + 1) * n / m); what of one is inside is listed once an axis.
+# Windows: see pool_plan.pxd. Whole windows of usual sizes are worked side by side, without a branch.
 # Ties: the first maximum in row-major order wins; a NaN wins, the last of several. Padding never wins; of padding alone -inf, at -1.
 # Threads: over lines of outputs; gradients over planes, so that they need no atomics and have a fixed order. Sizes: the front end.
 
@@ -14,12 +14,16 @@ from volta.errors import DTypeError
 
 from volta._kernels.core.base cimport FLOAT32, INT64, TensorBase, address, dtype_of, empty_host
 from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.pool_plan cimport Pool, begin, inside, pool_threads, window_of
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code
 from volta._kernels.cpu.copy cimport packed
 
 cdef extern from *:
     """
+    #if defined(__AVX512F__)
+      #include <immintrin.h>
+    #endif
     #if defined(_MSC_VER)
       #define VOLTA_RESTRICT __restrict
       #define VOLTA_APART __declspec(noinline)
@@ -39,18 +43,6 @@ cdef extern from *:
             place[j] = VOLTA_POOL_PICK(wins, at + (I)j * (I)STRIDE, place[j]);                                      \\
         }
     #define VOLTA_POOL(S, T, I)                                                                                     \\
-    /* Maxima of 2 x 2 windows of two lines; place 0..3 in row-major order. Selects only. */                        \\
-    static void volta_pool_2x2_##S(const T* VOLTA_RESTRICT x, const T* VOLTA_RESTRICT y, Py_ssize_t n,              \\
-                                   T* VOLTA_RESTRICT out, I* VOLTA_RESTRICT place) {                                \\
-        Py_ssize_t j;                                                                                               \\
-        for (j = 0; j < n; j++) {                                                                                   \\
-            T a = x[2 * j], b = x[2 * j + 1], c = y[2 * j], d = y[2 * j + 1], top = a;                              \\
-            I k = 0;                                                                                                \\
-            VOLTA_POOL_STEP(b, 1) VOLTA_POOL_STEP(c, 2) VOLTA_POOL_STEP(d, 3)                                       \\
-            place[j] = k;                                                                                           \\
-            out[j] = top;                                                                                           \\
-        }                                                                                                           \\
-    }                                                                                                               \\
     /* One element of each of n windows side by side: the elements lie `stride` apart from place `at` on. */        \\
     static VOLTA_APART void volta_pool_some_##S(const T* VOLTA_RESTRICT x, Py_ssize_t stride, I at, Py_ssize_t n,   \\
                                                 T* VOLTA_RESTRICT out, I* VOLTA_RESTRICT place) {                   \\
@@ -93,101 +85,115 @@ cdef extern from *:
         }                                                                                                           \\
         *out = top;                                                                                                 \\
         *place = k < 0 ? *place : at + k * step;                                                                    \\
-    }                                                                                                               \\
-    static void volta_sum_line_##S(const T* VOLTA_RESTRICT x, Py_ssize_t stride, Py_ssize_t n,                      \\
-                                   T* VOLTA_RESTRICT out) {                                                         \\
-        Py_ssize_t j;                                                                                               \\
-        if (stride == 1) for (j = 0; j < n; j++) out[j] += x[j];                                                    \\
-        else if (stride == 2) for (j = 0; j < n; j++) out[j] += x[2 * j];                                           \\
-        else for (j = 0; j < n; j++) out[j] += x[j * stride];                                                       \\
     }
+    #if defined(__GNUC__)
+      #define VOLTA_UNROLL_WINDOW _Pragma("GCC unroll 4")
+    #else
+      #define VOLTA_UNROLL_WINDOW
+    #endif
+    /* n whole windows of HEIGHT x WIDTH, STRIDE apart along rows of `width`, from place `at` on. */
+    #define VOLTA_POOL_WHOLE(S, T, I, HEIGHT, WIDTH, STRIDE)                                                        \\
+    static VOLTA_APART void volta_pool_##HEIGHT##WIDTH##STRIDE##_##S(const T* VOLTA_RESTRICT x, Py_ssize_t width, I at, Py_ssize_t n,\\
+                                                                     T* VOLTA_RESTRICT out, int64_t* VOLTA_RESTRICT index) {\\
+        const I row = (I)width;                                                                                     \\
+        I place[256];                                                                                               \\
+        Py_ssize_t i, j, m;                                                                                         \\
+        int a, b;                                                                                                   \\
+        for (i = 0; i < n; i += m) {                                                                                \\
+            m = n - i < 256 ? n - i : 256;                                                                          \\
+            for (j = 0; j < m; j++) {                                                                               \\
+                const T* p = x + (i + j) * STRIDE;                                                                  \\
+                T top = p[0];                                                                                       \\
+                I k = 0;                                                                                            \\
+                VOLTA_UNROLL_WINDOW for (a = 0; a < HEIGHT; a++)                                                    \\
+                    VOLTA_UNROLL_WINDOW for (b = 0; b < WIDTH; b++) {                                               \\
+                        T v = p[a * width + b];                                                                     \\
+                        VOLTA_POOL_STEP(v, a * row + b)                                                             \\
+                    }                                                                                               \\
+                out[i + j] = top;                                                                                   \\
+                place[j] = at + (I)(i + j) * STRIDE + k;                                                            \\
+            }                                                                                                       \\
+            for (j = 0; j < m; j++) index[i + j] = place[j];                                                        \\
+        }                                                                                                           \\
+    }
+    #if defined(__AVX512F__)
+    /* The numbers x[j * stride] for j < n, at most 16; no others are read. */
+    static inline __m512 volta_every(const float* x, int stride, int n) {
+        const __m512i j = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        const unsigned all = (1u << n) - 1;
+        const __m512i at = _mm512_mullo_epi32(j, _mm512_set1_epi32(stride));
+        const unsigned long long span = (1ull << (stride > 3 ? 0 : (n - 1) * stride + 1)) - 1;
+        __m512 y;
+        if (stride > 3) return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), (__mmask16)all, at, x, 4);
+        y = _mm512_maskz_loadu_ps((__mmask16)span, x);
+        if (stride == 1) return y;
+        y = _mm512_permutex2var_ps(y, at, _mm512_maskz_loadu_ps((__mmask16)(span >> 16), x + 16));
+        if (stride == 2) return y;
+        return _mm512_permutex2var_ps(y, _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 17, 20, 23, 26, 29),
+                                      _mm512_maskz_loadu_ps((__mmask16)(span >> 32), x + 32));
+    }
+    #define VOLTA_POOL_VECTORS(HEIGHT, WIDTH, STRIDE)                                                               \\
+    static VOLTA_APART void volta_pool_##HEIGHT##WIDTH##STRIDE##_32(const float* x, Py_ssize_t width, int at, Py_ssize_t n, float* out,\\
+                                                                    int64_t* index) {                               \\
+        const __m512i j = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);                  \\
+        for (; n > 0; n -= 16, x += 16 * STRIDE, at += 16 * STRIDE, out += 16, index += 16) {                       \\
+            const int m = n < 16 ? (int)n : 16;                                                                     \\
+            const __mmask16 all = (__mmask16)((1u << m) - 1);                                                       \\
+            __m512 top = volta_every(x, STRIDE, m);                                                                 \\
+            __m512i k = _mm512_add_epi32(_mm512_mullo_epi32(j, _mm512_set1_epi32(STRIDE)), _mm512_set1_epi32(at));  \\
+            const __m512i first = k;                                                                                \\
+            int a, b;                                                                                               \\
+            VOLTA_UNROLL_WINDOW for (a = 0; a < HEIGHT; a++)                                                        \\
+                VOLTA_UNROLL_WINDOW for (b = 0; b < WIDTH; b++) {                                                   \\
+                    const __m512 v = volta_every(x + a * width + b, STRIDE, m);                                     \\
+                    const __mmask16 wins = _mm512_cmp_ps_mask(v, top, _CMP_GT_OQ) | _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);\\
+                    top = _mm512_mask_mov_ps(top, wins, v);                                                         \\
+                    k = _mm512_mask_add_epi32(k, wins, first, _mm512_set1_epi32((int)(a * width) + b));             \\
+                }                                                                                                   \\
+            _mm512_mask_storeu_ps(out, all, top);                                                                   \\
+            _mm512_mask_storeu_epi64(index, (__mmask8)all, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(k)));       \\
+            _mm512_mask_storeu_epi64(index + 8, (__mmask8)(all >> 8), _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(k, 1)));\\
+        }                                                                                                           \\
+    }
+    #else
+      #define VOLTA_POOL_VECTORS(HEIGHT, WIDTH, STRIDE) VOLTA_POOL_WHOLE(32, float, int, HEIGHT, WIDTH, STRIDE)
+    #endif
+    #define VOLTA_POOL_WIDE(HEIGHT, WIDTH, STRIDE) VOLTA_POOL_WHOLE(64, double, long long, HEIGHT, WIDTH, STRIDE)
+    #define VOLTA_POOL_ALL(KIND) \\
+    KIND(2, 2, 2) KIND(3, 3, 1) KIND(3, 3, 2) KIND(3, 3, 3) KIND(4, 4, 4) KIND(1, 2, 2) KIND(1, 3, 1) KIND(1, 3, 2)
+    VOLTA_POOL_ALL(VOLTA_POOL_VECTORS)
+    VOLTA_POOL_ALL(VOLTA_POOL_WIDE)
+    /* Some lines of them, `step` apart. By what a window is called: the digits of its height, width and stride. Whether there is one. */
+    #define VOLTA_POOL_LINES(S, T, I)                                                                               \\
+    static int volta_pool_whole_##S(int window, const T* x, Py_ssize_t width, Py_ssize_t step, I at, Py_ssize_t lines,\\
+                                    Py_ssize_t n, Py_ssize_t outs, T* out, int64_t* index) {                        \\
+        void (*f)(const T*, Py_ssize_t, I, Py_ssize_t, T*, int64_t*) =                                              \\
+            window == 222 ? volta_pool_222_##S : window == 331 ? volta_pool_331_##S : window == 332 ? volta_pool_332_##S\\
+            : window == 333 ? volta_pool_333_##S : window == 444 ? volta_pool_444_##S                               \\
+            : window == 122 ? volta_pool_122_##S : window == 131 ? volta_pool_131_##S : window == 132 ? volta_pool_132_##S : NULL;\\
+        for (; f && lines > 0; lines--, x += step, at += (I)step, out += outs, index += outs) f(x, width, at, n, out, index);\\
+        return f != NULL;                                                                                           \\
+    }
+    VOLTA_POOL_LINES(32, float, int)
+    VOLTA_POOL_LINES(64, double, long long)
     VOLTA_POOL(32, float, int)
     VOLTA_POOL(64, double, long long)
     """
-    void pool_2x2_32 "volta_pool_2x2_32"(const float*, const float*, Py_ssize_t, float*, int*) noexcept nogil
-    void pool_2x2_64 "volta_pool_2x2_64"(const double*, const double*, Py_ssize_t, double*, long long*) noexcept nogil
+    bint pool_whole_32 "volta_pool_whole_32"(int, const float*, Py_ssize_t, Py_ssize_t, int, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*,
+                                             int64_t*) noexcept nogil
+    bint pool_whole_64 "volta_pool_whole_64"(int, const double*, Py_ssize_t, Py_ssize_t, long long, Py_ssize_t, Py_ssize_t, Py_ssize_t,
+                                             double*, int64_t*) noexcept nogil
     void pool_line_32 "volta_pool_line_32"(const float*, Py_ssize_t, int, Py_ssize_t, float*, int*) noexcept nogil
     void pool_line_64 "volta_pool_line_64"(const double*, Py_ssize_t, long long, Py_ssize_t, double*, long long*) noexcept nogil
     void pool_begin_32 "volta_pool_begin_32"(const int64_t*, const int64_t*, long long, bint, Py_ssize_t, float*, int*) noexcept nogil
-    void pool_begin_64 "volta_pool_begin_64"(const int64_t*, const int64_t*, long long, bint, Py_ssize_t, double*, long long*) noexcept nogil
+    void pool_begin_64 "volta_pool_begin_64"(const int64_t*, const int64_t*, long long, bint, Py_ssize_t, double*,
+                                             long long*) noexcept nogil
     void pool_run_32 "volta_pool_run_32"(const float*, Py_ssize_t, Py_ssize_t, long long, float*, int64_t*) noexcept nogil
     void pool_run_64 "volta_pool_run_64"(const double*, Py_ssize_t, Py_ssize_t, long long, double*, int64_t*) noexcept nogil
-    void sum_line_32 "volta_sum_line_32"(const float*, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
-    void sum_line_64 "volta_sum_line_64"(const double*, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
 
 cdef enum:
-    LINE = 256                  # windows of one line that are worked at a time
-
-cdef struct Axis:
-    Py_ssize_t n, outs, kernel, stride, padding, step
-    int64_t* start              # of each output, the first element inside (one that exists, where there is none),
-    int64_t* count              # how many there are, `step` apart,
-    int64_t* span               # and how many an average divides by
-
-cdef struct Pool:
-    Axis z, y, x
-    Py_ssize_t planes, size, outs
-    bint adaptive
-    double divisor              # 0: by the spans
-
-
-# ---------------------------------------------------------------- windows
-
-cdef void list_windows(Axis* a, bint adaptive, bint count_padding) noexcept nogil:
-    cdef Py_ssize_t o, first, last, skipped
-    for o in range(a.outs):
-        if adaptive:
-            first = o * a.n // a.outs
-            a.start[o], a.count[o] = first, ((o + 1) * a.n + a.outs - 1) // a.outs - first
-            a.span[o] = a.count[o]
-            continue
-        first = o * a.stride - a.padding
-        last = first + a.kernel * a.step - a.step
-        skipped = (-first + a.step - 1) // a.step if first < 0 else 0
-        a.start[o] = first + skipped * a.step
-        last = min(last, a.n - 1)
-        a.count[o] = (last - a.start[o]) // a.step + 1 if last >= a.start[o] else 0
-        a.start[o] = min(<Py_ssize_t>a.start[o], a.n - 1)
-        a.span[o] = min(first + a.kernel, a.n + a.padding) - first if count_padding else a.count[o]
-
-
-cdef TensorBase begin(Pool* p, tuple sizes, tuple outs, kernel, stride, padding, dilation, bint count_padding, double divisor):
-    """Fill the description of a pooling of planes of `sizes` into `outs`. Gives the owner of its lists, which must outlive it."""
-    cdef Axis* axes[3]
-    cdef Py_ssize_t i, rank = len(sizes), total = 0
-    axes[0], axes[1], axes[2] = &p.z, &p.y, &p.x
-    p.adaptive, p.divisor = kernel is None, divisor
-    p.size = p.outs = 1
-    for i in range(3):
-        axes[i].n = axes[i].outs = axes[i].kernel = axes[i].stride = axes[i].step = 1
-        axes[i].padding = 0
-        if i >= 3 - rank:
-            axes[i].n, axes[i].outs = sizes[i - 3 + rank], outs[i - 3 + rank]
-        if i >= 3 - rank and not p.adaptive:
-            axes[i].kernel, axes[i].stride, axes[i].padding = kernel[i - 3 + rank], stride[i - 3 + rank], padding[i - 3 + rank]
-            axes[i].step = 1 if dilation is None else dilation[i - 3 + rank]
-        p.size *= axes[i].n
-        p.outs *= axes[i].outs
-        total += axes[i].outs
-    cdef TensorBase lists = empty_host((3 * total,), dtype_of(INT64))
-    cdef int64_t* at = <int64_t*>address(lists)
-    for i in range(3):
-        axes[i].start, axes[i].count, axes[i].span = at, at + axes[i].outs, at + 2 * axes[i].outs
-        at += 3 * axes[i].outs
-        list_windows(axes[i], p.adaptive, count_padding)
-    return lists
-
-
-cdef inline double divisor_of(Pool* p, Py_ssize_t z, Py_ssize_t y, Py_ssize_t x) noexcept nogil:
-    return p.divisor if p.divisor != 0 else <double>(p.z.span[z] * p.y.span[y] * p.x.span[x])
-
-
-cdef inline void inside(Axis* a, Py_ssize_t k, Py_ssize_t* first, Py_ssize_t* last) noexcept nogil:
-    """The outputs first .. last whose window has its element k inside."""
-    cdef Py_ssize_t shift = k * a.step - a.padding
-    first[0] = min((-shift + a.stride - 1) // a.stride if shift < 0 else 0, a.outs)
-    last[0] = max(min((a.n - 1 - shift) // a.stride + 1 if shift < a.n else 0, a.outs), first[0])
-
+    LINE = 256                  # windows of one line that are worked at a time,
+    NARROW = 16                 # and elements of one along a line up to which they are
 
 # ---------------------------------------------------------------- maxima
 
@@ -218,13 +224,15 @@ cdef void max_row(Pool* p, const real* x, Py_ssize_t at, Py_ssize_t start, Py_ss
             pool_line_64(x + o, p.x.stride, o, last - first, out + first, place64 + first - start)
 
 
-cdef void max_line(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, real* out, int64_t* index) noexcept nogil:
+cdef void max_line(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, Py_ssize_t start, Py_ssize_t end, real* out,
+                   int64_t* index) noexcept nogil:
+    """The windows start .. end of a line."""
     cdef int place32[LINE]
     cdef long long place64[LINE]
-    cdef Py_ssize_t o, i, j, at, start = 0, stop, corner = (p.z.start[z] * p.y.n + p.y.start[y]) * p.x.n
-    cdef bint some = p.z.count[z] > 0 and p.y.count[y] > 0, windows = p.adaptive or p.size > 0x7FFFFFFF
-    while start < p.x.outs:
-        stop = min(start + LINE, p.x.outs)
+    cdef Py_ssize_t o, i, j, at, stop, corner = (p.z.start[z] * p.y.n + p.y.start[y]) * p.x.n
+    cdef bint some = p.z.count[z] > 0 and p.y.count[y] > 0, windows = p.adaptive or p.size > 0x7FFFFFFF or p.x.kernel > NARROW
+    while start < end:
+        stop = min(start + LINE, end)
         if real is float:
             pool_begin_32(p.x.start + start, p.x.count + start, corner, some, stop - start, out + start, place32)
         else:
@@ -243,40 +251,40 @@ cdef void max_line(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, real* out
         start = stop
 
 
-cdef void max_line_2x2(Pool* p, const real* x, Py_ssize_t y, real* out, int64_t* index) noexcept nogil:
-    """Windows of 2 x 2 with stride 2, LINE at a time."""
-    cdef int place32[LINE]
-    cdef long long place64[LINE]
-    cdef Py_ssize_t j, n, o = 0, at, width = p.x.n
-    while o < p.x.outs:
-        n, at = min(LINE, p.x.outs - o), 2 * y * width + 2 * o
-        if real is float:
-            pool_2x2_32(x + at, x + at + width, n, out + o, place32)
-            for j in range(n):
-                index[o + j] = at + 2 * j + (place32[j] & 1) + (place32[j] >> 1) * width
-        else:
-            pool_2x2_64(x + at, x + at + width, n, out + o, place64)
-            for j in range(n):
-                index[o + j] = at + 2 * j + (place64[j] & 1) + (place64[j] >> 1) * width
-        o += n
+cdef Py_ssize_t max_whole(Pool* p, int window, const real* x, Py_ssize_t z, Py_ssize_t y, Py_ssize_t lines, real* out,
+                          int64_t* index) noexcept nogil:
+    """The whole windows of up to so many lines of a plane: how many lines there were, 0 where windows of this size are not for this way.
+    IN: x, the plane; out and index, the first of these lines."""
+    cdef Py_ssize_t low = p.x.low, n = p.x.high - low, row = y * p.y.stride - p.y.padding, step = p.y.stride * p.x.n, at
+    lines = min(lines, p.y.high - y)
+    if window == 0 or y < p.y.low or lines <= 0 or n <= 0:
+        return 0
+    at = (z * p.z.stride * p.y.n + row) * p.x.n + low * p.x.stride - p.x.padding
+    if real is float:
+        return lines if pool_whole_32(window, x + at, p.x.n, step, <int>at, lines, n, p.x.outs, out + low, index + low) else 0
+    else:
+        return lines if pool_whole_64(window, x + at, p.x.n, step, at, lines, n, p.x.outs, out + low, index + low) else 0
 
 
 cdef void max_lines(Pool* p, const real* x, Py_ssize_t first, Py_ssize_t last, real* out, int64_t* index) noexcept nogil:
-    cdef Py_ssize_t line, plane, z, y, lines = p.z.outs * p.y.outs
-    cdef bint plain = p.z.n == p.z.outs == 1 and not p.adaptive and p.z.kernel == p.y.step == p.x.step == 1 and (
-        p.y.kernel == p.x.kernel == p.y.stride == p.x.stride == 2 and p.y.padding == p.x.padding == 0
-        and 2 * p.y.outs <= p.y.n and 2 * p.x.outs <= p.x.n)
-    for line in range(first, last):
-        plane, z, y = line // lines, line // p.y.outs % p.z.outs, line % p.y.outs
-        if plain:
-            max_line_2x2(p, x + plane * p.size, y, out + line * p.x.outs, index + line * p.x.outs)
-        else:
-            max_line(p, x + plane * p.size, z, y, out + line * p.x.outs, index + line * p.x.outs)
+    cdef Py_ssize_t line = first, done, plane, z, y, i
+    cdef const real* source
+    cdef int window = window_of(p)
+    while line < last:
+        plane, z, y = line // (p.z.outs * p.y.outs), line // p.y.outs % p.z.outs, line % p.y.outs
+        source = x + plane * p.size
+        done = max_whole(p, window, source, z, y, last - line, out + line * p.x.outs, index + line * p.x.outs)
+        for i in range(max(1, done)):
+            if done == 0 or p.x.low > 0:
+                max_line(p, source, z, y + i, 0, p.x.low if done else p.x.outs, out + (line + i) * p.x.outs, index + (line + i) * p.x.outs)
+            if done and p.x.high < p.x.outs:
+                max_line(p, source, z, y + i, p.x.high, p.x.outs, out + (line + i) * p.x.outs, index + (line + i) * p.x.outs)
+        line += max(1, done)
 
 
 cdef void max_all(Pool* p, const real* x, real* out, int64_t* index) noexcept nogil:
     cdef Py_ssize_t lines = p.planes * p.z.outs * p.y.outs
-    cdef int threads = threads_for(max(p.planes * p.size, p.planes * p.outs * p.z.kernel * p.y.kernel * p.x.kernel)), t
+    cdef int threads = pool_threads(p), t
     for t in prange(threads, num_threads=threads, schedule="static"):
         max_lines(p, x, lines * t // threads, lines * (t + 1) // threads, out, index)
 
@@ -342,111 +350,4 @@ def max_pool_grad(TensorBase g not None, TensorBase index not None, tuple size n
     return out
 
 
-# ---------------------------------------------------------------- averages
-
-cdef void sum_row(Pool* p, const real* x, real* out) noexcept nogil:
-    """Add a row of a plane to a line of sums."""
-    cdef Py_ssize_t o, k, first, last
-    if p.adaptive:
-        for o in range(p.x.outs):
-            for k in range(p.x.start[o], p.x.start[o] + p.x.count[o]):
-                out[o] += x[k]
-        return
-    for k in range(p.x.kernel):
-        inside(&p.x, k, &first, &last)
-        if real is float:
-            sum_line_32(x + first * p.x.stride + k - p.x.padding, p.x.stride, last - first, out + first)
-        else:
-            sum_line_64(x + first * p.x.stride + k - p.x.padding, p.x.stride, last - first, out + first)
-
-
-cdef void avg_lines(Pool* p, const real* x, Py_ssize_t first, Py_ssize_t last, real* out) noexcept nogil:
-    cdef Py_ssize_t line, plane, z, y, i, j, o
-    cdef real* sums
-    for line in range(first, last):
-        plane, z, y = line // (p.z.outs * p.y.outs), line // p.y.outs % p.z.outs, line % p.y.outs
-        sums = out + line * p.x.outs
-        memset(sums, 0, p.x.outs * sizeof(real))
-        for i in range(p.z.start[z], p.z.start[z] + p.z.count[z]):
-            for j in range(p.y.start[y], p.y.start[y] + p.y.count[y]):
-                sum_row(p, x + plane * p.size + (i * p.y.n + j) * p.x.n, sums)
-        for o in range(p.x.outs):
-            sums[o] = <real>(sums[o] / divisor_of(p, z, y, o))
-
-
-cdef void avg_all(Pool* p, const real* x, real* out) noexcept nogil:
-    cdef Py_ssize_t lines = p.planes * p.z.outs * p.y.outs
-    cdef int threads = threads_for(max(p.planes * p.size, p.planes * p.outs * p.z.kernel * p.y.kernel * p.x.kernel)), t
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        avg_lines(p, x, lines * t // threads, lines * (t + 1) // threads, out)
-
-
-def avg_pool(TensorBase x not None, tuple size not None, kernel=None, stride=None, padding=None, bint count_padding=True, divisor=None):
-    """Averages of windows of x[N, C, ...]. IN: size, the output's; no kernel: adaptive windows."""
-    cdef Pool p
-    cdef int code = float_code("avg_pool", x)
-    x = packed(x)
-    cdef TensorBase lists = begin(&p, x.shape[2:], size, kernel, stride, padding, None, count_padding, divisor or 0)
-    p.planes = <Py_ssize_t>x.shape[0] * <Py_ssize_t>x.shape[1]
-    cdef TensorBase out = empty_host(x.shape[:2] + size, x.dtype)
-    cdef void* source = address(x)
-    cdef void* target = address(out)
-    if out.size:
-        with nogil:
-            if code == FLOAT32:
-                avg_all(&p, <const float*>source, <float*>target)
-            else:
-                avg_all(&p, <const double*>source, <double*>target)
-    return out
-
-
-cdef void share_line(Pool* p, const real* g, Py_ssize_t z, Py_ssize_t y, real* out) noexcept nogil:
-    """Add each gradient of a line, divided, to all of its window in a plane."""
-    cdef Py_ssize_t i, j, k, o, rows = p.z.count[z], columns = p.y.count[y], width = p.x.n, height = p.y.n
-    cdef real share
-    cdef real* row
-    for o in range(p.x.outs):
-        share = <real>(g[o] / divisor_of(p, z, y, o))
-        for i in range(rows):
-            row = out + ((p.z.start[z] + i) * height + p.y.start[y]) * width + p.x.start[o]
-            for j in range(columns):
-                for k in range(p.x.count[o]):
-                    row[k] += share
-                row += width
-
-
-cdef void share_planes(Pool* p, const real* g, Py_ssize_t first, Py_ssize_t last, real* out) noexcept nogil:
-    cdef Py_ssize_t plane, z, y
-    memset(out + first * p.size, 0, (last - first) * p.size * sizeof(real))
-    for plane in range(first, last):
-        for z in range(p.z.outs):
-            for y in range(p.y.outs):
-                share_line(p, g + ((plane * p.z.outs + z) * p.y.outs + y) * p.x.outs, z, y, out + plane * p.size)
-
-
-cdef void share_all(Pool* p, const real* g, real* out) noexcept nogil:
-    cdef int threads = threads_for(max(p.planes * p.size, p.planes * p.outs * p.z.kernel * p.y.kernel * p.x.kernel)), t
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        share_planes(p, g, p.planes * t // threads, p.planes * (t + 1) // threads, out)
-
-
-def avg_pool_grad(TensorBase g not None, tuple size not None, kernel=None, stride=None, padding=None, bint count_padding=True,
-                  divisor=None):
-    """Gradient of avg_pool with respect to its input [N, C, *size]."""
-    cdef Pool p
-    cdef int code = float_code("avg_pool_grad", g)
-    g = packed(g)
-    cdef TensorBase lists = begin(&p, size, g.shape[2:], kernel, stride, padding, None, count_padding, divisor or 0)
-    p.planes = <Py_ssize_t>g.shape[0] * <Py_ssize_t>g.shape[1]
-    cdef TensorBase out = empty_host(g.shape[:2] + size, g.dtype)
-    cdef void* source = address(g)
-    cdef void* target = address(out)
-    with nogil:
-        if code == FLOAT32:
-            share_all(&p, <const float*>source, <float*>target)
-        else:
-            share_all(&p, <const double*>source, <double*>target)
-    return out
-
-
-KERNELS = {"max_pool": max_pool, "max_pool_grad": max_pool_grad, "avg_pool": avg_pool, "avg_pool_grad": avg_pool_grad}
+KERNELS = {"max_pool": max_pool, "max_pool_grad": max_pool_grad}

@@ -1,0 +1,104 @@
+# Geometry of pooling for the CPU: windows along three axes, and what of them is inside.
+#
+# Windows: one fixed size, or (adaptive) from floor(o * n / m) to ceil((o + 1) * n / m), which are of one size where m divides n; what of
+# one is inside is listed once an axis. Sizes are checked by the front end.
+
+from libc.stdint cimport int64_t
+
+from volta._kernels.core.base cimport INT64, TensorBase, address, dtype_of, empty_host
+from volta._kernels.core.threads cimport threads_for
+
+cdef struct Axis:
+    Py_ssize_t n, outs, kernel, stride, padding, step
+    Py_ssize_t low, high        # the outputs whose windows are whole
+    int64_t* start              # of each output, the first element inside (one that exists, where there is none),
+    int64_t* count              # how many there are, `step` apart,
+    int64_t* span               # and how many an average divides by
+
+cdef struct Pool:
+    Axis z, y, x
+    Py_ssize_t planes, size, outs
+    bint adaptive
+    double divisor              # 0: by the spans
+
+
+cdef inline void list_windows(Axis* a, bint adaptive, bint count_padding) noexcept nogil:
+    cdef Py_ssize_t o, first, last, skipped
+    a.low = a.high = 0
+    for o in range(a.outs):
+        if adaptive:
+            first = o * a.n // a.outs
+            a.start[o], a.count[o] = first, ((o + 1) * a.n + a.outs - 1) // a.outs - first
+            a.span[o] = a.count[o]
+            continue
+        first = o * a.stride - a.padding
+        last = first + a.kernel * a.step - a.step
+        if first < 0:
+            a.low = o + 1
+        if last < a.n:
+            a.high = o + 1
+        skipped = (-first + a.step - 1) // a.step if first < 0 else 0
+        a.start[o] = first + skipped * a.step
+        last = min(last, a.n - 1)
+        a.count[o] = (last - a.start[o]) // a.step + 1 if last >= a.start[o] else 0
+        a.start[o] = min(<Py_ssize_t>a.start[o], a.n - 1)
+        a.span[o] = min(first + a.kernel, a.n + a.padding) - first if count_padding else a.count[o]
+    a.high = max(a.low, a.high)
+
+
+cdef inline bint is_whole(Axis* a) noexcept nogil:
+    return a.outs == 1 and a.kernel == a.n and a.padding == 0 and a.step == 1
+
+
+cdef inline TensorBase begin(Pool* p, tuple sizes, tuple outs, kernel, stride, padding, dilation, bint count_padding, divisor):
+    """Fill the description of a pooling of planes of `sizes` into `outs`. Gives the owner of its lists, which must outlive it."""
+    cdef Axis* axes[3]
+    cdef Py_ssize_t i, rank = len(sizes), total = 0
+    axes[0], axes[1], axes[2] = &p.z, &p.y, &p.x
+    p.adaptive, p.divisor = False, divisor or 0
+    p.size = p.outs = 1
+    for i in range(3):
+        axes[i].n = axes[i].outs = axes[i].kernel = axes[i].stride = axes[i].step = 1
+        axes[i].padding = 0
+        if i < 3 - rank:
+            continue
+        axes[i].n, axes[i].outs = sizes[i - 3 + rank], outs[i - 3 + rank]
+        if kernel is None:
+            p.adaptive = p.adaptive or axes[i].outs == 0 or axes[i].n % axes[i].outs != 0
+            axes[i].kernel = axes[i].stride = axes[i].n // max(axes[i].outs, 1)
+        else:
+            axes[i].kernel, axes[i].stride, axes[i].padding = kernel[i - 3 + rank], stride[i - 3 + rank], padding[i - 3 + rank]
+            axes[i].step = 1 if dilation is None else dilation[i - 3 + rank]
+        p.size *= axes[i].n
+        p.outs *= axes[i].outs
+    if not p.adaptive and is_whole(axes[0]) and is_whole(axes[1]) and is_whole(axes[2]):    # one window that is the plane: a line
+        p.z.n = p.z.kernel = p.y.n = p.y.kernel = 1
+        p.x.n = p.x.kernel = p.size
+    for i in range(3):
+        total += axes[i].outs
+    cdef TensorBase lists = empty_host((3 * total,), dtype_of(INT64))
+    cdef int64_t* at = <int64_t*>address(lists)
+    for i in range(3):
+        axes[i].start, axes[i].count, axes[i].span = at, at + axes[i].outs, at + 2 * axes[i].outs
+        at += 3 * axes[i].outs
+        list_windows(axes[i], p.adaptive, count_padding)
+    return lists
+
+
+cdef inline void inside(Axis* a, Py_ssize_t k, Py_ssize_t* first, Py_ssize_t* last) noexcept nogil:
+    """The outputs first .. last whose window has its element k inside."""
+    cdef Py_ssize_t shift = k * a.step - a.padding
+    first[0] = min((-shift + a.stride - 1) // a.stride if shift < 0 else 0, a.outs)
+    last[0] = max(min((a.n - 1 - shift) // a.stride + 1 if shift < a.n else 0, a.outs), first[0])
+
+
+cdef inline int pool_threads(Pool* p) noexcept nogil:
+    return threads_for(max(p.planes * p.size, p.planes * p.outs * p.z.kernel * p.y.kernel * p.x.kernel))
+
+
+cdef inline int window_of(Pool* p) noexcept nogil:
+    """The digits of the height, width and stride of windows in one slice, undilated, and their stride along rows; else 0."""
+    if (p.adaptive or p.z.kernel > 1 or p.y.step > 1 or p.x.step > 1 or p.size > 0x7FFFFFFF
+            or max(p.y.kernel, p.x.kernel, p.x.stride) > 9):
+        return 0
+    return <int>(p.y.kernel * 100 + p.x.kernel * 10 + p.x.stride)
