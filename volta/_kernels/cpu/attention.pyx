@@ -20,7 +20,7 @@ from volta._kernels.core.views cimport float_code, same_type
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport pack
 from volta._kernels.cpu.powers cimport slopes, soften
-from volta._kernels.cpu.product cimport columns, rows, up
+from volta._kernels.cpu.product cimport product, up
 from volta._kernels.cpu.sums cimport line_dot, log_of
 from volta._kernels.cpu.tile cimport TILE_ROWS, copy_run, lanes, real
 
@@ -60,11 +60,10 @@ cdef void copy_rows(const real* x, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t w
 
 
 cdef const real* lined(const real* x, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t width, Py_ssize_t full, real* room) noexcept nogil:
-    """n rows behind one another, of whole vectors and tiles: x itself, or a copy in `room`."""
-    if stride == full and width == full and n % TILE_ROWS == 0:
+    """n rows behind one another, of whole vectors: x itself, or a copy in `room`."""
+    if stride == full and width == full:
         return x
     copy_rows(x, stride, n, width, full, room)
-    memset(room + n * full, 0, (up(n, TILE_ROWS) - n) * full * sizeof(real))     # what lies there may be slow to multiply: denormal
     return <const real*>room
 
 
@@ -99,8 +98,8 @@ cdef void add_mask(const real* mask, Py_ssize_t row, Py_ssize_t column, Py_ssize
 
 cdef Py_ssize_t forward_space(const Sizes* s, real* kind) noexcept nogil:
     """Elements of work space of a thread."""
-    cdef Py_ssize_t wide = 3 * lanes(kind), tall = up(wide, TILE_ROWS), width = up(s.width, lanes(kind)), values = up(s.values, lanes(kind))
-    return PANELS * (wide * (s.width + 2) + tall * values) + KEYS * (width + values + wide) + 8 * PAD
+    cdef Py_ssize_t wide = 3 * lanes(kind), width = up(s.width, lanes(kind)), values = up(s.values, lanes(kind))
+    return PANELS * wide * (s.width + 2 + values) + KEYS * (width + values + wide) + 8 * PAD
 
 
 cdef void hide_future(Py_ssize_t first_query, Py_ssize_t first_key, Py_ssize_t keys, Py_ssize_t wide, real* scores) noexcept nogil:
@@ -137,7 +136,7 @@ cdef void take_queries(const Sizes* s, Py_ssize_t n, const real* q, real* querie
 cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, const real* q, const real* k, const real* v, const real* mask,
                         real* out, real* logsumexp, real* space) noexcept nogil:
     """One block of queries of one head."""
-    cdef Py_ssize_t wide = 3 * lanes(out), tall = up(wide, TILE_ROWS), all = (s.queries + wide - 1) // wide
+    cdef Py_ssize_t wide = 3 * lanes(out), all = (s.queries + wide - 1) // wide
     cdef Py_ssize_t width = up(s.width, lanes(out)), values = up(s.values, lanes(out))
     cdef Py_ssize_t b = item // blocks // s.heads, h = item // blocks % s.heads, place = blocks - 1 - item % blocks
     cdef Py_ssize_t first = all * place // blocks * wide, panels = all * (place + 1) // blocks - all * place // blocks
@@ -147,7 +146,7 @@ cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, cons
     cdef const real* value_lines
     cdef real* queries = space
     cdef real* sums = queries + PANELS * wide * s.width + PAD
-    cdef real* key_rows = sums + PANELS * tall * values + PAD
+    cdef real* key_rows = sums + PANELS * wide * values + PAD
     cdef real* value_rows = key_rows + KEYS * width + PAD
     cdef real* top = value_rows + KEYS * values + PAD
     cdef real* total = top + PANELS * wide
@@ -158,7 +157,7 @@ cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, cons
     if mask != NULL:
         mask += b * s.mask[0] + h * s.mask[1] + first * s.mask[2]
     take_queries(s, n, q, queries, top, total)
-    memset(sums, 0, panels * tall * values * sizeof(real))
+    memset(sums, 0, panels * wide * values * sizeof(real))
     for i in range((seen + KEYS - 1) // KEYS):
         key = i * KEYS
         count = min(KEYS, seen - key)
@@ -168,10 +167,10 @@ cdef void forward_block(const Sizes* s, Py_ssize_t item, Py_ssize_t blocks, cons
             at = panel * wide
             attend(s, first + at, min(wide, n - at), key, count, <const real*>queries + at * s.width, key_lines,
                    value_lines, mask + at * s.mask[2] + key * s.mask[3] if mask != NULL else <const real*>NULL,
-                   sums + panel * tall * values, top + at, total + at, scores)
+                   sums + at * values, top + at, total + at, scores)
     for panel in range(panels):
         at = panel * wide
-        finish(s, min(wide, n - at), <const real*>sums + panel * tall * values, <const real*>top + at, <const real*>total + at,
+        finish(s, min(wide, n - at), <const real*>sums + at * values, <const real*>top + at, <const real*>total + at,
                out + ((b * s.queries + first + at) * s.heads + h) * s.values,
                logsumexp + (b * s.heads + h) * s.queries + first + at, values)
 
@@ -185,7 +184,7 @@ cdef void attend(const Sizes* s, Py_ssize_t query, Py_ssize_t count, Py_ssize_t 
     cdef real[WIDEST] factor
     if n <= 0:
         return
-    rows(n, used, s.width, key_rows, width, queries, wide, scores, wide, False)
+    product(n, used, s.width, key_rows, width, 1, queries, wide, scores, wide, False)
     if mask != NULL:
         add_mask(mask, s.mask[3], s.mask[2], n, count, scores, wide)
     if s.causal:
@@ -196,7 +195,7 @@ cdef void attend(const Sizes* s, Py_ssize_t query, Py_ssize_t count, Py_ssize_t 
             if factor[j] != 1:
                 for e in range(values):
                     sums[j * values + e] *= factor[j]
-    columns(used, values, n, <const real*>scores, wide, value_rows, values, sums, values, True)
+    product(used, values, n, <const real*>scores, 1, wide, value_rows, values, sums, values, True)
 
 
 cdef void forward(const Sizes* s, const real* q, const real* k, const real* v, const real* mask, real* out, real* logsumexp):
@@ -219,12 +218,12 @@ cdef int work_threads(const Sizes* s, Py_ssize_t passes) noexcept nogil:
 
 # Where a thread of the backward pass keeps what it works with. Panels: of a group of keys; rows: copied, in whole vectors.
 cdef struct Desk:
-    Py_ssize_t wide, tall, width, values, most  # of a panel: columns of scores, rows of gradients; of rows: columns; panels of a group
+    Py_ssize_t wide, width, values, most        # of a panel: keys; of rows: columns; panels of a group
     void* key_rows                              # [most * wide][width]
     void* key_panels                            # [most][E][wide], scaled
     void* value_panels                          # [most][V][wide]
-    void* dk                                    # [most * tall][width]
-    void* dv                                    # [most * tall][values]
+    void* dk                                    # [most * wide][width]
+    void* dv                                    # [most * wide][values]
     void* q                                     # [QUERIES][width]
     void* g                                     # [QUERIES][values]
     void* scores                                # [QUERIES][wide]
@@ -236,13 +235,13 @@ cdef Py_ssize_t lay_out(const Sizes* s, Desk* d, real* space) noexcept nogil:
     """Fill in the desk, which begins at `space`; its elements."""
     cdef real* at = space
     d.wide = 3 * lanes(space)
-    d.tall, d.width, d.values = up(d.wide, TILE_ROWS), up(s.width, lanes(space)), up(s.values, lanes(space))
+    d.width, d.values = up(s.width, lanes(space)), up(s.values, lanes(space))
     d.most = max(<Py_ssize_t>1, min(<Py_ssize_t>8, GROUP // max(d.width, d.values, <Py_ssize_t>1)))
     d.key_rows, at = at, at + d.most * d.wide * d.width + PAD
     d.key_panels, at = at, at + d.most * d.wide * d.width + PAD
     d.value_panels, at = at, at + d.most * d.wide * d.values + PAD
-    d.dk, at = at, at + d.most * d.tall * d.width + PAD
-    d.dv, at = at, at + d.most * d.tall * d.values + PAD
+    d.dk, at = at, at + d.most * d.wide * d.width + PAD
+    d.dv, at = at, at + d.most * d.wide * d.values + PAD
     d.q, at = at, at + QUERIES * d.width + PAD
     d.g, at = at, at + QUERIES * d.values + PAD
     d.scores, at = at, at + QUERIES * d.wide + PAD
@@ -283,9 +282,9 @@ cdef void backward_part(const Sizes* s, Py_ssize_t item, Py_ssize_t parts, const
                 backward_block(s, &d, key, last - key, block * QUERIES, q + b * s.q[0] + h * s.q[2], g + b * s.g[0] + h * s.g[2],
                                mask + b * s.mask[0] + h * s.mask[1] if mask != NULL else <const real*>NULL,
                                logsumexp + (b * s.heads + h) * s.queries, delta + (b * s.heads + h) * s.queries, gradient + h * s.width)
-        give_keys(&d, last - key, s.width, s.groups * s.width, <const real*>d.dk, d.width,
+        give_keys(last - key, s.width, s.groups * s.width, <const real*>d.dk, d.width,
                   dk + ((b * s.keys + key) * s.groups + head) * s.width)
-        give_keys(&d, last - key, s.values, s.groups * s.values, <const real*>d.dv, d.values,
+        give_keys(last - key, s.values, s.groups * s.values, <const real*>d.dv, d.values,
                   dv + ((b * s.keys + key) * s.groups + head) * s.values)
 
 
@@ -297,16 +296,15 @@ cdef void take_keys(const Sizes* s, const Desk* d, Py_ssize_t n, const real* k, 
         at = panel * d.wide
         turn_panel(k + at * s.k[1], s.k[1], min(d.wide, n - at), s.width, d.wide, s.scale * UNIT, <real*>d.key_panels + at * d.width)
         turn_panel(v + at * s.v[1], s.v[1], min(d.wide, n - at), s.values, d.wide, 1, <real*>d.value_panels + at * d.values)
-    memset(d.dk, 0, d.most * d.tall * d.width * sizeof(real))
-    memset(d.dv, 0, d.most * d.tall * d.values * sizeof(real))
+    memset(d.dk, 0, d.most * d.wide * d.width * sizeof(real))
+    memset(d.dv, 0, d.most * d.wide * d.values * sizeof(real))
 
 
-cdef void give_keys(const Desk* d, Py_ssize_t n, Py_ssize_t width, Py_ssize_t stride, const real* sums, Py_ssize_t full,
-                    real* out) noexcept nogil:
+cdef void give_keys(Py_ssize_t n, Py_ssize_t width, Py_ssize_t stride, const real* sums, Py_ssize_t full, real* out) noexcept nogil:
     """Write the gradients of a group of n keys to rows `stride` apart."""
     cdef Py_ssize_t i
     for i in range(n):
-        memcpy(out + i * stride, sums + (i // d.wide * d.tall + i % d.wide) * full, width * sizeof(real))
+        memcpy(out + i * stride, sums + i * full, width * sizeof(real))
 
 
 cdef void backward_block(const Sizes* s, const Desk* d, Py_ssize_t key, Py_ssize_t keys, Py_ssize_t query, const real* q, const real* g,
@@ -326,24 +324,24 @@ cdef void backward_block(const Sizes* s, const Desk* d, Py_ssize_t key, Py_ssize
         if start >= n:
             break
         products = <real*>d.slopes + start * line + at
-        rows(n - start, used, s.width, queries + start * d.width, d.width, <const real*>d.key_panels + at * d.width, d.wide,
-             scores, d.wide, False)
-        rows(n - start, used, s.values, gradients + start * d.values, d.values,
-             <const real*>d.value_panels + at * d.values, d.wide, products, line, False)
+        product(n - start, used, s.width, queries + start * d.width, d.width, 1, <const real*>d.key_panels + at * d.width, d.wide,
+                scores, d.wide, False)
+        product(n - start, used, s.values, gradients + start * d.values, d.values, 1,
+                <const real*>d.value_panels + at * d.values, d.wide, products, line, False)
         if mask != NULL:
             add_mask(mask + (query + start) * s.mask[2] + (key + at) * s.mask[3], s.mask[2], s.mask[3], n - start, count, scores, d.wide)
         differentiate(n - start, used, query + start - key - at if s.causal else used, line, s.scale, logsumexp + query + start,
                       delta + query + start, scores, products)
-        columns(count, d.values, n - start, <const real*>scores, d.wide, gradients + start * d.values, d.values,
-                <real*>d.dv + panel * d.tall * d.values, d.values, True)
-        columns(count, d.width, n - start, <const real*>products, line, queries + start * d.width, d.width,
-                <real*>d.dk + panel * d.tall * d.width, d.width, True)
+        product(count, d.values, n - start, <const real*>scores, 1, d.wide, gradients + start * d.values, d.values,
+                <real*>d.dv + at * d.values, d.values, True)
+        product(count, d.width, n - start, <const real*>products, 1, line, queries + start * d.width, d.width,
+                <real*>d.dk + at * d.width, d.width, True)
     start = TILE_ROWS if s.causal else n
     for i in range((n + start - 1) // start):
         at = i * start
         count = min(keys, max(<Py_ssize_t>0, query + at + start - key)) if s.causal else keys
-        rows(start, d.width, count, <const real*>d.slopes + at * line, line, <const real*>d.key_rows, d.width, sums + at * d.width,
-             d.width, False)
+        product(min(start, n - at), d.width, count, <const real*>d.slopes + at * line, line, 1, <const real*>d.key_rows, d.width,
+                sums + at * d.width, d.width, False)
     for i in range(n):
         for e in range(s.width):
             dq[(query + i) * s.heads * s.width + e] += sums[i * d.width + e]

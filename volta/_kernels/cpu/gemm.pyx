@@ -62,7 +62,8 @@ cdef enum:
     LARGE = 262144              # elements of an operand that thin products read in PARTS, row by row
     PARTS = 16
     NARROW = 16384              # elements of out up to which k is cut into parts
-    FEW = 64                    # rows up to which tiles read b where it lies,
+    FEW = 64                    # rows up to which tiles read b where it lies, if it is WIDE or k short,
+    WIDE = 256
     NEAR = 64                   # in blocks of so many of its rows, which lie in the first cache
     OUT = 65536                 # and so many elements of out, which stay in the second
 
@@ -139,12 +140,15 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
     """out[rows][columns] = a[rows][k] @ b[k][columns] + bias; IN: at most MC rows, strides of p."""
     cdef Py_ssize_t width = lanes(out), vectors = (columns + width - 1) // width, panels = (vectors + 2) // 3
     cdef Py_ssize_t blocks = (k + plan.depth - 1) // plan.depth, depth = (k + blocks - 1) // blocks, k0 = 0, i, end, j, q, first, last
-    cdef Py_ssize_t tiles = (rows + TILE_ROWS - 1) // TILE_ROWS, a_row = p.a_row, a_step = p.a_column, a_ahead, b_step, b_ahead
+    cdef Py_ssize_t tiles = (rows + TILE_ROWS - 1) // TILE_ROWS, a_row = p.a_row, a_step = p.a_column, b_step
     cdef bint turn_a = p.a_column != 1 and panels > 1
     cdef bint turn_b = p.b_column != 1 or not plan.few and depth * p.b_row > SMALL and tiles > (1 if p.b_row >= FAR else 2)
+    cdef bint ahead = p.b_column == 1 and (turn_b or plan.few)              # rows of the next panel are fetched during this one
+    cdef Py_ssize_t next_row = p.b_row if ahead else 0, stretch = tiles if ahead else k
     cdef real* packed_a = space + min(plan.depth, k) * 3 * width + PAD
     cdef const real* tile
     cdef const real* panel
+    cdef const real* next
     if turn_a:
         a_row, a_step = 1, TILE_ROWS
     while k0 < k:
@@ -155,18 +159,17 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
                 pack(end - i, TILE_ROWS, depth, a + i * p.a_row + k0 * p.a_column, p.a_row, p.a_column, packed_a + q * TILE_ROWS * depth)
         for j in range(panels):
             first, last = width * panel_start(j, vectors), width * panel_start(j + 1, vectors)
-            panel, b_step, b_ahead = b + k0 * p.b_row + first * p.b_column, p.b_row, last - first if plan.few else 0
+            panel, b_step = b + k0 * p.b_row + first * p.b_column, p.b_row
+            next = b + k0 * p.b_row + last if j + 1 < panels else b + (k0 + depth) * p.b_row
             if turn_b or last > columns:
                 pack(min(last, columns) - first, last - first, depth, panel, p.b_column, p.b_row, space)
-                panel, b_step, b_ahead = space, last - first, 0
+                panel, b_step = space, last - first
             for q in range(tiles):
                 i, end = rows * q // tiles, rows * (q + 1) // tiles
-                tile, a_ahead = a + i * p.a_row + k0 * p.a_column, (end - i) * p.a_row
-                if turn_a:
-                    tile, a_ahead = packed_a + q * TILE_ROWS * depth, 0
-                multiply(depth, tile, a_row, a_step, a_ahead, <int>(end - i), panel, b_step, b_ahead, out + i * p.n + first, p.n,
-                         <int>(min(last, columns) - first), bias + first if bias != NULL and k0 == 0 else <const real*>NULL, k0 > 0)
-                b_ahead = 0
+                tile = packed_a + q * TILE_ROWS * depth if turn_a else a + i * p.a_row + k0 * p.a_column
+                multiply(depth, tile, a_row, a_step, <int>(end - i), panel, b_step, next + (depth * q + tiles - 1) // tiles * next_row,
+                         next_row, stretch, out + i * p.n + first, p.n, <int>(min(last, columns) - first),
+                         bias + first if bias != NULL and k0 == 0 else <const real*>NULL, k0 > 0)
         k0 += depth
 
 
@@ -363,7 +366,7 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
     plan.thin = min(p.m, p.n) <= THIN
     plan.outer = not plan.thin and p.k == 1
     plan.inner = not plan.thin and not plan.outer and inner_pays(p, width)
-    plan.few = p.b_column == 1 and p.m <= FEW
+    plan.few = p.b_column == 1 and p.m <= FEW and (p.k <= KC or p.n >= WIDE)
     plan.depth = NEAR if plan.few else KC
     plan.wide = max(OUT // p.m // (3 * width), 1) * 3 * width if plan.few else p.n
     plan.cuts = max(1, parts_of(plan, p))

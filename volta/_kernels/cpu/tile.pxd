@@ -135,10 +135,11 @@ cdef extern from *:
     #endif
 
     /* out[rows][N * LANES], of whose last vector `last` numbers exist, = products of a and b over p < k, + out if `add`, + bias; `rows`
-       are at most ROWS. Meanwhile what is needed next is fetched, `a_ahead` and, where FETCH, `b_ahead` elements ahead. */
-    #define VOLTA_MULTIPLY(NAME, T, V, LANES, ROWS, N, S, FETCH)                                                        \\
-    static void NAME(Py_ssize_t k, const T* a, Py_ssize_t a_row, Py_ssize_t a_step, Py_ssize_t a_ahead, int rows, const T* b,         \\
-                     Py_ssize_t b_step, Py_ssize_t b_ahead, T* out, Py_ssize_t out_row, int last, const T* bias, int add) {           \\
+       are at most ROWS. Meanwhile, every `stretch` of k, three cache lines of what is read next are fetched, `next_step` apart. */
+    #define VOLTA_MULTIPLY(NAME, T, V, LANES, ROWS, N, S)                                                           \\
+    static void NAME(Py_ssize_t k, const T* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const T* b, Py_ssize_t b_step, \\
+                     const T* next, Py_ssize_t next_step, Py_ssize_t stretch, T* out, Py_ssize_t out_row, int last, const T* bias, \\
+                     int add) {                                                                                     \\
         V sum[ROWS][N];                                                                                             \\
         const char* row[ROWS];                                                                                      \\
         Py_ssize_t p = 0, end, at = 0; int i, j;                                                                    \\
@@ -146,15 +147,12 @@ cdef extern from *:
             row[i] = (const char*)(a + (i < rows ? i : rows - 1) * a_row);                                          \\
             VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = (V){0};                                                \\
         }                                                                                                           \\
-        while (p < k) {                                                                                             \\
-            VOLTA_UNROLL for (i = 0; i < ROWS; i++) VOLTA_PREFETCH(row[i] + at + a_ahead * (Py_ssize_t)sizeof(T)); \\
-            end = k - p < 64 / (Py_ssize_t)sizeof(T) ? k : p + 64 / (Py_ssize_t)sizeof(T);                          \\
+        for (; p < k; next += next_step) {                                                                          \\
+            VOLTA_UNROLL for (j = 0; j < 3; j++) VOLTA_PREFETCH((const char*)next + 64 * j);                        \\
+            end = k - p < stretch ? k : p + stretch;                                                                \\
             for (; p < end; p++, at += a_step * (Py_ssize_t)sizeof(T), b += b_step) {                               \\
                 V y[N];                                                                                             \\
-                VOLTA_UNROLL for (j = 0; j < N; j++) {                                                              \\
-                    y[j] = ((const V*)b)[j];                                                                        \\
-                    if (FETCH) VOLTA_PREFETCH(b + b_ahead + j * LANES);                                                    \\
-                }                                                                                                   \\
+                VOLTA_UNROLL for (j = 0; j < N; j++) y[j] = ((const V*)b)[j];                                       \\
                 VOLTA_UNROLL for (i = 0; i < ROWS; i++) {                                                           \\
                     V x = VOLTA_SAME##S(*(const T*)(row[i] + at));                                                  \\
                     VOLTA_KEEP(x);                                                                                  \\
@@ -176,12 +174,10 @@ cdef extern from *:
                 volta_put##S(out + (i < rows ? i : 0) * out_row + j * LANES, sum[i][j], j == N - 1 ? last : LANES); \\
     }
     #define VOLTA_MULTIPLIES(S, T, ROWS)                                                                            \\
-    VOLTA_MULTIPLY(volta_multiply##S##_##ROWS##_1, T, volta_v##S, VOLTA_LANES##S, ROWS, 1, S, 0)                    \\
-    VOLTA_MULTIPLY(volta_multiply##S##_##ROWS##_2, T, volta_v##S, VOLTA_LANES##S, ROWS, 2, S, 0)                    \\
-    VOLTA_MULTIPLY(volta_multiply##S##_##ROWS##_3, T, volta_v##S, VOLTA_LANES##S, ROWS, 3, S, 0)                    \\
-    VOLTA_MULTIPLY(volta_multiply##S##_##ROWS##_ahead, T, volta_v##S, VOLTA_LANES##S, ROWS, 3, S, 1)
-    #define VOLTA_HEIGHT(S, ROWS) {volta_multiply##S##_##ROWS##_1, volta_multiply##S##_##ROWS##_2, volta_multiply##S##_##ROWS##_3, \\
-                                   volta_multiply##S##_##ROWS##_ahead}
+    VOLTA_MULTIPLY(volta_multiply##S##_##ROWS##_1, T, volta_v##S, VOLTA_LANES##S, ROWS, 1, S)                       \\
+    VOLTA_MULTIPLY(volta_multiply##S##_##ROWS##_2, T, volta_v##S, VOLTA_LANES##S, ROWS, 2, S)                       \\
+    VOLTA_MULTIPLY(volta_multiply##S##_##ROWS##_3, T, volta_v##S, VOLTA_LANES##S, ROWS, 3, S)
+    #define VOLTA_HEIGHT(S, ROWS) {volta_multiply##S##_##ROWS##_1, volta_multiply##S##_##ROWS##_2, volta_multiply##S##_##ROWS##_3}
     #if VOLTA_TILE_ROWS == 8
       #define VOLTA_HEIGHTS(S, T) VOLTA_MULTIPLIES(S, T, 4) VOLTA_MULTIPLIES(S, T, 5) VOLTA_MULTIPLIES(S, T, 6)     \\
                                   VOLTA_MULTIPLIES(S, T, 7) VOLTA_MULTIPLIES(S, T, 8)
@@ -193,14 +189,14 @@ cdef extern from *:
     /* By the least height that has `rows` rows, of those from half a tile on. */
     #define VOLTA_MULTIPLY_OF(S, T)                                                                                 \\
     VOLTA_HEIGHTS(S, T)                                                                                             \\
-    static void volta_multiply##S(Py_ssize_t k, const T* a, Py_ssize_t a_row, Py_ssize_t a_step, Py_ssize_t a_ahead, int rows,        \\
-                                  const T* b, Py_ssize_t b_step, Py_ssize_t b_ahead, T* out, Py_ssize_t out_row, int columns,         \\
+    static void volta_multiply##S(Py_ssize_t k, const T* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const T* b, Py_ssize_t b_step, \\
+                                  const T* next, Py_ssize_t next_step, Py_ssize_t stretch, T* out, Py_ssize_t out_row, int columns,   \\
                                   const T* bias, int add) {                                                         \\
-        static void (*const of[][4])(Py_ssize_t, const T*, Py_ssize_t, Py_ssize_t, Py_ssize_t, int, const T*, Py_ssize_t, Py_ssize_t, \\
-                                     T*, Py_ssize_t, int, const T*, int) = {VOLTA_HEIGHTS_OF(S)};                   \\
+        static void (*const of[][3])(Py_ssize_t, const T*, Py_ssize_t, Py_ssize_t, int, const T*, Py_ssize_t, const T*, Py_ssize_t,   \\
+                                     Py_ssize_t, T*, Py_ssize_t, int, const T*, int) = {VOLTA_HEIGHTS_OF(S)};       \\
         const int n = (columns + VOLTA_LANES##S - 1) / VOLTA_LANES##S, low = VOLTA_TILE_ROWS / 2;                   \\
-        of[rows > low ? rows - low : 0][n == 3 && b_ahead ? 3 : n - 1]                                              \\
-            (k, a, a_row, a_step, a_ahead, rows, b, b_step, b_ahead, out, out_row, columns - (n - 1) * VOLTA_LANES##S, bias, add);    \\
+        of[rows > low ? rows - low : 0][n - 1](k, a, a_row, a_step, rows, b, b_step, next, next_step, stretch, out, out_row,          \\
+                                               columns - (n - 1) * VOLTA_LANES##S, bias, add);                      \\
     }
     VOLTA_MULTIPLY_OF(32, float)
     VOLTA_MULTIPLY_OF(64, double)
@@ -301,12 +297,12 @@ cdef extern from *:
     const int LANES64 "VOLTA_LANES64"
     void outer32 "volta_outer32"(Py_ssize_t k, const float* a, const float* b, float* tile, int vectors) noexcept nogil
     void outer64 "volta_outer64"(Py_ssize_t k, const double* a, const double* b, double* tile, int vectors) noexcept nogil
-    void multiply32 "volta_multiply32"(Py_ssize_t k, const float* a, Py_ssize_t a_row, Py_ssize_t a_step, Py_ssize_t a_ahead, int rows,
-                                       const float* b, Py_ssize_t b_step, Py_ssize_t b_ahead, float* out, Py_ssize_t out_row, int columns,
-                                       const float* bias, bint add) noexcept nogil
-    void multiply64 "volta_multiply64"(Py_ssize_t k, const double* a, Py_ssize_t a_row, Py_ssize_t a_step, Py_ssize_t a_ahead, int rows,
-                                       const double* b, Py_ssize_t b_step, Py_ssize_t b_ahead, double* out, Py_ssize_t out_row, int columns,
-                                       const double* bias, bint add) noexcept nogil
+    void multiply32 "volta_multiply32"(Py_ssize_t k, const float* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const float* b,
+                                       Py_ssize_t b_step, const float* next, Py_ssize_t next_step, Py_ssize_t stretch, float* out,
+                                       Py_ssize_t out_row, int columns, const float* bias, bint add) noexcept nogil
+    void multiply64 "volta_multiply64"(Py_ssize_t k, const double* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const double* b,
+                                       Py_ssize_t b_step, const double* next, Py_ssize_t next_step, Py_ssize_t stretch, double* out,
+                                       Py_ssize_t out_row, int columns, const double* bias, bint add) noexcept nogil
     void outer_at32 "volta_outer_at32"(Py_ssize_t k, const float* a, const int* at, const float* b, float* sums,
                                        int vectors) noexcept nogil
     void outer_at64 "volta_outer_at64"(Py_ssize_t k, const double* a, const int* at, const double* b, double* sums,
@@ -343,16 +339,16 @@ cdef inline void outer(Py_ssize_t k, const real* a, const real* b, real* tile, i
         outer64(k, a, b, tile, vectors)
 
 
-cdef inline void multiply(Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_step, Py_ssize_t a_ahead, int rows, const real* b,
-                          Py_ssize_t b_step, Py_ssize_t b_ahead, real* out, Py_ssize_t out_row, int columns, const real* bias,
-                          bint add) noexcept nogil:
+cdef inline void multiply(Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const real* b, Py_ssize_t b_step,
+                          const real* next, Py_ssize_t next_step, Py_ssize_t stretch, real* out, Py_ssize_t out_row, int columns,
+                          const real* bias, bint add) noexcept nogil:
     """out[rows][columns] = a[rows][k] @ b[k][columns] + bias (NULL for none), + out if `add`; all where they lie. IN: at most TILE_ROWS
-    rows and 3 vectors of columns, which have to be whole in b; how far beyond a and b lies what is read next
-    (for b, 0 if at hand)."""
+    rows and 3 vectors of columns, which have to be whole in b; `next` and the lines `next_step` apart from there on are read next: the
+    caches fetch one every `stretch` of k."""
     if real is float:
-        multiply32(k, a, a_row, a_step, a_ahead, rows, b, b_step, b_ahead, out, out_row, columns, bias, add)
+        multiply32(k, a, a_row, a_step, rows, b, b_step, next, next_step, stretch, out, out_row, columns, bias, add)
     else:
-        multiply64(k, a, a_row, a_step, a_ahead, rows, b, b_step, b_ahead, out, out_row, columns, bias, add)
+        multiply64(k, a, a_row, a_step, rows, b, b_step, next, next_step, stretch, out, out_row, columns, bias, add)
 
 
 cdef inline void outer_at(Py_ssize_t k, const real* a, const int* at, const real* b, real* sums, int vectors) noexcept nogil:
