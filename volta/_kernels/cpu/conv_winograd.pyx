@@ -124,9 +124,8 @@ cdef void multiply_panel(Plan* p, Winograd* w, Py_ssize_t tiles, Py_ssize_t widt
             c = part * step
             for i in range(ceil_div(tiles, TILE_ROWS)):
                 tile = i * TILE_ROWS
-                multiply(min(step, p.c - c), v + point * w.v_plane + tile * w.room + c, w.room, 1, TILE_ROWS * w.room,
-                         <int>min(TILE_ROWS, tiles - tile), u + point * (p.c * width + p.lanes) + c * width, width, 0,
-                         m + point * w.m_plane + tile * width, width, <int>width,
+                multiply(min(step, p.c - c), v + point * w.v_plane + tile * w.room + c, w.room, 1, <int>min(TILE_ROWS, tiles - tile),
+                         u + point * (p.c * width + p.lanes) + c * width, width, m + point * w.m_plane + tile * width, width, <int>width,
                          bias if point == BIAS_POINT and part == 0 else <const real*>NULL, part > 0)
 
 

@@ -67,7 +67,7 @@ cdef void add_products(Plan* p, Blocks* b, Py_ssize_t tiles, Py_ssize_t rows, Py
     for point in range(POINTS):
         for i in range(ceil_div(rows, TILE_ROWS)):
             row = i * TILE_ROWS
-            multiply(tiles, g + point * b.g_plane + row, 1, step, TILE_ROWS, <int>min(TILE_ROWS, rows - row), v + point * b.v_plane, room, 0,
+            multiply(tiles, g + point * b.g_plane + row, 1, step, <int>min(TILE_ROWS, rows - row), v + point * b.v_plane, room,
                      sums + point * (b.rows * 3 + 1) * p.lanes + row * width, width, <int>width, <const real*>NULL, add)
 
 

@@ -20,5 +20,5 @@ cdef inline void product(Py_ssize_t m, Py_ssize_t n, Py_ssize_t k, const real* a
         first, last = vectors * chunk // chunks * width, vectors * (chunk + 1) // chunks * width
         for tile in range(tiles):
             i, end = m * tile // tiles, m * (tile + 1) // tiles
-            multiply(k, a + i * a_row, a_row, a_column, <int>(end - i), b + first, b_row, b, 0, k, c + i * c_row + first, c_row,
+            multiply(k, a + i * a_row, a_row, a_column, <int>(end - i), b + first, b_row, c + i * c_row + first, c_row,
                      <int>(last - first), <const real*>NULL, add)

@@ -339,16 +339,22 @@ cdef inline void outer(Py_ssize_t k, const real* a, const real* b, real* tile, i
         outer64(k, a, b, tile, vectors)
 
 
-cdef inline void multiply(Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const real* b, Py_ssize_t b_step,
-                          const real* next, Py_ssize_t next_step, Py_ssize_t stretch, real* out, Py_ssize_t out_row, int columns,
-                          const real* bias, bint add) noexcept nogil:
-    """out[rows][columns] = a[rows][k] @ b[k][columns] + bias (NULL for none), + out if `add`; all where they lie. IN: at most TILE_ROWS
-    rows and 3 vectors of columns, which have to be whole in b; `next` and the lines `next_step` apart from there on are read next: the
-    caches fetch one every `stretch` of k."""
+cdef inline void multiply_ahead(Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const real* b,
+                                Py_ssize_t b_step, const real* next, Py_ssize_t next_step, Py_ssize_t stretch, real* out,
+                                Py_ssize_t out_row, int columns, const real* bias, bint add) noexcept nogil:
+    """`multiply`, during which the caches fetch what is read next: the beginning of a line every `stretch` of k, from `next` on
+    `next_step` apart."""
     if real is float:
         multiply32(k, a, a_row, a_step, rows, b, b_step, next, next_step, stretch, out, out_row, columns, bias, add)
     else:
         multiply64(k, a, a_row, a_step, rows, b, b_step, next, next_step, stretch, out, out_row, columns, bias, add)
+
+
+cdef inline void multiply(Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const real* b, Py_ssize_t b_step,
+                          real* out, Py_ssize_t out_row, int columns, const real* bias, bint add) noexcept nogil:
+    """out[rows][columns] = a[rows][k] @ b[k][columns] + bias (NULL for none), + out if `add`; all where they lie. IN: at most TILE_ROWS
+    rows and 3 vectors of columns, which have to be whole in b."""
+    multiply_ahead(k, a, a_row, a_step, rows, b, b_step, b, 0, k, out, out_row, columns, bias, add)
 
 
 cdef inline void outer_at(Py_ssize_t k, const real* a, const int* at, const real* b, real* sums, int vectors) noexcept nogil:
