@@ -167,9 +167,9 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
             for q in range(tiles):
                 i, end = rows * q // tiles, rows * (q + 1) // tiles
                 tile = packed_a + q * TILE_ROWS * depth if turn_a else a + i * p.a_row + k0 * p.a_column
-                multiply_ahead(depth, tile, a_row, a_step, <int>(end - i), panel, b_step, next + (depth * q + tiles - 1) // tiles * next_row,
-                               next_row, stretch, out + i * p.n + first, p.n, <int>(min(last, columns) - first),
-                               bias + first if bias != NULL and k0 == 0 else <const real*>NULL, k0 > 0)
+                multiply_ahead(depth, tile, a_row, a_step, <int>(end - i), panel, b_step,
+                               next + (depth * q + tiles - 1) // tiles * next_row, next_row, stretch, out + i * p.n + first, p.n,
+                               <int>(min(last, columns) - first), bias + first if bias != NULL and k0 == 0 else <const real*>NULL, k0 > 0)
         k0 += depth
 
 
