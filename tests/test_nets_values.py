@@ -180,3 +180,39 @@ def test_losses_of_two_dtypes(device):
 def test_max_pool_ends_behind_the_input(device):
     x = volta.arange(12, dtype=volta.float32, device=device).reshape(1, 4, 3)
     assert F.max_pool2d(x, 3, (2, 3), dilation=2, ceil_mode=True).tolist() == [[[8]]]
+
+
+@pytest.mark.parametrize("options, expected", [
+    ({"padding": 1}, [[2, 2, 1], [2, INF, INF], [1, INF, INF]]),
+    ({"stride": 1, "dilation": 2, "output_padding": 1}, None)])
+def test_transposed_convolutions_multiply_no_zeros_with_infinite_weights(device, options, expected):
+    weight = volta.tensor([[[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, INF]]]], device=device)
+    out = F.conv_transpose2d(volta.ones(1, 1, 3, 3, device=device), weight, **options)
+    assert not np.isnan(np.asarray(out.cpu())).any()
+    if expected:
+        same(out[0, 0], expected)
+
+
+def test_floats_that_no_integer_holds_become_the_least(device):
+    x = volta.tensor([INF, -INF, NAN, 3e9, -3e9, -2.5, 300.0], device=device)
+    same(x.to(volta.int32), [-2**31] * 5 + [-2, 300])
+    same(x.to(volta.uint8), [0] * 5 + [254, 44])
+
+
+def test_means_beside_variances_of_infinite_elements(device):
+    for row in ([1.0, INF, 2.0], [INF, 1.0, 2.0], [-INF, INF, 1.0]):
+        same(volta.var_mean(volta.tensor([row], device=device), 1)[1], [NAN])
+
+
+def test_triangles_of_any_diagonal(device):
+    x = volta.ones(2, 3, device=device)
+    for diagonal in (2**31 - 1, 5, -5, -2**31, 2**62):
+        same(x.tril(diagonal), np.tril(np.ones((2, 3)), min(diagonal, 9)))
+        same(x.triu(diagonal), np.triu(np.ones((2, 3)), min(diagonal, 9)))
+
+
+def test_means_by_index_are_rounded_once(device):
+    x = volta.tensor([0.3, 0.0], device=device, dtype=volta.float16)
+    index, source = volta.tensor([0, 0], device=device), volta.tensor([0.7, 0.9003], device=device, dtype=volta.float16)
+    exact = np.mean([np.float16(0.3).astype(float), np.float16(0.7).astype(float), np.float16(0.9003).astype(float)])
+    same(volta.index_reduce(x, 0, index, source, "mean")[0], np.float16(exact))

@@ -137,7 +137,8 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
                   scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Tensor | None = None,
                   include_last_offset: bool = False, padding_idx: int | None = None) -> Tensor:
     """Sums, means or maxima of the rows of `weight` that each bag of `input` numbers: a row of it, or of a vector what is from one of the
-    `offsets` to the next. Rows `padding_idx` do not count; an empty bag gives 0. `per_sample_weights` scale the rows of a sum.
+    `offsets` to the next. Rows `padding_idx` do not count; an empty bag gives 0, and a maximum with a NaN is NaN.
+    `per_sample_weights` scale the rows of a sum.
 
     Shape: (bags, n), or (n,) with offsets (bags,), or (bags + 1,) where they include the last -> (bags, size).
     Raises: ArgumentError; IndexRangeError; ShapeError.
