@@ -182,9 +182,9 @@ def _operand(x: Layout, outer: int) -> Operand | None:
     if min(x.strides) < 0:
         return None
     if k > 1 and k_stride == 1 or k <= 1 and stride != 1:
-        return Operand(True, stride if length > 1 else 0, 0, x.offset)
+        return Operand(True, stride if length > 1 else 0, 0, x.offset, stride > k)
     if length <= 1 or stride == 1:
-        return Operand(False, k_stride if k > 1 else 0, 0, x.offset)
+        return Operand(False, k_stride if k > 1 else 0, 0, x.offset, k_stride > length)
     return None
 
 

@@ -3,10 +3,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from volta._kernels import core
 from volta.devices.gpu.common import FLOAT32, INT64, THREADS, ceil_div
 from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, unsigned
 from volta.errors import DTypeError
+
+MANY = 256                  # classes whose rows are worth making longer
 
 
 def _lanes(classes: int) -> int:
@@ -39,20 +42,31 @@ def _cross_entropy(name, keep, x, target, *, ignore_index):
 
 
 def _cross_entropy_grad(g, softmax, target, *, ignore_index):
-    """g[n] * (softmax[n] - onehot(target[n])), 0 where ignored."""
+    """g[n] * (softmax[n] - onehot(target[n])), 0 where ignored; many classes in rows of a multiple of four, of which products read four
+    elements at a time."""
     need_float32("cross_entropy_grad", g, softmax)
     rows, classes = softmax.shape
     ignored = _label("cross_entropy_grad", target, ignore_index)
     plan = Plan(g, softmax, target)
-    out = plan.output(softmax.shape, FLOAT32)
+    width = ceil_div(classes, 4) * 4 if classes > MANY else classes
+    out = plan.output((rows, width), FLOAT32)
     lanes = _lanes(classes)
-    values = rows, classes, At(0), *unsigned(g._strides), At(1), At(2), ignored
+    values = rows, classes, At(0), *unsigned(g._strides), At(1), At(2), ignored, width
     plan.step("loss/cross_entropy_grad", (0, 1, 2, out), values, ceil_div(rows, THREADS // lanes) if classes else 0, LANES=lanes)
     return plan
+
+
+_grad = Kernel("cross_entropy_grad", _cross_entropy_grad, strided=(0,), cut=cuts.cross_entropy_grad)
+
+
+def cross_entropy_grad(g, softmax, target, ignore_index):
+    """The gradient of the scores x."""
+    made = _grad(g, softmax, target, ignore_index=ignore_index)
+    return made if made.shape == softmax.shape else core.view(made, softmax.shape, made._strides, 0)
 
 
 KERNELS = {
     **{name: Kernel(name, partial(_cross_entropy, name, keep), cut=partial(cuts.cross_entropy, keep))
        for name, keep in (("cross_entropy", False), ("cross_entropy_softmax", True))},
-    "cross_entropy_grad": Kernel("cross_entropy_grad", _cross_entropy_grad, strided=(0,), cut=cuts.cross_entropy_grad),
+    "cross_entropy_grad": cross_entropy_grad,
 }

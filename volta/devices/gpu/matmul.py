@@ -15,7 +15,7 @@ class Operand(NamedTuple):
     stride: int                 # of the index that has no unit stride
     batch: int = 0              # from one product of the batch to the next; 0 repeats one matrix
     offset: int = 0
-    padded: bool = False        # every row is followed by room up to a multiple of four, of any value
+    padded: bool = False        # every row is followed by other elements, of any value
 
 
 class Windows(NamedTuple):
@@ -182,7 +182,7 @@ def _cost(tile: Tile, groups: int, steps: int, a: Operand, b: Operand, m: int, n
 def _vector_plan(m, n, k, batch, a, b, bias, element, splits) -> Plan:
     """A product with one row or one column: `matrix` is the larger operand, its outer index the output."""
     (outer, matrix, vector) = (n, b, a) if m == 1 else (m, a, b)
-    width = word(k if matrix.along_k else outer, matrix)
+    width = word(k if matrix.along_k else outer, matrix._replace(padded=False))
     lanes = 32 if matrix.along_k else 16
     outputs = 256 // lanes * (1 if matrix.along_k else width)
     blocks = ceil_div(outer, outputs)
@@ -215,7 +215,7 @@ def _finish(step: Step, splits: int, m, n, batch, bias, element) -> Plan:
 
 
 def word(extent: int, x: Operand) -> int:
-    """4 where the operand can be read four elements at a time, else 1."""
+    """4 where the operand can be read four elements at a time, else 1. Buffers end with a whole four."""
     return 1 if ((0 if x.padded else extent) | x.stride | x.batch | x.offset) & 3 else 4
 
 
