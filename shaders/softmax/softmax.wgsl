@@ -1,4 +1,5 @@
-// softmax and log_softmax of a; with GRAD their derivatives of a gradient a by their outputs y: y (a - sum(a y)), and a - e^y sum(a).
+// softmax and log_softmax of a; with ONE logsumexp, a number of each row; with GRAD derivatives of a gradient a by the outputs y of the
+// former: y (a - sum(a y)), and a - e^y sum(a).
 // A workgroup of 256 threads takes 256 / LANES rows with LANES threads each; LANES is a power of two. With ADJACENT the lanes
 // of a row are neighbours (softmax over the last dim; E holds four elements of a row, or one), else the rows are (E holds
 // four rows, or one). Launch: x = ceil(rows / (256 / LANES)). float32 throughout; trees of fixed order in workgroup memory.
@@ -9,7 +10,11 @@ const LANES: u32 = 256u;
 const ADJACENT: bool = true;
 const ITEMS: u32 = 8u;          // units that a thread keeps in registers
 const FITS: bool = true;        // a row fits LANES * ITEMS units; else it is read twice
-const LOG: bool = false;        // log_softmax
+const LOG: bool = false;        // log_softmax, logsumexp
+const ONE: bool = false;        // logsumexp
+alias O = E;                    // a result in memory: with ONE and ADJACENT a number
+fn put(i: u32, v: E) { out[i] = v; }                            // with ONE nothing
+fn put_one(i: u32, v: V) { return; }                            // with ONE what is put
 fn fold_max(v: V) -> V { return V(max(max(v.x, v.y), max(v.z, v.w))); }
 fn fold_sum(v: V) -> V { return V((v.x + v.y) + (v.z + v.w)); }
 fn log_each(v: V) -> V { return V(log_accurate(v.x), log_accurate(v.y), log_accurate(v.z), log_accurate(v.w)); }
@@ -26,10 +31,11 @@ var<immediate> p: Params;
 
 @group(0) @binding(0) var<storage, read> a: array<E>;
 @group(0) @binding(1) var<storage, read> y: array<E>;       // any buffer without GRAD
-@group(0) @binding(2) var<storage, read_write> out: array<E>;
+@group(0) @binding(2) var<storage, read_write> out: array<O>;
 
 const ROWS: u32 = 256u / LANES;
 const LOWEST: f32 = -3.4028234e38;      // finite, so that a row of -inf alone divides 0 by 0
+const HIGHEST: f32 = 3.4028234e38;
 
 var<workgroup> tops: array<V, 256>;
 var<workgroup> sums: array<V, 256>;
@@ -95,6 +101,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
         }
         if (!GRAD) {
             top = row_max(place, lane, top);
+            if (ONE) { top = min(top, V(HIGHEST)); }            // the exponential of an infinity less that is infinite, and no NaN
             for (var i = 0u; i < ITEMS; i++) {
                 if (lane + i * LANES < count) {
                     let below = xs[i] - top;
@@ -105,8 +112,12 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
             }
         }
         sum = row_sum(place, lane, sum);
+        if (ONE) {
+            if (lane == 0u && count > 0u) { put_one(row, sum + top); }
+            return;
+        }
         for (var i = 0u; i < ITEMS; i++) {
-            if (lane + i * LANES < count) { out[at + i * step] = finish(xs[i], ys[i], sum); }
+            if (lane + i * LANES < count) { put(at + i * step, finish(xs[i], ys[i], sum)); }
         }
         return;
     }
@@ -115,7 +126,8 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
         if (GRAD) {
             sum += term(x, V(y[p.y_offset + at + i * step]));
         } else {
-            let higher = max(top, x);
+            var higher = max(top, x);
+            if (ONE) { higher = min(higher, V(HIGHEST)); }
             sum = sum * exp(top - higher) + exp(x - higher);
             top = higher;
         }
@@ -126,14 +138,18 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
         top = all_top;
     }
     sum = row_sum(place, lane, sum);
+    if (ONE) {
+        if (lane == 0u && count > 0u) { put_one(row, sum + top); }
+        return;
+    }
     for (var i = 0u; lane + i * LANES < count; i++) {
         let x = V(a[p.a_offset + at + i * step]);
         if (GRAD) {
-            out[at + i * step] = finish(x, V(y[p.y_offset + at + i * step]), sum);
+            put(at + i * step, finish(x, V(y[p.y_offset + at + i * step]), sum));
         } else if (LOG) {
-            out[at + i * step] = finish(x - top, V(), sum);
+            put(at + i * step, finish(x - top, V(), sum));
         } else {
-            out[at + i * step] = finish(exp(x - top), V(), sum);
+            put(at + i * step, finish(exp(x - top), V(), sum));
         }
     }
 }

@@ -46,6 +46,7 @@ linalg       matmul(a[..., M, K], b[..., K, N])    batch dims broadcast; both ha
              linear(x[R, K], weight[N, K], bias[N] or None) -> [R, N]
 
 softmax      softmax(x, dim: int) log_softmax(x, dim) softmax_grad(g, out, dim) log_softmax_grad(g, out, dim)
+             logsumexp(x, dim)                     without dim
 
 index        gather(x, index, dim)                 as torch.gather; same rank
              scatter_add(g, index, dim, size)      zeros with `size` along dim, g added at index: gather's derivative; fixed order

@@ -48,6 +48,11 @@ def _softmax(g: Graph, c: Call):
     return g.node("Softmax" if c.op == "softmax" else "LogSoftmax", c[0], axis=c.dim)
 
 
+@translates("logsumexp")
+def _logsumexp(g: Graph, c: Call):
+    return g.node("ReduceLogSumExp", c[0], g.ints([c.dim]), keepdims=0)
+
+
 @translates("cumsum")
 def _cumsum(g: Graph, c: Call):
     x = c[0] if c.dtype is c.out.dtype else g.cast(c[0], c.out.dtype)

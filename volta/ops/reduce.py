@@ -12,7 +12,7 @@ from volta.errors import ArgumentError, IndexRangeError
 from volta.ops.copy import clone
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
-from volta.ops.records.math import exp, log, maximum, minimum, root_op, where_op
+from volta.ops.records.math import maximum, minimum, root_op, where_op
 from volta.ops.records.reduce import (
     all_op,
     amax_op,
@@ -22,13 +22,14 @@ from volta.ops.records.reduce import (
     argmin_op,
     count,
     log_softmax_op,
+    logsumexp_op,
     mean_op,
     prod_op,
     softmax_op,
     sum_op,
     var_op,
 )
-from volta.ops.records.view import reshape_op
+from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.table import case, composed
 from volta.results import Result
 from volta.shapes import as_dim, as_dims, reduced
@@ -427,7 +428,10 @@ def logsumexp(input: Tensor, dim: int | Sequence[int] | None, keepdim: bool = Fa
     if 0 in [input.shape[d] for d in dims]:
         return sum(input, dims, keepdim) - math.inf
     input = cast(input, result_type(input, 1.0))
-    top = amax(input, dims, True).detach()
-    top = where_op(top.isfinite(), top, 0.0)
-    out = log(sum(exp(input - top), dims, True)) + top
-    return out if keepdim else reshape_op(out, shape=reduced(input.shape, dims, False))
+    if len(dims) == 1:
+        out = logsumexp_op(input, dim=dims[0])
+    else:                       # none or several, as one behind the others
+        kept = [d for d in range(input.ndim) if d not in dims]
+        shape = (*[input.shape[d] for d in kept], count(input.shape, dims))
+        out = logsumexp_op(reshape_op(permute_op(input, dims=(*kept, *dims)), shape=shape), dim=len(kept))
+    return reshape_op(out, shape=reduced(input.shape, dims, True)) if keepdim else out

@@ -3,13 +3,15 @@
 cdef enum:
     BLOCK = 1024                                # elements of a row folded at a time, and accumulators in a line
 
-# Fold n contiguous elements into one accumulator / a line of n accumulators; `lines`: rows of them, whose starts are `step` bytes apart.
+# Fold n contiguous elements into one accumulator / a line of n accumulators. `rows` into one accumulator each, `lines` into one line of
+# them: rows whose starts are `step` bytes apart.
 ctypedef void (*row_t)(char* acc, char* x, Py_ssize_t n) noexcept nogil
 ctypedef void (*lines_t)(char* acc, char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) noexcept nogil
 ctypedef void (*start_t)(char* acc, Py_ssize_t n) noexcept nogil
 
 cdef struct Fold:
     row_t row
+    lines_t rows
     row_t line
     lines_t lines
     start_t start

@@ -10,7 +10,7 @@ from libc.string cimport memset
 from volta._kernels.core.base cimport FLOAT32, INT64, TensorBase, address, empty_host, empty_host_like
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.copy cimport packed
-from volta._kernels.cpu.sums cimport line_exp, line_max, line_sum, log_of
+from volta._kernels.cpu.sums cimport line_exp_sum, line_max, log_of
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code, same_type
 
@@ -18,7 +18,6 @@ from volta.errors import DTypeError, IndexRangeError
 
 cdef enum:
     EXP_COST = 4                # one exp against one element of a cheap loop
-    PIECE = 1024                # exponentials that are summed in one go where they are not kept
 
 
 cdef Py_ssize_t first_wrong(const int64_t* target, Py_ssize_t n, Py_ssize_t classes, int64_t ignored) noexcept nogil:
@@ -43,15 +42,8 @@ cdef TensorBase labels(str name, TensorBase target, Py_ssize_t classes, int64_t 
     return target
 
 
-cdef inline double exp_sum(const real* x, real top, Py_ssize_t n, real* out) noexcept nogil:
-    """out = exp(x - top), and their sum: NaN where top is infinite, as in PyTorch."""
-    line_exp(out, x, top, n)
-    return line_sum(<const real*>out, n)
-
-
 cdef void forward_rows(const real* x, const int64_t* target, Py_ssize_t first, Py_ssize_t last, Py_ssize_t classes,
                        int64_t ignored, real* loss, real* softmax) noexcept nogil:
-    cdef real piece[PIECE]
     cdef Py_ssize_t i, j
     cdef const real* line
     cdef real* y
@@ -60,10 +52,8 @@ cdef void forward_rows(const real* x, const int64_t* target, Py_ssize_t first, P
     for i in range(first, last):
         line = x + i * classes
         top = line_max(line, classes)
-        total, j, y = 0, 0, NULL if softmax == NULL else softmax + i * classes
-        while j < classes:
-            total += exp_sum(line + j, top, min(PIECE, classes - j), &piece[0] if softmax == NULL else y + j)
-            j += PIECE
+        y = NULL if softmax == NULL else softmax + i * classes
+        total = line_exp_sum(y, line, top, classes)                 # NaN where top is infinite, as in PyTorch
         scale = <real>(1.0 / total)
         for j in range(0 if softmax == NULL else classes):
             y[j] *= scale

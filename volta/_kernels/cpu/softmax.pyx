@@ -1,39 +1,63 @@
-# Softmax and log-softmax along one dimension, and their gradients.
+# Softmax, log-softmax and logsumexp along one dimension, and gradients.
 #
 # Layout: x seen as [outer, length, inner], made contiguous. inner == 1: a line is a row; else lines are columns, and
 #   blocks of neighbouring columns are worked together so that loops run along memory.
-# Threads: over rows, or over blocks of columns. Sizes: the front end. A line of -inf gives NaN, as 0 / 0 does.
+# Threads: over rows, or over blocks of columns; of logsumexp also over parts of a line. Sizes: the front end. A line of -inf gives NaN, as
+#   0 / 0 does; its logsumexp is -inf.
 
 from cython.parallel cimport prange
+from libc.string cimport memset
 
-from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host_like
+from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host
 from volta._kernels.core.threads cimport PARALLEL_SIZE, threads_for
 from volta._kernels.cpu.copy cimport packed
-from volta._kernels.cpu.sums cimport line_dot, line_exp, line_exp_each, line_max, line_sum, log_of
+from volta._kernels.cpu.sums cimport line_dot, line_exp, line_exp_each, line_exp_sum, line_max, line_sum, log_of
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code, pointer, split_at
 
 cdef enum:
+    ROWS = 16                   # most rows of a task,
+    ROW_WORK = 4096             # and elements of them, unless it is one
+    PART = 16384                # elements of a part of a long line; of columns 1 / ROWS as many
     COLUMNS = 128               # most columns worked together,
     FEWEST = 32                 # and fewest, where there is work for threads
-    BLOCKS = 64                 # blocks of columns that there should be then
+    BLOCKS = 64                 # blocks of columns or rows that there should be then
     EXP_COST = 4                # one exp against one element of a cheap loop
+
+
+cdef enum Kind:
+    SOFTMAX, LOG_SOFTMAX, LOGSUMEXP
+
+
+cdef inline real finite(real v) noexcept nogil:
+    """v, or the number next to an infinity: x - v is 0 or infinite then, and no NaN."""
+    cdef real most = <real>(3.4028234663852886e38 if real is float else 1.7976931348623157e308)
+    return most if v > most else -most if v < -most else v
 
 
 # ---------------------------------------------------------------- rows
 
-cdef void softmax_row(const real* x, real* out, Py_ssize_t n, bint logarithm) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef real top = line_max(x, n), scale
-    line_exp(out, x, top, n)
-    if logarithm:
-        scale = log_of[real](<real>line_sum(<const real*>out, n))
-        for i in range(n):
-            out[i] = x[i] - top - scale
-    else:
-        scale = <real>(1.0 / line_sum(<const real*>out, n))
-        for i in range(n):
-            out[i] *= scale
+cdef void softmax_rows(const real* x, real* out, Py_ssize_t rows, Py_ssize_t step, Py_ssize_t n, Kind kind) noexcept nogil:
+    """Up to ROWS of them, `step` apart, so that their logarithms are computed side by side. OUT: rows, or of LOGSUMEXP numbers."""
+    cdef Py_ssize_t r, i
+    cdef real top[ROWS]
+    cdef real total[ROWS]
+    for r in range(rows):
+        top[r] = line_max(x + r * step, n)
+        if kind == LOGSUMEXP:
+            top[r] = finite(top[r])
+        total[r] = <real>line_exp_sum(out + r * step if kind == SOFTMAX else NULL, x + r * step, top[r], n)
+    for r in range(rows):
+        total[r] = 1 / total[r] if kind == SOFTMAX else log_of[real](total[r])
+    for r in range(rows):
+        if kind == LOGSUMEXP:
+            out[r] = total[r] + top[r]
+        elif kind == LOG_SOFTMAX:
+            for i in range(r * step, r * step + n):
+                out[i] = x[i] - top[r] - total[r]
+        else:
+            for i in range(r * step, r * step + n):
+                out[i] *= total[r]
 
 
 cdef void softmax_grad_row(const real* g, const real* y, real* out, Py_ssize_t n, bint logarithm) noexcept nogil:
@@ -52,12 +76,14 @@ cdef void softmax_grad_row(const real* g, const real* y, real* out, Py_ssize_t n
 
 # ---------------------------------------------------------------- columns
 
-cdef void softmax_columns(const real* x, real* out, Py_ssize_t length, Py_ssize_t stride, Py_ssize_t n,
-                          bint logarithm) noexcept nogil:
-    """n neighbouring columns. IN: stride from one element of a column to the next."""
+cdef void softmax_columns(const real* x, real* out, Py_ssize_t length, Py_ssize_t stride, Py_ssize_t n, Kind kind) noexcept nogil:
+    """n neighbouring columns. IN: stride from one element of a column to the next. OUT: columns, or of LOGSUMEXP numbers."""
     cdef real top[COLUMNS]
     cdef real total[COLUMNS]
+    cdef real line[COLUMNS]
+    cdef real* to = &line[0]
     cdef Py_ssize_t i, j, at
+    memset(top, 0, sizeof(top))                 # behind the last column, too: what lies there may be slow to compute with
     for j in range(n):
         top[j] = x[j]
         total[j] = 0
@@ -65,21 +91,27 @@ cdef void softmax_columns(const real* x, real* out, Py_ssize_t length, Py_ssize_
         at = i * stride
         for j in range(n):
             top[j] = x[at + j] if x[at + j] > top[j] else top[j]
+    for j in range(n if kind == LOGSUMEXP else 0):
+        top[j] = finite(top[j])
     for i in range(length):
         at = i * stride
-        line_exp_each(out + at, x + at, <const real*>top, n)
+        if kind == SOFTMAX:
+            to = out + at
+        line_exp_each(to, x + at, <const real*>top, n)
         for j in range(n):
-            total[j] += out[at + j]
+            total[j] += to[j]
     for j in range(n):
-        total[j] = log_of[real](total[j]) if logarithm else 1 / total[j]
-    for i in range(length):
+        total[j] = 1 / total[j] if kind == SOFTMAX else log_of[real](total[j])
+    for i in range(0 if kind == LOGSUMEXP else length):
         at = i * stride
-        if logarithm:
+        if kind == LOG_SOFTMAX:
             for j in range(n):
                 out[at + j] = x[at + j] - top[j] - total[j]
         else:
             for j in range(n):
                 out[at + j] *= total[j]
+    for j in range(n if kind == LOGSUMEXP else 0):
+        out[j] = top[j] + total[j]
 
 
 cdef void softmax_grad_columns(const real* g, const real* y, real* out, Py_ssize_t length, Py_ssize_t stride,
@@ -105,73 +137,96 @@ cdef void softmax_grad_columns(const real* g, const real* y, real* out, Py_ssize
 
 # ---------------------------------------------------------------- both
 
-cdef void line(const real* g, const real* x, real* out, Py_ssize_t item, Py_ssize_t length, Py_ssize_t inner, Py_ssize_t width,
-               bint logarithm) noexcept nogil:
-    """A row, or a block of `width` columns. IN: g is NULL in the forward kernels; else x is their output."""
-    cdef Py_ssize_t blocks = (inner + width - 1) // width, start = item % blocks * width, n = min(width, inner - start)
-    cdef Py_ssize_t at = item // blocks * length * inner + start
-    if inner == 1 and g == NULL:
-        softmax_row(x + at, out + at, length, logarithm)
-    elif inner == 1:
-        softmax_grad_row(g + at, x + at, out + at, length, logarithm)
+cdef struct Lines:
+    Py_ssize_t outer, length, inner
+    Py_ssize_t width                            # lines of a task: rows where inner is 1, else columns
+    Py_ssize_t parts, part                      # of a line, tasks of their own (LOGSUMEXP), and the length of one
+    Kind kind
+
+
+cdef void task(const Lines* p, const real* g, const real* x, real* out, Py_ssize_t index) noexcept nogil:
+    """IN: g is NULL in the forward kernels; else x is their output. OUT: of LOGSUMEXP [outer, parts, inner], else as x."""
+    cdef Py_ssize_t part = index % p.parts, block = index // p.parts, lines = p.outer if p.inner == 1 else p.inner, r
+    cdef Py_ssize_t blocks = (lines + p.width - 1) // p.width, first = block % blocks * p.width, n = min(p.width, lines - first)
+    cdef Py_ssize_t line = first if p.inner == 1 else block // blocks, column = 0 if p.inner == 1 else first
+    cdef Py_ssize_t length = min(p.part, p.length - part * p.part), at = (line * p.length + part * p.part) * p.inner + column
+    x += at
+    out += (line * p.parts + part) * p.inner + column if p.kind == LOGSUMEXP else at
+    if p.inner == 1 and g == NULL:
+        softmax_rows(x, out, n, p.length, length, p.kind)
+    elif p.inner == 1:
+        for r in range(n):
+            softmax_grad_row(g + at + r * length, x + r * length, out + r * length, length, p.kind == LOG_SOFTMAX)
     elif g == NULL:
-        softmax_columns(x + at, out + at, length, inner, n, logarithm)
+        softmax_columns(x, out, length, p.inner, n, p.kind)
     else:
-        softmax_grad_columns(g + at, x + at, out + at, length, inner, n, logarithm)
+        softmax_grad_columns(g + at, x, out, length, p.inner, n, p.kind == LOG_SOFTMAX)
 
 
-cdef void run(const real* g, const real* x, real* out, Py_ssize_t outer, Py_ssize_t length, Py_ssize_t inner,
-              bint logarithm) noexcept nogil:
-    cdef Py_ssize_t item, work = outer * length * inner * EXP_COST, width = COLUMNS
+cdef void run(Lines* p, const real* g, const real* x, real* out) noexcept nogil:
+    cdef Py_ssize_t index, tasks, work = p.outer * p.length * p.inner * EXP_COST
     cdef int threads = threads_for(work)
-    while width > FEWEST and work >= PARALLEL_SIZE and outer * inner < BLOCKS * width:
-        width //= 2
+    p.width = COLUMNS if p.inner > 1 else max(1, min(ROWS, ROW_WORK // p.length))
+    while p.width > (FEWEST if p.inner > 1 else 1) and work >= PARALLEL_SIZE and p.outer * p.inner < BLOCKS * p.width:
+        p.width //= 2
+    tasks = p.parts * ((p.outer + p.width - 1) // p.width if p.inner == 1 else p.outer * ((p.inner + p.width - 1) // p.width))
     if threads == 1:            # OpenMP takes half a microsecond for a region of one
-        for item in range(outer * ((inner + width - 1) // width)):
-            line(g, x, out, item, length, inner, width, logarithm)
+        for index in range(tasks):
+            task(p, g, x, out, index)
         return
-    for item in prange(outer * ((inner + width - 1) // width), num_threads=threads, schedule="static"):
-        line(g, x, out, item, length, inner, width, logarithm)
+    for index in prange(tasks, num_threads=threads, schedule="static"):
+        task(p, g, x, out, index)
 
 
-cdef TensorBase dispatch(str name, TensorBase g, TensorBase x, Py_ssize_t dim, bint logarithm):
+cdef TensorBase dispatch(str name, TensorBase g, TensorBase x, Py_ssize_t dim, Kind kind):
     cdef int code = float_code(name, x, g)
-    cdef Py_ssize_t outer = 0, length = 0, inner = 0
+    cdef Lines p
     x, g = packed(x), packed(g)
-    cdef TensorBase out = empty_host_like(x, x.dtype)
+    split_at(x.shape, dim, &p.outer, &p.length, &p.inner)
+    p.kind, p.parts, p.part = kind, 1, p.length
+    if kind == LOGSUMEXP:
+        p.part = PART if p.inner == 1 else PART // ROWS
+        p.parts = max(<Py_ssize_t>1, (p.length + p.part - 1) // p.part)
+    cdef tuple shape = x.shape
+    if kind == LOGSUMEXP:
+        shape = shape[:dim] + ((p.parts,) if p.parts > 1 else ()) + shape[dim + 1:]
+    cdef TensorBase out = empty_host(shape, x.dtype)
     cdef void* gradient = pointer(g)
     cdef void* source = address(x)
     cdef void* target = address(out)
-    split_at(x.shape, dim, &outer, &length, &inner)
-    if x.size == 0:
-        return out
-    with nogil:
-        if code == FLOAT32:
-            run(<const float*>gradient, <const float*>source, <float*>target, outer, length, inner, logarithm)
-        else:
-            run(<const double*>gradient, <const double*>source, <double*>target, outer, length, inner, logarithm)
-    return out
+    if x.size:
+        with nogil:
+            if code == FLOAT32:
+                run(&p, <const float*>gradient, <const float*>source, <float*>target)
+            else:
+                run(&p, <const double*>gradient, <const double*>source, <double*>target)
+    return out if p.parts == 1 else dispatch(name, None, out, dim, kind)
 
 
 def softmax(TensorBase x not None, Py_ssize_t dim):
     """exp(x) / sum(exp(x)) along dim."""
-    return dispatch("softmax", None, x, dim, False)
+    return dispatch("softmax", None, x, dim, SOFTMAX)
 
 
 def log_softmax(TensorBase x not None, Py_ssize_t dim):
     """x - log(sum(exp(x))) along dim."""
-    return dispatch("log_softmax", None, x, dim, True)
+    return dispatch("log_softmax", None, x, dim, LOG_SOFTMAX)
+
+
+def logsumexp(TensorBase x not None, Py_ssize_t dim):
+    """log(sum(exp(x))) along dim, which goes."""
+    return dispatch("logsumexp", None, x, dim, LOGSUMEXP)
 
 
 def softmax_grad(TensorBase g not None, TensorBase out not None, Py_ssize_t dim):
     """Gradient of softmax from its output: out * (g - sum(g * out))."""
-    return dispatch("softmax_grad", g, out, dim, False)
+    return dispatch("softmax_grad", g, out, dim, SOFTMAX)
 
 
 def log_softmax_grad(TensorBase g not None, TensorBase out not None, Py_ssize_t dim):
     """Gradient of log_softmax from its output: g - exp(out) * sum(g)."""
-    return dispatch("log_softmax_grad", g, out, dim, True)
+    return dispatch("log_softmax_grad", g, out, dim, LOG_SOFTMAX)
 
 
-KERNELS = {"softmax": softmax, "log_softmax": log_softmax, "softmax_grad": softmax_grad,
+KERNELS = {"softmax": softmax, "log_softmax": log_softmax, "logsumexp": logsumexp, "softmax_grad": softmax_grad,
            "log_softmax_grad": log_softmax_grad}

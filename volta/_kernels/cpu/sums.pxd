@@ -9,7 +9,7 @@ from libc.math cimport INFINITY
 from volta._kernels.cpu.extremes cimport best_amax_f32, best_amax_f64
 from volta._kernels.cpu.scalar cimport exp_f32, exp_f64, log_f32, log_f64
 from volta._kernels.cpu.tile cimport real
-from volta._kernels.cpu.vectors cimport exp_away_line, exp_each_line
+from volta._kernels.cpu.vectors cimport exp_away_line, exp_each_line, exp_sum_line
 
 cdef extern from *:
     """
@@ -60,7 +60,7 @@ cdef extern from *:
             VOLTA_SUM_HALF(TERM)                                                                                    \\
             q = *(Q*)&h + ((Q*)&h)[1];                                                                              \\
             VOLTA_SUM_QUARTER(TERM)                                                                                 \\
-            total += (double)(q[0] + q[PAIRS]) + (PAIRS > 1 ? (double)(q[1] + q[2 * PAIRS - 1]) : 0);               \\
+            total += PAIRS > 1 ? (q[0] + q[PAIRS]) + (q[1] + q[2 * PAIRS - 1]) : q[0] + q[PAIRS];                                   \\
         }
       /* Columns j on, as long as there are so many vectors: 8 rows at a time in the element type. */
       #define VOLTA_SUM_STRIP(T, S, COUNT)                                                                          \\
@@ -78,6 +78,7 @@ cdef extern from *:
       #define VOLTA_SUM_COLUMNS(T)                                                                                  \\
         VOLTA_SUM_TYPES(T)                                                                                          \\
         VOLTA_SUM_STRIP(T, V, VOLTA_STRIP_VECTORS)                                                                                    \\
+        VOLTA_SUM_STRIP(T, V, 4)                                                                                    \\
         VOLTA_SUM_STRIP(T, V, 1)                                                                                    \\
         VOLTA_SUM_STRIP(T, H, 1)                                                                                    \\
         VOLTA_SUM_STRIP(T, Q, 1)
@@ -88,7 +89,7 @@ cdef extern from *:
     #define VOLTA_ONE_AT(p) p[i]
     /* TERM: what is summed, of a macro that gives the elements at a pointer. */
     #define VOLTA_BLOCK_SUM(NAME, T, ARGUMENTS, TERM)                                                               \\
-    static double NAME(ARGUMENTS, Py_ssize_t n) {                                                                   \\
+    static inline double NAME(ARGUMENTS, Py_ssize_t n) {                                                              \\
         double total = 0;                                                                                           \\
         Py_ssize_t i = 0;                                                                                           \\
         VOLTA_SUM_LANES(T, TERM)                                                                                    \\
@@ -106,6 +107,11 @@ cdef extern from *:
     VOLTA_BLOCK_SUM(volta_away##s, T, VOLTA_TWO(const T* x, T pivot), VOLTA_AWAY)                                   \\
     VOLTA_BLOCK_SUM(volta_squares##s, T, VOLTA_TWO(const T* x, T mean), VOLTA_SQUARE)                               \\
     VOLTA_BLOCK_SUM(volta_dot##s, T, VOLTA_THREE(const T* x, const T* y, T mean), VOLTA_DOT)                        \\
+    /* acc[r] += the sum of the n elements from x on, for rows that are `step` bytes apart. */                      \\
+    static void volta_row_sums##s(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) {     \\
+        Py_ssize_t r;                                                                                               \\
+        for (r = 0; r < rows; r++) acc[r] += volta_sum##s((const T*)(x + r * step), n);                             \\
+    }                                                                                                               \\
     /* acc[j] += the sum of `rows` elements from x[j] on, `step` bytes apart: 8 rows at a time in the element type. */ \\
     static void volta_column_sums##s(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) {      \\
         for (; rows > 0; rows -= 8, x += 8 * step) {                                                              \\
@@ -129,6 +135,9 @@ cdef extern from *:
     double squares64 "volta_squares64"(const double* x, double mean, Py_ssize_t n) noexcept nogil
     double dot32 "volta_dot32"(const float* x, const float* y, float mean, Py_ssize_t n) noexcept nogil
     double dot64 "volta_dot64"(const double* x, const double* y, double mean, Py_ssize_t n) noexcept nogil
+    # acc[r] += the sum of x[:n] in row r, whose start is r * step bytes from x
+    void row_sums32 "volta_row_sums32"(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) noexcept nogil
+    void row_sums64 "volta_row_sums64"(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) noexcept nogil
     # acc[j] += the sum over `rows` rows, `step` bytes apart, of their elements j < n
     void column_sums32 "volta_column_sums32"(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) noexcept nogil
     void column_sums64 "volta_column_sums64"(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) noexcept nogil
@@ -181,6 +190,24 @@ cdef inline void line_exp(real* out, const real* x, real shift, Py_ssize_t n) no
         i = exp_away_line(out, x, shift, n)
     for i in range(i, n):
         out[i] = exp_of[real](x[i] - shift)
+
+
+cdef inline double line_exp_sum(real* out, const real* x, real shift, Py_ssize_t n) noexcept nogil:
+    """out = exp(x - shift), unless out is NULL, and their sum."""
+    cdef real piece[1024]
+    cdef real* to = &piece[0]
+    cdef double total = 0
+    cdef Py_ssize_t i = 0, some
+    if real is float:
+        i = exp_sum_line(out, x, shift, &total, n)
+    while i < n:
+        some = min(<Py_ssize_t>1024, n - i)
+        if out != NULL:
+            to = out + i
+        line_exp(to, x + i, shift, some)
+        total += line_sum(<const real*>to, some)
+        i += some
+    return total
 
 
 cdef inline void line_exp_each(real* out, const real* x, const real* shift, Py_ssize_t n) noexcept nogil:

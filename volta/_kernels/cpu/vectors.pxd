@@ -106,9 +106,35 @@ cdef extern from * nogil:
             }                                                                                                         \\
             return n;                                                                                                 \\
         }
+      /* out = exp(x - shift), unless out is NULL, and the sum in *total. */
+      static inline Py_ssize_t volta_exp_sum_line(float *out, const float *x, float shift, double *total, Py_ssize_t n) {
+          Py_ssize_t i = 0, stop;
+          volta_v s = V_SET(shift);
+          while (i < n) {
+              volta_v v, w, a = V_SET(0), b = a;
+              stop = n - i < 1024 ? n : i + 1024;
+              for (; i + 32 <= stop; i += 32) {
+                  v = v_exp(V_SUB(_mm512_loadu_ps(x + i), s));
+                  w = v_exp(V_SUB(_mm512_loadu_ps(x + i + 16), s));
+                  if (out) { _mm512_storeu_ps(out + i, v); _mm512_storeu_ps(out + i + 16, w); }
+                  a = V_ADD(a, v);
+                  b = V_ADD(b, w);
+              }
+              for (; i < stop; i += 16) {
+                  __mmask16 k = stop - i < 16 ? (__mmask16)((1u << (stop - i)) - 1) : (__mmask16)0xffff;
+                  v = v_exp(_mm512_maskz_sub_ps(k, _mm512_maskz_loadu_ps(k, x + i), s));
+                  if (out) _mm512_mask_storeu_ps(out + i, k, v);
+                  a = _mm512_mask_add_ps(a, k, a, v);
+              }
+              *total += _mm512_reduce_add_ps(V_ADD(a, b));
+              i = stop;
+          }
+          return n;
+      }
     #else
       #define VOLTA_LINE(NAME, ARGUMENTS, TERM)                                                                       \\
         static inline Py_ssize_t NAME(float *out, const float *x, ARGUMENTS Py_ssize_t n) { return 0; }
+      static inline Py_ssize_t volta_exp_sum_line(float *out, const float *x, float shift, double *total, Py_ssize_t n) { return 0; }
     #endif
     #define VOLTA_SHIFT float shift,
     VOLTA_LINE(volta_exp_line, , v_exp(v))
@@ -130,5 +156,6 @@ cdef extern from * nogil:
     Py_ssize_t erf_line "volta_erf_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t gelu_line "volta_gelu_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t exp_away_line "volta_exp_away_line"(float* out, const float* x, float shift, Py_ssize_t n)   # exp(x - shift)
+    Py_ssize_t exp_sum_line "volta_exp_sum_line"(float* out, const float* x, float shift, double* total, Py_ssize_t n)
     # exp(x - shift[i]); memory of `shift` to a multiple of 16
     Py_ssize_t exp_each_line "volta_exp_each_line"(float* out, const float* x, const float* shift, Py_ssize_t n)

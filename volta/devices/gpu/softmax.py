@@ -1,4 +1,4 @@
-"""softmax and log_softmax on the GPU, with their derivatives, over any dim.
+"""softmax, log_softmax and logsumexp on the GPU, with derivatives, over any dim.
 
 Rows up to 8,192 elements stay in registers; longer ones are read twice. Few very long rows are composed of reductions and
 elementwise kernels, which split them. Must not know the graph.
@@ -22,17 +22,22 @@ def _softmax(name: str, x, *, dim):
     return _plan(name, (x, x), dim, Plan(x))
 
 
+def _logsumexp(x, *, dim):
+    return _plan("logsumexp", (x, x), dim, Plan(x), x.shape[:dim] + x.shape[dim + 1:])
+
+
 def _softmax_grad(name: str, g, out, *, dim):
     return _plan(name, (g, out), dim, Plan(g, out))
 
 
-def _plan(name: str, operands: tuple, dim: int, plan: Plan):
-    """IN: operands, the two that the shader takes."""
+def _plan(name: str, operands: tuple, dim: int, plan: Plan, kept_shape: tuple | None = None):
+    """IN: operands, the two that the shader takes; kept_shape, the result's where each row gives one number."""
     x = operands[0]
     shape = x.shape
     if not shape:
         return partial(_of_one, name)
-    out = plan.output(shape, x.dtype)
+    one = kept_shape is not None
+    out = plan.output(kept_shape if one else shape, x.dtype)
     y = out - 1                 # the last operand
     if x._size == 0:
         return plan
@@ -43,7 +48,7 @@ def _plan(name: str, operands: tuple, dim: int, plan: Plan):
     lanes = row_lanes(units) if rows else min(column_lanes(kept), 1 << max(units - 1, 0).bit_length(), THREADS)
     blocks = -(-kept // (THREADS // lanes))
     if count > LONG and blocks < FEW:
-        return partial(cuts.composed_softmax, name)
+        return cuts.composed_logsumexp if one else partial(cuts.composed_softmax, name)
     stored, items = STORED[x.dtype.code], -(-units // lanes)
     fits = items * width <= REGISTERS
     overrides = {}
@@ -51,10 +56,14 @@ def _plan(name: str, operands: tuple, dim: int, plan: Plan):
         overrides = {"fold_sum": "v", "fold_max": "v"}
     if width == 1:
         overrides["log_each"] = "log_accurate(v)"
+    if one:
+        overrides |= {"put": "return;", "put_one": f"out[i] = O(v{'.x' if rows and width == 4 else ''});"}
+    if one and rows:
+        overrides["O"] = stored
     plan.step("softmax/softmax", (0, y, out),
               (kept, inner, units if rows else units * inner, 1 if rows else inner, units, At(0, width), At(y, width)), blocks,
               E=f"vec4<{stored}>" if width == 4 else stored, V=vector_type(width), LANES=lanes, ADJACENT=rows, FITS=fits,
-              ITEMS=items if fits else 1, LOG=name.startswith("log_"), GRAD=name.endswith("_grad"), **overrides)
+              ITEMS=items if fits else 1, LOG=name.startswith("log"), ONE=one, GRAD=name.endswith("_grad"), **overrides)
     return plan
 
 
@@ -64,3 +73,4 @@ def _of_one(name: str, *operands, dim):
 
 KERNELS = {name: Kernel(name, partial(make, name), cut=partial(cuts.softmax, name)) for name, make in (
     ("softmax", _softmax), ("log_softmax", _softmax), ("softmax_grad", _softmax_grad), ("log_softmax_grad", _softmax_grad))}
+KERNELS["logsumexp"] = Kernel("logsumexp", _logsumexp, cut=cuts.logsumexp)

@@ -147,6 +147,10 @@ softmax_op = register("softmax", ("x",), names=("input",), family="softmax", tak
 log_softmax_op = register(
     "log_softmax", ("x",), names=("input",), family="softmax", takes="f", cases=_SOFTMAX_CASES,
     vjp=(lambda g, out, dim: log_softmax_grad(g, out, dim=dim),), numpy=lambda x, dim: np.log(np_softmax(x, dim)))
+logsumexp_op = register(
+    "logsumexp", ("x",), names=("input",), family="softmax", takes="f", cases=_SOFTMAX_CASES[:-1],
+    vjp=(lambda g, x, out, dim: _expanded(g, x.shape, (dim,), False) * exp(x - _expanded(out, x.shape, (dim,), False)),),
+    numpy=lambda x, dim: np.log(np.exp(x).sum(axis=dim)))
 softmax_grad = register(
     "softmax_grad", ("g", "out"), family="softmax", takes="f", cases=_SOFTMAX_GRAD_CASES,
     reference=lambda g, out, dim: out * (g - sum_op(g * out, dim=(dim,), keepdim=True)),

@@ -7,6 +7,8 @@ from volta._kernels import core
 from volta.devices.gpu.copy import cat
 from volta.devices.gpu.limits.cut import call, narrow
 
+HIGHEST = 3.4028234e38      # of finite numbers
+
 
 def _halves(x, dim: tuple):
     """(dimension, where its second half begins); one that is not in `dim` where any can be cut."""
@@ -20,6 +22,21 @@ def softmax(name: str, run, *operands, dim):
     if d == dim:
         return composed_softmax(name, *operands, dim=dim)
     return cat(*[run(*[narrow(x, d, a, b) for x in operands], dim=dim) for a, b in ((0, half), (half, operands[0].shape[d]))], dim=d)
+
+
+def logsumexp(run, x, dim):
+    """logsumexp, along dim of halves or of reductions and elementwise kernels."""
+    d, half = _halves(x, (dim,))
+    if d == dim:
+        return composed_logsumexp(x, dim=dim)
+    return cat(*[run(narrow(x, d, a, b), dim=dim) for a, b in ((0, half), (half, x.shape[d]))], dim=d - (d > dim))
+
+
+def composed_logsumexp(x, *, dim):
+    """The same, of reductions and elementwise kernels."""
+    top = call("clamp", call("amax", x, (dim,), True), -HIGHEST, HIGHEST)
+    out = call("add", call("log", call("sum", call("exp", call("sub", x, top)), (dim,), True)), top)
+    return core.reshaped(out, x.shape[:dim] + x.shape[dim + 1:])
 
 
 def composed_softmax(name: str, *operands, dim):
