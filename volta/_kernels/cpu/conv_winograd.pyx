@@ -20,7 +20,7 @@ cdef enum:
     BIAS_POINT = 5              # what is added to this product, all four outputs of the tile get
     CHANNELS = 16               # of weights that are transformed at a time
     LEAST_CHANNELS = 16         # read and written: the transforms are a small part then
-    LEAST_TILES = 64            # of all images, for which the weights are transformed
+    LEAST_TILES = 32            # of all images, for which the weights are transformed
     SMALLEST_CHUNK = 16         # tiles
     LARGEST_CHUNK = 128
     CHUNK_LIMIT = 8192          # tiles times channels, so that V stays in the L2 cache
