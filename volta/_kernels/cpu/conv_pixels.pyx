@@ -193,11 +193,11 @@ cdef void phase_product(Plan* p, Pixels* q, Py_ssize_t phase, Py_ssize_t tiles, 
             b = weight + (part * q.depth * p.taps + first * depth) * width
             for tile in range(tiles):
                 if real is float:
-                    places32(count, runs, depth * q.run, band, places + tile * TILE_ROWS, b, targets + tile * TILE_ROWS, <const float*>NULL if add else bias, add,
-                             <int>(width // p.lanes), out)
+                    places32(count, runs, depth * q.run, band, places + tile * TILE_ROWS, b, targets + tile * TILE_ROWS,
+                             <const float*>NULL if add else bias, add, <int>(width // p.lanes), out)
                 else:
-                    places64(count, runs, depth * q.run, band, places + tile * TILE_ROWS, b, targets + tile * TILE_ROWS, <const double*>NULL if add else bias, add,
-                             <int>(width // p.lanes), out)
+                    places64(count, runs, depth * q.run, band, places + tile * TILE_ROWS, b, targets + tile * TILE_ROWS,
+                             <const double*>NULL if add else bias, add, <int>(width // p.lanes), out)
             add, first = True, end
 
 
