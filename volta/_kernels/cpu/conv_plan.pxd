@@ -10,11 +10,12 @@
 # Sizes are checked by the front end. What is chosen here depends on sizes only, so that results do not depend on threads.
 
 from cython.parallel cimport prange
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.conv_tile cimport copy_even, runs_of_taps
+from volta._kernels.cpu.gemm cimport pack
 from volta._kernels.cpu.tile cimport copy_run, real, zero_run
 
 
@@ -216,7 +217,8 @@ cdef inline Py_ssize_t slices_of(Plan* p, Py_ssize_t blocks) noexcept nogil:
     return min(p.chunks, ceil_div(items_of(p), blocks))
 
 
-cdef inline void add_share(real* out, const real* parts, Py_ssize_t slices, Py_ssize_t size, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+cdef inline void add_share(real* out, const real* parts, Py_ssize_t slices, Py_ssize_t size, Py_ssize_t first,
+                           Py_ssize_t last) noexcept nogil:
     """The entries first .. last of the sum of all slices."""
     cdef Py_ssize_t i, part
     memcpy(out + first, parts + first, (last - first) * sizeof(real))
@@ -394,3 +396,26 @@ cdef inline void form_columns(Plan* p, const Py_ssize_t* offsets, Py_ssize_t cou
     out -= vector * p.lanes
     runs_of_taps(count, offsets, last - first, p.run_places + first, p.run_columns + first, p.run_lengths + first, True, band, out, stride)
     runs_of_taps(count, offsets, end - last, p.run_places + last, p.run_columns + last, p.run_lengths + last, False, band, out, stride)
+
+
+cdef inline void load_pixels(Plan* p, Chunk* chunk, const real* x, Py_ssize_t channels, Py_ssize_t width, real* out) noexcept nogil:
+    """The padded input of a chunk, pixel by pixel. IN: x, the first channel of image 0. OUT: [image][slice][row][column][width], zeros past
+    `channels`."""
+    cdef Py_ssize_t i, s, r, z, y, left = min(ceil_div(max(0, -p.w.first), p.w.skip), p.w.band)
+    cdef Py_ssize_t first = p.w.first + left * p.w.skip, n = min(ceil_div(p.w.source - first, p.w.skip), p.w.band - left)
+    cdef Py_ssize_t plane = p.h.source * p.w.source, line = p.w.band * width
+    cdef Py_ssize_t slices = (chunk.slices - 1) * p.d.stride + p.d.reach, rows = (chunk.rows - 1) * p.h.stride + p.h.reach
+    cdef real* y_out
+    for i in range(chunk.images):
+        for s in range(slices):
+            z = (chunk.z * p.d.stride + s) * p.d.skip + p.d.first
+            for r in range(rows):
+                y = (chunk.y * p.h.stride + r) * p.h.skip + p.h.first
+                y_out = out + ((i * p.d.band + s) * p.h.band + r) * line
+                if z < 0 or z >= p.d.source or y < 0 or y >= p.h.source or n <= 0:
+                    memset(y_out, 0, line * sizeof(real))
+                else:
+                    memset(y_out, 0, left * width * sizeof(real))
+                    pack(channels, width, n, x + ((chunk.image + i) * p.groups * p.c * p.d.source + z) * plane + y * p.w.source + first,
+                         p.d.source * plane, p.w.skip, y_out + left * width)
+                    memset(y_out + (left + n) * width, 0, (p.w.band - left - n) * width * sizeof(real))

@@ -14,8 +14,8 @@ from cython.parallel cimport prange, threadid
 from libc.string cimport memcpy, memset
 
 from volta._kernels.cpu.conv_plan cimport (
-    BAND_LIMIT, TARGET, Chunk, Plan, add_slices, band_size, ceil_div, chunk_at, form_columns, items_of, join_rows, load_band, make_tables,
-    pixels_in, pixels_out, set_chunk, set_geometry, slices_of, threads_of)
+    BAND_LIMIT, TARGET, Chunk, Plan, add_slices, band_size, ceil_div, chunk_at, form_columns, items_of, join_rows, load_band, load_pixels,
+    make_tables, pixels_in, pixels_out, set_chunk, set_geometry, slices_of, threads_of)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.conv_tile cimport sums_of_taps
 from volta._kernels.cpu.conv_winograd_weight cimport weight_by_winograd
@@ -203,29 +203,6 @@ cdef void fill_pixels(Plan* p, Panels* b) noexcept nogil:
                 for x in range(p.w.places):
                     b.places[k] = <int>(((i * p.d.band + z * p.d.stride) * p.h.band + y * p.h.stride) * p.w.band + x * p.w.stride)
                     k += 1
-
-
-cdef void load_pixels(Plan* p, Chunk* chunk, const real* x, Py_ssize_t channels, Py_ssize_t width, real* out) noexcept nogil:
-    """The padded input of a chunk, pixel by pixel. IN: x, the first channel of image 0. OUT: [image][slice][row][column][width], zeros past
-    `channels`."""
-    cdef Py_ssize_t i, s, r, z, y, left = min(ceil_div(max(0, -p.w.first), p.w.skip), p.w.band)
-    cdef Py_ssize_t first = p.w.first + left * p.w.skip, n = min(ceil_div(p.w.source - first, p.w.skip), p.w.band - left)
-    cdef Py_ssize_t plane = p.h.source * p.w.source, line = p.w.band * width
-    cdef Py_ssize_t slices = (chunk.slices - 1) * p.d.stride + p.d.reach, rows = (chunk.rows - 1) * p.h.stride + p.h.reach
-    cdef real* y_out
-    for i in range(chunk.images):
-        for s in range(slices):
-            z = (chunk.z * p.d.stride + s) * p.d.skip + p.d.first
-            for r in range(rows):
-                y = (chunk.y * p.h.stride + r) * p.h.skip + p.h.first
-                y_out = out + ((i * p.d.band + s) * p.h.band + r) * line
-                if z < 0 or z >= p.d.source or y < 0 or y >= p.h.source or n <= 0:
-                    memset(y_out, 0, line * sizeof(real))
-                else:
-                    memset(y_out, 0, left * width * sizeof(real))
-                    pack(channels, width, n, x + ((chunk.image + i) * p.groups * p.c * p.d.source + z) * plane + y * p.w.source + first,
-                         p.d.source * plane, p.w.skip, y_out + left * width)
-                    memset(y_out + (left + n) * width, 0, (p.w.band - left - n) * width * sizeof(real))
 
 
 cdef void panels_block(Plan* p, Panels* b, Py_ssize_t item, const real* g, const real* x, real* out, real* space) noexcept nogil:

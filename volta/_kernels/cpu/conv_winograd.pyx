@@ -20,7 +20,9 @@ cdef enum:
     BIAS_POINT = 5              # what is added to this product, all four outputs of the tile get
     CHANNELS = 16               # of weights that are transformed at a time
     LEAST_CHANNELS = 16         # read and written: the transforms are a small part then
-    LEAST_TILES = 64            # of all images, for which the weights are transformed
+    LEAST_TILES = 32            # of all images, for which the weights are transformed
+    FEW_TILES = 64              # up to which they are transformed for each panel apart,
+    LEAST_PANELS = 4            # if these are enough parts of the work
     SMALLEST_CHUNK = 16         # tiles
     LARGEST_CHUNK = 128
     CHUNK_LIMIT = 8192          # tiles times channels, so that V stays in the L2 cache
@@ -31,6 +33,8 @@ cdef struct Winograd:
     Py_ssize_t room                             # elements of V for one tile,
     Py_ssize_t v_plane, m_plane                 # of V and M for one point
     Py_ssize_t u_group                          # of U for one group
+    Py_ssize_t parts, depth                     # parts of the channels that are summed apart, and their length
+    bint fresh                                  # few tiles, in one chunk: a thread makes U of one panel and part as it goes
 
 
 cdef bint fits(Plan* p) noexcept nogil:
@@ -45,8 +49,11 @@ cdef void cut(Plan* p, Winograd* w, int threads) noexcept nogil:
     cdef Py_ssize_t target = max(SMALLEST_CHUNK, min(LARGEST_CHUNK, CHUNK_LIMIT // padded(p.c, p.lanes)))
     w.room, w.vectors = padded(p.c, p.lanes), ceil_div(p.o, p.lanes)
     w.panels = ceil_div(w.vectors, 3)
-    set_chunk(p, target)
-    while p.chunks * p.groups < items and target > SMALLEST_CHUNK:
+    w.depth = padded(ceil_div(p.c, ceil_div(p.c, DEPTH)), CHANNELS)
+    w.parts = ceil_div(p.c, w.depth)
+    w.fresh = p.n * p.h.places * p.w.places <= FEW_TILES and w.panels >= LEAST_PANELS
+    set_chunk(p, FEW_TILES if w.fresh else target)
+    while p.chunks * p.groups < items and target > SMALLEST_CHUNK and not w.fresh:
         target //= 2
         set_chunk(p, target)
     w.blocks = min(w.panels, ceil_div(items, p.chunks * p.groups))
@@ -54,7 +61,7 @@ cdef void cut(Plan* p, Winograd* w, int threads) noexcept nogil:
     w.blocks = ceil_div(w.panels, w.block)
     w.v_plane = p.images * p.h.chunk * p.w.places * w.room + p.lanes    # not a power of two apart
     w.m_plane = p.images * p.h.chunk * p.w.places * 3 * p.lanes + p.lanes
-    w.u_group = POINTS * (p.c * w.vectors + w.panels) * p.lanes
+    w.u_group = w.parts * POINTS * (w.depth * w.vectors + w.panels) * p.lanes
 
 
 cdef inline Py_ssize_t panel_at(Winograd* w, Py_ssize_t panel) noexcept nogil:
@@ -62,17 +69,17 @@ cdef inline Py_ssize_t panel_at(Winograd* w, Py_ssize_t panel) noexcept nogil:
     return w.vectors * panel // w.panels
 
 
-cdef void transform_weight(Plan* p, Winograd* w, Py_ssize_t item, const real* weight, real* u) noexcept nogil:
-    """U of one panel for some channels."""
+cdef void transform_weight(Plan* p, Winograd* w, Py_ssize_t group, Py_ssize_t panel, Py_ssize_t c0, const real* weight,
+                           real* u) noexcept nogil:
+    """U of some channels, from c0 on. OUT: u, that of their part."""
     cdef real lines[CHANNELS * 9 * PANEL]
     cdef const real* at[9]
     cdef real* to[POINTS]
-    cdef Py_ssize_t parts = ceil_div(p.c, CHANNELS), panel = item // parts % w.panels, group = item // parts // w.panels, c
-    cdef Py_ssize_t first = panel_at(w, panel), width = (panel_at(w, panel + 1) - first) * p.lanes
-    cdef Py_ssize_t c0 = item % parts * CHANNELS, channels = min(CHANNELS, p.c - c0), outputs = min(width, p.o - first * p.lanes)
+    cdef Py_ssize_t first = panel_at(w, panel), width = (panel_at(w, panel + 1) - first) * p.lanes, c
+    cdef Py_ssize_t channels = min(CHANNELS, p.c - c0), outputs = min(width, p.o - first * p.lanes)
     cdef int k
     weight += group * p.o * p.c * 9
-    u += group * w.u_group + POINTS * (p.c * first + panel) * p.lanes + c0 * width
+    u += c0 % w.depth * width
     if p.transposed:
         for c in range(channels):
             pack(outputs, width, 9, weight + ((c0 + c) * p.o + first * p.lanes) * 9, 9, 1, &lines[c * 9 * width])
@@ -82,7 +89,7 @@ cdef void transform_weight(Plan* p, Winograd* w, Py_ssize_t item, const real* we
         for k in range(9):
             at[k] = &lines[(c * 9 + (8 - k if p.transposed else k)) * width]
         for k in range(POINTS):
-            to[k] = u + k * (p.c * width + p.lanes) + c * width
+            to[k] = u + k * (w.depth * width + p.lanes) + c * width
         if real is float:
             triple32(width, at, to)
         else:
@@ -115,25 +122,37 @@ cdef bint store_outputs(Plan* p, Winograd* w, Chunk* chunk, Py_ssize_t width, Py
     return finite
 
 
-cdef void multiply_panel(Plan* p, Winograd* w, Py_ssize_t tiles, Py_ssize_t width, const real* v, const real* u, const real* bias,
-                         real* m) noexcept nogil:
-    """M of a panel."""
-    cdef Py_ssize_t parts = ceil_div(p.c, DEPTH), step = ceil_div(p.c, parts), point, part, c, i, tile
+cdef inline Py_ssize_t part_at(Plan* p, Winograd* w, Py_ssize_t group, Py_ssize_t panel, Py_ssize_t part) noexcept nogil:
+    """Where U of a part begins."""
+    cdef Py_ssize_t first = panel_at(w, panel), width = panel_at(w, panel + 1) - first
+    return group * w.u_group + POINTS * (w.parts * (w.depth * first + panel) + part * (w.depth * width + 1)) * p.lanes
+
+
+cdef void transform_share(Plan* p, Winograd* w, Py_ssize_t item, const real* weight, real* u) noexcept nogil:
+    """U of some channels of one panel."""
+    cdef Py_ssize_t shares = ceil_div(p.c, CHANNELS), c0 = item % shares * CHANNELS, panel = item // shares % w.panels
+    cdef Py_ssize_t group = item // shares // w.panels
+    transform_weight(p, w, group, panel, c0, weight, u + part_at(p, w, group, panel, c0 // w.depth))
+
+
+cdef void multiply_part(Plan* p, Winograd* w, Py_ssize_t tiles, Py_ssize_t width, Py_ssize_t part, const real* v, const real* u,
+                        const real* bias, real* m) noexcept nogil:
+    """What one part of the channels adds to M of a panel. IN: u, that of the part."""
+    cdef Py_ssize_t c = part * w.depth, point, i, tile
     for point in range(POINTS):
-        for part in range(parts):
-            c = part * step
-            for i in range(ceil_div(tiles, TILE_ROWS)):
-                tile = i * TILE_ROWS
-                multiply(min(step, p.c - c), v + point * w.v_plane + tile * w.room + c, w.room, 1, <int>min(TILE_ROWS, tiles - tile),
-                         u + point * (p.c * width + p.lanes) + c * width, width, m + point * w.m_plane + tile * width, width, <int>width,
-                         bias if point == BIAS_POINT and part == 0 else <const real*>NULL, part > 0)
+        for i in range(ceil_div(tiles, TILE_ROWS)):
+            tile = i * TILE_ROWS
+            multiply(min(w.depth, p.c - c), v + point * w.v_plane + tile * w.room + c, w.room, 1, <int>min(TILE_ROWS, tiles - tile),
+                     u + point * (w.depth * width + p.lanes), width, m + point * w.m_plane + tile * width, width, <int>width,
+                     bias if point == BIAS_POINT and part == 0 else <const real*>NULL, part > 0)
 
 
-cdef bint winograd_part(Plan* p, Winograd* w, Py_ssize_t item, const real* x, const real* u, const real* bias, real* out,
+cdef bint winograd_part(Plan* p, Winograd* w, Py_ssize_t item, const real* x, const real* weight, real* u, const real* bias, real* out,
                         real* space) noexcept nogil:
-    """One block of panels of one group for one chunk of tiles: whether all results are finite."""
+    """One block of panels of one group for one chunk of tiles: whether all results are finite. IN: u, all of it, or if fresh, this thread's."""
     cdef real line[PANEL]
-    cdef Py_ssize_t group = item % p.groups, block = item // p.groups % w.blocks, panel, first, width, outputs, i
+    cdef const real* panel_bias = <const real*>&line[0] if bias != NULL else <const real*>NULL
+    cdef Py_ssize_t group = item % p.groups, block = item // p.groups % w.blocks, panel, first, width, outputs, i, part
     cdef Chunk chunk = chunk_at(p, item // p.groups // w.blocks)
     cdef real* v = space
     cdef real* m = v + POINTS * w.v_plane
@@ -146,8 +165,11 @@ cdef bint winograd_part(Plan* p, Winograd* w, Py_ssize_t item, const real* x, co
         outputs = min(width, p.o - first)
         for i in range(width if bias != NULL else 0):
             line[i] = bias[group * p.o + first + i] if i < outputs else 0
-        multiply_panel(p, w, chunk.columns, width, <const real*>v, u + group * w.u_group + POINTS * (p.c * first + panel * p.lanes),
-                       <const real*>&line[0] if bias != NULL else <const real*>NULL, m)
+        for part in range(w.parts):
+            for i in range(ceil_div(min(w.depth, p.c - part * w.depth), CHANNELS) if w.fresh else 0):
+                transform_weight(p, w, group, panel, part * w.depth + i * CHANNELS, weight, u)
+            multiply_part(p, w, chunk.columns, width, part, <const real*>v, u if w.fresh else u + part_at(p, w, group, panel, part),
+                          panel_bias, m)
         finite = store_outputs(p, w, &chunk, width, outputs, <const real*>m,
                                out + ((chunk.image * p.groups + group) * p.o + first) * pixels_out(p), pixels) and finite
     return finite
@@ -166,12 +188,13 @@ cdef bint convolve_by_winograd(Plan* whole, const real* x, const real* weight, c
     cut(p, &w, threads)
     cdef Py_ssize_t pixels = (2 * p.h.chunk + 2) * max(p.w.source, 2 * p.w.places) + 1, item
     cdef Py_ssize_t own = padded(POINTS * (w.v_plane + w.m_plane) + pixels * max(w.room, 3 * p.lanes), 16)
-    cdef Storage scratch = host_storage((threads * own + p.groups * w.u_group) * sizeof(real))
+    cdef Py_ssize_t u_size = padded(POINTS * (w.depth * 3 + 1) * p.lanes, 16) if w.fresh else 0
+    cdef Storage scratch = host_storage((threads * (own + u_size) + (0 if w.fresh else p.groups * w.u_group)) * sizeof(real))
     cdef real* buffers = <real*>scratch.data
     cdef real* u = buffers + threads * own
     with nogil:
-        for item in prange(p.groups * w.panels * ceil_div(p.c, CHANNELS), num_threads=threads, schedule="static"):
-            transform_weight(p, &w, item, weight, u)
+        for item in prange(0 if w.fresh else p.groups * w.panels * ceil_div(p.c, CHANNELS), num_threads=threads, schedule="static"):
+            transform_share(p, &w, item, weight, u)
         for item in prange(p.chunks * w.blocks * p.groups, num_threads=threads, schedule="dynamic"):
-            bad += not winograd_part(p, &w, item, x, <const real*>u, bias, out, buffers + threadid() * own)
+            bad += not winograd_part(p, &w, item, x, weight, u + threadid() * u_size, bias, out, buffers + threadid() * own)
     return bad == 0
