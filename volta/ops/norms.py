@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.dtypes import HALVES, as_dtype, get_default_dtype
+from volta.dtypes import HALVES, as_dtype
 from volta.errors import ArgumentError, DeviceError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.copy import widened
 from volta.ops.math import where
@@ -38,7 +38,7 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: int | Sequence[int] 
          dtype: DTypeLike = None) -> Tensor:
     """p-norm of the elements over `dim`: a number, infinity, -infinity, "fro" (2), or of matrices "nuc". Where it is 0, so is its gradient.
 
-    Raises: ArgumentError for another p.
+    Raises: ArgumentError for another p; DTypeError for integers.
 
     >>> volta.tensor([3.0, 4.0]).norm()
     tensor(5.)
@@ -47,11 +47,10 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: int | Sequence[int] 
         return matrix_norm(input, p, as_dims("norm", dim, input.ndim), keepdim, dtype=dtype)
     if p not in ("fro", None) and (isinstance(p, str) or p != p):
         raise ArgumentError(f"norm: p must be a number, 'fro' or 'nuc', got {p!r}")
-    if dtype is not None or not input.dtype.is_floating_point:
-        dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
-        if not dtype.is_floating_point:
-            raise DTypeError(f"norm: dtype must be floating point, got {dtype}")
-        input = cast(input, dtype)
+    dtype = input.dtype if dtype is None else as_dtype(dtype)
+    if not (input.dtype.is_floating_point and dtype.is_floating_point):
+        raise DTypeError(f"norm: needs a floating point tensor and dtype, got {input.dtype} and {dtype}; convert it with .float()")
+    input = cast(input, dtype)
     return widened(_norm, (input, p, dim, keepdim), {}) if input.dtype in HALVES else _norm(input, p, dim, keepdim)
 
 

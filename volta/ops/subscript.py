@@ -333,10 +333,12 @@ class _SetItem:
 def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
     """x[key] = value, in place, recorded where a gradient is wanted. Where index tensors name a place twice, the last value counts.
 
-    Raises: ShapeError where the value does not broadcast; AutogradError on a leaf that requires grad.
+    Raises: ShapeError where the value does not broadcast; DTypeError for another dtype at index tensors; AutogradError on a leaf that
+    requires grad.
     """
     number = isinstance(value, (bool, int, float))
     if not number:
+        kind = value.dtype if isinstance(value, core.TensorBase) else x.dtype
         if not isinstance(value, core.TensorBase):
             value = tensor(value, dtype=x.dtype, device=x.device)
         elif value.device is not x.device:
@@ -347,6 +349,8 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
         if x.requires_grad or (not number and value.requires_grad):
             return _assign(x, _Slice(parsed), value)
         return _write_view(indexing.slice_view(x, **parsed), value)
+    if not number and kind is not x.dtype:
+        raise DTypeError(f"setitem: at index tensors a value must have the dtype of the tensor, {x.dtype}, got {kind}; use .to(dtype)")
     if parsed is None:
         return _assign(x, Positions(x, None, [(0, key)]), value)
     if parsed[1][0][1] is key and key is not True and key is not False and (number or value._size == 1) and (

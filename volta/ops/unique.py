@@ -101,21 +101,20 @@ def _np_unique(x, sorted=True, return_inverse=False, return_counts=False, dim=No
 def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
            dim: int | None = None) -> Tensor | tuple[Tensor, ...]:
     """The different elements in order, `sorted` or not, or the different slices along `dim`; on request the place of each among them, and
-    how many there are of each. Every NaN differs from the others. Reads how many there are; no gradient passes.
+    how many there are of each. Every NaN differs from the others. Reads how many there are; the gradient goes to the element taken.
 
     Raises: ShapeError for empty slices.
 
     >>> volta.unique(volta.tensor([3, 1, 2, 1]), return_counts=True)
     (tensor([1, 2, 3]), tensor([2, 1, 1]))
     """
-    input = input.detach()
-    d, rows = (0, None) if dim is None else _slices("unique", input, dim)
-    n = input._size if dim is None else input.shape[d]
+    d, rows = (0, _flat(input)) if dim is None else _slices("unique", input, dim)
+    n = rows.shape[0]
     if not n:
         return _of_none(input, dim, return_inverse, return_counts)
-    in_order, order = sort_op(_flat(input) if dim is None else _ranks(rows), dim=0)
+    in_order, order = sort_op(rows.detach() if dim is None else _ranks(rows.detach()), dim=0)
     numbers, starts = _runs(_changes(in_order))
-    values = index_select_op(in_order, starts, dim=0) if dim is None else index_select(input, d, index_select_op(order, starts, dim=0))
+    values = index_select(rows if dim is None else input, d, index_select_op(order, starts, dim=0))
     inverse = scatter_unique(numbers, order, dim=0, size=n) if return_inverse else None
     return _given(values, inverse if dim is not None or inverse is None else reshape_op(inverse, shape=input.shape), starts, n,
                   return_inverse, return_counts)
@@ -139,11 +138,10 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
     >>> volta.unique_consecutive(volta.tensor([1, 1, 2, 2, 1]))
     tensor([1, 2, 1])
     """
-    input = input.detach()
     d, rows = (0, _flat(input)) if dim is None else _slices("unique_consecutive", input, dim)
     n = rows.shape[0]
     if not n:
         return _of_none(input, dim, return_inverse, return_counts)
-    numbers, starts = _runs(_changes(rows))
-    values = index_select_op(rows, starts, dim=0) if dim is None else index_select(input, d, starts)
+    numbers, starts = _runs(_changes(rows.detach()))
+    values = index_select(rows if dim is None else input, d, starts)
     return _given(values, reshape_op(numbers, shape=input.shape) if dim is None else numbers, starts, n, return_inverse, return_counts)

@@ -185,7 +185,8 @@ def check_apart(str name, TensorBase target not None, TensorBase other not None,
     cdef Py_ssize_t low = other.offset * other.dtype.itemsize, high = low + other.size * other.dtype.itemsize
     if not same_bytes(target.storage, other.storage) or low >= end or start >= high or not (_dense(target) and _dense(other)):
         return
-    if whole or low != start or high != end or not (target.contiguous and other.contiguous or target._strides == other._strides):
+    if whole or target.shape != other.shape or low != start or high != end or not (
+            target.contiguous and other.contiguous or target._strides == other._strides):
         raise ArgumentError(f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
                             f"memory location; clone() the input tensor before writing")
 

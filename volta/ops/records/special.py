@@ -179,7 +179,7 @@ nextafter_op = binary("nextafter", (lambda g, a, b: where_op(a == b, 0.0, g), la
 frexp_mantissa = unary("frexp_mantissa", lambda g, x: g / exp2(frexp_exponent(x)), promote="common", numpy=lambda x: np.frexp(x)[0],
                        smooth=False, public=False)
 frexp_exponent = unary("frexp_exponent", promote="common", numpy=lambda x: np.frexp(x)[1].astype(np.float64), public=False)
-heaviside_op = binary("heaviside", numpy=_np_heaviside, takes="fib", public=False)
+heaviside_op = binary("heaviside", (zero, lambda g, a: g * (a == 0)), numpy=_np_heaviside, takes="fib", public=False)
 
 
 def _first(a, b):
