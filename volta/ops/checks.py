@@ -59,7 +59,7 @@ KINDS = {
     "Number": (INTEGER | REAL | BOOLEAN, _is_number, "a number"),
     "float": (INTEGER | REAL | BOOLEAN, _is_number, "a number"),
     "int": (INTEGER, _is_integer, "an integer"),
-    "bool": (BOOLEAN | INTEGER, lambda value: isinstance(value, (bool, int, np.bool_)), "True or False"),
+    "bool": (BOOLEAN, lambda value: isinstance(value, (bool, np.bool_)), "True or False"),
     "str": (STRING, lambda value: isinstance(value, str), "a string"),
     "None": (NONE, lambda value: value is None, "None"),
     "Sequence[int]": (INTEGERS, _are_integers, "a sequence of integers"),
