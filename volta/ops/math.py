@@ -176,15 +176,13 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """input + value * tensor1 / tensor2.
 
-    Raises: DTypeError for an integer input, and where both tensors to be divided are integers.
+    Raises: DTypeError for integers.
 
     >>> volta.addcdiv(volta.tensor([1.0]), volta.tensor([6.0]), volta.tensor([3.0]), value=10)
     tensor([21.])
     """
     if not input.dtype.is_floating_point:
         raise DTypeError(f"addcdiv: needs floating point tensors, got {input.dtype.name}; convert them with .to(dtype)")
-    if not (tensor1.dtype.is_floating_point or tensor2.dtype.is_floating_point):
-        raise DTypeError(f"addcdiv: takes no quotients of integers, got {tensor1.dtype} and {tensor2.dtype}; convert one with .float()")
     return input + (tensor1 if value == 1 else tensor1 * value) / tensor2
 
 

@@ -200,7 +200,7 @@ def _next_half(a, b, info):
     step = r.clamp_min(power, info.tiny) * info.eps * r.where_op(inwards, 0.5, 1.0)
     moved = r.where_op(r.isinf(a), s.copysign(info.max, a), a + r.where_op(b > a, step, -step))
     moved = r.where_op(a == 0, s.copysign(info.tiny * info.eps, b), s.copysign(moved, a))
-    return r.where_op(r.logical_or(a == b, r.isnan(b)), b, moved)
+    return r.where_op(r.logical_or(a == b, r.isnan(b)), b.detach(), moved)
 
 
 @composed(samples=BINARY_CASES, numpy=s.heaviside_op.details.numpy, kinds="fib", smooth=False, inplace=True)

@@ -333,8 +333,8 @@ class _SetItem:
 def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
     """x[key] = value, in place, recorded where a gradient is wanted. Where index tensors name a place twice, the last value counts.
 
-    Raises: ShapeError where the value does not broadcast; DTypeError for another dtype at index tensors; AutogradError on a leaf that
-    requires grad.
+    Raises: ShapeError where the value does not broadcast; DTypeError for another dtype at index tensors, but for one value at masks;
+    AutogradError on a leaf that requires grad.
     """
     number = isinstance(value, (bool, int, float))
     if not number:
@@ -349,7 +349,8 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
         if x.requires_grad or (not number and value.requires_grad):
             return _assign(x, _Slice(parsed), value)
         return _write_view(indexing.slice_view(x, **parsed), value)
-    if not number and kind is not x.dtype:
+    masks = parsed is not None and all(mask is True or mask is False or mask.dtype is bool_ for _, mask in parsed[1])
+    if not number and kind is not x.dtype and not (masks and value._size == 1):
         raise DTypeError(f"setitem: at index tensors a value must have the dtype of the tensor, {x.dtype}, got {kind}; use .to(dtype)")
     if parsed is None:
         return _assign(x, Positions(x, None, [(0, key)]), value)

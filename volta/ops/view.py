@@ -226,7 +226,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     [(3, 2), (3, 2)]
     """
     shape = broadcast_shapes(*(t.shape for t in tensors))
-    return tuple([expand(t, shape) for t in tensors])
+    return tuple([t if t.shape == shape else expand(t, shape) for t in tensors])
 
 
 @composed(samples=(case((3,), (2,)), case((3,), (2,), (1,), indexing="xy")), kinds="fib", method=False,
