@@ -194,6 +194,7 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     """
     if reduce not in _REDUCE:
         raise ArgumentError(f"scatter_reduce: reduce must be one of {', '.join(_REDUCE)}, got {reduce!r}")
+    check_integers("scatter_reduce", index)
     d, x, at, source = _fitted("scatter_reduce", input, dim, index, src)
     if not at._size:
         return contiguous_op(input)
