@@ -49,10 +49,6 @@ def _is_tensor(value):
     return isinstance(value, core.TensorBase)
 
 
-def _are_integers(value):
-    return _is_index(value) if _is_tensor(value) else _each(_is_index)(value)
-
-
 # By annotation: the bits of the common types, the test for others, and its name in a text. One that is not here allows everything.
 KINDS = {
     "Tensor": (TENSOR, _is_tensor, "a tensor"),
@@ -62,8 +58,8 @@ KINDS = {
     "bool": (BOOLEAN, lambda value: isinstance(value, (bool, np.bool_)), "True or False"),
     "str": (STRING, lambda value: isinstance(value, str), "a string"),
     "None": (NONE, lambda value: value is None, "None"),
-    "Sequence[int]": (INTEGERS, _are_integers, "a sequence of integers"),
-    "tuple[int, ...]": (INTEGERS, _are_integers, "a sequence of integers"),
+    "Sequence[int]": (INTEGERS, _each(_is_index), "a sequence of integers"),
+    "tuple[int, ...]": (INTEGERS, _each(_is_index), "a sequence of integers"),
     "Sequence[float]": (INTEGERS, _each(_is_number), "a sequence of numbers"),
     "Sequence[Tensor]": (TENSORS, _each(_is_tensor), "a sequence of tensors"),
     "Sequence[Sequence[int]]": (0, _each(_each(_is_integer)), "sequences of integers"),
@@ -100,6 +96,8 @@ def kinds(function: Callable) -> tuple[tuple[int, ...], int, dict[str, int]]:
 _WHOLE = [KINDS[kind] for kind in ("int", "bool", "str", "None", "Sequence[int]", "tuple[int, ...]", "Sequence[Sequence[int]]",
                                    "Sequence[tuple[int, int]]", "Sequence[int | None]")]
 
+_ONE_OR_MORE = {KINDS["int"][2], KINDS["Sequence[int]"][2]}     # of these a tensor of one element is one, too
+
 
 def settled(function: Callable, args: tuple, options: dict) -> tuple[tuple, dict]:
     """The arguments, with numbers of NumPy's as Python's, and tensors, too, where only integers are taken.
@@ -116,9 +114,9 @@ def settled(function: Callable, args: tuple, options: dict) -> tuple[tuple, dict
         allowed = _allowed(parameter)
         if allowed is None:
             continue
-        several = parameter.kind is parameter.VAR_POSITIONAL
+        several, one_or_more = parameter.kind is parameter.VAR_POSITIONAL, _ONE_OR_MORE <= {words for _, _, words in allowed}
         for v in value if several else (value,):
-            if not any(test(v) for _, test, _ in allowed):
+            if not any(test(v) for _, test, _ in allowed) and not (one_or_more and _is_tensor(v) and _is_index(v)):
                 words = " or ".join(dict.fromkeys(words for _, _, words in allowed))
                 raise DTypeError(f"{function.__name__}: {name} must be {words}, got {_described(v)}")
         whole = all(kind in _WHOLE for kind in allowed)

@@ -2,6 +2,7 @@
 `subscript.py`."""
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,8 +40,15 @@ def known_range(t):
         return None
     if core.host_sees(t):
         return indexing.extremes(t if t._contiguous else run_kernel(contiguous_op, t.device, (t,)))
-    whole = t.device.is_gpu and t.storage.version == 0 and t._contiguous and t.offset == 0 and 4 * t._size == t.storage.nbytes
-    return t.storage.bounds if whole else None
+    own = t.device.is_gpu and t.storage.version == 0 and t.offset == 0
+    return t.storage.bounds if own and 4 * (t._size if t._contiguous else _elements(t)) == t.storage.nbytes else None
+
+
+def _elements(t):
+    """How many elements of its storage a permuted or expanded tensor shows, if these lie behind one another from the first on, else 0."""
+    sides = [(n, s) for n, s in zip(t.shape, t._strides) if s]
+    count = math.prod(n for n, _ in sides)
+    return count if sum((n - 1) * s for n, s in sides) == count - 1 else 0
 
 
 def check_integers(op: str, index: Tensor) -> None:

@@ -194,6 +194,7 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     """
     if reduce not in _REDUCE:
         raise ArgumentError(f"scatter_reduce: reduce must be one of {', '.join(_REDUCE)}, got {reduce!r}")
+    check_integers("scatter_reduce", index)
     d, x, at, source = _fitted("scatter_reduce", input, dim, index, src)
     if not at._size:
         return contiguous_op(input)
@@ -230,6 +231,7 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
         raise ArgumentError(f"index_reduce: reduce must be one of prod, mean, amax, amin, got {reduce!r}; for sums take index_add")
     d = as_dim("index_reduce", dim, input.ndim)
     index, source = _slices("index_reduce", d, input, index, source)
+    check_index("index_reduce", index, input.shape[d] if input.shape else 1)
     index = reshape_op(index, shape=(index._size,) + (1,) * (input.ndim - 1 - d))
     return scatter_reduce(input, d, expand_op(index, shape=source.shape or (1,)), as_vector(source), reduce, include_self=include_self)
 

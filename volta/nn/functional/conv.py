@@ -212,7 +212,7 @@ def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: in
 
 
 @composed(samples=(case((2, 4, 5), (4, 3, 3), (6,), stride=2, padding=1, output_padding=1, groups=2),
-                   case((1, 2, 4), (2, 3, 2), output_padding=2, dilation=3)), numpy=_np_conv_transpose, **_options)
+                   case((1, 2, 4), (2, 3, 2), output_padding=2, dilation=3)), numpy=_np_conv_transpose, in_float32=True, **_options)
 def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1,
                      padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, groups: int = 1,
                      dilation: int | Sequence[int] = 1) -> Tensor:
@@ -228,7 +228,7 @@ def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 
 
 @composed(samples=(case((2, 4, 3, 4), (4, 3, 3, 2), (6,), stride=(2, 1), padding=1, output_padding=(1, 0), groups=2),
-                   case((1, 2, 3, 3), (2, 3, 2, 2), dilation=2)), numpy=_np_conv_transpose, **_options)
+                   case((1, 2, 3, 3), (2, 3, 2, 2), dilation=2)), numpy=_np_conv_transpose, in_float32=True, **_options)
 def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1,
                      padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, groups: int = 1,
                      dilation: int | Sequence[int] = 1) -> Tensor:
@@ -244,7 +244,7 @@ def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 
 
 @composed(samples=(case((2, 2, 3, 2, 3), (2, 2, 3, 2, 2), (4,), stride=(2, 1, 2), padding=1, output_padding=(1, 0, 1), groups=2),
-                   case((1, 2, 2, 3, 3), (2, 1, 2, 1, 2), dilation=2)), numpy=_np_conv_transpose, **_options)
+                   case((1, 2, 2, 3, 3), (2, 1, 2, 1, 2), dilation=2)), numpy=_np_conv_transpose, in_float32=True, **_options)
 def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1,
                      padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, groups: int = 1,
                      dilation: int | Sequence[int] = 1) -> Tensor:

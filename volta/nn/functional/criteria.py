@@ -202,7 +202,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
         elif not broadcasts_to(var.shape, input.shape):
             raise ShapeError(f"gaussian_nll_loss: var {var.shape} must have the shape of input {input.shape}, or 1 or nothing in place of "
                              "its last size")
-    var = where_op(var < eps, var + (eps - var).detach(), var)
+    var = where_op(var >= eps, var, var + (eps - var).detach())
     values = (log(var) + _squares(input, target) / var) * 0.5
     return _reduce("gaussian_nll_loss", values + 0.5 * math.log(2 * math.pi) if full else values, reduction)
 
