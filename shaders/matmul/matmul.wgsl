@@ -4,14 +4,15 @@
 // Launch:   x = splits * batch * tiles_m * tiles_n workgroups of THREADS.
 // Sums:     in T, along k in a fixed order; SLICES partial sums per workgroup are added in slice order.
 //
-// Each step, the workgroup copies TILE_K columns of A and rows of B into workgroup memory as they lie: [k][outer], of which a thread reads
-// four rows or columns at one k, or along k, [outer][k], of which it reads four k of one row or column. Either way, whole vec4s are stored
-// and read. The next step's values are fetched into registers before this step's are used. With SLICES > 1 the threads form groups that share the tile and take a part of its k each. With
+// Each step, the workgroup copies TILE_K columns of A and rows of B into workgroup memory, both stored [k][outer], so
+// that a thread reads four rows or columns at once. The next step's values are fetched into registers before this
+// step's are used. With SLICES > 1 the threads form groups that share the tile and take a part of its k each. With
 // splits > 1 a workgroup sums only k_chunk of K, into its own copy of out; reduce.wgsl adds the copies.
 //
 // A_ALONG_K, B_ALONG_K: 1 where the operand has unit stride along k, 0 where along m or n (its outer index).
-// A_WORD, B_WORD: 4 where the unit-stride extent, the other strides and the offset are multiples of 4, so that loads
-// are vec4; else 1. OUT_WORD: 4 where n is a multiple of 4. Rows and columns past the edge read the last valid one and are not
+// Of an operand along k, a thread reads four rows or columns at one k, so that what it stores are whole vectors: some compilers store a
+// component by storing its vector. A_WORD, B_WORD: 4 where another operand's unit-stride extent, stride and offset are multiples of 4, so
+// that loads are vec4; else 1. OUT_WORD: 4 where n is a multiple of 4. Rows and columns past the edge read the last valid one and are not
 // stored; k past the end reads as 0 (GUARD_K = 0 where TILE_K divides every range of k).
 //
 // With WINDOWS, column n of B is a window of an image, [channels, z, y, x], that belongs to one place of the output, and row k a channel
@@ -24,7 +25,8 @@ alias T = f32;                  // in arithmetic
 alias S = f32;                  // a, b and bias in memory
 alias R = f32;                  // out in memory
 alias T4 = vec4<T>;
-alias B = vec4<S>;              // what b is read by: an S with WINDOWS
+alias A = vec4<S>;              // what a and b are read by: an S where it is not by fours
+alias B = vec4<S>;
 
 // Tile sizes; a thread owns ROWS x COLS blocks of 4 x 4; LANES_M x LANES_N threads of a warp lie side by side.
 const TILE_M: u32 = 64u;
@@ -55,21 +57,10 @@ const WARPS_N: u32 = TILE_N / (4u * COLS * LANES_N);
 const SUMS: u32 = 4u * ROWS * COLS;
 const UNITS_A: u32 = TILE_M * TILE_K / 4u / THREADS;
 const UNITS_B: u32 = TILE_N * TILE_K / 4u / THREADS;
-// In vec4s of a tile: from a k to the next, or along k from a row or column to the next (an odd number, since it is read down a column);
-// from what a thread reads first to what it reads next; and from a thread to the next. What lies along k is kept in four parts, of every
-// fourth row or column, so that neighbouring threads read neighbouring lines.
-const STRIDE_A: u32 = select(TILE_M / 4u, (TILE_K / 4u) | 1u, A_ALONG_K == 1u);
-const STRIDE_B: u32 = select(TILE_N / 4u, (TILE_K / 4u) | 1u, B_ALONG_K == 1u);
-const STEP_A: u32 = select(STRIDE_A, TILE_M / 4u * STRIDE_A, A_ALONG_K == 1u);
-const STEP_B: u32 = select(STRIDE_B, TILE_N / 4u * STRIDE_B, B_ALONG_K == 1u);
-const LANE_A: u32 = select(1u, STRIDE_A, A_ALONG_K == 1u);
-const LANE_B: u32 = select(1u, STRIDE_B, B_ALONG_K == 1u);
-const DEPTH: u32 = select(1u, 4u, A_ALONG_K + B_ALONG_K > 0u);         // k that are multiplied at a time
-const SIZE_A: u32 = select(TILE_K, TILE_M, A_ALONG_K == 1u) * STRIDE_A;
-const SIZE_B: u32 = select(TILE_K, TILE_N, B_ALONG_K == 1u) * STRIDE_B;
-// Along k, k counts in steps of 1 word of X_WORD elements; along the outer index, in steps of a whole stride.
-const A_DIV: u32 = select(1u, A_WORD, A_ALONG_K == 1u);
-const B_DIV: u32 = select(1u, B_WORD, B_ALONG_K == 1u);
+const STRIDE_A: u32 = TILE_M / 4u + A_ALONG_K;
+const STRIDE_B: u32 = TILE_N / 4u + B_ALONG_K;
+const SIZE_A: u32 = TILE_K * STRIDE_A;
+const SIZE_B: u32 = TILE_K * STRIDE_B;
 // The tiles and, after them in time, four sums of every thread share the workgroup memory.
 const TILES: u32 = BUFFERS * (SIZE_A + SIZE_B);
 const SHARED: u32 = select(TILES, max(TILES, THREADS * 4u), SLICES > 1u);
@@ -84,7 +75,7 @@ struct Params {
     places: vec4<u32>,          // from a place of the output to the next, likewise; its height * width
 }
 var<immediate> p: Params;
-@group(0) @binding(0) var<storage, read> a: array<vec4<S>>;
+@group(0) @binding(0) var<storage, read> a: array<A>;
 @group(0) @binding(1) var<storage, read> b: array<B>;
 @group(0) @binding(2) var<storage, read> bias: array<S>;
 @group(0) @binding(3) var<storage, read_write> out: array<vec4<R>>;
@@ -107,18 +98,20 @@ var<private> k_end: u32;
 
 fn mad(x: T, y: T4, z: T4) -> T4 { return fma(T4(x), y, z); }
 fn stored(v: T4) -> vec4<R> { return vec4<R>(v); }
-fn one_a(i: u32) -> T { return T(a[i / 4u][i % 4u]); }
-fn one_b(i: u32) -> T { return T(b[i / 4u][i % 4u]); }
+fn word_a(i: u32) -> T4 { return T4(a[i]); }
+fn word_b(i: u32) -> T4 { return T4(b[i]); }
 
-// Four values from word i, or from element i on; `room` is how many there are beyond the first.
+// Four values side by side along the outer index, from word i on; `room` is how many there are beyond the first.
 fn read_a(i: u32, room: u32) -> T4 {
-    if (A_WORD == 4u) { return T4(a[i]); }
-    return T4(one_a(i), one_a(i + min(1u, room)), one_a(i + min(2u, room)), one_a(i + min(3u, room)));
+    if (A_WORD == 4u) { return word_a(i); }
+    let step = select(1u, p.a_stride, A_ALONG_K == 1u);
+    return T4(word_a(i).x, word_a(i + min(1u, room) * step).x, word_a(i + min(2u, room) * step).x, word_a(i + min(3u, room) * step).x);
 }
 
 fn read_b(i: u32, room: u32) -> T4 {
-    if (B_WORD == 4u) { return T4(b[i]); }
-    return T4(one_b(i), one_b(i + min(1u, room)), one_b(i + min(2u, room)), one_b(i + min(3u, room)));
+    if (B_WORD == 4u) { return word_b(i); }
+    let step = select(1u, p.b_stride, B_ALONG_K == 1u);
+    return T4(word_b(i).x, word_b(i + min(1u, room) * step).x, word_b(i + min(2u, room) * step).x, word_b(i + min(3u, room) * step).x);
 }
 
 fn store(row: u32, col: u32, base: u32, sum: T4) {
@@ -138,35 +131,27 @@ fn store(row: u32, col: u32, base: u32, sum: T4) {
     }
 }
 
-// Where unit i of this thread lies: x the outer index, y the k index (the first of four along one of them), z the vec4 of the tile.
-fn spot(i: u32, along_k: u32, tile: u32, stride: u32) -> vec3<u32> {
+// Where unit i of this thread lies in a tile: x the first of four outer indices, y the k index.
+fn spot(i: u32, along_k: u32, tile: u32) -> vec2<u32> {
     let u = lane + i * THREADS;
-    let line = u / (TILE_K / 4u);
-    let along = vec3<u32>(line % (tile / 4u) * 4u + line / (tile / 4u), u % (TILE_K / 4u) * 4u, line * stride + u % (TILE_K / 4u));
-    return select(vec3<u32>(u % (tile / 4u) * 4u, u / (tile / 4u), u), along, along_k == 1u);
+    if (along_k == 1u) { return vec2<u32>(u / TILE_K * 4u, u % TILE_K); }
+    return vec2<u32>(u % (tile / 4u) * 4u, u / (tile / 4u));
 }
 
 // Which row and column group of its warp's tile a lane owns. Neighbouring lanes share a column and lanes two apart a
 // row, so that most of a warp's vec4 reads of workgroup memory are broadcasts.
 fn seat(l: u32) -> vec2<u32> { return vec2<u32>(l / (2u * LANES_N) * 2u + l % 2u, l / 2u % LANES_N); }
 
-fn mask(v: T4, k: u32, along_k: u32) -> T4 {
-    let first = vec4<u32>(k) + vec4<u32>(0u, 1u, 2u, 3u) * along_k;
-    return select(T4(), v, first < vec4<u32>(k_end));
-}
-
 fn fetch_a(k0: u32) {
-    let whole = A_WORD == 4u || A_ALONG_K == 1u || row0 + TILE_M <= p.m;
-    if (whole && (GUARD_K == 0u || k0 + TILE_K <= k_end)) {
-        for (var i = 0u; i < UNITS_A; i += 1u) { next_a[i] = read_a(at_a[i] + k0 / A_DIV * step_a, 3u); }
+    if ((A_WORD == 4u || row0 + TILE_M <= p.m) && (GUARD_K == 0u || k0 + TILE_K <= k_end)) {
+        for (var i = 0u; i < UNITS_A; i += 1u) { next_a[i] = read_a(at_a[i] + k0 * step_a, 3u); }
         return;
     }
     for (var i = 0u; i < UNITS_A; i += 1u) {
-        let s = spot(i, A_ALONG_K, TILE_M, STRIDE_A);
-        let last = min(k0 + s.y, k_end - 1u);
-        let room = select(p.m - 1u - min(row0 + s.x, p.m - 1u), k_end - 1u - last, A_ALONG_K == 1u);
-        let at = at_a[i] + (last / A_DIV - s.y / A_DIV) * step_a;
-        next_a[i] = mask(read_a(at, room), k0 + s.y, A_ALONG_K);
+        let s = spot(i, A_ALONG_K, TILE_M);
+        let room = p.m - 1u - min(row0 + s.x, p.m - 1u);
+        let v = read_a(at_a[i] + (min(k0 + s.y, k_end - 1u) - s.y) * step_a, room);
+        next_a[i] = select(T4(), v, vec4<bool>(k0 + s.y < k_end));
     }
 }
 
@@ -185,58 +170,49 @@ fn window(n: u32) -> u32 {
 fn fetch_b(k0: u32) {
     if (WINDOWS == 1u) {
         for (var i = 0u; i < UNITS_B; i += 1u) {
-            let k = k0 + spot(i, 0u, TILE_N, STRIDE_B).y;
+            let k = k0 + spot(i, 0u, TILE_N).y;
             let at = windows[i] + tap(min(k, k_end - 1u));
-            next_b[i] = T4(one_b(at.x), one_b(at.y), one_b(at.z), one_b(at.w));
-            if (GUARD_K == 1u) { next_b[i] = mask(next_b[i], k, 0u); }
+            next_b[i] = T4(word_b(at.x).x, word_b(at.y).x, word_b(at.z).x, word_b(at.w).x);
+            if (GUARD_K == 1u) { next_b[i] = select(T4(), next_b[i], vec4<bool>(k < k_end)); }
         }
         return;
     }
-    let whole = B_WORD == 4u || B_ALONG_K == 1u || col0 + TILE_N <= p.n;
-    if (whole && (GUARD_K == 0u || k0 + TILE_K <= k_end)) {
-        for (var i = 0u; i < UNITS_B; i += 1u) { next_b[i] = read_b(at_b[i] + k0 / B_DIV * step_b, 3u); }
+    if ((B_WORD == 4u || col0 + TILE_N <= p.n) && (GUARD_K == 0u || k0 + TILE_K <= k_end)) {
+        for (var i = 0u; i < UNITS_B; i += 1u) { next_b[i] = read_b(at_b[i] + k0 * step_b, 3u); }
         return;
     }
     for (var i = 0u; i < UNITS_B; i += 1u) {
-        let s = spot(i, B_ALONG_K, TILE_N, STRIDE_B);
-        let last = min(k0 + s.y, k_end - 1u);
-        let room = select(p.n - 1u - min(col0 + s.x, p.n - 1u), k_end - 1u - last, B_ALONG_K == 1u);
-        let at = at_b[i] + (last / B_DIV - s.y / B_DIV) * step_b;
-        next_b[i] = mask(read_b(at, room), k0 + s.y, B_ALONG_K);
+        let s = spot(i, B_ALONG_K, TILE_N);
+        let room = p.n - 1u - min(col0 + s.x, p.n - 1u);
+        let v = read_b(at_b[i] + (min(k0 + s.y, k_end - 1u) - s.y) * step_b, room);
+        next_b[i] = select(T4(), v, vec4<bool>(k0 + s.y < k_end));
     }
 }
 
 fn stash_a(buffer: u32) {
-    for (var i = 0u; i < UNITS_A; i += 1u) { tiles[buffer * SIZE_A + spot(i, A_ALONG_K, TILE_M, STRIDE_A).z] = next_a[i]; }
+    for (var i = 0u; i < UNITS_A; i += 1u) {
+        let s = spot(i, A_ALONG_K, TILE_M);
+        tiles[buffer * SIZE_A + s.y * STRIDE_A + s.x / 4u] = next_a[i];
+    }
 }
 
 fn stash_b(buffer: u32) {
-    for (var i = 0u; i < UNITS_B; i += 1u) { tiles[START_B + buffer * SIZE_B + spot(i, B_ALONG_K, TILE_N, STRIDE_B).z] = next_b[i]; }
+    for (var i = 0u; i < UNITS_B; i += 1u) {
+        let s = spot(i, B_ALONG_K, TILE_N);
+        tiles[START_B + buffer * SIZE_B + s.y * STRIDE_B + s.x / 4u] = next_b[i];
+    }
 }
 
-// Where slice k of a tile begins.
-fn slice_at(k: u32, along_k: u32, stride: u32) -> u32 { return select(k * stride, k / 4u, along_k == 1u); }
-
-// IN: a_at, b_at, where the thread's first lines begin.
 fn multiply(a_at: u32, b_at: u32) {
-    for (var k = 0u; k < SLICE_K; k += DEPTH) {
-        let a_now = a_at + slice_at(k, A_ALONG_K, STRIDE_A);
-        let b_now = b_at + slice_at(k, B_ALONG_K, STRIDE_B);
-        var y: array<T4, DEPTH * COLS>;
-        for (var e = 0u; e < DEPTH; e += 1u) {
-            for (var j = 0u; j < COLS; j += 1u) { y[e * COLS + j] = tiles[b_now + e * STEP_B + j * LANES_N * LANE_B]; }
-        }
+    for (var k = 0u; k < SLICE_K; k += 1u) {
+        var x: array<T4, ROWS>;
+        var y: array<T4, COLS>;
+        for (var i = 0u; i < ROWS; i += 1u) { x[i] = tiles[a_at + k * STRIDE_A + i * LANES_M]; }
+        for (var j = 0u; j < COLS; j += 1u) { y[j] = tiles[b_at + k * STRIDE_B + j * LANES_N]; }
         for (var i = 0u; i < ROWS; i += 1u) {
-            var x: array<T4, DEPTH>;
-            for (var e = 0u; e < DEPTH; e += 1u) { x[e] = tiles[a_now + e * STEP_A + i * LANES_M * LANE_A]; }
-            for (var e = 0u; e < DEPTH; e += 1u) {
-                for (var c = 0u; c < 4u; c += 1u) {
-                    let value = select(x[e][c], x[c % DEPTH][e], A_ALONG_K == 1u);
-                    for (var j = 0u; j < COLS; j += 1u) {
-                        var line = y[e * COLS + j];
-                        if (B_ALONG_K == 1u) { line = T4(y[j][e], y[1u % DEPTH * COLS + j][e], y[2u % DEPTH * COLS + j][e], y[3u % DEPTH * COLS + j][e]); }
-                        acc[(i * 4u + c) * COLS + j] = mad(value, line, acc[(i * 4u + c) * COLS + j]);
-                    }
+            for (var c = 0u; c < 4u; c += 1u) {
+                for (var j = 0u; j < COLS; j += 1u) {
+                    acc[(i * 4u + c) * COLS + j] = mad(x[i][c], y[j], acc[(i * 4u + c) * COLS + j]);
                 }
             }
         }
@@ -259,17 +235,17 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     step_a = select(p.a_stride / A_WORD, 1u, A_ALONG_K == 1u);
     step_b = select(p.b_stride / B_WORD, 1u, B_ALONG_K == 1u);
     for (var i = 0u; i < UNITS_A; i += 1u) {
-        let s = spot(i, A_ALONG_K, TILE_M, STRIDE_A);
+        let s = spot(i, A_ALONG_K, TILE_M);
         let row = min(row0 + s.x, p.m - 1u);
-        at_a[i] = a0 + select(row / A_WORD, row * (p.a_stride / A_WORD), A_ALONG_K == 1u) + s.y / A_DIV * step_a;
+        at_a[i] = a0 + select(row / A_WORD, row * p.a_stride, A_ALONG_K == 1u) + s.y * step_a;
     }
     for (var i = 0u; i < UNITS_B; i += 1u) {
-        let s = spot(i, B_ALONG_K, TILE_N, STRIDE_B);
+        let s = spot(i, B_ALONG_K, TILE_N);
         let col = min(col0 + s.x, p.n - 1u);
         if (WINDOWS == 1u) {
             for (var c = 0u; c < 4u; c += 1u) { windows[i][c] = b0 + window(min(col0 + s.x + c, p.n - 1u)); }
         }
-        at_b[i] = b0 + select(col / B_WORD, col * (p.b_stride / B_WORD), B_ALONG_K == 1u) + s.y / B_DIV * step_b;
+        at_b[i] = b0 + select(col / B_WORD, col * p.b_stride, B_ALONG_K == 1u) + s.y * step_b;
     }
     let member = lane % SLICE_THREADS;
     let cell = seat(member % (LANES_M * LANES_N));
@@ -277,8 +253,8 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let row4 = warp / WARPS_N * (LANES_M * ROWS) + cell.x;
     let col4 = warp % WARPS_N * (LANES_N * COLS) + cell.y;
     let slice = lane / SLICE_THREADS;
-    let from_a = slice_at(slice * SLICE_K, A_ALONG_K, STRIDE_A) + row4 * LANE_A;
-    let from_b = slice_at(slice * SLICE_K, B_ALONG_K, STRIDE_B) + col4 * LANE_B;
+    let from_a = slice * SLICE_K * STRIDE_A + row4;
+    let from_b = slice * SLICE_K * STRIDE_B + col4;
 
     let count = (k_end - k_begin + TILE_K - 1u) / TILE_K;
     if (count > 0u) {

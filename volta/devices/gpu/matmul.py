@@ -33,7 +33,7 @@ class Windows(NamedTuple):
 
     @property
     def overrides(self) -> dict:
-        return {"WINDOWS": 1, **{f"TAPS_{axis}": n for axis, n in zip("ZYX", self.kernel)}, "B": "S", "one_b": "T(b[i])", "B_WORD": 1}
+        return {"WINDOWS": 1, **{f"TAPS_{axis}": n for axis, n in zip("ZYX", self.kernel)}, **_by_words("b", 1)}
 
 
 class Tile(NamedTuple):
@@ -138,8 +138,9 @@ def plan(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, bias: int |
         _types(element, splits > 1), TILE_M=tile.m, TILE_N=tile.n, TILE_K=tile.k, ROWS=tile.rows, COLS=tile.cols,
         SLICES=tile.slices, LANES_M=tile.lanes_m, LANES_N=tile.lanes_n, BUFFERS=tile.buffers,
         A_ALONG_K=int(a.along_k), B_ALONG_K=int(b.along_k),
-        A_WORD=word(k if a.along_k else m, a), B_WORD=word(k if b.along_k else n, b), OUT_WORD=1 if n & 3 else 4,
-        GUARD_K=int(k % tile.k != 0), BIAS=int(bias is not None and splits == 1)) | (windows.overrides if windows else {})
+        OUT_WORD=1 if n & 3 else 4, GUARD_K=int(k % tile.k != 0), BIAS=int(bias is not None and splits == 1),
+        **_by_words("a", 1 if a.along_k else word(m, a)), **_by_words("b", 1 if b.along_k else word(n, b))) | (
+            windows.overrides if windows else {})
     params = struct.pack("<15I4x8I", a.offset, b.offset, bias or 0, m, n, k, batch, a.stride, b.stride, a.batch, b.batch,
                          tiles_m, tiles_n, chunk, groups, *(windows.words if windows else (0,) * 8))
     return _finish(Step("matmul/matmul", overrides, params, groups, (A, B, B, OUT), (A, B, BIAS)), splits, m, n, batch, bias, element)
@@ -237,6 +238,12 @@ def _padded(x: Operand, rows: int, extent: int, batch: int) -> list:
     stride = ceil_div(extent, 4) * 4
     count = rows * extent * (batch if x.batch else 1)
     return [(COPY_START + 8 * count / COPY_BYTES_PER_US, Operand(x.along_k, stride, rows * stride if x.batch else 0, 0, True))]
+
+
+def _by_words(name: str, count: int) -> dict:
+    """Overrides by which an operand is read `count` elements at a time."""
+    single = {name.upper(): "S", f"word_{name}": f"T4(T({name}[i]))"} if count == 1 else {}
+    return {f"{name.upper()}_WORD": count, **single}
 
 
 def split_k(k: int, splits: int, step: int) -> tuple[int, int]:
