@@ -22,9 +22,9 @@ const NONE: u32 = 0xffffffffu;
 const INFINITE: u32 = 0x7f800000u;
 
 struct Params {
-    groups: u32, entries: u32, size: u32,       // entries and places of a line, or of all buckets
+    groups: u32, entries: u32, size: u32,       // entries and places of a line
     g_offset: u32, index_offset: u32,
-    shift: u32,                         // of the number of buckets
+    base: u32, window: u32,             // of the places of all buckets
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> g: array<V>;
@@ -140,8 +140,9 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         var to = group * p.size + j;
         var there = j < p.size;
         if (!LINES) {
-            to = ((((j >> 3u) << p.shift) + group) << 3u) | (j & 7u);
-            there = to < p.size;
+            to = (((j >> 3u) * p.groups + group) << 3u) | (j & 7u);
+            there = to < p.window;
+            to += p.base;
         }
         if (there) {
             if (FLOAT) { out[to] = finish(A(sum_of(j, few))); } else { out[to] = finish(bitcast<A>(atomicLoad(&lows[j]))); }

@@ -333,8 +333,10 @@ def _np_var(x, dim=None, unbiased=True, keepdim=False, correction=None):
 def _moments(name, input, dim, unbiased, keepdim, correction):
     """(variance, mean) over `dim`."""
     dim, correction = _correction(name, dim, unbiased, correction)
-    x = input if input.ndim else reshape_op(input, shape=(1,))
     dims = as_dims(name, dim, input.ndim) or (0,)
+    if input.ndim and input._size and dims[-1] - dims[0] < len(dims):
+        return var_op(input, dim=dims, keepdim=keepdim, correction=float(correction))
+    x = input if input.ndim else reshape_op(input, shape=(1,))
     out = _spread(x, dims, float(correction))
     shape = reduced(x.shape, dims, keepdim) if input.ndim else ()
     return tuple([o if o.shape == shape else reshape_op(o, shape=shape) for o in out])

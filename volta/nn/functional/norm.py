@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -128,6 +129,11 @@ def _flat(v):
     return v if v is None or v.ndim == 1 else reshape_op(v, shape=(v._size,))
 
 
+@cache
+def _least(dtype):
+    return finfo(dtype).eps
+
+
 def _over_trailing(name, input, normalized_shape, weight, bias, eps, centred):
     """Normalisation over the last dimensions, each element of which has a weight of its own."""
     if input.dtype in HALVES:
@@ -139,7 +145,7 @@ def _over_trailing(name, input, normalized_shape, weight, bias, eps, centred):
     if not input._size:
         return _of_nothing(input, weight, bias)
     return row_norm_op(input, _flat(weight), _flat(bias), length=math.prod(shape), groups=1, inner=1, centred=centred,
-                       eps=float(finfo(input.dtype).eps if eps is None else eps))[0]
+                       eps=_least(input.dtype) if eps is None else float(eps))[0]
 
 
 def _of_nothing(input, weight, bias):
