@@ -199,10 +199,10 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
     if var.shape != input.shape:
         if var.shape == input.shape[:-1]:
             var = unsqueeze(var, -1)
-        elif not broadcasts_to(var.shape, input.shape):
-            raise ShapeError(f"gaussian_nll_loss: var {var.shape} must have the shape of input {input.shape}, or 1 or nothing in place of "
-                             "its last size")
-    var = where_op(var >= eps, var, var + (eps - var).detach())
+        elif var.ndim != input.ndim or [n for m, n in zip(input.shape, var.shape) if m != n] != [1]:
+            raise ShapeError(f"gaussian_nll_loss: var {var.shape} must have the shape of input {input.shape}, with 1 in place of one size, "
+                             "or without the last")
+    var = where_op(var < eps, var + (eps - var).detach(), var)
     values = (log(var) + _squares(input, target) / var) * 0.5
     return _reduce("gaussian_nll_loss", values + 0.5 * math.log(2 * math.pi) if full else values, reduction)
 
@@ -294,10 +294,14 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = 
                      reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input)) of targets 1 and -1.
 
+    Raises: ShapeError where the targets are more than the inputs.
+
     >>> volta.nn.functional.soft_margin_loss(volta.zeros(2), volta.tensor([1.0, -1.0]))
     tensor(0.6931)
     """
     reduction = reduction_of("soft_margin_loss", size_average, reduce, reduction)
+    if not broadcasts_to(target.shape, input.shape):
+        raise ShapeError(f"soft_margin_loss: target {target.shape} does not broadcast to the shape of input {input.shape}")
     return _reduced_as("soft_margin_loss", log1p(exp(-as_wide(target) * as_wide(input))), input, reduction)
 
 
