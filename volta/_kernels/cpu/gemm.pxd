@@ -31,6 +31,3 @@ cdef void turn(Py_ssize_t rows, Py_ssize_t columns, const real* x, Py_ssize_t fr
 
 cdef void pack(Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* x, Py_ssize_t across, Py_ssize_t along,
                real* out) noexcept nogil
-
-cdef void store(const real* tile, Py_ssize_t width, Py_ssize_t rows, Py_ssize_t columns, const real* bias, bint first, real* out,
-                Py_ssize_t n) noexcept nogil

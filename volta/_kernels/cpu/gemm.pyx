@@ -2,8 +2,8 @@
 #
 # Layout: operands with any strides; out is row-major. The register tile of tile.pxd (TILE_ROWS x 3 vectors) reads rows of a where they
 #   lie, and panels of b (KC x 3 vectors) packed one after another, where that pays: packing is also where transposed operands are turned.
-#   Where a or b is hardly more than a vector, thin.pxd reads the other one once; few rows of a by columns of b that lie at hand
-#   are inner products.
+#   Few rows read b where it lies, in blocks of NEAR of its rows. Where a or b is hardly more than a vector, thin.pxd reads the other one
+#   once; few rows of a by columns of b that lie at hand are inner products; a column times a row is written in lines.
 # Threads: each product is cut into blocks of rows and columns, and into parts of k where it is long and the rest small. A sum's order
 #   follows from the sizes: k in parts, these in blocks of at most KC; blocks of out may therefore follow the number of threads.
 # Sizes: the caller's. Why not NumPy's BLAS: its threads and OpenMP's fight for the processors (a training step took 10 to 100
@@ -112,22 +112,6 @@ cdef void pack(Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* 
         for p in range(depth):
             for j in range(width, full):
                 out[p * full + j] = 0
-
-
-cdef void store(const real* tile, Py_ssize_t width, Py_ssize_t rows, Py_ssize_t columns, const real* bias, bint first,
-                real* out, Py_ssize_t n) noexcept nogil:
-    """Write a tile's part of out, or add it to what earlier blocks of k have left there."""
-    cdef Py_ssize_t i, j
-    for i in range(rows):
-        if not first:
-            for j in range(columns):
-                out[i * n + j] += tile[i * width + j]
-        elif bias != NULL:
-            for j in range(columns):
-                out[i * n + j] = tile[i * width + j] + bias[j]
-        else:
-            for j in range(columns):
-                out[i * n + j] = tile[i * width + j]
 
 
 cdef inline Py_ssize_t panel_start(Py_ssize_t panel, Py_ssize_t vectors) noexcept nogil:

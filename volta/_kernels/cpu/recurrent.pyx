@@ -10,8 +10,8 @@ from libc.string cimport memcpy, memset
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.core.views cimport float_code, pointer, same_type
 from volta._kernels.cpu.copy cimport packed
-from volta._kernels.cpu.gemm cimport gemm_threads, pack, store
-from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, outer, real
+from volta._kernels.cpu.gemm cimport gemm_threads, pack
+from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, multiply, real
 
 from volta._kernels.cpu.scalar cimport tanh_f32       # its declarations come with it
 
@@ -167,22 +167,15 @@ cdef void pack_all(Product* q, const real* b, Py_ssize_t b_row, Py_ssize_t b_col
         pack(min(width, q.n - panel * width), width, q.k, b + panel * width * b_column, b_column, b_row, out + panel * width * q.k)
 
 
-cdef void multiply(Product* q, Py_ssize_t rows, const real* a, const real* panels, const real* bias, real* out, real* space,
-                   real* tile) noexcept nogil:
-    """out[rows, n] = a[rows, k] @ b + bias. IN: space for a, of rows up to whole tiles."""
-    cdef Py_ssize_t width = 3 * lanes(out), i = 0, panel, column, columns
-    while i < rows:
-        pack(min(<Py_ssize_t>TILE_ROWS, rows - i), TILE_ROWS, q.k, a + i * q.k, q.k, 1, space + i * q.k)
-        i += TILE_ROWS
+cdef void product_of(Product* q, Py_ssize_t rows, const real* a, const real* panels, const real* bias, real* out) noexcept nogil:
+    """out[rows, n] = a[rows, k] @ b + bias."""
+    cdef Py_ssize_t width = 3 * lanes(out), tiles = (rows + TILE_ROWS - 1) // TILE_ROWS, panel, tile, column, i
     for panel in range(q.panels):
         column = panel * width
-        columns = min(width, q.n - column)
-        i = 0
-        while i < rows:
-            outer(q.k, <const real*>space + i * q.k, panels + column * q.k, tile, <int>((columns + width // 3 - 1) // (width // 3)))
-            store(<const real*>tile, width, min(<Py_ssize_t>TILE_ROWS, rows - i), columns,
-                  bias + column if bias != NULL else <const real*>NULL, True, out + i * q.n + column, q.n)
-            i += TILE_ROWS
+        for tile in range(tiles):
+            i = rows * tile // tiles
+            multiply(q.k, a + i * q.k, q.k, 1, <int>(rows * (tile + 1) // tiles - i), panels + column * q.k, width, out + i * q.n + column,
+                     q.n, <int>min(width, q.n - column), bias + column if bias != NULL else bias, False)
 
 
 # ---------------------------------------------------------------- forward
@@ -205,14 +198,14 @@ cdef void step(Shape* p, const real* x, const real* y, real* h, real* c, real* o
 
 
 cdef void forward_rows(Shape* p, Product* q, Py_ssize_t start, Py_ssize_t stop, const real* x, const real* panels, const real* bias,
-                       real* h, real* c, real* out, real* saved, real* y, real* space, real* tile) noexcept nogil:
+                       real* h, real* c, real* out, real* saved, real* y) noexcept nogil:
     """All steps of the sequences start .. stop. IN, OUT: their states h and c."""
     cdef Py_ssize_t s, b, last, at
     for s in range(p.count):
         last = min(stop, p.rows[s])
         if last <= start:
             continue
-        multiply(q, last - start, <const real*>h + start * p.size, panels, bias, y + start * p.gates, space + start * p.size, tile)
+        product_of(q, last - start, <const real*>h + start * p.size, panels, bias, y + start * p.gates)
         for b in range(start, last):
             at = p.first[s] + b
             step(p, x + at * p.gates, <const real*>y + b * p.gates, h + b * p.size, c + b * p.size, out + at * p.size,
@@ -221,18 +214,15 @@ cdef void forward_rows(Shape* p, Product* q, Py_ssize_t start, Py_ssize_t stop, 
 
 cdef void forward(Shape* p, const real* x, const real* weight, const real* bias, real* h, real* c, real* out, real* saved):
     cdef Product q = product(p.gates, p.size, out)
-    cdef Py_ssize_t tiles = (p.batch + TILE_ROWS - 1) // TILE_ROWS, width = 3 * lanes(out), rows = tiles * TILE_ROWS
+    cdef Py_ssize_t packed = q.panels * 3 * lanes(out) * p.size
     cdef int threads = gemm_threads(p.total, p.gates, p.size), t
-    cdef Storage held = host_storage((q.panels * width * p.size + rows * (p.gates + p.size) + threads * TILE_ROWS * width) * sizeof(real))
+    cdef Storage held = host_storage((packed + p.batch * p.gates) * sizeof(real))
     cdef real* panels = <real*>held.data
-    cdef real* y = panels + q.panels * width * p.size
-    cdef real* space = y + rows * p.gates
-    cdef real* tile = space + rows * p.size
+    cdef real* y = panels + packed
     with nogil:
         pack_all(&q, weight, 1, p.size, panels)
         for t in prange(threads, num_threads=threads, schedule="static"):
-            forward_rows(p, &q, tiles * t // threads * TILE_ROWS, min(p.batch, tiles * (t + 1) // threads * TILE_ROWS), x,
-                         <const real*>panels, bias, h, c, out, saved, y, space, tile + t * TILE_ROWS * width)
+            forward_rows(p, &q, p.batch * t // threads, p.batch * (t + 1) // threads, x, <const real*>panels, bias, h, c, out, saved, y)
 
 
 cdef TensorBase state_of(TensorBase given, tuple shape, TensorBase like):
@@ -293,7 +283,7 @@ cdef void step_grad(Shape* p, const real* saved, const real* dh, real* dc, real*
 
 
 cdef void backward_rows(Shape* p, Product* q, Py_ssize_t start, Py_ssize_t stop, const real* panels, const real* saved, const real* g,
-                        real* dh, real* dc, real* dx, real* dy, real* space, real* tile) noexcept nogil:
+                        real* dh, real* dc, real* dx, real* dy) noexcept nogil:
     """All steps of the sequences start .. stop, the last one first. IN, OUT: the gradients of their states. dy is dx but of a GRU."""
     cdef Py_ssize_t s, b, last, at
     for s in range(p.count - 1, -1, -1):
@@ -305,25 +295,20 @@ cdef void backward_rows(Shape* p, Product* q, Py_ssize_t start, Py_ssize_t stop,
             if g != NULL:
                 add_row(p.size, g + at * p.size, dh + b * p.size)
             step_grad(p, saved + at * p.saved, <const real*>dh + b * p.size, dc + b * p.size, dx + at * p.gates, dy + at * p.gates)
-        multiply(q, last - start, <const real*>dy + (p.first[s] + start) * p.gates, panels, <const real*>NULL, dh + start * p.size,
-                 space + start * p.gates, tile)
+        product_of(q, last - start, <const real*>dy + (p.first[s] + start) * p.gates, panels, <const real*>NULL, dh + start * p.size)
         if p.mode == GRU:
             add_row((last - start) * p.size, <const real*>dc + start * p.size, dh + start * p.size)
 
 
 cdef void backward(Shape* p, const real* weight, const real* saved, const real* g, real* dh, real* dc, real* dx, real* dy):
     cdef Product q = product(p.size, p.gates, dx)
-    cdef Py_ssize_t tiles = (p.batch + TILE_ROWS - 1) // TILE_ROWS, width = 3 * lanes(dx), rows = tiles * TILE_ROWS
     cdef int threads = gemm_threads(p.total, p.gates, p.size), t
-    cdef Storage held = host_storage((q.panels * width * p.gates + rows * p.gates + threads * TILE_ROWS * width) * sizeof(real))
+    cdef Storage held = host_storage(q.panels * 3 * lanes(dx) * p.gates * sizeof(real))
     cdef real* panels = <real*>held.data
-    cdef real* space = panels + q.panels * width * p.gates
-    cdef real* tile = space + rows * p.gates
     with nogil:
         pack_all(&q, weight, p.size, 1, panels)
         for t in prange(threads, num_threads=threads, schedule="static"):
-            backward_rows(p, &q, tiles * t // threads * TILE_ROWS, min(p.batch, tiles * (t + 1) // threads * TILE_ROWS),
-                          <const real*>panels, saved, g, dh, dc, dx, dy, space, tile + t * TILE_ROWS * width)
+            backward_rows(p, &q, p.batch * t // threads, p.batch * (t + 1) // threads, <const real*>panels, saved, g, dh, dc, dx, dy)
 
 
 def recurrent_grad(TensorBase x not None, TensorBase weight not None, TensorBase saved not None, TensorBase g_out, TensorBase g_hidden,

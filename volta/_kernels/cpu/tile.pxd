@@ -76,34 +76,6 @@ cdef extern from *:
       #define VOLTA_SAME64(x) ((x) - (volta_v64){0})
     #endif
 
-    /* tile[ROWS][3 * LANES] = sum over p < k of a[p][ROWS] x b[p][3 * LANES]; the first N vectors are wanted. */
-    #define VOLTA_OUTER(NAME, T, V, LANES, N, S)                                                                    \\
-    static void NAME(Py_ssize_t k, const T* a, const T* b, T* tile) {                                             \\
-        V sum[VOLTA_TILE_ROWS][N];                                                                                  \\
-        Py_ssize_t p; int i, j;                                                                                     \\
-        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
-            VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = (V){0};                                                \\
-        for (p = 0; p < k; p++, a += VOLTA_TILE_ROWS, b += 3 * LANES) {                                             \\
-            V y[N];                                                                                                 \\
-            VOLTA_UNROLL for (j = 0; j < N; j++) y[j] = ((const V*)b)[j];                                           \\
-            VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++) {                                                    \\
-                const T x = a[i];                                                                                   \\
-                VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = VOLTA_MADD##S(VOLTA_SAME##S(x), y[j], sum[i][j]);  \\
-            }                                                                                                       \\
-        }                                                                                                           \\
-        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
-            VOLTA_UNROLL for (j = 0; j < N; j++) ((V*)(tile + i * 3 * LANES))[j] = sum[i][j];                       \\
-    }
-    #define VOLTA_OUTERS(S, T)                                                                                      \\
-    VOLTA_OUTER(volta_outer##S##_1, T, volta_v##S, VOLTA_LANES##S, 1, S)                                            \\
-    VOLTA_OUTER(volta_outer##S##_2, T, volta_v##S, VOLTA_LANES##S, 2, S)                                            \\
-    VOLTA_OUTER(volta_outer##S##_3, T, volta_v##S, VOLTA_LANES##S, 3, S)                                            \\
-    static void volta_outer##S(Py_ssize_t k, const T* a, const T* b, T* tile, int vectors) {                        \\
-        (vectors == 3 ? volta_outer##S##_3 : vectors == 2 ? volta_outer##S##_2 : volta_outer##S##_1)(k, a, b, tile); \\
-    }
-    VOLTA_OUTERS(32, float)
-    VOLTA_OUTERS(64, double)
-
     /* The first n of a vector's numbers; the others are zeros, and their memory is not touched. */
     #define VOLTA_PARTS(T, V, S, LANES)                                                                             \\
     static inline V volta_part##S(const T* x, int n) {                                                              \\
@@ -295,8 +267,6 @@ cdef extern from *:
     const int TILE_ROWS "VOLTA_TILE_ROWS"
     const int LANES32 "VOLTA_LANES32"
     const int LANES64 "VOLTA_LANES64"
-    void outer32 "volta_outer32"(Py_ssize_t k, const float* a, const float* b, float* tile, int vectors) noexcept nogil
-    void outer64 "volta_outer64"(Py_ssize_t k, const double* a, const double* b, double* tile, int vectors) noexcept nogil
     void multiply32 "volta_multiply32"(Py_ssize_t k, const float* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const float* b,
                                        Py_ssize_t b_step, const float* next, Py_ssize_t next_step, Py_ssize_t stretch, float* out,
                                        Py_ssize_t out_row, int columns, const float* bias, bint add) noexcept nogil
@@ -329,14 +299,6 @@ cdef inline int lanes(real* kind) noexcept nogil:
         return LANES32
     else:
         return LANES64
-
-
-cdef inline void outer(Py_ssize_t k, const real* a, const real* b, real* tile, int vectors) noexcept nogil:
-    """Tile of the product of a[k][TILE_ROWS] and b[k][3 * lanes]; OUT: `vectors` vectors of each row of the tile."""
-    if real is float:
-        outer32(k, a, b, tile, vectors)
-    else:
-        outer64(k, a, b, tile, vectors)
 
 
 cdef inline void multiply_ahead(Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const real* b,
