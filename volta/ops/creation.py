@@ -37,13 +37,10 @@ _made = composed(method=False, untested="tests/test_tensor.py, test_random.py an
 _made_as_this = composed(function=False, untested="as the function without new_")
 
 
-_PLAIN = {int}
-
-
 # ---------------------------------------------------------------- by rule
 def _shape(op, given, named):
     """The shape of `f(2, 3)`, `f((2, 3))` or `f(size=(2, 3))`."""
-    if named is None and set(map(type, given)) == _PLAIN and min(given) >= 0:
+    if named is None and core.plain_sizes(given):
         core.checked_size(given)
         return given
     return as_shape(*listed(op, given, named))

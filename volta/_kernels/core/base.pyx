@@ -237,6 +237,15 @@ cdef tuple contiguous_strides(tuple shape):
 cdef Py_ssize_t MAX_SIZE = <Py_ssize_t>1 << 60       # elements: their bytes still fit 64 bits
 
 
+cpdef bint plain_sizes(tuple sizes) noexcept:
+    """Whether these are a shape as they are: ints of at least 0, which are checked by `checked_size`, and at least one."""
+    cdef Py_ssize_t n = PyTuple_GET_SIZE(sizes), i
+    for i in range(n):
+        if type(sizes[i]) is not int or sizes[i] < 0:
+            return False
+    return n > 0
+
+
 cpdef Py_ssize_t checked_size(tuple shape) except -1:
     """Number of elements. Raises: ShapeError for a negative size, and for too many dimensions or elements to count; a size of 0 counts
     as 1 there, since strides do too."""

@@ -71,21 +71,6 @@ def extremes(TensorBase t not None):
     return found[0], found[1]
 
 
-cdef bint _holds_zero(const Integer* x, Py_ssize_t n) noexcept nogil:
-    cdef bint found = False
-    cdef Py_ssize_t i
-    for i in range(n):
-        found |= x[i] == 0
-    return found
-
-
-def holds_zero(TensorBase t not None):
-    """Whether an element of a contiguous host tensor of integers is 0."""
-    if t.dtype.code == INT64:
-        return _holds_zero(<long long*>address(t), t.size)
-    return _holds_zero(<int*>address(t), t.size) if t.dtype.code == INT32 else _holds_zero(<unsigned char*>address(t), t.size)
-
-
 # ---------------------------------------------------------------- subscripts
 
 cdef object _as_index = None

@@ -6,17 +6,16 @@ Threads: above cpu.PARALLEL_SIZE elements (divided by the operation's cost), spl
 results do not depend on the number of threads. Shapes and dtypes are checked by the front end; what would read or write
 outside memory (shapes that do not broadcast, a dtype without a loop) is refused here too.
 """
-from libc.stdint cimport uint16_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from volta._kernels.cpu.copy cimport contiguous_copy, is_transposed, put_number
 from volta._kernels.core.base cimport (
     BOOL, FLOAT16, FLOAT32, INT64, UINT8, DType, TensorBase, address, dtype_of, empty_host, empty_host_like, same_bytes)
 from volta._kernels.core.threads cimport NOGIL_SIZE, threads_for
 from volta._kernels.cpu.iteration cimport (
     OPERANDS, Cursor, Geometry, add_number, add_tensor, advance, begin, collapse, move_elements, overlaps, run_ranges,
-    same_tuple, seek, staged)
+    same_tuple, seek, staged, word)
 from volta._kernels.cpu.scalar cimport float_to_half
 
-from volta._kernels.core import indexing
 from volta.errors import ArgumentError, DTypeError, ShapeError
 
 INTEGER_DIVISION = ("remainder", "floor_divide", "fmod", "div_trunc")
@@ -36,6 +35,7 @@ cdef struct Work:
     Py_ssize_t itemsize[OPERANDS]
     bint half[OPERANDS]                         # float16 in memory, float32 in the loop
     bint any_half
+    bint* zero                                  # of integer division: set where a divisor is 0
 
 
 cdef inline void call(const Work* w, int mask, char** p, Py_ssize_t n) noexcept nogil:
@@ -43,6 +43,40 @@ cdef inline void call(const Work* w, int mask, char** p, Py_ssize_t n) noexcept 
         w.loops[mask](p[0], p[2], p[1], p[3], p[4], n)
     else:
         w.loops[mask](p[0], p[1], p[2], p[3], p[4], n)
+
+
+cdef inline bint any_zero(const word* x, Py_ssize_t step, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef bint found = False
+    if step == sizeof(word):
+        for i in range(n):
+            found |= x[i] == 0
+        return found
+    for i in range(n if step else 1):
+        found |= (<const word*>(<const char*>x + i * step))[0] == 0
+    return found
+
+
+cdef void divide_row(const Work* w, char** p, const Py_ssize_t* step, Py_ssize_t n) noexcept nogil:
+    """One row of an integer division, in blocks whose divisors are looked at just before they are used."""
+    cdef char* at[OPERANDS]
+    cdef Py_ssize_t start = 0, length
+    cdef bint found
+    cdef int k
+    while start < n:
+        length = min(<Py_ssize_t>BLOCK, n - start)
+        for k in range(OPERANDS):
+            at[k] = p[k] + start * step[k]
+        if w.itemsize[2] == 8:
+            found = any_zero(<const uint64_t*>at[2], step[2], length)
+        elif w.itemsize[2] == 4:
+            found = any_zero(<const uint32_t*>at[2], step[2], length)
+        else:
+            found = any_zero(<const uint8_t*>at[2], step[2], length)
+        if found:
+            w.zero[0] = True
+        run_row(w, at, step, length)
+        start += length
 
 
 cdef void run_row(const Work* w, char** p, const Py_ssize_t* step, Py_ssize_t n) noexcept nogil:
@@ -110,7 +144,10 @@ cdef void run_range(const Geometry* g, const void* work, Py_ssize_t start, Py_ss
     seek(g, &c, start)
     while start < stop:
         length = min(g.shape[last] - c.position[last], stop - start)
-        run_row(w, c.at, step, length)
+        if w.zero == NULL:
+            run_row(w, c.at, step, length)
+        else:
+            divide_row(w, c.at, step, length)
         start += length
         advance(g, &c, length)
 
@@ -216,6 +253,7 @@ cdef class Kernel:
         cdef char numbers[OPERANDS][8]
         cdef DType dtype = self.operand_dtype(inputs)
         cdef int code = dtype.code, k
+        cdef bint zero = False
         if out is None:
             out = empty_host(self.output_shape(inputs), dtype_of(self.result[code]))
         else:
@@ -237,13 +275,15 @@ cdef class Kernel:
         if g.size == 0:
             return out
         if self.integer_division and dtype.category != 2:
-            check_divisor(self.name, inputs[1])
+            w.zero = &zero
         collapse(&g, True)
         if g.size < NOGIL_SIZE:
             run_range(&g, &w, 0, g.size)
         else:
             with nogil:
                 run_ranges(run_range, &g, &w, threads_for(g.size * self.cost[code]), 64)
+        if zero:
+            raise ArgumentError(f"{self.name}: integer division by zero; the divisor has an element that is 0")
         return out
 
     cdef void prepare(self, Work* w, TensorBase out, int code):
@@ -259,6 +299,7 @@ cdef class Kernel:
         if self.words:
             w.itemsize[1] = 1
         w.any_half = w.half[0]
+        w.zero = NULL
 
     cdef TensorBase operand(self, TensorBase out, TensorBase x):
         """x, or a copy of it where writing `out` would change it or reading it in rows would waste the cache."""
@@ -309,19 +350,6 @@ cdef bint clashes(TensorBase out, TensorBase x):
             out._strides, x._strides) and same_tuple(out.shape, x.shape):
         return False
     return overlaps(out, x)
-
-
-cdef int check_divisor(str name, object divisor) except -1:
-    """Raises: ArgumentError where an integer divisor is 0 or has an element that is."""
-    cdef TensorBase t
-    if isinstance(divisor, TensorBase):
-        t = <TensorBase>divisor
-        zero = indexing.holds_zero(t if t.contiguous else contiguous_copy(t))
-    else:
-        zero = int(divisor) == 0
-    if zero:
-        raise ArgumentError(f"{name}: integer division by zero; the divisor has an element that is 0")
-    return 0
 
 
 cdef class Unary(Kernel):

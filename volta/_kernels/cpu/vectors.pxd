@@ -21,6 +21,7 @@ cdef extern from * nogil:
       #define V_MIN(c, x) _mm512_min_ps(c, x)
       #define V_ABS(x) _mm512_abs_ps(x)
       #define V_SCALE(p, n) _mm512_scalef_ps(p, n)                      /* p * 2**n, right when denormal or infinite */
+      #define V_AT(t, table) _mm512_permutexvar_ps(_mm512_castps_si512(t), table)         /* by the lowest four bits of t */
       #define V_NEGATIVE(x) _mm512_movepi32_mask(_mm512_castps_si512(x))
       #define V_PICK(k, a, b) _mm512_mask_mov_ps(b, k, a)               /* k ? a : b */
       #define V_WITH_SIGN(magnitude, sign) _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_set1_epi32(0x7fffffff),        \\
@@ -40,11 +41,12 @@ cdef extern from * nogil:
           p = V_FMA(p, r, V_SET(0.49999994f));
           return V_FMA(p, V_MUL(r, r), r);
       }
-      VOLTA_INLINE volta_v v_exp_below(volta_v x) {                     /* for x up to 89 */
-          volta_v c = V_MAX(V_SET(-104), x), k = V_SUB(V_FMA(c, V_SET(1.44269504f), V_SET(VOLTA_ROUNDER)), V_SET(VOLTA_ROUNDER));
+      VOLTA_INLINE volta_v v_exp_within(volta_v c) {                    /* from -104 to 89 */
+          volta_v k = V_SUB(V_FMA(c, V_SET(1.44269504f), V_SET(VOLTA_ROUNDER)), V_SET(VOLTA_ROUNDER));
           volta_v r = V_FMA(k, V_SET(2.12194440e-4f), V_FMA(k, V_SET(-0.693359375f), c));
           return V_SCALE(V_ADD(V_SET(1), v_exp_reduced(r)), k);
       }
+      VOLTA_INLINE volta_v v_exp_below(volta_v x) { return v_exp_within(V_MAX(V_SET(-104), x)); }         /* for x up to 89 */
       VOLTA_INLINE volta_v v_exp(volta_v x) { return v_exp_below(V_MIN(V_SET(89), x)); }
       VOLTA_INLINE volta_v v_sigmoid(volta_v x) {
           volta_v e = v_exp_below(V_WITH_SIGN(x, V_SET(-1)));
@@ -60,28 +62,71 @@ cdef extern from * nogil:
           volta_v m = V_FMA(p, scale, V_SUB(scale, V_SET(1)));
           return V_WITH_SIGN(v_ratio(m, V_ADD(m, V_SET(2))), x);
       }
+      /* Degree 5 about the multiples of 17 / 64: of erf, but of erf(x) / x about 0. From 4 on it is 1. */
       VOLTA_INLINE volta_v v_erf(volta_v x) {
-          volta_v z = V_MUL(x, x), a = V_ABS(x), c = V_MIN(V_SET(4), a), p = V_SET(7.87587487e-5f), q = V_SET(-1.62267918e-6f);
-          p = V_FMA(p, z, V_SET(-8.01686430e-4f));
-          p = V_FMA(p, z, V_SET(5.18908724e-3f));
-          p = V_FMA(p, z, V_SET(-2.68542115e-2f));
-          p = V_FMA(p, z, V_SET(1.12835944e-1f));
-          p = V_FMA(p, z, V_SET(-3.76126260e-1f));
-          p = V_FMA(p, z, V_SET(1.12837911f));
-          q = V_FMA(q, c, V_SET(4.57862479e-5f));
-          q = V_FMA(q, c, V_SET(-5.94631769e-4f));
-          q = V_FMA(q, c, V_SET(4.74993512e-3f));
-          q = V_FMA(q, c, V_SET(-2.63950545e-2f));
-          q = V_FMA(q, c, V_SET(1.10036284e-1f));
-          q = V_FMA(q, c, V_SET(6.31870747e-1f));
-          q = V_FMA(q, c, V_SET(1.13020804f));
-          q = V_FMA(q, c, V_SET(-3.13977100e-4f));
-          volta_v large = V_WITH_SIGN(V_SUB(V_SET(1), v_exp_below(V_SUB(V_SET(0), q))), x);
-          return V_PICK(_mm512_cmp_ps_mask(a, V_SET(1), _CMP_LT_OQ), V_MUL(p, x), large);
+          const volta_v c5 = _mm512_setr_ps(0, 0.0757131428f, -0.00169186667f, -0.0593556315f, -0.0658942163f, -0.0368685909f,
+                                        -0.00514718657f, 0.0108949011f, 0.0124375802f, 0.00807198137f, 0.00383163989f,
+                                        0.00143093406f, 0.000434371876f, 0.000109118635f, 2.29382695e-05f, 4.06528807e-06f);
+          const volta_v c4 = _mm512_setr_ps(0.112129904f, 0.131972462f, 0.182216793f, 0.136841878f, 0.0482385084f, -0.0220045578f,
+                                        -0.0487514324f, -0.043015819f, -0.0264082681f, -0.012573312f, -0.00484292815f,
+                                        -0.00154180569f, -0.000410858454f, -9.23921034e-05f, -1.76318663e-05f, -2.86713862e-06f);
+          const volta_v c3 = _mm512_setr_ps(0, -0.301038116f, -0.123539746f, 0.0538153648f, 0.15298973f, 0.162938148f,
+                                        0.121027246f, 0.070111379f, 0.0330379158f, 0.0129298242f, 0.00425329618f,
+                                        0.00118496025f, 0.000281033164f, 5.69475123e-05f, 9.88619286e-06f, 1.4733796e-06f);
+          const volta_v c2 = _mm512_setr_ps(-0.3761217f, -0.279299557f, -0.45203954f, -0.47649762f, -0.387711167f, -0.256827533f,
+                                        -0.141826943f, -0.0661228895f, -0.0262239315f, -0.00889014918f, -0.00258479663f,
+                                        -0.000646064698f, -0.000139063835f, -2.58115178e-05f, -4.13540101e-06f, -5.72369288e-07f);
+          const volta_v c1 = _mm512_setr_ps(0, 1.05150831f, 0.850913882f, 0.59796232f, 0.364902914f, 0.193373099f,
+                                        0.088987723f, 0.0355614461f, 0.0123408195f, 0.00371898082f, 0.000973238493f,
+                                        0.000221171984f, 4.36472146e-05f, 7.47995227e-06f, 1.11315887e-06f, 1.43857278e-07f);
+          const volta_v c0 = _mm512_setr_ps(1.12837911f, 0.292823225f, 0.547528446f, 0.740236998f, 0.867058277f, 0.939653337f,
+                                        0.975797713f, 0.99145031f, 0.997345984f, 0.999277413f, 0.999827683f,
+                                        0.999964058f, 0.999993443f, 0.999998987f, 0.999999881f, 1.0f);
+          volta_v a = V_MIN(V_SET(4), V_ABS(x)), t = V_FMA(a, V_SET(3.7647059f), V_SET(VOLTA_ROUNDER));
+          volta_v r = V_FMA(V_SUB(t, V_SET(VOLTA_ROUNDER)), V_SET(-0.265625f), a), p = V_AT(t, c5);
+          p = V_FMA(p, r, V_AT(t, c4));
+          p = V_FMA(p, r, V_AT(t, c3));
+          p = V_FMA(p, r, V_AT(t, c2));
+          p = V_FMA(p, r, V_AT(t, c1));
+          p = V_FMA(p, r, V_AT(t, c0));
+          return V_PICK(_mm512_cmp_ps_mask(t, V_SET(VOLTA_ROUNDER), _CMP_EQ_OQ), V_MUL(p, x), V_WITH_SIGN(p, x));
       }
+      /* Lanes k again, by a function in double. */
+      static __attribute__((noinline)) volta_v volta_again(volta_v y, volta_v x, __mmask16 k, double (*function)(double)) {
+          float in[16], out[16];
+          int i;
+          _mm512_storeu_ps(in, x);
+          _mm512_storeu_ps(out, y);
+          for (i = 0; i < 16; i++) if (k >> i & 1) out[i] = (float)function(in[i]);
+          return _mm512_loadu_ps(out);
+      }
+      /* As volta_trig. */
+      VOLTA_INLINE volta_v v_trig(volta_v x, int quarter, double (*function)(double)) {
+          volta_v t = V_FMA(x, V_SET(0.636619772f), V_SET(VOLTA_ROUNDER)), k = V_SUB(t, V_SET(VOLTA_ROUNDER));
+          volta_v r = V_FMA(k, V_SET(1.71512451e-15f), V_FMA(k, V_SET(4.37113883e-8f), V_FMA(k, V_SET(-1.57079637f), x)));
+          volta_v z = V_MUL(r, r), s = V_SET(2.72438115e-6f), c = V_SET(-2.72958573e-7f);
+          __m512i q = _mm512_add_epi32(_mm512_castps_si512(t), _mm512_set1_epi32(quarter));
+          __mmask16 far = _mm512_cmp_ps_mask(V_ABS(x), V_SET(VOLTA_TRIG_LIMIT), _CMP_GT_OQ);
+          s = V_FMA(s, z, V_SET(-1.98400390e-4f));
+          s = V_FMA(s, z, V_SET(8.33333191e-3f));
+          s = V_FMA(s, z, V_SET(-1.66666672e-1f));
+          s = V_FMA(s, V_MUL(z, r), r);
+          c = V_FMA(c, z, V_SET(2.48005599e-5f));
+          c = V_FMA(c, z, V_SET(-1.38888881e-3f));
+          c = V_FMA(c, z, V_SET(4.16666679e-2f));
+          c = V_FMA(c, V_MUL(z, z), V_FMA(V_SET(-0.5f), z, V_SET(1)));
+          s = V_PICK(_mm512_test_epi32_mask(q, _mm512_set1_epi32(1)), c, s);
+          q = _mm512_slli_epi32(_mm512_and_epi32(q, _mm512_set1_epi32(2)), 30);
+          s = _mm512_castsi512_ps(_mm512_xor_epi32(_mm512_castps_si512(s), q));
+          return __builtin_expect(far != 0, 0) ? volta_again(s, x, far, function) : s;
+      }
+      VOLTA_INLINE volta_v v_sin(volta_v x) {
+          return V_PICK(_mm512_cmp_ps_mask(x, V_SET(0), _CMP_EQ_OQ), x, v_trig(x, 0, sin));
+      }
+      VOLTA_INLINE volta_v v_cos(volta_v x) { return v_trig(x, 1, cos); }
       VOLTA_INLINE volta_v v_gelu(volta_v x) {
-          volta_v e = v_exp_below(V_MUL(V_MUL(V_SET(-0.5f), x), x));
-          volta_v t = v_ratio(V_SET(1), V_MIN(V_SET(1e30f), V_FMA(V_ABS(x), V_SET(0.265165043f), V_SET(1)))), p = V_SET(0.0307697821f);
+          volta_v a = V_MIN(V_SET(14.4f), V_ABS(x)), e = v_exp_within(V_MUL(V_MUL(V_SET(-0.5f), a), a));
+          volta_v t = v_ratio(V_SET(1), V_FMA(a, V_SET(0.265165043f), V_SET(1))), p = V_SET(0.0307697821f);
           p = V_FMA(p, t, V_SET(-0.143667221f));
           p = V_FMA(p, t, V_SET(0.216203377f));
           p = V_FMA(p, t, V_SET(-0.114710853f));
@@ -146,6 +191,8 @@ cdef extern from * nogil:
     VOLTA_LINE(volta_tanh_line, , v_tanh(v))
     VOLTA_LINE(volta_erf_line, , v_erf(v))
     VOLTA_LINE(volta_gelu_line, , v_gelu(v))
+    VOLTA_LINE(volta_sin_line, , v_sin(v))
+    VOLTA_LINE(volta_cos_line, , v_cos(v))
     #endif
     """
     # Several in a line, by their arguments.
@@ -155,6 +202,8 @@ cdef extern from * nogil:
     Py_ssize_t tanh_line "volta_tanh_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t erf_line "volta_erf_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t gelu_line "volta_gelu_line"(float* out, const float* x, Py_ssize_t n)
+    Py_ssize_t sin_line "volta_sin_line"(float* out, const float* x, Py_ssize_t n)
+    Py_ssize_t cos_line "volta_cos_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t exp_away_line "volta_exp_away_line"(float* out, const float* x, float shift, Py_ssize_t n)   # exp(x - shift)
     Py_ssize_t exp_sum_line "volta_exp_sum_line"(float* out, const float* x, float shift, double* total, Py_ssize_t n)
     # exp(x - shift[i]); memory of `shift` to a multiple of 16
