@@ -223,7 +223,8 @@ cdef bint convolve_depthwise(Plan* whole, const real* x, const real* weight, con
 cdef void weight_part(Plan* p, Depthwise* q, Py_ssize_t slices, Py_ssize_t item, const real* g, const real* x, real* out,
                       real* band) noexcept nogil:
     """One block of channels for some chunks. OUT: its place in out[slice][groups * o][taps]."""
-    cdef Py_ssize_t group = item % q.blocks * p.lanes, channels = min(p.lanes, p.groups - group), part = item // q.blocks, m, z, y, size, index
+    cdef Py_ssize_t group = item % q.blocks * p.lanes, channels = min(p.lanes, p.groups - group), part = item // q.blocks, index, size
+    cdef Py_ssize_t m, z, y
     cdef Chunk chunk
     cdef real* pixels = band + q.band
     cdef real* gradients = pixels + q.pixels
