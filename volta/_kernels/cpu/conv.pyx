@@ -16,6 +16,7 @@ from volta._kernels.cpu.conv_plan cimport (
     BAND_LIMIT, TARGET, Chunk, Piece, Plan, band_size, ceil_div, chunk_at, form_columns, items_of, join_rows, load_band, make_tables,
     pixels_in, pixels_out, set_chunk, set_geometry, threads_of, transpose)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.cpu.conv_depthwise cimport convolve_depthwise
 from volta._kernels.cpu.conv_pixels cimport convolve_by_pixels
 from volta._kernels.cpu.conv_winograd cimport convolve_by_winograd
 from volta._kernels.cpu.conv_tile cimport lines_of_taps, put, tile_of_taps
@@ -275,7 +276,8 @@ cdef void pack_part(Plan* p, Py_ssize_t item, const real* weight, real* out) noe
 
 cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias, real* out):
     """What a plan says, of contiguous tensors into `out`. Allocates."""
-    if convolve_by_winograd(p, x, weight, bias, out) or convolve_by_pixels(p, x, weight, bias, out):
+    if (convolve_depthwise(p, x, weight, bias, out) or convolve_by_winograd(p, x, weight, bias, out)
+            or convolve_by_pixels(p, x, weight, bias, out)):
         return
     cdef int threads = threads_of(p)
     cdef Py_ssize_t tiles = ceil_div(p.o, TILE_ROWS), items, item, own, channels, columns, size = 0

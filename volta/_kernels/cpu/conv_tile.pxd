@@ -144,62 +144,7 @@ cdef extern from *:
     VOLTA_COLUMNS_OF(32, float)
     VOLTA_COLUMNS_OF(64, double)
 
-    #if defined(__GNUC__) || defined(__clang__)
-      typedef int volta_i32 __attribute__((vector_size(VOLTA_VECTOR_BYTES), aligned(4), may_alias));
-      typedef long long volta_i64 __attribute__((vector_size(VOLTA_VECTOR_BYTES), aligned(8), may_alias));
-      #define VOLTA_WHERE(S, mask, x) ((volta_v##S)((volta_i##S)(x) & mask))
-    #else
-      typedef int volta_i32;
-      typedef long long volta_i64;
-      #define VOLTA_WHERE(S, mask, x) (x)                                      /* no vector has a rest */
-    #endif
-    /* sums[N][LANES] += sum over v < n of the vectors g[v] x b[places[v] + taps[]]. Of every `line`-th vector, the first `rest` lanes. */
-    #define VOLTA_TAP_SUMS(NAME, T, V, I, LANES, N, S)                                                              \
-    static void NAME(Py_ssize_t n, const T* g, const T* b, const Py_ssize_t* places, const Py_ssize_t* taps,        \
-                     Py_ssize_t line, Py_ssize_t rest, T* sums) {                                                   \
-        V sum[N];                                                                                                   \
-        I mask;                                                                                                     \
-        Py_ssize_t v, end; int t, j;                                                                                \
-        for (j = 0; j < LANES; j++) ((I##_of*)&mask)[j] = j < rest ? -1 : 0;                                        \
-        VOLTA_UNROLL_9 for (t = 0; t < N; t++) sum[t] = ((V*)sums)[t];                                              \
-        for (v = 0; v < n; ) {                                                                                      \
-            for (end = v + line - (rest > 0); v < end; v++) {                                                       \
-                const V x = ((const V*)g)[v];                                                                       \
-                const T* y = b + places[v];                                                                         \
-                VOLTA_UNROLL_9 for (t = 0; t < N; t++) sum[t] = VOLTA_MADD##S(x, *(const V*)(y + taps[t]), sum[t]);  \
-            }                                                                                                       \
-            if (rest > 0) {                                                                                         \
-                const V x = ((const V*)g)[v];                                                                       \
-                const T* y = b + places[v++];                                                                       \
-                VOLTA_UNROLL_9 for (t = 0; t < N; t++)                                                              \
-                    sum[t] = VOLTA_MADD##S(x, VOLTA_WHERE(S, mask, *(const V*)(y + taps[t])), sum[t]);              \
-            }                                                                                                       \
-        }                                                                                                           \
-        VOLTA_UNROLL_9 for (t = 0; t < N; t++) ((V*)sums)[t] = sum[t];                                              \
-    }
-    typedef int volta_i32_of;
-    typedef long long volta_i64_of;
-    #if defined(__clang__) || !defined(__GNUC__)
-      #define VOLTA_UNROLL_9 VOLTA_UNROLL
-    #else
-      #define VOLTA_UNROLL_9 _Pragma("GCC unroll 9")
-    #endif
-    #define VOLTA_TAP_SUMS_OF(S, T)                                                                                 \
-    VOLTA_TAP_SUMS(volta_tap_sums##S##_1, T, volta_v##S, volta_i##S, VOLTA_LANES##S, 1, S)                          \
-    VOLTA_TAP_SUMS(volta_tap_sums##S##_3, T, volta_v##S, volta_i##S, VOLTA_LANES##S, 3, S)                          \
-    VOLTA_TAP_SUMS(volta_tap_sums##S##_9, T, volta_v##S, volta_i##S, VOLTA_LANES##S, 9, S)                          \
-    static void volta_tap_sums##S(Py_ssize_t n, const T* g, const T* b, const Py_ssize_t* places,                   \
-                                  const Py_ssize_t* taps, Py_ssize_t line, Py_ssize_t rest, T* sums, int count) {   \
-        (count == 9 ? volta_tap_sums##S##_9 : count == 3 ? volta_tap_sums##S##_3 : volta_tap_sums##S##_1)           \
-            (n, g, b, places, taps, line, rest, sums);                                                              \
-    }
-    VOLTA_TAP_SUMS_OF(32, float)
-    VOLTA_TAP_SUMS_OF(64, double)
     """
-    void tap_sums32 "volta_tap_sums32"(Py_ssize_t n, const float* g, const float* b, const Py_ssize_t* places, const Py_ssize_t* taps,
-                                       Py_ssize_t line, Py_ssize_t rest, float* sums, int count) noexcept nogil
-    void tap_sums64 "volta_tap_sums64"(Py_ssize_t n, const double* g, const double* b, const Py_ssize_t* places, const Py_ssize_t* taps,
-                                       Py_ssize_t line, Py_ssize_t rest, double* sums, int count) noexcept nogil
     ctypedef struct Out32 "volta_out32":
         float* tile
         float* y
@@ -260,18 +205,6 @@ cdef inline void put(Py_ssize_t n, const real* x, real bias, bint add, real* y, 
         put32(n, x, bias, add, y, step)
     else:
         put64(n, x, bias, add, y, step)
-
-
-cdef inline void sums_of_taps(Py_ssize_t n, const real* g, const real* b, const Py_ssize_t* places, const Py_ssize_t* taps, Py_ssize_t line,
-                              Py_ssize_t rest, real* sums, int count) noexcept nogil:
-    """sums[count][lanes] += sum over v < n of the vectors g[v] x those at b[places[v] + taps[]].
-
-    IN: count is 1, 3 or 9; of the last of each `line` vectors only `rest` lanes count (0: all), beyond which g is 0.
-    """
-    if real is float:
-        tap_sums32(n, g, b, places, taps, line, rest, sums, count)
-    else:
-        tap_sums64(n, g, b, places, taps, line, rest, sums, count)
 
 
 cdef inline void runs_of_taps(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const Py_ssize_t* places, const Py_ssize_t* columns,

@@ -1,12 +1,12 @@
 # The gradient of the weight of a convolution of images or volumes.
 #
 # Layout: g[N, O, (od,) oh, ow], x[N, C, (D,) H, W], out[O, C / groups, (kd,) kh, kw], contiguous.
-# An entry is a sum over pixels, and there are three ways to lay out a chunk of them.
+# An entry is a sum over pixels, and there are two ways to lay out a chunk of them.
 #   Many input channels: the input lies pixel by pixel, a panel of channels in vectors, so that im2col is an address: a register tile
 #   holds TILE_ROWS output channels by a panel for one tap, and each entry is one lane of it.
 #   Few: im2col of a block of taps and the gradients of a block of channels lie as rows along the pixels; register tiles hold the
 #   products of 3 taps with TILE_ROWS channels, one pixel a lane, and the lanes are added at the end.
-#   One, with few outputs (depthwise): the gradients of a channel against the band, one vector of sums for each of some taps.
+# Channels by themselves go their own way (conv_depthwise.pyx), and kernels of 3 x 3 Winograd's (conv_winograd_weight.pyx).
 # Threads: over blocks, and slices of the chunks where there are few blocks; slices are added in their order. Which
 #   blocks and slices there are depends on sizes only. Sizes: the front end.
 
@@ -17,7 +17,7 @@ from volta._kernels.cpu.conv_plan cimport (
     BAND_LIMIT, TARGET, Chunk, Plan, add_slices, band_size, ceil_div, chunk_at, form_columns, items_of, join_rows, load_band, load_pixels,
     make_tables, pixels_in, pixels_out, set_chunk, set_geometry, slices_of, threads_of)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
-from volta._kernels.cpu.conv_tile cimport sums_of_taps
+from volta._kernels.cpu.conv_depthwise cimport weight_depthwise
 from volta._kernels.cpu.conv_winograd_weight cimport weight_by_winograd
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport pack
@@ -29,8 +29,6 @@ cdef enum:
     BLOCK_ROWS = 64             # rows of a block
     LARGEST_TILE = 8 * 3        # entries of a register tile
     FEWEST_TAPS = 8             # taps, times panels, that a chunk's gradients should serve once they are packed
-    MOST_LINES = 4              # outputs of one input channel up to which the third way is taken
-    TAP_SUMS = 9                # vectors of sums that are held at once there
 
 
 cdef void choose_chunk(Plan* p, int lane_count, Py_ssize_t channels, Py_ssize_t blocks) noexcept nogil:
@@ -263,68 +261,12 @@ cdef void grad_weight_by_panels(Plan* p, const real* g, const real* x, real* out
             add_slices(out, <const real*>parts, b.slices, size, threads)
 
 
-# ---------------------------------------------------------------- one channel, few outputs
-
-cdef void line_block(Plan* p, Py_ssize_t slices, Py_ssize_t item, const real* g, const real* x, real* out, real* space) noexcept nogil:
-    """One group of one slice. OUT: its place in out[slice][groups * o][taps]."""
-    cdef Py_ssize_t group = item % p.groups, part = item // p.groups, index, r, i, k, j, size = p.o * p.taps * p.lanes
-    cdef Py_ssize_t line = ceil_div(p.w.places, p.lanes) * p.lanes
-    cdef Chunk chunk
-    cdef real* sums = space
-    cdef real* lines = sums + size
-    cdef real* band = lines + p.vectors * p.lanes + p.lanes
-    cdef const real* source
-    cdef real total
-    memset(sums, 0, size * sizeof(real))
-    for index in range(p.chunks * part // slices, p.chunks * (part + 1) // slices):
-        chunk = chunk_at(p, index)
-        load_band(p, &chunk, x + group * pixels_in(p), x + p.n * p.groups * pixels_in(p), 1, 1, band)
-        for r in range(p.o):
-            for i in range(chunk.images * chunk.slices * chunk.rows):
-                source = (g + (((chunk.image + i // (chunk.slices * chunk.rows)) * p.groups + group) * p.o + r) * pixels_out(p)
-                          + ((chunk.z * p.h.places + chunk.y) + i % (chunk.slices * chunk.rows)) * p.w.places)
-                zero_run(lines + (i + 1) * line - p.lanes, 1)
-                memcpy(lines + i * line, source, p.w.places * sizeof(real))
-            k = 0
-            while k < p.taps:
-                j = TAP_SUMS if p.taps - k >= TAP_SUMS else 3 if p.taps - k >= 3 else 1
-                sums_of_taps(chunk.vectors, <const real*>lines, <const real*>band, p.sources, p.offsets + k, line // p.lanes,
-                             p.w.places % p.lanes, sums + (r * p.taps + k) * p.lanes, <int>j)
-                k += j
-    out += (part * p.groups + group) * p.o * p.taps
-    for i in range(p.o * p.taps):
-        total = 0
-        for j in range(p.lanes):
-            total += sums[i * p.lanes + j]
-        out[i] = total
-
-
-cdef void grad_weight_by_lines(Plan* p, const real* g, const real* x, real* out):
-    """Gradient of the weight, one channel. Threads over groups and slices; slices are added in their order."""
-    cdef int threads = threads_of(p), lane_count = lanes(out)
-    p.direct = True
-    choose_chunk(p, lane_count, 1, p.groups)
-    cdef Storage tables = make_tables(p, 1, 1, 0, 0)
-    cdef Py_ssize_t size = p.groups * p.o * p.taps, item, slices = slices_of(p, p.groups)
-    cdef Py_ssize_t own = ceil_div((p.o * p.taps + p.vectors + 4) * lane_count + band_size(p, 1), 16) * 16
-    cdef Storage scratch = host_storage((threads * own + (slices * size if slices > 1 else 0)) * sizeof(real))
-    cdef real* buffers = <real*>scratch.data
-    cdef real* parts = buffers + threads * own if slices > 1 else out
-    with nogil:
-        for item in prange(p.groups * slices, num_threads=threads, schedule="dynamic"):
-            line_block(p, slices, item, g, x, parts, buffers + threadid() * own)
-        if slices > 1:
-            add_slices(out, <const real*>parts, slices, size, threads)
-
-
 cdef void grad_weight(Plan* p, const real* g, const real* x, real* out):
     """The gradient of the weight into `out`. Allocates."""
-    if weight_by_winograd(p, g, x, out):
+    if weight_depthwise(p, g, x, out) or weight_by_winograd(p, g, x, out):
         return
     join_rows(p)
-    if p.c == 1 and p.o <= MOST_LINES:
-        grad_weight_by_lines(p, g, x, out)
-    elif 2 * p.c > lanes(out):
+    if 2 * p.c > lanes(out):
         grad_weight_by_panels(p, g, x, out)
     else:
         grad_weight_by_lanes(p, g, x, out)

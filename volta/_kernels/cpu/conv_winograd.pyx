@@ -149,7 +149,7 @@ cdef void multiply_part(Plan* p, Winograd* w, Py_ssize_t tiles, Py_ssize_t width
 
 cdef bint winograd_part(Plan* p, Winograd* w, Py_ssize_t item, const real* x, const real* weight, real* u, const real* bias, real* out,
                         real* space) noexcept nogil:
-    """One block of panels of one group for one chunk of tiles: whether all results are finite. IN: u, all of it, or if fresh, this thread's."""
+    """One block of panels of one group for one chunk of tiles: whether all are finite. IN: u, all of it, or room for a fresh part."""
     cdef real line[PANEL]
     cdef const real* panel_bias = <const real*>&line[0] if bias != NULL else <const real*>NULL
     cdef Py_ssize_t group = item % p.groups, block = item // p.groups % w.blocks, panel, first, width, outputs, i, part

@@ -14,7 +14,7 @@ from volta.errors import DTypeError
 
 from volta._kernels.core.base cimport FLOAT32, INT64, TensorBase, address, dtype_of, empty_host
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.cpu.pool_plan cimport Pool, begin, inside, pool_threads, window_of
+from volta._kernels.cpu.pool_plan cimport Pool, begin, by_vectors, inside, pool_by_vectors, pool_threads, window_of
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code
 from volta._kernels.cpu.copy cimport packed
@@ -132,7 +132,7 @@ cdef extern from *:
         return _mm512_permutex2var_ps(y, _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 17, 20, 23, 26, 29),
                                       _mm512_maskz_loadu_ps((__mmask16)(span >> 32), x + 32));
     }
-    #define VOLTA_POOL_VECTORS(HEIGHT, WIDTH, STRIDE)                                                               \\
+    #define VOLTA_POOL_MASKED(HEIGHT, WIDTH, STRIDE)                                                               \\
     static VOLTA_APART void volta_pool_##HEIGHT##WIDTH##STRIDE##_32(const float* x, Py_ssize_t width, int at, Py_ssize_t n, float* out,\\
                                                                     int64_t* index) {                               \\
         const __m512i j = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);                  \\
@@ -156,12 +156,12 @@ cdef extern from *:
         }                                                                                                           \\
     }
     #else
-      #define VOLTA_POOL_VECTORS(HEIGHT, WIDTH, STRIDE) VOLTA_POOL_WHOLE(32, float, int, HEIGHT, WIDTH, STRIDE)
+      #define VOLTA_POOL_MASKED(HEIGHT, WIDTH, STRIDE) VOLTA_POOL_WHOLE(32, float, int, HEIGHT, WIDTH, STRIDE)
     #endif
     #define VOLTA_POOL_WIDE(HEIGHT, WIDTH, STRIDE) VOLTA_POOL_WHOLE(64, double, long long, HEIGHT, WIDTH, STRIDE)
     #define VOLTA_POOL_ALL(KIND) \\
     KIND(2, 2, 2) KIND(3, 3, 1) KIND(3, 3, 2) KIND(3, 3, 3) KIND(4, 4, 4) KIND(1, 2, 2) KIND(1, 3, 1) KIND(1, 3, 2)
-    VOLTA_POOL_ALL(VOLTA_POOL_VECTORS)
+    VOLTA_POOL_ALL(VOLTA_POOL_MASKED)
     VOLTA_POOL_ALL(VOLTA_POOL_WIDE)
     /* Some lines of them, `step` apart. By what a window is called: the digits of its height, width and stride. Whether there is one. */
     #define VOLTA_POOL_LINES(S, T, I)                                                                               \\
@@ -270,16 +270,25 @@ cdef void max_lines(Pool* p, const real* x, Py_ssize_t first, Py_ssize_t last, r
     cdef Py_ssize_t line = first, done, plane, z, y, i
     cdef const real* source
     cdef int window = window_of(p)
+    cdef bint vectors = real is float and by_vectors(p)
     while line < last:
         plane, z, y = line // (p.z.outs * p.y.outs), line // p.y.outs % p.z.outs, line % p.y.outs
         source = x + plane * p.size
         done = max_whole(p, window, source, z, y, last - line, out + line * p.x.outs, index + line * p.x.outs)
-        for i in range(max(1, done)):
-            if done == 0 or p.x.low > 0:
-                max_line(p, source, z, y + i, 0, p.x.low if done else p.x.outs, out + (line + i) * p.x.outs, index + (line + i) * p.x.outs)
-            if done and p.x.high < p.x.outs:
-                max_line(p, source, z, y + i, p.x.high, p.x.outs, out + (line + i) * p.x.outs, index + (line + i) * p.x.outs)
+        if not vectors:
+            for i in range(line, line + max(1, done)):
+                max_line(p, source, z, y + i - line, 0, p.x.low if done else p.x.outs, out + i * p.x.outs, index + i * p.x.outs)
+                if done:
+                    max_line(p, source, z, y + i - line, p.x.high, p.x.outs, out + i * p.x.outs, index + i * p.x.outs)
+        elif done == 0:
+            done = last - line if window == 0 else 1
+            if real is float:
+                pool_by_vectors(p, x, line, line + done, 0, p.x.outs, out, index)
         line += max(1, done)
+    if real is float:
+        if vectors and window:
+            pool_by_vectors(p, x, first, last, 0, p.x.low, out, index)
+            pool_by_vectors(p, x, first, last, p.x.high, p.x.outs, out, index)
 
 
 cdef void max_all(Pool* p, const real* x, real* out, int64_t* index) noexcept nogil:

@@ -11,7 +11,7 @@ from libc.string cimport memset
 from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host
 from volta._kernels.core.views cimport float_code
 from volta._kernels.cpu.copy cimport packed
-from volta._kernels.cpu.pool_plan cimport Pool, begin, inside, pool_threads, window_of
+from volta._kernels.cpu.pool_plan cimport Pool, begin, by_vectors, inside, pool_by_vectors, pool_threads, window_of
 from volta._kernels.cpu.sums cimport line_sum
 from volta._kernels.cpu.tile cimport real
 
@@ -161,18 +161,26 @@ cdef Py_ssize_t avg_whole(Pool* p, int window, const real* x, Py_ssize_t z, Py_s
 cdef void avg_lines(Pool* p, const real* x, Py_ssize_t first, Py_ssize_t last, real* out) noexcept nogil:
     cdef Py_ssize_t line = first, done, plane, z, y, i
     cdef const real* source
-    cdef real* sums
     cdef int window = window_of(p)
+    cdef bint vectors = real is float and by_vectors(p)
     while line < last:
         plane, z, y = line // (p.z.outs * p.y.outs), line // p.y.outs % p.z.outs, line % p.y.outs
         source = x + plane * p.size
         done = avg_whole(p, window, source, z, y, last - line, out + line * p.x.outs)
-        for i in range(max(1, done)):
-            sums = out + (line + i) * p.x.outs
-            avg_line(p, source, z, y + i, 0, p.x.low if done else p.x.outs, sums)
-            if done:
-                avg_line(p, source, z, y + i, p.x.high, p.x.outs, sums)
+        if not vectors:
+            for i in range(line, line + max(1, done)):
+                avg_line(p, source, z, y + i - line, 0, p.x.low if done else p.x.outs, out + i * p.x.outs)
+                if done:
+                    avg_line(p, source, z, y + i - line, p.x.high, p.x.outs, out + i * p.x.outs)
+        elif done == 0:
+            done = last - line if window == 0 else 1
+            if real is float:
+                pool_by_vectors(p, x, line, line + done, 0, p.x.outs, out, <int64_t*>NULL)
         line += max(1, done)
+    if real is float:
+        if vectors and window:
+            pool_by_vectors(p, x, first, last, 0, p.x.low, out, <int64_t*>NULL)
+            pool_by_vectors(p, x, first, last, p.x.high, p.x.outs, out, <int64_t*>NULL)
 
 
 cdef void avg_all(Pool* p, const real* x, real* out) noexcept nogil:

@@ -7,6 +7,7 @@ from libc.stdint cimport int64_t
 
 from volta._kernels.core.base cimport INT64, TensorBase, address, dtype_of, empty_host
 from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.pool_vectors cimport POOL_VECTORS, WIDEST, Windows, max_windows_of, mean_windows_of, set_windows
 
 cdef struct Axis:
     Py_ssize_t n, outs, kernel, stride, padding, step
@@ -102,3 +103,61 @@ cdef inline int window_of(Pool* p) noexcept nogil:
             or max(p.y.kernel, p.x.kernel, p.x.stride) > 9):
         return 0
     return <int>(p.y.kernel * 100 + p.x.kernel * 10 + p.x.stride)
+
+
+# ---------------------------------------------------------------- vectors of windows
+
+cdef enum:
+    ROWS = 64                   # of a window, at most
+    LINES = 64                  # of windows, that are worked one after another,
+    BLOCKS = 32                 # with so many vectors of each
+
+cdef inline bint by_vectors(Pool* p) noexcept nogil:
+    """Whether float32 is pooled by pool_vectors.pxd."""
+    return (POOL_VECTORS and not p.adaptive and p.x.kernel <= WIDEST and p.z.kernel * p.y.kernel <= ROWS and p.size <= 0x7FFFFFFF
+            and (p.x.kernel <= 8 or p.x.outs >= 8))
+
+
+cdef inline int rows_of(Pool* p, Py_ssize_t z, Py_ssize_t y, Py_ssize_t* rows) noexcept nogil:
+    """Where the rows that a line of windows has inside begin in their plane, and how many there are."""
+    cdef Py_ssize_t i, j, row = (p.z.start[z] * p.y.n + p.y.start[y]) * p.x.n
+    cdef int n = 0
+    for i in range(p.z.count[z]):
+        for j in range(p.y.count[y]):
+            rows[n] = row + (i * p.z.step * p.y.n + j * p.y.step) * p.x.n
+            n += 1
+    return n
+
+
+cdef inline void pool_by_vectors(Pool* p, const float* x, Py_ssize_t first, Py_ssize_t last, Py_ssize_t low, Py_ssize_t high, float* out,
+                                 int64_t* index) noexcept nogil:
+    """The windows low .. high of the lines first .. last: maxima and their places, or averages if there is no index."""
+    cdef Windows windows[BLOCKS]
+    cdef Py_ssize_t rows[ROWS]
+    cdef Py_ssize_t line, end, y, z, at, group, start, blocks, b
+    cdef const float* plane
+    cdef int count
+    while first < last:
+        end = min(first + LINES, last)
+        for group in range((high - low + 16 * BLOCKS - 1) // (16 * BLOCKS)):
+            blocks = min(BLOCKS, (high - low + 15) // 16 - group * BLOCKS)
+            for b in range(blocks):
+                start = low + (group * BLOCKS + b) * 16
+                set_windows(&windows[b], p.x.n, start * p.x.stride - p.x.padding, <int>min(16, high - start), <int>p.x.kernel,
+                            <int>p.x.stride, <int>p.x.step, p.x.start + start, p.x.count + start, p.x.span + start)
+            y, z, plane = first % p.y.outs, first // p.y.outs % p.z.outs, x + first // (p.z.outs * p.y.outs) * p.size
+            for line in range(first, end):
+                count = rows_of(p, z, y, rows)
+                for b in range(blocks):
+                    at = line * p.x.outs + low + (group * BLOCKS + b) * 16
+                    if index != NULL:
+                        max_windows_of(&windows[b], plane, count, rows, out + at, index + at)
+                    else:
+                        mean_windows_of(&windows[b], plane, count, rows,
+                                        0 if p.divisor != 0 else <float>(p.z.span[z] * p.y.span[y]), <float>p.divisor, out + at)
+                y += 1
+                if y == p.y.outs:
+                    y, z = 0, z + 1
+                if z == p.z.outs:
+                    z, plane = 0, plane + p.size
+        first = end

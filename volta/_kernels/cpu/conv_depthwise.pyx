@@ -1,0 +1,275 @@
+# Convolution of each channel by itself, and its gradients: lanes are channels.
+#
+# Of a block of channels, one a lane, the padded input of a chunk lies as [image][slice][row][column][lane] (a chunk has one image), what
+#   is written as [slice][row][column][lane]; both are turned. A group may have several outputs, which are taken one after another.
+# Threads: over blocks of channels and chunks, whose sums for the weight's gradient are added in their order. Sizes: the front end.
+
+from cython.parallel cimport prange, threadid
+from libc.string cimport memcpy, memset
+
+from volta._kernels.core.base cimport Storage, host_storage
+from volta._kernels.cpu.conv_plan cimport (
+    Chunk, Plan, add_slices, ceil_div, chunk_at, items_of, pixels_in, pixels_out, set_chunk, tap_on, threads_of)
+from volta._kernels.cpu.gemm cimport turn
+from volta._kernels.cpu.tile cimport lanes, real
+
+cdef extern from *:
+    """
+    #define VOLTA_DEPTHWISE(S, T)                                                                                   \\
+    /* The vectors out[i * out_step] = bias + sum over t < count of w[t] x x[i * step + taps[t]], for i < n. */     \\
+    static void volta_depthwise##S(Py_ssize_t count, const Py_ssize_t* taps, const T* w, Py_ssize_t n, const T* x, Py_ssize_t step, \\
+                                   const T* bias, T* out, Py_ssize_t out_step) {                                    \\
+        Py_ssize_t i, t; int r;                                                                                     \\
+        for (i = 0; i + 8 <= n; i += 8, x += 8 * step, out += 8 * out_step) {                                       \\
+            volta_v##S sum[8];                                                                                      \\
+            VOLTA_UNROLL for (r = 0; r < 8; r++) sum[r] = *(const volta_v##S*)bias;                                 \\
+            for (t = 0; t < count; t++) {                                                                           \\
+                const volta_v##S y = *(const volta_v##S*)(w + t * VOLTA_LANES##S);                                  \\
+                const T* at = x + taps[t];                                                                          \\
+                VOLTA_UNROLL for (r = 0; r < 8; r++) sum[r] = VOLTA_MADD##S(y, *(const volta_v##S*)(at + r * step), sum[r]); \\
+            }                                                                                                       \\
+            VOLTA_UNROLL for (r = 0; r < 8; r++) *(volta_v##S*)(out + r * out_step) = sum[r];                       \\
+        }                                                                                                           \\
+        for (; i < n; i++, x += step, out += out_step) {                                                            \\
+            volta_v##S sum = *(const volta_v##S*)bias;                                                              \\
+            for (t = 0; t < count; t++)                                                                             \\
+                sum = VOLTA_MADD##S(*(const volta_v##S*)(w + t * VOLTA_LANES##S), *(const volta_v##S*)(x + taps[t]), sum); \\
+            *(volta_v##S*)out = sum;                                                                                \\
+        }                                                                                                           \\
+    }
+    VOLTA_DEPTHWISE(32, float)
+    VOLTA_DEPTHWISE(64, double)
+    /* The vectors sums[t] += sum over i < n of g[i] x x[i * step + taps[t]], for t < N. */
+    #if defined(__GNUC__) && !defined(__clang__)
+      #define VOLTA_UNROLL_TAPS _Pragma("GCC unroll 9")
+    #else
+      #define VOLTA_UNROLL_TAPS VOLTA_UNROLL
+    #endif
+    #define VOLTA_LANE_SUMS(S, T, N)                                                                                 \\
+    static void volta_lane_sums##S##_##N(const Py_ssize_t* taps, Py_ssize_t n, const T* g, const T* x, Py_ssize_t step, T* sums) { \\
+        volta_v##S sum[N];                                                                                          \\
+        Py_ssize_t i; int t;                                                                                        \\
+        VOLTA_UNROLL_TAPS for (t = 0; t < N; t++) sum[t] = ((const volta_v##S*)sums)[t];                            \\
+        for (i = 0; i < n; i++, g += VOLTA_LANES##S, x += step)                                                     \\
+            VOLTA_UNROLL_TAPS for (t = 0; t < N; t++)                                                               \\
+                sum[t] = VOLTA_MADD##S(*(const volta_v##S*)g, *(const volta_v##S*)(x + taps[t]), sum[t]);           \\
+        VOLTA_UNROLL_TAPS for (t = 0; t < N; t++) ((volta_v##S*)sums)[t] = sum[t];                                  \\
+    }
+    #define VOLTA_LANE_SUMS_OF(S, T)                                                                                 \\
+    VOLTA_LANE_SUMS(S, T, 1)                                                                                         \\
+    VOLTA_LANE_SUMS(S, T, 3)                                                                                         \\
+    VOLTA_LANE_SUMS(S, T, 9)                                                                                         \\
+    static void volta_lane_sums##S(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const T* g, const T* x, Py_ssize_t step, \\
+                                  T* sums) {                                                                        \\
+        Py_ssize_t t = 0;                                                                                           \\
+        for (; t + 9 <= count; t += 9) volta_lane_sums##S##_9(taps + t, n, g, x, step, sums + t * VOLTA_LANES##S);   \\
+        for (; t + 3 <= count; t += 3) volta_lane_sums##S##_3(taps + t, n, g, x, step, sums + t * VOLTA_LANES##S);   \\
+        for (; t < count; t++) volta_lane_sums##S##_1(taps + t, n, g, x, step, sums + t * VOLTA_LANES##S);           \\
+    }
+    VOLTA_LANE_SUMS_OF(32, float)
+    VOLTA_LANE_SUMS_OF(64, double)
+    """
+    void depthwise32 "volta_depthwise32"(Py_ssize_t count, const Py_ssize_t* taps, const float* w, Py_ssize_t n, const float* x,
+                                         Py_ssize_t step, const float* bias, float* out, Py_ssize_t out_step) noexcept nogil
+    void depthwise64 "volta_depthwise64"(Py_ssize_t count, const Py_ssize_t* taps, const double* w, Py_ssize_t n, const double* x,
+                                         Py_ssize_t step, const double* bias, double* out, Py_ssize_t out_step) noexcept nogil
+    void lane_sums32 "volta_lane_sums32"(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const float* g, const float* x,
+                                       Py_ssize_t step, float* sums) noexcept nogil
+    void lane_sums64 "volta_lane_sums64"(Py_ssize_t count, const Py_ssize_t* taps, Py_ssize_t n, const double* g, const double* x,
+                                       Py_ssize_t step, double* sums) noexcept nogil
+
+cdef enum:
+    LEAST_LANES = 4             # groups
+    MOST_OUTPUTS = 4            # of a group
+    PLACES = 1024               # of a chunk: with a block of channels, they stay in the L2 cache
+
+cdef struct Depthwise:
+    Py_ssize_t blocks                           # of channels, one a lane
+    Py_ssize_t band, places, pixels             # elements of a chunk's input and of what is written of it, and of a turned plane
+    Py_ssize_t* offsets                         # [taps] by phase: of each tap into the band,
+    Py_ssize_t* order                           # and which of the kernel it is
+    Py_ssize_t* phases                          # [phases + 1] first tap of each phase
+
+
+cdef bint fits(Plan* p) noexcept nogil:
+    """Whether each group has one input, and is one of enough lanes."""
+    return p.c == 1 and p.o <= MOST_OUTPUTS and p.groups >= LEAST_LANES
+
+
+cdef Storage prepare(Plan* p, Depthwise* q):
+    """Chunks of places of one image, and the tables of taps, which live as long as the storage."""
+    cdef Py_ssize_t phases = p.d.step * p.h.step * p.w.step, phase, k, z = 0, y = 0, x = 0, t = 0
+    cdef Storage tables = host_storage((2 * p.taps + 2 + phases) * sizeof(Py_ssize_t))
+    set_chunk(p, min(PLACES, p.d.places * p.h.places * p.w.places))
+    q.blocks = ceil_div(p.groups, p.lanes)
+    q.band = p.d.band * p.h.band * p.w.band * p.lanes
+    q.places = p.d.chunk * p.h.chunk * p.w.places * phases * p.lanes
+    q.pixels = max(p.h.band * p.h.skip * p.w.source, p.h.chunk * p.h.step * p.w.full) * p.lanes
+    q.offsets = <Py_ssize_t*>tables.data
+    q.order = q.offsets + p.taps
+    q.phases = q.order + p.taps + 1
+    for phase in range(phases):
+        q.phases[phase] = t
+        for k in range(p.taps):
+            if (tap_on(&p.d, p.transposed, phase // p.w.step // p.h.step, k // (p.h.kernel * p.w.kernel), &z)
+                    and tap_on(&p.h, p.transposed, phase // p.w.step % p.h.step, k // p.w.kernel % p.h.kernel, &y)
+                    and tap_on(&p.w, p.transposed, phase % p.w.step, k % p.w.kernel, &x)):
+                q.offsets[t], q.order[t] = ((z * p.h.band + y) * p.w.band + x) * p.lanes, k
+                t += 1
+        q.phases[phase + 1] = t
+    return tables
+
+
+cdef void load(Plan* p, Chunk* chunk, const real* x, Py_ssize_t channels, real* band, real* pixels) noexcept nogil:
+    """The padded input of a chunk, zeros past the last channel. IN: x, the first one's plane of the chunk's image."""
+    cdef Py_ssize_t s, r, i, z, y, plane = p.h.source * p.w.source, line = p.w.source * p.lanes
+    cdef Py_ssize_t slices = (chunk.slices - 1) * p.d.stride + p.d.reach, rows = (chunk.rows - 1) * p.h.stride + p.h.reach
+    cdef Py_ssize_t left = min(ceil_div(max(0, -p.w.first), p.w.skip), p.w.band), first = p.w.first + left * p.w.skip
+    cdef Py_ssize_t n = min(ceil_div(p.w.source - first, p.w.skip), p.w.band - left)
+    cdef Py_ssize_t top = chunk.y * p.h.stride * p.h.skip + p.h.first, low = max(0, top)
+    cdef Py_ssize_t high = min(p.h.source, top + (rows - 1) * p.h.skip + 1)
+    cdef bint inside
+    cdef real* to
+    if channels < p.lanes:
+        memset(pixels, 0, max(0, high - low) * line * sizeof(real))
+    for s in range(slices):
+        z = (chunk.z * p.d.stride + s) * p.d.skip + p.d.first
+        inside = 0 <= z < p.d.source and high > low and n > 0
+        if inside:
+            turn(channels, (high - low) * p.w.source, x + z * plane + low * p.w.source, pixels_in(p), pixels, p.lanes)
+        for r in range(rows):
+            y = top + r * p.h.skip
+            to = band + (s * p.h.band + r) * p.w.band * p.lanes
+            if not inside or y < low or y >= high:
+                memset(to, 0, p.w.band * p.lanes * sizeof(real))
+                continue
+            memset(to, 0, left * p.lanes * sizeof(real))
+            memset(to + (left + n) * p.lanes, 0, (p.w.band - left - n) * p.lanes * sizeof(real))
+            to += left * p.lanes
+            if p.w.skip == 1:
+                memcpy(to, pixels + (y - low) * line + first * p.lanes, n * p.lanes * sizeof(real))
+            else:
+                for i in range(n):
+                    memcpy(to + i * p.lanes, pixels + (y - low) * line + (first + i * p.w.skip) * p.lanes, p.lanes * sizeof(real))
+
+
+cdef void write_phase(Plan* p, Depthwise* q, Chunk* chunk, Py_ssize_t phase, Py_ssize_t slices, Py_ssize_t rows, const real* band,
+                      const real* w, const real* bias, real* out) noexcept nogil:
+    """What one phase writes of a chunk's slices and rows. OUT: out, the chunk's pixels."""
+    cdef Py_ssize_t x0 = phase % p.w.step, y0 = phase // p.w.step % p.h.step, z0 = phase // p.w.step // p.h.step, z, y
+    cdef Py_ssize_t first = q.phases[phase], count = q.phases[phase + 1] - first, n
+    cdef const real* x
+    cdef real* to
+    n = ceil_div(p.w.full - x0, p.w.step) if p.w.full > x0 else 0
+    for z in range(ceil_div(slices - z0, p.d.step) if slices > z0 else 0):
+        for y in range(ceil_div(rows - y0, p.h.step) if rows > y0 else 0):
+            x = band + (z * p.d.stride * p.h.band + y * p.h.stride) * p.w.band * p.lanes
+            to = out + (((z * p.d.step + z0) * rows + y * p.h.step + y0) * p.w.full + x0) * p.lanes
+            if real is float:
+                depthwise32(count, q.offsets + first, w + first * p.lanes, n, x, p.w.stride * p.lanes, bias, to, p.w.step * p.lanes)
+            else:
+                depthwise64(count, q.offsets + first, w + first * p.lanes, n, x, p.w.stride * p.lanes, bias, to, p.w.step * p.lanes)
+
+
+cdef void depthwise_part(Plan* p, Depthwise* q, Py_ssize_t item, const real* x, const real* weight, const real* bias, real* out,
+                         real* band) noexcept nogil:
+    """One block of channels for one chunk."""
+    cdef Py_ssize_t group = item % q.blocks * p.lanes, channels = min(p.lanes, p.groups - group), m, i, z, t
+    cdef Py_ssize_t slices, rows, size, phase
+    cdef Chunk chunk = chunk_at(p, item // q.blocks)
+    cdef real* pixels = band + q.band
+    cdef real* result = pixels + q.pixels
+    cdef real* w = result + q.places
+    cdef real* kernel = w + p.taps * p.lanes
+    cdef real* line = kernel + p.taps * p.lanes
+    slices = min(chunk.slices * p.d.step, p.d.full - chunk.z * p.d.step)
+    rows = min(chunk.rows * p.h.step, p.h.full - chunk.y * p.h.step)
+    size = rows * p.w.full
+    memset(kernel, 0, (p.taps + 1) * p.lanes * sizeof(real))
+    load(p, &chunk, x + (chunk.image * p.groups + group) * pixels_in(p), channels, band, pixels)
+    for m in range(p.o):                                # an output of each group
+        for i in range(channels):
+            line[i] = bias[(group + i) * p.o + m] if bias != NULL else 0
+        turn(channels, p.taps, weight + (group * p.o + m) * p.taps, p.o * p.taps, kernel, p.lanes)
+        for t in range(p.taps):
+            memcpy(w + t * p.lanes, kernel + q.order[t] * p.lanes, p.lanes * sizeof(real))
+        for phase in range(p.d.step * p.h.step * p.w.step):
+            write_phase(p, q, &chunk, phase, slices, rows, <const real*>band, <const real*>w, <const real*>line, result)
+        for z in range(slices):
+            turn(size, channels, <const real*>result + z * size * p.lanes, p.lanes,
+                 out + ((chunk.image * p.groups + group) * p.o + m) * pixels_out(p)
+                 + ((chunk.z * p.d.step + z) * p.h.full + chunk.y * p.h.step) * p.w.full, p.o * pixels_out(p))
+
+
+cdef bint convolve_depthwise(Plan* whole, const real* x, const real* weight, const real* bias, real* out) except -1:
+    """Whether `out` was computed this way: not where the groups have several inputs, or are few. Allocates."""
+    if not fits(whole):
+        return False
+    cdef Plan plan = whole[0]
+    cdef Plan* p = &plan
+    cdef Depthwise q
+    cdef int threads = threads_of(p)
+    p.lanes = lanes(out)
+    cdef Storage tables = prepare(p, &q)
+    cdef Py_ssize_t own = ceil_div(q.band + q.pixels + q.places + (2 * p.taps + 1) * p.lanes, 16) * 16, item
+    cdef Storage scratch = host_storage(threads * own * sizeof(real))
+    cdef real* buffers = <real*>scratch.data
+    with nogil:
+        for item in prange(q.blocks * p.chunks, num_threads=threads, schedule="static"):
+            depthwise_part(p, &q, item, x, weight, bias, out, buffers + threadid() * own)
+    return True
+
+
+cdef void weight_part(Plan* p, Depthwise* q, Py_ssize_t slices, Py_ssize_t item, const real* g, const real* x, real* out,
+                      real* band) noexcept nogil:
+    """One block of channels for some chunks. OUT: its place in out[slice][groups * o][taps]."""
+    cdef Py_ssize_t group = item % q.blocks * p.lanes, channels = min(p.lanes, p.groups - group), part = item // q.blocks, index, size
+    cdef Py_ssize_t m, z, y
+    cdef Chunk chunk
+    cdef real* pixels = band + q.band
+    cdef real* gradients = pixels + q.pixels
+    cdef real* sums = gradients + q.places
+    cdef const real* from_row
+    cdef const real* at
+    memset(sums, 0, p.o * p.taps * p.lanes * sizeof(real))
+    if channels < p.lanes:
+        memset(gradients, 0, q.places * sizeof(real))
+    for index in range(p.chunks * part // slices, p.chunks * (part + 1) // slices):
+        chunk = chunk_at(p, index)
+        size = chunk.rows * p.w.places
+        load(p, &chunk, x + (chunk.image * p.groups + group) * pixels_in(p), channels, band, pixels)
+        for m in range(p.o):
+            for z in range(chunk.slices):
+                turn(channels, size, g + ((chunk.image * p.groups + group) * p.o + m) * pixels_out(p)
+                     + ((chunk.z + z) * p.h.places + chunk.y) * p.w.places, p.o * pixels_out(p), gradients, p.lanes)
+                for y in range(chunk.rows):
+                    from_row = gradients + y * p.w.places * p.lanes
+                    at = band + (z * p.d.stride * p.h.band + y * p.h.stride) * p.w.band * p.lanes
+                    if real is float:
+                        lane_sums32(p.taps, q.offsets, p.w.places, from_row, at, p.w.stride * p.lanes, sums + m * p.taps * p.lanes)
+                    else:
+                        lane_sums64(p.taps, q.offsets, p.w.places, from_row, at, p.w.stride * p.lanes, sums + m * p.taps * p.lanes)
+    turn(p.o * p.taps, channels, <const real*>sums, p.lanes, out + (part * p.groups + group) * p.o * p.taps, p.o * p.taps)
+
+
+cdef bint weight_depthwise(Plan* whole, const real* g, const real* x, real* out) except -1:
+    """Whether the gradient of the weight was computed this way. Allocates."""
+    if not fits(whole):
+        return False
+    cdef Plan plan = whole[0]
+    cdef Plan* p = &plan
+    cdef Depthwise q
+    cdef int threads = threads_of(p)
+    p.lanes = lanes(out)
+    cdef Storage tables = prepare(p, &q)
+    cdef Py_ssize_t slices = min(p.chunks, ceil_div(items_of(p), q.blocks)), size = p.groups * p.o * p.taps, item
+    cdef Py_ssize_t own = ceil_div(q.band + q.pixels + q.places + p.o * p.taps * p.lanes, 16) * 16
+    cdef Storage scratch = host_storage((threads * own + (slices * size if slices > 1 else 0)) * sizeof(real))
+    cdef real* buffers = <real*>scratch.data
+    cdef real* parts = buffers + threads * own if slices > 1 else out
+    with nogil:
+        for item in prange(q.blocks * slices, num_threads=threads, schedule="dynamic"):
+            weight_part(p, &q, slices, item, g, x, parts, buffers + threadid() * own)
+        if slices > 1:
+            add_slices(out, <const real*>parts, slices, size, threads)
+    return True
