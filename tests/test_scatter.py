@@ -67,7 +67,7 @@ def test_what_is_refused(device):
     with pytest.raises(ShapeError, match="put: index .* must have equally many elements"):
         x.put(i, volta.ones(2, device=device))
     with pytest.raises(ArgumentError, match="embedding: scale_grad_by_freq counts all rows"):
-        volta.nn.functional.embedding(i, volta.ones(4, 2, device=device), scale_grad_by_freq=True, sparse=True)
+        volta.nn.functional.embedding(i, volta.ones(4, 2, device=device, requires_grad=True), scale_grad_by_freq=True, sparse=True)
 
 
 def test_layers_of_lookups(device):

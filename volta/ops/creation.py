@@ -48,14 +48,15 @@ def _shape(op, given, named):
 
 @_made
 def empty(*sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
-          requires_grad: bool = False) -> Tensor:
-    """Contents undefined.
+          requires_grad: bool = False, memory_format: Layout | None = None) -> Tensor:
+    """Contents undefined, laid out as `memory_format` says.
 
     >>> volta.empty(2, 3).shape
     (2, 3)
     """
     dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
-    return finish(create(empty_op, _shape("empty", sizes, size), dtype=dtype, device=as_device(device)), requires_grad)
+    out = create(empty_op, _shape("empty", sizes, size), dtype=dtype, device=as_device(device))
+    return finish(arranged("empty", out, memory_format), requires_grad)
 
 
 @_made

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels.core import graph
 from volta._kernels.core.grad_mode import call_under
 from volta.autograd import Function
 from volta.dtypes import int64
@@ -41,7 +42,7 @@ def _row(op, padding_idx, rows):
 
 
 def _check(op, input, weight, sparse, scale_grad_by_freq):
-    if sparse and scale_grad_by_freq:
+    if sparse and scale_grad_by_freq and graph.is_grad_enabled() and weight.requires_grad:
         raise ArgumentError(f"{op}: scale_grad_by_freq counts all rows, and goes with sparse=False alone")
     if weight.ndim != 2:
         raise ShapeError(f"{op}: weight must be a matrix, got shape {weight.shape}")
