@@ -133,17 +133,34 @@ fn airy_ai_accurate(x: f32) -> f32 {
     }
     let root = sqrt(a);
     let zeta = a * root / 1.5;
+    let phase = airy_phase(a, root);
     let h = 0.25 / sqrt(root);
     for (var k = 0.0; k < 22.0; k += 1.0) {
         let t = h * k;
         let s = root * t * t;
         let weight = select(h, 0.5 * h, k == 0.0) * cos_accurate(t * t * t / 3.0);
         if (x > 0.0) { sum += weight * exp_nonpositive(-s); } else {
-            sum += 2.0 * weight * exp_nonpositive(-0.866025404 * s) * cos_accurate(zeta + 0.5 * s - 1.04719755);
+            let turn = 0.5 * s - 1.04719755;
+            sum += 2.0 * weight * exp_nonpositive(-0.866025404 * s) * (phase.x * cos_accurate(turn) - phase.y * sin_accurate(turn));
         }
     }
     return sum * 0.318309886 * select(1.0, exp_accurate(-zeta), x > 0.0);
 }
+
+// Cosine and sine of a * root / 1.5, the root of a being known to 36 bits: products of halves of 12 bits are exact.
+fn airy_phase(a: f32, root: f32) -> vec2<f32> {
+    let a1 = upper_half(a);
+    let r1 = upper_half(root);
+    let r2 = (a - r1 * r1) / (root + r1);
+    let product = a1 * r1;
+    let first = upper_half(product / 1.5);
+    let rest = ((product - first * 1.5) + ((a - a1) * r1 + a * r2)) / 1.5;
+    let c = vec2<f32>(cos_accurate(first), sin_accurate(first));
+    let d = vec2<f32>(cos_accurate(rest), sin_accurate(rest));
+    return vec2<f32>(c.x * d.x - c.y * d.y, c.x * d.y + c.y * d.x);
+}
+
+fn upper_half(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) & 0xfffff000u); }
 
 fn spherical_bessel(x: f32) -> f32 {
     if (is_inf(x)) { return 0.0; }

@@ -192,7 +192,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     """
     square("linalg.solve", A)
     vector = is_vector(A, B)
-    if vector and not left:
+    if not left and (vector or not B.ndim):
         raise ShapeError(f"linalg.solve: left=False needs matrices B, got A {A.shape} and B {B.shape}")
     b = reshape_op(B, shape=B.shape + (1,)) if vector else B
     a, b = _fitting("linalg.solve", A, b) if left else _fitting("linalg.solve", turned(A), turned(b))
