@@ -14,7 +14,7 @@ from volta.devices.gpu import matmul as plans
 
 pytestmark = pytest.mark.gpu
 matmul, linear = K["matmul"], K["linear"]
-TILES = {"large": plans.LARGE, "medium": plans.MEDIUM, "small": plans.SMALL, "tiny": plans.TINY, "chosen": None}
+TILES = {"large": plans.LARGE, "wide": plans.WIDE, "medium": plans.MEDIUM, "small": plans.SMALL, "tiny": plans.TINY, "chosen": None}
 LAYOUTS = [(False, False), (False, True), (True, False), (True, True)]
 KINDS = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u8": np.uint32}
 

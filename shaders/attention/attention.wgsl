@@ -165,7 +165,7 @@ fn multiply(rows: Lines, columns: Lines) {
     for (var s = 0u; s < rows.steps; s += 1u) {
         stash_blocks();
         workgroupBarrier();
-        if (s + 1u < rows.steps) { fetch_blocks(rows, columns, (s + 1u) * QUADS, false); }
+        fetch_blocks(rows, columns, min(s + 1u, rows.steps - 1u) * QUADS, false);       // the last step twice, without a branch
         for (var e = 0u; e < STEP; e += 8u) {
             multiply_element(e); multiply_element(e + 1u); multiply_element(e + 2u); multiply_element(e + 3u);
             multiply_element(e + 4u); multiply_element(e + 5u); multiply_element(e + 6u); multiply_element(e + 7u);

@@ -1,7 +1,7 @@
 // loss_cross_entropy: of a row of x[N, C] loss[n] = logsumexp(x[n]) - x[n, target[n]], 0 where it is ignored; KEEP: softmax(x[n]) too.
 //
-// LANES neighbouring threads share a row: they find its maximum, then the sum of exp(x - maximum). Each has four reads on their way at once.
-// A NaN in a row, a row of -inf only and a row with +inf give NaN, as in PyTorch.
+// LANES neighbouring threads share a row: they find its maximum, then the sum of exp(x - maximum). Each has four reads on their way at
+// once. A NaN in a row, a row of -inf only and a row with +inf give NaN, as in PyTorch.
 //
 // Bindings: 0 x (read), 1 target (read), 2 loss (read_write), 3 softmax[N, C] (read_write; any buffer without KEEP).
 // Launch:   x = ceil(N / (256 / LANES)) workgroups of 256.

@@ -48,7 +48,8 @@ class Tile(NamedTuple):
             waves = rounds * max(ceil_div(met, rounds * UNITS), least)
             work = (size + 1) / 2 if causal and blocks == 1 else size
             return rounds * LAUNCH + waves * size * (work + SUMS), unit * size, rounds
-        return min(cost(size, rounds) for size in range(1, units + 1) for blocks in [ceil_div(units, size)] for rounds in range(blocks, 2 * blocks + 1))[1:]
+        choices = [(size, ceil_div(units, size)) for size in range(1, units + 1)]
+        return min(cost(size, rounds) for size, blocks in choices for rounds in range(blocks, 2 * blocks + 1))[1:]
 
 
 # By pass and by the widest head that they serve: the fastest of those tried on an H200 (256: not tried). Where one takes more workgroup

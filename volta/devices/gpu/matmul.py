@@ -94,20 +94,21 @@ class Cost(NamedTuple):
 A, B, BIAS, OUT, SCRATCH = range(5)
 
 LARGE = Tile(128, 128, 8, 2, 2)
+WIDE = Tile(64, 128, 8, 2, 2)
 MEDIUM = Tile(64, 64, 8, 2, 1)
-WIDE = Tile(64, 128, 8, 2, 2)           # for windows, which it reads by half as many threads
 SMALL = Tile(32, 32, 32, 1, 1, slices=4)
 TINY = Tile(16, 16, 128, 1, 1, slices=16, lanes_n=4)
 
 COSTS = {
-    LARGE: Cost(0.84, 0.76, 2, 0.07, 0.32, 0.15, 0.12, 0.04, 2.9),
-    MEDIUM: Cost(0.37, 0.243, 5, 0.19, 0.17, 0.5, 0.08, 0.09, 2.6),
+    LARGE: Cost(0.896, 0.776, 2, 0.036, 0.32, 0.15, 0.12, 0.04, 2.9),
+    WIDE: Cost(0.624, 0.403, 4, 0.071, 0.25, 0.3, 0.1, 0.05, 2.8),
+    MEDIUM: Cost(0.501, 0.233, 5, 0.08, 0.17, 0.5, 0.08, 0.09, 2.6),
     SMALL: Cost(0.39, 0.284, 4, 0.08, 0.07, 0.15, 0.0, 0.35, 2.7),
     TINY: Cost(0.65, 0.517, 4, 0.01, 0.15, 0.15, 0.0, 0.01, 2.9),
 }
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 SPLIT_COST = 3.0            # microseconds: one more launch
-BYTES_PER_US = 2.2e6        # of partial sums written and read again: mostly in cache
+BYTES_PER_US = 1.45e6       # of partial sums written and read again
 COPY_START = 3.0            # microseconds: one more launch
 COPY_BYTES_PER_US = 1.5e6   # of an operand that is copied to pad its rows, read and written
 VECTOR_GROUPS = 512         # workgroups that a matrix-vector product is split into, where k is long enough
