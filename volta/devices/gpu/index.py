@@ -17,7 +17,7 @@ from volta._kernels import core
 from volta.devices.gpu.common import BYTES, COMPUTED, INT32, INT64, MAX_RANK, STORED, THREADS, WINDOW_ALIGNMENT, ceil_div, collapse, extent
 from volta.devices.gpu.copy import arange, contiguous, copy_into
 from volta.devices.gpu.limits import rows as cuts
-from volta.devices.gpu.limits.cut import call
+from volta.devices.gpu.limits.cut import call, narrow
 from volta.devices.gpu.map import add_elementwise
 from volta.devices.gpu.plans import At, Kernel, Plan, spare, unsigned
 from volta.devices.gpu.sort import add_scan, add_sort
@@ -25,6 +25,7 @@ from volta.devices.gpu.sort import add_scan, add_sort
 FEW_ENTRIES = 64            # up to which an addition is one dispatch
 FEW_READS = 1 << 22         # index reads up to which it is, too, below MANY_ENTRIES
 MANY_ENTRIES = 4096         # from which rows may be so long that their parts are summed first
+FEW_PLACES = 1024           # of a vector, up to which many entries are added up in parts
 LINES = 128                 # from which each is a workgroup's, whatever its entries
 BUCKETS = 1024              # of places, where there are as many blocks of them
 COUNTED = 2048              # buckets that workgroup memory counts
@@ -144,11 +145,23 @@ def _added(full: bool, g, index, *, dim, size, windows=False):
     if entries <= FEW_ENTRIES or entries < MANY_ENTRIES and count * entries <= FEW_READS:
         return _add(plan, what, count, windows)
     if full and not windows:
+        if len(g.shape) == 1 and size <= FEW_PLACES and entries >= FEW_PLACES * size and g.dtype.code in (3, 5):     # int64, float32
+            return _added_by_parts
         if what.inner == 1 and size <= _most_places(plan) and (what.outer >= LINES or entries <= MANY_ENTRIES):
             return _add_lines(plan, what)
         if index._size >= MANY_ENTRIES:
             return _add_buckets(plan, what, index._size, count)
     return _add_sorted(plan, what, index._size, windows)
+
+
+def _added_by_parts(g, index, *, dim, size):
+    """Many entries that name few places: those of parts, which are lines, and their sums."""
+    whole, add = g._size // MANY_ENTRIES * MANY_ENTRIES, KERNELS["scatter_add"]
+    lines = [core.view(t, (whole // MANY_ENTRIES, MANY_ENTRIES), (MANY_ENTRIES, 1), t.offset) for t in (g, index)]
+    out = call("sum", add(*lines, dim=1, size=size), (0,), False)
+    if whole < g._size:
+        out = call("add", out, add(*[narrow(t, 0, whole, g._size) for t in (g, index)], dim=dim, size=size))
+    return out
 
 
 def _most_places(plan: Plan) -> int:
