@@ -22,9 +22,9 @@ const NONE: u32 = 0xffffffffu;
 const INFINITE: u32 = 0x7f800000u;
 
 struct Params {
-    groups: u32, entries: u32, size: u32,       // entries and places of a line
+    groups: u32, entries: u32, size: u32,       // entries and places of a line, or of all buckets
     g_offset: u32, index_offset: u32,
-    base: u32, window: u32,             // of the places of all buckets
+    shift: u32,                         // of the number of buckets
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> g: array<V>;
@@ -81,12 +81,12 @@ fn sum_of(place: u32, few: bool) -> f32 {
     return scaled(sum, i32(max(top >> 23u, 1u)) - 160);
 }
 
-// Entries of this thread from `first` on, 'NONE' where there are no more.
+// Entries of this thread from `first` on, 'NONE' where there are no more; without branches, so that all reads are on their way at once.
 fn entries_at(first: u32, end: u32, group: u32) -> array<vec2<u32>, EACH> {
     var found: array<vec2<u32>, EACH>;
+    for (var j = 0u; j < EACH; j++) { found[j] = named(min(first + j * THREADS, max(end, 1u) - 1u), group); }
     for (var j = 0u; j < EACH; j++) {
-        found[j].x = NONE;
-        if (first + j * THREADS < end) { found[j] = named(first + j * THREADS, group); }
+        if (first + j * THREADS >= end) { found[j].x = NONE; }
     }
     return found;
 }
@@ -140,9 +140,8 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         var to = group * p.size + j;
         var there = j < p.size;
         if (!LINES) {
-            to = (((j >> 3u) * p.groups + group) << 3u) | (j & 7u);
-            there = to < p.window;
-            to += p.base;
+            to = ((((j >> 3u) << p.shift) + group) << 3u) | (j & 7u);
+            there = to < p.size;
         }
         if (there) {
             if (FLOAT) { out[to] = finish(A(sum_of(j, few))); } else { out[to] = finish(bitcast<A>(atomicLoad(&lows[j]))); }

@@ -1,9 +1,10 @@
-// index_partition: the entries of a scattered addition to `window` places from `base` on, put together by the bucket of their places.
+// index_partition: the entries of a scattered addition, put together by the bucket of their places.
 //
 // Eight places side by side are one block, and blocks go to buckets in turn, so that a few places that many entries name are in several
 // buckets. `count` counts the entries of each bucket; sort_scan makes of that where buckets begin; `split` moves the entries there, in no
 // particular order, and leaves where buckets end. A workgroup asks for room for all its entries of a bucket at once, and first puts them
 // together in workgroup memory, so that those of a bucket are written side by side.
+// DIRECT: there are more buckets than workgroup memory counts, and each entry is counted and moved by itself.
 //
 // Bindings: 0 g, 1 index (read), 2 starts of buckets, zeros before `count`, 3 entries (read_write): place in the bucket, bits of g.
 // Launch:   x = ceil(total / (THREADS * ITEMS)) workgroups of THREADS, a multiple of 64 that divides BUCKETS.
@@ -13,14 +14,15 @@ alias V = f32;
 const THREADS: u32 = 256u;
 const ITEMS: u32 = 16u;
 const BUCKETS: u32 = 1024u;             // a power of two
+const DIRECT: bool = false;
 const NONE: u32 = 0xffffffffu;
-const OWNED: u32 = BUCKETS / THREADS;
+const OWNED: u32 = max(BUCKETS / THREADS, 1u);
 fn bits(v: V) -> u32 { return bitcast<u32>(v); }
 
 struct Params {
     total: u32, inner: u32, entries: u32, size: u32,
     g_offset: u32, index_offset: u32,
-    base: u32, window: u32,
+    shift: u32,                         // of the buckets' number
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> g: array<V>;
@@ -28,68 +30,71 @@ var<immediate> p: Params;
 @group(0) @binding(2) var<storage, read_write> starts: array<atomic<u32>>;
 @group(0) @binding(3) var<storage, read_write> found: array<vec2<u32>>;
 
-var<workgroup> counts: array<atomic<u32>, BUCKETS>;
-var<workgroup> shifts: array<u32, BUCKETS>;         // of a bucket, from the places of its entries here to those in all
-var<workgroup> places_here: array<u32, THREADS * ITEMS>;
-var<workgroup> bits_here: array<u32, THREADS * ITEMS>;
+var<workgroup> counts: array<atomic<u32>, select(BUCKETS, 1u, DIRECT)>;
+var<workgroup> shifts: array<u32, select(BUCKETS, 1u, DIRECT)>;         // of a bucket, from the places of its entries here to those in all
+var<workgroup> places_here: array<u32, select(THREADS * ITEMS, 1u, DIRECT)>;
+var<workgroup> bits_here: array<u32, select(THREADS * ITEMS, 1u, DIRECT)>;
 
-// What entry k names, from `base` on; 'NONE' outside the window.
-fn place(k: u32) -> u32 {
-    if (k >= p.total) { return NONE; }
-    let at = place_of(k, u32(clamp(index[p.index_offset + k], 0, i32(p.size) - 1)), p.inner, p.entries, p.size) - p.base;
-    return select(NONE, at, at < p.window);
+fn bucket_of(place: u32) -> u32 { return (place >> 3u) & ((1u << p.shift) - 1u); }
+fn entry(place: u32, bits: u32) -> vec2<u32> { return vec2<u32>((((place >> 3u) >> p.shift) << 3u) | (place & 7u), bits); }
+fn one(place: u32) -> u32 { return select(1u, 0u, place == NONE); }
+
+// What the entries of a thread name, 'NONE' behind the last one; without branches, so that all reads are on their way at once.
+fn places_from(first: u32) -> array<u32, ITEMS> {
+    var places: array<u32, ITEMS>;
+    for (var j = 0u; j < ITEMS; j++) { places[j] = bitcast<u32>(index[p.index_offset + min(first + j * THREADS, p.total - 1u)]); }
+    for (var j = 0u; j < ITEMS; j++) {
+        let row = u32(clamp(bitcast<i32>(places[j]), 0, i32(p.size) - 1));
+        let k = first + j * THREADS;
+        places[j] = select(NONE, place_of(k, row, p.inner, p.entries, p.size), k < p.total);
+    }
+    return places;
 }
-
-fn bucket_of(place: u32) -> u32 { return (place >> 3u) % BUCKETS; }
-fn entry(place: u32, bits: u32) -> vec2<u32> { return vec2<u32>((((place >> 3u) / BUCKETS) << 3u) | (place & 7u), bits); }
 
 @compute @workgroup_size(THREADS)
 fn count(grid: Grid, @builtin(local_invocation_index) local: u32) {
-    let first = group_of(grid) * THREADS * ITEMS + local;
-    for (var b = local; b < BUCKETS; b += THREADS) { atomicStore(&counts[b], 0u); }
+    let places = places_from(group_of(grid) * THREADS * ITEMS + local);
+    for (var b = local; b < BUCKETS && !DIRECT; b += THREADS) { atomicStore(&counts[b], 0u); }
     workgroupBarrier();
     for (var j = 0u; j < ITEMS; j++) {
-        let at = place(first + j * THREADS);
-        if (at != NONE) { atomicAdd(&counts[bucket_of(at)], 1u); }
+        let bucket = bucket_of(places[j]);
+        if (DIRECT) { atomicAdd(&starts[bucket], one(places[j])); } else { atomicAdd(&counts[bucket], one(places[j])); }
     }
     workgroupBarrier();
-    for (var b = local; b < BUCKETS; b += THREADS) {
-        let counted = atomicLoad(&counts[b]);
-        if (counted > 0u) { atomicAdd(&starts[b], counted); }
-    }
+    for (var b = local; b < BUCKETS && !DIRECT; b += THREADS) { atomicAdd(&starts[b], atomicLoad(&counts[b])); }
 }
 
 @compute @workgroup_size(THREADS)
 fn split(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let first = group_of(grid) * THREADS * ITEMS + local;
-    var places: array<u32, ITEMS>;
     var values: array<u32, ITEMS>;
-    for (var j = 0u; j < ITEMS; j++) {
-        places[j] = place(first + j * THREADS);
-        if (places[j] != NONE) { values[j] = bits(g[p.g_offset + first + j * THREADS]); }
+    for (var j = 0u; j < ITEMS; j++) { values[j] = bits(g[p.g_offset + min(first + j * THREADS, p.total - 1u)]); }
+    let places = places_from(first);
+    var ranks: array<u32, ITEMS>;                       // among the entries of a bucket here, DIRECT: of all
+    if (DIRECT) {
+        for (var j = 0u; j < ITEMS; j++) { ranks[j] = atomicAdd(&starts[bucket_of(places[j])], one(places[j])); }
+        for (var j = 0u; j < ITEMS; j++) {
+            if (places[j] != NONE) { found[ranks[j]] = entry(places[j], values[j]); }
+        }
+        return;
     }
     for (var b = local; b < BUCKETS; b += THREADS) { atomicStore(&counts[b], 0u); }
     workgroupBarrier();
-    var ranks: array<u32, ITEMS>;                       // among the entries of a bucket here
-    for (var j = 0u; j < ITEMS; j++) {
-        if (places[j] != NONE) { ranks[j] = atomicAdd(&counts[bucket_of(places[j])], 1u); }
-    }
+    for (var j = 0u; j < ITEMS; j++) { ranks[j] = atomicAdd(&counts[bucket_of(places[j])], one(places[j])); }
     workgroupBarrier();
     var own: array<u32, OWNED>;                         // buckets of this thread, side by side
     var room: array<u32, OWNED>;
     var total = 0u;
     for (var i = 0u; i < OWNED; i++) {
-        let b = local * OWNED + i;
-        own[i] = atomicLoad(&counts[b]);
-        if (own[i] > 0u) { room[i] = atomicAdd(&starts[b], own[i]); }
+        own[i] = atomicLoad(&counts[local * OWNED + i]);
+        room[i] = atomicAdd(&starts[local * OWNED + i], own[i]);
         total += own[i];
     }
     let sum = running_sum(local, total);
     var before = sum.before;
     for (var i = 0u; i < OWNED; i++) {
-        let b = local * OWNED + i;
-        atomicStore(&counts[b], before);
-        shifts[b] = room[i] - before;
+        atomicStore(&counts[local * OWNED + i], before);
+        shifts[local * OWNED + i] = room[i] - before;
         before += own[i];
     }
     workgroupBarrier();

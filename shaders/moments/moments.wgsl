@@ -1,7 +1,7 @@
 // var: (variance, mean) over one dimension of three, or parts (count, mean, sum of squared deviations) of it, which a second pass merges.
 //
 // A workgroup of 256 threads takes 256 / LANES kept positions with LANES threads each, as reduce does. Each thread sums deviations from the
-// first value that it meets; threads, and later parts, are merged by Chan's formula.
+// first value that it meets; threads, and later parts, are merged by Chan's formula; those of whole rows about the row's mean.
 //
 // Bindings: 0 a (read), 1 out, 2 mean (read_write; mean any spare buffer unless LAST).
 // Launch:   x = ceil(kept / (256 / LANES)) * splits workgroups of 256; LANES is a power of two.
@@ -9,6 +9,7 @@
 
 alias E = vec4<f32>;            // loaded: a V, or of parts vec4
 alias V = vec4<f32>;            // four neighbours of a row, four neighbouring columns, or one element
+alias S = f32;
 alias O = f32;                  // written: a variance, or unless LAST a part
 const WIDTH: u32 = 4u;
 const LANES: u32 = 256u;
@@ -42,7 +43,8 @@ fn merged(a: Moments, b: Moments) -> Moments {
     return Moments(count, a.mean + apart * share, a.rest + b.rest + apart * apart * (a.count * share));
 }
 
-fn raw(first: u32, end: u32, base: u32) -> Moments {
+// Of raw elements; the mean counts from `origin`.
+fn raw(first: u32, end: u32, base: u32, origin: V) -> Moments {
     if (first >= end) { return Moments(0.0, V(0.0), V(0.0)); }
     let pivot = value(a[base + first * p.reduce_stride]);
     var sum = V(0.0);
@@ -78,7 +80,12 @@ fn raw(first: u32, end: u32, base: u32) -> Moments {
         }
     }
     let average = sum / n;
-    return Moments(n, pivot + average, squares - average * sum);
+    return Moments(n, pivot - origin + average, squares - average * sum);
+}
+
+fn folded(v: V) -> f32 {
+    let all = vec4<f32>(v);
+    return select((all.x + all.y) + (all.z + all.w), all.x, WIDTH == 1u);
 }
 
 fn value(x: E) -> V { return x; }
@@ -115,10 +122,22 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
     let start = split * p.part;
     let inside = kept < p.kept && start < p.count;
     var found = Moments(0.0, V(0.0), V(0.0));
+    var origin = V(0.0);
     if (inside) {
         let end = min(start + p.part, p.count);
         let base = p.offset + (kept / p.inner) * p.outer_stride + (kept % p.inner) * p.inner_stride;
-        if (RAW) { found = raw(start + lane, end, base); } else { found = parts(start + lane, end, base); }
+        if (ADJACENT && RAW && LAST) { origin = V(vec4<f32>(value(a[base])).x); }
+        if (RAW) { found = raw(start + lane, end, base, origin); } else { found = parts(start + lane, end, base); }
+    }
+    if (ADJACENT && RAW && LAST) {              // about the whole row's mean, the shares of its threads add up
+        let center = row_total(thread, found.count * folded(found.mean)) / f32(p.count * WIDTH);
+        let away = found.mean - center;
+        let rest = row_total(thread, folded(found.rest + away * away * found.count));
+        if (lane == 0u && inside) {
+            out[kept] = leave(vec3<f32>(0.0, center, rest));
+            mean[kept] = vec4<f32>(origin).x + center;
+        }
+        return;
     }
     let place = lane * KEPT + slot;
     counts[place] = found.count;

@@ -79,7 +79,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
     let lane = thread % LANES;
     let row = group_of(grid) * (256u / LANES) + thread / LANES;
     let count = select(0u, p.count, row < p.rows);
-    let start = p.x_offset + row * p.count;
+    let start = p.x_offset + min(row, p.rows - 1u) * p.count;
     let column = (row % p.groups) * p.columns;
     let per_value = 1.0 / f32(p.count * WIDTH);
     var center = 0.0;
@@ -87,18 +87,19 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
         var v: array<V, ITEMS>;
         var sum = V(0.0);
         var pivot = 0.0;                    // the first element: about it the mean of equal ones is exact
-        if (CENTRED && count > 0u) { pivot = vec4<f32>(x[start]).x; }
-        for (var i = 0u; i < ITEMS; i++) {
-            if (lane + i * LANES < count) { v[i] = x[start + lane + i * LANES]; sum += v[i] - pivot; }
-        }
+        if (CENTRED) { pivot = vec4<f32>(x[start]).x; }
+        for (var i = 0u; i < ITEMS; i++) { v[i] = x[start + min(lane + i * LANES, p.count - 1u)]; }     // without branches: all at once
+        for (var i = 0u; i < ITEMS; i++) { sum += select(V(0.0), v[i] - pivot, lane + i * LANES < count); }
         if (CENTRED) { center = pivot + row_total(thread, fold(sum)) * per_value; }
         var squares = V(0.0);
         for (var i = 0u; i < ITEMS; i++) {
-            if (lane + i * LANES < count) { let away = v[i] - center; squares += away * away; }
+            let away = select(V(0.0), v[i] - center, lane + i * LANES < count);
+            squares += away * away;
         }
         let scale = 1.0 / sqrt(row_total(thread, fold(squares)) * per_value + p.eps);
+        for (var i = 0u; i < ITEMS; i++) { v[i] = finish(v[i], center, scale, column, min(lane + i * LANES, p.count - 1u)); }
         for (var i = 0u; i < ITEMS; i++) {
-            if (lane + i * LANES < count) { out[row * p.count + lane + i * LANES] = finish(v[i], center, scale, column, lane + i * LANES); }
+            if (lane + i * LANES < count) { out[row * p.count + lane + i * LANES] = v[i]; }
         }
         if (lane == 0u && count > 0u) { mean[row] = center; rstd[row] = scale; }
         return;

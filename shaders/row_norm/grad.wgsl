@@ -71,23 +71,25 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
         let center = mean[p.mean_offset + safe];
         let scale = rstd[p.rstd_offset + safe];
         let column = (safe % p.groups) * p.columns;
-        let start = row * p.count;
+        let start = safe * p.count;
         var sum = V(0.0);
         var product = V(0.0);
         if (FITS) {
             var slopes: array<V, ITEMS>;
             var normals: array<V, ITEMS>;
+            for (var i = 0u; i < ITEMS; i++) {                  // without branches: all are on their way at once
+                let at = start + min(lane + i * LANES, p.count - 1u);
+                slopes[i] = g[p.g_offset + at];
+                normals[i] = x[p.x_offset + at];
+            }
             for (var i = 0u; i < ITEMS; i++) {
-                let at = lane + i * LANES;
-                if (at < count) {
-                    let slope = g[p.g_offset + start + at];
-                    let normal = (x[p.x_offset + start + at] - center) * scale;
-                    if (SUMS) { bias_sums[i] += slope; weight_sums[i] += slope * normal; }
-                    slopes[i] = weighted(slope, column, at);
-                    normals[i] = normal;
-                    sum += slopes[i];
-                    product += slopes[i] * normal;
-                }
+                let inside = lane + i * LANES < count;
+                let slope = select(V(0.0), slopes[i], inside);
+                normals[i] = select(V(0.0), (normals[i] - center) * scale, inside);
+                if (SUMS) { bias_sums[i] += slope; weight_sums[i] += slope * normals[i]; }
+                slopes[i] = weighted(slope, column, min(lane + i * LANES, p.count - 1u));
+                sum += slopes[i];
+                product += slopes[i] * normals[i];
             }
             let total = row_total(thread, vec2<f32>(fold(sum), fold(product)));
             for (var i = 0u; i < ITEMS; i++) {

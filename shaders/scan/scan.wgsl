@@ -41,10 +41,8 @@ var<workgroup> near_totals: array<V, 256u / NEAR>;
 var<workgroup> staged: array<V, select(1u, 8u * ITEMS * 33u, ADJACENT)>;
 
 fn load(start: u32, i: u32, stop: u32) -> V {
-    if (i < stop) {
-        return enter(x[p.x_offset + start + select(i * p.inner, i, ADJACENT)], i);
-    }
-    return initial();
+    let at = min(i, max(stop, 1u) - 1u);                // without a branch, so that all reads are on their way at once
+    return select(initial(), enter(x[p.x_offset + start + select(at * p.inner, at, ADJACENT)], i), i < stop);
 }
 
 fn store(start: u32, i: u32, stop: u32, v: V) {
@@ -87,7 +85,8 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let column = select(local % COLUMNS, local / LANES, ADJACENT);
     let lane = select(local / COLUMNS, local % LANES, ADJACENT);
     let line = group / p.parts * COLUMNS + column;
-    let start = line / p.inner * p.length * p.inner + line % p.inner;
+    let safe = min(line, p.lines - 1u);
+    let start = safe / p.inner * p.length * p.inner + safe % p.inner;
     let end = min(p.length, (part + 1u) * p.part);
     let stop = select(0u, end, line < p.lines);
     let lane_0 = local - lane * NEXT;

@@ -17,7 +17,7 @@ from volta._kernels import core
 from volta.devices.gpu.common import BYTES, COMPUTED, INT32, INT64, MAX_RANK, STORED, THREADS, WINDOW_ALIGNMENT, ceil_div, collapse, extent
 from volta.devices.gpu.copy import arange, contiguous, copy_into
 from volta.devices.gpu.limits import rows as cuts
-from volta.devices.gpu.limits.cut import call
+from volta.devices.gpu.limits.cut import call, narrow
 from volta.devices.gpu.map import add_elementwise
 from volta.devices.gpu.plans import At, Kernel, Plan, spare, unsigned
 from volta.devices.gpu.sort import add_scan, add_sort
@@ -25,8 +25,10 @@ from volta.devices.gpu.sort import add_scan, add_sort
 FEW_ENTRIES = 64            # up to which an addition is one dispatch
 FEW_READS = 1 << 22         # index reads up to which it is, too, below MANY_ENTRIES
 MANY_ENTRIES = 4096         # from which rows may be so long that their parts are summed first
+FEW_PLACES = 1024           # of a vector, up to which many entries are added up in parts
 LINES = 128                 # from which each is a workgroup's, whatever its entries
-BUCKETS = 1024              # of places, where there are as many blocks of eight; twice as many where there are very many places
+BUCKETS = 1024              # of places, where there are as many blocks of them
+COUNTED = 2048              # buckets that workgroup memory counts
 ITEMS = 16                  # entries of a thread that puts them into buckets
 CHUNK = 256                 # entries of a part
 MANY_COPIES = 1 << 20       # V's of a slice from which a thread copies several
@@ -143,11 +145,23 @@ def _added(full: bool, g, index, *, dim, size, windows=False):
     if entries <= FEW_ENTRIES or entries < MANY_ENTRIES and count * entries <= FEW_READS:
         return _add(plan, what, count, windows)
     if full and not windows:
+        if len(g.shape) == 1 and size <= FEW_PLACES and entries >= FEW_PLACES * size and g.dtype.code in (3, 5):     # int64, float32
+            return _added_by_parts
         if what.inner == 1 and size <= _most_places(plan) and (what.outer >= LINES or entries <= MANY_ENTRIES):
             return _add_lines(plan, what)
         if index._size >= MANY_ENTRIES:
             return _add_buckets(plan, what, index._size, count)
     return _add_sorted(plan, what, index._size, windows)
+
+
+def _added_by_parts(g, index, *, dim, size):
+    """Many entries that name few places: those of parts, which are lines, and their sums."""
+    whole, add = g._size // MANY_ENTRIES * MANY_ENTRIES, KERNELS["scatter_add"]
+    lines = [core.view(t, (whole // MANY_ENTRIES, MANY_ENTRIES), (MANY_ENTRIES, 1), t.offset) for t in (g, index)]
+    out = call("sum", add(*lines, dim=1, size=size), (0,), False)
+    if whole < g._size:
+        out = call("add", out, add(*[narrow(t, 0, whole, g._size) for t in (g, index)], dim=dim, size=size))
+    return out
 
 
 def _most_places(plan: Plan) -> int:
@@ -160,38 +174,40 @@ def _bits_of(dtype) -> dict:
     return {"bits": f"bitcast<u32>({COMPUTED[dtype.code]}(v))", "V": STORED[dtype.code]}
 
 
-def _add_sums(plan: Plan, what: Sum, bound: tuple, groups: int, places: int, sizes: tuple, window: tuple = (0, 0), **more) -> None:
+def _add_sums(plan: Plan, what: Sum, bound: tuple, groups: int, places: int, sizes: tuple, shift: int = 0, **more) -> Plan:
     """The last step of an exact addition."""
-    plan.step("index/accumulate", (0, *bound, 2), (groups, *sizes, At(0), At(1), *window), groups,
+    plan.step("index/accumulate", (0, *bound, 2), (groups, *sizes, At(0), At(1), shift), groups,
               PLACES=1 << max(places - 1, 1).bit_length(), FLOAT=what.dtype.is_floating_point,
               **(_sums(what.dtype, 1) | _bits_of(what.dtype)), **more)
+    return plan
 
 
 def _add_lines(plan: Plan, what: Sum) -> Plan:
     """A workgroup adds up a line."""
     threads = min(max(1 << (what.entries // 4).bit_length() - 1, 64), THREADS)
-    _add_sums(plan, what, (1, spare(plan.ctx)), what.outer, what.size, (what.entries, what.size), THREADS=threads)
-    return plan
+    return _add_sums(plan, what, (1, spare(plan.ctx)), what.outer, what.size, (what.entries, what.size), THREADS=threads)
 
 
 def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
-    """A workgroup adds up a bucket of places, whose entries have been put together; as many places at a time as there are buckets for."""
-    memory, most = plan.ctx.limits["max-compute-workgroup-storage-size"], _most_places(plan)
-    buckets = min(max(ceil_div(places, most), min(BUCKETS, max(places // 8, THREADS))), memory >> 4, 2 * BUCKETS)
-    buckets = THREADS << (ceil_div(buckets, THREADS) - 1).bit_length()
-    items = min((memory - 8 * buckets) // (8 * THREADS) - 1, ITEMS)
-    threads = 512 if plan.ctx.limits["max-compute-invocations-per-workgroup"] >= 512 else THREADS
+    """A workgroup adds up a bucket of places, whose entries have been put together."""
+    blocks, limits = ceil_div(places, 8), plan.ctx.limits
+    buckets = 1 << (max(ceil_div(8 * blocks, _most_places(plan)), min(BUCKETS, max(blocks, THREADS))) - 1).bit_length()
+    shift, memory = buckets.bit_length() - 1, limits["max-compute-workgroup-storage-size"]
+    direct = buckets > min(COUNTED, memory >> 4)
+    threads = 2 * THREADS if limits["max-compute-invocations-per-workgroup"] >= 2 * THREADS and not direct else THREADS
+    threads = min(threads, buckets)
+    items = ITEMS if direct else min((memory - 8 * buckets) // (8 * threads) - 1, ITEMS * THREADS // threads)
     starts, found = plan.scratch(4 * buckets), plan.scratch(8 * total)
-    for first, count in _pieces(0, places, buckets * most):
-        add_elementwise(plan, "0", (starts,), (buckets,), ((1,),), INT32)
-        for entry in ("count", "split"):
-            plan.step("index/partition", (0, 1, starts, found), (total, what.inner, what.entries, what.size, At(0), At(1), first, count),
-                      ceil_div(total, THREADS * items), entry=entry, THREADS=THREADS, ITEMS=items, BUCKETS=buckets, **_bits_of(what.dtype))
-            if entry == "count":
-                add_scan(plan, starts, buckets)
-        _add_sums(plan, what, (found, starts), buckets, 8 * ceil_div(count, 8 * buckets), (0, 0), (first, count),
-                  LINES=False, I="vec2<u32>", named="index[i]", THREADS=threads, EACH=8)
-    return plan
+    add_elementwise(plan, "0", (starts,), (buckets,), ((1,),), INT32)
+    for entry in ("count", "split"):
+        plan.step("index/partition", (0, 1, starts, found), (total, what.inner, what.entries, what.size, At(0), At(1), shift),
+                  ceil_div(total, threads * items), entry=entry, THREADS=threads, ITEMS=items, BUCKETS=threads if direct else buckets,
+                  DIRECT=direct, **_bits_of(what.dtype))
+        if entry == "count":
+            add_scan(plan, starts, buckets)
+    threads = 512 if limits["max-compute-invocations-per-workgroup"] >= 512 else THREADS
+    return _add_sums(plan, what, (found, starts), buckets, 8 * ceil_div(blocks, buckets), (total, places), shift,
+                     LINES=False, I="vec2<u32>", named="index[i]", THREADS=threads, EACH=12)
 
 
 def _add(plan: Plan, what: Sum, total: int, windows: bool) -> Plan:

@@ -11,7 +11,7 @@ from volta.devices.gpu.copy import cast, cat
 from volta.devices.gpu.limits.cut import call, halves, narrow, part, refuse
 from volta.devices.gpu.plans import At, Kernel, Plan, spare
 
-WORKGROUPS = 1024           # wanted where lines are long
+WORKGROUPS = 2048           # wanted where lines are long
 SHORTEST = 4                # steps of a workgroup that a part of a line has at least
 
 
