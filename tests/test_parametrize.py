@@ -113,7 +113,7 @@ def test_orthogonal(kind, shape, trivialized, device, rng):
         assert library.nn.utils.parametrizations.orthogonal(layer, "weight", kind, use_trivialization=trivialized) is layer
     assert list(theirs.state_dict()) == list(ours.state_dict())
     square = ours.weight.T @ ours.weight if shape[0] >= shape[1] else ours.weight @ ours.weight.T
-    volta.testing.assert_close(square, volta.eye(min(shape)), atol=1e-5)
+    volta.testing.assert_close(square, volta.eye(min(shape)), rtol=1e-5, atol=1e-5)
     ours.to(device).load_state_dict(theirs.state_dict())
     x, weights = rng.standard_normal((5, shape[1])).astype("f"), []
     for library, layer, place in ((torch, theirs, "cpu"), (volta, ours, device)):
