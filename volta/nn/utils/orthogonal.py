@@ -101,7 +101,8 @@ def orthogonal(module: M, name: str = "weight", orthogonal_map: Map | None = Non
     computed from what is trained: None is "matrix_exp" for square matrices, "householder" for others. `use_trivialization` computes it
     from where it began.
 
-    Raises: ArgumentError where there is no such parameter or map, or it is no matrix.
+    Raises: ArgumentError where there is no such parameter or map, or it is no matrix; on a GPU, which solves no equations, DeviceError
+    (under `set_gpu_gaps("warn")` they are solved on the CPU).
 
     >>> w = volta.nn.utils.parametrizations.orthogonal(volta.nn.Linear(3, 5)).weight
     >>> volta.allclose(w.T @ w, volta.eye(3), atol=1e-5)
