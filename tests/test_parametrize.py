@@ -100,3 +100,50 @@ def test_what_cannot_be_parametrized_is_named():
     utils.weight_norm(layer)
     with pytest.raises(ArgumentError, match="has no parameter 'weight'"):
         utils.weight_norm(layer)
+
+
+@pytest.fixture
+def gaps():
+    """What a GPU has no algorithm for is computed on the CPU."""
+    previous = volta.set_gpu_gaps("warn")
+    yield
+    volta.set_gpu_gaps(previous)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("gaps")
+@pytest.mark.parametrize("kind", [None, "matrix_exp", "cayley", "householder"])
+@pytest.mark.parametrize("shape", [(4, 4), (6, 3), (3, 6)])
+@pytest.mark.parametrize("trivialized", [True, False])
+def test_orthogonal(kind, shape, trivialized, device, rng):
+    """The base that completes a matrix is drawn: ours is taken from PyTorch."""
+    theirs, ours = (library.nn.Linear(*shape[::-1]) for library in (torch, volta))
+    ours.load_state_dict(theirs.state_dict())
+    for library, layer in ((torch, theirs), (volta, ours)):
+        assert library.nn.utils.parametrizations.orthogonal(layer, "weight", kind, use_trivialization=trivialized) is layer
+    assert list(theirs.state_dict()) == list(ours.state_dict())
+    square = ours.weight.T @ ours.weight if shape[0] >= shape[1] else ours.weight @ ours.weight.T
+    volta.testing.assert_close(square, volta.eye(min(shape)), rtol=1e-5, atol=1e-5)
+    ours.to(device).load_state_dict(theirs.state_dict())
+    x, weights = rng.standard_normal((5, shape[1])).astype("f"), []
+    for library, layer, place in ((torch, theirs, "cpu"), (volta, ours, device)):
+        steps = library.optim.SGD(layer.parameters(), 0.1)
+        for _ in range(5):
+            steps.zero_grad()
+            (layer(library.tensor(x, device=place)).exp().mean() + layer.weight[0].sum()).backward()
+            steps.step()
+        weights.append(layer.weight.detach().cpu().numpy())
+    np.testing.assert_allclose(weights[1], weights[0], atol=2e-5)
+
+
+def test_wrong_orthogonal():
+    orthogonal = volta.nn.utils.parametrizations.orthogonal
+    with pytest.raises(ArgumentError, match="has no parameter or buffer 'w'"):
+        orthogonal(volta.nn.Linear(2, 2), "w")
+    with pytest.raises(ArgumentError, match="needs a matrix"):
+        orthogonal(volta.nn.Linear(2, 2), "bias")
+    with pytest.raises(ArgumentError, match="orthogonal_map must be"):
+        orthogonal(volta.nn.Linear(2, 2), orthogonal_map="qr")
+    layer = orthogonal(volta.nn.Linear(2, 2), orthogonal_map="cayley", use_trivialization=False)
+    with pytest.raises(NotImplementedError, match="not possible to assign"):
+        layer.weight = volta.eye(2)

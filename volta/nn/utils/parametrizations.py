@@ -1,4 +1,4 @@
-"""Weight and spectral normalisation as parametrizations."""
+"""Weight and spectral normalisation as parametrizations, beside orthogonal matrices."""
 from __future__ import annotations
 
 from typing import TypeVar
@@ -6,13 +6,14 @@ from typing import TypeVar
 from volta.errors import ArgumentError
 from volta.nn.functional import normalize
 from volta.nn.module import Module
+from volta.nn.utils.orthogonal import orthogonal
 from volta.nn.utils.parametrize import register_parametrization
 from volta.nn.utils.recomputed import as_matrix, norm_except_dim, outputs_of, power_iteration
 from volta.ops.creation import empty
 from volta.ops.linalg import dot, mv
 from volta.tensor import Tensor
 
-__all__ = ["spectral_norm", "weight_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 M = TypeVar("M", bound=Module)
 

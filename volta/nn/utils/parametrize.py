@@ -38,7 +38,7 @@ class ParametrizationList(ModuleList):
     def __init__(self, modules: list[Module], original: Tensor, unsafe: bool = False) -> None:
         super().__init__(modules)
         value, wants = original, original.requires_grad
-        with no_grad():
+        with no_grad(), contextlib.suppress(NotImplementedError):             # without an inverse, what is trained begins as the tensor
             for module in reversed(modules):
                 if hasattr(module, "right_inverse"):
                     value = module.right_inverse(value)
