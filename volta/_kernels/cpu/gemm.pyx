@@ -154,7 +154,7 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
                 # Read next: the rows of b's next panel, or the tile of out that follows.
                 next = out + (end * p.n + first if q + 1 < tiles else last)
                 if ahead:
-                    next = b + (k0 * p.b_row + last if j + 1 < panels else (k0 + depth) * p.b_row) + (depth * q + tiles - 1) // tiles * p.b_row
+                    next = b + (k0 + (depth * q + tiles - 1) // tiles) * p.b_row + (last if j + 1 < panels else depth * p.b_row)
                 multiply_ahead(depth, tile, a_row, a_step, <int>(end - i), panel, b_step, next, p.b_row if ahead else p.n,
                                tiles if ahead else (depth + TILE_ROWS - 1) // TILE_ROWS, out + i * p.n + first, p.n,
                                <int>(min(last, columns) - first), bias + first if bias != NULL and k0 == 0 else <const real*>NULL, k0 > 0)
@@ -210,14 +210,9 @@ cdef void line(Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* x,
                Py_ssize_t across, real* sums) noexcept nogil:
     """sums[rows][LINE] = x[rows][k] @ y[k][columns], with y read once. IN: at most THIN rows and LINE columns."""
     cdef Py_ssize_t row, j, q, count
-    cdef real[4] four
     if step == 1 and (across != 1 or columns == 1):
         for j in range(0, columns, 4):
-            count = min(4, columns - j)
-            for row in range(rows):
-                dots(count, k, x + row * x_row, y + j * across, across, <real*>four)
-                for q in range(count):
-                    sums[row * LINE + j + q] = four[q]
+            dots(rows, min(4, columns - j), k, x, x_row, y + j * across, across, sums + j, LINE)
         return
     for row in range(rows):
         for j in range(columns):
