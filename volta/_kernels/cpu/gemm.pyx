@@ -61,11 +61,13 @@ cdef enum:
     LONG = 2048                 # parts of k in thin products; in others at least half as much, and at most PARTS of them
     LARGE = 262144              # elements of an operand that thin products read in PARTS, row by row
     PARTS = 16
+    SPREAD = 16384              # elements of parts that threads add: most lie in the caches of others
     NARROW = 16384              # elements of out up to which k is cut into parts
     FEW = 64                    # rows up to which tiles read b where it lies, if it is WIDE or k short,
     WIDE = 256
     NEAR = 64                   # in blocks of so many of its rows, which lie in the first cache
-    OUT = 65536                 # and so many elements of out, which stay in the second
+    OUT = 65536                 # and so many elements of out, which stay in the second;
+    FETCHED = 1048576           # elements from which on b is fetched ahead there
 
 
 cdef void turn(Py_ssize_t rows, Py_ssize_t columns, const real* x, Py_ssize_t from_row, real* out, Py_ssize_t to_row) noexcept nogil:
@@ -127,8 +129,7 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
     cdef Py_ssize_t tiles = (rows + TILE_ROWS - 1) // TILE_ROWS, a_row = p.a_row, a_step = p.a_column, b_step
     cdef bint turn_a = p.a_column != 1 and panels > 1
     cdef bint turn_b = p.b_column != 1 or not plan.few and depth * p.b_row > SMALL and tiles > (1 if p.b_row >= FAR else 2)
-    cdef bint ahead = p.b_column == 1 and (turn_b or plan.few)              # rows of the next panel are fetched during this one
-    cdef Py_ssize_t next_row = p.b_row if ahead else 0, stretch = tiles if ahead else k
+    cdef bint ahead = plan.few and p.k * p.n > FETCHED
     cdef real* packed_a = space + min(plan.depth, k) * 3 * width + PAD
     cdef const real* tile
     cdef const real* panel
@@ -144,15 +145,18 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
         for j in range(panels):
             first, last = width * panel_start(j, vectors), width * panel_start(j + 1, vectors)
             panel, b_step = b + k0 * p.b_row + first * p.b_column, p.b_row
-            next = b + k0 * p.b_row + last if j + 1 < panels else b + (k0 + depth) * p.b_row
             if turn_b or last > columns:
                 pack(min(last, columns) - first, last - first, depth, panel, p.b_column, p.b_row, space)
                 panel, b_step = space, last - first
             for q in range(tiles):
                 i, end = rows * q // tiles, rows * (q + 1) // tiles
                 tile = packed_a + q * TILE_ROWS * depth if turn_a else a + i * p.a_row + k0 * p.a_column
-                multiply_ahead(depth, tile, a_row, a_step, <int>(end - i), panel, b_step,
-                               next + (depth * q + tiles - 1) // tiles * next_row, next_row, stretch, out + i * p.n + first, p.n,
+                # Read next: the rows of b's next panel, or the tile of out that follows.
+                next = out + (end * p.n + first if q + 1 < tiles else last)
+                if ahead:
+                    next = b + (k0 + (depth * q + tiles - 1) // tiles) * p.b_row + (last if j + 1 < panels else depth * p.b_row)
+                multiply_ahead(depth, tile, a_row, a_step, <int>(end - i), panel, b_step, next, p.b_row if ahead else p.n,
+                               tiles if ahead else (depth + TILE_ROWS - 1) // TILE_ROWS, out + i * p.n + first, p.n,
                                <int>(min(last, columns) - first), bias + first if bias != NULL and k0 == 0 else <const real*>NULL, k0 > 0)
         k0 += depth
 
@@ -206,14 +210,9 @@ cdef void line(Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* x,
                Py_ssize_t across, real* sums) noexcept nogil:
     """sums[rows][LINE] = x[rows][k] @ y[k][columns], with y read once. IN: at most THIN rows and LINE columns."""
     cdef Py_ssize_t row, j, q, count
-    cdef real[4] four
     if step == 1 and (across != 1 or columns == 1):
         for j in range(0, columns, 4):
-            count = min(4, columns - j)
-            for row in range(rows):
-                dots(count, k, x + row * x_row, y + j * across, across, <real*>four)
-                for q in range(count):
-                    sums[row * LINE + j + q] = four[q]
+            dots(rows, min(4, columns - j), k, x, x_row, y + j * across, across, sums + j, LINE)
         return
     for row in range(rows):
         for j in range(columns):
@@ -328,8 +327,7 @@ cdef void gemm(const Plan* plan, const Products* p, const real* a, const real* b
         for t in prange(threads, num_threads=threads, schedule="static"):
             several(plan, p, tasks * t // threads, tasks * (t + 1) // threads, a, b, bias, sums, space + plan.partial + t * plan.own)
     if plan.cuts > 1:
-        threads = threads_for(parts * p.m * p.n)
-        if threads == 1:
+        if threads == 1 or plan.partial < SPREAD:
             add_parts(plan, p, space, later, 0, size, out)
         else:
             for t in prange(threads, num_threads=threads, schedule="static"):
@@ -384,7 +382,7 @@ cdef Py_ssize_t parts_of(const Plan* plan, const Products* p) noexcept nogil:
     if not plan.thin:
         return min(PARTS, p.k // (LONG // 2)) if p.m * p.n <= NARROW and p.k >= LONG else 1
     if (p.a_row if p.m > p.n else p.b_column) == 1 and p.k * wide >= LARGE:
-        parts = max(parts, min(PARTS, max(4, 4 * LONG // wide), p.k // 128))
+        parts = max(parts, min(PARTS, p.k // 128))
     return parts
 
 

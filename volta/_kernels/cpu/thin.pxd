@@ -38,39 +38,58 @@ cdef extern from *:
     VOLTA_TOTAL_OF(32, float, VOLTA_LANES32)
     VOLTA_TOTAL_OF(64, double, VOLTA_LANES64)
     #endif
-    /* out[j] = sum over p < n of x[p] * b[j][p], for COUNT rows of b: each in two vectors of sums, then over their lanes. */
-    #define VOLTA_DOTS(NAME, COUNT, T, V, LANES, S)                                                                 \\
-    static void NAME(Py_ssize_t n, const T* x, const T* b, Py_ssize_t b_row, T* out) {                              \\
-        V sum[COUNT][2]; Py_ssize_t p = 0; int j;                                                                   \\
-        VOLTA_UNROLL for (j = 0; j < COUNT; j++) sum[j][0] = sum[j][1] = (V){0};                                    \\
-        for (; p + 2 * LANES <= n; p += 2 * LANES) {                                                                \\
-            V u = *(const V*)(x + p), v = *(const V*)(x + p + LANES);                                               \\
-            VOLTA_UNROLL for (j = 0; j < COUNT; j++) {                                                              \\
-                sum[j][0] = VOLTA_MADD##S(u, *(const V*)(b + j * b_row + p), sum[j][0]);                            \\
-                sum[j][1] = VOLTA_MADD##S(v, *(const V*)(b + j * b_row + p + LANES), sum[j][1]);                    \\
-            }                                                                                                       \\
-        }                                                                                                           \\
+    /* out[i][j] = sum over p < n of x[i][p] * b[j][p], for ROWS rows of x and COUNT of b: each in two vectors of sums, then over their
+       lanes. */
+    #define VOLTA_DOTS(NAME, ROWS, COUNT, T, V, LANES, S)                                                           \\
+    static void NAME(Py_ssize_t n, const T* x, Py_ssize_t x_row, const T* b, Py_ssize_t b_row, T* out, Py_ssize_t out_row) { \\
+        V sum[ROWS][COUNT][2]; Py_ssize_t p = 0; int i, j, h;                                                       \\
+        VOLTA_UNROLL for (i = 0; i < ROWS; i++)                                                                     \\
+            VOLTA_UNROLL for (j = 0; j < COUNT; j++) sum[i][j][0] = sum[i][j][1] = (V){0};                          \\
+        for (; p + 2 * LANES <= n; p += 2 * LANES)                                                                  \\
+            VOLTA_UNROLL for (h = 0; h < 2; h++)                                                                    \\
+                VOLTA_UNROLL for (j = 0; j < COUNT; j++) {                                                          \\
+                    V y = *(const V*)(b + j * b_row + p + h * LANES);                                               \\
+                    VOLTA_UNROLL for (i = 0; i < ROWS; i++)                                                         \\
+                        sum[i][j][h] = VOLTA_MADD##S(*(const V*)(x + i * x_row + p + h * LANES), y, sum[i][j][h]);  \\
+                }                                                                                                   \\
         for (; p < n; p += LANES) {                                                                                 \\
             const int count = n - p < LANES ? (int)(n - p) : LANES;                                                 \\
-            V u = volta_part##S(x + p, count);                                                                      \\
-            VOLTA_UNROLL for (j = 0; j < COUNT; j++)                                                                \\
-                sum[j][0] = VOLTA_MADD##S(u, volta_part##S(b + j * b_row + p, count), sum[j][0]);                   \\
+            VOLTA_UNROLL for (j = 0; j < COUNT; j++) {                                                              \\
+                V y = volta_part##S(b + j * b_row + p, count);                                                      \\
+                VOLTA_UNROLL for (i = 0; i < ROWS; i++)                                                             \\
+                    sum[i][j][0] = VOLTA_MADD##S(volta_part##S(x + i * x_row + p, count), y, sum[i][j][0]);         \\
+            }                                                                                                       \\
         }                                                                                                           \\
-        VOLTA_UNROLL for (j = 0; j < COUNT; j++) out[j] = volta_total##S(sum[j][0] + sum[j][1]);                    \\
+        VOLTA_UNROLL for (i = 0; i < ROWS; i++)                                                                     \\
+            VOLTA_UNROLL for (j = 0; j < COUNT; j++) out[i * out_row + j] = volta_total##S(sum[i][j][0] + sum[i][j][1]); \\
     }
-    VOLTA_DOTS(volta_dot32, 1, float, volta_v32, VOLTA_LANES32, 32)
-    VOLTA_DOTS(volta_dot64, 1, double, volta_v64, VOLTA_LANES64, 64)
-    VOLTA_DOTS(volta_dots32, 4, float, volta_v32, VOLTA_LANES32, 32)
-    VOLTA_DOTS(volta_dots64, 4, double, volta_v64, VOLTA_LANES64, 64)
+    /* Up to 3 rows of x and 4 of b; several of x at once where 32 registers hold their sums. */
+    #define VOLTA_DOTS_OF(S, T)                                                                                     \\
+    VOLTA_DOTS(volta_dot##S, 1, 1, T, volta_v##S, VOLTA_LANES##S, S)                                                \\
+    VOLTA_DOTS(volta_dots##S##_1, 1, 4, T, volta_v##S, VOLTA_LANES##S, S)                                           \\
+    VOLTA_DOTS(volta_dots##S##_2, 2, 4, T, volta_v##S, VOLTA_LANES##S, S)                                           \\
+    VOLTA_DOTS(volta_dots##S##_3, 3, 4, T, volta_v##S, VOLTA_LANES##S, S)                                           \\
+    static void volta_dots##S(int rows, int count, Py_ssize_t n, const T* x, Py_ssize_t x_row, const T* b, Py_ssize_t b_row, T* out, \\
+                              Py_ssize_t out_row) {                                                                 \\
+        int i, j;                                                                                                   \\
+        if (count == 4 && rows > 1 && VOLTA_TILE_ROWS == 8)                                                         \\
+            (rows == 3 ? volta_dots##S##_3 : volta_dots##S##_2)(n, x, x_row, b, b_row, out, out_row);               \\
+        else                                                                                                        \\
+            for (i = 0; i < rows; i++, x += x_row, out += out_row) {                                                \\
+                if (count == 4) volta_dots##S##_1(n, x, 0, b, b_row, out, 0);                                       \\
+                else for (j = 0; j < count; j++) volta_dot##S(n, x, 0, b + j * b_row, 0, out + j, 0);               \\
+            }                                                                                                       \\
+    }
+    VOLTA_DOTS_OF(32, float)
+    VOLTA_DOTS_OF(64, double)
     """
     void add_row32 "volta_add_row32"(Py_ssize_t, const float*, const float*, Py_ssize_t, float*) noexcept nogil
     void add_row64 "volta_add_row64"(Py_ssize_t, const double*, const double*, Py_ssize_t, double*) noexcept nogil
     void add_rows32 "volta_add_rows32"(Py_ssize_t, const float*, const float*, Py_ssize_t, float*) noexcept nogil
     void add_rows64 "volta_add_rows64"(Py_ssize_t, const double*, const double*, Py_ssize_t, double*) noexcept nogil
-    void dot32 "volta_dot32"(Py_ssize_t, const float*, const float*, Py_ssize_t, float*) noexcept nogil
-    void dot64 "volta_dot64"(Py_ssize_t, const double*, const double*, Py_ssize_t, double*) noexcept nogil
-    void dots32 "volta_dots32"(Py_ssize_t, const float*, const float*, Py_ssize_t, float*) noexcept nogil
-    void dots64 "volta_dots64"(Py_ssize_t, const double*, const double*, Py_ssize_t, double*) noexcept nogil
+    void dots32 "volta_dots32"(int, int, Py_ssize_t, const float*, Py_ssize_t, const float*, Py_ssize_t, float*, Py_ssize_t) noexcept nogil
+    void dots64 "volta_dots64"(int, int, Py_ssize_t, const double*, Py_ssize_t, const double*, Py_ssize_t, double*,
+                               Py_ssize_t) noexcept nogil
 
 
 cdef inline void add_rows(Py_ssize_t rows, Py_ssize_t n, const real* x, const real* b, Py_ssize_t b_row, real* out) noexcept nogil:
@@ -89,17 +108,10 @@ cdef inline void add_rows(Py_ssize_t rows, Py_ssize_t n, const real* x, const re
             add_row64(n, x + i, b + i * b_row, 0, out)
 
 
-cdef inline void dots(Py_ssize_t count, Py_ssize_t n, const real* x, const real* b, Py_ssize_t b_row, real* out) noexcept nogil:
-    """out[j] = the product of x[n] and row j of b; at most 4 rows."""
-    cdef Py_ssize_t j
-    if count == 4:
-        if real is float:
-            dots32(n, x, b, b_row, out)
-        else:
-            dots64(n, x, b, b_row, out)
-        return
-    for j in range(count):
-        if real is float:
-            dot32(n, x, b + j * b_row, 0, out + j)
-        else:
-            dot64(n, x, b + j * b_row, 0, out + j)
+cdef inline void dots(Py_ssize_t rows, Py_ssize_t count, Py_ssize_t n, const real* x, Py_ssize_t x_row, const real* b, Py_ssize_t b_row,
+                      real* out, Py_ssize_t out_row) noexcept nogil:
+    """out[i][j] = the product of row i of x and row j of b; at most 3 and 4 rows."""
+    if real is float:
+        dots32(<int>rows, <int>count, n, x, x_row, b, b_row, out, out_row)
+    else:
+        dots64(<int>rows, <int>count, n, x, x_row, b, b_row, out, out_row)
