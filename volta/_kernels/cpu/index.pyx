@@ -17,6 +17,23 @@ from volta._kernels.cpu.copy cimport packed
 
 from volta.errors import DTypeError, IndexRangeError
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+      /* Rows of a few hundred bytes: shorter than a call. The last piece overlaps the one before it. */
+      static inline void volta_copy_row(char *to, const char *from, size_t n) {
+          typedef char piece __attribute__((vector_size(64), aligned(1), may_alias));
+          size_t i;
+          if (n < 64 || n > 2048) { memcpy(to, from, n); return; }
+          for (i = 0; i + 64 < n; i += 64) *(piece *)(to + i) = *(const piece *)(from + i);
+          *(piece *)(to + n - 64) = *(const piece *)(from + n - 64);
+      }
+    #else
+      #define volta_copy_row memcpy
+    #endif
+    """
+    void copy_bytes "volta_copy_row"(char* to, const char* x, size_t n) noexcept nogil
+
 ctypedef fused word:
     int8_t
     int16_t
@@ -264,7 +281,7 @@ cdef void select_words(const Move* p, const word* x, const int64_t* index, Py_ss
             gather_line(source, index + k, stop - i, 1, 0, out + i)
         else:
             for k in range(k, k + stop - i):
-                memcpy(out + i * inner, source + index[k] * inner, inner * sizeof(word))
+                copy_bytes(<char*>(out + i * inner), <const char*>(source + index[k] * inner), inner * sizeof(word))
                 i += 1
         i = stop
 

@@ -20,7 +20,7 @@ from volta._kernels.cpu.index cimport first_outside
 from volta.errors import ArgumentError, DTypeError, IndexRangeError
 
 cdef enum:
-    FEW = 32                    # elements up to which a line is sorted by insertion
+    FEW = 64                    # elements up to which a line is sorted by insertion
     LONG = 65536                # elements from which threads share a line; one thread parts lines of four times as many
     MOST_THREADS = 64
     MANY = 512                  # elements up to which insertion may do the rest behind one digit,
