@@ -171,6 +171,7 @@ def test_results_do_not_depend_on_threads(rng):
                    KERNELS["conv2d"](x, weight, None, *geometry),
                    KERNELS["conv2d_grad_input"](x, weight, 20, 20, *geometry),
                    KERNELS["conv2d_grad_weight"](x, x, (3, 3), *geometry), KERNELS["softmax"](rows, 1),
+                   KERNELS["logsumexp"](rows, 1), KERNELS["logsumexp"](rows, 0),
                    *(KERNELS["conv2d"](more[i], more[i + 1], None, *geometry) for i in (0, 2)),
                    KERNELS["conv2d_grad_input"](more[0], more[1], 16, 16, *geometry),
                    KERNELS["conv2d_grad_weight"](more[0], more[0], (3, 3), *geometry),
@@ -280,6 +281,18 @@ def test_softmax(shape, dim, name, rng):
     close(KERNELS["softmax_grad"](strided(g), tensor(y), dim), y * (g - (g * y).sum(axis, keepdims=True)))
     expected = g - np.exp(log) * g.sum(axis, keepdims=True)
     close(KERNELS["log_softmax_grad"](tensor(g), strided(log), dim), expected, 1e-4)
+
+
+@pytest.mark.parametrize("shape, dim", [((3, 50000), 1), ((50000, 3), 0), ((40, 7), 0), ((200, 9), 1)])
+def test_logsumexp(shape, dim, rng):
+    """Of lines that are cut into parts, too; a line with an infinity has that or, of -inf alone, -inf."""
+    x = (rng.standard_normal(shape) * 5).astype("f4")
+    lines = np.moveaxis(x, dim, -1)
+    lines[0, 1], lines[1] = np.inf, -np.inf
+    wide = lines[2:].astype("f8")
+    found = values(KERNELS["logsumexp"](strided(x), dim))
+    np.testing.assert_allclose(found[2:], np.log(np.exp(wide).sum(-1)), rtol=2e-6)
+    assert found[0] == np.inf and found[1] == -np.inf
 
 
 @pytest.mark.parametrize("dim", [0, 1])

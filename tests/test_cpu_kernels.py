@@ -3,6 +3,7 @@
 The op table's tests cover what each operation computes; here is what only the CPU's loops and driver can get wrong.
 """
 import itertools
+import math
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from volta._kernels import core
 from volta._kernels.core import threads
-from volta._kernels.cpu import copy, elementwise, join, reduce
+from volta._kernels.cpu import copy, elementwise, join, reduce, variant
 from volta.errors import ArgumentError, DTypeError, ShapeError
 
 DTYPES = {dtype.name: dtype for dtype in map(core.dtype_from_code, range(7))}
@@ -164,6 +165,17 @@ def test_special_values_and_accuracy(name, function):
     assert np.array_equal(np.isnan(got), np.isnan(want))
     assert np.array_equal(np.signbit(got[want == 0]), np.signbit(want[want == 0]))
     np.testing.assert_array_max_ulp(np.nan_to_num(got), np.nan_to_num(want), maxulp=4)
+
+
+def test_accuracy_of_tables():
+    """erf and gelu, which are polynomials by interval: in units in the last place, but for the far tail of gelu."""
+    x = np.concatenate([np.linspace(-4.1, 4.1, 100001), np.logspace(-30, 0, 10001)]).astype("f4")
+    below = np.array([math.erfc(-v / math.sqrt(2)) / 2 for v in x.tolist()])
+    for name, want in ("erf", np.array([math.erf(v) for v in x.tolist()])), ("gelu", x * below):
+        got = copy.download(KERNELS[name](upload(x)))
+        assert (abs(got - want) / np.spacing(abs(want).astype("f4"))).max() < (2.5 if variant == "avx512" else 12), name
+    ends = np.float32([-np.inf, np.inf, np.nan, -0.0, 4, -4, 30])
+    same(KERNELS["erf"](upload(ends)), np.float32([-1, 1, np.nan, -0.0, 1, -1, 1]))
 
 
 def test_pow_of_special_values():

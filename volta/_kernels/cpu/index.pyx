@@ -264,7 +264,7 @@ cdef void select_words(const Move* p, const word* x, const int64_t* index, Py_ss
             gather_line(source, index + k, stop - i, 1, 0, out + i)
         else:
             for k in range(k, k + stop - i):
-                memcpy(out + i * inner, source + index[k] * inner, inner * sizeof(word))
+                copy_bytes(<char*>(out + i * inner), <const char*>(source + index[k] * inner), inner * sizeof(word))
                 i += 1
         i = stop
 

@@ -3,7 +3,8 @@
 # Layout: x seen as [outer, length, inner], made contiguous. An element becomes a key, an unsigned integer in the order of the elements (NaN
 # last, -0 equal to 0, all bits turned for a descending order), with its place in the line. Short lines are sorted by insertion, others
 # by the digits of the keys (8 bits each): by the highest and then by insertion where few keys share it, else from the lowest up; stable.
-# Long lines are first parted by their highest digit, for threads and for the caches. For the first few of a line, only the keys that can be among them are.
+# Long lines are first parted by their highest digit, for threads and for the caches. For the first few of a line, only the keys that can
+# be among them are sorted.
 # Threads: over lines; where they are few, over blocks of a line. A stable order is one order, so results do not depend on their number.
 # Sizes and places in range: the front end; places are checked here all the same.
 
@@ -20,7 +21,7 @@ from volta._kernels.cpu.index cimport first_outside
 from volta.errors import ArgumentError, DTypeError, IndexRangeError
 
 cdef enum:
-    FEW = 32                    # elements up to which a line is sorted by insertion
+    FEW = 64                    # elements up to which a line is sorted by insertion
     LONG = 65536                # elements from which threads share a line; one thread parts lines of four times as many
     MOST_THREADS = 64
     MANY = 512                  # elements up to which insertion may do the rest behind one digit,

@@ -1,6 +1,6 @@
 # Sums and maxima over contiguous memory, and exp and log by element type.
 #
-# float32 sums run in 64 or 128 lanes over at most 1,024 elements, whose results are added in double: the error does not grow with the length, and
+# float32 sums run in 64 lanes over at most 1,024 elements, whose results are added in double: the error does not grow with the length, and
 # the order depends on the length only. In vector types, since compilers keep one sum at a time, and wait for each addition.
 # Threads: none. Sizes: the caller's; n may be 0.
 
@@ -62,7 +62,7 @@ cdef extern from *:
             VOLTA_SUM_QUARTER(TERM)                                                                                 \\
             total += PAIRS > 1 ? (q[0] + q[PAIRS]) + (q[1] + q[2 * PAIRS - 1]) : q[0] + q[PAIRS];                                   \\
         }
-      /* Columns j on, as long as there are so many vectors: 8 rows at a time in the element type. */
+      /* Columns j on, as long as there are so many vectors: 16 rows at a time in the element type. */
       #define VOLTA_SUM_STRIP(T, S, COUNT)                                                                          \\
         for (; j + COUNT * (Py_ssize_t)(sizeof(S) / sizeof(T)) <= n; j += COUNT * sizeof(S) / sizeof(T)) {          \\
             const char *at = x + j * sizeof(T);                                                                     \\
@@ -112,10 +112,10 @@ cdef extern from *:
         Py_ssize_t r;                                                                                               \\
         for (r = 0; r < rows; r++) acc[r] += volta_sum##s((const T*)(x + r * step), n);                             \\
     }                                                                                                               \\
-    /* acc[j] += the sum of `rows` elements from x[j] on, `step` bytes apart: 8 rows at a time in the element type. */ \\
+    /* acc[j] += the sum of `rows` elements from x[j] on, `step` bytes apart: 16 rows at a time in the element type. */ \\
     static void volta_column_sums##s(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) {      \\
-        for (; rows > 0; rows -= 8, x += 8 * step) {                                                              \\
-            Py_ssize_t some = rows < 8 ? rows : 8, j = 0, r;                                                      \\
+        for (; rows > 0; rows -= 16, x += 16 * step) {                                                            \\
+            Py_ssize_t some = rows < 16 ? rows : 16, j = 0, r;                                                      \\
             VOLTA_SUM_COLUMNS(T)                                                                                    \\
             for (; j < n; j++) {                                                                                    \\
                 T one = 0;                                                                                          \\

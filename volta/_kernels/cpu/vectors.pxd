@@ -124,8 +124,11 @@ cdef extern from * nogil:
           return V_PICK(_mm512_cmp_ps_mask(x, V_SET(0), _CMP_EQ_OQ), x, v_trig(x, 0, sin));
       }
       VOLTA_INLINE volta_v v_cos(volta_v x) { return v_trig(x, 1, cos); }
-      VOLTA_INLINE volta_v v_gelu(volta_v x) {
-          volta_v a = V_MIN(V_SET(14.4f), V_ABS(x)), e = v_exp_within(V_MUL(V_MUL(V_SET(-0.5f), a), a));
+      /* The normal distribution's share beyond a: as normal_cdf_f32. */
+      static __attribute__((noinline)) volta_v volta_tail(volta_v a) {
+          a = V_MIN(V_SET(14.4f), a);
+          volta_v square = V_MUL(a, a), e = v_exp_within(V_MUL(V_SET(-0.5f), square));
+          e = V_FMA(V_MUL(e, V_SET(0.5f)), V_NEG_FMA(a, a, square), e);           /* what the square has lost */
           volta_v t = v_ratio(V_SET(1), V_FMA(a, V_SET(0.265165043f), V_SET(1))), p = V_SET(0.0307697821f);
           p = V_FMA(p, t, V_SET(-0.143667221f));
           p = V_FMA(p, t, V_SET(0.216203377f));
@@ -134,7 +137,42 @@ cdef extern from * nogil:
           p = V_FMA(p, t, V_SET(0.0607514866f));
           p = V_FMA(p, t, V_SET(0.102656968f));
           p = V_FMA(p, t, V_SET(0.105324797f));
-          p = V_MUL(V_MUL(V_FMA(p, t, V_SET(0.105806738f)), t), e);
+          return V_MUL(V_MUL(V_FMA(p, t, V_SET(0.105806738f)), t), e);
+      }
+      /* The same of degree 6 about the multiples of 17 / 64, up to 4.1. */
+      VOLTA_INLINE volta_v v_gelu(volta_v x) {
+          const volta_v c6 = _mm512_setr_ps(5.96119935e-06f, -0.022057429f, 0.010200927f, -0.00301812869f, 0.00862487778f, -0.00557501661f,
+                                        0.00201289658f, -0.0038587763f, -0.00194413075f, -0.00106370868f, 7.50562031e-05f,
+                                        5.9359536e-05f, 0.000153114568f, 0.000188272723f, 0.00013452016f, 8.53992897e-05f);
+          const volta_v c5 = _mm512_setr_ps(-0.00993700139f, -0.00825834647f, -0.0039942679f, 0.000970002788f, 0.00470089819f,
+                                        0.00612966716f,
+                                        0.00539255282f, 0.00341506745f, 0.00129323988f, -0.00025371107f, -0.0010130835f,
+                                        -0.00114444143f, -0.000935187563f, -0.000630824652f, -0.000368335022f, -0.00019043553f);
+          const volta_v c4 = _mm512_setr_ps(-1.47226999e-07f, -0.0117415627f, -0.0210602563f, -0.022621572f, -0.0190081131f, -0.0111194281f,
+                                        -0.00351479137f, 0.00258578919f, 0.00562195992f, 0.00620480906f, 0.0052489494f,
+                                        0.00376520981f, 0.0023604189f, 0.00131879328f, 0.000665007974f, 0.000304468995f);
+          const volta_v c3 = _mm512_setr_ps(0.0664900616f, 0.059656661f, 0.041443903f, 0.0176665951f, -0.0048739058f, -0.0210266411f,
+                                        -0.0287558902f, -0.0290050879f, -0.0244459324f, -0.017998429f, -0.011825107f,
+                                        -0.00701643946f, -0.00378802186f, -0.00187009212f, -0.000847226765f, -0.000353141979f);
+          const volta_v c2 = _mm512_setr_ps(8.11699041e-10f, 0.0511413179f, 0.0920244902f, 0.115710713f, 0.120524965f, 0.109668851f,
+                                        0.0892774537f, 0.0658422634f, 0.0443283394f, 0.0273762792f, 0.0155608589f,
+                                        0.00815979019f, 0.0039543896f, 0.00177342619f, 0.000736758404f, 0.000283775531f);
+          const volta_v c1 = _mm512_setr_ps(-0.398942292f, -0.385113627f, -0.346437871f, -0.290415257f, -0.226866931f, -0.165150762f,
+                                        -0.112033419f, -0.0708226636f, -0.0417209864f, -0.0229031127f, -0.0117163425f,
+                                        -0.00558531005f, -0.00248119072f, -0.0010271424f, -0.000396240473f, -0.000142444158f);
+          const volta_v c0 = _mm512_setr_ps(0.5f, 0.39526403f, 0.29762277f, 0.212761819f, 0.144004375f, 0.0920684114f,
+                                        0.0554960184f, 0.031487003f, 0.0167933069f, 0.00840986148f, 0.00395075046f,
+                                        0.00173965574f, 0.000717542309f, 0.000277066079f, 0.000100105543f, 3.38289792e-05f);
+          volta_v a = V_ABS(x), t = V_FMA(a, V_SET(3.7647059f), V_SET(VOLTA_ROUNDER));
+          volta_v r = V_FMA(V_SUB(t, V_SET(VOLTA_ROUNDER)), V_SET(-0.265625f), a), p = V_AT(t, c6);
+          __mmask16 far = _mm512_cmp_ps_mask(a, V_SET(4.1f), _CMP_NLE_UQ);
+          p = V_FMA(p, r, V_AT(t, c5));
+          p = V_FMA(p, r, V_AT(t, c4));
+          p = V_FMA(p, r, V_AT(t, c3));
+          p = V_FMA(p, r, V_AT(t, c2));
+          p = V_FMA(p, r, V_AT(t, c1));
+          p = V_FMA(p, r, V_AT(t, c0));
+          if (__builtin_expect(far != 0, 0)) p = V_PICK(far, volta_tail(a), p);
           return V_MUL(x, V_PICK(V_NEGATIVE(x), p, V_SUB(V_SET(1), p)));
       }
       #define VOLTA_LINE(NAME, ARGUMENTS, TERM)                                                                       \\
