@@ -287,7 +287,7 @@ cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias,
     join_rows(p)
     if p.transposed:
         left.row_stride, left.channel_stride = p.taps, p.o * p.taps
-    if p.o >= TILE_ROWS and p.n * p.d.places * p.h.places * p.w.places >= PACKED_VECTORS * p.lanes:
+    if 2 * p.o > TILE_ROWS and (p.o < TILE_ROWS or p.n * p.d.places * p.h.places * p.w.places >= PACKED_VECTORS * p.lanes):
         left.packed, left.row_stride, left.tap_stride, left.channel_stride = True, 1, TILE_ROWS, p.taps * TILE_ROWS
         left.tile_stride = p.c * p.taps * TILE_ROWS
         left.group_stride, size = tiles * left.tile_stride, p.groups * tiles * left.tile_stride

@@ -71,7 +71,7 @@ cdef enum:
     LEAST_PLACES = 192          # that packing the weights should serve, where they are
     FEW_WEIGHTS = 262144        # more than these
     LINES = 512                 # weights of an output that are turned at a time
-    ITEMS = 4                   # parts of the work for each thread
+    ITEMS = 2                   # parts of the work for each thread
 
 cdef struct Pixels:
     Py_ssize_t vectors, panels, block, blocks   # vectors of outputs; their panels; panels of a block of the work; blocks

@@ -117,21 +117,6 @@ cdef extern from *:
         }                                                                                                           \\
     }
     #if defined(__AVX512F__)
-    /* The numbers x[j * stride] for j < n, at most 16; no others are read. */
-    static inline __m512 volta_every(const float* x, int stride, int n) {
-        const __m512i j = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-        const unsigned all = (1u << n) - 1;
-        const __m512i at = _mm512_mullo_epi32(j, _mm512_set1_epi32(stride));
-        const unsigned long long span = (1ull << (stride > 3 ? 0 : (n - 1) * stride + 1)) - 1;
-        __m512 y;
-        if (stride > 3) return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), (__mmask16)all, at, x, 4);
-        y = _mm512_maskz_loadu_ps((__mmask16)span, x);
-        if (stride == 1) return y;
-        y = _mm512_permutex2var_ps(y, at, _mm512_maskz_loadu_ps((__mmask16)(span >> 16), x + 16));
-        if (stride == 2) return y;
-        return _mm512_permutex2var_ps(y, _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 17, 20, 23, 26, 29),
-                                      _mm512_maskz_loadu_ps((__mmask16)(span >> 32), x + 32));
-    }
     #define VOLTA_POOL_MASKED(HEIGHT, WIDTH, STRIDE)                                                               \\
     static VOLTA_APART void volta_pool_##HEIGHT##WIDTH##STRIDE##_32(const float* x, Py_ssize_t width, int at, Py_ssize_t n, float* out,\\
                                                                     int64_t* index) {                               \\
@@ -139,13 +124,14 @@ cdef extern from *:
         for (; n > 0; n -= 16, x += 16 * STRIDE, at += 16 * STRIDE, out += 16, index += 16) {                       \\
             const int m = n < 16 ? (int)n : 16;                                                                     \\
             const __mmask16 all = (__mmask16)((1u << m) - 1);                                                       \\
-            __m512 top = volta_every(x, STRIDE, m);                                                                 \\
+            const unsigned long long span = (1ull << ((m - 1) * STRIDE + 1)) - 1;                                   \\
+            __m512 top = volta_every(x, STRIDE, all, span);                                                         \\
             __m512i k = _mm512_add_epi32(_mm512_mullo_epi32(j, _mm512_set1_epi32(STRIDE)), _mm512_set1_epi32(at));  \\
             const __m512i first = k;                                                                                \\
             int a, b;                                                                                               \\
             VOLTA_UNROLL_WINDOW for (a = 0; a < HEIGHT; a++)                                                        \\
                 VOLTA_UNROLL_WINDOW for (b = 0; b < WIDTH; b++) {                                                   \\
-                    const __m512 v = volta_every(x + a * width + b, STRIDE, m);                                     \\
+                    const __m512 v = volta_every(x + a * width + b, STRIDE, all, span);                             \\
                     const __mmask16 wins = _mm512_cmp_ps_mask(v, top, _CMP_GT_OQ) | _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);\\
                     top = _mm512_mask_mov_ps(top, wins, v);                                                         \\
                     k = _mm512_mask_add_epi32(k, wins, first, _mm512_set1_epi32((int)(a * width) + b));             \\
@@ -269,8 +255,8 @@ cdef Py_ssize_t max_whole(Pool* p, int window, const real* x, Py_ssize_t z, Py_s
 cdef void max_lines(Pool* p, const real* x, Py_ssize_t first, Py_ssize_t last, real* out, int64_t* index) noexcept nogil:
     cdef Py_ssize_t line = first, done, plane, z, y, i
     cdef const real* source
-    cdef int window = window_of(p)
     cdef bint vectors = real is float and by_vectors(p)
+    cdef int window = window_of(p, vectors)
     while line < last:
         plane, z, y = line // (p.z.outs * p.y.outs), line // p.y.outs % p.z.outs, line % p.y.outs
         source = x + plane * p.size

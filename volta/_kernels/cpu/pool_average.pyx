@@ -161,8 +161,8 @@ cdef Py_ssize_t avg_whole(Pool* p, int window, const real* x, Py_ssize_t z, Py_s
 cdef void avg_lines(Pool* p, const real* x, Py_ssize_t first, Py_ssize_t last, real* out) noexcept nogil:
     cdef Py_ssize_t line = first, done, plane, z, y, i
     cdef const real* source
-    cdef int window = window_of(p)
     cdef bint vectors = real is float and by_vectors(p)
+    cdef int window = window_of(p, vectors)
     while line < last:
         plane, z, y = line // (p.z.outs * p.y.outs), line // p.y.outs % p.z.outs, line % p.y.outs
         source = x + plane * p.size

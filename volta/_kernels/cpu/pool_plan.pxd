@@ -97,10 +97,11 @@ cdef inline int pool_threads(Pool* p) noexcept nogil:
     return threads_for(max(p.planes * p.size, p.planes * p.outs * p.z.kernel * p.y.kernel * p.x.kernel))
 
 
-cdef inline int window_of(Pool* p) noexcept nogil:
-    """The digits of the height, width and stride of windows in one slice, undilated, and their stride along rows; else 0."""
+cdef inline int window_of(Pool* p, bint vectors) noexcept nogil:
+    """The digits of the height, width and stride along rows of undilated windows in one slice; else 0, as where vectors do better, since
+    there are lines of windows that are not whole."""
     if (p.adaptive or p.z.kernel > 1 or p.y.step > 1 or p.x.step > 1 or p.size > 0x7FFFFFFF
-            or max(p.y.kernel, p.x.kernel, p.x.stride) > 9):
+            or max(p.y.kernel, p.x.kernel, p.x.stride) > 9 or vectors and (p.y.low > 0 or p.y.high < p.y.outs)):
         return 0
     return <int>(p.y.kernel * 100 + p.x.kernel * 10 + p.x.stride)
 

@@ -38,23 +38,27 @@ cdef extern from *:
                 const Py_ssize_t x = start + (Py_ssize_t)j * stride + (Py_ssize_t)k * step;
                 if (x < 0 || x >= width) continue;
                 w->lanes[k] |= (unsigned short)(1u << j);
-                if (stride < 4) w->spans[k] |= 1ull << (j * stride);
+                if (stride < 5) w->spans[k] |= 1ull << (j * stride);
             }
         }
     }
-    /* Element k of the windows of a row; 0 where it is outside. */
-    static inline __m512 volta_element(const volta_windows* w, int stride, int k, const float* row) {
-        const float* x = row + w->start + (Py_ssize_t)k * w->step;
-        const unsigned long long span = w->spans[k];
+    /* The numbers x[j * stride] of some lanes j, whose bits `span` has as neighbours; 0 elsewhere, and nothing else is read. */
+    static inline __m512 volta_every(const float* x, int stride, __mmask16 lanes, unsigned long long span) {
         const __m512i at = _mm512_mullo_epi32(VOLTA_ORDER, _mm512_set1_epi32(stride));
-        __m512 y;
-        if (stride > 3) return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), w->lanes[k], at, x, 4);
+        __m512 y, z;
+        if (stride > 4) return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), lanes, at, x, 4);
         y = _mm512_maskz_loadu_ps((__mmask16)span, x);
         if (stride == 1) return y;
         y = _mm512_permutex2var_ps(y, at, _mm512_maskz_loadu_ps((__mmask16)(span >> 16), x + 16));
-        if (stride == 2) return y;
-        return _mm512_permutex2var_ps(y, _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 17, 20, 23, 26, 29),
-                                      _mm512_maskz_loadu_ps((__mmask16)(span >> 32), x + 32));
+        if (span >> 32 == 0) return y;
+        z = _mm512_maskz_loadu_ps((__mmask16)(span >> 32), x + 32);
+        if (stride == 3) return _mm512_permutex2var_ps(y, _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 17, 20, 23, 26, 29), z);
+        return _mm512_mask_mov_ps(y, 0xFF00, _mm512_permutex2var_ps(z, at,
+                                    _mm512_maskz_loadu_ps((__mmask16)(span >> 48), x + 48)));
+    }
+    /* Element k of the windows of a row; 0 where it is outside. */
+    static inline __m512 volta_element(const volta_windows* w, int stride, int k, const float* row) {
+        return volta_every(row + w->start + (Py_ssize_t)k * w->step, stride, w->lanes[k], w->spans[k]);
     }
     /* Maxima over the rows that begin at x[rows[]], and their places. */
     static inline void volta_max_of(const volta_windows* w, int kernel, int stride, const float* x, int count, const Py_ssize_t* rows,
@@ -95,6 +99,7 @@ cdef extern from *:
         case 3 * 16 + 1: F(w, 3, 1, __VA_ARGS__); break;                                                            \\
         case 3 * 16 + 2: F(w, 3, 2, __VA_ARGS__); break;                                                            \\
         case 3 * 16 + 3: F(w, 3, 3, __VA_ARGS__); break;                                                            \\
+        case 4 * 16 + 4: F(w, 4, 4, __VA_ARGS__); break;                                                            \\
         default: F(w, w->kernel, w->stride, __VA_ARGS__);                                                           \\
         }
     static void volta_max_windows(const volta_windows* w, const float* x, int count, const Py_ssize_t* rows, float* out, int64_t* index) {
