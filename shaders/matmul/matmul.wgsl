@@ -138,8 +138,9 @@ fn spot(i: u32, along_k: u32, tile: u32) -> vec2<u32> {
     return vec2<u32>(u % (tile / 4u) * 4u, u / (tile / 4u));
 }
 
-// Which row and column group of its warp's tile a lane owns.
-fn seat(l: u32) -> vec2<u32> { return vec2<u32>(l % LANES_M, l / LANES_M); }
+// Which row and column group of its warp's tile a lane owns. Neighbouring lanes share a column and lanes two apart a
+// row, so that most of a warp's vec4 reads of workgroup memory are broadcasts.
+fn seat(l: u32) -> vec2<u32> { return vec2<u32>(l / (2u * LANES_N) * 2u + l % 2u, l / 2u % LANES_N); }
 
 fn fetch_a(k0: u32) {
     if ((A_WORD == 4u || row0 + TILE_M <= p.m) && (GUARD_K == 0u || k0 + TILE_K <= k_end)) {
