@@ -65,9 +65,9 @@ cdef enum:
     NARROW = 16384              # elements of out up to which k is cut into parts
     FEW = 64                    # rows up to which tiles read b where it lies, if it is WIDE or k short,
     WIDE = 256
+    OUT = 65536                 # and so many elements of out at a time, which stay in the second cache
+    FETCHED = 1048576           # elements from which on b is fetched ahead there,
     NEAR = 64                   # in blocks of so many of its rows, which lie in the first cache
-    OUT = 65536                 # and so many elements of out, which stay in the second;
-    FETCHED = 1048576           # elements from which on b is fetched ahead there
 
 
 cdef void turn(Py_ssize_t rows, Py_ssize_t columns, const real* x, Py_ssize_t from_row, real* out, Py_ssize_t to_row) noexcept nogil:
@@ -349,7 +349,7 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
     plan.outer = not plan.thin and p.k == 1
     plan.inner = not plan.thin and not plan.outer and inner_pays(p, width)
     plan.few = p.b_column == 1 and p.m <= FEW and (p.k <= KC or p.n >= WIDE)
-    plan.depth = NEAR if plan.few else KC
+    plan.depth = NEAR if plan.few and p.k * p.n > FETCHED else KC
     plan.wide = max(OUT // p.m // (3 * width), 1) * 3 * width if plan.few else p.n
     plan.cuts = max(1, parts_of(plan, p))
     plan.length = (p.k + plan.cuts - 1) // plan.cuts
