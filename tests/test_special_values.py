@@ -177,6 +177,15 @@ def test_integers_divided_by_a_computed_zero_raise_on_the_cpu_and_give_zero_on_a
             assert out.reshape(-1)[2].item() == 0 and out.dtype is dtype
 
 
+@pytest.mark.parametrize("name", ["floor_divide_", "remainder_", "fmod_"])
+def test_a_refused_division_in_place_changes_nothing(name):
+    x, divisor = volta.arange(3000) + 7, volta.ones(3000, dtype=volta.int64) * 2
+    divisor[-1] = 0
+    with pytest.raises(volta.errors.ArgumentError, match="integer division by zero"):
+        getattr(x, name)(divisor)
+    assert x.tolist() == list(range(7, 3007))
+
+
 @pytest.mark.parametrize("divide", DIVISIONS)
 def test_integers_divided_by_a_zero_that_the_host_knows_raise(divide, device):
     x = volta.tensor([7, -8, 0], device=device)

@@ -7,7 +7,7 @@ results do not depend on the number of threads. Shapes and dtypes are checked by
 outside memory (shapes that do not broadcast, a dtype without a loop) is refused here too.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from volta._kernels.cpu.copy cimport contiguous_copy, is_transposed, put_number
+from volta._kernels.cpu.copy cimport contiguous_copy, copy_data, is_transposed, put_number
 from volta._kernels.core.base cimport (
     BOOL, FLOAT16, FLOAT32, INT64, UINT8, DType, TensorBase, address, dtype_of, empty_host, empty_host_like, same_bytes)
 from volta._kernels.core.threads cimport NOGIL_SIZE, threads_for
@@ -258,6 +258,10 @@ cdef class Kernel:
             out = empty_host(self.output_shape(inputs), dtype_of(self.result[code]))
         else:
             self.check_out(out, inputs, code)
+            if self.integer_division and dtype.category != 2:
+                # A zero is met on the way; what is changed in place keeps its values then.
+                copy_data(out, self.general(None, inputs))
+                return out
         begin(&g, out.shape)
         add_tensor(&g, out)
         self.prepare(&w, out, code)
