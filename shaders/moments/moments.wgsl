@@ -135,7 +135,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
         let rest = row_total(thread, folded(found.rest + away * away * found.count));
         if (lane == 0u && inside) {
             out[kept] = leave(vec3<f32>(0.0, center, rest));
-            mean[kept] = vec4<f32>(origin).x + center;
+            mean[kept] = known(vec4<f32>(origin).x + center);
         }
         return;
     }
@@ -159,8 +159,11 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
         let m = of_element(found, c);
         let at = (split * p.kept + kept) * elements + c;
         out[at] = leave(m);
-        if (LAST) { mean[at] = select(m.y, nan(), is_inf(m.y)); }     // infinite elements leave either, by their order
+        if (LAST) { mean[at] = known(m.y); }
     }
 }
+
+// Infinite elements leave an infinite mean or NaN, by their order: NaN then.
+fn known(mean: f32) -> f32 { return select(mean, nan(), is_inf(mean)); }
 
 fn leave(m: vec3<f32>) -> O { return m.z * p.scale; }
