@@ -115,8 +115,7 @@ cdef enum:
 
 cdef inline bint by_vectors(Pool* p) noexcept nogil:
     """Whether float32 is pooled by pool_vectors.pxd."""
-    return (POOL_VECTORS and not p.adaptive and p.x.kernel <= WIDEST and p.z.kernel * p.y.kernel <= ROWS and p.size <= 0x7FFFFFFF
-            and (p.x.kernel <= 8 or p.x.outs >= 8))
+    return (POOL_VECTORS and not p.adaptive and p.x.kernel <= WIDEST and p.z.kernel * p.y.kernel <= ROWS and p.size <= 0x7FFFFFFF)
 
 
 cdef inline int rows_of(Pool* p, Py_ssize_t z, Py_ssize_t y, Py_ssize_t* rows) noexcept nogil:
