@@ -172,17 +172,21 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
 
 @composed(out="cast", samples=(*TERNARY_CASES, case((3, 4), (4,), (3, 1), value=2)), domain=(0.3, 3.0), rtol=2e-5, elementwise=True,
           inplace=True, numpy=lambda input, tensor1, tensor2, value=1: input + value * tensor1 / tensor2)
-@promoted
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """input + value * tensor1 / tensor2.
 
-    Raises: DTypeError for integers.
+    Raises: DTypeError for a quotient of integers.
 
     >>> volta.addcdiv(volta.tensor([1.0]), volta.tensor([6.0]), volta.tensor([3.0]), value=10)
     tensor([21.])
     """
-    if not input.dtype.is_floating_point:
-        raise DTypeError(f"addcdiv: needs floating point tensors, got {input.dtype.name}; convert them with .to(dtype)")
+    if not (tensor1.dtype.is_floating_point or tensor2.dtype.is_floating_point):
+        raise DTypeError(f"addcdiv: cannot divide {tensor1.dtype.name} by {tensor2.dtype.name}; convert one of them with .to(dtype)")
+    return _addcdiv(input, tensor1, tensor2, value=value)
+
+
+@promoted
+def _addcdiv(input, tensor1, tensor2, *, value):
     return input + (tensor1 if value == 1 else tensor1 * value) / tensor2
 
 
