@@ -87,6 +87,8 @@ PROGRAMS = {
     "add of half the bytes": lambda lib: lib.add(lib.ones(2), lib.tensor([255, 7], dtype=lib.uint8), alpha=2),
     "add of half the integers": lambda lib: lib.add(lib.ones(2).to(lib.float16), lib.tensor([3, 7]), alpha=0.5),
     "round halves": lambda lib: lib.round(lib.tensor([-0.78515625, 0.5048828125]).to(lib.float16), decimals=2),
+    "soft_margin_loss of bytes": lambda lib: lib.nn.functional.soft_margin_loss(
+        values(lib, 2, 3), lib.tensor([1, 0, 2], dtype=lib.uint8), reduction="none"),
     "lerp from infinity": lambda lib: lib.lerp(lib.tensor([float("-inf"), 1.0]), lib.tensor([2.0, float("inf")]), lib.tensor([2.75, 0.25])),
     "isclose of bool": lambda lib: lib.isclose(lib.tensor([True]), lib.tensor([False]), atol=1.0),
     "tensordot over size 1": lambda lib: lib.tensordot(values(lib, 2, 1), values(lib, 3, 4), ([1], [0])),

@@ -302,7 +302,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = 
     reduction = reduction_of("soft_margin_loss", size_average, reduce, reduction)
     if not broadcasts_to(target.shape, input.shape):
         raise ShapeError(f"soft_margin_loss: target {target.shape} does not broadcast to the shape of input {input.shape}")
-    return _reduced_as("soft_margin_loss", log1p(exp(-as_wide(target) * as_wide(input))), input, reduction)
+    return _reduced_as("soft_margin_loss", log1p(exp(as_wide(target) * -as_wide(input))), input, reduction)
 
 
 def _np_multilabel_margin(x, target):
