@@ -89,6 +89,8 @@ PROGRAMS = {
     "round halves": lambda lib: lib.round(lib.tensor([-0.78515625, 0.5048828125]).to(lib.float16), decimals=2),
     "soft_margin_loss of bytes": lambda lib: lib.nn.functional.soft_margin_loss(
         values(lib, 2, 3), lib.tensor([1, 0, 2], dtype=lib.uint8), reduction="none"),
+    "multilabel_soft_margin_loss, broadcast": lambda lib: lib.nn.functional.multilabel_soft_margin_loss(
+        values(lib, 3, 4), lib.ones(1, 3, 4), reduction="none"),
     "lerp from infinity": lambda lib: lib.lerp(lib.tensor([float("-inf"), 1.0]), lib.tensor([2.0, float("inf")]), lib.tensor([2.75, 0.25])),
     "isclose of bool": lambda lib: lib.isclose(lib.tensor([True]), lib.tensor([False]), atol=1.0),
     "tensordot over size 1": lambda lib: lib.tensordot(values(lib, 2, 1), values(lib, 3, 4), ([1], [0])),

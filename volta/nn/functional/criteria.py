@@ -21,7 +21,7 @@ from volta.ops.records.index import gather_op, scatter_add_op
 from volta.ops.records.math import abs, bce_op, clamp_max, clamp_min, exp, log, log1p, minimum, where_op, xlogy
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.view import reshape_op
-from volta.ops.reduce import mean, sum
+from volta.ops.reduce import sum
 from volta.ops.table import Derived, Labels, case, composed
 from volta.ops.view import unsqueeze
 from volta.shapes import broadcasts_to
@@ -349,7 +349,7 @@ def _np_multilabel_soft(x, target, weight=1.0):
           numpy=_np_reduced(_np_multilabel_soft), **_loss)
 def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
                                 reduce: bool | None = None, reduction: str = "mean") -> Tensor:
-    """Cross entropy of each class's sigmoid, from logits, averaged over the classes (the last dimension). Units: nats.
+    """Cross entropy of each class's sigmoid, from logits, averaged over the classes (the last dimension of `input`). Units: nats.
 
     >>> volta.nn.functional.multilabel_soft_margin_loss(volta.zeros(1, 2), volta.tensor([[1.0, 0.0]]))
     tensor(0.6931)
@@ -358,7 +358,8 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | 
     if not input.ndim:
         raise ShapeError("multilabel_soft_margin_loss: needs a dimension of classes, got a 0-d tensor")
     values = target * softplus(-input) + (1 - target) * softplus(input)
-    return _reduce("multilabel_soft_margin_loss", mean(values if weight is None else values * weight, -1), reduction)
+    losses = sum(values if weight is None else values * weight, input.ndim - 1) / float(input.shape[-1])
+    return _reduce("multilabel_soft_margin_loss", losses, reduction)
 
 
 # ---------------------------------------------------------------- embeddings
