@@ -410,7 +410,7 @@ def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = minimum(far, distance(positive, negative))
-    return _reduce("triplet_margin_loss", clamp_min(near - far + margin, 0.0), reduction)
+    return _reduce("triplet_margin_loss", clamp_min(near + margin - far, 0.0), reduction)
 
 
 def _np_cosine_embedding(a, b, target, margin=0.0):
