@@ -18,7 +18,7 @@ from volta.ops.join import pad, stack
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op
-from volta.ops.records.math import where_op
+from volta.ops.records.math import clamp_op, mulacc, where_op
 from volta.ops.records.reduce import amax_op
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.sort import searchsorted_op
@@ -77,7 +77,7 @@ def positions(op: str, index: Tensor, size: int, wrap: bool = False, kernel_chec
         return index
     negative = check_index(op, index, size, -size if wrap else 0)
     index = cast(index, int64)
-    return where_op(index < 0, index + size, index) if negative else index
+    return mulacc(clamp_op(index, -1, 0), -size, index) if negative else index      # two passes, without a mask
 
 
 def as_vector(x: Tensor) -> Tensor:

@@ -9,9 +9,9 @@ from volta.dtypes import int64
 from volta.errors import ArgumentError, ShapeError
 from volta.ops.creation import arange, eye
 from volta.ops.inverse import inverse, square
-from volta.ops.join import roll
+from volta.ops.join import stack
 from volta.ops.linalg import matmul
-from volta.ops.parts import diagonal
+from volta.ops.parts import diagonal, unbind
 from volta.ops.records.copy import cast
 from volta.ops.records.math import where_op
 from volta.ops.records.view import contiguous_op, reshape_op
@@ -45,7 +45,8 @@ def _cross(name, input, other, dim):
     sizes = input.shape[dim:][:1] + other.shape[dim:][:1]
     if sizes != (3, 3):
         raise ShapeError(f"{name}: dimension {dim} must have size 3 in both, got {input.shape} and {other.shape}")
-    return roll(input, -1, dim) * roll(other, -2, dim) - roll(input, -2, dim) * roll(other, -1, dim)
+    a, b = unbind(input, dim), unbind(other, dim)
+    return stack([a[i] * b[j] - a[j] * b[i] for i, j in ((1, 2), (2, 0), (0, 1))], dim)
 
 
 @composed(apart=0, samples=(case((2, 3), (2, 3)), case((3, 2), (3, 1), dim=0)), kinds="fi", takes={"input": "fi", "other": "=input"},

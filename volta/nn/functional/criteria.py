@@ -14,6 +14,7 @@ from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.nn.functional.activation import softplus
 from volta.nn.functional.loss import _check_reduction, _pair, _reduce, _squares, reduction_of
 from volta.ops.copy import as_wide, promoted
+from volta.ops.creation import arange
 from volta.ops.distance import pairwise_distance
 from volta.ops.indexing import check_index
 from volta.ops.records.copy import cast
@@ -283,8 +284,8 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
     terms = terms * terms if p == 2 else terms
     if weight is not None:
         terms = terms * weight[labels]
-    own = scatter_add_op(x.new_ones(labels.shape), labels, dim=1, size=x.shape[1])
-    losses = sum(where_op(own > 0, 0.0, terms), 1) / float(max(x.shape[1], 1))
+    own = labels == arange(x.shape[1], device=x.device)
+    losses = sum(where_op(own, 0.0, terms), 1) / float(max(x.shape[1], 1))
     return _reduce("multi_margin_loss", reshape_op(losses, shape=target.shape), reduction)
 
 
