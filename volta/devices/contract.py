@@ -50,6 +50,7 @@ softmax      softmax(x, dim: int) log_softmax(x, dim) softmax_grad(g, out, dim) 
 
 index        gather(x, index, dim)                 as torch.gather; same rank
              scatter_add(g, index, dim, size)      zeros with `size` along dim, g added at index: gather's derivative; fixed order
+             scatter_sum(x, src, index, dim)       x + scatter_add(src, index, dim, x.shape[dim])
              scatter_reduce(x, src, index, dim, reduce)    x combined with src at index: "prod", "amax", "amin"; "last": overwritten
              index_select(x, index[n], dim)        rows of x
              index_add(g, index[n], dim, size)     zeros with `size` along dim, slices of g added: index_select's derivative
@@ -61,7 +62,7 @@ index        gather(x, index, dim)                 as torch.gather; same rank
 
 scan         cumsum(x, dim) cumprod(x, dim) logcumsumexp(x, dim)    integers and bool give int64
              recurrence(a, b, dim)                                  y[i] = a[i] * y[i - 1] + b[i], from y[0] = b[0] on
-             cummax(x, dim) cummin(x, dim) -> index int64           where the extreme is; the last of equal ones; NaN wins
+             cummax(x, dim) cummin(x, dim) -> values, indices int64  and where the extreme is; the last of equal ones; NaN wins
 
 sort         sort(x, dim, descending=False, count=None) -> (values, indices)     stable; NaN is beyond all numbers; the first `count`
              scatter_unique(g, index, dim, size)   zeros with `size` along dim, g at index, which names no place of a line twice

@@ -203,9 +203,9 @@ def _scattered(g: Graph, c: Call):
     return g.node("ScatterElements", _full(g, c.out, 0), index, c[0], axis=c.dim, reduction=None if c.op == "scatter_unique" else "add")
 
 
-@translates("scatter_reduce")
+@translates("scatter_reduce", "scatter_sum")
 def _scatter_reduce(g: Graph, c: Call):
-    how = {"prod": "mul", "amax": "max", "amin": "min", "last": None}[c.reduce]
+    how = "add" if c.op == "scatter_sum" else {"prod": "mul", "amax": "max", "amin": "min", "last": None}[c.reduce]
     return g.node("ScatterElements", c[0], c[2], c[1], axis=c.dim, reduction=how)
 
 

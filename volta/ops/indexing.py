@@ -17,7 +17,7 @@ from volta.ops.from_data import tensor
 from volta.ops.join import pad, stack
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
-from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op
+from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op, scatter_sum_op
 from volta.ops.records.math import clamp_op, mulacc, where_op
 from volta.ops.records.reduce import amax_op
 from volta.ops.records.scan import cumsum_op
@@ -179,10 +179,11 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     at = positions("scatter_add", at, x.shape[d], kernel_checks=True)
     if added.shape != at.shape:
         added = slice_view(added, tuple(slice(0, n) for n in at.shape))
-    added = scatter_add_op(added, at, dim=d, size=x.shape[d])
-    if added.shape != x.shape:
-        added = pad(added, [v for n, m in zip(reversed(x.shape), reversed(added.shape)) for v in (0, n - m)])
-    return input + (added if input.shape else reshape_op(added, shape=()))
+    if at.shape != x.shape and any(n != m for i, (n, m) in enumerate(zip(x.shape, at.shape)) if i != d):
+        added = scatter_add_op(added, at, dim=d, size=x.shape[d])
+        return input + pad(added, [v for n, m in zip(reversed(x.shape), reversed(added.shape)) for v in (0, n - m)])
+    out = scatter_sum_op(x, added, at, dim=d)
+    return out if input.shape else reshape_op(out, shape=())
 
 
 @composed(samples=(case((3, 5), 1, Labels((4,), 5), (3, 4)), case((4, 3), 0, Labels((2,), 4), (2, 3), alpha=2)), kinds="fi", inplace=True,

@@ -8,7 +8,6 @@ import numpy as np
 from volta.dtypes import HALVES, as_dtype, bool_, float32
 from volta.errors import DTypeError
 from volta.ops.records.copy import cast
-from volta.ops.records.index import gather_op
 from volta.ops.records.scan import cummax_op, cummin_op, cumprod_op, cumsum_op, logcumsumexp_op
 from volta.ops.records.view import reshape_op
 from volta.ops.reduce import ValuesIndices
@@ -68,16 +67,14 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
 
 def _extremes(name, record, input, dim):
     d = as_dim(name, dim, input.ndim)
-    x = input if input.ndim else reshape_op(input, shape=(1,))
-    indices = record(x, dim=d)
-    values = gather_op(x, indices, dim=d)
-    return ValuesIndices(reshape_op(values, shape=input.shape), reshape_op(indices, shape=input.shape))
+    if input.ndim:
+        return ValuesIndices(*record(input, dim=d))
+    return ValuesIndices(*[reshape_op(x, shape=()) for x in record(reshape_op(input, shape=(1,)), dim=d)])
 
 
 def _np_extremes(record):
     def pick(x, dim):
-        indices = record.details.numpy(x, dim)
-        return (np.take_along_axis(x, indices, dim), indices) if x.ndim else (x, indices)
+        return record.details.numpy(x, dim) if x.ndim else (x, np.zeros((), np.int64))
     return pick
 
 

@@ -232,7 +232,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     places = reshape_op(arange(length, device=input.device), shape=tuple([length if i == d else 1 for i in range(values.ndim)]))
     changed = narrow(values, d, 1, length - 1) != narrow(values, d, 0, length - 1)
     starts = cat([narrow(indices, d, 0, 1) * 0, where(changed, narrow(places, d, 1, length - 1), 0)], d)
-    counts = places - gather_op(starts, cummax_op(starts, dim=d), dim=d)
+    counts = places - cummax_op(starts, dim=d)[0]
     at = argmax_op(counts, dim=d, keepdim=True)
     return _shaped(input, d, keepdim, gather_op(values, at, dim=d), gather_op(indices, at, dim=d))
 

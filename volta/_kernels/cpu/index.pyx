@@ -297,7 +297,7 @@ def index_select(TensorBase x not None, TensorBase index not None, int dim):
 # ---------------------------------------------------------------- elements at places: added, combined, or the last one
 
 cdef enum:
-    ADD, PROD, AMAX, AMIN, LAST
+    ADD, PROD, AMAX, AMIN, LAST, SUM     # SUM: as ADD from zeros on, and what it starts with is added at the end
 
 cdef struct Scatter:
     int kind
@@ -334,11 +334,11 @@ cdef void scatter_row(const Scatter* p, const number* x, const int64_t* index, P
     """n neighbouring columns; entries, where there is one column. What is constant is so for the compiler."""
     if p.inner == 1 and p.kind == LAST:
         scatter_elements(x, index, n, 1, 0, LAST, out)
-    elif p.inner == 1 and p.kind == ADD:
+    elif p.inner == 1 and (p.kind == ADD or p.kind == SUM):
         scatter_elements(x, index, n, 1, 0, ADD, out)
     elif p.kind == LAST:
         scatter_elements(x, index, n, p.inner, 1, LAST, out)
-    elif p.kind == ADD:
+    elif p.kind == ADD or p.kind == SUM:
         scatter_elements(x, index, n, p.inner, 1, ADD, out)
     else:
         scatter_elements(x, index, n, p.inner, 0 if p.inner == 1 else 1, p.kind, out)
@@ -360,7 +360,7 @@ cdef bint scatter_item(const Scatter* p, const number* start, const number* x, c
     cdef Py_ssize_t columns = min(p.block, inner - first), at = item // blocks * p.size * inner + first
     cdef Py_ssize_t rows = 1 if columns == inner else p.size, length = p.size * inner if columns == inner else columns
     for i in range(rows):
-        if start == NULL:
+        if start == NULL or p.kind == SUM:
             memset(out + at + i * inner, 0, length * sizeof(number))
         else:
             memcpy(out + at + i * inner, start + at + i * inner, length * sizeof(number))
@@ -378,6 +378,11 @@ cdef bint scatter_item(const Scatter* p, const number* start, const number* x, c
         if any_outside(index + i * inner, length, p.size):
             return True
         scatter_row(p, x + i * inner, index + i * inner, length, out)
+    if p.kind == SUM:
+        rows = 1 if columns == inner else p.size
+        length = p.size * inner if columns == inner else columns
+        for i in range(rows):
+            add_slice(start + at + i * inner, length, out + i * inner)
     return False
 
 
@@ -418,7 +423,7 @@ cdef TensorBase scattered(str name, Scatter* p, TensorBase start, TensorBase x, 
             outside = scatter_items(p, <const int64_t*>first, <const int64_t*>source, places, <int64_t*>target)
         elif code == INT32:
             outside = scatter_items(p, <const int32_t*>first, <const int32_t*>source, places, <int32_t*>target)
-        elif code == UINT8 or code == BOOL and p.kind != ADD:
+        elif code == UINT8 or code == BOOL and p.kind != ADD and p.kind != SUM:
             outside = scatter_items(p, <const uint8_t*>first, <const uint8_t*>source, places, <uint8_t*>target)
         elif code == BOOL:
             outside = scatter_items(p, <const int8_t*>first, <const int8_t*>source, places, <int8_t*>target)
@@ -434,6 +439,14 @@ def scatter_add(TensorBase g not None, TensorBase index not None, int dim, Py_ss
     cdef Scatter p
     p.kind, p.full = ADD, True
     return scattered("scatter_add", &p, None, g, index, dim, size)
+
+
+def scatter_sum(TensorBase x not None, TensorBase src not None, TensorBase index not None, int dim):
+    """x, and at the places that index sends them to along dim the sums of the elements of src."""
+    cdef Scatter p
+    same_type("scatter_add", x, src)
+    p.kind, p.full = SUM, True
+    return scattered("scatter_add", &p, x, src, index, dim, x.shape[dim])
 
 
 def index_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssize_t size):
@@ -483,5 +496,5 @@ def index_put(TensorBase out not None, TensorBase index not None, TensorBase val
         move(&p, values, index, out)
 
 
-KERNELS = {"gather": gather, "scatter_add": scatter_add, "index_select": index_select, "index_add": index_add, "index_put": index_put,
+KERNELS = {"gather": gather, "scatter_add": scatter_add, "scatter_sum": scatter_sum, "index_select": index_select, "index_add": index_add, "index_put": index_put,
            "scatter_reduce": scatter_reduce}

@@ -337,6 +337,19 @@ cdef extern from * nogil:
             if (b == (T)-1 && (T)-1 < 0) return (T)-a;              /* the least integer / -1 would trap */            \
             return (T)(a / b - (a % b != 0 && (a < 0) != (b < 0)));                                                    \
         }                                                                                                              \
+        /* Quotients by way of double, which vectors have: cut off exactly while both are within 2^52, since the next integer is\
+           further away than an error of rounding. 0 where b is 0. */                                                  \
+        VOLTA_INLINE T divisor_##s(T b) { return (b == 0) | (b == (T)-1) ? 1 : b; }                                    \
+        VOLTA_INLINE T fmod_by_double_##s(T a, T b) { T d = divisor_##s(b); return a - (T)((double)a / (double)d) * d; }\
+        VOLTA_INLINE T remainder_by_double_##s(T a, T b) {                                                             \
+            T m = fmod_by_double_##s(a, b);                                                                            \
+            return m + ((m != 0) & ((b < 0) != (m < 0)) ? b : 0);                                                      \
+        }                                                                                                              \
+        VOLTA_INLINE T divide_by_double_##s(T a, T b, int floored) {                                                   \
+            T d = divisor_##s(b), q = (T)((double)a / (double)d), m = a - q * d;                                       \
+            q -= floored & (m != 0) & ((d < 0) != (m < 0));                                                            \
+            return b == 0 ? 0 : b == (T)-1 ? (T)(0 - (uint64_t)a) : q;                                                 \
+        }                                                                                                              \
         VOLTA_INLINE T pow_##s(T a, T b) {                                                                             \
             uint64_t base = (uint64_t)a, y = 1, n = (uint64_t)b;                                                       \
             if (b < 0) return a == 1 ? 1 : a == (T)-1 ? (T)(b & 1 ? -1 : 1) : 0;                                       \
@@ -346,6 +359,7 @@ cdef extern from * nogil:
     VOLTA_INTEGER(int32_t, i32)
     VOLTA_INTEGER(int64_t, i64)
     VOLTA_INTEGER(uint8_t, u8)
+    VOLTA_INLINE int beyond_double(int64_t a) { return (uint64_t)a + ((uint64_t)1 << 52) > (uint64_t)1 << 53; }
 
     VOLTA_INLINE float volta_from_half(uint16_t h) {
     #ifdef VOLTA_F16C
@@ -440,9 +454,14 @@ cdef extern from * nogil:
     int32_t abs_i32(int32_t x), relu_i32(int32_t x), sign_i32(int32_t x)
     int32_t pow_i32(int32_t a, int32_t b), maximum_i32(int32_t a, int32_t b), minimum_i32(int32_t a, int32_t b)
     int32_t fmod_i32(int32_t a, int32_t b), remainder_i32(int32_t a, int32_t b), floor_divide_i32(int32_t a, int32_t b)
+    int32_t fmod_by_double_i32(int32_t a, int32_t b), remainder_by_double_i32(int32_t a, int32_t b)
+    int32_t divide_by_double_i32(int32_t a, int32_t b, int floored)
     int64_t abs_i64(int64_t x), relu_i64(int64_t x), sign_i64(int64_t x)
     int64_t pow_i64(int64_t a, int64_t b), maximum_i64(int64_t a, int64_t b), minimum_i64(int64_t a, int64_t b)
     int64_t fmod_i64(int64_t a, int64_t b), remainder_i64(int64_t a, int64_t b), floor_divide_i64(int64_t a, int64_t b)
+    int64_t fmod_by_double_i64(int64_t a, int64_t b), remainder_by_double_i64(int64_t a, int64_t b)
+    int64_t divide_by_double_i64(int64_t a, int64_t b, int floored)
+    int beyond_double(int64_t a) noexcept nogil
     uint8_t abs_u8(uint8_t x), relu_u8(uint8_t x), sign_u8(uint8_t x)
     uint8_t pow_u8(uint8_t a, uint8_t b), maximum_u8(uint8_t a, uint8_t b), minimum_u8(uint8_t a, uint8_t b)
     uint8_t fmod_u8(uint8_t a, uint8_t b), remainder_u8(uint8_t a, uint8_t b), floor_divide_u8(uint8_t a, uint8_t b)

@@ -290,6 +290,10 @@ def _scatter_reduce(x, src, index, dim, reduce):
     return _LAST(x, src, index, dim=dim) if reduce == "last" else _combined(x, src, index, dim=dim, reduce=reduce)
 
 
+def _scatter_sum(x, src, index, *, dim):
+    return call("add", x, KERNELS["scatter_add"](src, index, dim=dim, size=x.shape[dim]))
+
+
 def _reduced(x, src, index, *, dim, reduce):
     """x, combined with src at index along dim: products and extremes."""
     plan = Plan(x, src, index)
@@ -404,4 +408,4 @@ KERNELS = {
     "index_put": Kernel("index_put", _index_put, strided=(0,), writes=(0,), windows=partial(_index_put, windows=True)),
     **{name: Kernel(name, partial(_added, full), windows=partial(_added, full, windows=True), cut=cuts.indexed_sum)
        for name, full in (("scatter_add", True), ("index_add", False))},
-    "scatter_reduce": _scatter_reduce}
+    "scatter_reduce": _scatter_reduce, "scatter_sum": _scatter_sum}

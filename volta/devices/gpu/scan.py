@@ -121,6 +121,12 @@ def _pairs(a, b):
     return cat(*[core.view(x, x.shape + (1,), x._strides + (1,), x.offset) for x in (a, b)], dim=a.ndim)
 
 
+def _extremes(places, x, *, dim):
+    indices = places(x, dim=dim)
+    return call("gather", x, indices, dim=dim), indices
+
+
 _RECURRENCE = Kernel("recurrence", partial(_scan, "recurrence"), cut=partial(_cut, "recurrence"))
-KERNELS = {name: Kernel(name, partial(_scan, name), cut=partial(_cut, name)) for name in (*_FOLDS, "cummax", "cummin")}
+_SCANS = {name: Kernel(name, partial(_scan, name), cut=partial(_cut, name)) for name in (*_FOLDS, "cummax", "cummin")}
+KERNELS = _SCANS | {name: partial(_extremes, _SCANS[name]) for name in ("cummax", "cummin")}
 KERNELS["recurrence"] = lambda a, b, *, dim: _RECURRENCE(_pairs(a, b), dim=dim)

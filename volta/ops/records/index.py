@@ -34,6 +34,12 @@ scatter_add_op = register(
     "scatter_add", ("g", "index"), family="index", kinds="fib", takes={"g": "fib", "index": "int64"}, numpy=_np_scatter_add,
     vjp=(lambda gg, index, dim: gather_op(gg, index, dim=dim), None),
     cases=(case((3, 4), Labels((3, 4), 5), dim=1, size=5), case((6, 3), Labels((6, 3), 4), dim=0, size=4)))
+scatter_sum_op = register(
+    "scatter_sum", ("x", "src", "index"), family="index", kinds="fib", takes={"x": "fib", "src": "=x", "index": "int64"},
+    numpy=lambda x, src, index, dim: np.asarray(x + _np_scatter_add(src, index, dim, x.shape[dim]), x.dtype),
+    vjp=(lambda g: g, lambda g, index, dim: gather_op(g, index, dim=dim), None),
+    cases=(case((3, 5), (3, 4), Labels((3, 4), 5), dim=1), case((4, 3), (90, 3), Labels((90, 3), 4), dim=0),
+           case((2, 3, 70), (2, 4, 70), Labels((2, 4, 70), 3), dim=1)))
 index_select_op = register(
     "index_select", ("x", "index"), family="index", kinds="fib", takes={"x": "fib", "index": "int64"},
     numpy=lambda x, index, dim: np.take(x, index, dim),

@@ -1,4 +1,4 @@
-"""Records of the scans along one dimension. Those of extremes give where they are: the values follow by gathering."""
+"""Records of the scans along one dimension."""
 from __future__ import annotations
 
 import numpy as np
@@ -6,13 +6,14 @@ import numpy as np
 from volta.dtypes import finfo
 from volta.ops.records.copy import cat_op
 from volta.ops.records.create import full_op
+from volta.ops.records.index import scatter_add_op
 from volta.ops.records.math import exp, log, where_op
 from volta.ops.records.reduce import part
 from volta.ops.records.view import place, slice_op
 from volta.ops.table import case, create, register
 
 _CASES = (case((3, 4), dim=1), case((3, 4), dim=0), case((2, 3, 5), dim=1), case((700,), dim=0), case((40, 60), dim=0),
-          case((600, 3), dim=0), case((0, 3), dim=1), case((), dim=0))
+          case((600, 3), dim=0), case((0, 3), dim=1))
 _LONG = (case((3000,), dim=0), case((9000,), dim=0), case((1500, 2), dim=0))
 
 
@@ -62,8 +63,9 @@ def _logcumsumexp_vjp(g, x, out, dim):
     return summed(g > 0) - summed(g < 0)
 
 
-def _scan(name, numpy, vjp=None, takes="fib", cases=_CASES, **options):
-    return register(name, ("x",), names=("input",), family="scan", takes=takes, kinds=takes, vjp=vjp and (vjp,), cases=cases, **options,
+def _scan(name, numpy, vjp, takes="fib", cases=(), **options):
+    return register(name, ("x",), names=("input",), family="scan", takes=takes, kinds=takes, vjp=(vjp,), **options,
+                    cases=(*_CASES, case((), dim=0), *cases),
                     numpy=lambda x, dim: numpy(x, dim) if x.ndim else numpy(x.reshape(1), 0).reshape(()))
 
 
@@ -74,19 +76,19 @@ def _np_recurrence(a, b, dim):
     return np.moveaxis(out, 0, dim)
 
 
-def _np_where(extreme):
+def _extreme(name, extreme):
     def scan(x, dim):
-        x = x.astype(np.uint8) if x.dtype == bool else x
         best = extreme.accumulate(x, dim)
-        return np.maximum.accumulate(np.where((x == best) | (x != x), np.indices(x.shape)[dim], 0), dim)
-    return scan
+        return best, np.maximum.accumulate(np.where((x == best) | (x != x), np.indices(x.shape)[dim], 0), dim)
+    return register(name, ("x",), names=("input",), outputs=("values", "indices"), family="scan", takes="fib", kinds="fib", numpy=scan,
+                    cases=_CASES + _LONG, domain=(-900.0, 900.0),        # far apart, for finite differences
+                    vjp=(lambda g, indices, x_shape, dim: scatter_add_op(g, indices, dim=dim, size=x_shape[dim]),))
 
 
-cumsum_op = _scan("cumsum", np.cumsum, lambda g, dim: _to_the_end(cumsum_op, g, dim), cases=_CASES + _LONG, rtol=2e-5)
-cumprod_op = _scan("cumprod", np.cumprod, _cumprod_vjp, rtol=2e-5, domain=(0.7, 1.3), cases=_CASES + (case((1500,), dim=0),))
+cumsum_op = _scan("cumsum", np.cumsum, lambda g, dim: _to_the_end(cumsum_op, g, dim), cases=_LONG, rtol=2e-5)
+cumprod_op = _scan("cumprod", np.cumprod, _cumprod_vjp, rtol=2e-5, domain=(0.7, 1.3), cases=(case((1500,), dim=0),))
 logcumsumexp_op = _scan("logcumsumexp", np.logaddexp.accumulate, _logcumsumexp_vjp, "f", rtol=2e-5)
-cummax_op = _scan("cummax", _np_where(np.maximum), cases=_CASES + _LONG)
-cummin_op = _scan("cummin", _np_where(np.minimum), cases=_CASES + _LONG)
+cummax_op, cummin_op = _extreme("cummax", np.maximum), _extreme("cummin", np.minimum)
 recurrence_op = register(
     "recurrence", ("a", "b"), family="scan", takes={"a": "f", "b": "=a"}, numpy=_np_recurrence, rtol=2e-5, domain=(-1.1, 1.1),
     vjp=(_factor_gradient, lambda g, a, dim: _recurrence_to_the_end(a, g, dim) if a.shape[dim] > 1 else g),
