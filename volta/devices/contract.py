@@ -50,7 +50,7 @@ softmax      softmax(x, dim: int) log_softmax(x, dim) softmax_grad(g, out, dim) 
 
 index        gather(x, index, dim)                 as torch.gather; same rank
              scatter_add(g, index, dim, size)      zeros with `size` along dim, g added at index: gather's derivative; fixed order
-             scatter_sum(x, src, index, dim)       x + scatter_add(src, index, dim, x.shape[dim])
+             scatter_sum(x, src, index, dim)       x, and what scatter_add makes of src, added
              scatter_reduce(x, src, index, dim, reduce)    x combined with src at index: "prod", "amax", "amin"; "last": overwritten
              index_select(x, index[n], dim)        rows of x
              index_add(g, index[n], dim, size)     zeros with `size` along dim, slices of g added: index_select's derivative

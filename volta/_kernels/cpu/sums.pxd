@@ -23,17 +23,18 @@ cdef extern from *:
         #define VOLTA_KEEP_float(v) (V)_mm512_maskz_mov_ps((__mmask16)VOLTA_MASK, (__m512)(v))
         #define VOLTA_KEEP_double(v) (V)_mm512_maskz_mov_pd((__mmask8)VOLTA_MASK, (__m512d)(v))
         #define VOLTA_SUM_REST(T, TERM) if (i < n && stop == n) { a += VOLTA_KEEP_##T(TERM(VOLTA_LEFT_##T)); i = n; }
-        #define VOLTA_SUM_HALF(TERM)
-        #define VOLTA_SUM_QUARTER(TERM)
-        #define VOLTA_LEAST_SUM(W) 1
       #else
+        /* The same lanes get the same elements, so that all instruction sets give one result. */
+        #include <string.h>
         #define VOLTA_STRIP_VECTORS 4
-        #define VOLTA_SUM_REST(T, TERM)
-        #define VOLTA_SUM_HALF(TERM) if (i + W / 2 <= stop) { h += TERM(VOLTA_HALF_AT); i += W / 2; }
-        #define VOLTA_SUM_QUARTER(TERM) if (i + W / 4 <= stop) { q += TERM(VOLTA_QUARTER_AT); i += W / 4; }
-        #define VOLTA_LEAST_SUM(W) (W / 4)
-        #define VOLTA_HALF_AT(p) (*(const H*)(p + i))
-        #define VOLTA_QUARTER_AT(p) (*(const Q*)(p + i))
+        #define VOLTA_LEFT(p) ({ V left = {0}; memcpy(&left, p + i, (n - i) * sizeof(*(p))); left; })
+        #define VOLTA_SUM_REST(T, TERM)                                                                             \\
+            if (i < n && stop == n) {                                                                               \\
+                V rest = TERM(VOLTA_LEFT);                                                                          \\
+                for (k = (int)(n - i); k < W; k++) rest[k] = 0;                                                     \\
+                a += rest;                                                                                          \\
+                i = n;                                                                                              \\
+            }
       #endif
       #define VOLTA_LANES_AT(p) (*(const V*)(p + i + k * W))
       #define VOLTA_SUM_TYPES(T)                                                                                    \\
@@ -43,7 +44,7 @@ cdef extern from *:
         enum { W = sizeof(V) / sizeof(T), PAIRS = sizeof(Q) / sizeof(T) / 2 };
       #define VOLTA_SUM_LANES(T, TERM)                                                                              \\
         VOLTA_SUM_TYPES(T)                                                                                          \\
-        while (i + VOLTA_LEAST_SUM(W) <= n) {                                                                       \\
+        while (i < n) {                                                                                             \\
             V a = {0};                                                                                              \\
             H h;                                                                                                    \\
             Q q;                                                                                                    \\
@@ -57,10 +58,8 @@ cdef extern from *:
             for (k = 0; i + W <= stop; i += W) a += TERM(VOLTA_LANES_AT);                                           \\
             VOLTA_SUM_REST(T, TERM)                                                                                 \\
             h = *(H*)&a + ((H*)&a)[1];                                                                              \\
-            VOLTA_SUM_HALF(TERM)                                                                                    \\
             q = *(Q*)&h + ((Q*)&h)[1];                                                                              \\
-            VOLTA_SUM_QUARTER(TERM)                                                                                 \\
-            total += PAIRS > 1 ? (q[0] + q[PAIRS]) + (q[1] + q[2 * PAIRS - 1]) : q[0] + q[PAIRS];                                   \\
+            total += (double)(q[0] + q[PAIRS]) + (PAIRS > 1 ? (double)(q[1] + q[2 * PAIRS - 1]) : 0);               \\
         }
       /* Columns j on, as long as there are so many vectors: 16 rows at a time in the element type. */
       #define VOLTA_SUM_STRIP(T, S, COUNT)                                                                          \\
