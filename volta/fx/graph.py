@@ -214,7 +214,7 @@ class Graph:
         return {"entries": [entry(node) for node in places], "tracer": self._tracer_cls}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(tracer_cls=state["tracer"])                   # type: ignore[misc]
+        self.__init__(tracer_cls=state["tracer"])       # type: ignore[misc]  (an empty graph again)
         nodes: list[Node] = []
         for op, target, args, kwargs, name, kind, meta in state["entries"]:
             args, kwargs = ({} if not part else _placed(part, nodes) for part in (args, kwargs))

@@ -58,7 +58,7 @@ class GraphModule(Module):
         return made
 
     @property
-    def forward(self) -> Callable[..., Any]:                        # type: ignore[override]
+    def forward(self) -> Callable[..., Any]:            # type: ignore[override]  (a method elsewhere, made of the graph here)
         """What the graph computes."""
         return MethodType(self._compiled, self)
 

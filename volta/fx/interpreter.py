@@ -30,7 +30,8 @@ class Interpreter:
     """
 
     def __init__(self, module: Module, garbage_collect_values: bool = True, graph: Graph | None = None) -> None:
-        self.module, self.graph = module, graph if graph is not None else module.graph          # type: ignore[assignment]
+        self.module = module
+        self.graph = graph if graph is not None else module.graph       # type: ignore[assignment]  (a GraphModule's)
         self.garbage_collect_values, self.name = garbage_collect_values, "Interpreter"
         self.submodules = dict(module.named_modules())
         self.env: dict[Node, Any] = {}

@@ -80,7 +80,7 @@ class Attribute(Proxy):
         self.root, self.attr, self.tracer, self._node = root, attr, root.tracer, None
 
     @property
-    def node(self) -> Node:                                         # type: ignore[override]
+    def node(self) -> Node:             # type: ignore[override]  (a value in other stand-ins)
         """The node of the attribute itself."""
         if self._node is None:
             self._node = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {}).node
