@@ -154,7 +154,6 @@ def reshaped(net, name, shape):
     (lambda: rnn.pack_padded_sequence(volta.zeros(3, 2, 1), [2, 3]), ArgumentError, "sorted in decreasing order"),
     (lambda: rnn.pack_padded_sequence(volta.zeros(3, 2, 1), [3, 0]), ArgumentError, "greater than 0"),
     (lambda: rnn.pack_padded_sequence(volta.zeros(3, 2, 1), [3]), ShapeError, "batch_size"),
-    (lambda: rnn.pack_padded_sequence(volta.zeros(3, 2, 1), volta.ones(2, device="gpu").long()), DeviceError, "on the CPU"),
     (lambda: volta.nn.GRU(1, 4)(rnn.PackedSequence(volta.zeros(3, 1), volta.tensor([1, 2]))), ShapeError, "never grow"),
     (lambda: volta.nn.GRU(1, 4)(rnn.PackedSequence(volta.zeros(3, 1), volta.tensor([2, 2]))), ShapeError, "add up to the 3 rows"),
     (lambda: volta.nn.LSTM(3, 4)(volta.zeros(2, 2, 3), volta.zeros(1, 2, 4)), ShapeError, "pair of tensors"),
@@ -164,3 +163,9 @@ def reshaped(net, name, shape):
 def test_wrong_arguments(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.gpu
+def test_lengths_lie_on_the_cpu(gpu):
+    with pytest.raises(DeviceError, match="on the CPU"):
+        rnn.pack_padded_sequence(volta.zeros(3, 2, 1), volta.ones(2, device=gpu).long())
