@@ -55,3 +55,19 @@ def as_image(pixels: np.ndarray[Any, Any]) -> Any:
     """An image of Pillow where Pillow is installed, else the array."""
     make = _from_array()
     return pixels if make is None else make(pixels)
+
+
+class SplitImages(VisionDataset):
+    """A `split` of a dataset whose colour images are in memory: `data`, an array (n, 3, height, width), and `labels`, one of n classes."""
+    split: str
+    data: np.ndarray[Any, Any]
+    labels: np.ndarray[Any, Any]
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        return self.changed(as_image(np.ascontiguousarray(self.data[index].transpose(1, 2, 0))), int(self.labels[index]))
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def extra_repr(self) -> str:
+        return f"Split: {self.split}"

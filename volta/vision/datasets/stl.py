@@ -12,10 +12,10 @@ import numpy as np
 
 from volta.data.files import download, read, write
 from volta.errors import ArgumentError, DatasetError
-from volta.vision.datasets.files import VisionDataset, as_image
+from volta.vision.datasets.files import SplitImages
 
 
-class STL10(VisionDataset):
+class STL10(SplitImages):
     """Colour images of 96 x 96 pixels in 10 classes, and unlabelled ones (class -1), from `root`/stl10_binary. `split` is one of
     `STL10.splits`, `folds` the number of one of 10 parts of the training images. `data` is an array (n, 3, 96, 96).
 
@@ -79,12 +79,3 @@ class STL10(VisionDataset):
             for name in self._files:
                 source = archive.extractfile(f"{self.base_folder}/{name}")
                 write(self._folder / name, lambda file, source=source: shutil.copyfileobj(source, file))
-
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        return self.changed(as_image(np.ascontiguousarray(self.data[index].transpose(1, 2, 0))), int(self.labels[index]))
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def extra_repr(self) -> str:
-        return f"Split: {self.split}"

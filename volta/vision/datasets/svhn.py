@@ -13,7 +13,7 @@ import numpy as np
 
 from volta.data.files import download, read
 from volta.errors import ArgumentError, DatasetError
-from volta.vision.datasets.files import VisionDataset, as_image
+from volta.vision.datasets.files import SplitImages
 
 # Kinds of elements in a file of MATLAB 5: numbers, and what holds others.
 _NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
@@ -71,7 +71,7 @@ def _array(body: memoryview, order: str) -> tuple[str, np.ndarray[Any, Any]] | N
     return bytes(name).decode("ascii"), numbers.astype(dtype).reshape(shape, order="F")
 
 
-class SVHN(VisionDataset):
+class SVHN(SplitImages):
     """Colour images of 32 x 32 pixels of digits, from `root`/train_32x32.mat and the like; `split` is "train", "test" or "extra". `data` is
     an array (n, 3, 32, 32), `labels` one of digits.
 
@@ -104,12 +104,3 @@ class SVHN(VisionDataset):
     def download(self) -> None:
         """Download the file, where it is not there."""
         download(self.url, Path(self.root, self.filename), self.file_md5)
-
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        return self.changed(as_image(np.ascontiguousarray(self.data[index].transpose(1, 2, 0))), int(self.labels[index]))
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def extra_repr(self) -> str:
-        return f"Split: {self.split}"
