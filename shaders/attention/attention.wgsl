@@ -9,21 +9,20 @@
 //   cells   = v @ g.T; then the gradients of the scores
 //   sums_2 += cells @ q                       dk
 //   second += cells.T @ k                     dq, in memory
-// Rows and columns lie in blocks of p.block each, and a workgroup takes one block of either: in round t those whose numbers add up to t
-// modulo the number of rounds. So no two workgroups of a launch add to the same rows or columns, and the rounds together make all. Heads
-// begin with rounds evenly apart, so that each launch has as much to do.
+// A workgroup takes some tiles of rows, one after another, and sums dq for all of their queries in a copy of its own, since no two may add
+// to the same memory; collect.wgsl adds the copies. The first tile that a copy meets, it meets the most queries with: nothing is cleared.
 //
 // Bindings: 0 q[B, L, H, 4 W1], 1 k[B, S, G, 4 W1], 2 v[B, S, G, 4 W2], 3 mask[B, H, L, S], 4 g[B, L, H, 4 W2] (any strides, in V's;
 //           of mask in elements), 5 stats[B, H, L] = (log2 of the sum, delta), all read; 6 first: out, or dv and behind it dk, 7 second:
-//           logsumexp or dq (read_write). What is not used may be any buffer.
-// Launch:   x = pairs * tiles workgroups of LANES_X * LANES_Y, tiles being the rounds for gradients, one launch each; forward, the
-//           longest rows of a causal mask come first.
+//           logsumexp or dq[copies, B, L, H, 4 W1] (read_write). What is not used may be any buffer.
+// Launch:   x = pairs * tiles workgroups of LANES_X * LANES_Y, tiles being the copies for gradients; forward, the longest rows of a causal
+//           mask come first.
 // Sums:     in f32, in a fixed order; exponentials are of base 2. A row without any key gives zeros, and logsumexp +inf.
 //
 // Neighbouring lanes share x and lanes two apart y, so that most reads of a warp are broadcasts. Thread (x, y) owns the fours of rows
 // y, y + LANES_Y, ... and the fours of columns x, x + LANES_X, ...; V's of cells lie along the rows. What is multiplied to cells is
-// turned on its way into workgroup memory, in blocks of four lines and four elements, to [along the line][rows or columns]; V's are
-// permuted so that neighbours fall into different banks. What the next products need first is fetched before the last ones end. Eight
+// turned on its way into workgroup memory, in blocks of four lines and four elements, to [along the line][rows or columns]; gaps keep
+// what neighbours write in different banks. What the next products need first is fetched before the last ones end. Eight
 // elements or lines are written out, since drivers were seen to keep longer loops as loops and to wait for every read there.
 
 const GRADIENT: bool = false;
@@ -51,15 +50,15 @@ const WIDE: u32 = (max(W1, W2) + LANES_X - 1u) / LANES_X;           // V's of a 
 const LINE: u32 = WIDE * LANES_X;
 const QUERIES: u32 = select(4u, TILE_C / LANES_Y, GRADIENT);        // lines of dq that a thread owns
 const QUADS: u32 = STEP / 4u;
-const TURN: u32 = 32u / STEP;
+const GAP: u32 = 8u / QUADS;                                        // V's, behind four elements of all rows or columns
 const ROW_BLOCKS: u32 = FOURS * QUADS;                              // of four lines and four elements
 const BLOCKS: u32 = ROW_BLOCKS + TILE_C / 4u * QUADS;
 const BLOCK_UNITS: u32 = (BLOCKS + THREADS - 1u) / THREADS;         // that a thread fetches
 const_assert 0u == FOURS % LANES_Y + COLS % 4u + QUERIES % 4u + STEP % 8u + DEPTH % 8u;     // whole units
 const DEPTH_UNITS: u32 = (DEPTH * max(W1, W2) + THREADS - 1u) / THREADS;
-const RIGHT: u32 = STEP * FOURS;                                    // where the columns of a step begin
+const RIGHT: u32 = STEP * FOURS + 8u;                               // where the columns of a step begin
 const SHARED: u32 = select(DEPTH, TILE_C, GRADIENT);                // columns whose cells are shared at a time
-const STAGE: u32 = max(RIGHT + STEP * TILE_C / 4u, DEPTH * LINE);
+const STAGE: u32 = max(RIGHT + STEP * TILE_C / 4u + 8u, DEPTH * LINE);
 
 struct Params {
     q_offset: u32, q_batch: u32, q_row: u32, q_head: u32,
@@ -69,7 +68,7 @@ struct Params {
     mask_offset: u32, mask_batch: u32, mask_head: u32, mask_row: u32,
     mask_column: u32, heads: u32, groups: u32, queries: u32,
     keys: u32, pairs: u32, tiles: u32, scale: f32,
-    block: u32, round: u32, steps_1: u32, steps_2: u32,     // in STEPs of W1 and W2: loops of unknown length stay loops
+    steps_1: u32, steps_2: u32,                             // in STEPs of W1 and W2: loops of unknown length stay loops
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> q: array<V>;
@@ -82,7 +81,7 @@ var<immediate> p: Params;
 @group(0) @binding(7) var<storage, read_write> second: array<O>;
 
 var<workgroup> stage: array<V, STAGE>;
-var<workgroup> shared_cells: array<V, max(SHARED, LANES_X) * FOURS>;
+var<workgroup> shared_cells: array<V, max(SHARED * FOURS + SHARED / 2u, LANES_X * FOURS)>;
 
 var<private> cells: array<V, COLS * ROWS>;
 var<private> sums_1: array<V, 4u * ROWS * WIDE>;
@@ -137,7 +136,7 @@ fn stash_blocks() {
         if (u < BLOCKS) {
             let is_row = u < ROW_BLOCKS;
             let v = select(u - ROW_BLOCKS, u, is_row);
-            let at = select(RIGHT + v % QUADS * TILE_C, v % QUADS * 4u * FOURS, is_row) + ((v / QUADS) ^ (v % QUADS * TURN));
+            let at = select(RIGHT + v % QUADS * TILE_C, v % QUADS * 4u * FOURS, is_row) + v % QUADS * GAP + v / QUADS;
             let by = select(TILE_C / 4u, FOURS, is_row);
             for (var c = 0u; c < 4u; c += 1u) {
                 stage[at + c * by] = V(held[n * 4u][c], held[n * 4u + 1u][c], held[n * 4u + 2u][c], held[n * 4u + 3u][c]);
@@ -148,11 +147,11 @@ fn stash_blocks() {
 
 // cells += rows @ columns.T, for element e of a step
 fn multiply_element(e: u32) {
-    let turn = e / 4u * TURN;
+    let at = e / 4u * GAP;
     var a: array<V, ROWS>;
-    for (var i = 0u; i < ROWS; i += 1u) { a[i] = stage[e * FOURS + ((y + i * LANES_Y) ^ turn)]; }
+    for (var i = 0u; i < ROWS; i += 1u) { a[i] = stage[y + (e * FOURS + at + i * LANES_Y)]; }
     for (var j = 0u; j < COLS / 4u; j += 1u) {
-        let b = stage[RIGHT + e * (TILE_C / 4u) + ((x + j * LANES_X) ^ turn)];
+        let b = stage[x + (RIGHT + e * (TILE_C / 4u) + at + j * LANES_X)];
         for (var c = 0u; c < 4u; c += 1u) {
             for (var i = 0u; i < ROWS; i += 1u) { cells[(j * 4u + c) * ROWS + i] = fma(a[i], V(b[c]), cells[(j * 4u + c) * ROWS + i]); }
         }
@@ -178,7 +177,7 @@ fn multiply(rows: Lines, columns: Lines) {
 fn column_of(j: u32) -> u32 { return (x + j / 4u * LANES_X) * 4u + j % 4u; }
 
 // Where a column's cells in a four of rows are shared.
-fn place(column: u32, four: u32) -> u32 { return column * FOURS + (four ^ (column / 4u % 4u * 2u)); }
+fn place(column: u32, four: u32) -> u32 { return column * FOURS + column / 4u * 2u + four; }
 
 // IN: part, which SHARED columns.
 fn share_cells(part: u32) {
@@ -398,30 +397,21 @@ fn forward(head: u32, tile: u32) {
     }
 }
 
-// At which launch a block that first meets number `start` of the other kind meets the first of low, ..., high - 1.
-fn first_launch(start: u32, low: u32, high: u32) -> u32 {
-    if (start < low) { return low - start; }
-    return select(p.tiles - start + low, 0u, start < high);
-}
-
-// The sums of dv and dk of the tile's rows from memory, or zeros where they are fresh, or back there.
-fn move_sums(head: u32, begin: u32, load: bool, fresh: bool) {
+// The sums of dv and dk of the tile's rows to memory.
+fn put_sums(head: u32, begin: u32) {
     let dk = p.pairs * p.keys * W2;
     for (var i = 0u; i < 4u * ROWS; i += 1u) {
         let row = begin + (y + i / 4u * LANES_Y) * 4u + i % 4u;
         let line = line_of(head, p.groups, row, p.keys);
         for (var n = 0u; n < WIDE; n += 1u) {
             let at = x + n * LANES_X;
-            if (load) { sums_1[i * WIDE + n] = V(); sums_2[i * WIDE + n] = V(); }
-            if (load && !fresh && row < p.keys && at < W2) { sums_1[i * WIDE + n] = first[line * W2 + at]; }
-            if (load && !fresh && row < p.keys && at < W1) { sums_2[i * WIDE + n] = first[dk + line * W1 + at]; }
-            if (!load && row < p.keys && at < W2) { first[line * W2 + at] = sums_1[i * WIDE + n]; }
-            if (!load && row < p.keys && at < W1) { first[dk + line * W1 + at] = sums_2[i * WIDE + n]; }
+            if (row < p.keys && at < W2) { first[line * W2 + at] = sums_1[i * WIDE + n]; }
+            if (row < p.keys && at < W1) { first[dk + line * W1 + at] = sums_2[i * WIDE + n]; }
         }
     }
 }
 
-// The sums of dq of the queries from `begin` on, likewise. IN: base, the line of query 0 in dq.
+// The sums of dq of the queries from `begin` on from memory, or zeros where they are fresh, or back there. IN: base, the line of query 0.
 fn move_queries(base: u32, begin: u32, load: bool, fresh: bool) {
     for (var i = 0u; i < QUERIES; i += 1u) {
         let row = begin + query_of(i);
@@ -435,36 +425,32 @@ fn move_queries(base: u32, begin: u32, load: bool, fresh: bool) {
     }
 }
 
-// IN: head, the number of the (batch, group) pair that owns the rows; block, that of the rows.
-fn backward(head: u32, block: u32) {
+// Where the rows begin that a copy of dq meets in its turn: to and fro, so that copies have as much to do under a causal mask.
+fn begin_of(copy: u32, turn: u32) -> u32 {
+    return (turn * p.tiles + select(copy, p.tiles - 1u - copy, turn % 2u == 1u)) * TILE_R;
+}
+
+// IN: head, the number of the (batch, group) pair that owns the rows; copy, of dq.
+fn backward(head: u32, copy: u32) {
     let batch = head / p.groups;
     let group = head % p.groups;
     let ratio = p.heads / p.groups;
-    let start = head * p.tiles / p.pairs + p.tiles;
-    let other = (start + p.round - block) % p.tiles;
-    let of_keys = (p.keys + p.block - 1u) / p.block;
-    let of_queries = (p.queries + p.block - 1u) / p.block;
-    let low = select(0u, min(block, of_queries - 1u), CAUSAL);
-    if (block >= of_keys || other < low || other >= of_queries) { return; }
-    let fresh_rows = p.round == first_launch((start - block) % p.tiles, low, of_queries);
-    let fresh_columns = p.round == first_launch((start - other) % p.tiles, 0u, select(of_keys, min(of_keys, other + 1u), CAUSAL));
+    let copy_base = copy * (p.pairs / p.groups) * p.queries * p.heads;
     var rows_1 = Lines(K, W1, p.steps_1, p.k_offset + batch * p.k_batch + group * p.k_head, p.k_row, 0u, p.keys);
     var rows_2 = Lines(VALUES, W2, p.steps_2, p.v_offset + batch * p.v_batch + group * p.v_head, p.v_row, 0u, p.keys);
-    let end = min(p.keys, (block + 1u) * p.block);
-    for (var begin = block * p.block; begin < end; begin += TILE_R) {
+    for (var turn = 0u; begin_of(copy, turn) < p.keys; turn += 1u) {
+        let begin = begin_of(copy, turn);
+        let first_column = select(0u, begin / TILE_C * TILE_C, CAUSAL);
         rows_1.begin = begin;
         rows_2.begin = begin;
-        move_sums(head, begin, true, fresh_rows);
-        for (var turn = 0u; turn < ratio; turn += 1u) {
-            let reader = group * ratio + turn;
-            var columns_1 = Lines(Q, W1, p.steps_1, p.q_offset + batch * p.q_batch + reader * p.q_head, p.q_row, 0u, p.queries);
-            var columns_2 = Lines(G, W2, p.steps_2, p.g_offset + batch * p.g_batch + reader * p.g_head, p.g_row, 0u, p.queries);
+        for (var i = 0u; i < 4u * ROWS * WIDE; i += 1u) { sums_1[i] = V(); sums_2[i] = V(); }
+        for (var reader = group * ratio; reader < group * ratio + ratio; reader += 1u) {
+            var columns_1 = Lines(Q, W1, p.steps_1, p.q_offset + batch * p.q_batch + reader * p.q_head, p.q_row, first_column, p.queries);
+            var columns_2 = Lines(G, W2, p.steps_2, p.g_offset + batch * p.g_batch + reader * p.g_head, p.g_row, first_column, p.queries);
             let stats_base = (batch * p.heads + reader) * p.queries;
-            let first_column = max(other * p.block, select(0u, begin / TILE_C * TILE_C, CAUSAL));
-            let last = min(p.queries, (other + 1u) * p.block);
-            columns_1.begin = first_column;
+            let base = copy_base + batch * p.queries * p.heads + reader;
             fetch_first(rows_1, columns_1);
-            for (var c = first_column; c < last; c += TILE_C) {
+            for (var c = first_column; c < p.queries; c += TILE_C) {
                 columns_1.begin = c;
                 columns_2.begin = c;
                 for (var j = 0u; j < COLS; j += 1u) { own[j] = stats[stats_base + min(c + column_of(j), p.queries - 1u)]; }
@@ -479,12 +465,12 @@ fn backward(head: u32, block: u32) {
                 share_cells(0u);
                 accumulate(2u, columns_1, rows_1, Lines());
                 columns_1.begin = c + TILE_C;
-                move_queries(batch * p.queries * p.heads + reader, c, true, fresh_columns && begin == block * p.block);
+                move_queries(base, c, true, turn == 0u);
                 accumulate(3u, rows_1, rows_1, columns_1);
-                move_queries(batch * p.queries * p.heads + reader, c, false, false);
+                move_queries(base, c, false, false);
             }
         }
-        move_sums(head, begin, false, false);
+        put_sums(head, begin);
     }
 }
 

@@ -1,11 +1,12 @@
 // attention_delta: what backward needs of each row: (log2 of the sum of its exponentials, sum of g * out).
 //
 // Bindings: 0 g[B, L, H, 4 W] (any strides, in V's), 1 out[B, L, H, 4 W], 2 logsumexp[B, H, L] (read), 3 stats[B, H, L] (read_write).
-// Launch:   x = ceil(B * L * H / 256) workgroups of 256; a thread makes one row.
-// Sums:     in f32, one after another in four lanes.
+// Launch:   x = ceil(B * L * H * LANES / 256) workgroups of 256; LANES threads make a row.
+// Sums:     in f32, a thread's in four lanes, then those of the threads in order.
 
 alias V = vec4<f32>;
 const W: u32 = 16u;
+const LANES: u32 = 16u;
 
 struct Params {
     g_offset: u32, g_batch: u32, g_row: u32, g_head: u32,
@@ -18,16 +19,22 @@ var<immediate> p: Params;
 @group(0) @binding(2) var<storage, read> logsumexp: array<f32>;
 @group(0) @binding(3) var<storage, read_write> stats: array<vec2<f32>>;
 
+var<workgroup> parts: array<f32, 256>;
+
 @compute @workgroup_size(256)
 fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
-    let i = group_of(grid) * 256u + local;
-    if (i >= p.count) { return; }
+    let i = group_of(grid) * (256u / LANES) + local / LANES;
     let head = i % p.heads;
     let row = i / p.heads % p.queries;
     let batch = i / p.heads / p.queries;
     let base = p.g_offset + batch * p.g_batch + row * p.g_row + head * p.g_head;
     var sum = V();
-    for (var e = 0u; e < W; e += 1u) { sum = fma(g[base + e], out[p.out_offset + i * W + e], sum); }
+    for (var e = local % LANES; e < W && i < p.count; e += LANES) { sum = fma(g[base + e], out[p.out_offset + i * W + e], sum); }
+    parts[local] = (sum.x + sum.y) + (sum.z + sum.w);
+    workgroupBarrier();
+    if (local % LANES != 0u || i >= p.count) { return; }
+    var total = 0.0;
+    for (var t = 0u; t < LANES; t += 1u) { total += parts[local + t]; }
     let at = (batch * p.heads + head) * p.queries + row;
-    stats[at] = vec2<f32>(logsumexp[p.logsumexp_offset + at] * 1.4426950408889634, (sum.x + sum.y) + (sum.z + sum.w));
+    stats[at] = vec2<f32>(logsumexp[p.logsumexp_offset + at] * 1.4426950408889634, total);
 }

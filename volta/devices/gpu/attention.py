@@ -1,10 +1,10 @@
-"""Attention on the GPU: one dispatch forward; backward one for the rows' stats and one for each round of blocks.
+"""Attention on the GPU: one dispatch forward; backward one for the rows' stats, one for the gradients and one to add the copies of dq.
 
 Must not know the graph. Widths that are no multiple of four are padded with zeros, which change nothing.
 """
 from __future__ import annotations
 
-import math
+from heapq import heapreplace
 from typing import NamedTuple
 
 from volta._kernels import core
@@ -15,9 +15,10 @@ from volta.devices.gpu.limits.cut import call, narrow
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, unsigned
 
 FORWARD, BACKWARD = range(2)
-UNITS = 132                 # multiprocessors of the GPU that tiles and blocks are chosen for
+UNITS = 132                 # multiprocessors of the GPU that tiles and copies are chosen for
 BUSY = 256                  # threads of this shader that keep one of them busy
-SUMS, LAUNCH = 0.15, 0.1    # time to read and write a tile's sums, and of a launch, in that of the products of a square of tiles
+SUMS = 0.05                 # time to add a tile's part of dq to what there is, in that of its products
+LARGEST = 4 * UNITS         # copies of dq, of all pairs together
 
 
 class Tile(NamedTuple):
@@ -33,23 +34,28 @@ class Tile(NamedTuple):
     def shared(self, kind: int, width: int) -> int:
         """Bytes of workgroup memory."""
         line = ceil_div(width, 4 * self.lanes_x) * self.lanes_x
-        stage = max(self.step * (self.rows + self.columns) // 4, self.depth * line)
-        return 16 * stage + 4 * self.rows * max(self.columns if kind == BACKWARD else self.depth, self.lanes_x)
+        stage = max(self.step * (self.rows + self.columns) // 4 + 16, self.depth * line)
+        columns = self.columns if kind == BACKWARD else self.depth
+        return 16 * (stage + max(columns * self.rows // 4 + columns // 2, self.lanes_x * self.rows // 4))
 
-    def blocks(self, length: int, pairs: int, causal: bool) -> tuple[int, int]:
-        """(rows and columns of a block, rounds) of the backward pass over `length` rows and columns: the fastest by a model of waves
-        of workgroups. Heads begin with rounds evenly apart, so that any number of rounds has equal shares."""
-        unit = math.lcm(self.rows, self.columns)
-        units, least = ceil_div(length, unit), BUSY // (self.lanes_x * self.lanes_y)
+    def copies(self, queries: int, keys: int, pairs: int, causal: bool, most: int) -> int:
+        """Of dq, each summed by one workgroup of a pair: the fewest of nearly the least time, by a model of workgroups that begin in order
+        wherever one has ended. IN: most, copies."""
+        tiles, units = ceil_div(keys, self.rows), UNITS * max(1, BUSY // (self.lanes_x * self.lanes_y))
+        met = [max(1, ceil_div(queries - (t * self.rows if causal else 0), self.columns)) for t in range(tiles)]
 
-        def cost(size, rounds):
-            blocks = ceil_div(units, size)
-            met = pairs * (blocks * (blocks + 1) // 2 if causal else blocks * blocks)
-            waves = rounds * max(ceil_div(met, rounds * UNITS), least)
-            work = (size + 1) / 2 if causal and blocks == 1 else size
-            return rounds * LAUNCH + waves * size * (work + SUMS), unit * size, rounds
-        choices = [(size, ceil_div(units, size)) for size in range(1, units + 1)]
-        return min(cost(size, rounds) for size, blocks in choices for rounds in range(blocks, 2 * blocks + 1))[1:]
+        def time(copies):
+            ends, work = [0.0] * units, [0.0] * copies
+            for t, columns in enumerate(met):
+                turn, place = divmod(t, copies)
+                work[copies - 1 - place if turn % 2 else place] += columns * (1 + SUMS * (turn > 0))
+            for each in work:
+                for _ in range(pairs):
+                    heapreplace(ends, ends[0] + each)
+            return max(ends) + SUMS * sum(met[:copies]) * pairs / units * (copies > 1)
+        most = max(1, min(most, LARGEST // pairs))
+        times = {n: time(n) for n in sorted({ceil_div(tiles, n) for n in range(1, tiles + 1)}) if n <= most}
+        return next(n for n, t in times.items() if t <= 1.02 * min(times.values()))
 
 
 # By pass and by the widest head that they serve: the fastest of those tried on an H200 (256: not tried). Where one takes more workgroup
@@ -100,13 +106,18 @@ def _attention_grad(g, q, k, v, mask, out, logsumexp, *, causal, scale):
     dq, both = plan.output(q.shape, FLOAT32), plan.output((v._size + k._size,), FLOAT32)
     count = batch * queries * heads
     stats = plan.scratch(8 * count)
-    plan.step("attention/delta", (0, 5, 6, stats), (*_place(g, 0), At(5, 4), At(6), heads, queries, count), ceil_div(count, 256),
-              W=v.shape[3] // 4)
-    bound = (1, 2, 3, 1 if mask is None else 4, 0, stats, both, dq)
-    step = _Step(plan, BACKWARD, (q, k, v, mask, g), bound, (1, 2, 3, 4, 0), causal, scale)
-    block, rounds = step.tile.blocks(max(queries, keys), batch * groups, causal)
-    for t in range(rounds):
-        step(batch * groups, rounds, block, t)
+    width = v.shape[3] // 4
+    lanes = min(16, 1 << max(1, width).bit_length() - 1)
+    plan.step("attention/delta", (0, 5, 6, stats), (*_place(g, 0), At(5, 4), At(6), heads, queries, count), ceil_div(count * lanes, 256),
+              W=width, LANES=lanes)
+    tile = tile_of(BACKWARD, max(q.shape[3], v.shape[3]), plan.ctx.limits["max-compute-workgroup-storage-size"])
+    copies = tile.copies(queries, keys, batch * groups, causal, max(1, plan.limit // max(1, 4 * q._size)))
+    parts = dq if copies == 1 else plan.scratch(4 * copies * q._size)
+    bound = (1, 2, 3, 1 if mask is None else 4, 0, stats, both, parts)
+    _Step(plan, BACKWARD, (q, k, v, mask, g), bound, (1, 2, 3, 4, 0), causal, scale)(batch * groups, copies)
+    if copies > 1:
+        plan.step("attention/collect", (parts, dq), (q._size // 4, heads * q.shape[3] // 4, queries), ceil_div(q._size // 4, 256),
+                  COPIES=copies, CAUSAL=causal, TILE_R=tile.rows, TILE_C=tile.columns)
     return plan
 
 
@@ -144,8 +155,8 @@ class _Step:
                               **{name.upper(): n for name, n in self.tile._asdict().items() if name not in ("rows", "columns")},
                               TILE_R=self.tile.rows, TILE_C=self.tile.columns)
 
-    def __call__(self, pairs, tiles, block=0, turn=0, **overrides):
-        self.plan.step("attention/attention", self.bound, (*self.sizes, pairs, tiles, self.scale, block, turn, *self.steps), pairs * tiles,
+    def __call__(self, pairs, tiles, **overrides):
+        self.plan.step("attention/attention", self.bound, (*self.sizes, pairs, tiles, self.scale, *self.steps), pairs * tiles,
                        **self.overrides, **overrides)
 
 
