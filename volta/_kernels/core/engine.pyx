@@ -28,14 +28,15 @@ cdef object _accumulating = threading.RLock()
 cdef unsigned long long _walks = 0
 cdef Primitive _add = None
 cdef Primitive _slice = None
+cdef object _joined = None
 cdef object _sum_to = None
 cdef object _clone = None
 
 
-def configure(add, slice, sum_to, clone):
+def configure(add, slice, joined, sum_to, clone):
     """Give the engine the pieces of higher layers that it calls."""
-    global _add, _slice, _sum_to, _clone
-    _add, _slice, _sum_to, _clone = add, slice, sum_to, clone
+    global _add, _slice, _joined, _sum_to, _clone
+    _add, _slice, _joined, _sum_to, _clone = add, slice, joined, sum_to, clone
 
 
 # ---------------------------------------------------------------- the heap
@@ -82,6 +83,7 @@ cdef class _Slot:
     cdef unsigned long long walk            # of which engine it is
     cdef object owner
     cdef object gradient                    # of a node with several outputs: a list of them; None where nothing has arrived
+    cdef list parts                         # (node, gradient) of slices that came before anything else; None or not empty
     cdef bint owned                         # whether it is a buffer that only the engine refers to, so that more can be added into it
     cdef Py_ssize_t consumers               # of a leaf: how many have not been taken yet
 
@@ -160,7 +162,7 @@ cdef class _Engine:
     cdef _send(self, Node node, int output, object gradient):
         """Add a contribution to what a node has."""
         cdef _Slot slot = self._at(node)
-        if slot.gradient is None:
+        if slot.gradient is None and slot.parts is None:
             _push(self.heap, node)
             if node.n_outputs > 1:
                 slot.gradient = [None] * node.n_outputs
@@ -172,6 +174,8 @@ cdef class _Engine:
             (<list>slot.gradient)[output] = _add((<list>slot.gradient)[output], gradient)
 
     cdef inline _add_to(self, _Slot slot, object gradient):
+        if slot.parts is not None:
+            self._join(slot)
         if slot.gradient is None:
             slot.gradient = gradient
         elif slot.owned and not self.create_graph:
@@ -181,15 +185,40 @@ cdef class _Engine:
             slot.owned = not self.create_graph and isinstance(slot.gradient, TensorBase)
 
     cdef bint _add_part(self, Node node, object parent, object g) except -1:
-        """Add the gradient of a slice into that part of what has arrived, instead of placing it among zeros first; false where there is
-        no buffer for it yet."""
+        """Add the gradient of a slice into that part of what has arrived, instead of placing it among zeros first, or keep it until all
+        slices have come, which may make up the whole; false where what has arrived is no buffer to add to."""
         cdef _Slot slot = self._at(parent)
-        if not slot.owned or slot.gradient is None:
+        if slot.gradient is None and (not isinstance(parent, Node) or (<Node>parent).n_outputs == 1):
+            if slot.parts is None:
+                slot.parts = []
+                if isinstance(parent, Node):
+                    _push(self.heap, <Node>parent)
+            slot.parts.append((node, g))
+        elif slot.owned and slot.gradient is not None:
+            _add_slice(slot.gradient, node, g)
+        else:
             return False
-        _accumulate(<TensorBase>call_kernel(_slice, (<TensorBase>g).storage.device, (slot.gradient,), node.params, None), g)
         if not isinstance(parent, Node):
             self._arrive(parent, None)
         return True
+
+    cdef _join(self, _Slot slot):
+        """Make a gradient of those of slices."""
+        cdef list parts = slot.parts
+        cdef Node node = <Node>parts[0][0]
+        slot.parts = None
+        slot.gradient = _joined(node.shapes[0], [(part.params, g) for part, g in parts])
+        slot.owned = slot.gradient is not None
+        if slot.owned:
+            return
+        for node, g in parts:
+            if slot.owned:
+                _add_slice(slot.gradient, node, g)
+            elif slot.gradient is not None:
+                self._add_to(slot, self._call(_slice.vjp[0], node, (), <tuple>node.plan.sources[0], g))
+            else:
+                slot.gradient = self._call(_slice.vjp[0], node, (), <tuple>node.plan.sources[0], g)
+                slot.owned = (<TensorBase>slot.gradient).storage is not (<TensorBase>g).storage         # its derivative has made it
 
     cdef _arrive(self, object leaf, object gradient):
         """One consumer of a leaf has been taken; its contribution may be None. After the last one the gradient is complete."""
@@ -202,7 +231,10 @@ cdef class _Engine:
 
     cdef _deliver(self, _Slot slot):
         """Hand a leaf its gradient. IN: nothing but the engine refers to it any more, where nothing else does."""
-        cdef object gradient = slot.gradient
+        cdef object gradient
+        if slot.parts is not None:
+            self._join(slot)
+        gradient = slot.gradient
         if gradient is None:
             return
         slot.gradient = None
@@ -214,8 +246,10 @@ cdef class _Engine:
     cdef object _take(self, Node node):
         """The gradient (a tuple of them for several outputs) that has arrived at a node; hooks and .grad of it done."""
         cdef _Slot slot = self._at(node)
-        cdef object g = slot.gradient
-        slot.gradient = None
+        cdef object g
+        if slot.parts is not None:
+            self._join(slot)
+        g, slot.gradient = slot.gradient, None
         if node.hooks is None and node.retained is None and self.captures is None:
             return g if node.n_outputs == 1 else tuple(g)
         if node.n_outputs == 1:
@@ -298,8 +332,6 @@ cdef class _Engine:
                 self._arrive(parent, gradient)
             elif gradient is not None:
                 self._send(<Node>parent, node.slots[i] if node.slots is not None else 0, gradient)
-            if part and (<TensorBase>gradient).storage is not (<TensorBase>g).storage and self._at(parent).gradient is gradient:
-                self._at(parent).owned = True               # its derivative has made it
         if not self.retain_graph:
             node.saved = None
             node.versions = None
@@ -363,6 +395,11 @@ cdef _check_anomaly(Node node, Py_ssize_t i, object gradient):
         return
     raise AutogradError(f"{node.name}: its derivative gave NaN for input {i}, of shape {node.shapes[i]}; the call was recorded "
                         f"{recorded_at(node.trace)}")
+
+
+cdef _add_slice(object whole, Node node, object gradient):
+    """Add the gradient of a slice of `whole` to that part of it."""
+    _accumulate(<TensorBase>call_kernel(_slice, (<TensorBase>gradient).storage.device, (whole,), node.params, None), gradient)
 
 
 cdef _accumulate(TensorBase target, object gradient):

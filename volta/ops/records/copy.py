@@ -9,7 +9,7 @@ from volta._kernels import core
 from volta._kernels.core.call import run_kernel
 from volta.dtypes import bfloat16, bool_, float32, from_numpy_dtype, int32, int64, to_numpy
 from volta.errors import DTypeError
-from volta.ops.records.view import slice_op
+from volta.ops.records.view import reshape_op, slice_op
 from volta.ops.table import case, register
 
 if TYPE_CHECKING:
@@ -39,6 +39,26 @@ def _cat_vjp(g, needs, shapes, dim):
 
 cat_op = register("cat", ("*",), family="movement", vjp=_cat_vjp, numpy=lambda *tensors, dim: np.concatenate(tensors, dim), takes="fib",
                   kinds="fib", cases=(case((2, 3), (2, 1), dim=1), case((2, 3), (0, 3), (4, 3), dim=0)))
+
+
+def side_by_side(shape, parts):
+    """The gradients of slices of a tensor of `shape` in one, where they lie side by side along one dimension and leave nothing out; else
+    None. IN: parts, the parameters of each slice and its gradient."""
+    split = [d for d, (n, size) in enumerate(zip(shape, parts[0][0]["sizes"])) if n != size]
+    if len(split) != 1:
+        return None
+    d, end = split[0], 0
+    parts = sorted(parts, key=lambda part: (part[0]["starts"][d], part[0]["sizes"][d]))
+    for params, _ in parts:
+        sizes = params["sizes"]
+        if params["starts"][d] != end or any(s != 1 for s in params["steps"]) or sizes[:d] != shape[:d] or sizes[d + 1:] != shape[d + 1:]:
+            return None
+        end += sizes[d]
+    if end != shape[d]:
+        return None
+    return cat_op(*[g if g.shape == params["sizes"] else reshape_op(g, shape=params["sizes"]) for params, g in parts], dim=d)
+
+
 copy_into_op = register("copy_into", ("out", "x"), writes=("out",), family="inplace", numpy=lambda out, x: (x, None), takes="fib",
                         kinds="fib", cases=(case((3, 4), (3, 4)), case((), ()), case((0, 2), (0, 2))))
 fill_into_op = register("fill_into", ("out", "value"), writes=("out",), family="inplace", takes="fib", kinds="fi",
