@@ -135,6 +135,16 @@ def _bce(x, target):
     return (miss + target * (hit - miss)).node("Neg")
 
 
+def _logistic_loss(x, target):
+    positive = x.node("Greater", 0.0)
+    return x * (positive.node("Where", 1.0, 0.0) - target) + (x.node("Abs").node("Neg").node("Exp") + 1.0).node("Log")
+
+
+def _huber(x, delta):
+    size = x.node("Abs")
+    return size.node("LessOrEqual", delta).node("Where", x * x * 0.5, (size - delta * 0.5) * delta)
+
+
 def _xlogy(a, b):
     nothing = a.node("Equal", 0.0).node("And", b.node("IsNaN").node("Not"))
     return nothing.node("Where", 0.0, a * b.node("Log"))
@@ -156,6 +166,7 @@ _FORMULAS = {
     "frac": lambda x: x - _trunc(x), "logsigmoid": lambda x: x.node("Neg").node("Softplus").node("Neg"),
     "hardsigmoid": lambda x: x.node("HardSigmoid", alpha=1 / 6, beta=0.5), "erfc": lambda x: x.node("Erf").node("Neg") + 1.0,
     "leaky_relu": lambda x, slope: x.node("Greater", 0.0).node("Where", x, x * slope), "elu": _elu, "softplus": _softplus, "bce": _bce,
+    "logistic_loss": _logistic_loss, "huber": _huber,
     "clamp": lambda x, low, high: x.node("Max", low).node("Min", high), "hardtanh": lambda x, low, high: x.node("Clip", low, high),
     "mulacc": lambda a, b, c: a * b + c, "xlogy": _xlogy, "hypot": lambda a, b: (a * a + b * b).node("Sqrt"),
     "remainder": _remainder, "fmod": lambda a, b: a.node("Mod", b, fmod=1), "floor_divide": _floor_divide,

@@ -100,6 +100,11 @@ def _cat(g: Graph, c: Call):
     return g.node("Concat", *[c[i] for i in range(len(c))], axis=c.dim)
 
 
+@translates("triangle")
+def _triangle(g: Graph, c: Call):
+    return g.node("Trilu", c[0], g.constant(np.int64(c.diagonal)), upper=int(c.upper))
+
+
 @translates("place")
 def _place(g: Graph, c: Call):
     """Padding; elements that come to lie apart are padded one by one first."""

@@ -18,6 +18,7 @@ from volta.ops.join import pad, stack
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op, scatter_sum_op
+from volta.ops.records.join import triangle_op
 from volta.ops.records.math import clamp_op, mulacc, where_op
 from volta.ops.records.reduce import amax_op
 from volta.ops.records.scan import cumsum_op
@@ -270,7 +271,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     >>> volta.tril(volta.ones(2, 2)).tolist()
     [[1.0, 0.0], [1.0, 1.0]]
     """
-    return _triangle("tril", input, diagonal, lambda row, column: column <= row)
+    return _triangle("tril", input, diagonal, False)
 
 
 @composed(samples=(case((3, 4), diagonal=-1), case((2, 3, 3))), kinds="fib", inplace=True, numpy=lambda x, diagonal=0: np.triu(x, diagonal))
@@ -280,16 +281,14 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     >>> volta.triu(volta.ones(2, 2)).tolist()
     [[1.0, 1.0], [0.0, 1.0]]
     """
-    return _triangle("triu", input, diagonal, lambda row, column: column >= row)
+    return _triangle("triu", input, diagonal, True)
 
 
-def _triangle(op, input, diagonal, keep):
+def _triangle(op, input, diagonal, upper):
     if input.ndim < 2:
         raise ShapeError(f"{op}: needs at least 2 dimensions, got shape {input.shape}")
     rows, columns = input.shape[-2:]
-    first = min(max(diagonal, -rows), columns)              # the sum below would overflow beyond the corners
-    row = arange(first, first + rows, device=input.device).reshape(-1, 1)
-    return where_op(keep(row, arange(columns, device=input.device)), input, False if input.dtype.code == 0 else 0)
+    return triangle_op(input, diagonal=min(max(diagonal, -rows), columns), upper=upper)         # beyond the corners nothing changes
 
 
 def true_places(mask: Tensor) -> Tensor:

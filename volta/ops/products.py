@@ -1,6 +1,7 @@
 """Products of vectors and of several matrices: Kronecker and cross products, powers, chains in their best order; Vandermonde matrices."""
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,12 +10,12 @@ from volta.dtypes import int64
 from volta.errors import ArgumentError, ShapeError
 from volta.ops.creation import arange, eye
 from volta.ops.inverse import inverse, square
-from volta.ops.join import stack
 from volta.ops.linalg import matmul
-from volta.ops.parts import diagonal, unbind
+from volta.ops.parts import diagonal
 from volta.ops.records.copy import cast
+from volta.ops.records.join import extend_op
 from volta.ops.records.math import where_op
-from volta.ops.records.view import contiguous_op, reshape_op
+from volta.ops.records.view import contiguous_op, part, reshape_op
 from volta.ops.reduce import sum
 from volta.ops.table import Many, case, composed
 from volta.ops.view import unsqueeze
@@ -45,8 +46,15 @@ def _cross(name, input, other, dim):
     sizes = input.shape[dim:][:1] + other.shape[dim:][:1]
     if sizes != (3, 3):
         raise ShapeError(f"{name}: dimension {dim} must have size 3 in both, got {input.shape} and {other.shape}")
-    a, b = unbind(input, dim), unbind(other, dim)
-    return stack([a[i] * b[j] - a[j] * b[i] for i, j in ((1, 2), (2, 0), (0, 1))], dim)
+    a, b = _twice(input, dim), _twice(other, dim)
+    return part(a, dim, 1, 3) * part(b, dim, 2, 3) - part(a, dim, 2, 3) * part(b, dim, 1, 3)
+
+
+def _twice(x, dim):
+    """The three elements along `dim`, and the first two again."""
+    outer, inner = math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1:])
+    again = extend_op(reshape_op(x, shape=(outer, 1, 3, inner)), outs=(1, 5, inner), before=(0, 0, 0), mode="circular")
+    return reshape_op(again, shape=x.shape[:dim] + (5,) + x.shape[dim + 1:])
 
 
 @composed(apart=0, samples=(case((2, 3), (2, 3)), case((3, 2), (3, 1), dim=0)), kinds="fi", takes={"input": "fi", "other": "=input"},

@@ -200,4 +200,29 @@ def cat(*tensors, Py_ssize_t dim):
     return out
 
 
-KERNELS = {"extend": extend, "extend_grad": extend_grad, "cat": cat}
+# ---------------------------------------------------------------- triangles
+
+cdef void keep_lines(const char* x, char* out, Py_ssize_t first, Py_ssize_t last, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t diagonal,
+                     bint upper, Py_ssize_t itemsize) noexcept nogil:
+    cdef Py_ssize_t line, edge, start, size = columns * itemsize
+    for line in range(first, last):
+        edge = min(max(line % rows + diagonal + (not upper), 0), columns) * itemsize
+        start = line * size
+        memcpy(out + start + (edge if upper else 0), x + start + (edge if upper else 0), size - edge if upper else edge)
+        memset(out + start + (0 if upper else edge), 0, edge if upper else size - edge)
+
+
+def triangle(TensorBase x not None, *, Py_ssize_t diagonal, bint upper):
+    """x with zeros above a diagonal of the last two dimensions, with `upper` below it."""
+    cdef TensorBase a = packed(x), out = empty_host(x.shape, x.dtype)
+    cdef Py_ssize_t rank = len(x.shape), rows = x.shape[rank - 2], columns = x.shape[rank - 1], itemsize = x.dtype.itemsize
+    cdef Py_ssize_t lines = out.size // max(columns, 1)
+    cdef const char* from_ = address(a)
+    cdef char* to = address(out)
+    cdef int t, threads = threads_for(out.size)
+    for t in prange(threads, num_threads=threads, nogil=True):
+        keep_lines(from_, to, lines * t // threads, lines * (t + 1) // threads, rows, columns, diagonal, upper, itemsize)
+    return out
+
+
+KERNELS = {"extend": extend, "extend_grad": extend_grad, "cat": cat, "triangle": triangle}

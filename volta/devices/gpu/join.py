@@ -4,14 +4,17 @@ Must not know derivatives.
 """
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate
 from math import prod
 
 from volta._kernels import core
+from volta._kernels.gpu.launch import Pointwise
 from volta.devices.gpu import copy
-from volta.devices.gpu.common import BYTES, COMPUTED, INT64, STORED, THREADS, ceil_div, new, pack_number
+from volta.devices.gpu.common import BYTES, COMPUTED, INT64, STORED, THREADS, ceil_div, new, pack_number, row_major
+from volta.devices.gpu.generate import Expression
 from volta.devices.gpu.limits.cut import call, limit_of
+from volta.devices.gpu.map import make_plan
 from volta.devices.gpu.plans import At, Kernel, Plan
 from volta.devices.gpu.pool import shared_planes
 
@@ -151,4 +154,23 @@ def place(x, shape, starts, steps, value):
     return core.reshaped(_EXTENDED(core.reshaped(x, axes[0]), outs=axes[1], before=axes[2], mode="constant", value=bits), shape)
 
 
-KERNELS = {"cat": cat, "place": place, "extend": _EXTENDED, "extend_grad": Kernel("extend_grad", _extended_grad, cut=_cut_extended_grad)}
+# ---------------------------------------------------------------- triangles
+
+def _triangle_plan(order: str, operands, out, own, large):
+    """Plan of x with zeros where its columns, against rows and the number of a diagonal, are not in order."""
+    x, kind = operands[0], COMPUTED[operands[0].dtype.code]
+    expression = Expression((f"select({kind}(0), x0, i32(i % u32(s0)) - i32(i / u32(s0) % u32(s1)) {order} s2)",), numbers=(INT64,) * 3)
+    return make_plan(x.storage.device, expression, x.shape, [(x._strides, x.offset, x.dtype)], [(row_major(x.shape), 0, x.dtype)], large)
+
+
+_TRIANGLES = {upper: Pointwise("triangle", partial(_triangle_plan, order)) for upper, order in ((False, "<="), (True, ">="))}
+
+
+def triangle(x, *, diagonal, upper):
+    """x with zeros above a diagonal of the last two dimensions, with `upper` below it."""
+    rows, columns = x.shape[-2:]
+    return _TRIANGLES[upper](x, max(columns, 1), max(rows, 1), min(max(diagonal, -rows), columns))
+
+
+KERNELS = {"cat": cat, "triangle": triangle, "place": place, "extend": _EXTENDED,
+           "extend_grad": Kernel("extend_grad", _extended_grad, cut=_cut_extended_grad)}

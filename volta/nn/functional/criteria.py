@@ -19,7 +19,7 @@ from volta.ops.distance import pairwise_distance
 from volta.ops.indexing import check_index
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, scatter_add_op
-from volta.ops.records.math import abs, bce_op, clamp_max, clamp_min, exp, log, log1p, minimum, where_op, xlogy
+from volta.ops.records.math import abs, bce_op, clamp_max, clamp_min, exp, huber, log, log1p, minimum, where_op, xlogy
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.view import reshape_op
 from volta.ops.reduce import sum
@@ -76,8 +76,9 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
     reduction = reduction_of("smooth_l1_loss", size_average, reduce, reduction)
     if beta < 0:
         raise ArgumentError(f"smooth_l1_loss: beta must be >= 0, got {beta}")
-    d = abs(_difference("smooth_l1_loss", input, target))
-    return _reduce("smooth_l1_loss", d if beta == 0 else where_op(d < beta, d * d * (0.5 / beta), d - 0.5 * beta), reduction)
+    d = _difference("smooth_l1_loss", input, target)
+    losses = huber(d, float(beta)) if beta else abs(d)
+    return _reduce("smooth_l1_loss", losses if beta in (0, 1) else losses * (1.0 / beta), reduction)
 
 
 def _difference(name, input, target):
@@ -95,8 +96,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     """
     if delta <= 0:
         raise ArgumentError(f"huber_loss: delta must be positive, got {delta}")
-    d = abs(_difference("huber_loss", as_wide(input), as_wide(target)))
-    losses = where_op(d <= delta, d * d * 0.5, (d - 0.5 * delta) * delta)
+    losses = huber(_difference("huber_loss", as_wide(input), as_wide(target)), float(delta))
     return _reduced_as("huber_loss", losses if weight is None else losses * weight, input, reduction)
 
 

@@ -14,10 +14,11 @@ from volta.nn.functional.activation import softplus
 from volta.nn.functional.other import linear
 from volta.ops.copy import widened
 from volta.ops.indexing import known_range
+from volta.ops.math import square
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
 from volta.ops.records.loss import cross_entropy_op
-from volta.ops.records.math import exp, log1p, where_op
+from volta.ops.records.math import logistic_loss, where_op
 from volta.ops.records.view import expand_op, permute_op, reshape_op
 from volta.ops.reduce import log_softmax, mean, sum
 from volta.ops.table import Labels, case, composed
@@ -319,8 +320,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
 def _squares(input, target):
     if not input.dtype.is_floating_point:
         raise DTypeError(f"mse_loss: one of the tensors must be floating point, got {input.dtype}; convert it with .float()")
-    d = input - target
-    return d * d
+    return square(input - target)
 
 
 @composed(samples=_POINTWISE, numpy=_np_pointwise(lambda x, target: np.abs(x - target)), function=False, method=False)
@@ -360,9 +360,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
 
 
 def _logistic(input, target, weight, pos_weight, name, reduction):
-    """-log(sigmoid) of either side by itself: an infinite logit on the wrong side is an infinite loss, never inf - inf."""
-    positive = input > 0
-    losses = input * (cast(positive, input.dtype) - target) + log1p(exp(where_op(positive, -input, input)))
+    losses = logistic_loss(input, target)
     if pos_weight is not None:
         losses = losses + (pos_weight - 1.0) * target * softplus(-input)
     return _reduce(name, losses if weight is None else losses * weight, reduction)

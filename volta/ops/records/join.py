@@ -1,6 +1,6 @@
-"""Records of extending x[planes, depth, height, width] by its own elements: `before` more ahead of the first of each axis and, up to the
-size `outs`, behind the last; negative numbers cut. The mode is "reflect" (the neighbours mirrored at the edge), "replicate" (the edge) or
-"circular" (the other end)."""
+"""Records of triangles, and of extending x[planes, depth, height, width] by its own elements: `before` more ahead of the first of each axis
+and, up to the size `outs`, behind the last; negative numbers cut. The mode is "reflect" (the neighbours mirrored at the edge), "replicate"
+(the edge) or "circular" (the other end)."""
 from __future__ import annotations
 
 import numpy as np
@@ -38,3 +38,9 @@ extend_grad = register(
     vjp=(lambda gg, g_shape, before, mode: extend_op(gg, outs=g_shape[1:], before=before, mode=mode),),
     cases=tuple(case(shape[:1] + outs, size=shape[1:], before=before, mode=mode) for shape, outs, before in _CASES for mode in _MODES
                 if mode != "circular" or min(before) >= 0))
+triangle_op = register(
+    "triangle", ("x",), names=("input",), family="movement", takes="fib", kinds="fib",
+    numpy=lambda x, diagonal, upper: (np.triu if upper else np.tril)(x, diagonal),
+    vjp=(lambda g, diagonal, upper: triangle_op(g, diagonal=diagonal, upper=upper),),
+    cases=tuple(case(shape, diagonal=diagonal, upper=upper) for shape, diagonal in (
+        ((3, 4), 1), ((2, 3, 3), 0), ((5, 2), -2), ((3, 8), -9), ((4, 4), 9), ((0, 3), 0), ((3, 0), 1)) for upper in (False, True)))

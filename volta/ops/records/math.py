@@ -12,7 +12,7 @@ import numpy as np
 
 from volta.ops.records.create import full_op
 from volta.ops.records.elementwise import binary, gradient, ternary, unary
-from volta.ops.table import TERNARY_SHAPES, Flags, case, create
+from volta.ops.table import TERNARY_SHAPES, UNARY_SHAPES, Flags, case, create
 from volta.ops.table import erf as np_erf
 
 
@@ -185,5 +185,16 @@ clamp_op = ternary("clamp", ("x", "min", "max"), (
 mulacc = ternary("mulacc", ("a", "b", "c"), (lambda g, b: g * b, lambda g, a: g * a, lambda g: g), numpy=lambda a, b, c: a * b + c,
                   takes="fi", rtol=2e-5, inplace=False)
 bce_op = gradient("bce", "target", (                        # cross entropy of a probability; not a derivative, but of two floats like one
-    lambda gg, g, target: gg * (g - target) / clamp_min((1.0 - g) * g, 1e-12), lambda gg, g: gg * (log1p(-g) - log(g))),
+    lambda gg, g, target: bce_grad(gg, g, target), lambda gg, g: gg * (log1p(-g) - log(g))),
     numpy=lambda x, target: -(target * np.maximum(np.log(x), -100) + (1 - target) * np.maximum(np.log1p(-x), -100)), domain=(0.1, 0.9))
+bce_grad = ternary("bce_grad", ("g", "x", "target"), None, takes="f", domain=(0.1, 0.9), public=False,
+                   reference=lambda g, x, target: g * (x - target) / clamp_min((1.0 - x) * x, 1e-12),
+                   numpy=lambda g, x, target: g * (x - target) / np.maximum((1 - x) * x, 1e-12))
+logistic_loss = gradient("logistic_loss", "target", (       # likewise, of the logit; either side by itself, so that there is no inf - inf
+    lambda gg, g, target: logistic_loss_grad(gg, g, target), lambda gg, g: -gg * g),
+    numpy=lambda x, target: x * ((x > 0) - target) + np.log1p(np.exp(-np.abs(x))))
+logistic_loss_grad = ternary("logistic_loss_grad", ("g", "x", "target"), None, takes="f", public=False,
+                             reference=lambda g, x, target: g * (sigmoid(x) - target),
+                             numpy=lambda g, x, target: g * (1 / (1 + np.exp(-x)) - target))
+huber = binary("huber", (lambda g, a, b: g * clamp_op(a, -b, b), lambda g, a, b: g * abs(a - clamp_op(a, -b, b))), takes="f", cases=tuple(case(s, 0.7) for s in UNARY_SHAPES),
+               second="delta", public=False, numpy=lambda x, delta: np.where(np.abs(x) <= delta, x * x / 2, delta * (np.abs(x) - delta / 2)))

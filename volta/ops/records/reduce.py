@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.ops.records.copy import cast, cat_op
+from volta.ops.records.copy import cast
 from volta.ops.records.math import exp
-from volta.ops.records.view import expand_op, permute_op, reshape_op, slice_op
+from volta.ops.records.scan import cumprod_op, flipped
+from volta.ops.records.view import expand_op, part, permute_op, place, reshape_op
 from volta.ops.table import case, register
 from volta.shapes import reduced
 
@@ -61,26 +62,12 @@ def _prod_vjp(g, x, dim, keepdim):
 
 
 def _others(x, d):
-    """For each element the product of all others along dimension d, by a tree of pairs."""
-    n = x.shape[d]
-    half = n // 2
-    left, right = part(x, d, 0, half), part(x, d, half, half)
-    if n == 2:
-        return cat_op(right, left, dim=d)
-    pairs = left * right
-    if n % 2 == 0:
-        above = _others(pairs, d)
-        return cat_op(above * right, above * left, dim=d)
-    above = _others(cat_op(pairs, part(x, d, n - 1, 1), dim=d), d)
-    outside = part(above, d, 0, half)
-    return cat_op(outside * right, outside * left, part(above, d, half, 1), dim=d)
+    """For each element the product of all others along dimension d: of those before it, times that of those behind it."""
+    first, steps = tuple([int(k == d) for k in range(x.ndim)]), (1,) * x.ndim
 
-
-def part(x, d, start, length):
-    """`length` elements along dimension d from `start` on, as a view."""
-    shape = x.shape
-    return slice_op(x, starts=(0,) * d + (start,) + (0,) * (len(shape) - d - 1), sizes=shape[:d] + (length,) + shape[d + 1:],
-                    steps=(1,) * len(shape))
+    def before(x):
+        return cumprod_op(place(part(x, d, 0, x.shape[d] - 1), shape=x.shape, starts=first, steps=steps, value=1.0), dim=d)
+    return before(x) * flipped(before(flipped(x, d)), d)
 
 
 def _reduction(name, vjp, numpy, cases=_CASES + _EMPTY, kinds="fib", **options):

@@ -8,8 +8,7 @@ from volta.ops.records.copy import cat_op
 from volta.ops.records.create import full_op
 from volta.ops.records.index import scatter_add_op
 from volta.ops.records.math import exp, log, where_op
-from volta.ops.records.reduce import part
-from volta.ops.records.view import place, slice_op
+from volta.ops.records.view import part, place, slice_op
 from volta.ops.table import case, create, register
 
 _CASES = (case((3, 4), dim=1), case((3, 4), dim=0), case((2, 3, 5), dim=1), case((700,), dim=0), case((40, 60), dim=0),

@@ -68,6 +68,13 @@ def _unslice(g, shape, starts, sizes, steps, axes):
     return place(g, shape=shape, starts=starts, steps=steps, value=0.0)
 
 
+def part(x, d, start, length):
+    """`length` elements along dimension d from `start` on, as a view."""
+    shape = x.shape
+    return slice_op(x, starts=(0,) * d + (start,) + (0,) * (len(shape) - d - 1), sizes=shape[:d] + (length,) + shape[d + 1:],
+                    steps=(1,) * len(shape))
+
+
 def _np_place(x, shape, starts, steps, value):
     out = np.full(shape, value, x.dtype)
     out[tuple(slice(a, a + (n - 1) * s + 1 if n else a, s) for a, n, s in zip(starts, x.shape, steps))] = x
@@ -133,8 +140,8 @@ def fold_windows(g, shape, dim, step, dilation=1):
         starts, steps = (tuple(v if i == dim else default for i in range(len(shape))) for v, default in ((k * dilation, 0), (step, 1)))
         window = slice_op(g, starts=(0,) * len(inner) + (k,), sizes=inner + (1,), steps=(1,) * (len(inner) + 1),
                           axes=tuple(range(len(inner))))
-        part = place(window, shape=shape, starts=starts, steps=steps, value=0.0)
-        out = part if out is None else out + part
+        placed = place(window, shape=shape, starts=starts, steps=steps, value=0.0)
+        out = placed if out is None else out + placed
     return out
 
 
