@@ -14,7 +14,7 @@ from libc.string cimport memcpy, memset
 
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.thin cimport add_rows, dots
-from volta._kernels.cpu.tile cimport TILE_ROWS, add_lanes, copy_run, inner, lanes, multiply_ahead, real, zero_run
+from volta._kernels.cpu.tile cimport MASKED, TILE_ROWS, add_lanes, copy_line, copy_run, inner, lanes, multiply_ahead, real, zero_run
 
 cdef extern from *:
     """
@@ -92,7 +92,6 @@ cdef void pack(Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* 
                real* out) noexcept nogil:
     """out[p][j] = x[j * across + p * along] for p < depth, j < width; zeros for width <= j < full."""
     cdef Py_ssize_t p, j
-    cdef const real* row
     if across == 1 and width == TILE_ROWS == full:
         for p in range(depth):
             memcpy(out + p * TILE_ROWS, x + p * along, TILE_ROWS * sizeof(real))
@@ -101,9 +100,8 @@ cdef void pack(Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* 
             copy_run(out + p * full, x + p * along, full)
     elif across == 1:
         for p in range(depth):
-            row = x + p * along
-            for j in range(width):
-                out[p * full + j] = row[j]
+            copy_line(out + p * full, x + p * along, width, full)
+        return
     elif along == 1:
         turn(width, depth, x, across, out, full)
     else:
@@ -121,16 +119,25 @@ cdef inline Py_ssize_t panel_start(Py_ssize_t panel, Py_ssize_t vectors) noexcep
     return vectors - 2 if vectors % 3 == 1 and 3 * panel + 1 == vectors and panel > 0 else min(3 * panel, vectors)
 
 
+cdef inline const real* panel_of(bint fresh, Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* x, Py_ssize_t across,
+                                Py_ssize_t along, real* space) noexcept nogil:
+    """x, packed into `space`: now, if `fresh`, else before."""
+    if fresh:
+        pack(width, full, depth, x, across, along, space)
+    return space
+
+
 cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* a, const real* b,
                 const real* bias, real* out, real* space) noexcept nogil:
     """out[rows][columns] = a[rows][k] @ b[k][columns] + bias; IN: at most MC rows, strides of p."""
     cdef Py_ssize_t width = lanes(out), vectors = (columns + width - 1) // width, panels = (vectors + 2) // 3
     cdef Py_ssize_t blocks = (k + plan.depth - 1) // plan.depth, depth = (k + blocks - 1) // blocks, k0 = 0, i, end, j, q, first, last
-    cdef Py_ssize_t tiles = (rows + TILE_ROWS - 1) // TILE_ROWS, a_row = p.a_row, a_step = p.a_column, b_step
+    cdef Py_ssize_t tiles = (rows + TILE_ROWS - 1) // TILE_ROWS, a_row = p.a_row, a_step = p.a_column, b_step, number, inside
     cdef bint turn_a = p.a_column != 1 and panels > 1
     cdef bint turn_b = p.b_column != 1 or not plan.few and depth * p.b_row > SMALL and tiles > (1 if p.b_row >= FAR else 2)
     cdef bint ahead = plan.few and p.k * p.n > FETCHED
-    cdef real* packed_a = space + min(plan.depth, k) * 3 * width + PAD
+    cdef bint sweep = not ahead and depth * vectors * width <= SMALL    # tile by tile through all of b, which stays in the first cache
+    cdef real* packed_a = space + min(plan.depth, k) * 3 * width + SMALL
     cdef const real* tile
     cdef const real* panel
     cdef const real* next
@@ -138,22 +145,23 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
         a_row, a_step = 1, TILE_ROWS
     while k0 < k:
         depth = min(depth, k - k0)
-        if turn_a:
-            for q in range(tiles):
+        for number in range(tiles if sweep else panels):
+            for inside in range(panels if sweep else tiles):
+                j, q = (inside, number) if sweep else (number, inside)
                 i, end = rows * q // tiles, rows * (q + 1) // tiles
-                pack(end - i, TILE_ROWS, depth, a + i * p.a_row + k0 * p.a_column, p.a_row, p.a_column, packed_a + q * TILE_ROWS * depth)
-        for j in range(panels):
-            first, last = width * panel_start(j, vectors), width * panel_start(j + 1, vectors)
-            panel, b_step = b + k0 * p.b_row + first * p.b_column, p.b_row
-            if turn_b or last > columns:
-                pack(min(last, columns) - first, last - first, depth, panel, p.b_column, p.b_row, space)
-                panel, b_step = space, last - first
-            for q in range(tiles):
-                i, end = rows * q // tiles, rows * (q + 1) // tiles
-                tile = packed_a + q * TILE_ROWS * depth if turn_a else a + i * p.a_row + k0 * p.a_column
-                # Read next: the rows of b's next panel, or the tile of out that follows.
+                first, last = width * panel_start(j, vectors), width * panel_start(j + 1, vectors)
+                tile, panel, b_step = a + i * p.a_row + k0 * p.a_column, b + k0 * p.b_row + first * p.b_column, p.b_row
+                if turn_a:
+                    tile = panel_of(j == 0, end - i, TILE_ROWS, depth, tile, p.a_row, p.a_column, packed_a + q * TILE_ROWS * depth)
+                if turn_b or last > columns and not MASKED:
+                    panel = panel_of(q == 0, min(last, columns) - first, last - first, depth, panel, p.b_column, p.b_row,
+                                     space + (first * depth if sweep else 0))
+                    b_step = last - first
+                # Read next: the tile of out that follows, or the rows of b's next panel.
                 next = out + (end * p.n + first if q + 1 < tiles else last)
-                if ahead:
+                if sweep:
+                    next = out + (i * p.n + last if j + 1 < panels else end * p.n)
+                elif ahead:
                     next = b + (k0 + (depth * q + tiles - 1) // tiles) * p.b_row + (last if j + 1 < panels else depth * p.b_row)
                 multiply_ahead(depth, tile, a_row, a_step, <int>(end - i), panel, b_step, next, p.b_row if ahead else p.n,
                                tiles if ahead else (depth + TILE_ROWS - 1) // TILE_ROWS, out + i * p.n + first, p.n,
@@ -371,7 +379,7 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
         if plan.inner:
             plan.own = (min(MC, p.m) + TILE_ROWS) * (plan.length + width) + (TILE_ROWS + 2) * 3 * width + PAD
         else:
-            plan.own = min(plan.depth, plan.length) * (3 * width + (min(MC, p.m) + TILE_ROWS)) + 2 * PAD
+            plan.own = min(plan.depth, plan.length) * (3 * width + (min(MC, p.m) + TILE_ROWS)) + SMALL + PAD
 
 
 cdef Py_ssize_t parts_of(const Plan* plan, const Products* p) noexcept nogil:

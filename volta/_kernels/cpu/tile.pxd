@@ -69,6 +69,12 @@ cdef extern from *:
     #else
       #define VOLTA_KEEP(x)
     #endif
+    /* An address that is computed here, from the one before, rather than all of them early. */
+    #if defined(__GNUC__)
+      #define VOLTA_HIDE(x) __asm__("" : "+r"(x))
+    #else
+      #define VOLTA_HIDE(x)
+    #endif
     #if !defined(VOLTA_MADD32)
       #define VOLTA_MADD32(a, b, c) ((c) + (a) * (b))
       #define VOLTA_MADD64(a, b, c) ((c) + (a) * (b))
@@ -89,34 +95,44 @@ cdef extern from *:
         else memcpy(out, &x, n * sizeof(T));                                                                        \\
     }
     #if defined(__AVX512F__)
+    #define VOLTA_MASKED 1                              /* in one instruction */
     static inline volta_v32 volta_part32(const float* x, int n) {
+        if (__builtin_constant_p(n) && n == VOLTA_LANES32) return *(const volta_v32*)x;
         return (volta_v32)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), x);
     }
     static inline volta_v64 volta_part64(const double* x, int n) {
+        if (__builtin_constant_p(n) && n == VOLTA_LANES64) return *(const volta_v64*)x;
         return (volta_v64)_mm512_maskz_loadu_pd((__mmask8)((1u << n) - 1), x);
     }
     static inline void volta_put32(float* out, volta_v32 x, int n) {
-        _mm512_mask_storeu_ps(out, (__mmask16)((1u << n) - 1), (__m512)x);
+        if (__builtin_constant_p(n) && n == VOLTA_LANES32) *(volta_v32*)out = x;
+        else _mm512_mask_storeu_ps(out, (__mmask16)((1u << n) - 1), (__m512)x);
     }
     static inline void volta_put64(double* out, volta_v64 x, int n) {
-        _mm512_mask_storeu_pd(out, (__mmask8)((1u << n) - 1), (__m512d)x);
+        if (__builtin_constant_p(n) && n == VOLTA_LANES64) *(volta_v64*)out = x;
+        else _mm512_mask_storeu_pd(out, (__mmask8)((1u << n) - 1), (__m512d)x);
     }
     #else
+    #define VOLTA_MASKED 0
     VOLTA_PARTS(float, volta_v32, 32, VOLTA_LANES32)
     VOLTA_PARTS(double, volta_v64, 64, VOLTA_LANES64)
     #endif
 
     /* out[rows][N * LANES], of whose last vector `last` numbers exist, = products of a and b over p < k, + out if `add`, + bias; `rows`
        are at most ROWS. Meanwhile, every `stretch` of k, three cache lines of what is read next are fetched, `next_step` apart. */
-    #define VOLTA_MULTIPLY(NAME, T, V, LANES, ROWS, N, S)                                                           \\
+    #define VOLTA_EXISTS(ROWS, i) (ROWS > VOLTA_TILE_ROWS / 2 || i < rows)      /* of others all are used */
+    #define VOLTA_MULTIPLY(NAME, T, V, LANES, ROWS, N, S, EDGE)                                                     \\
     static void NAME(Py_ssize_t k, const T* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const T* b, Py_ssize_t b_step, \\
                      const T* next, Py_ssize_t next_step, Py_ssize_t stretch, T* out, Py_ssize_t out_row, int last, const T* bias, \\
                      int add) {                                                                                     \\
         V sum[ROWS][N];                                                                                             \\
         const char* row[ROWS];                                                                                      \\
+        T* line = out;                                                                                              \\
         Py_ssize_t p = 0, end, at = 0; int i, j;                                                                    \\
+        if (VOLTA_MASKED && !EDGE) last = LANES;                                                                    \\
         VOLTA_UNROLL for (i = 0; i < ROWS; i++) {                                                                   \\
-            row[i] = (const char*)(a + (i < rows ? i : rows - 1) * a_row);                                          \\
+            row[i] = i == 0 ? (const char*)a : row[i - 1] + (VOLTA_EXISTS(ROWS, i) ? a_row * (Py_ssize_t)sizeof(T) : 0);\\
+            VOLTA_HIDE(row[i]);                                                                                     \\
             VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = (V){0};                                                \\
         }                                                                                                           \\
         for (; p < k; next += next_step) {                                                                          \\
@@ -124,32 +140,40 @@ cdef extern from *:
             end = k - p < stretch ? k : p + stretch;                                                                \\
             for (; p < end; p++, at += a_step * (Py_ssize_t)sizeof(T), b += b_step) {                               \\
                 V y[N];                                                                                             \\
-                VOLTA_UNROLL for (j = 0; j < N; j++) y[j] = ((const V*)b)[j];                                       \\
+                VOLTA_UNROLL for (j = 0; j < N; j++)                                                                \\
+                    y[j] = EDGE && j == N - 1 ? volta_part##S(b + j * LANES, last) : ((const V*)b)[j];              \\
                 VOLTA_UNROLL for (i = 0; i < ROWS; i++) {                                                           \\
                     V x = VOLTA_SAME##S(*(const T*)(row[i] + at));                                                  \\
                     VOLTA_KEEP(x);                                                                                  \\
-                    VOLTA_UNROLL for (j = 0; j < N; j++) { sum[i][j] = VOLTA_MADD##S(x, y[j], sum[i][j]); VOLTA_KEEP(sum[i][j]); } \\
+                    VOLTA_UNROLL for (j = 0; j < N; j++) { sum[i][j] = VOLTA_MADD##S(x, y[j], sum[i][j]); VOLTA_KEEP(sum[i][j]); }\\
                 }                                                                                                   \\
             }                                                                                                       \\
         }                                                                                                           \\
         if (add)                                                                                                    \\
             VOLTA_UNROLL for (i = 0; i < ROWS; i++)                                                                 \\
-                VOLTA_UNROLL for (j = 0; j < N; j++)                                                                \\
-                    sum[i][j] += volta_part##S(out + (i < rows ? i : 0) * out_row + j * LANES, j == N - 1 ? last : LANES); \\
+                if (VOLTA_EXISTS(ROWS, i)) {                                                                        \\
+                    VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] += volta_part##S(line + j * LANES, j == N - 1 ? last : LANES);\\
+                    line += out_row;                                                                                \\
+                    VOLTA_HIDE(line);                                                                               \\
+                }                                                                                                   \\
         if (bias)                                                                                                   \\
             VOLTA_UNROLL for (j = 0; j < N; j++) {                                                                  \\
                 V x = volta_part##S(bias + j * LANES, j == N - 1 ? last : LANES);                                   \\
                 VOLTA_UNROLL for (i = 0; i < ROWS; i++) sum[i][j] += x;                                             \\
             }                                                                                                       \\
-        VOLTA_UNROLL for (i = ROWS - 1; i >= 0; i--)        /* rows that do not exist go where the first will be written */ \\
-            VOLTA_UNROLL for (j = 0; j < N; j++)                                                                    \\
-                volta_put##S(out + (i < rows ? i : 0) * out_row + j * LANES, sum[i][j], j == N - 1 ? last : LANES); \\
+        VOLTA_UNROLL for (i = 0; i < ROWS; i++)                                                                     \\
+            if (VOLTA_EXISTS(ROWS, i)) {                                                                            \\
+                VOLTA_UNROLL for (j = 0; j < N; j++) volta_put##S(out + j * LANES, sum[i][j], j == N - 1 ? last : LANES);\\
+                out += out_row;                                                                                     \\
+                VOLTA_HIDE(out);                                                                                    \\
+            }                                                                                                       \\
     }
-    #define VOLTA_MULTIPLIES(S, T, ROWS)                                                                            \\
-    VOLTA_MULTIPLY(volta_multiply##S##_##ROWS##_1, T, volta_v##S, VOLTA_LANES##S, ROWS, 1, S)                       \\
-    VOLTA_MULTIPLY(volta_multiply##S##_##ROWS##_2, T, volta_v##S, VOLTA_LANES##S, ROWS, 2, S)                       \\
-    VOLTA_MULTIPLY(volta_multiply##S##_##ROWS##_3, T, volta_v##S, VOLTA_LANES##S, ROWS, 3, S)
-    #define VOLTA_HEIGHT(S, ROWS) {volta_multiply##S##_##ROWS##_1, volta_multiply##S##_##ROWS##_2, volta_multiply##S##_##ROWS##_3}
+    #define VOLTA_WIDTH(S, T, ROWS, N)                                                                              \\
+    VOLTA_MULTIPLY(volta_multiply##S##_##ROWS##_##N, T, volta_v##S, VOLTA_LANES##S, ROWS, N, S, 0)                  \\
+    VOLTA_MULTIPLY(volta_multiply##S##_##ROWS##_##N##_edge, T, volta_v##S, VOLTA_LANES##S, ROWS, N, S, VOLTA_MASKED)
+    #define VOLTA_MULTIPLIES(S, T, ROWS) VOLTA_WIDTH(S, T, ROWS, 1) VOLTA_WIDTH(S, T, ROWS, 2) VOLTA_WIDTH(S, T, ROWS, 3)
+    #define VOLTA_WIDTH_OF(S, ROWS, N) {volta_multiply##S##_##ROWS##_##N, volta_multiply##S##_##ROWS##_##N##_edge}
+    #define VOLTA_HEIGHT(S, ROWS) {VOLTA_WIDTH_OF(S, ROWS, 1), VOLTA_WIDTH_OF(S, ROWS, 2), VOLTA_WIDTH_OF(S, ROWS, 3)}
     #if VOLTA_TILE_ROWS == 8
       #define VOLTA_HEIGHTS(S, T) VOLTA_MULTIPLIES(S, T, 4) VOLTA_MULTIPLIES(S, T, 5) VOLTA_MULTIPLIES(S, T, 6)     \\
                                   VOLTA_MULTIPLIES(S, T, 7) VOLTA_MULTIPLIES(S, T, 8)
@@ -164,11 +188,12 @@ cdef extern from *:
     static void volta_multiply##S(Py_ssize_t k, const T* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const T* b, Py_ssize_t b_step, \\
                                   const T* next, Py_ssize_t next_step, Py_ssize_t stretch, T* out, Py_ssize_t out_row, int columns,   \\
                                   const T* bias, int add) {                                                         \\
-        static void (*const of[][3])(Py_ssize_t, const T*, Py_ssize_t, Py_ssize_t, int, const T*, Py_ssize_t, const T*, Py_ssize_t,   \\
+        static void (*const of[][3][2])(Py_ssize_t, const T*, Py_ssize_t, Py_ssize_t, int, const T*, Py_ssize_t, const T*, Py_ssize_t,   \\
                                      Py_ssize_t, T*, Py_ssize_t, int, const T*, int) = {VOLTA_HEIGHTS_OF(S)};       \\
         const int n = (columns + VOLTA_LANES##S - 1) / VOLTA_LANES##S, low = VOLTA_TILE_ROWS / 2;                   \\
-        of[rows > low ? rows - low : 0][n - 1](k, a, a_row, a_step, rows, b, b_step, next, next_step, stretch, out, out_row,          \\
-                                               columns - (n - 1) * VOLTA_LANES##S, bias, add);                      \\
+        const int last = columns - (n - 1) * VOLTA_LANES##S;                                                        \\
+        of[rows > low ? rows - low : 0][n - 1][last < VOLTA_LANES##S](k, a, a_row, a_step, rows, b, b_step, next, next_step, stretch, \\
+                                                                      out, out_row, last, bias, add);               \\
     }
     VOLTA_MULTIPLY_OF(32, float)
     VOLTA_MULTIPLY_OF(64, double)
@@ -246,6 +271,15 @@ cdef extern from *:
     VOLTA_ADD_LANES(volta_add_lanes32, float, VOLTA_LANES32)
     VOLTA_ADD_LANES(volta_add_lanes64, double, VOLTA_LANES64)
 
+    /* out[full] = x[n], then zeros. */
+    #define VOLTA_PADDED(S, T, LANES)                                                                               \\
+    static inline void volta_padded##S(T* out, const T* x, Py_ssize_t n, Py_ssize_t full) {                           \\
+        for (; full > 0; out += LANES, x += LANES, n -= LANES, full -= LANES)                                       \\
+            volta_put##S(out, volta_part##S(x, n < 0 ? 0 : n < LANES ? (int)n : LANES), full < LANES ? (int)full : LANES);\\
+    }
+    VOLTA_PADDED(32, float, VOLTA_LANES32)
+    VOLTA_PADDED(64, double, VOLTA_LANES64)
+
     /* Copies n elements in whole vectors: up to LANES - 1 elements beyond the end are read and written too. */
     #define VOLTA_RUN(NAME, T, V, LANES)                                                                            \\
     static inline void NAME(T* out, const T* x, Py_ssize_t n) {                                                   \\
@@ -267,6 +301,7 @@ cdef extern from *:
     const int TILE_ROWS "VOLTA_TILE_ROWS"
     const int LANES32 "VOLTA_LANES32"
     const int LANES64 "VOLTA_LANES64"
+    const bint MASKED "VOLTA_MASKED"                    # whether `multiply` reads no more of b than its columns
     void multiply32 "volta_multiply32"(Py_ssize_t k, const float* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const float* b,
                                        Py_ssize_t b_step, const float* next, Py_ssize_t next_step, Py_ssize_t stretch, float* out,
                                        Py_ssize_t out_row, int columns, const float* bias, bint add) noexcept nogil
@@ -283,6 +318,8 @@ cdef extern from *:
                                  double* sums) noexcept nogil
     void add_lanes32 "volta_add_lanes32"(const float* sums, float* out) noexcept nogil
     void add_lanes64 "volta_add_lanes64"(const double* sums, double* out) noexcept nogil
+    void padded32 "volta_padded32"(float* out, const float* x, Py_ssize_t n, Py_ssize_t full) noexcept nogil
+    void padded64 "volta_padded64"(double* out, const double* x, Py_ssize_t n, Py_ssize_t full) noexcept nogil
     void run32 "volta_run32"(float* out, const float* x, Py_ssize_t n) noexcept nogil
     void run64 "volta_run64"(double* out, const double* x, Py_ssize_t n) noexcept nogil
     void zero32 "volta_zero32"(float* out, Py_ssize_t n) noexcept nogil
@@ -315,7 +352,7 @@ cdef inline void multiply_ahead(Py_ssize_t k, const real* a, Py_ssize_t a_row, P
 cdef inline void multiply(Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const real* b, Py_ssize_t b_step,
                           real* out, Py_ssize_t out_row, int columns, const real* bias, bint add) noexcept nogil:
     """out[rows][columns] = a[rows][k] @ b[k][columns] + bias (NULL for none), + out if `add`; all where they lie. IN: at most TILE_ROWS
-    rows and 3 vectors of columns, which have to be whole in b."""
+    rows and 3 vectors of columns, which have to be whole in b unless MASKED."""
     multiply_ahead(k, a, a_row, a_step, rows, b, b_step, b, 0, k, out, out_row, columns, bias, add)
 
 
@@ -342,6 +379,14 @@ cdef inline void add_lanes(const real* sums, real* out) noexcept nogil:
         add_lanes32(sums, out)
     else:
         add_lanes64(sums, out)
+
+
+cdef inline void copy_line(real* out, const real* x, Py_ssize_t n, Py_ssize_t full) noexcept nogil:
+    """out[:full] = x[:n], then zeros."""
+    if real is float:
+        padded32(out, x, n, full)
+    else:
+        padded64(out, x, n, full)
 
 
 cdef inline void copy_run(real* out, const real* x, Py_ssize_t n) noexcept nogil:
