@@ -1,8 +1,9 @@
 # Sorting along one dimension, searching in sorted lines, and the writing back of what was sorted.
 #
 # Layout: x seen as [outer, length, inner], made contiguous. An element becomes a key, an unsigned integer in the order of the elements (NaN
-# last, -0 equal to 0, all bits turned for a descending order), with its place in the line. Short lines are sorted by insertion, others
-# by the digits of the keys (8 bits each): by the highest and then by insertion where few keys share it, else from the lowest up; stable.
+# last, -0 equal to 0, all bits turned for a descending order), with its place in the line. Short lines are sorted by insertion, or, of
+# words, by counting what is less than each and merging; others by the digits of the keys (8 bits each): by the highest and then by
+# insertion where few keys share it, else from the lowest up; stable.
 # Long lines are first parted by their highest digit, for threads and for the caches. For the first few of a line, only the keys that can
 # be among them are sorted.
 # Threads: over lines; where they are few, over blocks of a line. A stable order is one order, so results do not depend on their number.
@@ -17,11 +18,14 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport split_at
 from volta._kernels.cpu.copy cimport clear, packed
 from volta._kernels.cpu.index cimport first_outside
+from volta._kernels.cpu.sort_words cimport sort_words
 
 from volta.errors import ArgumentError, DTypeError, IndexRangeError
 
 cdef enum:
-    FEW = 64                    # elements up to which a line is sorted by insertion
+    FEWEST = 6                  # elements up to which a line of words is sorted by insertion,
+    RANKED = 64                 # and up to which by comparing all with all
+    FEW = 64                    # elements up to which a line of wide keys is sorted by insertion
     LONG = 65536                # elements from which threads share a line; one thread parts lines of four times as many
     MOST_THREADS = 64
     MANY = 512                  # elements up to which insertion may do the rest behind one digit,
@@ -185,6 +189,9 @@ cdef void sort_items(item* a, item* spare, Py_ssize_t n, int bits) noexcept nogi
     cdef item* source = a
     cdef item* target = spare
     cdef int shift
+    if item is uint64_t and FEWEST < n <= MANY:
+        sort_words(a, spare, n, True)
+        return
     if n <= FEW or bits == 0:
         insertion(a, n)
         return
@@ -360,7 +367,7 @@ def sort(TensorBase x not None, Py_ssize_t dim, bint descending=False, count=Non
     wide.key = wide.place = 0
     p.threads = min(threads_for(lines * p.length * 8), MOST_THREADS)
     p.workers = 1 if lines < p.threads and p.length >= LONG else min(p.threads, max(lines, <Py_ssize_t>1))
-    p.needed = 2 * p.length * <Py_ssize_t>(sizeof(Wide) if p.bits == 64 else sizeof(uint64_t))
+    p.needed = (2 * p.length + 32) * <Py_ssize_t>(sizeof(Wide) if p.bits == 64 else sizeof(uint64_t))
     p.needed = (p.needed + 63) // 64 * 64       # threads share no cache line
     if values.size:
         memory = host_storage(p.workers * p.needed)
