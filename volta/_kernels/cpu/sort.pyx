@@ -23,8 +23,7 @@ from volta._kernels.cpu.sort_words cimport sort_words
 from volta.errors import ArgumentError, DTypeError, IndexRangeError
 
 cdef enum:
-    FEWEST = 6                  # elements up to which a line of words is sorted by insertion,
-    RANKED = 64                 # and up to which by comparing all with all
+    FEWEST = 6                  # elements up to which a line of words is sorted by insertion
     FEW = 64                    # elements up to which a line of wide keys is sorted by insertion
     LONG = 65536                # elements from which threads share a line; one thread parts lines of four times as many
     MOST_THREADS = 64
