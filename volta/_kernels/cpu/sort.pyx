@@ -29,6 +29,7 @@ cdef enum:
     MOST_THREADS = 64
     MANY = 512                  # elements up to which insertion may do the rest behind one digit,
     CROWD = 8                   # if no more keys than this share it
+    LARGE = 8192                # elements from which digits have 11 bits
     RUN = 32                    # elements that are compared at once where only the first few are wanted
 
 cdef struct Wide:               # keys of 64 bits; those of 32 are the upper half of a word, and the place its lower
@@ -121,12 +122,17 @@ cdef inline bint any_before(const number* x, Py_ssize_t n, Py_ssize_t step, bint
     return found != 0
 
 
+cdef inline uint64_t bits_of(item v, int shift) noexcept nogil:
+    """The bits of the key from this one up."""
+    if item is uint64_t:
+        return v >> (shift + 32)
+    else:
+        return v.key >> shift
+
+
 cdef inline uint64_t digit(item v, int shift) noexcept nogil:
     """Eight bits of the key."""
-    if item is uint64_t:
-        return v >> (shift + 32) & 255
-    else:
-        return v.key >> shift & 255
+    return bits_of(v, shift) & 255
 
 
 cdef inline bint after(item a, item b) noexcept nogil:
@@ -182,32 +188,57 @@ cdef Py_ssize_t place_digits(Py_ssize_t* counts, int threads) noexcept nogil:
     return most
 
 
+cdef void sort_digits(item* a, item* spare, Py_ssize_t n, int bits, int width) noexcept nogil:
+    """Sorts a in place, `width` bits at a time from the lowest up; all digits are counted in one pass."""
+    cdef uint32_t counts[3 << 11]               # three digits of 11 bits, or eight of 8
+    cdef uint32_t* starts = &counts[0]
+    cdef uint32_t total, count, most
+    cdef item* source = a
+    cdef item* target = spare
+    cdef uint64_t d, mask = ((<uint64_t>1) << width) - 1
+    cdef int digits = (bits + width - 1) // width, k
+    cdef Py_ssize_t i
+    memset(starts, 0, (<size_t>digits << width) * sizeof(uint32_t))
+    for i in range(n):
+        for k in range(digits):
+            starts[(<uint64_t>k << width) + (bits_of(a[i], k * width) & mask)] += 1
+    for k in range(digits):
+        total = most = 0
+        for i in range(1 << width):
+            count = starts[i]
+            starts[i] = total
+            total += count
+            most = max(most, count)
+        if most < n:
+            for i in range(n):
+                d = bits_of(source[i], k * width) & mask
+                target[starts[d]] = source[i]
+                starts[d] += 1
+            source, target = target, source
+        starts += 1 << width
+    if source != a:
+        memcpy(a, source, n * sizeof(item))
+
+
 cdef void sort_items(item* a, item* spare, Py_ssize_t n, int bits) noexcept nogil:
     """Sorts a in place, by the lowest `bits` bits of its keys; the others are equal."""
     cdef Py_ssize_t counts[256]
-    cdef item* source = a
-    cdef item* target = spare
-    cdef int shift
-    if item is uint64_t and FEWEST < n <= MANY:
-        sort_words(a, spare, n, True)
-        return
-    if n <= FEW or bits == 0:
+    cdef bint narrow = item is uint64_t
+    if n <= (FEWEST if narrow else FEW) or bits == 0:
         insertion(a, n)
         return
-    if n <= MANY:
+    if FEW < n <= MANY and (bits < 32 or not narrow):
         count_digits(a, n, bits - 8, counts)
         if place_digits(counts, 1) <= CROWD:
             move_by_digit(a, spare, n, bits - 8, counts)
             insertion(spare, n)
             memcpy(a, spare, n * sizeof(item))
             return
-    for shift in range(0, bits, 8):
-        count_digits(source, n, shift, counts)
-        if place_digits(counts, 1) < n:
-            move_by_digit(source, target, n, shift, counts)
-            source, target = target, source
-    if source != a:
-        memcpy(a, source, n * sizeof(item))
+    if item is uint64_t:
+        if n <= MANY:
+            sort_words(a, spare, n, True)
+            return
+    sort_digits(a, spare, n, bits, 11 if n >= LARGE and 24 < bits <= 32 else 8)
 
 
 cdef void sort_parts(item* a, item* spare, Py_ssize_t n, int bits, int threads) noexcept nogil:
