@@ -1,7 +1,5 @@
 # What a module of elementwise loops uses of the driver.
-
-# OUT: po. IN: pa, pb, pc, pd, each n elements or one, as the loop's mask says.
-ctypedef void (*loop_t)(char* po, char* pa, char* pb, char* pc, char* pd, Py_ssize_t n) noexcept nogil
+from volta._kernels.cpu.elementwise_rows cimport loop_t
 
 cdef struct Loop:
     const char* name                            # of the operation

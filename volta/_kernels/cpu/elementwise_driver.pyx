@@ -1,20 +1,16 @@
 """The driver of elementwise kernels: any strides, broadcasting, dtypes and threads around the loops of elementwise_*.pyx.in.
 
-Layout: any strides, broadcasting, any rank up to 32. The loops themselves see only contiguous operands and repeated
-ones; the driver copies other rows, and float16, through small blocks of the loops' types.
+Layout: any strides, broadcasting, any rank up to 32; how rows reach the loops: elementwise_rows.pxd.
 Threads: above cpu.PARALLEL_SIZE elements (divided by the operation's cost), split at multiples of 64 elements, so that
 results do not depend on the number of threads. Shapes and dtypes are checked by the front end; what would read or write
 outside memory (shapes that do not broadcast, a dtype without a loop) is refused here too.
 """
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from volta._kernels.cpu.copy cimport contiguous_copy, copy_data, is_transposed, put_number
 from volta._kernels.core.base cimport (
     BOOL, FLOAT16, FLOAT32, INT64, UINT8, DType, TensorBase, address, dtype_of, empty_host, empty_host_like, same_bytes)
 from volta._kernels.core.threads cimport NOGIL_SIZE, threads_for
-from volta._kernels.cpu.iteration cimport (
-    OPERANDS, Cursor, Geometry, add_number, add_tensor, advance, begin, collapse, move_elements, overlaps, run_ranges,
-    same_tuple, seek, staged, word)
-from volta._kernels.cpu.scalar cimport float_to_half
+from volta._kernels.cpu.elementwise_rows cimport Work, run_range
+from volta._kernels.cpu.iteration cimport OPERANDS, Geometry, add_number, add_tensor, begin, collapse, overlaps, run_ranges, same_tuple
 
 from volta.errors import ArgumentError, DTypeError, ShapeError
 
@@ -22,134 +18,7 @@ INTEGER_DIVISION = ("remainder", "floor_divide", "fmod", "div_trunc")
 KERNELS = {}
 
 cdef enum:
-    BLOCK = 512                                 # elements that the driver converts at a time
     TRANSPOSED_SIZE = 262144                    # from here on a transposed operand is copied first
-
-
-# ---------------------------------------------------------------- rows
-
-cdef struct Work:
-    const loop_t* loops                         # by mask; NULL where there is none
-    const bint* swapped                         # by mask: the loop wants its first two operands exchanged
-    int count                                   # operands, the output included
-    Py_ssize_t itemsize[OPERANDS]
-    bint half[OPERANDS]                         # float16 in memory, float32 in the loop
-    bint any_half
-    bint* zero                                  # of integer division: set where a divisor is 0
-
-
-cdef inline void call(const Work* w, int mask, char** p, Py_ssize_t n) noexcept nogil:
-    if w.swapped[mask]:
-        w.loops[mask](p[0], p[2], p[1], p[3], p[4], n)
-    else:
-        w.loops[mask](p[0], p[1], p[2], p[3], p[4], n)
-
-
-cdef inline bint any_zero(const word* x, Py_ssize_t step, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef bint found = False
-    if step == sizeof(word):
-        for i in range(n):
-            found |= x[i] == 0
-        return found
-    for i in range(n if step else 1):
-        found |= (<const word*>(<const char*>x + i * step))[0] == 0
-    return found
-
-
-cdef void divide_row(const Work* w, char** p, const Py_ssize_t* step, Py_ssize_t n) noexcept nogil:
-    """One row of an integer division, in blocks whose divisors are looked at just before they are used."""
-    cdef char* at[OPERANDS]
-    cdef Py_ssize_t start = 0, length
-    cdef bint found
-    cdef int k
-    while start < n:
-        length = min(<Py_ssize_t>BLOCK, n - start)
-        for k in range(OPERANDS):
-            at[k] = p[k] + start * step[k]
-        if w.itemsize[2] == 8:
-            found = any_zero(<const uint64_t*>at[2], step[2], length)
-        elif w.itemsize[2] == 4:
-            found = any_zero(<const uint32_t*>at[2], step[2], length)
-        else:
-            found = any_zero(<const uint8_t*>at[2], step[2], length)
-        if found:
-            w.zero[0] = True
-        run_row(w, at, step, length)
-        start += length
-
-
-cdef void run_row(const Work* w, char** p, const Py_ssize_t* step, Py_ssize_t n) noexcept nogil:
-    """One row of n elements: directly where the loops can, else block by block through buffers."""
-    cdef int k, mask = 0
-    cdef bint direct = not w.any_half and (step[0] == w.itemsize[0] or n == 1)
-    for k in range(1, w.count):
-        if step[k] == 0:
-            mask |= 1 << (k - 1)
-        elif step[k] != w.itemsize[k] and n != 1:
-            direct = False
-    if n == 1:
-        mask = 0
-    if direct and w.loops[mask] != NULL:
-        call(w, mask, p, n)
-    else:
-        run_staged(w, p, step, n, mask)
-
-
-cdef void run_staged(const Work* w, char** p, const Py_ssize_t* step, Py_ssize_t n, int mask) noexcept nogil:
-    """A row whose operands have to be gathered, repeated or converted: in blocks, through buffers of the loop's types."""
-    cdef char buffers[OPERANDS][BLOCK * 8]
-    cdef char* at[OPERANDS]
-    cdef Py_ssize_t start, length
-    cdef int k
-    while w.loops[mask] == NULL:                # repeat an operand for which there is no loop with it as a number
-        mask &= mask - 1
-    for k in range(OPERANDS):
-        at[k] = NULL
-    start = 0
-    while start < n:
-        length = min(<Py_ssize_t>BLOCK, n - start)
-        for k in range(1, w.count):
-            at[k] = staged(p[k] + start * step[k], step[k], 1 if mask >> (k - 1) & 1 else length, w.itemsize[k], w.half[k], buffers[k])
-        at[0] = p[0] + start * step[0]
-        if w.half[0] or step[0] != w.itemsize[0]:
-            at[0] = buffers[0]
-        call(w, mask, at, length)
-        if at[0] == <char*>buffers[0]:
-            stage_out(w, p[0] + start * step[0], step[0], length, buffers[0])
-        start += length
-
-
-cdef void stage_out(const Work* w, char* out, Py_ssize_t step, Py_ssize_t n, char* buffer) noexcept nogil:
-    cdef char raw[BLOCK * 2]
-    if not w.half[0]:
-        move_elements(out, step, buffer, w.itemsize[0], n, w.itemsize[0])
-    elif step == 2:
-        float_to_half(<uint16_t*>out, <float*>buffer, n)
-    else:
-        float_to_half(<uint16_t*>raw, <float*>buffer, n)
-        move_elements(out, step, raw, 2, n, 2)
-
-
-cdef void run_range(const Geometry* g, const void* work, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
-    """Elements [start, stop) in the order of the geometry."""
-    cdef const Work* w = <const Work*>work
-    cdef Cursor c
-    cdef Py_ssize_t step[OPERANDS]
-    cdef Py_ssize_t length
-    cdef int k, last = g.rank - 1
-    for k in range(OPERANDS):
-        step[k] = g.step[k][last] if k < g.count else 0
-        c.at[k] = NULL
-    seek(g, &c, start)
-    while start < stop:
-        length = min(g.shape[last] - c.position[last], stop - start)
-        if w.zero == NULL:
-            run_row(w, c.at, step, length)
-        else:
-            divide_row(w, c.at, step, length)
-        start += length
-        advance(g, &c, length)
 
 
 # ---------------------------------------------------------------- kernels

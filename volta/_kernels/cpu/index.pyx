@@ -366,6 +366,9 @@ cdef bint scatter_item(const Scatter* p, const number* start, const number* x, c
             memcpy(out + at + i * inner, start + at + i * inner, length * sizeof(number))
     out += at
     x += item // blocks * p.n * inner + first
+    if not p.full and inner == 1:
+        scatter_row(p, x, index, p.n, out)
+        return False
     if not p.full:
         for i in range(p.n):
             add_slice(x + i * inner, columns, out + index[i] * inner)

@@ -1,8 +1,9 @@
 # Sorting along one dimension, searching in sorted lines, and the writing back of what was sorted.
 #
 # Layout: x seen as [outer, length, inner], made contiguous. An element becomes a key, an unsigned integer in the order of the elements (NaN
-# last, -0 equal to 0, all bits turned for a descending order), with its place in the line. Short lines are sorted by insertion, others
-# by the digits of the keys (8 bits each): by the highest and then by insertion where few keys share it, else from the lowest up; stable.
+# last, -0 equal to 0, all bits turned for a descending order), with its place in the line. Short lines are sorted by insertion, or, of
+# words, by counting what is less than each and merging; others by the digits of the keys (8 bits each): by the highest and then by
+# insertion where few keys share it, else from the lowest up; stable.
 # Long lines are first parted by their highest digit, for threads and for the caches. For the first few of a line, only the keys that can
 # be among them are sorted.
 # Threads: over lines; where they are few, over blocks of a line. A stable order is one order, so results do not depend on their number.
@@ -17,15 +18,18 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport split_at
 from volta._kernels.cpu.copy cimport clear, packed
 from volta._kernels.cpu.index cimport first_outside
+from volta._kernels.cpu.sort_words cimport sort_words
 
 from volta.errors import ArgumentError, DTypeError, IndexRangeError
 
 cdef enum:
-    FEW = 64                    # elements up to which a line is sorted by insertion
+    FEWEST = 6                  # elements up to which a line of words is sorted by insertion
+    FEW = 64                    # elements up to which a line of wide keys is sorted by insertion
     LONG = 65536                # elements from which threads share a line; one thread parts lines of four times as many
     MOST_THREADS = 64
     MANY = 512                  # elements up to which insertion may do the rest behind one digit,
     CROWD = 8                   # if no more keys than this share it
+    LARGE = 8192                # elements from which digits have 11 bits
     RUN = 32                    # elements that are compared at once where only the first few are wanted
 
 cdef struct Wide:               # keys of 64 bits; those of 32 are the upper half of a word, and the place its lower
@@ -118,12 +122,17 @@ cdef inline bint any_before(const number* x, Py_ssize_t n, Py_ssize_t step, bint
     return found != 0
 
 
+cdef inline uint64_t bits_of(item v, int shift) noexcept nogil:
+    """The bits of the key from this one up."""
+    if item is uint64_t:
+        return v >> (shift + 32)
+    else:
+        return v.key >> shift
+
+
 cdef inline uint64_t digit(item v, int shift) noexcept nogil:
     """Eight bits of the key."""
-    if item is uint64_t:
-        return v >> (shift + 32) & 255
-    else:
-        return v.key >> shift & 255
+    return bits_of(v, shift) & 255
 
 
 cdef inline bint after(item a, item b) noexcept nogil:
@@ -179,29 +188,57 @@ cdef Py_ssize_t place_digits(Py_ssize_t* counts, int threads) noexcept nogil:
     return most
 
 
+cdef void sort_digits(item* a, item* spare, Py_ssize_t n, int bits, int width) noexcept nogil:
+    """Sorts a in place, `width` bits at a time from the lowest up; all digits are counted in one pass."""
+    cdef uint32_t counts[3 << 11]               # three digits of 11 bits, or eight of 8
+    cdef uint32_t* starts = &counts[0]
+    cdef uint32_t total, count, most
+    cdef item* source = a
+    cdef item* target = spare
+    cdef uint64_t d, mask = ((<uint64_t>1) << width) - 1
+    cdef int digits = (bits + width - 1) // width, k
+    cdef Py_ssize_t i
+    memset(starts, 0, (<size_t>digits << width) * sizeof(uint32_t))
+    for i in range(n):
+        for k in range(digits):
+            starts[(<uint64_t>k << width) + (bits_of(a[i], k * width) & mask)] += 1
+    for k in range(digits):
+        total = most = 0
+        for i in range(1 << width):
+            count = starts[i]
+            starts[i] = total
+            total += count
+            most = max(most, count)
+        if most < n:
+            for i in range(n):
+                d = bits_of(source[i], k * width) & mask
+                target[starts[d]] = source[i]
+                starts[d] += 1
+            source, target = target, source
+        starts += 1 << width
+    if source != a:
+        memcpy(a, source, n * sizeof(item))
+
+
 cdef void sort_items(item* a, item* spare, Py_ssize_t n, int bits) noexcept nogil:
     """Sorts a in place, by the lowest `bits` bits of its keys; the others are equal."""
     cdef Py_ssize_t counts[256]
-    cdef item* source = a
-    cdef item* target = spare
-    cdef int shift
-    if n <= FEW or bits == 0:
+    cdef bint narrow = item is uint64_t
+    if n <= (FEWEST if narrow else FEW) or bits == 0:
         insertion(a, n)
         return
-    if n <= MANY:
+    if FEW < n <= MANY and (bits < 32 or not narrow):
         count_digits(a, n, bits - 8, counts)
         if place_digits(counts, 1) <= CROWD:
             move_by_digit(a, spare, n, bits - 8, counts)
             insertion(spare, n)
             memcpy(a, spare, n * sizeof(item))
             return
-    for shift in range(0, bits, 8):
-        count_digits(source, n, shift, counts)
-        if place_digits(counts, 1) < n:
-            move_by_digit(source, target, n, shift, counts)
-            source, target = target, source
-    if source != a:
-        memcpy(a, source, n * sizeof(item))
+    if item is uint64_t:
+        if n <= MANY:
+            sort_words(a, spare, n, True)
+            return
+    sort_digits(a, spare, n, bits, 11 if n >= LARGE and 24 < bits <= 32 else 8)
 
 
 cdef void sort_parts(item* a, item* spare, Py_ssize_t n, int bits, int threads) noexcept nogil:
@@ -360,7 +397,7 @@ def sort(TensorBase x not None, Py_ssize_t dim, bint descending=False, count=Non
     wide.key = wide.place = 0
     p.threads = min(threads_for(lines * p.length * 8), MOST_THREADS)
     p.workers = 1 if lines < p.threads and p.length >= LONG else min(p.threads, max(lines, <Py_ssize_t>1))
-    p.needed = 2 * p.length * <Py_ssize_t>(sizeof(Wide) if p.bits == 64 else sizeof(uint64_t))
+    p.needed = (2 * p.length + 32) * <Py_ssize_t>(sizeof(Wide) if p.bits == 64 else sizeof(uint64_t))
     p.needed = (p.needed + 63) // 64 * 64       # threads share no cache line
     if values.size:
         memory = host_storage(p.workers * p.needed)

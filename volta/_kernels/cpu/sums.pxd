@@ -74,13 +74,28 @@ cdef extern from *:
             }                                                                                                       \\
             for (k = 0; k < COUNT * (int)(sizeof(S) / sizeof(T)); k++) acc[j + k] += ((const T*)v)[k];              \\
         }
+      /* The columns that are left, by a vector that reaches back over others, to which it adds nothing. */
+      #define VOLTA_SUM_LAST(T, S)                                                                                  \\
+        if (j < n && n - j <= (Py_ssize_t)(sizeof(S) / sizeof(T)) && n >= (Py_ssize_t)(sizeof(S) / sizeof(T))) {    \\
+            Py_ssize_t first = n - sizeof(S) / sizeof(T);                                                           \\
+            const char *at = x + first * sizeof(T);                                                                 \\
+            S v = *(const S*)at;                                                                                    \\
+            int k;                                                                                                  \\
+            for (r = 1; r < some; r++) v += *(const S*)(at += step);                                                \\
+            for (k = 0; k < (int)(sizeof(S) / sizeof(T)); k++) acc[first + k] += first + k < j ? (T)0 : ((const T*)&v)[k]; \\
+            j = n;                                                                                                  \\
+        }
       #define VOLTA_SUM_COLUMNS(T)                                                                                  \\
         VOLTA_SUM_TYPES(T)                                                                                          \\
-        VOLTA_SUM_STRIP(T, V, VOLTA_STRIP_VECTORS)                                                                                    \\
+        VOLTA_SUM_STRIP(T, V, VOLTA_STRIP_VECTORS)                                                                  \\
         VOLTA_SUM_STRIP(T, V, 4)                                                                                    \\
         VOLTA_SUM_STRIP(T, V, 1)                                                                                    \\
+        VOLTA_SUM_LAST(T, Q)                                                                                        \\
+        VOLTA_SUM_LAST(T, H)                                                                                        \\
+        VOLTA_SUM_LAST(T, V)                                                                                        \\
         VOLTA_SUM_STRIP(T, H, 1)                                                                                    \\
-        VOLTA_SUM_STRIP(T, Q, 1)
+        VOLTA_SUM_STRIP(T, Q, 1)                                                                                    \\
+        VOLTA_SUM_LAST(T, Q)
     #else
       #define VOLTA_SUM_LANES(T, TERM)
       #define VOLTA_SUM_COLUMNS(T)
