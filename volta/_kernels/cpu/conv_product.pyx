@@ -1,10 +1,15 @@
-# Convolutions that are products of matrices as they lie: those of one window, which is the whole input, and their gradients.
+# Convolutions that are products of matrices as they lie: those of one window, which is the whole input, and their gradients; and
+#   windows of one element some steps apart, once what they see lies side by side.
 #
 # Layout: images are the rows of a matrix [N][C * taps], the weights one of [O][C * taps]. Threads, and the order of sums: those of the
 #   product. Sizes: the front end.
 
+from cython.parallel cimport prange
+
 from volta._kernels.core.base cimport Storage, host_storage
-from volta._kernels.cpu.conv_plan cimport Axis, Plan
+from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.conv_plan cimport Axis, Plan, pixels_in, pixels_out, set_axis
+from volta._kernels.cpu.conv_tile cimport copy_even
 from volta._kernels.cpu.gemm cimport Plan as Way, Products, gemm, plan_products
 from volta._kernels.cpu.tile cimport real
 
@@ -55,3 +60,37 @@ cdef bint weight_by_product(Plan* p, const real* g, const real* x, real* out) ex
     q.a_row, q.a_column, q.b_row, q.b_column = 1, q.m, q.n, 1
     multiply(&q, g, x, <const real*>NULL, out)
     return True
+
+
+cdef void thin_plane(Plan* p, const real* x, real* out) noexcept nogil:
+    cdef Py_ssize_t z, y, i
+    cdef const real* line
+    for z in range(p.d.places):
+        for y in range(p.h.places):
+            line = x + (z * p.d.skip * p.h.source + y * p.h.skip) * p.w.source
+            if p.w.skip == 2:
+                copy_even(out, line, p.w.places)
+            else:
+                for i in range(p.w.places):
+                    out[i] = line[i * p.w.skip]
+            out += p.w.places
+
+
+cdef Storage thinned(Plan* p, const real** x):
+    """Where windows of one element are some steps apart, make x what they see and the plan one of steps of 1. Gives its memory. Allocates."""
+    cdef Py_ssize_t planes = p.n * p.groups * p.c, source = pixels_in(p), size = pixels_out(p), i
+    cdef Axis* axes[3]
+    axes[0], axes[1], axes[2] = &p.d, &p.h, &p.w
+    if p.taps > 1 or p.transposed or p.d.padding + p.h.padding + p.w.padding or p.d.skip * p.h.skip * p.w.skip == 1:
+        return None
+    cdef int threads = threads_for(planes * size)
+    cdef Storage storage = host_storage(planes * size * sizeof(real))
+    cdef real* out = <real*>storage.data
+    cdef const real* whole = x[0]
+    with nogil:
+        for i in prange(planes, num_threads=threads, schedule="static"):
+            thin_plane(p, whole + i * source, out + i * size)
+    for i in range(3):
+        set_axis(axes[i], axes[i].places, 1, 1, 0, 1)
+    x[0] = out
+    return storage

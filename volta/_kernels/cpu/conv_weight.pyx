@@ -18,7 +18,7 @@ from volta._kernels.cpu.conv_plan cimport (
     make_tables, pixels_in, pixels_out, set_chunk, set_geometry, slices_of, threads_of)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.conv_depthwise cimport weight_depthwise
-from volta._kernels.cpu.conv_product cimport weight_by_product
+from volta._kernels.cpu.conv_product cimport thinned, weight_by_product
 from volta._kernels.cpu.conv_winograd_weight cimport weight_by_winograd
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport pack
@@ -264,6 +264,7 @@ cdef void grad_weight_by_panels(Plan* p, const real* g, const real* x, real* out
 
 cdef void grad_weight(Plan* p, const real* g, const real* x, real* out):
     """The gradient of the weight into `out`. Allocates."""
+    cdef Storage seen = thinned(p, &x)
     if weight_by_product(p, g, x, out) or weight_depthwise(p, g, x, out) or weight_by_winograd(p, g, x, out):
         return
     join_rows(p)
