@@ -64,6 +64,14 @@ def per_dim(op: str, name: str, value: object, rank: int, least: int = 1) -> tup
 
     Raises: ArgumentError for anything else or a value below `least`.
     """
+    if type(value) is int and least <= value < 1 << 31:         # most are
+        return (value,) * rank
+    if type(value) is tuple and len(value) == rank:             # modules keep these
+        for v in value:
+            if type(v) is not int or not least <= v < 1 << 31:
+                break
+        else:
+            return value
     values = (value,) if hasattr(value, "__index__") else tuple(value) if isinstance(value, (tuple, list)) else ()
     values = values * rank if len(values) == 1 else values
     if len(values) != rank or not all(hasattr(v, "__index__") and least <= v < 1 << 31 for v in values):

@@ -18,6 +18,7 @@ from volta._kernels.cpu.conv_plan cimport (
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.conv_depthwise cimport convolve_depthwise
 from volta._kernels.cpu.conv_pixels cimport convolve_by_pixels
+from volta._kernels.cpu.conv_product cimport convolve_by_product, thinned
 from volta._kernels.cpu.conv_winograd cimport convolve_by_winograd
 from volta._kernels.cpu.conv_tile cimport lines_of_taps, put, tile_of_taps
 from volta._kernels.cpu.copy cimport packed
@@ -276,8 +277,9 @@ cdef void pack_part(Plan* p, Py_ssize_t item, const real* weight, real* out) noe
 
 cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias, real* out):
     """What a plan says, of contiguous tensors into `out`. Allocates."""
-    if (convolve_depthwise(p, x, weight, bias, out) or convolve_by_winograd(p, x, weight, bias, out)
-            or convolve_by_pixels(p, x, weight, bias, out)):
+    cdef Storage seen = thinned(p, &x)
+    if (convolve_by_product(p, x, weight, bias, out) or convolve_depthwise(p, x, weight, bias, out)
+            or convolve_by_winograd(p, x, weight, bias, out) or convolve_by_pixels(p, x, weight, bias, out)):
         return
     cdef int threads = threads_of(p)
     cdef Py_ssize_t tiles = ceil_div(p.o, TILE_ROWS), items, item, own, channels, columns, size = 0

@@ -10,7 +10,7 @@ from libc.string cimport memcpy
 
 from volta._kernels.core.base cimport Storage, host_storage
 from volta._kernels.cpu.conv_plan cimport (
-    Chunk, Plan, ceil_div, chunk_at, load_pixels, pixels_in, pixels_out, set_chunk, tap_on, threads_of)
+    Chunk, Plan, ceil_div, chunk_at, join_rows, load_pixels, pixels_in, pixels_out, set_chunk, tap_on, threads_of)
 from volta._kernels.cpu.gemm cimport pack, turn
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, real
 
@@ -88,7 +88,7 @@ cdef bint fits(Plan* p) noexcept nogil:
     """Whether the sizes are such that this way is faster: rows that fill no vectors, or stride; weights that many places share, or few."""
     cdef Py_ssize_t lines = ceil_div(p.w.places, p.lanes) * p.lanes, weights = p.o * p.c * p.taps
     cdef bint narrow = lines * 16 > p.w.places * 17
-    return (p.o > TILE_ROWS and p.c * p.taps >= LEAST_TERMS and p.taps > 1 and (narrow or p.c >= TILE_ROWS and p.w.stride * p.w.step > 1)
+    return (p.o > TILE_ROWS and p.c * p.taps >= LEAST_TERMS and (narrow or p.c >= TILE_ROWS and p.w.stride * p.w.step > 1)
             and (p.n * p.d.places * p.h.places * p.w.places >= LEAST_PLACES or weights <= FEW_WEIGHTS))
 
 
@@ -234,6 +234,7 @@ cdef bint convolve_by_pixels(Plan* whole, const real* x, const real* weight, con
     cdef Pixels q
     cdef int threads = threads_of(p)
     p.lanes = lanes(out)
+    join_rows(p)
     if not fits(p):
         return False
     cut(p, &q, threads)

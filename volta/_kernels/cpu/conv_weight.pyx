@@ -4,8 +4,9 @@
 # An entry is a sum over pixels, and there are two ways to lay out a chunk of them.
 #   Many input channels: the input lies pixel by pixel, a panel of channels in vectors, so that im2col is an address: a register tile
 #   holds TILE_ROWS output channels by a panel for one tap, and each entry is one lane of it.
-#   Few: im2col of a block of taps and the gradients of a block of channels lie as rows along the pixels; register tiles hold the
-#   products of 3 taps with TILE_ROWS channels, one pixel a lane, and the lanes are added at the end.
+#   Few: im2col of a block of taps lies as rows along the pixels. The gradients of a block of channels lie pixel by pixel, in vectors,
+#   and register tiles hold TILE_ROWS taps by these. Or, where there are few of them as well, as rows along the pixels: register tiles
+#   hold the products of 3 taps with TILE_ROWS channels, one pixel a lane, and the lanes are added at the end.
 # Channels by themselves go their own way (conv_depthwise.pyx), and kernels of 3 x 3 Winograd's (conv_winograd_weight.pyx).
 # Threads: over blocks, and slices of the chunks where there are few blocks; slices are added in their order. Which
 #   blocks and slices there are depends on sizes only. Sizes: the front end.
@@ -18,15 +19,19 @@ from volta._kernels.cpu.conv_plan cimport (
     make_tables, pixels_in, pixels_out, set_chunk, set_geometry, slices_of, threads_of)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.cpu.conv_depthwise cimport weight_depthwise
+from volta._kernels.cpu.conv_product cimport thinned, weight_by_product
 from volta._kernels.cpu.conv_winograd_weight cimport weight_by_winograd
 from volta._kernels.cpu.copy cimport packed
-from volta._kernels.cpu.gemm cimport pack
+from volta._kernels.cpu.conv_tile cimport lines_of_taps
+from volta._kernels.cpu.gemm cimport pack, turn
 from volta._kernels.cpu.tile cimport TILE_ROWS, add_lanes, copy_run, inner, lanes, outer_at, real, zero_run
 from volta._kernels.core.views cimport float_code
 
 cdef enum:
     BLOCK_TAPS = 96             # columns of a block of the gradient
     BLOCK_ROWS = 64             # rows of a block
+    SUM_PIXELS = 250            # as long as which adding up the lanes of a tile takes
+    DEPTH = 160                 # pixels at a time, whose gradients stay in the L1 cache
     LARGEST_TILE = 8 * 3        # entries of a register tile
     FEWEST_TAPS = 8             # taps, times panels, that a chunk's gradients should serve once they are packed
 
@@ -52,12 +57,12 @@ cdef struct Blocks:
     Py_ssize_t sums                                     # elements of a block's partial sums, one vector for each entry
 
 
-cdef void choose_blocks(Plan* p, Blocks* b, int lane_count) noexcept nogil:
+cdef void choose_blocks(Plan* p, Blocks* b, int lane_count, Py_ssize_t rows) noexcept nogil:
     b.column_blocks = ceil_div(p.c, max(1, BLOCK_TAPS // p.taps))
     b.channels = ceil_div(p.c, b.column_blocks)
     b.column_blocks = ceil_div(p.c, b.channels)
     b.columns = b.channels * p.taps
-    b.row_blocks = ceil_div(p.o, BLOCK_ROWS)
+    b.row_blocks = ceil_div(p.o, rows)
     b.rows = ceil_div(p.o, b.row_blocks)
     p.direct = False
     choose_chunk(p, lane_count, b.channels, p.groups * b.row_blocks * b.column_blocks)
@@ -141,7 +146,7 @@ cdef void grad_weight_by_lanes(Plan* p, const real* g, const real* x, real* out)
     """Gradient of the weight, few channels. Threads over blocks and slices; slices are added in their order."""
     cdef Blocks b
     cdef int threads = threads_of(p), lane_count = lanes(out)
-    choose_blocks(p, &b, lane_count)
+    choose_blocks(p, &b, lane_count, BLOCK_ROWS)
     cdef Storage tables = make_tables(p, b.channels, b.channels, 0, 0)
     cdef Py_ssize_t size = p.groups * p.o * p.c * p.taps
     cdef Py_ssize_t lines = (ceil_div(b.columns, 3) * 3 + ceil_div(b.rows, TILE_ROWS) * TILE_ROWS + 2) * b.line, item
@@ -152,6 +157,74 @@ cdef void grad_weight_by_lanes(Plan* p, const real* g, const real* x, real* out)
     with nogil:
         for item in prange(p.groups * b.row_blocks * b.column_blocks * b.slices, num_threads=threads, schedule="dynamic"):
             weight_block(p, &b, item, g, x, parts, buffers + threadid() * own, lines)
+        if b.slices > 1:
+            add_slices(out, <const real*>parts, b.slices, size, threads)
+
+
+# ---------------------------------------------------------------- few channels, many outputs
+
+cdef void outputs_block(Plan* p, Blocks* b, Py_ssize_t item, const real* g, const real* x, real* out, real* space) noexcept nogil:
+    """One block of one slice, summed as [columns][outputs]. OUT: its place in out[slice][groups * o][c * taps]."""
+    cdef Py_ssize_t at[DEPTH]
+    cdef Py_ssize_t pixels_at[DEPTH]
+    cdef Py_ssize_t[3] vectors, full
+    cdef Py_ssize_t row0 = item % b.row_blocks * b.rows, rest = item // b.row_blocks, depth = p.c * p.taps, index, i, k, n
+    cdef Py_ssize_t c0 = rest % b.column_blocks * b.channels, channels = min(b.channels, p.c - c0), columns = channels * p.taps
+    cdef Py_ssize_t group = rest // b.column_blocks % p.groups, part = rest // b.column_blocks // p.groups
+    cdef Py_ssize_t rows = min(b.rows, p.o - row0), width = b.rows, plane = pixels_out(p), pixels
+    cdef Chunk chunk
+    cdef real* sums = space
+    cdef real* gradients = sums + b.sums
+    cdef real* lines = gradients + b.line * width
+    cdef real* band = lines + (ceil_div(b.columns, TILE_ROWS) * TILE_ROWS + 1) * b.line
+    for k in range(DEPTH):
+        at[k], pixels_at[k] = k, k * width
+    for k in range(3):
+        vectors[k], full[k] = k * p.lanes, p.lanes
+    memset(sums, 0, b.sums * sizeof(real))
+    if rows < width:
+        memset(gradients, 0, b.line * width * sizeof(real))
+    for index in range(p.chunks * part // b.slices, p.chunks * (part + 1) // b.slices):
+        chunk = chunk_at(p, index)
+        pixels = chunk.columns // chunk.images
+        load_band(p, &chunk, x + (group * p.c + c0) * pixels_in(p), x + p.n * p.groups * p.c * pixels_in(p), channels, b.channels, band)
+        form_lines(p, b, &chunk, columns, <const real*>band, lines)
+        for i in range(chunk.images):
+            turn(rows, pixels, g + (((chunk.image + i) * p.groups + group) * p.o + row0) * plane
+                 + (chunk.z * p.h.places + chunk.y) * p.w.places, plane, gradients + i * pixels * width, width)
+        for k in range(ceil_div(chunk.columns, DEPTH)):
+            n = min(<Py_ssize_t>DEPTH, chunk.columns - k * DEPTH)
+            for i in range(ceil_div(columns, TILE_ROWS)):
+                lines_of_taps(TILE_ROWS, n, <const real*>lines + i * TILE_ROWS * b.line + k * DEPTH, b.line, at,
+                              <const real*>gradients + k * DEPTH * width, pixels_at, vectors, <int>(width // p.lanes),
+                              sums + i * TILE_ROWS * width, width, vectors, full, <const real*>NULL, True, 0, TILE_ROWS)
+    turn(columns, rows, <const real*>sums, width, out + ((part * p.groups + group) * p.o + row0) * depth + c0 * p.taps, depth)
+
+
+cdef bint outputs_pay(Plan* p, int lane_count) noexcept nogil:
+    """Whether that is faster than lanes along the pixels: their sums cost as much as so many pixels, a tile that is not full its share."""
+    cdef Py_ssize_t columns = min(p.c, max(1, BLOCK_TAPS // p.taps)) * p.taps, spare = ceil_div(columns, TILE_ROWS) * TILE_ROWS - columns
+    return (2 * p.o > lane_count
+            and (spare * 9 <= columns or spare * p.n * p.d.places * p.h.places * p.w.places <= columns * SUM_PIXELS))
+
+
+cdef void grad_weight_by_outputs(Plan* p, const real* g, const real* x, real* out):
+    """Gradient of the weight, few channels but many outputs. Threads over blocks and slices; slices are added in their order."""
+    cdef Blocks b
+    cdef int threads = threads_of(p), lane_count = lanes(out)
+    choose_blocks(p, &b, lane_count, 3 * lane_count)
+    b.rows = ceil_div(b.rows, lane_count) * lane_count
+    b.row_blocks = ceil_div(p.o, b.rows)
+    b.sums = ceil_div(b.columns, TILE_ROWS) * TILE_ROWS * b.rows
+    cdef Storage tables = make_tables(p, b.channels, b.channels, 0, 0)
+    cdef Py_ssize_t size = p.groups * p.o * p.c * p.taps, lines = ceil_div(b.columns, TILE_ROWS) * TILE_ROWS + 1 + b.rows, item
+    cdef Py_ssize_t own = ceil_div(b.sums + band_size(p, b.channels) + 6 * lane_count + lines * b.line, 16) * 16
+    cdef Storage scratch = host_storage((threads * own + (b.slices * size if b.slices > 1 else 0)) * sizeof(real))
+    cdef real* buffers = <real*>scratch.data
+    cdef real* parts = buffers + threads * own if b.slices > 1 else out
+    with nogil:
+        for item in prange(p.groups * b.row_blocks * b.column_blocks * b.slices, num_threads=threads, schedule="dynamic"):
+            outputs_block(p, &b, item, g, x, parts, buffers + threadid() * own)
         if b.slices > 1:
             add_slices(out, <const real*>parts, b.slices, size, threads)
 
@@ -263,11 +336,15 @@ cdef void grad_weight_by_panels(Plan* p, const real* g, const real* x, real* out
 
 cdef void grad_weight(Plan* p, const real* g, const real* x, real* out):
     """The gradient of the weight into `out`. Allocates."""
-    if weight_depthwise(p, g, x, out) or weight_by_winograd(p, g, x, out):
+    cdef Storage seen = thinned(p, &x)
+    if weight_by_product(p, g, x, out) or weight_depthwise(p, g, x, out) or weight_by_winograd(p, g, x, out):
         return
     join_rows(p)
-    if 2 * p.c > lanes(out):
+    cdef bint pay = outputs_pay(p, lanes(out))
+    if 2 * p.c > lanes(out) and not (pay and 4 * ceil_div(p.c, lanes(out)) * lanes(out) > 5 * p.c):
         grad_weight_by_panels(p, g, x, out)
+    elif pay:
+        grad_weight_by_outputs(p, g, x, out)
     else:
         grad_weight_by_lanes(p, g, x, out)
 

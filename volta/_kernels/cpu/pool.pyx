@@ -8,13 +8,14 @@
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from volta.errors import DTypeError
 
 from volta._kernels.core.base cimport FLOAT32, INT64, TensorBase, address, dtype_of, empty_host
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.cpu.pool_plan cimport Pool, begin, by_vectors, inside, pool_by_vectors, pool_threads, window_of
+from volta._kernels.cpu.pool_plan cimport (
+    COLUMNS, Pool, begin, by_columns, by_vectors, inside, pool_by_vectors, pool_threads, whole_lines, window_of)
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code
 from volta._kernels.cpu.copy cimport packed
@@ -34,14 +35,29 @@ cdef extern from *:
     /* Take v where it is larger or NaN. */
     #define VOLTA_POOL_STEP(v, i) { int wins = (v > top) | (v != v); k = wins ? i : k; top = wins ? v : top; }
     /* a where mask is -1, b where it is 0, without a branch, since none could be foreseen. */
-    #define VOLTA_POOL_PICK(mask, a, b) (((a) & (mask)) | ((b) & ~(mask)))
+    #define VOLTA_POOL_CHOOSE(mask, a, b) (((a) & (mask)) | ((b) & ~(mask)))
     #define VOLTA_POOL_LINE(T, STRIDE, I)                                                                           \\
         for (j = 0; j < n; j++) {                                                                                   \\
             T v = x[j * STRIDE];                                                                                    \\
             I wins = -(I)((v > out[j]) | (v != v));                                                                 \\
-            bits[j] = VOLTA_POOL_PICK(wins, ((const I*)x)[j * STRIDE], bits[j]);                                    \\
-            place[j] = VOLTA_POOL_PICK(wins, at + (I)j * (I)STRIDE, place[j]);                                      \\
+            bits[j] = VOLTA_POOL_CHOOSE(wins, ((const I*)x)[j * STRIDE], bits[j]);                                    \\
+            place[j] = VOLTA_POOL_CHOOSE(wins, at + (I)j * (I)STRIDE, place[j]);                                      \\
         }
+    /* The same of up to 16 neighbours. */
+    #if defined(__AVX512F__)
+    static inline void volta_pool_few_32(const float* x, int at, Py_ssize_t n, float* out, int* place) {
+        const __mmask16 some = (__mmask16)((1u << n) - 1);
+        const __m512i order = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        const __m512 v = _mm512_maskz_loadu_ps(some, x);
+        const __mmask16 wins = some & (_mm512_cmp_ps_mask(v, _mm512_maskz_loadu_ps(some, out), _CMP_GT_OQ)
+                                       | _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q));
+        _mm512_mask_storeu_ps(out, wins, v);
+        _mm512_mask_storeu_epi32(place, wins, _mm512_add_epi32(order, _mm512_set1_epi32(at)));
+    }
+    #else
+    #define volta_pool_few_32(x, at, n, out, place) volta_pool_some_32(x, 1, at, n, out, place)
+    #endif
+    #define volta_pool_few_64(x, at, n, out, place) volta_pool_some_64(x, 1, at, n, out, place)
     #define VOLTA_POOL(S, T, I)                                                                                     \\
     /* One element of each of n windows side by side: the elements lie `stride` apart from place `at` on. */        \\
     static VOLTA_APART void volta_pool_some_##S(const T* VOLTA_RESTRICT x, Py_ssize_t stride, I at, Py_ssize_t n,   \\
@@ -55,8 +71,27 @@ cdef extern from *:
     /* The same by whole vectors: where the last one is none, 16 before the end. To take an element twice changes nothing. */ \\
     static void volta_pool_line_##S(const T* x, Py_ssize_t stride, I at, Py_ssize_t n, T* out, I* place) {          \\
         Py_ssize_t rest = n > 16 ? n % 16 : 0, last = n - 16;                                                       \\
+        if (n <= 16 && stride == 1) { volta_pool_few_##S(x, at, n, out, place); return; }                           \\
         volta_pool_some_##S(x, stride, at, n - rest, out, place);                                                   \\
         if (rest) volta_pool_some_##S(x + last * stride, stride, at + (I)(last * stride), 16, out + last, place + last); \\
+    }                                                                                                               \\
+    /* Of n windows the largest among count[j] columns from start[j] on, whose largest and their places are known. */ \\
+    static void volta_pool_across_##S(const T* top, const I* at, const int64_t* start, const int64_t* count, Py_ssize_t n, \\
+                                      T* VOLTA_RESTRICT out, int64_t* VOLTA_RESTRICT index) {                       \\
+        Py_ssize_t j, k;                                                                                            \\
+        for (j = 0; j < n; j++) {                                                                                   \\
+            T best = count[j] > 0 ? top[start[j]] : -INFINITY;                                                      \\
+            I place = count[j] > 0 ? at[start[j]] : -1;                                                             \\
+            for (k = 1; k < count[j]; k++) {                                                                        \\
+                const T v = top[start[j] + k];                                                                      \\
+                const I i = at[start[j] + k];                                                                       \\
+                const int wins = (v > best) | ((v == best) & (i < place)) | ((v != v) & ((best == best) | (i > place))); \\
+                best = wins ? v : best;                                                                             \\
+                place = wins ? i : place;                                                                           \\
+            }                                                                                                       \\
+            out[j] = best;                                                                                          \\
+            index[j] = place;                                                                                       \\
+        }                                                                                                           \\
     }                                                                                                               \\
     /* The places that n windows of a line begin with: at + start, or -1 where nothing is inside. */                \\
     static void volta_pool_begin_##S(const int64_t* VOLTA_RESTRICT start, const int64_t* VOLTA_RESTRICT count,      \\
@@ -145,35 +180,35 @@ cdef extern from *:
       #define VOLTA_POOL_MASKED(HEIGHT, WIDTH, STRIDE) VOLTA_POOL_WHOLE(32, float, int, HEIGHT, WIDTH, STRIDE)
     #endif
     #define VOLTA_POOL_WIDE(HEIGHT, WIDTH, STRIDE) VOLTA_POOL_WHOLE(64, double, long long, HEIGHT, WIDTH, STRIDE)
-    #define VOLTA_POOL_ALL(KIND) \\
-    KIND(2, 2, 2) KIND(3, 3, 1) KIND(3, 3, 2) KIND(3, 3, 3) KIND(4, 4, 4) KIND(1, 2, 2) KIND(1, 3, 1) KIND(1, 3, 2)
-    VOLTA_POOL_ALL(VOLTA_POOL_MASKED)
-    VOLTA_POOL_ALL(VOLTA_POOL_WIDE)
-    /* Some lines of them, `step` apart. By what a window is called: the digits of its height, width and stride. Whether there is one. */
+    VOLTA_POOL_SIZES(VOLTA_POOL_MASKED)
+    VOLTA_POOL_SIZES(VOLTA_POOL_WIDE)
+    #define VOLTA_POOL_PICK_32(HEIGHT, WIDTH, STRIDE) VOLTA_POOL_CALLED(HEIGHT, WIDTH, STRIDE) ? volta_pool_##HEIGHT##WIDTH##STRIDE##_32 :
+    #define VOLTA_POOL_PICK_64(HEIGHT, WIDTH, STRIDE) VOLTA_POOL_CALLED(HEIGHT, WIDTH, STRIDE) ? volta_pool_##HEIGHT##WIDTH##STRIDE##_64 :
+    /* Some lines of them, `step` apart, by what a window is called. */
     #define VOLTA_POOL_LINES(S, T, I)                                                                               \\
-    static int volta_pool_whole_##S(int window, const T* x, Py_ssize_t width, Py_ssize_t step, I at, Py_ssize_t lines,\\
-                                    Py_ssize_t n, Py_ssize_t outs, T* out, int64_t* index) {                        \\
-        void (*f)(const T*, Py_ssize_t, I, Py_ssize_t, T*, int64_t*) =                                              \\
-            window == 222 ? volta_pool_222_##S : window == 331 ? volta_pool_331_##S : window == 332 ? volta_pool_332_##S\\
-            : window == 333 ? volta_pool_333_##S : window == 444 ? volta_pool_444_##S                               \\
-            : window == 122 ? volta_pool_122_##S : window == 131 ? volta_pool_131_##S : window == 132 ? volta_pool_132_##S : NULL;\\
-        for (; f && lines > 0; lines--, x += step, at += (I)step, out += outs, index += outs) f(x, width, at, n, out, index);\\
-        return f != NULL;                                                                                           \\
+    static void volta_pool_whole_##S(int window, const T* x, Py_ssize_t width, Py_ssize_t step, I at, Py_ssize_t lines,\\
+                                     Py_ssize_t n, Py_ssize_t outs, T* out, int64_t* index) {                       \\
+        void (*f)(const T*, Py_ssize_t, I, Py_ssize_t, T*, int64_t*) = VOLTA_POOL_SIZES(VOLTA_POOL_PICK_##S) NULL;  \\
+        for (; lines > 0; lines--, x += step, at += (I)step, out += outs, index += outs) f(x, width, at, n, out, index);\\
     }
     VOLTA_POOL_LINES(32, float, int)
     VOLTA_POOL_LINES(64, double, long long)
     VOLTA_POOL(32, float, int)
     VOLTA_POOL(64, double, long long)
     """
-    bint pool_whole_32 "volta_pool_whole_32"(int, const float*, Py_ssize_t, Py_ssize_t, int, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*,
+    void pool_whole_32 "volta_pool_whole_32"(int, const float*, Py_ssize_t, Py_ssize_t, int, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*,
                                              int64_t*) noexcept nogil
-    bint pool_whole_64 "volta_pool_whole_64"(int, const double*, Py_ssize_t, Py_ssize_t, long long, Py_ssize_t, Py_ssize_t, Py_ssize_t,
+    void pool_whole_64 "volta_pool_whole_64"(int, const double*, Py_ssize_t, Py_ssize_t, long long, Py_ssize_t, Py_ssize_t, Py_ssize_t,
                                              double*, int64_t*) noexcept nogil
     void pool_line_32 "volta_pool_line_32"(const float*, Py_ssize_t, int, Py_ssize_t, float*, int*) noexcept nogil
     void pool_line_64 "volta_pool_line_64"(const double*, Py_ssize_t, long long, Py_ssize_t, double*, long long*) noexcept nogil
     void pool_begin_32 "volta_pool_begin_32"(const int64_t*, const int64_t*, long long, bint, Py_ssize_t, float*, int*) noexcept nogil
     void pool_begin_64 "volta_pool_begin_64"(const int64_t*, const int64_t*, long long, bint, Py_ssize_t, double*,
                                              long long*) noexcept nogil
+    void pool_across_32 "volta_pool_across_32"(const float*, const int*, const int64_t*, const int64_t*, Py_ssize_t, float*,
+                                               int64_t*) noexcept nogil
+    void pool_across_64 "volta_pool_across_64"(const double*, const long long*, const int64_t*, const int64_t*, Py_ssize_t, double*,
+                                               int64_t*) noexcept nogil
     void pool_run_32 "volta_pool_run_32"(const float*, Py_ssize_t, Py_ssize_t, long long, float*, int64_t*) noexcept nogil
     void pool_run_64 "volta_pool_run_64"(const double*, Py_ssize_t, Py_ssize_t, long long, double*, int64_t*) noexcept nogil
 
@@ -210,12 +245,40 @@ cdef void max_row(Pool* p, const real* x, Py_ssize_t at, Py_ssize_t start, Py_ss
             pool_line_64(x + o, p.x.stride, o, last - first, out + first, place64 + first - start)
 
 
+cdef void max_columns(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, real* out, int64_t* index) noexcept nogil:
+    """A line of windows from the maxima of columns of their rows."""
+    cdef real top[COLUMNS]
+    cdef int place32[COLUMNS]
+    cdef long long place64[COLUMNS]
+    cdef Py_ssize_t i, k, at = (p.z.start[z] * p.y.n + p.y.start[y]) * p.x.n
+    memcpy(top, x + at, p.x.n * sizeof(real))
+    for k in range(p.x.n):
+        if real is float:
+            place32[k] = <int>(at + k)
+        else:
+            place64[k] = at + k
+    for i in range(p.z.count[z]):
+        for k in range(i == 0, p.y.count[y]):
+            at = ((p.z.start[z] + i * p.z.step) * p.y.n + p.y.start[y] + k * p.y.step) * p.x.n
+            if real is float:
+                pool_line_32(x + at, 1, <int>at, p.x.n, &top[0], place32)
+            else:
+                pool_line_64(x + at, 1, at, p.x.n, &top[0], place64)
+    if real is float:
+        pool_across_32(&top[0], place32, p.x.start, p.x.count, p.x.outs, out, index)
+    else:
+        pool_across_64(&top[0], place64, p.x.start, p.x.count, p.x.outs, out, index)
+
+
 cdef void max_line(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, Py_ssize_t start, Py_ssize_t end, real* out,
                    int64_t* index) noexcept nogil:
     """The windows start .. end of a line."""
     cdef int place32[LINE]
     cdef long long place64[LINE]
     cdef Py_ssize_t o, i, j, at, stop, corner = (p.z.start[z] * p.y.n + p.y.start[y]) * p.x.n
+    if by_columns(p) and p.z.count[z] > 0 and p.y.count[y] > 0:
+        max_columns(p, x, z, y, out, index)
+        return
     cdef bint some = p.z.count[z] > 0 and p.y.count[y] > 0, windows = p.adaptive or p.size > 0x7FFFFFFF or p.x.kernel > NARROW
     while start < end:
         stop = min(start + LINE, end)
@@ -239,17 +302,16 @@ cdef void max_line(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, Py_ssize_
 
 cdef Py_ssize_t max_whole(Pool* p, int window, const real* x, Py_ssize_t z, Py_ssize_t y, Py_ssize_t lines, real* out,
                           int64_t* index) noexcept nogil:
-    """The whole windows of up to so many lines of a plane: how many lines there were, 0 where windows of this size are not for this way.
-    IN: x, the plane; out and index, the first of these lines."""
-    cdef Py_ssize_t low = p.x.low, n = p.x.high - low, row = y * p.y.stride - p.y.padding, step = p.y.stride * p.x.n, at
-    lines = min(lines, p.y.high - y)
-    if window == 0 or y < p.y.low or lines <= 0 or n <= 0:
+    """The whole windows of up to so many lines of a plane: how many lines there were. IN: x, the plane. OUT: from the first line on."""
+    cdef Py_ssize_t at = 0, low = p.x.low, n = p.x.high - low, step = p.y.stride * p.x.n
+    lines = whole_lines(p, window, z, y, lines, &at)
+    if lines == 0:
         return 0
-    at = (z * p.z.stride * p.y.n + row) * p.x.n + low * p.x.stride - p.x.padding
     if real is float:
-        return lines if pool_whole_32(window, x + at, p.x.n, step, <int>at, lines, n, p.x.outs, out + low, index + low) else 0
+        pool_whole_32(window, x + at, p.x.n, step, <int>at, lines, n, p.x.outs, out + low, index + low)
     else:
-        return lines if pool_whole_64(window, x + at, p.x.n, step, at, lines, n, p.x.outs, out + low, index + low) else 0
+        pool_whole_64(window, x + at, p.x.n, step, at, lines, n, p.x.outs, out + low, index + low)
+    return lines
 
 
 cdef void max_lines(Pool* p, const real* x, Py_ssize_t first, Py_ssize_t last, real* out, int64_t* index) noexcept nogil:

@@ -8,11 +8,13 @@ from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host
+from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.core.views cimport float_code
 from volta._kernels.cpu.copy cimport packed
-from volta._kernels.cpu.pool_plan cimport Pool, begin, by_vectors, inside, pool_by_vectors, pool_threads, window_of
-from volta._kernels.cpu.sums cimport line_sum
+from volta._kernels.cpu.pool_plan cimport (
+    COLUMNS, Pool, begin, by_columns, by_vectors, inside, pool_by_vectors, pool_threads, whole_lines, window_of)
+from volta._kernels.cpu.pool_vectors cimport WIDEST
+from volta._kernels.cpu.sums cimport column_sums32, column_sums64, line_sum
 from volta._kernels.cpu.tile cimport real
 
 cdef extern from *:
@@ -70,21 +72,18 @@ cdef extern from *:
                 out[j] = sum / divisor;                                                                             \\
             }                                                                                                       \\
     }
-    /* By what a window is called: the digits of its height, width and stride. Whether there is one. */
+    #define VOLTA_MEAN_WHOLE_32(HEIGHT, WIDTH, STRIDE) VOLTA_MEAN_WHOLE(32, float, HEIGHT, WIDTH, STRIDE)
+    #define VOLTA_MEAN_WHOLE_64(HEIGHT, WIDTH, STRIDE) VOLTA_MEAN_WHOLE(64, double, HEIGHT, WIDTH, STRIDE)
+    #define VOLTA_MEAN_PICK_32(HEIGHT, WIDTH, STRIDE) VOLTA_POOL_CALLED(HEIGHT, WIDTH, STRIDE) ? volta_mean_##HEIGHT##WIDTH##STRIDE##_32 :
+    #define VOLTA_MEAN_PICK_64(HEIGHT, WIDTH, STRIDE) VOLTA_POOL_CALLED(HEIGHT, WIDTH, STRIDE) ? volta_mean_##HEIGHT##WIDTH##STRIDE##_64 :
+    /* By what a window is called. */
     #define VOLTA_MEANS_WHOLE(S, T)                                                                                 \\
-    VOLTA_MEAN_WHOLE(S, T, 2, 2, 2)                                                                                 \\
-    VOLTA_MEAN_WHOLE(S, T, 3, 3, 1)                                                                                 \\
-    VOLTA_MEAN_WHOLE(S, T, 3, 3, 2)                                                                                 \\
-    VOLTA_MEAN_WHOLE(S, T, 3, 3, 3)                                                                                 \\
-    VOLTA_MEAN_WHOLE(S, T, 4, 4, 4)                                                                                 \\
-    VOLTA_MEAN_WHOLE(S, T, 1, 3, 2)                                                                                 \\
-    static int volta_mean_whole_##S(int window, const T* x, Py_ssize_t width, Py_ssize_t step, Py_ssize_t lines,    \\
-                                    Py_ssize_t n, Py_ssize_t outs, T divisor, T* out) {                             \\
+    VOLTA_POOL_SIZES(VOLTA_MEAN_WHOLE_##S)                                                                          \\
+    static void volta_mean_whole_##S(int window, const T* x, Py_ssize_t width, Py_ssize_t step, Py_ssize_t lines,   \\
+                                     Py_ssize_t n, Py_ssize_t outs, T divisor, T* out) {                            \\
         void (*f)(const T*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, T, T*) =                    \\
-            window == 222 ? volta_mean_222_##S : window == 331 ? volta_mean_331_##S : window == 332 ? volta_mean_332_##S \\
-            : window == 333 ? volta_mean_333_##S : window == 444 ? volta_mean_444_##S : window == 132 ? volta_mean_132_##S : NULL; \\
-        if (f && lines) f(x, width, step, lines, n, outs, divisor, out);                                            \\
-        return f != NULL;                                                                                           \\
+            VOLTA_POOL_SIZES(VOLTA_MEAN_PICK_##S) NULL;                                                             \\
+        f(x, width, step, lines, n, outs, divisor, out);                                                            \\
     }
     VOLTA_MEANS_WHOLE(32, float)
     VOLTA_MEANS_WHOLE(64, double)
@@ -95,14 +94,13 @@ cdef extern from *:
     void divide_line_64 "volta_divide_line_64"(const double*, const int64_t*, Py_ssize_t, double, Py_ssize_t, double*) noexcept nogil
     void share_line_32 "volta_share_line_32"(const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
     void share_line_64 "volta_share_line_64"(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
-    bint mean_whole_32 "volta_mean_whole_32"(int, const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, float,
+    void mean_whole_32 "volta_mean_whole_32"(int, const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, float,
                                              float*) noexcept nogil
-    bint mean_whole_64 "volta_mean_whole_64"(int, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, double,
+    void mean_whole_64 "volta_mean_whole_64"(int, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, double,
                                              double*) noexcept nogil
 
 cdef enum:
-    LINE = 256                  # windows of one line whose gradients are divided at a time
-    NARROW = 16                 # elements of a window along a line up to which windows are worked side by side
+    NARROW = 16                 # columns of a window up to which they are added one by one
 
 
 cdef inline void divide(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, Py_ssize_t start, Py_ssize_t n, real* out) noexcept nogil:
@@ -116,9 +114,13 @@ cdef inline void divide(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, Py_s
 cdef void sum_row(Pool* p, const real* x, Py_ssize_t start, Py_ssize_t end, real* out) noexcept nogil:
     """Add a row of a plane to the windows start .. end of a line of sums."""
     cdef Py_ssize_t o, k, first, last
-    if p.adaptive or p.x.kernel > NARROW or end - start < 2:
+    if p.adaptive or p.x.kernel > WIDEST:
         for o in range(start, end):
             out[o] += <real>line_sum(x + p.x.start[o], p.x.count[o])
+        return
+    if end - start < 2:                                     # in the order of what follows
+        for k in range(p.x.start[start], p.x.start[start] + p.x.count[start]):
+            out[start] += x[k]
         return
     for k in range(p.x.kernel):
         inside(&p.x, k, &first, &last)
@@ -131,10 +133,37 @@ cdef void sum_row(Pool* p, const real* x, Py_ssize_t start, Py_ssize_t end, real
             sum_line_64(x + first * p.x.stride + k - p.x.padding, p.x.stride, last - first, out + first)
 
 
+cdef void avg_columns(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, real* out) noexcept nogil:
+    """A line of windows from the sums of columns of their rows."""
+    cdef double columns[COLUMNS]
+    cdef double sum
+    cdef Py_ssize_t o, k
+    cdef const real* rows
+    memset(columns, 0, p.x.n * sizeof(double))
+    for k in range(p.z.start[z], p.z.start[z] + p.z.count[z]):
+        rows = x + (k * p.y.n + p.y.start[y]) * p.x.n
+        if real is float:
+            column_sums32(columns, <const char*>rows, p.x.n * sizeof(real), p.y.count[y], p.x.n)
+        else:
+            column_sums64(columns, <const char*>rows, p.x.n * sizeof(real), p.y.count[y], p.x.n)
+    for o in range(p.x.outs):
+        if p.x.count[o] > NARROW:
+            sum = line_sum(<const double*>&columns[0] + p.x.start[o], p.x.count[o])
+        else:
+            sum = 0
+            for k in range(p.x.start[o], p.x.start[o] + p.x.count[o]):
+                sum += columns[k]
+        out[o] = <real>sum
+    divide(p, <const real*>out, z, y, 0, p.x.outs, out)
+
+
 cdef void avg_line(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, Py_ssize_t start, Py_ssize_t end, real* out) noexcept nogil:
     """The windows start .. end of a line of a plane."""
     cdef Py_ssize_t i, j
     if start >= end:
+        return
+    if by_columns(p):
+        avg_columns(p, x, z, y, out)
         return
     memset(out + start, 0, (end - start) * sizeof(real))
     for i in range(p.z.start[z], p.z.start[z] + p.z.count[z]):
@@ -144,18 +173,17 @@ cdef void avg_line(Pool* p, const real* x, Py_ssize_t z, Py_ssize_t y, Py_ssize_
 
 
 cdef Py_ssize_t avg_whole(Pool* p, int window, const real* x, Py_ssize_t z, Py_ssize_t y, Py_ssize_t lines, real* out) noexcept nogil:
-    """The whole windows of up to so many lines of a plane: how many lines there were, 0 where windows of this size are not for this way.
-    IN: x, the plane; out, the first of these lines."""
-    cdef Py_ssize_t low = p.x.low, n = p.x.high - low, row = y * p.y.stride - p.y.padding, step = p.y.stride * p.x.n, at
+    """The whole windows of up to so many lines of a plane: how many lines there were. IN: x, the plane. OUT: from the first line on."""
+    cdef Py_ssize_t at = 0, low = p.x.low, n = p.x.high - low, step = p.y.stride * p.x.n
     cdef real divisor = <real>(p.divisor if p.divisor != 0 else p.y.kernel * p.x.kernel)
-    lines = min(lines, p.y.high - y)
-    if window == 0 or y < p.y.low or lines <= 0 or n <= 0:
+    lines = whole_lines(p, window, z, y, lines, &at)
+    if lines == 0:
         return 0
-    at = (z * p.z.stride * p.y.n + row) * p.x.n + low * p.x.stride - p.x.padding
     if real is float:
-        return lines if mean_whole_32(window, x + at, p.x.n, step, lines, n, p.x.outs, divisor, out + low) else 0
+        mean_whole_32(window, x + at, p.x.n, step, lines, n, p.x.outs, divisor, out + low)
     else:
-        return lines if mean_whole_64(window, x + at, p.x.n, step, lines, n, p.x.outs, divisor, out + low) else 0
+        mean_whole_64(window, x + at, p.x.n, step, lines, n, p.x.outs, divisor, out + low)
+    return lines
 
 
 cdef void avg_lines(Pool* p, const real* x, Py_ssize_t first, Py_ssize_t last, real* out) noexcept nogil:
@@ -209,45 +237,46 @@ def avg_pool(TensorBase x not None, tuple size not None, kernel=None, stride=Non
     return out
 
 
-cdef void share_line(Pool* p, const real* g, Py_ssize_t z, Py_ssize_t y, real* out) noexcept nogil:
-    """Add each gradient of a line, divided, to all of its window in a plane."""
-    cdef real shares[LINE]
-    cdef Py_ssize_t i, j, o, k, n, low, high, start = 0
-    cdef real* row
-    while start < p.x.outs:
-        n = min(LINE, p.x.outs - start)
-        divide(p, g + start, z, y, start, n, &shares[0])
-        low, high = max(0, min(p.x.low - start, n)), max(0, min(p.x.high - start, n))      # of these, the whole windows
-        for i in range(p.z.start[z], p.z.start[z] + p.z.count[z]):
-            for j in range(p.y.start[y], p.y.start[y] + p.y.count[y]):
-                row = out + (i * p.y.n + j) * p.x.n
-                for o in range(0, low):
-                    for k in range(p.x.count[start + o]):
-                        row[p.x.start[start + o] + k] += shares[o]
-                if high > low:
-                    if real is float:
-                        share_line_32(&shares[low], p.x.kernel, p.x.stride, high - low, row + p.x.start[start + low])
-                    else:
-                        share_line_64(&shares[low], p.x.kernel, p.x.stride, high - low, row + p.x.start[start + low])
-                for o in range(high, n):
-                    for k in range(p.x.count[start + o]):
-                        row[p.x.start[start + o] + k] += shares[o]
-        start += n
+cdef void share_line(Pool* p, const real* g, Py_ssize_t z, Py_ssize_t y, real* out, real* shares, real* row) noexcept nogil:
+    """Add each gradient of a line, divided, to all of its window in a plane. IN: room for as many shares, and for a row."""
+    cdef Py_ssize_t i, j, o, k
+    divide(p, g, z, y, 0, p.x.outs, shares)
+    memset(row, 0, p.x.n * sizeof(real))
+    for o in range(p.x.outs):
+        if o == p.x.low and p.x.high > p.x.low:                     # the whole windows
+            if real is float:
+                share_line_32(shares + o, p.x.kernel, p.x.stride, p.x.high - o, row + p.x.start[o])
+            else:
+                share_line_64(shares + o, p.x.kernel, p.x.stride, p.x.high - o, row + p.x.start[o])
+        if o < p.x.low or o >= p.x.high:
+            for k in range(p.x.start[o], p.x.start[o] + p.x.count[o]):
+                row[k] += shares[o]
+    for i in range(p.z.start[z], p.z.start[z] + p.z.count[z]):
+        for j in range(p.y.start[y], p.y.start[y] + p.y.count[y]):
+            if real is float:
+                sum_line_32(row, 1, p.x.n, out + (i * p.y.n + j) * p.x.n)
+            else:
+                sum_line_64(row, 1, p.x.n, out + (i * p.y.n + j) * p.x.n)
 
 
-cdef void share_planes(Pool* p, const real* g, Py_ssize_t first, Py_ssize_t last, real* out) noexcept nogil:
+cdef void share_planes(Pool* p, const real* g, Py_ssize_t first, Py_ssize_t last, real* out, real* shares) noexcept nogil:
     cdef Py_ssize_t plane, z, y
     memset(out + first * p.size, 0, (last - first) * p.size * sizeof(real))
     for plane in range(first, last):
         for z in range(p.z.outs):
             for y in range(p.y.outs):
-                share_line(p, g + ((plane * p.z.outs + z) * p.y.outs + y) * p.x.outs, z, y, out + plane * p.size)
+                share_line(p, g + ((plane * p.z.outs + z) * p.y.outs + y) * p.x.outs, z, y, out + plane * p.size, shares, shares + p.x.outs)
 
 
-cdef void share_all(Pool* p, const real* g, real* out) noexcept nogil:
+cdef void share_all(Pool* p, const real* g, real* out):
+    """Allocates."""
     cdef int threads = pool_threads(p), t
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        share_planes(p, g, p.planes * t // threads, p.planes * (t + 1) // threads, out)
+    cdef Py_ssize_t own = (p.x.outs + p.x.n + 15) // 16 * 16
+    cdef Storage scratch = host_storage(threads * own * sizeof(real))
+    cdef real* shares = <real*>scratch.data
+    with nogil:
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            share_planes(p, g, p.planes * t // threads, p.planes * (t + 1) // threads, out, shares + t * own)
 
 
 def avg_pool_grad(TensorBase g not None, tuple size not None, kernel=None, stride=None, padding=None, bint count_padding=True,
@@ -259,13 +288,10 @@ def avg_pool_grad(TensorBase g not None, tuple size not None, kernel=None, strid
     cdef TensorBase lists = begin(&p, size, g.shape[2:], kernel, stride, padding, None, count_padding, divisor)
     p.planes = <Py_ssize_t>g.shape[0] * <Py_ssize_t>g.shape[1]
     cdef TensorBase out = empty_host(g.shape[:2] + size, g.dtype)
-    cdef void* source = address(g)
-    cdef void* target = address(out)
-    with nogil:
-        if code == FLOAT32:
-            share_all(&p, <const float*>source, <float*>target)
-        else:
-            share_all(&p, <const double*>source, <double*>target)
+    if code == FLOAT32:
+        share_all(&p, <const float*>address(g), <float*>address(out))
+    else:
+        share_all(&p, <const double*>address(g), <double*>address(out))
     return out
 
 

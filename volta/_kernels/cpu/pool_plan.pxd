@@ -7,7 +7,8 @@ from libc.stdint cimport int64_t
 
 from volta._kernels.core.base cimport INT64, TensorBase, address, dtype_of, empty_host
 from volta._kernels.core.threads cimport threads_for
-from volta._kernels.cpu.pool_vectors cimport POOL_VECTORS, WIDEST, Windows, max_windows_of, mean_windows_of, set_windows
+from volta._kernels.cpu.pool_vectors cimport (
+    POOL_VECTORS, WIDEST, Windows, max_windows_of, mean_windows_of, pool_sized, set_windows)
 
 cdef struct Axis:
     Py_ssize_t n, outs, kernel, stride, padding, step
@@ -97,13 +98,36 @@ cdef inline int pool_threads(Pool* p) noexcept nogil:
     return threads_for(max(p.planes * p.size, p.planes * p.outs * p.z.kernel * p.y.kernel * p.x.kernel))
 
 
+# ---------------------------------------------------------------- columns
+
+cdef enum:
+    COLUMNS = 1024              # elements of a row, at most
+    WIDE = 5                    # elements of a window of fixed size along a line, at least
+
+cdef inline bint by_columns(Pool* p) noexcept nogil:
+    """Whether the rows that a line of windows shares are taken together first: for wide windows, and those of several sizes."""
+    return (p.x.n <= COLUMNS and p.z.n * p.y.n > 1 and p.size <= 0x7FFFFFFF
+            and (p.adaptive or p.x.step == 1 and min(p.x.kernel, p.x.stride) >= WIDE))
+
+
+# ---------------------------------------------------------------- whole windows
+
 cdef inline int window_of(Pool* p, bint vectors) noexcept nogil:
-    """The digits of the height, width and stride along rows of undilated windows in one slice; else 0, as where vectors do better, since
-    there are lines of windows that are not whole."""
-    if (p.adaptive or p.z.kernel > 1 or p.y.step > 1 or p.x.step > 1 or p.size > 0x7FFFFFFF
+    """What undilated windows in one slice are called, if they have loops of their own; else 0, as where vectors do better, since there
+    are lines of windows that are not whole."""
+    cdef int window = <int>(p.y.kernel * 100 + p.x.kernel * 10 + p.x.stride)
+    if (p.adaptive or by_columns(p) or p.z.kernel > 1 or p.y.step > 1 or p.x.step > 1 or p.size > 0x7FFFFFFF
             or max(p.y.kernel, p.x.kernel, p.x.stride) > 9 or vectors and (p.y.low > 0 or p.y.high < p.y.outs)):
         return 0
-    return <int>(p.y.kernel * 100 + p.x.kernel * 10 + p.x.stride)
+    return window if pool_sized(window) else 0
+
+
+cdef inline Py_ssize_t whole_lines(Pool* p, int window, Py_ssize_t z, Py_ssize_t y, Py_ssize_t lines, Py_ssize_t* at) noexcept nogil:
+    """How many of so many lines of a plane, from one on, have whole windows with loops of their own. OUT: where the first begins."""
+    if window == 0 or y < p.y.low or p.x.high <= p.x.low:
+        return 0
+    at[0] = (z * p.z.stride * p.y.n + y * p.y.stride - p.y.padding) * p.x.n + p.x.low * p.x.stride - p.x.padding
+    return max(0, min(lines, p.y.high - y))
 
 
 # ---------------------------------------------------------------- vectors of windows
@@ -115,7 +139,8 @@ cdef enum:
 
 cdef inline bint by_vectors(Pool* p) noexcept nogil:
     """Whether float32 is pooled by pool_vectors.pxd."""
-    return (POOL_VECTORS and not p.adaptive and p.x.kernel <= WIDEST and p.z.kernel * p.y.kernel <= ROWS and p.size <= 0x7FFFFFFF)
+    return (POOL_VECTORS and not p.adaptive and not by_columns(p) and p.x.kernel <= WIDEST and p.z.kernel * p.y.kernel <= ROWS
+            and p.size <= 0x7FFFFFFF)
 
 
 cdef inline int rows_of(Pool* p, Py_ssize_t z, Py_ssize_t y, Py_ssize_t* rows) noexcept nogil:

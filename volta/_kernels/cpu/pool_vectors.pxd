@@ -14,6 +14,12 @@ cdef extern from *:
     #define VOLTA_POOL_VECTORS 0
     #endif
     enum { VOLTA_WIDEST = 32 };
+    /* Whole windows with loops of their own: height, width and stride, which are the digits that they are called by. */
+    #define VOLTA_POOL_SIZES(KIND) \\
+        KIND(2, 2, 2) KIND(3, 3, 1) KIND(3, 3, 2) KIND(3, 3, 3) KIND(4, 4, 4) KIND(1, 2, 2) KIND(1, 3, 1) KIND(1, 3, 2)
+    #define VOLTA_POOL_CALLED(HEIGHT, WIDTH, STRIDE) window == HEIGHT * 100 + WIDTH * 10 + STRIDE
+    #define VOLTA_POOL_OR(HEIGHT, WIDTH, STRIDE) || VOLTA_POOL_CALLED(HEIGHT, WIDTH, STRIDE)
+    static int volta_pool_sized(int window) { return 0 VOLTA_POOL_SIZES(VOLTA_POOL_OR); }
     /* Windows of a line side by side: where the first begins in a row, and of each element which lanes have it inside. */
     typedef struct {
         Py_ssize_t start;
@@ -42,7 +48,7 @@ cdef extern from *:
             }
         }
     }
-    /* The numbers x[j * stride] of some lanes j, whose bits `span` has as neighbours; 0 elsewhere, and nothing else is read. */
+    /* The numbers x[j * stride] of some lanes j, whose bits `span` has as neighbours; anything elsewhere. Nothing else is read. */
     static inline __m512 volta_every(const float* x, int stride, __mmask16 lanes, unsigned long long span) {
         const __m512i at = _mm512_mullo_epi32(VOLTA_ORDER, _mm512_set1_epi32(stride));
         __m512 y, z;
@@ -56,7 +62,7 @@ cdef extern from *:
         return _mm512_mask_mov_ps(y, 0xFF00, _mm512_permutex2var_ps(z, at,
                                     _mm512_maskz_loadu_ps((__mmask16)(span >> 48), x + 48)));
     }
-    /* Element k of the windows of a row; 0 where it is outside. */
+    /* Element k of the windows of a row, for its lanes. */
     static inline __m512 volta_element(const volta_windows* w, int stride, int k, const float* row) {
         return volta_every(row + w->start + (Py_ssize_t)k * w->step, stride, w->lanes[k], w->spans[k]);
     }
@@ -88,7 +94,7 @@ cdef extern from *:
         __m512 sum = _mm512_setzero_ps();
         int r, k;
         for (r = 0; r < count; r++)
-            for (k = 0; k < kernel; k++) sum = _mm512_add_ps(sum, volta_element(w, stride, k, x + rows[r]));
+            for (k = 0; k < kernel; k++) sum = _mm512_mask_add_ps(sum, w->lanes[k], sum, volta_element(w, stride, k, x + rows[r]));
         sum = _mm512_div_ps(sum, rest == 0 ? _mm512_set1_ps(divisor) : _mm512_mul_ps(_mm512_loadu_ps(w->divisors), _mm512_set1_ps(rest)));
         _mm512_mask_storeu_ps(out, (__mmask16)((1u << w->n) - 1), sum);
     }
@@ -117,6 +123,7 @@ cdef extern from *:
     """
     const bint POOL_VECTORS "VOLTA_POOL_VECTORS"
     const int WIDEST "VOLTA_WIDEST"
+    bint pool_sized "volta_pool_sized"(int window) noexcept nogil
     ctypedef struct Windows "volta_windows":
         pass
     void set_windows "volta_set_windows"(Windows* w, Py_ssize_t width, Py_ssize_t start, int n, int kernel, int stride, int step,

@@ -2,6 +2,7 @@
 Lines are images of one row."""
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,12 +27,13 @@ def _sized(sizes):
     return "x".join(map(str, sizes))
 
 
-def _check_size(op, size, kernel, padding, dilation, behind=(0, 0, 0)):
-    """Raise unless a window fits; it may end as far behind the input as `behind` says."""
+@functools.lru_cache(maxsize=1024)
+def _check_size(op, size, kernel, padding, dilation):
+    """Raise unless a window fits. Kept, as small convolutions take no longer than this."""
     if 0 in kernel:
         raise ShapeError(f"{op}: the kernel must have a size of at least 1, got {_sized(kernel)}")
-    for n, k, p, d, b in zip(size, kernel, padding, dilation, behind):
-        if n + 2 * p + b < d * (k - 1) + 1:
+    for n, k, p, d in zip(size, kernel, padding, dilation):
+        if n + 2 * p < d * (k - 1) + 1:
             raise ShapeError(f"{op}: an input of {_sized(size)} with padding {padding} is smaller than the kernel "
                              f"{_sized(kernel)} with dilation {dilation}")
 
@@ -68,23 +70,24 @@ def _batched(function, op, rank, input, *arguments):
     return reshape_op(out, shape=out.shape[1:])
 
 
+@functools.lru_cache(maxsize=1024)
 def _check_weight(op, rank, input, weight, bias, groups, transposed=False):
-    """Raise unless the channels fit."""
+    """Raise unless the channels fit. IN: shapes."""
     size, taps = _LAYOUTS[rank]
-    if input.ndim != rank + 2 or weight.ndim != rank + 2:
+    if len(input) != rank + 2 or len(weight) != rank + 2:
         layout = f"C, O/groups, {taps}" if transposed else f"O, C/groups, {taps}"
-        raise ShapeError(f"{op}: needs input (N, C, {size}) and weight ({layout}), got {input.shape} and {weight.shape}")
-    outputs = weight.shape[1] * groups if transposed else weight.shape[0]
-    needed = weight.shape[0] if transposed else weight.shape[1] * groups
-    if groups < 1 or input.shape[1] != needed or weight.shape[0] % groups:
-        raise ShapeError(f"{op}: input {input.shape} has {input.shape[1]} channels; weight {weight.shape} with groups={groups} "
-                         f"needs {needed}, and {weight.shape[0]} {'inputs' if transposed else 'outputs'} must divide by the groups")
-    if bias is not None and bias.shape != (outputs,):
-        raise ShapeError(f"{op}: bias must have shape {(outputs,)}, got {bias.shape}")
+        raise ShapeError(f"{op}: needs input (N, C, {size}) and weight ({layout}), got {input} and {weight}")
+    outputs = weight[1] * groups if transposed else weight[0]
+    needed = weight[0] if transposed else weight[1] * groups
+    if groups < 1 or input[1] != needed or weight[0] % groups:
+        raise ShapeError(f"{op}: input {input} has {input[1]} channels; weight {weight} with groups={groups} "
+                         f"needs {needed}, and {weight[0]} {'inputs' if transposed else 'outputs'} must divide by the groups")
+    if bias is not None and bias != (outputs,):
+        raise ShapeError(f"{op}: bias must have shape {(outputs,)}, got {bias}")
 
 
 def _conv(op, rank, input, weight, bias, stride, padding, dilation, groups):
-    _check_weight(op, rank, input, weight, bias, groups)
+    _check_weight(op, rank, input.shape, weight.shape, bias if bias is None else bias.shape, groups)
     kernel = weight.shape[2:]
     stride, dilation = per_dim(op, "stride", stride, rank), per_dim(op, "dilation", dilation, rank)
     if isinstance(padding, str):
@@ -106,7 +109,7 @@ def _row(x):
 
 
 def _conv_transpose(op, rank, input, weight, bias, stride, padding, output_padding, groups, dilation):
-    _check_weight(op, rank, input, weight, bias, groups, transposed=True)
+    _check_weight(op, rank, input.shape, weight.shape, bias if bias is None else bias.shape, groups, transposed=True)
     kernel = weight.shape[2:]
     stride, dilation = per_dim(op, "stride", stride, rank), per_dim(op, "dilation", dilation, rank)
     padding, more = per_dim(op, "padding", padding, rank, 0), per_dim(op, "output_padding", output_padding, rank, 0)

@@ -1,6 +1,7 @@
 """Pooling over one, two and three dimensions: each function here is made once for all three."""
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,16 @@ def _geometry(op, rank, sizes, kernel_size, stride, padding, dilation, ceil_mode
     kernel = per_dim(op, "kernel_size", kernel_size, rank)
     stride = kernel if stride is None or stride in ((), []) else per_dim(op, "stride", stride, rank)
     padding, dilation = per_dim(op, "padding", padding, rank, 0), per_dim(op, "dilation", dilation, rank)
+    size = _pooled_size(op, sizes, kernel, stride, padding, dilation, bool(ceil_mode))
+    return {"size": size, "kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+
+
+@functools.lru_cache(maxsize=1024)
+def _pooled_size(op, sizes, kernel, stride, padding, dilation, ceil_mode):
+    """The spatial size of the output. Kept, since small poolings take no longer than this.
+
+    Raises: ArgumentError, ShapeError where the arguments do not fit.
+    """
     if any(2 * p > k for p, k in zip(padding, kernel)):
         raise ArgumentError(f"{op}: padding {padding} must be at most half of the kernel {kernel}")
     if math.prod(kernel) > MAX_WINDOW:
@@ -83,7 +94,7 @@ def _geometry(op, rank, sizes, kernel_size, stride, padding, dilation, ceil_mode
                              f"dilation {dilation}")
         count = room // s + 1
         size.append(count - 1 if ceil_mode and (count - 1) * s >= n + p else count)
-    return {"size": tuple(size), "kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+    return tuple(size)
 
 
 def _adaptive(op, rank, sizes, output_size):
