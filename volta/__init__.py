@@ -118,8 +118,15 @@ _LATE_NAMES = {
                      "use_deterministic_algorithms", "version"), "volta.compat.names")}
 
 
+_published = 0
+
+
 def _publish() -> None:
-    """Make the operations of the table names of this package."""
+    """Make the operations of the table names of this package, where there are new ones."""
+    global _published
+    if _published == len(_FUNCTIONS):
+        return
+    _published = len(_FUNCTIONS)
     for name, op in _FUNCTIONS.items():
         if _PLACES[name].function:
             globals()[name] = op

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
 from volta import saved as graph
 from volta._kernels import core
-from volta._kernels.core import engine, hooks
+from volta._kernels.core import engine, hooks, inplace
 from volta._kernels.core import graph as _graph
 from volta._kernels.core.grad_mode import GradMode, call_under
 from volta._kernels.core.graph import Node, is_grad_enabled
@@ -295,16 +295,22 @@ class _Packed(Result):
     unpack: Callable[[Any], Tensor]
 
 
+def _likes(values):
+    """Shape, dtype and device of the tensors among some values."""
+    return tuple((v.shape, v.dtype, v.device) if isinstance(v, core.TensorBase) else None for v in values)
+
+
 class FunctionCtx:
     """What a custom Function's forward leaves for its backward."""
 
     def __init__(self, cls: type, inputs: tuple) -> None:
         self.cls = cls
         self.n_inputs = len(inputs)
-        self._likes = tuple((a.shape, a.dtype, a.device) if isinstance(a, core.TensorBase) else None for a in inputs)
+        self._likes = _likes(inputs)
         self.needs_input_grad: tuple[bool, ...] = ()
         self._saved: tuple | None = ()
         self._fixed: set[int] = set()
+        self._dirty: set[int] = set()
         self._materialize = True
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
@@ -329,6 +335,10 @@ class FunctionCtx:
         """Outputs that get no gradient. backward is still given one for each, of zeros."""
         self._fixed = {id(t) for t in tensors}
 
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Inputs that forward has changed in place, and gives back."""
+        self._dirty = {id(t) for t in tensors}
+
     def set_materialize_grads(self, value: bool) -> None:
         """Whether backward is given zeros for outputs that got no gradient (as it is unless this is False), or None."""
         self._materialize = bool(value)
@@ -338,8 +348,8 @@ class FunctionCtx:
         grads = grads if isinstance(grads, tuple) else (grads,)
         if self._materialize and any(g is None for g in grads):
             some = next(g for g in grads if g is not None)
-            grads = tuple(some.new_zeros(shape, dtype=dtype, device=device) if g is None else g
-                          for g, (shape, dtype, device) in zip(grads, self._outputs))
+            grads = tuple(some.new_zeros(like[0], dtype=like[1], device=like[2]) if g is None and like else g
+                          for g, like in zip(grads, self._outputs))
         result = self.cls.backward(self, *grads)
         result = result if isinstance(result, tuple) else (result,)
         if len(result) > self.n_inputs and all(g is None for g in result[self.n_inputs:]):
@@ -363,7 +373,10 @@ class _Forward(Protocol[P, R]):
 
 
 class Function:
-    """A custom operation: subclass it with static `forward(ctx, *args)` and `backward(ctx, *grads)`, call `apply`."""
+    """A custom operation: subclass it with static `forward(ctx, *args)` and `backward(ctx, *grads)`, call `apply`. Or with static
+    `forward(*args)` and `setup_context(ctx, inputs, output)`, which keeps what backward needs."""
+
+    setup_context: Any = None
 
     @staticmethod
     def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
@@ -377,19 +390,24 @@ class Function:
     def apply(cls: type[_Forward[P, R]], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run forward unrecorded and attach backward to its outputs."""
         ctx = FunctionCtx(cls, args)
-        tensors = [isinstance(a, core.TensorBase) for a in args]
-        ctx.needs_input_grad = tuple(is_t and a.requires_grad for a, is_t in zip(args, tensors))
+        ctx.needs_input_grad = tuple(isinstance(a, core.TensorBase) and a.requires_grad for a in args)
+        setup = getattr(cls, "setup_context", None)
         with no_grad():
-            outputs = cls.forward(ctx, *args, **kwargs)
+            outputs = cls.forward(*args, **kwargs) if setup else cls.forward(ctx, *args, **kwargs)
+            if setup:
+                setup(ctx, args, outputs)
         if not (is_grad_enabled() and any(ctx.needs_input_grad)):
             return outputs
         several = outputs if isinstance(outputs, tuple) else (outputs,)
-        for o in several:
-            if not isinstance(o, core.TensorBase):
-                raise AutogradError(f"{cls.__name__}: forward must give a tensor or a tuple of tensors, got {type(o).__name__}")
-        results = [core.alias(o) if any(o is a for a in args) else o for o in several]
-        ctx._outputs = [(o.shape, o.dtype, o.device) for o in several]
+        given = {id(a) for a in args}
+        dirty = [isinstance(o, core.TensorBase) and id(o) in ctx._dirty and id(o) in given for o in several]
+        for o, changed in zip(several, dirty):
+            if changed:
+                inplace.check_inplace(cls.__name__, o)
+        results = [core.alias(o) if id(o) in given and isinstance(o, core.TensorBase) else o for o in several]
+        ctx._outputs = _likes(several)
         _graph.custom_node(ctx, args, tuple(None if id(o) in ctx._fixed else r for o, r in zip(several, results)))
+        results = [inplace.take_history(o, r) if changed else r for o, r, changed in zip(several, results, dirty)]
         return tuple(results) if isinstance(outputs, tuple) else results[0]
 
 

@@ -29,6 +29,26 @@ def configure(bind_gpu_kernels: Callable[[], None]) -> None:
     _bind_gpu_kernels = bind_gpu_kernels
 
 
+class _Nowhere:
+    """The device "meta" of PyTorch, whose tensors have no data: a name to compare others with. No tensor can be there."""
+    type, index, is_gpu = "meta", None, False
+
+    def __repr__(self) -> str:
+        return "device(type='meta')"
+
+    def __str__(self) -> str:
+        return "meta"
+
+    def __enter__(self) -> None:
+        raise DeviceError(f"device: there are no tensors without data ('meta'); make them on {CPU} or a GPU")
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+
+META = _Nowhere()
+
+
 if TYPE_CHECKING:
     device = Device     # for type checkers they are one, so that `device: volta.device` fits what volta.device(...) and x.device are
 else:
@@ -36,7 +56,7 @@ else:
         """What makes `isinstance(x, volta.device)` hold for every device."""
 
         def __instancecheck__(cls, instance: object) -> bool:
-            return isinstance(instance, Device)
+            return isinstance(instance, (Device, _Nowhere))
 
     class device(metaclass=_Devices):
         """The device of a name: "cpu", "gpu", "gpu:1", "metal"; "cuda" is another name of "gpu". None is the default device,
@@ -47,7 +67,7 @@ else:
         """
 
         def __new__(cls, type: str | Device | int | None = None, index: int | None = None) -> Device:
-            return as_device(type, index)
+            return META if type == "meta" else as_device(type, index)
 
 
 def as_device(name: str | Device | int | None = None, index: int | None = None) -> Device:
@@ -56,6 +76,8 @@ def as_device(name: str | Device | int | None = None, index: int | None = None) 
         return default_device()
     if isinstance(name, Device):
         return name
+    if name is META or name == "meta":
+        META.__enter__()
     if isinstance(name, int) and not isinstance(name, bool):
         name, index = "gpu", name
     if not isinstance(name, str):

@@ -105,7 +105,7 @@ class finfo:
         found = _default if type is None else type
         if not found.is_floating_point:
             raise DTypeError(f"finfo: needs a floating point dtype, got {found}; use iinfo")
-        limits = _BRAIN if found is bfloat16 else np.finfo(to_numpy(found))
+        limits = _BRAIN if found is bfloat16 else getattr(found, "limits", None) or np.finfo(to_numpy(found))
         for name in ("eps", "max", "min", "tiny", "smallest_normal", "resolution"):
             setattr(self, name, float(getattr(limits, name)))
         self.bits, self.dtype = limits.bits, found.name

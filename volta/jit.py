@@ -15,7 +15,10 @@ __all__ = ["Final", "ScriptModule", "annotate", "export", "freeze", "ignore", "i
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
-ScriptModule = Module
+
+
+class ScriptModule(Module):
+    """The base of modules that a script declares as TorchScript. A module that was given to `script` or `trace` stays what it is."""
 
 
 def script(obj: T, **options: Any) -> T:

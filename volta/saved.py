@@ -30,5 +30,5 @@ class saved_tensors_hooks:
 class save_on_cpu(saved_tensors_hooks):
     """Inside a `with` block, what is kept for backward lies in host memory: downloaded when recorded, uploaded when needed."""
 
-    def __init__(self, pin_memory: bool = False) -> None:
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         super().__init__(lambda x: (x.device, x.detach().cpu()) if x.device.is_gpu else x, lambda packed: packed[1].to(packed[0]))

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -18,6 +19,13 @@ def disable(fn: F | None = None, recursive: bool = True, *, reason: str | None =
 def allow_in_graph(fn: F) -> F:
     """The function itself."""
     return fn
+
+
+assume_constant_result = allow_in_graph
+
+
+class TransformGetItemToIndex(nullcontext[None]):
+    """A context for subscripts by tensors under `vmap`, which need none here."""
 
 
 def is_compiling() -> bool:

@@ -5,6 +5,7 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from volta.data.workers import Pass
 from volta.nn.container import ModuleList
 from volta.nn.conv import _Convolution
 from volta.nn.dropouts import _Dropout
@@ -12,7 +13,9 @@ from volta.nn.init import fans, trunc_normal_
 from volta.nn.loss import _Loss
 from volta.nn.module import Module
 from volta.nn.norm import _BatchNorm, _InstanceNorm
+from volta.nn.parameter import Uninitialized
 from volta.nn.pool import _AvgPool, _MaxPool
+from volta.nn.state import LoadResult
 from volta.optim.lr_scheduler import LRScheduler
 
 # The names of modules whose contents are here names of the module above: "torch.nn.modules.conv".
@@ -53,8 +56,14 @@ def _calculate_correct_fan(tensor: Any, mode: str) -> int:
     return fans("_calculate_correct_fan", tensor)[("fan_in", "fan_out").index(mode.lower())]
 
 
+def is_lazy(param: Any) -> bool:
+    """Whether a parameter waits for its shape."""
+    return isinstance(param, Uninitialized)
+
+
 NAMES = {
-    "_AvgPoolNd": _AvgPool, "_BatchNorm": _BatchNorm, "_ConvNd": _Convolution, "_DropoutNd": _Dropout, "_InstanceNorm": _InstanceNorm,
+    "_AvgPoolNd": _AvgPool, "_BaseDataLoaderIter": Pass, "_IncompatibleKeys": LoadResult, "is_lazy": is_lazy,
+    "_BatchNorm": _BatchNorm, "_ConvNd": _Convolution, "_DropoutNd": _Dropout, "_InstanceNorm": _InstanceNorm,
     "_LRScheduler": LRScheduler, "_Loss": _Loss, "_MaxPoolNd": _MaxPool, "_NormBase": _BatchNorm, "_WeightedLoss": _Loss,
     "_calculate_correct_fan": _calculate_correct_fan, "_calculate_fan_in_and_fan_out": _calculate_fan_in_and_fan_out,
     "_get_clones": _get_clones, "_no_grad_trunc_normal_": trunc_normal_, "_ntuple": _ntuple, "required": _RequiredParameter(),

@@ -3,10 +3,14 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from importlib import metadata
 from importlib.machinery import ModuleSpec
+from os import PathLike
+from pathlib import Path
 from types import ModuleType
 
+VERSIONS = {"torch": "2.13.0", "torchvision": "0.28.0"}         # the releases whose names are here
 # Modules that have another name here, the longest that fits. A name that ends in "." serves all modules under it.
 PLACES = {
     "torch": "volta",
@@ -25,6 +29,16 @@ PLACES = {
     "torch.utils.model_zoo": "volta.hub",
     "torch.autograd.": "volta.autograd",
     "torch.autograd.functional": "volta.derivatives",
+    "torch.autograd.graph": "volta.saved",
+    "torch.autograd.profiler": "volta.compat.profiler",
+    "torch.profiler": "volta.compat.profiler",
+    "torch.overrides": "volta.compat.overrides",
+    "torch.library": "volta.compat.library",
+    "torch.ops": "volta.compat.operators",
+    "torch.storage": "volta.compat.storage",
+    "torch.utils._python_dispatch": "volta.compat.storage",
+    "torch.utils.flop_counter": "volta.compat.storage",
+    "torch._C": "volta.compat.internal",
     "torch.compiler": "volta.compat.compiler",
     "torch._dynamo": "volta.compat.compiler",
     "torch._dynamo.": "volta.compat.compiler",
@@ -36,6 +50,8 @@ PLACES = {
     "torch.nn.attention.flex_attention": "volta.nn.flex_attention",
     "torch.nn.attention": "volta.backends.attention",
     "torch.nn.utils.stateless": "volta.func",
+    "torch.nn.parallel.": "volta.nn.parallel",
+    "torch.utils.hooks": "volta.autograd",
     "torch.cuda.random": "volta.cuda",
     "torch.cuda.memory": "volta.cuda",
     "torch.cuda.amp": "volta.amp.cuda",
@@ -63,11 +79,7 @@ PLACES = {
 }
 _DEEP = ("torch.nn", "torch.optim", "torch.utils.data", "torch.autograd", "torch.distributions", "torch.cuda.amp")     # with inner names
 WHERE = "docs/coverage.md in Volta's sources lists which of PyTorch's names exist, and why others do not"
-# Modules that scripts import and may never use: what they name is refused, for this reason.
-REFUSED = {
-    "torch.profiler": "it measures PyTorch's own operators; volta.gpu.stats() counts what a GPU did, Python's cProfile measures a script",
-}
-_HIDDEN = {"torch.ops", "torch.io", "torch.errors", "torch.gpu", "torch.methods", "torch.saved", "torch.shapes", "torch.compat"}
+_HIDDEN = {"torch.io", "torch.errors", "torch.gpu", "torch.methods", "torch.saved", "torch.shapes", "torch.compat"}
 
 
 def place(name: str) -> str:
@@ -90,11 +102,12 @@ class View(ModuleType):
     def __init__(self, name: str, target: ModuleType) -> None:
         super().__init__(name, target.__doc__)
         self.__dict__["_target"] = target
+        self.__dict__["_absent"] = set()                # names that were looked for in vain: scripts ask again at each step
         self.__dict__["__path__"] = []
         self.__dict__["__file__"] = f"{getattr(target, '__file__', None)} (Volta in place of {name})"
 
     def __getattr__(self, name: str) -> object:
-        if f"{self.__name__}.{name}" in _HIDDEN:
+        if name in self._absent or f"{self.__name__}.{name}" in _HIDDEN:
             raise _missing(self.__name__, name)
         try:
             value = getattr(self._target, name)
@@ -102,15 +115,19 @@ class View(ModuleType):
             if name.startswith("__"):
                 raise
             inner = importlib.import_module("volta.compat.inner")
+            refused = importlib.import_module("volta.compat.refused").NAMES.get(self.__name__, {})
+            if name in refused:
+                return refused[name]
             deep = self.__name__.startswith(_DEEP)
             if deep and name in inner.NAMES:
                 return inner.NAMES[name]
-            if place(f"{self.__name__}.{name}") == self._target.__name__ and not (deep and name in inner.MODULES):
-                raise _missing(self.__name__, name) from None
-            try:                                        # a module that scripts use without importing it
-                return importlib.import_module(f"{self.__name__}.{name}")
-            except ModuleNotFoundError:
-                raise _missing(self.__name__, name) from None
+            if place(f"{self.__name__}.{name}") != self._target.__name__ or deep and name in inner.MODULES:
+                try:                                    # a module that scripts use without importing it
+                    return importlib.import_module(f"{self.__name__}.{name}")
+                except ModuleNotFoundError:
+                    pass
+            self._absent.add(name)
+            raise _missing(self.__name__, name) from None
         if isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "volta":
             return importlib.import_module(f"{self.__name__}.{name}")
         return value
@@ -133,8 +150,6 @@ class View(ModuleType):
 
 
 def _missing(module: str, name: str) -> AttributeError:
-    if module in REFUSED:
-        return AttributeError(f"{module}.{name} does not exist in Volta: {REFUSED[module]}", name=name)
     return AttributeError(f"{module}.{name} does not exist in Volta; {WHERE}", name=name)
 
 
@@ -143,17 +158,31 @@ class Finder:
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         """The place of a module of PyTorch; None for other modules. Raises: ModuleNotFoundError where Volta has none for it."""
-        if name.partition(".")[0] not in ("torch", "torchvision") and name != "safetensors.torch":
+        if name.partition(".")[0] not in VERSIONS and name != "safetensors.torch":
             return None
         try:
             found = importlib.import_module(place(name))
         except ModuleNotFoundError as error:
             if not (error.name or "").startswith("volta"):
                 raise
-            if name in REFUSED:
-                return ModuleSpec(name, _Loader(ModuleType(name, REFUSED[name])), is_package=True)
             raise ModuleNotFoundError(f"{name} does not exist in Volta; {WHERE}", name=name) from None
         return ModuleSpec(name, _Loader(found), origin=found.__file__, is_package=True)
+
+
+    def find_distributions(self, context: metadata.DistributionFinder.Context) -> Iterator[metadata.Distribution]:
+        """What packages ask of the installed torch and torchvision: their versions."""
+        return (_Distribution(name) for name in VERSIONS if context.name in (None, name))
+
+
+class _Distribution(metadata.Distribution):
+    def __init__(self, name: str) -> None:
+        self._files = {"METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {VERSIONS[name]}\n", "top_level.txt": name}
+
+    def read_text(self, filename: str) -> str | None:
+        return self._files.get(filename)
+
+    def locate_file(self, path: str | PathLike[str]) -> Path:
+        return Path(path)
 
 
 class _Loader:
@@ -168,5 +197,5 @@ class _Loader:
         if module.__name__ == "torch":
             module.__dict__.update(importlib.import_module("volta.compat.names").TORCH)
         elif module.__name__ == "torchvision":
-            module.__dict__["__version__"] = "0.28.0"
+            module.__dict__["__version__"] = VERSIONS["torchvision"]
         sys.modules[module.__name__] = module

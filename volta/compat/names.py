@@ -4,10 +4,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from volta.amp import get_autocast_dtype, is_autocast_enabled
 from volta.compat.foreach import FOREACH
+from volta.compat.modules import VERSIONS
+from volta.compat.named_dtypes import NAMES
 from volta.errors import ArgumentError
 
 __all__ = ["are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "get_num_interop_threads", "inf",
@@ -22,14 +25,15 @@ newaxis = None
 
 class version:
     """What scripts ask of torch.version: the release of PyTorch whose names are here, and that there is no CUDA."""
-    __version__ = "2.13.0"
+    __version__ = VERSIONS["torch"]
     cuda = hip = xpu = None
     debug = False
 
 
 # What the name torch has beside Volta's names.
 TORCH = {"__version__": version.__version__, "get_autocast_cpu_dtype": functools.partial(get_autocast_dtype, "cpu"),
-         "is_autocast_cpu_enabled": functools.partial(is_autocast_enabled, "cpu"), **FOREACH}
+         "is_autocast_cpu_enabled": functools.partial(is_autocast_enabled, "cpu"), **FOREACH, **NAMES,
+         "__config__": SimpleNamespace(show=lambda: "Volta in place of PyTorch\n", parallel_info=lambda: "")}
 
 
 def compile(model: F | None = None, **options: Any) -> Any:

@@ -1,22 +1,74 @@
 """torch.utils._pytree: nested tuples, lists and dicts as lists of their leaves, and back."""
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
-from volta.trees import flatten
+__all__ = ["LeafSpec", "MappingKey", "PyTree", "TreeSpec", "register_pytree_node", "tree_all", "tree_any", "tree_flatten", "tree_iter",
+           "tree_leaves", "tree_map", "tree_map_", "tree_map_only", "tree_structure", "tree_unflatten"]
 
-__all__ = ["TreeSpec", "tree_all", "tree_any", "tree_flatten", "tree_iter", "tree_leaves", "tree_map", "tree_map_", "tree_map_only",
-           "tree_structure", "tree_unflatten"]
-
+PyTree: TypeAlias = Any
 IsLeaf = Callable[[Any], bool] | None
+namedtuple: Any = object()              # stands for the types of all named tuples
+
+
+class NodeDef(NamedTuple):
+    """How trees of one type come apart, into children and what else is needed (the context), and together again."""
+    type: Any
+    flatten_fn: Callable[[Any], tuple[list[Any], Any]]
+    unflatten_fn: Callable[[Iterable[Any], Any], Any]
+
+
+def _pairs(kind: Any) -> NodeDef:
+    return NodeDef(kind, lambda tree: (list(tree.values()), list(tree)),
+                   lambda values, keys: kind(zip(keys, values, strict=True)))
+
+
+SUPPORTED_NODES: dict[Any, NodeDef] = {
+    **{kind: NodeDef(kind, lambda tree: (list(tree), None), lambda values, _, kind=kind: kind(values)) for kind in (tuple, list)},
+    namedtuple: NodeDef(namedtuple, lambda tree: (list(tree), type(tree)), lambda values, kind: kind(*values)),
+    deque: NodeDef(deque, lambda tree: (list(tree), tree.maxlen), lambda values, length: deque(values, maxlen=length)),
+    dict: _pairs(dict), OrderedDict: _pairs(OrderedDict),
+    defaultdict: NodeDef(defaultdict, lambda tree: (list(tree.values()), (tree.default_factory, list(tree))),
+                         lambda values, context: defaultdict(context[0], zip(context[1], values, strict=True)))}
+
+
+class MappingKey(NamedTuple):
+    """Where a child is in a dict."""
+    key: Any
+
+
+def _dict_flatten_with_keys(tree: dict[Any, Any]) -> tuple[list[tuple[MappingKey, Any]], list[Any]]:
+    return [(MappingKey(key), child) for key, child in tree.items()], list(tree)
+
+
+def register_pytree_node(cls: type, flatten_fn: Callable[[Any], tuple[list[Any], Any]],
+                         unflatten_fn: Callable[[Iterable[Any], Any], Any], **names: Any) -> None:
+    """Make instances of a class trees. `names` say how PyTorch stores them. Raises: ValueError where the class is one already."""
+    if cls in SUPPORTED_NODES:
+        raise ValueError(f"{cls} is already registered as pytree node.")
+    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn)
+
+
+_register_pytree_node = register_pytree_node
+
+
+def _get_node_type(tree: Any) -> Any:
+    return namedtuple if isinstance(tree, tuple) and type(tree) is not tuple and hasattr(tree, "_fields") else type(tree)
 
 
 class TreeSpec:
-    """The form of a tree. Specs of trees of the same form are equal."""
+    """The form of a tree: its type, what it has beside its children, and their forms. Specs of trees of the same form are equal."""
 
-    def __init__(self, count: int, build: Callable[[list[Any]], Any]) -> None:
-        self.num_leaves, self._build, self._form = count, build, build([None] * count)
+    def __init__(self, type: Any, context: Any, children_specs: list[TreeSpec]) -> None:
+        self.type, self.context, self.children_specs = type, context, children_specs
+        self.num_leaves = sum(child.num_leaves for child in children_specs)
+        self.num_children = len(children_specs)
+
+    def is_leaf(self) -> bool:
+        """Whether the tree is a leaf."""
+        return False
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
         """The tree with these leaves. Raises: ValueError for another number of them."""
@@ -24,22 +76,51 @@ class TreeSpec:
         if len(leaves) != self.num_leaves:
             raise ValueError(f"treespec.unflatten(leaves): `leaves` has length {len(leaves)} but the spec refers to a pytree that holds "
                              f"{self.num_leaves} items")
-        return self._build(leaves)
+        return self._build(iter(leaves))
+
+    def _build(self, leaves: Iterator[Any]) -> Any:
+        return SUPPORTED_NODES[self.type].unflatten_fn([child._build(leaves) for child in self.children_specs], self.context)
+
+    def _key(self) -> Any:
+        return self.type, self.context, self.children_specs
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TreeSpec) and repr(self._form) == repr(other._form)
+        return isinstance(other, TreeSpec) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(repr(self._form))
+        return hash((self.type, repr(self.context), tuple(self.children_specs)))
 
     def __repr__(self) -> str:
-        return f"TreeSpec({self._form!r})"
+        name = "namedtuple" if self.type is namedtuple else getattr(self.type, "__name__", self.type)
+        return f"TreeSpec({name}, {self.context}, {self.children_specs})"
+
+
+class LeafSpec(TreeSpec):
+    """The form of a leaf."""
+
+    def __init__(self) -> None:
+        super().__init__(None, None, [])
+        self.num_leaves = 1
+
+    def is_leaf(self) -> bool:
+        """Whether the tree is a leaf."""
+        return True
+
+    def _build(self, leaves: Iterator[Any]) -> Any:
+        return next(iter(leaves))
+
+    def __repr__(self) -> str:
+        return "*"
 
 
 def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
     """The leaves of a tree, and its form. What `is_leaf` says is a leaf is not gone into."""
-    leaves, build = flatten(tree, is_leaf or (lambda tree: False))
-    return leaves, TreeSpec(len(leaves), build)
+    kind = _get_node_type(tree)
+    if kind not in SUPPORTED_NODES or is_leaf is not None and is_leaf(tree):
+        return [tree], LeafSpec()
+    children, context = SUPPORTED_NODES[kind].flatten_fn(tree)
+    parts = [tree_flatten(child, is_leaf) for child in children]
+    return [leaf for leaves, _ in parts for leaf in leaves], TreeSpec(kind, context, [form for _, form in parts])
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
     from volta.types import DeviceLike
 
-__all__ = ["load", "load_file", "load_model", "save", "save_file", "save_model"]
+__all__ = ["load", "load_file", "load_model", "save", "save_file", "save_model", "storage_ptr", "storage_size"]
 
 
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
@@ -72,3 +72,13 @@ def load_model(model: Module, filename: str | os.PathLike[str], strict: bool = T
         raise StateDictError(f"Error(s) in loading state_dict for {type(model).__name__}: missing keys {missing}, unexpected {unexpected}")
     model.load_state_dict(state, strict=False)
     return missing, unexpected
+
+
+def storage_ptr(tensor: Tensor) -> int:
+    """A number that tells memories apart."""
+    return id(tensor.storage)
+
+
+def storage_size(tensor: Tensor) -> int:
+    """Units: bytes of the tensor's memory."""
+    return (tensor if tensor._base is None else tensor._base).nbytes

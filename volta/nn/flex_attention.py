@@ -7,21 +7,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from volta.errors import ArgumentError, ShapeError
 from volta.ops.creation import arange, zeros
 from volta.ops.linalg import matmul
 from volta.ops.records.math import where_op
-from volta.ops.reduce import logsumexp, softmax
+from volta.ops.reduce import amax, logsumexp, softmax
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
     from volta.types import DeviceLike
 
-__all__ = ["BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention", "noop_mask", "or_masks"]
+__all__ = ["AuxOutput", "AuxRequest", "BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention", "noop_mask",
+           "or_masks"]
 
 MaskMod = Callable[..., Any]
+_DEFAULT_SPARSE_BLOCK_SIZE = 128
+
+
+class AuxRequest(NamedTuple):
+    """What `flex_attention` is to give beside its output."""
+    lse: bool = False
+    max_scores: bool = False
+
+
+class AuxOutput(NamedTuple):
+    """What `flex_attention` gives beside its output: of the scores of each query, the logsumexp and the largest."""
+    lse: Tensor | None = None
+    max_scores: Tensor | None = None
 
 
 def _places(sizes, device):
@@ -95,10 +109,10 @@ def create_block_mask(mask_mod: MaskMod, B: int | None, H: int | None, Q_LEN: in
 
 def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Callable[..., Tensor] | None = None,
                    block_mask: BlockMask | None = None, scale: float | None = None, enable_gqa: bool = False, return_lse: bool = False,
-                   kernel_options: dict[str, Any] | None = None) -> Any:
+                   kernel_options: dict[str, Any] | None = None, *, return_aux: AuxRequest | None = None) -> Any:
     """softmax(score_mod(query key^T scale)) value over (batch, heads, length, width), where `block_mask` allows; a query that may look at
-    nothing gets 0. `score_mod(score, batch, head, q_index, kv_index)` gives scores. With `return_lse` also the logsumexp of the scores.
-    `kernel_options` choose among kernels of PyTorch.
+    nothing gets 0. `score_mod(score, batch, head, q_index, kv_index)` gives scores. With `return_lse` also the logsumexp of the scores,
+    with `return_aux` an AuxOutput of what is asked for. `kernel_options` choose among kernels of PyTorch.
 
     Raises: ShapeError; ArgumentError where heads differ without `enable_gqa`.
 
@@ -125,4 +139,9 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Callabl
     nowhere = (scores.detach() == -math.inf).all(-1, keepdim=True)
     scores = where_op(nowhere, 0.0, scores)
     out = matmul(where_op(nowhere, 0.0, softmax(scores, -1)), value)
-    return (out, where_op(nowhere, -math.inf, logsumexp(scores, -1, keepdim=True)).squeeze(-1)) if return_lse else out
+    if not return_lse and return_aux is None:
+        return out
+    wanted = return_aux or AuxRequest(lse=True)
+    found = (reduce(scores, -1, keepdim=True) if want else None for reduce, want in ((logsumexp, wanted.lse), (amax, wanted.max_scores)))
+    aux = AuxOutput(*(x if x is None else where_op(nowhere, -math.inf, x).squeeze(-1) for x in found))
+    return out, aux.lse if return_aux is None else aux

@@ -66,6 +66,10 @@ class StateMethods:
         looks into the dict, a copy that it may change; it may add to the lists."""
         return self._hook_state("_load_pre_hooks", hook)
 
+    def _register_load_state_dict_pre_hook(self, hook: Callable[..., Any], with_module: bool = False) -> RemovableHandle:
+        """The same under PyTorch's older name; the hook is not given the module unless `with_module`."""
+        return self.register_load_state_dict_pre_hook(hook if with_module else lambda module, *arguments: hook(*arguments))
+
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, incompatible_keys)` after loading; it may change the lists of missing and unexpected keys."""
         return self._hook_state("_load_post_hooks", hook)

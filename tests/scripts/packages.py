@@ -1,0 +1,113 @@
+"""What packages on top of PyTorch ask of it: its version, names for tables and annotations, registries, operations of their own."""
+import importlib.metadata
+import os
+import tempfile
+from collections import OrderedDict, deque, namedtuple
+
+import torch
+import torch.nn as nn
+import torch.utils._pytree as pytree
+from torch._C import _TensorMeta
+from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+from torch.autograd.graph import save_on_cpu
+from torch.autograd.profiler import record_function
+from torch.nn.attention.flex_attention import AuxRequest, flex_attention
+from torch.nn.modules.module import _IncompatibleKeys
+from torch.nn.parallel.distributed import DistributedDataParallel
+from torch.nn.parameter import is_lazy
+from torch.overrides import TorchFunctionMode, is_tensor_like
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter
+from torch.utils.hooks import RemovableHandle
+from torchvision.io import ImageReadMode, decode_image, encode_png, read_image, write_png
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+assert importlib.metadata.version("torch") == torch.__version__ and importlib.metadata.version("torchvision")
+assert "torch" in importlib.metadata.packages_distributions() and torch.__config__.show()
+assert not torch.distributed.is_available() and not torch.profiler.kineto_available()
+assert isinstance(torch.ones(1), torch.Tensor) and isinstance(torch.Tensor, _TensorMeta) and is_tensor_like(torch.ones(1))
+
+# names that are asked about; using one raises
+for x in (3, torch.ones(1)):
+    assert not isinstance(x, (torch.SymInt, TorchFunctionMode, torch.jit.ScriptModule, torch.UntypedStorage, DistributedDataParallel))
+for use in (profile, lambda: ProfilerActivity.CPU, type("Mode", (TorchFunctionMode,), {}), lambda: torch.ones(1, device="meta"),
+            lambda: torch.ones(1, dtype=torch.float8_e4m3fn), lambda: torch.device("meta").__enter__()):
+    try:
+        use()
+    except Exception as error:
+        assert "Volta" in str(error) or "data" in str(error) or "UnsupportedDType" in str(error), error
+    else:
+        raise AssertionError(use)
+assert torch.device("meta") != device and isinstance(torch.device("meta"), torch.device) and torch.device("meta").type == "meta"
+assert torch.float8_e4m3fn.itemsize == 1 and torch.finfo(torch.float8_e4m3fn).max == 448 and not torch.uint16.is_floating_point
+for name in ("bogus", "npu"):
+    assert not hasattr(torch, name) and not hasattr(torch, name)
+with record_function("step"), TransformGetItemToIndex(), torch.backends.cudnn.flags(enabled=False):
+    assert not torch.backends.cudnn.enabled
+assert torch.backends.cudnn.enabled
+
+# trees with classes of one's own
+Pair = namedtuple("Pair", "a b")
+
+
+class Box:
+    def __init__(self, content):
+        self.content = content
+
+
+pytree.register_pytree_node(Box, lambda box: ([box.content], None), lambda content, _: Box(*content))
+tree = {"a": Pair(1, [2, deque([3])]), "b": Box((4, OrderedDict(c=5)))}
+leaves, spec = pytree.tree_flatten(tree)
+assert leaves == [1, 2, 3, 4, 5] and spec.num_leaves == 5 and spec == pytree.tree_structure(tree) and not spec.is_leaf()
+again = pytree.tree_unflatten([x * 2 for x in leaves], spec)
+assert again["a"] == Pair(2, [4, deque([6])]) and again["b"].content == (8, OrderedDict(c=10))
+assert pytree.tree_flatten(7)[1] == pytree.LeafSpec()
+assert pytree.SUPPORTED_NODES[pytree._get_node_type(Pair(1, 2))].flatten_fn(Pair(1, 2))[0] == [1, 2]
+
+
+# an operation of one's own
+@torch.library.custom_op("tests::scaled", mutates_args=())
+def scaled(x: torch.Tensor, factor: float = 2.0) -> torch.Tensor:
+    return x * factor
+
+
+@scaled.register_fake
+def _(x, factor=2.0):
+    return torch.empty_like(x)
+
+
+x = torch.ones(3, device=device, requires_grad=True)
+try:
+    scaled(x).sum().backward()
+    raise AssertionError
+except RuntimeError as error:
+    assert "no autograd formula" in str(error)
+torch.library.register_autograd("tests::scaled", lambda ctx, g: (g * ctx.factor, None),
+                                setup_context=lambda ctx, inputs, output: setattr(ctx, "factor", inputs[1]))
+torch.ops.tests.scaled(x, factor=3.0).sum().backward()
+assert x.grad.tolist() == [3, 3, 3] and not hasattr(torch.ops, "bogus")
+
+# modules
+net = nn.Linear(3, 2).to(device)
+calls = []
+net._register_load_state_dict_pre_hook(lambda state, prefix, *_: calls.append(prefix))
+assert isinstance(net.load_state_dict(net.state_dict()), _IncompatibleKeys) and calls == [""]
+assert is_lazy(nn.LazyLinear(2).weight) and not is_lazy(net.weight)
+assert isinstance(net.register_forward_hook(lambda *_: None), RemovableHandle)
+batches = iter(torch.utils.data.DataLoader([1, 2]))
+assert not isinstance(batches, _MultiProcessingDataLoaderIter) and issubclass(_BaseDataLoaderIter, object)
+with save_on_cpu(pin_memory=True, device_type=device.type):
+    (net(torch.ones(1, 3, device=device)) ** 2).sum().backward()
+query = torch.randn(1, 2, 4, 8, device=device)
+out, aux = flex_attention(query, query, query, return_aux=AuxRequest(lse=True, max_scores=True))
+scores = query @ query.transpose(-2, -1) / 8 ** 0.5
+assert torch.allclose(aux.max_scores, scores.amax(-1), atol=1e-5) and torch.allclose(aux.lse, scores.logsumexp(-1), atol=1e-5)
+
+# images in files
+image = torch.arange(2 * 3 * 4, dtype=torch.uint8).reshape(1, 4, 6).expand(3, 4, 6).contiguous()
+with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, "image.png")
+    write_png(image, path)
+    assert torch.equal(read_image(path), image) and read_image(path, ImageReadMode.GRAY).shape == (1, 4, 6)
+    assert torch.equal(decode_image(encode_png(image)), image)
+print("done")

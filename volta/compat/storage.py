@@ -1,0 +1,1 @@
+"""torch.storage, whose classes nothing here is an instance of (`refused.py`)."""
