@@ -41,6 +41,8 @@ reduce       dim: tuple (never empty; all dims for a full reduction); keepdim: b
     any(x, dim, keepdim) all(x, dim, keepdim)                      bool
     sum of bool and integers is int64
 
+             norm2(x, dim, keepdim)                the square root of the sum of squares
+
 moments      var(x, dim, keepdim, correction) -> (variance, mean)     dim: neighbouring dimensions; at least one element
 
 linalg       matmul(a[..., M, K], b[..., K, N])    batch dims broadcast; both have rank >= 2

@@ -6,8 +6,8 @@ import math
 from volta.dtypes import bool_, int32, int64
 from volta.onnx.graph import Call, Graph, translates
 
-_REDUCED = {"sum": "ReduceSum", "mean": "ReduceMean", "amax": "ReduceMax", "amin": "ReduceMin", "prod": "ReduceProd", "any": "ReduceMax",
-            "all": "ReduceMin"}
+_REDUCED = {"sum": "ReduceSum", "mean": "ReduceMean", "amax": "ReduceMax", "amin": "ReduceMin", "prod": "ReduceProd",
+            "norm2": "ReduceL2", "any": "ReduceMax", "all": "ReduceMin"}
 
 
 # ---------------------------------------------------------------- reductions

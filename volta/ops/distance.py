@@ -13,7 +13,7 @@ from volta.ops.linalg import matmul
 from volta.ops.norms import norm
 from volta.ops.records.create import arange_op
 from volta.ops.records.index import index_select_op
-from volta.ops.records.math import abs, ceil, clamp_max, clamp_min
+from volta.ops.records.math import abs, ceil, clamp_max, clamp_min, reciprocal
 from volta.ops.records.view import reshape_op
 from volta.ops.reduce import root, sum
 from volta.ops.table import case, composed, create
@@ -43,7 +43,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
     if not x1.dtype.is_floating_point:
         raise DTypeError(f"cosine_similarity: needs floating point tensors, got {x1.dtype}; convert them with .float()")
     x1, x2 = broadcast_tensors(x1, x2)
-    return sum(x1 / clamp_min(norm(x1, 2, dim, True), eps) * (x2 / clamp_min(norm(x2, 2, dim, True), eps)), dim)
+    x1, x2 = (x * reciprocal(clamp_min(norm(x, 2, dim, True), eps)) for x in (x1, x2))
+    return sum(x1 * x2, dim)
 
 
 @composed(samples=(case((3, 4), (3, 4)), case((4,), (3, 4), p=1.0, keepdim=True), case((3, 4), (3, 4), p=math.inf)), method=False,

@@ -13,6 +13,7 @@ from volta.ops.math import where
 from volta.ops.records.copy import cast
 from volta.ops.records.decomposition import svd_op
 from volta.ops.records.math import floor, where_op
+from volta.ops.records.reduce import norm2_op
 from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.reduce import amax, amin, root, sum
 from volta.ops.table import case, composed
@@ -55,6 +56,8 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: int | Sequence[int] 
 
 
 def _norm(input, p, dim, keepdim):
+    if p in ("fro", None, 2) and input.ndim:
+        return norm2_op(input, dim=as_dims("norm", dim, input.ndim), keepdim=keepdim)
     if p in ("fro", None, 2):
         return root(sum(input * input, dim, keepdim), 0.5)
     if p == 1:

@@ -6,6 +6,9 @@
 #   summed in float32 lanes or in double, the deviations are a second pass, and pieces are merged in order by Chan's formula, in double.
 # Threads: over pieces, so that results do not depend on their number. Sizes: the front end; there is at least one element.
 
+from volta._kernels.cpu.elementwise import KERNELS as elementwise
+from volta._kernels.cpu.reduce import sum
+
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, NAN, isfinite
 from libc.stdlib cimport free, malloc
@@ -129,4 +132,9 @@ def var(TensorBase x not None, tuple dim not None, bint keepdim, double correcti
     return out, mean
 
 
-KERNELS = {"var": var}
+def norm2(TensorBase x not None, tuple dim not None, bint keepdim):
+    """The square root of the sum of squares."""
+    return elementwise["sqrt"](sum(elementwise["mul"](x, x), dim, keepdim))
+
+
+KERNELS = {"var": var, "norm2": norm2}

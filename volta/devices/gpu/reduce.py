@@ -1,4 +1,4 @@
-"""Reductions on the GPU: sum, mean, prod, amax, amin, argmax, argmin, any, all over any dims.
+"""Reductions on the GPU: sum, mean, prod, norm2, amax, amin, argmax, argmin, any, all over any dims.
 
 A reduction becomes (outer, reduced, inner) with one stride each; what does not is copied with the reduced dims last. Where
 there are too few results to fill the GPU the reduced dim is split, and a second pass reduces the parts.
@@ -49,6 +49,8 @@ def _rule(name: str, dtype) -> Rule:
         kind = "f32" if floating or name == "mean" else "i32"
         result = dtype if floating else FLOAT32 if name == "mean" else INT64
         return Rule(kind, f"{{v}}({zero})", "{v}(x)", f"x {sign} y", "x / p.number" if name == "mean" else "x", result)
+    if name == "norm2":
+        return Rule(kind, "{v}(0)", "{v}(x) * {v}(x)", "x + y", "sqrt(x)", dtype)
     if name in ("amax", "amin"):
         short = name[1:]
         if floating:
@@ -244,5 +246,5 @@ def _permuted(name: str, x, dim, keepdim):
 
 
 KERNELS = {name: Kernel(name, partial(_plan, name), strided=(0,), cut=partial(cuts.reduction, name))
-           for name in ("sum", "mean", "prod", "amax", "amin", "any", "all")}
+           for name in ("sum", "mean", "prod", "norm2", "amax", "amin", "any", "all")}
 KERNELS.update({name: Kernel(name, partial(_plan, name), strided=(0,), cut=partial(cuts.argument, name)) for name in ("argmax", "argmin")})

@@ -283,7 +283,8 @@ def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = F
     return r.where_op(input <= threshold, value, input)
 
 
-celu_, elu_, hardtanh_, leaky_relu_, relu_ = [InPlace(f"{op.__name__}_", op) for op in (celu, elu, hardtanh, leaky_relu, relu)]
+celu_, elu_, hardtanh_, leaky_relu_ = [InPlace(f"{op.__name__}_", op) for op in (celu, elu, hardtanh, leaky_relu)]
+relu_ = InPlace("relu_", relu, r.relu)
 rrelu_, selu_, threshold_ = [InPlace(f"{op.__name__}_", op) for op in (rrelu, selu, threshold)]
 for _form in (celu_, relu_, rrelu_, selu_, threshold_):
     publish(_form.name, _form, Places(method=False))

@@ -18,7 +18,7 @@ from volta.ops.creation import full
 from volta.ops.join import pad
 from volta.ops.norms import norm
 from volta.ops.records.copy import cast
-from volta.ops.records.math import maximum, mulacc, reciprocal, rsqrt
+from volta.ops.records.math import clamp_min, mulacc, reciprocal, rsqrt
 from volta.ops.records.norm import batch_norm_op, batch_norm_update, column, np_batch_norm
 from volta.ops.records.reduce import mean_op
 from volta.ops.records.row_norm import row_norm_op
@@ -309,4 +309,5 @@ def normalize(input: Tensor, p: float = 2.0, dim: int | Sequence[int] | None = 1
     >>> volta.nn.functional.normalize(volta.tensor([[3.0, 4.0]]))
     tensor([[0.6000, 0.8000]])
     """
-    return input / maximum(norm(input, p, dim, keepdim=True), eps)
+    size = clamp_min(norm(input, p, dim, keepdim=True), eps)
+    return input / size if input.dtype in HALVES else input * reciprocal(size)

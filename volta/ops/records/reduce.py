@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.ops.records.copy import cast
-from volta.ops.records.math import exp
+from volta.ops.records.math import exp, root_grad
 from volta.ops.records.scan import cumprod_op, flipped
 from volta.ops.records.view import expand_op, part, permute_op, place, reshape_op
 from volta.ops.table import case, register
@@ -82,6 +82,9 @@ mean_op = _reduction(
 amax_op = _reduction("amax", _extreme_vjp, np.amax, _CASES)
 amin_op = _reduction("amin", _extreme_vjp, np.amin, _CASES)
 prod_op = _reduction("prod", _prod_vjp, np.prod, domain=(0.5, 1.5))
+norm2_op = _reduction(
+    "norm2", lambda g, x, out, dim, keepdim: x * _expanded(root_grad(g + g, out), x.shape, dim, keepdim), kinds="f", domain=(0.3, 2.0),
+    numpy=lambda x, axis, keepdims: np.sqrt((x * x).sum(axis, keepdims=keepdims)))
 any_op = _reduction("any", None, np.any)
 all_op = _reduction("all", None, np.all)
 
