@@ -154,7 +154,7 @@ cdef class Kernel:
             run_range(&g, &w, 0, g.size)
         else:
             with nogil:
-                run_ranges(run_range, &g, &w, threads_for(g.size * self.cost[code]), 64)
+                run_ranges(run_range, &g, &w, threads_for(g.size * self.cost[code] * (2 if dtype.itemsize == 8 else 1)), 64)
         if zero:
             raise ArgumentError(f"{self.name}: integer division by zero; the divisor has an element that is 0")
         return out
