@@ -2,8 +2,8 @@
 
 cdef enum:
     # Elements of a cheap loop (add, copy) below which one thread is faster: with threads that still wait for work, a region costs
-    # 1 us (2 threads) to 4 us (16), in which one thread adds 15,000 to 50,000 float32 numbers.
-    PARALLEL_SIZE = 65536
+    # 1 us (2 threads) to 4 us (16), in which one thread adds 10,000 to 35,000 float32 numbers.
+    PARALLEL_SIZE = 32768
     # Above this many elements a loop releases the GIL.
     NOGIL_SIZE = 16384
 

@@ -15,6 +15,7 @@ from volta._kernels.cpu.iteration cimport OPERANDS, Geometry, add_number, add_te
 from volta.errors import ArgumentError, DTypeError, ShapeError
 
 INTEGER_DIVISION = ("remainder", "floor_divide", "fmod", "div_trunc")
+POWERS = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
 KERNELS = {}
 
 cdef enum:
@@ -154,7 +155,7 @@ cdef class Kernel:
             run_range(&g, &w, 0, g.size)
         else:
             with nogil:
-                run_ranges(run_range, &g, &w, threads_for(g.size * self.cost[code]), 64)
+                run_ranges(run_range, &g, &w, threads_for(g.size * self.cost[code] * (2 if dtype.itemsize == 8 else 1)), 64)
         if zero:
             raise ArgumentError(f"{self.name}: integer division by zero; the divisor has an element that is 0")
         return out
@@ -246,21 +247,36 @@ cdef class Binary(Kernel):
 
 
 cdef class Power(Binary):
-    """Powers: that of 2 is a product, and integers have none to a negative number."""
+    """Powers: some to a number are products, roots and reciprocals, and integers have none to a negative number."""
 
     def __call__(self, a, b):
-        return KERNELS["mul"](a, a) if self.is_square(a, b) else Binary.__call__(self, a, b)
+        cdef TensorBase out = self.by_parts(None, a, b)
+        return Binary.__call__(self, a, b) if out is None else out
 
     def into(self, TensorBase out not None, a, b):
         """Write the result into `out`."""
-        return KERNELS["mul"].into(out, a, a) if self.is_square(a, b) else Binary.into(self, out, a, b)
+        return Binary.into(self, out, a, b) if self.by_parts(out, a, b) is None else out
 
-    cdef bint is_square(self, a, b) except -1:
+    cdef TensorBase by_parts(self, TensorBase out, a, b):
+        """The power by quicker kernels, into `out` unless that is None; None where there are none."""
+        cdef TensorBase x
+        cdef Kernel product = KERNELS["mul"]
         if isinstance(b, TensorBase):
-            return False
-        if b < 0 and (<TensorBase?>a).dtype.category != 2:
-            raise DTypeError(f"pow: integers ({a.dtype}) to the negative power {b} are no integers; convert to float first")
-        return b == 2
+            return None
+        x = <TensorBase?>a
+        if b < 0 and x.dtype.category != 2:
+            raise DTypeError(f"pow: integers ({x.dtype}) to the negative power {b} are no integers; convert to float first")
+        if b == 2:
+            return product(x, x) if out is None else product.into(out, x, x)
+        if x.dtype.code == FLOAT16:
+            return None
+        if b == 3:
+            a = product(x, x)
+            return product.into(a if out is None else out, a, x)
+        if x.dtype.category == 2 and b in POWERS:
+            product = KERNELS[POWERS[b]]
+            return product(x) if out is None else product.into(out, x)
+        return None
 
 
 def kernel_named(str name):

@@ -50,6 +50,27 @@ cdef extern from *:
             FOLDS                                                                                                   \\
             *(V*)(acc + j) = best;                                                                                  \\
         }
+      /* All columns, where there is a vector of them: eight vectors at a time; the last one may reach back over others. */
+      #define VOLTA_EXTREME_COLUMNS(T, I, NAME)                                                                     \\
+        VOLTA_EXTREME_TYPES(T, I)                                                                                   \\
+        if (n >= WIDTH) {                                                                                           \\
+            Py_ssize_t j = 0;                                                                                       \\
+            int k;                                                                                                  \\
+            for (; j + 8 * WIDTH <= n; j += 8 * WIDTH) {                                                            \\
+                V a[8];                                                                                             \\
+                for (k = 0; k < 8; k++) a[k] = *(const V*)(acc + j + k * WIDTH);                                    \\
+                for (r = 0; r < rows; r++)                                                                          \\
+                    _Pragma("GCC unroll 8") for (k = 0; k < 8; k++) VOLTA_BETTER(a[k], *(const V*)((const T*)(x + r * step) + j + k * WIDTH), T, NAME) \\
+                for (k = 0; k < 8; k++) *(V*)(acc + j + k * WIDTH) = a[k];                                          \\
+            }                                                                                                       \\
+            for (; j < n; j += WIDTH) {                                                                             \\
+                Py_ssize_t first = j + WIDTH <= n ? j : n - WIDTH;                                                  \\
+                V a = *(const V*)(acc + first);                                                                     \\
+                for (r = 0; r < rows; r++) VOLTA_BETTER(a, *(const V*)((const T*)(x + r * step) + first), T, NAME)  \\
+                *(V*)(acc + first) = a;                                                                             \\
+            }                                                                                                       \\
+            return;                                                                                                 \\
+        }
       #define VOLTA_EXTREME_ROW(T, I, NAME)                                                                         \\
         VOLTA_EXTREME_TYPES(T, I)                                                                                   \\
         V a = (V){0} + total, b = a, c = a, d = a;                                                                  \\
@@ -67,6 +88,7 @@ cdef extern from *:
         VOLTA_BEST_LANE(a, T, NAME)
     #else
       #define VOLTA_EXTREME_VECTORS(T, I, FOLDS)
+      #define VOLTA_EXTREME_COLUMNS(T, I, NAME)
       #define VOLTA_EXTREME_ROW(T, I, NAME)                                                                         \\
         T lanes[16];                                                                                                \\
         for (j = 0; j < 16; j++) lanes[j] = total;                                                                  \\
@@ -83,13 +105,10 @@ cdef extern from *:
         VOLTA_EXTREME_VECTORS(T, I, VOLTA_BETTER(best, *(const V*)(x + j), T, NAME))                                \\
         for (; j < n; j++) acc[j] = acc[j] VOLTA_##NAME x[j] || acc[j] != acc[j] ? acc[j] : x[j];                   \\
     }                                                                                                               \\
-    static inline void FOLD##_4(T* acc, const T* x0, const T* x1, const T* x2, const T* x3, Py_ssize_t n) {         \\
-        Py_ssize_t j = 0;                                                                                           \\
-        VOLTA_EXTREME_VECTORS(T, I, VOLTA_BETTER(best, *(const V*)(x0 + j), T, NAME)                                \\
-                              VOLTA_BETTER(best, *(const V*)(x1 + j), T, NAME)                                      \\
-                              VOLTA_BETTER(best, *(const V*)(x2 + j), T, NAME)                                      \\
-                              VOLTA_BETTER(best, *(const V*)(x3 + j), T, NAME))                                     \\
-        FOLD(acc + j, x0 + j, n - j), FOLD(acc + j, x1 + j, n - j), FOLD(acc + j, x2 + j, n - j), FOLD(acc + j, x3 + j, n - j); \\
+    static inline void FOLD##_lines(T* acc, const char* x, Py_ssize_t step, Py_ssize_t rows, Py_ssize_t n) {        \\
+        Py_ssize_t r;                                                                                               \\
+        VOLTA_EXTREME_COLUMNS(T, I, NAME)                                                                           \\
+        for (r = 0; r < rows; r++) FOLD(acc, (const T*)(x + r * step), n);                                          \\
     }                                                                                                               \\
     static inline T FOLD##_row(T total, const T* x, Py_ssize_t n) {                                                 \\
         Py_ssize_t i = 0, j;                                                                                         \\
@@ -102,19 +121,19 @@ cdef extern from *:
     VOLTA_EXTREME(volta_amax_f64, double, long long, max)
     VOLTA_EXTREME(volta_amin_f64, double, long long, min)
     """
-    # acc[j] = the better of acc[j] and x[j], for j < n; the same with four lines
+    # acc[j] = the better of acc[j] and x[j], for j < n; the same with `rows` lines, whose starts are `step` bytes apart
     void fold_amax_f32 "volta_amax_f32"(float* acc, const float* x, Py_ssize_t n) noexcept nogil
-    void fold4_amax_f32 "volta_amax_f32_4"(float* acc, const float* x0, const float* x1, const float* x2, const float* x3,
-                                    Py_ssize_t n) noexcept nogil
+    void columns_amax_f32 "volta_amax_f32_lines"(float* acc, const char* x, Py_ssize_t step, Py_ssize_t rows,
+                                              Py_ssize_t n) noexcept nogil
     void fold_amin_f32 "volta_amin_f32"(float* acc, const float* x, Py_ssize_t n) noexcept nogil
-    void fold4_amin_f32 "volta_amin_f32_4"(float* acc, const float* x0, const float* x1, const float* x2, const float* x3,
-                                    Py_ssize_t n) noexcept nogil
+    void columns_amin_f32 "volta_amin_f32_lines"(float* acc, const char* x, Py_ssize_t step, Py_ssize_t rows,
+                                              Py_ssize_t n) noexcept nogil
     void fold_amax_f64 "volta_amax_f64"(double* acc, const double* x, Py_ssize_t n) noexcept nogil
-    void fold4_amax_f64 "volta_amax_f64_4"(double* acc, const double* x0, const double* x1, const double* x2, const double* x3,
-                                    Py_ssize_t n) noexcept nogil
+    void columns_amax_f64 "volta_amax_f64_lines"(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows,
+                                              Py_ssize_t n) noexcept nogil
     void fold_amin_f64 "volta_amin_f64"(double* acc, const double* x, Py_ssize_t n) noexcept nogil
-    void fold4_amin_f64 "volta_amin_f64_4"(double* acc, const double* x0, const double* x1, const double* x2, const double* x3,
-                                    Py_ssize_t n) noexcept nogil
+    void columns_amin_f64 "volta_amin_f64_lines"(double* acc, const char* x, Py_ssize_t step, Py_ssize_t rows,
+                                              Py_ssize_t n) noexcept nogil
     # The best of `total` and x[:n]
     float best_amax_f32 "volta_amax_f32_row"(float total, const float* x, Py_ssize_t n) noexcept nogil
     float best_amin_f32 "volta_amin_f32_row"(float total, const float* x, Py_ssize_t n) noexcept nogil

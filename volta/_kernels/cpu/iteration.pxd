@@ -5,6 +5,7 @@
 # run along the last dimension. Who calls checks shapes; nothing here allocates.
 from cython.parallel cimport prange
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 from volta._kernels.core.base cimport MAX_RANK, TensorBase, address
 from volta._kernels.cpu.scalar cimport half_to_float
 
@@ -231,7 +232,9 @@ cdef inline void _move_words(char* to, Py_ssize_t to_step, const char* x, Py_ssi
 cdef inline void move_elements(char* to, Py_ssize_t to_step, const char* x, Py_ssize_t x_step, Py_ssize_t n,
                                Py_ssize_t itemsize) noexcept nogil:
     """Copy n elements of 1, 2, 4 or 8 bytes from one strided row, or one repeated element, to another that does not overlap it."""
-    if itemsize == 4:
+    if to_step == itemsize and x_step == itemsize:
+        memcpy(to, x, n * itemsize)
+    elif itemsize == 4:
         _move_words(to, to_step, x, x_step, n, <uint32_t>0)
     elif itemsize == 8:
         _move_words(to, to_step, x, x_step, n, <uint64_t>0)

@@ -11,7 +11,8 @@ from libc.string cimport memset
 from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host
 from volta._kernels.core.threads cimport PARALLEL_SIZE, threads_for
 from volta._kernels.cpu.copy cimport packed
-from volta._kernels.cpu.sums cimport line_dot, line_exp, line_exp_each, line_exp_sum, line_max, line_sum, log_of
+from volta._kernels.cpu.sums cimport (
+    line_away_twice, line_dot, line_exp, line_exp_each, line_exp_sum, line_max, line_sum, line_times, log_of)
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code, pointer, split_at
 
@@ -39,7 +40,7 @@ cdef inline real finite(real v) noexcept nogil:
 
 cdef void softmax_rows(const real* x, real* out, Py_ssize_t rows, Py_ssize_t step, Py_ssize_t n, Kind kind) noexcept nogil:
     """Up to ROWS of them, `step` apart, so that their logarithms are computed side by side. OUT: rows, or of LOGSUMEXP numbers."""
-    cdef Py_ssize_t r, i
+    cdef Py_ssize_t r
     cdef real top[ROWS]
     cdef real total[ROWS]
     for r in range(rows):
@@ -53,11 +54,9 @@ cdef void softmax_rows(const real* x, real* out, Py_ssize_t rows, Py_ssize_t ste
         if kind == LOGSUMEXP:
             out[r] = total[r] + top[r]
         elif kind == LOG_SOFTMAX:
-            for i in range(r * step, r * step + n):
-                out[i] = x[i] - top[r] - total[r]
+            line_away_twice(out + r * step, x + r * step, top[r], total[r], n)
         else:
-            for i in range(r * step, r * step + n):
-                out[i] *= total[r]
+            line_times(out + r * step, total[r], n)
 
 
 cdef void softmax_grad_row(const real* g, const real* y, real* out, Py_ssize_t n, bint logarithm) noexcept nogil:

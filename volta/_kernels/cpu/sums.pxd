@@ -9,7 +9,7 @@ from libc.math cimport INFINITY
 from volta._kernels.cpu.extremes cimport best_amax_f32, best_amax_f64
 from volta._kernels.cpu.scalar cimport exp_f32, exp_f64, log_f32, log_f64
 from volta._kernels.cpu.tile cimport real
-from volta._kernels.cpu.vectors cimport exp_away_line, exp_each_line, exp_sum_line
+from volta._kernels.cpu.vectors cimport away_twice_line, exp_away_line, exp_each_line, exp_sum_line, times_line
 
 cdef extern from *:
     """
@@ -70,7 +70,7 @@ cdef extern from *:
             for (k = 0; k < COUNT; k++) v[k] = ((const S*)at)[k];                                                   \\
             for (r = 1; r < some; r++) {                                                                            \\
                 at += step;                                                                                         \\
-                for (k = 0; k < COUNT; k++) v[k] += ((const S*)at)[k];                                              \\
+                _Pragma("GCC unroll 8") for (k = 0; k < COUNT; k++) v[k] += ((const S*)at)[k];                                              \\
             }                                                                                                       \\
             for (k = 0; k < COUNT * (int)(sizeof(S) / sizeof(T)); k++) acc[j + k] += ((const T*)v)[k];              \\
         }
@@ -231,6 +231,24 @@ cdef inline void line_exp_each(real* out, const real* x, const real* shift, Py_s
         i = exp_each_line(out, x, shift, n)
     for i in range(i, n):
         out[i] = exp_of[real](x[i] - shift[i])
+
+
+cdef inline void line_away_twice(real* out, const real* x, real shift, real second, Py_ssize_t n) noexcept nogil:
+    """out = x - shift - second"""
+    cdef Py_ssize_t i = 0
+    if real is float:
+        i = away_twice_line(out, x, shift, second, n)
+    for i in range(i, n):
+        out[i] = x[i] - shift - second
+
+
+cdef inline void line_times(real* x, real factor, Py_ssize_t n) noexcept nogil:
+    """x *= factor"""
+    cdef Py_ssize_t i = 0
+    if real is float:
+        i = times_line(x, x, factor, n)
+    for i in range(i, n):
+        x[i] *= factor
 
 
 cdef inline real exp_of(real x) noexcept nogil:

@@ -222,6 +222,9 @@ cdef extern from * nogil:
     #define VOLTA_SHIFT float shift,
     VOLTA_LINE(volta_exp_line, , v_exp(v))
     VOLTA_LINE(volta_exp_away_line, VOLTA_SHIFT, v_exp(V_SUB(v, V_SET(shift))))
+    #define VOLTA_TWO_SHIFTS float shift, float second,
+    VOLTA_LINE(volta_away_twice_line, VOLTA_TWO_SHIFTS, V_SUB(V_SUB(v, V_SET(shift)), V_SET(second)))
+    VOLTA_LINE(volta_times_line, VOLTA_SHIFT, V_MUL(v, V_SET(shift)))
     #define VOLTA_SHIFTS const float *shift,
     VOLTA_LINE(volta_exp_each_line, VOLTA_SHIFTS, v_exp(V_SUB(v, _mm512_loadu_ps(shift + i))))
     VOLTA_LINE(volta_sigmoid_line, , v_sigmoid(v))
@@ -243,6 +246,8 @@ cdef extern from * nogil:
     Py_ssize_t sin_line "volta_sin_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t cos_line "volta_cos_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t exp_away_line "volta_exp_away_line"(float* out, const float* x, float shift, Py_ssize_t n)   # exp(x - shift)
+    Py_ssize_t away_twice_line "volta_away_twice_line"(float* out, const float* x, float shift, float second, Py_ssize_t n)
+    Py_ssize_t times_line "volta_times_line"(float* out, const float* x, float factor, Py_ssize_t n)
     Py_ssize_t exp_sum_line "volta_exp_sum_line"(float* out, const float* x, float shift, double* total, Py_ssize_t n)
     # exp(x - shift[i]); memory of `shift` to a multiple of 16
     Py_ssize_t exp_each_line "volta_exp_each_line"(float* out, const float* x, const float* shift, Py_ssize_t n)
