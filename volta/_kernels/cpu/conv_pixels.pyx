@@ -84,11 +84,21 @@ cdef struct Pixels:
     Py_ssize_t* phases                          # [phases + 1] first tap of each phase
 
 
+cdef bint few_pay(Plan* p) noexcept nogil:
+    """Whether few outputs, which leave most of a vector idle, take less time than rows that fill no vectors: in cycles of a place and channel,
+    times 32. A row costs about as much to load as 60 of its elements, one with a longer stride as 4 each."""
+    cdef Py_ssize_t seen = p.d.stride * p.h.stride * p.w.stride * p.d.skip * p.h.skip * p.w.skip
+    cdef Py_ssize_t tiles = p.taps * (2 * p.o if p.o <= TILE_ROWS // 2 else TILE_ROWS) * ceil_div(p.w.places, p.lanes) * p.lanes // p.w.places
+    cdef Py_ssize_t loads = seen * (110 if p.w.stride * p.w.skip > 2 else 5 + 2000 // (p.w.places * p.w.stride + p.w.reach - 1))
+    return 26 * p.taps + 20 * seen + 50 < tiles + loads
+
+
 cdef bint fits(Plan* p) noexcept nogil:
     """Whether the sizes are such that this way is faster: rows that fill no vectors, or stride; weights that many places share, or few."""
     cdef Py_ssize_t lines = ceil_div(p.w.places, p.lanes) * p.lanes, weights = p.o * p.c * p.taps
     cdef bint narrow = lines * 16 > p.w.places * 17
-    return (p.o > TILE_ROWS and p.c * p.taps >= LEAST_TERMS and (narrow or p.c >= TILE_ROWS and p.w.stride * p.w.step > 1)
+    return (p.c * p.taps >= LEAST_TERMS and (narrow or p.c >= TILE_ROWS and p.w.stride * p.w.step > 1)
+            and (p.o > TILE_ROWS or p.c >= TILE_ROWS and few_pay(p))
             and (p.n * p.d.places * p.h.places * p.w.places >= LEAST_PLACES or weights <= FEW_WEIGHTS))
 
 

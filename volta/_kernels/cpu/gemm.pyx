@@ -21,10 +21,9 @@ cdef extern from *:
     /* out[i][j] = x[j][i] for 8 x 8 numbers; strides in elements. */
     #if defined(__GNUC__) && (__GNUC__ >= 12 || defined(__clang__)) && (defined(__AVX__) || defined(__aarch64__))
     typedef float volta_v8 __attribute__((vector_size(32), aligned(4), may_alias));
-    static inline void volta_turn8(const float* x, Py_ssize_t ldx, float* out, Py_ssize_t ldo) {
-        volta_v8 r[8], s[8];
+    static inline void volta_turn_rows(volta_v8* r) {
+        volta_v8 s[8];
         int i;
-        for (i = 0; i < 8; i++) r[i] = *(const volta_v8*)(x + i * ldx);
         for (i = 0; i < 4; i++) {
             s[2 * i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
             s[2 * i + 1] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
@@ -36,9 +35,17 @@ cdef extern from *:
             r[4 * i + 3] = __builtin_shufflevector(s[4 * i + 1], s[4 * i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
         }
         for (i = 0; i < 4; i++) {
-            *(volta_v8*)(out + i * ldo) = __builtin_shufflevector(r[i], r[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-            *(volta_v8*)(out + (i + 4) * ldo) = __builtin_shufflevector(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+            s[i] = __builtin_shufflevector(r[i], r[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+            s[i + 4] = __builtin_shufflevector(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
         }
+        for (i = 0; i < 8; i++) r[i] = s[i];
+    }
+    static inline void volta_turn8(const float* x, Py_ssize_t ldx, float* out, Py_ssize_t ldo) {
+        volta_v8 r[8];
+        int i;
+        for (i = 0; i < 8; i++) r[i] = *(const volta_v8*)(x + i * ldx);
+        volta_turn_rows(r);
+        for (i = 0; i < 8; i++) *(volta_v8*)(out + i * ldo) = r[i];
     }
     #else
     static inline void volta_turn8(const float* x, Py_ssize_t ldx, float* out, Py_ssize_t ldo) {
@@ -46,8 +53,26 @@ cdef extern from *:
         for (i = 0; i < 8; i++) for (j = 0; j < 8; j++) out[i * ldo + j] = x[j * ldx + i];
     }
     #endif
+    /* out[j][i] = x[i][j] for up to 8 x 8. */
+    #if defined(__AVX512VL__) && defined(__GNUC__) && (__GNUC__ >= 12 || defined(__clang__))
+    static inline void volta_turn_few(Py_ssize_t rows, Py_ssize_t columns, const float* x, Py_ssize_t ldx, float* out, Py_ssize_t ldo) {
+        const __mmask8 along = (__mmask8)((1u << columns) - 1), across = (__mmask8)((1u << rows) - 1);
+        volta_v8 r[8];
+        int i;
+        for (i = 0; i < 8; i++) r[i] = i < rows ? (volta_v8)_mm256_maskz_loadu_ps(along, x + i * ldx) : (volta_v8){0};
+        volta_turn_rows(r);
+        for (i = 0; i < 8; i++) if (i < columns) _mm256_mask_storeu_ps(out + i * ldo, across, (__m256)r[i]);
+    }
+    #else
+    static inline void volta_turn_few(Py_ssize_t rows, Py_ssize_t columns, const float* x, Py_ssize_t ldx, float* out, Py_ssize_t ldo) {
+        Py_ssize_t i, j;
+        for (i = 0; i < rows; i++) for (j = 0; j < columns; j++) out[j * ldo + i] = x[i * ldx + j];
+    }
+    #endif
     """
     void turn8 "volta_turn8"(const float* x, Py_ssize_t ldx, float* out, Py_ssize_t ldo) noexcept nogil
+    void turn_few "volta_turn_few"(Py_ssize_t rows, Py_ssize_t columns, const float* x, Py_ssize_t ldx, float* out,
+                                   Py_ssize_t ldo) noexcept nogil
 
 cdef enum:
     MC = 384                    # rows of a that are read while panels of b change: with KC, half a megabyte
@@ -72,20 +97,27 @@ cdef enum:
 
 cdef void turn(Py_ssize_t rows, Py_ssize_t columns, const real* x, Py_ssize_t from_row, real* out, Py_ssize_t to_row) noexcept nogil:
     """out[j * to_row + i] = x[i * from_row + j] of rows x columns numbers, in squares of 8, the last of which overlap."""
-    cdef Py_ssize_t i, j, k, across = (rows + 7) // 8, squares = across * ((columns + 7) // 8)
-    cdef bint near = from_row > to_row                      # one after another along what lies further apart
+    cdef Py_ssize_t i, j, r, c
     if real is float:
-        if rows >= 8 and columns >= 8:
-            for k in range(squares):
-                i, j = k % across, k // across
-                if near:
-                    i, j = k // (squares // across), k % (squares // across)
-                i, j = min(8 * i, rows - 8), min(8 * j, columns - 8)
-                turn8(x + i * from_row + j, from_row, out + j * to_row + i, to_row)
-            return
-    for i in range(rows):
-        for j in range(columns):
-            out[j * to_row + i] = x[i * from_row + j]
+        if rows < 8 or columns < 8:
+            for i in range((rows + 7) // 8):
+                for j in range((columns + 7) // 8):
+                    turn_few(min(rows - 8 * i, 8), min(columns - 8 * j, 8), x + 8 * (i * from_row + j), from_row,
+                             out + 8 * (j * to_row + i), to_row)
+        elif from_row > to_row:                             # one after another along what lies further apart
+            for i in range((rows + 7) // 8):
+                for j in range((columns + 7) // 8):
+                    r, c = min(8 * i, rows - 8), min(8 * j, columns - 8)
+                    turn8(x + r * from_row + c, from_row, out + c * to_row + r, to_row)
+        else:
+            for j in range((columns + 7) // 8):
+                for i in range((rows + 7) // 8):
+                    r, c = min(8 * i, rows - 8), min(8 * j, columns - 8)
+                    turn8(x + r * from_row + c, from_row, out + c * to_row + r, to_row)
+    else:
+        for i in range(rows):
+            for j in range(columns):
+                out[j * to_row + i] = x[i * from_row + j]
 
 
 cdef void pack(Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* x, Py_ssize_t across, Py_ssize_t along,

@@ -136,6 +136,9 @@ def fold_windows(g, shape, dim, step, dilation=1):
     if not g.shape[-1]:
         return place(reshape_op(g, shape=shape[:dim] + (0,) + shape[dim + 1:]), shape=shape, starts=(0,) * len(shape),
                      steps=(1,) * len(shape), value=0.0)
+    if dilation == 1 and step == g.shape[-1] and g.shape[dim] * step == shape[dim]:        # windows that lie one behind another
+        order = (*range(dim + 1), len(inner), *range(dim + 1, len(inner)))
+        return reshape_op(permute_op(g, dims=order), shape=shape)
     for k in range(g.shape[-1]):
         starts, steps = (tuple(v if i == dim else default for i in range(len(shape))) for v, default in ((k * dilation, 0), (step, 1)))
         window = slice_op(g, starts=(0,) * len(inner) + (k,), sizes=inner + (1,), steps=(1,) * (len(inner) + 1),
