@@ -1,1 +1,1 @@
-"""torch.storage, whose classes nothing here is an instance of (`refused.py`)."""
+"""Modules of PyTorch that packages import, without names but those of `refused.py`."""
