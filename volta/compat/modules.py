@@ -38,6 +38,7 @@ PLACES = {
     "torch.storage": "volta.storage",
     "torch.utils._python_dispatch": "volta.compat.unused",
     "torch.utils.flop_counter": "volta.compat.flop_counter",
+    "torch._higher_order_ops": "volta.compat.unused",
     "torch._higher_order_ops.": "volta.compat.unused",
     "torch.distributed.device_mesh": "volta.compat.unused",
     "torch.distributed.nn": "volta.compat.unused",
