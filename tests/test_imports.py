@@ -19,7 +19,7 @@ LAYERS = (
     ("errors", ("volta.errors",)),
     ("core", ("volta._kernels.core",)),
     ("types", ("volta.types", "volta.dtypes", "volta.layout", "volta.shapes", "volta.random", "volta.random_states", "volta.printing",
-               "volta.autograd", "volta.saved", "volta.results")),
+               "volta.autograd", "volta.saved", "volta.storage", "volta.results")),
     ("kernels", ("volta._kernels", "volta.gpu")),
     ("device", ("volta.device",)),
     ("table", ("volta.ops.table", "volta.ops.checks", "volta.ops.operands")),

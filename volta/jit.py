@@ -44,7 +44,7 @@ def export(fn: F) -> F:
     return fn
 
 
-unused = script_method = export
+unused = script_method = _overload = _overload_method = export
 
 
 def ignore(drop: Any = False, **options: Any) -> Any:

@@ -18,7 +18,7 @@ from volta.device import as_device
 from volta.dtypes import bfloat16, float16, float32, float64, get_default_dtype, int32, int64, to_numpy, uint8
 from volta.dtypes import bool_ as bool_dtype
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
-from volta.layout import contiguous_format
+from volta.layout import contiguous_format, strided
 from volta.methods import install
 from volta.ops import copy as copies
 from volta.ops import sparse, subscript
@@ -28,6 +28,7 @@ from volta.ops.parts import split
 from volta.ops.records.view import permute_op
 from volta.printing import tensor_repr
 from volta.shapes import Size, as_dim
+from volta.storage import UntypedStorage
 from volta.typed import legacy_tensor, type_name, type_of
 
 if TYPE_CHECKING:
@@ -80,13 +81,14 @@ class Tensor(operators.Operators):
 
     is_cuda = is_gpu
     is_sparse = False
+    layout = strided
 
     @property
     def is_xpu(self) -> bool:
         """Whether its data is on PyTorch's device "xpu": never. GPUs of any maker are "gpu"."""
         return False
 
-    is_mps = is_xpu
+    is_mps = is_meta = is_quantized = is_xpu
 
     @property
     def data(self) -> Tensor:
@@ -185,6 +187,10 @@ class Tensor(operators.Operators):
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
         """Strides. Units: elements."""
         return self._strides if dim is None else self._strides[as_dim("stride", dim, self.ndim)]
+
+    def untyped_storage(self) -> UntypedStorage:
+        """The memory that the elements are in."""
+        return UntypedStorage(self)
 
     def storage_offset(self) -> int:
         """Position of the first element in the storage. Units: elements."""

@@ -17,7 +17,11 @@ from torch.nn.parallel.distributed import DistributedDataParallel
 from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode, is_tensor_like
 from torch.profiler import ProfilerActivity, profile
+from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
+from torch.utils.checkpoint import get_device_states, set_device_states
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter
+from torch.utils.dlpack import from_dlpack, to_dlpack
+from torch.utils.flop_counter import FlopCounterMode
 from torch.utils.hooks import RemovableHandle
 from torchvision.io import ImageReadMode, decode_image, encode_png, read_image, write_png
 
@@ -28,8 +32,9 @@ assert not torch.distributed.is_available() and not torch.profiler.kineto_availa
 assert isinstance(torch.ones(1), torch.Tensor) and isinstance(torch.Tensor, _TensorMeta) and is_tensor_like(torch.ones(1))
 
 # names that are asked about; using one raises
+assert FlopCounterMode(display=False).get_total_flops() == 0
 for x in (3, torch.ones(1)):
-    assert not isinstance(x, (torch.SymInt, TorchFunctionMode, torch.jit.ScriptModule, torch.UntypedStorage, DistributedDataParallel))
+    assert not isinstance(x, (torch.SymInt, TorchFunctionMode, torch.jit.ScriptModule, torch.TypedStorage, DistributedDataParallel))
 for use in (profile, lambda: ProfilerActivity.CPU, type("Mode", (TorchFunctionMode,), {}), lambda: torch.ones(1, device="meta"),
             lambda: torch.ones(1, dtype=torch.float8_e4m3fn), lambda: torch.device("meta").__enter__()):
     try:
@@ -87,7 +92,29 @@ torch.library.register_autograd("tests::scaled", lambda ctx, g: (g * ctx.factor,
 torch.ops.tests.scaled(x, factor=3.0).sum().backward()
 assert x.grad.tolist() == [3, 3, 3] and not hasattr(torch.ops, "bogus")
 
+assert torch.ops.aten.mm.default(torch.ones(2, 2), torch.ones(2, 2)).sum() == 8 and torch.ops.aten.mm.default is torch.ops.aten.mm.default
+assert torch._foreach_norm([torch.tensor([3.0, -4.0])], ord=float("inf"))[0] == 4
+groups = _group_tensors_by_device_and_dtype([[torch.ones(1), torch.ones(1).double()], [1, 2]], with_indices=True)
+assert [found[0][1:] + [found[1]] for found in groups.values()] == [[[1], [0]], [[2], [1]]]
+
+# memory
+x = torch.ones(3, 4, device=device)
+assert x[1:].untyped_storage().nbytes() == 48 and x.untyped_storage().data_ptr() == x[1].untyped_storage().data_ptr()
+assert isinstance(x.untyped_storage(), torch.UntypedStorage) and x.layout is torch.strided and isinstance(torch.sparse_coo, torch.layout)
+assert torch.equal(from_dlpack(to_dlpack(x.cpu())), x.cpu())
+devices, states = get_device_states(x)
+drawn = torch.rand(3, device=device)
+set_device_states(devices, states)
+assert len(devices) == (device.type == "cuda") and (not devices or torch.equal(drawn, torch.rand(3, device=device)))
+
+
 # modules
+class Collection(nn.ModuleDict):
+    def update(self, modules):
+        raise AssertionError("a container without contents is not updated")
+
+
+Collection()
 net = nn.Linear(3, 2).to(device)
 calls = []
 net._register_load_state_dict_pre_hook(lambda state, prefix, *_: calls.append(prefix))

@@ -13,6 +13,7 @@ _BOTH = ("abs add addcdiv addcmul ceil clamp_max clamp_min cos div erf exp expm1
 def _foreach(name: str) -> Callable[..., Any]:
     """The function that calls a method of each tensor; a list among the arguments has one for each."""
     def call(self: Sequence[Tensor], *args: Any, **options: Any) -> list[Tensor] | None:
+        options = {"p" if name == "norm" and key == "ord" else key: value for key, value in options.items()}
         if lengths := {len(a) for a in (*args, *options.values()) if isinstance(a, (list, tuple))} - {len(self)}:
             raise RuntimeError(f"_foreach_{name}: Tensor lists must have the same number of tensors, got {len(self)} and {lengths.pop()}")
 
@@ -23,6 +24,14 @@ def _foreach(name: str) -> Callable[..., Any]:
         return None if name.endswith("_") else results
     call.__name__ = call.__qualname__ = f"_foreach_{name}"
     return call
+
+
+def _group_tensors_by_device_and_dtype(tensorlistlist: Sequence[Sequence[Tensor | None]], with_indices: bool = False) -> dict[Any, Any]:
+    """The lists in parts, for each device and dtype of the first list's tensors: (the lists, the indices of what is in them)."""
+    groups: dict[Any, list[int]] = {}
+    for i, x in enumerate(tensorlistlist[0]):
+        groups.setdefault((x.device, x.dtype), []).append(i)
+    return {key: ([[each[i] for i in found] for each in tensorlistlist], found if with_indices else []) for key, found in groups.items()}
 
 
 FOREACH = {f"_foreach_{name}": _foreach(name) for name in (*_BOTH, *(f"{name}_" for name in _BOTH), "copy_", "max", "norm", "zero_")}

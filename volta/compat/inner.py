@@ -28,7 +28,10 @@ MODULES = frozenset(
     "bernoulli beta binomial categorical cauchy constraints dirichlet distribution exponential gamma geometric gumbel half_normal "
     "independent kl laplace log_normal mixture_same_family multinomial multivariate_normal normal one_hot_categorical poisson "
     "relaxed_bernoulli relaxed_categorical studentT transformed_distribution transforms uniform "          # torch.distributions
-    "autocast_mode grad_scaler clip_grad weight_norm spectral_norm convert_parameters".split())
+    "autocast_mode grad_scaler clip_grad weight_norm spectral_norm convert_parameters "
+    "transforms functional autoaugment augmentation mnist cifar fakedata folder stl10 svhn vision "                     # torchvision
+    "_utils boxes deform_conv drop_block feature_pyramid_network focal_loss giou_loss diou_loss ciou_loss misc poolers ps_roi_align "
+    "ps_roi_pool roi_align roi_pool stochastic_depth deeplabv3 fcn lraspp".split())
 
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:

@@ -1,15 +1,25 @@
 """torch._C: the few names of PyTorch's inner module that packages use."""
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 from volta._kernels import core
 from volta.errors import LinAlgError
+from volta.nn.module import parse_to
 from volta.random import Generator
 from volta.tensor import Tensor
 
 __all__ = ["Generator"]
 
 _TensorMeta = type(Tensor)
+_nn = SimpleNamespace(_parse_to=parse_to)
 _LinAlgError = LinAlgError
+
+
+def _disabled_torch_function_impl(*arguments: Any) -> Any:
+    """What a class has as `__torch_function__` where it takes nothing over."""
+    return NotImplemented
 
 
 def _get_tracing_state() -> None:

@@ -35,9 +35,21 @@ PLACES = {
     "torch.overrides": "volta.compat.overrides",
     "torch.library": "volta.compat.library",
     "torch.ops": "volta.compat.operators",
-    "torch.storage": "volta.compat.storage",
-    "torch.utils._python_dispatch": "volta.compat.storage",
-    "torch.utils.flop_counter": "volta.compat.storage",
+    "torch.storage": "volta.storage",
+    "torch.utils._python_dispatch": "volta.compat.unused",
+    "torch.utils.flop_counter": "volta.compat.flop_counter",
+    "torch._higher_order_ops": "volta.compat.unused",
+    "torch._higher_order_ops.": "volta.compat.unused",
+    "torch.distributed.device_mesh": "volta.compat.unused",
+    "torch.distributed.nn": "volta.compat.unused",
+    "torch.distributed.optim": "volta.compat.unused",
+    "torch.distributed.rpc": "volta.compat.unused",
+    "torch.futures": "volta.compat.unused",
+    "torch._tensor_str": "volta.compat.unused",
+    "torch.distributed.tensor": "volta.compat.unused",
+    "torch.fft": "volta.compat.unused",
+    "torch.utils.dlpack": "volta",
+    "torch.utils._foreach_utils": "volta.compat.foreach",
     "torch._C": "volta.compat.internal",
     "torch.compiler": "volta.compat.compiler",
     "torch._dynamo": "volta.compat.compiler",
@@ -62,6 +74,7 @@ PLACES = {
     "torch.amp.": "volta.amp",
     "torch.distributions.": "volta.distributions",
     "torch.mps": "volta.backends.mps",
+    "torch.distributions.wishart": "volta.compat.unused",
     "torch.distributions.constraints": "volta.distributions.constraints",
     "torch.serialization": "volta.io.serialization",
     "torch.types": "volta.types",
@@ -77,7 +90,9 @@ PLACES = {
     "torchvision.models.segmentation.": "volta.vision.models.segmentation",
     "torchvision.models._utils": "volta.vision.models.intermediate",
 }
-_DEEP = ("torch.nn", "torch.optim", "torch.utils.data", "torch.autograd", "torch.distributions", "torch.cuda.amp")     # with inner names
+# Within these, modules that the one above serves are those that PyTorch has: `from torch.optim import Bogus` is to find nothing.
+_DEEP = ("torch.nn", "torch.optim", "torch.utils.data", "torch.autograd", "torch.distributions", "torch.cuda.amp", "torch.amp",
+         "torchvision")
 WHERE = "docs/coverage.md in Volta's sources lists which of PyTorch's names exist, and why others do not"
 _HIDDEN = {"torch.io", "torch.errors", "torch.gpu", "torch.methods", "torch.saved", "torch.shapes", "torch.compat"}
 
@@ -94,6 +109,14 @@ def place(name: str) -> str:
         if parent in PLACES:
             return ".".join([PLACES[parent], *parents[end:]])
     raise KeyError(name)
+
+
+def _is_served_by_parent(name: str) -> bool:
+    return "." in name and place(name) == place(name.rpartition(".")[0])
+
+
+def _is_inner(name: str) -> bool:
+    return name.rpartition(".")[2] in importlib.import_module("volta.compat.inner").MODULES
 
 
 class View(ModuleType):
@@ -121,7 +144,7 @@ class View(ModuleType):
             deep = self.__name__.startswith(_DEEP)
             if deep and name in inner.NAMES:
                 return inner.NAMES[name]
-            if place(f"{self.__name__}.{name}") != self._target.__name__ or deep and name in inner.MODULES:
+            if not _is_served_by_parent(f"{self.__name__}.{name}") or deep and name in inner.MODULES:
                 try:                                    # a module that scripts use without importing it
                     return importlib.import_module(f"{self.__name__}.{name}")
                 except ModuleNotFoundError:
@@ -161,6 +184,8 @@ class Finder:
         if name.partition(".")[0] not in VERSIONS and name != "safetensors.torch":
             return None
         try:
+            if name.startswith(_DEEP) and _is_served_by_parent(name) and not _is_inner(name):
+                raise ModuleNotFoundError(name, name="volta")
             found = importlib.import_module(place(name))
         except ModuleNotFoundError as error:
             if not (error.name or "").startswith("volta"):

@@ -11,7 +11,11 @@ from volta.amp import get_autocast_dtype, is_autocast_enabled
 from volta.compat.foreach import FOREACH
 from volta.compat.modules import VERSIONS
 from volta.compat.named_dtypes import NAMES
+from volta.cuda import Event, Stream
 from volta.errors import ArgumentError
+from volta.jit import ScriptModule
+from volta.layout import layout
+from volta.storage import UntypedStorage
 
 __all__ = ["are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "get_num_interop_threads", "inf",
            "nan", "newaxis", "pi", "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads",
@@ -28,12 +32,6 @@ class version:
     __version__ = VERSIONS["torch"]
     cuda = hip = xpu = None
     debug = False
-
-
-# What the name torch has beside Volta's names.
-TORCH = {"__version__": version.__version__, "get_autocast_cpu_dtype": functools.partial(get_autocast_dtype, "cpu"),
-         "is_autocast_cpu_enabled": functools.partial(is_autocast_enabled, "cpu"), **FOREACH, **NAMES,
-         "__config__": SimpleNamespace(show=lambda: "Volta in place of PyTorch\n", parallel_info=lambda: "")}
 
 
 def compile(model: F | None = None, **options: Any) -> Any:
@@ -61,6 +59,11 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     _deterministic = bool(mode)
 
 
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """False: nothing needs a warning."""
+    return False
+
+
 def are_deterministic_algorithms_enabled() -> bool:
     """What was set."""
     return _deterministic
@@ -79,6 +82,15 @@ def set_flush_denormal(mode: bool) -> bool:
     """False: denormal numbers are computed with."""
     return False
 
+
+# What the name torch has beside Volta's names.
+TORCH = {"__version__": version.__version__, "get_autocast_cpu_dtype": functools.partial(get_autocast_dtype, "cpu"),
+         "is_autocast_cpu_enabled": functools.partial(is_autocast_enabled, "cpu"), "ScriptModule": ScriptModule, "Stream": Stream,
+         "UntypedStorage": UntypedStorage,
+         "Event": Event, "layout": layout,
+         "is_deterministic_algorithms_warn_only_enabled": is_deterministic_algorithms_warn_only_enabled, **FOREACH, **NAMES,
+         **{each.name: each for each in layout},
+         "__config__": SimpleNamespace(show=lambda: "Volta in place of PyTorch\n", parallel_info=lambda: "")}
 
 _precision = "highest"
 _deterministic = False

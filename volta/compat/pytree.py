@@ -43,6 +43,14 @@ def _dict_flatten_with_keys(tree: dict[Any, Any]) -> tuple[list[tuple[MappingKey
     return [(MappingKey(key), child) for key, child in tree.items()], list(tree)
 
 
+def _dict_flatten(tree: dict[Any, Any]) -> tuple[list[Any], list[Any]]:
+    return list(tree.values()), list(tree)
+
+
+def _dict_unflatten(values: Iterable[Any], context: list[Any]) -> dict[Any, Any]:
+    return dict(zip(context, values, strict=True))
+
+
 def register_pytree_node(cls: type, flatten_fn: Callable[[Any], tuple[list[Any], Any]],
                          unflatten_fn: Callable[[Iterable[Any], Any], Any], **names: Any) -> None:
     """Make instances of a class trees. `names` say how PyTorch stores them. Raises: ValueError where the class is one already."""

@@ -1,34 +1,47 @@
 """Names of PyTorch that packages import, write in annotations and ask `isinstance` about, and that nothing here is an instance of.
 
-They can be imported and inherited; what uses one raises. A name that scripts would call for its result is not among them: it is missing.
+They can be imported and inherited; what uses one raises. Functions are among them where packages import them beside what they use.
 """
 from __future__ import annotations
 
 from typing import Any
 
+from volta.compat.modules import WHERE
 from volta.errors import VoltaError
 
 _PROFILES = "it measures PyTorch's own operators; volta.gpu.stats() counts what a GPU did, Python's cProfile measures a script"
 _MODES = "what runs is watched by volta._kernels.core.call.Observer"
 _MEMORY = "memory is not shown as addresses"
 _GRAPHS = "the names of CUDA here are those of any GPU, which has no graphs of CUDA"
+_COMPLEX = "there is no complex dtype"
+_DISTRIBUTIONS = "it is not among volta.distributions"
 _COMPILER = "nothing is compiled"
 _PROCESSES = "Volta trains in one process"
 _WORKERS = "an iterator of a DataLoader is of one kind, whoever fetches the samples"
 # The names by module, and why they are not here.
 _REASONS = {
-    "torch": {"PyTorchFileReader UntypedStorage TypedStorage": _MEMORY, "SymBool SymFloat SymInt": _COMPILER},
+    "torch": {"PyTorchFileReader TypedStorage": _MEMORY, "SymBool SymFloat SymInt": _COMPILER},
     "torch._dynamo": {"OptimizedModule": _COMPILER},
     "torch._dynamo.eval_frame": {"OptimizedModule": _COMPILER},
     "torch.autograd.profiler": {"EventList emit_itt emit_nvtx profile": _PROFILES},
     "torch.cuda": {"CUDAGraph StreamContext graph make_graphed_callables": _GRAPHS},
+    "torch._higher_order_ops.associative_scan": {"associative_scan": _COMPILER},
     "torch.distributed": {"Backend ProcessGroup Store Work": _PROCESSES},
+    "torch.distributed.device_mesh": {"DeviceMesh init_device_mesh": _PROCESSES},
+    "torch.distributed.nn": {"all_gather all_reduce broadcast reduce": _PROCESSES},
+    "torch.distributed.optim": {"ZeroRedundancyOptimizer": _PROCESSES},
+    "torch.distributed.tensor": {"DTensor Replicate Shard": _PROCESSES},
+    "torch.distributions.relaxed_bernoulli": {"LogitRelaxedBernoulli RelaxedBernoulli": _DISTRIBUTIONS},
+    "torch.distributions.wishart": {"Wishart": _DISTRIBUTIONS},
+    "torch.fft": {"fft fft2 fftfreq fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft rfft2 rfftfreq "
+                  "rfftn": _COMPLEX},
+    "torch._tensor_str": {"PRINT_OPTS _tensor_str": "tensors print by volta.printing"},
+    "torch.futures": {"Future": _PROCESSES},
     "torch.overrides": {"TorchFunctionMode": _MODES},
     "torch.profiler": {"ProfilerAction ProfilerActivity profile schedule supported_activities tensorboard_trace_handler": _PROFILES},
-    "torch.storage": {"TypedStorage UntypedStorage": _MEMORY},
+    "torch.storage": {"TypedStorage": _MEMORY},
     "torch.utils._python_dispatch": {"TorchDispatchMode": _MODES},
     "torch.utils.data.dataloader": {"_MultiProcessingDataLoaderIter _SingleProcessDataLoaderIter": _WORKERS},
-    "torch.utils.flop_counter": {"FlopCounterMode": _MODES},
 }
 
 
@@ -38,10 +51,10 @@ class Refused(type):
     reason: str
 
     def __call__(cls, *arguments: Any, **options: Any) -> Any:
-        raise VoltaError(f"{cls.name} cannot be used in Volta: {cls.reason}")
+        raise VoltaError(f"{cls.name} cannot be used in Volta: {cls.reason}; {WHERE}")
 
     def __getattr__(cls, name: str) -> Any:
-        raise AttributeError(f"{cls.name}.{name} does not exist in Volta: {cls.reason}", name=name)
+        raise AttributeError(f"{cls.name}.{name} does not exist in Volta: {cls.reason}; {WHERE}", name=name)
 
 
 NAMES = {module: {name: Refused(name, (), {"name": f"{module}.{name}", "reason": reason, "__module__": module})

@@ -76,9 +76,9 @@ def load_model(model: Module, filename: str | os.PathLike[str], strict: bool = T
 
 def storage_ptr(tensor: Tensor) -> int:
     """A number that tells memories apart."""
-    return id(tensor.storage)
+    return tensor.untyped_storage().data_ptr()
 
 
 def storage_size(tensor: Tensor) -> int:
     """Units: bytes of the tensor's memory."""
-    return (tensor if tensor._base is None else tensor._base).nbytes
+    return tensor.untyped_storage().nbytes()

@@ -121,7 +121,8 @@ class ModuleList(_Indexed):
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
-        self.extend(() if modules is None else modules)
+        if modules is not None:
+            self.extend(modules)
 
     def _like(self, items):
         return ModuleList(module for _, module in items)
@@ -204,7 +205,8 @@ class ModuleDict(_Named, Module):
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         super().__init__()
-        self.update({} if modules is None else modules)
+        if modules is not None:
+            self.update(modules)
 
     @property
     def _held(self):
@@ -221,7 +223,8 @@ class ParameterDict(_Named, Module):
 
     def __init__(self, parameters: Mapping[str, Parameter] | None = None) -> None:
         super().__init__()
-        self.update({} if parameters is None else parameters)
+        if parameters is not None:
+            self.update(parameters)
 
     @property
     def _held(self):

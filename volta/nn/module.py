@@ -30,6 +30,23 @@ class _Forward(Protocol[P, R]):
     def forward(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
 
+def parse_to(*args: Any, device: DeviceLike = None, dtype: DTypeLike = None, non_blocking: bool = False,
+             memory_format: Layout | None = None) -> tuple[core.Device | None, core.DType | None, bool, Layout | None]:
+    """Device, dtype, non_blocking and memory_format of what `Module.to` is given. Raises: DTypeError as that does."""
+    for a in args:
+        if isinstance(a, core.TensorBase):
+            device, dtype = a.device, a.dtype
+        elif isinstance(a, (str, core.Device, int)) and not isinstance(a, bool) and a not in _DTYPE_NAMES:
+            device = a
+        elif a is not None:
+            dtype = a
+    place = None if device is None else as_device(device)
+    kind = None if dtype is None else as_dtype(dtype)
+    if kind is not None and not kind.is_floating_point:
+        raise DTypeError(f"Module.to: needs a floating point dtype, got {kind}")
+    return place, kind, non_blocking, memory_format
+
+
 class Module(HookMethods, StateMethods):
     """A layer or a model: holds parameters, buffers and other modules under attribute names, and computes in `forward`.
 
@@ -317,17 +334,7 @@ class Module(HookMethods, StateMethods):
 
         Raises: DTypeError for a dtype that is not floating point; DeviceError.
         """
-        for a in args:
-            if isinstance(a, core.TensorBase):
-                device, dtype = a.device, a.dtype
-            elif isinstance(a, (str, core.Device, int)) and not isinstance(a, bool) and a not in _DTYPE_NAMES:
-                device = a
-            elif a is not None:
-                dtype = a
-        place = None if device is None else as_device(device)
-        kind = None if dtype is None else as_dtype(dtype)
-        if kind is not None and not kind.is_floating_point:
-            raise DTypeError(f"Module.to: needs a floating point dtype, got {kind}")
+        place, kind = parse_to(*args, device=device, dtype=dtype)[:2]
         return self._apply(lambda t: t.to(device=place, dtype=kind if t.dtype.is_floating_point else None))
 
     def cpu(self) -> Self:

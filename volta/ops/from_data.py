@@ -131,10 +131,23 @@ def upload_into(out: Tensor, host: Tensor) -> None:
     run_kernel(upload, out.device, (host.numpy(force=True), out.dtype, out.device, out))
 
 
+class _Capsule:
+    """What speaks DLPack for memory on the CPU in a capsule, which can be taken once."""
+
+    def __init__(self, capsule: object) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **options: object) -> object:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
 @_made
 def from_dlpack(ext_tensor: object, *, device: DeviceLike = None, copy: bool | None = None) -> Tensor:
-    """A tensor of the memory of any array on the CPU that speaks DLPack: shared where it can be written and has positive strides, else a
-    copy; on another `device` a copy.
+    """A tensor of the memory of any array on the CPU that speaks DLPack, or of a capsule: shared where it can be written and has
+    positive strides, else a copy; on another `device` a copy.
 
     Raises: ArgumentError for an object without `__dlpack__`, and for copy=False where only a copy can be had; DTypeError for elements
     without counterpart; BufferError where the array is not on the CPU.
@@ -143,6 +156,8 @@ def from_dlpack(ext_tensor: object, *, device: DeviceLike = None, copy: bool | N
     >>> volta.from_dlpack(np.arange(3)).tolist()
     [0, 1, 2]
     """
+    if type(ext_tensor).__name__ == "PyCapsule":
+        ext_tensor = _Capsule(ext_tensor)
     if not hasattr(ext_tensor, "__dlpack__") or not hasattr(ext_tensor, "__dlpack_device__"):
         raise ArgumentError(f"from_dlpack: needs an array with __dlpack__ and __dlpack_device__, got {type(ext_tensor).__name__}")
     array = np.from_dlpack(ext_tensor)

@@ -322,9 +322,13 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
     if mask.device.is_gpu and mask.ndim and mask._size:
         found = coordinates(true_places(mask), mask.shape)
         return tuple(found) if as_tuple else stack(found, 1)
+    array = mask.numpy()
+    if as_tuple and not mask.ndim:
+        array = array[None]
+    found = np.unravel_index(np.flatnonzero(array), array.shape) if array.ndim else ()       # NumPy's nonzero is ten times slower
     if as_tuple:
-        return tuple([tensor(i, device=input.device) for i in np.nonzero(np.atleast_1d(mask.numpy()))])
-    return tensor(np.argwhere(mask.numpy()), device=input.device)
+        return tuple([tensor(i, device=input.device) for i in found])
+    return tensor(np.stack(found, 1) if found else np.argwhere(array), device=input.device)
 
 
 @composed(samples=(case((3, 4)), case(())), kinds="fib", smooth=False, reads=True, numpy=np.argwhere)

@@ -11,6 +11,7 @@ from volta._kernels.core import Device, DType, TensorBase, strides_of
 from volta.device import as_device
 from volta.dtypes import as_dtype, float32, float64, int64, promote_types
 from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.layout import sparse_coo
 from volta.ops.creation import arange, zeros
 from volta.ops.from_data import tensor
 from volta.ops.indexing import index_add, index_select
@@ -37,6 +38,7 @@ class SparseTensor:
 
     layout = "torch.sparse_coo"
     is_sparse = True
+    layout = sparse_coo
 
     def __init__(self, indices: Tensor, values: Tensor, shape: Sequence[int], coalesced: bool = False) -> None:
         self._at, self._of, self.shape, self._coalesced = indices, values, Size(shape), coalesced

@@ -3,15 +3,18 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from volta._kernels.core import TensorBase
 from volta.amp.mode import resumed
 from volta.autograd import enable_grad, graph
 from volta.errors import ArgumentError, AutogradError
-from volta.random import default_generator
+from volta.random import default_generator, get_rng_state, set_rng_state
 
-__all__ = ["checkpoint", "checkpoint_sequential"]
+if TYPE_CHECKING:
+    from volta.tensor import Tensor
+
+__all__ = ["checkpoint", "checkpoint_sequential", "get_device_states", "set_device_states"]
 
 
 class _Enough(Exception):
@@ -81,6 +84,18 @@ class _Holder:
 
     def __init__(self, run: _Run, place: int, shape: tuple, dtype: Any) -> None:
         self.run, self.place, self.shape, self.dtype = run, place, shape, dtype
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """The GPUs of these tensors, and the states of their random generators."""
+    found = [x.device.index for x in args if isinstance(x, TensorBase) and x.device.is_gpu]
+    return found, [get_rng_state() for _ in found]
+
+
+def set_device_states(devices: list[int], states: list[Tensor], *, device_type: str | None = None) -> None:
+    """Go on drawing from these states."""
+    for state in states:
+        set_rng_state(state)
 
 
 def checkpoint(function: Callable, *args: Any, use_reentrant: bool | None = None, preserve_rng_state: bool = True,

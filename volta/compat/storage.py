@@ -1,1 +1,0 @@
-"""torch.storage, whose classes nothing here is an instance of (`refused.py`)."""

@@ -1,0 +1,1 @@
+"""Modules of PyTorch that packages import, without names but those of `refused.py`."""

@@ -1,0 +1,33 @@
+"""The memory under tensors, as far as it is shown: its size, and which tensors share it. It has no address that programs could use."""
+from __future__ import annotations
+
+from volta._kernels.core import Device, TensorBase
+
+__all__ = ["UntypedStorage"]
+
+
+class UntypedStorage:
+    """What `x.untyped_storage()` gives."""
+
+    def __init__(self, tensor: TensorBase) -> None:
+        self._storage, self._whole = tensor.storage, tensor if tensor._base is None else tensor._base
+
+    @property
+    def device(self) -> Device:
+        """Where it is."""
+        return self._storage.device
+
+    def nbytes(self) -> int:
+        """Its size. Units: bytes."""
+        whole = self._whole
+        elements = whole.offset + sum((n - 1) * step for n, step in zip(whole.shape, whole._strides)) + 1 if whole._size else 0
+        return elements * whole.dtype.itemsize
+
+    __len__ = size = nbytes
+
+    def data_ptr(self) -> int:
+        """A number that tells memories apart."""
+        return id(self._storage)
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
