@@ -28,6 +28,8 @@ def listed(op: str, given: tuple, named: Sequence[int] | None) -> tuple:
         if given:
             raise ArgumentError(f"{op}: the sizes were given twice, as {given} and by name as {named!r}")
         given = (named,)
+    if not given:
+        raise ArgumentError(f"{op}: needs sizes or dimensions; for none of them, give ()")
     if len(given) != 1 or hasattr(given[0], "__index__"):
         return given
     try:
@@ -237,7 +239,7 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple
     >>> [x.tolist() for x in volta.meshgrid(volta.arange(2), volta.arange(2))]
     [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
     """
-    vectors = listed("meshgrid", tensors, None)
+    vectors = tensors and listed("meshgrid", tensors, None)
     if not all(isinstance(t, core.TensorBase) for t in vectors):
         raise DTypeError(f"meshgrid: needs vectors, or one list of them, got {[type(t).__name__ for t in vectors]}")
     if indexing not in ("ij", "xy") or any(t.ndim > 1 for t in vectors):
