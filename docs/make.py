@@ -39,6 +39,7 @@ from volta.ops.reduce import ValuesIndices
 from volta.ops.statistics import MinMax
 from volta.ops.symmetric import LDLFactors, LDLInfo
 from volta.random import Generator as Generator
+from volta.shapes import Size
 from volta.types import DeviceLike, DTypeLike, Number
 '''
 # Where an annotation is a union, the signatures by case. The "input" of a method is its `self`.
@@ -51,7 +52,7 @@ CASES = {
     "nonzero": ("(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor",
                 "(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]"),
 }
-FIELDS = ("storage: Storage", "shape: tuple[int, ...]", "offset: int", "dtype: DType", "device: Device", "grad: Tensor | None")
+FIELDS = ("storage: Storage", "shape: Size", "offset: int", "dtype: DType", "device: Device", "grad: Tensor | None")
 HIDDEN = {"__init__", "__new__", "__slots__", "__doc__", "__module__", "__hash__", "__array_priority__", "__reduce_ex__"}
 BUILTINS = re.compile(r"(?<![\w.])(bool|int|float|type|str|list|dict|object|slice)(?![\w(:])")
 IN_C = [f"__{kind}{name}__" for name in ("add", "sub", "mul", "truediv") for kind in ("", "r", "i")]

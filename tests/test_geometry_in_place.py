@@ -130,8 +130,8 @@ def test_facts(device):
 
 def test_new_is_of_the_same_kind(device):
     x = volta.ones(2, 3, dtype=volta.int32, device=device)
-    for made, shape in ((x.new(), (0,)), (x.new(4, 5), (4, 5)), (x.new(x.size()), (2, 3)), (x.new([7, 8]), (2,))):
+    for made, shape in ((x.new(), (0,)), (x.new(4, 5), (4, 5)), (x.new(x.shape), (2, 3)), (x.new([7, 8]), (2,))):
         assert made.dtype is volta.int32 and made.device is x.device and made.shape == shape
     with pytest.raises(ArgumentError, match=r"new: \(2, 3\) may be sizes or data"):
-        x.new(x.shape)
+        x.new((2, 3))
     assert x.new([7, 8]).tolist() == [7, 8] and x.new(1, device="cpu").device is volta.device("cpu")

@@ -50,7 +50,7 @@ def test_expanded_inputs(op, device, rng):
     case = max(op.details.cases, key=lambda c: sum(len(s) for s in c.inputs if isinstance(s, tuple)))
     arrays = table.sample(op, case, rng, volta.float32)
     arrays = [np.repeat(a[:1], len(a), 0) if isinstance(a, np.ndarray) and a.ndim and len(a) else a for a in arrays]
-    views = [x[:1].expand(*x.shape) if isinstance(a, np.ndarray) and a.ndim and len(a) else x
+    views = [x[:1].expand(x.shape) if isinstance(a, np.ndarray) and a.ndim and len(a) else x
              for a, x in zip(arrays, table.to_device(arrays, device))]
     assert any(isinstance(v, volta.Tensor) and 0 in v.stride() for v in views) or not any(
         isinstance(a, np.ndarray) and a.ndim and len(a) > 1 for a in arrays)
@@ -85,7 +85,7 @@ def test_rank_eight(op, device, rng):
             a = rng.random(s) < 0.5
         axes = [k for k in order if k < len(s)]
         arrays.append(a)
-        views.append(volta.tensor(np.ascontiguousarray(a.transpose(axes)), device=device).permute(*np.argsort(axes)))
+        views.append(volta.tensor(np.ascontiguousarray(a.transpose(axes)), device=device).permute(tuple(np.argsort(axes))))
     (found,) = table.run(op, views, {}, device)
     (reference,) = table.expected(op, arrays, {})
     assert len(reference.shape) == 8

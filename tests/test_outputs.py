@@ -26,7 +26,7 @@ def test_every_op_writes_into_out(op, device):
     expected = _results(made)
     for outs in ([volta.empty(0, dtype=each.dtype, device=device) for each in expected],
                  [volta.full(each.shape, 7, dtype=each.dtype, device=device) for each in expected],
-                 [volta.zeros(*each.shape[::-1], dtype=each.dtype, device=device).permute(*range(each.ndim)[::-1]) for each in expected]):
+                 [volta.zeros(each.shape[::-1], dtype=each.dtype, device=device).permute(range(each.ndim)[::-1]) for each in expected]):
         several = isinstance(made, (tuple, list))
         result = op(*tensors, **case.params, out=tuple(outs) if several else outs[0])
         for given, each, value in zip(outs, _results(result), expected):

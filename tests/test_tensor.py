@@ -115,6 +115,25 @@ def test_facts(device):
 
 
 # ---------------------------------------------------------------- to Python
+def test_shape_is_a_size(device):
+    x = volta.ones(2, 3, device=device)
+    shape = x.shape
+    assert type(shape) is volta.Size and x.size() is shape and shape == (2, 3) and hash(shape) == hash((2, 3)) and shape.numel() == 6
+    assert repr(shape) == str(shape) == "volta.Size([2, 3])" and (x + 1).shape == shape and x.T.shape == shape[::-1]
+    for made, expected in ((shape[:1], (2,)), (shape + (1,), (2, 3, 1)), ((1,) + shape, (1, 2, 3)), (shape * 2, (2, 3, 2, 3)),
+                           (2 * shape, (2, 3, 2, 3)), (copy.deepcopy(shape), (2, 3)), (volta.Size(), ()), (volta.Size([True, 2]), (1, 2))):
+        assert type(made) is volta.Size and made == expected
+    assert all(pickle.loads(pickle.dumps(shape, protocol)) == shape for protocol in range(pickle.HIGHEST_PROTOCOL + 1))
+    assert volta.zeros(shape, device=device).shape == volta.zeros(*shape, device=device).shape == shape and shape[0] == 2
+    for wrong in (lambda: volta.Size([1.5]), lambda: volta.Size(3), lambda: shape + ("x",), lambda: shape + [1], lambda: [1] + shape):
+        with pytest.raises(TypeError):
+            wrong()
+    with pytest.raises(ShapeError, match=r"got \(2, 3\) @ \(2, 3\)"):
+        x @ x
+    x.squeeze_().unsqueeze_(0)
+    assert x.shape == (1, 2, 3)
+
+
 def test_to_python(device):
     x = volta.tensor([[1.5, -2.0]], device=device)
     assert x.tolist() == [[1.5, -2.0]] and x[0, 0].item() == 1.5 and float(x[0, 1]) == -2.0 and int(x[0, 1]) == -2

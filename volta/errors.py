@@ -1,8 +1,18 @@
 """Every exception and warning of Volta. Each also is the built-in exception that a PyTorch user would catch."""
+import re
+
+_SIZE = re.compile(r"(?:volta|torch)\.Size\(\[(\d*)(.*?)\]\)")
 
 
 class VoltaError(Exception):
-    """Base of Volta's exceptions."""
+    """Base of Volta's exceptions. Shapes in their texts are plain tuples."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*[_SIZE.sub(_as_tuple, arg) if isinstance(arg, str) else arg for arg in args])
+
+
+def _as_tuple(size: re.Match[str]) -> str:
+    return f"({size[1]}{size[2] or ',' * bool(size[1])})"
 
 
 class ShapeError(VoltaError, RuntimeError, ValueError):

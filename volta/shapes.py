@@ -6,25 +6,10 @@ import math
 import operator
 
 from volta._kernels import core
+from volta._kernels.core.size import Size
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 
-
-class _Sizes(type):
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, tuple) and all(isinstance(n, int) for n in instance)
-
-
-class Size(tuple, metaclass=_Sizes):
-    """What `x.size()` gives. `x.shape` is a plain tuple, for speed; tuples of int count as instances of this class."""
-
-    __slots__ = ()
-
-    def numel(self) -> int:
-        """Number of elements of a tensor of this shape."""
-        return math.prod(self)
-
-    def __repr__(self) -> str:
-        return f"volta.Size({list(self)})"
+__all__ = ["Size", "as_dim", "as_dims", "as_shape", "broadcast_shapes", "broadcasts_to", "infer", "per_dim", "reduced", "view_strides"]
 
 
 def as_shape(*sizes: object) -> tuple[int, ...]:

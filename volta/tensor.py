@@ -49,10 +49,13 @@ class Tensor(operators.Operators):
         core.assign(self, legacy_tensor("Tensor", data, get_default_dtype(), device))
 
     # ------------------------------------------------------------ facts
+    shape = core.TensorBase._sizes
+    _shape = core.TensorBase.shape              # a plain tuple, for what is called often
+
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return len(self.shape)
+        return len(self._shape)
 
     @property
     def requires_grad(self) -> bool:
@@ -141,14 +144,14 @@ class Tensor(operators.Operators):
         return self.storage.version
 
     @overload
-    def size(self, dim: None = None) -> tuple[int, ...]: ...
+    def size(self, dim: None = None) -> Size: ...
     @overload
     def size(self, dim: int) -> int: ...
-    def size(self, dim: int | None = None) -> tuple[int, ...] | int:
+    def size(self, dim: int | None = None) -> Size | int:
         """The shape, or one size of it."""
-        if dim is not None and not self.shape:
+        if dim is not None and not self._shape:
             raise IndexRangeError("size: a 0-d tensor has no dimension")
-        return Size(self.shape) if dim is None else self.shape[as_dim("size", dim, self.ndim)]
+        return self.shape if dim is None else self._shape[as_dim("size", dim, self.ndim)]
 
     def to_sparse(self, sparse_dim: int | None = None) -> SparseTensor:
         """The elements that are not zero, by their places, or what has one, by its place in the first `sparse_dim` dimensions. Reads on a
@@ -172,7 +175,7 @@ class Tensor(operators.Operators):
 
     def dim(self) -> int:
         """Number of dimensions."""
-        return len(self.shape)
+        return len(self._shape)
 
     nelement, ndimension = numel, dim
 
@@ -337,12 +340,12 @@ class Tensor(operators.Operators):
         return 1, 0
 
     def __len__(self) -> int:
-        if not self.shape:
+        if not self._shape:
             raise DTypeError("len: a 0-d tensor has no length")
-        return self.shape[0]
+        return self._shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
-        if not self.shape:
+        if not self._shape:
             raise DTypeError("iter: a 0-d tensor cannot be iterated")
         return iter(self.unbind())
 
@@ -363,7 +366,7 @@ class Tensor(operators.Operators):
         return int(self.item())
 
     def __reversed__(self) -> Tensor:
-        return copies.flip(self, 0) if self.shape else self
+        return copies.flip(self, 0) if self._shape else self
 
     def __contains__(self, value: Tensor | Number) -> bool:
         found = self == value

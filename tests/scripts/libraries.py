@@ -64,6 +64,7 @@ with tempfile.TemporaryDirectory() as folder:
 
 table, rows, columns = torch.arange(12.0, device=device).reshape(3, 4), torch.tensor([0, 2]), torch.tensor([1, 3])
 assert table[[rows, columns]].tolist() == table[rows, columns].tolist() == [1, 11] and table[[0, 2]].shape == (2, 4)
+assert f"{table.shape} {table.dtype}" == "torch.Size([3, 4]) torch.float32" and isinstance(table.shape, torch.Size)
 
 query, key, value = torch.randn(3, 2, 4, 10, 8, device=device).unbind(0)
 causal = create_block_mask(lambda b, h, q, kv: q >= kv, None, None, 10, 10, device=device)

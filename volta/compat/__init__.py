@@ -11,6 +11,7 @@ from multiprocessing import spawn
 from typing import Any
 
 from volta._kernels.core.base import call_gpus
+from volta._kernels.core.size import call_package
 from volta.compat.modules import Finder
 from volta.device import set_gpu_gaps
 from volta.errors import VoltaError
@@ -36,6 +37,7 @@ def install() -> None:
     sys.meta_path.insert(0, _finder)
     spawn.get_preparation_data = _get_preparation_data
     call_gpus("cuda")
+    call_package("torch")
     set_gpu_gaps("warn")
 
 
@@ -45,6 +47,7 @@ def uninstall() -> None:
         sys.meta_path.remove(_finder)
         spawn.get_preparation_data = _preparation
         call_gpus("gpu")
+        call_package("volta")
         set_gpu_gaps("error")
         for name in [n for n in sys.modules if n.partition(".")[0] in ("torch", "torchvision")]:
             del sys.modules[name]

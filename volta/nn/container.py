@@ -85,7 +85,7 @@ class Sequential(_Indexed):
 
     Example:
         >>> volta.nn.Sequential(volta.nn.Linear(4, 8), volta.nn.ReLU(), volta.nn.Linear(8, 2))(volta.zeros(3, 4)).shape
-        (3, 2)
+        volta.Size([3, 2])
     """
 
     def __init__(self, *modules) -> None:

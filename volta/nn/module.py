@@ -58,7 +58,7 @@ class Module(HookMethods, StateMethods):
         ...     def forward(self, x):
         ...         return self.fc(x).relu()
         >>> Net()(volta.zeros(3, 4)).shape
-        (3, 2)
+        volta.Size([3, 2])
     """
 
     training: bool

@@ -175,7 +175,7 @@ class _Same:
             equal = all(np.array_equal(first, v) for v in values)
         elif isinstance(first, (tuple, list)):
             if len({len(v) for v in values}) == 1:
-                return type(first)(self.number(op, each) for each in zip(*values))
+                return (list if isinstance(first, list) else tuple)(self.number(op, each) for each in zip(*values))
             equal = False
         else:
             equal = all(type(v) is type(first) and (v == first or v != v) for v in values)

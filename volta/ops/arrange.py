@@ -79,7 +79,7 @@ def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
     """Equal parts, or the parts between positions, along dimension 2, as views.
 
     >>> [part.shape for part in volta.dsplit(volta.ones(1, 2, 4), 2)]
-    [(1, 2, 2), (1, 2, 2)]
+    [volta.Size([1, 2, 2]), volta.Size([1, 2, 2])]
     """
     return _split_along("dsplit", input, indices_or_sections, 2, 3)
 
@@ -251,7 +251,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """A matrix of zeros with all elements on a diagonal.
 
     >>> volta.diagflat(volta.tensor([1.0, 2.0]), 1).shape
-    (3, 3)
+    volta.Size([3, 3])
     """
     return diag_embed(reshape_op(input, shape=(input._size,)), offset)
 

@@ -52,7 +52,7 @@ def empty(*sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype:
     """Contents undefined, laid out as `memory_format` says.
 
     >>> volta.empty(2, 3).shape
-    (2, 3)
+    volta.Size([2, 3])
     """
     dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
     out = create(empty_op, _shape("empty", sizes, size), dtype=dtype, device=as_device(device))
@@ -210,7 +210,7 @@ def rand(*sizes: int | Sequence[int], size: Sequence[int] | None = None, generat
     """Uniform on [0, 1).
 
     >>> volta.rand(2, 3).shape
-    (2, 3)
+    volta.Size([2, 3])
     """
     dtype = floating_dtype("rand", dtype)
     return finish(draw("rand", uniform_op, _shape("rand", sizes, size), 0.0, 1.0, dtype, device, generator), requires_grad)
@@ -222,7 +222,7 @@ def randn(*sizes: int | Sequence[int], size: Sequence[int] | None = None, genera
     """Normal, mean 0 and standard deviation 1.
 
     >>> volta.randn(2, 3).shape
-    (2, 3)
+    volta.Size([2, 3])
     """
     dtype = floating_dtype("randn", dtype)
     return finish(draw("randn", normal_op, _shape("randn", sizes, size), 0.0, 1.0, dtype, device, generator), requires_grad)
@@ -326,7 +326,8 @@ def _random_like(make):
 
 def _named_like(function, make, **options):
     name = function.__name__ = function.__qualname__ = make.__name__ + "_like"
-    function.__doc__ = f"`{make.__name__}` with the shape, dtype and device of `input`.\n\n>>> volta.{name}(volta.ones(2, 3)).shape\n(2, 3)"
+    function.__doc__ = (f"`{make.__name__}` with the shape, dtype and device of `input`.\n\n>>> volta.{name}(volta.ones(2, 3)).shape\n"
+                        "volta.Size([2, 3])")
     return (composed(method=False, **options) if options.get("samples") else _made)(function)
 
 
@@ -362,7 +363,8 @@ def _new(make):
                  device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
         return make(*sizes, size=size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
     name = function.__name__ = function.__qualname__ = "new_" + make.__name__
-    function.__doc__ = f"`volta.{make.__name__}` with the dtype and device of this tensor.\n\n>>> volta.ones(2).{name}(3).shape\n(3,)"
+    function.__doc__ = (f"`volta.{make.__name__}` with the dtype and device of this tensor.\n\n>>> volta.ones(2).{name}(3).shape\n"
+                        "volta.Size([3])")
     return _made_as_this(function)
 
 

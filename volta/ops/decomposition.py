@@ -149,7 +149,7 @@ def qr(input: Tensor, some: bool = True) -> QR:
     """`linalg.qr`, complete unless `some`.
 
     >>> volta.qr(volta.eye(2)).Q.shape
-    (2, 2)
+    volta.Size([2, 2])
     """
     return linalg_qr(input, "reduced" if some else "complete")
 

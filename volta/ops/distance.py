@@ -13,7 +13,7 @@ from volta.ops.linalg import matmul
 from volta.ops.norms import norm
 from volta.ops.records.create import arange_op
 from volta.ops.records.index import index_select_op
-from volta.ops.records.math import abs, ceil, clamp_max, clamp_min, reciprocal
+from volta.ops.records.math import abs, ceil, clamp_max, clamp_min, reciprocal, where_op
 from volta.ops.records.view import reshape_op
 from volta.ops.reduce import root, sum
 from volta.ops.table import case, composed, create
@@ -84,7 +84,8 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = PAIRED[0])
     if p == 2 and (compute_mode == PAIRED[1] or compute_mode == PAIRED[0] and many):
         squares = unsqueeze(sum(x1 * x1, -1), -1) + unsqueeze(sum(x2 * x2, -1), -2) - 2.0 * matmul(x1, transpose(x2, -1, -2))
         return root(clamp_min(squares, 0.0), 0.5)
-    return _length(unsqueeze(x1, -2) - unsqueeze(x2, -3), p)
+    way = unsqueeze(x1, -2) - unsqueeze(x2, -3)
+    return _length(where_op(way == way, way, 0.0) if p == math.inf else way, p)            # the largest of the numbers, as in PyTorch
 
 
 def _length(x, p):

@@ -225,7 +225,7 @@ def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator
     Raises: ArgumentError unless sigma > 0.
 
     >>> volta.empty(2).cauchy_().shape
-    (2,)
+    volta.Size([2])
     """
     unrecorded("cauchy_", input)
     _need("cauchy_", sigma, lambda x: x > 0, "sigma must be > 0")

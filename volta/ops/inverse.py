@@ -236,7 +236,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     Raises: ShapeError where the two have different numbers of elements; ArgumentError for `ind` below 1.
 
     >>> volta.linalg.tensorinv(volta.eye(4).reshape(4, 2, 2), ind=1).shape
-    (2, 2, 4)
+    volta.Size([2, 2, 4])
     """
     if ind < 1:
         raise ShapeError(f"linalg.tensorinv: ind must be at least 1, got {ind}")

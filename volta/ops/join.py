@@ -58,13 +58,13 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if _alike(tensors):
         return cat_op(*tensors, dim=as_dim("cat", dim, len(tensors[0].shape)))
     dtype = result_dtype(tensors)
-    first = next((x for x in tensors if x.shape != (0,)), tensors[0])
+    first = next((x for x in tensors if x._shape != (0,)), tensors[0])
     d = as_dim("cat", dim, first.ndim)
-    if first.shape != (0,):         # a vector of nothing wants its gradient, too
-        nothing = first.shape[:d] + (0,) + first.shape[d + 1:]
-        tensors = tuple(reshape_op(x, shape=nothing) if x.shape == (0,) else x for x in tensors if x.shape != (0,) or x.requires_grad)
+    if first._shape != (0,):         # a vector of nothing wants its gradient, too
+        nothing = first._shape[:d] + (0,) + first._shape[d + 1:]
+        tensors = tuple(reshape_op(x, shape=nothing) if x._shape == (0,) else x for x in tensors if x._shape != (0,) or x.requires_grad)
     for i, x in enumerate(tensors):
-        if x.ndim != first.ndim or x.ndim == 0 or x.shape[:d] + x.shape[d + 1:] != first.shape[:d] + first.shape[d + 1:]:
+        if x.ndim != first.ndim or x.ndim == 0 or x._shape[:d] + x._shape[d + 1:] != first._shape[:d] + first._shape[d + 1:]:
             raise ShapeError(f"cat: tensor {i} has shape {x.shape}, which differs from {first.shape} outside dimension {d}")
     return cat_op(*[cast(x, dtype) for x in tensors], dim=d)
 
@@ -80,8 +80,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensors = tuple(tensors)
     if not tensors:
         raise ArgumentError("stack: needs at least one tensor")
-    shape = tensors[0].shape
-    if any(x.shape != shape for x in tensors):
+    shape = tensors[0]._shape
+    if any(x._shape != shape for x in tensors):
         raise ShapeError(f"stack: shapes differ: {', '.join(str(x.shape) for x in tensors)}")
     d = as_dim("stack", dim, len(shape) + 1)
     if d < len(shape) and _alike(tensors):          # joined along d, the parts seen as a dimension of their own
@@ -142,7 +142,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
     out = input
     for shift, dim in zip(shifts, dims):
         d = as_dim("roll", dim, input.ndim)
-        n = input.shape[d]
+        n = input._shape[d]
         if n and shift % n:
             out = cat([narrow(out, d, n - shift % n, shift % n), narrow(out, d, 0, n - shift % n)], d)
     return contiguous_op(input) if out is input else out

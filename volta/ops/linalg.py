@@ -78,7 +78,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two batches of matrices: (b, m, k) @ (b, k, n).
 
     >>> volta.ones(2, 1, 3).bmm(volta.ones(2, 3, 1)).shape
-    (2, 1, 1)
+    volta.Size([2, 1, 1])
     """
     if input.ndim != 3 or mat2.ndim != 3 or input.shape[0] != mat2.shape[0]:
         raise ShapeError(f"bmm: needs (b, m, k) @ (b, k, n), got {input.shape} @ {mat2.shape}")
@@ -131,7 +131,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
     """beta * input + alpha * (batch1 @ batch2), of batches of matrices, with the rules of `addmm`.
 
     >>> volta.baddbmm(volta.ones(1), volta.ones(2, 1, 3), volta.ones(2, 3, 1)).shape
-    (2, 1, 1)
+    volta.Size([2, 1, 1])
     """
     return _added("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 

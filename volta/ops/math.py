@@ -205,7 +205,8 @@ def lerp(input: Tensor, end: Tensor, weight: Number | Tensor) -> Tensor:
     way = end - input
     if isinstance(weight, (int, float)):
         return input + way * weight if -0.5 < weight < 0.5 else end - way * (1 - weight)
-    return r.where_op(r.abs(weight) < 0.5, input + way * weight, end - way * (1 - weight))
+    near = r.abs(weight) < 0.5
+    return r.where_op(near, input, end) + way * r.where_op(near, weight, weight - 1)        # one product, so that no gradient is 0 * inf
 
 
 # ---------------------------------------------------------------- rounding, limits, choices

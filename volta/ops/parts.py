@@ -29,14 +29,14 @@ def slice_view(input: Tensor, slices: tuple[slice, ...]) -> Tensor:
 def _dim(op: str, verb: str, x: Tensor, dim: int) -> int:
     """The dimension to work on. Raises: ArgumentError for a 0-d tensor, which has none."""
     d = as_dim(op, dim, x.ndim)
-    if not x.shape:
+    if not x._shape:
         raise ArgumentError(f"{op}: a 0-d tensor has no dimension to {verb}; reshape it to (1,)")
     return d
 
 
 def _cut(x: Tensor, d: int, parts: Iterable[tuple[int, int]]) -> tuple[Tensor, ...]:
     """Per (start, length) that part of dimension d."""
-    shape = x.shape
+    shape = x._shape
     rank = len(shape)
     before, after, lead, rest, steps = (0,) * d, (0,) * (rank - d - 1), shape[:d], shape[d + 1:], (1,) * rank
     return tuple([slice_op(x, starts=before + (a,) + after, sizes=lead + (n,) + rest, steps=steps) for a, n in parts])
@@ -44,7 +44,7 @@ def _cut(x: Tensor, d: int, parts: Iterable[tuple[int, int]]) -> tuple[Tensor, .
 
 def _at(x: Tensor, d: int, places: Iterable[int]) -> tuple[Tensor, ...]:
     """Per place the slice there of dimension d, without it."""
-    shape = x.shape
+    shape = x._shape
     rank = len(shape)
     before, after, sizes, steps = (0,) * d, (0,) * (rank - d - 1), shape[:d] + (1,) + shape[d + 1:], (1,) * rank
     axes = tuple([i for i in range(rank) if i != d])
@@ -64,7 +64,7 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     d = _dim("narrow", "narrow", input, dim)
     if type(start) is not int or type(length) is not int:
         start, length = _whole("narrow", "start", start), _whole("narrow", "length", length)
-    n = input.shape[d]
+    n = input._shape[d]
     start = start + n if -n <= start < 0 else start
     if not 0 <= start <= start + length <= n:
         raise IndexRangeError(f"narrow: {start}:{start + length} lies outside dimension {dim} of size {n}")
@@ -88,7 +88,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     [2, 5]
     """
     d, i = _dim("select", "select from", input, dim), _whole("select", "index", index)
-    n = input.shape[d]
+    n = input._shape[d]
     if not -n <= i < n:
         raise IndexRangeError(f"select: index {index} lies outside dimension {dim} of size {n}")
     return _at(input, d, (i + n if i < 0 else i,))[0]
@@ -128,7 +128,7 @@ def stride_op(input: Tensor, steps: Sequence[int]) -> Tensor:
 # ---------------------------------------------------------------- several
 def _split(op, input, size_or_sections, dim):
     d = _dim(op, "split", input, dim)
-    n, size = input.shape[d], size_or_sections
+    n, size = input._shape[d], size_or_sections
     if hasattr(size, "__index__"):
         if size < (n > 0):
             raise ArgumentError(f"{op}: the size must be positive, got {size}")
@@ -165,7 +165,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """
     if chunks <= 0:
         raise ArgumentError(f"chunk: chunks must be positive, got {chunks}")
-    n = input.shape[as_dim("chunk", dim, input.ndim)] if input.shape else 1
+    n = input._shape[as_dim("chunk", dim, input.ndim)] if input._shape else 1
     return _split("chunk", input, -(-n // chunks) if n else [0] * chunks, dim)
 
 
@@ -179,7 +179,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if input.ndim == 0:
         raise IndexRangeError("unbind: a 0-d tensor has no dimension to take apart")
     d = as_dim("unbind", dim, input.ndim)
-    return _at(input, d, range(input.shape[d]))
+    return _at(input, d, range(input._shape[d]))
 
 
 @composed(samples=(case((7, 2), indices_or_sections=3), case((2, 7), indices_or_sections=(1, 4), dim=1)), kinds="fib", view=True,
@@ -193,7 +193,7 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
     [[0], [1, 2], [3, 4]]
     """
     d = _dim("tensor_split", "split", input, dim)
-    n, parts = input.shape[d], indices_or_sections
+    n, parts = input._shape[d], indices_or_sections
     if isinstance(parts, core.TensorBase):
         if parts.ndim > 1 or parts.dtype.category != 1:
             raise ArgumentError(f"tensor_split: needs integers of rank 0 or 1, got {parts.dtype} of shape {parts.shape}")
@@ -237,8 +237,8 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     [[0, 1], [1, 2], [2, 3]]
     """
     d = as_dim("unfold", dimension, input.ndim)
-    n = input.shape[d] if input.ndim else 1
+    n = input._shape[d] if input.ndim else 1
     if not 0 <= size <= n or step < 1:
         raise ArgumentError(f"unfold: size {size} must be 0 to {n}, and step {step} positive")
-    x = input if input.shape else reshape_op(input, shape=(1,))
-    return unfold_op(x, dim=d, size=size, step=step) if input.shape else _cut(x, 0, ((0, size),))[0]
+    x = input if input._shape else reshape_op(input, shape=(1,))
+    return unfold_op(x, dim=d, size=size, step=step) if input._shape else _cut(x, 0, ((0, size),))[0]

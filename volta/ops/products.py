@@ -148,7 +148,7 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
     """Product of matrices in the order that takes the fewest multiplications: `linalg.multi_dot`.
 
     >>> volta.chain_matmul(volta.ones(2, 5), volta.ones(5, 3), volta.ones(3, 1)).shape
-    (2, 1)
+    volta.Size([2, 1])
     """
     if any(x.ndim != 2 for x in matrices):
         raise ShapeError(f"chain_matmul: needs matrices, got {[x.shape for x in matrices]}")

@@ -226,7 +226,7 @@ def _pick(name, record, input, dim, keepdim):
     indices = _arg(f"arg{name}", record, numbers, d, True)
     values = gather_op(input, indices, dim=d)
     if not keepdim:
-        shape = input.shape[:d] + input.shape[d + 1:]
+        shape = input._shape[:d] + input._shape[d + 1:]
         values, indices = reshape_op(values, shape=shape), reshape_op(indices, shape=shape)
     return ValuesIndices(values, indices)
 
@@ -338,8 +338,8 @@ def _moments(name, input, dim, unbiased, keepdim, correction):
         return var_op(input, dim=dims, keepdim=keepdim, correction=float(correction))
     x = input if input.ndim else reshape_op(input, shape=(1,))
     out = _spread(x, dims, float(correction))
-    shape = reduced(x.shape, dims, keepdim) if input.ndim else ()
-    return tuple([o if o.shape == shape else reshape_op(o, shape=shape) for o in out])
+    shape = reduced(x._shape, dims, keepdim) if input.ndim else ()
+    return tuple([o if o._shape == shape else reshape_op(o, shape=shape) for o in out])
 
 
 def _spread(x, dims, correction):

@@ -213,8 +213,8 @@ def getitem(x: Tensor, key: object) -> Tensor:
         return graph.call(slice_op, (x,), parsed)
     if parsed is not None:
         return Positions(x, *parsed).read(x)
-    out = index_select_op(x, _rows([key], x.shape[:1], key.shape, x), dim=0)
-    return out if len(key.shape) == 1 else reshape_op(out, shape=key.shape + x.shape[1:])
+    out = index_select_op(x, _rows([key], x._shape[:1], key._shape, x), dim=0)
+    return out if len(key._shape) == 1 else reshape_op(out, shape=key._shape + x._shape[1:])
 
 
 @composed(apart=0, samples=(case((3, 4), Flags((3, 4))), case((2, 3), Flags((3,)))), kinds="fib", reads=True,

@@ -28,6 +28,8 @@ def listed(op: str, given: tuple, named: Sequence[int] | None) -> tuple:
         if given:
             raise ArgumentError(f"{op}: the sizes were given twice, as {given} and by name as {named!r}")
         given = (named,)
+    if not given:
+        raise ArgumentError(f"{op}: needs sizes or dimensions; for none of them, give ()")
     if len(given) != 1 or hasattr(given[0], "__index__"):
         return given
     try:
@@ -140,7 +142,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions start_dim to end_dim as one.
 
     >>> volta.flatten(volta.ones(2, 3, 4), 1).shape
-    (2, 12)
+    volta.Size([2, 12])
     """
     rank = input.ndim
     a, b = as_dim("flatten", start_dim, rank), as_dim("flatten", end_dim, rank)
@@ -148,7 +150,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         raise ArgumentError(f"flatten: start_dim {start_dim} lies behind end_dim {end_dim}")
     if a == b and rank:
         return input
-    return reshape_op(input, shape=input.shape[:a] + (math.prod(input.shape[a:b + 1]),) + input.shape[b + 1:])
+    return reshape_op(input, shape=input._shape[:a] + (math.prod(input._shape[a:b + 1]),) + input._shape[b + 1:])
 
 
 @composed(samples=(case((6, 2), dim=0, sizes=(2, -1)),), kinds="fib", view=True, numpy=lambda x, dim, sizes: x.reshape(sizes + x.shape[1:]))
@@ -169,7 +171,7 @@ def ravel(input: Tensor) -> Tensor:
     """The elements as one dimension.
 
     >>> volta.ravel(volta.ones(2, 3)).shape
-    (6,)
+    volta.Size([6])
     """
     return reshape_op(input, shape=(input._size,))
 
@@ -203,7 +205,7 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """`expand` to the shape of `other`.
 
     >>> volta.arange(2).expand_as(volta.ones(3, 2)).shape
-    (3, 2)
+    volta.Size([3, 2])
     """
     return expand(input, other.shape)
 
@@ -223,7 +225,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """The tensors expanded to their common shape.
 
     >>> [x.shape for x in volta.broadcast_tensors(volta.ones(3, 1), volta.ones(2))]
-    [(3, 2), (3, 2)]
+    [volta.Size([3, 2]), volta.Size([3, 2])]
     """
     shape = broadcast_shapes(*(t.shape for t in tensors))
     return tuple([t if t.shape == shape else expand(t, shape) for t in tensors])
@@ -237,7 +239,7 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple
     >>> [x.tolist() for x in volta.meshgrid(volta.arange(2), volta.arange(2))]
     [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
     """
-    vectors = listed("meshgrid", tensors, None)
+    vectors = tensors and listed("meshgrid", tensors, None)
     if not all(isinstance(t, core.TensorBase) for t in vectors):
         raise DTypeError(f"meshgrid: needs vectors, or one list of them, got {[type(t).__name__ for t in vectors]}")
     if indexing not in ("ij", "xy") or any(t.ndim > 1 for t in vectors):
@@ -256,7 +258,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     >>> volta.unsqueeze(volta.arange(2), 1).tolist()
     [[0], [1]]
     """
-    shape = input.shape
+    shape = input._shape
     d = as_dim("unsqueeze", dim, len(shape) + 1)
     return reshape_op(input, shape=shape[:d] + (1,) + shape[d:])
 
@@ -267,7 +269,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Without its dimensions of size 1 (or those of `dim` that have it).
 
     >>> volta.squeeze(volta.ones(1, 3, 1)).shape
-    (3,)
+    volta.Size([3])
     """
     dims = range(input.ndim) if dim is None else () if dim in ((), []) else as_dims("squeeze", dim, input.ndim)
     return reshape_op(input, shape=tuple(s for i, s in enumerate(input.shape) if not (i in dims and s == 1)))
@@ -279,7 +281,7 @@ def permute(input: Tensor, *order: int | Sequence[int], dims: Sequence[int] | No
     """Dimensions in another order, as a view.
 
     >>> volta.permute(volta.ones(2, 3, 4), (2, 0, 1)).shape
-    (4, 2, 3)
+    volta.Size([4, 2, 3])
     """
     dims = listed("permute", order, dims)
     rank = len(input.shape)
@@ -310,7 +312,7 @@ def t(input: Tensor) -> Tensor:
     """Transpose of a tensor of rank 2 or less.
 
     >>> volta.t(volta.ones(2, 3)).shape
-    (3, 2)
+    volta.Size([3, 2])
     """
     if input.ndim > 2:
         raise ShapeError(f"t: needs rank 2 or less, got shape {input.shape}; use transpose(dim0, dim1) or mT")
@@ -322,7 +324,7 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     """`transpose` under NumPy's name.
 
     >>> volta.swapaxes(volta.ones(2, 3), 0, 1).shape
-    (3, 2)
+    volta.Size([3, 2])
     """
     return transpose(input, axis0, axis1)
 
@@ -332,7 +334,7 @@ def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """`transpose` under another name.
 
     >>> volta.swapdims(volta.ones(2, 3), 0, 1).shape
-    (3, 2)
+    volta.Size([3, 2])
     """
     return transpose(input, dim0, dim1)
 
@@ -343,7 +345,7 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     """Dimensions moved to other places, the others in their order, as a view.
 
     >>> volta.movedim(volta.ones(2, 3, 4), 0, 2).shape
-    (3, 4, 2)
+    volta.Size([3, 4, 2])
     """
     sources, places = (tuple(as_dim("movedim", d, input.ndim) for d in ((v,) if hasattr(v, "__index__") else v))
                        for v in (source, destination))

@@ -32,7 +32,7 @@ def make_grid(tensor: Tensor | Sequence[Tensor], nrow: int = 8, padding: int = 2
     `normalize` brings `value_range`, or the least and largest number (`scale_each`: of each image), to 0 and 1.
 
     >>> volta.vision.utils.make_grid(volta.ones(3, 1, 4, 4), nrow=2).shape
-    (3, 14, 14)
+    volta.Size([3, 14, 14])
     """
     if not isinstance(tensor, core.TensorBase):
         if not isinstance(tensor, (list, tuple)) or not all(isinstance(t, core.TensorBase) for t in tensor):

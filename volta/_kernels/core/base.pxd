@@ -39,6 +39,7 @@ cdef class Storage:
 cdef class TensorBase:
     cdef readonly Storage storage
     cdef readonly tuple shape
+    cdef tuple sizes                        # the shape as a `volta.Size`, which `shape` is in Python; None until asked for
     cdef readonly tuple _strides            # in elements
     cdef readonly Py_ssize_t offset         # in elements
     cdef Py_ssize_t size                    # number of elements; `_size` in Python, where `size()` is PyTorch's method

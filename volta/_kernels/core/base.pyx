@@ -12,6 +12,7 @@ from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM, PyTuple_GET_SIZE
 
 from volta._kernels.core.memory cimport allocate, release, usable
+from volta._kernels.core.size cimport as_size, package, plain
 
 from volta.errors import DTypeError, ShapeError
 
@@ -34,7 +35,7 @@ cdef class DType:
         self.is_floating_point = category == 2
 
     def __repr__(self):
-        return "volta." + self.name
+        return f"{package}.{self.name}"
 
     def __reduce__(self):
         return (dtype_from_code, (self.code,))
@@ -195,6 +196,13 @@ cdef class TensorBase:
         return self.storage.device
 
     @property
+    def _sizes(self):
+        """What `shape` is to users: a `volta.Size`."""
+        if self.sizes is None:
+            self.sizes = as_size(self.shape)
+        return self.sizes
+
+    @property
     def _size(self):
         """Number of elements."""
         return self.size
@@ -237,8 +245,9 @@ cdef tuple contiguous_strides(tuple shape):
 cdef Py_ssize_t MAX_SIZE = <Py_ssize_t>1 << 60       # elements: their bytes still fit 64 bits
 
 
-cpdef bint plain_sizes(tuple sizes) noexcept:
+cpdef bint plain_sizes(object shape) except -1:
     """Whether these are a shape as they are: ints of at least 0, which are checked by `checked_size`, and at least one."""
+    cdef tuple sizes = plain(shape)
     cdef Py_ssize_t n = PyTuple_GET_SIZE(sizes), i
     for i in range(n):
         if type(sizes[i]) is not int or sizes[i] < 0:
@@ -246,9 +255,10 @@ cpdef bint plain_sizes(tuple sizes) noexcept:
     return n > 0
 
 
-cpdef Py_ssize_t checked_size(tuple shape) except -1:
+cpdef Py_ssize_t checked_size(object sizes) except -1:
     """Number of elements. Raises: ShapeError for a negative size, and for too many dimensions or elements to count; a size of 0 counts
     as 1 there, since strides do too."""
+    cdef tuple shape = plain(sizes)
     cdef Py_ssize_t n = PyTuple_GET_SIZE(shape), size = 1, reach = 1, i, length
     cdef bint refused = n > MAX_RANK
     for i in range(n):
@@ -317,13 +327,14 @@ cdef TensorBase empty_host_like(TensorBase like, DType dtype):
     return t
 
 
-def empty(tuple shape, DType dtype not None):
+def empty(shape, DType dtype not None):
     """Contiguous host tensor with undefined contents. IN: sizes are non-negative ints."""
-    return empty_host(shape, dtype)
+    return empty_host(plain(shape), dtype)
 
 
-def tensor(Storage storage not None, tuple shape, strides, Py_ssize_t offset, DType dtype not None):
+def tensor(Storage storage not None, sizes, strides, Py_ssize_t offset, DType dtype not None):
     """Tensor over `storage`; `strides` None means contiguous."""
+    cdef tuple shape = plain(sizes)
     return make_tensor(storage, shape, contiguous_strides(shape) if strides is None else strides, offset, dtype)
 
 
@@ -352,19 +363,20 @@ def same_memory(TensorBase a not None, TensorBase b not None):
     return same_bytes(a.storage, b.storage)
 
 
-def view(TensorBase t not None, tuple shape, tuple strides, Py_ssize_t offset):
+def view(TensorBase t not None, shape, tuple strides, Py_ssize_t offset):
     """A view of the same storage with another geometry, no graph."""
-    return make_tensor(t.storage, shape, strides, offset, t.dtype)
+    return make_tensor(t.storage, plain(shape), strides, offset, t.dtype)
 
 
-def reshaped(TensorBase t not None, tuple shape):
+def reshaped(TensorBase t not None, sizes):
     """A contiguous tensor's data under another shape of as many elements, no graph."""
+    cdef tuple shape = plain(sizes)
     return make_tensor(t.storage, shape, contiguous_strides(shape), t.offset, t.dtype)
 
 
-def strides_of(tuple shape):
+def strides_of(shape):
     """Row-major strides of `shape`, in elements."""
-    return contiguous_strides(shape)
+    return contiguous_strides(plain(shape))
 
 
 def assign(TensorBase t not None, TensorBase source not None):
@@ -373,6 +385,7 @@ def assign(TensorBase t not None, TensorBase source not None):
     t._view = None
     t.storage = source.storage
     t.shape = source.shape
+    t.sizes = source.sizes
     t._strides = source._strides
     t.offset = source.offset
     t.size = source.size

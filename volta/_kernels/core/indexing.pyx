@@ -8,6 +8,7 @@ from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE
 
 from volta._kernels.core.base import dtype_from_code
 from volta._kernels.core.base cimport BOOL, INT32, INT64, MAX_RANK, UINT8, TensorBase, address, empty_host, make_tensor
+from volta._kernels.core.size cimport plain
 from volta.errors import IndexRangeError
 
 cdef extern from "Python.h":
@@ -24,9 +25,10 @@ cdef extern from "Python.h":
         PyObject* step
 
 
-def slice_view(TensorBase x not None, *, tuple starts, tuple sizes, tuple steps, tuple axes=None):
+def slice_view(TensorBase x not None, *, tuple starts, sizes, tuple steps, tuple axes=None):
     """Every steps[i]-th of sizes[i] elements of dimension i from starts[i] on. `axes` names the dimensions that stay, in order, with
     -1 for a new one of size 1; dimensions that go have size 1."""
+    sizes = plain(sizes)
     cdef Py_ssize_t i, n = len(x.shape), offset = x.offset
     cdef tuple old = x._strides
     if 0 not in sizes:                  # of nothing, the start may lie outside the storage
@@ -226,12 +228,14 @@ cdef bint _rows(TensorBase index, tuple shape, Py_ssize_t length, bint first, lo
     return True
 
 
-def rows(list indices, tuple lengths, tuple shape):
+def rows(list indices, lengths, shape):
     """Host index tensors, broadcast to `shape`, as positions int64[n] in the joined dimensions of these lengths; a negative index counts from
     the end. An index tensor that is such already is used as it is.
 
     Raises: IndexRangeError.
     """
+    lengths = plain(lengths)
+    shape = plain(shape)
     cdef TensorBase index = indices[0], out
     cdef long long found[2]
     cdef long long wrong = 0

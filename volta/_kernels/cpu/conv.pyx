@@ -25,6 +25,7 @@ from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.gemm cimport pack
 from volta._kernels.cpu.tile cimport TILE_ROWS, lanes, real
 from volta._kernels.core.views cimport float_code, pointer
+from volta._kernels.core.size cimport plain
 
 cdef enum:
     DEPTH = 192                 # taps of im2col at a time: a panel of them stays in the L1 cache
@@ -375,9 +376,10 @@ def conv2d_grad_input(TensorBase g not None, TensorBase weight not None, Py_ssiz
     return input_gradient(g, weight, (height, width), stride, padding, dilation, groups)
 
 
-def conv3d_grad_input(TensorBase g not None, TensorBase weight not None, tuple size, tuple stride, tuple padding, tuple dilation,
+def conv3d_grad_input(TensorBase g not None, TensorBase weight not None, size, tuple stride, tuple padding, tuple dilation,
                       Py_ssize_t groups):
     """Gradient of conv3d with respect to its input [N, C, *size]."""
+    size = plain(size)
     return input_gradient(g, weight, size, stride, padding, dilation, groups)
 
 

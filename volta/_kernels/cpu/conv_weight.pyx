@@ -26,6 +26,7 @@ from volta._kernels.cpu.conv_tile cimport lines_of_taps
 from volta._kernels.cpu.gemm cimport pack, turn
 from volta._kernels.cpu.tile cimport TILE_ROWS, add_lanes, copy_run, inner, lanes, outer_at, real, zero_run
 from volta._kernels.core.views cimport float_code
+from volta._kernels.core.size cimport plain
 
 cdef enum:
     BLOCK_TAPS = 96             # columns of a block of the gradient
@@ -349,9 +350,10 @@ cdef void grad_weight(Plan* p, const real* g, const real* x, real* out):
         grad_weight_by_lanes(p, g, x, out)
 
 
-def conv2d_grad_weight(TensorBase g not None, TensorBase x not None, tuple kernel, tuple stride, tuple padding, tuple dilation,
+def conv2d_grad_weight(TensorBase g not None, TensorBase x not None, kernel, tuple stride, tuple padding, tuple dilation,
                        Py_ssize_t groups):
     """Gradient of conv2d and conv3d with respect to their weight [O, C / groups, *kernel]."""
+    kernel = plain(kernel)
     cdef Plan plan
     cdef int code = float_code("conv2d_grad_weight", g, x)
     cdef Py_ssize_t channels = <Py_ssize_t>x.shape[1] // groups

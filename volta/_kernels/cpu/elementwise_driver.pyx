@@ -201,11 +201,11 @@ cdef class Kernel:
         return dtype
 
     cdef tuple output_shape(self, list inputs):
-        cdef tuple shape = None
+        cdef tuple shape = None, other
         for x in inputs:
             if isinstance(x, TensorBase):
-                shape = x.shape if shape is None or same_tuple(shape, x.shape) else broadcast_shape(
-                    self.name, shape, x.shape)
+                other = (<TensorBase>x).shape
+                shape = other if shape is None or same_tuple(shape, other) else broadcast_shape(self.name, shape, other)
         return shape
 
     cdef int check_out(self, TensorBase out, list inputs, int code) except -1:

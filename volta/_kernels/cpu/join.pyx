@@ -10,6 +10,7 @@ from libc.string cimport memcpy, memset
 from volta._kernels.core.base cimport FLOAT32, INT64, Storage, TensorBase, address, dtype_of, empty_host, host_storage, make_tensor
 from volta._kernels.core.threads cimport NOGIL_SIZE, threads_for
 from volta._kernels.core.views cimport float_code
+from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.copy cimport copy_data, packed, share
 from volta._kernels.cpu.tile cimport real
 
@@ -114,8 +115,9 @@ cdef void add_planes(Axis* axes, const real* g, real* dx, Py_ssize_t planes, Py_
             add_plane(axes, g + k * outs, dx + k * size)
 
 
-def extend_grad(TensorBase g not None, *, tuple size, tuple before, str mode):
+def extend_grad(TensorBase g not None, *, size, tuple before, str mode):
     """The gradient of what was extended, of planes of `size`."""
+    size = plain(size)
     cdef TensorBase a = packed(g), dx = empty_host(g.shape[:1] + size, g.dtype), lists
     cdef Axis[3] axes
     cdef Py_ssize_t planes = g.shape[0]

@@ -18,6 +18,7 @@ from volta._kernels.cpu.pool_plan cimport (
     COLUMNS, Pool, begin, by_columns, by_vectors, inside, pool_by_vectors, pool_threads, whole_lines, window_of)
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code
+from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.copy cimport packed
 
 cdef extern from *:
@@ -346,8 +347,9 @@ cdef void max_all(Pool* p, const real* x, real* out, int64_t* index) noexcept no
         max_lines(p, x, lines * t // threads, lines * (t + 1) // threads, out, index)
 
 
-def max_pool(TensorBase x not None, tuple size not None, kernel=None, stride=None, padding=None, dilation=None):
+def max_pool(TensorBase x not None, size, kernel=None, stride=None, padding=None, dilation=None):
     """(out, index): the largest of each window of x[N, C, ...], and its place. IN: size, the output's; no kernel: adaptive windows."""
+    size = plain(size)
     cdef Pool p
     cdef int code = float_code("max_pool", x)
     x = packed(x)
@@ -386,9 +388,10 @@ cdef void spread(const real* g, const int64_t* index, Py_ssize_t planes, Py_ssiz
         spread_planes(g, index, planes * t // threads, planes * (t + 1) // threads, outs, size, out)
 
 
-def max_pool_grad(TensorBase g not None, TensorBase index not None, tuple size not None, kernel=None, stride=None, padding=None,
+def max_pool_grad(TensorBase g not None, TensorBase index not None, size, kernel=None, stride=None, padding=None,
                   dilation=None):
     """Gradient of max_pool with respect to its input [N, C, *size]. The windows are not needed here."""
+    size = plain(size)
     cdef int code = float_code("max_pool_grad", g)
     if index.dtype.code != INT64:
         raise DTypeError(f"max_pool_grad: index must be int64, got {index.dtype.name}; convert it with .long()")

@@ -10,6 +10,7 @@ from libc.string cimport memset
 
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.core.views cimport float_code
+from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.pool_plan cimport (
     COLUMNS, Pool, begin, by_columns, by_vectors, inside, pool_by_vectors, pool_threads, whole_lines, window_of)
@@ -218,8 +219,9 @@ cdef void avg_all(Pool* p, const real* x, real* out) noexcept nogil:
         avg_lines(p, x, lines * t // threads, lines * (t + 1) // threads, out)
 
 
-def avg_pool(TensorBase x not None, tuple size not None, kernel=None, stride=None, padding=None, bint count_padding=True, divisor=None):
+def avg_pool(TensorBase x not None, size, kernel=None, stride=None, padding=None, bint count_padding=True, divisor=None):
     """Averages of windows of x[N, C, ...]. IN: size, the output's; no kernel: adaptive windows."""
+    size = plain(size)
     cdef Pool p
     cdef int code = float_code("avg_pool", x)
     x = packed(x)
@@ -279,9 +281,10 @@ cdef void share_all(Pool* p, const real* g, real* out):
             share_planes(p, g, p.planes * t // threads, p.planes * (t + 1) // threads, out, shares + t * own)
 
 
-def avg_pool_grad(TensorBase g not None, tuple size not None, kernel=None, stride=None, padding=None, bint count_padding=True,
+def avg_pool_grad(TensorBase g not None, size, kernel=None, stride=None, padding=None, bint count_padding=True,
                   divisor=None):
     """Gradient of avg_pool with respect to its input [N, C, *size]."""
+    size = plain(size)
     cdef Pool p
     cdef int code = float_code("avg_pool_grad", g)
     g = packed(g)

@@ -16,6 +16,7 @@ from volta._kernels.cpu.copy cimport copy_data, packed
 from volta._kernels.cpu.scalar cimport log_f32
 from volta._kernels.cpu.tile cimport real
 from volta._kernels.core.views cimport float_code, pointer
+from volta._kernels.core.size cimport plain
 
 from volta.errors import DTypeError
 
@@ -172,18 +173,21 @@ cdef TensorBase drawn(str name, Draw draw, TensorBase x, TensorBase out, double 
     return out
 
 
-def uniform(tuple shape, double low, double high, uint64_t seed, uint64_t offset, DType dtype not None, device=None):
+def uniform(shape, double low, double high, uint64_t seed, uint64_t offset, DType dtype not None, device=None):
     """low + (high - low) * u."""
+    shape = plain(shape)
     return drawn("uniform", UNIFORM, None, empty_host(shape, dtype), low, high - low, seed, offset)
 
 
-def normal(tuple shape, double mean, double std, uint64_t seed, uint64_t offset, DType dtype not None, device=None):
+def normal(shape, double mean, double std, uint64_t seed, uint64_t offset, DType dtype not None, device=None):
     """mean + std * z."""
+    shape = plain(shape)
     return drawn("normal", NORMAL, None, empty_host(shape, dtype), mean, std, seed, offset)
 
 
-def randint(tuple shape, int64_t low, int64_t high, uint64_t seed, uint64_t offset, DType dtype not None, device=None):
+def randint(shape, int64_t low, int64_t high, uint64_t seed, uint64_t offset, DType dtype not None, device=None):
     """Integers of [low, high). IN: high - low <= 2**32."""
+    shape = plain(shape)
     cdef TensorBase out = empty_host(shape, dtype_of(INT64)), converted
     cdef Py_ssize_t size = out.size, block
     cdef int64_t* data = <int64_t*>address(out)

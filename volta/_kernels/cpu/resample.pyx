@@ -11,6 +11,7 @@ from libc.string cimport memcpy, memset
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code
+from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.tile cimport real
 
@@ -263,13 +264,15 @@ cdef TensorBase resampled(str name, TensorBase x, tuple size, tuple scales, str 
     return out
 
 
-def resample(TensorBase x not None, tuple size, tuple scales, str mode, bint align_corners):
+def resample(TensorBase x not None, size, tuple scales, str mode, bint align_corners):
     """x[P, D, H, W] at another size."""
+    size = plain(size)
     return resampled("resample", x, size, scales, mode, align_corners, False)
 
 
-def resample_grad(TensorBase g not None, tuple size, tuple scales, str mode, bint align_corners):
+def resample_grad(TensorBase g not None, size, tuple scales, str mode, bint align_corners):
     """The gradient of resample's x, which had this size."""
+    size = plain(size)
     return resampled("resample_grad", g, size, scales, mode, align_corners, True)
 
 

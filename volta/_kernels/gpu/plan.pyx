@@ -15,6 +15,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport uint32_t
 
 from volta._kernels.core.base cimport Device, DType, Storage, TensorBase, contiguous_strides, make_tensor
+from volta._kernels.core.size cimport plain
 
 cdef object _context = None
 cdef dict _limits = {}          # Device: bytes of a binding
@@ -84,8 +85,9 @@ cdef class Plan:
     def __call__(self, *operands, list numbers=None, **params):
         return self.run(operands, params, numbers)
 
-    def output(self, tuple shape, DType dtype not None, bint windowed=False):
+    def output(self, shape, DType dtype not None, bint windowed=False):
         """A new contiguous tensor, of those that the kernel gives. IN: windowed, that steps bind it in parts."""
+        shape = plain(shape)
         cdef Py_ssize_t nbytes = ITEMSIZE[dtype.code]
         for n in shape:
             nbytes *= <Py_ssize_t>n

@@ -177,7 +177,7 @@ def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: in
     Raises: ShapeError, ArgumentError, DTypeError where the arguments do not fit.
 
     >>> volta.conv1d(volta.ones(1, 3, 8), volta.ones(4, 3, 3), padding=1).shape
-    (1, 4, 8)
+    volta.Size([1, 4, 8])
     """
     return _batched(_conv, "conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
@@ -193,7 +193,7 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: in
     Raises: ShapeError, ArgumentError, DTypeError where the arguments do not fit.
 
     >>> volta.conv2d(volta.ones(1, 3, 8, 8), volta.ones(4, 3, 3, 3), padding=1).shape
-    (1, 4, 8, 8)
+    volta.Size([1, 4, 8, 8])
     """
     return _batched(_conv, "conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
@@ -209,7 +209,7 @@ def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: in
     Raises: ShapeError, ArgumentError, DTypeError where the arguments do not fit.
 
     >>> volta.conv3d(volta.ones(1, 3, 4, 8, 8), volta.ones(4, 3, 3, 3, 3), padding=1).shape
-    (1, 4, 4, 8, 8)
+    volta.Size([1, 4, 4, 8, 8])
     """
     return _batched(_conv, "conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
@@ -225,7 +225,7 @@ def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     Raises: ShapeError, ArgumentError, DTypeError where the arguments do not fit.
 
     >>> volta.conv_transpose1d(volta.ones(1, 3, 8), volta.ones(3, 4, 2), stride=2).shape
-    (1, 4, 16)
+    volta.Size([1, 4, 16])
     """
     return _batched(_conv_transpose, "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
@@ -241,7 +241,7 @@ def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     Raises: ShapeError, ArgumentError, DTypeError where the arguments do not fit.
 
     >>> volta.conv_transpose2d(volta.ones(1, 3, 8, 8), volta.ones(3, 4, 2, 2), stride=2).shape
-    (1, 4, 16, 16)
+    volta.Size([1, 4, 16, 16])
     """
     return _batched(_conv_transpose, "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
@@ -257,6 +257,6 @@ def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     Raises: ShapeError, ArgumentError, DTypeError where the arguments do not fit.
 
     >>> volta.conv_transpose3d(volta.ones(1, 3, 4, 8, 8), volta.ones(3, 4, 2, 2, 2), stride=2).shape
-    (1, 4, 8, 16, 16)
+    volta.Size([1, 4, 8, 16, 16])
     """
     return _batched(_conv_transpose, "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)

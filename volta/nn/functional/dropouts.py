@@ -179,7 +179,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     rank gives a warning.
 
     >>> volta.nn.functional.dropout2d(volta.ones(1, 2, 1, 1), training=False).shape
-    (1, 2, 1, 1)
+    volta.Size([1, 2, 1, 1])
     """
     if input.ndim == 3:
         warnings.warn(f"dropout2d: the input {input.shape} is taken as (N, C, L), not as (C, H, W) without a batch; use dropout1d",
@@ -195,7 +195,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     a batch.
 
     >>> volta.nn.functional.dropout3d(volta.ones(2, 1, 1, 1), training=False).shape
-    (2, 1, 1, 1)
+    volta.Size([2, 1, 1, 1])
     """
     if input.ndim not in (4, 5):
         warnings.warn(f"dropout3d: is for an input (N, C, D, H, W) or (C, D, H, W), got {input.shape}; use dropout", UserWarning,

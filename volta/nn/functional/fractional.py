@@ -88,7 +88,7 @@ def _make_fractional(rank):
         Raises: ArgumentError, ShapeError where the arguments do not fit.
 
         >>> volta.nn.functional.fractional_max_pool{rank}d(volta.ones(1, 3{fours}), 2, output_ratio=0.5).shape
-        (1, 3{twos})
+        volta.Size([1, 3{twos}])
         """
         op = f"fractional_max_pool{rank}d"
         x, batched = _batched(op, rank, input)

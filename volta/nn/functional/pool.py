@@ -151,7 +151,7 @@ def _make_max_pool(rank):
         Raises: ArgumentError, ShapeError where the window does not fit.
 
         >>> volta.max_pool{rank}d(volta.ones(1, 3{fours}), 2).shape
-        (1, 3{twos})
+        volta.Size([1, 3{twos}])
         """
         out = _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode)
         return out if return_indices else out[0]
@@ -191,7 +191,7 @@ def _make_adaptive_max_pool(rank):
         Raises: ArgumentError, ShapeError where the arguments do not fit.
 
         >>> volta.nn.functional.adaptive_max_pool{rank}d(volta.ones(1, 3{fours}), 2).shape
-        (1, 3{twos})
+        volta.Size([1, 3{twos}])
         """
         out = _adaptive_max_pool(rank, input, output_size, return_indices)
         return out if return_indices else out[0]
@@ -232,7 +232,7 @@ def _make_avg_pool(rank):
     Raises: ArgumentError, ShapeError where the window does not fit.
 
     >>> volta.nn.functional.avg_pool{rank}d(volta.ones(1, 3{fours}), 2).shape
-    (1, 3{twos})
+    volta.Size([1, 3{twos}])
     """
     more = () if rank == 1 else (case((1, 2, 5, 6, 4)[:rank + 2], 2, divisor_override=3),)
     return _op(function, "avg_pool", rank, _samples(rank, case((1, 2, 6, 5, 4)[:rank + 2], 3, 2, 1, count_include_pad=False), *more),
@@ -247,7 +247,7 @@ def _make_adaptive_avg_pool(rank):
         Raises: ArgumentError, ShapeError where the arguments do not fit.
 
         >>> volta.nn.functional.adaptive_avg_pool{rank}d(volta.ones(1, 3{fours}), 2).shape
-        (1, 3{twos})
+        volta.Size([1, 3{twos}])
         """
         op = f"adaptive_avg_pool{rank}d"
         x, batched = _batched(op, rank, input, True)
@@ -272,7 +272,7 @@ def _make_lp_pool(rank):
         Raises: ArgumentError, ShapeError where the arguments do not fit.
 
         >>> volta.nn.functional.lp_pool{rank}d(volta.ones(1, 3{fours}), 2, 2).shape
-        (1, 3{twos})
+        volta.Size([1, 3{twos}])
         """
         if norm_type == 0:
             raise ArgumentError(f"lp_pool{rank}d: norm_type must not be 0")
@@ -317,7 +317,7 @@ def _make_max_unpool(rank):
 
         >>> out, indices = volta.nn.functional.max_pool{rank}d(volta.ones(1, 3{fours}), 2, return_indices=True)
         >>> volta.nn.functional.max_unpool{rank}d(out, indices, 2).shape
-        (1, 3{fours})
+        volta.Size([1, 3{fours}])
         """
         op = f"max_unpool{rank}d"
         kernel = per_dim(op, "kernel_size", kernel_size, rank)

@@ -126,7 +126,7 @@ def upsample(input: Tensor, size: int | Sequence[int] | None = None, scale_facto
     """The older name of `interpolate`.
 
     >>> volta.nn.functional.upsample(volta.ones(1, 1, 2), scale_factor=2).shape
-    (1, 1, 4)
+    volta.Size([1, 1, 4])
     """
     return interpolate(input, size, scale_factor, mode, align_corners)
 
@@ -137,7 +137,7 @@ def upsample_nearest(input: Tensor, size: int | Sequence[int] | None = None,
     """`interpolate` by "nearest".
 
     >>> volta.nn.functional.upsample_nearest(volta.ones(1, 1, 2, 2), scale_factor=2).shape
-    (1, 1, 4, 4)
+    volta.Size([1, 1, 4, 4])
     """
     return interpolate(input, size, scale_factor, "nearest")
 
@@ -149,7 +149,7 @@ def upsample_bilinear(input: Tensor, size: int | Sequence[int] | None = None,
     """`interpolate` by "bilinear" with align_corners=True.
 
     >>> volta.nn.functional.upsample_bilinear(volta.ones(1, 1, 2, 2), scale_factor=2).shape
-    (1, 1, 4, 4)
+    volta.Size([1, 1, 4, 4])
     """
     return interpolate(input, size, scale_factor, "bilinear", True)
 

@@ -79,7 +79,7 @@ def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequ
     Raises: ShapeError where no window fits; ArgumentError.
 
     >>> volta.nn.functional.unfold(volta.ones(1, 2, 4, 4), 3).shape
-    (1, 18, 4)
+    volta.Size([1, 18, 4])
     """
     if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
         raise ShapeError(f"unfold: needs images (N, C, H, W) or (C, H, W) that are not empty, got {input.shape}")

@@ -127,7 +127,7 @@ def create_feature_extractor(model: Module, return_nodes: Sequence[str] | Mappin
     >>> model = volta.nn.Sequential(volta.nn.Conv2d(3, 4, 3), volta.nn.ReLU(), volta.nn.Flatten())
     >>> features = volta.vision.models.feature_extraction.create_feature_extractor(model, {"1": "map"})
     >>> {name: x.shape for name, x in features(volta.ones(1, 3, 5, 5)).items()}
-    {'map': (1, 4, 3, 3)}
+    {'map': volta.Size([1, 4, 3, 3])}
     """
     if return_nodes is None and train_return_nodes is None and eval_return_nodes is None:
         raise ValueError("Either `return_nodes` or `train_return_nodes` and `eval_return_nodes` together, should be specified")

@@ -168,7 +168,7 @@ def get_model(name: str, **config: Any) -> Module:
     """The model of this name.
 
     >>> volta.vision.models.get_model("squeezenet1_1", num_classes=10)(volta.ones(1, 3, 64, 64)).shape
-    (1, 10)
+    volta.Size([1, 10])
     """
     return get_model_builder(name)(**config)
 

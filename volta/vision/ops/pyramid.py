@@ -28,7 +28,7 @@ class FeaturePyramidNetwork(nn.Module):
 
     >>> maps = {"a": volta.ones(1, 2, 8, 8), "b": volta.ones(1, 4, 4, 4)}
     >>> [m.shape for m in volta.vision.ops.FeaturePyramidNetwork([2, 4], 3)(maps).values()]
-    [(1, 3, 8, 8), (1, 3, 4, 4)]
+    [volta.Size([1, 3, 8, 8]), volta.Size([1, 3, 4, 4])]
     """
 
     def __init__(self, in_channels_list: Sequence[int], out_channels: int, extra_blocks: ExtraFPNBlock | None = None,
