@@ -83,7 +83,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
 
 def _difference(name, input, target):
     if not (input.dtype.is_floating_point or target.dtype.is_floating_point):
-        raise DTypeError(f"{name}: one of the tensors must be floating point, got {input.dtype} and {target.dtype}; convert it with .float()")
+        raise DTypeError(f"{name}: needs a floating point tensor, got {input.dtype} and {target.dtype}; convert one with .float()")
     input, target = _pair(name, input, target)
     return input - target
 
