@@ -1,7 +1,8 @@
 # Matrix products: out[m, n] = a[m, k] @ b[k, n] + bias[n], and batches of them.
 #
 # Layout: operands with any strides; out is row-major. The register tile of tile.pxd (TILE_ROWS x 3 vectors) reads rows of a where they
-#   lie, and panels of b (KC x 3 vectors) packed one after another, where that pays: packing is also where transposed operands are turned.
+#   lie, and panels of b (KC x 3 vectors) packed one after another, where that pays: by the first tile that reads them, or where transposed
+#   operands are turned. Each tile of a then meets SWEPT elements of them.
 #   Few rows read b where it lies, in blocks of NEAR of its rows. Where a or b is hardly more than a vector, thin.pxd reads the other one
 #   once; few rows of a by columns of b that lie at hand are inner products; a column times a row is written in lines.
 # Threads: each product is cut into blocks of rows and columns, and into parts of k where it is long and the rest small. A sum's order
@@ -75,10 +76,10 @@ cdef extern from *:
                                    Py_ssize_t ldo) noexcept nogil
 
 cdef enum:
-    MC = 384                    # rows of a that are read while panels of b change: with KC, half a megabyte
+    MC = 384                    # rows of a of inner products at a time
     KC = 384                    # depth of a panel of b
-    SMALL = 8192                # elements of b that many tiles read where they lie,
-    FAR = 2048                  # and distance of its rows from which two tiles do not
+    SWEPT = 131072              # elements of panels of b that each tile of a meets in turn: they stay in the second cache
+    FAR = 2048                  # distance of rows of b from which two tiles do not read it where it lies
     PAD = 64
     DEEP = 768                  # longest part of k of inner products: rows of a tile of a stay in the first cache
     THIN = 3                    # rows or columns up to which reading the other operand is all that counts
@@ -151,54 +152,70 @@ cdef inline Py_ssize_t panel_start(Py_ssize_t panel, Py_ssize_t vectors) noexcep
     return vectors - 2 if vectors % 3 == 1 and 3 * panel + 1 == vectors and panel > 0 else min(3 * panel, vectors)
 
 
-cdef inline const real* panel_of(bint fresh, Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* x, Py_ssize_t across,
-                                Py_ssize_t along, real* space) noexcept nogil:
+# A block of a product, of which `depth` of k from `k0` on are multiplied.
+cdef struct Block:
+    Py_ssize_t rows, columns, tiles, vectors, panels, k0, depth
+    bint turn_a, copy_b                     # what is packed
+    bint sweep                              # each tile of a meets all panels of b; else each panel of b all tiles of a
+    bint ahead                              # b is fetched ahead
+
+
+cdef inline const real* packed(bint fresh, Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* x, Py_ssize_t across,
+                               Py_ssize_t along, real* space) noexcept nogil:
     """x, packed into `space`: now, if `fresh`, else before."""
     if fresh:
         pack(width, full, depth, x, across, along, space)
     return space
 
 
+cdef inline void tile(const Products* p, const Block* s, Py_ssize_t q, Py_ssize_t j, const real* a, const real* b, const real* bias,
+                      real* out, real* space) noexcept nogil:
+    """Tile q of a times panel j of b. A tile that is the first to read a panel copies it meanwhile."""
+    cdef Py_ssize_t i = s.rows * q // s.tiles, end = s.rows * (q + 1) // s.tiles, b_step = p.b_row, next_step = p.n
+    cdef Py_ssize_t first = lanes(out) * panel_start(j, s.vectors), last = lanes(out) * panel_start(j + 1, s.vectors)
+    cdef Py_ssize_t count = min(last, s.columns) - first, stretch = (s.depth + TILE_ROWS - 1) // TILE_ROWS
+    cdef Py_ssize_t room = (s.depth * TILE_ROWS * (1 if s.sweep else s.tiles) + PAD - 1) // PAD * PAD           # of what is packed of a
+    cdef real* copy = space + room + (first * s.depth if s.sweep else 0)
+    cdef const real* next = out + (end * p.n + first if q + 1 < s.tiles else last)     # read next: the tile of out that follows
+    a += i * p.a_row + s.k0 * p.a_column
+    b += s.k0 * p.b_row + first * p.b_column
+    if s.turn_a:
+        a = packed(j == 0, end - i, TILE_ROWS, s.depth, a, p.a_row, p.a_column, space + (0 if s.sweep else q * TILE_ROWS * s.depth))
+    if s.sweep:
+        next = out + (i * p.n + last if j + 1 < s.panels else end * p.n)
+    elif s.ahead:                                                                       # or the rows of b's next panel
+        next = b + (s.depth * q + s.tiles - 1) // s.tiles * p.b_row + (last - first if j + 1 < s.panels else s.depth * p.b_row - first)
+        next_step, stretch = p.b_row, s.tiles
+    if not s.copy_b and (MASKED or last <= s.columns):
+        copy = NULL
+    elif q > 0 or p.b_column != 1 or not MASKED:
+        b = packed(q == 0, count, last - first, s.depth, b, p.b_column, p.b_row, copy)
+        b_step, copy = last - first, NULL
+    multiply_ahead(s.depth, a, 1 if s.turn_a else p.a_row, TILE_ROWS if s.turn_a else p.a_column, <int>(end - i), b, b_step, next,
+                   next_step, stretch, out + i * p.n + first, p.n, <int>count,
+                   bias + first if bias != NULL and s.k0 == 0 else <const real*>NULL, s.k0 > 0, copy)
+
+
 cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* a, const real* b,
                 const real* bias, real* out, real* space) noexcept nogil:
-    """out[rows][columns] = a[rows][k] @ b[k][columns] + bias; IN: at most MC rows, strides of p."""
-    cdef Py_ssize_t width = lanes(out), vectors = (columns + width - 1) // width, panels = (vectors + 2) // 3
-    cdef Py_ssize_t blocks = (k + plan.depth - 1) // plan.depth, depth = (k + blocks - 1) // blocks, k0 = 0, i, end, j, q, first, last
-    cdef Py_ssize_t tiles = (rows + TILE_ROWS - 1) // TILE_ROWS, a_row = p.a_row, a_step = p.a_column, b_step, number, inside
-    cdef bint turn_a = p.a_column != 1 and panels > 1
-    cdef bint turn_b = p.b_column != 1 or not plan.few and depth * p.b_row > SMALL and tiles > (1 if p.b_row >= FAR else 2)
-    cdef bint ahead = plan.few and p.k * p.n > FETCHED
-    cdef bint sweep = not ahead and depth * vectors * width <= SMALL    # tile by tile through all of b, which stays in the first cache
-    cdef real* packed_a = space + min(plan.depth, k) * 3 * width + SMALL
-    cdef const real* tile
-    cdef const real* panel
-    cdef const real* next
-    if turn_a:
-        a_row, a_step = 1, TILE_ROWS
-    while k0 < k:
-        depth = min(depth, k - k0)
-        for number in range(tiles if sweep else panels):
-            for inside in range(panels if sweep else tiles):
-                j, q = (inside, number) if sweep else (number, inside)
-                i, end = rows * q // tiles, rows * (q + 1) // tiles
-                first, last = width * panel_start(j, vectors), width * panel_start(j + 1, vectors)
-                tile, panel, b_step = a + i * p.a_row + k0 * p.a_column, b + k0 * p.b_row + first * p.b_column, p.b_row
-                if turn_a:
-                    tile = panel_of(j == 0, end - i, TILE_ROWS, depth, tile, p.a_row, p.a_column, packed_a + q * TILE_ROWS * depth)
-                if turn_b or last > columns and not MASKED:
-                    panel = panel_of(q == 0, min(last, columns) - first, last - first, depth, panel, p.b_column, p.b_row,
-                                     space + (first * depth if sweep else 0))
-                    b_step = last - first
-                # Read next: the tile of out that follows, or the rows of b's next panel.
-                next = out + (end * p.n + first if q + 1 < tiles else last)
-                if sweep:
-                    next = out + (i * p.n + last if j + 1 < panels else end * p.n)
-                elif ahead:
-                    next = b + (k0 + (depth * q + tiles - 1) // tiles) * p.b_row + (last if j + 1 < panels else depth * p.b_row)
-                multiply_ahead(depth, tile, a_row, a_step, <int>(end - i), panel, b_step, next, p.b_row if ahead else p.n,
-                               tiles if ahead else (depth + TILE_ROWS - 1) // TILE_ROWS, out + i * p.n + first, p.n,
-                               <int>(min(last, columns) - first), bias + first if bias != NULL and k0 == 0 else <const real*>NULL, k0 > 0)
-        k0 += depth
+    """out[rows][columns] = a[rows][k] @ b[k][columns] + bias; IN: strides of p."""
+    cdef Py_ssize_t blocks = (k + plan.depth - 1) // plan.depth, depth = (k + blocks - 1) // blocks, q, j
+    cdef Block s
+    s.rows, s.columns, s.tiles, s.vectors = rows, columns, (rows + TILE_ROWS - 1) // TILE_ROWS, (columns + lanes(out) - 1) // lanes(out)
+    s.panels, s.k0 = (s.vectors + 2) // 3, 0
+    s.turn_a, s.copy_b = p.a_column != 1 and s.panels > 1, p.b_column != 1 or not plan.few and s.tiles > (1 if p.b_row >= FAR else 2)
+    s.sweep, s.ahead = not plan.few, plan.few and p.k * p.n > FETCHED
+    while s.k0 < k:
+        s.depth = min(depth, k - s.k0)
+        if s.sweep:
+            for q in range(s.tiles):
+                for j in range(s.panels):
+                    tile(p, &s, q, j, a, b, bias, out, space)
+        else:
+            for j in range(s.panels):
+                for q in range(s.tiles):
+                    tile(p, &s, q, j, a, b, bias, out, space)
+        s.k0 += s.depth
 
 
 cdef void outer(const Products* p, Py_ssize_t rows, const real* a, const real* b, const real* bias, real* out, real* space) noexcept nogil:
@@ -298,6 +315,7 @@ cdef void task(const Plan* plan, const Products* p, Py_ssize_t number, const rea
     cdef Py_ssize_t band = number // plan.row_blocks % plan.column_blocks
     cdef Py_ssize_t part = number // (plan.row_blocks * plan.column_blocks), cut = part % plan.cuts, item = part // plan.cuts
     cdef Py_ssize_t k0 = cut * plan.length, k = min(plan.length, p.k - k0), width = lanes(out), index, first, last, row, end, rows
+    cdef Py_ssize_t count, start, stop
     cdef int d
     for d in range(p.rank - 1, -1, -1):
         index = item % p.shape[d]
@@ -317,17 +335,17 @@ cdef void task(const Plan* plan, const Products* p, Py_ssize_t number, const rea
     if plan.outer:
         outer(p, end - row, a + row * p.a_row, b, bias, out + row * p.n, space)
         return
-    while row < end:
-        rows = (end - row) // ((end - row + MC - 1) // MC)              # an even share of what is left
-        if plan.inner:
+    if plan.inner:
+        while row < end:
+            rows = (end - row) // ((end - row + MC - 1) // MC)          # an even share of what is left
             inner_block(p, rows, first, last, k, a + row * p.a_row, b, bias, out + row * p.n, space)
-        else:
-            index = first
-            while index < last:
-                block(plan, p, rows, min(plan.wide, last - index), k, a + row * p.a_row, b + index * p.b_column,
-                      bias + index if bias != NULL else bias, out + row * p.n + index, space)
-                index += plan.wide
-        row += rows
+            row += rows
+        return
+    count = (last - first + plan.wide - 1) // plan.wide
+    for index in range(count):
+        start, stop = first + share(last - first, index, count, 3 * width), first + share(last - first, index + 1, count, 3 * width)
+        block(plan, p, end - row, stop - start, k, a + row * p.a_row, b + start * p.b_column,
+              bias + start if bias != NULL else bias, out + row * p.n + start, space)
 
 
 cdef inline Py_ssize_t share(Py_ssize_t n, Py_ssize_t i, Py_ssize_t shares, Py_ssize_t unit) noexcept nogil:
@@ -390,10 +408,10 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
     plan.inner = not plan.thin and not plan.outer and inner_pays(p, width)
     plan.few = p.b_column == 1 and p.m <= FEW and (p.k <= KC or p.n >= WIDE)
     plan.depth = NEAR if plan.few and p.k * p.n > FETCHED else KC
-    plan.wide = max(OUT // p.m // (3 * width), 1) * 3 * width if plan.few else p.n
+    plan.wide = max((OUT // p.m if plan.few else SWEPT // min(plan.depth, p.k)) // (3 * width), 1) * 3 * width
     plan.cuts = max(1, parts_of(plan, p))
     plan.length = (p.k + plan.cuts - 1) // plan.cuts
-    plan.partial = p.count * plan.cuts * p.m * p.n if plan.cuts > 1 else 0
+    plan.partial = (p.count * plan.cuts * p.m * p.n + PAD - 1) // PAD * PAD if plan.cuts > 1 else 0
     plan.row_blocks = plan.column_blocks = 1
     if plan.thin:
         plan.threads = threads_for(p.count * p.k * max(p.m, p.n))
@@ -411,7 +429,8 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
         if plan.inner:
             plan.own = (min(MC, p.m) + TILE_ROWS) * (plan.length + width) + (TILE_ROWS + 2) * 3 * width + PAD
         else:
-            plan.own = min(plan.depth, plan.length) * (3 * width + (min(MC, p.m) + TILE_ROWS)) + SMALL + PAD
+            plan.own = min(plan.depth, plan.length) * ((p.m if plan.few else 0) + 2 * TILE_ROWS + min(plan.wide, p.n) + 3 * width) + PAD
+    plan.own = (plan.own + PAD - 1) // PAD * PAD
 
 
 cdef Py_ssize_t parts_of(const Plan* plan, const Products* p) noexcept nogil:

@@ -119,12 +119,13 @@ cdef extern from *:
     #endif
 
     /* out[rows][N * LANES], of whose last vector `last` numbers exist, = products of a and b over p < k, + out if `add`, + bias; `rows`
-       are at most ROWS. Meanwhile, every `stretch` of k, three cache lines of what is read next are fetched, `next_step` apart. */
+       are at most ROWS. Meanwhile, every `stretch` of k, three cache lines of what is read next are fetched, `next_step` apart.
+       EDGE: the last vector is masked, and b is copied in whole vectors, unless `copy` is NULL. */
     #define VOLTA_EXISTS(ROWS, i) (ROWS > VOLTA_TILE_ROWS / 2 || i < rows)      /* of others all are used */
     #define VOLTA_MULTIPLY(NAME, T, V, LANES, ROWS, N, S, EDGE)                                                     \\
     static void NAME(Py_ssize_t k, const T* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const T* b, Py_ssize_t b_step, \\
                      const T* next, Py_ssize_t next_step, Py_ssize_t stretch, T* out, Py_ssize_t out_row, int last, const T* bias, \\
-                     int add) {                                                                                     \\
+                     int add, T* copy) {                                                                                     \\
         V sum[ROWS][N];                                                                                             \\
         const char* row[ROWS];                                                                                      \\
         T* line = out;                                                                                              \\
@@ -142,6 +143,10 @@ cdef extern from *:
                 V y[N];                                                                                             \\
                 VOLTA_UNROLL for (j = 0; j < N; j++)                                                                \\
                     y[j] = EDGE && j == N - 1 ? volta_part##S(b + j * LANES, last) : ((const V*)b)[j];              \\
+                if (EDGE && copy) {                                                                                         \\
+                    VOLTA_UNROLL for (j = 0; j < N; j++) ((V*)copy)[j] = y[j];                                      \\
+                    copy += N * LANES;                                                                              \\
+                }                                                                                                   \\
                 VOLTA_UNROLL for (i = 0; i < ROWS; i++) {                                                           \\
                     V x = VOLTA_SAME##S(*(const T*)(row[i] + at));                                                  \\
                     VOLTA_KEEP(x);                                                                                  \\
@@ -187,13 +192,13 @@ cdef extern from *:
     VOLTA_HEIGHTS(S, T)                                                                                             \\
     static void volta_multiply##S(Py_ssize_t k, const T* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const T* b, Py_ssize_t b_step, \\
                                   const T* next, Py_ssize_t next_step, Py_ssize_t stretch, T* out, Py_ssize_t out_row, int columns,   \\
-                                  const T* bias, int add) {                                                         \\
+                                  const T* bias, int add, T* copy) {                                                \\
         static void (*const of[][3][2])(Py_ssize_t, const T*, Py_ssize_t, Py_ssize_t, int, const T*, Py_ssize_t, const T*, Py_ssize_t,   \\
-                                     Py_ssize_t, T*, Py_ssize_t, int, const T*, int) = {VOLTA_HEIGHTS_OF(S)};       \\
+                                     Py_ssize_t, T*, Py_ssize_t, int, const T*, int, T*) = {VOLTA_HEIGHTS_OF(S)};       \\
         const int n = (columns + VOLTA_LANES##S - 1) / VOLTA_LANES##S, low = VOLTA_TILE_ROWS / 2;                   \\
         const int last = columns - (n - 1) * VOLTA_LANES##S;                                                        \\
-        of[rows > low ? rows - low : 0][n - 1][last < VOLTA_LANES##S](k, a, a_row, a_step, rows, b, b_step, next, next_step, stretch, \\
-                                                                      out, out_row, last, bias, add);               \\
+        of[rows > low ? rows - low : 0][n - 1][last < VOLTA_LANES##S || copy](k, a, a_row, a_step, rows, b, b_step, next, next_step,  \\
+                                                                              stretch, out, out_row, last, bias, add, copy);          \\
     }
     VOLTA_MULTIPLY_OF(32, float)
     VOLTA_MULTIPLY_OF(64, double)
@@ -304,10 +309,10 @@ cdef extern from *:
     const bint MASKED "VOLTA_MASKED"                    # whether `multiply` reads no more of b than its columns
     void multiply32 "volta_multiply32"(Py_ssize_t k, const float* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const float* b,
                                        Py_ssize_t b_step, const float* next, Py_ssize_t next_step, Py_ssize_t stretch, float* out,
-                                       Py_ssize_t out_row, int columns, const float* bias, bint add) noexcept nogil
+                                       Py_ssize_t out_row, int columns, const float* bias, bint add, float* copy) noexcept nogil
     void multiply64 "volta_multiply64"(Py_ssize_t k, const double* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const double* b,
                                        Py_ssize_t b_step, const double* next, Py_ssize_t next_step, Py_ssize_t stretch, double* out,
-                                       Py_ssize_t out_row, int columns, const double* bias, bint add) noexcept nogil
+                                       Py_ssize_t out_row, int columns, const double* bias, bint add, double* copy) noexcept nogil
     void outer_at32 "volta_outer_at32"(Py_ssize_t k, const float* a, const int* at, const float* b, float* sums,
                                        int vectors) noexcept nogil
     void outer_at64 "volta_outer_at64"(Py_ssize_t k, const double* a, const int* at, const double* b, double* sums,
@@ -340,20 +345,20 @@ cdef inline int lanes(real* kind) noexcept nogil:
 
 cdef inline void multiply_ahead(Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const real* b,
                                 Py_ssize_t b_step, const real* next, Py_ssize_t next_step, Py_ssize_t stretch, real* out,
-                                Py_ssize_t out_row, int columns, const real* bias, bint add) noexcept nogil:
+                                Py_ssize_t out_row, int columns, const real* bias, bint add, real* copy) noexcept nogil:
     """`multiply`, during which the caches fetch what is read next: the beginning of a line every `stretch` of k, from `next` on
-    `next_step` apart."""
+    `next_step` apart. Where MASKED, b is copied to `copy`, too, a row of whole vectors behind the other; NULL for not."""
     if real is float:
-        multiply32(k, a, a_row, a_step, rows, b, b_step, next, next_step, stretch, out, out_row, columns, bias, add)
+        multiply32(k, a, a_row, a_step, rows, b, b_step, next, next_step, stretch, out, out_row, columns, bias, add, copy)
     else:
-        multiply64(k, a, a_row, a_step, rows, b, b_step, next, next_step, stretch, out, out_row, columns, bias, add)
+        multiply64(k, a, a_row, a_step, rows, b, b_step, next, next_step, stretch, out, out_row, columns, bias, add, copy)
 
 
 cdef inline void multiply(Py_ssize_t k, const real* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const real* b, Py_ssize_t b_step,
                           real* out, Py_ssize_t out_row, int columns, const real* bias, bint add) noexcept nogil:
     """out[rows][columns] = a[rows][k] @ b[k][columns] + bias (NULL for none), + out if `add`; all where they lie. IN: at most TILE_ROWS
     rows and 3 vectors of columns, which have to be whole in b unless MASKED."""
-    multiply_ahead(k, a, a_row, a_step, rows, b, b_step, b, 0, k, out, out_row, columns, bias, add)
+    multiply_ahead(k, a, a_row, a_step, rows, b, b_step, b, 0, k, out, out_row, columns, bias, add, <real*>NULL)
 
 
 cdef inline void outer_at(Py_ssize_t k, const real* a, const int* at, const real* b, real* sums, int vectors) noexcept nogil:
