@@ -361,3 +361,6 @@ fn mish_parts(x: f32) -> vec2<f32> {
     let steep = select(e / (1.0 + e) * (2.0 / (n + 2.0)) * (1.0 + t), 0.0, x > 40.0);
     return select(vec2<f32>(t, t + x * steep), vec2<f32>(nan()), vec2<bool>(is_nan(x)));
 }
+
+// The loss of a logit on the side that it is far from, log(1 + exp(-|x|)); NaN of -inf, where PyTorch's formula is inf - inf.
+fn far_side_loss(x: f32) -> f32 { return log1p_accurate(exp_accurate(-abs(x))) + select(0.0, nan(), x < 0.0 && is_inf(x)); }

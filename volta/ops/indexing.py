@@ -205,7 +205,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         raise DTypeError(f"index_add: source must be {input.dtype} as input is, got {source.dtype}; convert it with .to({input.dtype})")
     x = as_vector(input)
     index = positions("index_add", as_vector(index), x.shape[d], kernel_checks=True)
-    added = index_add_op(as_vector(source if alpha == 1 else source * alpha), index, dim=d, size=x.shape[d])
+    factor = alpha if input.dtype.is_floating_point else int(alpha)
+    added = index_add_op(as_vector(source if factor == 1 else source * factor), index, dim=d, size=x.shape[d])
     return input + (added if input.shape else reshape_op(added, shape=()))
 
 

@@ -190,9 +190,9 @@ bce_op = gradient("bce", "target", (                        # cross entropy of a
 bce_grad = ternary("bce_grad", ("g", "x", "target"), None, takes="f", domain=(0.1, 0.9), public=False,
                    reference=lambda g, x, target: g * (x - target) / clamp_min((1.0 - x) * x, 1e-12),
                    numpy=lambda g, x, target: g * (x - target) / np.maximum((1 - x) * x, 1e-12))
-logistic_loss = gradient("logistic_loss", "target", (       # likewise, of the logit; either side by itself, so that there is no inf - inf
+logistic_loss = gradient("logistic_loss", "target", (       # likewise, of the logit; either side by itself; NaN of -inf, as in PyTorch
     lambda gg, g, target: logistic_loss_grad(gg, g, target), lambda gg, g: -gg * g),
-    numpy=lambda x, target: x * ((x > 0) - target) + np.log1p(np.exp(-np.abs(x))))
+    numpy=lambda x, target: x * ((x > 0) - target) + np.log1p(np.exp(-np.abs(x))) + 0 * np.minimum(x, 0))
 logistic_loss_grad = ternary("logistic_loss_grad", ("g", "x", "target"), None, takes="f", public=False,
                              reference=lambda g, x, target: g * (sigmoid(x) - target),
                              numpy=lambda g, x, target: g * (1 / (1 + np.exp(-x)) - target))
