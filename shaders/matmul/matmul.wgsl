@@ -18,8 +18,9 @@
 // With WINDOWS, column n of B is a window of an image, [channels, z, y, x], that belongs to one place of the output, and row k a channel
 // and tap of it: it lies at `places` of n plus `taps` of k. Nothing is guarded: the image has its padding around it.
 //
-// Loops are left to the driver: measured, texts with the loops unrolled are no faster at the best tiles. Modules must
-// be trusted ones: bounded loops cost a factor of ten.
+// Loops are left to the driver: measured, texts with the loops unrolled are no faster at the best tiles. NVIDIA's unrolls up to 512 products
+// of a thread, so that a longer step or a larger block of a thread costs a third. Modules must be trusted ones: bounded loops cost a factor
+// of ten.
 
 alias T = f32;                  // in arithmetic
 alias S = f32;                  // a, b and bias in memory
@@ -57,6 +58,8 @@ const WARPS_N: u32 = TILE_N / (4u * COLS * LANES_N);
 const SUMS: u32 = 4u * ROWS * COLS;
 const UNITS_A: u32 = TILE_M * TILE_K / 4u / THREADS;
 const UNITS_B: u32 = TILE_N * TILE_K / 4u / THREADS;
+const EACH_A: u32 = select(4u, 1u, A_WORD == 4u);       // places of a unit's values: one where they are read at once
+const EACH_B: u32 = select(4u, 1u, B_WORD == 4u);
 const STRIDE_A: u32 = TILE_M / 4u + A_ALONG_K;
 const STRIDE_B: u32 = TILE_N / 4u + B_ALONG_K;
 const SIZE_A: u32 = TILE_K * STRIDE_A;
@@ -85,9 +88,8 @@ var<workgroup> tiles: array<T4, SHARED>;
 var<private> acc: array<T4, SUMS>;
 var<private> next_a: array<T4, UNITS_A>;
 var<private> next_b: array<T4, UNITS_B>;
-var<private> at_a: array<u32, UNITS_A>;
-var<private> at_b: array<u32, UNITS_B>;
-var<private> windows: array<vec4<u32>, select(1u, UNITS_B, WINDOWS == 1u)>;
+var<private> at_a: array<u32, UNITS_A * EACH_A>;
+var<private> at_b: array<u32, UNITS_B * EACH_B>;
 var<private> step_a: u32;
 var<private> step_b: u32;
 var<private> lane: u32;
@@ -101,17 +103,17 @@ fn stored(v: T4) -> vec4<R> { return vec4<R>(v); }
 fn word_a(i: u32) -> T4 { return T4(a[i]); }
 fn word_b(i: u32) -> T4 { return T4(b[i]); }
 
-// Four values side by side along the outer index, from word i on; `room` is how many there are beyond the first.
-fn read_a(i: u32, room: u32) -> T4 {
-    if (A_WORD == 4u) { return word_a(i); }
-    let step = select(1u, p.a_stride, A_ALONG_K == 1u);
-    return T4(word_a(i).x, word_a(i + min(1u, room) * step).x, word_a(i + min(2u, room) * step).x, word_a(i + min(3u, room) * step).x);
+// The four values of unit i, `further` words after the first step's.
+fn read_a(i: u32, further: u32) -> T4 {
+    if (A_WORD == 4u) { return word_a(at_a[i] + further); }
+    return T4(word_a(at_a[4u * i] + further).x, word_a(at_a[4u * i + 1u] + further).x,
+              word_a(at_a[4u * i + 2u] + further).x, word_a(at_a[4u * i + 3u] + further).x);
 }
 
-fn read_b(i: u32, room: u32) -> T4 {
-    if (B_WORD == 4u) { return word_b(i); }
-    let step = select(1u, p.b_stride, B_ALONG_K == 1u);
-    return T4(word_b(i).x, word_b(i + min(1u, room) * step).x, word_b(i + min(2u, room) * step).x, word_b(i + min(3u, room) * step).x);
+fn read_b(i: u32, further: u32) -> T4 {
+    if (B_WORD == 4u) { return word_b(at_b[i] + further); }
+    return T4(word_b(at_b[4u * i] + further).x, word_b(at_b[4u * i + 1u] + further).x,
+              word_b(at_b[4u * i + 2u] + further).x, word_b(at_b[4u * i + 3u] + further).x);
 }
 
 fn store(row: u32, col: u32, base: u32, sum: T4) {
@@ -142,19 +144,6 @@ fn spot(i: u32, along_k: u32, tile: u32) -> vec2<u32> {
 // row, so that most of a warp's vec4 reads of workgroup memory are broadcasts.
 fn seat(l: u32) -> vec2<u32> { return vec2<u32>(l / (2u * LANES_N) * 2u + l % 2u, l / 2u % LANES_N); }
 
-fn fetch_a(k0: u32) {
-    if ((A_WORD == 4u || row0 + TILE_M <= p.m) && (GUARD_K == 0u || k0 + TILE_K <= k_end)) {
-        for (var i = 0u; i < UNITS_A; i += 1u) { next_a[i] = read_a(at_a[i] + k0 * step_a, 3u); }
-        return;
-    }
-    for (var i = 0u; i < UNITS_A; i += 1u) {
-        let s = spot(i, A_ALONG_K, TILE_M);
-        let room = p.m - 1u - min(row0 + s.x, p.m - 1u);
-        let v = read_a(at_a[i] + (min(k0 + s.y, k_end - 1u) - s.y) * step_a, room);
-        next_a[i] = select(T4(), v, vec4<bool>(k0 + s.y < k_end));
-    }
-}
-
 // Where the tap of row k lies in a window, and where the window of column n does.
 fn tap(k: u32) -> u32 {
     let line = k / TAPS_X;
@@ -167,25 +156,41 @@ fn window(n: u32) -> u32 {
     return dot(vec3<u32>(n / p.places.w, in_plane / p.taps.w, in_plane % p.taps.w), p.places.xyz);
 }
 
+// Where the value of column n lies in the first step, whose row k it belongs to.
+fn place_b(n: u32, k: u32) -> u32 {
+    if (WINDOWS == 1u) { return window(n); }
+    return select(n / B_WORD, n * p.b_stride, B_ALONG_K == 1u) + k * step_b;
+}
+
+fn fetch_a(k0: u32) {
+    if (GUARD_K == 0u || k0 + TILE_K <= k_end) {
+        for (var i = 0u; i < UNITS_A; i += 1u) { next_a[i] = read_a(i, k0 * step_a); }
+        return;
+    }
+    for (var i = 0u; i < UNITS_A; i += 1u) {
+        let k = spot(i, A_ALONG_K, TILE_M).y;
+        let v = read_a(i, (min(k0 + k, k_end - 1u) - k) * step_a);
+        next_a[i] = select(T4(), v, vec4<bool>(k0 + k < k_end));
+    }
+}
+
+fn further_b(k: u32, first: u32) -> u32 {
+    if (WINDOWS == 1u) { return tap(k); }
+    return (k - first) * step_b;
+}
+
 fn fetch_b(k0: u32) {
-    if (WINDOWS == 1u) {
+    if (GUARD_K == 0u || k0 + TILE_K <= k_end) {
         for (var i = 0u; i < UNITS_B; i += 1u) {
-            let k = k0 + spot(i, 0u, TILE_N).y;
-            let at = windows[i] + tap(min(k, k_end - 1u));
-            next_b[i] = T4(word_b(at.x).x, word_b(at.y).x, word_b(at.z).x, word_b(at.w).x);
-            if (GUARD_K == 1u) { next_b[i] = select(T4(), next_b[i], vec4<bool>(k < k_end)); }
+            let k = spot(i, B_ALONG_K, TILE_N).y;
+            next_b[i] = read_b(i, further_b(k0 + k, k));
         }
         return;
     }
-    if ((B_WORD == 4u || col0 + TILE_N <= p.n) && (GUARD_K == 0u || k0 + TILE_K <= k_end)) {
-        for (var i = 0u; i < UNITS_B; i += 1u) { next_b[i] = read_b(at_b[i] + k0 * step_b, 3u); }
-        return;
-    }
     for (var i = 0u; i < UNITS_B; i += 1u) {
-        let s = spot(i, B_ALONG_K, TILE_N);
-        let room = p.n - 1u - min(col0 + s.x, p.n - 1u);
-        let v = read_b(at_b[i] + (min(k0 + s.y, k_end - 1u) - s.y) * step_b, room);
-        next_b[i] = select(T4(), v, vec4<bool>(k0 + s.y < k_end));
+        let k = spot(i, B_ALONG_K, TILE_N).y;
+        let v = read_b(i, further_b(min(k0 + k, k_end - 1u), k));
+        next_b[i] = select(T4(), v, vec4<bool>(k0 + k < k_end));
     }
 }
 
@@ -236,16 +241,17 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     step_b = select(p.b_stride / B_WORD, 1u, B_ALONG_K == 1u);
     for (var i = 0u; i < UNITS_A; i += 1u) {
         let s = spot(i, A_ALONG_K, TILE_M);
-        let row = min(row0 + s.x, p.m - 1u);
-        at_a[i] = a0 + select(row / A_WORD, row * p.a_stride, A_ALONG_K == 1u) + s.y * step_a;
+        for (var c = 0u; c < EACH_A; c += 1u) {
+            let row = min(row0 + s.x + c, p.m - 1u);
+            at_a[i * EACH_A + c] = a0 + select(row / A_WORD, row * p.a_stride, A_ALONG_K == 1u) + s.y * step_a;
+        }
     }
     for (var i = 0u; i < UNITS_B; i += 1u) {
         let s = spot(i, B_ALONG_K, TILE_N);
-        let col = min(col0 + s.x, p.n - 1u);
-        if (WINDOWS == 1u) {
-            for (var c = 0u; c < 4u; c += 1u) { windows[i][c] = b0 + window(min(col0 + s.x + c, p.n - 1u)); }
+        for (var c = 0u; c < EACH_B; c += 1u) {
+            let col = min(col0 + s.x + c, p.n - 1u);
+            at_b[i * EACH_B + c] = b0 + place_b(col, s.y);
         }
-        at_b[i] = b0 + select(col / B_WORD, col * p.b_stride, B_ALONG_K == 1u) + s.y * step_b;
     }
     let member = lane % SLICE_THREADS;
     let cell = seat(member % (LANES_M * LANES_N));

@@ -75,7 +75,7 @@ class Cost(NamedTuple):
     """Measured speed of a tile on a large GPU (132 multiprocessors). Units: microseconds.
 
     A step is TILE_K along k. `work` is one workgroup's share of a multiprocessor per step, `wait` the least time of a step however
-    idle the multiprocessor; `resident` workgroups fit on one. `along_k` is the loss for an operand stored along k more; `scalar` and
+    idle the multiprocessor; `resident` workgroups fit on one. `layouts` multiplies both for no, one and two operands along k; `scalar` and
     `scalar_wait` those in work and wait for each operand that is not and is read by single elements; `edge` that for rows of B and
     out that are no multiple of four; `guard` that of a K which TILE_K does not divide.
     """
@@ -83,7 +83,7 @@ class Cost(NamedTuple):
     wait: float
     work: float
     resident: int
-    along_k: float
+    layouts: tuple
     scalar: float
     scalar_wait: float
     edge: float
@@ -100,15 +100,17 @@ SMALL = Tile(32, 32, 32, 1, 1, slices=4)
 TINY = Tile(16, 16, 128, 1, 1, slices=16, lanes_n=4)
 
 COSTS = {
-    LARGE: Cost(0.896, 0.776, 2, 0.036, 0.32, 0.15, 0.12, 0.04, 2.9),
-    WIDE: Cost(0.624, 0.403, 4, 0.071, 0.25, 0.3, 0.1, 0.05, 2.8),
-    MEDIUM: Cost(0.501, 0.233, 5, 0.08, 0.17, 0.5, 0.08, 0.09, 2.6),
-    SMALL: Cost(0.39, 0.284, 4, 0.08, 0.07, 0.15, 0.0, 0.35, 2.7),
-    TINY: Cost(0.65, 0.517, 4, 0.01, 0.15, 0.15, 0.0, 0.01, 2.9),
+    LARGE: Cost(0.896, 0.776, 2, (0.93, 1.04, 1.03), 0.32, 0.15, 0.12, 0.04, 2.9),
+    WIDE: Cost(0.624, 0.403, 4, (0.93, 0.985, 1.06), 0.25, 0.3, 0.1, 0.05, 2.8),
+    MEDIUM: Cost(0.501, 0.233, 5, (0.92, 1.0, 1.08), 0.17, 0.5, 0.08, 0.09, 2.6),
+    SMALL: Cost(0.39, 0.284, 4, (0.92, 1.0, 1.08), 0.07, 0.15, 0.0, 0.35, 2.7),
+    TINY: Cost(0.65, 0.517, 4, (0.99, 1.0, 1.01), 0.15, 0.15, 0.0, 0.01, 2.9),
 }
-SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-SPLIT_COST = 3.0            # microseconds: one more launch
-BYTES_PER_US = 1.45e6       # of partial sums written and read again
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)       # that are tried, beside those that just fill some waves of workgroups
+WAVES = 4                   # most that parts may make
+IDLE = 0.12                 # loss of a multiprocessor with next to no workgroups
+SPLIT_COST = 10.0           # microseconds: one more launch, which waits for all of this one
+BYTES_PER_US = 3.2e6        # of partial sums written and read again
 COPY_START = 3.0            # microseconds: one more launch
 COPY_BYTES_PER_US = 1.5e6   # of an operand that is copied to pad its rows, read and written
 VECTOR_GROUPS = 512         # workgroups that a matrix-vector product is split into, where k is long enough
@@ -157,9 +159,10 @@ def estimate(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, units: 
     best = None
     for tile in COSTS:
         tiles = batch * ceil_div(m, tile.m) * ceil_div(n, tile.n)
-        for splits in SPLITS:
+        slots = units * COSTS[tile].resident
+        for splits in sorted({*SPLITS, *(min(wave * slots // tiles, SPLITS[-1]) for wave in range(1, WAVES + 1))} - {0}):
             chunk, parts = split_k(k, splits, tile.k)
-            if parts != splits or splits > 1 and tiles * splits > 8 * units:
+            if parts != splits or splits > 1 and tiles * splits > WAVES * slots:
                 continue
             time = _cost(tile, tiles * splits, chunk // tile.k, a, b, m, n, k, units)
             if splits > 1:
@@ -175,9 +178,9 @@ def _cost(tile: Tile, groups: int, steps: int, a: Operand, b: Operand, m: int, n
     full, rest = divmod(groups, units * cost.resident)      # waves that fill the GPU, and the last one
     scalar = (not a.along_k and word(m, a) == 1) + (not b.along_k and word(n, b) == 1)
     wait, work = cost.wait * (1 + cost.scalar_wait * scalar), cost.work * (1 + cost.scalar * scalar)
-    layout = 1 + cost.along_k * (a.along_k + b.along_k - 1)
-    slower = layout * (1 + cost.guard * (k % tile.k != 0)) * (1 + cost.edge * (not b.along_k and n & 3 != 0))
-    step = full * max(wait, work * cost.resident) + (max(wait, work * ceil_div(rest, units)) if rest else 0)
+    slower = cost.layouts[a.along_k + b.along_k] * (1 + cost.guard * (k % tile.k != 0)) * (1 + cost.edge * (not b.along_k and n & 3 != 0))
+    last = ceil_div(rest, units)
+    step = full * max(wait, work * cost.resident) + (max(wait, work * last * (1 + IDLE * (1 - last / cost.resident))) if rest else 0)
     return cost.start + steps * slower * step
 
 
