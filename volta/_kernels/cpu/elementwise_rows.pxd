@@ -134,7 +134,8 @@ cdef inline void repeat_each(const char* x, Py_ssize_t step, Py_ssize_t rows, Py
         to += n
 
 
-cdef inline void lay_out(char* to, char* x, Py_ssize_t step, Py_ssize_t apart, Py_ssize_t rows, Py_ssize_t n, Py_ssize_t itemsize) noexcept nogil:
+cdef inline void lay_out(char* to, char* x, Py_ssize_t step, Py_ssize_t apart, Py_ssize_t rows, Py_ssize_t n,
+                         Py_ssize_t itemsize) noexcept nogil:
     """Rows of n elements, whose first ones are `apart`, behind each other."""
     cdef Py_ssize_t i
     if step == 0 and itemsize == 4:
