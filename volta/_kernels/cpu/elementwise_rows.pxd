@@ -4,7 +4,8 @@
 # out behind each other, and other rows, and float16, are copied through small blocks of the loops' types.
 # Threads: none here. Sizes: the driver's.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from volta._kernels.cpu.iteration cimport OPERANDS, Cursor, Geometry, advance, move_elements, seek, staged, word
+from volta._kernels.cpu.iteration cimport (
+    OPERANDS, Cursor, Geometry, advance, advance_rows, move_elements, seek, staged, word)
 from volta._kernels.cpu.scalar cimport float_to_half
 
 # OUT: po. IN: pa, pb, pc, pd, each n elements or one, as the loop's mask says.
@@ -133,7 +134,8 @@ cdef inline void repeat_each(const char* x, Py_ssize_t step, Py_ssize_t rows, Py
         to += n
 
 
-cdef inline void lay_out(char* to, char* x, Py_ssize_t step, Py_ssize_t apart, Py_ssize_t rows, Py_ssize_t n, Py_ssize_t itemsize) noexcept nogil:
+cdef inline void lay_out(char* to, char* x, Py_ssize_t step, Py_ssize_t apart, Py_ssize_t rows, Py_ssize_t n,
+                         Py_ssize_t itemsize) noexcept nogil:
     """Rows of n elements, whose first ones are `apart`, behind each other."""
     cdef Py_ssize_t i
     if step == 0 and itemsize == 4:
@@ -192,18 +194,9 @@ cdef inline Py_ssize_t run_rows(const Geometry* g, const Work* w, Cursor* c, Py_
                     lay_out(buffers[k], at[k], g.step[k][last], apart, rows, n, w.itemsize[k])
                 at[k] = buffers[k]
         run_any(w, at, step, rows * n)
-        move_rows(g, c, rows)
+        advance_rows(g, c, rows)
         done += rows * n
     return done
-
-
-cdef inline void move_rows(const Geometry* g, Cursor* c, Py_ssize_t rows) noexcept nogil:
-    """From the start of a row on by rows that do not pass the end of the dimension before the last."""
-    cdef int last = g.rank - 1, k
-    for k in range(g.count):
-        c.at[k] += (rows - 1) * g.step[k][last - 1]
-    c.position[last - 1] += rows - 1
-    advance(g, c, g.shape[last])
 
 
 cdef inline int direct_mask(const Geometry* g, const Work* w) noexcept nogil:
@@ -230,7 +223,7 @@ cdef inline Py_ssize_t run_direct(const Geometry* g, const Work* w, Cursor* c, i
             loop(c.at[0] + i * g.step[0][last - 1], c.at[second] + i * g.step[second][last - 1],
                  c.at[third] + i * g.step[third][last - 1] if w.count > third else NULL,
                  c.at[3] + i * g.step[3][last - 1] if w.count > 3 else NULL, c.at[4] + i * g.step[4][last - 1] if w.count > 4 else NULL, n)
-        move_rows(g, c, rows)
+        advance_rows(g, c, rows)
         done += rows * n
     return done
 

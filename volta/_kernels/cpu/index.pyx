@@ -1,7 +1,7 @@
 # Gathering along one dimension by integer indices, the additions that undo it, and writing at places.
 #
 # Layout: tensors seen as [outer, length, inner] around the indexed dimension; gather reads its input with any strides.
-# Indices are int64 and checked here before any is used, a block at a time: one outside [0, length) raises.
+# Indices are int64 and checked before any is used, a block at a time: one outside [0, length) raises.
 # Threads: over elements of the output (gather, index_select); over outer, and over blocks of columns where there are few, where
 #   elements are added or written at places, so that each place has the order of the indices; over rows of index_put, so that the last entry wins.
 # Sizes: the front end. Data is moved by its size in bytes, and added by type.
@@ -14,6 +14,7 @@ from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, INT32, INT64, MAX_
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport same_type, split_at
 from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.iteration cimport copy_bytes
 
 from volta.errors import DTypeError, IndexRangeError
 
@@ -366,11 +367,10 @@ cdef bint scatter_item(const Scatter* p, const number* start, const number* x, c
             memcpy(out + at + i * inner, start + at + i * inner, length * sizeof(number))
     out += at
     x += item // blocks * p.n * inner + first
-    if not p.full and inner == 1:
-        scatter_row(p, x, index, p.n, out)
-        return False
     if not p.full:
-        for i in range(p.n):
+        if inner == 1:
+            scatter_row(p, x, index, p.n, out)
+        for i in range(0 if inner == 1 else p.n):
             add_slice(x + i * inner, columns, out + index[i] * inner)
         return False
     index += item // blocks * p.n * inner + first
@@ -382,10 +382,8 @@ cdef bint scatter_item(const Scatter* p, const number* start, const number* x, c
             return True
         scatter_row(p, x + i * inner, index + i * inner, length, out)
     if p.kind == SUM:
-        rows = 1 if columns == inner else p.size
-        length = p.size * inner if columns == inner else columns
-        for i in range(rows):
-            add_slice(start + at + i * inner, length, out + i * inner)
+        for i in range(1 if columns == inner else p.size):
+            add_slice(start + at + i * inner, p.size * inner if columns == inner else columns, out + i * inner)
     return False
 
 
@@ -406,8 +404,7 @@ cdef bint scatter_items(Scatter* p, const number* start, const number* x, const 
 
 cdef TensorBase scattered(str name, Scatter* p, TensorBase start, TensorBase x, TensorBase index, int dim, Py_ssize_t size):
     """A tensor like x with `size` along dim, which begins as start (None: zeros), and x at index."""
-    cdef int code = x.dtype.code
-    cdef bint outside = False
+    cdef int code = x.dtype.code, outside = False
     index = as_index(name, index) if p.full else checked(name, index, dim, size)
     start, x = packed(start), packed(x)
     split_at(x.shape, dim, &p.outer, &p.n, &p.inner)
@@ -499,5 +496,5 @@ def index_put(TensorBase out not None, TensorBase index not None, TensorBase val
         move(&p, values, index, out)
 
 
-KERNELS = {"gather": gather, "scatter_add": scatter_add, "scatter_sum": scatter_sum, "index_select": index_select, "index_add": index_add, "index_put": index_put,
-           "scatter_reduce": scatter_reduce}
+KERNELS = {"gather": gather, "scatter_add": scatter_add, "scatter_sum": scatter_sum, "index_select": index_select,
+           "index_add": index_add, "index_put": index_put, "scatter_reduce": scatter_reduce}

@@ -5,7 +5,6 @@
 # run along the last dimension. Who calls checks shapes; nothing here allocates.
 from cython.parallel cimport prange
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy
 from volta._kernels.core.base cimport MAX_RANK, TensorBase, address
 from volta._kernels.cpu.scalar cimport half_to_float
 
@@ -18,6 +17,24 @@ cdef extern from *:
     #endif
     """
     const bint VOLTA_CHECKED
+
+cdef extern from *:
+    """
+    #include <string.h>
+    #if defined(__GNUC__) || defined(__clang__)
+      /* Rows of a few hundred bytes: shorter than a call. The last piece overlaps the one before it. */
+      static inline void volta_copy_row(char *to, const char *from, size_t n) {
+          typedef char piece __attribute__((vector_size(64), aligned(1), may_alias));
+          size_t i;
+          if (n < 64 || n > 2048) { memcpy(to, from, n); return; }
+          for (i = 0; i + 64 < n; i += 64) *(piece *)(to + i) = *(const piece *)(from + i);
+          *(piece *)(to + n - 64) = *(const piece *)(from + n - 64);
+      }
+    #else
+      #define volta_copy_row memcpy
+    #endif
+    """
+    void copy_bytes "volta_copy_row"(char* to, const char* x, size_t n) noexcept nogil
 
 cdef enum:
     OPERANDS = 5
@@ -182,6 +199,15 @@ cdef inline void advance(const Geometry* g, Cursor* c, Py_ssize_t length) noexce
         c.position[i] += 1
 
 
+cdef inline void advance_rows(const Geometry* g, Cursor* c, Py_ssize_t rows) noexcept nogil:
+    """From the start of a row on by rows that do not pass the end of the dimension before the last."""
+    cdef int last = g.rank - 1, k
+    for k in range(g.count):
+        c.at[k] += (rows - 1) * g.step[k][last - 1]
+    c.position[last - 1] += rows - 1
+    advance(g, c, g.shape[last])
+
+
 cdef inline void run_ranges(range_t run, const Geometry* g, const void* work, int threads, Py_ssize_t unit) noexcept nogil:
     """All elements, split among threads at multiples of `unit`."""
     cdef Py_ssize_t chunk = ((g.size + threads - 1) // threads + unit - 1) // unit * unit
@@ -233,7 +259,7 @@ cdef inline void move_elements(char* to, Py_ssize_t to_step, const char* x, Py_s
                                Py_ssize_t itemsize) noexcept nogil:
     """Copy n elements of 1, 2, 4 or 8 bytes from one strided row, or one repeated element, to another that does not overlap it."""
     if to_step == itemsize and x_step == itemsize:
-        memcpy(to, x, n * itemsize)
+        copy_bytes(to, x, n * itemsize)
     elif itemsize == 4:
         _move_words(to, to_step, x, x_step, n, <uint32_t>0)
     elif itemsize == 8:

@@ -12,6 +12,7 @@ from volta._kernels.core.threads cimport NOGIL_SIZE, threads_for
 from volta._kernels.core.views cimport float_code
 from volta._kernels.core.size cimport plain
 from volta._kernels.cpu.copy cimport copy_data, packed, share
+from volta._kernels.cpu.iteration cimport copy_bytes
 from volta._kernels.cpu.tile cimport real
 
 cdef struct Axis:
@@ -156,7 +157,7 @@ cdef void join_range(const Joined* v, Py_ssize_t start, Py_ssize_t stop) noexcep
     while start < stop:
         n = min(v.parts[k].nbytes - at, stop - start)
         if v.parts[k].data != NULL:
-            memcpy(v.out + start, v.parts[k].data + index * v.parts[k].nbytes + at, n)
+            copy_bytes(v.out + start, v.parts[k].data + index * v.parts[k].nbytes + at, n)
         start, at, k = start + n, 0, k + 1
         if k == v.count:
             k, index = 0, index + 1

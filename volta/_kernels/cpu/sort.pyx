@@ -18,7 +18,7 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport split_at
 from volta._kernels.cpu.copy cimport clear, packed
 from volta._kernels.cpu.index cimport first_outside
-from volta._kernels.cpu.sort_words cimport sort_words
+from volta._kernels.cpu.sort_words cimport Wide, bits_of, item, sort_digits, sort_words
 
 from volta.errors import ArgumentError, DTypeError, IndexRangeError
 
@@ -31,14 +31,6 @@ cdef enum:
     CROWD = 8                   # if no more keys than this share it
     LARGE = 8192                # elements from which digits have 11 bits
     RUN = 32                    # elements that are compared at once where only the first few are wanted
-
-cdef struct Wide:               # keys of 64 bits; those of 32 are the upper half of a word, and the place its lower
-    uint64_t key
-    uint64_t place
-
-ctypedef fused item:
-    uint64_t
-    Wide
 
 ctypedef fused number:
     uint8_t
@@ -122,14 +114,6 @@ cdef inline bint any_before(const number* x, Py_ssize_t n, Py_ssize_t step, bint
     return found != 0
 
 
-cdef inline uint64_t bits_of(item v, int shift) noexcept nogil:
-    """The bits of the key from this one up."""
-    if item is uint64_t:
-        return v >> (shift + 32)
-    else:
-        return v.key >> shift
-
-
 cdef inline uint64_t digit(item v, int shift) noexcept nogil:
     """Eight bits of the key."""
     return bits_of(v, shift) & 255
@@ -186,38 +170,6 @@ cdef Py_ssize_t place_digits(Py_ssize_t* counts, int threads) noexcept nogil:
             total += count
         most = max(most, total - of_digit)
     return most
-
-
-cdef void sort_digits(item* a, item* spare, Py_ssize_t n, int bits, int width) noexcept nogil:
-    """Sorts a in place, `width` bits at a time from the lowest up; all digits are counted in one pass."""
-    cdef uint32_t counts[3 << 11]               # three digits of 11 bits, or eight of 8
-    cdef uint32_t* starts = &counts[0]
-    cdef uint32_t total, count, most
-    cdef item* source = a
-    cdef item* target = spare
-    cdef uint64_t d, mask = ((<uint64_t>1) << width) - 1
-    cdef int digits = (bits + width - 1) // width, k
-    cdef Py_ssize_t i
-    memset(starts, 0, (<size_t>digits << width) * sizeof(uint32_t))
-    for i in range(n):
-        for k in range(digits):
-            starts[(<uint64_t>k << width) + (bits_of(a[i], k * width) & mask)] += 1
-    for k in range(digits):
-        total = most = 0
-        for i in range(1 << width):
-            count = starts[i]
-            starts[i] = total
-            total += count
-            most = max(most, count)
-        if most < n:
-            for i in range(n):
-                d = bits_of(source[i], k * width) & mask
-                target[starts[d]] = source[i]
-                starts[d] += 1
-            source, target = target, source
-        starts += 1 << width
-    if source != a:
-        memcpy(a, source, n * sizeof(item))
 
 
 cdef void sort_items(item* a, item* spare, Py_ssize_t n, int bits) noexcept nogil:

@@ -1,11 +1,21 @@
-# Sorting a short line of words, no two of which are equal: by counting what is less than each, and by merging.
+# Sorting one line of keys with their places: of words, no two of which are equal, by counting what is less than each and by merging; by
+# the digits of the keys.
 #
 # Threads: none. Sizes: the caller's; 32 words behind the last may be read.
-from libc.stdint cimport uint64_t
-from libc.string cimport memcpy
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memcpy, memset
 
 cdef enum:
     RANKED = 64                 # words up to which all are compared with all
+
+cdef struct Wide:               # keys of 64 bits; those of 32 are the upper half of a word, and the place its lower
+    uint64_t key
+    uint64_t place
+
+ctypedef fused item:
+    uint64_t
+    Wide
+
 
 cdef extern from *:
     """
@@ -61,3 +71,43 @@ cdef inline void sort_words(uint64_t* a, uint64_t* spare, Py_ssize_t n, bint her
     sort_words(a, spare, n // 2, not here)
     sort_words(a + n // 2, spare + n // 2, n - n // 2, not here)
     merge_halves(spare if here else a, a if here else spare, n)
+
+
+cdef inline uint64_t bits_of(item v, int shift) noexcept nogil:
+    """The bits of the key from this one up."""
+    if item is uint64_t:
+        return v >> (shift + 32)
+    else:
+        return v.key >> shift
+
+
+cdef inline void sort_digits(item* a, item* spare, Py_ssize_t n, int bits, int width) noexcept nogil:
+    """Sorts a in place, `width` bits at a time from the lowest up; all digits are counted in one pass."""
+    cdef uint32_t counts[3 << 11]               # three digits of 11 bits, or eight of 8
+    cdef uint32_t* starts = &counts[0]
+    cdef uint32_t total, count, most
+    cdef item* source = a
+    cdef item* target = spare
+    cdef uint64_t d, mask = ((<uint64_t>1) << width) - 1
+    cdef int digits = (bits + width - 1) // width, k
+    cdef Py_ssize_t i
+    memset(starts, 0, (<size_t>digits << width) * sizeof(uint32_t))
+    for i in range(n):
+        for k in range(digits):
+            starts[(<uint64_t>k << width) + (bits_of(a[i], k * width) & mask)] += 1
+    for k in range(digits):
+        total = most = 0
+        for i in range(1 << width):
+            count = starts[i]
+            starts[i] = total
+            total += count
+            most = max(most, count)
+        if most < n:
+            for i in range(n):
+                d = bits_of(source[i], k * width) & mask
+                target[starts[d]] = source[i]
+                starts[d] += 1
+            source, target = target, source
+        starts += 1 << width
+    if source != a:
+        memcpy(a, source, n * sizeof(item))
