@@ -83,15 +83,9 @@ class Tensor(operators.Operators):
         return self.device.is_gpu
 
     is_cuda = is_gpu
-    is_sparse = False
+    is_sparse = is_quantized = is_meta = False
+    is_xpu = is_mps = False                 # GPUs of any maker are "gpu"
     layout = strided
-
-    @property
-    def is_xpu(self) -> bool:
-        """Whether its data is on PyTorch's device "xpu": never. GPUs of any maker are "gpu"."""
-        return False
-
-    is_mps = is_meta = is_quantized = is_xpu
 
     @property
     def data(self) -> Tensor:

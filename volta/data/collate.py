@@ -80,11 +80,15 @@ def _stacked(batch, first):
     if isinstance(first, (np.ndarray, np.generic)):
         if first.dtype.kind in "SUO":
             raise TypeError(_NEEDED.format(first.dtype))
-        if len({np.shape(sample) for sample in batch}) > 1:
+        scalars = isinstance(first, np.generic) and len(set(map(type, batch))) == 1
+        if not scalars and len({np.shape(sample) for sample in batch}) > 1:
             raise _unequal(batch)
-        dtype = from_numpy_dtype(np.result_type(*{sample.dtype for sample in batch}))
+        dtype = from_numpy_dtype(first.dtype if scalars else np.result_type(*{sample.dtype for sample in batch}))
         out = empty(len(batch), *np.shape(first), dtype=dtype, device="cpu")            # memory that is there already, as NumPy's is not
-        np.stack(batch, out=out.numpy())
+        if scalars:
+            out.numpy()[:] = batch                                                      # a tenth of the time of `stack`
+        else:
+            np.stack(batch, out=out.numpy())
         return out
     return tensor(batch, dtype=float64 if isinstance(first, float) else None, device="cpu")
 
