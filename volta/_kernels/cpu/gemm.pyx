@@ -100,7 +100,9 @@ cdef void turn(Py_ssize_t rows, Py_ssize_t columns, const real* x, Py_ssize_t fr
     """out[j * to_row + i] = x[i * from_row + j] of rows x columns numbers, in squares of 8, the last of which overlap."""
     cdef Py_ssize_t i, j, r, c
     if real is float:
-        if rows < 8 or columns < 8:
+        if rows == 1 and to_row == 1:
+            memcpy(out, x, columns * sizeof(real))
+        elif rows < 8 or columns < 8:
             for i in range((rows + 7) // 8):
                 for j in range((columns + 7) // 8):
                     turn_few(min(rows - 8 * i, 8), min(columns - 8 * j, 8), x + 8 * (i * from_row + j), from_row,
