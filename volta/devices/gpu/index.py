@@ -234,9 +234,9 @@ def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
                   DIRECT=direct, ALONE=what.outer == 1, **column, **_bits_of(what.dtype))
         if entry == "count":
             add_scan(plan, starts, buckets)
-    threads = 512 if limits["max-compute-invocations-per-workgroup"] >= 512 else THREADS
+    threads = min(4 * THREADS, limits["max-compute-invocations-per-workgroup"])
     return _add_sums(plan, what, (found, starts), buckets, 8 * ceil_div(blocks, buckets), (total, places), shift,
-                     LINES=False, I="vec2<u32>", named="index[i]", THREADS=threads, EACH=12)
+                     LINES=False, I="vec2<u32>", named="index[i]", THREADS=threads, EACH=min(24 * THREADS // threads, 12))
 
 
 def _add(plan: Plan, what: Sum, total: int, windows: bool) -> Plan:
