@@ -4,8 +4,10 @@
 // above all magnitudes that go to the place.
 // Up to 2^14 entries of a line or bucket are added as two numbers of 17 bits each, which have room for as many; more with a carry.
 // LINES: out[line, j] = the sum of g[line, k] over the k with index[line, k] == j. Else the entries of buckets come from index_partition.
+// BASED: what `base` has is added to the sums; it is read first of all, so that nobody waits for it.
 //
-// Bindings: 0 g, 1 index, or the entries, 2 ends of buckets, any buffer with LINES (read), 3 out (read_write).
+// Bindings: 0 g, 1 index, or the entries, 2 ends of buckets, any buffer with LINES, 3 base, any buffer unless BASED (read),
+//           4 out (read_write).
 // Launch:   x = lines or buckets workgroups of THREADS.
 // Sums:     in integers: exact, but for what is below the unit; one rounding to f32.
 
@@ -15,22 +17,26 @@ alias A = f32;
 alias O = f32;
 const LINES: bool = true;
 const FLOAT: bool = true;
+const BASED: bool = false;
 const THREADS: u32 = 256u;
 const PLACES: u32 = 1024u;              // at most
 const EACH: u32 = 4u;                   // entries of a thread that are on their way at once
 const NONE: u32 = 0xffffffffu;
+const OWN: u32 = (PLACES + THREADS - 1u) / THREADS;
 const INFINITE: u32 = 0x7f800000u;
 
 struct Params {
     groups: u32, entries: u32, size: u32,       // entries and places of a line, or of all buckets
     g_offset: u32, index_offset: u32,
     shift: u32,                         // of the number of buckets
+    base_offset: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> g: array<V>;
 @group(0) @binding(1) var<storage, read> index: array<I>;
 @group(0) @binding(2) var<storage, read> ends: array<u32>;
-@group(0) @binding(3) var<storage, read_write> out: array<O>;
+@group(0) @binding(3) var<storage, read> base: array<O>;
+@group(0) @binding(4) var<storage, read_write> out: array<O>;
 
 var<workgroup> tops: array<atomic<u32>, select(1u, PLACES, FLOAT)>;     // largest magnitude, as bits
 var<workgroup> lows: array<atomic<u32>, PLACES>;
@@ -105,12 +111,22 @@ fn add_all(entries: array<vec2<u32>, EACH>, few: bool) {
     }
 }
 
+// Where place j of a line or bucket is in `out`, and the last one that there may be.
+fn to_of(group: u32, j: u32) -> u32 {
+    if (LINES) { return group * p.size + j; }
+    return ((((j >> 3u) << p.shift) + group) << 3u) | (j & 7u);
+}
+
+fn last_of(group: u32) -> u32 { return select(p.size, (group + 1u) * p.size, LINES) - 1u; }
+
 @compute @workgroup_size(THREADS)
 fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let group = group_of(grid);
     if (group >= p.groups) {
         return;
     }
+    var held: array<O, OWN>;
+    for (var i = 0u; i < OWN && BASED; i++) { held[i] = base[p.base_offset + min(to_of(group, local + i * THREADS), last_of(group))]; }
     for (var j = local; j < PLACES; j += THREADS) {
         atomicStore(&lows[j], 0u);
         if (FLOAT) {
@@ -136,15 +152,14 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     add_all(kept, few);
     for (var first = start + THREADS * EACH; first < end; first += THREADS * EACH) { add_all(entries_at(first + local, end, group), few); }
     workgroupBarrier();
-    for (var j = local; j < PLACES; j += THREADS) {
-        var to = group * p.size + j;
-        var there = j < p.size;
-        if (!LINES) {
-            to = ((((j >> 3u) << p.shift) + group) << 3u) | (j & 7u);
-            there = to < p.size;
-        }
-        if (there) {
-            if (FLOAT) { out[to] = finish(A(sum_of(j, few))); } else { out[to] = finish(bitcast<A>(atomicLoad(&lows[j]))); }
+    for (var i = 0u; i < OWN; i++) {
+        let j = local + i * THREADS;
+        let to = to_of(group, j);
+        if (j < PLACES && to <= last_of(group)) {
+            var sum = A();
+            if (FLOAT) { sum = A(sum_of(j, few)); } else { sum = bitcast<A>(atomicLoad(&lows[j])); }
+            if (BASED) { sum += A(held[i]); }
+            out[to] = finish(sum);
         }
     }
 }

@@ -15,9 +15,11 @@ const THREADS: u32 = 256u;
 const ITEMS: u32 = 16u;
 const BUCKETS: u32 = 1024u;             // a power of two
 const DIRECT: bool = false;
+const ALONE: bool = false;              // there is one line of places
 const NONE: u32 = 0xffffffffu;
 const OWNED: u32 = max(BUCKETS / THREADS, 1u);
 fn bits(v: V) -> u32 { return bitcast<u32>(v); }
+fn column(k: u32) -> u32 { return k % p.inner; }
 
 struct Params {
     total: u32, inner: u32, entries: u32, size: u32,
@@ -46,7 +48,8 @@ fn places_from(first: u32) -> array<u32, ITEMS> {
     for (var j = 0u; j < ITEMS; j++) {
         let row = u32(clamp(bitcast<i32>(places[j]), 0, i32(p.size) - 1));
         let k = first + j * THREADS;
-        places[j] = select(NONE, place_of(k, row, p.inner, p.entries, p.size), k < p.total);
+        let line = select(k / (p.inner * p.entries), 0u, ALONE);
+        places[j] = select(NONE, (line * p.size + row) * p.inner + column(k), k < p.total);
     }
     return places;
 }

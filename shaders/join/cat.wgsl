@@ -1,12 +1,11 @@
 // cat: lines of up to four tensors one after another in the lines of out, from `first` on.
 //
 // Bindings: 0 a, 1 b, 2 c, 3 d (read; any buffer where there are fewer), 4 out (read_write).
-// Launch:   x = ceil(count / (256 * EACH)) workgroups of 256; all counts are in E's.
+// Launch:   x = ceil(count / 256) workgroups of 256; all counts are in E's.
 // Sums:     none. Copies bits: E is of u32 for every type of 32 bits.
 
 alias E = vec4<u32>;
 const LINES: bool = true;               // more than one
-const EACH: u32 = 4u;                   // E's of a thread, 256 apart: all are on their way before the first is written
 
 struct Params {
     ends: vec4<u32>,                    // of the tensors' lines, put together; those of the last one for what is not there
@@ -35,14 +34,6 @@ fn line_of(i: u32) -> u32 {
 
 @compute @workgroup_size(256)
 fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
-    let begin = group_of(grid) * 256u * EACH + local;
-    var found: array<E, EACH>;
-    for (var j = 0u; j < EACH; j++) {
-        let i = begin + j * 256u;
-        if (i < p.count) { found[j] = element(line_of(i), i - line_of(i) * p.line); }
-    }
-    for (var j = 0u; j < EACH; j++) {
-        let i = begin + j * 256u;
-        if (i < p.count) { out[line_of(i) * (p.out_line - p.line) + p.first + i] = found[j]; }
-    }
+    let i = group_of(grid) * 256u + local;
+    if (i < p.count) { out[line_of(i) * (p.out_line - p.line) + p.first + i] = element(line_of(i), i - line_of(i) * p.line); }
 }

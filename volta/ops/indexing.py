@@ -12,16 +12,17 @@ from volta._kernels.core import TensorBase, indexing
 from volta._kernels.core.call import run_kernel
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
-from volta.ops.creation import arange, empty
+from volta.ops.creation import arange
 from volta.ops.from_data import tensor
 from volta.ops.join import pad, stack
 from volta.ops.parts import slice_view
 from volta.ops.records.copy import cast
-from volta.ops.records.index import gather_op, index_add_op, index_put_op, index_select_op, scatter_add_op, scatter_sum_op
+from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op, scatter_sum_op
 from volta.ops.records.join import triangle_op
 from volta.ops.records.math import clamp_op, mulacc, where_op
 from volta.ops.records.reduce import amax_op
 from volta.ops.records.scan import cumsum_op
+from volta.ops.records.sort import searchsorted_op
 from volta.ops.records.view import contiguous_op, expand_op, reshape_op
 from volta.ops.table import Flags, Labels, case, composed
 from volta.shapes import as_dim, broadcast_shapes
@@ -295,12 +296,8 @@ def true_places(mask: Tensor) -> Tensor:
     """The flat positions where a mask holds, ascending, int64. Of a GPU's only their number is read."""
     if not mask.device.is_gpu or not mask._size:
         return tensor(np.flatnonzero(mask.numpy()), device=mask.device)
-    mask = flat(mask)
-    ends = cumsum_op(mask, dim=0)
-    places = empty(int(ends[-1].item()) + 1, dtype=int64, device=mask.device)           # the first one for those where it does not hold
-    run_kernel(index_put_op, mask.device, (places, where_op(mask, ends, 0), arange(mask._size, device=mask.device)),
-               {"rank": 1, "unique": True})
-    return slice_view(places, (slice(1, None),))
+    ends = cumsum_op(flat(mask), dim=0)
+    return searchsorted_op(ends, arange(1, int(ends[-1].item()) + 1, device=mask.device), right=False)
 
 
 def coordinates(places: Tensor, shape: Sequence[int]) -> list[Tensor]:

@@ -204,9 +204,9 @@ def lerp(input: Tensor, end: Tensor, weight: Number | Tensor) -> Tensor:
     """
     way = end - input
     if isinstance(weight, (int, float)):
-        return input + way * weight if -0.5 < weight < 0.5 else end - way * (1 - weight)
+        return r.mulacc(way, weight, input) if -0.5 < weight < 0.5 else r.mulacc(way, weight - 1, end)
     near = r.abs(weight) < 0.5
-    return r.where_op(near, input, end) + way * r.where_op(near, weight, weight - 1)        # one product, so that no gradient is 0 * inf
+    return r.mulacc(way, r.where_op(near, weight, weight - 1), r.where_op(near, input, end))        # one product: no gradient is 0 * inf
 
 
 # ---------------------------------------------------------------- rounding, limits, choices

@@ -127,6 +127,7 @@ class Sum(NamedTuple):
     entries: int
     size: int
     offset: int         # of g, modulo 4
+    based: bool = False # onto a third operand
 
     def width(self, inner: int) -> int:
         return _width(self.dtype, inner, self.offset)
@@ -142,16 +143,43 @@ def _added(full: bool, g, index, *, dim, size, windows=False):
     count, what = prod(shape), Sum(g.dtype, full, prod(shape[:dim]), prod(shape[dim + 1:]), entries, size, g.offset & 3)
     if not count:
         return plan
-    if entries <= FEW_ENTRIES or entries < MANY_ENTRIES and count * entries <= FEW_READS:
+    if _is_small(entries, count):
         return _add(plan, what, count, windows)
     if full and not windows:
-        if len(g.shape) == 1 and size <= FEW_PLACES and entries >= FEW_PLACES * size and g.dtype.code in (3, 5):     # int64, float32
-            return _added_by_parts
-        if what.inner == 1 and size <= _most_places(plan) and (what.outer >= LINES or entries <= MANY_ENTRIES):
-            return _add_lines(plan, what)
-        if index._size >= MANY_ENTRIES:
-            return _add_buckets(plan, what, index._size, count)
+        found = _added_by_parts if _in_parts(g, size) else _add_exactly(plan, what, index._size, count)
+        if found:
+            return found
     return _add_sorted(plan, what, index._size, windows)
+
+
+def _summed(g, index, x, *, dim):
+    """x, with g added at index along dim."""
+    plan, entries, size = Plan(g, index, x), g.shape[dim], x.shape[dim]
+    plan.output(x.shape, x.dtype)
+    if _is_small(entries, x._size) or _in_parts(g, size):
+        return _added_to
+    what = Sum(g.dtype, True, prod(x.shape[:dim]), prod(x.shape[dim + 1:]), entries, size, g.offset & 3, True)
+    return _add_exactly(plan, what, index._size, x._size) or _added_to
+
+
+def _added_to(g, index, x, *, dim):
+    return call("add", x, KERNELS["scatter_add"](g, index, dim=dim, size=x.shape[dim]))
+
+
+def _add_exactly(plan: Plan, what: Sum, total: int, places: int):
+    """The plan, whose last step adds exactly; None where there is another way."""
+    if what.inner == 1 and what.size <= _most_places(plan) and (what.outer >= LINES or what.entries <= MANY_ENTRIES):
+        return _add_lines(plan, what)
+    return _add_buckets(plan, what, total, places) if total >= MANY_ENTRIES else None
+
+
+def _is_small(entries: int, places: int) -> bool:
+    """Whether each place may look at all entries of its line."""
+    return entries <= FEW_ENTRIES or entries < MANY_ENTRIES and places * entries <= FEW_READS
+
+
+def _in_parts(g, size: int) -> bool:
+    return len(g.shape) == 1 and size <= FEW_PLACES and g._size >= FEW_PLACES * size and g.dtype.code in (3, 5)      # int64, float32
 
 
 def _added_by_parts(g, index, *, dim, size):
@@ -176,9 +204,9 @@ def _bits_of(dtype) -> dict:
 
 def _add_sums(plan: Plan, what: Sum, bound: tuple, groups: int, places: int, sizes: tuple, shift: int = 0, **more) -> Plan:
     """The last step of an exact addition."""
-    plan.step("index/accumulate", (0, *bound, 2), (groups, *sizes, At(0), At(1), shift), groups,
-              PLACES=1 << max(places - 1, 1).bit_length(), FLOAT=what.dtype.is_floating_point,
-              **(_sums(what.dtype, 1) | _bits_of(what.dtype)), **more)
+    plan.step("index/accumulate", (0, *bound, 2 if what.based else spare(plan.ctx), plan.last),
+              (groups, *sizes, At(0), At(1), shift, At(2) if what.based else 0), groups, PLACES=1 << max(places - 1, 1).bit_length(),
+              FLOAT=what.dtype.is_floating_point, BASED=what.based, **(_sums(what.dtype, 1) | _bits_of(what.dtype)), **more)
     return plan
 
 
@@ -199,15 +227,16 @@ def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
     items = ITEMS if direct else min((memory - 8 * buckets) // (8 * threads) - 1, ITEMS * THREADS // threads)
     starts, found = plan.scratch(4 * buckets), plan.scratch(8 * total)
     add_elementwise(plan, "0", (starts,), (buckets,), ((1,),), INT32)
+    column = {} if what.inner & what.inner - 1 else {"column": "k & (p.inner - 1u)"}
     for entry in ("count", "split"):
         plan.step("index/partition", (0, 1, starts, found), (total, what.inner, what.entries, what.size, At(0), At(1), shift),
                   ceil_div(total, threads * items), entry=entry, THREADS=threads, ITEMS=items, BUCKETS=threads if direct else buckets,
-                  DIRECT=direct, **_bits_of(what.dtype))
+                  DIRECT=direct, ALONE=what.outer == 1, **column, **_bits_of(what.dtype))
         if entry == "count":
             add_scan(plan, starts, buckets)
-    threads = 512 if limits["max-compute-invocations-per-workgroup"] >= 512 else THREADS
+    threads = min(4 * THREADS, limits["max-compute-invocations-per-workgroup"])
     return _add_sums(plan, what, (found, starts), buckets, 8 * ceil_div(blocks, buckets), (total, places), shift,
-                     LINES=False, I="vec2<u32>", named="index[i]", THREADS=threads, EACH=12)
+                     LINES=False, I="vec2<u32>", named="index[i]", THREADS=threads, EACH=min(24 * THREADS // threads, 12))
 
 
 def _add(plan: Plan, what: Sum, total: int, windows: bool) -> Plan:
@@ -290,10 +319,6 @@ def _scatter_reduce(x, src, index, dim, reduce):
     return _LAST(x, src, index, dim=dim) if reduce == "last" else _combined(x, src, index, dim=dim, reduce=reduce)
 
 
-def _scatter_sum(x, src, index, *, dim):
-    return call("add", x, KERNELS["scatter_add"](src, index, dim=dim, size=x.shape[dim]))
-
-
 def _reduced(x, src, index, *, dim, reduce):
     """x, combined with src at index along dim: products and extremes."""
     plan = Plan(x, src, index)
@@ -353,7 +378,7 @@ def _put_packed(out, index, values, **params):
 def _put(plan: Plan, out, geometry: tuple, entries: int, places: Place, values, unique: bool, fill: bool, windows: bool, first: int = 0):
     """Steps for a run of entries. IN: geometry, (sizes and strides of out, elements of an entry, number of places); first entry."""
     sizes, strides, inner, size = geometry
-    raw = unique or entries == 1
+    raw = unique or fill or entries == 1                    # of one value it is all the same which entry is last
     keys = places if raw else Place(_add_winners(plan, places, entries, size), 0)
     for start, count in _pieces(0, entries * inner, _step(plan.limit) if windows and not fill else entries * inner):
         source, offset = Place(2, At(2)), values.offset & 3
@@ -401,6 +426,7 @@ def _add_winners(plan: Plan, places: Place, entries: int, size: int) -> int:
 
 
 _LAST = Kernel("scatter_last", _last, cut=_replaced)
+_SUMMED = Kernel("scatter_sum", _summed, cut=lambda run, *operands, **params: _added_to(*operands, **params))
 _combined = Kernel("scatter_reduce", _reduced, cut=cuts.indexed_reduction)
 KERNELS = {
     **{name: Kernel(name, partial(_selected, full), windows=partial(_selected, full, windows=True), cut=cut)
@@ -408,4 +434,4 @@ KERNELS = {
     "index_put": Kernel("index_put", _index_put, strided=(0,), writes=(0,), windows=partial(_index_put, windows=True)),
     **{name: Kernel(name, partial(_added, full), windows=partial(_added, full, windows=True), cut=cuts.indexed_sum)
        for name, full in (("scatter_add", True), ("index_add", False))},
-    "scatter_reduce": _scatter_reduce, "scatter_sum": _scatter_sum}
+    "scatter_reduce": _scatter_reduce, "scatter_sum": lambda x, src, index, *, dim: _SUMMED(src, index, x, dim=dim)}

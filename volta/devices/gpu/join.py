@@ -19,7 +19,6 @@ from volta.devices.gpu.plans import At, Kernel, Plan
 from volta.devices.gpu.pool import shared_planes
 
 TOGETHER = 4                # tensors that a dispatch joins
-MANY = 1 << 20              # elements that it copies from which a thread has several
 MODES = ("constant", "reflect", "replicate", "circular")
 
 
@@ -34,11 +33,11 @@ def _joined(out, a, b, c, d, *, dim, first):
     width = 1 if any(n % 4 for n in (*ends, out_line, first, *(t.offset for t in tensors))) else 4
     ends, count = [n // width for n in ends], lines * ends[-1] // width
     if count:
-        missing, element, each = TOGETHER - len(tensors), "f16" if STORED[out.dtype.code] == "f16" else "u32", 4 if count >= MANY else 1
+        missing, element = TOGETHER - len(tensors), "f16" if STORED[out.dtype.code] == "f16" else "u32"
         plan.step("join/cat", (*range(1, 1 + len(tensors)), *[1] * missing, 0),
                   (*ends, *[ends[-1]] * missing, *[At(1 + i, width) for i in range(len(tensors))], *[0] * missing, count, ends[-1],
-                   out_line // width, first // width), ceil_div(count, THREADS * each),
-                  E=f"vec4<{element}>" if width == 4 else element, LINES=lines > 1, EACH=each)
+                   out_line // width, first // width), ceil_div(count, THREADS),
+                  E=f"vec4<{element}>" if width == 4 else element, LINES=lines > 1)
     return plan
 
 

@@ -13,6 +13,7 @@ from volta.devices.gpu.plans import At, Kernel, Plan, spare
 
 WORKGROUPS = 2048           # wanted where lines are long
 SHORTEST = 4                # steps of a workgroup that a part of a line has at least
+WIDE, WIDE_ITEMS = 1 << 15, 4       # elements of a line from which it is scanned by vectors, and vectors of a thread
 
 
 class Rule(NamedTuple):
@@ -63,6 +64,8 @@ def _scan(name: str, x, *, dim):
     if not x._size:
         return plan
     lines, lanes, adjacent, items = prod(shape) // length, 1, inner == 1, _items(rule)
+    if adjacent and length >= WIDE and not (length % 4 or x.offset % 4) and name in _FOLDS:
+        return _add_wide(plan, rule, x.dtype, lines, length // 4)
     while lanes < (THREADS if adjacent or lanes * lines < THREADS else 8) and items * lanes < length:
         lanes *= 2
     step, blocks = items * lanes, ceil_div(lines, THREADS // lanes)
@@ -76,6 +79,21 @@ def _scan(name: str, x, *, dim):
     totals = plan.scratch(rule.size * parts * lines)
     launch(spare(plan.ctx), totals, stored, length, size, parts, TOTALS=True)
     launch(totals, 1, stored, length, size, parts, CARRIED=True)
+    return plan
+
+
+def _add_wide(plan: Plan, rule: Rule, dtype, lines: int, length: int) -> Plan:
+    """Long lines, by vectors."""
+    step = WIDE_ITEMS * THREADS
+    size = ceil_div(ceil_div(length, ceil_div(WORKGROUPS, lines)), step) * step
+    parts = ceil_div(length, size)
+    rules = {"E": f"vec4<{STORED[dtype.code]}>", "V": rule.kind, "initial": f"fn initial() -> V {{ return {rule.initial}; }}",
+             "combine": f"fn combine(a: V, b: V) -> V {{ {rule.combine} }}", "ITEMS": WIDE_ITEMS}
+    totals, words, kind = spare(plan.ctx), (lines, length, At(0, 4), size, parts), f"vec4<{STORED[rule.result.code]}>"
+    if parts > 1:
+        totals = plan.scratch(rule.size * parts * lines)
+        plan.step("scan/wide", (0, spare(plan.ctx), totals), words, lines * parts, TOTALS=True, O=rule.kind, leave="v.x", **rules)
+    plan.step("scan/wide", (0, totals, 1), words, lines * parts, CARRIED=parts > 1, O=kind, **rules)
     return plan
 
 

@@ -39,8 +39,7 @@ def _normalised(input, mean, var, weight, bias, eps):
         return cast(widened(_normalised, (input, mean, var, weight, bias, eps), {}), input.dtype)
     scale = rsqrt(var + eps)
     scale = scale if weight is None else scale * weight
-    shift = -mean * scale
-    shift = shift if bias is None else shift + bias
+    shift = -mean * scale if bias is None else mulacc(mean, -scale, bias)
     return mulacc(input, column(scale, input.ndim), column(shift, input.ndim))
 
 

@@ -84,7 +84,7 @@ def _extreme(name, extreme):
                     vjp=(lambda g, indices, x_shape, dim: scatter_add_op(g, indices, dim=dim, size=x_shape[dim]),))
 
 
-cumsum_op = _scan("cumsum", np.cumsum, lambda g, dim: _to_the_end(cumsum_op, g, dim), cases=_LONG, rtol=2e-5)
+cumsum_op = _scan("cumsum", np.cumsum, lambda g, dim: _to_the_end(cumsum_op, g, dim), cases=(*_LONG, case((33000,), dim=0)), rtol=2e-5)
 cumprod_op = _scan("cumprod", np.cumprod, _cumprod_vjp, rtol=2e-5, domain=(0.7, 1.3), cases=(case((1500,), dim=0),))
 logcumsumexp_op = _scan("logcumsumexp", np.logaddexp.accumulate, _logcumsumexp_vjp, "f", rtol=2e-5)
 cummax_op, cummin_op = _extreme("cummax", np.maximum), _extreme("cummin", np.minimum)
