@@ -20,7 +20,7 @@
 // Sums:     in f32, in a fixed order; exponentials are of base 2. A row without any key gives zeros, and logsumexp +inf.
 //
 // Neighbouring lanes share x and lanes two apart y, so that most reads of a warp are broadcasts. Thread (x, y) owns the fours of rows
-// y, y + LANES_Y, ... and the fours of columns x, x + LANES_X, ...; V's of cells lie along the rows. What is multiplied to cells is
+// z, z + 4, ... and the fours of columns x, x + LANES_X, ...; V's of cells lie along the rows. What is multiplied to cells is
 // turned on its way into workgroup memory, in blocks of four lines and four elements, to [along the line][rows or columns]; gaps keep
 // what neighbours write in different banks. What the next products need first is fetched before the last ones end. Eight
 // elements or lines are written out, since drivers were seen to keep longer loops as loops and to wait for every read there.
@@ -36,6 +36,7 @@ const LANES_X: u32 = 8u;
 const LANES_Y: u32 = 8u;
 const STEP: u32 = 8u;           // elements of a line that are multiplied between two barriers
 const DEPTH: u32 = 8u;          // and lines, when cells are multiplied; both multiples of 8
+const BUFFERS: u32 = 1u;        // for lines: with two, there is a barrier between two steps instead of two
 
 alias V = vec4<f32>;
 alias O = vec4<f32>;            // of `second`
@@ -58,7 +59,8 @@ const_assert 0u == FOURS % LANES_Y + COLS % 4u + QUERIES % 4u + STEP % 8u + DEPT
 const DEPTH_UNITS: u32 = (DEPTH * max(W1, W2) + THREADS - 1u) / THREADS;
 const RIGHT: u32 = STEP * FOURS + 8u;                               // where the columns of a step begin
 const SHARED: u32 = select(DEPTH, TILE_C, GRADIENT);                // columns whose cells are shared at a time
-const STAGE: u32 = max(RIGHT + STEP * TILE_C / 4u + 8u, DEPTH * LINE);
+const STAGE: u32 = max(RIGHT + STEP * TILE_C / 4u + 8u, BUFFERS * DEPTH * LINE);
+const AREA: u32 = SHARED * FOURS + SHARED / 2u;                     // of cells that are shared at a time
 
 struct Params {
     q_offset: u32, q_batch: u32, q_row: u32, q_head: u32,
@@ -81,7 +83,7 @@ var<immediate> p: Params;
 @group(0) @binding(7) var<storage, read_write> second: array<O>;
 
 var<workgroup> stage: array<V, STAGE>;
-var<workgroup> shared_cells: array<V, max(SHARED * FOURS + SHARED / 2u, LANES_X * FOURS)>;
+var<workgroup> shared_cells: array<V, max(select(BUFFERS, 1u, GRADIENT) * AREA, LANES_X * FOURS)>;
 
 var<private> cells: array<V, COLS * ROWS>;
 var<private> sums_1: array<V, 4u * ROWS * WIDE>;
@@ -95,6 +97,8 @@ var<private> total: array<V, ROWS>;
 var<private> lane: u32;
 var<private> x: u32;
 var<private> y: u32;
+var<private> z: u32;                                                // the first four of rows: those of a warp lie side by side
+var<private> busy: bool;                                            // whether some of them take part in a tile of gradients
 
 // Lines of one head in a buffer: the first is number `begin`, those from `end` on are not there.
 struct Lines { name: u32, width: u32, steps: u32, base: u32, stride: u32, begin: u32, end: u32, }
@@ -149,7 +153,7 @@ fn stash_blocks() {
 fn multiply_element(e: u32) {
     let at = e / 4u * GAP;
     var a: array<V, ROWS>;
-    for (var i = 0u; i < ROWS; i += 1u) { a[i] = stage[y + (e * FOURS + at + i * LANES_Y)]; }
+    for (var i = 0u; i < ROWS; i += 1u) { a[i] = stage[z + (e * FOURS + at + i * 4u)]; }
     for (var j = 0u; j < COLS / 4u; j += 1u) {
         let b = stage[x + (RIGHT + e * (TILE_C / 4u) + at + j * LANES_X)];
         for (var c = 0u; c < 4u; c += 1u) {
@@ -165,9 +169,11 @@ fn multiply(rows: Lines, columns: Lines) {
         stash_blocks();
         workgroupBarrier();
         fetch_blocks(rows, columns, min(s + 1u, rows.steps - 1u) * QUADS, false);       // the last step twice, without a branch
-        for (var e = 0u; e < STEP; e += 8u) {
-            multiply_element(e); multiply_element(e + 1u); multiply_element(e + 2u); multiply_element(e + 3u);
-            multiply_element(e + 4u); multiply_element(e + 5u); multiply_element(e + 6u); multiply_element(e + 7u);
+        if (!GRADIENT || busy) {
+            for (var e = 0u; e < STEP; e += 8u) {
+                multiply_element(e); multiply_element(e + 1u); multiply_element(e + 2u); multiply_element(e + 3u);
+                multiply_element(e + 4u); multiply_element(e + 5u); multiply_element(e + 6u); multiply_element(e + 7u);
+            }
         }
         workgroupBarrier();
     }
@@ -179,11 +185,11 @@ fn column_of(j: u32) -> u32 { return (x + j / 4u * LANES_X) * 4u + j % 4u; }
 // Where a column's cells in a four of rows are shared.
 fn place(column: u32, four: u32) -> u32 { return column * FOURS + column / 4u * 2u + four; }
 
-// IN: part, which SHARED columns.
-fn share_cells(part: u32) {
+// IN: part, which SHARED columns; base, where their cells go.
+fn share_cells(part: u32, base: u32) {
     for (var j = 0u; j < COLS; j += 1u) {
         if (GRADIENT || column_of(j) / SHARED == part) {
-            for (var i = 0u; i < ROWS; i += 1u) { shared_cells[place(column_of(j) % SHARED, y + i * LANES_Y)] = cells[j * ROWS + i]; }
+            for (var i = 0u; i < ROWS; i += 1u) { shared_cells[base + place(column_of(j) % SHARED, z + i * 4u)] = cells[j * ROWS + i]; }
         }
     }
 }
@@ -198,10 +204,10 @@ fn fetch_lines(lines: Lines, start: u32) {
     }
 }
 
-fn stash_lines(lines: Lines) {
+fn stash_lines(lines: Lines, base: u32) {
     for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
         let u = lane + n * THREADS;
-        if (u < DEPTH * lines.width) { stage[u / lines.width * LINE + u % lines.width] = held[n]; }
+        if (u < DEPTH * lines.width) { stage[base + u / lines.width * LINE + u % lines.width] = held[n]; }
     }
 }
 
@@ -210,23 +216,23 @@ fn fetch_first(rows: Lines, columns: Lines) {
     if (columns.name == NONE) { fetch_lines(rows, 0u); } else { fetch_blocks(rows, columns, 0u, true); }
 }
 
-fn accumulate_line(sums: ptr<private, array<V, 4u * ROWS * WIDE>>, column: u32, e: u32) {
+fn accumulate_line(sums: ptr<private, array<V, 4u * ROWS * WIDE>>, cell: u32, base: u32, e: u32) {
     var a: array<V, ROWS>;
-    for (var i = 0u; i < ROWS; i += 1u) { a[i] = shared_cells[place(column + e, y + i * LANES_Y)]; }
+    for (var i = 0u; i < ROWS; i += 1u) { a[i] = shared_cells[cell + place(e, z + i * 4u)]; }
     for (var n = 0u; n < WIDE; n += 1u) {
-        let b = stage[e * LINE + x + n * LANES_X];
+        let b = stage[base + e * LINE + x + n * LANES_X];
         for (var i = 0u; i < ROWS; i += 1u) {
             for (var c = 0u; c < 4u; c += 1u) { (*sums)[(i * 4u + c) * WIDE + n] = fma(V(a[i][c]), b, (*sums)[(i * 4u + c) * WIDE + n]); }
         }
     }
 }
 
-fn accumulate_lines(sums: ptr<private, array<V, 4u * ROWS * WIDE>>, column: u32) {
+fn accumulate_lines(sums: ptr<private, array<V, 4u * ROWS * WIDE>>, cell: u32, base: u32) {
     for (var e = 0u; e < DEPTH; e += 8u) {
-        accumulate_line(sums, column, e); accumulate_line(sums, column, e + 1u);
-        accumulate_line(sums, column, e + 2u); accumulate_line(sums, column, e + 3u);
-        accumulate_line(sums, column, e + 4u); accumulate_line(sums, column, e + 5u);
-        accumulate_line(sums, column, e + 6u); accumulate_line(sums, column, e + 7u);
+        accumulate_line(sums, cell, base, e); accumulate_line(sums, cell, base, e + 1u);
+        accumulate_line(sums, cell, base, e + 2u); accumulate_line(sums, cell, base, e + 3u);
+        accumulate_line(sums, cell, base, e + 4u); accumulate_line(sums, cell, base, e + 5u);
+        accumulate_line(sums, cell, base, e + 6u); accumulate_line(sums, cell, base, e + 7u);
     }
 }
 
@@ -234,7 +240,7 @@ fn accumulate_lines(sums: ptr<private, array<V, 4u * ROWS * WIDE>>, column: u32)
 fn query_of(i: u32) -> u32 { return (y + i / 4u * LANES_Y) * 4u + i % 4u; }
 
 // A four of lines, two at a time: drivers were seen to keep fewer registers so.
-fn accumulate_turned(four: u32, e: u32) {
+fn accumulate_turned(four: u32, base: u32, e: u32) {
     for (var half = 0u; half < 2u; half += 1u) {
         var a: array<vec2<f32>, QUERIES>;
         for (var i = 0u; i < QUERIES; i += 1u) {
@@ -243,31 +249,34 @@ fn accumulate_turned(four: u32, e: u32) {
         }
         for (var c = 0u; c < 2u; c += 1u) {
             for (var n = 0u; n < WIDE; n += 1u) {
-                let b = stage[(e * 4u + half * 2u + c) * LINE + x + n * LANES_X];
+                let b = stage[base + (e * 4u + half * 2u + c) * LINE + x + n * LANES_X];
                 for (var i = 0u; i < QUERIES; i += 1u) { sums_3[i * WIDE + n] = fma(V(a[i][c]), b, sums_3[i * WIDE + n]); }
             }
         }
     }
 }
 
-fn accumulate_turned_lines(four: u32) {
-    for (var e = 0u; e < DEPTH / 4u; e += 2u) { accumulate_turned(four, e); accumulate_turned(four, e + 1u); }
+fn accumulate_turned_lines(four: u32, base: u32) {
+    for (var e = 0u; e < DEPTH / 4u; e += 2u) { accumulate_turned(four, base, e); accumulate_turned(four, base, e + 1u); }
 }
 
 // sums_1 or sums_2 += shared cells @ lines, or sums_3 += shared cells.T @ lines. The first lines are fetched, as are those of what
-// follows; lines beyond the end count as 0.
-fn accumulate(number: u32, lines: Lines, next_rows: Lines, next_columns: Lines) {
-    let steps = (min(select(TILE_C, TILE_R, number == 3u), lines.end - lines.begin) + DEPTH - 1u) / DEPTH;
+// follows; lines beyond the end count as 0. IN: most, lines that take part.
+fn accumulate(number: u32, lines: Lines, most: u32, next_rows: Lines, next_columns: Lines) {
+    let steps = (min(most, lines.end - lines.begin) + DEPTH - 1u) / DEPTH;
     for (var s = 0u; s < steps; s += 1u) {
-        if (!GRADIENT) { share_cells(s); }
-        stash_lines(lines);
+        let base = s % BUFFERS * (DEPTH * LINE);
+        let cell = select(s % BUFFERS * AREA, s * (DEPTH * FOURS + DEPTH / 2u), GRADIENT);
+        if (!GRADIENT) { share_cells(s, cell); }
+        stash_lines(lines, base);
         workgroupBarrier();
         if (s + 1u < steps) { fetch_lines(lines, (s + 1u) * DEPTH); } else { fetch_first(next_rows, next_columns); }
-        if (number == 1u) { accumulate_lines(&sums_1, s * DEPTH % SHARED); }
-        if (number == 2u) { accumulate_lines(&sums_2, s * DEPTH % SHARED); }
-        if (number == 3u) { accumulate_turned_lines(s * DEPTH / 4u); }
-        workgroupBarrier();
+        if (number == 1u && (!GRADIENT || busy)) { accumulate_lines(&sums_1, cell, base); }
+        if (number == 2u && busy) { accumulate_lines(&sums_2, cell, base); }
+        if (number == 3u) { accumulate_turned_lines(s * DEPTH / 4u, base); }
+        if (BUFFERS == 1u) { workgroupBarrier(); }
     }
+    if (BUFFERS > 1u) { workgroupBarrier(); }
 }
 
 // Whether a tile has a cell that is hidden.
@@ -292,7 +301,7 @@ fn score(rows: Lines, columns: Lines, mask_base: u32) {
     for (var j = 0u; j < COLS; j += 1u) {
         let column = columns.begin + column_of(j);
         for (var i = 0u; i < ROWS; i += 1u) {
-            let row = rows.begin + (y + i * LANES_Y) * 4u;
+            let row = rows.begin + (z + i * 4u) * 4u;
             var value = cells[j * ROWS + i] * factor;
             if (HAS_MASK) {
                 let at = mask_base + min(column, columns.end - 1u) * column_step;
@@ -310,12 +319,12 @@ fn exponentials() {
     for (var i = 0u; i < ROWS; i += 1u) {
         var best = cells[i];
         for (var j = 1u; j < COLS; j += 1u) { best = max(best, cells[j * ROWS + i]); }
-        shared_cells[x * FOURS + y + i * LANES_Y] = best;
+        shared_cells[x * FOURS + z + i * 4u] = best;
     }
     workgroupBarrier();
     for (var i = 0u; i < ROWS; i += 1u) {
         var best = top[i];
-        for (var t = 0u; t < LANES_X; t += 1u) { best = max(best, shared_cells[t * FOURS + y + i * LANES_Y]); }
+        for (var t = 0u; t < LANES_X; t += 1u) { best = max(best, shared_cells[t * FOURS + z + i * 4u]); }
         let factor = exp2(top[i] - best);
         top[i] = best;
         var sum = V();
@@ -337,9 +346,9 @@ fn differentiate(rows: Lines, columns: Lines) {
     for (var j = 0u; j < COLS; j += 1u) {
         let column = columns.begin + column_of(j);
         for (var i = 0u; i < ROWS; i += 1u) {
-            let value = shared_cells[place(column_of(j), y + i * LANES_Y)];
+            let value = shared_cells[place(column_of(j), z + i * 4u)];
             var slope = value * (cells[j * ROWS + i] - own[j].y) * p.scale;
-            if (edge) { slope = select(slope, V(), hidden(rows.begin + (y + i * LANES_Y) * 4u, column, columns.end)); }
+            if (edge) { slope = select(slope, V(), hidden(rows.begin + (z + i * 4u) * 4u, column, columns.end)); }
             cells[j * ROWS + i] = slope;
         }
     }
@@ -347,11 +356,11 @@ fn differentiate(rows: Lines, columns: Lines) {
 
 // Row sums of total over the threads that share the row.
 fn share_totals() {
-    for (var i = 0u; i < ROWS; i += 1u) { shared_cells[x * FOURS + y + i * LANES_Y] = total[i]; }
+    for (var i = 0u; i < ROWS; i += 1u) { shared_cells[x * FOURS + z + i * 4u] = total[i]; }
     workgroupBarrier();
     for (var i = 0u; i < ROWS; i += 1u) {
         var sum = V();
-        for (var t = 0u; t < LANES_X; t += 1u) { sum += shared_cells[t * FOURS + y + i * LANES_Y]; }
+        for (var t = 0u; t < LANES_X; t += 1u) { sum += shared_cells[t * FOURS + z + i * 4u]; }
         total[i] = sum;
     }
 }
@@ -378,12 +387,12 @@ fn forward(head: u32, tile: u32) {
         fetch_lines(values, 0u);
         exponentials();
         columns.begin = c + TILE_C;
-        accumulate(1u, values, rows, columns);
+        accumulate(1u, values, TILE_C, rows, columns);
     }
     share_totals();
     for (var i = 0u; i < ROWS; i += 1u) {
         for (var c = 0u; c < 4u; c += 1u) {
-            let row = begin + (y + i * LANES_Y) * 4u + c;
+            let row = begin + (z + i * 4u) * 4u + c;
             let is_there = row < p.queries;
             let sum = total[i][c];
             let factor = select(1.0 / sum, 0.0, sum == 0.0);
@@ -401,7 +410,7 @@ fn forward(head: u32, tile: u32) {
 fn put_sums(head: u32, begin: u32) {
     let dk = p.pairs * p.keys * W2;
     for (var i = 0u; i < 4u * ROWS; i += 1u) {
-        let row = begin + (y + i / 4u * LANES_Y) * 4u + i % 4u;
+        let row = begin + (z + i / 4u * 4u) * 4u + i % 4u;
         let line = line_of(head, p.groups, row, p.keys);
         for (var n = 0u; n < WIDE; n += 1u) {
             let at = x + n * LANES_X;
@@ -453,20 +462,21 @@ fn backward(head: u32, copy: u32) {
             for (var c = first_column; c < p.queries; c += TILE_C) {
                 columns_1.begin = c;
                 columns_2.begin = c;
+                busy = !CAUSAL || begin + y / 4u * (16u * ROWS) < c + TILE_C;
                 for (var j = 0u; j < COLS; j += 1u) { own[j] = stats[stats_base + min(c + column_of(j), p.queries - 1u)]; }
                 multiply(rows_1, columns_1);
                 fetch_lines(columns_2, 0u);
                 score(rows_1, columns_1, p.mask_offset + batch * p.mask_batch + reader * p.mask_head);
-                share_cells(0u);
-                accumulate(1u, columns_2, rows_2, columns_2);
+                share_cells(0u, 0u);
+                accumulate(1u, columns_2, TILE_C, rows_2, columns_2);
                 multiply(rows_2, columns_2);
                 fetch_lines(columns_1, 0u);
                 differentiate(rows_1, columns_1);
-                share_cells(0u);
-                accumulate(2u, columns_1, rows_1, Lines());
+                share_cells(0u, 0u);
+                accumulate(2u, columns_1, TILE_C, rows_1, Lines());
                 columns_1.begin = c + TILE_C;
                 move_queries(base, c, true, turn == 0u);
-                accumulate(3u, rows_1, rows_1, columns_1);
+                accumulate(3u, rows_1, select(TILE_R, min(TILE_R, c + TILE_C - begin), CAUSAL), rows_1, columns_1);
                 move_queries(base, c, false, false);
             }
         }
@@ -482,5 +492,6 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     lane = local;
     x = warp % (LANES_X / 8u) * 8u + local / 2u % 8u;
     y = warp / (LANES_X / 8u) * 4u + local % 32u / 16u * 2u + local % 2u;
+    z = y / 4u * (4u * ROWS) + y % 4u;
     if (GRADIENT) { backward(group % p.pairs, group / p.pairs); } else { forward(group % p.pairs, p.tiles - 1u - group / p.pairs); }
 }

@@ -30,12 +30,13 @@ class Tile(NamedTuple):
     lanes_y: int
     step: int               # elements of a line
     depth: int              # lines
+    buffers: int = 1        # for them
 
     def shared(self, kind: int, width: int) -> int:
         """Bytes of workgroup memory."""
         line = ceil_div(width, 4 * self.lanes_x) * self.lanes_x
-        stage = max(self.step * (self.rows + self.columns) // 4 + 16, self.depth * line)
-        columns = self.columns if kind == BACKWARD else self.depth
+        stage = max(self.step * (self.rows + self.columns) // 4 + 16, self.buffers * self.depth * line)
+        columns = self.columns if kind == BACKWARD else self.buffers * self.depth
         return 16 * (stage + max(columns * self.rows // 4 + columns // 2, self.lanes_x * self.rows // 4))
 
     def copies(self, queries: int, keys: int, pairs: int, causal: bool, most: int) -> int:
@@ -63,7 +64,7 @@ class Tile(NamedTuple):
 TILES = {
     FORWARD: {32: Tile(64, 64, 8, 16, 16, 32), 64: Tile(64, 64, 8, 8, 8, 16), 128: Tile(64, 64, 16, 8, 16, 16),
               256: Tile(32, 64, 16, 8, 16, 8)},
-    BACKWARD: {32: Tile(64, 64, 8, 16, 16, 16), 64: Tile(128, 64, 16, 16, 16, 16), 128: Tile(128, 64, 16, 16, 16, 16),
+    BACKWARD: {32: Tile(64, 64, 8, 16, 16, 16), 64: Tile(128, 64, 16, 16, 16, 16, 2), 128: Tile(128, 64, 16, 16, 16, 16),
                256: Tile(64, 64, 16, 16, 16, 8)},
 }
 OTHERS = Tile(64, 64, 16, 8, 16, 16), Tile(32, 32, 8, 8, 8, 8)
