@@ -142,6 +142,7 @@ def test_custom_functions(device):
 def test_in_place_ops(device):
     x = volta.ones(100, device=device, requires_grad=True)
     x.grad = volta.zeros(100, device=device)
+    volta.ones(3, device=device)[volta.tensor([1, 2], device=device)] = 1.0         # what indices keep for good comes with their first use
     with nothing_left(device):
         y = x * 2
         y.add_(1.0).mul_(3.0)
