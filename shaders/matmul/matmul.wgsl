@@ -58,7 +58,9 @@ const WARPS_N: u32 = TILE_N / (4u * COLS * LANES_N);
 const SUMS: u32 = 4u * ROWS * COLS;
 const UNITS_A: u32 = TILE_M * TILE_K / 4u / THREADS;
 const UNITS_B: u32 = TILE_N * TILE_K / 4u / THREADS;
-const EACH_A: u32 = select(4u, 1u, A_WORD == 4u);       // places of a unit's values: one where they are read at once
+// Places of a unit's values: one where they are read at once, or by a_stride from the first, which is faster where A alone is along k.
+const STRIDED_A: bool = A_WORD == 1u && A_ALONG_K == 1u && B_ALONG_K == 0u && WINDOWS == 0u;
+const EACH_A: u32 = select(4u, 1u, A_WORD == 4u || STRIDED_A);
 const EACH_B: u32 = select(4u, 1u, B_WORD == 4u);
 const STRIDE_A: u32 = TILE_M / 4u + A_ALONG_K;
 const STRIDE_B: u32 = TILE_N / 4u + B_ALONG_K;
@@ -103,9 +105,14 @@ fn stored(v: T4) -> vec4<R> { return vec4<R>(v); }
 fn word_a(i: u32) -> T4 { return T4(a[i]); }
 fn word_b(i: u32) -> T4 { return T4(b[i]); }
 
-// The four values of unit i, `further` words after the first step's.
-fn read_a(i: u32, further: u32) -> T4 {
+// The four values of unit i, `further` words after the first step's; `room` is how many rows there are beyond the first.
+fn read_a(i: u32, further: u32, room: u32) -> T4 {
     if (A_WORD == 4u) { return word_a(at_a[i] + further); }
+    if (STRIDED_A) {
+        let at = at_a[i] + further;
+        return T4(word_a(at).x, word_a(at + min(1u, room) * p.a_stride).x,
+                  word_a(at + min(2u, room) * p.a_stride).x, word_a(at + min(3u, room) * p.a_stride).x);
+    }
     return T4(word_a(at_a[4u * i] + further).x, word_a(at_a[4u * i + 1u] + further).x,
               word_a(at_a[4u * i + 2u] + further).x, word_a(at_a[4u * i + 3u] + further).x);
 }
@@ -163,33 +170,35 @@ fn place_b(n: u32, k: u32) -> u32 {
 }
 
 fn fetch_a(k0: u32) {
-    if (GUARD_K == 0u || k0 + TILE_K <= k_end) {
-        for (var i = 0u; i < UNITS_A; i += 1u) { next_a[i] = read_a(i, k0 * step_a); }
+    if ((!STRIDED_A || row0 + TILE_M <= p.m) && (GUARD_K == 0u || k0 + TILE_K <= k_end)) {
+        for (var i = 0u; i < UNITS_A; i += 1u) { next_a[i] = read_a(i, k0 * step_a, 3u); }
         return;
     }
     for (var i = 0u; i < UNITS_A; i += 1u) {
-        let k = spot(i, A_ALONG_K, TILE_M).y;
-        let v = read_a(i, (min(k0 + k, k_end - 1u) - k) * step_a);
-        next_a[i] = select(T4(), v, vec4<bool>(k0 + k < k_end));
+        let s = spot(i, A_ALONG_K, TILE_M);
+        let room = p.m - 1u - min(row0 + s.x, p.m - 1u);
+        let v = read_a(i, (min(k0 + s.y, k_end - 1u) - s.y) * step_a, room);
+        next_a[i] = select(T4(), v, vec4<bool>(k0 + s.y < k_end));
     }
 }
 
+// How far the row `first` + k of B lies beyond the row `first`, or with WINDOWS its tap.
 fn further_b(k: u32, first: u32) -> u32 {
-    if (WINDOWS == 1u) { return tap(k); }
-    return (k - first) * step_b;
+    if (WINDOWS == 1u) { return tap(first + k); }
+    return k * step_b;
 }
 
 fn fetch_b(k0: u32) {
     if (GUARD_K == 0u || k0 + TILE_K <= k_end) {
         for (var i = 0u; i < UNITS_B; i += 1u) {
             let k = spot(i, B_ALONG_K, TILE_N).y;
-            next_b[i] = read_b(i, further_b(k0 + k, k));
+            next_b[i] = read_b(i, further_b(k0, k));
         }
         return;
     }
     for (var i = 0u; i < UNITS_B; i += 1u) {
         let k = spot(i, B_ALONG_K, TILE_N).y;
-        let v = read_b(i, further_b(min(k0 + k, k_end - 1u), k));
+        let v = read_b(i, further_b(min(k0 + k, k_end - 1u) - k, k));
         next_b[i] = select(T4(), v, vec4<bool>(k0 + k < k_end));
     }
 }
