@@ -182,6 +182,8 @@ def replace(form, input, args, options):
     if source is not input:
         return inplace.overwrite(input, result)
     inplace.check_elements(function.name, input)
+    if result is input:                                     # a dropout in evaluation, say
+        return input
     copy_into(input, result if result.dtype is input.dtype else cast(result, input.dtype))
     return input
 

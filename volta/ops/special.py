@@ -51,8 +51,9 @@ def sinc(input: Tensor) -> Tensor:
     >>> volta.sinc(volta.tensor([0.0, 0.5]))
     tensor([1.0000, 0.6366])
     """
-    angle = r.where_op(input == 0, 1.0, input * math.pi)
-    return r.where_op(input == 0, 1.0, r.sin(angle) / angle)
+    zero = input == 0
+    angle = r.where_op(zero, 1.0, input * math.pi)
+    return r.where_op(zero, 1.0, r.sin(angle) / angle)
 
 
 @composed(out="cast", samples=(case(1, (3, 4)), case(2, (5,)), case(0, ())), domain=(0.3, 4.0), inplace=True,

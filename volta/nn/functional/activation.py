@@ -84,9 +84,9 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     """
     if not lower <= upper:
         raise ArgumentError(f"rrelu: lower must not be above upper, got {lower} and {upper}")
-    if inplace:
-        return rrelu_(input, lower, upper, training)
-    return _with_drawn_slopes(input, lower, upper) if training else a.leaky_relu(input, (lower + upper) / 2)
+    if not training:
+        return _run(a.leaky_relu, input, inplace, slope=(lower + upper) / 2)
+    return rrelu_(input, lower, upper, True) if inplace else _with_drawn_slopes(input, lower, upper)
 
 
 @_activation("relu6", (), lambda x: np.clip(x, 0, 6), kinds="fi", domain=(-3.0, 9.0), takes={"input": "fi"})
@@ -283,7 +283,14 @@ def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = F
     return r.where_op(input <= threshold, value, input)
 
 
-celu_, elu_, hardtanh_, leaky_relu_ = [InPlace(f"{op.__name__}_", op) for op in (celu, elu, hardtanh, leaky_relu)]
+class _Within(InPlace):
+    """The in-place form of an activation that writes into its input by itself."""
+
+    def __call__(self, input: Tensor, *args: Number, **options: Number) -> Tensor:
+        return self.op(input, *args, inplace=True, **options)
+
+
+celu_, elu_, hardtanh_, leaky_relu_ = [_Within(f"{op.__name__}_", op) for op in (celu, elu, hardtanh, leaky_relu)]
 relu_ = InPlace("relu_", relu, r.relu)
 rrelu_, selu_, threshold_ = [InPlace(f"{op.__name__}_", op) for op in (rrelu, selu, threshold)]
 for _form in (celu_, relu_, rrelu_, selu_, threshold_):

@@ -212,12 +212,14 @@ def _picked(logp, labels, weight, ignore_index, ignoring):
     return where_op(kept, losses, 0.0) if ignoring else losses, kept, scale
 
 
-def _finished(name, losses, weights, shape, reduction):
-    """Losses of rows, reduced: to their weighted mean, which is NaN where nothing counts, and then without a gradient, which would be
-    NaN too."""
+def _finished(name, losses, weights, shape, reduction, weighted):
+    """Losses of rows, reduced: to their mean, which is NaN where nothing counts, and then without a gradient. Of class weights that sum
+    to 0 it would be NaN too; of labels that do not count it is 0 anyway."""
     if reduction != "mean" or weights is None:
         return _reduce(name, reshape_op(losses, shape=shape) if reduction == "none" else losses, reduction)
     count = sum(weights)
+    if not weighted:
+        return sum(losses) / count
     empty = count == 0
     return where_op(empty, math.nan, sum(losses) / where_op(empty, 1.0, count))
 
@@ -230,7 +232,7 @@ def _weighted(x, labels, shape, weight, ignore_index, ignoring, reduction, smoot
     if smoothing:
         even = sum(logp if weight is None else logp * weight, 1) * (smoothing / x.shape[1] if x.shape[1] else math.nan)
         losses = losses * (1 - smoothing) - (even if kept is None else where_op(kept, even, 0.0))
-    return _finished("cross_entropy", losses, scale, shape, reduction)
+    return _finished("cross_entropy", losses, scale, shape, reduction, weight is not None)
 
 
 def _soft_cross_entropy(input, target, weight, reduction, smoothing):
@@ -262,7 +264,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     _check_weight("nll_loss", weight, x.shape[1])
     labels = cast(labels, int64)
     losses, _, scale = _picked(x, labels, weight, ignore_index, ignoring)
-    return _finished("nll_loss", losses, scale, shape, reduction)
+    return _finished("nll_loss", losses, scale, shape, reduction, weight is not None)
 
 
 def _pair(name, input, target):
