@@ -89,11 +89,12 @@ cdef enum:
     PARTS = 16
     SPREAD = 16384              # elements of parts that threads add: most lie in the caches of others
     NARROW = 16384              # elements of out up to which k is cut into parts
-    FEW = 64                    # rows up to which tiles read b where it lies, if it is WIDE or k short,
+    FEW = 32                    # rows up to which tiles read b where it lies, if it is WIDE or k short: twice as many of a large b,
     WIDE = 256
     OUT = 65536                 # and so many elements of out at a time, which stay in the second cache
-    FETCHED = 1048576           # elements from which on b is fetched ahead there,
-    NEAR = 64                   # in blocks of so many of its rows, which lie in the first cache
+    FETCHED = 1048576           # elements from which on b is fetched ahead there, and all rows of a elsewhere,
+    NEAR = 64                   # in blocks of so many of b's rows, which lie in the first cache
+    SHALLOW = 32                # k up to which writing out takes longest: threads then write whole rows of it
 
 
 cdef void turn(Py_ssize_t rows, Py_ssize_t columns, const real* x, Py_ssize_t from_row, real* out, Py_ssize_t to_row) noexcept nogil:
@@ -159,7 +160,7 @@ cdef struct Block:
     Py_ssize_t rows, columns, tiles, vectors, panels, k0, depth
     bint turn_a, copy_b                     # what is packed
     bint sweep                              # each tile of a meets all panels of b; else each panel of b all tiles of a
-    bint ahead                              # b is fetched ahead
+    bint ahead                              # what is fetched ahead is not out, but b or, in a sweep's last panel, a
 
 
 cdef inline const real* packed(bint fresh, Py_ssize_t width, Py_ssize_t full, Py_ssize_t depth, const real* x, Py_ssize_t across,
@@ -185,6 +186,9 @@ cdef inline void tile(const Products* p, const Block* s, Py_ssize_t q, Py_ssize_
         a = packed(j == 0, end - i, TILE_ROWS, s.depth, a, p.a_row, p.a_column, space + (0 if s.sweep else q * TILE_ROWS * s.depth))
     if s.sweep:
         next = out + (i * p.n + last if j + 1 < s.panels else end * p.n)
+        if s.ahead and j + 1 == s.panels:
+            next, next_step = a + (end - i) * p.a_row, 192 // sizeof(real)
+            stretch = next_step // (end - i)
     elif s.ahead:                                                                       # or the rows of b's next panel
         next = b + (s.depth * q + s.tiles - 1) // s.tiles * p.b_row + (last - first if j + 1 < s.panels else s.depth * p.b_row - first)
         next_step, stretch = p.b_row, s.tiles
@@ -207,6 +211,8 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
     s.panels, s.k0 = (s.vectors + 2) // 3, 0
     s.turn_a, s.copy_b = p.a_column != 1 and s.panels > 1, p.b_column != 1 or not plan.few and s.tiles > (1 if p.b_row >= FAR else 2)
     s.sweep, s.ahead = not plan.few, plan.few and p.k * p.n > FETCHED
+    if s.sweep and p.a_column == 1 and p.a_row == k <= depth:
+        s.ahead = p.count * p.m * k > FETCHED
     while s.k0 < k:
         s.depth = min(depth, k - s.k0)
         if s.sweep:
@@ -408,7 +414,7 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
     plan.thin = min(p.m, p.n) <= THIN
     plan.outer = not plan.thin and p.k == 1
     plan.inner = not plan.thin and not plan.outer and inner_pays(p, width)
-    plan.few = p.b_column == 1 and p.m <= FEW and (p.k <= KC or p.n >= WIDE)
+    plan.few = p.b_column == 1 and p.m <= (2 * FEW if p.k * p.n > FETCHED else FEW) and (p.k <= KC or p.n >= WIDE)
     plan.depth = NEAR if plan.few and p.k * p.n > FETCHED else KC
     plan.wide = max((OUT // p.m if plan.few else SWEPT // min(plan.depth, p.k)) // (3 * width), 1) * 3 * width
     plan.cuts = max(1, parts_of(plan, p))
@@ -463,6 +469,8 @@ cdef void choose_blocks(Plan* plan, const Products* p, Py_ssize_t width) noexcep
         return
     for rows in range(1, max(1, min(2 * p.m // TILE_ROWS, threads)) + 1):
         for turns in range(1, 3):
+            if p.k <= SHALLOW and rows < threads and p.m >= 4 * TILE_ROWS * threads:
+                continue
             bands = min(vectors, max(1, turns * threads // (parts * rows)))
             high, wide = (p.m + rows - 1) // rows, (vectors + bands - 1) // bands
             tiles = (high + TILE_ROWS - 1) // TILE_ROWS

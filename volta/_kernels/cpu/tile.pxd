@@ -118,41 +118,66 @@ cdef extern from *:
     VOLTA_PARTS(double, volta_v64, 64, VOLTA_LANES64)
     #endif
 
+    /* Where GCC would waste registers or instructions: sum += x * y, not over x or y; and x = row i of a, whose eight places are one
+       address and four distances. */
+    #if defined(__GNUC__) && defined(__AVX512F__)
+      #define VOLTA_INTO(OP, sum, x, y) __asm__(OP " %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y))
+      #define VOLTA_FAR(OP, x, times, i) __asm__(OP " (%1, %2, " #times "), %0" : "=v"(x) : "r"(a), "r"(far[i]), "m"(*(const char (*)[])a))
+      #define VOLTA_ROW(OP, x, i, ROWS)                                                                             \\
+        if (i == 0) __asm__(OP " %1, %0" : "=v"(x) : "m"(*a));                                                      \\
+        else if (ROWS <= VOLTA_TILE_ROWS / 2 || i % 2) VOLTA_FAR(OP, x, 1, i);                                      \\
+        else if (i == 2) VOLTA_FAR(OP, x, 2, 1);                                                                    \\
+        else if (i == 4) VOLTA_FAR(OP, x, 4, 1);                                                                    \\
+        else VOLTA_FAR(OP, x, 2, i / 2)
+      #define VOLTA_INTO32(sum, x, y) VOLTA_INTO("vfmadd231ps", sum, x, y)
+      #define VOLTA_INTO64(sum, x, y) VOLTA_INTO("vfmadd231pd", sum, x, y)
+      #define VOLTA_ROW32(x, i, ROWS) VOLTA_ROW("vbroadcastss", x, i, ROWS)
+      #define VOLTA_ROW64(x, i, ROWS) VOLTA_ROW("vbroadcastsd", x, i, ROWS)
+    #else
+      #define VOLTA_INTO32(sum, x, y) sum = VOLTA_MADD32(x, y, sum); VOLTA_KEEP(sum)
+      #define VOLTA_INTO64(sum, x, y) sum = VOLTA_MADD64(x, y, sum); VOLTA_KEEP(sum)
+      #define VOLTA_ROW32(x, i, ROWS) x = VOLTA_SAME32(*(const float*)((const char*)a + far[i])); VOLTA_KEEP(x)
+      #define VOLTA_ROW64(x, i, ROWS) x = VOLTA_SAME64(*(const double*)((const char*)a + far[i])); VOLTA_KEEP(x)
+    #endif
+
     /* out[rows][N * LANES], of whose last vector `last` numbers exist, = products of a and b over p < k, + out if `add`, + bias; `rows`
        are at most ROWS. Meanwhile, every `stretch` of k, three cache lines of what is read next are fetched, `next_step` apart.
        EDGE: the last vector is masked, and b is copied in whole vectors, unless `copy` is NULL. */
     #define VOLTA_EXISTS(ROWS, i) (ROWS > VOLTA_TILE_ROWS / 2 || i < rows)      /* of others all are used */
+    #define VOLTA_STEP(T, V, LANES, ROWS, N, S, EDGE) {                                                             \\
+        V y[N], x;                                                                                                  \\
+        VOLTA_UNROLL for (j = 0; j < N; j++)                                                                        \\
+            y[j] = EDGE && j == N - 1 ? volta_part##S(b + j * LANES, last) : ((const V*)b)[j];                      \\
+        if (EDGE && copy) {                                                                                         \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) ((V*)copy)[j] = y[j];                                              \\
+            copy += N * LANES;                                                                                      \\
+        }                                                                                                           \\
+        VOLTA_UNROLL for (i = 0; i < ROWS; i++) {                                                                   \\
+            VOLTA_ROW##S(x, i, ROWS);                                                                               \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) { VOLTA_INTO##S(sum[i][j], x, y[j]); }                             \\
+        }                                                                                                           \\
+        a += a_step;                                                                                                \\
+        b += b_step;                                                                                                \\
+    }
     #define VOLTA_MULTIPLY(NAME, T, V, LANES, ROWS, N, S, EDGE)                                                     \\
     static void NAME(Py_ssize_t k, const T* a, Py_ssize_t a_row, Py_ssize_t a_step, int rows, const T* b, Py_ssize_t b_step, \\
                      const T* next, Py_ssize_t next_step, Py_ssize_t stretch, T* out, Py_ssize_t out_row, int last, const T* bias, \\
                      int add, T* copy) {                                                                                     \\
         V sum[ROWS][N];                                                                                             \\
-        const char* row[ROWS];                                                                                      \\
+        Py_ssize_t far[ROWS];                        /* of rows of a from the first, in bytes */                     \\
         T* line = out;                                                                                              \\
-        Py_ssize_t p = 0, end, at = 0; int i, j;                                                                    \\
+        Py_ssize_t p = 0, end; int i, j, u;                                                                         \\
         if (VOLTA_MASKED && !EDGE) last = LANES;                                                                    \\
         VOLTA_UNROLL for (i = 0; i < ROWS; i++) {                                                                   \\
-            row[i] = i == 0 ? (const char*)a : row[i - 1] + (VOLTA_EXISTS(ROWS, i) ? a_row * (Py_ssize_t)sizeof(T) : 0);\\
-            VOLTA_HIDE(row[i]);                                                                                     \\
+            far[i] = i == 0 ? 0 : far[i - 1] + (VOLTA_EXISTS(ROWS, i) ? a_row * (Py_ssize_t)sizeof(T) : 0);         \\
+            VOLTA_HIDE(far[i]);                                                                                     \\
             VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = (V){0};                                                \\
         }                                                                                                           \\
         for (; p < k; next += next_step) {                                                                          \\
             VOLTA_UNROLL for (j = 0; j < 3; j++) VOLTA_PREFETCH((const char*)next + 64 * j);                        \\
             end = k - p < stretch ? k : p + stretch;                                                                \\
-            for (; p < end; p++, at += a_step * (Py_ssize_t)sizeof(T), b += b_step) {                               \\
-                V y[N];                                                                                             \\
-                VOLTA_UNROLL for (j = 0; j < N; j++)                                                                \\
-                    y[j] = EDGE && j == N - 1 ? volta_part##S(b + j * LANES, last) : ((const V*)b)[j];              \\
-                if (EDGE && copy) {                                                                                         \\
-                    VOLTA_UNROLL for (j = 0; j < N; j++) ((V*)copy)[j] = y[j];                                      \\
-                    copy += N * LANES;                                                                              \\
-                }                                                                                                   \\
-                VOLTA_UNROLL for (i = 0; i < ROWS; i++) {                                                           \\
-                    V x = VOLTA_SAME##S(*(const T*)(row[i] + at));                                                  \\
-                    VOLTA_KEEP(x);                                                                                  \\
-                    VOLTA_UNROLL for (j = 0; j < N; j++) { sum[i][j] = VOLTA_MADD##S(x, y[j], sum[i][j]); VOLTA_KEEP(sum[i][j]); }\\
-                }                                                                                                   \\
-            }                                                                                                       \\
+            for (; p + 4 <= end; p += 4) VOLTA_UNROLL for (u = 0; u < 4; u++) VOLTA_STEP(T, V, LANES, ROWS, N, S, EDGE)  \\
+            for (; p < end; p++) VOLTA_STEP(T, V, LANES, ROWS, N, S, EDGE)                                          \\
         }                                                                                                           \\
         if (add)                                                                                                    \\
             VOLTA_UNROLL for (i = 0; i < ROWS; i++)                                                                 \\
