@@ -60,7 +60,8 @@ cdef extern from *:
                 V a[8];                                                                                             \\
                 for (k = 0; k < 8; k++) a[k] = *(const V*)(acc + j + k * WIDTH);                                    \\
                 for (r = 0; r < rows; r++)                                                                          \\
-                    _Pragma("GCC unroll 8") for (k = 0; k < 8; k++) VOLTA_BETTER(a[k], *(const V*)((const T*)(x + r * step) + j + k * WIDTH), T, NAME) \\
+                    _Pragma("GCC unroll 8") for (k = 0; k < 8; k++)                                                 \\
+                        VOLTA_BETTER(a[k], *(const V*)((const T*)(x + r * step) + j + k * WIDTH), T, NAME)          \\
                 for (k = 0; k < 8; k++) *(V*)(acc + j + k * WIDTH) = a[k];                                          \\
             }                                                                                                       \\
             for (; j < n; j += WIDTH) {                                                                             \\

@@ -70,7 +70,7 @@ cdef extern from *:
             for (k = 0; k < COUNT; k++) v[k] = ((const S*)at)[k];                                                   \\
             for (r = 1; r < some; r++) {                                                                            \\
                 at += step;                                                                                         \\
-                _Pragma("GCC unroll 8") for (k = 0; k < COUNT; k++) v[k] += ((const S*)at)[k];                                              \\
+                _Pragma("GCC unroll 8") for (k = 0; k < COUNT; k++) v[k] += ((const S*)at)[k];                      \\
             }                                                                                                       \\
             for (k = 0; k < COUNT * (int)(sizeof(S) / sizeof(T)); k++) acc[j + k] += ((const T*)v)[k];              \\
         }
