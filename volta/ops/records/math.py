@@ -17,7 +17,8 @@ from volta.ops.table import erf as np_erf
 
 
 def zero(g):
-    """The gradient of a function of steps: 0 of the shape of g."""
+    """The gradient of a function of steps: 0 of the shape of g. A derivative that is such a function of its input has it too, rather than
+    none, so that a second gradient is 0 and no error."""
     return create(full_op, g.shape, 0, dtype=g.dtype, device=g.device)
 
 
@@ -87,7 +88,7 @@ def _np_silu_grad(g, x):
     return g * s * (1 + x * (1 - s))
 
 
-relu_grad = gradient("relu_grad", "out", (lambda gg, out: relu_grad(gg, out), None),
+relu_grad = gradient("relu_grad", "out", (lambda gg, out: relu_grad(gg, out), zero),
                          numpy=lambda g, out: np.where(out > 0, g, 0.0))
 sigmoid_grad = gradient("sigmoid_grad", "out", (
     lambda gg, out: sigmoid_grad(gg, out), lambda gg, g, out: gg * g * (1.0 - out * 2.0)),
