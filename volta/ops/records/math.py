@@ -142,7 +142,7 @@ xlogy = binary("xlogy", (lambda g, a, b: where_op(logical_and(a == 0, b <= 0), 0
                 domain=(0.3, 3.0), numpy=lambda a, b: np.where((a == 0) & (b == b), 0.0, a * np.log(b)), aliases=("special.xlogy",))
 remainder = binary("remainder", (lambda g: g, lambda g, a, b: -g * floor_divide(a, b)), numpy=np.mod, domain=(0.6, 3.0), smooth=False,
                     operator="mod", reflected=True, aliases=("mod",))
-fmod = binary("fmod", (lambda g: g, lambda g, a, b: -g * trunc(a / b)), numpy=np.fmod, domain=(0.6, 3.0), smooth=False)
+fmod = binary("fmod", (lambda g: g, lambda g, a, b: -g * div_trunc(a, b)), numpy=np.fmod, domain=(0.6, 3.0), smooth=False)
 floor_divide = binary("floor_divide", (zero, zero), numpy=np.floor_divide, domain=(0.6, 3.0), smooth=False, operator="floordiv",
                        reflected=True)
 div_trunc = binary("div_trunc", (zero, zero), numpy=lambda a, b: np.trunc(a / b).astype(np.result_type(a, b)), domain=(0.6, 3.0),
