@@ -318,9 +318,9 @@ def _like(make):
 
 def _random_like(make):
     def function(input: Tensor, *, generator: Generator | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
-                 requires_grad: bool = False) -> Tensor:
-        return make(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device,
-                    requires_grad=requires_grad)
+                 requires_grad: bool = False, memory_format: Layout | None = None) -> Tensor:
+        like = make(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device)
+        return finish(arranged(function.__name__, like, memory_format), requires_grad)
     return _named_like(function, make)
 
 
@@ -337,25 +337,28 @@ rand_like, randn_like = _random_like(rand), _random_like(randn)
 
 @composed(samples=(case((2, 3), 2),), kinds="fib", method=False, smooth=False, numpy=lambda x, value: np.full_like(x, value))
 def full_like(input: Tensor, fill_value: Number, *, dtype: DTypeLike = None, device: DeviceLike = None,
-              requires_grad: bool = False) -> Tensor:
+              requires_grad: bool = False, memory_format: Layout | None = None) -> Tensor:
     """`full` with the shape, dtype and device of `input`.
 
     >>> volta.full_like(volta.ones(2), 7).tolist()
     [7.0, 7.0]
     """
-    return full(input.shape, fill_value, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    like = full(input.shape, fill_value, dtype=dtype or input.dtype, device=device or input.device)
+    return finish(arranged("full_like", like, memory_format), requires_grad)
 
 
 @_made
 def randint_like(input: Tensor, *bounds: int, low: int = 0, high: int | None = None, generator: Generator | None = None,
-                 dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
+                 dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False,
+                 memory_format: Layout | None = None) -> Tensor:
     """`randint` with the shape, dtype and device of `input`: `randint_like(x, high)` or `randint_like(x, low, high)`.
 
     >>> volta.randint_like(volta.arange(2), 1).tolist()
     [0, 0]
     """
-    return randint(*bounds, low=low, high=high, size=input.shape, generator=generator, dtype=dtype or input.dtype,
-                   device=device or input.device, requires_grad=requires_grad)
+    like = randint(*bounds, low=low, high=high, size=input.shape, generator=generator, dtype=dtype or input.dtype,
+                   device=device or input.device)
+    return finish(arranged("randint_like", like, memory_format), requires_grad)
 
 
 def _new(make):

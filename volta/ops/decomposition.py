@@ -108,15 +108,15 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
 @composed(out="cast", samples=(case((2, 3, 2), Definite((2, 3, 3))), case((2, 3, 2), Definite((2, 3, 3)), upper=True)), **DECLARED,
           numpy=lambda b, a, upper=False: (lambda r: np.linalg.solve(np.swapaxes(r, -1, -2) @ r, b))(
               np.triu(a) if upper else np.swapaxes(np.tril(a), -1, -2)))
-def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
-    """X of A X = input, of a matrix A that is given by its Cholesky factor; on the CPU.
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
+    """X of A X = input, of a matrix A that is given by its Cholesky factor `input2`; on the CPU.
 
     >>> volta.cholesky_solve(volta.ones(1, 1), volta.tensor([[2.0]]))
     tensor([[0.2500]])
     """
-    matrices("cholesky_solve", input, L)
-    first = solve_triangular(turned(L) if upper else L, input, upper=False)
-    return solve_triangular(L if upper else turned(L), first, upper=True)
+    matrices("cholesky_solve", input, input2)
+    first = solve_triangular(turned(input2) if upper else input2, input, upper=False)
+    return solve_triangular(input2 if upper else turned(input2), first, upper=True)
 
 
 # ---------------------------------------------------------------- QR

@@ -311,25 +311,25 @@ def _np_ormqr(a, tau, c, left=True, transpose=False):
 @composed(samples=(case((2, 4, 3), (2, 3), (2, 4, 2)), case((4, 3), (3,), (4, 2), transpose=True),
                    case((4, 3), (3,), (2, 4), left=False), case((2, 4), (2,), (2, 3))),
           numpy=_np_ormqr, in_float32=True, **DECLARED)
-def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
-    """Q other, or other Q unless `left`, or either with the transpose of Q, the square product of reflections that `geqrf` gives; on the
+def ormqr(input: Tensor, tau: Tensor, input3: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
+    """Q input3, or input3 Q unless `left`, or either with the transpose of Q, the square product of reflections that `geqrf` gives; on the
     CPU.
 
     >>> volta.ormqr(volta.tensor([[0.0], [1.0]]), volta.tensor([1.0]), volta.eye(2))
     tensor([[ 0., -1.],
             [-1.,  0.]])
     """
-    _matrices("ormqr", input, other)
+    _matrices("ormqr", input, input3)
     _check_factors("ormqr", input, tau)
     if tau.shape[-1] != min(input.shape[-2:]):
         raise ShapeError(f"ormqr: tau must have the smaller size of input {input.shape}, got {tau.shape}")
-    if other.shape[-2 if left else -1] != input.shape[-2]:
-        raise ShapeError(f"ormqr: other {other.shape} must have the {input.shape[-2]} rows of input as {'rows' if left else 'columns'}")
+    if input3.shape[-2 if left else -1] != input.shape[-2]:
+        raise ShapeError(f"ormqr: input3 {input3.shape} must have the {input.shape[-2]} rows of input as {'rows' if left else 'columns'}")
     V, T = _reflections(input, tau)
     T = turned(T) if transpose else T
     if left:
-        return other - matmul(V, matmul(T, matmul(turned(V), other)))
-    return other - matmul(matmul(matmul(other, V), T), turned(V))
+        return input3 - matmul(V, matmul(T, matmul(turned(V), input3)))
+    return input3 - matmul(matmul(matmul(input3, V), T), turned(V))
 
 
 class Reflections(Result):

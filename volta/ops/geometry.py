@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from volta._kernels import core
-from volta.errors import AutogradError
+from volta.errors import ArgumentError, AutogradError
+from volta.layout import channels_last, channels_last_3d, contiguous_format, preserve_format
 from volta.ops.copy import copy_into
 from volta.ops.records.create import empty_op
 from volta.ops.table import case, composed, create
@@ -13,6 +14,7 @@ from volta.ops.view import listed
 from volta.shapes import as_shape
 
 if TYPE_CHECKING:
+    from volta.layout import memory_format as Layout
     from volta.tensor import Tensor
 
 _fact = composed(function=False, untested="tests/test_geometry_in_place.py: no values come of it")
@@ -62,10 +64,20 @@ def is_pinned(input: Tensor) -> bool:
 
 
 # ---------------------------------------------------------------- other sizes
+def _strides(shape: tuple[int, ...], memory_format: Layout | None) -> tuple[int, ...]:
+    if memory_format is None or memory_format is contiguous_format:
+        return core.strides_of(shape)
+    if memory_format not in (channels_last, channels_last_3d) or len(shape) != memory_format.value:
+        raise ArgumentError(f"resize_: {memory_format!r} does not lay out the shape {shape}; channels_last needs 4 dimensions and "
+                            "channels_last_3d 5")
+    first, *inner, channel = core.strides_of((shape[0], *shape[2:], shape[1]))
+    return (first, channel, *inner)
+
+
 @composed(function=False)
-def resize_(input: Tensor, *sizes: int | Sequence[int], size: Sequence[int] | None = None) -> Tensor:
-    """Give the tensor another size, row-major from its first element on. Where the memory is too small it gets memory of its own, with all
-    that was there; new elements are undefined, and other tensors keep the memory that they shared.
+def resize_(input: Tensor, *sizes: int | Sequence[int], size: Sequence[int] | None = None, memory_format: Layout | None = None) -> Tensor:
+    """Give the tensor another size, laid out as `memory_format` says from its first element on, else row-major. Where the memory is too
+    small it gets memory of its own, with all that was there; new elements are undefined, and other tensors keep the memory they shared.
 
     Raises: AutogradError for a tensor that requires grad.
 
@@ -75,7 +87,8 @@ def resize_(input: Tensor, *sizes: int | Sequence[int], size: Sequence[int] | No
     shape = as_shape(*listed("resize_", sizes, size))
     if input.requires_grad:
         raise AutogradError(f"resize_: the tensor of shape {input.shape} requires grad, its size is part of its graph; resize its detach()")
-    if shape == input.shape:
+    strides = _strides(shape, memory_format)
+    if shape == input.shape and (memory_format is None or strides == input._strides):
         return input
     version, end = input._version, input.offset + core.checked_size(shape)
     width = input.itemsize if not input.device.is_gpu or input.itemsize == 2 else 4
@@ -83,16 +96,19 @@ def resize_(input: Tensor, *sizes: int | Sequence[int], size: Sequence[int] | No
     if 0 not in shape and end > held:
         whole = create(empty_op, (end,), dtype=input.dtype, device=input.device)
         copy_into(core.view(whole, (held,), (1,), 0), core.view(input, (held,), (1,), 0))
-    core.assign(input, core.view(whole, shape, core.strides_of(shape), input.offset))
+    core.assign(input, core.view(whole, shape, strides, input.offset))
     input.storage.version = version + 1
     return input
 
 
 @composed()
-def resize_as_(input: Tensor, the_template: Tensor) -> Tensor:
-    """`resize_` to the shape of another tensor.
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Layout | None = None) -> Tensor:
+    """`resize_` to the shape of another tensor, and with `preserve_format` to its layout.
 
     >>> volta.resize_as_(volta.arange(5), volta.ones(2, 2)).tolist()
     [[0, 1], [2, 3]]
     """
-    return resize_(input, the_template.shape)
+    if memory_format is preserve_format:
+        formats = (contiguous_format, channels_last, channels_last_3d)
+        memory_format = next((each for each in formats if the_template.is_contiguous(each)), contiguous_format)
+    return resize_(input, the_template.shape, memory_format=memory_format)

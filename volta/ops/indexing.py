@@ -10,7 +10,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import TensorBase, indexing
 from volta._kernels.core.call import run_kernel
-from volta.dtypes import int64
+from volta.dtypes import bool_, int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import arange
 from volta.ops.from_data import tensor
@@ -206,7 +206,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         raise DTypeError(f"index_add: source must be {input.dtype} as input is, got {source.dtype}; convert it with .to({input.dtype})")
     x = as_vector(input)
     index = positions("index_add", as_vector(index), x.shape[d], kernel_checks=True)
-    factor = alpha if input.dtype.is_floating_point else int(alpha)
+    factor = alpha if input.dtype.is_floating_point else bool(alpha) if input.dtype is bool_ else int(alpha)
     added = index_add_op(as_vector(source if factor == 1 else source * factor), index, dim=d, size=x.shape[d])
     return input + (added if input.shape else reshape_op(added, shape=()))
 

@@ -34,7 +34,8 @@ def _scaled(name, input, other, alpha):
         raise DTypeError(f"{name}: a bool alpha is for bool tensors, got {alpha} beside {dtype}; give a number")
     if isinstance(alpha, float) and not dtype.is_floating_point:
         raise DTypeError(f"{name}: alpha={alpha} is no integer, but the tensors are; convert them with .float()")
-    return (cast(other, dtype) if isinstance(other, TensorBase) else other) * (bool(alpha) if dtype is dtypes.bool_ else alpha)
+    alpha = bool(alpha) if dtype is dtypes.bool_ else alpha
+    return cast(other, dtype) * alpha if isinstance(other, TensorBase) else other and alpha if dtype is dtypes.bool_ else other * alpha
 
 
 @composed(samples=(*BINARY_CASES, case((3, 4), (4,), alpha=0.5)), numpy=lambda input, other, alpha=1: input + alpha * other,

@@ -12,7 +12,7 @@ from volta._kernels.core import TensorBase
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.nn.functional.activation import softplus
-from volta.nn.functional.loss import _check_reduction, _pair, _reduce, _squares, reduction_of
+from volta.nn.functional.loss import _check_reduction, _pair, _pointwise, _reduce, _squares, reduction_of
 from volta.ops.copy import as_wide, promoted
 from volta.ops.creation import arange
 from volta.ops.distance import pairwise_distance
@@ -64,7 +64,7 @@ def _np_smooth(x, target, limit, scale):
     return np.where(d < limit, 0.5 * d * d / (limit or 1) * scale, (d - 0.5 * limit) * scale)
 
 
-@composed(samples=(*_PAIRS, case((4,), (4,), beta=0.5), case((4,), (4,), beta=0.0)), **_loss,
+@composed(samples=(*_PAIRS, case((4,), (4,), beta=0.5), case((4,), (4,), beta=0.0)), **_loss_as_input,
           numpy=_np_reduced(lambda x, target, beta=1.0: _np_smooth(x, target, beta, 1.0)))
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
                    beta: float = 1.0) -> Tensor:
@@ -73,19 +73,19 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
     >>> volta.nn.functional.smooth_l1_loss(volta.tensor([0.0, 0.0]), volta.tensor([0.5, 3.0]), reduction="none")
     tensor([0.1250, 2.5000])
     """
-    reduction = reduction_of("smooth_l1_loss", size_average, reduce, reduction)
     if beta < 0:
         raise ArgumentError(f"smooth_l1_loss: beta must be >= 0, got {beta}")
-    d = _difference("smooth_l1_loss", input, target)
-    losses = huber(d, float(beta)) if beta else abs(d)
-    return _reduce("smooth_l1_loss", losses if beta in (0, 1) else losses * (1.0 / beta), reduction)
+    _check_floating("smooth_l1_loss", input, target)
+
+    def losses(input, target):
+        values = huber(input - target, float(beta)) if beta else abs(input - target)
+        return values if beta in (0, 1) else values * (1.0 / beta)
+    return _pointwise("smooth_l1_loss", losses, input, target, None, size_average, reduce, reduction)
 
 
-def _difference(name, input, target):
+def _check_floating(name, input, target):
     if not (input.dtype.is_floating_point or target.dtype.is_floating_point):
         raise DTypeError(f"{name}: needs a floating point tensor, got {input.dtype} and {target.dtype}; convert one with .float()")
-    input, target = _pair(name, input, target)
-    return input - target
 
 
 @composed(samples=(*_PAIRS, case((4,), (4,), delta=0.5)), **_loss_as_input,
@@ -98,7 +98,9 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     """
     if delta <= 0:
         raise ArgumentError(f"huber_loss: delta must be positive, got {delta}")
-    losses = huber(_difference("huber_loss", as_wide(input), as_wide(target)), float(delta))
+    _check_floating("huber_loss", input, target)
+    x, y = _pair("huber_loss", as_wide(input), as_wide(target))
+    losses = huber(x - y, float(delta))
     return _reduced_as("huber_loss", losses if weight is None else losses * weight, input, reduction)
 
 
@@ -222,9 +224,11 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, siz
     tensor([0.5000, 0.7500])
     """
     reduction = reduction_of("hinge_embedding_loss", size_average, reduce, reduction)
-    x = as_wide(input)
-    near, far = where_op(target != -1, x, 0.0), where_op(target != 1, clamp_min(float(margin) - x, 0.0), 0.0)
-    return _reduced_as("hinge_embedding_loss", near + far, input, reduction)
+    x, floating = as_wide(input), input.dtype.is_floating_point
+    far = clamp_min((float(margin) if floating else int(margin)) - x, 0)
+    near, far = where_op(target != -1, x, 0), where_op(target != 1, far, 0)
+    losses = _reduce("hinge_embedding_loss", near + far, reduction)
+    return cast(losses, input.dtype) if floating else losses
 
 
 @composed(name="functional.margin_ranking_loss",

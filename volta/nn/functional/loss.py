@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta.dtypes import HALVES, int64, result_type
+from volta.dtypes import HALVES, bool_, int64, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.nn.functional.activation import softplus
 from volta.nn.functional.other import linear
@@ -335,6 +335,8 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
     >>> volta.nn.functional.l1_loss(volta.tensor([1.0, 2.0]), volta.tensor([1.0, 4.0]))
     tensor(1.)
     """
+    if bool_ in (input.dtype, target.dtype):
+        raise DTypeError(f"l1_loss: does not take bool, got {input.dtype} and {target.dtype}; convert it with .float()")
     return _pointwise("l1_loss", lambda input, target: abs(input - target), input, target, weight, size_average, reduce, reduction)
 
 

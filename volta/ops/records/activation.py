@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from volta.ops.records.elementwise import binary, gradient, ternary, unary
-from volta.ops.records.math import clamp_max, exp, relu, sigmoid, tanh, where_op, zero
+from volta.ops.records.math import exp, relu, sigmoid, tanh, where_op, zero
 from volta.ops.records.math import log1p as log1p_op
 from volta.ops.table import UNARY_SHAPES, case
 
@@ -22,7 +22,7 @@ def _np_elu(x, alpha, inner):
 
 
 def _elu_grad(g, x, alpha, inner):
-    return where_op(x <= 0, g * exp(clamp_max(x, 0.0) * inner) * (alpha * inner), g)
+    return where_op(x <= 0, g * exp(where_op(x < 0, x, 0.0) * inner) * (alpha * inner), g)
 
 
 def _slope_grad(g, a):
@@ -34,7 +34,7 @@ def _slope_grad(g, a):
 leaky_relu = binary("leaky_relu", (lambda g, a, b: leaky_relu_grad(g, a, b), _slope_grad), takes="f",
                     second="negative_slope", numpy=lambda x, slope: np.where(x > 0, x, x * slope), public=False)
 leaky_relu_grad = gradient("leaky_relu_grad", "x", (
-    lambda gg, x, negative_slope: leaky_relu_grad(gg, x, negative_slope), None, lambda gg, g, x: where_op(x > 0, 0.0, gg * g)),
+    lambda gg, x, negative_slope: leaky_relu_grad(gg, x, negative_slope), zero, lambda gg, g, x: where_op(x > 0, 0.0, gg * g)),
     numpy=lambda g, x, slope: np.where(x > 0, g, g * slope), numbers={"negative_slope": 0.1})
 elu = ternary("elu", ("x", "alpha", "inner"), (lambda g, x, alpha, inner: elu_grad(g, x, alpha, inner), None, None), takes="f",
               numpy=_np_elu, cases=_with(1.5, 0.5), public=False)
@@ -47,11 +47,11 @@ hardtanh = ternary("hardtanh", ("x", "min_val", "max_val"), (
     lambda g, x, min_val, max_val: hardtanh_grad(g, x, min_val, max_val), None, None), takes="f", numpy=np.clip, cases=_with(-0.5, 1.0),
     public=False)
 hardtanh_grad = gradient("hardtanh_grad", "x", (
-    lambda gg, x, min_val, max_val: hardtanh_grad(gg, x, min_val, max_val), None, None, None),
+    lambda gg, x, min_val, max_val: hardtanh_grad(gg, x, min_val, max_val), zero, None, None),
     numpy=lambda g, x, low, high: np.where((x <= low) | (x >= high), 0.0, g), numbers={"min_val": -0.5, "max_val": 1.0})
 hardsigmoid = unary("hardsigmoid", lambda g, x: hardsigmoid_grad(g, x), numpy=lambda x: np.clip(x + 3, 0, 6) / 6, domain=(-5.0, 5.0),
                     **_FUNCTIONAL)
-hardsigmoid_grad = gradient("hardsigmoid_grad", "x", (lambda gg, x: hardsigmoid_grad(gg, x), None), domain=(-5.0, 5.0),
+hardsigmoid_grad = gradient("hardsigmoid_grad", "x", (lambda gg, x: hardsigmoid_grad(gg, x), zero), domain=(-5.0, 5.0),
                             numpy=lambda g, x: np.where(np.abs(x) < 3, g / 6, 0.0))
 hardswish = unary("hardswish", lambda g, x: hardswish_grad(g, x), numpy=lambda x: x * (np.clip(x + 3, 0, 6) / 6), domain=(-5.0, 5.0),
                   **_FUNCTIONAL)

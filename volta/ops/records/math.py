@@ -17,7 +17,8 @@ from volta.ops.table import erf as np_erf
 
 
 def zero(g):
-    """The gradient of a function of steps: 0 of the shape of g."""
+    """The gradient of a function of steps: 0 of the shape of g. A derivative that is such a function of its input has it too, rather than
+    none, so that a second gradient is 0 and no error."""
     return create(full_op, g.shape, 0, dtype=g.dtype, device=g.device)
 
 
@@ -87,7 +88,7 @@ def _np_silu_grad(g, x):
     return g * s * (1 + x * (1 - s))
 
 
-relu_grad = gradient("relu_grad", "out", (lambda gg, out: relu_grad(gg, out), None),
+relu_grad = gradient("relu_grad", "out", (lambda gg, out: relu_grad(gg, out), zero),
                          numpy=lambda g, out: np.where(out > 0, g, 0.0))
 sigmoid_grad = gradient("sigmoid_grad", "out", (
     lambda gg, out: sigmoid_grad(gg, out), lambda gg, g, out: gg * g * (1.0 - out * 2.0)),
@@ -141,7 +142,7 @@ xlogy = binary("xlogy", (lambda g, a, b: where_op(logical_and(a == 0, b <= 0), 0
                 domain=(0.3, 3.0), numpy=lambda a, b: np.where((a == 0) & (b == b), 0.0, a * np.log(b)), aliases=("special.xlogy",))
 remainder = binary("remainder", (lambda g: g, lambda g, a, b: -g * floor_divide(a, b)), numpy=np.mod, domain=(0.6, 3.0), smooth=False,
                     operator="mod", reflected=True, aliases=("mod",))
-fmod = binary("fmod", (lambda g: g, lambda g, a, b: -g * trunc(a / b)), numpy=np.fmod, domain=(0.6, 3.0), smooth=False)
+fmod = binary("fmod", (lambda g: g, lambda g, a, b: -g * div_trunc(a, b)), numpy=np.fmod, domain=(0.6, 3.0), smooth=False)
 floor_divide = binary("floor_divide", (zero, zero), numpy=np.floor_divide, domain=(0.6, 3.0), smooth=False, operator="floordiv",
                        reflected=True)
 div_trunc = binary("div_trunc", (zero, zero), numpy=lambda a, b: np.trunc(a / b).astype(np.result_type(a, b)), domain=(0.6, 3.0),

@@ -51,7 +51,7 @@ def _extreme_vjp(g, x, out, dim, keepdim):
 def _prod_vjp(g, x, dim, keepdim):
     """g times the product of the others. Multiplications alone give it, so it and its derivatives are right where x is 0, too."""
     g, n = _expanded(g, x.shape, dim, keepdim), count(x.shape, dim)
-    if n < 2:
+    if n == 0:
         return g
     if len(dim) == 1:
         return g * _others(x, dim[0])

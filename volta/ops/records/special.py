@@ -123,7 +123,7 @@ erfc = unary("erfc", lambda g, x: g * exp(-x * x) * (-2 / math.sqrt(math.pi)), n
              aliases=("special.erfc",))
 erfinv = unary("erfinv", lambda g, out: g * exp(out * out) * (math.sqrt(math.pi) / 2), numpy=np.vectorize(_np_erfinv, [float]),
                domain=(-0.9, 0.9), aliases=("special.erfinv",))
-logit_op = unary("logit", lambda g, x, out: where_op(isnan(out), out, g / (x * (1.0 - x))), numpy=lambda x: np.log(x / (1 - x)),
+logit_op = unary("logit", lambda g, x, out: where_op(isnan(out), math.nan, g / (x * (1.0 - x))), numpy=lambda x: np.log(x / (1 - x)),
                  domain=(0.1, 0.9), public=False)
 lgamma = unary("lgamma", lambda g, x: g * digamma(x), numpy=np.vectorize(_np_lgamma, [float]), domain=(0.3, 4.0),
                aliases=("special.gammaln",))
