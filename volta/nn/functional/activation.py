@@ -283,8 +283,8 @@ def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = F
     return r.where_op(input <= threshold, value, input)
 
 
-class _Within(InPlace):
-    """The in-place form of an activation that writes into its input by itself."""
+class _Within(InPlace):                                     # of an activation that writes into its input by itself
+    __doc__, __module__ = (InPlace.__dict__[each] for each in ("__doc__", "__module__"))
 
     def __call__(self, input: Tensor, *args: Number, **options: Number) -> Tensor:
         return self.op(input, *args, inplace=True, **options)
