@@ -11,7 +11,7 @@ from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError,
 
 
 def make(*shape, device="cpu", dtype=volta.float32):
-    return volta.ones(*shape, device=device, dtype=dtype)
+    return volta.ones(shape, device=device, dtype=dtype)
 
 
 def labels(*values, device="cpu"):
