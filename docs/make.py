@@ -140,6 +140,8 @@ def module_stub(module: types.ModuleType, what: str) -> str:
         if isinstance(value, types.ModuleType):
             package, _, own = value.__name__.rpartition(".")
             imports.add(f"from {package} import {own} as {name}")
+        elif value is volta.Size:
+            imports.add("from volta._kernels.core.size import Size as Size")
         elif isinstance(value, volta.dtype):
             lines.append(f"{name}: DType")
         elif value is None or isinstance(value, (str, float)):

@@ -78,7 +78,7 @@ def _shapes(op):
 
 def _operands(op, shapes, base, device, **others):
     dtypes = {name: volta.int64 if name == "target" and op in ("cross_entropy", "nll_loss") else base for name in shapes}
-    return {name: volta.ones(*shapes[name], dtype=others.get(name, dtype), device=device) for name, dtype in dtypes.items()}
+    return {name: volta.ones(shapes[name], dtype=others.get(name, dtype), device=device) for name, dtype in dtypes.items()}
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ def test_a_wrong_argument_is_named(function, wrong, value):
     arguments = {name: 0.5 for name, p in parameters.items() if p.default is p.empty}
     for name, p in parameters.items():
         if "Tensor" in p.annotation:
-            arguments[name] = volta.zeros(*SHAPES.get(function.__name__, (3, 4))) if p.annotation == "Tensor" else [volta.zeros(2)]
+            arguments[name] = volta.zeros(SHAPES.get(function.__name__, (3, 4))) if p.annotation == "Tensor" else [volta.zeros(2)]
     if "nonlinearity" in parameters:
         arguments["nonlinearity"] = "leaky_relu"
     arguments[wrong] = value

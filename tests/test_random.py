@@ -37,7 +37,7 @@ def test_counter_carries_beyond_32_bits(device):
 def test_uniform_is_exact(shape, device):
     volta.manual_seed(1234)
     count = math.prod(shape)
-    np.testing.assert_array_equal(volta.rand(*shape, device=device).numpy(),
+    np.testing.assert_array_equal(volta.rand(shape, device=device).numpy(),
                                   ((random.bits(1234, 0, count) >> 8) * 2.0 ** -24).astype(np.float32).reshape(shape))
 
 

@@ -189,7 +189,7 @@ def mixed_devices(op, inputs: tuple, params: dict | None):
     on_gpu = {x.device for x in inputs if isinstance(x, TensorBase) and x.device.is_gpu}
     if len(on_gpu) == 1 and op.promotion and all(x.ndim == 0 or x.device.is_gpu for x in inputs if isinstance(x, TensorBase)):
         return _as_numbers(op, inputs, params, on_gpu.pop())
-    places = ", ".join(f"{name} {x.shape} on {x.device}" for name, x in zip(op.names, inputs) if isinstance(x, TensorBase))
+    places = ", ".join(f"{name} {x._shape} on {x.device}" for name, x in zip(op.names, inputs) if isinstance(x, TensorBase))
     text = f"{op.name}: the tensors are on different devices ({places}); move them to one with .to(device)"
     if _mixed == "error":
         raise DeviceError(text)

@@ -98,7 +98,7 @@ def _store(name, out, value):
         value = cast_op(value, dtype=out.dtype)
     if out.shape != value.shape:
         if out._size:
-            warnings.warn(f"{name}: out of shape {out.shape} now has that of the result, {value.shape}; give an empty tensor or one of "
+            warnings.warn(f"{name}: out of shape {out._shape} now has that of the result, {value._shape}; give an empty tensor or one of "
                           "that shape", stacklevel=4)
         out.resize_(value.shape)
     out.copy_(value)

@@ -182,10 +182,10 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     volta.Size([1, 2, 1, 1])
     """
     if input.ndim == 3:
-        warnings.warn(f"dropout2d: the input {input.shape} is taken as (N, C, L), not as (C, H, W) without a batch; use dropout1d",
+        warnings.warn(f"dropout2d: the input {input._shape} is taken as (N, C, L), not as (C, H, W) without a batch; use dropout1d",
                       UserWarning, stacklevel=2)
     elif input.ndim != 4:
-        warnings.warn(f"dropout2d: is for an input (N, C, H, W), got {input.shape}; use dropout", UserWarning, stacklevel=2)
+        warnings.warn(f"dropout2d: is for an input (N, C, H, W), got {input._shape}; use dropout", UserWarning, stacklevel=2)
     return _apply(_feature_dropout, input, p, training, inplace)
 
 
@@ -198,6 +198,6 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     volta.Size([2, 1, 1, 1])
     """
     if input.ndim not in (4, 5):
-        warnings.warn(f"dropout3d: is for an input (N, C, D, H, W) or (C, D, H, W), got {input.shape}; use dropout", UserWarning,
+        warnings.warn(f"dropout3d: is for an input (N, C, D, H, W) or (C, D, H, W), got {input._shape}; use dropout", UserWarning,
                       stacklevel=2)
     return (_apply(_feature_dropout, input, p, training, inplace) if input.ndim == 5 else _batched(input, p, training, inplace))

@@ -274,7 +274,7 @@ def _pair(name, input, target):
             shape = broadcast_shapes(input.shape, target.shape)
         except ShapeError:
             raise ShapeError(f"{name}: input {input.shape} and target {target.shape} must have the same shape") from None
-        warnings.warn(f"{name}: input {input.shape} and target {target.shape} are broadcast to one shape, so that elements are compared "
+        warnings.warn(f"{name}: input {input._shape} and target {target._shape} are broadcast to one shape, so that elements are compared "
                       "which may not belong together; give them the same shape", stacklevel=5)
         input, target = expand_op(input, shape=shape), expand_op(target, shape=shape)
     dtype = result_type(input, target)
