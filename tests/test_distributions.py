@@ -188,3 +188,9 @@ def test_transforms(name, device):
     volta.manual_seed(0)
     cached = ours.TransformedDistribution(ours.Normal(volta.zeros(3, device=device, requires_grad=True), 30.0), ours.TanhTransform(1))
     assert cached.has_rsample and cached.log_prob(cached.rsample()).isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["Categorical", "Bernoulli", "Poisson", "HalfNormal", "Exponential"])
+def test_a_single_distribution_draws_single_numbers(name):
+    single = getattr(ours, name)(volta.tensor([0.5, 0.5] if name == "Categorical" else 0.5))
+    assert single.sample().shape == single.log_prob(single.sample()).shape == single.expand(()).sample().shape == ()

@@ -172,7 +172,7 @@ class HalfNormal(Distribution):
         super().__init__(self.scale.shape, (), validate_args)
 
     def expand(self, batch_shape: tuple[int, ...], _instance=None) -> HalfNormal:
-        return HalfNormal(self.scale.expand(*batch_shape), False)
+        return HalfNormal(self.scale.expand(batch_shape), False)
 
     mean = property(lambda self: self.scale * math.sqrt(2 / math.pi), doc="The mean.")
     mode = property(lambda self: self.scale * 0, doc="0.")

@@ -81,12 +81,12 @@ class Bernoulli(_Binary):
 
     def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         with no_grad():
-            return draws.bernoulli(self.probs.expand(*self._extended(sample_shape)))
+            return draws.bernoulli(self.probs.expand(self._extended(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
         value = self._validated(value)
         shape = (self.logits + value).shape
-        return -binary_cross_entropy_with_logits(self.logits.expand(*shape), value.expand(*shape).to(self.logits.dtype), reduction="none")
+        return -binary_cross_entropy_with_logits(self.logits.expand(shape), value.expand(shape).to(self.logits.dtype), reduction="none")
 
     def entropy(self) -> Tensor:
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
@@ -129,7 +129,7 @@ class Poisson(Distribution):
 
     def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         with no_grad():
-            return draws.poisson(self.rate.expand(*self._extended(sample_shape)))
+            return draws.poisson(self.rate.expand(self._extended(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
         value = self._validated(value)
@@ -177,7 +177,7 @@ class Categorical(Distribution):
             count = math.prod(sample_shape)
             drawn = draws.multinomial(self.probs.reshape(-1, self._num_events), count, True) if count else self.probs.new_empty(
                 (math.prod(self._batch_shape), 0)).long()
-            return drawn.t().reshape(*sample_shape, *self._batch_shape)
+            return drawn.t().reshape((*sample_shape, *self._batch_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
         value = self._validated(value).long().unsqueeze(-1)

@@ -131,7 +131,7 @@ class Distribution:
             if name in self.__dict__:
                 t = self.__dict__[name]
                 own = t.shape[len(self._batch_shape):] if isinstance(t, core.TensorBase) else ()
-                new.__dict__[name] = t.expand(*batch_shape, *own)
+                new.__dict__[name] = t.expand((*batch_shape, *own))
         return new
 
     def _extended(self, sample_shape):
