@@ -213,7 +213,7 @@ def jacrev(func: Callable, argnums: int | tuple[int, ...] = 0, *, has_aux: bool 
             for output in outputs:
                 rows = [_gradients([output], own, [unit]) for unit in _units(output)]
                 blocks.append(rebuild([reshape(stack([row[i] for row in rows]), (*output.shape, *x.shape)) if rows
-                                       else x.new_zeros(*output.shape, *x.shape) for i, x in enumerate(own)]))
+                                       else x.new_zeros((*output.shape, *x.shape)) for i, x in enumerate(own)]))
             found = build(blocks)
         return _needed((found, aux) if has_aux else found, own)
     return jacobian
@@ -242,7 +242,7 @@ def jacfwd(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = F
             for x in own:
                 taken = [next(columns) for _ in range(x._size)]
                 blocks.append([reshape(stack([column[k] for column in taken], -1), (*output.shape, *x.shape)) if taken
-                               else output.new_zeros(*output.shape, *x.shape) for k, output in enumerate(outputs)])
+                               else output.new_zeros((*output.shape, *x.shape)) for k, output in enumerate(outputs)])
             found = build([rebuild([block[k] for block in blocks]) for k in range(len(outputs))])
         return _needed((found, aux) if has_aux else found, own)
     return jacobian
