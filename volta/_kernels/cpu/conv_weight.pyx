@@ -97,6 +97,11 @@ cdef void form_gradients(Plan* p, Blocks* b, Chunk* chunk, const real* g, const 
         zero_run(out + r * b.line + chunk.columns, 1)
 
 
+cdef void clear_lines(Blocks* b, Py_ssize_t count, Py_ssize_t tile, real* lines) noexcept nogil:
+    """Zeros in the lines that fill the last tile: denormals left there from before would take long."""
+    memset(lines + count * b.line, 0, (ceil_div(count, tile) * tile - count) * b.line * sizeof(real))
+
+
 cdef void add_chunk(Blocks* b, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t n, const real* g, const real* x,
                     real* sums) noexcept nogil:
     """sums += products of all rows of g and all rows of x over one chunk."""
@@ -133,6 +138,8 @@ cdef void weight_block(Plan* p, Blocks* b, Py_ssize_t item, const real* g, const
     cdef real* band = lines + room
     cdef real* g_lines = lines + (ceil_div(b.columns, 3) * 3 + 1) * b.line
     memset(sums, 0, b.sums * sizeof(real))
+    clear_lines(b, channels * p.taps, 3, lines)
+    clear_lines(b, rows, TILE_ROWS, g_lines)
     for index in range(p.chunks * part // b.slices, p.chunks * (part + 1) // b.slices):
         chunk = chunk_at(p, index)
         load_band(p, &chunk, x + (group * p.c + c0) * pixels_in(p), x + p.n * p.groups * p.c * pixels_in(p), channels, b.channels, band)
@@ -183,6 +190,7 @@ cdef void outputs_block(Plan* p, Blocks* b, Py_ssize_t item, const real* g, cons
     for k in range(3):
         vectors[k], full[k] = k * p.lanes, p.lanes
     memset(sums, 0, b.sums * sizeof(real))
+    clear_lines(b, columns, TILE_ROWS, lines)
     if rows < width:
         memset(gradients, 0, b.line * width * sizeof(real))
     for index in range(p.chunks * part // b.slices, p.chunks * (part + 1) // b.slices):
