@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from volta._kernels import core
-from volta._kernels.core import threads
+from volta._kernels.core import processors, threads
 from volta._kernels.cpu import copy, elementwise, join, reduce, variant
 from volta.errors import ArgumentError, DTypeError, ShapeError
 
@@ -370,6 +370,22 @@ def test_results_do_not_depend_on_the_number_of_threads():
 def test_set_num_threads_refuses(count):
     with pytest.raises(ArgumentError, match="set_num_threads: needs an integer from 1 to 4096"):
         threads.set_num_threads(count)
+
+
+@pytest.mark.parametrize("files, usable, cores", [
+    ({}, 4, 4),
+    ({"smt/active": "1", "cpu0/topology/thread_siblings_list": "0-1", "cpu1/topology/thread_siblings_list": "0-1"}, 4, 3),
+    ({"smt/active": "0", "cpu0/topology/thread_siblings_list": "0-1", "cpu1/topology/thread_siblings_list": "0-1"}, 4, 4),
+    ({"cpu.max": "150000 100000"}, 2, 2),
+    ({"cpu.max": "max 100000", "/proc/self/cgroup": "1:cpu:/\n0::/box", "box/cpu.max": "20000 100000"}, 1, 1),
+    ({"cpu.max": "nonsense"}, 4, 4),
+])
+def test_threads_follow_cores_and_quotas(monkeypatch, files, usable, cores):
+    folders = (f"{processors.SYSTEM}/", f"{processors.GROUPS}/")
+    monkeypatch.setattr(processors, "_allowed", lambda: {0, 1, 2, 3})
+    monkeypatch.setattr(processors, "_text", lambda path: next((files[name] for name in (path, *(
+        path.removeprefix(folder) for folder in folders)) if name in files), ""))
+    assert (processors.usable(), processors.cores()) == (usable, cores)
 
 
 @pytest.mark.parametrize("variant", ["baseline", "avx2"])

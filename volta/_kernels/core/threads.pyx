@@ -4,6 +4,7 @@ Knows no tensor and no kernel. Built once, since it decides which variant of the
 """
 import os
 
+from volta._kernels.core import processors
 from volta.errors import ArgumentError
 
 cdef extern from *:
@@ -46,7 +47,9 @@ cdef extern from *:
     int volta_cpu_level() nogil
 
 
-cdef int _num_threads = 1
+cdef int _num_threads = 1                       # as asked for
+cdef int _team = 1                              # as used
+cdef int _assumed = 0                           # processors, where tests say so
 
 
 def instruction_level():
@@ -55,7 +58,7 @@ def instruction_level():
 
 
 cdef int threads_for(Py_ssize_t work) noexcept nogil:
-    return _num_threads if work >= PARALLEL_SIZE else 1
+    return _team if work >= PARALLEL_SIZE else 1
 
 
 def get_num_threads():
@@ -64,24 +67,28 @@ def get_num_threads():
 
 
 def set_num_threads(n):
-    """Let one CPU kernel use up to `n` threads. Results do not depend on it.
+    """Let one CPU kernel use up to `n` threads, and no more than there are processors for them. Results do not depend on it.
 
     Raises: ArgumentError if n is not a positive integer.
     """
-    global _num_threads
+    global _num_threads, _team
     if isinstance(n, bool) or not hasattr(n, "__index__") or not 1 <= int(n) <= 4096:
         raise ArgumentError(f"set_num_threads: needs an integer from 1 to 4096, got {n!r}")
     _num_threads = int(n)
+    _team = min(_num_threads, _assumed or processors.usable())
+
+
+def assume_processors(n):
+    """Take it that there are `n` processors (0: as many as there are), for tests of more threads than that."""
+    global _assumed
+    _assumed = n
+    set_num_threads(_num_threads)
 
 
 def _default_num_threads():
-    """OMP_NUM_THREADS, else the processors that this process may use."""
+    """OMP_NUM_THREADS, else the cores that this process may use."""
     text = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if text.isdigit() and int(text) > 0:
-        return min(int(text), 4096)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return min(int(text), 4096) if text.isdigit() and int(text) > 0 else processors.cores()
 
 
 set_num_threads(_default_num_threads())
