@@ -1,4 +1,5 @@
 """`python -m volta selftest`: that it finds nothing here, and that it would."""
+import os
 import subprocess
 import sys
 
@@ -38,6 +39,14 @@ def test_the_command():
     assert subprocess.run([sys.executable, "-m", "volta"], capture_output=True).returncode == 2
     with pytest.raises(volta.errors.ArgumentError, match="selftest: there is no op 'nothing'"):
         selftest.selftest(["cpu"], ops=["nothing"])
+
+
+def test_what_the_machine_is():
+    call = [sys.executable, "-m", "volta", "info"]
+    done = subprocess.run(call, capture_output=True, text=True, env=os.environ | {"VOLTA_ADAPTER": "no such adapter"})
+    assert done.returncode == 0, done.stderr
+    assert f"volta {volta.__version__}" in done.stdout and "GPU: none can be used: no adapter fits VOLTA_ADAPTER" in done.stdout
+    assert subprocess.run([*call, "more"], capture_output=True).returncode == 2
 
 
 def test_status_of_a_failure(monkeypatch, capsys):

@@ -2,7 +2,8 @@
 import sys
 from importlib import import_module
 
-COMMANDS = {"run": "volta.compat.run", "selftest": "volta.selftest"}       # modules with a function `main` of the arguments
+# Modules with a function `main` of the arguments.
+COMMANDS = {"info": "volta.utils.collect_env", "run": "volta.compat.run", "selftest": "volta.selftest"}
 
 
 def main() -> int:

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
 import time
 import warnings
@@ -13,10 +12,10 @@ import numpy as np
 from tqdm import tqdm
 
 import volta
-from volta._kernels import cpu
 from volta.errors import MixedDeviceWarning
 from volta.selftest import cases as table
 from volta.selftest import checks, special
+from volta.utils import collect_env
 
 
 class Failure(NamedTuple):
@@ -101,14 +100,8 @@ def selftest(devices: Sequence[str], *, quick: bool = False, ops: Sequence[str] 
 
 
 # ---------------------------------------------------------------- the report
-def machine(devices: Sequence[str]) -> list[str]:
-    """What a report of a fault should say of the machine."""
-    lines = [f"volta {volta.__version__}, Python {platform.python_version()}, NumPy {np.__version__}, {platform.platform()}",
-             f"CPU kernels: {cpu.variant}, {volta.get_num_threads()} threads"]
-    if "gpu" in devices:
-        gpu = volta.gpu.devices()[0]
-        lines.append(f"GPU: {gpu.name}, {gpu.backend}, driver {gpu.driver or 'unknown'}")
-    return lines
+def _machine(devices: Sequence[str]) -> list[str]:
+    return collect_env.versions_and_cpu() + ("gpu" in devices) * collect_env.gpus(full=False)
 
 
 def report(outcomes: list[Outcome], devices: Sequence[str], seconds: float) -> str:
@@ -122,7 +115,7 @@ def report(outcomes: list[Outcome], devices: Sequence[str], seconds: float) -> s
     failures = [failure for outcome in outcomes for failure in outcome.failures]
     lines.append(f"{sum(o.checks for o in outcomes)} checks in {seconds:.0f} s: {len(failures) or 'none'} failed")
     if failures:
-        lines += ["", "-------- for a bug report, copy from here", *machine(devices)]
+        lines += ["", "-------- for a bug report, copy from here", *_machine(devices)]
         for failure in failures:
             text = "\n    ".join(failure.text.strip().splitlines()[:12])
             lines.append(f"{failure.op} on {failure.device}: {failure.check}\n    {text}")
@@ -142,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"selftest: no GPU can be used: {volta.gpu.unavailable_reason()}", file=sys.stderr)
         return 2
     devices = ["cpu"] * (options.device != "gpu") + ["gpu"] * (options.device != "cpu" and volta.gpu.is_available())
-    print("\n".join(machine(devices)))
+    print("\n".join(_machine(devices)))
     began = time.perf_counter()
     outcomes = selftest(devices, quick=options.quick, ops=options.op, seed=options.seed)
     print(report(outcomes, devices, time.perf_counter() - began))
