@@ -120,7 +120,7 @@ cdef extern from *:
 
     /* Where GCC would waste registers or instructions: sum += x * y, not over x or y; and x = row i of a, whose eight places are one
        address and four distances. */
-    #if defined(__GNUC__) && defined(__AVX512F__)
+    #if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512F__)
       #define VOLTA_INTO(OP, sum, x, y) __asm__(OP " %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y))
       #define VOLTA_FAR(OP, x, times, i) __asm__(OP " (%1, %2, " #times "), %0" : "=v"(x) : "r"(a), "r"(far[i]), "m"(*(const char (*)[])a))
       #define VOLTA_ROW(OP, x, i, ROWS)                                                                             \\
