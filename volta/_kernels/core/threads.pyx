@@ -46,7 +46,8 @@ cdef extern from *:
     int volta_cpu_level() nogil
 
 
-cdef int _num_threads = 1
+cdef int _num_threads = 1               # that kernels use
+cdef int _asked = 1
 
 
 def instruction_level():
@@ -60,18 +61,25 @@ cdef int threads_for(Py_ssize_t work) noexcept nogil:
 
 def get_num_threads():
     """Threads that one CPU kernel may use."""
-    return _num_threads
+    return _asked
 
 
 def set_num_threads(n):
-    """Let one CPU kernel use up to `n` threads. Results do not depend on it.
+    """Let one CPU kernel use up to `n` threads, but no more than there are processors for them, which would wait for one another. Results
+    do not depend on it.
 
     Raises: ArgumentError if n is not a positive integer.
     """
-    global _num_threads
+    global _asked, _num_threads
     if isinstance(n, bool) or not hasattr(n, "__index__") or not 1 <= int(n) <= 4096:
         raise ArgumentError(f"set_num_threads: needs an integer from 1 to 4096, got {n!r}")
-    _num_threads = int(n)
+    _asked = int(n)
+    _num_threads = min(_asked, _processors())
+
+
+def _processors():
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _default_num_threads():
@@ -79,9 +87,7 @@ def _default_num_threads():
     text = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if text.isdigit() and int(text) > 0:
         return min(int(text), 4096)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return _processors()
 
 
 set_num_threads(_default_num_threads())
