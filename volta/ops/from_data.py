@@ -11,7 +11,7 @@ from volta.device import as_device
 from volta.dtypes import as_dtype, bfloat16, float32, from_numpy_dtype, get_default_dtype, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import clone, to
-from volta.ops.records.copy import cast, from_array, upload
+from volta.ops.records.copy import cast, upload
 from volta.ops.table import composed
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def tensor(data: object, *, dtype: DTypeLike = None, device: DeviceLike = None, 
     if dtype is not None and array.dtype.kind == "i" and not isinstance(data, np.ndarray):
         _check_fit(array, wanted)
     kept, where = float32 if wanted is bfloat16 else wanted, as_device(device)      # NumPy has no bfloat16
-    array = np.array(array, dtype=to_numpy(kept), order="C", copy=None if where.is_gpu else True)       # an upload is a copy
-    return finish(cast(_place(array, kept, where), wanted), requires_grad)
+    array = np.asarray(array, dtype=to_numpy(kept), order="C")
+    return finish(cast(run_kernel(upload, where, (array, kept, where)), wanted), requires_grad)
 
 
 def _is_numeric(array):
@@ -94,14 +94,6 @@ def _as_array(data):
         return np.asarray(data), kinds
     except ValueError as error:
         raise ShapeError(f"tensor: the sequences differ in length: {error}") from None
-
-
-def _place(array, dtype, device):
-    """Array (owned, C-contiguous, of `dtype`) as a tensor on `device`."""
-    where = as_device(device)
-    if where.is_gpu:
-        return run_kernel(upload, where, (array, dtype, where))
-    return from_array(array)
 
 
 @_made

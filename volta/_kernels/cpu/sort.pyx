@@ -2,10 +2,9 @@
 #
 # Layout: x seen as [outer, length, inner], made contiguous. An element becomes a key, an unsigned integer in the order of the elements (NaN
 # last, -0 equal to 0, all bits turned for a descending order), with its place in the line. Short lines are sorted by insertion, or, of
-# words, by counting what is less than each and merging; others by the digits of the keys (8 bits each): by the highest and then by
-# insertion where few keys share it, else from the lowest up; stable.
-# Long lines are first parted by their highest digit, for threads and for the caches. For the first few of a line, only the keys that can
-# be among them are sorted.
+# words, by counting what is less than each and merging; others by the digits of the keys: by the highest and then by insertion where few
+# keys share it, else from the lowest up; stable. Long lines are first parted by their highest digit, for threads and for the caches. For
+# the first few of a line, only the keys that can be among them are sorted.
 # Threads: over lines; where they are few, over blocks of a line. A stable order is one order, so results do not depend on their number.
 # Sizes and places in range: the front end; places are checked here all the same.
 
@@ -18,7 +17,7 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport split_at
 from volta._kernels.cpu.copy cimport clear, packed
 from volta._kernels.cpu.index cimport first_outside
-from volta._kernels.cpu.sort_words cimport Wide, bits_of, item, sort_digits, sort_words
+from volta._kernels.cpu.sort_words cimport Wide, after, bits_of, digit, insert, insertion, item, sort_digits, sort_words
 
 from volta.errors import ArgumentError, DTypeError, IndexRangeError
 
@@ -29,7 +28,7 @@ cdef enum:
     MOST_THREADS = 64
     MANY = 512                  # elements up to which insertion may do the rest behind one digit,
     CROWD = 8                   # if no more keys than this share it
-    LARGE = 8192                # elements from which digits have 11 bits
+    LARGE = 8192                # elements from which digits have 11 bits where three do
     RUN = 32                    # elements that are compared at once where only the first few are wanted
 
 ctypedef fused number:
@@ -114,33 +113,7 @@ cdef inline bint any_before(const number* x, Py_ssize_t n, Py_ssize_t step, bint
     return found != 0
 
 
-cdef inline uint64_t digit(item v, int shift) noexcept nogil:
-    """Eight bits of the key."""
-    return bits_of(v, shift) & 255
-
-
-cdef inline bint after(item a, item b) noexcept nogil:
-    if item is uint64_t:
-        return a > b
-    else:
-        return a.key > b.key
-
-
 # ---------------------------------------------------------------- one line
-
-cdef inline void insert(item* a, Py_ssize_t n, item v) noexcept nogil:
-    """v into its place among n sorted items, behind equal ones."""
-    while n > 0 and after(a[n - 1], v):
-        a[n] = a[n - 1]
-        n -= 1
-    a[n] = v
-
-
-cdef void insertion(item* a, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(1, n):
-        insert(a, i, a[i])
-
 
 cdef void count_digits(const item* a, Py_ssize_t n, int shift, Py_ssize_t* counts) noexcept nogil:
     cdef Py_ssize_t i
@@ -190,29 +163,12 @@ cdef void sort_items(item* a, item* spare, Py_ssize_t n, int bits) noexcept nogi
         if n <= MANY:
             sort_words(a, spare, n, True)
             return
-    sort_digits(a, spare, n, bits, 11 if n >= LARGE and 24 < bits <= 32 else 8)
-
-
-cdef void sort_parts(item* a, item* spare, Py_ssize_t n, int bits, int threads) noexcept nogil:
-    """sort_items of a long line: it is parted by the highest digit that differs, and the parts are sorted, by several threads."""
-    cdef Py_ssize_t counts[256 * MOST_THREADS]
-    cdef Py_ssize_t starts[257]
-    cdef Py_ssize_t most = n
-    cdef int shift = bits, t, d
-    while most == n and shift > 0:
-        shift -= 8
-        for t in prange(threads, num_threads=threads, schedule="static"):
-            count_digits(a + n * t // threads, n * (t + 1) // threads - n * t // threads, shift, counts + 256 * t)
-        most = place_digits(counts, threads)
-    if most == n:
-        return
-    memcpy(starts, counts, 256 * sizeof(Py_ssize_t))
-    starts[256] = n
-    for t in prange(threads, num_threads=threads, schedule="static"):
-        move_by_digit(a + n * t // threads, spare, n * (t + 1) // threads - n * t // threads, shift, counts + 256 * t)
-    for d in prange(256, num_threads=threads, schedule="dynamic"):
-        sort_items(spare + starts[d], a + starts[d], starts[d + 1] - starts[d], shift)
-        memcpy(a + starts[d], spare + starts[d], (starts[d + 1] - starts[d]) * sizeof(item))
+    if 24 < bits <= 27:                         # widths that the compiler knows
+        sort_digits(a, spare, n, bits, 9)
+    elif 24 < bits <= 32 and n >= LARGE:
+        sort_digits(a, spare, n, bits, 11)
+    else:
+        sort_digits(a, spare, n, bits, 8)
 
 
 cdef void select_items(item* a, item* chosen, Py_ssize_t n, Py_ssize_t wanted, int bits) noexcept nogil:
@@ -288,6 +244,68 @@ cdef void first_items(const Lines* p, const number* x, item* a, item* chosen) no
         select_items(a, chosen, n, p.count, p.bits)
 
 
+cdef inline void write_items(const number* x, Py_ssize_t inner, bint descending, number* values, int64_t* indices, const item* a,
+                             Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+    """Items of a line in order as its values and indices, from the first to before the last."""
+    cdef Py_ssize_t i
+    for i in range(first, last):
+        indices[i * inner], values[i * inner] = place_of(a[i]), element(x, inner, a[i], descending)
+
+
+cdef void write_line(const Lines* p, const number* x, number* values, int64_t* indices, const item* a, Py_ssize_t first,
+                     Py_ssize_t last) noexcept nogil:
+    if p.inner == 1:                            # a step that the compiler knows
+        write_items(x, 1, p.descending, values, indices, a, first, last)
+    else:
+        write_items(x, p.inner, p.descending, values, indices, a, first, last)
+
+
+cdef inline uint64_t first_digit(const number* kind, item v, int shift) noexcept nogil:
+    """The digit that parts a long line: 8 bits, of which floats often share some; of int32 5, so that three digits of 9 are left."""
+    return bits_of(v, shift) & (31 if number is int32_t else 255)
+
+
+cdef void count_elements(const Lines* p, const number* x, Py_ssize_t first, Py_ssize_t last, int shift, Py_ssize_t* counts,
+                         item kind) noexcept nogil:
+    cdef Py_ssize_t i
+    memset(counts, 0, 256 * sizeof(Py_ssize_t))
+    for i in range(first, last):
+        counts[first_digit(x, as_item(x[i * p.inner], i, p.descending, kind), shift)] += 1
+
+
+cdef void part_elements(const Lines* p, const number* x, item* a, Py_ssize_t first, Py_ssize_t last, int shift,
+                        Py_ssize_t* starts) noexcept nogil:
+    """Elements become items, at the place that the first digit has for them."""
+    cdef Py_ssize_t i
+    cdef uint64_t d
+    cdef item v
+    for i in range(first, last):
+        v = as_item(x[i * p.inner], i, p.descending, a[0])
+        d = first_digit(x, v, shift)
+        a[starts[d]] = v
+        starts[d] += 1
+
+
+cdef void sort_long(const Lines* p, const number* x, number* values, int64_t* indices, item* a, item* spare, int threads) noexcept nogil:
+    """sort_line of a long one: it is parted by the highest digit that differs, and the parts are sorted, by several threads."""
+    cdef Py_ssize_t counts[256 * MOST_THREADS]
+    cdef Py_ssize_t starts[257]
+    cdef Py_ssize_t n = p.length, most = n
+    cdef int shift = p.bits, t, d
+    while most == n and shift > 0:
+        shift = max(shift - (5 if number is int32_t else 8), 0)
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            count_elements(p, x, n * t // threads, n * (t + 1) // threads, shift, counts + 256 * t, a[0])
+        most = place_digits(counts, threads)
+    memcpy(starts, counts, 256 * sizeof(Py_ssize_t))
+    starts[256] = n
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        part_elements(p, x, a, n * t // threads, n * (t + 1) // threads, shift, counts + 256 * t)
+    for d in prange(256, num_threads=threads, schedule="dynamic"):
+        sort_items(a + starts[d], spare + starts[d], starts[d + 1] - starts[d], shift)
+        write_line(p, x, values, indices, a, starts[d], min(starts[d + 1], p.count))
+
+
 cdef void sort_line(const Lines* p, const number* x, number* values, int64_t* indices, item* a, item* spare, int threads) noexcept nogil:
     """One line. OUT: values, indices. IN: their first elements; memory for two lines of items."""
     cdef Py_ssize_t i
@@ -295,15 +313,14 @@ cdef void sort_line(const Lines* p, const number* x, number* values, int64_t* in
         first_items(p, x, a, spare)
         a, spare = spare, a
         sort_items(a, spare, p.count, p.bits)
+    elif p.length >= (4 * LONG if threads == 1 else LONG):
+        sort_long(p, x, values, indices, a, spare, threads)
+        return
     else:
         for i in range(p.length):
             a[i] = as_item(x[i * p.inner], i, p.descending, a[0])
-        if p.length < (4 * LONG if threads == 1 else LONG):
-            sort_items(a, spare, p.length, p.bits)
-        else:
-            sort_parts(a, spare, p.length, p.bits, threads)
-    for i in range(p.count):
-        indices[i * p.inner], values[i * p.inner] = place_of(a[i]), element(x, p.inner, a[i], p.descending)
+        sort_items(a, spare, p.length, p.bits)
+    write_line(p, x, values, indices, a, 0, p.count)
 
 
 cdef void sort_some(const Lines* p, const number* x, number* values, int64_t* indices, Py_ssize_t first, Py_ssize_t last, int threads,

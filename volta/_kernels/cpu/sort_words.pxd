@@ -81,6 +81,31 @@ cdef inline uint64_t bits_of(item v, int shift) noexcept nogil:
         return v.key >> shift
 
 
+cdef inline uint64_t digit(item v, int shift) noexcept nogil:
+    return bits_of(v, shift) & 255
+
+
+cdef inline bint after(item a, item b) noexcept nogil:
+    if item is uint64_t:
+        return a > b
+    else:
+        return a.key > b.key
+
+
+cdef inline void insert(item* a, Py_ssize_t n, item v) noexcept nogil:
+    """v into its place among n sorted items, behind equal ones."""
+    while n > 0 and after(a[n - 1], v):
+        a[n] = a[n - 1]
+        n -= 1
+    a[n] = v
+
+
+cdef inline void insertion(item* a, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(1, n):
+        insert(a, i, a[i])
+
+
 cdef inline void sort_digits(item* a, item* spare, Py_ssize_t n, int bits, int width) noexcept nogil:
     """Sorts a in place, `width` bits at a time from the lowest up; all digits are counted in one pass."""
     cdef uint32_t counts[3 << 11]               # three digits of 11 bits, or eight of 8
