@@ -5,6 +5,7 @@ start at its next 64-byte boundary, and its first word is the block's class. Kno
 """
 import os
 
+from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc
 
 from volta.errors import OutOfMemoryError
@@ -21,6 +22,8 @@ cdef Py_ssize_t _live_bytes = 0
 cdef Py_ssize_t _peak_bytes = 0
 cdef Py_ssize_t CACHE_LIMIT = 1 << 30
 cdef Py_ssize_t _memory = 0             # of the machine, once it is known
+cdef bint _fills = False                # new blocks with a word
+cdef int32_t _word = 0
 
 
 cdef inline int _size_class(Py_ssize_t nbytes) noexcept nogil:
@@ -65,7 +68,23 @@ cdef void* allocate(Py_ssize_t nbytes) except NULL:
     _live_bytes += capacity
     if _live_bytes > _peak_bytes:
         _peak_bytes = _live_bytes
+    if _fills:
+        _fill(<int32_t*>usable(block), capacity // sizeof(int32_t))
     return block
+
+
+cdef void _fill(int32_t* words, Py_ssize_t count) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(count):
+        words[i] = _word
+
+
+def fill_host_memory(word):
+    """From now on a block holds this 32-bit word everywhere when it is allocated; None: what it happens to hold. For tests: kernels must
+    not compute with what nobody wrote."""
+    global _fills, _word
+    _fills = word is not None
+    _word = word or 0
 
 
 cpdef Py_ssize_t memory_size():

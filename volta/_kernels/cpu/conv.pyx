@@ -183,7 +183,7 @@ cdef void phase_product(Plan* p, Left* left, Chunk* chunk, Py_ssize_t phase, Py_
                     stripe_product(p, left, chunk, phase, v0, j, row0, row1, depth, a, p.at + k, band, p.offsets + k, p.sources + v0, bias,
                                    k > first, out)
                 else:
-                    form_columns(p, p.offsets + k, depth, v0, j, band, columns, width)
+                    form_columns(p, chunk, p.offsets + k, depth, v0, j, band, columns, width)
                     stripe_product(p, left, chunk, phase, v0, j, row0, row1, depth, a, p.at + k, <const real*>columns, &lines[0],
                                    &places[0], bias, k > first, out)
                 k += depth
@@ -216,7 +216,7 @@ cdef void form_shared(Plan* p, Chunk* chunk, Py_ssize_t channel, const real* x, 
         for phase in range(p.d.step * p.h.step * p.w.step):
             k = p.phases[phase]
             count = p.phases[phase + 1] - k
-            form_columns(p, p.offsets + k, count, v0, v1 - v0, <const real*>band,
+            form_columns(p, chunk, p.offsets + k, count, v0, v1 - v0, <const real*>band,
                          columns + v0 * p.lanes * p.c * p.taps + (k * p.c + channel * count) * width, width)
 
 

@@ -191,7 +191,7 @@ cdef void depthwise_part(Plan* p, Depthwise* q, Py_ssize_t item, const real* x, 
         for i in range(channels):
             line[i] = bias[(group + i) * p.o + m] if bias != NULL else 0
         turn(channels, p.taps, weight + (group * p.o + m) * p.taps, p.o * p.taps, kernel, p.lanes)
-        for t in range(p.taps):
+        for t in range(q.phases[p.d.step * p.h.step * p.w.step]):
             memcpy(w + t * p.lanes, kernel + q.order[t] * p.lanes, p.lanes * sizeof(real))
         for phase in range(p.d.step * p.h.step * p.w.step):
             write_phase(p, q, &chunk, phase, slices, rows, <const real*>band, <const real*>w, <const real*>line, result)

@@ -160,7 +160,7 @@ cdef void pack_panel(Plan* p, Pixels* q, Py_ssize_t item, const real* weight, re
         pack(outputs, width, p.taps * (c1 - c0), weight + (first * p.lanes * p.c + c0) * p.taps, p.c * p.taps, 1, lines)
     for c in range(c0, c1):
         part = c // q.depth
-        for t in range(p.taps):
+        for t in range(q.phases[p.d.step * p.h.step * p.w.step]):
             memcpy(out + (part * q.depth * p.taps + t * min(q.depth, p.c - part * q.depth) + c - part * q.depth) * width,
                    lines + ((c - c0) * p.taps + q.order[t]) * width, width * sizeof(real))
 

@@ -85,10 +85,10 @@ cdef inline void set_axis(Axis* a, Py_ssize_t size, Py_ssize_t kernel, Py_ssize_
 
 
 cdef inline bint tap_on(Axis* a, bint transposed, Py_ssize_t phase, Py_ssize_t tap, Py_ssize_t* offset) noexcept nogil:
-    """Whether a phase sees a tap. OUT: offset, the tap's distance from the window's beginning."""
+    """Whether a phase, which may have no place, sees a tap. OUT: offset, the tap's distance from the window's beginning."""
     cdef Py_ssize_t m = phase + a.padding - tap * a.dilation
     offset[0] = m // a.step - a.first if transposed else tap * a.dilation
-    return not transposed or m % a.step == 0
+    return not transposed or m % a.step == 0 and phase < a.full
 
 
 cdef inline void transpose_axis(Axis* a) noexcept nogil:
@@ -97,7 +97,7 @@ cdef inline void transpose_axis(Axis* a) noexcept nogil:
     cdef bint any = False
     a.full, a.source, a.step = a.source, a.places, a.stride * a.skip
     a.places, a.first, a.stride, a.skip = ceil_div(a.full, a.step), 0, 1, 1
-    for phase in range(min(a.step, a.full)):
+    for phase in range(a.step):
         for tap in range(a.kernel):
             if tap_on(a, True, phase, tap, &offset):
                 low, high = min(low, offset) if any else offset, max(high, offset) if any else offset
@@ -380,24 +380,25 @@ cdef inline void load_band(Plan* p, Chunk* chunk, const real* x, const real* end
                 out = band + ((i * room + c) * p.d.band + s) * p.h.band * p.pitch
                 if z < 0 or z >= p.d.source:
                     zero_run(out, rows * p.pitch)
-                    zero_run(out + rows * p.pitch, p.lanes)
-                    continue
-                line = x + ((i * p.groups * p.c + c) * p.d.source + z) * plane + first * p.w.source
-                if low > 0:
-                    zero_run(out, low * p.pitch)
-                for r in range(low, high):
-                    load_row(p, line + r * skip * p.w.source, end, out + r * p.pitch)
-                if high < rows:
-                    zero_run(out + high * p.pitch, (rows - high) * p.pitch)
+                else:
+                    line = x + ((i * p.groups * p.c + c) * p.d.source + z) * plane + first * p.w.source
+                    if low > 0:
+                        zero_run(out, low * p.pitch)
+                    for r in range(low, high):
+                        load_row(p, line + r * skip * p.w.source, end, out + r * p.pitch)
+                    if high < rows:
+                        zero_run(out + high * p.pitch, (rows - high) * p.pitch)
                 zero_run(out + rows * p.pitch, p.lanes)
 
 
-cdef inline void form_columns(Plan* p, const Py_ssize_t* offsets, Py_ssize_t count, Py_ssize_t vector, Py_ssize_t vectors,
+cdef inline void form_columns(Plan* p, Chunk* chunk, const Py_ssize_t* offsets, Py_ssize_t count, Py_ssize_t vector, Py_ssize_t vectors,
                               const real* band, real* out, Py_ssize_t stride) noexcept nogil:
-    """im2col of `count` taps for some vectors. OUT: out[count][stride], of which nothing beyond the vectors is written; zeros past the last
-    place."""
+    """im2col of `count` taps for some vectors. OUT: out[count][stride], of which nothing beyond the vectors is written; zeros past the
+    chunk's last place."""
     cdef Py_ssize_t width = vectors * p.lanes, k
     cdef int first = p.first_run[vector], last = p.first_run[vector + vectors - 1], end = p.first_run[vector + vectors]
+    while p.run_columns[end - 1] >= chunk.columns:          # of a chunk with a row more than this one
+        end -= 1
     if p.run_columns[end - 1] + p.run_lengths[end - 1] < vector * p.lanes + width:
         for k in range(count):
             zero_run(out + k * stride + width - p.lanes, p.lanes)

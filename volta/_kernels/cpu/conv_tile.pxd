@@ -6,15 +6,15 @@ from volta._kernels.cpu.tile cimport real
 
 cdef extern from *:
     """
-    /* The first n lanes of x, with the bias or added, to y. */
+    /* The first n lanes of x, with the bias or added, to y. Nothing is computed of the others, which may hold anything. */
     #if defined(__AVX512F__)
       static inline void volta_some_lanes32(Py_ssize_t n, volta_v32 x, float bias, int add, float* y) {
           const __mmask16 m = (__mmask16)((1u << n) - 1);
-          _mm512_mask_storeu_ps(y, m, (__m512)x + (add ? _mm512_maskz_loadu_ps(m, y) : _mm512_set1_ps(bias)));
+          _mm512_mask_storeu_ps(y, m, _mm512_maskz_add_ps(m, (__m512)x, add ? _mm512_maskz_loadu_ps(m, y) : _mm512_set1_ps(bias)));
       }
       static inline void volta_some_lanes64(Py_ssize_t n, volta_v64 x, double bias, int add, double* y) {
           const __mmask8 m = (__mmask8)((1u << n) - 1);
-          _mm512_mask_storeu_pd(y, m, (__m512d)x + (add ? _mm512_maskz_loadu_pd(m, y) : _mm512_set1_pd(bias)));
+          _mm512_mask_storeu_pd(y, m, _mm512_maskz_add_pd(m, (__m512d)x, add ? _mm512_maskz_loadu_pd(m, y) : _mm512_set1_pd(bias)));
       }
     #else
       #define VOLTA_SOME_LANES_OF(S, T)                                                                                   \\

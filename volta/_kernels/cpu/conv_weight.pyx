@@ -77,7 +77,7 @@ cdef void choose_blocks(Plan* p, Blocks* b, int lane_count, Py_ssize_t rows) noe
 cdef void form_lines(Plan* p, Blocks* b, Chunk* chunk, Py_ssize_t columns, const real* band, real* out) noexcept nogil:
     """im2col of a whole chunk, one row per tap, with zeros up to the next whole vector."""
     cdef Py_ssize_t k
-    form_columns(p, p.offsets, columns, 0, chunk.vectors, band, out, b.line)
+    form_columns(p, chunk, p.offsets, columns, 0, chunk.vectors, band, out, b.line)
     for k in range(columns):
         zero_run(out + k * b.line + chunk.columns, 1)
 
