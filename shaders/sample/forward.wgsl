@@ -1,0 +1,65 @@
+// sample_forward: out[n, c, place] = sum of x[n, c] over the elements that the place takes, each weighed; formulas: ops/records/sample.py.
+//
+// Bindings: 0 x, 1 grid[n, place, RANK], 2 direction, looked at where DIRECTED (read), 3 out (read_write); all contiguous.
+// Launch:   x = blocks * ceil(channels / 4) workgroups of 256; a thread makes one place of up to 4 channels, whose weights are found once.
+// Sums:     in f32, in the order of the elements.
+
+const MODE: u32 = 1u;
+const PADDING: u32 = 0u;
+const ALIGNED: bool = false;
+const RANK: u32 = 2u;
+const DIRECTED: bool = false;
+const COUNT: u32 = 1u << (MODE * RANK);
+
+struct Params {
+    width: u32, height: u32, depth: u32, channels: u32,
+    places: u32, count: u32, blocks: u32, x_offset: u32,
+    grid_offset: u32, direction_offset: u32,
+}
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read> grid: array<f32>;
+@group(0) @binding(2) var<storage, read> direction: array<f32>;
+@group(0) @binding(3) var<storage, read_write> out: array<f32>;
+
+fn grid_at(i: u32) -> vec3<f32> {
+    let k = p.grid_offset + i * RANK;
+    return vec3<f32>(grid[k], grid[k + 1u], select(0.0, grid[k + RANK - 1u], RANK == 3u));
+}
+
+fn direction_at(i: u32) -> vec3<f32> {
+    let k = select(p.grid_offset, p.direction_offset, DIRECTED) + i * RANK;
+    return vec3<f32>(direction[k], direction[k + 1u], select(0.0, direction[k + RANK - 1u], RANK == 3u));
+}
+
+@compute @workgroup_size(256)
+fn main(launch: Grid, @builtin(local_invocation_index) local: u32) {
+    let group = group_of(launch);
+    let block = group / p.blocks;
+    let i = (group - block * p.blocks) * 256u + local;
+    let channel = block * 4u;
+    if (i >= p.count || channel >= p.channels) {
+        return;
+    }
+    let size = vec3<u32>(p.width, p.height, p.depth);
+    let plane = size.x * size.y * size.z;
+    let image = i / p.places;
+    let first = image * p.channels + channel;
+    let some = min(p.channels - channel, 4u);
+    let taps = taps_at(MODE, PADDING, ALIGNED, RANK == 3u, grid_at(i), size);
+    let along = direction_at(i);
+    var total = vec4<f32>(0.0);
+    for (var k = 0u; k < COUNT; k++) {
+        let tap = tap_of(MODE, k);
+        let at = tap_element(taps, tap, size);
+        let weight = tap_weighed(taps, tap, vec3<u32>(0u), DIRECTED, along);
+        let source = p.x_offset + first * plane + u32(max(at, 0));
+        total.x += weight * select(0.0, x[source], at >= 0);
+        for (var c = 1u; c < some; c++) {
+            total[c] += weight * select(0.0, x[source + c * plane], at >= 0);
+        }
+    }
+    for (var c = 0u; c < some; c++) {
+        out[(first + c) * p.places + i - image * p.places] = total[c];
+    }
+}

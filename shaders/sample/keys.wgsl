@@ -1,0 +1,51 @@
+// sample_keys: of each place the elements that it takes, for sorting, and what they weigh.
+//
+// Bindings: 0 grid[n, place, RANK], 1 direction, looked at where DIRECTED (read), 2 keys[n, place, COUNT], the numbers among the elements
+//           of all images' planes, `outside` where there is none; 3 weights alike (read_write).
+// Launch:   x = ceil(count / 256) workgroups of 256; a thread makes those of one place.
+// Sums:     none.
+
+const MODE: u32 = 1u;
+const PADDING: u32 = 0u;
+const ALIGNED: bool = false;
+const RANK: u32 = 2u;
+const DIRECTED: bool = false;
+const COUNT: u32 = 1u << (MODE * RANK);
+
+struct Params {
+    width: u32, height: u32, depth: u32, places: u32,
+    count: u32, outside: u32, grid_offset: u32, direction_offset: u32,
+}
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read> grid: array<f32>;
+@group(0) @binding(1) var<storage, read> direction: array<f32>;
+@group(0) @binding(2) var<storage, read_write> keys: array<u32>;
+@group(0) @binding(3) var<storage, read_write> weights: array<f32>;
+
+fn grid_at(i: u32) -> vec3<f32> {
+    let k = p.grid_offset + i * RANK;
+    return vec3<f32>(grid[k], grid[k + 1u], select(0.0, grid[k + RANK - 1u], RANK == 3u));
+}
+
+fn direction_at(i: u32) -> vec3<f32> {
+    let k = select(p.grid_offset, p.direction_offset, DIRECTED) + i * RANK;
+    return vec3<f32>(direction[k], direction[k + 1u], select(0.0, direction[k + RANK - 1u], RANK == 3u));
+}
+
+@compute @workgroup_size(256)
+fn main(launch: Grid, @builtin(local_invocation_index) local: u32) {
+    let i = group_of(launch) * 256u + local;
+    if (i >= p.count) {
+        return;
+    }
+    let size = vec3<u32>(p.width, p.height, p.depth);
+    let first = i / p.places * size.x * size.y * size.z;
+    let taps = taps_at(MODE, PADDING, ALIGNED, RANK == 3u, grid_at(i), size);
+    let along = direction_at(i);
+    for (var k = 0u; k < COUNT; k++) {
+        let tap = tap_of(MODE, k);
+        let at = tap_element(taps, tap, size);
+        keys[i * COUNT + k] = select(p.outside, first + u32(max(at, 0)), at >= 0);
+        weights[i * COUNT + k] = tap_weighed(taps, tap, vec3<u32>(0u), DIRECTED, along);
+    }
+}

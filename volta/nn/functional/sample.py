@@ -1,0 +1,87 @@
+"""Images at the places of a grid (`grid_sample`), and grids of affine maps (`affine_grid`)."""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta.errors import ArgumentError, ShapeError
+from volta.ops.creation import linspace
+from volta.ops.join import stack
+from volta.ops.records.sample import MODES, PADDINGS, grid_sample_op, np_grid_sample
+from volta.ops.records.view import expand_op, reshape_op
+from volta.ops.table import case, composed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from volta.tensor import Tensor
+
+__all__ = ["affine_grid", "grid_sample"]
+
+
+def _np_affine_grid(theta, size, align_corners=None):
+    axes = [np.linspace(-1, 1, n) * (1 if align_corners else (n - 1) / n) if n > 1 else np.zeros(1) for n in size[2:]]
+    base = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(size[2:])], -1)
+    return np.einsum("...k,nik->n...i", base, theta)
+
+
+@composed(samples=(case((2, 2, 3), size=(2, 1, 3, 4)), case((1, 3, 4), size=(1, 2, 2, 3, 2), align_corners=True)), numpy=_np_affine_grid,
+          rtol=1e-4, in_float32=True, takes={"theta": "f"}, function=False, method=False)
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """The places that affine maps give the pixels of images of `size`, for `grid_sample`; -1 and 1 are the outer edges of the image, or
+    the centres of its outer pixels with `align_corners`.
+
+    Shape: theta (N, 2, 3) with size (N, C, H, W) -> (N, H, W, 2); (N, 3, 4) with (N, C, D, H, W) -> (N, D, H, W, 3).
+    Raises: ShapeError, ArgumentError.
+
+    >>> volta.nn.functional.affine_grid(volta.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 1, 1, 2)).tolist()
+    [[[[-0.5, 0.0], [0.5, 0.0]]]]
+    """
+    rank = len(size) - 2
+    if rank not in (2, 3) or min(size) < 1:
+        raise ArgumentError(f"affine_grid: size must be (N, C, H, W) or (N, C, D, H, W), all positive, got {tuple(size)}")
+    if theta.shape != (size[0], rank, rank + 1):
+        raise ShapeError(f"affine_grid: theta must have shape {(size[0], rank, rank + 1)} for size {tuple(size)}, got {theta.shape}")
+    spatial = tuple(size[2:])
+    axes = []
+    for d, n in enumerate(spatial):
+        edge = 0.0 if n == 1 else 1.0 if align_corners else (n - 1) / n
+        line = linspace(-edge, edge, n, dtype=theta.dtype, device=theta.device)
+        axes.append(expand_op(reshape_op(line, shape=(n,) + (1,) * (rank - d - 1)), shape=spatial))
+    base = reshape_op(stack(axes[::-1], -1), shape=(math.prod(spatial), rank))
+    out = base @ theta[:, :, :rank].transpose(1, 2) + reshape_op(theta[:, :, rank], shape=(size[0], 1, rank))
+    return reshape_op(out, shape=(size[0], *spatial, rank))
+
+
+@composed(samples=(case((2, 2, 3, 4), (2, 2, 3, 2)), case((1, 2, 3, 4), (1, 3, 2, 2), mode="nearest", align_corners=True),
+                   case((1, 1, 3, 4), (1, 2, 2, 2), mode="bicubic", padding_mode="border"),
+                   case((1, 2, 2, 3, 4), (1, 2, 1, 3, 3), padding_mode="reflection")),
+          numpy=lambda x, grid, mode="bilinear", padding_mode="zeros", align_corners=None: np_grid_sample(
+              x, grid, mode=mode, padding_mode=padding_mode, align_corners=bool(align_corners)),
+          rtol=1e-4, takes={"input": "f", "grid": "=input"}, function=False, method=False)
+def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
+                align_corners: bool | None = None) -> Tensor:
+    """Images at the places (x, y) or (x, y, z) of a grid, in [-1, 1] from edge to edge, or between the centres of the outer pixels with
+    `align_corners`. Modes: "bilinear" (of three dimensions, too), "nearest", "bicubic" (of two). Outside are "zeros", or the place is
+    moved to the "border", or mirrored there ("reflection").
+
+    Shape: (N, C, H, W) with grid (N, H', W', 2) -> (N, C, H', W'); (N, C, D, H, W) with (N, D', H', W', 3) -> (N, C, D', H', W').
+    Raises: ShapeError, ArgumentError, DTypeError; AutogradError for a third derivative.
+
+    >>> volta.nn.functional.grid_sample(volta.tensor([[[[0.0, 1.0]]]]), volta.zeros(1, 1, 1, 2)).item()
+    0.5
+    """
+    if mode not in MODES:
+        raise ArgumentError(f"grid_sample: mode must be 'bilinear', 'nearest' or 'bicubic', got {mode!r}")
+    if padding_mode not in PADDINGS:
+        raise ArgumentError(f"grid_sample: padding_mode must be 'zeros', 'border' or 'reflection', got {padding_mode!r}")
+    rank = input.ndim - 2
+    if (rank not in (2, 3) or grid.ndim != input.ndim or grid.shape[0] != input.shape[0] or grid.shape[-1] != rank
+            or 0 in input.shape[2:]):
+        raise ShapeError(f"grid_sample: needs images (N, C, H, W) and a grid (N, H', W', 2), or (N, C, D, H, W) and (N, D', H', W', 3), "
+                         f"got {input.shape} and {grid.shape}")
+    if mode == "bicubic" and rank == 3:
+        raise ArgumentError("grid_sample: mode 'bicubic' needs images of two dimensions")
+    return grid_sample_op(input, grid, None, mode=mode, padding_mode=padding_mode, align_corners=bool(align_corners))
