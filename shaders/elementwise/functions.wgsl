@@ -124,6 +124,7 @@ fn bce_f(x: f32, y: f32) -> f32 { return -(y * max_nan(log_accurate(x), -100.0) 
 fn bce_grad_f(g: f32, x: f32, y: f32) -> f32 { return div_f32(g * (x - y), max_nan((1.0 - x) * x, 1e-12)); }
 fn logistic_loss_f(x: f32, y: f32) -> f32 { return x * (select(0.0, 1.0, x > 0.0) - y) + far_side_loss(x); }
 fn logistic_loss_grad_f(g: f32, x: f32, y: f32) -> f32 { return g * (sigmoid_accurate(x) - y); }
+fn gated_f(x: f32, y: f32) -> f32 { return x * sigmoid_accurate(y); }
 fn huber_f(x: f32, limit: f32) -> f32 { return select(limit * (abs(x) - 0.5 * limit), 0.5 * x * x, abs(x) <= limit); }
 fn remainder_f(x: f32, y: f32) -> f32 { return remainder_f32(x, y); }
 fn remainder_i(x: i32, y: i32) -> i32 { return remainder_i32(x, y); }
@@ -201,6 +202,9 @@ fn poisson_f(x: f32, u: f32, v: f32) -> f32 { return count_of(-1.0, x, u, v); }
 fn binomial_f(n: f32, x: f32, u: f32, v: f32) -> f32 { return count_of(max_nan(n, 0.0), x, u, v); }
 fn where_n(c: u32, x: T, y: T) -> T { return select(y, x, c != 0u); }
 fn mulacc_m(x: T, y: T, z: T) -> T { return x * y + z; }
+fn divacc_f(x: f32, y: f32, z: f32) -> f32 { return x / y + z; }
+fn lerp_f(x: f32, y: f32, w: f32) -> f32 { return select(y, x, abs(w) < 0.5) + select(w - 1.0, w, abs(w) < 0.5) * (y - x); }
+fn threshold_m(x: T, limit: T, value: T) -> T { return select(x, value, x <= limit); }
 fn clamp_f(x: f32, low: f32, high: f32) -> f32 { return min_nan(max_nan(x, low), high); }
 fn clamp_w(x: T, low: T, high: T) -> T { return min(max(x, low), high); }
 fn elu_f(x: f32, alpha: f32, inner: f32) -> f32 { return select(alpha * expm1_accurate(x * inner), x, is_positive(x)); }

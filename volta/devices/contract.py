@@ -71,6 +71,9 @@ sort         sort(x, dim, descending=False, count=None) -> (values, indices)    
              scatter_unique(g, index, dim, size)   zeros with `size` along dim, g at index, which names no place of a line twice
              searchsorted(sorted, values, right=False)      int64; one sorted vector for all values, or a line for each of their lines
 
+places       true_starts(x[n], block)              int64 (blocks + 1): how many are not 0 before each block, and of all
+             true_places(x[n], starts, block, sizes, count) int64 (rank, count): where they are along the dimensions of `sizes`, in order
+
 conv         stride, padding, dilation: (height, width) tuples; groups: int; layouts N, C, H, W and O, C/groups, kh, kw
              conv2d(x, weight, bias or None, stride, padding, dilation, groups)
              conv3d(x, weight, bias or None, stride, padding, dilation, groups)      volumes: depth before height and width

@@ -168,7 +168,9 @@ _FORMULAS = {
     "leaky_relu": lambda x, slope: x.node("Greater", 0.0).node("Where", x, x * slope), "elu": _elu, "softplus": _softplus, "bce": _bce,
     "logistic_loss": _logistic_loss, "huber": _huber,
     "clamp": lambda x, low, high: x.node("Max", low).node("Min", high), "hardtanh": lambda x, low, high: x.node("Clip", low, high),
-    "mulacc": lambda a, b, c: a * b + c, "xlogy": _xlogy, "hypot": lambda a, b: (a * a + b * b).node("Sqrt"),
+    "mulacc": lambda a, b, c: a * b + c, "divacc": lambda a, b, c: a / b + c, "lerp": lambda a, b, w: (b - a) * w + a,
+    "gated": lambda a, b: a * b.node("Sigmoid"), "threshold": lambda x, limit, value: x.node("LessOrEqual", limit).node("Where", value, x),
+    "xlogy": _xlogy, "hypot": lambda a, b: (a * a + b * b).node("Sqrt"),
     "remainder": _remainder, "fmod": lambda a, b: a.node("Mod", b, fmod=1), "floor_divide": _floor_divide,
     "div_trunc": lambda a, b: _trunc(a / b) if a.c.dtype.is_floating_point else a / b}
 

@@ -14,16 +14,16 @@ from volta.dtypes import bool_, int64
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import arange
 from volta.ops.from_data import tensor
-from volta.ops.join import pad, stack
-from volta.ops.parts import slice_view
+from volta.ops.join import pad
+from volta.ops.parts import narrow, select, slice_view
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op, scatter_sum_op
 from volta.ops.records.join import triangle_op
 from volta.ops.records.math import clamp_op, mulacc, where_op
+from volta.ops.records.places import true_places as true_places_op
+from volta.ops.records.places import true_starts
 from volta.ops.records.reduce import amax_op
-from volta.ops.records.scan import cumsum_op
-from volta.ops.records.sort import searchsorted_op
-from volta.ops.records.view import contiguous_op, expand_op, reshape_op
+from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op
 from volta.ops.table import Flags, Labels, case, composed
 from volta.shapes import as_dim, broadcast_shapes
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from volta.tensor import Tensor
     from volta.types import Number
+
+_BLOCK, _MOST_RANK = 4096, 8            # elements whose places are counted together, dimensions that a GPU's kernel takes
 
 
 def known_range(t):
@@ -296,8 +298,15 @@ def true_places(mask: Tensor) -> Tensor:
     """The flat positions where a mask holds, ascending, int64. Of a GPU's only their number is read."""
     if not mask.device.is_gpu or not mask._size:
         return tensor(np.flatnonzero(mask.numpy()), device=mask.device)
-    ends = cumsum_op(flat(mask), dim=0)
-    return searchsorted_op(ends, arange(1, int(ends[-1].item()) + 1, device=mask.device), right=False)
+    return _places(mask, (mask._size,))[0]
+
+
+def _places(x, sizes):
+    """Per dimension of `sizes` a row of where the elements of x are not 0. Reads how many they are."""
+    x = flat(x.detach())
+    starts = true_starts(x, block=_BLOCK)
+    count = narrow(starts, 0, starts._size - 1, 1).item()
+    return true_places_op(x, starts, block=_BLOCK, sizes=sizes, count=count)
 
 
 def coordinates(places: Tensor, shape: Sequence[int]) -> list[Tensor]:
@@ -316,12 +325,11 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
     >>> volta.nonzero(volta.tensor([0, 5, 6])).tolist()
     [[1], [2]]
     """
-    mask = input.detach() != 0
-    if mask.device.is_gpu and mask.ndim and mask._size:
-        found = coordinates(true_places(mask), mask.shape)
-        return tuple(found) if as_tuple else stack(found, 1)
-    array = mask.numpy()
-    if as_tuple and not mask.ndim:
+    if input.device.is_gpu and input._size and 0 < input.ndim <= _MOST_RANK:
+        found = _places(input, input.shape)
+        return tuple([select(found, 0, d) for d in range(input.ndim)]) if as_tuple else permute_op(found, dims=(1, 0))
+    array = (input.detach() != 0).numpy()
+    if as_tuple and not array.ndim:
         array = array[None]
     found = np.unravel_index(np.flatnonzero(array), array.shape) if array.ndim else ()       # NumPy's nonzero is ten times slower
     if as_tuple:

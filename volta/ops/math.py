@@ -188,7 +188,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
 
 @promoted
 def _addcdiv(input, tensor1, tensor2, *, value):
-    return input + (tensor1 if value == 1 else tensor1 * value) / tensor2
+    return r.divacc(tensor1 if value == 1 else tensor1 * value, tensor2, input)
 
 
 @composed(out="cast", samples=(*TERNARY_CASES, case((3, 4), (4,), 0.3), case((4,), (4,), 0.7)), rtol=2e-5, elementwise=True, inplace=True,
@@ -203,11 +203,7 @@ def lerp(input: Tensor, end: Tensor, weight: Number | Tensor) -> Tensor:
     >>> volta.lerp(volta.tensor([0.0, 10.0]), volta.tensor([4.0, 20.0]), 0.5)
     tensor([ 2., 15.])
     """
-    way = end - input
-    if isinstance(weight, (int, float)):
-        return r.mulacc(way, weight, input) if -0.5 < weight < 0.5 else r.mulacc(way, weight - 1, end)
-    near = r.abs(weight) < 0.5
-    return r.mulacc(way, r.where_op(near, weight, weight - 1), r.where_op(near, input, end))        # one product: no gradient is 0 * inf
+    return r.lerp_op(input, end, weight)
 
 
 # ---------------------------------------------------------------- rounding, limits, choices

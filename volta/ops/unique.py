@@ -7,14 +7,14 @@ import numpy as np
 
 from volta.dtypes import int64
 from volta.errors import IndexRangeError, ShapeError
-from volta.ops.creation import arange, full, ones, zeros
-from volta.ops.indexing import index_select
+from volta.ops.creation import full, ones, zeros
+from volta.ops.indexing import index_select, true_places
 from volta.ops.join import cat
 from volta.ops.parts import narrow
 from volta.ops.records.index import gather_op, index_select_op
 from volta.ops.records.reduce import any_op
 from volta.ops.records.scan import cumsum_op
-from volta.ops.records.sort import scatter_unique, searchsorted_op, sort_op
+from volta.ops.records.sort import scatter_unique, sort_op
 from volta.ops.records.view import reshape_op
 from volta.ops.sort import argsort
 from volta.ops.table import case, composed
@@ -36,13 +36,6 @@ def _changes(rows):
     if changed.ndim > 1:
         changed = any_op(changed, dim=tuple(range(1, changed.ndim)), keepdim=False)
     return cat([ones(1, dtype=changed.dtype, device=rows.device), changed], 0)
-
-
-def _runs(changes):
-    """(number of the run of each element, where each run starts). Reads how many there are."""
-    numbers = cumsum_op(changes, dim=0)
-    count = narrow(numbers, 0, numbers.shape[0] - 1, 1).item()
-    return numbers - 1, searchsorted_op(numbers, arange(1, count + 1, device=changes.device), right=False)
 
 
 def _given(values, inverse, starts, n, return_inverse, return_counts):
@@ -113,9 +106,10 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
     if not n:
         return _of_none(input, dim, return_inverse, return_counts)
     in_order, order = sort_op(rows.detach() if dim is None else _ranks(rows.detach()), dim=0)
-    numbers, starts = _runs(_changes(in_order))
+    changes = _changes(in_order)
+    starts = true_places(changes)
     values = index_select(rows if dim is None else input, d, index_select_op(order, starts, dim=0))
-    inverse = scatter_unique(numbers, order, dim=0, size=n) if return_inverse else None
+    inverse = scatter_unique(cumsum_op(changes, dim=0) - 1, order, dim=0, size=n) if return_inverse else None
     return _given(values, inverse if dim is not None or inverse is None else reshape_op(inverse, shape=input.shape), starts, n,
                   return_inverse, return_counts)
 
@@ -142,6 +136,9 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
     n = rows.shape[0]
     if not n:
         return _of_none(input, dim, return_inverse, return_counts)
-    numbers, starts = _runs(_changes(rows.detach()))
+    changes = _changes(rows.detach())
+    starts = true_places(changes)
     values = index_select(rows if dim is None else input, d, starts)
-    return _given(values, reshape_op(numbers, shape=input.shape) if dim is None else numbers, starts, n, return_inverse, return_counts)
+    numbers = cumsum_op(changes, dim=0) - 1 if return_inverse else None
+    return _given(values, reshape_op(numbers, shape=input.shape) if return_inverse and dim is None else numbers, starts, n,
+                  return_inverse, return_counts)

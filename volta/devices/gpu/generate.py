@@ -1,14 +1,16 @@
 """Writes elementwise kernels: the WGSL of out[i] = f(inputs at i), for any operations, inputs, outputs and rank.
 
-A thread makes ITEMS vectors of 4 neighbours. Where every operand allows it a vector is read and written whole, else element by
-element. Sizes and strides are parameters, so that one text serves all shapes of a rank; where they would not fit, and where the
-caller asks for it, they are constants in the text. float16 is widened for the arithmetic. Knows WGSL; must not know tensors.
+A thread makes 4 elements: neighbours, written whole as a vector, where every output and the size of rows allow it, else elements
+THREADS apart, so that neighbouring threads have neighbouring ones. Sizes and strides are parameters, so that one text serves all shapes
+of a rank; where they would not fit, and where the caller asks for it, they are constants in the text. float16 is widened for the
+arithmetic. Knows WGSL; must not know tensors.
 
 How an operand lies is one letter:
     d  dense: its elements have the order of the index; in units of a vector, where vectors are whole
     v  vectors: neighbours along the innermost dim, aligned to 4 elements; in units of a vector
     r  one value for all elements of a vector (stride 0 along the innermost dim); in units of an element
     c  one value for all
+    g  any strides, a vector being gathered element by element; in units of an element
     s  any strides, in units of an element: then all go element by element, those that are dense or one value as well
 """
 from __future__ import annotations
@@ -20,7 +22,6 @@ from typing import NamedTuple
 from volta.devices.gpu.common import THREADS
 from volta.errors import ArgumentError
 
-ITEMS = 1                   # vectors of 4 elements a thread
 PARAMS_BYTES = 128
 MOST_BUFFERS = 16           # what any implementation binds
 
@@ -112,7 +113,7 @@ def text(expression: Expression, layout: Layout) -> str:
         parts.append(f"fn stored{k}(r: {computed}) -> {stored} {{ return {store or f'{stored}(r)'}; }}")
     parts.append(_coordinates(layout))
     parts.append(_whole_vector(expression, layout) if layout.vectors else _single_elements(expression, layout))
-    parts.append(_main("whole_vector" if layout.vectors else "single_elements"))
+    parts.append(_main(layout.vectors))
     return "\n".join(part for part in parts if part) + "\n"
 
 
@@ -164,17 +165,25 @@ def _coordinates(layout: Layout) -> str:
                       f"    return Coordinates({', '.join(names)});", "}"])
 
 
-def _address(layout: Layout, k: int, index: str) -> str:
-    """Where operand k lies, `index` being the flat index in units of its loop."""
+def _stride(layout: Layout, k: int, d: int) -> str:
+    return f"p.a{k}_{d}" if layout.geometry is None else f"{layout.geometry[1][k][d] & 0xFFFF_FFFF}u"
+
+
+def _address(layout: Layout, k: int, index: str, at: str = "k") -> str:
+    """Where operand k lies, `index` being the flat index in units of its loop and `at` its coordinates."""
     letter, terms = layout.letters[k], []
     if letter == "d":
         terms.append(index)
     elif letter == "v":
-        terms.append("k.k0" if layout.rank > 1 else index)
+        terms.append(f"{at}.k0" if layout.rank > 1 else index)
     for d in strided_dims(letter, layout.rank):
-        stride = f"p.a{k}_{d}" if layout.geometry is None else f"{layout.geometry[1][k][d] & 0xFFFF_FFFF}u"
-        terms.append(f"{f'k.k{d}' if layout.rank > 1 else index} * {stride}")
+        step = "4u * " if letter == "g" and d == 0 else ""
+        terms.append(f"{step}{f'{at}.k{d}' if layout.rank > 1 else index} * {_stride(layout, k, d)}")
     return " + ".join([*terms, f"p.at{k}"])
+
+
+def _element(k: int, at: str) -> str:
+    return f"m{k}[{at} >> 2u][{at} & 3u]"
 
 
 # ---------------------------------------------------------------- the loops
@@ -187,8 +196,13 @@ def _whole_vector(expression: Expression, layout: Layout) -> str:
         vector, at = f"vec4<{layout.computed[k]}>", _address(layout, k, "v")
         if layout.letters[k] in "dv":
             lines.append(f"    let x{k} = {vector}(m{k}[{at}]);")
+            continue
+        lines.append(f"    let at{k} = {at};")
+        if layout.letters[k] == "g":
+            lines += [f"    let at{k}_{c} = at{k} + {c}u * {_stride(layout, k, 0)};" for c in range(4)]
+            lines.append(f"    let x{k} = {vector}(vec4<{layout.stored[k]}>({', '.join(_element(k, f'at{k}_{c}') for c in range(4))}));")
         else:
-            lines += [f"    let at{k} = {at};", f"    let x{k} = {vector}({layout.computed[k]}(m{k}[at{k} >> 2u][at{k} & 3u]));"]
+            lines.append(f"    let x{k} = {vector}({layout.computed[k]}({_element(k, f'at{k}')}));")
     if expression.uses("i"):
         lines.append("    let i = vec4<u32>(4u * v + p.first) + vec4<u32>(0u, 1u, 2u, 3u);")
     outputs = range(layout.inputs, len(layout.letters))
@@ -213,32 +227,26 @@ def _whole_vector(expression: Expression, layout: Layout) -> str:
 
 
 def _single_elements(expression: Expression, layout: Layout) -> str:
-    lines = ["fn single_elements(v: u32) {", "    let end = min(4u * v + 4u, p.count);"]
-    if _walks(layout):
-        lines.append("    var k = coordinates(4u * v);")
-    lines.append("    for (var j = 4u * v; j < end; j++) {")
-    for k in range(len(layout.letters)):
-        lines.append(f"        let at{k} = {_address(layout, k, 'j')};")
-    arguments = []
-    for name, kind in _arguments(expression, layout):
-        k = int(name[1:] or 0) + (layout.inputs if name[0] == "o" else 0)
-        arguments.append("j + p.first" if name == "i" else f"{kind}(m{k}[at{k} >> 2u][at{k} & 3u])")
-    lines.append(f"        let r = op({', '.join(arguments)});")
-    outputs = range(layout.inputs, len(layout.letters))
-    for k, m in enumerate(outputs):
-        value = "r" if len(outputs) == 1 else f"r.r{k}"
-        lines.append(f"        m{m}[at{m} >> 2u][at{m} & 3u] = stored{k}({value});")
-    if _walks(layout):
-        lines += ["        k.k0 += 1u;", f"        if (k.k0 == {_size(layout, 0)}) {{ k = coordinates(j + 1u); }}"]
-    return "\n".join([*lines, "    }", "}"])
-
-
-def _main(function: str) -> str:
-    lines = [f"@compute @workgroup_size({THREADS})",
-             "fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {",
-             f"    var v = group_of(grid) * {THREADS * ITEMS}u + thread;",
-             "    let vectors = (p.count + 3u) / 4u;"]
-    for item in range(ITEMS):
-        lines += [f"    v += {THREADS}u;"] if item else []
-        lines.append(f"    if (v < vectors) {{ {function}(v); }}")
+    operands, outputs, each = range(len(layout.letters)), range(layout.inputs, len(layout.letters)), range(4)
+    lines = ["fn single_elements(j0: u32) {", "    if (j0 >= p.count) { return; }"]
+    for c in each:                              # all are on their way before the first is written
+        lines.append(f"    let i{c} = min(j0 + {c * THREADS}u, p.count - 1u);")
+        if _walks(layout):
+            lines.append(f"    let k{c} = coordinates(i{c});")
+        lines += [f"    let at{k}_{c} = {_address(layout, k, f'i{c}', f'k{c}')};" for k in operands]
+        for name, kind in _arguments(expression, layout):
+            k = int(name[1:] or 0) + (layout.inputs if name[0] == "o" else 0)
+            lines.append(f"    let {name}_{c} = " + (f"i{c} + p.first;" if name == "i" else f"{kind}({_element(k, f'at{k}_{c}')});"))
+    names = [name for name, _ in _arguments(expression, layout)]
+    lines += [f"    let r{c} = op({', '.join(f'{name}_{c}' for name in names)});" for c in each]
+    for c in each:
+        writes = [f"{_element(m, f'at{m}_{c}')} = stored{k}(r{c}{'' if len(outputs) == 1 else f'.r{k}'});" for k, m in enumerate(outputs)]
+        lines.append(f"    if (j0 + {c * THREADS}u < p.count) {{ {' '.join(writes)} }}")
     return "\n".join([*lines, "}"])
+
+
+def _main(vectors: bool) -> str:
+    start, function = ("", "if (at < (p.count + 3u) / 4u) { whole_vector(at); }") if vectors else ("4u * ", "single_elements(at);")
+    return "\n".join([f"@compute @workgroup_size({THREADS})",
+                      "fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {",
+                      f"    let at = {start}{THREADS}u * group_of(grid) + thread;", f"    {function}", "}"])

@@ -1,4 +1,4 @@
-"""Joining and extending on the GPU: one dispatch each, where operands are contiguous; else a copy for each tensor.
+"""Joining and extending on the GPU: one dispatch each, where what is joined lies in lines; else a copy for each tensor.
 
 Must not know derivatives.
 """
@@ -11,11 +11,11 @@ from math import prod
 from volta._kernels import core
 from volta._kernels.gpu.launch import Pointwise
 from volta.devices.gpu import copy
-from volta.devices.gpu.common import BYTES, COMPUTED, INT64, STORED, THREADS, ceil_div, new, pack_number, row_major
+from volta.devices.gpu.common import BYTES, COMPUTED, INT64, STORED, THREADS, ceil_div, collapse, new, pack_number, row_major
 from volta.devices.gpu.generate import Expression
 from volta.devices.gpu.limits.cut import call, limit_of
 from volta.devices.gpu.map import make_plan
-from volta.devices.gpu.plans import At, Kernel, Plan
+from volta.devices.gpu.plans import At, Kernel, Plan, unsigned
 from volta.devices.gpu.pool import shared_planes
 
 TOGETHER = 4                # tensors that a dispatch joins
@@ -24,20 +24,32 @@ MODES = ("constant", "reflect", "replicate", "circular")
 
 # ---------------------------------------------------------------- joining
 
+def _line(t, dim: int):
+    """The distance of a tensor's lines, which are its elements from `dim` on; None where these do not lie in a row, at equal distances."""
+    if t._contiguous:
+        return prod(t.shape[dim:])
+    _, (inner,) = collapse(t.shape[dim:], (t._strides[dim:],))
+    _, (outer,) = collapse(t.shape[:dim], (t._strides[:dim],))
+    return outer[0] if inner == (1,) and len(outer) == 1 else None
+
+
 def _joined(out, a, b, c, d, *, dim, first):
     """In place: up to four tensors, one after another along dim from `first` on."""
     tensors = [t for t in (a, b, c, d) if t is not None]
+    strides = [_line(t, dim) for t in tensors]
+    if None in strides:
+        return _place_after
     inner, plan = prod(out.shape[dim + 1:]), Plan(out, a, b, c, d)
     ends = [inner * n for n in accumulate(t.shape[dim] for t in tensors)]
     out_line, first, lines = out.shape[dim] * inner, first * inner, prod(out.shape[:dim])
-    width = 1 if any(n % 4 for n in (*ends, out_line, first, *(t.offset for t in tensors))) else 4
+    width = 1 if any(n % 4 for n in (*ends, out_line, first, *strides, *(t.offset for t in tensors))) else 4
     ends, count = [n // width for n in ends], lines * ends[-1] // width
     if count:
         missing, element = TOGETHER - len(tensors), "f16" if STORED[out.dtype.code] == "f16" else "u32"
         plan.step("join/cat", (*range(1, 1 + len(tensors)), *[1] * missing, 0),
-                  (*ends, *[ends[-1]] * missing, *[At(1 + i, width) for i in range(len(tensors))], *[0] * missing, count, ends[-1],
-                   out_line // width, first // width), ceil_div(count, THREADS),
-                  E=f"vec4<{element}>" if width == 4 else element, LINES=lines > 1)
+                  (*ends, *[ends[-1]] * missing, *[At(1 + i, width) for i in range(len(tensors))], *[0] * missing,
+                   *unsigned([stride // width for stride in strides]), *[0] * missing, count, ends[-1], out_line // width, first // width),
+                  ceil_div(count, THREADS * 4 // width), E=f"vec4<{element}>" if width == 4 else element, LINES=lines > 1, EACH=4 // width)
     return plan
 
 
@@ -48,7 +60,7 @@ def _place_after(out, a, b, c, d, *, dim, first):
             first += t.shape[dim]
 
 
-_JOINED = Kernel("cat", _joined, writes=(0,), cut=lambda run, *operands, **params: _place_after(*operands, **params))
+_JOINED = Kernel("cat", _joined, strided=(1, 2, 3, 4), writes=(0,), cut=lambda run, *operands, **params: _place_after(*operands, **params))
 
 
 def cat(*tensors, dim):
@@ -57,8 +69,7 @@ def cat(*tensors, dim):
     out = new(tensors[0].storage.device, shape[:dim] + (sum(t.shape[dim] for t in tensors),) + shape[dim + 1:], tensors[0].dtype)
     for i in range(0, len(tensors), TOGETHER):
         some = tensors[i:i + TOGETHER]
-        join = _JOINED if all(t._contiguous for t in some) else _place_after
-        join(out, *some, *[None] * (TOGETHER - len(some)), dim=dim, first=first)
+        _JOINED(out, *some, *[None] * (TOGETHER - len(some)), dim=dim, first=first)
         first += sum(t.shape[dim] for t in some)
     return out
 

@@ -116,7 +116,7 @@ def _letters(sizes: tuple, strides: tuple, offsets: tuple, inputs: int) -> tuple
     dense = row_major(sizes)
     if len(sizes) == 1 or sizes[-1] % 4 == 0:
         letters = "".join(_vector_letter(s, o, dense) for s, o in zip(strides, offsets))
-        if "s" not in letters and set(letters[inputs:]) <= {"d", "v"}:
+        if ("g" not in letters or sizes[-1] % 4 == 0) and set(letters[inputs:]) <= {"d", "v"}:
             return True, letters
     return False, "".join("d" if s == dense else "s" if any(s) else "c" for s in strides)
 
@@ -126,7 +126,7 @@ def _vector_letter(strides: tuple, offset: int, dense: tuple) -> str:
         return "r" if any(strides) else "c"
     if strides[-1] == 1 and offset % 4 == 0 and not any(v % 4 for v in strides[:-1]):
         return "d" if strides == dense else "v"
-    return "s"
+    return "g"
 
 
 def elementwise_step(ctx, expression: Expression, geometry: Geometry, dtypes: tuple):
@@ -150,7 +150,7 @@ def elementwise_step(ctx, expression: Expression, geometry: Geometry, dtypes: tu
         values.append(geometry.first)
     head = struct.pack(f"<{len(values)}I", *[w & 0xFFFF_FFFF for w in values])
     pipeline = ctx.pipeline(expression.user or "elementwise/generated", text=generate.text(expression, layout), users=bool(expression.user))
-    return pipeline, head, ceil_div(count, 4 * THREADS * generate.ITEMS)
+    return pipeline, head, ceil_div(count, 4 * THREADS)
 
 
 def add_elementwise(plan: Plan, text: str, bound: tuple, sizes: tuple, strides: tuple, dtype, offsets: tuple = ()) -> None:

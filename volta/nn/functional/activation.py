@@ -229,7 +229,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     if input.ndim == 0 or input.shape[as_dim("glu", dim, input.ndim)] % 2:
         raise ShapeError(f"glu: needs an even size along dimension {dim}, got shape {input.shape}")
     half, gate = chunk(input, 2, dim)
-    return half * sigmoid(gate)
+    return a.gated(half, gate)
 
 
 # ---------------------------------------------------------------- shrinking
@@ -280,7 +280,7 @@ def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = F
         return threshold_(input, threshold, value)
     if not input.dtype.is_floating_point:
         threshold, value = int(threshold), int(value)
-    return r.where_op(input <= threshold, value, input)
+    return a.threshold_op(input, threshold, value)
 
 
 class _Within(InPlace):                                     # of an activation that writes into its input by itself

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from volta.ops.records.elementwise import binary, gradient, ternary, unary
-from volta.ops.records.math import exp, relu, sigmoid, tanh, where_op, zero
+from volta.ops.records.math import exp, relu, sigmoid, sigmoid_grad, tanh, where_op, zero
 from volta.ops.records.math import log1p as log1p_op
 from volta.ops.table import UNARY_SHAPES, case
 
@@ -42,7 +42,12 @@ elu_grad = gradient("elu_grad", "x", reference=_elu_grad, numbers={"alpha": 1.5,
                     numpy=lambda g, x, alpha, inner: g * np.where(x > 0, 1.0, alpha * inner * np.exp(np.minimum(x, 0) * inner)))
 
 
-# ---------------------------------------------------------------- cut lines
+# ---------------------------------------------------------------- cut lines, gates
+threshold_op = ternary("threshold", ("x", "limit", "value"), (lambda g, x, limit: where_op(x <= limit, 0.0, g), None, None), takes="fib",
+                       kinds="fi", numpy=lambda x, limit, value: np.where(x <= limit, value, x), cases=_with(1, -1), smooth=False,
+                       public=False)
+gated = binary("gated", (lambda g, b: gated(g, b), lambda g, a, b: sigmoid_grad(g * a, sigmoid(b))), takes="f",
+               numpy=lambda a, b: a / (1 + np.exp(-b)), public=False)
 hardtanh = ternary("hardtanh", ("x", "min_val", "max_val"), (
     lambda g, x, min_val, max_val: hardtanh_grad(g, x, min_val, max_val), None, None), takes="f", numpy=np.clip, cases=_with(-0.5, 1.0),
     public=False)

@@ -185,6 +185,11 @@ clamp_op = ternary("clamp", ("x", "min", "max"), (
     lambda g, x, min, max: where_op(logical_or(x > max, max < min), g, 0.0)), numpy=np.clip, takes="fi", public=False, smooth=False)
 mulacc = ternary("mulacc", ("a", "b", "c"), (lambda g, b: g * b, lambda g, a: g * a, lambda g: g), numpy=lambda a, b, c: a * b + c,
                   takes="fi", rtol=2e-5, inplace=False)
+divacc = ternary("divacc", ("a", "b", "c"), (lambda g, b: g / b, lambda g, a, b: -g * (a / b) / b, lambda g: g), takes="f",
+                 numpy=lambda a, b, c: a / b + c, domain=(0.3, 3.0), rtol=2e-5, public=False)
+lerp_op = ternary("lerp", ("x", "end", "weight"), (
+    lambda g, weight: g * (1 - weight), lambda g, weight: g * weight, lambda g, x, end: g * (end - x)), takes="f", rtol=2e-5, public=False,
+    numpy=lambda x, end, weight: np.where(np.abs(weight) < 0.5, x + weight * (end - x), end - (end - x) * (1 - weight)))
 bce_op = gradient("bce", "target", (                        # cross entropy of a probability; not a derivative, but of two floats like one
     lambda gg, g, target: bce_grad(gg, g, target), lambda gg, g: gg * (log1p(-g) - log(g))),
     numpy=lambda x, target: -(target * np.maximum(np.log(x), -100) + (1 - target) * np.maximum(np.log1p(-x), -100)), domain=(0.1, 0.9))

@@ -1,0 +1,62 @@
+"""Where elements are other than 0, on the GPU: how many before each block, and their places in order.
+
+Beyond one binding the same comes from a running sum, which may be of any length.
+"""
+from __future__ import annotations
+
+from volta._kernels import core
+from volta.devices.gpu.common import INT64, MAX_RANK, STORED, ceil_div
+from volta.devices.gpu.copy import arange
+from volta.devices.gpu.limits.cut import call
+from volta.devices.gpu.plans import At, Kernel, Plan
+from volta.devices.gpu.sort import add_scan
+
+
+def _add(plan: Plan, entry: str, x, bound: tuple, block: int, groups: int, sizes: tuple = (), count: int = 0) -> None:
+    element, overrides = STORED[x.dtype.code], {}
+    width = 1 if x.offset % 4 else 4
+    if width == 1:
+        four = ", ".join(f"x[p.x_offset + min(4u * v + {c}u, p.size - 1u)]" for c in range(4))
+        overrides["four"] = f"let e = vec4<{element}>({four}); return !(e == vec4<{element}>());"
+    plan.step("places/places", bound, (*sizes[::-1], *[1] * (MAX_RANK - len(sizes)), x._size, At(0, width), count), groups, entry=entry,
+              E=f"vec4<{element}>" if width == 4 else element, ROUNDS=block // 1024, RANK=max(len(sizes), 1), **overrides)
+
+
+def _starts(x, *, block):
+    """How many elements before each block of a vector are not 0, and last of all how many there are."""
+    plan, blocks = Plan(x), ceil_div(x._size, block)
+    out = plan.output((blocks + 1,), INT64)
+    _add(plan, "count", x, (0, out, plan.scratch(4)), block, blocks + 1)
+    add_scan(plan, out, blocks + 1)
+    return plan
+
+
+def _places(x, starts, *, block, sizes, count):
+    """The place of each along the dimensions of `sizes`, which x is a vector of."""
+    plan = Plan(x, starts)
+    out = plan.output((len(sizes), count), INT64)
+    if count:
+        _add(plan, "write", x, (0, 1, out), block, ceil_div(x._size, block), sizes, count)
+    return plan
+
+
+def _ends(x):
+    return call("cumsum", call("ne", x, 0), dim=0)
+
+
+def _cut_starts(run, x, *, block):
+    device = x.storage.device
+    lasts = call("minimum", arange(block - 1, block, ceil_div(x._size, block), INT64, device), x._size - 1)
+    ends = call("index_select", _ends(x), lasts, dim=0)
+    return call("cat", arange(0, 1, 1, INT64, device), ends, dim=0)
+
+
+def _cut_places(run, x, starts, *, block, sizes, count):
+    rest, found = call("searchsorted", _ends(x), arange(1, 1, count, INT64, x.storage.device), right=False), []
+    for n in sizes[:0:-1]:
+        found.insert(0, call("remainder", rest, n))
+        rest = call("floor_divide", rest, n)
+    return call("cat", *[core.reshaped(part, (1, count)) for part in (rest, *found)], dim=0)
+
+
+KERNELS = {"true_starts": Kernel("true_starts", _starts, cut=_cut_starts), "true_places": Kernel("true_places", _places, cut=_cut_places)}

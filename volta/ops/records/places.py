@@ -1,0 +1,21 @@
+"""Records of where elements are other than 0; how many there are has to be read between the two."""
+from __future__ import annotations
+
+import numpy as np
+
+from volta.ops.table import Derived, Flags, case, register
+
+
+def _np_starts(x, block):
+    return np.concatenate([[0], np.cumsum([np.count_nonzero(x[i:i + block]) for i in range(0, len(x), block)])])
+
+
+def _case(size, block, sizes, count):
+    return case(Flags((size,)), Derived(lambda x: _np_starts(x, block)), block=block, sizes=sizes, count=count)
+
+
+true_starts = register("true_starts", ("x",), family="places", kinds="fib", takes="fib", smooth=False, numpy=_np_starts,
+                       cases=(case((1,), block=1024), case((3000,), block=1024), case(Flags((12001,)), block=4096)))
+true_places = register("true_places", ("x", "starts"), family="places", takes={"x": "fib", "starts": "int64"}, smooth=False,
+                       numpy=lambda x, starts, block, sizes, count: np.stack(np.nonzero(x.reshape(sizes)))[:, :count],
+                       cases=(_case(3000, 1024, (30, 100), 900), _case(12000, 4096, (12000,), 4000), _case(60, 4096, (3, 4, 5), 15)))
