@@ -401,7 +401,7 @@ def test_a_derivative_adds_to_what_has_arrived_unless_someone_keeps_it(device):
             kept.append(g * 2)
             return kept[0] if keeps else kept.pop()
 
-    for keeps in (False, True):
+    for keeps in (False, True):             # noqa: B007 (Keep reads it)
         w, at = leaf([1.0, 2.0], [3.0, 4.0], [5.0, 6.0], device=device), volta.tensor([2, 0, 2], device=device)
         rows = volta.index_select(w, 0, at)
         rows = rows + volta.nn.functional.rms_norm(rows, (2,))

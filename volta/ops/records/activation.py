@@ -41,8 +41,15 @@ elu = ternary("elu", ("x", "alpha", "inner"), (lambda g, x, alpha, inner: elu_gr
 elu_grad = gradient("elu_grad", "x", reference=_elu_grad, numbers={"alpha": 1.5, "inner": 0.5},
                     numpy=lambda g, x, alpha, inner: g * np.where(x > 0, 1.0, alpha * inner * np.exp(np.minimum(x, 0) * inner)))
 
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+selu = unary("selu", lambda g, x: elu_grad(g, x, SELU_ALPHA, 1.0) * SELU_SCALE, numpy=lambda x: SELU_SCALE * _np_elu(x, SELU_ALPHA, 1.0),
+             promote="common", public=False)
+
 
 # ---------------------------------------------------------------- cut lines
+threshold = ternary("threshold", ("x", "threshold", "value"), (
+    lambda g, x, threshold: where_op(x <= threshold, 0.0, g), None, None), takes="f", cases=_with(0.5, 2.0), public=False,
+    numpy=lambda x, threshold, value: np.where(x <= threshold, value, x))
 hardtanh = ternary("hardtanh", ("x", "min_val", "max_val"), (
     lambda g, x, min_val, max_val: hardtanh_grad(g, x, min_val, max_val), None, None), takes="f", numpy=np.clip, cases=_with(-0.5, 1.0),
     public=False)
