@@ -15,8 +15,6 @@ import volta.testing
 from volta._kernels.core import threads
 from volta.gpu import shaders
 
-threads._processors = lambda: 64        # tests ask for more threads than this machine may have
-
 hypothesis.settings.register_profile(
     "volta", derandomize=True, max_examples=40, deadline=None, database=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.function_scoped_fixture])

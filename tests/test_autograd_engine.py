@@ -386,3 +386,27 @@ def test_a_walk_over_part_of_the_graph_clears_its_slots():
     volta.autograd.grad(y * y, w, retain_graph=True)
     assert not slots(x, w, y.grad_fn)
     assert np.isclose(volta.autograd.grad(y, x)[0].item(), 3.0)
+
+
+def test_a_derivative_adds_to_what_has_arrived_unless_someone_keeps_it(device):
+    kept = []
+
+    class Keep(volta.autograd.Function):
+        @staticmethod
+        def forward(ctx, w):
+            return w * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            kept.append(g * 2)
+            return kept[0] if keeps else kept.pop()
+
+    for keeps in (False, True):             # noqa: B007 (Keep reads it)
+        w, at = leaf([1.0, 2.0], [3.0, 4.0], [5.0, 6.0], device=device), volta.tensor([2, 0, 2], device=device)
+        rows = volta.index_select(w, 0, at)
+        rows = rows + volta.nn.functional.rms_norm(rows, (2,))
+        (rows.sum() + Keep.apply(w).sum()).backward()
+        again = volta.autograd.grad((volta.index_select(w, 0, at)).sum(), w)[0]
+        norm = volta.autograd.grad(volta.nn.functional.rms_norm(volta.index_select(w, 0, at), (2,)).sum(), w)[0]
+        assert_close(w.grad, again + norm + 2)
+    assert_close(kept[0], np.full((3, 2), 2.0))

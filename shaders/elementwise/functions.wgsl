@@ -34,6 +34,7 @@ fn sigmoid_f(x: f32) -> f32 { return sigmoid_accurate(x); }
 fn erf_f(x: f32) -> f32 { return erf_accurate(x); }
 fn relu_f(x: f32) -> f32 { return relu_nan(x); }
 fn relu_w(x: T) -> T { return max(x, T(0)); }
+fn selu_f(x: f32) -> f32 { return select(1.7580993408473766 * expm1_accurate(x), 1.0507009873554805 * x, is_positive(x)); }
 fn gelu_f(x: f32) -> f32 { return x * normal_cdf(x); }
 fn gelu_tanh_f(x: f32) -> f32 { return x * gelu_tanh_factor(x); }
 fn silu_f(x: f32) -> f32 { return x * sigmoid_accurate(x); }
@@ -204,9 +205,10 @@ fn where_n(c: u32, x: T, y: T) -> T { return select(y, x, c != 0u); }
 fn mulacc_m(x: T, y: T, z: T) -> T { return x * y + z; }
 fn divacc_f(x: f32, y: f32, z: f32) -> f32 { return x / y + z; }
 fn lerp_f(x: f32, y: f32, w: f32) -> f32 { return select(y, x, abs(w) < 0.5) + select(w - 1.0, w, abs(w) < 0.5) * (y - x); }
-fn threshold_m(x: T, limit: T, value: T) -> T { return select(x, value, x <= limit); }
 fn clamp_f(x: f32, low: f32, high: f32) -> f32 { return min_nan(max_nan(x, low), high); }
 fn clamp_w(x: T, low: T, high: T) -> T { return min(max(x, low), high); }
+fn threshold_f(x: f32, limit: f32, value: f32) -> f32 { return select(x, value, !is_nan(x) && x <= limit); }
+fn threshold_w(x: T, limit: T, value: T) -> T { return select(x, value, x <= limit); }
 fn elu_f(x: f32, alpha: f32, inner: f32) -> f32 { return select(alpha * expm1_accurate(x * inner), x, is_positive(x)); }
 fn hardtanh_f(x: f32, low: f32, high: f32) -> f32 { return select(select(x, high, exceeds(x, high)), low, !is_nan(x) && x < low); }
 fn softplus_f(x: f32, beta: f32, limit: f32) -> f32 { return select(softplus_accurate(x * beta) / beta, x, exceeds(x * beta, limit)); }

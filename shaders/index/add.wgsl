@@ -1,10 +1,10 @@
-// index_add: out[outer, j, inner] = sum over the k with index == j of g[outer, k, inner]; also scatter_add.
+// index_add: out[outer, j, inner] = sum over the k with index == j of g[outer, k, inner]; also scatter_add. BASED: out is added to.
 //
 // A gather: each output goes through all entries of its line in their order. Right for few entries; sorting (index_sum) is for many.
 // FULL: index has g's shape (scatter_add), else index[k] serves every outer and inner.
 //
 // Bindings: 0 g (read), 1 index (read), 2 out (read_write).
-// Launch:   x = ceil(count / 256) workgroups of 256; a thread makes one V; count, inner, g_offset and
+// Launch:   x = ceil(count / 256) workgroups of 256; a thread makes one V; count, inner, g_offset, out_offset and
 //           first, the place of out's first V, are in V's.
 // Sums:     in A, in the order of k.
 
@@ -12,10 +12,11 @@ alias V = f32;
 alias A = f32;
 alias O = f32;
 const FULL: bool = true;
+const BASED: bool = false;
 
 struct Params {
     count: u32, inner: u32, entries: u32, size: u32,
-    g_offset: u32, index_offset: u32, first: u32,
+    g_offset: u32, index_offset: u32, first: u32, out_offset: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> g: array<V>;
@@ -44,5 +45,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
         }
         at += p.inner;
     }
-    out[i] = finish(total);
+    let into = p.out_offset + i;
+    if (BASED) { total = A(out[into]) + total; }
+    out[into] = finish(total);
 }

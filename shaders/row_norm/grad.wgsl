@@ -1,10 +1,11 @@
-// row_norm_grad: dx = rstd * (h - mean(h) - xhat * mean(h * xhat)) of rows, h = g * weight, xhat = (x - mean) * rstd.
+// row_norm_grad: dx = rstd * (h - mean(h) - xhat * mean(h * xhat)) of rows, h = g * weight, xhat = (x - mean) * rstd; with ARRIVED, what is
+// there of it already is added.
 //
 // Rows and weights are those of row_norm. With SUMS a workgroup, which takes every `blocks`-th block of rows, also adds up (g, g * xhat) of
 // each column in registers, and leaves them in parts[workgroup, column].
 //
-// Bindings: 0 g, 1 x, 2 weight, 3 mean, 4 rstd (read; weight any buffer without HAS_WEIGHT), 5 dx, 6 parts (read_write; parts any spare
-//           buffer without SUMS).
+// Bindings: 0 g, 1 x, 2 weight, 3 mean, 4 rstd, 5 arrived (read; weight any buffer without HAS_WEIGHT, arrived without ARRIVED), 6 dx,
+//           7 parts (read_write; parts any spare buffer without SUMS).
 // Launch:   x = blocks workgroups of 256; one takes 256 / LANES rows at a time, `turns` times.
 // Sums:     in f32: a serial run per thread and element of V, then of threads; fixed order.
 
@@ -19,12 +20,14 @@ const SUMS: bool = true;        // needs FITS
 const PER_RUN: bool = false;
 const CENTRED: bool = true;
 const HAS_WEIGHT: bool = true;
+const ARRIVED: bool = true;
 
 struct Params {
     rows: u32, count: u32,      // V's of a row
     groups: u32, columns: u32,  // weights of a row, in W's
     run: u32, blocks: u32, turns: u32, g_offset: u32,
     x_offset: u32, weight_offset: u32, mean_offset: u32, rstd_offset: u32,
+    arrived_offset: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> g: array<V>;
@@ -32,8 +35,9 @@ var<immediate> p: Params;
 @group(0) @binding(2) var<storage, read> weight: array<W>;
 @group(0) @binding(3) var<storage, read> mean: array<f32>;
 @group(0) @binding(4) var<storage, read> rstd: array<f32>;
-@group(0) @binding(5) var<storage, read_write> dx: array<V>;
-@group(0) @binding(6) var<storage, read_write> parts: array<vec2<f32>>;
+@group(0) @binding(5) var<storage, read> arrived: array<V>;
+@group(0) @binding(6) var<storage, read_write> dx: array<V>;
+@group(0) @binding(7) var<storage, read_write> parts: array<vec2<f32>>;
 
 const ROWS: u32 = 256u / LANES;
 
@@ -50,6 +54,11 @@ fn weighted(slope: V, column: u32, i: u32) -> V {
     if (!HAS_WEIGHT) { return slope; }
     if (PER_RUN) { return slope * V(weight[p.weight_offset + column + i / p.run]); }
     return slope * V(weight[p.weight_offset + column + i]);
+}
+
+fn before(at: u32) -> V {
+    if (ARRIVED) { return arrived[p.arrived_offset + at]; }
+    return V(0.0);
 }
 
 fn finish(h: V, normal: V, scale: f32, sums: vec2<f32>) -> V {
@@ -77,10 +86,12 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
         if (FITS) {
             var slopes: array<V, ITEMS>;
             var normals: array<V, ITEMS>;
+            var added: array<V, ITEMS>;
             for (var i = 0u; i < ITEMS; i++) {                  // without branches: all are on their way at once
                 let at = start + min(lane + i * LANES, p.count - 1u);
                 slopes[i] = g[p.g_offset + at];
                 normals[i] = x[p.x_offset + at];
+                added[i] = before(at);
             }
             for (var i = 0u; i < ITEMS; i++) {
                 let inside = lane + i * LANES < count;
@@ -94,7 +105,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
             let total = row_total(thread, vec2<f32>(fold(sum), fold(product)));
             for (var i = 0u; i < ITEMS; i++) {
                 let at = lane + i * LANES;
-                if (at < count) { dx[start + at] = finish(slopes[i], normals[i], scale, total); }
+                if (at < count) { dx[start + at] = added[i] + finish(slopes[i], normals[i], scale, total); }
             }
         } else {
             for (var at = lane; at < count; at += LANES) {
@@ -104,8 +115,8 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
             }
             let total = row_total(thread, vec2<f32>(fold(sum), fold(product)));
             for (var at = lane; at < count; at += LANES) {
-                dx[start + at] = finish(weighted(g[p.g_offset + start + at], column, at),
-                                        (x[p.x_offset + start + at] - center) * scale, scale, total);
+                dx[start + at] = before(start + at) + finish(weighted(g[p.g_offset + start + at], column, at),
+                                                             (x[p.x_offset + start + at] - center) * scale, scale, total);
             }
         }
     }

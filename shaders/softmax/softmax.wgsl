@@ -2,7 +2,7 @@
 // former: y (a - sum(a y)), and a - e^y sum(a).
 // A workgroup of 256 threads takes 256 / LANES rows with LANES threads each; LANES is a power of two. With ADJACENT the lanes
 // of a row are neighbours (softmax over the last dim; E holds four elements of a row, or one), else the rows are (E holds
-// four rows, or one). Launch: x = ceil(rows / (256 / LANES)). float32 throughout; trees of fixed order in workgroup memory.
+// four rows, or one). Launch: x = ceil(rows / (256 / LANES)). float32 throughout, in a fixed order.
 alias E = vec4<f32>;            // in memory
 alias V = vec4<f32>;            // in arithmetic
 const GRAD: bool = false;
@@ -12,6 +12,7 @@ const ITEMS: u32 = 8u;          // units that a thread keeps in registers
 const FITS: bool = true;        // a row fits LANES * ITEMS units; else it is read twice
 const LOG: bool = false;        // log_softmax, logsumexp
 const ONE: bool = false;        // logsumexp
+alias S = f32;
 alias O = E;                    // a result in memory: with ONE and ADJACENT a number
 fn put(i: u32, v: E) { out[i] = v; }                            // with ONE nothing
 fn put_one(i: u32, v: V) { return; }                            // with ONE what is put
@@ -40,27 +41,35 @@ const HIGHEST: f32 = 3.4028234e38;
 var<workgroup> tops: array<V, 256>;
 var<workgroup> sums: array<V, 256>;
 
-fn row_max(place: u32, lane: u32, value: V) -> V {
+fn first(v: V) -> f32 { return vec4<f32>(v).x; }
+
+// What a thread of a row has is folded into a number first where the threads are neighbours.
+fn row_max(thread: u32, lane: u32, value: V) -> V {
+    if (ADJACENT) { return V(row_most(thread, first(fold_max(value)))); }
     var v = value;
-    tops[place] = v;
+    tops[thread] = v;
     for (var half = LANES / 2u; half > 0u; half = half / 2u) {
         workgroupBarrier();
-        if (lane < half) { v = max(v, tops[place + half * ROWS]); tops[place] = v; }
+        if (lane < half) { v = max(v, tops[thread + half * ROWS]); tops[thread] = v; }
     }
     workgroupBarrier();
-    return fold_max(tops[place - lane * ROWS]);
+    return fold_max(tops[thread - lane * ROWS]);
 }
 
 // The sum of a row, of which softmax's logarithm needs the logarithm.
-fn row_sum(place: u32, lane: u32, value: V) -> V {
+fn row_sum(thread: u32, lane: u32, value: V) -> V {
     var v = value;
-    sums[place] = v;
-    for (var half = LANES / 2u; half > 0u; half = half / 2u) {
+    if (ADJACENT) {
+        v = V(row_total(thread, first(fold_sum(value))));
+    } else {
+        sums[thread] = v;
+        for (var half = LANES / 2u; half > 0u; half = half / 2u) {
+            workgroupBarrier();
+            if (lane < half) { v = v + sums[thread + half * ROWS]; sums[thread] = v; }
+        }
         workgroupBarrier();
-        if (lane < half) { v = v + sums[place + half * ROWS]; sums[place] = v; }
+        v = fold_sum(sums[thread - lane * ROWS]);
     }
-    workgroupBarrier();
-    v = fold_sum(sums[place - lane * ROWS]);
     if (LOG && !GRAD) { return log_each(v); }
     return v;
 }
@@ -85,22 +94,26 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
     if (ADJACENT) { lane = thread % LANES; slot = thread / LANES; }
     let row = group_of(grid) * ROWS + slot;
     let count = select(0u, p.count, row < p.kept);
-    let at = (row / p.inner) * p.outer_stride + row % p.inner + lane * p.stride;
+    let safe = min(row, p.kept - 1u);
+    let at = (safe / p.inner) * p.outer_stride + safe % p.inner + lane * p.stride;
     let step = LANES * p.stride;
-    let place = lane * ROWS + slot;
     var top = V(LOWEST);
     var sum = V(0.0);
     if (FITS) {
         var xs: array<V, ITEMS>;
         var ys: array<V, ITEMS>;
         for (var i = 0u; i < ITEMS; i++) {
+            let from_here = at + (min(lane + i * LANES, p.count - 1u) - lane) * p.stride;      // without branches: all at once
+            xs[i] = V(a[p.a_offset + from_here]);
+            if (GRAD) { ys[i] = V(y[p.y_offset + from_here]); }
+        }
+        for (var i = 0u; i < ITEMS; i++) {
             if (lane + i * LANES < count) {
-                xs[i] = V(a[p.a_offset + at + i * step]);
-                if (GRAD) { ys[i] = V(y[p.y_offset + at + i * step]); sum += term(xs[i], ys[i]); } else { top = max(top, xs[i]); }
+                if (GRAD) { sum += term(xs[i], ys[i]); } else { top = max(top, xs[i]); }
             }
         }
         if (!GRAD) {
-            top = row_max(place, lane, top);
+            top = row_max(thread, lane, top);
             if (ONE) { top = min(top, V(HIGHEST)); }            // the exponential of an infinity less that is infinite, and no NaN
             for (var i = 0u; i < ITEMS; i++) {
                 if (lane + i * LANES < count) {
@@ -111,7 +124,7 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
                 }
             }
         }
-        sum = row_sum(place, lane, sum);
+        sum = row_sum(thread, lane, sum);
         if (ONE) {
             if (lane == 0u && count > 0u) { put_one(row, sum + top); }
             return;
@@ -133,11 +146,11 @@ fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
         }
     }
     if (!GRAD) {
-        let all_top = row_max(place, lane, top);
+        let all_top = row_max(thread, lane, top);
         sum *= exp(top - all_top);
         top = all_top;
     }
-    sum = row_sum(place, lane, sum);
+    sum = row_sum(thread, lane, sum);
     if (ONE) {
         if (lane == 0u && count > 0u) { put_one(row, sum + top); }
         return;

@@ -57,6 +57,7 @@ index        gather(x, index, dim)                 as torch.gather; same rank
              scatter_reduce(x, src, index, dim, reduce)    x combined with src at index: "prod", "amax", "amin"; "last": overwritten
              index_select(x, index[n], dim)        rows of x
              index_add(g, index[n], dim, size)     zeros with `size` along dim, slices of g added: index_select's derivative
+             index_add_into(out, g, index[n], dim) in place: slices of g added to those of out
              index_put(out, index[n], values, rank, unique=False)    in place: out[i] = values[k], i = index[k] counting the places of the
                                                    first `rank` dims of out; the last k for an i wins; values: (n, *out.shape[rank:]) or
                                                    one element for all; `unique`: no i is named twice
@@ -95,8 +96,9 @@ norm         batch_norm(x[N, C, ...], weight[C] or None, bias[C] or None, eps) -
              batch_norm_update(running_mean, running_var, mean, rstd, momentum, eps, count)    in place; unbiased variance
              row_norm(x, weight or None, bias or None, length, groups, inner, centred, eps) -> (out, mean[rows], rstd[rows])   rows of
                                                                           `length` elements, at least one; see ops/records/row_norm.py
-             row_norm_grad(g, x, weight or None, mean, rstd, length, groups, inner, centred, sums) -> (dx, dweight, dbias)   the last
-                                                                          two are vectors, empty without `sums`
+             row_norm_grad(g, x, weight or None, mean, rstd, arrived or None, length, groups, inner, centred, sums) -> (dx, dweight, dbias)
+                                                                          `arrived` is added to dx; the last two are vectors, empty without
+                                                                          `sums`
 
 attention    attention(q[B, L, H, E], k[B, S, G, E], v[B, S, G, V], mask or None, causal, scale) -> (out[B, L, H, V], logsumexp[B, H, L])
              G divides H; mask[B or 1, H or 1, L or 1, S or 1] is added; causal: query i sees keys 0 .. i; a row of no key is 0 and +inf

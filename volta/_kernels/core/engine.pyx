@@ -15,11 +15,11 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 from volta.errors import AutogradError
 from volta._kernels import core as _core
 from volta._kernels.core.base cimport TensorBase
-from volta._kernels.core.call cimport call_kernel, switch_adapting
+from volta._kernels.core.call cimport call_kernel, switch_adapting, watching
 from volta._kernels.core.graph cimport Node, switch_grad_mode, unpacked
 from volta._kernels.core.hooks cimport anomalies, recorded_at
 from volta._kernels.core.record cimport (
-    GRADIENT, KEPT, NEEDS, OUTPUT, PARAM, SHAPE, Primitive)
+    ARRIVED, GRADIENT, KEPT, NEEDS, OUTPUT, PARAM, SHAPE, Primitive)
 
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject*)             # not of an object: Cython would take a reference of its own to an attribute
@@ -109,6 +109,7 @@ cdef class _Engine:
     cdef list heap
     cdef list complete                      # leaves whose gradient is complete
     cdef bint create_graph, retain_graph
+    cdef Py_ssize_t given                   # the input whose gradient so far the node's derivative has been given to add to, or -1
     cdef object wanted                      # None, or the set of nodes and leaves on a path to the asked inputs
     cdef dict captures                      # (node, output index) -> gradient, for asked inputs that are not leaves
     cdef dict collected                     # leaf -> gradient where they are asked for; None where they go to .grad
@@ -296,8 +297,10 @@ cdef class _Engine:
         cdef Primitive op = node.primitive
         cdef Py_ssize_t i, k
         cdef object gradient, parent, grads = None
+        cdef _Slot slot
         cdef bint part = op is _slice and not self.create_graph and not anomalies and isinstance(g, TensorBase)
         cdef tuple saved = node.saved              # another thread may free the node's
+        self.given = -1
         if saved is None:
             raise AutogradError(f"backward: the graph of {node.name} has already been freed by an earlier backward; pass "
                                 f"retain_graph=True to the first one to go through it again")
@@ -328,6 +331,9 @@ cdef class _Engine:
             elif gradient is not None and (<TensorBase>gradient).shape is not node.shapes[i] and (
                     (<TensorBase>gradient).shape != node.shapes[i]):
                 gradient = _sum_to(gradient, node.shapes[i])
+            if i == self.given and gradient is not None:
+                slot = self._at(parent)
+                slot.gradient, slot.owned, gradient = gradient, False, None
             if not isinstance(parent, Node):
                 self._arrive(parent, gradient)
             elif gradient is not None:
@@ -337,6 +343,19 @@ cdef class _Engine:
             node.versions = None
             if op is None:
                 node.function.release()
+
+    cdef object _arrived(self, Node node, Py_ssize_t i):
+        """The gradient that an input has got so far, for the derivative to add to; None where anything else may see it or the addition."""
+        cdef object parent = node.parents[i]
+        cdef _Slot slot
+        if parent is None or self.create_graph or anomalies or watching or self.wanted is not None and parent not in self.wanted:
+            return None
+        slot = self._at(parent)
+        if slot.parts is None and isinstance(slot.gradient, TensorBase) and Py_REFCNT(<PyObject*>slot.gradient) == 1 and (
+                _is_alone(<TensorBase>slot.gradient)):
+            self.given = i
+            return slot.gradient
+        return None
 
     cdef object _call(self, object function, Node node, tuple saved, tuple sources, object g):
         """A derivative function on what it asks for."""
@@ -383,6 +402,8 @@ cdef class _Engine:
                 out.append(tuple([p is not None for p in node.parents]))
             elif kind == GRADIENT:
                 out.append(g[value])
+            elif kind == ARRIVED:
+                out.append(self._arrived(node, value))
             else:
                 out.append(node.shapes)
         return out
@@ -412,6 +433,11 @@ cdef _accumulate(TensorBase target, object gradient):
         call_kernel(_add, target.storage.device, (target, gradient), None, target)
     else:
         gradient.add_to(target)
+
+
+cdef bint _is_alone(TensorBase g):
+    """Whether no other tensor shares the memory of this one, which is all of it."""
+    return Py_REFCNT(<PyObject*>g.storage) == 1 and g.storage.root is None and g.contiguous
 
 
 cdef object _sum_of(object a, object b):
@@ -460,8 +486,7 @@ cdef _set_gradient(TensorBase leaf, object gradient, bint owned, bint create_gra
                 _accumulate(<TensorBase>leaf.grad, gradient)
         elif not isinstance(gradient, TensorBase):
             leaf.grad = gradient if create_graph else gradient.clone()
-        elif create_graph or owned or (Py_REFCNT(<PyObject*>g) <= 3 and Py_REFCNT(<PyObject*>g.storage) == 1 and g.storage.root is None
-                                       and g.contiguous):
+        elif create_graph or owned or Py_REFCNT(<PyObject*>g) <= 3 and _is_alone(g):
             leaf.grad = g
         else:
             leaf.grad = _clone(g)

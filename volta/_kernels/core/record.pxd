@@ -19,6 +19,7 @@ cdef enum Source:                           # where an argument of a derivative 
     NEEDS = 3                               # which inputs want a gradient
     SHAPES = 4                              # of all inputs
     GRADIENT = 5                            # of one of several outputs
+    ARRIVED = 6                             # the gradient that an input has got already
 
 cdef enum Widening:                         # what goes with a float16 input
     WIDE = 1                                # float32

@@ -277,7 +277,8 @@ cdef class Primitive(Op):
     tuple. The parameters of such a function are named after what they receive: first `g`, the gradient of the output (or, of an op with
     several `differentiable` outputs, `g_<output>`, None where there is none), then an input, an output, a keyword parameter of
     the op, `<input>_shape`, `<input>_dtype`, `<input>_device`, `needs` (which inputs want a gradient) or `shapes` (of all inputs). Only
-    what is named is saved. Without `vjp`, `reference` is recorded in the op's place.
+    what is named is saved. One may be `<input>_arrived`: the gradient that the input has got already, which may be overwritten; where it
+    is not None, the function gives the sum of it and its own. Without `vjp`, `reference` is recorded in the op's place.
     """
 
     def __init__(self, str name, tuple inputs, *, vjp=None, str family="", tuple outputs=("out",), reference=None, str promote="none",
@@ -362,7 +363,7 @@ cdef class Primitive(Op):
     def _source(self, str name):
         if self.several and name.startswith("g_") and name[2:] in self.outputs:
             return ("gradient", self.outputs.index(name[2:]))
-        for kind, suffix in (("input", ""), ("shape", "_shape"), ("dtype", "_dtype"), ("device", "_device")):
+        for kind, suffix in (("input", ""), ("shape", "_shape"), ("dtype", "_dtype"), ("device", "_device"), ("arrived", "_arrived")):
             if name.endswith(suffix) and name.removesuffix(suffix) in self.inputs:
                 return (kind, self.inputs.index(name.removesuffix(suffix)))
         if name in self.outputs:
@@ -390,7 +391,8 @@ cdef class Primitive(Op):
             kind, value = source
             if kind in codes:
                 return (KEPT, saves.index((codes[kind], value)))
-            return ({"shape": SHAPE, "param": PARAM, "needs": NEEDS, "shapes": SHAPES, "gradient": GRADIENT}[kind], value)
+            return ({"shape": SHAPE, "param": PARAM, "needs": NEEDS, "shapes": SHAPES, "gradient": GRADIENT,
+                     "arrived": ARRIVED}[kind], value)
 
         return Plan(saves, tuple([None if s is None else tuple(map(located, s)) for s in wanted]))
 

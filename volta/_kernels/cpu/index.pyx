@@ -13,7 +13,7 @@ from libc.string cimport memcpy, memset
 from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, INT32, INT64, MAX_RANK, UINT8, TensorBase, address, empty_host
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport same_type, split_at
-from volta._kernels.cpu.copy cimport packed
+from volta._kernels.cpu.copy cimport copy_data, packed
 from volta._kernels.cpu.iteration cimport copy_bytes
 
 from volta.errors import DTypeError, IndexRangeError
@@ -363,7 +363,7 @@ cdef bint scatter_item(const Scatter* p, const number* start, const number* x, c
     for i in range(rows):
         if start == NULL or p.kind == SUM:
             memset(out + at + i * inner, 0, length * sizeof(number))
-        else:
+        elif start != out:
             memcpy(out + at + i * inner, start + at + i * inner, length * sizeof(number))
     out += at
     x += item // blocks * p.n * inner + first
@@ -402,67 +402,67 @@ cdef bint scatter_items(Scatter* p, const number* start, const number* x, const 
     return outside != 0
 
 
-cdef TensorBase scattered(str name, Scatter* p, TensorBase start, TensorBase x, TensorBase index, int dim, Py_ssize_t size):
-    """A tensor like x with `size` along dim, which begins as start (None: zeros), and x at index."""
+cdef TensorBase scattered(str name, int kind, bint full, TensorBase start, TensorBase x, TensorBase index, int dim, Py_ssize_t size,
+                          bint into=False):
+    """A tensor like x with `size` along dim, which begins as start (None: zeros), or is that itself (`into`), and x at index."""
+    cdef Scatter p
     cdef int code = x.dtype.code, outside = False
-    index = as_index(name, index) if p.full else checked(name, index, dim, size)
-    start, x = packed(start), packed(x)
+    index, start, x = as_index(name, index) if full else checked(name, index, dim, size), packed(start), packed(x)
     split_at(x.shape, dim, &p.outer, &p.n, &p.inner)
-    p.size = size
-    cdef TensorBase out = empty_host(x.shape[:dim] + (size,) + x.shape[dim + 1:] if len(x.shape) else (), x.dtype)
-    cdef const void* first = NULL if start is None else address(start)
-    cdef const void* source = address(x)
-    cdef void* target = address(out)
+    p.kind, p.full, p.size = kind, full, size
+    cdef TensorBase out = start if into else empty_host(x.shape[:dim] + (size,) + x.shape[dim + 1:] if len(x.shape) else (), x.dtype)
+    cdef void *first = NULL if start is None else address(start), *source = address(x), *target = address(out)
     cdef const int64_t* places = <const int64_t*>address(index)
     if out.size:
         if code == FLOAT32:
-            outside = scatter_items(p, <const float*>first, <const float*>source, places, <float*>target)
+            outside = scatter_items(&p, <const float*>first, <const float*>source, places, <float*>target)
         elif code == FLOAT64:
-            outside = scatter_items(p, <const double*>first, <const double*>source, places, <double*>target)
+            outside = scatter_items(&p, <const double*>first, <const double*>source, places, <double*>target)
         elif code == INT64:
-            outside = scatter_items(p, <const int64_t*>first, <const int64_t*>source, places, <int64_t*>target)
+            outside = scatter_items(&p, <const int64_t*>first, <const int64_t*>source, places, <int64_t*>target)
         elif code == INT32:
-            outside = scatter_items(p, <const int32_t*>first, <const int32_t*>source, places, <int32_t*>target)
-        elif code == UINT8 or code == BOOL and p.kind != ADD and p.kind != SUM:
-            outside = scatter_items(p, <const uint8_t*>first, <const uint8_t*>source, places, <uint8_t*>target)
+            outside = scatter_items(&p, <const int32_t*>first, <const int32_t*>source, places, <int32_t*>target)
+        elif code == UINT8 or code == BOOL and kind != ADD and kind != SUM:
+            outside = scatter_items(&p, <const uint8_t*>first, <const uint8_t*>source, places, <uint8_t*>target)
         elif code == BOOL:
-            outside = scatter_items(p, <const int8_t*>first, <const int8_t*>source, places, <int8_t*>target)
+            outside = scatter_items(&p, <const int8_t*>first, <const int8_t*>source, places, <int8_t*>target)
         else:
             raise DTypeError(f"{name}: the CPU kernel does not take {x.dtype.name}; cast it first")
-    if outside or p.full and out.size == 0:
+    if outside or full and out.size == 0:
         refuse(name, index, size)
     return out
 
 
 def scatter_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssize_t size):
     """Zeros with `size` along dim, and g added at index: the derivative of gather."""
-    cdef Scatter p
-    p.kind, p.full = ADD, True
-    return scattered("scatter_add", &p, None, g, index, dim, size)
+    return scattered("scatter_add", ADD, True, None, g, index, dim, size)
 
 
 def scatter_sum(TensorBase x not None, TensorBase src not None, TensorBase index not None, int dim):
     """x, and at the places that index sends them to along dim the sums of the elements of src."""
-    cdef Scatter p
     same_type("scatter_add", x, src)
-    p.kind, p.full = SUM, True
-    return scattered("scatter_add", &p, x, src, index, dim, x.shape[dim])
+    return scattered("scatter_add", SUM, True, x, src, index, dim, x.shape[dim])
 
 
 def index_add(TensorBase g not None, TensorBase index not None, int dim, Py_ssize_t size):
     """Zeros with `size` along dim, and the slices of g added at index[n]: the derivative of index_select."""
-    cdef Scatter p
-    p.kind, p.full = ADD, False
-    return scattered("index_add", &p, None, g, index, dim, size)
+    return scattered("index_add", ADD, False, None, g, index, dim, size)
+
+
+def index_add_into(TensorBase out not None, TensorBase g not None, TensorBase index not None, int dim):
+    """In place: the slices of g added to those of out at index[n]."""
+    same_type("index_add_into", out, g)
+    found = scattered("index_add", ADD, False, out, g, index, dim, out.shape[dim], True)
+    if not out.contiguous:
+        copy_data(out, found)
 
 
 def scatter_reduce(TensorBase x not None, TensorBase src not None, TensorBase index not None, int dim, str reduce):
     """x, with the elements of src combined, in their order, with what is at the places that index sends them to along dim, or, for
     "last", instead of it."""
-    cdef Scatter p
     same_type("scatter_reduce", x, src)
-    p.kind, p.full = {"prod": PROD, "amax": AMAX, "amin": AMIN, "last": LAST}[reduce], True
-    return scattered("scatter" if p.kind == LAST else "scatter_reduce", &p, x, src, index, dim, x.shape[dim])
+    cdef int kind = {"prod": PROD, "amax": AMAX, "amin": AMIN, "last": LAST}[reduce]
+    return scattered("scatter" if kind == LAST else "scatter_reduce", kind, True, x, src, index, dim, x.shape[dim])
 
 
 # ---------------------------------------------------------------- writing
@@ -497,4 +497,4 @@ def index_put(TensorBase out not None, TensorBase index not None, TensorBase val
 
 
 KERNELS = {"gather": gather, "scatter_add": scatter_add, "scatter_sum": scatter_sum, "index_select": index_select,
-           "index_add": index_add, "index_put": index_put, "scatter_reduce": scatter_reduce}
+           "index_add": index_add, "index_add_into": index_add_into, "index_put": index_put, "scatter_reduce": scatter_reduce}

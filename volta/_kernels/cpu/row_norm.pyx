@@ -90,6 +90,7 @@ cdef struct Rows:
     Py_ssize_t rows, length, groups, channels, inner
     double eps
     bint centred, sums          # sums: those of the weights and biases are wanted
+    const void* arrived         # what is added to dx, or NULL
 
 
 # ---------------------------------------------------------------- forward
@@ -134,6 +135,13 @@ cdef void flush(real* narrow, double* wide, Py_ssize_t n) noexcept nogil:
         narrow[j] = 0
 
 
+cdef void add_arrived(Rows* p, Py_ssize_t row, real* dx) noexcept nogil:
+    cdef Py_ssize_t i
+    if p.arrived != NULL:
+        for i in range(row * p.length, (row + 1) * p.length):
+            dx[i] += (<const real*>p.arrived)[i]
+
+
 cdef void grad_rows(Rows* p, const real* g, const real* x, const real* weight, const real* mean, const real* rstd, Py_ssize_t first,
                     Py_ssize_t last, real* dx, real* narrow, double* wide) noexcept nogil:
     """Rows first .. last. OUT: dx; wide, sums for the weights, then for the biases, where wanted. IN: narrow, as many zeros."""
@@ -156,6 +164,7 @@ cdef void grad_rows(Rows* p, const real* g, const real* x, const real* weight, c
             row_grad64(g + at, x + at, weight + c, mean[r], rstd[r], level, tilt, p.length, dx + at, narrow + c, narrow + n + c)
         else:
             row_dx64(g + at, x + at, weight + c, mean[r], rstd[r], level, tilt, p.length, dx + at)
+        add_arrived(p, r, dx)
         if p.sums and ((r - first) % FLUSH == FLUSH - 1 or r == last - 1):
             flush(narrow, wide, 2 * n)
 
@@ -205,6 +214,7 @@ cdef void grad_run_rows(Rows* p, const real* g, const real* x, const real* weigh
             at, scale = (run + c) * p.inner, rstd[r] * weight[start + c]
             for j in range(at, at + p.inner):
                 dx[j] = g[j] * scale - a - (x[j] - mean[r]) * b
+        add_arrived(p, r, dx)
 
 
 cdef int grad_runs(Rows* p, const real* g, const real* x, const real* weight, const real* mean, const real* rstd, real* dx,
@@ -245,7 +255,7 @@ cdef TensorBase vector(TensorBase t, TensorBase x, Py_ssize_t n, double value):
 cdef Rows rows_of(TensorBase x, Py_ssize_t length, Py_ssize_t groups, Py_ssize_t inner, bint centred, double eps, bint sums=False):
     cdef Rows p
     p.rows, p.length, p.groups, p.channels, p.inner = x.size // length, length, groups, length // inner, inner
-    p.centred, p.eps, p.sums = centred, eps, sums
+    p.centred, p.eps, p.sums, p.arrived = centred, eps, sums, NULL
     return p
 
 
@@ -275,14 +285,18 @@ cdef int grad(Rows* p, const real* g, const real* x, const real* weight, const r
 
 
 def row_norm_grad(TensorBase g not None, TensorBase x not None, TensorBase weight, TensorBase mean not None, TensorBase rstd not None,
-                  Py_ssize_t length, Py_ssize_t groups, Py_ssize_t inner, bint centred, bint sums):
-    """Gradients of row_norm with respect to x, weight and bias, the last two as vectors, which are empty without `sums`."""
+                  TensorBase arrived, Py_ssize_t length, Py_ssize_t groups, Py_ssize_t inner, bint centred, bint sums):
+    """Gradients of row_norm with respect to x, what `arrived` added, weight and bias, the last two as vectors, which are empty without
+    `sums`."""
     cdef int code = float_code("row_norm_grad", g)
-    for t in (x, weight, mean, rstd):
+    for t in (x, weight, mean, rstd, arrived):
         same_type("row_norm_grad", g, t)
     cdef Rows p = rows_of(x, length, groups, inner, centred, 0, sums)
     cdef Py_ssize_t n = groups * p.channels if sums else 0
     g, x, mean, rstd, weight = packed(g), packed(x), packed(mean), packed(rstd), vector(weight, x, groups * p.channels, 1)
+    if arrived is not None:
+        arrived = packed(arrived)
+        p.arrived = address(arrived)
     cdef TensorBase dx = empty_host_like(x, x.dtype)
     cdef TensorBase dweight = empty_host((n,), x.dtype), dbias = empty_host((n,), x.dtype)
     if code == FLOAT32:

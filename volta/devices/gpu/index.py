@@ -127,7 +127,7 @@ class Sum(NamedTuple):
     entries: int
     size: int
     offset: int         # of g, modulo 4
-    based: bool = False # onto a third operand
+    based: bool = False # onto a third operand; by index_add in place
 
     def width(self, inner: int) -> int:
         return _width(self.dtype, inner, self.offset)
@@ -160,6 +160,15 @@ def _summed(g, index, x, *, dim):
         return _added_to
     what = Sum(g.dtype, True, prod(x.shape[:dim]), prod(x.shape[dim + 1:]), entries, size, g.offset & 3, True)
     return _add_exactly(plan, what, index._size, x._size) or _added_to
+
+
+def _added_into(g, index, out, *, dim):
+    """In place: slices of g added to those of out at index."""
+    plan, entries, size = Plan(g, index, out), g.shape[dim], out.shape[dim]
+    what = Sum(g.dtype, False, prod(out.shape[:dim]), prod(out.shape[dim + 1:]), entries, size, (g.offset | out.offset) & 3, True)
+    if not g._size or not out._size:
+        return plan
+    return _add(plan, what, out._size, False) if _is_small(entries, out._size) else _add_sorted(plan, what, index._size, False)
 
 
 def _added_to(g, index, x, *, dim):
@@ -245,8 +254,9 @@ def _add(plan: Plan, what: Sum, total: int, windows: bool) -> Plan:
     for first, count in _pieces(0, total, _step(plan.limit) if windows else total):
         target = _window(2, what.dtype, first, count).binding if windows else 2
         plan.step("index/add", (0, 1, target),
-                  (count // width, what.inner // width, what.entries, what.size, At(0, width), At(1), first // width),
-                  ceil_div(count // width, THREADS), FULL=what.full, **_sums(what.dtype, width))
+                  (count // width, what.inner // width, what.entries, what.size, At(0, width), At(1), first // width,
+                   At(2, width) if what.based else 0),
+                  ceil_div(count // width, THREADS), FULL=what.full, BASED=what.based, **_sums(what.dtype, width))
     return plan
 
 
@@ -262,14 +272,15 @@ def _add_sorted(plan: Plan, what: Sum, count: int, windows: bool):
     sums, overrides = spare(plan.ctx), _sums(what.dtype, width)
     if chunks:
         vectors, sums = outer * chunks * inner // width, plan.scratch(4 * outer * chunks * inner)
-        plan.step("index/sum", (0, places, keys, places, sums), (vectors, inner // width, entries, chunks, At(0, width), 0),
+        plan.step("index/sum", (0, places, keys, places, sums), (vectors, inner // width, entries, chunks, At(0, width), 0, 0),
                   ceil_div(vectors, THREADS), V=overrides["V"], A=overrides["A"], O=overrides["A"], CHUNKS=True)
     targets = _row_windows(plan.limit, what.dtype, outer, rows, inner) if windows else [(0, rows, 2)]
     for first, some, target in targets:
         starts, vectors = plan.scratch(4 * some + 4, "starts"), outer * some * inner // width
         plan.step("index/starts", (keys, starts), (some + 1, first, count), ceil_div(some + 1, THREADS))
-        plan.step("index/sum", (0, places, starts, sums, target), (vectors, inner // width, entries, some, At(0, width), chunks),
-                  ceil_div(vectors, THREADS), PARTS=chunks > 0, **overrides)
+        plan.step("index/sum", (0, places, starts, sums, target), (vectors, inner // width, entries, some, At(0, width), chunks,
+                                                                       At(2, width) if what.based else 0),
+                  ceil_div(vectors, THREADS), PARTS=chunks > 0, BASED=what.based, **overrides)
     return plan if targets else None
 
 
@@ -425,6 +436,12 @@ def _add_winners(plan: Plan, places: Place, entries: int, size: int) -> int:
     return _add_keys(plan, places, sizes, entries, False, method, helper)
 
 
+def _add_all_into(run, g, index, out, *, dim):
+    """The same beyond a binding."""
+    copy_into(out, call("add", out, KERNELS["index_add"](g, index, dim=dim, size=out.shape[dim])))
+
+
+_INTO = Kernel("index_add_into", _added_into, writes=(2,), cut=_add_all_into)
 _LAST = Kernel("scatter_last", _last, cut=_replaced)
 _SUMMED = Kernel("scatter_sum", _summed, cut=lambda run, *operands, **params: _added_to(*operands, **params))
 _combined = Kernel("scatter_reduce", _reduced, cut=cuts.indexed_reduction)
@@ -434,4 +451,5 @@ KERNELS = {
     "index_put": Kernel("index_put", _index_put, strided=(0,), writes=(0,), windows=partial(_index_put, windows=True)),
     **{name: Kernel(name, partial(_added, full), windows=partial(_added, full, windows=True), cut=cuts.indexed_sum)
        for name, full in (("scatter_add", True), ("index_add", False))},
+    "index_add_into": lambda out, g, index, *, dim: _INTO(g, index, out, dim=dim),
     "scatter_reduce": _scatter_reduce, "scatter_sum": lambda x, src, index, *, dim: _SUMMED(src, index, x, dim=dim)}

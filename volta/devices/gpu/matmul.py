@@ -115,6 +115,7 @@ COPY_START = 3.0            # microseconds: one more launch
 COPY_BYTES_PER_US = 1.5e6   # of an operand that is copied to pad its rows, read and written
 VECTOR_GROUPS = 512         # workgroups that a matrix-vector product is split into, where k is long enough
 VECTOR_STEPS = 8            # shortest loop of such a split
+VECTOR_SPLITS = 256         # most of the product of two vectors
 
 
 def plan(m: int, n: int, k: int, batch: int, a: Operand, b: Operand, bias: int | None = None, element: str = "f32",
@@ -188,12 +189,12 @@ def _vector_plan(m, n, k, batch, a, b, bias, element, splits) -> Plan:
     """A product with one row or one column: `matrix` is the larger operand, its outer index the output."""
     (outer, matrix, vector) = (n, b, a) if m == 1 else (m, a, b)
     width = word(k if matrix.along_k else outer, matrix._replace(padded=False))
-    lanes = 32 if matrix.along_k else 16
+    lanes = (256 if outer == 1 else 32) if matrix.along_k else 16
     outputs = 256 // lanes * (1 if matrix.along_k else width)
     blocks = ceil_div(outer, outputs)
     step = lanes * (width if matrix.along_k else 1)
     if splits is None:
-        splits = min(VECTOR_GROUPS // (blocks * batch), k // (step * VECTOR_STEPS), SPLITS[-1])
+        splits = min(VECTOR_GROUPS // (blocks * batch), k // (step * VECTOR_STEPS), VECTOR_SPLITS if outer == 1 else SPLITS[-1])
     chunk, splits = split_k(k, max(1, splits), step)
     groups = splits * batch * blocks
     overrides = dict(_types(element, splits > 1), ALONG_K=int(matrix.along_k), WORD=width, LANES=lanes,

@@ -32,8 +32,8 @@ class _Rows:
         self.overrides = {"V": vector_type(width), "W": vector_type(width if inner == 1 else 1), "WIDTH": width, "LANES": self.lanes,
                           "ITEMS": items if self.fits else 1, "FITS": self.fits, "PER_RUN": inner > 1, "CENTRED": centred}
 
-    def at(self, operand: int, t, inner: int):
-        """Where a weight or bias begins, in its W's; it need not be there."""
+    def at(self, operand: int, t, inner: int = 1):
+        """Where an operand that need not be there begins: in V's, a weight or bias in its W's."""
         return 0 if t is None else At(operand, self.width if inner == 1 else 1)
 
 
@@ -51,13 +51,13 @@ def _row_norm(x, weight, bias, *, length, groups, inner, centred, eps):
     return plan
 
 
-def _row_norm_grad(g, x, weight, mean, rstd, *, length, groups, inner, centred, sums):
+def _row_norm_grad(g, x, weight, mean, rstd, arrived, *, length, groups, inner, centred, sums):
     """(dx, dweight, dbias), the last two as vectors, which are empty without `sums`."""
-    need_float32("row_norm_grad", g, x, weight, mean, rstd)
-    s = _Rows(x, length, groups, inner, centred, g, None if inner > 1 else weight)
+    need_float32("row_norm_grad", g, x, weight, mean, rstd, arrived)
+    s = _Rows(x, length, groups, inner, centred, g, arrived, None if inner > 1 else weight)
     if (length > LONG and s.rows < FEW) or (sums and inner == 1 and (groups > 1 or not s.fits)):
         return cuts.row_norm_grad
-    plan = Plan(g, x, weight, mean, rstd)
+    plan = Plan(g, x, weight, mean, rstd, arrived)
     columns, fused = groups * length // inner if sums else 0, sums and inner == 1
     dx, dweight, dbias = plan.output(x.shape, FLOAT32), plan.output((columns,), FLOAT32), plan.output((columns,), FLOAT32)
     blocks = ceil_div(s.rows, s.at_a_time)
@@ -66,9 +66,9 @@ def _row_norm_grad(g, x, weight, mean, rstd, *, length, groups, inner, centred, 
         turns = ceil_div(blocks, max(LEAST, min(MOST, s.rows // SERIAL)))
         parts = blocks = ceil_div(blocks, turns)
     left = plan.scratch(8 * parts * columns or 8)
-    plan.step("row_norm/grad", (0, 1, 0 if weight is None else 2, 3, 4, dx, left),
-              (*s.head, blocks, turns, At(0, s.width), At(1, s.width), s.at(2, weight, inner), At(3), At(4)), blocks,
-              SUMS=fused, HAS_WEIGHT=weight is not None, **s.overrides)
+    plan.step("row_norm/grad", (0, 1, 0 if weight is None else 2, 3, 4, 0 if arrived is None else 5, dx, left),
+              (*s.head, blocks, turns, At(0, s.width), At(1, s.width), s.at(2, weight, inner), At(3), At(4), s.at(5, arrived)), blocks,
+              SUMS=fused, HAS_WEIGHT=weight is not None, ARRIVED=arrived is not None, **s.overrides)
     if not sums:
         return plan
     if inner > 1:

@@ -166,23 +166,14 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return _run(a.elu, input, inplace, alpha=alpha, inner=1 / alpha)
 
 
-_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
-
-
-@in_float32
-def _selu(input):
-    return a.elu(input, _SELU_ALPHA, 1.0) * _SELU_SCALE
-
-
-@composed(samples=_SAMPLES, takes={"input": "f"}, elementwise=True, method=False,
-          numpy=lambda x: _SELU_SCALE * a.elu.details.numpy(x, _SELU_ALPHA, 1.0))
+@composed(samples=_SAMPLES, takes={"input": "f"}, elementwise=True, method=False, numpy=a.selu.details.numpy)
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """elu of alpha 1.6733, times 1.0507. Source: Klambauer et al. 2017, eq. 2.
 
     >>> volta.nn.functional.selu(volta.tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
     """
-    return selu_(input) if inplace else _selu(input)
+    return _run(a.selu, input, inplace)
 
 
 @_activation("softplus", (case((5,), beta=3.0, threshold=2.0),),
@@ -276,11 +267,10 @@ def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = F
     >>> volta.nn.functional.threshold(volta.tensor([-1.0, 2.0]), 0.0, 9.0)
     tensor([9., 2.])
     """
-    if inplace:
-        return threshold_(input, threshold, value)
-    if not input.dtype.is_floating_point:
-        threshold, value = int(threshold), int(value)
-    return a.threshold_op(input, threshold, value)
+    if input.dtype.is_floating_point:
+        return _run(a.threshold, input, inplace, limit=threshold, value=value)
+    numbers = int(threshold), int(value)
+    return into(a.threshold, input, *numbers) if inplace else a.threshold(input, *numbers)
 
 
 class _Within(InPlace):                                     # of an activation that writes into its input by itself
@@ -290,8 +280,8 @@ class _Within(InPlace):                                     # of an activation t
         return self.op(input, *args, inplace=True, **options)
 
 
-celu_, elu_, hardtanh_, leaky_relu_ = [_Within(f"{op.__name__}_", op) for op in (celu, elu, hardtanh, leaky_relu)]
-relu_ = InPlace("relu_", relu, r.relu)
-rrelu_, selu_, threshold_ = [InPlace(f"{op.__name__}_", op) for op in (rrelu, selu, threshold)]
+celu_, elu_, hardtanh_, leaky_relu_, selu_, threshold_ = [
+    _Within(f"{op.__name__}_", op) for op in (celu, elu, hardtanh, leaky_relu, selu, threshold)]
+relu_, rrelu_ = InPlace("relu_", relu, r.relu), InPlace("rrelu_", rrelu)
 for _form in (celu_, relu_, rrelu_, selu_, threshold_):
     publish(_form.name, _form, Places(method=False))

@@ -41,9 +41,13 @@ elu = ternary("elu", ("x", "alpha", "inner"), (lambda g, x, alpha, inner: elu_gr
 elu_grad = gradient("elu_grad", "x", reference=_elu_grad, numbers={"alpha": 1.5, "inner": 0.5},
                     numpy=lambda g, x, alpha, inner: g * np.where(x > 0, 1.0, alpha * inner * np.exp(np.minimum(x, 0) * inner)))
 
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+selu = unary("selu", lambda g, x: elu_grad(g, x, SELU_ALPHA, 1.0) * SELU_SCALE, numpy=lambda x: SELU_SCALE * _np_elu(x, SELU_ALPHA, 1.0),
+             promote="common", public=False)
+
 
 # ---------------------------------------------------------------- cut lines, gates
-threshold_op = ternary("threshold", ("x", "limit", "value"), (lambda g, x, limit: where_op(x <= limit, 0.0, g), None, None), takes="fib",
+threshold = ternary("threshold", ("x", "limit", "value"), (lambda g, x, limit: where_op(x <= limit, 0.0, g), None, None), takes="fib",
                        kinds="fi", numpy=lambda x, limit, value: np.where(x <= limit, value, x), cases=_with(1, -1), smooth=False,
                        public=False)
 gated = binary("gated", (lambda g, b: gated(g, b), lambda g, a, b: sigmoid_grad(g * a, sigmoid(b))), takes="f",

@@ -25,6 +25,13 @@ def _np_index_add(g, index, dim, size):
     return out
 
 
+def _select_gradient(g, x_shape, index, x_arrived, dim):
+    if x_arrived is None:
+        return index_add_op(g, index, dim=dim, size=x_shape[dim])
+    index_add_into_op(x_arrived, g, index, dim=dim)
+    return x_arrived
+
+
 gather_op = register(
     "gather", ("x", "index"), family="index", kinds="fib", takes={"x": "fib", "index": "int64"},
     numpy=lambda x, index, dim: np.take_along_axis(x, index, dim),
@@ -43,12 +50,17 @@ scatter_sum_op = register(
 index_select_op = register(
     "index_select", ("x", "index"), family="index", kinds="fib", takes={"x": "fib", "index": "int64"},
     numpy=lambda x, index, dim: np.take(x, index, dim),
-    vjp=(lambda g, x_shape, index, dim: index_add_op(g, index, dim=dim, size=x_shape[dim]), None),
+    vjp=(_select_gradient, None),
     cases=(case((5, 3), Labels((7,), 5), dim=0), case((2, 4, 3), Labels((2,), 4), dim=1), case((3, 4), Labels((0,), 4), dim=1)))
 index_add_op = register(
     "index_add", ("g", "index"), family="index", kinds="fib", takes={"g": "fib", "index": "int64"}, numpy=_np_index_add,
     vjp=(lambda gg, index, dim: index_select_op(gg, index, dim=dim), None),
     cases=(case((7, 3), Labels((7,), 5), dim=0, size=5), case((2, 6, 3), Labels((6,), 4), dim=1, size=4)))
+index_add_into_op = register(
+    "index_add_into", ("out", "g", "index"), writes=("out",), takes={"out": "fib", "g": "=out", "index": "int64"}, family="inplace",
+    kinds="fib", numpy=lambda out, g, index, dim: (np.asarray(out + _np_index_add(g, index, dim, out.shape[dim]), out.dtype), None, None),
+    cases=(case((5, 3), (7, 3), Labels((7,), 5), dim=0), case((2, 4, 3), (2, 6, 3), Labels((6,), 4), dim=1),
+           case((90, 8), (5000, 8), Labels((5000,), 90), dim=0), case((3, 4), (3, 0), Labels((0,), 4), dim=1)))
 
 
 def _np_index_put(out, index, values, rank, unique=False):

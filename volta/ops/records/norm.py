@@ -69,10 +69,11 @@ def _variance(x, axes):
     return mean_op(centred * centred, dim=axes, keepdim=False)
 
 
-def in_wide(grad, needs, g, x, weight, mean, rstd, **params):
+def in_wide(grad, needs, g, x, weight, mean, rstd, *more, **params):
     """The wanted gradients of a normalisation, in the dtype of its statistics: float32 for float16 inputs."""
     wide = mean.dtype
-    gradients = grad(cast(g, wide), cast(x, wide), None if weight is None else cast(weight, wide), mean, rstd, **params)
+    g, x_wide, weight, *more = (None if t is None else cast(t, wide) for t in (g, x, weight, *more))
+    gradients = grad(g, x_wide, weight, mean, rstd, *more, **params)
     return tuple(cast(d, x.dtype) if need else None for d, need in zip(gradients, needs))
 
 

@@ -186,7 +186,7 @@ def row_norm(x, weight, bias, length, groups, inner, centred, eps):
     return core.reshaped(out, x.shape), flat(mean), flat(rstd)
 
 
-def row_norm_grad(g, x, weight, mean, rstd, length, groups, inner, centred, sums):
+def row_norm_grad(g, x, weight, mean, rstd, arrived, length, groups, inner, centred, sums):
     shape, dims = (x._size // (groups * length), groups, length // inner, inner), (2, 3)
     g, mean, rstd = _grouped(g, shape), _grouped(mean, shape[:2] + (1, 1)), _grouped(rstd, shape[:2] + (1, 1))
     normal = call("mul", call("sub", _grouped(x, shape), mean), rstd)
@@ -195,6 +195,7 @@ def row_norm_grad(g, x, weight, mean, rstd, length, groups, inner, centred, sums
     dx = call("sub", h, call("mul", normal, call("mean", call("mul", h, normal), dims, True)))
     dx = call("sub", dx, call("mean", h, dims, True)) if centred else dx
     dx = core.reshaped(call("mul", dx, rstd), x.shape)
+    dx = dx if arrived is None else call("add", dx, arrived)
     return dx, *[flat(call("sum", t, (0, 3), False)) if sums else full((0,), 0.0, x.dtype, x.storage.device) for t in (product, g)]
 
 
