@@ -198,6 +198,5 @@ logistic_loss_grad = ternary("logistic_loss_grad", ("g", "x", "target"), None, t
                              reference=lambda g, x, target: g * (sigmoid(x) - target),
                              numpy=lambda g, x, target: g * (1 / (1 + np.exp(-x)) - target))
 huber = binary("huber", (lambda g, a, b: g * clamp_op(a, -b, b), lambda g, a, b: g * abs(a - clamp_op(a, -b, b))), takes="f",
-               cases=tuple(case(s, 0.7) for s in UNARY_SHAPES),
-               second="delta", public=False,
+               second="delta", public=False, cases=tuple(case(s, 0.7) for s in UNARY_SHAPES),
                numpy=lambda x, delta: np.where(np.abs(x) <= delta, x * x / 2, delta * (np.abs(x) - delta / 2)))
