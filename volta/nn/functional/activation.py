@@ -264,7 +264,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """
     if not lambd >= 0:
         raise ArgumentError(f"softshrink: lambd must be >= 0, got {lambd}")
-    return input - clamp(input, -lambd, lambd)
+    return a.softshrink(input, lambd)
 
 
 @composed(out="cast", samples=(case((3, 4), 0.2, -1.0), case((), 0, 1), case((0, 2), 0.5, 0.5)), elementwise=True, kinds="fi",
@@ -280,7 +280,8 @@ def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = F
         return threshold_(input, threshold, value)
     if not input.dtype.is_floating_point:
         threshold, value = int(threshold), int(value)
-    return r.where_op(input <= threshold, value, input)
+        return r.where_op(input <= threshold, value, input)
+    return a.threshold(input, threshold, value)
 
 
 class _Within(InPlace):                                     # of an activation that writes into its input by itself
