@@ -5,7 +5,7 @@ import copyreg
 import os
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from volta import gpu
 from volta._kernels.core import CPU, Device, TensorBase, default_device
@@ -39,8 +39,11 @@ class _Nowhere:
     def __str__(self) -> str:
         return "meta"
 
-    def __enter__(self) -> None:
+    def refuse(self) -> NoReturn:
         raise DeviceError(f"device: there are no tensors without data ('meta'); make them on {CPU} or a GPU")
+
+    def __enter__(self) -> None:
+        self.refuse()
 
     def __exit__(self, *exc: object) -> None:
         pass
@@ -77,7 +80,7 @@ def as_device(name: str | Device | int | None = None, index: int | None = None) 
     if isinstance(name, Device):
         return name
     if name is META or name == "meta":
-        META.__enter__()
+        META.refuse()
     if isinstance(name, int) and not isinstance(name, bool):
         name, index = "gpu", name
     if not isinstance(name, str):

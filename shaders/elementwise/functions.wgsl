@@ -107,6 +107,7 @@ fn silu_grad_f(g: f32, x: f32) -> f32 { return g * silu_slope(x); }
 fn leaky_relu_grad_f(g: f32, x: f32, slope: f32) -> f32 { return select(g * slope, g, is_positive(x)); }
 fn elu_grad_f(g: f32, x: f32, alpha: f32, inner: f32) -> f32 { return g * select(1.0, alpha * inner * exp_accurate(x * inner), not_positive(x)); }
 fn hardtanh_grad_f(g: f32, x: f32, low: f32, high: f32) -> f32 { return select(g, 0.0, !is_nan(x) && (x <= low || x >= high)); }
+fn shrink_grad_f(g: f32, x: f32, low: f32, high: f32) -> f32 { return select(g, 0.0, !is_nan(x) && x >= low && x <= high); }
 fn hardsigmoid_grad_f(g: f32, x: f32) -> f32 { return select(0.0, g / 6.0, !is_nan(x) && abs(x) < 3.0); }
 fn hardswish_grad_f(g: f32, x: f32) -> f32 { return g * hardswish_slope(x); }
 fn softplus_grad_f(g: f32, x: f32, beta: f32, limit: f32) -> f32 { return g * select(sigmoid_accurate(x * beta), 1.0, exceeds(x * beta, limit)); }
@@ -210,5 +211,7 @@ fn clamp_w(x: T, low: T, high: T) -> T { return min(max(x, low), high); }
 fn threshold_f(x: f32, limit: f32, value: f32) -> f32 { return select(x, value, !is_nan(x) && x <= limit); }
 fn threshold_w(x: T, limit: T, value: T) -> T { return select(x, value, x <= limit); }
 fn elu_f(x: f32, alpha: f32, inner: f32) -> f32 { return select(alpha * expm1_accurate(x * inner), x, is_positive(x)); }
+fn hardshrink_f(x: f32, limit: f32) -> f32 { return select(x, 0.0, !is_nan(x) && abs(x) <= limit); }
+fn softshrink_f(x: f32, limit: f32) -> f32 { return select(select(select(0.0, x, is_nan(x)), x + limit, !is_nan(x) && x < -limit), x - limit, exceeds(x, limit)); }
 fn hardtanh_f(x: f32, low: f32, high: f32) -> f32 { return select(select(x, high, exceeds(x, high)), low, !is_nan(x) && x < low); }
 fn softplus_f(x: f32, beta: f32, limit: f32) -> f32 { return select(softplus_accurate(x * beta) / beta, x, exceeds(x * beta, limit)); }

@@ -193,7 +193,6 @@ class Finder:
             raise ModuleNotFoundError(f"{name} does not exist in Volta; {WHERE}", name=name) from None
         return ModuleSpec(name, _Loader(found), origin=found.__file__, is_package=True)
 
-
     def find_distributions(self, context: metadata.DistributionFinder.Context) -> Iterator[metadata.Distribution]:
         """What packages ask of the installed torch and torchvision: their versions."""
         return (_Distribution(name) for name in VERSIONS if context.name in (None, name))

@@ -43,12 +43,7 @@ def _dict_flatten_with_keys(tree: dict[Any, Any]) -> tuple[list[tuple[MappingKey
     return [(MappingKey(key), child) for key, child in tree.items()], list(tree)
 
 
-def _dict_flatten(tree: dict[Any, Any]) -> tuple[list[Any], list[Any]]:
-    return list(tree.values()), list(tree)
-
-
-def _dict_unflatten(values: Iterable[Any], context: list[Any]) -> dict[Any, Any]:
-    return dict(zip(context, values, strict=True))
+_, _dict_flatten, _dict_unflatten = SUPPORTED_NODES[dict]
 
 
 def register_pytree_node(cls: type, flatten_fn: Callable[[Any], tuple[list[Any], Any]],

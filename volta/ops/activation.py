@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.errors import ShapeError
-from volta.ops.records.activation import leaky_relu
-from volta.ops.records.math import abs, where_op
+from volta.ops.records.activation import hardshrink_op, leaky_relu
 from volta.ops.table import case, composed
 from volta.ops.view import reshape
 
@@ -41,4 +40,4 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     >>> volta.nn.functional.hardshrink(volta.tensor([0.5, -2.0]))
     tensor([ 0., -2.])
     """
-    return where_op(abs(input) <= lambd, 0.0, input)
+    return hardshrink_op(input, lambd)

@@ -17,7 +17,7 @@ from volta.ops.linalg import matmul
 from volta.ops.norms import matrix_norm
 from volta.ops.records.decomposition import cholesky_op, eigh_op, pinv_op, qr_op, svd_op
 from volta.ops.records.linalg import turned
-from volta.ops.records.math import maximum, where_op
+from volta.ops.records.math import clamp_min, where_op
 from volta.ops.records.view import reshape_op
 from volta.ops.reduce import amax, sum
 from volta.ops.table import Definite, Derived, case, composed
@@ -289,7 +289,7 @@ def matrix_rank(A: Tensor, tol: float | Tensor | None = None, hermitian: bool = 
     values = abs(eigvalsh(A)) if hermitian else svdvals(A)
     if not values.shape[-1]:
         return sum(values, -1).to(int64)
-    return sum(values > maximum(atol, amax(values, -1, True) * rtol), -1)
+    return sum(values > clamp_min(amax(values, -1, True) * rtol, atol), -1)
 
 
 @composed(out="cast", name="linalg.cond", function=False, method=False, numpy=lambda a, p=None: np.linalg.cond(a, p), **DECLARED,

@@ -259,7 +259,7 @@ def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool =
 # ---------------------------------------------------------------- reflections
 def _check_factors(name, A, tau):
     if tau.ndim != A.ndim - 1 or tau.shape[:-1] != A.shape[:-2]:
-        raise ShapeError(f"{name}: tau must be a vector for each matrix of {A.shape}, got {tau.shape}")
+        raise ShapeError(f"{name}: the factors must be a vector for each matrix of {A.shape}, got {tau.shape}")
 
 
 def _reflections(A, tau):
@@ -283,7 +283,7 @@ def _np_q(a, tau):
 @composed(out="cast", samples=(case((2, 4, 3), (2, 3)), case((4, 3), (2,)), case((3, 3), (3,)), case((0, 3, 2), (0, 2))),
           aliases=("linalg.householder_product",), numpy=lambda a, tau: _np_q(a, tau)[..., :a.shape[-1]],
           in_float32=True, **DECLARED)
-def orgqr(input: Tensor, tau: Tensor) -> Tensor:
+def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     """The first columns of the product of reflections that `geqrf` gives: 1 - tau_i v_i v_i', with v_i below the diagonal of column i and
     one on it; on the CPU.
 
@@ -293,12 +293,12 @@ def orgqr(input: Tensor, tau: Tensor) -> Tensor:
     """
     name = "linalg.householder_product"
     _matrices(name, input)
-    _check_factors(name, input, tau)
+    _check_factors(name, input, input2)
     n = input.shape[-1]
-    if input.shape[-2] < n or tau.shape[-1] > n:
-        raise ShapeError(f"{name}: needs at least as many rows as columns, and at most a factor in tau for each column, got "
-                         f"{input.shape} and {tau.shape}")
-    V, T = _reflections(input, tau)
+    if input.shape[-2] < n or input2.shape[-1] > n:
+        raise ShapeError(f"{name}: needs at least as many rows as columns, and at most a factor in input2 for each column, got "
+                         f"{input.shape} and {input2.shape}")
+    V, T = _reflections(input, input2)
     return _eye(input.shape[-2], n, input) - matmul(V, matmul(T, turned(leading(V, -2, n))))
 
 
@@ -311,7 +311,7 @@ def _np_ormqr(a, tau, c, left=True, transpose=False):
 @composed(samples=(case((2, 4, 3), (2, 3), (2, 4, 2)), case((4, 3), (3,), (4, 2), transpose=True),
                    case((4, 3), (3,), (2, 4), left=False), case((2, 4), (2,), (2, 3))),
           numpy=_np_ormqr, in_float32=True, **DECLARED)
-def ormqr(input: Tensor, tau: Tensor, input3: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
+def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q input3, or input3 Q unless `left`, or either with the transpose of Q, the square product of reflections that `geqrf` gives; on the
     CPU.
 
@@ -320,12 +320,12 @@ def ormqr(input: Tensor, tau: Tensor, input3: Tensor, left: bool = True, transpo
             [-1.,  0.]])
     """
     _matrices("ormqr", input, input3)
-    _check_factors("ormqr", input, tau)
-    if tau.shape[-1] != min(input.shape[-2:]):
-        raise ShapeError(f"ormqr: tau must have the smaller size of input {input.shape}, got {tau.shape}")
+    _check_factors("ormqr", input, input2)
+    if input2.shape[-1] != min(input.shape[-2:]):
+        raise ShapeError(f"ormqr: input2 must have the smaller size of input {input.shape}, got {input2.shape}")
     if input3.shape[-2 if left else -1] != input.shape[-2]:
         raise ShapeError(f"ormqr: input3 {input3.shape} must have the {input.shape[-2]} rows of input as {'rows' if left else 'columns'}")
-    V, T = _reflections(input, tau)
+    V, T = _reflections(input, input2)
     T = turned(T) if transpose else T
     if left:
         return input3 - matmul(V, matmul(T, matmul(turned(V), input3)))

@@ -25,9 +25,13 @@ LARGEST = {2: 65504.0, 4: 3.4028234663852886e38, 8: 1.7976931348623157e308}     
 
 
 # ---------------------------------------------------------------- arithmetic
+def _is_bool(x):
+    return isinstance(x, bool) or isinstance(x, TensorBase) and x.dtype is dtypes.bool_
+
+
 def _scaled(name, input, other, alpha):
     """alpha * other."""
-    if alpha == 1 and alpha is not True:
+    if alpha == 1 and alpha is not True or name != "add" and (_is_bool(input) or _is_bool(other)):       # which no difference takes
         return other
     dtype = result_type(input, other)
     if isinstance(alpha, bool) and dtype is not dtypes.bool_:
@@ -65,7 +69,7 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) ->
 
 
 @composed(samples=(*BINARY_CASES, case((3, 4), (4,), alpha=0.5)), numpy=lambda input, other, alpha=1: other - alpha * input, method=False)
-def rsub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """other - alpha * input.
 
     Raises: DTypeError for bool, and for a float alpha between integers.

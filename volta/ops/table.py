@@ -75,6 +75,7 @@ class Details(SimpleNamespace):
     differentiable: bool = True     # a user's op may have no derivative
     elementwise: bool = False       # a composed op of broadcast tensors, element by element: special values are tested too
     view: bool = False              # a composed op whose results show the data of its first input
+    tied: bool = False              # a derivative that is constant counts as a function of the input all the same, as in PyTorch
     reads: bool = False             # a composed op that reads values on the host: the shape or type of its result depends on them
     apart: int | None = None        # inputs from this one on must not be what is written to: elsewhere that is refused of a part alone
     out: str = ""                   # which dtypes its `out=` may have, where that is not what `outputs` makes of the op
@@ -115,11 +116,11 @@ def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outpu
              promote: str = "none", takes=None, writes: tuple = (), wide: tuple = (), differentiable: tuple = (), names: tuple = (),
              tests: bool = False, cpu_only: bool = False, view: Callable | None = None, numpy: Callable | None = None,
              domain: tuple[float, float] = (-2.0, 2.0), cases: tuple = (), kinds: str = "f", rtol: float = 1e-5, smooth: bool = True,
-             out: str = "", public: Places | None = None, room: str = "", doc: str | None = None) -> Primitive:
+             tied: bool = False, out: str = "", public: Places | None = None, room: str = "", doc: str | None = None) -> Primitive:
     """Make a record and enter it in the table. `view` is the one kernel of an op that moves no data; `public` makes it a function and
     method of users, `room` one of that module alone, "special.name". The rest is what `Primitive` and `Details` say."""
-    details = Details(numpy=numpy, domain=domain, cases=tuple(cases), kinds=kinds, rtol=rtol, smooth=smooth, out=out,
-                      cpu_only=cpu_only)
+    details = Details(numpy=numpy, domain=domain, cases=tuple(cases), kinds=kinds, rtol=rtol, smooth=smooth, tied=tied,
+                      out=out, cpu_only=cpu_only)
     op = Primitive(f"{room}.{name}" if room else name, inputs, vjp=vjp, family=family, outputs=outputs, reference=reference,
                    promote=promote, takes=takes, writes=writes, wide=wide, differentiable=differentiable, names=names, tests=tests,
                    details=details)

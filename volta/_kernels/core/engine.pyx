@@ -31,12 +31,13 @@ cdef Primitive _slice = None
 cdef object _joined = None
 cdef object _sum_to = None
 cdef object _clone = None
+cdef object _tie = None
 
 
-def configure(add, slice, joined, sum_to, clone):
+def configure(add, slice, joined, sum_to, clone, tie):
     """Give the engine the pieces of higher layers that it calls."""
-    global _add, _slice, _joined, _sum_to, _clone
-    _add, _slice, _joined, _sum_to, _clone = add, slice, joined, sum_to, clone
+    global _add, _slice, _joined, _sum_to, _clone, _tie
+    _add, _slice, _joined, _sum_to, _clone, _tie = add, slice, joined, sum_to, clone, tie
 
 
 # ---------------------------------------------------------------- the heap
@@ -334,6 +335,8 @@ cdef class _Engine:
             if i == self.given and gradient is not None:
                 slot = self._at(parent)
                 slot.gradient, slot.owned, gradient = gradient, False, None
+            if self.create_graph and op is not None and op.details is not None and op.details.tied:
+                gradient = self._tied(node, i, gradient)
             if not isinstance(parent, Node):
                 self._arrive(parent, gradient)
             elif gradient is not None:
@@ -356,6 +359,15 @@ cdef class _Engine:
             self.given = i
             return slot.gradient
         return None
+
+    cdef object _tied(self, Node node, Py_ssize_t i, TensorBase gradient):
+        """A gradient that is recorded as depending on its input, with the derivative 0."""
+        cdef TensorBase x = <TensorBase>_core.alias(gradient)
+        if not isinstance(node.parents[i], Node):
+            return _tie(gradient, node.parents[i])
+        x._node, x._requires_grad, x._node_version = node.parents[i], True, x.storage.version
+        x._index = 0 if node.slots is None else node.slots[i]
+        return _tie(gradient, x)
 
     cdef object _call(self, object function, Node node, tuple saved, tuple sources, object g):
         """A derivative function on what it asks for."""

@@ -87,7 +87,7 @@ cdef object apply(Primitive op, tuple inputs, dict params):
                 alike = alike and (t.shape is first.shape or t.shape == first.shape)
             if t._requires_grad or (t._base is not None and renew(t)):
                 recorded = True
-        elif op.promotion:
+        elif op.promotion and (i >= op.tensors or not isinstance(x, (float, int))):
             if type(x) is not float and type(x) is not int:
                 if type(x) is not bool:
                     x = _as_operand(op, x, inputs)
@@ -95,7 +95,7 @@ cdef object apply(Primitive op, tuple inputs, dict params):
                 if op.no_bool:
                     refuse_bool(op, inputs)
         elif x is not None:
-            raise DTypeError(f"{op.name}: {op.names[i if i < op.count else op.count - 1]} must be a tensor, got {type(x).__name__}")
+            raise DTypeError(f"{op.name}: {op.names[i if i < op.count else op.count - 1]} must be a tensor, got {type(x).__name__}; make it one by volta.tensor()")
     if first is None:
         if op.of_numbers and n == 2:
             return apply(op, (_as_operand(op, inputs[0], inputs), inputs[1]), params)

@@ -93,6 +93,8 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
             if (<TensorBase>x).storage.device is not target.storage.device:
                 inputs = _mixed_devices(op, inputs, None)
                 break
+        elif op.tensors > 1:
+            raise DTypeError(f"{op.name}_: {op.names[1]} must be a tensor, got {type(x).__name__}; make it one by volta.tensor()")
     dtype = common_dtype(op, inputs)
     if not op.common >> dtype.code & 1:
         refuse_dtype(op, dtype.code)

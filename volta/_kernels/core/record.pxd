@@ -89,6 +89,7 @@ cdef class Primitive(Op):
     cdef readonly bint is_view
     cdef readonly bint tests                # the result is bool, whatever the inputs are
     cdef public bint of_numbers             # two Python numbers are taken too, and make a tensor
+    cdef public int tensors                 # how many inputs, from the first on, may not be Python numbers
     cdef public bint no_bool                # no operand may be bool, not even beside another dtype
     cdef bint joint, variadic
     cdef Py_ssize_t count                   # named inputs

@@ -59,7 +59,7 @@ def _op_named(name):
 cdef dict _SPELLINGS = {                     # NumPy's, torch.linalg's, and those of torch's overloads
     "axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "A": "input", "x1": "input", "x2": "other",
     "sections": "indices_or_sections", "indices": "indices_or_sections", "tensor_indices_or_sections": "indices_or_sections",
-    "from": "low", "to": "high", "input2": "tau", "element": "elements", "test_element": "test_elements"}
+    "from": "low", "to": "high", "tau": "input2", "element": "elements", "test_element": "test_elements"}
 cdef object _ELSEWHERE = object()           # no result yet
 
 

@@ -37,12 +37,12 @@ cdef extern from *:
     #define VOLTA_POOL_STEP(v, i) { int wins = (v > top) | (v != v); k = wins ? i : k; top = wins ? v : top; }
     /* a where mask is -1, b where it is 0, without a branch, since none could be foreseen. */
     #define VOLTA_POOL_CHOOSE(mask, a, b) (((a) & (mask)) | ((b) & ~(mask)))
-    #define VOLTA_POOL_LINE(T, STRIDE, I)                                                                           \\
-        for (j = 0; j < n; j++) {                                                                                   \\
-            T v = x[j * STRIDE];                                                                                    \\
-            I wins = -(I)((v > out[j]) | (v != v));                                                                 \\
-            bits[j] = VOLTA_POOL_CHOOSE(wins, ((const I*)x)[j * STRIDE], bits[j]);                                    \\
-            place[j] = VOLTA_POOL_CHOOSE(wins, at + (I)j * (I)STRIDE, place[j]);                                      \\
+    #define VOLTA_POOL_LINE(T, STRIDE, I)                                                                       \\
+        for (j = 0; j < n; j++) {                                                                               \\
+            T v = x[j * STRIDE];                                                                                \\
+            I wins = -(I)((v > out[j]) | (v != v));                                                             \\
+            bits[j] = VOLTA_POOL_CHOOSE(wins, ((const I*)x)[j * STRIDE], bits[j]);                              \\
+            place[j] = VOLTA_POOL_CHOOSE(wins, at + (I)j * (I)STRIDE, place[j]);                                \\
         }
     /* The same of up to 16 neighbours. */
     #if defined(__AVX512F__)

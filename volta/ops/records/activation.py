@@ -1,10 +1,12 @@
 """Records of activations with numbers, and of their fused derivatives; those without are in `math.py`."""
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from volta.ops.records.elementwise import binary, gradient, ternary, unary
-from volta.ops.records.math import exp, relu, sigmoid, sigmoid_grad, tanh, where_op, zero
+from volta.ops.records.math import exp, relu, sigmoid, sigmoid_grad, sign, tanh, where_op, zero
 from volta.ops.records.math import log1p as log1p_op
 from volta.ops.table import UNARY_SHAPES, case
 
@@ -36,6 +38,13 @@ leaky_relu = binary("leaky_relu", (lambda g, a, b: leaky_relu_grad(g, a, b), _sl
 leaky_relu_grad = gradient("leaky_relu_grad", "x", (
     lambda gg, x, negative_slope: leaky_relu_grad(gg, x, negative_slope), zero, lambda gg, g, x: where_op(x > 0, 0.0, gg * g)),
     numpy=lambda g, x, slope: np.where(x > 0, g, g * slope), numbers={"negative_slope": 0.1})
+
+
+def tie(g, x):
+    """g, recorded as a function of x whose derivative is 0."""
+    return leaky_relu_grad(g, x, 1.0)
+
+
 elu = ternary("elu", ("x", "alpha", "inner"), (lambda g, x, alpha, inner: elu_grad(g, x, alpha, inner), None, None), takes="f",
               numpy=_np_elu, cases=_with(1.5, 0.5), public=False)
 elu_grad = gradient("elu_grad", "x", reference=_elu_grad, numbers={"alpha": 1.5, "inner": 0.5},
@@ -47,9 +56,6 @@ selu = unary("selu", lambda g, x: elu_grad(g, x, SELU_ALPHA, 1.0) * SELU_SCALE, 
 
 
 # ---------------------------------------------------------------- cut lines, gates
-threshold = ternary("threshold", ("x", "limit", "value"), (lambda g, x, limit: where_op(x <= limit, 0.0, g), None, None), takes="fib",
-                       kinds="fi", numpy=lambda x, limit, value: np.where(x <= limit, value, x), cases=_with(1, -1), smooth=False,
-                       public=False)
 gated = binary("gated", (lambda g, b: gated(g, b), lambda g, a, b: sigmoid_grad(g * a, sigmoid(b))), takes="f",
                numpy=lambda a, b: a / (1 + np.exp(-b)), public=False)
 hardtanh = ternary("hardtanh", ("x", "min_val", "max_val"), (
@@ -67,6 +73,17 @@ hardswish = unary("hardswish", lambda g, x: hardswish_grad(g, x), numpy=lambda x
 hardswish_grad = gradient("hardswish_grad", "x", (
     lambda gg, x: hardswish_grad(gg, x), lambda gg, g, x: hardsigmoid_grad(gg * g, x) * 2.0), domain=(-5.0, 5.0),
     numpy=lambda g, x: np.where(x <= -3, 0.0, np.where(x < 3, g * (x / 3 + 0.5), g)))
+
+hardshrink_op = binary("hardshrink", (lambda g, a, b: shrink_grad(g, a, -b, b), zero), takes="f", cases=_with(0.7), public=False,
+                       numpy=lambda x, lambd: np.where(np.abs(x) <= lambd, 0.0, x))
+softshrink = binary("softshrink", (lambda g, a, b: shrink_grad(g, a, -b, b), lambda g, out: -g * sign(out)), takes="f",
+                    cases=_with(0.7), public=False,
+                    numpy=lambda x, lambd: np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, np.where(x == x, 0, x))))
+threshold = ternary("threshold", ("x", "limit", "value"), (lambda g, x, limit: shrink_grad(g, x, -math.inf, limit), None, None),
+                    takes="fib", kinds="fi", numpy=lambda x, limit, value: np.where(x <= limit, value, x), cases=_with(1, -1),
+                    smooth=False, public=False)
+shrink_grad = gradient("shrink_grad", "x", (lambda gg, x, low, high: shrink_grad(gg, x, low, high), zero, None, None),
+                       numpy=lambda g, x, low, high: np.where((x >= low) & (x <= high), 0.0, g), numbers={"low": -0.7, "high": 0.7})
 
 
 # ---------------------------------------------------------------- smooth ones

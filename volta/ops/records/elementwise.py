@@ -126,9 +126,9 @@ DOCS = {
 
 
 def _record(name, inputs, names, vjp, *, takes, public=True, promote=None, function=True, method=True, inplace=True, operator=None,
-            reflected=False, aliases=(), kinds=None, room="", **options):
+            reflected=False, aliases=(), kinds=None, room="", tensors=0, **options):
     """An elementwise record. Where it takes nothing but floating point numbers, integers are converted. In a `room`, such as "special",
-    it is a function of that module alone."""
+    it is a function of that module alone. The first `tensors` inputs may not be Python numbers, as in PyTorch."""
     doc = places = None
     if public:
         formula, result, *operands = DOCS[name]
@@ -137,8 +137,10 @@ def _record(name, inputs, names, vjp, *, takes, public=True, promote=None, funct
         doc = f"{formula}\n\n>>> volta.{call}\n{result}"
         function, method, inplace = (each and not room for each in (function, method, inplace))
         places = Places(function, method, inplace, None, False, operator, reflected, aliases)
-    return register(name, inputs, names=names, vjp=vjp, takes=takes, promote=promote or ("float" if takes == "f" else "common"),
-                    kinds=kinds or takes, public=places, room=room, doc=doc, **options)
+    op = register(name, inputs, names=names, vjp=vjp, takes=takes, promote=promote or ("float" if takes == "f" else "common"),
+                  kinds=kinds or takes, public=places, room=room, doc=doc, **options)
+    op.tensors = tensors
+    return op
 
 
 def unary(name, vjp=None, *, takes="f", family="unary", **options):

@@ -138,27 +138,27 @@ mul = binary("mul", (lambda g, b: g * b, lambda g, a: g * a), numpy=np.multiply,
 div_op = binary("div", (lambda g, b: g / b, lambda g, a, b: -g * (a / b) / b), numpy=np.divide, takes="f", domain=(0.3, 3.0), public=False)
 pow = binary("pow", (_pow_a, _pow_b), numpy=np.power, second="exponent", kinds="f", domain=(0.3, 2.5), rtol=2e-5, operator="pow",
               reflected=True)
-xlogy = binary("xlogy", (lambda g, a, b: where_op(logical_and(a == 0, b <= 0), 0.0, xlogy(g, b)), lambda g, a, b: g * a / b), takes="f",
+xlogy = binary("xlogy", (lambda g, a, b: where_op((a == 0) & (b <= 0), 0.0, xlogy(g, b)), lambda g, a, b: g * a / b), takes="f",
                 domain=(0.3, 3.0), numpy=lambda a, b: np.where((a == 0) & (b == b), 0.0, a * np.log(b)), aliases=("special.xlogy",))
 remainder = binary("remainder", (lambda g: g, lambda g, a, b: -g * floor_divide(a, b)), numpy=np.mod, domain=(0.6, 3.0), smooth=False,
                     operator="mod", reflected=True, aliases=("mod",))
-fmod = binary("fmod", (lambda g: g, lambda g, a, b: -g * div_trunc(a, b)), numpy=np.fmod, domain=(0.6, 3.0), smooth=False)
+fmod = binary("fmod", (lambda g: g, lambda g, a, b: -g * div_trunc(a, b)), numpy=np.fmod, domain=(0.6, 3.0), smooth=False, tensors=1)
 floor_divide = binary("floor_divide", (zero, zero), numpy=np.floor_divide, domain=(0.6, 3.0), smooth=False, operator="floordiv",
                        reflected=True)
 div_trunc = binary("div_trunc", (zero, zero), numpy=lambda a, b: np.trunc(a / b).astype(np.result_type(a, b)), domain=(0.6, 3.0),
                     smooth=False, public=False)
 for _op in (add_op, sub_op, mul, div_op, floor_divide, div_trunc):
     _op.of_numbers = True
-maximum = binary("maximum", (_larger, lambda g, a, b: _larger(g, b, a)), numpy=np.maximum, takes="fib")
-minimum = binary("minimum", (lambda g, a, b: _larger(g, b, a), _larger), numpy=np.minimum, takes="fib")
+maximum = binary("maximum", (_larger, lambda g, a, b: _larger(g, b, a)), numpy=np.maximum, takes="fib", tensors=2)
+minimum = binary("minimum", (lambda g, a, b: _larger(g, b, a), _larger), numpy=np.minimum, takes="fib", tensors=2)
 clamp_min = binary("clamp_min", (lambda g, a, b: where_op(a >= b, g, 0.0), lambda g, a, b: where_op(a < b, g, 0.0)), numpy=np.maximum,
-                    takes="fib", second="min")
+                    takes="fib", second="min", tensors=1)
 clamp_max = binary("clamp_max", (lambda g, a, b: where_op(a <= b, g, 0.0), lambda g, a, b: where_op(a > b, g, 0.0)), numpy=np.minimum,
-                    takes="fib", second="max")
+                    takes="fib", second="max", tensors=1)
 
 
 def _comparison(name, numpy, **options):
-    return binary(name, numpy=numpy, takes="fib", family="comparison", tests=True, **options)
+    return binary(name, numpy=numpy, takes="fib", family="comparison", tests=True, tensors=options.pop("tensors", 1), **options)
 
 
 eq = _comparison("eq", np.equal, operator="eq")
@@ -167,9 +167,9 @@ lt = _comparison("lt", np.less, operator="lt", aliases=("less", "cmplt"))
 le = _comparison("le", np.less_equal, operator="le", aliases=("less_equal",))
 gt = _comparison("gt", np.greater, operator="gt", aliases=("greater",))
 ge = _comparison("ge", np.greater_equal, operator="ge", aliases=("greater_equal",))
-logical_and = _comparison("logical_and", np.logical_and)
-logical_or = _comparison("logical_or", np.logical_or)
-logical_xor = _comparison("logical_xor", np.logical_xor)
+logical_and = _comparison("logical_and", np.logical_and, tensors=2)
+logical_or = _comparison("logical_or", np.logical_or, tensors=2)
+logical_xor = _comparison("logical_xor", np.logical_xor, tensors=2)
 bitwise_and = binary("bitwise_and", numpy=np.bitwise_and, takes="ib", family="bitwise", operator="and", reflected=True)
 bitwise_or = binary("bitwise_or", numpy=np.bitwise_or, takes="ib", family="bitwise", operator="or", reflected=True)
 bitwise_xor = binary("bitwise_xor", numpy=np.bitwise_xor, takes="ib", family="bitwise", operator="xor", reflected=True)
@@ -203,6 +203,5 @@ logistic_loss_grad = ternary("logistic_loss_grad", ("g", "x", "target"), None, t
                              reference=lambda g, x, target: g * (sigmoid(x) - target),
                              numpy=lambda g, x, target: g * (1 / (1 + np.exp(-x)) - target))
 huber = binary("huber", (lambda g, a, b: g * clamp_op(a, -b, b), lambda g, a, b: g * abs(a - clamp_op(a, -b, b))), takes="f",
-               cases=tuple(case(s, 0.7) for s in UNARY_SHAPES),
-               second="delta", public=False,
+               second="delta", public=False, cases=tuple(case(s, 0.7) for s in UNARY_SHAPES),
                numpy=lambda x, delta: np.where(np.abs(x) <= delta, x * x / 2, delta * (np.abs(x) - delta / 2)))

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from volta.ops.records.index import gather_op
-from volta.ops.records.math import maximum, where_op
+from volta.ops.records.math import clamp_min, where_op
 from volta.ops.records.view import reshape_op
 from volta.ops.table import Derived, case, register
 
@@ -72,7 +72,7 @@ def _np_avg_pool_grad(g, size, **window):
 
 def _max_pool_grad_vjp(gg, index):
     n, c, *sizes = gg.shape
-    at = reshape_op(maximum(index, 0), shape=(n, c, math.prod(index.shape[2:])))
+    at = reshape_op(clamp_min(index, 0), shape=(n, c, math.prod(index.shape[2:])))
     found = gather_op(reshape_op(gg, shape=(n, c, math.prod(sizes))), at, dim=2)
     return where_op(index < 0, 0.0, reshape_op(found, shape=index.shape))
 
@@ -108,7 +108,7 @@ def _places(shape, size, window):
 
 
 max_pool_op = register(
-    "max_pool", ("x",), names=("input",), family="pool", takes="f", outputs=("out", "index"), numpy=_np_max_pool,
+    "max_pool", ("x",), names=("input",), family="pool", takes="f", tied=True, outputs=("out", "index"), numpy=_np_max_pool,
     vjp=(lambda g, index, x_shape, kernel, stride, padding, dilation: max_pool_grad(
             g, index, size=x_shape[2:], kernel=kernel, stride=stride, padding=padding, dilation=dilation),),
     cases=tuple(case(shape, size=size, **window) for shape, size, window in _MAXIMA))
@@ -117,7 +117,7 @@ max_pool_grad = register(
     numpy=_np_max_pool_grad,
     cases=tuple(case(shape[:2] + size, _places(shape, size, window), size=shape[2:], **window) for shape, size, window in _MAXIMA))
 avg_pool_op = register(
-    "avg_pool", ("x",), names=("input",), family="pool", takes="f", numpy=_np_avg_pool,
+    "avg_pool", ("x",), names=("input",), family="pool", takes="f", tied=True, numpy=_np_avg_pool,
     vjp=(lambda g, x_shape, kernel, stride, padding, count_padding, divisor: avg_pool_grad(
             g, size=x_shape[2:], kernel=kernel, stride=stride, padding=padding, count_padding=count_padding, divisor=divisor),),
     cases=tuple(case(shape, size=size, **window) for shape, size, window in _AVERAGES))

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from volta.ops.records.elementwise import binary, unary
-from volta.ops.records.math import exp, exp2, isinf, isnan, log, logical_and, logical_or, rsqrt, sigmoid, where_op, xlogy, zero
+from volta.ops.records.math import exp, exp2, isinf, isnan, log, logical_or, rsqrt, sigmoid, where_op, xlogy, zero
 from volta.ops.table import BINARY_SHAPES, UNARY_SHAPES, Derived, case, underived
 
 
@@ -113,9 +113,9 @@ def _square_norm(a, b):
 
 
 atan2 = binary("atan2", (lambda g, a, b: g * (b / _square_norm(a, b)), lambda g, a, b: g * (-a / _square_norm(a, b))), takes="f",
-               numpy=np.arctan2, domain=(0.3, 3.0), aliases=("arctan2",))
+               numpy=np.arctan2, domain=(0.3, 3.0), aliases=("arctan2",), tensors=2)
 hypot = binary("hypot", (lambda g, a, out: g * (a / out), lambda g, b, out: g * (b / out)), takes="f", promote="common", numpy=np.hypot,
-               domain=(0.3, 3.0))
+               domain=(0.3, 3.0), tensors=2)
 
 
 # ---------------------------------------------------------------- error and gamma functions
@@ -142,7 +142,7 @@ log_ndtr = unary("log_ndtr", lambda g, x: g / erfcx(x * -math.sqrt(0.5)) * math.
                  numpy=np.vectorize(_np_log_ndtr, [float]), room="special")
 entr = unary("entr", lambda g, x: g * (-log(x) - 1.0), domain=(0.2, 3.0), room="special",
              numpy=lambda x: np.where(x > 0, -x * np.log(x), np.where(x == 0, 0.0, np.where(x < 0, -np.inf, x))))
-xlog1py = binary("xlog1py", (lambda g, a, b: where_op(logical_and(a == 0, b <= -1), 0.0, xlog1py(g, b)), lambda g, a, b: g * a / (b + 1.0)),
+xlog1py = binary("xlog1py", (lambda g, a, b: where_op((a == 0) & (b <= -1), 0.0, xlog1py(g, b)), lambda g, a, b: g * a / (b + 1.0)),
                  takes="f", domain=(0.3, 3.0), room="special",
                  numpy=lambda a, b: np.where((a == 0) & ~np.isnan(b), 0.0, a * np.log1p(b)))
 
@@ -166,14 +166,15 @@ igammac = binary("igammac", (underived("igammac", "input"), lambda g, a, b: -g *
                  numpy=np.vectorize(lambda a, x: 1 - _np_igamma(a, x), [float]), domain=(0.3, 6.0), cases=_POSITIVE,
                  family="gamma", aliases=("special.gammaincc",))
 logaddexp = binary("logaddexp", (lambda g, a, b: g * sigmoid(a - b), lambda g, a, b: g * sigmoid(b - a)), takes="f", promote="common",
-                   numpy=np.logaddexp, inplace=False)
+                   numpy=np.logaddexp, inplace=False, tensors=2)
 logaddexp2 = binary("logaddexp2", (lambda g, a, b: g * sigmoid((a - b) * math.log(2)), lambda g, a, b: g * sigmoid((b - a) * math.log(2))),
-                    takes="f", promote="common", numpy=np.logaddexp2, inplace=False)
+                    takes="f", promote="common", numpy=np.logaddexp2, inplace=False, tensors=2)
 
 
 # ---------------------------------------------------------------- bits, steps and integers
 signbit = unary("signbit", numpy=lambda x: np.signbit(np.asarray(x, np.float64)), takes="fib", tests=True, inplace=False)
-copysign = binary("copysign", (lambda g, a, out: g * where_op(a == 0, 0.0, out / a), zero), takes="f", numpy=np.copysign, domain=(0.3, 3.0))
+copysign = binary("copysign", (lambda g, a, out: g * where_op(a == 0, 0.0, out / a), zero), takes="f", numpy=np.copysign,
+                  domain=(0.3, 3.0), tensors=1)
 nextafter_op = binary("nextafter", (lambda g, a, b: where_op(a == b, 0.0, g), lambda g, a, b: where_op(a == b, g, 0.0)), takes="f",
                       promote="common", numpy=np.nextafter, smooth=False, public=False)
 frexp_mantissa = unary("frexp_mantissa", lambda g, x: g / exp2(frexp_exponent(x)), promote="common", numpy=lambda x: np.frexp(x)[0],
@@ -191,11 +192,11 @@ def _second(a, b):
 
 
 fmax = binary("fmax", (lambda g, a, b: where_op(_first(a, b), g, 0.0), lambda g, a, b: where_op(_first(a, b), 0.0, g)), numpy=np.fmax,
-              takes="fib", inplace=False)
+              takes="fib", inplace=False, tensors=2)
 fmin = binary("fmin", (lambda g, a, b: where_op(_second(a, b), g, 0.0), lambda g, a, b: where_op(_second(a, b), 0.0, g)), numpy=np.fmin,
-              takes="fib", inplace=False)
-gcd = binary("gcd", numpy=np.gcd, takes="i")
-lcm = binary("lcm", numpy=np.lcm, takes="i")
+              takes="fib", inplace=False, tensors=2)
+gcd = binary("gcd", numpy=np.gcd, takes="i", tensors=2)
+lcm = binary("lcm", numpy=np.lcm, takes="i", tensors=2)
 bitwise_left_shift = binary("bitwise_left_shift", numpy=np.left_shift, takes="i", family="bitwise", domain=(1.0, 9.0), operator="lshift",
                             reflected=True)
 bitwise_right_shift = binary("bitwise_right_shift", numpy=np.right_shift, takes="i", family="bitwise", domain=(1.0, 9.0),
