@@ -5,7 +5,9 @@ import math
 
 from volta.autograd import no_grad
 from volta.distributions.discrete import Categorical
-from volta.distributions.distribution import Distribution, broadcast, real
+from volta.distributions.constraints import real_vector
+from volta.distributions.distribution import Distribution
+from volta.distributions.utils import broadcast_all
 from volta.errors import ArgumentError, ShapeError
 from volta.linalg import cholesky, inv, solve_triangular
 from volta.ops.creation import empty
@@ -61,7 +63,8 @@ class MultivariateNormal(Distribution):
     """The normal distribution of vectors, by a covariance matrix, its inverse, or its Cholesky factor. Decompositions run on the CPU."""
 
     has_rsample = True
-    arg_constraints = {"loc": real}
+    arg_constraints = {"loc": real_vector}
+    support = real_vector
 
     def __init__(self, loc: Tensor, covariance_matrix: Tensor | None = None, precision_matrix: Tensor | None = None,
                  scale_tril: Tensor | None = None, validate_args: bool | None = None) -> None:
@@ -74,7 +77,7 @@ class MultivariateNormal(Distribution):
         if scale_tril is None:
             scale_tril = cholesky(matrix if precision_matrix is None else inv(matrix))
         size = loc.shape[-1]
-        self.loc = broadcast(loc, scale_tril[..., 0])[0]
+        self.loc = broadcast_all(loc, scale_tril[..., 0])[0]
         self.scale_tril = scale_tril.expand(*self.loc.shape[:-1], size, size)
         super().__init__(self.loc.shape[:-1], (size,), validate_args)
 
@@ -89,14 +92,14 @@ class MultivariateNormal(Distribution):
         return MultivariateNormal(self.loc.expand(*batch_shape, n), scale_tril=factor, validate_args=False)
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
-        noise = empty(self._extended(sample_shape), dtype=self.loc.dtype, device=self.loc.device).normal_()
+        noise = empty(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device).normal_()
         return self.loc + matmul(self.scale_tril, noise.unsqueeze(-1)).squeeze(-1)
 
     def _half_log_det(self):
         return self.scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        difference = self._validated(value) - self.loc
+        difference = self._validate_sample(value) - self.loc
         factor = self.scale_tril.expand(*difference.shape[:-1], *self.scale_tril.shape[-2:])
         standard = solve_triangular(factor, difference.unsqueeze(-1), upper=False).squeeze(-1)
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + (standard ** 2).sum(-1)) - self._half_log_det()
@@ -132,7 +135,7 @@ class MixtureSameFamily(Distribution):
             return parts.gather(-dims - 1, chosen.reshape(*chosen.shape, *[1] * (dims + 1)).expand(shape)).squeeze(-dims - 1)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        value = self._validated(value).unsqueeze(-len(self._event_shape) - 1)
+        value = self._validate_sample(value).unsqueeze(-len(self._event_shape) - 1)
         return logsumexp(self.component_distribution.log_prob(value) + self.mixture_distribution.logits, -1)
 
     @property
