@@ -29,10 +29,10 @@ from volta.distributions.joint import *  # noqa: F403 (as its __all__ says)
 from volta.distributions.kl import *  # noqa: F403 (as its __all__ says)
 from volta.distributions.matrix import *  # noqa: F403 (as its __all__ says)
 from volta.distributions.tails import *  # noqa: F403 (as its __all__ says)
-from volta.distributions.transformed import TransformedDistribution
+from volta.distributions.transformed import *  # noqa: F403 (as its __all__ says)
 from volta.distributions.transforms import *  # noqa: F403 (as its __all__ says)
 
-__all__ = ["Distribution", "ExponentialFamily", "TransformedDistribution", "biject_to", "constraint_registry", "constraints", "kl",
+__all__ = ["Distribution", "ExponentialFamily", "biject_to", "constraint_registry", "constraints", "kl",
            "transform_to", "transforms", "utils"]
 __all__ += circular.__all__
 __all__ += continuous.__all__
@@ -44,4 +44,5 @@ __all__ += joint.__all__
 __all__ += kl.__all__
 __all__ += matrix.__all__
 __all__ += tails.__all__
+__all__ += transformed.__all__
 __all__ += transforms.__all__

@@ -83,12 +83,13 @@ def _between(constraint):
     return transforms.ComposeTransform([transforms.SigmoidTransform(), transforms.AffineTransform(low, high - low)])
 
 
-@_to_both(constraints.lower_cholesky)
+@transform_to.register(constraints.lower_cholesky)
 def _lower_cholesky(constraint):
     return transforms.LowerCholeskyTransform()
 
 
-@_to_both(constraints.positive_definite, constraints.positive_semidefinite)
+@transform_to.register(constraints.positive_definite)
+@transform_to.register(constraints.positive_semidefinite)
 def _positive_definite(constraint):
     return transforms.PositiveDefiniteTransform()
 

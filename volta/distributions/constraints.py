@@ -13,10 +13,11 @@ from volta.ops import join
 from volta.ops.indexing import tril
 from volta.tensor import Tensor
 
-__all__ = ["Constraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property", "greater_than", "greater_than_eq",
-           "half_open_interval", "independent", "integer_interval", "interval", "is_dependent", "less_than", "lower_cholesky",
-           "lower_triangular", "multinomial", "nonnegative", "nonnegative_integer", "one_hot", "positive", "positive_definite",
-           "positive_integer", "positive_semidefinite", "real", "real_vector", "simplex", "square", "stack", "symmetric", "unit_interval"]
+__all__ = ["Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property",
+           "greater_than", "greater_than_eq", "half_open_interval", "independent", "integer_interval", "interval", "is_dependent",
+           "less_than", "lower_cholesky", "lower_triangular", "multinomial", "nonnegative", "nonnegative_integer", "one_hot", "positive",
+           "positive_definite", "positive_integer", "positive_semidefinite", "real", "real_vector", "simplex", "square", "stack",
+           "symmetric", "unit_interval"]
 
 
 class Constraint:
@@ -230,6 +231,20 @@ class stack(Constraint):
 
     def check(self, value: Tensor) -> Tensor:
         return join.stack([c.check(v) for c, v in zip(self.cseq, value.unbind(self.dim))], self.dim)
+
+
+class MixtureSameFamilyConstraint(Constraint):
+    """What draws of all components fulfil, whose batch is one dimension larger than the mixture's."""
+
+    def __init__(self, base_constraint: Constraint) -> None:
+        self.base_constraint = base_constraint
+
+    words = property(lambda self: self.base_constraint.words)
+    is_discrete = property(lambda self: self.base_constraint.is_discrete, doc="Whether values are discrete.")
+    event_dim = property(lambda self: self.base_constraint.event_dim, doc="How many dimensions one element takes.")
+
+    def check(self, value: Tensor) -> Tensor:
+        return self.base_constraint.check(value.unsqueeze(-1 - self.event_dim)).all(-1)
 
 
 def is_dependent(constraint: object) -> bool:

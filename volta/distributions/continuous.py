@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from volta.distributions.constraints import interval, nonnegative, positive, real
+from volta.distributions.constraints import Constraint, dependent_property, interval, nonnegative, positive, real
 from volta.distributions.distribution import Distribution
 from volta.distributions.utils import broadcast_all, euler_constant
 from volta.errors import ArgumentError
@@ -231,13 +231,17 @@ class Uniform(Distribution):
 
     has_rsample = True
     arg_constraints = {"low": real, "high": real}
-    support = None
 
     def __init__(self, low: Tensor | float, high: Tensor | float, validate_args: bool | None = None) -> None:
         self.low, self.high = broadcast_all(low, high)
         super().__init__(self.low.shape, (), validate_args)
         if self._validate_args and not self.low.device.is_gpu and not (self.low < self.high).all().item():
             raise ArgumentError("Uniform: low must be below high")
+
+    @dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Constraint:
+        """Numbers between the two."""
+        return interval(self.low, self.high)
 
     mean = property(lambda self: (self.low + self.high) / 2, doc="The mean.")
     mode = property(lambda self: self.low * math.nan, doc="NaN: there is none.")

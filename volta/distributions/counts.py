@@ -68,7 +68,7 @@ class Binomial(_Counted):
     def log_prob(self, value: Tensor) -> Tensor:
         value, n, logits = self._validate_sample(value), self.total_count, self.logits
         chances = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
-        return value * logits + chances - n * (logits.clamp(min=0) + (-logits.abs()).exp().log1p())
+        return value * logits + chances + n * logsigmoid(-logits)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         count = int(self.total_count.max())

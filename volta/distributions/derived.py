@@ -17,6 +17,7 @@ from volta.distributions.gamma import Gamma
 from volta.distributions.transformed import TransformedDistribution
 from volta.distributions.utils import clamp_probs
 from volta.distributions.vector_transforms import StickBreakingTransform
+from volta.nn.functional import logsigmoid
 from volta.ops.math import where
 from volta.ops.reduce import logsumexp
 from volta.special import digamma
@@ -73,7 +74,6 @@ class LogisticNormal(TransformedDistribution):
 class LogitRelaxedBernoulli(Binary):
     """The logits of RelaxedBernoulli."""
 
-    has_rsample = True
     support = real
 
     def __init__(self, temperature: Tensor | float, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
@@ -94,6 +94,7 @@ class LogitRelaxedBernoulli(Binary):
 class RelaxedBernoulli(TransformedDistribution):
     """Numbers between 0 and 1, the nearer to either the lower the temperature; draws have gradients."""
 
+    has_rsample = True
     arg_constraints = {"probs": unit_interval, "logits": real}
     support = unit_interval
     temperature, probs, logits = _of_base("temperature"), _of_base("probs"), _of_base("logits")
@@ -201,7 +202,7 @@ class ContinuousBernoulli(Binary):
 
     def log_prob(self, value: Tensor) -> Tensor:
         value = self._validate_sample(value)
-        return value * self.logits - self.logits.clamp(min=0) - (-self.logits.abs()).exp().log1p() + self._cont_bern_log_norm()
+        return value * self.logits + logsigmoid(-self.logits) + self._cont_bern_log_norm()
 
     def cdf(self, value: Tensor) -> Tensor:
         value, cut = self._validate_sample(value), self._cut

@@ -17,7 +17,7 @@ __all__ = ["AbsTransform", "AffineTransform", "CumulativeDistributionTransform",
 
 class ExpTransform(Transform):
     """exp(x)."""
-    bijective, codomain = True, positive
+    bijective, sign, codomain = True, 1, positive
 
     def _call(self, x):
         return x.exp()
@@ -86,7 +86,7 @@ class PowerTransform(Transform):
 
 class SigmoidTransform(Transform):
     """sigmoid(x)."""
-    bijective, codomain = True, unit_interval
+    bijective, sign, codomain = True, 1, unit_interval
 
     def _call(self, x):
         return x.sigmoid()
@@ -100,7 +100,7 @@ class SigmoidTransform(Transform):
 
 class TanhTransform(Transform):
     """tanh(x)."""
-    bijective, codomain = True, interval(-1.0, 1.0)
+    bijective, sign, codomain = True, 1, interval(-1.0, 1.0)
 
     def _call(self, x):
         return x.tanh()
@@ -114,7 +114,7 @@ class TanhTransform(Transform):
 
 class SoftplusTransform(Transform):
     """log(1 + exp(x))."""
-    bijective, codomain = True, positive
+    bijective, sign, codomain = True, 1, positive
 
     def _call(self, x):
         return softplus(x)
@@ -140,7 +140,7 @@ class AbsTransform(Transform):
 class CumulativeDistributionTransform(Transform):
     """The cumulative distribution function of a distribution."""
 
-    bijective, codomain = True, unit_interval
+    bijective, sign, codomain = True, 1, unit_interval
 
     def __init__(self, distribution: Distribution, cache_size: int = 0) -> None:
         super().__init__(cache_size)

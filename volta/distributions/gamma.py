@@ -13,8 +13,9 @@ from volta.distributions.distribution import Distribution
 from volta.distributions.utils import broadcast_all
 from volta.nn.functional import one_hot
 from volta.ops.creation import empty
+from volta.ops.join import stack
 from volta.ops.math import where
-from volta.special import digamma
+from volta.special import digamma, gammainc
 from volta.tensor import Tensor
 
 __all__ = ["Beta", "Chi2", "Dirichlet", "FisherSnedecor", "Gamma", "StudentT"]
@@ -106,6 +107,9 @@ class Gamma(Distribution):
         value, alpha = self._validate_sample(value), self.concentration
         return alpha * self.rate.log() + (alpha - 1) * value.log() - self.rate * value - alpha.lgamma()
 
+    def cdf(self, value: Tensor) -> Tensor:
+        return gammainc(self.concentration, self.rate * self._validate_sample(value))
+
     def entropy(self) -> Tensor:
         alpha = self.concentration
         return alpha - self.rate.log() + alpha.lgamma() + (1 - alpha) * digamma(alpha)
@@ -176,7 +180,8 @@ class Beta(Distribution):
 
     _total = property(lambda self: self.concentration1 + self.concentration0)
     mean = property(lambda self: self.concentration1 / self._total, doc="The mean.")
-    mode = property(lambda self: (self.concentration1 - 1) / (self._total - 2), doc="The most likely value, of concentrations above 1.")
+    mode = property(lambda self: Dirichlet(stack([self.concentration1, self.concentration0], -1), False).mode[..., 0],
+                    doc="The most likely value.")
     variance = property(lambda self: self.mean * (1 - self.mean) / (self._total + 1), doc="The variance.")
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:

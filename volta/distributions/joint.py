@@ -4,8 +4,8 @@ from __future__ import annotations
 import math
 
 from volta.autograd import no_grad
+from volta.distributions.constraints import Constraint, MixtureSameFamilyConstraint, dependent_property, independent, real_vector
 from volta.distributions.discrete import Categorical
-from volta.distributions.constraints import real_vector
 from volta.distributions.distribution import Distribution
 from volta.distributions.utils import broadcast_all
 from volta.errors import ArgumentError, ShapeError
@@ -21,7 +21,11 @@ __all__ = ["Independent", "MixtureSameFamily", "MultivariateNormal"]
 class Independent(Distribution):
     """A distribution whose last `reinterpreted_batch_ndims` batch dimensions belong to one event: their log_prob is summed."""
 
-    support = None
+    @dependent_property
+    def support(self) -> Constraint:
+        """What draws of the base fulfil."""
+        found, extra = self.base_dist.support, self.reinterpreted_batch_ndims
+        return independent(found, extra) if extra else found
 
     def __init__(self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None) -> None:
         batch, event = base_distribution._batch_shape, base_distribution._event_shape
@@ -32,6 +36,8 @@ class Independent(Distribution):
         super().__init__(batch[:split], batch[split:] + event, validate_args)
 
     has_rsample = property(lambda self: self.base_dist.has_rsample, doc="Whether draws have gradients.")
+    has_enumerate_support = property(lambda self: self.base_dist.has_enumerate_support and not self.reinterpreted_batch_ndims,
+                                     doc="Whether the values can be listed.")
     mean = property(lambda self: self.base_dist.mean, doc="The mean.")
     mode = property(lambda self: self.base_dist.mode, doc="The most likely value.")
     variance = property(lambda self: self.base_dist.variance, doc="The variance of each element.")
@@ -50,6 +56,11 @@ class Independent(Distribution):
 
     def entropy(self) -> Tensor:
         return self._summed(self.base_dist.entropy())
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        if self.reinterpreted_batch_ndims:
+            return super().enumerate_support(expand)
+        return self.base_dist.enumerate_support(expand)
 
     def expand(self, batch_shape: tuple[int, ...], _instance=None) -> Independent:
         own = self._event_shape[:self.reinterpreted_batch_ndims]
@@ -112,7 +123,10 @@ class MixtureSameFamily(Distribution):
     """Draws of the components, of the last batch dimension, in the shares of `mixture_distribution`, a Categorical. They have no
     gradients."""
 
-    support = None
+    @dependent_property
+    def support(self) -> Constraint:
+        """What draws of the components fulfil."""
+        return MixtureSameFamilyConstraint(self.component_distribution.support)
 
     def __init__(self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None) -> None:
         self.mixture_distribution, self.component_distribution = mixture_distribution, component_distribution
@@ -137,6 +151,10 @@ class MixtureSameFamily(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         value = self._validate_sample(value).unsqueeze(-len(self._event_shape) - 1)
         return logsumexp(self.component_distribution.log_prob(value) + self.mixture_distribution.logits, -1)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        value = self._validate_sample(value).unsqueeze(-len(self._event_shape) - 1)
+        return (self.component_distribution.cdf(value) * self.mixture_distribution.probs).sum(-1)
 
     @property
     def mean(self) -> Tensor:

@@ -272,12 +272,14 @@ def _under_laplace(p, q):
     return -(2 * q.scale).log() - distance / q.scale
 
 
-def _infinite(p, q):
+def _infinite(p, q):                # p draws what q cannot
     return full_like(p.mean, math.inf)
 
 
-for _q, _types in {Beta: (Exponential, Gamma, Gumbel, Laplace, Normal, Pareto), Pareto: (Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Laplace, Normal),
-                   ContinuousBernoulli: (Exponential, Gamma, Gumbel, Laplace, Normal, Pareto), Uniform: (Exponential, Gamma, Gumbel, Laplace, Normal, Pareto),
-                   Exponential: (Gumbel, Laplace, Normal), Gamma: (Gumbel, Laplace, Normal), Bernoulli: (Poisson,), Binomial: (Poisson,)}.items():
+_ON_THE_LINE = (Gumbel, Laplace, Normal)
+for _q, _types in {
+        Beta: (Exponential, Gamma, Pareto, *_ON_THE_LINE), ContinuousBernoulli: (Exponential, Gamma, Pareto, *_ON_THE_LINE),
+        Uniform: (Exponential, Gamma, Pareto, *_ON_THE_LINE), Pareto: (Beta, ContinuousBernoulli, Exponential, Gamma, *_ON_THE_LINE),
+        Exponential: _ON_THE_LINE, Gamma: _ON_THE_LINE, Bernoulli: (Poisson,), Binomial: (Poisson,)}.items():
     for _p in _types:
         _TABLE[_p, _q] = _infinite

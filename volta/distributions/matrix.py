@@ -1,4 +1,4 @@
-"""Distributions of vectors and matrices by factors: low-rank normal, correlations, sums of outer products. Decompositions run on the CPU."""
+"""Distributions of vectors and matrices by factors: low-rank normal, correlations, sums of products. Decompositions run on the CPU."""
 from __future__ import annotations
 
 import math
@@ -16,6 +16,7 @@ from volta.distributions.constraints import (
     real_vector,
 )
 from volta.distributions.distribution import Distribution
+from volta.distributions.exp_family import ExponentialFamily
 from volta.distributions.gamma import Beta, Gamma
 from volta.distributions.utils import broadcast_all
 from volta.errors import ArgumentError, ShapeError
@@ -129,7 +130,7 @@ class LKJCholesky(Distribution):
         return (order * diagonal.log()).sum(-1) - normaliser
 
 
-class Wishart(Distribution):
+class Wishart(ExponentialFamily):
     """The sum of `df` outer products of normal vectors, by a covariance matrix, its inverse, or its Cholesky factor."""
 
     has_rsample = True
@@ -188,6 +189,14 @@ class Wishart(Distribution):
         factor = self.scale_tril.expand(value.shape)
         trace = cholesky_solve(value, factor).diagonal(dim1=-2, dim2=-1).sum(-1)
         return (nu - p - 1) / 2 * slogdet(value)[1] - trace / 2 - nu * self._half_log_det() - mvlgamma(nu / 2, p)
+
+    _mean_carrier_measure = 0
+    _natural_params = property(lambda self: (-self.precision_matrix / 2, (self.df - self._event_shape[-1] - 1) / 2))
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        (x, y), p = natural_params, self._event_shape[-1]
+        nu = 2 * y + p + 1
+        return nu / 2 * (p * math.log(2) - slogdet(-2 * x)[1]) + mvlgamma(nu / 2, p)
 
     def entropy(self) -> Tensor:
         nu, p = self.df, self._event_shape[-1]

@@ -11,7 +11,7 @@ from volta.distributions import constraints
 from volta.distributions.constraints import Constraint, independent, real
 from volta.errors import ArgumentError, ShapeError
 from volta.ops import join
-from volta.ops.creation import zeros
+from volta.ops.creation import zeros_like
 from volta.tensor import Tensor
 
 __all__ = ["CatTransform", "ComposeTransform", "IndependentTransform", "ReshapeTransform", "StackTransform", "Transform",
@@ -23,8 +23,7 @@ class Transform:
     `log_abs_det_jacobian`; `sign` is that of the derivative. With `cache_size=1` the last pair is kept, so that the inverse of what was
     just made is exact."""
 
-    bijective = False
-    sign: Any = 1
+    bijective: Any = False
     domain: Constraint = real
     codomain: Constraint = real
 
@@ -32,6 +31,11 @@ class Transform:
         if cache_size not in (0, 1):
             raise ArgumentError(f"{type(self).__name__}: cache_size must be 0 or 1, got {cache_size}")
         self._cache_size, self._last = cache_size, (None, None)
+
+    @property
+    def sign(self) -> Any:
+        """The sign of the derivative: 1, -1 or a tensor of these."""
+        raise NotImplementedError(f"{type(self).__name__}: has no sign")
 
     @property
     def event_dim(self) -> int:
@@ -179,7 +183,9 @@ class ComposeTransform(Transform):
         return y
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        total, dim = zeros((), dtype=x.dtype, device=x.device), self.domain.event_dim
+        if not self.parts:
+            return zeros_like(x)
+        total, dim = x.new_zeros(()), self.domain.event_dim
         for i, part in enumerate(self.parts):
             made = part(x) if i + 1 < len(self.parts) else y
             total = total + summed(part.log_abs_det_jacobian(x, made), dim - part.domain.event_dim)
@@ -241,7 +247,7 @@ class ReshapeTransform(Transform):
         super().__init__(cache_size)
         self.in_shape, self.out_shape = tuple(in_shape), tuple(out_shape)
         if math.prod(in_shape) != math.prod(out_shape):
-            raise ShapeError(f"ReshapeTransform: in_shape {self.in_shape} and out_shape {self.out_shape} differ in their number of elements")
+            raise ShapeError(f"ReshapeTransform: in_shape {self.in_shape} and out_shape {self.out_shape} differ in size")
 
     domain = property(lambda self: independent(real, len(self.in_shape)), doc="Numbers.")
     codomain = property(lambda self: independent(real, len(self.out_shape)), doc="Numbers.")

@@ -5,7 +5,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from volta.autograd import no_grad
 from volta.distributions import constraints
 from volta.distributions.constraints import Constraint
 from volta.distributions.distribution import Distribution

@@ -14,7 +14,8 @@ from volta.ops.reduce import logsumexp
 from volta.ops.view import broadcast_tensors
 from volta.tensor import Tensor
 
-__all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits", "tril_matrix_to_vec", "vec_to_tril_matrix"]
+__all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits", "tril_matrix_to_vec",
+           "vec_to_tril_matrix"]
 
 euler_constant = 0.57721566490153286
 

@@ -72,7 +72,7 @@ class StickBreakingTransform(Transform):
 class LowerCholeskyTransform(Transform):
     """Square matrices as lower triangular ones with a positive diagonal: exp of theirs."""
 
-    bijective, domain, codomain = True, independent(real, 2), lower_cholesky
+    domain, codomain = independent(real, 2), lower_cholesky
 
     def _call(self, x):
         return tril(x, -1) + diag_embed(x.diagonal(dim1=-2, dim2=-1).exp())
@@ -84,7 +84,7 @@ class LowerCholeskyTransform(Transform):
 class PositiveDefiniteTransform(Transform):
     """Square matrices as positive definite ones, by their Cholesky factor."""
 
-    bijective, domain, codomain = True, independent(real, 2), positive_definite
+    domain, codomain = independent(real, 2), positive_definite
 
     def _call(self, x):
         factor = LowerCholeskyTransform()(x)
