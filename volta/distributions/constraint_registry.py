@@ -12,7 +12,7 @@ __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
 
 class ConstraintRegistry:
-    """A table from classes of constraints (or single ones) to what makes their transform."""
+    """A table from classes of constraints to what makes their transform."""
 
     def __init__(self) -> None:
         self._registry: dict[Any, Callable] = {}
@@ -26,7 +26,7 @@ class ConstraintRegistry:
             return lambda factory: self.register(constraint, factory)
         if not isinstance(constraint, Constraint) and not (isinstance(constraint, type) and issubclass(constraint, Constraint)):
             raise ArgumentError(f"register: constraint must be a Constraint or a class of them, got {constraint!r}")
-        self._registry[_key(constraint)] = factory
+        self._registry[constraint if isinstance(constraint, type) else type(constraint)] = factory
         return factory
 
     def __call__(self, constraint: Constraint) -> transforms.Transform:
@@ -34,16 +34,10 @@ class ConstraintRegistry:
 
         Raises: NotImplementedError where none is entered.
         """
-        found = self._registry.get(_key(constraint))
+        found = self._registry.get(type(constraint))
         if found is None:
             raise NotImplementedError(f"no transform is entered for the constraint {constraint!r}; enter one by register")
         return found(constraint)
-
-
-def _key(constraint):
-    """A class; the constraint itself where its class does not say what it asks for."""
-    single = type(constraint) in (constraints.dependent.__class__, constraints.real.__class__)
-    return constraint if single or isinstance(constraint, type) else type(constraint)
 
 
 biject_to, transform_to = ConstraintRegistry(), ConstraintRegistry()

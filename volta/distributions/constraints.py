@@ -71,17 +71,10 @@ class dependent_property(property, _Dependent):
         return dependent_property(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
 
-class _Made(Constraint):
-    """A condition that is a function."""
-
-    def __init__(self, name: str, words: str, check: Callable, event_dim: int = 0, is_discrete: bool = False) -> None:
-        self._name, self.words, self._check, self.event_dim, self.is_discrete = name, words, check, event_dim, is_discrete
-
-    def check(self, value: Tensor) -> Tensor:
-        return self._check(value)
-
-    def __repr__(self) -> str:
-        return f"{self._name}()"
+def _single(name: str, words: str, check: Callable[[Tensor], Tensor], event_dim: int = 0, is_discrete: bool = False) -> Constraint:
+    """The one object of a class of its own, whose condition is a function."""
+    facts = {"words": words, "check": lambda self, value: check(value), "event_dim": event_dim, "is_discrete": is_discrete}
+    return type(f"_{name}", (Constraint,), facts)()
 
 
 class independent(Constraint):
@@ -273,20 +266,20 @@ def _positive_diagonal(x):
 
 
 dependent = _Dependent()
-real = _Made("Real", "be numbers", lambda x: x == x)
+real = _single("Real", "be numbers", lambda x: x == x)
 real_vector = independent(real, 1)
 positive, nonnegative = greater_than(0.0), greater_than_eq(0.0)
 unit_interval = interval(0.0, 1.0)
-boolean = _Made("Boolean", "be 0 or 1", lambda x: (x == 0) | (x == 1), is_discrete=True)
+boolean = _single("Boolean", "be 0 or 1", lambda x: (x == 0) | (x == 1), is_discrete=True)
 nonnegative_integer, positive_integer = _WholeFrom(0), _WholeFrom(1)
-simplex = _Made("Simplex", "be probabilities that sum to 1", lambda x: (x >= 0).all(-1) & ((x.sum(-1) - 1).abs() < 1e-6), 1)
-one_hot = _Made("OneHot", "be one-hot vectors", lambda x: ((x == 0) | (x == 1)).all(-1) & (x.sum(-1) == 1), 1, True)
-square = _Made("Square", "be square matrices", lambda x: (x[..., 0, 0] == x[..., 0, 0]) | (x.shape[-1] == x.shape[-2]), 2)
-symmetric = _Made("Symmetric", "be symmetric", _symmetric, 2)
-lower_triangular = _Made("LowerTriangular", "be lower triangular", _lower, 2)
-lower_cholesky = _Made("LowerCholesky", "be lower triangular with a positive diagonal", lambda x: _lower(x) & _positive_diagonal(x), 2)
-corr_cholesky = _Made("CorrCholesky", "be the Cholesky factor of correlations", lambda x: lower_cholesky.check(x) & (
+simplex = _single("Simplex", "be probabilities that sum to 1", lambda x: (x >= 0).all(-1) & ((x.sum(-1) - 1).abs() < 1e-6), 1)
+one_hot = _single("OneHot", "be one-hot vectors", lambda x: ((x == 0) | (x == 1)).all(-1) & (x.sum(-1) == 1), 1, True)
+square = _single("Square", "be square matrices", lambda x: (x[..., 0, 0] == x[..., 0, 0]) | (x.shape[-1] == x.shape[-2]), 2)
+symmetric = _single("Symmetric", "be symmetric", _symmetric, 2)
+lower_triangular = _single("LowerTriangular", "be lower triangular", _lower, 2)
+lower_cholesky = _single("LowerCholesky", "be lower triangular with a positive diagonal", lambda x: _lower(x) & _positive_diagonal(x), 2)
+corr_cholesky = _single("CorrCholesky", "be the Cholesky factor of correlations", lambda x: lower_cholesky.check(x) & (
     ((x ** 2).sum(-1) - 1).abs() <= 10 * x.shape[-1] * (2.0 ** -52 if x.dtype.itemsize == 8 else 2.0 ** -23)).all(-1), 2)
-positive_semidefinite = _Made("PositiveSemidefinite", "be positive semidefinite",
+positive_semidefinite = _single("PositiveSemidefinite", "be positive semidefinite",
                               lambda x: _symmetric(x) & (eigvalsh(x) >= 0).all(-1), 2)
-positive_definite = _Made("PositiveDefinite", "be positive definite", lambda x: _symmetric(x) & (eigvalsh(x) > 0).all(-1), 2)
+positive_definite = _single("PositiveDefinite", "be positive definite", lambda x: _symmetric(x) & (eigvalsh(x) > 0).all(-1), 2)

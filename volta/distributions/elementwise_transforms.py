@@ -5,7 +5,8 @@ import math
 
 from volta.distributions.constraints import interval, nonnegative, positive, real, unit_interval
 from volta.distributions.distribution import Distribution
-from volta.distributions.transform import Transform, summed, widened
+from volta.distributions.transform import Transform, widened
+from volta.distributions.utils import _sum_rightmost
 from volta.nn.functional import softplus
 from volta.ops.creation import zeros
 from volta.ops.view import broadcast_shapes
@@ -50,7 +51,7 @@ class AffineTransform(Transform):
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         found = (zeros((), dtype=x.dtype, device=x.device) + self.scale).abs().log().expand(x.shape)
-        return summed(found, self.event_dim)
+        return _sum_rightmost(found, self.event_dim)
 
     def forward_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return broadcast_shapes(shape, getattr(self.loc, "shape", ()), getattr(self.scale, "shape", ()))

@@ -7,10 +7,9 @@ from volta.autograd import no_grad
 from volta.distributions.constraints import Constraint, MixtureSameFamilyConstraint, dependent_property, independent, real_vector
 from volta.distributions.discrete import Categorical
 from volta.distributions.distribution import Distribution
-from volta.distributions.utils import broadcast_all
+from volta.distributions.utils import _standard_normal, broadcast_all
 from volta.errors import ArgumentError, ShapeError
 from volta.linalg import cholesky, inv, solve_triangular
-from volta.ops.creation import empty
 from volta.ops.linalg import matmul
 from volta.ops.reduce import logsumexp
 from volta.tensor import Tensor
@@ -103,7 +102,7 @@ class MultivariateNormal(Distribution):
         return MultivariateNormal(self.loc.expand(*batch_shape, n), scale_tril=factor, validate_args=False)
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
-        noise = empty(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device).normal_()
+        noise = _standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
         return self.loc + matmul(self.scale_tril, noise.unsqueeze(-1)).squeeze(-1)
 
     def _half_log_det(self):

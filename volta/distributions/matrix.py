@@ -18,11 +18,11 @@ from volta.distributions.constraints import (
 from volta.distributions.distribution import Distribution
 from volta.distributions.exp_family import ExponentialFamily
 from volta.distributions.gamma import Beta, Gamma
-from volta.distributions.utils import broadcast_all
+from volta.distributions.utils import _standard_normal, broadcast_all
 from volta.errors import ArgumentError, ShapeError
 from volta.linalg import cholesky, inv, slogdet, solve_triangular
 from volta.ops.arrange import diag_embed
-from volta.ops.creation import empty, eye
+from volta.ops.creation import eye
 from volta.ops.decomposition import cholesky_solve
 from volta.ops.indexing import tril
 from volta.ops.linalg import matmul
@@ -36,7 +36,7 @@ __all__ = ["LKJCholesky", "LowRankMultivariateNormal", "Wishart"]
 
 
 def _noise(shape, like):
-    return empty(shape, dtype=like.dtype, device=like.device).normal_()
+    return _standard_normal(shape, like.dtype, like.device)
 
 
 def _log_diagonal(factor):

@@ -9,6 +9,7 @@ from typing import Any
 from volta._kernels import core
 from volta.distributions import constraints
 from volta.distributions.constraints import Constraint, independent, real
+from volta.distributions.utils import _sum_rightmost
 from volta.errors import ArgumentError, ShapeError
 from volta.ops import join
 from volta.ops.creation import zeros_like
@@ -136,11 +137,6 @@ class _InverseTransform(Transform):
         return self._of.forward_shape(shape)
 
 
-def summed(x: Tensor, dims: int) -> Tensor:
-    """The sum over the last `dims` dimensions."""
-    return x.sum(tuple(range(-dims, 0))) if dims > 0 and x.ndim else x
-
-
 def widened(constraint: Constraint, event_dim: int) -> Constraint:
     """The constraint of elements of at least `event_dim` dimensions."""
     return independent(constraint, event_dim - constraint.event_dim) if event_dim > constraint.event_dim else constraint
@@ -188,7 +184,7 @@ class ComposeTransform(Transform):
         total, dim = x.new_zeros(()), self.domain.event_dim
         for i, part in enumerate(self.parts):
             made = part(x) if i + 1 < len(self.parts) else y
-            total = total + summed(part.log_abs_det_jacobian(x, made), dim - part.domain.event_dim)
+            total = total + _sum_rightmost(part.log_abs_det_jacobian(x, made), dim - part.domain.event_dim)
             dim += part.codomain.event_dim - part.domain.event_dim
             x = made
         return total
@@ -229,7 +225,7 @@ class IndependentTransform(Transform):
         return self.base_transform._inv_call(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return summed(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
+        return _sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
 
     def forward_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return self.base_transform.forward_shape(shape)
@@ -298,7 +294,7 @@ class CatTransform(Transform):
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         event = max(t.domain.event_dim for t in self.transforms)
-        found = [summed(t.log_abs_det_jacobian(a, b), event - t.domain.event_dim) for t, a, b in self._parts(x, y)]
+        found = [_sum_rightmost(t.log_abs_det_jacobian(a, b), event - t.domain.event_dim) for t, a, b in self._parts(x, y)]
         dim = (self.dim - x.ndim if self.dim >= 0 else self.dim) + event
         return join.cat(found, dim) if dim < 0 else sum(found[1:], found[0])
 

@@ -9,7 +9,8 @@ from volta.distributions import constraints
 from volta.distributions.constraints import Constraint
 from volta.distributions.distribution import Distribution
 from volta.distributions.joint import Independent
-from volta.distributions.transform import ComposeTransform, Transform, summed, widened
+from volta.distributions.transform import ComposeTransform, Transform, widened
+from volta.distributions.utils import _sum_rightmost
 from volta.errors import ShapeError
 from volta.tensor import Tensor
 
@@ -58,9 +59,9 @@ class TransformedDistribution(Distribution):
         for transform in reversed(self.transforms):
             x = transform._inv_call(y)
             dims += transform.domain.event_dim - transform.codomain.event_dim
-            total = total - summed(transform.log_abs_det_jacobian(x, y), dims - transform.domain.event_dim)
+            total = total - _sum_rightmost(transform.log_abs_det_jacobian(x, y), dims - transform.domain.event_dim)
             y = x
-        return total + summed(self.base_dist.log_prob(y), dims - len(self.base_dist._event_shape))
+        return total + _sum_rightmost(self.base_dist.log_prob(y), dims - len(self.base_dist._event_shape))
 
     def cdf(self, value: Tensor) -> Tensor:
         sign, value = 1, self._validate_sample(value)

@@ -3,16 +3,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from volta._kernels import core
 from volta.dtypes import get_default_dtype
 from volta.errors import ShapeError
-from volta.ops.creation import full
+from volta.ops.creation import empty, full
 from volta.ops.ranges import tril_indices
 from volta.ops.reduce import logsumexp
 from volta.ops.view import broadcast_tensors
 from volta.tensor import Tensor
+
+if TYPE_CHECKING:
+    from volta.types import DeviceLike, DTypeLike
 
 __all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits", "tril_matrix_to_vec",
            "vec_to_tril_matrix"]
@@ -42,6 +45,16 @@ class lazy_property:
             return self
         value = instance.__dict__[self.wrapped.__name__] = self.wrapped(instance)
         return value
+
+
+def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
+    """The sum over the last `dim` dimensions."""
+    return value.sum(tuple(range(-dim, 0))) if dim > 0 and value.ndim else value
+
+
+def _standard_normal(shape: tuple[int, ...], dtype: DTypeLike, device: DeviceLike) -> Tensor:
+    """Normal noise."""
+    return empty(shape, dtype=dtype, device=device).normal_()
 
 
 def epsilon(x: Tensor) -> float:
