@@ -82,8 +82,8 @@ def test_divergences(name, device):
 def test_divergences_of_uniform_and_of_pairs_without_a_formula():
     wide, narrow = ours.Uniform(0.0, 2.0), ours.Uniform(0.5, 1.0)
     assert ours.kl_divergence(narrow, wide).item() == pytest.approx(np.log(4)) and ours.kl_divergence(wide, narrow).item() == np.inf
-    with pytest.raises(NotImplementedError, match="Normal and Uniform"):
-        ours.kl_divergence(ours.Normal(0.0, 1.0), wide)
+    with pytest.raises(NotImplementedError, match="Normal and Weibull"):
+        ours.kl_divergence(ours.Normal(0.0, 1.0), ours.Weibull(1.0, 1.0))
     with pytest.raises(NotImplementedError, match="Normal and LogNormal"):
         ours.kl_divergence(ours.Normal(0.0, 1.0), ours.LogNormal(0.0, 1.0))
 
@@ -111,7 +111,7 @@ def test_vectors():
 @pytest.mark.parametrize("call, error, text", [
     (lambda: ours.Normal(volta.zeros(2), -1.0), ArgumentError, "Normal: scale must be positive"),
     (lambda: ours.Categorical(volta.tensor([-1.0, 2.0])), ArgumentError, "Categorical: probs must not be negative"),
-    (lambda: ours.Bernoulli(1.5), ArgumentError, r"Bernoulli: probs must be in \[0, 1\]"),
+    (lambda: ours.Bernoulli(1.5), ArgumentError, r"Bernoulli: probs must be in \[0.0, 1.0\]"),
     (lambda: ours.Normal(volta.zeros(2), 1.0).log_prob(volta.tensor([np.nan, 0])), ArgumentError, "Normal: value must be numbers"),
     (lambda: ours.Normal(volta.zeros(3), 1.0).log_prob(volta.zeros(2)), ShapeError, r"value of shape \(2,\) does not fit"),
     (lambda: ours.Categorical(), ArgumentError, "give either probs or logits, not neither"),

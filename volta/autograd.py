@@ -306,8 +306,8 @@ class FunctionCtx:
     def __init__(self, cls: type, inputs: tuple) -> None:
         self.cls = cls
         self.n_inputs = len(inputs)
-        self._likes = _likes(inputs)
-        self.needs_input_grad: tuple[bool, ...] = ()
+        self.needs_input_grad = tuple(isinstance(a, core.TensorBase) and a.requires_grad for a in inputs)
+        self._likes = _likes(a if needed else None for a, needed in zip(inputs, self.needs_input_grad))
         self._saved: tuple | None = ()
         self._fixed: set[int] = set()
         self._dirty: set[int] = set()
@@ -390,7 +390,6 @@ class Function:
     def apply(cls: type[_Forward[P, R]], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run forward unrecorded and attach backward to its outputs."""
         ctx = FunctionCtx(cls, args)
-        ctx.needs_input_grad = tuple(isinstance(a, core.TensorBase) and a.requires_grad for a in args)
         setup = getattr(cls, "setup_context", None)
         with no_grad():
             outputs = cls.forward(*args, **kwargs) if setup else cls.forward(ctx, *args, **kwargs)

@@ -25,9 +25,11 @@ MODULES = frozenset(
     "optimizer adadelta adagrad adam adamw adamax asgd lbfgs nadam radam rmsprop rprop sgd "                            # torch.optim
     "dataloader dataset sampler distributed collate _utils "                                                            # torch.utils.data
     "function variable grad_mode anomaly_mode graph "                                                                   # torch.autograd
-    "bernoulli beta binomial categorical cauchy constraints dirichlet distribution exponential gamma geometric gumbel half_normal "
-    "independent kl laplace log_normal mixture_same_family multinomial multivariate_normal normal one_hot_categorical poisson "
-    "relaxed_bernoulli relaxed_categorical studentT transformed_distribution transforms uniform "          # torch.distributions
+    "bernoulli beta binomial categorical cauchy chi2 constraint_registry constraints continuous_bernoulli dirichlet distribution "
+    "exp_family exponential fishersnedecor gamma generalized_pareto geometric gumbel half_cauchy half_normal independent inverse_gamma kl "
+    "kumaraswamy laplace lkj_cholesky log_normal logistic_normal lowrank_multivariate_normal mixture_same_family multinomial "
+    "multivariate_normal negative_binomial normal one_hot_categorical pareto poisson relaxed_bernoulli relaxed_categorical studentT "
+    "transformed_distribution transforms uniform von_mises weibull wishart "                               # torch.distributions
     "autocast_mode grad_scaler clip_grad weight_norm spectral_norm convert_parameters "
     "transforms functional autoaugment augmentation mnist cifar fakedata folder stl10 svhn vision "                     # torchvision
     "_utils boxes deform_conv drop_block feature_pyramid_network focal_loss giou_loss diou_loss ciou_loss misc poolers ps_roi_align "

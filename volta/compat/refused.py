@@ -14,7 +14,6 @@ _MODES = "what runs is watched by volta._kernels.core.call.Observer"
 _MEMORY = "memory is not shown as addresses"
 _GRAPHS = "the names of CUDA here are those of any GPU, which has no graphs of CUDA"
 _COMPLEX = "there is no complex dtype"
-_DISTRIBUTIONS = "it is not among volta.distributions"
 _COMPILER = "nothing is compiled"
 _PROCESSES = "Volta trains in one process"
 _WORKERS = "an iterator of a DataLoader is of one kind, whoever fetches the samples"
@@ -31,8 +30,6 @@ _REASONS = {
     "torch.distributed.nn": {"all_gather all_reduce broadcast reduce": _PROCESSES},
     "torch.distributed.optim": {"ZeroRedundancyOptimizer": _PROCESSES},
     "torch.distributed.tensor": {"DTensor Replicate Shard": _PROCESSES},
-    "torch.distributions.relaxed_bernoulli": {"LogitRelaxedBernoulli RelaxedBernoulli": _DISTRIBUTIONS},
-    "torch.distributions.wishart": {"Wishart": _DISTRIBUTIONS},
     "torch.fft": {"fft fft2 fftfreq fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft rfft2 rfftfreq "
                   "rfftn": _COMPLEX},
     "torch._tensor_str": {"PRINT_OPTS _tensor_str": "tensors print by volta.printing"},

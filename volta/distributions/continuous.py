@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import math
 
-from volta.distributions.distribution import Distribution, broadcast, nonnegative, positive, real
+from volta.distributions.constraints import Constraint, dependent_property, interval, nonnegative, positive, real
+from volta.distributions.distribution import Distribution
+from volta.distributions.utils import broadcast_all, euler_constant
 from volta.errors import ArgumentError
 from volta.ops.creation import empty, full_like
 from volta.ops.math import where
@@ -11,7 +13,6 @@ from volta.tensor import Tensor
 
 __all__ = ["Cauchy", "Exponential", "Gumbel", "HalfNormal", "Laplace", "LogNormal", "Normal", "Uniform"]
 
-EULER = 0.57721566490153286
 LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -22,7 +23,7 @@ class _LocationScale(Distribution):
     arg_constraints = {"loc": real, "scale": positive}
 
     def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast(loc, scale)
+        self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, (), validate_args)
 
     def _noise(self, shape):
@@ -32,10 +33,10 @@ class _LocationScale(Distribution):
         return empty(shape, dtype=self.loc.dtype, device=self.loc.device)
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
-        return self.loc + self.scale * self._noise(self._extended(sample_shape))
+        return self.loc + self.scale * self._noise(self._extended_shape(sample_shape))
 
     def _standard(self, value):
-        return (self._validated(value) - self.loc) / self.scale
+        return (self._validate_sample(value) - self.loc) / self.scale
 
 
 class Normal(_LocationScale):
@@ -75,7 +76,7 @@ class LogNormal(Normal):
     stddev = property(lambda self: self.variance.sqrt(), doc="The standard deviation.")
 
     def _standard(self, value):
-        return (self._validated(value).log() - self.loc) / self.scale
+        return (self._validate_sample(value).log() - self.loc) / self.scale
 
     def log_prob(self, value: Tensor) -> Tensor:
         return super().log_prob(value) - value.log()
@@ -141,7 +142,7 @@ class Gumbel(_LocationScale):
     def _noise(self, shape):
         return -(-self._empty(shape).uniform_(2.0 ** -25, 1).log()).log()
 
-    mean = property(lambda self: self.loc + self.scale * EULER, doc="The mean.")
+    mean = property(lambda self: self.loc + self.scale * euler_constant, doc="The mean.")
     mode = property(lambda self: self.loc, doc="The most likely value.")
     variance = property(lambda self: (math.pi * self.scale) ** 2 / 6, doc="The variance.")
 
@@ -156,7 +157,7 @@ class Gumbel(_LocationScale):
         return self.loc - self.scale * (-value.log()).log()
 
     def entropy(self) -> Tensor:
-        return self.scale.log() + (1 + EULER)
+        return self.scale.log() + (1 + euler_constant)
 
 
 class HalfNormal(Distribution):
@@ -167,7 +168,7 @@ class HalfNormal(Distribution):
     support = nonnegative
 
     def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
-        (self.scale,) = broadcast(scale)
+        (self.scale,) = broadcast_all(scale)
         self._normal = Normal(0.0, self.scale, False)
         super().__init__(self.scale.shape, (), validate_args)
 
@@ -182,10 +183,10 @@ class HalfNormal(Distribution):
         return self._normal.rsample(sample_shape).abs()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        return where(self._validated(value) >= 0, self._normal.log_prob(value) + math.log(2), -math.inf)
+        return where(self._validate_sample(value) >= 0, self._normal.log_prob(value) + math.log(2), -math.inf)
 
     def cdf(self, value: Tensor) -> Tensor:
-        return 2 * self._normal.cdf(self._validated(value)) - 1
+        return 2 * self._normal.cdf(self._validate_sample(value)) - 1
 
     def icdf(self, value: Tensor) -> Tensor:
         return self._normal.icdf((value + 1) / 2)
@@ -202,7 +203,7 @@ class Exponential(Distribution):
     support = nonnegative
 
     def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
-        (self.rate,) = broadcast(rate)
+        (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.shape, (), validate_args)
 
     mean = stddev = property(lambda self: 1 / self.rate, doc="1 / rate.")
@@ -210,13 +211,13 @@ class Exponential(Distribution):
     variance = property(lambda self: self.rate ** -2, doc="The variance.")
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
-        return empty(self._extended(sample_shape), dtype=self.rate.dtype, device=self.rate.device).exponential_() / self.rate
+        return empty(self._extended_shape(sample_shape), dtype=self.rate.dtype, device=self.rate.device).exponential_() / self.rate
 
     def log_prob(self, value: Tensor) -> Tensor:
-        return self.rate.log() - self.rate * self._validated(value)
+        return self.rate.log() - self.rate * self._validate_sample(value)
 
     def cdf(self, value: Tensor) -> Tensor:
-        return 1 - (-self.rate * self._validated(value)).exp()
+        return 1 - (-self.rate * self._validate_sample(value)).exp()
 
     def icdf(self, value: Tensor) -> Tensor:
         return -(-value).log1p() / self.rate
@@ -230,13 +231,17 @@ class Uniform(Distribution):
 
     has_rsample = True
     arg_constraints = {"low": real, "high": real}
-    support = None
 
     def __init__(self, low: Tensor | float, high: Tensor | float, validate_args: bool | None = None) -> None:
-        self.low, self.high = broadcast(low, high)
+        self.low, self.high = broadcast_all(low, high)
         super().__init__(self.low.shape, (), validate_args)
-        if self._validate and not self.low.device.is_gpu and not (self.low < self.high).all().item():
+        if self._validate_args and not self.low.device.is_gpu and not (self.low < self.high).all().item():
             raise ArgumentError("Uniform: low must be below high")
+
+    @dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Constraint:
+        """Numbers between the two."""
+        return interval(self.low, self.high)
 
     mean = property(lambda self: (self.low + self.high) / 2, doc="The mean.")
     mode = property(lambda self: self.low * math.nan, doc="NaN: there is none.")
@@ -244,15 +249,15 @@ class Uniform(Distribution):
     variance = property(lambda self: (self.high - self.low) ** 2 / 12, doc="The variance.")
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
-        u = empty(self._extended(sample_shape), dtype=self.low.dtype, device=self.low.device).uniform_()
+        u = empty(self._extended_shape(sample_shape), dtype=self.low.dtype, device=self.low.device).uniform_()
         return self.low + u * (self.high - self.low)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        value = self._validated(value)
+        value = self._validate_sample(value)
         return where((value >= self.low) & (value < self.high), -(self.high - self.low).log(), -math.inf)
 
     def cdf(self, value: Tensor) -> Tensor:
-        return ((self._validated(value) - self.low) / (self.high - self.low)).clamp(0, 1)
+        return ((self._validate_sample(value) - self.low) / (self.high - self.low)).clamp(0, 1)
 
     def icdf(self, value: Tensor) -> Tensor:
         return self.low + value * (self.high - self.low)

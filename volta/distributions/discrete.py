@@ -5,21 +5,27 @@ import math
 
 from volta._kernels import core
 from volta.autograd import no_grad
-from volta.distributions.distribution import (
-    Distribution,
+from volta.distributions.constraints import (
+    Constraint,
     boolean,
-    broadcast,
+    dependent_property,
+    integer_interval,
     nonnegative,
+    nonnegative_integer,
     one_hot,
     real,
+    real_vector,
     simplex,
     unit_interval,
-    whole,
 )
+from volta.distributions.distribution import Distribution
+from volta.distributions.utils import broadcast_all, logits_to_probs, probs_to_logits
 from volta.errors import ArgumentError, ShapeError
 from volta.nn.functional import binary_cross_entropy_with_logits
 from volta.ops import draws
+from volta.ops.creation import eye
 from volta.ops.math import where
+from volta.ops.ranges import arange
 from volta.ops.reduce import argmax, logsumexp
 from volta.tensor import Tensor
 
@@ -31,12 +37,7 @@ def _exactly_one(distribution, probs, logits):
         raise ArgumentError(f"{type(distribution).__name__}: give either probs or logits, not {'both' if probs is not None else 'neither'}")
 
 
-def _tiny(probs):
-    """The least probability whose logarithm is taken, and 1 less that: as in PyTorch, float's epsilon."""
-    return 2.0 ** -52 if probs.dtype.itemsize == 8 else 2.0 ** -23
-
-
-class _Binary(Distribution):
+class Binary(Distribution):
     """With a probability of 1 (or of success) for each element."""
 
     arg_constraints = {"probs": unit_interval, "logits": real}
@@ -45,15 +46,14 @@ class _Binary(Distribution):
                  validate_args: bool | None = None) -> None:
         _exactly_one(self, probs, logits)
         name, value = ("probs", probs) if logits is None else ("logits", logits)
-        (self.__dict__[name],) = broadcast(value)
+        (self.__dict__[name],) = broadcast_all(value)
         super().__init__(self.__dict__[name].shape, (), validate_args)
 
     def __getattr__(self, name):
         if name == "logits" and "probs" in self.__dict__:
-            p = self.probs.clamp(_tiny(self.probs), 1 - _tiny(self.probs))
-            return p.log() - (-p).log1p()
+            return probs_to_logits(self.probs, is_binary=True)
         if name == "probs" and "logits" in self.__dict__:
-            return self.logits.sigmoid()
+            return logits_to_probs(self.logits, is_binary=True)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
@@ -66,10 +66,14 @@ class _Binary(Distribution):
         return self._given.shape
 
 
-class Bernoulli(_Binary):
+class Bernoulli(Binary):
     """1 with a probability, else 0."""
 
     support = boolean
+    has_enumerate_support = True
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        return self._listed(arange(2, dtype=self._given.dtype, device=self._given.device), expand)
 
     mean = property(lambda self: self.probs, doc="The probability of 1.")
     variance = property(lambda self: self.probs * (1 - self.probs), doc="The variance.")
@@ -81,10 +85,10 @@ class Bernoulli(_Binary):
 
     def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         with no_grad():
-            return draws.bernoulli(self.probs.expand(self._extended(sample_shape)))
+            return draws.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        value = self._validated(value)
+        value = self._validate_sample(value)
         shape = (self.logits + value).shape
         return -binary_cross_entropy_with_logits(self.logits.expand(shape), value.expand(shape).to(self.logits.dtype), reduction="none")
 
@@ -92,10 +96,10 @@ class Bernoulli(_Binary):
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
 
-class Geometric(_Binary):
+class Geometric(Binary):
     """Failures before the first success."""
 
-    support = whole
+    support = nonnegative_integer
 
     mean = property(lambda self: 1 / self.probs - 1, doc="The mean.")
     mode = property(lambda self: self.probs * 0, doc="0.")
@@ -103,11 +107,11 @@ class Geometric(_Binary):
 
     def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         with no_grad():
-            u = self.probs.new_empty(self._extended(sample_shape)).uniform_(2.0 ** -25, 1)
+            u = self.probs.new_empty(self._extended_shape(sample_shape)).uniform_(2.0 ** -25, 1)
             return (u.log() / (-self.probs).log1p()).floor()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        value = self._validated(value)
+        value = self._validate_sample(value)
         return value * (-self.probs).log1p() + self.probs.log()
 
     def entropy(self) -> Tensor:
@@ -118,10 +122,10 @@ class Poisson(Distribution):
     """The number of events where `rate` are expected."""
 
     arg_constraints = {"rate": nonnegative}
-    support = whole
+    support = nonnegative_integer
 
     def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
-        (self.rate,) = broadcast(rate)
+        (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.shape, (), validate_args)
 
     mean = variance = property(lambda self: self.rate, doc="The rate.")
@@ -129,18 +133,18 @@ class Poisson(Distribution):
 
     def sample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
         with no_grad():
-            return draws.poisson(self.rate.expand(self._extended(sample_shape)))
+            return draws.poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        value = self._validated(value)
+        value = self._validate_sample(value)
         return value.xlogy(self.rate) - self.rate - (value + 1).lgamma()
 
 
 class Categorical(Distribution):
     """One of as many choices as the last dimension has; a draw is the index of one. `probs` need not sum to 1."""
 
-    arg_constraints = {"probs": simplex, "logits": real}
-    support = whole
+    arg_constraints = {"probs": simplex, "logits": real_vector}
+    has_enumerate_support = True
 
     def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None) -> None:
         _exactly_one(self, probs, logits)
@@ -148,7 +152,7 @@ class Categorical(Distribution):
         if not isinstance(given, core.TensorBase) or given.ndim < 1:
             raise ShapeError(f"{type(self).__name__}: {'probs' if logits is None else 'logits'} must be a tensor of 1 dimension or more")
         if logits is None:
-            if validate_args is not False and Distribution._validate:
+            if validate_args is not False and Distribution._validate_args:
                 self._check("probs", probs, nonnegative)
             self.__dict__["probs"] = probs / probs.sum(-1, keepdim=True)
         else:
@@ -158,7 +162,7 @@ class Categorical(Distribution):
 
     def __getattr__(self, name):
         if name == "logits" and "probs" in self.__dict__:
-            return self.probs.clamp(_tiny(self.probs), 1 - _tiny(self.probs)).log()
+            return probs_to_logits(self.probs)
         if name == "probs" and "logits" in self.__dict__:
             return self.logits.exp()
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -167,6 +171,14 @@ class Categorical(Distribution):
     def param_shape(self) -> tuple[int, ...]:
         """The shape of the parameter."""
         return (*self._batch_shape, self._num_events)
+
+    @dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> Constraint:
+        """The numbers of the choices."""
+        return integer_interval(0, self._num_events - 1)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        return self._listed(arange(self._num_events, device=self.probs.device), expand)
 
     mode = property(lambda self: argmax(self.probs, -1), doc="The likeliest choice.")
     mean = property(lambda self: self.probs.sum(-1) * math.nan, doc="NaN: choices have none.")
@@ -180,7 +192,7 @@ class Categorical(Distribution):
             return drawn.t().reshape((*sample_shape, *self._batch_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        value = self._validated(value).long().unsqueeze(-1)
+        value = self._validate_sample(value).long().unsqueeze(-1)
         logits = self.logits
         shape = (value + logits.new_zeros(logits.shape[:-1] + (1,))).shape[:-1]
         return logits.expand(*shape, self._num_events).gather(-1, value.expand(*shape, 1)).squeeze(-1)
@@ -216,9 +228,10 @@ class OneHotCategorical(Categorical):
             return self._hot(self._choice.sample(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        return self._choice.log_prob(argmax(self._validated(value), -1))
+        return self._choice.log_prob(argmax(self._validate_sample(value), -1))
 
-
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        return self._listed(eye(self._num_events, dtype=self.probs.dtype, device=self.probs.device), expand)
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):

@@ -1,34 +1,14 @@
 """Distribution: what all distributions share, and how their parameters are checked."""
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from volta._kernels import core
 from volta.autograd import no_grad
-from volta.dtypes import get_default_dtype
+from volta.distributions.constraints import Constraint, is_dependent, real
 from volta.errors import ArgumentError, ShapeError
-from volta.ops.creation import full
-from volta.ops.view import broadcast_tensors
 from volta.shapes import Size
 from volta.tensor import Tensor
-
-
-class Constraint(NamedTuple):
-    """A condition on the elements of a tensor: its words, the test, and how many of the last dimensions one element takes."""
-    words: str
-    test: Callable[[Tensor], Tensor]
-    event_dim: int = 0
-
-
-real = Constraint("be numbers", lambda x: x == x)
-positive = Constraint("be positive", lambda x: x > 0)
-nonnegative = Constraint("not be negative", lambda x: x >= 0)
-unit_interval = Constraint("be in [0, 1]", lambda x: (x >= 0) & (x <= 1))
-boolean = Constraint("be 0 or 1", lambda x: (x == 0) | (x == 1))
-whole = Constraint("be whole numbers that are not negative", lambda x: (x >= 0) & (x == x.floor() if x.dtype.is_floating_point else x >= 0))
-simplex = Constraint("be probabilities that sum to 1", lambda x: (x >= 0).all(-1) & ((x.sum(-1) - 1).abs() < 1e-6), 1)
-one_hot = Constraint("be one-hot vectors", lambda x: ((x == 0) | (x == 1)).all(-1) & (x.sum(-1) == 1), 1)
 
 
 class Distribution:
@@ -37,27 +17,30 @@ class Distribution:
     Values are checked where that costs no transfer, on the CPU, unless `validate_args` is False.
     """
 
-    has_rsample = False                 # whether draws have gradients with regard to the parameters
+    has_rsample: Any = False            # whether draws have gradients with regard to the parameters
+    has_enumerate_support: Any = False  # whether the values are few enough to be listed
     arg_constraints: dict[str, Constraint] = {}
-    support: Constraint | None = real
-    _validate = True
+    support: Any = real
+    _validate_args = True
 
     def __init__(self, batch_shape: tuple[int, ...] = (), event_shape: tuple[int, ...] = (), validate_args: bool | None = None) -> None:
         self._batch_shape, self._event_shape = tuple(batch_shape), tuple(event_shape)
         if validate_args is not None:
-            self._validate = validate_args
-        for name, constraint in self.arg_constraints.items() if self._validate else ():
+            self._validate_args = validate_args
+        for name, constraint in self.arg_constraints.items() if self._validate_args else ():
             if name in self.__dict__:
                 self._check(name, getattr(self, name), constraint)
 
     def _check(self, name, value, constraint):
-        if isinstance(value, core.TensorBase) and not value.device.is_gpu and not constraint.test(value.detach()).all().item():
+        if not isinstance(value, core.TensorBase) or value.device.is_gpu or is_dependent(constraint):
+            return
+        if not constraint.check(value.detach()).all().item():
             raise ArgumentError(f"{type(self).__name__}: {name} must {constraint.words}, got {value.detach()}")
 
     @classmethod
     def set_default_validate_args(cls, value: bool) -> None:
         """Whether values are checked where nothing else is said."""
-        Distribution._validate = bool(value)
+        Distribution._validate_args = bool(value)
 
     @property
     def batch_shape(self) -> Size:
@@ -118,13 +101,21 @@ class Distribution:
         """The standard deviation."""
         return self.variance.sqrt()
 
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """All values, along a new first dimension; those of the batch alike, which have size 1 without `expand`."""
+        raise NotImplementedError(f"{type(self).__name__}: its values cannot be listed")
+
+    def _listed(self, values, expand):
+        values = values.reshape((-1, *[1] * len(self._batch_shape), *values.shape[1:]))
+        return values.expand((-1, *self._batch_shape, *self._event_shape)) if expand else values
+
     def perplexity(self) -> Tensor:
         """exp of the entropy."""
         return self.entropy().exp()
 
     def expand(self, batch_shape: tuple[int, ...], _instance: Any = None) -> Distribution:
         """The same distribution for a larger batch."""
-        new = object.__new__(type(self))
+        new: Any = object.__new__(type(self)) if _instance is None else _instance
         new.__dict__.update(self.__dict__)
         new._batch_shape = tuple(batch_shape)
         for name in self.arg_constraints:
@@ -134,10 +125,16 @@ class Distribution:
                 new.__dict__[name] = t.expand((*batch_shape, *own))
         return new
 
-    def _extended(self, sample_shape):
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """For classes of one's own: the object that their `expand` fills."""
+        if _instance is None and type(self).__init__ is not cls.__init__:
+            raise NotImplementedError(f"{type(self).__name__}: has an __init__ of its own, so it needs an expand of its own")
+        return object.__new__(type(self)) if _instance is None else _instance
+
+    def _extended_shape(self, sample_shape: tuple[int, ...] = ()) -> tuple[int, ...]:
         return (*sample_shape, *self._batch_shape, *self._event_shape)
 
-    def _validated(self, value):
+    def _validate_sample(self, value: Tensor) -> Tensor:
         if not isinstance(value, core.TensorBase):
             raise ArgumentError(f"{type(self).__name__}: value must be a tensor, got {type(value).__name__}")
         shape, own = value.shape, (*self._batch_shape, *self._event_shape)
@@ -145,20 +142,10 @@ class Distribution:
                 len(self._event_shape) > len(shape)):
             raise ShapeError(f"{type(self).__name__}: value of shape {shape} does not fit batch_shape {self._batch_shape} and event_shape "
                              f"{self._event_shape}")
-        if self._validate and self.support is not None:
+        if self._validate_args and self.support is not None:
             self._check("value", value, self.support)
         return value
 
     def __repr__(self) -> str:
         named = [(name, self.__dict__[name]) for name in self.arg_constraints if name in self.__dict__]
         return f"{type(self).__name__}({', '.join(f'{n}: {t if t.numel() == 1 else t.size()}' for n, t in named)})"
-
-
-def broadcast(*values: Any) -> tuple[Tensor, ...]:
-    """Parameters as tensors of one shape; numbers take the dtype and device of the tensors."""
-    like = next((v for v in values if isinstance(v, core.TensorBase)), None)
-    dtype, device = (get_default_dtype(), None) if like is None else (like.dtype, like.device)
-    if not dtype.is_floating_point:
-        dtype = get_default_dtype()
-    made = (v if isinstance(v, core.TensorBase) else full((), float(v), dtype=dtype, device=device) for v in values)
-    return tuple(broadcast_tensors(*made))

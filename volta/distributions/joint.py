@@ -4,11 +4,12 @@ from __future__ import annotations
 import math
 
 from volta.autograd import no_grad
+from volta.distributions.constraints import Constraint, MixtureSameFamilyConstraint, dependent_property, independent, real_vector
 from volta.distributions.discrete import Categorical
-from volta.distributions.distribution import Distribution, broadcast, real
+from volta.distributions.distribution import Distribution
+from volta.distributions.utils import _standard_normal, broadcast_all
 from volta.errors import ArgumentError, ShapeError
 from volta.linalg import cholesky, inv, solve_triangular
-from volta.ops.creation import empty
 from volta.ops.linalg import matmul
 from volta.ops.reduce import logsumexp
 from volta.tensor import Tensor
@@ -19,7 +20,11 @@ __all__ = ["Independent", "MixtureSameFamily", "MultivariateNormal"]
 class Independent(Distribution):
     """A distribution whose last `reinterpreted_batch_ndims` batch dimensions belong to one event: their log_prob is summed."""
 
-    support = None
+    @dependent_property
+    def support(self) -> Constraint:
+        """What draws of the base fulfil."""
+        found, extra = self.base_dist.support, self.reinterpreted_batch_ndims
+        return independent(found, extra) if extra else found
 
     def __init__(self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None) -> None:
         batch, event = base_distribution._batch_shape, base_distribution._event_shape
@@ -30,6 +35,8 @@ class Independent(Distribution):
         super().__init__(batch[:split], batch[split:] + event, validate_args)
 
     has_rsample = property(lambda self: self.base_dist.has_rsample, doc="Whether draws have gradients.")
+    has_enumerate_support = property(lambda self: self.base_dist.has_enumerate_support and not self.reinterpreted_batch_ndims,
+                                     doc="Whether the values can be listed.")
     mean = property(lambda self: self.base_dist.mean, doc="The mean.")
     mode = property(lambda self: self.base_dist.mode, doc="The most likely value.")
     variance = property(lambda self: self.base_dist.variance, doc="The variance of each element.")
@@ -49,6 +56,11 @@ class Independent(Distribution):
     def entropy(self) -> Tensor:
         return self._summed(self.base_dist.entropy())
 
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        if self.reinterpreted_batch_ndims:
+            return super().enumerate_support(expand)
+        return self.base_dist.enumerate_support(expand)
+
     def expand(self, batch_shape: tuple[int, ...], _instance=None) -> Independent:
         own = self._event_shape[:self.reinterpreted_batch_ndims]
         return Independent(self.base_dist.expand((*batch_shape, *own)), self.reinterpreted_batch_ndims, False)
@@ -61,7 +73,8 @@ class MultivariateNormal(Distribution):
     """The normal distribution of vectors, by a covariance matrix, its inverse, or its Cholesky factor. Decompositions run on the CPU."""
 
     has_rsample = True
-    arg_constraints = {"loc": real}
+    arg_constraints = {"loc": real_vector}
+    support = real_vector
 
     def __init__(self, loc: Tensor, covariance_matrix: Tensor | None = None, precision_matrix: Tensor | None = None,
                  scale_tril: Tensor | None = None, validate_args: bool | None = None) -> None:
@@ -74,7 +87,7 @@ class MultivariateNormal(Distribution):
         if scale_tril is None:
             scale_tril = cholesky(matrix if precision_matrix is None else inv(matrix))
         size = loc.shape[-1]
-        self.loc = broadcast(loc, scale_tril[..., 0])[0]
+        self.loc = broadcast_all(loc, scale_tril[..., 0])[0]
         self.scale_tril = scale_tril.expand(*self.loc.shape[:-1], size, size)
         super().__init__(self.loc.shape[:-1], (size,), validate_args)
 
@@ -89,14 +102,14 @@ class MultivariateNormal(Distribution):
         return MultivariateNormal(self.loc.expand(*batch_shape, n), scale_tril=factor, validate_args=False)
 
     def rsample(self, sample_shape: tuple[int, ...] = ()) -> Tensor:
-        noise = empty(self._extended(sample_shape), dtype=self.loc.dtype, device=self.loc.device).normal_()
+        noise = _standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
         return self.loc + matmul(self.scale_tril, noise.unsqueeze(-1)).squeeze(-1)
 
     def _half_log_det(self):
         return self.scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        difference = self._validated(value) - self.loc
+        difference = self._validate_sample(value) - self.loc
         factor = self.scale_tril.expand(*difference.shape[:-1], *self.scale_tril.shape[-2:])
         standard = solve_triangular(factor, difference.unsqueeze(-1), upper=False).squeeze(-1)
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + (standard ** 2).sum(-1)) - self._half_log_det()
@@ -109,7 +122,10 @@ class MixtureSameFamily(Distribution):
     """Draws of the components, of the last batch dimension, in the shares of `mixture_distribution`, a Categorical. They have no
     gradients."""
 
-    support = None
+    @dependent_property
+    def support(self) -> Constraint:
+        """What draws of the components fulfil."""
+        return MixtureSameFamilyConstraint(self.component_distribution.support)
 
     def __init__(self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None) -> None:
         self.mixture_distribution, self.component_distribution = mixture_distribution, component_distribution
@@ -132,8 +148,12 @@ class MixtureSameFamily(Distribution):
             return parts.gather(-dims - 1, chosen.reshape(*chosen.shape, *[1] * (dims + 1)).expand(shape)).squeeze(-dims - 1)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        value = self._validated(value).unsqueeze(-len(self._event_shape) - 1)
+        value = self._validate_sample(value).unsqueeze(-len(self._event_shape) - 1)
         return logsumexp(self.component_distribution.log_prob(value) + self.mixture_distribution.logits, -1)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        value = self._validate_sample(value).unsqueeze(-len(self._event_shape) - 1)
+        return (self.component_distribution.cdf(value) * self.mixture_distribution.probs).sum(-1)
 
     @property
     def mean(self) -> Tensor:

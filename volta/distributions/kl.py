@@ -4,13 +4,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from volta.distributions.continuous import EULER, Cauchy, Exponential, Gumbel, HalfNormal, Laplace, LogNormal, Normal, Uniform
+from volta.distributions.continuous import Cauchy, Exponential, Gumbel, HalfNormal, Laplace, LogNormal, Normal, Uniform
+from volta.distributions.counts import Binomial
+from volta.distributions.derived import ContinuousBernoulli
 from volta.distributions.discrete import Bernoulli, Categorical, Geometric, OneHotCategorical, Poisson
 from volta.distributions.distribution import Distribution
+from volta.distributions.exp_family import ExponentialFamily
+from volta.distributions.gamma import Beta, Dirichlet, Gamma
 from volta.distributions.joint import Independent, MultivariateNormal
+from volta.distributions.matrix import LowRankMultivariateNormal
+from volta.distributions.tails import Pareto
+from volta.distributions.transformed import TransformedDistribution
+from volta.distributions.utils import euler_constant
 from volta.errors import ArgumentError
 from volta.linalg import solve_triangular
+from volta.ops.creation import full_like
 from volta.ops.math import where
+from volta.special import digamma
 from volta.tensor import Tensor
 
 __all__ = ["kl_divergence", "register_kl"]
@@ -67,7 +77,7 @@ def _cauchy(p, q):
 @register_kl(Gumbel, Gumbel)
 def _gumbel(p, q):
     ratio, distance = p.scale / q.scale, (p.loc - q.loc) / q.scale
-    return distance - ratio.log() + ratio * EULER + ((1 + ratio).lgamma() - distance).exp() - (1 + EULER)
+    return distance - ratio.log() + ratio * euler_constant + ((1 + ratio).lgamma() - distance).exp() - (1 + euler_constant)
 
 
 @register_kl(HalfNormal, HalfNormal)
@@ -109,6 +119,9 @@ def _categorical(p, q):
     return where(p.probs == 0, 0.0, t).sum(-1)
 
 
+@register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
+@register_kl(LowRankMultivariateNormal, MultivariateNormal)
+@register_kl(MultivariateNormal, LowRankMultivariateNormal)
 @register_kl(MultivariateNormal, MultivariateNormal)
 def _multivariate(p, q):
     size = p._event_shape[0]
@@ -124,3 +137,149 @@ def _independent(p, q):
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
         raise ArgumentError("kl_divergence: the two Independent have different reinterpreted_batch_ndims")
     return p._summed(kl_divergence(p.base_dist, q.base_dist))
+
+
+@register_kl(TransformedDistribution, TransformedDistribution)
+def _transformed(p, q):
+    if p._event_shape != q._event_shape or p.transforms != q.transforms:
+        raise NotImplementedError("kl_divergence: there is a formula for the same transforms of two distributions only")
+    return kl_divergence(p.base_dist, q.base_dist)
+
+
+@register_kl(ExponentialFamily, ExponentialFamily)
+def _families(p, q):
+    if type(p) is not type(q):
+        raise NotImplementedError(f"kl_divergence: there is no formula for {type(p).__name__} and {type(q).__name__}")
+    natural, normaliser, slopes = p._normalised()
+    theirs = q._natural_params
+    return q._log_normalizer(*theirs) - normaliser - sum(p._inner(b - a, g) for a, b, g in zip(natural, theirs, slopes))
+
+
+@register_kl(Binomial, Binomial)
+def _binomial(p, q):
+    same = p.total_count * (p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p())
+    return where(p.total_count > q.total_count, math.inf, same)
+
+
+@register_kl(Dirichlet, Dirichlet)
+def _dirichlet(p, q):
+    a, b = p.concentration, q.concentration
+    return q._normaliser() - p._normaliser() + ((a - b) * (digamma(a) - digamma(a.sum(-1, keepdim=True)))).sum(-1)
+
+
+@register_kl(Bernoulli, Poisson)
+def _bernoulli_poisson(p, q):
+    return q.rate - p.entropy() - p.probs * q.rate.log()
+
+
+# Where two classes differ, a divergence is -(the entropy of p) - (the mean of q's log-density under p). That mean is of x, x ** 2,
+# log(x), log(1 - x) or exp(x), and each class of p gives what it knows.
+
+def _mean_log(p):
+    """The mean of log(x)."""
+    if isinstance(p, Beta):
+        return digamma(p.concentration1) - digamma(p._total)
+    if isinstance(p, Gamma):
+        return digamma(p.concentration) - p.rate.log()
+    if isinstance(p, Exponential):
+        return -p.rate.log() - euler_constant
+    if isinstance(p, Pareto):
+        return p.scale.log() + 1 / p.alpha
+    return _mean_log_between(p.low, p.high)
+
+
+def _mean_log_between(low, high):
+    return (high.xlogy(high) - low.xlogy(low)) / (high - low) - 1
+
+
+def _mean_exp(p, k):
+    """The mean of exp(-x / k)."""
+    if isinstance(p, Exponential):
+        return p.rate * k / (p.rate * k + 1)
+    if isinstance(p, Gamma):
+        return (1 + 1 / (p.rate * k)) ** -p.concentration
+    if isinstance(p, Normal):
+        return (0.5 * (p.scale / k) ** 2 - p.loc / k).exp()
+    return k / (p.high - p.low) * ((-p.low / k).exp() - (-p.high / k).exp())
+
+
+def _for_all(type_q, *types_p):
+    def enter(mean_log_density):
+        for type_p in types_p:
+            _TABLE[type_p, type_q] = lambda p, q: -p.entropy() - mean_log_density(p, q)
+        return mean_log_density
+    return enter
+
+
+def _unless(outside, found):
+    return where(outside, -math.inf, found)
+
+
+@_for_all(Normal, Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Laplace, Pareto, Uniform)
+def _under_normal(p, q):
+    return -0.5 * ((p.variance + (p.mean - q.loc) ** 2) / q.scale ** 2 + math.log(2 * math.pi)) - q.scale.log()
+
+
+@_for_all(Exponential, Beta, ContinuousBernoulli, Gamma, Pareto, Uniform)
+def _under_exponential(p, q):
+    found = q.rate.log() - q.rate * p.mean
+    return _unless(p.low < 0, found) if isinstance(p, Uniform) else found
+
+
+@_for_all(Gamma, Beta, Exponential, Gamma, Pareto, Uniform)
+def _under_gamma(p, q):
+    a, b = q.concentration, q.rate
+    found = a * b.log() - a.lgamma() + (a - 1) * _mean_log(p) - b * p.mean
+    return _unless(p.low < 0, found) if isinstance(p, Uniform) else found
+
+
+@_for_all(Gumbel, Exponential, Gamma, Normal, Uniform)
+def _under_gumbel(p, q):
+    return -q.scale.log() - (p.mean - q.loc) / q.scale - (q.loc / q.scale).exp() * _mean_exp(p, q.scale)
+
+
+@_for_all(Beta, Beta, Uniform)
+def _under_beta(p, q):
+    if isinstance(p, Beta):
+        rest = digamma(p.concentration0) - digamma(p._total)
+    else:
+        rest = _mean_log_between(1 - p.high, 1 - p.low)
+    found = (q.concentration1 - 1) * _mean_log(p) + (q.concentration0 - 1) * rest - q._normaliser()
+    return _unless((p.low < 0) | (p.high > 1), found) if isinstance(p, Uniform) else found
+
+
+@_for_all(ContinuousBernoulli, Beta, ContinuousBernoulli, Uniform)
+def _under_continuous_bernoulli(p, q):
+    found = p.mean * q.logits + (-q.probs).log1p() + q._cont_bern_log_norm()
+    return _unless((p.low < 0) | (p.high > 1), found) if isinstance(p, Uniform) else found
+
+
+@_for_all(Uniform, Beta, ContinuousBernoulli)
+def _under_uniform(p, q):
+    return _unless((q.low > 0) | (q.high < 1), -(q.high - q.low).log())
+
+
+@_for_all(Pareto, Pareto, Uniform)
+def _under_pareto(p, q):
+    least = p.scale if isinstance(p, Pareto) else p.low
+    return _unless(least < q.scale, q.alpha.log() + q.alpha * q.scale.log() - (q.alpha + 1) * _mean_log(p))
+
+
+@_for_all(Laplace, Normal)
+def _under_laplace(p, q):
+    apart = (p.loc - q.loc) / p.scale
+    distance = math.sqrt(2 / math.pi) * p.scale * (-0.5 * apart ** 2).exp() + (p.loc - q.loc) * (apart * math.sqrt(0.5)).erf()
+    return -(2 * q.scale).log() - distance / q.scale
+
+
+def _infinite(p, q):                # p draws what q cannot
+    return full_like(p.mean, math.inf)
+
+
+_ON_THE_LINE = (Gumbel, Laplace, Normal)
+for _q, _types in {
+        Beta: (Exponential, Gamma, Pareto, *_ON_THE_LINE), ContinuousBernoulli: (Exponential, Gamma, Pareto, *_ON_THE_LINE),
+        Uniform: (Exponential, Gamma, Pareto, *_ON_THE_LINE), Pareto: (Beta, ContinuousBernoulli, Exponential, Gamma, *_ON_THE_LINE),
+        Exponential: _ON_THE_LINE, Gamma: _ON_THE_LINE, Bernoulli: (Poisson,), Binomial: (Poisson,)}.items():
+    for _p in _types:
+        _TABLE[_p, _q] = _infinite

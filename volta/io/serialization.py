@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
+MAP_LOCATION = Any                          # for annotations; type checkers know `volta.io.location.MapLocation`
 _allowed: dict[type, None] = {}             # classes that files may name
 
 
