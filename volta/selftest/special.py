@@ -20,7 +20,7 @@ PYTORCH = {("sign", NAN): 0.0}
 
 # The sign of a zero result, which WGSL does not promise, is compared on the CPU only, and not where PyTorch's own kernels
 # (vector and scalar) disagree: remainder's follows the divisor in NumPy and the dividend in PyTorch.
-ANY_ZERO = {"remainder", "relu", "maximum", "minimum", "fmax", "fmin", "functional.relu6", "functional.hardtanh"}
+ANY_ZERO = {"remainder", "relu", "maximum", "minimum", "fmax", "fmin", "clamp_min", "clamp_max", "functional.relu6", "functional.hardtanh"}
 
 
 def compare(op, found, reference, operands, device, stepwise=None):
