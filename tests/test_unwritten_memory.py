@@ -68,7 +68,7 @@ def convolution(rng):
     dim, taps, stride, dilation, groups, transposed = (int(rng.choice(some)) for some in (
         (1, 2, 2, 3), (1, 1, 3, 3, 5, 7), (1, 1, 2, 3), (1, 1, 2), (1, 1, 2, 0), (0, 0, 1)))
     taps, padding = min(taps, 3) if dim == 3 else taps, int(rng.integers(0, taps // 2 + 1)) if dim < 3 else 0
-    reach, channels, outputs = dilation * (taps - 1) + 1, int(rng.integers(1, 70)), int(rng.integers(1, 70))
+    reach, channels, outputs = dilation * (taps - 1) + 1, int(2 ** rng.uniform(0, 6.5)), int(2 ** rng.uniform(0, 6.5))
     groups, channels, outputs = (groups, channels, outputs) if groups else (channels, 1, 1)
     sizes = tuple(int(s) for s in rng.integers(reach, reach + (30 if dim < 3 else 8), dim))
     inner = (groups * channels, outputs) if transposed else (groups * outputs, channels)
@@ -129,7 +129,9 @@ def planes(rng):
 def forms(seed: int):
     """(function, shapes of its inputs)."""
     rng = np.random.default_rng(seed)
-    for _ in range(20):
+    yield lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1), (1, 30, 1, 28), (30, 1, 3, 3)     # one row: a phase without places
+    yield lambda x, w: F.conv2d(x, w, padding=2), (2, 1, 9, 9), (3, 1, 5, 5)                            # taps that do not fill tiles of 3
+    for _ in range(30):
         yield convolution(rng)
     for family in (products, lines, planes):
         yield from family(rng)

@@ -38,6 +38,7 @@ cdef enum:
     BLOCK_WEIGHTS = 262144      # elements of the weight of a block, inside the L2 cache
     SHARED_COLUMNS = 1048576    # elements of im2col of a chunk, if all blocks share it
     COLUMN_COST = 4             # channels whose products with a vector take as long as to form it
+    ITEMS = 4                   # parts of the work for each thread
     PACKED_VECTORS = 32         # vectors of places from which on packing the weights is worth while
 
 
@@ -53,9 +54,10 @@ cdef struct Left:
 
 # ---------------------------------------------------------------- parts of the work
 
-cdef void choose_parts(Plan* p, Left* left) noexcept nogil:
-    """Chunks of places and blocks of rows."""
-    cdef Py_ssize_t target = TARGET, least = 2 * 3 * p.lanes, rows = min(p.o, BLOCK_ROWS), items = items_of(p)
+cdef void choose_parts(Plan* p, Left* left, int threads) noexcept nogil:
+    """Chunks of places and blocks of rows, which overlap in what they load: no more than the threads need. No sum depends on them."""
+    cdef Py_ssize_t target = TARGET, least = 2 * 3 * p.lanes, rows = min(p.o, BLOCK_ROWS)
+    cdef Py_ssize_t items = min(items_of(p), ITEMS * threads) if threads > 1 else 1
     cdef Py_ssize_t blocks = min(ceil_div(p.o * p.c * p.taps, BLOCK_WEIGHTS), ceil_div(p.o, BLOCK_ROWS))
     left.tile_rows = TILE_ROWS if p.o >= TILE_ROWS or left.packed else 1
     p.direct = left.tile_rows == 1 or ceil_div(p.w.places, p.lanes) * p.lanes * rows <= p.w.places * (rows + COLUMN_COST)
@@ -294,7 +296,7 @@ cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias,
         left.packed, left.row_stride, left.tap_stride, left.channel_stride = True, 1, TILE_ROWS, p.taps * TILE_ROWS
         left.tile_stride = p.c * p.taps * TILE_ROWS
         left.group_stride, size = tiles * left.tile_stride, p.groups * tiles * left.tile_stride
-    choose_parts(p, &left)
+    choose_parts(p, &left, threads)
     items = p.groups * p.chunks * ceil_div(p.o, left.block)
     channels = 1 if left.shared else p.c
     cdef Storage tables = make_tables(p, p.c, channels, left.channel_stride, left.tap_stride)
