@@ -1,5 +1,5 @@
-# Convolutions that are products of matrices as they lie: those of one window, which is the whole input, and their gradients; and
-#   windows of one element some steps apart, once what they see lies side by side.
+# Convolutions that are products of matrices as they lie: those of one window, which is the whole input, and their gradients; windows of
+#   one element, to few outputs; and those some steps apart, once what they see lies side by side.
 #
 # Layout: images are the rows of a matrix [N][C * taps], the weights one of [O][C * taps]. Threads, and the order of sums: those of the
 #   product. Sizes: the front end.
@@ -11,7 +11,7 @@ from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.conv_plan cimport Axis, Plan, pixels_in, pixels_out, set_axis
 from volta._kernels.cpu.conv_tile cimport copy_even
 from volta._kernels.cpu.gemm cimport Plan as Way, Products, gemm, plan_products
-from volta._kernels.cpu.tile cimport real
+from volta._kernels.cpu.tile cimport TILE_ROWS, real
 
 
 cdef bint is_whole(Axis* a, bint transposed) noexcept nogil:
@@ -26,7 +26,6 @@ cdef bint fits(Plan* p) noexcept nogil:
 cdef int multiply(Products* p, const real* a, const real* b, const real* bias, real* out) except -1:
     """out = a @ b + bias. Allocates."""
     cdef Way way
-    p.count, p.rank = 1, 0
     plan_products(&way, p, out)
     cdef Storage space = host_storage((way.partial + way.threads * way.own) * sizeof(real))
     with nogil:
@@ -34,11 +33,38 @@ cdef int multiply(Products* p, const real* a, const real* b, const real* bias, r
     return 0
 
 
-cdef bint convolve_by_product(Plan* p, const real* x, const real* weight, const real* bias, real* out) except -1:
-    """Whether `out` was computed this way: not where there are several windows. Allocates."""
+cdef void add_to_all(Py_ssize_t n, real number, real* out) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        out[i] += number
+
+
+cdef int multiply_planes(Plan* p, const real* x, const real* weight, const real* bias, real* out) except -1:
+    """Windows of one element: each image is a matrix of channels and pixels, which the weights are multiplied with. Allocates."""
     cdef Products q
+    cdef Py_ssize_t size = pixels_out(p), planes = p.n * p.o, i
+    q.m, q.k, q.n, q.count, q.rank = p.o, p.c, size, p.n, 1
+    q.a_row, q.a_column = 1 if p.transposed else p.c, p.o if p.transposed else 1
+    q.b_row, q.b_column, q.shape[0], q.a_strides[0], q.b_strides[0] = size, 1, p.n, 0, p.c * size
+    multiply(&q, weight, x, <const real*>NULL, out)
+    cdef int threads = threads_for(planes * size)
+    if bias != NULL:
+        with nogil:
+            for i in prange(planes, num_threads=threads, schedule="static"):
+                add_to_all(size, bias[i % p.o], out + i * size)
+    return 0
+
+
+cdef bint convolve_by_product(Plan* p, const real* x, const real* weight, const real* bias, real* out) except -1:
+    """Whether `out` was computed this way: not where there are several windows, unless of one element each and to few outputs. Allocates."""
+    cdef Products q
+    if (p.groups == 1 and p.taps == 1 and p.o <= TILE_ROWS <= p.c and pixels_out(p) == pixels_in(p) > 1
+            and p.d.padding + p.h.padding + p.w.padding == 0):
+        multiply_planes(p, x, weight, bias, out)
+        return True
     if not fits(p):
         return False
+    q.count, q.rank = 1, 0
     q.m, q.k, q.n = p.n, p.c, p.o
     if p.transposed:
         q.n *= p.taps
@@ -56,6 +82,7 @@ cdef bint weight_by_product(Plan* p, const real* g, const real* x, real* out) ex
     cdef Products q
     if not fits(p):
         return False
+    q.count, q.rank = 1, 0
     q.m, q.k, q.n = p.o, p.n, p.c * p.taps
     q.a_row, q.a_column, q.b_row, q.b_column = 1, q.m, q.n, 1
     multiply(&q, g, x, <const real*>NULL, out)
