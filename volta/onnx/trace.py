@@ -18,7 +18,7 @@ from volta.errors import ONNXExportError
 from volta.ops.records.view import contiguous_op
 
 RANDOM = {"uniform", "normal", "randint", "dropout", "poisson", "binomial"}
-_GEOMETRY_ALONE = {"as_strided", "scale_gradient"}        # the result is found by its geometry
+_NO_ENTRIES = {"as_strided", "scale_gradient", "upload"}  # the result is found by its geometry, or holds constants
 
 
 class Value:
@@ -179,7 +179,7 @@ class Tape(Observer):
         if not self._mine():
             return
         self.depth -= 1
-        if self.depth or op.name in _GEOMETRY_ALONE:
+        if self.depth or op.name in _NO_ENTRIES:
             return
         written = self._written(op, inputs, out)
         results = written or (result if isinstance(result, tuple) else [result])

@@ -67,6 +67,55 @@ cdef extern from *:
     int volta_fill_stack(int word) nogil
 
 
+# Where other processes want the processors, threads that wait for one another take turns with theirs, and each loop lasts as long as the
+# system lets them: with fewer threads there is less to wait for. That they are crowded shows where the system takes the processor from
+# the thread that starts loops (involuntary switches) several times in each of two windows running. Fewer are tried for a while, and after
+# it more again. Results do not depend on it.
+cdef extern from *:
+    """
+    #if defined(__linux__)
+      #include <sys/resource.h>
+      #include <time.h>
+      #define VOLTA_WINDOW 150                  /* milliseconds between looks */
+      #define VOLTA_SWITCHES 3                  /* in a window, where it is crowded: two processes show 5 to 40, one alone 0.2 */
+      #define VOLTA_LEAST 400                   /* milliseconds with fewer threads; twice as long when it is still crowded then */
+      #define VOLTA_MOST 6400
+      static __thread struct { long looked, switches, until, length; int halvings, full; } volta_crowd;
+
+      static int volta_uncrowded(int threads) {
+          struct timespec clock;
+          struct rusage usage;
+          long now, window, switches;
+          clock_gettime(CLOCK_MONOTONIC_COARSE, &clock);
+          now = clock.tv_sec * 1000L + clock.tv_nsec / 1000000;
+          window = now - volta_crowd.looked;
+          if (window >= VOLTA_WINDOW) {
+              getrusage(RUSAGE_THREAD, &usage);
+              switches = usage.ru_nivcsw - volta_crowd.switches;
+              volta_crowd.switches = usage.ru_nivcsw;
+              volta_crowd.looked = now;
+              volta_crowd.full = window < 10 * VOLTA_WINDOW && switches * VOLTA_WINDOW >= VOLTA_SWITCHES * window ?
+                                 volta_crowd.full + 1 : 0;
+              if (volta_crowd.full >= 2 && threads >> volta_crowd.halvings > 1) {
+                  volta_crowd.length = volta_crowd.length == 0 ? VOLTA_LEAST :
+                                       volta_crowd.length < VOLTA_MOST ? 2 * volta_crowd.length : VOLTA_MOST;
+                  volta_crowd.until = now + volta_crowd.length;
+                  volta_crowd.halvings++;
+                  volta_crowd.full = 0;
+              } else if (volta_crowd.halvings > 0 && now >= volta_crowd.until) {
+                  volta_crowd.halvings--;
+                  volta_crowd.full = 1;
+              } else if (volta_crowd.halvings == 0 && volta_crowd.full == 0) volta_crowd.length = 0;
+          }
+          return threads >> volta_crowd.halvings > 1 ? threads >> volta_crowd.halvings : 1;
+      }
+    #else
+      static int volta_uncrowded(int threads) { return threads; }
+    #endif
+    """
+    int uncrowded "volta_uncrowded"(int threads) noexcept nogil
+
+
 cdef int _num_threads = 1                       # as asked for
 cdef int _team = 1                              # as used
 cdef int _assumed = 0                           # processors, where tests say so
@@ -86,7 +135,7 @@ def met_denormals(int stack=0):
 
 
 cdef int threads_for(Py_ssize_t work) noexcept nogil:
-    return _team if work >= PARALLEL_SIZE else 1
+    return uncrowded(_team) if work >= PARALLEL_SIZE and _team > 1 else 1
 
 
 def get_num_threads():
