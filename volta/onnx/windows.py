@@ -176,6 +176,20 @@ def _resample(g: Graph, c: Call):
     return _by_matrices(g, c, c[0], 1, sizes, taps)
 
 
+@translates("fold")
+def _fold(g: Graph, c: Call):
+    return g.node("Col2Im", c[0], g.ints(c.size), g.ints(c.kernel), strides=list(c.stride), pads=[*c.padding, *c.padding],
+                  dilations=list(c.dilation))
+
+
+@translates("grid_sample")
+def _grid_sample(g: Graph, c: Call):
+    if len(c.shape()) == 5 and g.opset < 20:
+        raise c.refuse("volumes need opset_version=20 or newer")
+    mode = c.mode if g.opset < 20 else {"bilinear": "linear", "bicubic": "cubic"}.get(c.mode, c.mode)
+    return g.node("GridSample", c[0], c[1], mode=mode, padding_mode=c.padding_mode, align_corners=int(c.align_corners))
+
+
 # ---------------------------------------------------------------- normalisation
 @translates("functional.batch_norm")
 def _batch_norm_eval(g: Graph, c: Call):
