@@ -47,7 +47,7 @@ fn main(launch: Grid, @builtin(local_invocation_index) local: u32) {
         let along = direction_at(i);
         for (var k = 0u; k < COUNT; k++) {
             let tap = tap_of(MODE, k);
-            let at = tap_element(taps, tap, size);
+            let at = tap_element(MODE, taps, tap, size);
             var sum = 0.0;
             if (at >= 0) {
                 for (var c = local >> 5u; c < p.channels; c += 8u) {
@@ -55,10 +55,10 @@ fn main(launch: Grid, @builtin(local_invocation_index) local: u32) {
                     sum += g[p.g_offset + channel * p.places + i - image * p.places] * x[p.x_offset + channel * plane + u32(at)];
                 }
             }
-            total.x += sum * tap_weighed(taps, tap, vec3<u32>(1u, 0u, 0u), DIRECTED, along);
-            total.y += sum * tap_weighed(taps, tap, vec3<u32>(0u, 1u, 0u), DIRECTED, along);
+            total.x += sum * tap_weighed(MODE, taps, tap, vec3<u32>(1u, 0u, 0u), DIRECTED, along);
+            total.y += sum * tap_weighed(MODE, taps, tap, vec3<u32>(0u, 1u, 0u), DIRECTED, along);
             if (RANK == 3u) {
-                total.z += sum * tap_weighed(taps, tap, vec3<u32>(0u, 0u, 1u), DIRECTED, along);
+                total.z += sum * tap_weighed(MODE, taps, tap, vec3<u32>(0u, 0u, 1u), DIRECTED, along);
             }
         }
     }
