@@ -155,13 +155,13 @@ def _by_matrices(g, c, x, first, sizes, taps):
 @translates("resample")
 def _resample(g: Graph, c: Call):
     """Planes (P, D, H, W). Where the scale is that of the sizes the operator Resize; elsewhere a product with a matrix."""
-    sizes, outs = c.shape()[1:], c.out.shape[1:]
+    sizes, outs, kind = c.shape()[1:], c.out.shape[1:], c.mode.removesuffix("16")
     changed = [d for d, (n, m) in enumerate(zip(sizes, outs)) if n != m]
     static = not any(isinstance(n, Size) for n in (*sizes, *outs))
     ends = (lambda n, m: (n - 1) / (m - 1) if m > 1 else 0.0) if c.align_corners else (lambda n, m: n / m)
     usual = static and all(math.isclose(s, ends(n, m), rel_tol=1e-6) or n == m for n, m, s in zip(sizes, outs, c.scales))
-    if not static or usual and (c.mode != "area" and not (c.mode == "cubic" and 0 in changed)):
-        mode = {"nearest": "nearest", "nearest-exact": "nearest", "linear": "linear", "cubic": "cubic"}.get(c.mode)
+    if not static or usual and (kind != "area" and not (kind == "cubic" and 0 in changed)):
+        mode = {"nearest": "nearest", "nearest-exact": "nearest", "linear": "linear", "cubic": "cubic"}.get(kind)
         if mode is None or not static and c.align_corners is False and c.mode == "area":
             raise c.refuse("mode 'area' needs images of a size")
         place = "align_corners" if c.align_corners else "asymmetric" if c.mode == "nearest" else "half_pixel"
@@ -172,7 +172,7 @@ def _resample(g: Graph, c: Call):
         x = g.node("Resize", x, "", "", g.ints((*lead, *outs)), mode=mode, coordinate_transformation_mode=place, nearest_mode=rounding,
                    cubic_coeff_a=-0.75 if mode == "cubic" else None)
         return g.node("Squeeze", x, g.ints([1])) if deep else x
-    taps = [[np_taps(c.mode, o, n, m, s, c.align_corners) for o in range(m)] for n, m, s in zip(sizes, outs, c.scales)]
+    taps = [[np_taps(kind, o, n, m, s, c.align_corners) for o in range(m)] for n, m, s in zip(sizes, outs, c.scales)]
     return _by_matrices(g, c, c[0], 1, sizes, taps)
 
 
