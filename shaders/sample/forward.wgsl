@@ -47,6 +47,26 @@ fn main(launch: Grid, @builtin(local_invocation_index) local: u32) {
     let image = i / p.places;
     let taps = taps_at(MODE, PADDING, ALIGNED, RANK == 3u, grid_at(i), size);
     let along = direction_at(i);
+    if (COUNT == 4u) { // channel by channel: threads side by side then look at one plane
+        let none = vec3<u32>(0u);
+        let at = vec4<i32>(tap_element(MODE, taps, tap_of(MODE, 0u), size), tap_element(MODE, taps, tap_of(MODE, 1u), size),
+                           tap_element(MODE, taps, tap_of(MODE, 2u), size), tap_element(MODE, taps, tap_of(MODE, 3u), size));
+        let weight = vec4<f32>(tap_weighed(MODE, taps, tap_of(MODE, 0u), none, DIRECTED, along),
+                               tap_weighed(MODE, taps, tap_of(MODE, 1u), none, DIRECTED, along),
+                               tap_weighed(MODE, taps, tap_of(MODE, 2u), none, DIRECTED, along),
+                               tap_weighed(MODE, taps, tap_of(MODE, 3u), none, DIRECTED, along));
+        let inside = at >= vec4<i32>(0);
+        let first = image * p.channels + block * EACH;
+        var source = vec4<u32>(max(at, vec4<i32>(0))) + p.x_offset + first * plane;
+        var made = first * p.places + i - image * p.places;
+        for (var c = min(EACH, p.channels - block * EACH); c > 0u; c--) {
+            let v = select(vec4<f32>(0.0), vec4<f32>(x[source.x], x[source.y], x[source.z], x[source.w]), inside);
+            out[made] = weight.x * v.x + weight.y * v.y + weight.z * v.z + weight.w * v.w;
+            source += plane;
+            made += p.places;
+        }
+        return;
+    }
     for (var channel = block * EACH; channel < min(block * EACH + EACH, p.channels); channel += 4u) {
         let first = image * p.channels + channel;
         let some = min(p.channels - channel, 4u);

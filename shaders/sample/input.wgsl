@@ -21,6 +21,17 @@ var<immediate> p: Params;
 @group(0) @binding(3) var<storage, read> weights: array<f32>;
 @group(0) @binding(4) var<storage, read_write> out: array<f32>;
 
+// Of the k-th in the order of the keys, what it adds to up to four channels.
+fn term(k: u32, tap: u32, first: u32, image: u32, some: u32) -> vec4<f32> {
+    let entry = sorted[k];
+    let place = select(entry, entry / COUNT, MODE == 2u);
+    let weight = weights[select(entry * COUNT + tap, entry, MODE == 2u)];
+    let source = p.g_offset + first * p.places + place - image * p.places;
+    let second = source + select(0u, p.places, some > 1u);
+    let third = second + select(0u, p.places, some > 2u);
+    return weight * vec4<f32>(g[source], g[second], g[third], g[third + select(0u, p.places, some > 3u)]);
+}
+
 @compute @workgroup_size(256)
 fn main(launch: Grid, @builtin(local_invocation_index) local: u32) {
     let group = group_of(launch);
@@ -46,20 +57,16 @@ fn main(launch: Grid, @builtin(local_invocation_index) local: u32) {
         let at_z = image * (p.depth + more_z) + z + more_z - own.z;
         let cell = (at_z * (p.height + more) + y + more - own.y) * (p.width + more) + x + more - own.x;
         let end = starts[cell + 1u];
-        for (var k = starts[cell]; k < end; k++) {
-            let entry = sorted[k];
-            let place = select(entry, entry / COUNT, MODE == 2u);
-            let weight = weights[select(entry * COUNT + tap, entry, MODE == 2u)];
-            let source = p.g_offset + first * p.places + place - image * p.places;
-            total.x += weight * g[source];
-            if (some == 4u) {
-                total.y += weight * g[source + p.places];
-                total.z += weight * g[source + 2u * p.places];
-                total.w += weight * g[source + 3u * p.places];
-            } else if (some > 1u) {
-                total.y += weight * g[source + p.places];
-                total.z += weight * g[source + (some - 1u) * p.places];
-            }
+        var k = starts[cell];
+        for (; k + 4u <= end; k += 4u) { // what is read for four, before it is added: runs may be long
+            let a = term(k, tap, first, image, some);
+            let b = term(k + 1u, tap, first, image, some);
+            let c = term(k + 2u, tap, first, image, some);
+            let d = term(k + 3u, tap, first, image, some);
+            total = (((total + a) + b) + c) + d;
+        }
+        for (; k < end; k++) {
+            total += term(k, tap, first, image, some);
         }
     }
     let size = p.width * p.height * p.depth;
