@@ -218,7 +218,7 @@ cdef void add_weights(Sampler* p, const real* table, int* orders, const real* fa
 
 
 cdef void weigh(Sampler* p, const real* table, int by, const real* direction, Py_ssize_t n, real* out) noexcept nogil:
-    """The weights of each place, or their derivatives by a coordinate (-1: none), or the derivatives of these along a direction. OUT: out"""
+    """The weights of each place, or their derivatives by a coordinate (-1: none), or these derived along a direction. OUT: out"""
     cdef int orders[3]
     cdef int d
     orders[0], orders[1], orders[2] = by == 0, by == 1, by == 2
