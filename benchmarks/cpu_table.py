@@ -14,7 +14,7 @@ import cpu_steps
 import held_out
 import numpy as np
 import torch
-from layers import both_ways, calls
+from layers import both_ways, calls, sampled
 from operations import families, goal
 from timing import ASLEEP, least_row
 
@@ -111,7 +111,8 @@ def main() -> None:
     if "optimizers" in parts:
         found["optimizers"] = optimizers(options.only, options.rounds)
     if "operations" in parts:
-        found["operations"] = operations(chosen_families({"layers": calls(large=False)} | families(), options.family),
+        every = {"layers": calls(large=False), "sampling": sampled(large=False)} | families()
+        found["operations"] = operations(chosen_families(every, options.family),
                                          options.only, options.rounds)
     if "held-out" in parts:
         found["held out"] = operations(chosen_families(held_out.families(options.seed), options.family), options.only, options.rounds)

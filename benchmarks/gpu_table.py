@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import torch
-from layers import both_ways, calls, moves
+from layers import both_ways, calls, moves, sampled
 from models import training_step
 from timing import header, row
 
@@ -100,8 +100,8 @@ def layers(listed=None) -> None:
 
 
 def moving() -> None:
-    """What moves data, and the convolutions beside conv2d."""
-    layers(moves())
+    """What moves data, samples at the places of a grid, and the convolutions beside conv2d."""
+    layers(moves() + sampled(large=True))
 
 
 def scans_and_sorts() -> None:

@@ -48,6 +48,22 @@ def calls(large: bool) -> list[tuple[str, list[tuple[int, ...]], Callable]]:
     return found
 
 
+def sampled(large: bool) -> list[tuple[str, list, Callable]]:
+    """Rows of grid_sample: images turned a little, and places at random."""
+    found, rng = [], np.random.default_rng(0)
+    for shape in ((32, 64, 56, 56), (16, 3, 224, 224)) if large else ((1, 3, 64, 64), (8, 32, 32, 32), (4, 64, 56, 56)):
+        y, x = np.meshgrid(np.linspace(-1, 1, shape[2]), np.linspace(-1, 1, shape[3]), indexing="ij")
+        turned = np.stack([0.9 * x - 0.3 * y, 0.3 * x + 0.9 * y], -1, dtype=np.float32)[None].repeat(shape[0], 0)
+        for mode, grid, label in (("bilinear", turned, "turned"), ("nearest", turned, "turned"), ("bicubic", turned, "turned"),
+                                  ("bilinear", rng.uniform(-1, 1, turned.shape).astype(np.float32), "at random")):
+            found.append((f"grid_sample {mode} {shape} {label}", [shape, grid],
+                          lambda lib, x, grid, m=mode: lib.nn.functional.grid_sample(x, grid, m, align_corners=False)))
+    volume = (2, 8, 16, 16, 16)
+    found.append((f"grid_sample bilinear {volume} at random", [volume, rng.uniform(-1, 1, (2, 16, 16, 16, 3)).astype(np.float32)],
+                  lambda lib, x, grid: lib.nn.functional.grid_sample(x, grid, align_corners=False)))
+    return found
+
+
 def moves() -> list[tuple[str, list, Callable]]:
     """Rows of what moves data, and of the convolutions beside conv2d, on a GPU."""
     images, rows, vocabulary = (64, 128, 28, 28), (65536, 1024), (50257, 768)
@@ -75,10 +91,10 @@ def moves() -> list[tuple[str, list, Callable]]:
 
 def both_ways(lib, device: str, arguments: list, function: Callable) -> tuple[Callable, ...]:
     """(forward, forward and backward) of a call on tensors of a fixed seed, the latter where it has a derivative; an argument is a shape,
-    or integers: an array or an Index."""
+    an array, which has one if its elements are floats, or an Index."""
     rng = np.random.default_rng(0)
     arguments = [a.draw(rng) if isinstance(a, Index) else a for a in arguments]
-    inputs = [lib.tensor(a, device=device) if isinstance(a, np.ndarray) else
+    inputs = [lib.tensor(a, device=device, requires_grad=a.dtype.kind == "f") if isinstance(a, np.ndarray) else
               lib.tensor(rng.standard_normal(a, dtype=np.float32), device=device, requires_grad=True) for a in arguments]
     plain, wanted = [x.detach() for x in inputs], [x for x in inputs if x.requires_grad]
     if not wanted:

@@ -32,6 +32,9 @@ POOLS = (((40, 3, 6, 8), (2, 2), dict(UNPADDED, stride=(2, 2))), ((1, 1, 61, 50)
          ((1, 2, 4, 1500), (3, 3), dict(UNPADDED, padding=(1, 1))), ((1, 1, 5000), (5,), dict(stride=(2,), padding=(2,), dilation=(1,))),
          ((1, 1, 6, 30, 20), (2, 3, 3), dict(stride=(2, 1, 2), padding=(0, 1, 1), dilation=(1, 1, 1))))
 DILATED = ((1, 1, 61, 50), (3, 2), dict(stride=(2, 1), padding=(1, 1), dilation=(1, 2)))
+SAMPLED = tuple((x, grid, {"mode": mode, "padding_mode": padding, "align_corners": False}) for x, grid, mode, padding in (
+    ((3, 4, 10, 20), (3, 30, 40, 2), "bilinear", "zeros"), ((1, 9, 10, 20), (1, 5, 7, 2), "bicubic", "reflection"),
+    ((1, 1, 6, 7), (1, 3, 900, 2), "bilinear", "border"), ((1, 2, 5, 6, 7), (1, 10, 11, 12, 3), "bilinear", "zeros")))
 EXTENDED = (((40, 1, 10, 12), (1, 12, 15), (0, 1, 2)), ((1, 1, 40, 50), (1, 43, 52), (0, 2, 1)), ((2, 10, 10, 12), (12, 10, 12), (1, 0, 0)))
 MANY = Many(((5000,), (3, 5), (70, 50)))
 # of q, k, v and the mask
@@ -111,6 +114,11 @@ OWN = {
     "max_pool_grad": [case(_pooled(s, k, p), Derived(lambda g, s=s, k=k, p=p: _first_of_windows(s, k, p)), size=s[2:], kernel=k, **p)
                       for s, k, p in (*POOLS, DILATED)],
     "avg_pool": [case(s, size=_pooled(s, k, p)[2:], kernel=k, **_average(p)) for s, k, p in POOLS],
+    "grid_sample": [case(x, grid, None, **options) for x, grid, options in SAMPLED],
+    "grid_sample_input": [case(x[:2] + grid[1:-1], grid, None, size=x[2:], **options) for x, grid, options in SAMPLED],
+    "grid_sample_grid": [case(x[:2] + grid[1:-1], x, grid, None, **options) for x, grid, options in SAMPLED],
+    "fold": [case((3, 36, 200), size=(21, 11), kernel=(2, 2), stride=(1, 1), padding=(0, 0), dilation=(1, 1)),
+             case((1, 8, 210), size=(14, 15), kernel=(2, 2), stride=(1, 1), padding=(1, 1), dilation=(2, 2))],
     "avg_pool_grad": [case(_pooled(s, k, p), size=s[2:], kernel=k, **_average(p)) for s, k, p in POOLS],
     "batch_norm": [case(s, w and (s[1],), w and (s[1],), eps=1e-5) for s in NORMS for w in (True, None)],
     "batch_norm_grad": [case(s, s, w and (s[1],), _statistics("mean"), _statistics("rstd")) for s in NORMS for w in (True, None)],

@@ -5,6 +5,7 @@ import pytest
 
 import volta
 from volta.nn import functional
+from volta.ops.records.resample import np_resample
 
 SIZES = {1: (9,), 2: (7, 6), 3: (5, 6, 4)}
 CASES = [(f"{name}{rank}d", rank, options) for rank in SIZES for name, options in (
@@ -36,12 +37,16 @@ def test_a_weight_of_another_dtype_is_refused(device):
         functional.conv2d(volta.ones(1, 1, 3, 3, dtype=volta.int64, device=device), volta.ones(1, 1, 2, 2, device=device))
 
 
-@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-def test_images_of_bytes_are_rounded_after_each_dimension(mode, device, rng):
+@pytest.mark.parametrize(("mode", "weights"), [("bilinear", "linear16"), ("bicubic", "cubic16")])
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_images_of_bytes_have_rounded_weights(mode, weights, align_corners, device, rng):
     image = rng.integers(0, 256, (2, 3, 6, 5)).astype(np.uint8)
-    expected = image.astype(np.float32)
+    expected, shape = image.reshape(6, 1, 6, 5).astype(float), (6, 5)
     for size in ((6, 9), (4, 9)):
-        expected = np.clip(np.floor(functional.interpolate(volta.tensor(expected), size, mode=mode).numpy() + 0.5), 0, 255)
-    found = functional.interpolate(volta.tensor(image, device=device), (4, 9), mode=mode)
+        scales = [1.0, *[1.0 if n == m else (n - 1) / (m - 1) if align_corners else n / m for n, m in zip(shape, size)]]
+        made = np_resample(expected, (1, *size), scales, weights, align_corners)
+        expected, shape = np.clip(np.floor(made + 0.5), 0, 255), size
+    found = functional.interpolate(volta.tensor(image, device=device), (4, 9), mode=mode, align_corners=align_corners)
     assert found.dtype is volta.uint8
-    np.testing.assert_allclose(found.numpy().astype(int), expected, atol=device == "gpu", rtol=0)      # halves may fall either way there
+    # a GPU finds weights in float32
+    np.testing.assert_allclose(found.numpy().astype(int), expected.reshape(2, 3, 4, 9), atol=device == "gpu", rtol=0)

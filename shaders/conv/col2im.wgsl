@@ -16,7 +16,7 @@ struct Params {
     width: u32, out_height: u32, out_width: u32, kernel_height: u32,
     kernel_width: u32, stride_y: u32, stride_x: u32, padding_y: u32,
     padding_x: u32, dilation_y: u32, dilation_x: u32, first: u32,
-    count: u32, row: u32,
+    count: u32, row: u32, offset: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> columns: array<f32>;
@@ -63,9 +63,9 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
             let place = oy * p.out_width + ox;
             let position = first_of_image + place - p.first;
             if (BY_IMAGE) {
-                total += columns[image * image_size + row + place];
+                total += columns[p.offset + image * image_size + row + place];
             } else if (position < p.count) {
-                total += columns[row + position];
+                total += columns[p.offset + row + position];
             }
         }
     }

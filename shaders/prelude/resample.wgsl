@@ -46,6 +46,18 @@ fn taps_of(mode: u32, aligned: bool, o: u32, size: u32, length: u32, scale: f32)
                                              -0.75 * t * t * u));
 }
 
+// The weights of each element together, rounded to whole parts of 1 / unit.
+fn rounded_taps(taps: Taps, size: u32, unit: f32) -> Taps {
+    var weights = taps.weights;
+    for (var k = min(taps.count, 4u) - 1u; k > 0u; k--) {
+        if (tap_source(taps, k, size) == tap_source(taps, k - 1u, size)) {
+            weights[k - 1u] += weights[k];
+            weights[k] = 0.0;
+        }
+    }
+    return Taps(taps.first, taps.count, sign(weights) * floor(abs(weights) * unit + 0.5) / unit);
+}
+
 fn tap_source(taps: Taps, k: u32, size: u32) -> u32 {
     return u32(clamp(taps.first + i32(k), 0, i32(size) - 1));
 }

@@ -43,15 +43,17 @@ fn element_of(place: f32, size: u32) -> i32 {
     return select(-1, clamp(i32(place), 0, i32(size) - 1), inside);
 }
 
+fn moved_element(padding: u32, aligned: bool, place: f32, size: u32) -> i32 {
+    return element_of(round(moved_place(padding, aligned, place, f32(size)).place), size);
+}
+
 fn coordinate(mode: u32, padding: u32, aligned: bool, at: f32, size: u32) -> Coordinate {
     let slope = 0.5 * f32(select(size, size - 1u, aligned));
     let place = (at + 1.0) * slope - select(0.5, 0.0, aligned);
     if (mode == 2u) {
         let first = floor(place);
-        var elements = vec4<i32>(0);
-        for (var k = 0u; k < 4u; k++) {
-            elements[k] = element_of(round(moved_place(padding, aligned, first + f32(k) - 1.0, f32(size)).place), size);
-        }
+        let elements = vec4<i32>(moved_element(padding, aligned, first - 1.0, size), moved_element(padding, aligned, first, size),
+                                 moved_element(padding, aligned, first + 1.0, size), moved_element(padding, aligned, first + 2.0, size));
         return Coordinate(elements, select(nan(), place - first, is_finite(place)), slope);
     }
     let moved = moved_place(padding, aligned, place, f32(size));
@@ -61,6 +63,14 @@ fn coordinate(mode: u32, padding: u32, aligned: bool, at: f32, size: u32) -> Coo
     let first = floor(moved.place);
     return Coordinate(vec4<i32>(element_of(first, size), element_of(first + 1.0, size), -1, -1),
                       select(nan(), moved.place - first, is_finite(moved.place)), slope * moved.slope);
+}
+
+// The first element of one or two that lie side by side, of two counted from -1 on; -1 where none is inside.
+fn cell_of(mode: u32, c: Coordinate) -> i32 {
+    if (mode == 0u) {
+        return c.elements.x;
+    }
+    return select(select(-1, c.elements.x + 1, c.elements.x >= 0), c.elements.y, c.elements.y >= 0);
 }
 
 // What the elements weigh (order 0), and two derivatives of that; of volumes, elements outside nothing.
@@ -112,24 +122,42 @@ fn tap_of(mode: u32, tap: u32) -> vec3<u32> {
     return vec3<u32>(tap & most, (tap >> mode) & most, tap >> (2u * mode));
 }
 
+// v[k], without what an index that varies costs: memory.
+fn pick_element(mode: u32, v: vec4<i32>, k: u32) -> i32 {
+    let low = select(v.x, v.y, (k & 1u) == 1u);
+    return select(low, select(v.z, v.w, (k & 1u) == 1u), mode == 2u && k > 1u);
+}
+
+fn pick_weight(mode: u32, m: mat3x4<f32>, order: u32, k: u32) -> f32 {
+    var v = m[0];
+    if (order == 1u) {
+        v = m[1];
+    } else if (order == 2u) {
+        v = m[2];
+    }
+    let low = select(v.x, v.y, (k & 1u) == 1u);
+    return select(low, select(v.z, v.w, (k & 1u) == 1u), mode == 2u && k > 1u);
+}
+
 // Its number in the image, -1 outside.
-fn tap_element(taps: Taps3, tap: vec3<u32>, size: vec3<u32>) -> i32 {
-    let x = taps.x.elements[tap.x];
-    let y = taps.y.elements[tap.y];
-    let z = taps.z.elements[tap.z];
+fn tap_element(mode: u32, taps: Taps3, tap: vec3<u32>, size: vec3<u32>) -> i32 {
+    let x = pick_element(mode, taps.x.elements, tap.x);
+    let y = pick_element(mode, taps.y.elements, tap.y);
+    let z = pick_element(mode, taps.z.elements, tap.z);
     return select((z * i32(size.y) + y) * i32(size.x) + x, -1, x < 0 || y < 0 || z < 0);
 }
 
-fn tap_product(taps: Taps3, tap: vec3<u32>, orders: vec3<u32>) -> f32 {
-    return taps.weights_x[orders.x][tap.x] * taps.weights_y[orders.y][tap.y] * taps.weights_z[orders.z][tap.z];
+fn tap_product(mode: u32, taps: Taps3, tap: vec3<u32>, orders: vec3<u32>) -> f32 {
+    return pick_weight(mode, taps.weights_x, orders.x, tap.x) * pick_weight(mode, taps.weights_y, orders.y, tap.y)
+         * pick_weight(mode, taps.weights_z, orders.z, tap.z);
 }
 
 // Its weight, derived as often as `orders` say; of `directed`, along a direction once more.
-fn tap_weighed(taps: Taps3, tap: vec3<u32>, orders: vec3<u32>, directed: bool, direction: vec3<f32>) -> f32 {
+fn tap_weighed(mode: u32, taps: Taps3, tap: vec3<u32>, orders: vec3<u32>, directed: bool, direction: vec3<f32>) -> f32 {
     if (!directed) {
-        return tap_product(taps, tap, orders);
+        return tap_product(mode, taps, tap, orders);
     }
-    return direction.x * tap_product(taps, tap, orders + vec3<u32>(1u, 0u, 0u))
-         + direction.y * tap_product(taps, tap, orders + vec3<u32>(0u, 1u, 0u))
-         + select(0.0, direction.z * tap_product(taps, tap, orders + vec3<u32>(0u, 0u, 1u)), orders.z + 1u < 3u);
+    return direction.x * tap_product(mode, taps, tap, orders + vec3<u32>(1u, 0u, 0u))
+         + direction.y * tap_product(mode, taps, tap, orders + vec3<u32>(0u, 1u, 0u))
+         + direction.z * tap_product(mode, taps, tap, orders + vec3<u32>(0u, 0u, 1u));
 }

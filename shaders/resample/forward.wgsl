@@ -6,11 +6,13 @@
 
 const MODE: u32 = 2u;
 const ALIGNED: bool = false;
+const ROUNDED: bool = false; // weights are parts of 1 / unit
 
 struct Params {
     x_offset: u32, planes: u32, depth: u32, height: u32,
     width: u32, out_depth: u32, out_height: u32, out_width: u32,
     blocks: u32, scale_z: f32, scale_y: f32, scale_x: f32,
+    unit_z: f32, unit_y: f32, unit_x: f32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> x: array<f32>;
@@ -27,9 +29,14 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     if (oz >= p.out_depth || first_plane >= p.planes) {
         return;
     }
-    let z = taps_of(MODE, ALIGNED, oz, p.depth, p.out_depth, p.scale_z);
-    let y = taps_of(MODE, ALIGNED, line - oz * p.out_height, p.height, p.out_height, p.scale_y);
-    let w = taps_of(MODE, ALIGNED, place - line * p.out_width, p.width, p.out_width, p.scale_x);
+    var z = taps_of(MODE, ALIGNED, oz, p.depth, p.out_depth, p.scale_z);
+    var y = taps_of(MODE, ALIGNED, line - oz * p.out_height, p.height, p.out_height, p.scale_y);
+    var w = taps_of(MODE, ALIGNED, place - line * p.out_width, p.width, p.out_width, p.scale_x);
+    if (ROUNDED) {
+        z = rounded_taps(z, p.depth, p.unit_z);
+        y = rounded_taps(y, p.height, p.unit_y);
+        w = rounded_taps(w, p.width, p.unit_x);
+    }
     let size = p.depth * p.height * p.width;
     let out_size = p.out_depth * p.out_height * p.out_width;
     for (var plane = first_plane; plane < min(first_plane + 4u, p.planes); plane++) {

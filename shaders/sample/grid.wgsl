@@ -45,20 +45,27 @@ fn main(launch: Grid, @builtin(local_invocation_index) local: u32) {
         let image = i / p.places;
         let taps = taps_at(MODE, PADDING, ALIGNED, RANK == 3u, grid_at(i), size);
         let along = direction_at(i);
-        for (var k = 0u; k < COUNT; k++) {
-            let tap = tap_of(MODE, k);
-            let at = tap_element(taps, tap, size);
-            var sum = 0.0;
-            if (at >= 0) {
-                for (var c = local >> 5u; c < p.channels; c += 8u) {
-                    let channel = image * p.channels + c;
-                    sum += g[p.g_offset + channel * p.places + i - image * p.places] * x[p.x_offset + channel * plane + u32(at)];
-                }
+        let g_first = p.g_offset + image * p.channels * p.places + i - image * p.places;
+        let x_first = p.x_offset + image * p.channels * plane;
+        for (var k = 0u; k < COUNT; k += 4u) { // four elements at a time; of "nearest", whose derivative is 0, none is asked for
+            let at = vec4<i32>(tap_element(MODE, taps, tap_of(MODE, k), size), tap_element(MODE, taps, tap_of(MODE, k + 1u), size),
+                               tap_element(MODE, taps, tap_of(MODE, k + 2u), size), tap_element(MODE, taps, tap_of(MODE, k + 3u), size));
+            let inside = at >= vec4<i32>(0);
+            let source = vec4<u32>(max(at, vec4<i32>(0))) + x_first;
+            var sum = vec4<f32>(0.0);
+            for (var c = local >> 5u; c < p.channels; c += 8u) {
+                let from_channel = source + c * plane;
+                let v = vec4<f32>(x[from_channel.x], x[from_channel.y], x[from_channel.z], x[from_channel.w]);
+                sum += g[g_first + c * p.places] * select(vec4<f32>(0.0), v, inside);
             }
-            total.x += sum * tap_weighed(taps, tap, vec3<u32>(1u, 0u, 0u), DIRECTED, along);
-            total.y += sum * tap_weighed(taps, tap, vec3<u32>(0u, 1u, 0u), DIRECTED, along);
-            if (RANK == 3u) {
-                total.z += sum * tap_weighed(taps, tap, vec3<u32>(0u, 0u, 1u), DIRECTED, along);
+            for (var e = 0u; e < 4u; e++) {
+                let tap = tap_of(MODE, k + e);
+                let part = pick_weight(2u, mat3x4<f32>(sum, sum, sum), 0u, e);
+                total.x += part * tap_weighed(MODE, taps, tap, vec3<u32>(1u, 0u, 0u), DIRECTED, along);
+                total.y += part * tap_weighed(MODE, taps, tap, vec3<u32>(0u, 1u, 0u), DIRECTED, along);
+                if (RANK == 3u) {
+                    total.z += part * tap_weighed(MODE, taps, tap, vec3<u32>(0u, 0u, 1u), DIRECTED, along);
+                }
             }
         }
     }

@@ -1,7 +1,10 @@
-// sample_keys: of each place the elements that it takes, for sorting, and what they weigh.
+// sample_keys: of each place what it takes, for sorting, and the weights of the elements.
 //
-// Bindings: 0 grid[n, place, RANK], 1 direction, looked at where DIRECTED (read), 2 keys[n, place, COUNT], the numbers among the elements
-//           of all images' planes, `outside` where there is none; 3 weights alike (read_write).
+// The elements of "bicubic" are sorted one by one. Those of the other modes lie side by side: a place is sorted by its cell, which is the
+// first of them, counted from -1 on, in an image that is larger by one for "bilinear".
+//
+// Bindings: 0 grid[n, place, RANK], 1 direction, looked at where DIRECTED (read), 2 keys[n, place(, COUNT)], numbers among the cells or
+//           elements of all images, `outside` where there is none; 3 weights[n, place, COUNT] (read_write).
 // Launch:   x = ceil(count / 256) workgroups of 256; a thread makes those of one place.
 // Sums:     none.
 
@@ -39,13 +42,23 @@ fn main(launch: Grid, @builtin(local_invocation_index) local: u32) {
         return;
     }
     let size = vec3<u32>(p.width, p.height, p.depth);
-    let first = i / p.places * size.x * size.y * size.z;
+    let image = i / p.places;
     let taps = taps_at(MODE, PADDING, ALIGNED, RANK == 3u, grid_at(i), size);
     let along = direction_at(i);
     for (var k = 0u; k < COUNT; k++) {
         let tap = tap_of(MODE, k);
-        let at = tap_element(taps, tap, size);
-        keys[i * COUNT + k] = select(p.outside, first + u32(max(at, 0)), at >= 0);
-        weights[i * COUNT + k] = tap_weighed(taps, tap, vec3<u32>(0u), DIRECTED, along);
+        let at = tap_element(MODE, taps, tap, size);
+        if (MODE == 2u) {
+            keys[i * COUNT + k] = select(p.outside, image * size.x * size.y * size.z + u32(max(at, 0)), at >= 0);
+        }
+        weights[i * COUNT + k] = tap_weighed(MODE, taps, tap, vec3<u32>(0u), DIRECTED, along);
+    }
+    if (MODE < 2u) {
+        let x = cell_of(MODE, taps.x);
+        let y = cell_of(MODE, taps.y);
+        let z = select(0, cell_of(MODE, taps.z), RANK == 3u);
+        let cells = size + vec3<u32>(MODE, MODE, select(0u, MODE, RANK == 3u));
+        let cell = (u32(max(z, 0)) * cells.y + u32(max(y, 0))) * cells.x + u32(max(x, 0));
+        keys[i] = select(p.outside, image * cells.x * cells.y * cells.z + cell, x >= 0 && y >= 0 && z >= 0);
     }
 }

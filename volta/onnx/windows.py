@@ -155,13 +155,13 @@ def _by_matrices(g, c, x, first, sizes, taps):
 @translates("resample")
 def _resample(g: Graph, c: Call):
     """Planes (P, D, H, W). Where the scale is that of the sizes the operator Resize; elsewhere a product with a matrix."""
-    sizes, outs = c.shape()[1:], c.out.shape[1:]
+    sizes, outs, kind = c.shape()[1:], c.out.shape[1:], c.mode.removesuffix("16")
     changed = [d for d, (n, m) in enumerate(zip(sizes, outs)) if n != m]
     static = not any(isinstance(n, Size) for n in (*sizes, *outs))
     ends = (lambda n, m: (n - 1) / (m - 1) if m > 1 else 0.0) if c.align_corners else (lambda n, m: n / m)
     usual = static and all(math.isclose(s, ends(n, m), rel_tol=1e-6) or n == m for n, m, s in zip(sizes, outs, c.scales))
-    if not static or usual and (c.mode != "area" and not (c.mode == "cubic" and 0 in changed)):
-        mode = {"nearest": "nearest", "nearest-exact": "nearest", "linear": "linear", "cubic": "cubic"}.get(c.mode)
+    if not static or usual and (kind != "area" and not (kind == "cubic" and 0 in changed)):
+        mode = {"nearest": "nearest", "nearest-exact": "nearest", "linear": "linear", "cubic": "cubic"}.get(kind)
         if mode is None or not static and c.align_corners is False and c.mode == "area":
             raise c.refuse("mode 'area' needs images of a size")
         place = "align_corners" if c.align_corners else "asymmetric" if c.mode == "nearest" else "half_pixel"
@@ -172,8 +172,22 @@ def _resample(g: Graph, c: Call):
         x = g.node("Resize", x, "", "", g.ints((*lead, *outs)), mode=mode, coordinate_transformation_mode=place, nearest_mode=rounding,
                    cubic_coeff_a=-0.75 if mode == "cubic" else None)
         return g.node("Squeeze", x, g.ints([1])) if deep else x
-    taps = [[np_taps(c.mode, o, n, m, s, c.align_corners) for o in range(m)] for n, m, s in zip(sizes, outs, c.scales)]
+    taps = [[np_taps(kind, o, n, m, s, c.align_corners) for o in range(m)] for n, m, s in zip(sizes, outs, c.scales)]
     return _by_matrices(g, c, c[0], 1, sizes, taps)
+
+
+@translates("fold")
+def _fold(g: Graph, c: Call):
+    return g.node("Col2Im", c[0], g.ints(c.size), g.ints(c.kernel), strides=list(c.stride), pads=[*c.padding, *c.padding],
+                  dilations=list(c.dilation))
+
+
+@translates("grid_sample")
+def _grid_sample(g: Graph, c: Call):
+    if len(c.shape()) == 5 and g.opset < 20:
+        raise c.refuse("volumes need opset_version=20 or newer")
+    mode = c.mode if g.opset < 20 else {"bilinear": "linear", "bicubic": "cubic"}.get(c.mode, c.mode)
+    return g.node("GridSample", c[0], c[1], mode=mode, padding_mode=c.padding_mode, align_corners=int(c.align_corners))
 
 
 # ---------------------------------------------------------------- normalisation

@@ -14,7 +14,7 @@ from volta.ops.norms import norm
 from volta.ops.records.create import arange_op
 from volta.ops.records.index import index_select_op
 from volta.ops.records.math import abs, ceil, clamp_max, clamp_min, reciprocal, where_op
-from volta.ops.records.view import reshape_op
+from volta.ops.records.sort import searchsorted_op
 from volta.ops.reduce import root, sum
 from volta.ops.table import case, composed, create
 from volta.ops.view import broadcast_tensors, transpose, unsqueeze
@@ -116,6 +116,6 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     # Row i begins at i (2n - i - 1) / 2: which row a pair is in follows from how many rows begin at or before it.
     pairs, rows = _arange(count, input.device), _arange(max(n - 1, 0), input.device)
     starts = rows * (2 * n - 1 - rows) // 2
-    first = sum(reshape_op(starts, shape=(1, starts._size)) <= reshape_op(pairs, shape=(count, 1)), 1) - 1
+    first = searchsorted_op(starts, pairs, right=True) - 1
     second = pairs - first * (2 * n - 1 - first) // 2 + first + 1
     return _length(index_select_op(input, first, dim=0) - index_select_op(input, second, dim=0), p)

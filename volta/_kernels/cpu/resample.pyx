@@ -18,7 +18,7 @@ from volta._kernels.cpu.tile cimport real
 cdef enum:
     NEAREST, EXACT, LINEAR, CUBIC, AREA
 
-MODES = ("nearest", "nearest-exact", "linear", "cubic", "area")
+MODES = ("nearest", "nearest-exact", "linear", "cubic", "area", "linear16", "cubic16")
 
 cdef struct Axis:
     Py_ssize_t size, length, taps, first            # of the source, of the output; rows of its table, where that begins
@@ -83,6 +83,38 @@ cdef void fill_axis(Axis* a, int mode, bint align, double scale, int* index, rea
             weight[a.length + o] = 1 + t * t * (<real>1.25 * t - <real>2.25)
             weight[2 * a.length + o] = 1 + u * u * (<real>1.25 * u - <real>2.25)
             weight[3 * a.length + o] = <real>-0.75 * t * t * u
+
+
+cdef void round_axis(Axis* a, int mode, bint align, double scale, int* index, real* weight) noexcept nogil:
+    """The weights of an axis rounded to 16 bits, those of one element together. OUT: index, weight."""
+    cdef double[4] w
+    cdef double place, t, u, largest = 0, unit = 1
+    cdef Py_ssize_t o, k, step, source
+    if a.plain:
+        return
+    a.halved = a.doubled = False
+    for step in range(2):                           # the largest weight, then all
+        for o in range(a.length):
+            place = scale * o if align else scale * (o + 0.5) - 0.5
+            place = max(place, 0) if mode == LINEAR else place
+            t = place - floor(place)
+            u = 1 - t
+            w[0], w[1] = u, t
+            if mode == CUBIC:
+                w[0], w[1] = -0.75 * t * u * u, 1 + t * t * (1.25 * t - 2.25)
+                w[2], w[3] = 1 + u * u * (1.25 * u - 2.25), -0.75 * t * t * u
+            for k in range(a.taps):
+                source = <Py_ssize_t>floor(place) + k - (mode == CUBIC)
+                index[k * a.length + o] = <int>min(max(source, 0), a.size - 1)
+            for k in range(a.taps - 1, 0, -1):
+                if index[k * a.length + o] == index[(k - 1) * a.length + o]:
+                    w[k - 1] += w[k]
+                    w[k] = 0
+            for k in range(a.taps):
+                largest = max(largest, w[k])
+                weight[k * a.length + o] = <real>(<double><long long>(w[k] * unit + (0.5 if w[k] >= 0 else -0.5)) / unit)
+        while step == 0 and <int>(0.5 + largest * unit * 2) < 1 << 15:
+            unit *= 2
 
 
 cdef void gather_line(const real* x, Axis* a, const int* index, const real* weight, real* out) noexcept nogil:
@@ -223,7 +255,7 @@ cdef void grad_planes(Grid* p, const real* g, Py_ssize_t start, Py_ssize_t stop,
                             target[k] += factor * source[k]
 
 
-cdef void run(Grid* p, int mode, bint align, double* scale, bint transposed, const real* x, real* out):
+cdef void run(Grid* p, int mode, bint align, bint rounded, double* scale, bint transposed, const real* x, real* out):
     """Allocates the tables and a line, of the source or of the output, for each thread."""
     cdef Py_ssize_t rows = p.planes if transposed else p.planes * p.axis[0].length * p.axis[1].length
     cdef Py_ssize_t width = (max(p.axis[2].size, p.axis[2].length) + 31) // 32 * 32         # whole cache lines, which threads do not share
@@ -236,6 +268,8 @@ cdef void run(Grid* p, int mode, bint align, double* scale, bint transposed, con
     with nogil:
         for d in range(3):
             fill_axis(&p.axis[d], mode, align, scale[d], index + p.axis[d].first, weight + p.axis[d].first)
+            if rounded:
+                round_axis(&p.axis[d], mode, align, scale[d], index + p.axis[d].first, weight + p.axis[d].first)
         for t in prange(threads, num_threads=threads, schedule="static"):
             if transposed:
                 grad_planes(p, x, rows * t // threads, rows * (t + 1) // threads, index, weight, lines + t * width, out)
@@ -247,6 +281,8 @@ cdef TensorBase resampled(str name, TensorBase x, tuple size, tuple scales, str 
     cdef Grid p
     cdef double scale[3]
     cdef int code = float_code(name, x), kind = MODES.index(mode), d
+    cdef bint rounded = kind > AREA
+    kind = kind - (AREA - 1) if rounded else kind
     x = packed(x)
     cdef TensorBase out = empty_host((x.shape[0], *size), x.dtype)
     p.planes, p.entries = x.shape[0], 0
@@ -258,9 +294,9 @@ cdef TensorBase resampled(str name, TensorBase x, tuple size, tuple scales, str 
         p.entries += p.axis[d].taps * p.axis[d].length
     if out.size and x.size:
         if code == FLOAT32:
-            run(&p, kind, align, scale, transposed, <const float*>address(x), <float*>address(out))
+            run(&p, kind, align, rounded, scale, transposed, <const float*>address(x), <float*>address(out))
         else:
-            run(&p, kind, align, scale, transposed, <const double*>address(x), <double*>address(out))
+            run(&p, kind, align, rounded, scale, transposed, <const double*>address(x), <double*>address(out))
     return out
 
 

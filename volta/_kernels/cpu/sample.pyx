@@ -10,7 +10,7 @@ from libc.math cimport floor, floorf, nearbyint, nearbyintf
 from libc.string cimport memset
 
 from volta.errors import ShapeError
-from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, empty_host, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code, pointer
 from volta._kernels.core.size cimport plain
@@ -218,7 +218,7 @@ cdef void add_weights(Sampler* p, const real* table, int* orders, const real* fa
 
 
 cdef void weigh(Sampler* p, const real* table, int by, const real* direction, Py_ssize_t n, real* out) noexcept nogil:
-    """The weights of each place, or their derivatives by a coordinate (-1: none), or of these that along a direction. OUT: [count][BLOCK]"""
+    """The weights of each place, or their derivatives by a coordinate (-1: none), or these derived along a direction. OUT: out"""
     cdef int orders[3]
     cdef int d
     orders[0], orders[1], orders[2] = by == 0, by == 1, by == 2
@@ -355,7 +355,7 @@ cdef TensorBase sampled(str name, int kind, TensorBase g, TensorBase x, TensorBa
     cdef Sampler p
     cdef TensorBase first = g if x is None else x, out
     cdef int code = float_code(name, grid, g, x, direction), d
-    g, x, grid, direction = None if g is None else packed(g), None if x is None else packed(x), packed(grid), None if direction is None else packed(direction)
+    g, x, grid, direction = [t if t is None else packed(t) for t in (g, x, grid, direction)]
     p.images, p.channels, p.rank = first.shape[0], first.shape[1], len(size)
     p.places, p.plane = 1, 1
     for d in range(p.rank):
@@ -370,9 +370,10 @@ cdef TensorBase sampled(str name, int kind, TensorBase g, TensorBase x, TensorBa
     out = empty_host((*first.shape[:2], *(size if kind == 1 else grid.shape[1:-1])) if kind < 2 else grid.shape, grid.dtype)
     if out.size and p.plane:
         if code == FLOAT32:
-            run(&p, kind, <float*>pointer(g), <float*>pointer(x), <float*>address(grid), <float*>pointer(direction), <float*>address(out))
+            run(&p, kind, <float*>pointer(g), <float*>pointer(x), <float*>pointer(grid), <float*>pointer(direction), <float*>pointer(out))
         else:
-            run(&p, kind, <double*>pointer(g), <double*>pointer(x), <double*>address(grid), <double*>pointer(direction), <double*>address(out))
+            run(&p, kind, <double*>pointer(g), <double*>pointer(x), <double*>pointer(grid), <double*>pointer(direction),
+                <double*>pointer(out))
     return out
 
 

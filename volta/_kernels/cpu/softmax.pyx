@@ -24,6 +24,7 @@ cdef enum:
     FEWEST = 32                 # and fewest, where there is work for threads
     BLOCKS = 64                 # blocks of columns or rows that there should be then
     EXP_COST = 4                # one exp against one element of a cheap loop
+    ROW_COST = 16               # a row's sums and largest element, in exps
 
 
 cdef enum Kind:
@@ -163,7 +164,7 @@ cdef void task(const Lines* p, const real* g, const real* x, real* out, Py_ssize
 
 
 cdef void run(Lines* p, const real* g, const real* x, real* out) noexcept nogil:
-    cdef Py_ssize_t index, tasks, work = p.outer * p.length * p.inner * EXP_COST
+    cdef Py_ssize_t index, tasks, work = p.outer * p.inner * (p.length + (ROW_COST if p.inner == 1 else 0)) * EXP_COST
     cdef int threads = threads_for(work)
     p.width = COLUMNS if p.inner > 1 else max(1, min(ROWS, ROW_WORK // p.length))
     while p.width > (FEWEST if p.inner > 1 else 1) and work >= PARALLEL_SIZE and p.outer * p.inner < BLOCKS * p.width:

@@ -119,7 +119,7 @@ class Geometry:
         row = self.length if self.by_image else _row(count)
         self.plan.step("conv/col2im", (columns, x), (
             pixels, image, self.channels, self.height, self.width, self.out_height, self.out_width, *self.kernel, *self.stride,
-            *self.padding, *self.dilation, first, count, row), ceil_div(pixels, THREADS),
+            *self.padding, *self.dilation, first, count, row, 0), ceil_div(pixels, THREADS),
             STRIDED=self.stride != (1, 1), BY_IMAGE=self.by_image)
 
     def to_matrix(self, operand: int, g, first: int, count: int, matrix) -> None:

@@ -3,12 +3,31 @@ from __future__ import annotations
 
 from math import prod
 
+import numpy as np
+
 from volta.devices.gpu.common import FLOAT32, THREADS, ceil_div
 from volta.devices.gpu.limits.cut import halves
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32
 
-MODES = {"nearest": 0, "nearest-exact": 1, "linear": 2, "cubic": 3, "area": 4}
+MODES = {"nearest": 0, "nearest-exact": 1, "linear": 2, "cubic": 3, "area": 4, "linear16": 2, "cubic16": 3}
 PLANES = 4
+# Of the modes whose weights are rounded: those of each element, by powers of the distance.
+WEIGHTS = {"linear16": ((1, -1), (0, 1)),
+           "cubic16": ((0, -0.75, 1.5, -0.75), (1, 0, -2.25, 1.25), (0, 0.75, 1.5, -1.25), (0, 0, -0.75, 0.75))}
+
+
+def _unit(size: int, length: int, scale: float, mode: str, align_corners: bool) -> float:
+    """The power of two by which the weights of a dimension are multiplied before they are rounded: the largest then has 15 bits."""
+    o = np.arange(length)
+    place = scale * o if align_corners else scale * (o + 0.5) - 0.5
+    place = np.maximum(place, 0) if mode == "linear16" else place
+    first = np.floor(place)
+    t = place - first
+    weights = np.stack(np.broadcast_arrays(*[sum(c * t ** power for power, c in enumerate(w)) for w in WEIGHTS[mode]]), 1)
+    taps = np.clip(first[:, None] + np.arange(weights.shape[1]) - (mode == "cubic16"), 0, size - 1)
+    largest = max(1.0 if size == length and scale == 1 else 0.0,
+                  float((weights[:, None] * (taps[:, None] == taps[..., None])).sum(-1).max()))
+    return 2.0 ** next(bits for bits in range(22) if int(0.5 + largest * (2 << bits)) >= 1 << 15)
 
 
 def _plan(name, file, x, size, scales, mode, align_corners, transposed):
@@ -17,8 +36,11 @@ def _plan(name, file, x, size, scales, mode, align_corners, transposed):
     plan = Plan(x)
     out = plan.output((planes, *size), FLOAT32)
     blocks = ceil_div(prod(size), THREADS)
-    plan.step(file, (0, out), (At(0), planes, *source, *length, blocks, *scales), blocks * ceil_div(planes, PLANES),
-              MODE=MODES[mode], ALIGNED=align_corners)
+    more, units = {} if transposed else {"ROUNDED": mode in WEIGHTS}, () if transposed else (1.0,) * 3
+    if mode in WEIGHTS:
+        units = tuple([_unit(*each, mode, align_corners) for each in zip(source, length, scales)])
+    plan.step(file, (0, out), (At(0), planes, *source, *length, blocks, *scales, *units), blocks * ceil_div(planes, PLANES),
+              MODE=MODES[mode], ALIGNED=align_corners, **more)
     return plan
 
 

@@ -12,6 +12,8 @@ from volta.devices.gpu.sort import add_sort
 MODES = {"nearest": 0, "bilinear": 1, "bicubic": 2}
 PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
 CHANNELS = 4                # of a thread
+MANY_CHANNELS = 16          # of one, where places alone are FULL_GPU threads
+FULL_GPU = 1 << 16
 ACROSS = 32                 # places of a workgroup that shares the channels
 
 
@@ -32,31 +34,34 @@ def _sample(x, grid, direction, **options):
     plan, size, (images, channels) = Plan(x, grid, direction), x.shape[2:], x.shape[:2]
     out, places, along = plan.output((images, channels, *grid.shape[1:-1]), FLOAT32), prod(grid.shape[1:-1]), 1 if direction is None else 2
     blocks = ceil_div(images * places, THREADS)
+    each = MANY_CHANNELS if images * places >= FULL_GPU else CHANNELS
     if blocks and channels:
         plan.step("sample/forward", (0, 1, along, out), (*_sizes(size), channels, places, images * places, blocks, At(0), At(1), At(along)),
-                  blocks * ceil_div(channels, CHANNELS), **_variant(len(size), direction=direction, **options))
+                  blocks * ceil_div(channels, each), EACH=each, **_variant(len(size), direction=direction, **options))
     return plan
 
 
-def _input(g, grid, direction, *, size, **options):
+def _input(g, grid, direction, *, size, mode, **options):
     """The gradient of grid_sample's x, whose planes had this size."""
     need_float32("grid_sample_input", g, grid, direction)
     plan, (images, channels), along = Plan(g, grid, direction), g.shape[:2], 1 if direction is None else 2
     out, places = plan.output((images, channels, *size), FLOAT32), prod(grid.shape[1:-1])
-    variant = _variant(len(size), direction=direction, **options)
-    each, rows = 1 << variant["MODE"] * len(size), images * prod(size)
-    entries, blocks = images * places * each, ceil_div(rows, THREADS)
+    variant = _variant(len(size), mode, direction=direction, **options)
+    taps, rows, blocks = 1 << variant["MODE"] * len(size), images * prod(size), ceil_div(images * prod(size), THREADS)
     if not rows or not channels:
         return plan
-    keys, weights, starts = plan.scratch(4 * max(entries, 1)), plan.scratch(4 * max(entries, 1)), plan.scratch(4 * rows + 4)
-    found = keys
+    # "bicubic" sorts what each place takes, one by one; the others places, by the cell that they lie in.
+    entries, cells = (images * places * taps, rows) if mode == "bicubic" else (
+        images * places, images * prod([n + (mode == "bilinear") for n in size]))
+    keys, weights = plan.scratch(4 * max(entries, 1)), plan.scratch(4 * max(images * places * taps, 1))
+    found, starts = keys, plan.scratch(4 * cells + 4)
     if entries:
-        plan.step("sample/keys", (1, along, keys, weights), (*_sizes(size), places, images * places, rows, At(1), At(along)),
+        plan.step("sample/keys", (1, along, keys, weights), (*_sizes(size), places, images * places, cells, At(1), At(along)),
                   ceil_div(images * places, THREADS), **variant)
-        keys, found = add_sort(plan, keys, entries, rows + 1)
-    plan.step("index/starts", (keys, starts), (rows + 1, 0, entries), ceil_div(rows + 1, THREADS))
-    plan.step("sample/input", (0, found, starts, weights, out), (prod(size), channels, places, rows, blocks, At(0)),
-              blocks * ceil_div(channels, CHANNELS), COUNT=each)
+        keys, found = add_sort(plan, keys, entries, cells + 1)
+    plan.step("index/starts", (keys, starts), (cells + 1, 0, entries), ceil_div(cells + 1, THREADS))
+    plan.step("sample/input", (0, found, starts, weights, out), (*_sizes(size), channels, places, rows, blocks, At(0)),
+              blocks * ceil_div(channels, CHANNELS), MODE=variant["MODE"], RANK=len(size))
     return plan
 
 

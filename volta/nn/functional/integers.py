@@ -4,13 +4,13 @@ from __future__ import annotations
 import math
 
 from volta.dtypes import int64
-from volta.nn.functional.windows import window_views
 from volta.ops.copy import flip
 from volta.ops.creation import arange, ones, zeros
 from volta.ops.join import pad
 from volta.ops.linalg import matmul
 from volta.ops.math import div
 from volta.ops.records.copy import cast
+from volta.ops.records.fold import window_views
 from volta.ops.records.index import gather_op
 from volta.ops.records.view import expand_op, permute_op, reshape_op
 from volta.ops.reduce import max as max_

@@ -10,8 +10,9 @@ import numpy as np
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.nn.functional import integers
-from volta.ops.creation import arange, zeros
+from volta.ops.creation import zeros
 from volta.ops.indexing import check_index
+from volta.ops.records.index import scatter_reduce_op
 from volta.ops.records.math import relu, sign
 from volta.ops.records.pool import avg_pool_op, max_pool_op
 from volta.ops.records.reduce import mean_op
@@ -332,10 +333,8 @@ def _make_max_unpool(rank):
         check_index(op, indices, plane)
         if not planes:
             return reshape_op(x, shape=x.shape[:2] + size)
-        first = reshape_op(arange(planes, device=x.device) * plane, shape=(planes, 1))
-        places = reshape_op(indices, shape=(planes, x._size // planes)) + first
-        out = zeros((planes * plane,), dtype=x.dtype, device=x.device)
-        out[reshape_op(places, shape=(x._size,))] = reshape_op(x, shape=(x._size,))
+        values, places = [reshape_op(t, shape=(planes, x._size // planes)) for t in (x, indices)]
+        out = scatter_reduce_op(zeros((planes, plane), dtype=x.dtype, device=x.device), values, places, dim=1, reduce="last")
         return _unbatched(reshape_op(out, shape=x.shape[:2] + size), batched)
 
     def numpy(x, indices, kernel_size):

@@ -107,7 +107,7 @@ def interpolate(input: Tensor, size: int | Sequence[int] | None = None, scale_fa
     if input.dtype is uint8:
         out = cast(planes, float32)
         for steps in (((input.shape[2], sizes[1]), (1.0, scales[1])), (sizes, (scales[0], 1.0))):
-            out = resample_op(out, size=(1, *steps[0]), scales=(1.0, *steps[1]), mode=kind, align_corners=bool(align_corners))
+            out = resample_op(out, size=(1, *steps[0]), scales=(1.0, *steps[1]), mode=kind + "16", align_corners=bool(align_corners))
             out = clamp(floor(out + 0.5), 0, 255)
         out = cast(out, uint8)
     else:

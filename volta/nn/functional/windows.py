@@ -1,5 +1,5 @@
-"""Windows of images as columns and back (`unfold`, `fold`), and channels exchanged with pixels or with each other. All are views and a
-copy; the windows of `fold` are added by the derivative of `Tensor.unfold`."""
+"""Windows of images as columns and back (`unfold`, `fold`), and channels exchanged with pixels or with each other. All but `fold` are
+views and a copy."""
 from __future__ import annotations
 
 import math
@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.errors import ArgumentError, ShapeError
-from volta.ops.copy import contiguous
-from volta.ops.join import pad
-from volta.ops.parts import slice_view
-from volta.ops.records.view import contiguous_op, fold_windows, permute_op, reshape_op, unfold_op
+from volta.ops.records.fold import columns, fold_op, np_fold
+from volta.ops.records.view import contiguous_op, permute_op, reshape_op
 from volta.ops.table import case, composed
 from volta.shapes import per_dim
 
@@ -36,14 +34,6 @@ def _geometry(op, size, kernel_size, dilation, padding, stride):
     return kernel, dilation, padding, stride, windows
 
 
-def window_views(x: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Tensor:
-    """The windows of images (N, C, ...) as further dimensions behind theirs, in place."""
-    for i, (k, s, d) in enumerate(zip(kernel, stride, dilation), 2):
-        x = unfold_op(x, dim=i, size=d * (k - 1) + 1, step=s)
-        x = slice_view(x, (Ellipsis, slice(None, None, d))) if d > 1 else x
-    return x
-
-
 def _np_places(kernel, dilation, stride, windows):
     """Per kernel element the slices of the padded image that it meets."""
     for k in range(kernel * kernel):
@@ -59,13 +49,8 @@ def _np_unfold(x, kernel_size, dilation=1, padding=0, stride=1):
 
 
 def _np_fold(x, output_size, kernel_size, dilation=1, padding=0, stride=1):
-    size = [n + 2 * padding for n in output_size]
-    windows = [(n - dilation * (kernel_size - 1) - 1) // stride + 1 for n in size]
-    x = x.reshape(*x.shape[:-2], -1, kernel_size ** 2, *windows)
-    out = np.zeros(x.shape[:-3] + tuple(size))
-    for k, at in _np_places(kernel_size, dilation, stride, windows):
-        out[at] += x[..., k, :, :]
-    return out[..., padding:size[0] - padding, padding:size[1] - padding]
+    options = [(n, n) for n in (kernel_size, stride, padding, dilation)]
+    return np_fold(x.reshape(-1, *x.shape[-2:]), output_size, *options).reshape(*x.shape[:-2], -1, *output_size)
 
 
 @composed(name="functional.unfold", samples=(case((2, 3, 5, 4), kernel_size=2),
@@ -84,11 +69,8 @@ def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequ
     if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
         raise ShapeError(f"unfold: needs images (N, C, H, W) or (C, H, W) that are not empty, got {input.shape}")
     kernel, dilation, padding, stride, _ = _geometry("unfold", input.shape[-2:], kernel_size, dilation, padding, stride)
-    x = input if input.ndim == 4 else reshape_op(input, shape=(1, *input.shape))
-    if any(padding):
-        x = pad(x, (padding[1], padding[1], padding[0], padding[0]))
-    columns = contiguous_op(permute_op(window_views(x, kernel, stride, dilation), dims=(0, 1, 4, 5, 2, 3)))
-    return reshape_op(columns, shape=(*input.shape[:-3], math.prod(columns.shape[1:4]), math.prod(columns.shape[4:])))
+    found = columns(input if input.ndim == 4 else reshape_op(input, shape=(1, *input.shape)), kernel, stride, padding, dilation)
+    return found if input.ndim == 4 else reshape_op(found, shape=found.shape[1:])
 
 
 @composed(name="functional.fold", samples=(case((2, 12, 12), output_size=(4, 5), kernel_size=2),
@@ -108,16 +90,13 @@ def fold(input: Tensor, output_size: int | Sequence[int], kernel_size: int | Seq
     kernel, dilation, padding, stride, windows = _geometry("fold", size, kernel_size, dilation, padding, stride)
     if input.ndim not in (2, 3) or 0 in input.shape[-2:]:
         raise ShapeError(f"fold: needs columns (N, C * kh * kw, windows) or (C * kh * kw, windows) that are not empty, got {input.shape}")
-    channels, rest = divmod(input.shape[-2], kernel[0] * kernel[1])
+    rest = input.shape[-2] % (kernel[0] * kernel[1])
     if rest or input.shape[-1] != windows[0] * windows[1]:
         raise ShapeError(f"fold: input {input.shape} must have a multiple of {kernel[0] * kernel[1]} rows, and {windows[0]} * {windows[1]} "
                          f"columns for images of {size}")
-    n, (height, width) = input.shape[0] if input.ndim == 3 else 1, [s + 2 * p for s, p in zip(size, padding)]
-    x = permute_op(reshape_op(input, shape=(n, channels, *kernel, *windows)), dims=(0, 1, 2, 4, 5, 3))
-    x = fold_windows(x, (n, channels, kernel[0], windows[0], width), 4, stride[1], dilation[1])
-    x = fold_windows(permute_op(x, dims=(0, 1, 3, 4, 2)), (n, channels, height, width), 2, stride[0], dilation[0])
-    x = slice_view(x, (Ellipsis, *[slice(p, p + s) for s, p in zip(size, padding)]))
-    return contiguous(x if input.ndim == 3 else reshape_op(x, shape=x.shape[1:]))
+    x = input if input.ndim == 3 else reshape_op(input, shape=(1, *input.shape))
+    x = fold_op(x, size=size, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+    return x if input.ndim == 3 else reshape_op(x, shape=x.shape[1:])
 
 
 # ---------------------------------------------------------------- shuffles

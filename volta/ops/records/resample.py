@@ -3,7 +3,8 @@
 Along a dimension, output o lies at the source position p = scale * (o + 1/2) - 1/2, or scale * o with `align_corners`. "nearest" takes
 the element at floor(scale * o), "nearest-exact" the one at floor(scale * (o + 1/2)), "linear" weighs the two around p, "cubic" the four
 (Keys 1981, a = -3/4), "area" takes the mean of those that the output covers. Beyond the ends the outermost element is repeated. A
-dimension that keeps its size with scale 1 is left as it is.
+dimension that keeps its size with scale 1 is left as it is. "linear16" and "cubic16", for bytes, are as PyTorch's: the weights of each
+element are rounded to 16 bits, times a power of two for the dimension; products with bytes are then exact. Bytes have no derivative.
 """
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from volta.ops.table import case, register
 
-MODES = ("nearest", "nearest-exact", "linear", "cubic", "area")
+MODES = ("nearest", "nearest-exact", "linear", "cubic", "area", "linear16", "cubic16")
 
 
 def np_taps(mode, o, size, length, scale, align_corners):
@@ -34,12 +35,20 @@ def np_taps(mode, o, size, length, scale, align_corners):
                        -0.75 * t * t * (1 - t)]
 
 
+def bits_of(largest: float) -> int:
+    """By which power of two weights are multiplied and rounded: the largest one has 15 bits then."""
+    return next(bits for bits in range(22) if int(0.5 + largest * (2 << bits)) >= 1 << 15)
+
+
 def _np_matrix(size, length, scale, mode, align_corners):
     out = np.zeros((length, size))
     for o in range(length):
-        first, weights = np_taps(mode, o, size, length, scale, align_corners)
+        first, weights = np_taps(mode.removesuffix("16"), o, size, length, scale, align_corners)
         for k, w in enumerate(weights):
             out[o, min(max(first + k, 0), size - 1)] += w
+    if mode.endswith("16"):
+        unit = 1 << bits_of(out.max())
+        out = np.trunc(out * unit + np.copysign(0.5, out)) / unit
     return out
 
 

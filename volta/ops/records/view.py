@@ -128,19 +128,18 @@ def _np_unfold(x, dim, size, step):
     return windows[(slice(None),) * dim + (slice(None, None, step),)]
 
 
-def fold_windows(g, shape, dim, step, dilation=1):
-    """Windows, whose elements lie along the last dimension, added where they were: the derivative of `unfold`. Elements of a window
-    lie `dilation` apart, windows `step`."""
+def fold_windows(g, shape, dim, step):
+    """Windows, whose elements lie along the last dimension, added where they were: the derivative of `unfold`."""
     out = None
     inner = g.shape[:-1]
     if not g.shape[-1]:
         return place(reshape_op(g, shape=shape[:dim] + (0,) + shape[dim + 1:]), shape=shape, starts=(0,) * len(shape),
                      steps=(1,) * len(shape), value=0.0)
-    if dilation == 1 and step == g.shape[-1] and g.shape[dim] * step == shape[dim]:        # windows that lie one behind another
+    if step == g.shape[-1] and g.shape[dim] * step == shape[dim]:        # windows that lie one behind another
         order = (*range(dim + 1), len(inner), *range(dim + 1, len(inner)))
         return reshape_op(permute_op(g, dims=order), shape=shape)
     for k in range(g.shape[-1]):
-        starts, steps = (tuple(v if i == dim else default for i in range(len(shape))) for v, default in ((k * dilation, 0), (step, 1)))
+        starts, steps = (tuple(v if i == dim else default for i in range(len(shape))) for v, default in ((k, 0), (step, 1)))
         window = slice_op(g, starts=(0,) * len(inner) + (k,), sizes=inner + (1,), steps=(1,) * (len(inner) + 1),
                           axes=tuple(range(len(inner))))
         placed = place(window, shape=shape, starts=starts, steps=steps, value=0.0)
