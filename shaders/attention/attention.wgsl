@@ -15,8 +15,7 @@
 // Bindings: 0 q[B, L, H, 4 W1], 1 k[B, S, G, 4 W1], 2 v[B, S, G, 4 W2], 3 mask[B, H, L, S], 4 g[B, L, H, 4 W2] (any strides, in V's;
 //           of mask in elements), 5 stats[B, H, L] = (log2 of the sum, delta), all read; 6 first: out, or dv and behind it dk, 7 second:
 //           logsumexp or dq[copies, B, L, H, 4 W1] (read_write). What is not used may be any buffer.
-// Launch:   x = pairs * tiles workgroups of LANES_X * LANES_Y, tiles being the copies for gradients; forward, the longest rows of a causal
-//           mask come first.
+// Launch:   x = pairs * tiles workgroups of LANES_X * LANES_Y, tiles being the copies for gradients; forward, long causal rows come first.
 // Sums:     in f32, in a fixed order; exponentials are of base 2. A row without any key gives zeros, and logsumexp +inf.
 //
 // Neighbouring lanes share x and lanes two apart y, so that most reads of a warp are broadcasts. Thread (x, y) owns the fours of rows
@@ -157,7 +156,10 @@ fn multiply_element(e: u32) {
     for (var j = 0u; j < COLS / 4u; j += 1u) {
         let b = stage[x + (RIGHT + e * (TILE_C / 4u) + at + j * LANES_X)];
         for (var c = 0u; c < 4u; c += 1u) {
-            for (var i = 0u; i < ROWS; i += 1u) { cells[(j * 4u + c) * ROWS + i] = fma(a[i], V(b[c]), cells[(j * 4u + c) * ROWS + i]); }
+            for (var n = 0u; n < ROWS; n += 1u) {
+                let i = select(n, ROWS - 1u - n, c % 2u == 1u);
+                cells[(j * 4u + c) * ROWS + i] = add_product(c, a[i], V(b[c]), cells[(j * 4u + c) * ROWS + i]);
+            }
         }
     }
 }
@@ -221,9 +223,7 @@ fn accumulate_line(sums: ptr<private, array<V, 4u * ROWS * WIDE>>, cell: u32, ba
     for (var i = 0u; i < ROWS; i += 1u) { a[i] = shared_cells[cell + place(e, z + i * 4u)]; }
     for (var n = 0u; n < WIDE; n += 1u) {
         let b = stage[base + e * LINE + x + n * LANES_X];
-        for (var i = 0u; i < ROWS; i += 1u) {
-            for (var c = 0u; c < 4u; c += 1u) { (*sums)[(i * 4u + c) * WIDE + n] = fma(V(a[i][c]), b, (*sums)[(i * 4u + c) * WIDE + n]); }
-        }
+        for (var r = 0u; r < 4u * ROWS; r += 1u) { (*sums)[r * WIDE + n] = add_product(r, V(a[r / 4u][r % 4u]), b, (*sums)[r * WIDE + n]); }
     }
 }
 
@@ -250,7 +250,7 @@ fn accumulate_turned(four: u32, base: u32, e: u32) {
         for (var c = 0u; c < 2u; c += 1u) {
             for (var n = 0u; n < WIDE; n += 1u) {
                 let b = stage[base + (e * 4u + half * 2u + c) * LINE + x + n * LANES_X];
-                for (var i = 0u; i < QUERIES; i += 1u) { sums_3[i * WIDE + n] = fma(V(a[i][c]), b, sums_3[i * WIDE + n]); }
+                for (var i = 0u; i < QUERIES; i += 1u) { sums_3[i * WIDE + n] = add_product(i, V(a[i][c]), b, sums_3[i * WIDE + n]); }
             }
         }
     }
@@ -473,9 +473,10 @@ fn backward(head: u32, copy: u32) {
                 fetch_lines(columns_1, 0u);
                 differentiate(rows_1, columns_1);
                 share_cells(0u, 0u);
+                if (WIDE == 1u) { move_queries(base, c, true, turn == 0u); }        // early, where registers allow it
                 accumulate(2u, columns_1, TILE_C, rows_1, Lines());
                 columns_1.begin = c + TILE_C;
-                move_queries(base, c, true, turn == 0u);
+                if (WIDE > 1u) { move_queries(base, c, true, turn == 0u); }
                 accumulate(3u, rows_1, select(TILE_R, min(TILE_R, c + TILE_C - begin), CAUSAL), rows_1, columns_1);
                 move_queries(base, c, false, false);
             }

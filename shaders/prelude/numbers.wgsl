@@ -1,4 +1,4 @@
-// prelude/numbers: grid, NaN and infinity, integer and exact division, wide products, orders.
+// prelude/numbers: grid, products, NaN and infinity, integer and exact division, wide products, orders.
 //
 // No bindings, no entry point. Names here must not be declared again by a file, which gets the declarations that it uses.
 // WGSL lets compilers assume that NaN and infinity do not occur: `a != b` is false for NaN, max, min, clamp and sign
@@ -15,6 +15,15 @@ fn group_index(group: vec3<u32>, groups: vec3<u32>) -> u32 {
 struct Grid { @builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32> }
 
 fn group_of(grid: Grid) -> u32 { return group_index(grid.group, grid.groups); }
+
+// ---- Products.
+
+// sum + a * b, for every other n from the last element to the first: then one factor of two products in turn is the same, which is not
+// read from the registers again (in the time of a product, processors read two numbers of the three).
+fn add_product(n: u32, a: vec4<f32>, b: vec4<f32>, sum: vec4<f32>) -> vec4<f32> {
+    if (n % 2u == 1u) { return fma(a.wzyx, b.wzyx, sum.wzyx).wzyx; }
+    return fma(a, b, sum);
+}
 
 // ---- NaN and infinity.
 
