@@ -4,16 +4,20 @@ Knows tensors and their layouts; matmul.py knows which kernel a product gets.
 """
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from volta._kernels import core
 from volta.devices.gpu import matmul as planner
 from volta.devices.gpu.common import (
     BYTES,
+    COMPUTED,
     FLOAT16,
     FLOAT32,
     INT32,
     INT64,
+    STORED,
+    THREADS,
     UINT8,
     broadcast_shape,
     broadcast_strides,
@@ -22,6 +26,7 @@ from volta.devices.gpu.common import (
 )
 from volta.devices.gpu.copy import contiguous
 from volta.devices.gpu.limits import rows as cuts
+from volta.devices.gpu.limits.cut import call
 from volta.devices.gpu.matmul import Operand
 from volta.devices.gpu.plans import At, Kernel, Plan
 from volta.errors import DTypeError
@@ -188,7 +193,28 @@ def _operand(x: Layout, outer: int) -> Operand | None:
     return None
 
 
+def _cross(a, b, *, dim):
+    """a x b of the vectors of 3 elements along dim."""
+    plan = Plan(a, b)
+    out = plan.output(a.shape, a.dtype)
+    if a._size:
+        finish = {"finish": "E(v & 255u)"} if a.dtype is UINT8 else {}
+        plan.step("products/cross", (0, 1, out), (a._size, math.prod(a.shape[dim + 1:]), At(0), At(1)), ceil_div(a._size, THREADS),
+                  E=STORED[a.dtype.code], C=COMPUTED[a.dtype.code], **finish)
+    return plan
+
+
+def _cut_cross(run, a, b, *, dim):
+    """Part by part of the result, of parts of the operands."""
+    def part(x, k):
+        k %= 3
+        return core.view(x, x.shape[:dim] + (1,) + x.shape[dim + 1:], x._strides, x.offset + k * x._strides[dim])
+    parts = [call("sub", call("mul", part(a, k + 1), part(b, k + 2)), call("mul", part(a, k + 2), part(b, k + 1))) for k in range(3)]
+    return call("cat", *parts, dim=dim)
+
+
 KERNELS = {
+    "cross": Kernel("cross", _cross, cut=_cut_cross),
     "matmul": Kernel("matmul", _matmul, strided=(0, 1), cut=cuts.matmul),
     "linear": Kernel("linear", _linear, strided=(0, 1), cut=cuts.linear),
 }
