@@ -33,6 +33,7 @@ fn tanh_f(x: f32) -> f32 { return tanh_accurate(x); }
 fn sigmoid_f(x: f32) -> f32 { return sigmoid_accurate(x); }
 fn erf_f(x: f32) -> f32 { return erf_accurate(x); }
 fn relu_f(x: f32) -> f32 { return relu_nan(x); }
+fn positive_part_f(x: f32) -> f32 { return select(0.0, x, is_positive(x)); }
 fn relu_w(x: T) -> T { return max(x, T(0)); }
 fn selu_f(x: f32) -> f32 { return select(1.7580993408473766 * expm1_accurate(x), 1.0507009873554805 * x, is_positive(x)); }
 fn gelu_f(x: f32) -> f32 { return x * normal_cdf(x); }
@@ -126,6 +127,7 @@ fn bce_f(x: f32, y: f32) -> f32 { return -(y * max_nan(log_accurate(x), -100.0) 
 fn bce_grad_f(g: f32, x: f32, y: f32) -> f32 { return div_f32(g * (x - y), max_nan((1.0 - x) * x, 1e-12)); }
 fn logistic_loss_f(x: f32, y: f32) -> f32 { return x * (select(0.0, 1.0, x > 0.0) - y) + far_side_loss(x); }
 fn logistic_loss_grad_f(g: f32, x: f32, y: f32) -> f32 { return g * (sigmoid_accurate(x) - y); }
+fn wrapped_w(x: T, n: T) -> T { return select(x, x + n, x < T(0)); }
 fn gated_f(x: f32, y: f32) -> f32 { return x * sigmoid_accurate(y); }
 fn huber_f(x: f32, limit: f32) -> f32 { return select(limit * (abs(x) - 0.5 * limit), 0.5 * x * x, abs(x) <= limit); }
 fn remainder_f(x: f32, y: f32) -> f32 { return remainder_f32(x, y); }
@@ -204,6 +206,7 @@ fn poisson_f(x: f32, u: f32, v: f32) -> f32 { return count_of(-1.0, x, u, v); }
 fn binomial_f(n: f32, x: f32, u: f32, v: f32) -> f32 { return count_of(max_nan(n, 0.0), x, u, v); }
 fn where_n(c: u32, x: T, y: T) -> T { return select(y, x, c != 0u); }
 fn mulacc_m(x: T, y: T, z: T) -> T { return x * y + z; }
+fn nan_to_num_f(x: f32, v: f32, largest: f32) -> f32 { return select(clamp(x, -largest, largest), v, is_nan(x)); }
 fn divacc_f(x: f32, y: f32, z: f32) -> f32 { return x / y + z; }
 fn lerp_f(x: f32, y: f32, w: f32) -> f32 { return select(y, x, abs(w) < 0.5) + select(w - 1.0, w, abs(w) < 0.5) * (y - x); }
 fn clamp_f(x: f32, low: f32, high: f32) -> f32 { return min_nan(max_nan(x, low), high); }

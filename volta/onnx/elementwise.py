@@ -170,6 +170,10 @@ _FORMULAS = {
     "clamp": lambda x, low, high: x.node("Max", low).node("Min", high), "hardtanh": lambda x, low, high: x.node("Clip", low, high),
     "mulacc": lambda a, b, c: a * b + c, "divacc": lambda a, b, c: a / b + c, "lerp": lambda a, b, w: (b - a) * w + a,
     "gated": lambda a, b: a * b.node("Sigmoid"), "threshold": lambda x, limit, value: x.node("LessOrEqual", limit).node("Where", value, x),
+    "nan_to_num": lambda x, nan, largest: x.node("IsNaN").node("Where", nan, x.node("Clip", largest.node("Neg"), largest)),
+    "hardshrink": lambda x, limit: x.node("Abs").node("LessOrEqual", limit).node("Where", 0.0, x),
+    "positive_part": lambda x: x.node("Greater", 0.0).node("Where", x, 0.0),
+    "wrapped": lambda i, n: i.node("Less", 0).node("Where", i + n, i),
     "xlogy": _xlogy, "hypot": lambda a, b: (a * a + b * b).node("Sqrt"),
     "remainder": _remainder, "fmod": lambda a, b: a.node("Mod", b, fmod=1), "floor_divide": _floor_divide,
     "div_trunc": lambda a, b: _trunc(a / b) if a.c.dtype.is_floating_point else a / b}

@@ -15,6 +15,7 @@ from volta.ops.math import where
 from volta.ops.parts import narrow, select
 from volta.ops.records.copy import cast
 from volta.ops.records.index import scatter_add_op
+from volta.ops.records.places import counts_op
 from volta.ops.records.reduce import amax_op, amin_op
 from volta.ops.records.sort import searchsorted_op
 from volta.ops.records.view import reshape_op
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from volta.tensor import Tensor
+
+
+_FEW_BINS = 4096            # that a GPU counts in workgroup memory
 
 
 @composed(samples=(case(Labels((30,), 7)), case(Labels((5,), 3), minlength=6)), kinds="i", smooth=False, reads=True,
@@ -50,6 +54,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if least < 0:
         raise IndexRangeError(f"bincount: the numbers must not be negative, got {least}")
     size = checked_size((max(largest + 1, minlength),))
+    if weights is None and input.device.is_gpu and size <= _FEW_BINS:
+        return counts_op(input, None, None, bins=size)
     if weights is None:
         weights = ones(input.shape, dtype=int64, device=input.device)
     elif weights.dtype is not float32:
@@ -67,8 +73,8 @@ def _flat(x):
     return reshape_op(x, shape=(x._size,))
 
 
-def _edges(name, input, bins, low, high, widening):
-    """bins + 1 edges from low to high, numbers; None for the extremes of the input, apart by twice `widening` where they are equal."""
+def _range(name, input, bins, low, high, widening):
+    """low and high, numbers; None for the extremes of the input, apart by twice `widening` where they are equal."""
     if bins < 1:
         raise ArgumentError(f"{name}: bins must be at least 1, got {bins}")
     if low is None:
@@ -76,9 +82,13 @@ def _edges(name, input, bins, low, high, widening):
         low, high = (f(flat, dim=(0,), keepdim=True) for f in (amin_op, amax_op))
         if not input.device.is_gpu and not bool((high - low).isfinite().item()):
             raise ArgumentError(f"{name}: the elements are not all finite; give the range")
-        low, high = where(low == high, low - widening, low), where(low == high, high + widening, high)
-    else:
-        low, high = (full((1,), float(v), dtype=input.dtype, device=input.device) for v in (low, high))
+        return where(low == high, low - widening, low), where(low == high, high + widening, high)
+    return tuple([full((1,), float(v), dtype=input.dtype, device=input.device) for v in (low, high)])
+
+
+def _edges(name, input, bins, low, high, widening):
+    """bins + 1 edges of the range."""
+    low, high = _range(name, input, bins, low, high, widening)
     steps, step = arange(bins + 1, dtype=input.dtype, device=input.device), (high - low) / bins
     return where(steps < (bins + 1) // 2, low + step * steps, high - step * (bins - steps))
 
@@ -114,11 +124,10 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     if not min <= max:
         raise ArgumentError(f"histc: min must not be above max, got {min} and {max}")
     input = input.detach()
-    if min == max and input._size:
-        edges = _edges("histc", input, bins, None, None, 1.0)
-    else:
-        edges = _edges("histc", input, bins, min - (min == max), max + (min == max), 1.0)
-    return _counted([_flat(input)], [edges], None, equal=True)
+    bounds = (None, None) if min == max and input._size else (min - (min == max), max + (min == max))
+    if input.device.is_gpu and bins <= _FEW_BINS:
+        return cast(counts_op(_flat(input), *_range("histc", input, bins, *bounds, 1.0), bins=bins), input.dtype)
+    return _counted([_flat(input)], [_edges("histc", input, bins, *bounds, 1.0)], None, equal=True)
 
 
 def _np_histogram(x, bins, range=None, density=False):

@@ -19,7 +19,7 @@ from volta.ops.parts import narrow, select, slice_view
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op, scatter_sum_op
 from volta.ops.records.join import triangle_op
-from volta.ops.records.math import clamp_op, mulacc, where_op
+from volta.ops.records.math import where_op, wrapped
 from volta.ops.records.places import true_places as true_places_op
 from volta.ops.records.places import true_starts
 from volta.ops.records.reduce import amax_op
@@ -80,7 +80,7 @@ def positions(op: str, index: Tensor, size: int, wrap: bool = False, kernel_chec
         return index
     negative = check_index(op, index, size, -size if wrap else 0)
     index = cast(index, int64)
-    return mulacc(clamp_op(index, -1, 0), -size, index) if negative else index      # two passes, without a mask
+    return wrapped(index, size) if negative else index
 
 
 def as_vector(x: Tensor) -> Tensor:

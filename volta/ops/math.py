@@ -280,6 +280,8 @@ def nan_to_num(input: Tensor, nan: float | None = 0.0, posinf: float | None = No
     if not input.dtype.is_floating_point:
         return clone(input)
     largest = LARGEST[input.dtype.itemsize]
+    if posinf is None and neginf is None:
+        return r.nan_to_num_op(input, float(nan or 0.0), largest)
     out = r.where_op(r.isnan(input), float(nan or 0.0), input)
     out = r.where_op(input == float("inf"), largest if posinf is None else posinf, out)
     return r.where_op(input == float("-inf"), -largest if neginf is None else neginf, out)

@@ -1,7 +1,6 @@
 """Products of vectors and of several matrices: Kronecker and cross products, powers, chains in their best order; Vandermonde matrices."""
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,13 +12,13 @@ from volta.ops.inverse import inverse, square
 from volta.ops.linalg import matmul
 from volta.ops.parts import diagonal
 from volta.ops.records.copy import cast
-from volta.ops.records.join import extend_op
+from volta.ops.records.linalg import cross_op
 from volta.ops.records.math import where_op
-from volta.ops.records.view import contiguous_op, part, reshape_op
+from volta.ops.records.view import contiguous_op, expand_op, reshape_op
 from volta.ops.reduce import sum
 from volta.ops.table import Many, case, composed
 from volta.ops.view import unsqueeze
-from volta.shapes import as_dim
+from volta.shapes import as_dim, broadcast_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,15 +45,8 @@ def _cross(name, input, other, dim):
     sizes = input.shape[dim:][:1] + other.shape[dim:][:1]
     if sizes != (3, 3):
         raise ShapeError(f"{name}: dimension {dim} must have size 3 in both, got {input.shape} and {other.shape}")
-    a, b = _twice(input, dim), _twice(other, dim)
-    return part(a, dim, 1, 3) * part(b, dim, 2, 3) - part(a, dim, 2, 3) * part(b, dim, 1, 3)
-
-
-def _twice(x, dim):
-    """The three elements along `dim`, and the first two again."""
-    outer, inner = math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1:])
-    again = extend_op(reshape_op(x, shape=(outer, 1, 3, inner)), outs=(1, 5, inner), before=(0, 0, 0), mode="circular")
-    return reshape_op(again, shape=x.shape[:dim] + (5,) + x.shape[dim + 1:])
+    shape = broadcast_shapes(input.shape, other.shape)
+    return cross_op(expand_op(input, shape=shape), expand_op(other, shape=shape), dim=dim)
 
 
 @composed(apart=0, samples=(case((2, 3), (2, 3)), case((3, 2), (3, 1), dim=0)), kinds="fi", takes={"input": "fi", "other": "=input"},

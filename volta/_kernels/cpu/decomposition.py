@@ -12,6 +12,8 @@ from volta.errors import LinAlgError
 
 def _array(x):
     """A view of a tensor's memory."""
+    if x is None:
+        return None
     dtype = to_numpy(x.dtype)
     if not x._size:                         # its strides and offset may lead outside the storage
         return np.empty(x.shape, dtype)

@@ -5,9 +5,12 @@
 
 import numpy
 
+from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from volta._kernels.core.base cimport FLOAT16, FLOAT32, Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.core.base cimport (
+    FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT8, Storage, TensorBase, address, empty_host, host_storage,
+)
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.elementwise_driver cimport broadcast_shape
 from volta._kernels.cpu.gemm cimport Plan, Products, gemm, plan_products
@@ -121,4 +124,53 @@ cdef TensorBase spread_bias(TensorBase out, TensorBase bias):
     return out
 
 
-KERNELS = {"matmul": matmul, "linear": linear}
+# ---------------------------------------------------------------- cross products
+
+ctypedef fused number:
+    unsigned char
+    int
+    int64_t
+    float
+    double
+
+
+cdef void cross_lines(const number* a, const number* b, number* out, Py_ssize_t outer, Py_ssize_t inner) noexcept nogil:
+    cdef Py_ssize_t line, i, x, y, z
+    for line in range(outer):
+        for i in range(inner):
+            x = 3 * line * inner + i
+            y, z = x + inner, x + 2 * inner
+            out[x] = a[y] * b[z] - a[z] * b[y]
+            out[y] = a[z] * b[x] - a[x] * b[z]
+            out[z] = a[x] * b[y] - a[y] * b[x]
+
+
+def cross(TensorBase a not None, TensorBase b not None, *, Py_ssize_t dim):
+    """a x b of the vectors of 3 elements along dim."""
+    cdef TensorBase out = empty_host(a.shape, a.dtype)
+    cdef Py_ssize_t outer = 1, inner = 1, d
+    for d in range(len(a.shape)):
+        if d < dim:
+            outer *= <Py_ssize_t>a.shape[d]
+        elif d > dim:
+            inner *= <Py_ssize_t>a.shape[d]
+    a, b = packed(a), packed(b)
+    cdef char* x = address(a)
+    cdef char* y = address(b)
+    cdef char* to = address(out)
+    cdef int code = out.dtype.code
+    with nogil:
+        if code == FLOAT32:
+            cross_lines(<float*>x, <float*>y, <float*>to, outer, inner)
+        elif code == FLOAT64:
+            cross_lines(<double*>x, <double*>y, <double*>to, outer, inner)
+        elif code == INT64:
+            cross_lines(<int64_t*>x, <int64_t*>y, <int64_t*>to, outer, inner)
+        elif code == INT32:
+            cross_lines(<int*>x, <int*>y, <int*>to, outer, inner)
+        elif code == UINT8:
+            cross_lines(<unsigned char*>x, <unsigned char*>y, <unsigned char*>to, outer, inner)
+    return out
+
+
+KERNELS = {"matmul": matmul, "linear": linear, "cross": cross}

@@ -1,4 +1,4 @@
-"""Where elements are other than 0: how many before each block, and their places in order."""
+"""Where elements are other than 0: how many before each block, and their places in order; and counts of elements."""
 import numpy as np
 
 from volta._kernels.cpu.decomposition import kernel
@@ -12,4 +12,11 @@ def _places(x, starts, block, sizes, count):
     return np.stack(np.unravel_index(np.flatnonzero(x)[:count], sizes))
 
 
-KERNELS = {"true_starts": kernel(_starts), "true_places": kernel(_places)}
+def _counts(x, low, high, bins):
+    if low is not None and high is not None:
+        x = x[(x >= low) & (x <= high)]
+        x = np.minimum(((x - low) * x.dtype.type(bins) / (high - low)).astype(np.int64), bins - 1)
+    return np.bincount(x[(x >= 0) & (x < bins)].astype(np.int64), minlength=bins)
+
+
+KERNELS = {"counts": kernel(_counts), "true_starts": kernel(_starts), "true_places": kernel(_places)}

@@ -38,6 +38,9 @@ cdef uint64_t STAGING_KEPT = 256 << 20
 # Bytes of queue writes at which they are sent: wgpu holds a copy of them until then.
 cdef uint64_t MAX_UNSENT = 64 << 20
 
+# Looks at the device before this thread sleeps until it is done: to be woken takes longer than most reads.
+cdef int SPINS = 100
+
 FORMS = {None: RAW, "bool": BOOL, "uint8": BYTE, "int32": INT32, "int64": INT64, "float16": RAW, "float32": RAW}
 
 _forbidden = threading.local()
@@ -370,6 +373,10 @@ cdef class Transfers:
         cdef int tries
         if not staging.pending:
             self.start_map(staging, mode)
+        with nogil:
+            for tries in range(SPINS):
+                if staging.status[0] == 0:
+                    self.link.api.poll(self.link.device, 0, NULL)
         for tries in range(4):
             if staging.status[0] == 0:
                 with nogil:

@@ -4,16 +4,20 @@ Knows tensors and their layouts; matmul.py knows which kernel a product gets.
 """
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from volta._kernels import core
 from volta.devices.gpu import matmul as planner
 from volta.devices.gpu.common import (
     BYTES,
+    COMPUTED,
     FLOAT16,
     FLOAT32,
     INT32,
     INT64,
+    STORED,
+    THREADS,
     UINT8,
     broadcast_shape,
     broadcast_strides,
@@ -22,6 +26,7 @@ from volta.devices.gpu.common import (
 )
 from volta.devices.gpu.copy import contiguous
 from volta.devices.gpu.limits import rows as cuts
+from volta.devices.gpu.limits.cut import call
 from volta.devices.gpu.matmul import Operand
 from volta.devices.gpu.plans import At, Kernel, Plan
 from volta.errors import DTypeError
@@ -29,6 +34,7 @@ from volta.errors import DTypeError
 ELEMENTS = {FLOAT32: "f32", FLOAT16: "f16", INT32: "i32", INT64: "i32", UINT8: "u8"}
 LARGE_GPU = 132             # multiprocessors that a discrete GPU is taken to have
 SMALL_GPU = 16              # and any other adapter
+LONG = 1 << 16              # elements from which an inner product is a sum
 
 
 class Source(NamedTuple):
@@ -99,6 +105,8 @@ def _matmul(a, b):
     if any(copies):
         return lambda a, b: KERNELS["matmul"](*[t if copy is None else copy(t) for t, copy in zip((a, b), copies)])
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    if k >= LONG and m * n * batch == 1 and a.dtype in (FLOAT32, INT32, INT64):
+        return _inner
     plan = Plan(a, b)
     plan.output((*lead, m, n), a.dtype)
     rows = 1 if not left.along_k else left.stride if m > 1 else left.batch
@@ -106,6 +114,13 @@ def _matmul(a, b):
         m, batch = m * batch, 1             # one B for all: a longer A
         left = left._replace(stride=rows if left.along_k else left.stride, batch=0)
     return _product(plan, a.dtype, (m, n, k, batch, left, right), None)
+
+
+def _inner(a, b):
+    """The product of one line with one column that are so long that many workgroups have to share them."""
+    shape = (*broadcast_shape((a.shape[:-2], b.shape[:-2])), 1, 1)
+    products = call("mul", *[core.view(t, (a.shape[-1],), (t._strides[d],), t.offset) for t, d in ((a, -1), (b, -2))])
+    return core.reshaped(call("sum", products, (0,), False), shape)
 
 
 def _linear(x, weight, bias):
@@ -188,7 +203,28 @@ def _operand(x: Layout, outer: int) -> Operand | None:
     return None
 
 
+def _cross(a, b, *, dim):
+    """a x b of the vectors of 3 elements along dim."""
+    plan = Plan(a, b)
+    out = plan.output(a.shape, a.dtype)
+    if a._size:
+        finish = {"finish": "E(v & 255u)"} if a.dtype is UINT8 else {}
+        plan.step("products/cross", (0, 1, out), (a._size, math.prod(a.shape[dim + 1:]), At(0), At(1)), ceil_div(a._size, THREADS),
+                  E=STORED[a.dtype.code], C=COMPUTED[a.dtype.code], **finish)
+    return plan
+
+
+def _cut_cross(run, a, b, *, dim):
+    """Part by part of the result, of parts of the operands."""
+    def part(x, k):
+        k %= 3
+        return core.view(x, x.shape[:dim] + (1,) + x.shape[dim + 1:], x._strides, x.offset + k * x._strides[dim])
+    parts = [call("sub", call("mul", part(a, k + 1), part(b, k + 2)), call("mul", part(a, k + 2), part(b, k + 1))) for k in range(3)]
+    return call("cat", *parts, dim=dim)
+
+
 KERNELS = {
+    "cross": Kernel("cross", _cross, cut=_cut_cross),
     "matmul": Kernel("matmul", _matmul, strided=(0, 1), cut=cuts.matmul),
     "linear": Kernel("linear", _linear, strided=(0, 1), cut=cuts.linear),
 }

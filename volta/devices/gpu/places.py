@@ -1,15 +1,18 @@
-"""Where elements are other than 0, on the GPU: how many before each block, and their places in order.
+"""Where elements are other than 0, on the GPU: how many before each block, and their places in order; and counts of elements.
 
-Beyond one binding the same comes from a running sum, which may be of any length.
+Beyond one binding places come from a running sum, which may be of any length.
 """
 from __future__ import annotations
 
 from volta._kernels import core
-from volta.devices.gpu.common import INT64, MAX_RANK, STORED, ceil_div
+from volta.devices.gpu.common import INT32, INT64, MAX_RANK, STORED, THREADS, ceil_div
 from volta.devices.gpu.copy import arange
-from volta.devices.gpu.limits.cut import call
+from volta.devices.gpu.limits.cut import call, halves
+from volta.devices.gpu.map import add_elementwise
 from volta.devices.gpu.plans import At, Kernel, Plan
 from volta.devices.gpu.sort import add_scan
+
+GROUPS = 264                # workgroups that count, each in memory of its own: two for each multiprocessor of a large GPU
 
 
 def _add(plan: Plan, entry: str, x, bound: tuple, block: int, groups: int, sizes: tuple = (), count: int = 0) -> None:
@@ -59,4 +62,21 @@ def _cut_places(run, x, starts, *, block, sizes, count):
     return call("cat", *[core.reshaped(part, (1, count)) for part in (rest, *found)], dim=0)
 
 
-KERNELS = {"true_starts": Kernel("true_starts", _starts, cut=_cut_starts), "true_places": Kernel("true_places", _places, cut=_cut_places)}
+def _counts(x, low, high, *, bins):
+    """How many elements of a vector lie in each of equal parts of [low, high], or are each integer."""
+    plan = Plan(x, low, high)
+    out, limits = plan.output((bins,), INT64), plan.ctx.limits
+    add_elementwise(plan, "0", (out,), (bins,), ((1,),), INT32)
+    threads = min(4 * THREADS, limits["max-compute-invocations-per-workgroup"])
+    groups = min(ceil_div(x._size, 4 * threads), GROUPS)
+    given = low is not None and high is not None
+    if groups:
+        plan.step("places/counts", (0, 1 if given else 0, 2 if given else 0, out),
+                  (x._size, bins, groups * threads, At(0), At(1) if given else 0, At(2) if given else 0), groups,
+                  E=STORED[x.dtype.code], WHOLE=not given, THREADS=threads, BINS=1 << max(bins - 1, 1).bit_length())
+    return plan
+
+
+KERNELS = {
+    "counts": Kernel("counts", _counts, cut=lambda run, *operands, **params: halves(run, operands, params, (0, None, None), None)),
+    "true_starts": Kernel("true_starts", _starts, cut=_cut_starts), "true_places": Kernel("true_places", _places, cut=_cut_places)}

@@ -19,7 +19,7 @@ from volta.ops.distance import pairwise_distance
 from volta.ops.indexing import check_index
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, scatter_add_op
-from volta.ops.records.math import abs, bce_op, clamp_max, clamp_min, exp, huber, log, log1p, minimum, where_op, xlogy
+from volta.ops.records.math import abs, bce_op, clamp_max, clamp_min, exp, huber, log, log1p, minimum, positive_part, where_op, xlogy
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.view import reshape_op
 from volta.ops.reduce import sum
@@ -257,11 +257,6 @@ def _labelled(name, input, target):
     return reshape_op(input, shape=(target._size, classes)), reshape_op(cast(target, int64), shape=(target._size, 1))
 
 
-def _positive(x):
-    """What is above 0, else 0, of NaN too."""
-    return where_op(x > 0, x, 0.0)
-
-
 def _np_multi_margin(x, target, p=1, margin=1.0, weight=None):
     rows = np.arange(len(x))
     terms = np.maximum(0, margin - x[rows, target][:, None] + x) ** p * (1 if weight is None else weight[target][:, None])
@@ -286,7 +281,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
     if weight is not None and weight.shape != (input.shape[-1:] or (1,)):
         raise ShapeError(f"multi_margin_loss: weight must have shape {input.shape[-1:] or (1,)}, got {weight.shape}")
     x, labels = _labelled("multi_margin_loss", input, target)
-    terms = _positive(margin - gather_op(x, labels, dim=1) + x)
+    terms = positive_part(margin - gather_op(x, labels, dim=1) + x)
     terms = terms * terms if p == 2 else terms
     if weight is not None:
         terms = terms * weight[labels]
@@ -343,7 +338,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
     counts = cumsum_op(ended, dim=1) == 0                                # before the first -1
     safe = where_op(counts, clamp_max(labels, classes - 1), 0)
     wanted = scatter_add_op(cast(counts, x.dtype), safe, dim=1, size=classes) > 0
-    gaps = _positive(1.0 - unsqueeze(gather_op(x, safe, dim=1), 2) + unsqueeze(x, 1))
+    gaps = positive_part(1.0 - unsqueeze(gather_op(x, safe, dim=1), 2) + unsqueeze(x, 1))
     gaps = where_op(unsqueeze(counts, 2), where_op(unsqueeze(wanted, 1), 0.0, gaps), 0.0)
     return _reduce(name, reshape_op(sum(gaps, (1, 2)) / float(max(classes, 1)), shape=shape), reduction)
 

@@ -30,6 +30,11 @@ matmul_op = register(
     cases=(case((3, 4), (4, 5)), case((2, 3, 4), (2, 4, 5)), case((2, 1, 3, 4), (5, 4, 2)), case((1, 1), (1, 1)), case((0, 3), (3, 2)),
            case((2, 0), (0, 3)), case((33, 65), (65, 17)), case((1, 70), (70, 5)), case((2, 0, 1, 3), (2, 0, 3, 2)),
            case((2, 1, 5), (1, 5, 3))))
+cross_op = register(
+    "cross", ("a", "b"), family="linalg", takes={"a": "fi", "b": "=a"}, kinds="fi", rtol=1e-4,
+    numpy=lambda a, b, dim: np.cross(a, b, axis=dim),
+    vjp=(lambda g, b, dim: cross_op(b, g, dim=dim), lambda g, a, dim: cross_op(g, a, dim=dim)),
+    cases=(case((5, 3), (5, 3), dim=1), case((2, 3, 4), (2, 3, 4), dim=1), case((3, 700), (3, 700), dim=0), case((0, 3), (0, 3), dim=1)))
 linear_op = register(
     "linear", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="linalg", rtol=1e-4,
     takes={"x": "f", "weight": "=x", "bias": "=x?"},

@@ -49,6 +49,7 @@ gelu_op = unary("gelu", lambda g, x: gelu_grad(g, x), numpy=lambda x: 0.5 * x * 
 gelu_tanh = unary("gelu_tanh", lambda g, x: gelu_tanh_grad(g, x), numpy=lambda x: 0.5 * x * (
     1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3))), promote="common", public=False)
 silu = unary("silu", lambda g, x: silu_grad(g, x), numpy=lambda x: x / (1 + np.exp(-x)), promote="common", function=False, inplace=False)
+positive_part = unary("positive_part", lambda g, out: where_op(out > 0, g, 0.0), numpy=lambda x: np.where(x > 0, x, 0), public=False)
 floor = unary("floor", zero, numpy=np.floor, takes="fi")
 ceil = unary("ceil", zero, numpy=np.ceil, takes="fi")
 round_op = unary("round", zero, numpy=np.round, takes="fi", public=False)
@@ -174,6 +175,8 @@ bitwise_and = binary("bitwise_and", numpy=np.bitwise_and, takes="ib", family="bi
 bitwise_or = binary("bitwise_or", numpy=np.bitwise_or, takes="ib", family="bitwise", operator="or", reflected=True)
 bitwise_xor = binary("bitwise_xor", numpy=np.bitwise_xor, takes="ib", family="bitwise", operator="xor", reflected=True)
 
+wrapped = binary("wrapped", numpy=lambda i, n: np.where(i < 0, i + n, i), takes="i", family="bitwise", public=False)  # counted from an end
+
 
 # ---------------------------------------------------------------- ternary
 where_op = ternary("where", ("condition", "input", "other"), (
@@ -185,6 +188,9 @@ clamp_op = ternary("clamp", ("x", "min", "max"), (
     lambda g, x, min, max: where_op(logical_or(x > max, max < min), g, 0.0)), numpy=np.clip, takes="fi", public=False, smooth=False)
 mulacc = ternary("mulacc", ("a", "b", "c"), (lambda g, b: g * b, lambda g, a: g * a, lambda g: g), numpy=lambda a, b, c: a * b + c,
                   takes="fi", rtol=2e-5, inplace=False)
+nan_to_num_op = ternary("nan_to_num", ("x", "nan", "largest"), (lambda g, x, largest: where_op(abs(x) <= largest, g, 0.0), None, None),
+                        takes="f", cases=tuple(case(s, 0.5, 3e4) for s in UNARY_SHAPES), public=False,
+                        numpy=lambda x, nan, largest: np.where(np.isnan(x), nan, np.clip(x, -largest, largest)))
 divacc = ternary("divacc", ("a", "b", "c"), (lambda g, b: g / b, lambda g, a, b: -g * (a / b) / b, lambda g: g), takes="f",
                  numpy=lambda a, b, c: a / b + c, domain=(0.3, 3.0), rtol=2e-5, public=False)
 lerp_op = ternary("lerp", ("x", "end", "weight"), (

@@ -1,9 +1,9 @@
-"""Records of where elements are other than 0; how many there are has to be read between the two."""
+"""Records of where elements are other than 0, of which the number has to be read between the two, and of counts of elements."""
 from __future__ import annotations
 
 import numpy as np
 
-from volta.ops.table import Derived, Flags, case, register
+from volta.ops.table import Derived, Flags, Labels, case, register
 
 
 def _np_starts(x, block):
@@ -14,6 +14,14 @@ def _case(size, block, sizes, count):
     return case(Flags((size,)), Derived(lambda x: _np_starts(x, block)), block=block, sizes=sizes, count=count)
 
 
+def _np_counts(x, low, high, bins):
+    return np.bincount(x.astype(np.int64), minlength=bins) if low is None else np.histogram(x, bins, (low[0], high[0]))[0]
+
+
+_RANGE = [Derived(lambda *_, v=v: np.full(1, v)) for v in (-1.25, 1.75)]
+counts_op = register("counts", ("x", "low", "high"), family="places", takes={"x": "fi", "low": "=x?", "high": "=x?"}, smooth=False,
+                     numpy=_np_counts, cases=(case((5000,), *_RANGE, bins=7), case(Labels((5000,), 900), None, None, bins=900),
+                                              case((0,), *_RANGE, bins=3)))
 true_starts = register("true_starts", ("x",), family="places", kinds="fib", takes="fib", smooth=False, numpy=_np_starts,
                        cases=(case((1,), block=1024), case((3000,), block=1024), case(Flags((12001,)), block=4096)))
 true_places = register("true_places", ("x", "starts"), family="places", takes={"x": "fib", "starts": "int64"}, smooth=False,
