@@ -204,6 +204,7 @@ fn where_n(c: u32, x: T, y: T) -> T { return select(y, x, c != 0u); }
 fn mulacc_m(x: T, y: T, z: T) -> T { return x * y + z; }
 fn clamp_f(x: f32, low: f32, high: f32) -> f32 { return min_nan(max_nan(x, low), high); }
 fn clamp_w(x: T, low: T, high: T) -> T { return min(max(x, low), high); }
+fn batch_norm_given_f(x: f32, mean: f32, variance: f32, weight: f32, bias: f32, eps: f32) -> f32 { return (x - mean) / sqrt(variance + eps) * weight + bias; }
 fn threshold_f(x: f32, least: f32, value: f32) -> f32 { return select(x, value, !is_nan(x) && x <= least); }
 fn elu_f(x: f32, alpha: f32, inner: f32) -> f32 { return select(alpha * expm1_accurate(x * inner), x, is_positive(x)); }
 fn hardtanh_f(x: f32, low: f32, high: f32) -> f32 { return select(select(x, high, exceeds(x, high)), low, !is_nan(x) && x < low); }
