@@ -227,6 +227,12 @@ def _affine(g, c, x, shape):
     return x
 
 
+@translates("batch_norm_given")
+def _batch_norm_given(g: Graph, c: Call):
+    weight, bias = (g.constant(np.full(c.shape()[1], v, to_numpy(c.dtype))) if c.inputs[i] is None else c[i] for i, v in ((3, 1), (4, 0)))
+    return g.node("BatchNormalization", c[0], weight, bias, c[1], c[2], epsilon=c.eps)
+
+
 @translates("row_norm")
 def _row_norm(g: Graph, c: Call):
     if c.used[1] or c.used[2]:

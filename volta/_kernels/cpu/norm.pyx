@@ -142,6 +142,33 @@ cdef void forward(const real* x, const real* weight, const real* bias, double ep
                       out, mean, rstd)
 
 
+cdef void given_items(const real* x, const real* mean, const real* scale, const real* bias, Py_ssize_t channels, Py_ssize_t pixels,
+                      Py_ssize_t first, Py_ssize_t last, real* out) noexcept nogil:
+    """Planes first .. last, of one channel each."""
+    cdef Py_ssize_t i = first, c, j
+    while i < last:
+        c = i % channels
+        if pixels > 1:
+            normalize(x + i * pixels, 1, 0, pixels, mean[c], scale[c], bias[c], out + i * pixels)
+            i += 1
+        else:
+            for j in range(min(channels - c, last - i)):
+                out[i + j] = (x[i + j] - mean[c + j]) * scale[c + j] + bias[c + j]
+            i += channels - c
+
+
+cdef void given(const real* x, const real* mean, const real* var, const real* weight, const real* bias, double eps, Py_ssize_t planes,
+                Py_ssize_t channels, Py_ssize_t pixels, real* factors, real* out) noexcept nogil:
+    """IN: factors, room for twice the channels."""
+    cdef int threads = threads_for(planes * pixels), t
+    cdef Py_ssize_t c
+    for c in range(channels):
+        factors[c] = <real>(1.0 / sqrt(var[c] + eps)) * (weight[c] if weight != NULL else <real>1)
+        factors[channels + c] = bias[c] if bias != NULL else <real>0
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        given_items(x, mean, factors, factors + channels, channels, pixels, planes * t // threads, planes * (t + 1) // threads, out)
+
+
 cdef void grad_items(const real* g, const real* x, const real* weight, const real* mean, const real* rstd, Py_ssize_t n,
                      Py_ssize_t channels, Py_ssize_t pixels, Py_ssize_t first, Py_ssize_t last, real* dx, real* dweight,
                      real* dbias) noexcept nogil:
@@ -185,6 +212,23 @@ def batch_norm(TensorBase x not None, TensorBase weight, TensorBase bias, double
         forward(<const double*>address(x), <const double*>pointer(weight), <const double*>pointer(bias), eps, n,
                 channels, pixels, <double*>address(out), <double*>address(mean), <double*>address(rstd))
     return out, mean, rstd
+
+
+def batch_norm_given(TensorBase x not None, TensorBase mean not None, TensorBase var not None, TensorBase weight, TensorBase bias,
+                     double eps):
+    """(x - mean) / sqrt(var + eps) * weight + bias for each channel of x[N, C, ...]."""
+    cdef int code = float_code("batch_norm_given", x, mean, var, weight, bias)
+    cdef Py_ssize_t n = 0, channels = 0, pixels = 0
+    split_at(x.shape, 1, &n, &channels, &pixels)
+    x, mean, var, weight, bias = packed(x), packed(mean), packed(var), packed(weight), packed(bias)
+    cdef TensorBase out = empty_host_like(x, x.dtype), factors = empty_host((2 * channels,), x.dtype)
+    if code == FLOAT32:
+        given(<const float*>address(x), <const float*>address(mean), <const float*>address(var), <const float*>pointer(weight),
+              <const float*>pointer(bias), eps, n * channels, channels, pixels, <float*>address(factors), <float*>address(out))
+    else:
+        given(<const double*>address(x), <const double*>address(mean), <const double*>address(var), <const double*>pointer(weight),
+              <const double*>pointer(bias), eps, n * channels, channels, pixels, <double*>address(factors), <double*>address(out))
+    return out
 
 
 def batch_norm_grad(TensorBase g not None, TensorBase x not None, TensorBase weight, TensorBase mean not None,
@@ -233,4 +277,5 @@ def batch_norm_update(TensorBase running_mean not None, TensorBase running_var n
                <const double*>address(rstd), n, momentum, eps, unbiased)
 
 
-KERNELS = {"batch_norm": batch_norm, "batch_norm_grad": batch_norm_grad, "batch_norm_update": batch_norm_update}
+KERNELS = {"batch_norm": batch_norm, "batch_norm_given": batch_norm_given, "batch_norm_grad": batch_norm_grad,
+           "batch_norm_update": batch_norm_update}

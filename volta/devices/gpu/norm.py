@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from volta._kernels import core
 from volta.devices.gpu.common import FLOAT32, THREADS, ceil_div
 from volta.devices.gpu.copy import full
+from volta.devices.gpu.elementwise import KERNELS as ELEMENTWISE
 from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, spare, vector_type, vectors
 
@@ -87,7 +89,15 @@ def _batch_norm_update(running_mean, running_var, mean, rstd, *, momentum, eps, 
     return plan
 
 
+def _batch_norm_given(x, mean, var, weight, bias, *, eps):
+    """Normalised by given statistics, an elementwise kernel of their channels."""
+    columns = [v if v is None else core.view(v, x.shape, (0, v._strides[0], *[0] * (len(x.shape) - 2)), v.offset)
+               for v in (mean, var, weight, bias)]
+    return ELEMENTWISE["batch_norm_given"](x, *[float(i == 2) if v is None else v for i, v in enumerate(columns)], eps)
+
+
 KERNELS = {
+    "batch_norm_given": _batch_norm_given,
     "batch_norm": Kernel("batch_norm", _batch_norm, cut=cuts.batch_norm),
     "batch_norm_grad": Kernel("batch_norm_grad", _batch_norm_grad, cut=cuts.batch_norm_grad),
     "batch_norm_update": Kernel("batch_norm_update", _batch_norm_update, writes=(0, 1), varying=("momentum", "eps", "count"),

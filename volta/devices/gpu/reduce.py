@@ -154,7 +154,7 @@ def _add_pass(plan: Plan, rule: Rule, geometry, offset: int, loaded: str, out_st
         rows, width, geometry = widen(geometry, offset)
     (outer, outer_stride), (count, stride), (inner, inner_stride) = geometry
     kept = outer * inner
-    lanes = summing_lanes(count) if rows else min(column_lanes(kept), 1 << max(count - 1, 1).bit_length())
+    lanes = summing_lanes(count) if rows else min(column_lanes(kept) if raw else THREADS, 1 << max(count - 1, 1).bit_length())
     blocks = -(-kept // (THREADS // lanes))
     several, part = splits(blocks, count, lanes)
     last = several == 1

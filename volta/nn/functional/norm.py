@@ -18,8 +18,8 @@ from volta.ops.creation import full
 from volta.ops.join import pad
 from volta.ops.norms import norm
 from volta.ops.records.copy import cast
-from volta.ops.records.math import clamp_min, mulacc, reciprocal, rsqrt
-from volta.ops.records.norm import batch_norm_op, batch_norm_update, column, np_batch_norm
+from volta.ops.records.math import clamp_min, reciprocal
+from volta.ops.records.norm import batch_norm_given, batch_norm_op, batch_norm_update, column, np_batch_norm
 from volta.ops.records.reduce import mean_op
 from volta.ops.records.row_norm import row_norm_op
 from volta.ops.records.view import reshape_op
@@ -37,10 +37,7 @@ def _normalised(input, mean, var, weight, bias, eps):
     """Batch normalisation by given statistics."""
     if input.dtype in HALVES:
         return cast(widened(_normalised, (input, mean, var, weight, bias, eps), {}), input.dtype)
-    scale = rsqrt(var + eps)
-    scale = scale if weight is None else scale * weight
-    shift = -mean * scale if bias is None else mulacc(mean, -scale, bias)
-    return mulacc(input, column(scale, input.ndim), column(shift, input.ndim))
+    return batch_norm_given(input, *[v if v is None else cast(v, input.dtype) for v in (mean, var, weight, bias)], eps=float(eps))
 
 
 def _np_batch_norm(x, running_mean, running_var, weight=None, bias=None, training=False):

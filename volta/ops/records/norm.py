@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.ops.records.copy import cast
-from volta.ops.records.math import reciprocal, rsqrt
+from volta.ops.records.math import mulacc, reciprocal, rsqrt
 from volta.ops.records.reduce import mean_op, sum_op
 from volta.ops.records.view import reshape_op
 from volta.ops.table import Derived, case, register
@@ -34,6 +34,20 @@ def np_batch_norm(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | N
     if weight is not None:
         out = out * weight.reshape(shape) + (0 if bias is None else bias.reshape(shape))
     return out, mean, rstd
+
+
+def _batch_norm_given(x, mean, var, weight, bias, eps):
+    scale = rsqrt(var + eps)
+    scale = scale if weight is None else scale * weight
+    shift = -mean * scale if bias is None else mulacc(mean, -scale, bias)
+    return mulacc(x, column(scale, x.ndim), column(shift, x.ndim))
+
+
+def _np_batch_norm_given(x, mean, var, weight, bias, eps):
+    mean, var, weight, bias = (v if v is None else v.reshape(-1, *(1,) * (x.ndim - 2)) for v in (mean, var, weight, bias))
+    out = (x - mean) / np.sqrt(var + eps)
+    out = out if weight is None else out * weight
+    return out if bias is None else out + bias
 
 
 def _np_batch_norm_grad(g, x, weight, mean, rstd):
@@ -87,6 +101,11 @@ batch_norm_op = register(
     "batch_norm", ("x", "weight", "bias"), names=("input", "weight", "bias"), family="norm", outputs=("out", "mean", "rstd"),
     takes={"x": "f", "weight": "=x?", "bias": "=x?"}, wide=("mean", "rstd"), vjp=_batch_norm_vjp, numpy=np_batch_norm, rtol=1e-4,
     cases=(case((4, 3, 5, 2), (3,), (3,), eps=1e-5), case((6, 2), (2,), (2,), eps=1e-3), case((3, 2, 4), None, None, eps=1e-5)))
+batch_norm_given = register(
+    "batch_norm_given", ("x", "mean", "var", "weight", "bias"), family="norm", reference=_batch_norm_given, numpy=_np_batch_norm_given,
+    takes={"x": "f", "mean": "=x", "var": "=x", "weight": "=x?", "bias": "=x?"}, domain=(0.2, 2.0), rtol=1e-4,
+    cases=tuple(case(s, *[s[1:2]] * 2, *[s[1:2] if i % 2 else None, s[1:2] if i % 3 else None], eps=1e-3)
+                for i, s in enumerate(((4, 3, 5, 2), (6, 5), (3, 2, 4), (2, 70), (2, 3, 4, 4)))))
 batch_norm_grad = register(
     "batch_norm_grad", ("g", "x", "weight", "mean", "rstd"), family="norm", outputs=("dx", "dweight", "dbias"),
     takes={"g": "f", "x": "=g", "weight": "=g?", "mean": "=g", "rstd": "=g"},
