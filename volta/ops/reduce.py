@@ -420,7 +420,7 @@ def root(x: Tensor, power: float) -> Tensor:
 
 @composed(out="cast", samples=(case((3, 4), dim=1), case((2, 3, 4), dim=(0, -1), keepdim=True)), in_float32=True,
           aliases=("special.logsumexp",), numpy=lambda x, dim, keepdim=False: np.log(np.exp(x).sum(axis=dim, keepdims=keepdim)))
-def logsumexp(input: Tensor, dim: int | Sequence[int] | None, keepdim: bool = False) -> Tensor:
+def logsumexp(input: Tensor, dim: int | Sequence[int], keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over `dim`, without overflow.
 
     >>> volta.tensor([1000.0, -1000.0]).logsumexp(0)
