@@ -12,7 +12,7 @@ import numpy as np
 
 from volta.ops.records.create import full_op
 from volta.ops.records.elementwise import binary, gradient, ternary, unary
-from volta.ops.table import TERNARY_SHAPES, UNARY_SHAPES, Flags, case, create
+from volta.ops.table import TERNARY_SHAPES, Flags, case, create
 from volta.ops.table import erf as np_erf
 
 
@@ -204,6 +204,3 @@ logistic_loss = gradient("logistic_loss", "target", (       # likewise, of the l
 logistic_loss_grad = ternary("logistic_loss_grad", ("g", "x", "target"), None, takes="f", public=False,
                              reference=lambda g, x, target: g * (sigmoid(x) - target),
                              numpy=lambda g, x, target: g * (1 / (1 + np.exp(-x)) - target))
-huber = binary("huber", (lambda g, a, b: g * clamp_op(a, -b, b), lambda g, a, b: g * abs(a - clamp_op(a, -b, b))), takes="f",
-               second="delta", public=False, cases=tuple(case(s, 0.7) for s in UNARY_SHAPES),
-               numpy=lambda x, delta: np.where(np.abs(x) <= delta, x * x / 2, delta * (np.abs(x) - delta / 2)))
