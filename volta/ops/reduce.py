@@ -161,7 +161,7 @@ def _extreme(name, record, input, dim, keepdim):
 
 @composed(samples=_FULL, numpy=_np(np.amax), kinds="fib", aliases=("max_dim", "max_reduce"))
 def amax(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
-    """Largest value over `dim`; equal ones share the gradient; NaN wins.
+    """Largest value over `dim`; equal ones share the gradient; NaN wins, and gets the gradient.
 
     >>> volta.tensor([[1.0, 3.0], [2.0, 0.0]]).amax(1)
     tensor([3., 2.])
