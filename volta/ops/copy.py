@@ -11,7 +11,7 @@ from volta._kernels.core import graph, inplace
 from volta._kernels.core.call import run_kernel
 from volta.device import as_device
 from volta.dtypes import HALVES, as_dtype, bool_, float32, int64, result_type, to_numpy, uint8
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.layout import channels_last, channels_last_3d, contiguous_format, preserve_format
 from volta.ops.parts import narrow, slice_view
 from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
@@ -166,6 +166,8 @@ def replace(form, input, args, options):
     function = form.op
     if form.geometry:
         return inplace.show_as(input, function(inplace.as_viewed(form.name, input), *args, **options))
+    if options.get("dtype") is not None and as_dtype(options["dtype"]) is not input.dtype:
+        raise DTypeError(f"{form.name}: dtype {options['dtype']} is not that of the tensor changed in place, {input.dtype}")
     for x in (*args, *options.values()):
         if isinstance(x, core.TensorBase) and x.shape:          # one without dimensions is a number that is read first
             inplace.check_apart(form.name, input, x, function.details.apart is not None)

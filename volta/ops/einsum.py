@@ -162,6 +162,8 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> 
     if len(dims) != 2:
         raise ArgumentError(f"tensordot: dims must be a number or two lists of dimensions, got {dims}")
     left, right = ([as_dim("tensordot", d, t.ndim) for d in ((v,) if hasattr(v, "__index__") else v)] for v, t in zip(dims, (a, b)))
+    if left and not (a.ndim and b.ndim):
+        raise ShapeError(f"tensordot: a number has no dimensions {left} and {right}, got shapes {a.shape} and {b.shape}")
     if not len(left) == len(right) == len(set(left)) == len(set(right)):
         raise ArgumentError(f"tensordot: dims must name as many dimensions of one as of the other, each once, got {left} and {right}")
     for d, e in zip(left, right):           # size 1 on one side: the other is summed

@@ -22,6 +22,7 @@ from volta.ops.records.view import reshape_op
 from volta.ops.reduce import mean
 from volta.ops.table import Definite, Derived, case, composed, cpu_alone
 from volta.results import Result
+from volta.shapes import broadcast_shapes
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -161,6 +162,8 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
 def _order(name, LU, pivots):
     if pivots.dtype is not int32:
         raise DTypeError(f"{name}: pivots must be int32, as lu_factor gives them, got {pivots.dtype.name}; convert them with .int()")
+    if pivots.shape != (*LU.shape[:-2], min(LU.shape[-2:])):
+        raise ShapeError(f"{name}: needs pivots for each of the matrices {LU.shape}, as lu_factor gives them, got shape {pivots.shape}")
     return order_of(name, pivots, LU.shape[-2])
 
 
@@ -199,6 +202,7 @@ def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True,
         return turned(linalg_lu_solve(LU, pivots, turned(B), adjoint=not adjoint))
     if B.shape[-2] != LU.shape[-1]:
         raise ShapeError(f"linalg.lu_solve: A X = B with A {LU.shape} needs B of {LU.shape[-1]} rows, got {B.shape}")
+    broadcast_shapes(LU.shape[:-2], B.shape[:-2])
     order = _order("linalg.lu_solve", LU, pivots)
     if adjoint:
         found = solve_triangular(turned(LU), solve_triangular(turned(LU), B, upper=False), upper=True, unitriangular=True)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
     from volta.types import Number
 
-LARGEST = {2: 65504.0, 4: 3.4028234663852886e38, 8: 1.7976931348623157e308}      # finite numbers, by the size of the dtype
-
 
 # ---------------------------------------------------------------- arithmetic
 def _is_bool(x):
@@ -265,7 +263,7 @@ def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor
 
 
 def _np_nan_to_num(input, nan=0.0, posinf=None, neginf=None):
-    largest = LARGEST[4]
+    largest = dtypes.finfo(dtypes.float32).max
     return np.nan_to_num(input, nan=nan, posinf=largest if posinf is None else posinf, neginf=-largest if neginf is None else neginf)
 
 
@@ -279,7 +277,7 @@ def nan_to_num(input: Tensor, nan: float | None = 0.0, posinf: float | None = No
     """
     if not input.dtype.is_floating_point:
         return clone(input)
-    largest = LARGEST[input.dtype.itemsize]
+    largest = dtypes.finfo(input.dtype).max
     if posinf is None and neginf is None:
         return r.nan_to_num_op(input, float(nan or 0.0), largest)
     out = r.where_op(r.isnan(input), float(nan or 0.0), input)

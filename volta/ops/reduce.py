@@ -161,7 +161,7 @@ def _extreme(name, record, input, dim, keepdim):
 
 @composed(samples=_FULL, numpy=_np(np.amax), kinds="fib", aliases=("max_dim", "max_reduce"))
 def amax(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
-    """Largest value over `dim`; equal ones share the gradient; NaN wins.
+    """Largest value over `dim`; equal ones share the gradient; NaN wins, and gets the gradient.
 
     >>> volta.tensor([[1.0, 3.0], [2.0, 0.0]]).amax(1)
     tensor([3., 2.])
@@ -420,7 +420,7 @@ def root(x: Tensor, power: float) -> Tensor:
 
 @composed(out="cast", samples=(case((3, 4), dim=1), case((2, 3, 4), dim=(0, -1), keepdim=True)), in_float32=True,
           aliases=("special.logsumexp",), numpy=lambda x, dim, keepdim=False: np.log(np.exp(x).sum(axis=dim, keepdims=keepdim)))
-def logsumexp(input: Tensor, dim: int | Sequence[int] | None, keepdim: bool = False) -> Tensor:
+def logsumexp(input: Tensor, dim: int | Sequence[int], keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over `dim`, without overflow.
 
     >>> volta.tensor([1000.0, -1000.0]).logsumexp(0)

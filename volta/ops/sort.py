@@ -175,6 +175,8 @@ _MEDIANS = (case((3, 5)), case((2, 4)), *_PICKED)
 def _median(name, input, dim, keepdim, skip):
     if dim is None and keepdim:
         raise ArgumentError(f"{name}: keepdim goes with a dimension; give dim")
+    if input.dtype.code == 0:
+        raise DTypeError(f"{name}: needs floating point or integer tensors, got bool; convert it with .to(dtype)")
     return _of_all(input, skip) if dim is None else _middle(name, input, dim, keepdim, skip)
 
 

@@ -199,8 +199,8 @@ def _next_half(a, b, info):
     power = r.bitwise_and(size.view(int32), 0x7F800000).view(float32)
     inwards = r.logical_and(r.eq(b < a, a > 0), r.logical_and(power == size, size > info.tiny))
     step = r.clamp_min(power, info.tiny) * info.eps * r.where_op(inwards, 0.5, 1.0)
-    moved = r.where_op(r.isinf(a), s.copysign(info.max, a), a + r.where_op(b > a, step, -step))
-    moved = r.where_op(a == 0, s.copysign(info.tiny * info.eps, b), s.copysign(moved, a))
+    moved = r.where_op(r.isinf(a), r.where_op(a > 0, info.max, -info.max), a + r.where_op(b > a, step, -step))
+    moved = r.where_op(a == 0, r.where_op(b > 0, info.tiny * info.eps, -info.tiny * info.eps), s.copysign(moved, a))
     return r.where_op(r.logical_or(a == b, r.isnan(b)), b.detach(), moved)
 
 

@@ -56,7 +56,7 @@ def _quantile(name, input, q, dim, keepdim, interpolation, skip):
     if not input._size:
         raise ShapeError(f"{name}: there are no elements, got shape {input.shape}")
     q = _levels(name, input, q)
-    dims = tuple(range(input.ndim)) if dim is None else (as_dim(name, dim, input.ndim),) if input.ndim else ()
+    dims = tuple(range(input.ndim)) if dim is None else (as_dim(name, dim, input.ndim),)[:input.ndim]
     lines = reshape_op(input, shape=(input._size,))
     if len(dims) == 1:
         lines = permute_op(input, dims=(*[i for i in range(input.ndim) if i != dims[0]], dims[0]))

@@ -17,9 +17,10 @@ from volta.ops.copy import as_wide, promoted
 from volta.ops.creation import arange
 from volta.ops.distance import pairwise_distance
 from volta.ops.indexing import check_index
+from volta.ops.records.activation import huber
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, scatter_add_op
-from volta.ops.records.math import abs, bce_op, clamp_max, clamp_min, exp, huber, log, log1p, minimum, positive_part, where_op, xlogy
+from volta.ops.records.math import abs, bce_op, clamp_max, clamp_min, exp, log, log1p, minimum, positive_part, where_op, xlogy
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.view import reshape_op
 from volta.ops.reduce import sum

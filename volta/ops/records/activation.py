@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from volta.ops.records.elementwise import binary, gradient, ternary, unary
-from volta.ops.records.math import exp, relu, sigmoid, sigmoid_grad, sign, tanh, where_op, zero
+from volta.ops.records.math import abs, exp, relu, sigmoid, sigmoid_grad, sign, tanh, where_op, zero
 from volta.ops.records.math import log1p as log1p_op
 from volta.ops.table import UNARY_SHAPES, case
 
@@ -74,6 +74,9 @@ hardswish_grad = gradient("hardswish_grad", "x", (
     lambda gg, x: hardswish_grad(gg, x), lambda gg, g, x: hardsigmoid_grad(gg * g, x) * 2.0), domain=(-5.0, 5.0),
     numpy=lambda g, x: np.where(x <= -3, 0.0, np.where(x < 3, g * (x / 3 + 0.5), g)))
 
+huber = binary("huber", (lambda g, a, b: g * hardtanh(a, -b, b), lambda g, a, b: g * abs(a - hardtanh(a, -b, b))), takes="f",
+               second="delta", public=False, cases=_with(0.7),
+               numpy=lambda x, delta: np.where(np.abs(x) <= delta, x * x / 2, delta * (np.abs(x) - delta / 2)))
 hardshrink_op = binary("hardshrink", (lambda g, a, b: shrink_grad(g, a, -b, b), zero), takes="f", cases=_with(0.7), public=False,
                        numpy=lambda x, lambd: np.where(np.abs(x) <= lambd, 0.0, x))
 softshrink = binary("softshrink", (lambda g, a, b: shrink_grad(g, a, -b, b), lambda g, out: -g * sign(out)), takes="f",

@@ -150,8 +150,10 @@ div_trunc = binary("div_trunc", (zero, zero), numpy=lambda a, b: np.trunc(a / b)
                     smooth=False, public=False)
 for _op in (add_op, sub_op, mul, div_op, floor_divide, div_trunc):
     _op.of_numbers = True
-maximum = binary("maximum", (_larger, lambda g, a, b: _larger(g, b, a)), numpy=np.maximum, takes="fib", tensors=2)
-minimum = binary("minimum", (lambda g, a, b: _larger(g, b, a), _larger), numpy=np.minimum, takes="fib", tensors=2)
+maximum = binary("maximum", (_larger, lambda g, a, b: _larger(g, b, a)), numpy=np.maximum, takes="fib", tensors=2,
+                 inplace=False)
+minimum = binary("minimum", (lambda g, a, b: _larger(g, b, a), _larger), numpy=np.minimum, takes="fib", tensors=2,
+                 inplace=False)
 clamp_min = binary("clamp_min", (lambda g, a, b: where_op(a >= b, g, 0.0), lambda g, a, b: where_op(a < b, g, 0.0)), numpy=np.maximum,
                     takes="fib", second="min", tensors=1)
 clamp_max = binary("clamp_max", (lambda g, a, b: where_op(a <= b, g, 0.0), lambda g, a, b: where_op(a > b, g, 0.0)), numpy=np.minimum,
@@ -208,6 +210,3 @@ logistic_loss = gradient("logistic_loss", "target", (       # likewise, of the l
 logistic_loss_grad = ternary("logistic_loss_grad", ("g", "x", "target"), None, takes="f", public=False,
                              reference=lambda g, x, target: g * (sigmoid(x) - target),
                              numpy=lambda g, x, target: g * (1 / (1 + np.exp(-x)) - target))
-huber = binary("huber", (lambda g, a, b: g * clamp_op(a, -b, b), lambda g, a, b: g * abs(a - clamp_op(a, -b, b))), takes="f",
-               second="delta", public=False, cases=tuple(case(s, 0.7) for s in UNARY_SHAPES),
-               numpy=lambda x, delta: np.where(np.abs(x) <= delta, x * x / 2, delta * (np.abs(x) - delta / 2)))

@@ -43,8 +43,8 @@ def sum_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _extreme_vjp(g, x, out, dim, keepdim):
-    """Shared equally among equal extremes, as in torch.amax."""
-    hit = cast(x == _expanded(out, x.shape, dim, keepdim), g.dtype)
+    """Shared equally among equal extremes, as in torch.amax, and where there is a NaN among those, as in torch.max."""
+    hit = cast((x == _expanded(out, x.shape, dim, keepdim)) | (x != x), g.dtype)
     return hit * _expanded(g, x.shape, dim, keepdim) / sum_op(hit, dim=dim, keepdim=True)
 
 
