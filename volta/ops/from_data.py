@@ -11,7 +11,7 @@ from volta.device import as_device
 from volta.dtypes import as_dtype, bfloat16, float32, from_numpy_dtype, get_default_dtype, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import clone, to
-from volta.ops.records.copy import cast, upload
+from volta.ops.records.copy import cast, from_array, upload
 from volta.ops.table import composed
 
 if TYPE_CHECKING:
