@@ -69,7 +69,10 @@ def test_options():
 
 
 def test_format():
-    assert f"{volta.tensor(2.5):.1f}" == "2.5" and f"{volta.tensor([1.0])}" == "tensor([1.])"
+    assert f"{volta.tensor(2.5):.1f}" == f"{volta.tensor(2.5, requires_grad=True)}" == "2.5" and f"{volta.tensor([1.0])}" == "tensor([1.])"
+    assert f"{volta.nn.Parameter(volta.tensor(2.5))}".startswith("Parameter containing:")
+    with pytest.raises(TypeError, match="unsupported format string"):
+        f"{volta.tensor([1.0]):.1f}"
 
 
 def test_a_huge_expanded_tensor_is_summarised():

@@ -128,6 +128,14 @@ class _DefaultGenerator(Generator):
     def _stream(self) -> SimpleNamespace:
         return getattr(self._local, "stream", self._shared)
 
+    def advance(self, count: int) -> tuple[int, int]:
+        """Reserve `count` elements; gives (seed, offset) of the first."""
+        stream = self._stream               # found once: small draws are made of little else
+        with self._lock:
+            offset = stream.offset
+            stream.offset = (offset + (count + 3) // 4) & 0xFFFF_FFFF_FFFF_FFFF
+        return stream.seed, offset
+
     _seed = property(lambda self: self._stream.seed, lambda self, value: setattr(self._stream, "seed", value))
     offset = property(lambda self: self._stream.offset, lambda self, value: setattr(self._stream, "offset", value))
 

@@ -381,7 +381,7 @@ class Tensor(operators.Operators):
         return tensor_repr(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if self.ndim == 0 and spec else repr(self)
+        return format(self.item(), spec) if self.ndim == 0 and type(self) is Tensor else object.__format__(self, spec)
 
     def __deepcopy__(self, memo) -> Tensor:
         if self._node is not None:

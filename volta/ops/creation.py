@@ -49,13 +49,14 @@ def _shape(op, given, named):
 @_made
 def empty(*sizes: int | Sequence[int], size: Sequence[int] | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
           requires_grad: bool = False, memory_format: Layout | None = None) -> Tensor:
-    """Contents undefined, laid out as `memory_format` says.
+    """Contents undefined (of int64, zeros: any bits would not fit into a GPU's 32), laid out as `memory_format` says.
 
     >>> volta.empty(2, 3).shape
     volta.Size([2, 3])
     """
     dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
-    out = create(empty_op, _shape("empty", sizes, size), dtype=dtype, device=as_device(device))
+    shape, device = _shape("empty", sizes, size), as_device(device)
+    out = create(full_op, shape, 0, dtype=dtype, device=device) if dtype is int64 else create(empty_op, shape, dtype=dtype, device=device)
     return finish(arranged("empty", out, memory_format), requires_grad)
 
 

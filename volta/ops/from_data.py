@@ -11,7 +11,7 @@ from volta.device import as_device
 from volta.dtypes import as_dtype, bfloat16, float32, from_numpy_dtype, get_default_dtype, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import clone, to
-from volta.ops.records.copy import cast, upload
+from volta.ops.records.copy import cast, from_array, upload
 from volta.ops.table import composed
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _is_numeric(array):
 
 def _check_fit(array, dtype):
     """Python integers that a narrower dtype would wrap. As in PyTorch, a negative one may stand for its complement in uint8."""
-    if dtype.is_floating_point or dtype.code == 0 or not array.size:
+    if dtype.is_floating_point or dtype.code == 0 or not array.size or array.dtype == to_numpy(dtype):
         return
     limits = np.iinfo(to_numpy(dtype))
     low, high = int(array.min()), int(array.max())
@@ -111,6 +111,8 @@ def from_numpy(array: np.ndarray) -> Tensor:
     dtype = from_numpy_dtype(array.dtype)
     if to_numpy(dtype) != array.dtype:
         raise DTypeError(f"from_numpy: {array.dtype} cannot be shared; copy it with volta.tensor(array)")
+    if array.flags.carray:
+        return from_array(array)
     if not array.flags.writeable or any(s < 0 or s % array.itemsize for s in array.strides):
         array = array.copy()
     span = sum((n - 1) * s for n, s in zip(array.shape, array.strides)) + array.itemsize if array.size else 0

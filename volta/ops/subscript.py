@@ -354,7 +354,7 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
         raise DTypeError(f"setitem: at index tensors a value must have the dtype of the tensor, {x.dtype}, got {kind}; use .to(dtype)")
     if parsed is None:
         return _assign(x, Positions(x, None, [(0, key)]), value)
-    if parsed[1][0][1] is key and key is not True and key is not False and (number or value._size == 1) and (
+    if masks and parsed[1][0][1] is key and key is not True and key is not False and (number or value._size == 1) and (
             x.device.is_gpu or key.ndim == x.ndim):
         return _assign(x, _Masked(x, key), value)
     return _assign(x, Positions(x, *parsed), value)

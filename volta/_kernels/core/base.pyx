@@ -6,7 +6,7 @@ carries the buffer object that keeps its bytes alive.
 import struct
 import threading
 
-from cpython.buffer cimport PyBuffer_FillInfo
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM, PyTuple_GET_SIZE
@@ -183,6 +183,16 @@ def gpu_storage(object buffer, Py_ssize_t nbytes, Device device not None):
 def borrowed_storage(object owner, Py_ssize_t data, Py_ssize_t nbytes):
     """Host storage over memory of `owner` (a NumPy array) at address `data`."""
     return _storage(owner, <char*>data, nbytes, _CPU)
+
+
+def array_storage(object array):
+    """Host storage over the memory of a C-contiguous NumPy array."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(array, &view, PyBUF_SIMPLE)
+    cdef char* data = <char*>view.buf
+    cdef Py_ssize_t nbytes = view.len
+    PyBuffer_Release(&view)                     # NumPy's arrays keep their memory while they live
+    return _storage(array, data, nbytes, _CPU)
 
 
 # ---------------------------------------------------------------- tensors

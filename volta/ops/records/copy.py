@@ -72,8 +72,8 @@ upload = register("upload", (), family="transfer", cases=())
 
 def from_array(array: np.ndarray) -> Tensor:
     """Host tensor over the memory of a C-contiguous NumPy array."""
-    storage = core.borrowed_storage(array, array.__array_interface__["data"][0], array.nbytes)
-    return core.tensor(storage, array.shape, tuple(s // array.itemsize for s in array.strides), 0, from_numpy_dtype(array.dtype))
+    strides = tuple(s // array.itemsize for s in array.strides)
+    return core.tensor(core.array_storage(array), array.shape, strides, 0, from_numpy_dtype(array.dtype))
 
 
 def _transfer_kernel(x, *, device):

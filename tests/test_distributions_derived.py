@@ -1,0 +1,165 @@
+"""Distributions of counts, tails, matrices and relaxed choices, transforms and all divergences beside PyTorch's, in float64."""
+import itertools
+
+import numpy as np
+import pytest
+
+import volta
+import volta.distributions as ours
+
+torch = pytest.importorskip("torch", reason="compares with PyTorch")
+theirs = torch.distributions
+
+
+def between(low, high, *shape):
+    return np.random.default_rng(len(shape) + int(10 * high)).uniform(low, high, shape)
+
+
+def shares(*shape):
+    raw = np.exp(between(-1, 1, *shape))
+    return raw / raw.sum(-1, keepdims=True)
+
+
+COVARIANCE = np.array([[2.0, 0.3, 0.1], [0.3, 1.5, -0.2], [0.1, -0.2, 1.0]])
+MADE = {
+    "Binomial": (np.array(5.0), between(0.1, 0.9, 3)), "NegativeBinomial": (between(1, 5, 3), between(0.1, 0.8, 3)),
+    "Multinomial": (4, shares(2, 3)), "Pareto": (between(0.5, 2, 3), between(2.5, 5, 3)), "Weibull": (between(0.5, 2, 3), between(1, 3, 3)),
+    "Kumaraswamy": (between(1.1, 3, 3), between(1.1, 2, 3)), "HalfCauchy": (between(0.5, 2, 3),),
+    "FisherSnedecor": (between(3, 8, 3), between(5, 9, 3)), "InverseGamma": (between(2.5, 4, 3), between(0.5, 2, 3)),
+    "LogisticNormal": (between(-1, 1, 2, 3), between(0.5, 1, 2, 3)), "RelaxedBernoulli": (np.array(0.7), between(0.1, 0.9, 3)),
+    "RelaxedOneHotCategorical": (np.array(0.6), shares(2, 4)), "ContinuousBernoulli": (np.array([0.1, 0.4, 0.5004, 0.9]),),
+    "VonMises": (between(-2, 2, 3), between(0.5, 9, 3)), "LKJCholesky": (3, between(0.5, 3, 2)),
+    "LowRankMultivariateNormal": (between(-1, 1, 2, 4), between(-1, 1, 4, 2), between(0.2, 1, 4)), "Wishart": (np.array(5.0), COVARIANCE),
+    "MultivariateNormal": (between(-1, 1, 2, 4), COVARIANCE[0, 0] * np.eye(4)), "Gamma": (between(0.3, 12, 3), between(0.5, 2, 3)),
+    "Beta": (between(0.3, 4, 3), between(0.3, 3, 3)), "Dirichlet": (between(0.3, 4, 2, 3),), "Exponential": (between(0.5, 2, 3),),
+    "StudentT": (between(3, 9, 3), between(-1, 1, 3), between(0.5, 2, 3)), "Uniform": (between(0.1, 0.4, 3), between(0.5, 0.9, 3)),
+    "Normal": (between(-1, 1, 3), between(0.5, 2, 3)), "Gumbel": (between(-1, 1, 3), between(0.5, 2, 3)),
+    "Laplace": (between(-1, 1, 3), between(0.5, 2, 3)), "Poisson": (between(0.5, 4, 3),), "Bernoulli": (between(0.1, 0.9, 3),)}
+# Where PyTorch 2.13 is wrong: its mode takes the logarithm of 1 - concentration0, its divergences of Wishart sum over the batch.
+WRONG_THERE = {("Kumaraswamy", "mode")}
+
+
+def both(name):
+    return tuple(getattr(lib.distributions, name)(*(lib.tensor(a) if isinstance(a, np.ndarray) else a for a in MADE[name]))
+                 for lib in (volta, torch))
+
+
+def same(found, expected, text):
+    """What PyTorch gives, where it gives something: the same values and shape."""
+    results = []
+    for call in (expected, found):
+        try:
+            results.append(call())
+        except Exception as error:              # PyTorch's are of several kinds
+            results.append(error)
+    there, here = results
+    if isinstance(there, Exception):
+        return
+    assert not isinstance(here, Exception), f"{text}: only PyTorch has it, {here}"
+    there, here = (x.detach().numpy() if hasattr(x, "detach") else np.asarray(x) for x in (there, here))
+    assert here.shape == there.shape, f"{text}: {here.shape}, in PyTorch {there.shape}"
+    np.testing.assert_allclose(here, there, rtol=1e-6, atol=1e-6, err_msg=text)
+
+
+@pytest.mark.filterwarnings("ignore:Singular sample")
+@pytest.mark.parametrize("name", MADE)
+def test_values(name):
+    p, q = both(name)
+    torch.manual_seed(0)
+    there = q.sample((5,))
+    here = volta.tensor(there.numpy())
+    assert p.batch_shape == tuple(q.batch_shape) and p.event_shape == tuple(q.event_shape)
+    assert (p.has_rsample, p.has_enumerate_support) == (q.has_rsample, q.has_enumerate_support)
+    part = between(0.05, 0.95, *q.batch_shape)
+    for method in ("log_prob", "cdf"):
+        same(lambda m=method: getattr(p, m)(here), lambda m=method: getattr(q, m)(there), f"{name}.{method}")
+    same(lambda: p.icdf(volta.tensor(part)), lambda: q.icdf(torch.tensor(part)), f"{name}.icdf")
+    same(lambda: p.support.check(here), lambda: q.support.check(there), f"{name}.support")
+    same(lambda: p.expand((5, *p.batch_shape)).log_prob(here), lambda: q.expand((5, *q.batch_shape)).log_prob(there), f"{name}.expand")
+    for fact in ("mean", "mode", "variance", "stddev"):
+        if (name, fact) not in WRONG_THERE:
+            same(lambda f=fact: getattr(p, f), lambda f=fact: getattr(q, f), f"{name}.{fact}")
+    for method in ("entropy", "enumerate_support"):
+        same(lambda m=method: getattr(p, m)(), lambda m=method: getattr(q, m)(), f"{name}.{method}")
+
+
+@pytest.mark.parametrize("name", [n for n in MADE if n not in ("HalfCauchy", "VonMises", "InverseGamma", "FisherSnedecor", "LKJCholesky")])
+def test_moments_of_draws(name):
+    volta.manual_seed(0)
+    p = both(name)[0]
+    drawn = p.sample((20_000,)).numpy()
+    try:
+        mean, spread = p.mean.numpy(), p.stddev.numpy()
+    except NotImplementedError:
+        mean = both(name)[1].sample((20_000,)).mean(0).numpy()
+        spread = drawn.std(0)
+    np.testing.assert_allclose(drawn.mean(0), mean, atol=0.05 * (1 + spread.max()))
+
+
+def test_gradients_of_gamma_draws():
+    from volta.distributions.gamma import _slope
+    rng = np.random.default_rng(0)
+    alpha = np.exp(rng.uniform(-3, 7, 2000))
+    x = np.maximum(rng.gamma(alpha), 1e-30)
+    expected = torch._standard_gamma_grad(torch.tensor(alpha), torch.tensor(x)).numpy()
+    np.testing.assert_allclose(_slope(volta.tensor(x), volta.tensor(alpha)).numpy(), expected, rtol=1e-9)
+
+
+def test_divergences():
+    pairs = [(both(a), both(b)) for a, b in itertools.product(MADE, MADE) if "Wishart" not in (a, b)]
+    # PyTorch gives infinity for these two where the bounds touch, and no formula for transforms but the very same.
+    skipped = {("ContinuousBernoulli", "Uniform"), ("Uniform", "ContinuousBernoulli")}
+    for (p, q), (r, s) in pairs:
+        names = type(p).__name__, type(r).__name__
+        if names not in skipped and not (names[0] == names[1] and isinstance(q, theirs.TransformedDistribution)):
+            same(lambda p=p, r=r: ours.kl_divergence(p, r), lambda q=q, s=s: theirs.kl_divergence(q, s), f"{names[0]} from {names[1]}")
+
+
+def test_divergence_of_wishart():
+    volta.manual_seed(0)
+    p, q = (ours.Wishart(volta.tensor(np.array([df, df + 1])), volta.tensor(COVARIANCE) * k) for df, k in ((5.0, 1.0), (4.0, 1.2)))
+    x = p.sample((20_000,))
+    np.testing.assert_allclose(ours.kl_divergence(p, q).detach().numpy(), (p.log_prob(x) - q.log_prob(x)).mean(0).numpy(), rtol=0.05)
+
+
+VECTORS, SQUARES = between(-1, 1, 2, 3), between(-1, 1, 2, 3, 3)
+TRANSFORMS = {
+    "exp": lambda d: d.ExpTransform(), "affine": lambda d: d.AffineTransform(1.0, -2.0, event_dim=1),
+    "sigmoid": lambda d: d.SigmoidTransform(), "stick": lambda d: d.StickBreakingTransform(),
+    "softmax": lambda d: d.SoftmaxTransform(), "corr": lambda d: d.CorrCholeskyTransform(),
+    "independent": lambda d: d.IndependentTransform(d.TanhTransform(), 1), "reshape": lambda d: d.ReshapeTransform((3,), (3, 1)),
+    "cat": lambda d: d.CatTransform([d.ExpTransform(), d.TanhTransform()], dim=-1, lengths=[1, 2]),
+    "stack": lambda d: d.StackTransform([d.ExpTransform(), d.TanhTransform(), d.identity_transform], dim=-1),
+    "compose": lambda d: d.ComposeTransform([d.AffineTransform(1.0, 2.0), d.StickBreakingTransform()]),
+    "cdf": lambda d: d.CumulativeDistributionTransform(d.Normal(0.0, 1.0)), "cholesky": lambda d: d.LowerCholeskyTransform(),
+    "definite": lambda d: d.PositiveDefiniteTransform()}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms(name):
+    (f, x), (g, y) = ((TRANSFORMS[name](lib.distributions), lib.tensor(SQUARES if name in ("cholesky", "definite") else VECTORS))
+                      for lib in (volta, torch))
+    same(lambda: f(x), lambda: g(y), name)
+    same(lambda: f.inv(f(x)), lambda: g.inv(g(y)), f"{name}.inv")
+    same(lambda: f.log_abs_det_jacobian(x, f(x)), lambda: g.log_abs_det_jacobian(y, g(y)), f"{name}.log_abs_det_jacobian")
+    assert tuple(f.forward_shape(x.shape)) == tuple(g.forward_shape(y.shape)) and f.bijective == g.bijective
+    assert f.domain.event_dim == g.domain.event_dim and f.codomain.event_dim == g.codomain.event_dim
+    if g.bijective:
+        p, q = (d.TransformedDistribution(d.Normal(z * 0, 1.0), [h]) for d, h, z in ((ours, f, x), (theirs, g, y)))
+        assert p.batch_shape == tuple(q.batch_shape) and p.event_shape == tuple(q.event_shape)
+        same(lambda: p.log_prob(f(x)), lambda: q.log_prob(g(y)), f"{name} of a normal distribution")
+
+
+@pytest.mark.parametrize("make", [
+    lambda c: c.real, lambda c: c.positive, lambda c: c.nonnegative, lambda c: c.unit_interval, lambda c: c.simplex,
+    lambda c: c.corr_cholesky, lambda c: c.greater_than(2.0), lambda c: c.less_than(2.0), lambda c: c.interval(-1.0, 3.0),
+    lambda c: c.independent(c.positive, 1),
+    lambda c: c.cat([c.positive, c.real], 1, [1, 2]), lambda c: c.stack([c.positive, c.real, c.real], 1), lambda c: c.lower_cholesky,
+    lambda c: c.positive_definite])
+def test_registry(make):
+    mine, other = make(ours.constraints), make(theirs.constraints)
+    numbers = SQUARES if mine in (ours.constraints.lower_cholesky, ours.constraints.positive_definite) else VECTORS
+    for table in ("biject_to", "transform_to"):
+        same(lambda t=table: getattr(ours, t)(mine)(volta.tensor(numbers)),
+             lambda t=table: getattr(theirs, t)(other)(torch.tensor(numbers)), table)
+    same(lambda: mine.check(volta.tensor(numbers)), lambda: other.check(torch.tensor(numbers)), "check")
