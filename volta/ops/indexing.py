@@ -10,7 +10,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import TensorBase, indexing
 from volta._kernels.core.call import run_kernel
-from volta.dtypes import bool_, int32, int64
+from volta.dtypes import bool_, int32, int64, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import arange
 from volta.ops.from_data import tensor
@@ -55,8 +55,8 @@ def _elements(t):
 
 
 def check_integers(op: str, index: Tensor) -> None:
-    """Raise unless the elements are int64 or int32: masks and bytes are no indices."""
-    if index.dtype not in (int64, int32):
+    """Raise unless the elements are int64 or int32: masks and bytes are no indices, but as in PyTorch where there are none."""
+    if index.dtype not in (int64, int32) and (index._size or index.dtype is not uint8):
         raise DTypeError(f"{op}: the index must be int64 or int32, got {index.dtype}; convert it with .long()")
 
 

@@ -16,7 +16,7 @@ from volta.errors import AutogradError
 from volta._kernels import core as _core
 from volta._kernels.core.base cimport TensorBase
 from volta._kernels.core.call cimport call_kernel, switch_adapting, watching
-from volta._kernels.core.graph cimport Node, switch_grad_mode, unpacked
+from volta._kernels.core.graph cimport Node, as_input, switch_grad_mode, unpacked
 from volta._kernels.core.hooks cimport anomalies, recorded_at
 from volta._kernels.core.record cimport (
     ARRIVED, GRADIENT, KEPT, NEEDS, OUTPUT, PARAM, SHAPE, Primitive)
@@ -336,7 +336,7 @@ cdef class _Engine:
                 slot = self._at(parent)
                 slot.gradient, slot.owned, gradient = gradient, False, None
             if self.create_graph and op is not None and op.details is not None and op.details.tied:
-                gradient = self._tied(node, i, gradient)
+                gradient = _tie(gradient, as_input(node, i, gradient) if isinstance(parent, Node) else parent)
             if not isinstance(parent, Node):
                 self._arrive(parent, gradient)
             elif gradient is not None:
@@ -359,15 +359,6 @@ cdef class _Engine:
             self.given = i
             return slot.gradient
         return None
-
-    cdef object _tied(self, Node node, Py_ssize_t i, TensorBase gradient):
-        """A gradient that is recorded as depending on its input, with the derivative 0."""
-        cdef TensorBase x = <TensorBase>_core.alias(gradient)
-        if not isinstance(node.parents[i], Node):
-            return _tie(gradient, node.parents[i])
-        x._node, x._requires_grad, x._node_version = node.parents[i], True, x.storage.version
-        x._index = 0 if node.slots is None else node.slots[i]
-        return _tie(gradient, x)
 
     cdef object _call(self, object function, Node node, tuple saved, tuple sources, object g):
         """A derivative function on what it asks for."""

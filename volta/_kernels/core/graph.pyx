@@ -95,7 +95,8 @@ cdef object apply(Primitive op, tuple inputs, dict params):
                 if op.no_bool:
                     refuse_bool(op, inputs)
         elif x is not None:
-            raise DTypeError(f"{op.name}: {op.names[i if i < op.count else op.count - 1]} must be a tensor, got {type(x).__name__}; make it one by volta.tensor()")
+            raise DTypeError(f"{op.name}: {op.names[i if i < op.count else op.count - 1]} must be a tensor, got {type(x).__name__}; "
+                            f"make it one by volta.tensor()")
     if first is None:
         if op.of_numbers and n == 2:
             return apply(op, (_as_operand(op, inputs[0], inputs), inputs[1]), params)
@@ -261,7 +262,6 @@ cdef _save(Node node, Plan plan, tuple inputs, object result):
 cdef tuple unpacked(Node node, tuple saved):
     """What a node keeps, as tensors again. An input has its place in the graph again, for higher orders."""
     cdef Py_ssize_t i
-    cdef TensorBase t
     cdef list out = list(saved)
     for i in range(len(out)):
         if not isinstance(out[i], Packed):
@@ -269,13 +269,17 @@ cdef tuple unpacked(Node node, tuple saved):
         x = node.unpack((<Packed>out[i]).value)
         if not isinstance(x, TensorBase):
             raise AutogradError(f"{node.name}: unpack_hook must give a tensor, got {type(x).__name__}")
-        t = <TensorBase>_core.alias(x)
-        parent = node.parents[node.plan.places[i]] if node.plan.kinds[i] == INPUT else None
-        if isinstance(parent, Node):
-            t._node, t._requires_grad, t._node_version = parent, True, t.storage.version
-            t._index = 0 if node.slots is None else node.slots[node.plan.places[i]]
-        out[i] = t
+        out[i] = as_input(node, node.plan.places[i], x) if node.plan.kinds[i] == INPUT else _core.alias(x)
     return tuple(out)
+
+
+cdef object as_input(Node node, Py_ssize_t i, object x):
+    """x as input i of a node, with the place of that in the graph where a node has given it."""
+    cdef TensorBase t = <TensorBase>_core.alias(x)
+    if isinstance(node.parents[i], Node):
+        t._node, t._requires_grad, t._node_version = node.parents[i], True, t.storage.version
+        t._index = 0 if node.slots is None else node.slots[i]
+    return t
 
 
 # ---------------------------------------------------------------- nodes
