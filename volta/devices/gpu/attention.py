@@ -61,6 +61,7 @@ class Tile(NamedTuple):
 
 # By pass and by the widest head that they serve: the fastest of those tried on an H200 (256: not tried). Where one takes more workgroup
 # memory than the adapter has, the first of OTHERS that does not serves instead; WebGPU guarantees 16 KiB.
+# All workgroups of a multiprocessor share some 50 KB there (measured), so that two at a time may take 24 each.
 TILES = {
     FORWARD: {32: Tile(64, 64, 8, 16, 16, 32), 64: Tile(64, 64, 8, 8, 8, 16), 128: Tile(64, 128, 16, 8, 16, 16),
               256: Tile(32, 64, 16, 8, 16, 8)},
