@@ -172,6 +172,7 @@ _FORMULAS = {
     "gated": lambda a, b: a * b.node("Sigmoid"), "threshold": lambda x, limit, value: x.node("LessOrEqual", limit).node("Where", value, x),
     "nan_to_num": lambda x, nan, largest: x.node("IsNaN").node("Where", nan, x.node("Clip", largest.node("Neg"), largest)),
     "hardshrink": lambda x, limit: x.node("Abs").node("LessOrEqual", limit).node("Where", 0.0, x),
+    "softshrink": lambda x, limit: x - x.node("Clip", limit.node("Neg"), limit), "selu": lambda x: x.node("Selu"),
     "positive_part": lambda x: x.node("Greater", 0.0).node("Where", x, 0.0),
     "wrapped": lambda i, n: i.node("Less", 0).node("Where", i + n, i),
     "xlogy": _xlogy, "hypot": lambda a, b: (a * a + b * b).node("Sqrt"),
