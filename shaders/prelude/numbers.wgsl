@@ -19,7 +19,7 @@ fn group_of(grid: Grid) -> u32 { return group_index(grid.group, grid.groups); }
 // ---- Products.
 
 // sum + a * b, for every other n from the last element to the first: then one factor of two products in turn is the same, which is not
-// read from the registers again (in the time of a product, processors read two numbers of the three).
+// read from the registers again (some processors seem to read two numbers of the three in the time of a product).
 fn add_product(n: u32, a: vec4<f32>, b: vec4<f32>, sum: vec4<f32>) -> vec4<f32> {
     if (n % 2u == 1u) { return fma(a.wzyx, b.wzyx, sum.wzyx).wzyx; }
     return fma(a, b, sum);
