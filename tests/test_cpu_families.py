@@ -166,8 +166,8 @@ def test_results_do_not_depend_on_threads(rng):
         layer, group = (700, 1, 1, True), (800, 4, 400, True)
         of_rows, of_groups = KERNELS["row_norm"](rows, None, None, *layer, 1e-5), KERNELS["row_norm"](x, None, None, *group, 1e-5)
         tensors = [out, mean, rstd, *KERNELS["batch_norm_grad"](out, x, None, mean, rstd), *of_rows, *of_groups,
-                   *KERNELS["row_norm_grad"](rows, rows, None, *of_rows[1:], *layer, True),
-                   *KERNELS["row_norm_grad"](x, x, None, *of_groups[1:], *group, True),
+                   *KERNELS["row_norm_grad"](rows, rows, None, *of_rows[1:], rows, *layer, True),
+                   *KERNELS["row_norm_grad"](x, x, None, *of_groups[1:], None, *group, True),
                    KERNELS["conv2d"](x, weight, None, *geometry),
                    KERNELS["conv2d_grad_input"](x, weight, 20, 20, *geometry),
                    KERNELS["conv2d_grad_weight"](x, x, (3, 3), *geometry), KERNELS["softmax"](rows, 1),
