@@ -12,7 +12,7 @@ const RANK: u32 = 1u;                   // rows of out: the place along each dim
 
 struct Params {
     n0: vec4<u32>, n1: vec4<u32>,       // sizes, innermost first
-    size: u32, x_offset: u32,
+    size: u32, x_offset: u32, starts_offset: u32,
     count: u32,                         // columns of out
 }
 var<immediate> p: Params;
@@ -65,7 +65,7 @@ fn write(grid: Grid, @builtin(local_invocation_index) local: u32) {
     workgroupBarrier();
     let highs = running_sum(local, high);
     var column = 0u;
-    if (group * ROUNDS * 4u * THREADS < p.size) { column = starts[group]; }
+    if (group * ROUNDS * 4u * THREADS < p.size) { column = starts[p.starts_offset + group]; }
     for (var r = 0u; r < ROUNDS; r++) {
         let shift = 16u * (r & 1u);
         let before = (select(highs.before, lows.before, r < 2u) >> shift) & 0xffffu;
