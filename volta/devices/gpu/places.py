@@ -21,9 +21,9 @@ def _add(plan: Plan, entry: str, x, bound: tuple, block: int, groups: int, sizes
     if width == 1:
         four = ", ".join(f"x[p.x_offset + min(4u * v + {c}u, p.size - 1u)]" for c in range(4))
         overrides["four"] = f"let e = vec4<{element}>({four}); return !(e == vec4<{element}>());"
-    starts_offset = At(1) if entry == "write" else 0
-    plan.step("places/places", bound, (*sizes[::-1], *[1] * (MAX_RANK - len(sizes)), x._size, At(0, width), starts_offset, count), groups, entry=entry,
-              E=f"vec4<{element}>" if width == 4 else element, ROUNDS=block // 1024, RANK=max(len(sizes), 1), **overrides)
+    words = (*sizes[::-1], *[1] * (MAX_RANK - len(sizes)), x._size, At(0, width), At(1) if entry == "write" else 0, count)
+    plan.step("places/places", bound, words, groups, entry=entry, E=f"vec4<{element}>" if width == 4 else element, ROUNDS=block // 1024,
+              RANK=max(len(sizes), 1), **overrides)
 
 
 def _starts(x, *, block):

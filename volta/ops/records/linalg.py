@@ -17,7 +17,10 @@ def turned(x):
 
 
 def _batch_sum(a, b, shape):
-    """a @ b, summed down to `shape` where that was broadcast: in float32, since a float16 or bfloat16 would be rounded before the sum."""
+    """a @ b, summed down to `shape` where that was broadcast: in float32, since a float16 or bfloat16 would be rounded before the sum.
+    A column by a row is an elementwise product."""
+    if a.ndim == b.ndim == 2 and a.shape[-1] == 1:
+        return a * b
     if a.dtype not in HALVES or max(a.ndim, b.ndim) == len(shape) and a.shape[:-2] == b.shape[:-2] == shape[:-2]:
         return matmul_op(a, b)
     return cast(sum_to(matmul_op(cast(a, float32), cast(b, float32)), shape), a.dtype)
