@@ -298,7 +298,9 @@ def true_places(mask: Tensor) -> Tensor:
     """The flat positions where a mask holds, ascending, int64. Of a GPU's only their number is read."""
     if not mask.device.is_gpu or not mask._size:
         return tensor(np.flatnonzero(mask.numpy()), device=mask.device)
-    return _places(mask, (mask._size,))[0]
+    places = _places(mask, (mask._size,))[0]
+    places.storage.bounds = 0, mask._size - 1           # which says that none counts from the end
+    return places
 
 
 def _places(x, sizes):
