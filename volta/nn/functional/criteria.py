@@ -23,7 +23,7 @@ from volta.ops.records.index import gather_op, scatter_add_op
 from volta.ops.records.math import abs, bce_op, clamp_max, clamp_min, exp, log, log1p, minimum, positive_part, where_op, xlogy
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.view import reshape_op
-from volta.ops.reduce import sum
+from volta.ops.reduce import mean, sum
 from volta.ops.table import Derived, Labels, case, composed
 from volta.ops.view import unsqueeze
 from volta.shapes import broadcasts_to
@@ -287,8 +287,11 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
     if weight is not None:
         terms = terms * weight[labels]
     own = labels == arange(x.shape[1], device=x.device)
-    losses = sum(where_op(own, 0.0, terms), 1) / float(max(x.shape[1], 1))
-    return _reduce("multi_margin_loss", reshape_op(losses, shape=target.shape), reduction)
+    terms = where_op(own, 0.0, terms)
+    if reduction == "mean":
+        return mean(terms)                                  # over the samples of means over the classes
+    losses = reshape_op(sum(terms, 1), shape=target.shape) if reduction == "none" else sum(terms)
+    return losses / float(max(x.shape[1], 1))
 
 
 @composed(samples=(case((3, 4), _SIGNS), case((5,), _SIGNS, reduction="none")), **_loss_as_input,
