@@ -391,9 +391,8 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, marg
     >>> F.triplet_margin_loss(volta.zeros(1, 1), volta.tensor([[2.0]]), volta.tensor([[1.0]]))
     tensor(2.)
     """
-    return triplet_margin_with_distance_loss(
-        anchor, positive, negative, distance_function=lambda a, b: pairwise_distance(a, b, p, eps), margin=margin, swap=swap,
-        reduction=reduction_of("triplet_margin_loss", size_average, reduce, reduction))
+    reduction = reduction_of("triplet_margin_loss", size_average, reduce, reduction)
+    return _triplet(anchor, positive, negative, lambda a, b: pairwise_distance(a, b, p, eps), margin, swap, reduction)
 
 
 @composed(samples=(case((3, 4), (3, 4), (3, 4)), case((3, 4), (3, 4), (3, 4), swap=True, margin=0.5)),
@@ -407,12 +406,15 @@ def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative
     >>> F.triplet_margin_with_distance_loss(volta.zeros(1, 1), volta.tensor([[2.0]]), volta.tensor([[1.0]]))
     tensor(2.)
     """
+    return _triplet(anchor, positive, negative, distance_function or pairwise_distance, margin, swap, reduction)
+
+
+def _triplet(anchor, positive, negative, distance, margin, swap, reduction):
     if margin <= 0:
         raise ArgumentError(f"triplet_margin_loss: margin must be positive, got {margin}")
     if not anchor.ndim == positive.ndim == negative.ndim:
         raise ShapeError(f"triplet_margin_loss: the tensors must have as many dimensions, got shapes {anchor.shape}, {positive.shape} and "
                          f"{negative.shape}")
-    distance = distance_function or pairwise_distance
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = minimum(far, distance(positive, negative))
