@@ -204,8 +204,8 @@ def _check_weight(name, weight, classes):
 
 
 def _picked(logp, labels, weight, ignore_index, ignoring):
-    """(minus the weighted log-probability of each label, which labels count, their weights), each (N, 1, ...); None for all. `ignoring` says whether some
-    labels may be `ignore_index`: their losses are 0, whatever the log-probabilities are."""
+    """(minus the weighted log-probability of each label, which labels count, their weights), each (N, 1, ...), or None for all.
+    `ignoring` says whether some labels may be `ignore_index`: their losses are 0, whatever the log-probabilities are."""
     labels = reshape_op(labels, shape=(*labels.shape[:1], 1, *labels.shape[1:]))
     kept = labels != ignore_index if ignoring else None
     safe = where_op(kept, labels, 0) if ignoring else labels
