@@ -13,9 +13,9 @@ from volta.ops.linalg import matmul
 from volta.ops.norms import norm
 from volta.ops.records.create import arange_op
 from volta.ops.records.index import index_select_op
-from volta.ops.records.math import abs, ceil, clamp_max, clamp_min, reciprocal, where_op
+from volta.ops.records.math import abs, ceil, clamp_max, clamp_min, positive_part, reciprocal
 from volta.ops.records.sort import searchsorted_op
-from volta.ops.reduce import root, sum
+from volta.ops.reduce import amax, root, sum
 from volta.ops.table import case, composed, create
 from volta.ops.view import broadcast_tensors, transpose, unsqueeze
 
@@ -85,7 +85,9 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = PAIRED[0])
         squares = unsqueeze(sum(x1 * x1, -1), -1) + unsqueeze(sum(x2 * x2, -1), -2) - 2.0 * matmul(x1, transpose(x2, -1, -2))
         return root(clamp_min(squares, 0.0), 0.5)
     way = unsqueeze(x1, -2) - unsqueeze(x2, -3)
-    return _length(where_op(way == way, way, 0.0) if p == math.inf else way, p)            # the largest of the numbers, as in PyTorch
+    if p == math.inf and way.shape[-1]:
+        return amax(positive_part(abs(way)), -1)                # the largest of the numbers, as in PyTorch: NaN becomes 0
+    return _length(way, p)
 
 
 def _length(x, p):
