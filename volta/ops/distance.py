@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels import core
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import promoted
+from volta.ops.join import cat
 from volta.ops.linalg import matmul
 from volta.ops.norms import norm
+from volta.ops.parts import split
 from volta.ops.records.create import arange_op
 from volta.ops.records.index import index_select_op
-from volta.ops.records.math import abs, ceil, clamp_max, clamp_min, reciprocal, where_op
+from volta.ops.records.math import abs, ceil, clamp_max, clamp_min, positive_part, reciprocal
 from volta.ops.records.sort import searchsorted_op
-from volta.ops.reduce import root, sum
+from volta.ops.reduce import amax, root, sum
 from volta.ops.table import case, composed, create
 from volta.ops.view import broadcast_tensors, transpose, unsqueeze
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from volta.tensor import Tensor
 
 PAIRED = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+BLOCK = 1 << 19                     # differences of rows that are made at a time
 
 
 def _np_cosine(x1, x2, dim=1, eps=1e-8):
@@ -84,8 +88,18 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = PAIRED[0])
     if p == 2 and (compute_mode == PAIRED[1] or compute_mode == PAIRED[0] and many):
         squares = unsqueeze(sum(x1 * x1, -1), -1) + unsqueeze(sum(x2 * x2, -1), -2) - 2.0 * matmul(x1, transpose(x2, -1, -2))
         return root(clamp_min(squares, 0.0), 0.5)
+    # On a CPU in blocks of rows, whose differences stay in its caches; on a GPU, and in what is traced, in one.
+    rows = max(BLOCK // max(math.prod(x1.shape[:-2]) * x2.shape[-2] * x2.shape[-1], 1), 1)
+    if x1.shape[-2] <= rows or not core.host_sees(x1):
+        return _apart(x1, x2, p)
+    return cat([_apart(block, x2, p) for block in split(x1, rows, -2)], -2)
+
+
+def _apart(x1, x2, p):
     way = unsqueeze(x1, -2) - unsqueeze(x2, -3)
-    return _length(where_op(way == way, way, 0.0) if p == math.inf else way, p)            # the largest of the numbers, as in PyTorch
+    if p == math.inf and way.shape[-1]:
+        return amax(positive_part(abs(way)), -1)                # the largest of the numbers, as in PyTorch: NaN becomes 0
+    return _length(way, p)
 
 
 def _length(x, p):

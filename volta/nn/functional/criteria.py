@@ -23,7 +23,7 @@ from volta.ops.records.index import gather_op, scatter_add_op
 from volta.ops.records.math import abs, bce_op, clamp_max, clamp_min, exp, log, log1p, minimum, positive_part, where_op, xlogy
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.view import reshape_op
-from volta.ops.reduce import sum
+from volta.ops.reduce import mean, sum
 from volta.ops.table import Derived, Labels, case, composed
 from volta.ops.view import unsqueeze
 from volta.shapes import broadcasts_to
@@ -287,8 +287,11 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
     if weight is not None:
         terms = terms * weight[labels]
     own = labels == arange(x.shape[1], device=x.device)
-    losses = sum(where_op(own, 0.0, terms), 1) / float(max(x.shape[1], 1))
-    return _reduce("multi_margin_loss", reshape_op(losses, shape=target.shape), reduction)
+    terms = where_op(own, 0.0, terms)
+    if reduction == "mean":
+        return mean(terms)                                  # over the samples of means over the classes
+    losses = reshape_op(sum(terms, 1), shape=target.shape) if reduction == "none" else sum(terms)
+    return losses / float(max(x.shape[1], 1))
 
 
 @composed(samples=(case((3, 4), _SIGNS), case((5,), _SIGNS, reduction="none")), **_loss_as_input,
@@ -388,9 +391,8 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, marg
     >>> F.triplet_margin_loss(volta.zeros(1, 1), volta.tensor([[2.0]]), volta.tensor([[1.0]]))
     tensor(2.)
     """
-    return triplet_margin_with_distance_loss(
-        anchor, positive, negative, distance_function=lambda a, b: pairwise_distance(a, b, p, eps), margin=margin, swap=swap,
-        reduction=reduction_of("triplet_margin_loss", size_average, reduce, reduction))
+    reduction = reduction_of("triplet_margin_loss", size_average, reduce, reduction)
+    return _triplet(anchor, positive, negative, lambda a, b: pairwise_distance(a, b, p, eps), margin, swap, reduction)
 
 
 @composed(samples=(case((3, 4), (3, 4), (3, 4)), case((3, 4), (3, 4), (3, 4), swap=True, margin=0.5)),
@@ -404,12 +406,15 @@ def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative
     >>> F.triplet_margin_with_distance_loss(volta.zeros(1, 1), volta.tensor([[2.0]]), volta.tensor([[1.0]]))
     tensor(2.)
     """
+    return _triplet(anchor, positive, negative, distance_function or pairwise_distance, margin, swap, reduction)
+
+
+def _triplet(anchor, positive, negative, distance, margin, swap, reduction):
     if margin <= 0:
         raise ArgumentError(f"triplet_margin_loss: margin must be positive, got {margin}")
     if not anchor.ndim == positive.ndim == negative.ndim:
         raise ShapeError(f"triplet_margin_loss: the tensors must have as many dimensions, got shapes {anchor.shape}, {positive.shape} and "
                          f"{negative.shape}")
-    distance = distance_function or pairwise_distance
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = minimum(far, distance(positive, negative))

@@ -17,8 +17,9 @@ from volta.ops.indexing import check_index, known_range
 from volta.ops.join import cat, stack
 from volta.ops.parts import narrow
 from volta.ops.records.copy import cast
-from volta.ops.records.index import gather_op
+from volta.ops.records.index import gather_op, index_select_op
 from volta.ops.records.math import clamp_min, exp, logical_and, where_op
+from volta.ops.records.reduce import logsumexp_op
 from volta.ops.records.view import expand_op, reshape_op
 from volta.ops.reduce import logsumexp, mean, sum
 from volta.ops.table import Derived, case, composed
@@ -119,28 +120,29 @@ def _padded(targets, lengths, batch, like):
 
 def _losses(lp, labels, inputs, lengths, blank):
     steps, batch, _ = lp.shape
-    count = labels.shape[1]
-    places = arange(2 * count + 1, device=lp.device)                           # blank, label, blank, label, ..., blank
-    pairs = reshape_op(stack([labels * 0 + blank, labels], 2), shape=(batch, 2 * count))
+    count = 2 * labels.shape[1] + 1
+    places = arange(count, device=lp.device)                                   # blank, label, blank, label, ..., blank
+    pairs = reshape_op(stack([labels * 0 + blank, labels], 2), shape=(batch, count - 1))
     states = cat([pairs, zeros(batch, 1, dtype=int64, device=lp.device) + blank], 1)
-    reached = reshape_op(places, shape=(1, 2 * count + 1)) <= reshape_op(lengths, shape=(batch, 1)) * 2
-    never = lp.new_full((batch, 2), _NEVER)
-    before = cat([zeros(batch, 2, dtype=int64, device=lp.device) + blank, states], 1)
-    skips = logical_and(states != blank, states != narrow(before, 1, 0, 2 * count + 1))
-    index = expand_op(unsqueeze(states, 0), shape=(steps, *states.shape))
-    emitted = where_op(unsqueeze(reached, 0), clamp_min(gather_op(lp, index, dim=2), _NEVER), _NEVER)
-    alpha = where_op(unsqueeze(places, 0) == 0, 0.0, lp.new_full((batch, 2 * count + 1), _NEVER))
-    for t, now in enumerate(emitted.unbind()):
-        known = cat([never, alpha], 1)
-        stays, one, two = alpha, narrow(known, 1, 1, 2 * count + 1), narrow(known, 1, 0, 2 * count + 1)
-        ways = [stays, one, where_op(skips, two, _NEVER)] if t else [stays, where_op(unsqueeze(places, 0) == 1, one, _NEVER)]
-        moved = logsumexp(stack(ways), 0) + now
-        alpha = where_op(unsqueeze(inputs > t, 1), clamp_min(moved, _NEVER), alpha)
-    ends = gather_op(alpha, stack([lengths * 2, clamp_min(lengths * 2 - 1, 0)], 1), dim=1)
-    first, second = ends.unbind(1)
+    reached = reshape_op(places, shape=(1, count)) <= reshape_op(lengths, shape=(batch, 1)) * 2
+    used = unsqueeze(unsqueeze(arange(steps, device=lp.device), 1) < unsqueeze(inputs, 0), 2)
+    index = expand_op(unsqueeze(states, 0), shape=(steps, batch, count))
+    emitted = where_op(logical_and(used, reached), clamp_min(gather_op(lp, index, dim=2), _NEVER), _NEVER)
+    # A state is reached from the second before it, if that is another label's, from the one before it, and from itself.
+    origins = cat([clamp_min(places - 2, 0), clamp_min(places - 1, 0), places])
+    second = index_select_op(states, narrow(origins, 0, 0, count), dim=1)
+    others = logical_and(logical_and(states != blank, states != second), places >= 2)
+    open_ways = stack([others, expand_op(places >= 1, shape=states.shape), expand_op(places >= 0, shape=states.shape)], 1)
+    barred = where_op(reshape_op(open_ways, shape=(batch, 3 * count)), lp.new_zeros(()), _NEVER)
+    alphas = [where_op(places == 0, 0.0, lp.new_full(states.shape, _NEVER))]
+    for now in emitted.unbind():
+        ways = index_select_op(alphas[-1], origins, dim=1) + barred
+        alphas.append(logsumexp_op(reshape_op(ways, shape=(batch, 3, count)), dim=1) + now)
+    at = expand_op(reshape_op(inputs, shape=(1, batch, 1)), shape=(1, batch, count))
+    last = reshape_op(gather_op(stack(alphas), at, dim=0), shape=states.shape)
+    first, second = gather_op(last, stack([lengths * 2, clamp_min(lengths * 2 - 1, 0)], 1), dim=1).unbind(1)
     total = logsumexp(stack([first, where_op(lengths > 0, second, _NEVER)]), 0)
     losses = where_op(total > _NEVER / 2, -total, math.inf)
     # PyTorch's gradient counts each step's probabilities in, which log_softmax's derivative takes out again.
-    used = unsqueeze(unsqueeze(arange(steps, device=lp.device), 1) < unsqueeze(inputs, 0), 2)
     finite = where_op(used, clamp_min(lp, _NEVER), 0.0)
     return losses + sum(where_op(used, exp(finite.detach()) * (finite - finite.detach()), 0.0), (0, 2))

@@ -162,11 +162,12 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
     rows = _rows(at, weight, padding, max_norm, norm_type, scale_grad_by_freq, sparse)
     if per_sample_weights is not None:
         rows = rows * reshape_op(per_sample_weights, shape=(at._size, 1))
-    counted = ones_like(at) if padding is None else cast(at != padding, int64)
-    if padding is not None:
-        rows = where_op(reshape_op(counted == 1, shape=(at._size, 1)), rows, -math.inf if mode == "max" else 0.0)
+    counts = None if padding is None else at != padding
+    if counts is not None:
+        rows = where_op(reshape_op(counts, shape=(at._size, 1)), rows, -math.inf if mode == "max" else 0.0)
     if mode == "sum":
         return _totals(rows, bag, bags)
+    counted = ones_like(at) if counts is None else cast(counts, int64)
     count = reshape_op(_totals(reshape_op(counted, shape=(at._size, 1)), bag, bags), shape=(bags, 1))
     if mode == "mean":
         return _totals(rows, bag, bags) / cast(clamp(count, 1, None), weight.dtype)

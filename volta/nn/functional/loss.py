@@ -54,16 +54,16 @@ def _reduce(name, values, reduction):
 
 
 def _check_target(name, input, target, ignore_index):
-    """Raise unless these are class indices that fit (N, C): shape and, as far as the host knows, range. Gives whether some may be
+    """Raise unless these are class indices that fit (N, C, ...): shape and, as far as the host knows, range. Gives whether some may be
     `ignore_index`."""
-    if target.shape != input.shape[:1]:
-        raise ShapeError(f"{name}: target must have shape {input.shape[:1]} for input {input.shape}, got {target.shape}")
+    if target.shape != input.shape[:1] + input.shape[2:]:
+        raise ShapeError(f"{name}: target must have shape {input.shape[:1] + input.shape[2:]} for input {input.shape}, got {target.shape}")
     known = known_range(target)
     if known is None:
         return True
     low, high = known
     if low < 0 or high >= input.shape[1]:
-        values = np.array(known) if target.device.is_gpu else np.asarray(target)
+        values = np.array(known) if target.device.is_gpu else np.asarray(target).reshape(-1)
         wrong = np.flatnonzero((values != ignore_index) & ((values < 0) | (values >= input.shape[1])))
         if wrong.size:
             place = "" if target.device.is_gpu else f" at position {wrong[0]}"
@@ -72,14 +72,19 @@ def _check_target(name, input, target, ignore_index):
     return low <= ignore_index <= high
 
 
-def _rows(name, input, target):
-    """(N, C, d1, ...) and (N, d1, ...) as (rows, C) and (rows,), and the shape to give back."""
+def _batch(name, input, target):
+    """(N, C, ...) and (N, ...), also of one sample, and the shape to give back."""
     if input.ndim == 1:
         return reshape_op(input, shape=(1,) + input.shape), reshape_op(target, shape=(1,)) if target.ndim == 0 else target, ()
     if input.ndim < 1:
         raise ShapeError(f"{name}: input needs a class dimension, got shape {input.shape}")
-    if input.ndim == 2:
-        return input, target, target.shape
+    return input, target, target.shape
+
+
+def _rows(name, input, target):
+    """(N, C, d1, ...) and (N, d1, ...) as (rows, C) and (rows,), and the shape to give back."""
+    if input.ndim <= 2:
+        return _batch(name, input, target)
     if target.shape != input.shape[:1] + input.shape[2:]:
         raise ShapeError(f"{name}: target must have shape {input.shape[:1] + input.shape[2:]} for input {input.shape}, got {target.shape}")
     moved = permute_op(input, dims=(0, *range(2, input.ndim), 1))
@@ -199,12 +204,13 @@ def _check_weight(name, weight, classes):
 
 
 def _picked(logp, labels, weight, ignore_index, ignoring):
-    """(minus the weighted log-probability of each label, which labels count, their weights); None for all. `ignoring` says whether some
-    labels may be `ignore_index`: their losses are 0, whatever the log-probabilities are."""
+    """(minus the weighted log-probability of each label, which labels count, their weights), each (N, 1, ...), or None for all.
+    `ignoring` says whether some labels may be `ignore_index`: their losses are 0, whatever the log-probabilities are."""
+    labels = reshape_op(labels, shape=(*labels.shape[:1], 1, *labels.shape[1:]))
     kept = labels != ignore_index if ignoring else None
     safe = where_op(kept, labels, 0) if ignoring else labels
     logp = logp if logp.shape[1] else sum(logp, 1, True)               # without classes every label is one to ignore
-    losses = -reshape_op(gather_op(logp, reshape_op(safe, shape=(safe._size, 1)), dim=1), shape=safe.shape)
+    losses = -gather_op(logp, safe, dim=1)
     scale = cast(kept, logp.dtype) if ignoring else None
     if weight is not None:
         losses = losses * weight[safe]
@@ -230,7 +236,7 @@ def _weighted(x, labels, shape, weight, ignore_index, ignoring, reduction, smoot
     logp = log_softmax(x, 1)
     losses, kept, scale = _picked(logp, labels, weight, ignore_index, ignoring)
     if smoothing:
-        even = sum(logp if weight is None else logp * weight, 1) * (smoothing / x.shape[1] if x.shape[1] else math.nan)
+        even = sum(logp if weight is None else logp * weight, 1, True) * (smoothing / x.shape[1] if x.shape[1] else math.nan)
         losses = losses * (1 - smoothing) - (even if kept is None else where_op(kept, even, 0.0))
     return _finished("cross_entropy", losses, scale, shape, reduction, weight is not None)
 
@@ -259,7 +265,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     tensor(2.)
     """
     reduction = reduction_of("nll_loss", size_average, reduce, reduction)
-    x, labels, shape = _rows("nll_loss", input, target)
+    x, labels, shape = _batch("nll_loss", input, target)
     ignoring = _check_target("nll_loss", x, labels, ignore_index)
     _check_weight("nll_loss", weight, x.shape[1])
     labels = cast(labels, int64)

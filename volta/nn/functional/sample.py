@@ -1,14 +1,13 @@
 """Images at the places of a grid (`grid_sample`), and grids of affine maps (`affine_grid`)."""
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volta.errors import ArgumentError, ShapeError
 from volta.ops.creation import linspace
-from volta.ops.join import stack
+from volta.ops.math import addcmul
 from volta.ops.records.sample import MODES, PADDINGS, grid_sample_op, np_grid_sample
 from volta.ops.records.view import expand_op, reshape_op
 from volta.ops.table import case, composed
@@ -44,15 +43,17 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         raise ArgumentError(f"affine_grid: size must be (N, C, H, W) or (N, C, D, H, W), all positive, got {tuple(size)}")
     if theta.shape != (size[0], rank, rank + 1):
         raise ShapeError(f"affine_grid: theta must have shape {(size[0], rank, rank + 1)} for size {tuple(size)}, got {theta.shape}")
-    spatial = tuple(size[2:])
-    axes = []
-    for d, n in enumerate(spatial):
+    (*_, width), batch = size[2:], size[0]
+    *moves, out = (reshape_op(column, shape=(batch, 1, rank)) for column in theta.unbind(2))
+    for d, (n, move) in enumerate(zip(size[:1:-1], moves)):
         edge = 0.0 if n == 1 else 1.0 if align_corners else (n - 1) / n
-        line = linspace(-edge, edge, n, dtype=theta.dtype, device=theta.device)
-        axes.append(expand_op(reshape_op(line, shape=(n,) + (1,) * (rank - d - 1)), shape=spatial))
-    base = reshape_op(stack(axes[::-1], -1), shape=(math.prod(spatial), rank))
-    out = base @ theta[:, :, :rank].transpose(1, 2) + reshape_op(theta[:, :, rank], shape=(size[0], 1, rank))
-    return reshape_op(out, shape=(size[0], *spatial, rank))
+        axis = linspace(-edge, edge, n, dtype=theta.dtype, device=theta.device)
+        if d == 0:                              # x, whose lines then have width * rank elements, many at a time for what is added to them
+            out = reshape_op(addcmul(out, reshape_op(axis, shape=(n, 1)), move), shape=(batch, *[1] * (rank - 1), width * rank))
+        else:
+            move = reshape_op(expand_op(move, shape=(batch, width, rank)), shape=(batch, *[1] * (rank - 1), width * rank))
+            out = addcmul(out, reshape_op(axis, shape=(n, *[1] * d)), move)
+    return reshape_op(out, shape=(size[0], *size[2:], rank))
 
 
 @composed(samples=(case((2, 2, 3, 4), (2, 2, 3, 2)), case((1, 2, 3, 4), (1, 3, 2, 2), mode="nearest", align_corners=True),
