@@ -13,8 +13,7 @@ from volta.devices.gpu.reduce import row_lanes
 
 REGISTERS = 32              # float32 values of one buffer that a thread keeps
 LONG, FEW = 1 << 16, 64     # rows this long, when there are fewer than this, are split
-LEAST, MOST = 264, 1024     # workgroups of the gradient: enough to fill a GPU, and as many as leave few parts to add up
-SERIAL = 8                  # rows for each part in between
+GROUPS = 264                # workgroups of the gradient at most: enough to fill a GPU, and few parts to add up
 
 
 class _Rows:
@@ -63,7 +62,7 @@ def _row_norm_grad(g, x, weight, mean, rstd, arrived, *, length, groups, inner, 
     blocks = ceil_div(s.rows, s.at_a_time)
     parts, turns = s.rows // groups, 1
     if fused:
-        turns = ceil_div(blocks, max(LEAST, min(MOST, s.rows // SERIAL)))
+        turns = ceil_div(blocks, GROUPS)
         parts = blocks = ceil_div(blocks, turns)
     left = plan.scratch(8 * parts * columns or 8)
     plan.step("row_norm/grad", (0, 1, 0 if weight is None else 2, 3, 4, 0 if arrived is None else 5, dx, left),
