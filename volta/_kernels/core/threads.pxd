@@ -7,6 +7,7 @@ cdef enum:
     # Above this many elements a loop releases the GIL.
     NOGIL_SIZE = 16384
 
-# Threads for `work` cheap element operations: 1 below PARALLEL_SIZE, else all that set_num_threads allows, whatever the work: GCC's OpenMP
-# ends the threads that a smaller team leaves out, and starting them anew for the next larger one costs 10 to 30 us each.
+# Threads for `work` cheap element operations: 1 below PARALLEL_SIZE, else all that there are, whatever the work: GCC's OpenMP ends the
+# threads that a smaller team leaves out, and starting them anew for the next larger one costs 10 to 30 us each. May differ from call to
+# call: a kernel asks once, for its memory and its loops.
 cdef int threads_for(Py_ssize_t work) noexcept nogil

@@ -135,7 +135,6 @@ def met_denormals(int stack=0):
 
 
 cdef int threads_for(Py_ssize_t work) noexcept nogil:
-    # May differ from call to call: a kernel asks once, for its memory and its loops.
     return uncrowded(_team) if work >= PARALLEL_SIZE and _team > 1 else 1
 
 
