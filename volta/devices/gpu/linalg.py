@@ -34,7 +34,6 @@ from volta.errors import DTypeError
 ELEMENTS = {FLOAT32: "f32", FLOAT16: "f16", INT32: "i32", INT64: "i32", UINT8: "u8"}
 LARGE_GPU = 132             # multiprocessors that a discrete GPU is taken to have
 SMALL_GPU = 16              # and any other adapter
-LONG = 1 << 16              # elements from which an inner product is a sum
 
 
 class Source(NamedTuple):
@@ -105,8 +104,6 @@ def _matmul(a, b):
     if any(copies):
         return lambda a, b: KERNELS["matmul"](*[t if copy is None else copy(t) for t, copy in zip((a, b), copies)])
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-    if k >= LONG and m * n * batch == 1 and a.dtype in (FLOAT32, INT32, INT64):
-        return _inner
     plan = Plan(a, b)
     plan.output((*lead, m, n), a.dtype)
     rows = 1 if not left.along_k else left.stride if m > 1 else left.batch
@@ -114,13 +111,6 @@ def _matmul(a, b):
         m, batch = m * batch, 1             # one B for all: a longer A
         left = left._replace(stride=rows if left.along_k else left.stride, batch=0)
     return _product(plan, a.dtype, (m, n, k, batch, left, right), None)
-
-
-def _inner(a, b):
-    """The product of one line with one column that are so long that many workgroups have to share them."""
-    shape = (*broadcast_shape((a.shape[:-2], b.shape[:-2])), 1, 1)
-    products = call("mul", *[core.view(t, (a.shape[-1],), (t._strides[d],), t.offset) for t, d in ((a, -1), (b, -2))])
-    return core.reshaped(call("sum", products, (0,), False), shape)
 
 
 def _linear(x, weight, bias):
