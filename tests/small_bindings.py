@@ -121,6 +121,7 @@ OWN = {
              case((1, 8, 210), size=(14, 15), kernel=(2, 2), stride=(1, 1), padding=(1, 1), dilation=(2, 2))],
     "avg_pool_grad": [case(_pooled(s, k, p), size=s[2:], kernel=k, **_average(p)) for s, k, p in POOLS],
     "batch_norm": [case(s, w and (s[1],), w and (s[1],), eps=1e-5) for s in NORMS for w in (True, None)],
+    "batch_norm_given": [case(s, (s[1],), _positive(s[1]), w and (s[1],), w and (s[1],), eps=1e-5) for s in NORMS for w in (True, None)],
     "batch_norm_grad": [case(s, s, w and (s[1],), _statistics("mean"), _statistics("rstd")) for s in NORMS for w in (True, None)],
     "batch_norm_update": [case((5000,), _positive(5000), (5000,), _positive(5000), momentum=0.1, eps=1e-5, count=40)],
     **dict.fromkeys(("cross_entropy", "cross_entropy_softmax"),
