@@ -83,7 +83,7 @@ softshrink = binary("softshrink", (lambda g, a, b: shrink_grad(g, a, -b, b), lam
                     cases=_with(0.7), public=False,
                     numpy=lambda x, lambd: np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, np.where(x == x, 0, x))))
 threshold = ternary("threshold", ("x", "limit", "value"), (lambda g, x, limit: shrink_grad(g, x, -math.inf, limit), None, None),
-                    takes="fi", kinds="fi", numpy=lambda x, limit, value: np.where(x <= limit, value, x), cases=_with(2, 3),
+                    takes="fib", kinds="fi", numpy=lambda x, limit, value: np.where(x <= limit, value, x), cases=_with(2, 3),
                     smooth=False, public=False)
 shrink_grad = gradient("shrink_grad", "x", (lambda gg, x, low, high: shrink_grad(gg, x, low, high), zero, None, None),
                        numpy=lambda g, x, low, high: np.where((x >= low) & (x <= high), 0.0, g), numbers={"low": -0.7, "high": 0.7})
