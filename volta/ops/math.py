@@ -190,7 +190,8 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
 
 @promoted
 def _addcdiv(input, tensor1, tensor2, *, value):
-    return r.divacc(tensor1 if value == 1 else tensor1 * value, tensor2, input)
+    # A quotient in one kernel with the sum would be added unrounded on some GPUs.
+    return input + (tensor1 if value == 1 else tensor1 * value) / tensor2
 
 
 @composed(out="cast", samples=(*TERNARY_CASES, case((3, 4), (4,), 0.3), case((4,), (4,), 0.7)), rtol=2e-5, elementwise=True, inplace=True,

@@ -193,8 +193,6 @@ mulacc = ternary("mulacc", ("a", "b", "c"), (lambda g, b: g * b, lambda g, a: g 
 nan_to_num_op = ternary("nan_to_num", ("x", "nan", "largest"), (lambda g, x, largest: where_op(abs(x) <= largest, g, 0.0), None, None),
                         takes="f", cases=tuple(case(s, 0.5, 3e4) for s in UNARY_SHAPES), public=False,
                         numpy=lambda x, nan, largest: np.where(np.isnan(x), nan, np.clip(x, -largest, largest)))
-divacc = ternary("divacc", ("a", "b", "c"), (lambda g, b: g / b, lambda g, a, b: -g * (a / b) / b, lambda g: g), takes="f",
-                 numpy=lambda a, b, c: a / b + c, domain=(0.3, 3.0), rtol=2e-5, public=False)
 lerp_op = ternary("lerp", ("x", "end", "weight"), (
     lambda g, weight: g * (1 - weight), lambda g, weight: g * weight, lambda g, x, end: g * (end - x)), takes="f", rtol=2e-5, public=False,
     numpy=lambda x, end, weight: np.where(np.abs(weight) < 0.5, x + weight * (end - x), end - (end - x) * (1 - weight)))
