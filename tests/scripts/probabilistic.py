@@ -94,7 +94,12 @@ start = torch.from_numpy(rng.randn(32, 2)).float().to(device)
 goal = start @ torch.tensor([[0.0, 1.0], [-1.0, 0.0]], device=device)
 times = torch.linspace(0, 1, 6, device=device)
 flat = nn.utils.parameters_to_vector(field.parameters())
-solved = lambda: Adjoint.apply(start, times, nn.utils.parameters_to_vector(field.parameters()), field)     # noqa: E731
+
+
+def solved():
+    return Adjoint.apply(start, times, nn.utils.parameters_to_vector(field.parameters()), field)
+
+
 direct = start
 for a, b in zip(times[:-1], times[1:]):
     direct = direct + (b - a) * field(direct)

@@ -66,7 +66,7 @@ class dependent_property(property, _Dependent):
         property.__init__(self, fn)
         _Dependent.__init__(self, is_discrete=is_discrete, event_dim=event_dim)
 
-    def __call__(self, fn: Callable) -> dependent_property:          # type: ignore[override]
+    def __call__(self, fn: Callable) -> dependent_property:          # type: ignore[override]  # the class it derives from checks a value
         """Decorator, where options are given first."""
         return dependent_property(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 

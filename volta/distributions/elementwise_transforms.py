@@ -38,7 +38,7 @@ class AffineTransform(Transform):
         super().__init__(cache_size)
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
 
-    event_dim = property(lambda self: self._event_dim, doc="How many dimensions one element takes.")     # type: ignore[assignment]
+    event_dim = property(lambda self: self._event_dim, doc="Dimensions of one element.")  # type: ignore[assignment]  # elsewhere a number
     domain = codomain = property(lambda self: widened(real, self._event_dim), doc="Numbers.")
 
     sign = property(lambda self: self.scale.sign() if isinstance(self.scale, Tensor) else math.copysign(1, self.scale), doc="Of scale.")

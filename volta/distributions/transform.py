@@ -97,7 +97,7 @@ class Transform:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return False
-        mine, theirs = self._own(), other._own()           # type: ignore[attr-defined]
+        mine, theirs = self._own(), other._own()           # type: ignore[attr-defined]  # of the same type
         return mine.keys() == theirs.keys() and all(_same(mine[name], theirs[name]) for name in mine)
 
     def __repr__(self) -> str:

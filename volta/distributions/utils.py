@@ -38,7 +38,7 @@ class lazy_property:
 
     def __init__(self, wrapped: Callable) -> None:
         self.wrapped = wrapped
-        functools.update_wrapper(self, wrapped)          # type: ignore[arg-type]
+        functools.update_wrapper(self, wrapped)          # type: ignore[arg-type]  # copies names and text alone
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
