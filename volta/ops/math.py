@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -263,8 +264,13 @@ def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor
     return r.where_op(condition, input, other)
 
 
+@cache
+def _largest(dtype):
+    return dtypes.finfo(dtype).max
+
+
 def _np_nan_to_num(input, nan=0.0, posinf=None, neginf=None):
-    largest = dtypes.finfo(dtypes.float32).max
+    largest = _largest(dtypes.float32)
     return np.nan_to_num(input, nan=nan, posinf=largest if posinf is None else posinf, neginf=-largest if neginf is None else neginf)
 
 
@@ -278,7 +284,7 @@ def nan_to_num(input: Tensor, nan: float | None = 0.0, posinf: float | None = No
     """
     if not input.dtype.is_floating_point:
         return clone(input)
-    largest = dtypes.finfo(input.dtype).max
+    largest = _largest(input.dtype)
     if posinf is None and neginf is None:
         return r.nan_to_num_op(input, float(nan or 0.0), largest)
     out = r.where_op(r.isnan(input), float(nan or 0.0), input)
