@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from volta._kernels import core
+from volta.dtypes import HALVES
 from volta.errors import DTypeError
 from volta.ops.table import RECORDS
 
@@ -21,7 +22,7 @@ def compute(op, device, kernel, inputs: tuple, params: dict | None, out):
     """
     params = params or {}
     asked = params.get("dtype")
-    new = asked is not None and asked.itemsize == 2
+    new = asked is not None and asked in HALVES
     narrow = asked if new else next(t.dtype for x in inputs for t in (x if isinstance(x, (list, tuple)) else (x,)) if _is_half(t))
     if narrow is BFLOAT16 and device.is_gpu:
         raise DTypeError(f"{op.name}: bfloat16 tensors are on the CPU alone; on a GPU take float16, by .half() or dtype=volta.float16")
@@ -41,7 +42,7 @@ def compute(op, device, kernel, inputs: tuple, params: dict | None, out):
 
 
 def _is_half(x):
-    return isinstance(x, core.TensorBase) and x.dtype.itemsize == 2
+    return isinstance(x, core.TensorBase) and x.dtype in HALVES
 
 
 def _kernel(name: str, device):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta.dtypes import result_type
+from volta.dtypes import float16, result_type
 from volta.errors import ArgumentError, ShapeError
 from volta.ops import reduce
 from volta.ops.assign import copy_
@@ -334,7 +334,7 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
         raise ArgumentError(f"as_strided: needs as many strides >= 0 as sizes, and an offset >= 0, got sizes {size}, strides {stride} and "
                             f"offset {offset}")
     last = offset + sum((n - 1) * s for n, s in zip(size, stride))
-    width = input.itemsize if not input.device.is_gpu or input.itemsize == 2 else 4
+    width = input.itemsize if not input.device.is_gpu or input.dtype is float16 else 4
     held = input.storage.nbytes // width
     if 0 not in size and last >= held:
         raise ArgumentError(f"as_strided: sizes {size}, strides {stride} and offset {offset} reach element {last}, the storage has {held}")

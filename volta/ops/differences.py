@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core import TensorBase
-from volta.dtypes import HALVES, float32, result_type
+from volta.dtypes import HALVES, bool_, float32, result_type, uint8
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.join import cat
 from volta.ops.parts import narrow, select
@@ -128,7 +128,7 @@ def gradient(input: Tensor, *, spacing: float | Sequence[float] | Sequence[Tenso
         raise ArgumentError(f"gradient: dim {tuple(dims)} names a dimension twice")
     if edge_order not in (1, 2):
         raise ArgumentError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
-    if input.dtype.code <= 1:
+    if input.dtype in (bool_, uint8):
         raise DTypeError(f"gradient: needs floating point or signed integer tensors, got {input.dtype}; convert it with .float()")
     found = _spacings(1 if spacing is None else spacing, dims)
     for d, step in zip(dims, found):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from volta._kernels import core
+from volta.dtypes import float16
 from volta.errors import ArgumentError, AutogradError
 from volta.layout import channels_last, channels_last_3d, contiguous_format, preserve_format
 from volta.ops.copy import copy_into
@@ -91,7 +92,7 @@ def resize_(input: Tensor, *sizes: int | Sequence[int], size: Sequence[int] | No
     if shape == input.shape and (memory_format is None or strides == input._strides):
         return input
     version, end = input._version, input.offset + core.checked_size(shape)
-    width = input.itemsize if not input.device.is_gpu or input.itemsize == 2 else 4
+    width = input.itemsize if not input.device.is_gpu or input.dtype is float16 else 4
     held, whole = input.storage.nbytes // width, input
     if 0 not in shape and end > held:
         whole = create(empty_op, (end,), dtype=input.dtype, device=input.device)

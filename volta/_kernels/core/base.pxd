@@ -13,6 +13,14 @@ cdef enum DTypeCode:
     BFLOAT16 = 7
 
 cdef enum:
+    DTYPES = 8                              # how many there are
+    # Bit masks by code.
+    BOOL_MASK = 0b00000001
+    INTEGER_MASK = 0b00001110
+    FLOAT_MASK = 0b11110000
+    PLAIN_MASK = 0b11100000                 # floating point numbers that any Python number beside them leaves as they are
+
+cdef enum:
     MAX_RANK = 32
 
 cdef class DType:
@@ -76,6 +84,11 @@ cdef TensorBase empty_host_like(TensorBase like, DType dtype)
 cdef inline bint same_bytes(Storage a, Storage b) noexcept:
     """Whether two storages are one memory."""
     return a is b or (a if a.root is None else a.root) is (b if b.root is None else b.root)
+
+
+cdef inline bint is_half(int code) noexcept:
+    """Whether elements are stored in 16 bits and computed in float32."""
+    return code == FLOAT16 or code == BFLOAT16
 
 
 cdef inline char* address(TensorBase t) noexcept:

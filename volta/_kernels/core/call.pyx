@@ -7,7 +7,8 @@ Records no graph. A tape, a profiler, autocast and `selftest` watch here: see `O
 from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta._kernels.core.base cimport BFLOAT16, BOOL, FLOAT16, FLOAT32, INT64, DType, Device, TensorBase, dtype_of, wider
+from volta._kernels.core.base cimport (
+    BFLOAT16, BOOL, BOOL_MASK, DTYPES, FLOAT32, FLOAT_MASK, INT64, INTEGER_MASK, DType, Device, TensorBase, dtype_of, is_half, wider)
 from volta._kernels.core.record cimport EACH, FLOATING, MAY_BE_WIDE, WIDE, Primitive, set_check, set_composed
 
 cdef extern from *:
@@ -154,14 +155,14 @@ cdef bint has_half(Primitive op, tuple inputs, dict params, int half) except -1:
     for i in range(PyTuple_GET_SIZE(inputs)):
         x = <object>inputs[i]
         if isinstance(x, TensorBase):
-            if (<TensorBase>x).dtype.itemsize == 2 and (half == 0 or (<TensorBase>x).dtype.code == BFLOAT16):
+            if is_half((<TensorBase>x).dtype.code) and (half == 0 or (<TensorBase>x).dtype.code == BFLOAT16):
                 return True
-        elif isinstance(x, (list, tuple)) and len(x) and isinstance(x[0], TensorBase) and (<TensorBase>x[0]).dtype.itemsize == 2 and (
+        elif isinstance(x, (list, tuple)) and len(x) and isinstance(x[0], TensorBase) and is_half((<TensorBase>x[0]).dtype.code) and (
                 half == 0 or (<TensorBase>x[0]).dtype.code == BFLOAT16):
             return True
     if params and (half == 0 or op.count == 0 or op is _cast):          # the others have no such parameter
         x = params.get("dtype")
-        return isinstance(x, DType) and (<DType>x).itemsize == 2 and (half == 0 or (<DType>x).code == BFLOAT16)
+        return isinstance(x, DType) and is_half((<DType>x).code) and (half == 0 or (<DType>x).code == BFLOAT16)
     return False
 
 
@@ -259,11 +260,11 @@ cdef tuple _promoted_by_kind(Primitive op, tuple inputs):
 cdef str _kinds(unsigned int mask):
     """The dtypes of a bit mask in words."""
     cdef list found = [], words = []
-    for kind, word in ((0b11110000, "floating point"), (0b00001110, "integer"), (0b00000001, "bool")):
+    for kind, word in ((FLOAT_MASK, "floating point"), (INTEGER_MASK, "integer"), (BOOL_MASK, "bool")):
         if mask & kind == kind:
             words.append(word)
             mask &= ~kind
-    for code in range(8):
+    for code in range(DTYPES):
         if mask >> code & 1:
             found.append(dtype_of(code).name)
     words += found
@@ -293,7 +294,7 @@ cdef int _refuse(Primitive op, Py_ssize_t i, object x, str needed) except -1:
 
 cdef inline int _needed(Primitive op, Py_ssize_t k, int other, int code) noexcept:
     """The dtype that an input must have beside another of dtype `other`."""
-    if (other == FLOAT16 or other == BFLOAT16) and (op.widened[k] == WIDE or op.widened[k] == MAY_BE_WIDE and code == FLOAT32):
+    if is_half(other) and (op.widened[k] == WIDE or op.widened[k] == MAY_BE_WIDE and code == FLOAT32):
         return FLOAT32
     return other
 

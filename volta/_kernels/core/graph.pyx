@@ -9,7 +9,7 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import AutogradError, DTypeError
 from volta._kernels import core as _core
-from volta._kernels.core.base cimport FLOAT32, TensorBase
+from volta._kernels.core.base cimport PLAIN_MASK, TensorBase
 from volta._kernels.core.call cimport (
     adapted, broadcast, call_kernel, check_dtypes, promoted, refuse_bool, refuse_dtype, replaced, watching)
 from volta._kernels.core.hooks cimport Packed, anomalies, callers, hooked, pack
@@ -103,7 +103,7 @@ cdef object apply(Primitive op, tuple inputs, dict params):
         raise DTypeError(f"{op.name}: needs a tensor, got {', '.join([type(x).__name__ for x in inputs]) or 'nothing'}")
     code = first.dtype.code
     if op.promotion:
-        if not uniform or not op.promoted[0] or (code < FLOAT32 and (op.promotion == FLOATING or n > 1)):
+        if not uniform or not op.promoted[0] or (not PLAIN_MASK >> code & 1 and (op.promotion == FLOATING or n > 1)):
             inputs = promoted(op, inputs)
         elif not op.common >> code & 1:
             refuse_dtype(op, code)
@@ -142,7 +142,7 @@ cdef object apply2(Primitive op, object a, object b):
     if not isinstance(a, TensorBase) or watching:
         return apply(op, (a, b), {})
     x = <TensorBase>a
-    if x.dtype.code < FLOAT32:
+    if not PLAIN_MASK >> x.dtype.code & 1:
         return apply(op, (a, b), {})
     if isinstance(b, TensorBase):
         y = <TensorBase>b

@@ -11,7 +11,7 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 from libc.stdlib cimport calloc, free
 
 from volta.errors import ArgumentError, DTypeError, VoltaError
-from volta._kernels.core.base cimport DType, Device, FLOAT32, TensorBase, dtype_of
+from volta._kernels.core.base cimport BOOL_MASK, DTYPES, DType, Device, FLOAT32, FLOAT_MASK, INTEGER_MASK, TensorBase, dtype_of
 
 cdef extern from "Python.h":
     object PyMethod_New(object function, object instance)
@@ -234,13 +234,13 @@ cdef class Composed(Op):
 
 # ---------------------------------------------------------------- records
 
-cdef dict _KINDS = {"f": 0b11110000, "i": 0b00001110, "b": 0b00000001}          # bit masks by dtype code
+cdef dict _KINDS = {"f": FLOAT_MASK, "i": INTEGER_MASK, "b": BOOL_MASK}          # bit masks by dtype code
 
 
 cdef unsigned int _mask(str kinds) except? 0:
     """Bit mask of a declaration: kinds such as "fi", or the name of one dtype."""
     cdef unsigned int mask = 0
-    for code in range(8):
+    for code in range(DTYPES):
         if dtype_of(code).name == kinds:
             return 1 << code
     for kind in kinds:
@@ -324,7 +324,7 @@ cdef class Primitive(Op):
         cdef Py_ssize_t i, n = self.count
         cdef str name, kinds
         self.takes = takes
-        self.common = 0b11111111
+        self.common = BOOL_MASK | INTEGER_MASK | FLOAT_MASK
         self.same = <Py_ssize_t*>calloc(n + 1, sizeof(Py_ssize_t))
         self.widened = <int*>calloc(n + 1, sizeof(int))
         self.optional = <bint*>calloc(n + 1, sizeof(bint))

@@ -88,7 +88,7 @@ def matmul(TensorBase a not None, TensorBase b not None):
     cdef TensorBase out = empty_host(batch + (left[len(left) - 2], right[len(right) - 1]), a.dtype)
     if is_trivial(out, a, b):
         return out
-    if out.dtype.code < FLOAT32:
+    if out.dtype.category != 2:
         numpy.matmul(as_array(a, left, a._strides), as_array(b, right, b._strides), as_array(out, out.shape, out._strides))
         return out
     describe(&p, batch, a, b)
@@ -103,7 +103,7 @@ def linear(TensorBase x not None, TensorBase weight not None, TensorBase bias):
     check_type("linear", x)
     same_type("linear", x, weight)
     same_type("linear", x, bias)
-    if out.dtype.code < FLOAT32:
+    if out.dtype.category != 2:
         raise DTypeError(f"linear: needs float32 or float64, got {x.dtype.name}; cast it with .float()")
     bias = packed(bias)
     if out.size == 0:

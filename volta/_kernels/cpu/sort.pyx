@@ -351,7 +351,7 @@ def sort(TensorBase x not None, Py_ssize_t dim, bint descending=False, count=Non
     split_at(x.shape, dim, &p.outer, &p.length, &p.inner)
     p.count = p.length if count is None else count
     p.descending = descending
-    p.bits = 8 if code <= UINT8 else 64 if code == INT64 or code == FLOAT64 else 32
+    p.bits = 8 if code == UINT8 or code == BOOL else 64 if code == INT64 or code == FLOAT64 else 32
     if p.length >= <Py_ssize_t>1 << 32:
         raise ArgumentError(f"sort: a dimension of {p.length} elements is too long; there may be 2**32 - 1")
     if p.count < 0 or p.count > p.length:
@@ -371,7 +371,7 @@ def sort(TensorBase x not None, Py_ssize_t dim, bint descending=False, count=Non
     if values.size:
         memory = host_storage(p.workers * p.needed)
         with nogil:
-            if code <= UINT8:
+            if code == UINT8 or code == BOOL:
                 sort_all(&p, <const uint8_t*>source, <uint8_t*>target, places, memory.data, <uint64_t>0)
             elif code == INT32:
                 sort_all(&p, <const int32_t*>source, <int32_t*>target, places, memory.data, <uint64_t>0)
@@ -470,7 +470,7 @@ def searchsorted(TensorBase sorted not None, TensorBase values not None, bint ri
     cdef int64_t* target = <int64_t*>address(out)
     cdef Py_ssize_t n = values.size
     with nogil:
-        if code <= UINT8:
+        if code == UINT8 or code == BOOL:
             search_all(<const uint8_t*>lines, <const uint8_t*>given, target, length, each, n, shared, right)
         elif code == INT32:
             search_all(<const int32_t*>lines, <const int32_t*>given, target, length, each, n, shared, right)

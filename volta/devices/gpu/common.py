@@ -54,7 +54,7 @@ def check_dtype(ctx, dtype):
 def new(device, shape: tuple, dtype):
     """Contiguous GPU tensor, contents undefined."""
     ctx = context(device)
-    if dtype.code >= 4:
+    if dtype.is_floating_point:
         dtype = check_dtype(ctx, dtype)
     nbytes = BYTES[dtype.code]
     for length in shape:
@@ -83,7 +83,7 @@ def round_float(value: float) -> float:
 def pack_number(value, dtype) -> bytes:
     """A Python number as one word of the compute type of `dtype`."""
     code = dtype.code
-    if code >= 4:
+    if dtype.is_floating_point:
         return pack_float(float(value))
     if code == 0:
         return b"\1\0\0\0" if value else b"\0\0\0\0"

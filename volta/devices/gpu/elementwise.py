@@ -132,7 +132,7 @@ class Power(Elementwise):
 
 def _is_two(a, b) -> bool:
     """Raises: DTypeError for integers to a negative number."""
-    if type(b) in NUMBERS and b < 0 and a.dtype.code < 4:
+    if type(b) in NUMBERS and b < 0 and not a.dtype.is_floating_point:
         raise DTypeError(f"pow: integers ({a.dtype}) to the negative power {b} are no integers; convert to float first")
     return type(b) in NUMBERS and b == 2
 
@@ -141,7 +141,7 @@ def _check_divisor(name: str, a, b) -> None:
     """Raises: ArgumentError where an integer divisor is the number 0, or a whole int32 or int64 tensor as it came from the host
     whose least or largest element is 0. What a GPU computed is not looked at: the quotient by 0 is 0 there."""
     if type(b) in NUMBERS:
-        zero = b == 0 and a.dtype.code < 4
+        zero = b == 0 and not a.dtype.is_floating_point
     else:
         known = b.storage.bounds
         zero = known is not None and 0 in known and not b.storage.version and b._contiguous and 4 * b._size == b.storage.nbytes

@@ -14,7 +14,21 @@ from math import gcd, prod
 from typing import NamedTuple
 
 from volta._kernels import core
-from volta.devices.gpu.common import BYTES, COMPUTED, INT32, INT64, MAX_RANK, STORED, THREADS, WINDOW_ALIGNMENT, ceil_div, collapse, extent
+from volta.devices.gpu.common import (
+    BOOL,
+    BYTES,
+    COMPUTED,
+    INT32,
+    INT64,
+    MAX_RANK,
+    STORED,
+    THREADS,
+    UINT8,
+    WINDOW_ALIGNMENT,
+    ceil_div,
+    collapse,
+    extent,
+)
 from volta.devices.gpu.copy import arange, contiguous, copy_into
 from volta.devices.gpu.limits import rows as cuts
 from volta.devices.gpu.limits.cut import call, narrow
@@ -52,7 +66,7 @@ def _sums(dtype, width: int) -> dict:
 
 def _width(dtype, inner: int, offset: int) -> int:
     """4 where elements can be handled as vec4."""
-    return 4 if dtype.code > 1 and not inner % 4 and not offset % 4 else 1
+    return 4 if dtype not in (BOOL, UINT8) and not inner % 4 and not offset % 4 else 1
 
 
 # ---------------------------------------------------------------- windows

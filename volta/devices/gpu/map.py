@@ -64,7 +64,7 @@ def make_plan(device, expression: Expression, shape: tuple, inputs: list, output
 
 def _number_words(dtypes: tuple):
     """Function from numbers to their words."""
-    if any(dtype.code < 4 for dtype in dtypes):
+    if not all(dtype.is_floating_point for dtype in dtypes):
         return lambda numbers: b"".join(map(pack_number, numbers, dtypes))
     quick = struct.Struct(f"<{len(dtypes)}f").pack
 

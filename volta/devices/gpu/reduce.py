@@ -42,7 +42,7 @@ def _order(name: str) -> str:
 
 def _rule(name: str, dtype) -> Rule:
     """The rule of a reduction of elements of `dtype`."""
-    floating = dtype.code >= 4
+    floating = dtype.is_floating_point
     kind = COMPUTED[dtype.code]
     if name in ("sum", "prod", "mean"):
         sign, zero = ("*", "1") if name == "prod" else ("+", "0")
@@ -67,7 +67,7 @@ def _rule(name: str, dtype) -> Rule:
 def _argument_rule(name: str, dtype) -> Rule:
     """Pairs (order, index): the highest order wins, then the lowest index. -0 and 0 are equal."""
     invert = "~" if name == "argmin" else ""
-    if dtype.code >= 4:
+    if dtype.is_floating_point:
         order = ("order_max" if name == "argmax" else "order_min") + "(f32(x))"
         order = f"select({order}, 0, {order} == -1)"
     else:

@@ -38,7 +38,7 @@ _LATER = "return select(a, b, b.y >= 0 && (a.y < 0 || b.x > a.x || (b.x == a.x &
 
 
 def _rule(name: str, dtype) -> Rule:
-    floating = dtype.code >= 4
+    floating = dtype.is_floating_point
     if name in _FOLDS:
         initial, combine = _FOLDS[name]
         kind, result = ("f32", dtype) if floating else ("i32", INT64)

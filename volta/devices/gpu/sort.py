@@ -83,7 +83,7 @@ class Keys(NamedTuple):
 
 def _keys(dtype, descending: bool) -> Keys:
     bits, key, value, ambiguous = {0: 1, 1: 8}.get(dtype.code, 32), "x", "k", "false"
-    if dtype.code >= 4:
+    if dtype.is_floating_point:
         key = "bitcast<u32>(order_max(bitcast<f32>(select(bitcast<u32>(f32(x)), 0u, bitcast<u32>(f32(x)) == 0x80000000u))))"
         value = "bitcast<u32>(from_order(bitcast<i32>({})))"
     elif bits == 32:
@@ -92,7 +92,7 @@ def _keys(dtype, descending: bool) -> Keys:
         key, value = f"({key} ^ 0x80000000u)", value.format("k ^ 0x80000000u")
     if dtype is FLOAT16:                    # the lower bits of the order of such a float32 are those of its sign
         bits, key, value = 19, f"({key} >> 13u)", f"({value.replace('k ^', '(k << 13u) ^')} & 0xffffe000u)"
-    if dtype.code >= 4:
+    if dtype.is_floating_point:
         ambiguous = f"k == {hex(1 << bits - 1)}u"
         value = f"bitcast<f32>({value})"
     mask = f"{hex((1 << bits) - 1)}u"
@@ -211,7 +211,7 @@ def _searchsorted(sorted, values, *, right=False):
     plan = Plan(sorted, values)
     plan.output(values.shape, INT64)
     if values._size:
-        floating = sorted.dtype.code >= 4
+        floating = sorted.dtype.is_floating_point
         plan.step("sort/search", (0, 1, 2), (values._size, sorted.shape[-1], values.shape[-1] if values.shape else 1, At(0), At(1)),
                   ceil_div(values._size, THREADS), E=STORED[sorted.dtype.code], RIGHT=right, SHARED=len(sorted.shape) == 1,
                   unordered=f"fn unordered(x: E) -> bool {{ return {'is_nan(f32(x))' if floating else 'false'}; }}")
