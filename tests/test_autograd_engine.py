@@ -53,7 +53,7 @@ def product_and_sum(saves="inputs", vjp=None):
     op = Primitive("product_and_sum", ("a", "b"), outputs=("p", "s", "sign"), differentiable=("p", "s"), takes="f",
                    vjp=vjp or _vjp(saves))
     op.cpu = op.gpu = lambda a, b: (a.detach() * b.detach(), a.detach() + b.detach(), a.detach() > b.detach())
-    op.cpu_half = op.gpu_half = True
+    op.cpu_own = op.gpu_own = core.STORED
     return op
 
 

@@ -86,7 +86,7 @@ def test_the_contract_is_what_kernels_take():
     from volta.devices import contract
     from volta.devices.gpu.limits.cut import KERNELS
     from volta.ops.records.update import UPDATES
-    text = re.sub(r"^elementwise .*?^movement", "movement", contract.__doc__.split("half.py).")[1], flags=re.S | re.M)
+    text = re.sub(r"^elementwise .*?^movement", "movement", contract.__doc__.split("stored.py).")[1], flags=re.S | re.M)
     told = {}
     for m in re.finditer(r"\b([a-z]\w+)\(((?:[^()]|\([^()]*\))+)\)", text):
         if m[1] in KERNELS:

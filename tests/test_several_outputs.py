@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import volta
+from volta._kernels import core
 from volta._kernels.core.record import Primitive
 from volta.errors import AutogradError
 from volta.testing import assert_close, gradcheck, gradgradcheck
@@ -30,7 +31,7 @@ def _vjp(g_product, g_power, x, y, power, needs):
 
 pair = Primitive("pair", ("x", "y"), outputs=("product", "power", "larger"), differentiable=("product", "power"), takes="f", vjp=_vjp)
 pair.cpu = pair.gpu = _kernel
-pair.cpu_half = pair.gpu_half = True
+pair.cpu_own = pair.gpu_own = core.STORED
 
 
 @pytest.fixture

@@ -37,12 +37,15 @@ from volta.dtypes import (
     get_default_dtype,
     half,
     iinfo,
+    int8,
+    int16,
     int32,
     int64,
     long,
     promote_types,
     result_type,
     set_default_dtype,
+    short,
     uint8,
 )
 from volta.dtypes import bool_ as bool
@@ -111,8 +114,8 @@ _LATE_NAMES = {
     **dict.fromkeys(("load", "save"), "volta.io"),
     "sparse_coo_tensor": "volta.sparse",
     "vmap": "volta.batching",
-    **dict.fromkeys(("BFloat16Tensor", "BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor",
-                     "LongTensor", "set_default_tensor_type"), "volta.typed"),
+    **dict.fromkeys(("BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",
+                     "IntTensor", "LongTensor", "ShortTensor", "set_default_tensor_type"), "volta.typed"),
     **dict.fromkeys(("are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "get_num_interop_threads",
                      "inf", "nan", "newaxis", "pi", "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads",
                      "use_deterministic_algorithms", "version"), "volta.compat.names")}

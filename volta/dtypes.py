@@ -11,17 +11,17 @@ from volta._kernels.core.call import result_type
 from volta.errors import ArgumentError, DTypeError
 
 __all__ = ["as_dtype", "bfloat16", "bool_", "can_cast", "double", "dtype", "finfo", "float16", "float32", "float64", "float_",
-           "from_numpy_dtype", "get_default_dtype", "half", "iinfo", "int32", "int64", "int_", "long", "promote_types", "result_type",
-           "set_default_dtype", "to_numpy", "uint8"]
+           "from_numpy_dtype", "get_default_dtype", "half", "iinfo", "int16", "int32", "int64", "int8", "int_", "long", "promote_types",
+           "result_type", "set_default_dtype", "short", "to_numpy", "uint8"]
 
-bool_, uint8, int32, int64, float16, float32, float64, bfloat16 = (dtype_from_code(code) for code in range(8))
-half, float_, double, int_, long = float16, float32, float64, int32, int64
-ALL = (bool_, uint8, int32, int64, float16, float32, float64, bfloat16)
+bool_, uint8, int32, int64, float16, float32, float64, bfloat16, int8, int16 = (dtype_from_code(code) for code in range(10))
+half, float_, double, short, int_, long = float16, float32, float64, int16, int32, int64
+ALL = (bool_, uint8, int8, int16, int32, int64, float16, float32, float64, bfloat16)
 HALVES = (float16, bfloat16)            # stored as such, computed in float32
 
 _TO_NUMPY = {d: np.dtype(d.name) for d in ALL if d is not bfloat16}
 _FROM_NUMPY = {n: d for d, n in _TO_NUMPY.items()}
-_WIDENED = {"int8": int32, "int16": int32, "uint16": int32, "uint32": int64}
+_WIDENED = {"uint16": int32, "uint32": int64, "uint64": int64}
 _default = float32
 
 
@@ -33,11 +33,11 @@ def to_numpy(d: dtype) -> np.dtype:
 
 
 def from_numpy_dtype(d: np.dtype) -> dtype:
-    """Volta's dtype for a NumPy one; small integers widen.
+    """Volta's dtype for a NumPy one; unsigned integers that it has not widen, 64 bits to int64.
 
     Raises: DTypeError for one that Volta has no counterpart of (complex, strings, objects).
     """
-    found = _FROM_NUMPY.get(d) or _WIDENED.get(d.name) or (int64 if d == np.uint64 else None)
+    found = _FROM_NUMPY.get(d) or _WIDENED.get(d.name)
     if found is None:
         raise DTypeError(f"tensor: NumPy dtype {d} has no counterpart; Volta has {', '.join(x.name for x in ALL)}")
     return found

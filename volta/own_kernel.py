@@ -19,7 +19,7 @@ from volta._kernels.core.record import Primitive
 from volta.autograd import as_gradient
 from volta.device import as_device
 from volta.devices.gpu import own_kernel as on_gpu
-from volta.dtypes import bool_, float32, int64, to_numpy
+from volta.dtypes import bool_, float16, float32, int64, to_numpy
 from volta.errors import ArgumentError, AutogradError, DeviceError, DTypeError, ShapeError
 from volta.gpu.interface import Interface, interface
 from volta.ops.from_data import from_numpy
@@ -130,7 +130,7 @@ def kernel(wgsl: str, *, cpu: Callable | None = None, grad: Callable | Sequence[
         made.options, made.gpu = options, on_gpu.Shader(wgsl, declared, host.dtypes, grid_of)
     else:
         made.gpu = on_gpu.elementwise(wgsl, declared, {each: DEFAULTS[kind] for each, kind in KINDS.items()}, host.dtypes)
-        made.gpu_half = True
+        made.gpu_own = 1 << float16.code
     _enter(made, replace)
     return made
 

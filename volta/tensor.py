@@ -15,7 +15,7 @@ from volta._kernels import core
 from volta._kernels.core import graph, operators
 from volta.autograd import Node, RemovableHandle
 from volta.device import as_device
-from volta.dtypes import bfloat16, float16, float32, float64, get_default_dtype, int32, int64, to_numpy, uint8
+from volta.dtypes import bfloat16, float16, float32, float64, get_default_dtype, int8, int16, int32, int64, to_numpy, uint8
 from volta.dtypes import bool_ as bool_dtype
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
 from volta.layout import contiguous_format, strided
@@ -444,6 +444,14 @@ class Tensor(operators.Operators):
     def byte(self) -> Tensor:
         """As uint8."""
         return copies.cast(self, uint8)
+
+    def char(self) -> Tensor:
+        """As int8."""
+        return copies.cast(self, int8)
+
+    def short(self) -> Tensor:
+        """As int16."""
+        return copies.cast(self, int16)
 
     def int(self) -> Tensor:
         """As int32."""

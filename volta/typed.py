@@ -7,14 +7,14 @@ import numpy as np
 
 from volta._kernels.core import TensorBase
 from volta.device import set_default_device
-from volta.dtypes import as_dtype, bfloat16, bool_, float16, float32, float64, int32, int64, set_default_dtype, uint8
+from volta.dtypes import as_dtype, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, set_default_dtype, uint8
 from volta.errors import ArgumentError, DTypeError
 from volta.ops.creation import empty
 from volta.ops.from_data import tensor
 from volta.shapes import Size
 
-__all__ = ["BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor",
-           "set_default_tensor_type"]
+__all__ = ["BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor",
+           "ShortTensor", "set_default_tensor_type"]
 
 
 def legacy_tensor(name: str, arguments: tuple, dtype: Any, device: Any = "cpu") -> Any:
@@ -53,8 +53,8 @@ class Typed(type):
 
 
 TYPES = {"BFloat16Tensor": bfloat16, "HalfTensor": float16, "FloatTensor": float32, "DoubleTensor": float64, "ByteTensor": uint8,
-         "IntTensor": int32, "LongTensor": int64, "BoolTensor": bool_}
-BFloat16Tensor, HalfTensor, FloatTensor, DoubleTensor, ByteTensor, IntTensor, LongTensor, BoolTensor = (
+         "CharTensor": int8, "ShortTensor": int16, "IntTensor": int32, "LongTensor": int64, "BoolTensor": bool_}
+BFloat16Tensor, HalfTensor, FloatTensor, DoubleTensor, ByteTensor, CharTensor, ShortTensor, IntTensor, LongTensor, BoolTensor = (
     Typed(n, d, "cpu") for n, d in TYPES.items())
 _NAMES = {dtype: name for name, dtype in TYPES.items()}
 

@@ -1,7 +1,7 @@
 """The kernels of each device, bound to the op records by name."""
 from volta._kernels.core import call
 from volta.device import configure
-from volta.devices import half
+from volta.devices import stored
 
 
 def _bind_gpu_kernels() -> None:
@@ -9,4 +9,4 @@ def _bind_gpu_kernels() -> None:
 
 
 configure(_bind_gpu_kernels)
-call.configure(in_half=half.compute)
+call.configure(widened=stored.compute)

@@ -4,8 +4,8 @@ A backend is a module with a dict `KERNELS: name -> callable`. Every callable ta
 new tensors of it, with no graph (ARCHITECTURE.md, Kernels). The front end has normalised the arguments: `dim` values are
 non-negative ints (tuples of them sorted and unique), shapes broadcast, dtypes agree, indices are int64, sizes fit.
 Tensors may have any strides unless stated; outputs are contiguous. Kernels are called as their records are; one of which the record
-says all is not told of here. Which of them take float16 stands in `HALF`, where they are bound; the others are given float32 (half.py).
-bfloat16 reaches copies alone, on the CPU (`BOTH`).
+says all is not told of here. Which of them take float16 stands in `HALF`, where they are bound; the others are given float32 (stored.py).
+bfloat16 (on the CPU alone), int8 and int16 reach what copies and moves (`OWN`); the others are given float32 or int32.
 
 elementwise  A tensor operand may be replaced by a Python number (at least one operand is a tensor). Tensor operands have one
              dtype (`where`: the condition is bool and may not be a number). Comparisons, is* and logical_* return bool.

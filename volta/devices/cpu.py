@@ -3,6 +3,7 @@ a table `KERNELS` is a family; nothing else has to name it. The families that ev
 kernel of theirs is first called: that takes a tenth of the time of `import volta`."""
 from volta._kernels import cpu
 from volta._kernels.cpu import copy, elementwise, reduce, update
+from volta.dtypes import bfloat16, float16, int8, int16
 from volta.ops.table import RECORDS, bind, import_all
 
 KERNELS: dict = {}
@@ -10,8 +11,9 @@ _FIRST = (copy, elementwise, reduce, update)
 
 # Kernels that take float16 themselves.
 HALF = {*(name for module in _FIRST for name in module.KERNELS), "gather", "index_select", "index_put", "extend", "cat"}
-# Those that take bfloat16 too: all that copies.
-BOTH = {*copy.KERNELS, "cat"}
+# Those that take what else is computed in a wider dtype than it is stored in: all that copies, and what moves elements by their size.
+MOVES = {*copy.KERNELS, "cat", "gather", "index_select", "index_put", "extend", "where"}
+OWN = {float16.code: HALF, bfloat16.code: MOVES, int8.code: MOVES, int16.code: MOVES}
 
 
 class _Late:
@@ -28,7 +30,7 @@ def _bind(modules) -> None:
     """Give the records that have none yet the kernels of these modules."""
     for module in modules:
         KERNELS.update(getattr(module, "KERNELS", {}))
-    bind({name: KERNELS.get(name) for name, op in RECORDS.items() if op.cpu is None or type(op.cpu) is _Late}, "cpu", half=HALF, both=BOTH)
+    bind({name: KERNELS.get(name) for name, op in RECORDS.items() if op.cpu is None or type(op.cpu) is _Late}, "cpu", own=OWN)
 
 
 def load() -> None:
@@ -37,4 +39,4 @@ def load() -> None:
 
 
 _bind(_FIRST)
-bind({name: _Late(name) for name, op in RECORDS.items() if op.cpu is None}, "cpu", half=HALF, both=BOTH)
+bind({name: _Late(name) for name, op in RECORDS.items() if op.cpu is None}, "cpu", own=OWN)

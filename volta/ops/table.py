@@ -16,7 +16,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
-from volta._kernels.core import CPU, TensorBase
+from volta._kernels.core import CPU, STORED, TensorBase
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.record import Composed, Op, Primitive
 from volta.device import beyond_gpu
@@ -126,7 +126,7 @@ def register(name: str, inputs: tuple[str, ...], *, family: str, vjp=None, outpu
                    details=details)
     if view is not None:
         op.cpu = op.gpu = view
-        op.cpu_half = op.gpu_half = 2
+        op.cpu_own = op.gpu_own = STORED
     enter(op)
     if public is not None:
         op.document(lambda: _doc(op, doc), lambda: _signature(op))
@@ -212,13 +212,13 @@ def import_all(package: ModuleType) -> list[ModuleType]:
             gc.enable()
 
 
-def bind(kernels: dict[str, Callable], device: str, half: Iterable[str] | None = None, both: Iterable[str] = ()) -> None:
-    """Give the records their kernels on `device` ("cpu" or "gpu"); a missing one stays None, which the parity test reports. `half` names
-    the kernels that take float16 themselves (None: all), `both` those that take bfloat16 too."""
+def bind(kernels: dict[str, Callable], device: str, own: dict[int, Iterable[str]]) -> None:
+    """Give the records their kernels on `device` ("cpu" or "gpu"); a missing one stays None, which the parity test reports. `own` names,
+    by the code of a dtype that others are given widened, the kernels that take it themselves."""
     for name, op in RECORDS.items():
         if name in kernels:
             setattr(op, device, kernels[name])
-            setattr(op, device + "_half", 2 if op.family == "view" or name in both else half is None or name in half)
+            setattr(op, device + "_own", STORED if op.family == "view" else sum([1 << code for code in own if name in own[code]]))
         elif op.details.cpu_only and device == "gpu":
             op.gpu = _elsewhere(name)
 

@@ -1,6 +1,7 @@
 """What every layer stands on. This package's own names are those of `base`: element types, devices, storages, tensor views."""
 from volta._kernels.core.base import (
     CPU,
+    STORED,
     Device,
     DType,
     Storage,
@@ -31,7 +32,7 @@ from volta._kernels.core.base import (
 from volta._kernels.core.memory import empty_host_cache, host_memory_stats, memory_size
 
 __all__ = [
-    "CPU", "DType", "Device", "Storage", "TensorBase", "alias", "apart", "array_storage", "assign", "borrowed_storage",
+    "CPU", "DType", "Device", "STORED", "Storage", "TensorBase", "alias", "apart", "array_storage", "assign", "borrowed_storage",
     "checked_size", "default_device", "dtype_from_code", "empty", "empty_host_cache", "gpu_storage", "host_memory_stats", "host_sees",
     "memory_size", "plain_sizes", "read_scalar", "reshaped", "same_memory", "set_default_device", "set_tensor_type", "strides_of",
     "tensor", "view", "watch_reads", "wider",

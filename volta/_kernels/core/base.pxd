@@ -2,7 +2,7 @@
 # Kernels cimport them; Python sees the readonly attributes.
 
 cdef enum DTypeCode:
-    # Ordered so that promotion of two types is the larger code, but for BFLOAT16, which comes behind INT64 there (`wider`).
+    # Ordered so that promotion of two types is the larger code, but for those from BFLOAT16 on (`wider`).
     BOOL = 0
     UINT8 = 1
     INT32 = 2
@@ -11,14 +11,17 @@ cdef enum DTypeCode:
     FLOAT32 = 5
     FLOAT64 = 6
     BFLOAT16 = 7
+    INT8 = 8
+    INT16 = 9
 
 cdef enum:
-    DTYPES = 8                              # how many there are
+    DTYPES = 10                             # how many there are
     # Bit masks by code.
-    BOOL_MASK = 0b00000001
-    INTEGER_MASK = 0b00001110
-    FLOAT_MASK = 0b11110000
-    PLAIN_MASK = 0b11100000                 # floating point numbers that any Python number beside them leaves as they are
+    BOOL_MASK = 0b0000000001
+    INTEGER_MASK = 0b1100001110
+    FLOAT_MASK = 0b0011110000
+    STORED_MASK = 0b1110010000              # types that are stored as such and computed in float32 or int32 (devices/stored.py)
+    PLAIN_MASK = 0b0011100000               # floating point numbers that any Python number beside them leaves as they are
 
 cdef enum:
     MAX_RANK = 32
@@ -65,7 +68,7 @@ cdef class TensorBase:
     cdef object _slot                       # the engine's: what has arrived here in the walk that goes on
     cdef object __weakref__
 
-cdef bint brains                            # whether there has been any bfloat16 tensor
+cdef bint rare                              # whether there has been any tensor of bfloat16, int8 or int16
 
 cdef Storage host_storage(Py_ssize_t nbytes)
 cdef TensorBase make_tensor(Storage storage, tuple shape, tuple strides, Py_ssize_t offset, DType dtype)

@@ -44,8 +44,9 @@ cdef class DType:
 cdef list _DTYPES = [
     DType("bool", BOOL, 1, 0), DType("uint8", UINT8, 1, 1), DType("int32", INT32, 4, 1), DType("int64", INT64, 8, 1),
     DType("float16", FLOAT16, 2, 2), DType("float32", FLOAT32, 4, 2), DType("float64", FLOAT64, 8, 2),
-    DType("bfloat16", BFLOAT16, 2, 2),
+    DType("bfloat16", BFLOAT16, 2, 2), DType("int8", INT8, 1, 1), DType("int16", INT16, 2, 1),
 ]
+STORED = STORED_MASK                    # for Python
 
 
 def dtype_from_code(int code):
@@ -59,10 +60,14 @@ cdef DType dtype_of(int code):
 
 cpdef int wider(int a, int b) noexcept:
     """What two types are promoted to, by their codes; -1 is none."""
-    if a == b or a != BFLOAT16 and b != BFLOAT16:
-        return max(a, b)
-    a = b if a == BFLOAT16 else a
-    return BFLOAT16 if a < FLOAT16 else max(a, <int>FLOAT32)            # neither float16 nor bfloat16 holds the other
+    cdef int low = min(a, b), high = max(a, b)
+    if low == high or high < BFLOAT16:
+        return high
+    if high == BFLOAT16:
+        return BFLOAT16 if low < FLOAT16 else max(low, <int>FLOAT32)    # neither float16 nor bfloat16 holds the other
+    if low == UINT8 or low == INT8:                                     # nor int8 and uint8
+        return INT16
+    return high if low < UINT8 else low
 
 
 # ---------------------------------------------------------------- devices
@@ -287,11 +292,11 @@ cpdef Py_ssize_t checked_size(object sizes) except -1:
     return size
 
 
-brains = False
+rare = False
 
 
 cdef TensorBase _new(Storage storage, tuple shape, tuple strides, Py_ssize_t offset, DType dtype):
-    global brains
+    global rare
     cdef PyTypeObject* cls = <PyTypeObject*>_tensor_type
     cdef TensorBase t = <TensorBase>cls.tp_new(cls, <PyObject*>(), NULL)
     t.storage = storage
@@ -299,8 +304,8 @@ cdef TensorBase _new(Storage storage, tuple shape, tuple strides, Py_ssize_t off
     t._strides = strides
     t.offset = offset
     t.dtype = dtype
-    if dtype.code == BFLOAT16:
-        brains = True
+    if dtype.code >= BFLOAT16:
+        rare = True
     return t
 
 
@@ -422,6 +427,10 @@ def read_scalar(TensorBase t not None):
         return (<unsigned char*>data)[0] != 0
     if code == UINT8:
         return (<unsigned char*>data)[0]
+    if code == INT8:
+        return (<signed char*>data)[0]
+    if code == INT16:
+        return (<short*>data)[0]
     if code == BFLOAT16:
         bits = <unsigned int>(<unsigned short*>data)[0] << 16
         return (<float*>&bits)[0]

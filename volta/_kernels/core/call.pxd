@@ -2,7 +2,7 @@
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_SIZE
 
-from volta._kernels.core.base cimport DType, Device, TensorBase, brains
+from volta._kernels.core.base cimport BFLOAT16, FLOAT16, STORED_MASK, DType, Device, TensorBase, rare
 from volta._kernels.core.record cimport Primitive
 
 cdef extern from "Python.h":
@@ -13,8 +13,8 @@ cdef int watching                           # how many observers there are, see 
 
 cdef tuple before(tuple call)
 cdef int after(tuple present, tuple call, object result) except -1
-cdef bint has_half(Primitive op, tuple inputs, dict params, int half) except -1
-cdef object in_half(Primitive op, Device device, object kernel, tuple inputs, dict params, TensorBase out)
+cdef bint is_stored(Primitive op, tuple inputs, dict params, int own) except -1
+cdef object widened(Primitive op, Device device, object kernel, tuple inputs, dict params, TensorBase out)
 cdef int count_writes(Primitive op, tuple inputs) except -1
 cdef object replaced(Primitive op, tuple inputs, dict params)
 cdef tuple adapted(Primitive op, tuple inputs)
@@ -33,18 +33,19 @@ cdef inline object call_kernel(Primitive op, Device device, tuple inputs, dict p
     IN: tensors of that device, with the dtypes that the record declares; params None or the kernel's keywords.
     """
     cdef object kernel, result
-    cdef int half
+    cdef int own
     cdef tuple present = None
     if watching:
         present = before((op, device, inputs, params, out))
     if device.is_gpu:
         kernel = op.gpu
-        half = op.gpu_half
+        own = op.gpu_own
     else:
         kernel = op.cpu
-        half = op.cpu_half
-    if half != 2 and (half == 0 or (params if device.is_gpu else brains)) and has_half(op, inputs, params, half):
-        result = in_half(op, device, kernel, inputs, params, out)
+        own = op.cpu_own
+    if own != STORED_MASK and (rare or not own >> FLOAT16 & 1 or device.is_gpu and params and not own >> BFLOAT16 & 1) and is_stored(
+            op, inputs, params, own):
+        result = widened(op, device, kernel, inputs, params, out)
     elif out is None:                               # without copying the parameters
         result = PyObject_Call(kernel, inputs, <PyObject*>params if params is not None and PyDict_GET_SIZE(params) else NULL)
     elif PyTuple_GET_SIZE(inputs) == 2:             # without packing the arguments twice

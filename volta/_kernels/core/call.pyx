@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """Calling kernels. `call_kernel`, in `call.pxd` to be inlined, is the only place where a kernel is chosen by device; around it, what must
-hold before: dtypes as declared, promotion, broadcasting, and float16 for kernels that have no form of their own for it.
+hold before: dtypes as declared, promotion, broadcasting, and what is computed in a wider dtype than it is stored in.
 
 Records no graph. A tape, a profiler, autocast and `selftest` watch here: see `Observer`.
 """
@@ -8,7 +8,8 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta._kernels.core.base cimport (
-    BFLOAT16, BOOL, BOOL_MASK, DTYPES, FLOAT32, FLOAT_MASK, INT64, INTEGER_MASK, DType, Device, TensorBase, dtype_of, is_half, wider)
+    BOOL, BOOL_MASK, DTYPES, FLOAT16, FLOAT32, FLOAT_MASK, INT64, INTEGER_MASK, STORED_MASK, DType, Device, TensorBase, dtype_of, is_half,
+    wider)
 from volta._kernels.core.record cimport EACH, FLOATING, MAY_BE_WIDE, WIDE, Primitive, set_check, set_composed
 
 cdef extern from *:
@@ -22,13 +23,13 @@ cdef extern from *:
     int volta_adapting
 
 cdef Primitive _cast = None                 # set by volta.ops, what follows by volta.devices
-cdef object _in_half = None                 # (op, device, kernel, inputs, params, out) -> result of a kernel that has no float16 or bfloat16
+cdef object _widened = None                 # (op, device, kernel, inputs, params, out) -> result of a kernel that has no such dtype
 
 
-def configure(cast=None, in_half=None):
+def configure(cast=None, widened=None):
     """Give this module the pieces of higher layers that it calls, some at a time."""
-    global _cast, _in_half
-    _cast, _in_half = cast or _cast, in_half or _in_half
+    global _cast, _widened
+    _cast, _widened = cast or _cast, widened or _widened
 
 
 # ---------------------------------------------------------------- observers
@@ -143,26 +144,30 @@ cdef int count_writes(Primitive op, tuple inputs) except -1:
     return 0
 
 
-cdef object in_half(Primitive op, Device device, object kernel, tuple inputs, dict params, TensorBase out):
-    """The result of a kernel that has no float16, or no bfloat16."""
-    return _in_half(op, device, kernel, inputs, params, out)
+cdef object widened(Primitive op, Device device, object kernel, tuple inputs, dict params, TensorBase out):
+    """The result of a kernel that has no form of its own for a stored dtype."""
+    return _widened(op, device, kernel, inputs, params, out)
 
 
-cdef bint has_half(Primitive op, tuple inputs, dict params, int half) except -1:
-    """Whether an input is float16 or bfloat16, or a new tensor of it is asked for, and the kernel has none. IN: half, what it has."""
+cdef inline bint _lacks(int own, int code) noexcept:
+    return (STORED_MASK & ~own) >> code & 1
+
+
+cdef bint is_stored(Primitive op, tuple inputs, dict params, int own) except -1:
+    """Whether an input is of a dtype that is stored alone, or a new tensor of it is asked for, and the kernel has none. IN: own, the bit
+    mask of those that it has."""
     cdef Py_ssize_t i
     cdef object x
     for i in range(PyTuple_GET_SIZE(inputs)):
         x = <object>inputs[i]
         if isinstance(x, TensorBase):
-            if is_half((<TensorBase>x).dtype.code) and (half == 0 or (<TensorBase>x).dtype.code == BFLOAT16):
+            if _lacks(own, (<TensorBase>x).dtype.code):
                 return True
-        elif isinstance(x, (list, tuple)) and len(x) and isinstance(x[0], TensorBase) and is_half((<TensorBase>x[0]).dtype.code) and (
-                half == 0 or (<TensorBase>x[0]).dtype.code == BFLOAT16):
+        elif isinstance(x, (list, tuple)) and len(x) and isinstance(x[0], TensorBase) and _lacks(own, (<TensorBase>x[0]).dtype.code):
             return True
-    if params and (half == 0 or op.count == 0 or op is _cast):          # the others have no such parameter
+    if params and (not own >> FLOAT16 & 1 or op.count == 0 or op is _cast):             # the others have no such parameter
         x = params.get("dtype")
-        return isinstance(x, DType) and is_half((<DType>x).code) and (half == 0 or (<DType>x).code == BFLOAT16)
+        return isinstance(x, DType) and _lacks(own, (<DType>x).code)
     return False
 
 

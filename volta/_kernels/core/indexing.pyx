@@ -7,7 +7,7 @@ from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE
 
 from volta._kernels.core.base import dtype_from_code
-from volta._kernels.core.base cimport BOOL, INT32, INT64, MAX_RANK, UINT8, TensorBase, address, empty_host, make_tensor
+from volta._kernels.core.base cimport BOOL, INT8, INT16, INT32, INT64, MAX_RANK, UINT8, TensorBase, address, empty_host, make_tensor
 from volta._kernels.core.size cimport plain
 from volta.errors import IndexRangeError
 
@@ -48,6 +48,8 @@ def permute_view(TensorBase x not None, *, tuple dims):
 
 cdef fused Integer:
     unsigned char
+    signed char
+    short
     int
     long long
 
@@ -68,6 +70,10 @@ def extremes(TensorBase t not None):
         _extremes(<long long*>address(t), t.size, found)
     elif t.dtype.code == INT32:
         _extremes(<int*>address(t), t.size, found)
+    elif t.dtype.code == INT16:
+        _extremes(<short*>address(t), t.size, found)
+    elif t.dtype.code == INT8:
+        _extremes(<signed char*>address(t), t.size, found)
     else:
         _extremes(<unsigned char*>address(t), t.size, found)
     return found[0], found[1]

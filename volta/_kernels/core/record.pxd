@@ -82,7 +82,7 @@ cdef class Primitive(Op):
     cdef readonly object takes              # as declared
     cdef public object cpu                  # kernel on the CPU
     cdef public object gpu                  # kernel on a GPU
-    cdef public int cpu_half, gpu_half      # whether the kernel takes float16 itself (1), and bfloat16 too (2)
+    cdef public int cpu_own, gpu_own        # of the dtypes that are stored alone, those that the kernel takes itself: bit masks by code
     cdef readonly object vjp                # one function per input, or one for all of them, or None
     cdef readonly object reference          # the same function composed of simpler ops
     cdef readonly int promotion

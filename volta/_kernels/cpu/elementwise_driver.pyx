@@ -7,7 +7,7 @@ outside memory (shapes that do not broadcast, a dtype without a loop) is refused
 """
 from volta._kernels.cpu.copy cimport contiguous_copy, copy_data, is_transposed, put_number
 from volta._kernels.core.base cimport (
-    BOOL, FLOAT16, FLOAT32, INT64, UINT8, DType, TensorBase, address, dtype_of, empty_host, empty_host_like, same_bytes)
+    BOOL, DTYPES, FLOAT16, FLOAT32, INT64, UINT8, DType, TensorBase, address, dtype_of, empty_host, empty_host_like, same_bytes)
 from volta._kernels.core.threads cimport NOGIL_SIZE, threads_for
 from volta._kernels.cpu.elementwise_rows cimport Work, run_range
 from volta._kernels.cpu.iteration cimport OPERANDS, Geometry, add_number, add_tensor, begin, collapse, overlaps, run_ranges, same_tuple
@@ -40,10 +40,10 @@ cdef class Kernel:
     """An elementwise operation: `kernel(*inputs)` gives a new tensor, `kernel.into(out, *inputs)` writes an existing one."""
     cdef readonly str name
     cdef readonly int arity
-    cdef loop_t loops[7][16]                    # by dtype code and mask
+    cdef loop_t loops[DTYPES][16]                  # by dtype code and mask
     cdef bint swapped[16]                       # by mask
-    cdef int result[7]                          # dtype code of the result
-    cdef int cost[7]
+    cdef int result[DTYPES]                        # dtype code of the result
+    cdef int cost[DTYPES]
     cdef bint integer_division
     cdef bint words                             # `where`: copies elements, whatever they are
     cdef bint power                             # `pow`: an exponent of 2 is a product
@@ -75,7 +75,7 @@ cdef class Kernel:
 
     def dtypes(self):
         """The operand dtypes that it takes."""
-        return [dtype_of(code) for code in range(7) if self.loops[self.loop_code(code)][0] != NULL]
+        return [dtype_of(code) for code in range(DTYPES) if self.loops[self.loop_code(code)][0] != NULL]
 
     cdef int loop_code(self, int code) noexcept:
         """Code of the loops that serve this dtype: float16 is computed in float32."""

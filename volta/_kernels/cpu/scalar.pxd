@@ -4,7 +4,7 @@
 # vector code; they are accurate to 4 units in the last place or better and right for NaN, infinities, signed zeros,
 # denormals and overflow. float64 calls the C library. Polynomials are near-minimax (Chebyshev) fits over the
 # reduced range. Integer division never traps: divisors are checked before a loop, and zero gives zero here.
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
 
 cdef extern from * nogil:
     """
@@ -27,6 +27,7 @@ cdef extern from * nogil:
     #define VOLTA_POINTERS(T, s) typedef T *__restrict s##_out; typedef const T *__restrict s##_in;
     VOLTA_POINTERS(float, f32) VOLTA_POINTERS(double, f64) VOLTA_POINTERS(int32_t, i32)
     VOLTA_POINTERS(int64_t, i64) VOLTA_POINTERS(uint8_t, u8) VOLTA_POINTERS(uint16_t, u16)
+    VOLTA_POINTERS(int8_t, i8) VOLTA_POINTERS(int16_t, i16)
 
     /* a * b + c, in one rounding where the hardware can. The build forbids the compiler to fuse by itself, since it would
        do so differently in the vector part and the rest of one loop. */
@@ -420,12 +421,16 @@ cdef extern from * nogil:
     ctypedef int64_t* i64_out
     ctypedef uint8_t* u8_out
     ctypedef uint16_t* u16_out
+    ctypedef int8_t* i8_out
+    ctypedef int16_t* i16_out
     ctypedef const float* f32_in
     ctypedef const double* f64_in
     ctypedef const int32_t* i32_in
     ctypedef const int64_t* i64_in
     ctypedef const uint8_t* u8_in
     ctypedef const uint16_t* u16_in
+    ctypedef const int8_t* i8_in
+    ctypedef const int16_t* i16_in
 
     # Several in a line, by the types of results and arguments.
     const float NAN_F32 "NAN"

@@ -1,5 +1,5 @@
 # How elements lie on the host and on the device, and the loops that convert them while they are copied. Callers check sizes.
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 cdef enum Form:
@@ -9,6 +9,8 @@ cdef enum Form:
     BYTE = 2                # bytes
     INT32 = 3               # as on the device; an upload finds their extremes
     INT64 = 4               # 64-bit integers; an upload finds their extremes and refuses those beyond 32 bits
+    CHAR = 5                # 8-bit integers with a sign
+    SHORT = 6               # 16-bit ones
 
 cdef struct Sink:
     Form form
@@ -20,7 +22,7 @@ cdef struct Sink:
 
 cdef inline uint64_t host_size(Form form) noexcept nogil:
     # Bytes of an element on the host; raw data counts as bytes.
-    return 8 if form == INT64 else 4 if form == INT32 else 1
+    return 8 if form == INT64 else 4 if form == INT32 else 2 if form == SHORT else 1
 
 
 cdef inline uint64_t device_size(Form form) noexcept nogil:
@@ -68,6 +70,12 @@ cdef inline void fill(Sink* sink, const char* source, uint64_t n) noexcept nogil
     elif sink.form == BYTE:
         for i in range(n):
             words[i] = octets[i]
+    elif sink.form == CHAR:
+        for i in range(n):
+            words[i] = <uint32_t>(<const int8_t*>source)[i]
+    elif sink.form == SHORT:
+        for i in range(n):
+            words[i] = <uint32_t>(<const int16_t*>source)[i]
     else:
         memcpy(sink.target, source, n)
     sink.target += n * device_size(sink.form)
@@ -88,5 +96,11 @@ cdef inline void read_back(char* target, const char* source, Form form, uint64_t
     elif form == BYTE:
         for i in range(n):
             octets[i] = <uint8_t>words[i]
+    elif form == CHAR:
+        for i in range(n):
+            (<int8_t*>target)[i] = <int8_t>words[i]
+    elif form == SHORT:
+        for i in range(n):
+            (<int16_t*>target)[i] = <int16_t>words[i]
     else:
         memcpy(target, source, nbytes)

@@ -22,7 +22,7 @@ cdef dict _limits = {}          # Device: bytes of a binding
 cdef Device _latest = None      # and of one, the latest that was asked for
 cdef Py_ssize_t _latest_limit = 0
 
-cdef int[7] ITEMSIZE = [4, 4, 4, 4, 2, 4, 8]        # bytes of an element on a GPU, by DType.code
+cdef int[10] ITEMSIZE = [4, 4, 4, 4, 2, 4, 8, 2, 4, 4]       # bytes of an element on a GPU, by DType.code
 
 
 def set_context(context):

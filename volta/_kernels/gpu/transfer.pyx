@@ -15,7 +15,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
 from volta._kernels.gpu.batch cimport OP_COPY
-from volta._kernels.gpu.elements cimport BOOL, BYTE, INT32, INT64, RAW, device_size, fill, host_size, read_back
+from volta._kernels.gpu.elements cimport BOOL, BYTE, CHAR, INT32, INT64, RAW, SHORT, device_size, fill, host_size, read_back
 from volta._kernels.gpu.native cimport (
     CALLBACK_SPONTANEOUS, MAP_MODE_READ, MAP_MODE_WRITE, MAP_SUCCESS, USAGE_COPY_DST, USAGE_COPY_SRC, USAGE_MAP_READ, USAGE_MAP_WRITE,
     MapCallbackInfo, StringView,
@@ -41,7 +41,8 @@ cdef uint64_t MAX_UNSENT = 64 << 20
 # Looks at the device before this thread sleeps until it is done: to be woken takes longer than most reads.
 cdef int SPINS = 100
 
-FORMS = {None: RAW, "bool": BOOL, "uint8": BYTE, "int32": INT32, "int64": INT64, "float16": RAW, "float32": RAW}
+FORMS = {None: RAW, "bool": BOOL, "uint8": BYTE, "int32": INT32, "int64": INT64, "int8": CHAR, "int16": SHORT, "float16": RAW,
+         "float32": RAW}
 
 _forbidden = threading.local()
 
@@ -155,7 +156,7 @@ cdef class Transfers:
             self.write_staged(buffer, chunks, &sink, nbytes, offset)
         self.uploads += 1
         self.upload_bytes += nbytes
-        return (sink.low, sink.high) if sink.form >= INT32 else None
+        return (sink.low, sink.high) if sink.form == INT32 or sink.form == INT64 else None
 
     cdef int write_small(self, Buffer buffer, chunks, bint direct, Sink* sink, uint64_t nbytes, uint64_t offset) except -1:
         cdef uint64_t size = (nbytes + 3) & ~<uint64_t>3

@@ -14,12 +14,13 @@ from volta.device import beyond_gpu
 from volta.devices.gpu.matmul import ceil_div  # noqa: F401  (defined there since that module stands alone)
 from volta.errors import ArgumentError, DTypeError
 
-BOOL, UINT8, INT32, INT64, FLOAT16, FLOAT32, FLOAT64 = (core.dtype_from_code(code) for code in range(7))
+BOOL, UINT8, INT32, INT64, FLOAT16, FLOAT32, FLOAT64, BFLOAT16, INT8, INT16 = (core.dtype_from_code(code) for code in range(10))
 
 # By DType.code. Device types: what a buffer holds. Compute types: what the arithmetic is done in.
-STORED = ("u32", "u32", "i32", "i32", "f16", "f32", None)
-COMPUTED = ("u32", "u32", "i32", "i32", "f32", "f32", None)
-BYTES = (4, 4, 4, 4, 2, 4, None)
+STORED = ("u32", "u32", "i32", "i32", "f16", "f32", None, None, "i32", "i32")
+COMPUTED = ("u32", "u32", "i32", "i32", "f32", "f32", None, None, "i32", "i32")
+BYTES = (4, 4, 4, 4, 2, 4, None, None, 4, 4)
+RANGES = {UINT8: (-255, 255), INT8: (-1 << 7, (1 << 7) - 1), INT16: (-1 << 15, (1 << 15) - 1)}        # of numbers; others have 32 bits
 
 THREADS = 256
 MAX_RANK = 8
@@ -88,7 +89,7 @@ def pack_number(value, dtype) -> bytes:
     if code == 0:
         return b"\1\0\0\0" if value else b"\0\0\0\0"
     number = int(value) if isfinite(value) else 1 << 32
-    low, high = (-255, 255) if code == 1 else (-1 << 31, (1 << 31) - 1)
+    low, high = RANGES.get(dtype, (-1 << 31, (1 << 31) - 1))
     if not low <= number <= high:
         why = ", which a GPU holds in 32 bits" if dtype is INT64 else ""
         raise ArgumentError(f"number: {value} does not fit into {dtype}{why}")

@@ -3,6 +3,7 @@ family; nothing else has to name it. Imported when a GPU is first used."""
 from volta.devices import gpu
 from volta.devices.gpu import copy, elementwise, index, join, linalg, reduce, scan, softmax, sort, update
 from volta.devices.gpu.limits.cut import KERNELS
+from volta.dtypes import bfloat16, float16, int8, int16
 from volta.ops.table import RECORDS, bind, import_all
 
 for _module in import_all(gpu):
@@ -12,6 +13,9 @@ for _module in import_all(gpu):
 HALF = {name for module in (elementwise, copy, reduce, linalg, softmax, index, join, scan, sort, update) for name in module.KERNELS}
 
 # Those that never see bfloat16, which no GPU has; the others are asked for it when they make a tensor.
-BOTH = {name for name in HALF if name != "cast" and RECORDS[name].family != "creation"}
+NEVER = {name for name in HALF if name != "cast" and RECORDS[name].family != "creation"}
 
-bind(KERNELS, "gpu", half=HALF, both=BOTH)
+# Those that take int8 and int16 themselves, which lie in 32 bits: all that copies.
+MOVES = set(copy.KERNELS)
+
+bind(KERNELS, "gpu", {float16.code: HALF, bfloat16.code: NEVER, int8.code: MOVES, int16.code: MOVES})

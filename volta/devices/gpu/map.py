@@ -14,6 +14,8 @@ from volta.devices.gpu.common import (
     BOOL,
     BYTES,
     COMPUTED,
+    INT8,
+    INT16,
     STORED,
     THREADS,
     UINT8,
@@ -27,7 +29,8 @@ from volta.devices.gpu.common import (
 )
 from volta.devices.gpu.generate import Expression, Layout
 
-STORES = {BOOL: "min(r, 1u)", UINT8: "r & 255u"}        # how a result becomes an element, where not by conversion
+# How a result becomes an element, where not by conversion.
+STORES = {BOOL: "min(r, 1u)", UINT8: "r & 255u", INT8: "(r << 24u) >> 24u", INT16: "(r << 16u) >> 16u"}
 
 
 class Geometry:
