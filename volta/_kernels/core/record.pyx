@@ -11,7 +11,7 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 from libc.stdlib cimport calloc, free
 
 from volta.errors import ArgumentError, DTypeError, VoltaError
-from volta._kernels.core.base cimport BOOL_MASK, DTYPES, DType, Device, FLOAT32, FLOAT_MASK, INTEGER_MASK, TensorBase, dtype_of
+from volta._kernels.core.base cimport BOOL_MASK, DTYPES, DType, Device, FLOAT32, FLOAT_MASK, INTEGER_MASK, TensorBase, dtype_of, is_half
 
 cdef extern from "Python.h":
     object PyMethod_New(object function, object instance)
@@ -227,7 +227,7 @@ cdef class Composed(Op):
             self.check(args, options)
         if self.in_float32:
             x = args[0] if PyTuple_GET_SIZE(args) else options.get(self.first)
-            if isinstance(x, TensorBase) and (<TensorBase>x).dtype.itemsize == 2:
+            if isinstance(x, TensorBase) and is_half((<TensorBase>x).dtype.code):
                 return _in_float32(self.function, args, options)
         return PyObject_Call(self.function, args, <PyObject*>options if options else NULL)
 
