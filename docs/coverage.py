@@ -29,7 +29,7 @@ REASONS = (
      r"sspaddmm|^smm$|^indices|^values).*", "sparse tensors are by coordinates alone: volta.sparse"),
     (r".*(cudnn|miopen|mkldnn|mtia|ipu|xpu|xla|maia|vulkan|cuda|cudagraph|cxx11).*", "of one vendor's library or device"),
     (r".*(stft|istft|^fft).*", "Fourier transforms are not built"),
-    (r"char|short|grouped_mm|scaled_mm|scaled_grouped_mm", "of element types that Volta has not: float8, int8, int16"),
+    (r"grouped_mm|scaled_mm|scaled_grouped_mm", "of element types that Volta has not: float8"),
     (r"set_default_tensor_type|resize|resize_as", "deprecated: set_default_dtype and set_default_device, resize_ and resize_as_ are here"),
     (r"^sym_.*|.*(jit|import_ir|parse_|unify_type|merge_type|fork|^wait$|^cond$|while_loop|classproperty|thread_safe|handle_torch_function|"
      r"has_torch_function|assert_int|boolean_dispatch|Optional|is_storage|as_subclass|hash_tensor|module_load|^index$|profiler_).*",

@@ -9,7 +9,7 @@ from volta.ops.table import RECORDS
 from volta.selftest import cases as table
 
 DTYPES = {kind: [getattr(volta, name) for name in names] for kind, names in
-          {"f": ("float32", "float64", "float16"), "i": ("int64", "int32", "uint8"), "b": ("bool",)}.items()}
+          {"f": ("float32", "float64", "float16"), "i": ("int64", "int32", "uint8", "int8", "int16"), "b": ("bool",)}.items()}
 ALL = [d for dtypes in DTYPES.values() for d in dtypes]
 KIND = {d: kind for kind, dtypes in DTYPES.items() for d in dtypes}
 DECLARED = [op for op in RECORDS.values() if op.inputs and op.takes is not None and op.name not in table.APART]

@@ -78,6 +78,13 @@ def test_uint8(op, case, device, rng):
     checks.forward(op, case, device, volta.uint8, rng)
 
 
+@pytest.mark.parametrize("op, case", params([op for op in EVERY if "i" in op.details.kinds]))
+def test_small_integers(op, case, device, rng):
+    """int8 and int16, which are computed in 32 bits and wrap at their own."""
+    for dtype in (volta.int8, volta.int16):
+        checks.forward(op, case, device, dtype, rng)
+
+
 @pytest.mark.parametrize("op, case", params([op for op in EVERY if "b" in op.details.kinds]))
 def test_bool(op, case, device, rng):
     checks.forward(op, case, device, volta.bool, rng)

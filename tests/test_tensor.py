@@ -18,7 +18,9 @@ from volta.ops.table import FUNCTIONS, PLACES
     ([True, False], "bool", (2,)),
     ([[1.0], [2.0]], "float32", (2, 1)), ((1, (2)), "int64", (2,)), ([], "float32", (0,)), ([[], []], "float32", (2, 0)),
     (range(3), "int64", (3,)),
-    (np.float64(2), "float64", ()), (np.zeros(2, np.int16), "int32", (2,)), (np.zeros((1, 2), np.float16), "float16", (1, 2)),
+    (np.float64(2), "float64", ()),
+    (np.zeros(2, np.int16), "int16", (2,)), (np.zeros(2, np.int8), "int8", (2,)), (np.zeros(2, np.uint16), "int32", (2,)),
+    (np.zeros((1, 2), np.float16), "float16", (1, 2)),
     (np.zeros(2, np.uint8), "uint8", (2,)), (np.zeros(2, np.uint32), "int64", (2,)), ([np.float32(1), 2], "float32", (2,))])
 def test_tensor(data, dtype, shape):
     x = volta.tensor(data)
@@ -90,8 +92,8 @@ def test_default_dtype():
 def test_from_numpy():
     with pytest.raises(DTypeError, match="from_numpy: expected a NumPy array, got list; use volta.tensor"):
         volta.from_numpy([1])
-    with pytest.raises(DTypeError, match=r"from_numpy: int16 cannot be shared; copy it with volta.tensor\(array\)"):
-        volta.from_numpy(np.zeros(2, np.int16))
+    with pytest.raises(DTypeError, match=r"from_numpy: uint16 cannot be shared; copy it with volta.tensor\(array\)"):
+        volta.from_numpy(np.zeros(2, np.uint16))
     backwards = np.arange(4.0)[::-1]
     assert volta.from_numpy(backwards).tolist() == [3, 2, 1, 0]
     fixed = np.arange(3.0)

@@ -181,7 +181,7 @@ def test_through_volta_and_back(tmp_path, protocol):
 
 def test_dtypes_of_torch():
     torch = pytest.importorskip("torch", reason="compares with PyTorch")
-    for name, becomes in (("bfloat16", "bfloat16"), ("int8", "int32"), ("int16", "int32"), ("uint16", "int32"), ("uint32", "int64"),
+    for name, becomes in (("bfloat16", "bfloat16"), ("int8", "int8"), ("int16", "int16"), ("uint16", "int32"), ("uint32", "int64"),
                           ("uint64", "int64"), ("float64", "float64"), ("float16", "float16"), ("bool", "bool"), ("uint8", "uint8")):
         values = torch.tensor([0, 1, 3]).to(getattr(torch, name))
         file = io.BytesIO()

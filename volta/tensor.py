@@ -209,7 +209,7 @@ class Tensor(operators.Operators):
 
     def is_signed(self) -> bool:
         """Whether the dtype has negative numbers."""
-        return self.dtype not in (bool_dtype, uint8)
+        return self.dtype.is_signed
 
     def is_nonzero(self) -> bool:
         """Whether the one element is not 0."""

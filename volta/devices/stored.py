@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from volta._kernels import core
-from volta.dtypes import bfloat16, float16, float32, int8, int16, int32
-from volta.errors import DTypeError
+from volta.dtypes import bfloat16, float16, float32, iinfo, int8, int16, int32
+from volta.errors import ArgumentError, DTypeError
 from volta.ops.table import RECORDS
 
 WIDER = {float16: float32, bfloat16: float32, int8: int32, int16: int32}
@@ -29,6 +29,8 @@ def compute(op, device, kernel, inputs: tuple, params: dict | None, out):
         raise DTypeError(f"{op.name}: bfloat16 tensors are on the CPU alone; on a GPU take float16, by .half() or dtype=volta.float16")
     if new:
         return _drawn(op, device, kernel, inputs, params)
+    if int32 in narrow:
+        _check_numbers(op.name, inputs, narrow[int32])
     wide = [_widened(x) for x in inputs]
     result = kernel(*wide, **params)
     if out is not None:
@@ -50,6 +52,14 @@ def _stored(inputs: tuple) -> dict:
             if isinstance(t, core.TensorBase) and t.dtype in WIDER:
                 found.setdefault(WIDER[t.dtype], t.dtype)
     return found
+
+
+def _check_numbers(name: str, inputs: tuple, dtype) -> None:
+    """Raise for a number beside tensors of small integers that does not fit into their dtype."""
+    limits = iinfo(dtype)
+    for x in inputs:
+        if isinstance(x, int) and not limits.min <= x <= limits.max:
+            raise ArgumentError(f"{name}: {x} does not fit into {dtype}")
 
 
 def _kernel(name: str, device):

@@ -2,7 +2,7 @@
 
 Nested dicts and lists (an optimizer's state, a whole checkpoint) are kept too: their structure and plain values go as JSON into the
 file's metadata, each tensor under the path of its keys, and a checksum of the whole file. Nothing in a file is ever executed. bfloat16
-becomes float32 on a GPU, small integers widen.
+becomes float32 on a GPU, unsigned integers of 16 bits and more widen.
 """
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def load(f: str | os.PathLike[str] | IO[bytes], map_location: MapLocation = None
     Of a sharded checkpoint, give the path of its index (model.safetensors.index.json): all of its tensors are read, by name.
 
     `map_location` is where the tensors go: a device, a dict or a function of storage and place as in PyTorch; None is where they were
-    saved, the default device for what names none. bfloat16 becomes float32 on a GPU, int8 and int16 int32. With `mmap` the tensors on
+    saved, the default device for what names none. bfloat16 becomes float32 on a GPU. With `mmap` the tensors on
     the CPU are pages of the file, read when they are used and never written back.
 
     Nothing in a file is ever executed. By default, what is no tensor, plain value, dict, list, tuple, set or array is refused. With

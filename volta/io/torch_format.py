@@ -1,7 +1,7 @@
 """PyTorch's files, read without PyTorch: the zip format (`torch.save` since 1.6) and the one before, their storages and the names that
 they may use.
 
-bfloat16 becomes float32 on a GPU; int8, int16 and uint16 become int32, uint32 and uint64 int64. Complex, quantised, sparse and float8
+bfloat16 becomes float32 on a GPU; uint16 becomes int32, uint32 and uint64 int64. Complex, quantised, sparse and float8
 tensors are refused.
 """
 from __future__ import annotations

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from volta._kernels.core import DType
-from volta.dtypes import bool_, float16, float32, float64, int32, int64, to_numpy, uint8
+from volta.dtypes import bool_, float16, float32, float64, int8, int16, int32, int64, to_numpy, uint8
 from volta.errors import ONNXExportError
 from volta.onnx.sizes import Axes, Size, array
 from volta.onnx.trace import Entry, Value
 
-TYPES = {float32: 1, uint8: 2, int32: 6, int64: 7, bool_: 9, float16: 10, float64: 11}         # codes of TensorProto
+TYPES = {float32: 1, uint8: 2, int8: 3, int16: 5, int32: 6, int64: 7, bool_: 9, float16: 10, float64: 11}         # codes of TensorProto
 TO_THE_END = 2 ** 63 - 1
 
 TRANSLATIONS: dict[str, Callable[[Graph, Call], object]] = {}

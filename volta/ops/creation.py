@@ -9,7 +9,7 @@ import numpy as np
 from volta import random
 from volta._kernels import core
 from volta.device import as_device
-from volta.dtypes import as_dtype, bool_, float16, float32, float64, get_default_dtype, int32, int64, to_numpy
+from volta.dtypes import as_dtype, bool_, float16, float32, float64, get_default_dtype, iinfo, int32, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.copy import arranged, copy_into
 from volta.ops.from_data import finish, tensor
@@ -280,12 +280,16 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: DTypeLike = N
              requires_grad: bool = False) -> Tensor:
     """A random order of 0 to n - 1, the same on every device.
 
+    Raises: ArgumentError for more numbers than the dtype has.
+
     >>> sorted(volta.randperm(3).tolist())
     [0, 1, 2]
     """
-    (n,) = as_shape(n)
+    (n,), wanted = as_shape(n), int64 if dtype is None else as_dtype(dtype)
+    if not wanted.is_floating_point and wanted is not bool_ and n - 1 > iinfo(wanted).max:
+        raise ArgumentError(f"randperm: {n - 1} does not fit into {wanted}; take a wider dtype")
     keys = draw("randperm", randint_op, (n,), -1 << 31, 1 << 31, int32, device, generator)
-    return finish(cast(sort_op(keys, dim=0)[1], int64 if dtype is None else as_dtype(dtype)), requires_grad)
+    return finish(cast(sort_op(keys, dim=0)[1], wanted), requires_grad)
 
 
 def floating_dtype(op: str, dtype: DTypeLike) -> DType:

@@ -17,7 +17,7 @@ from volta._kernels.core import graph, indexing, inplace
 from volta._kernels.core.call import run_kernel
 from volta._kernels.core.grad_mode import call_under
 from volta.device import mixed_devices
-from volta.dtypes import bool_
+from volta.dtypes import bool_, int8, int16, int32, int64
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.copy import contiguous, copy_into, fill_into
 from volta.ops.creation import empty, full
@@ -45,7 +45,7 @@ def _as_index(item, x):
         if item.dtype.code == 0:
             return item if item.shape else bool(item.item())
         known = None if item.dtype.is_floating_point else known_range(item)
-        return item if known is None else known[0]
+        return known[0] if known is not None else cast(item, int64) if item.dtype in (int8, int16) else item
     if isinstance(item, (bool, np.bool_)):
         return bool(item)
     if isinstance(item, slice):
@@ -73,8 +73,8 @@ indexing.configure(_as_index)
 def _rows(indices, lengths, shape, x):
     """Index tensors that broadcast to `shape` as one vector of positions in dimensions of these lengths, joined."""
     for k, index in enumerate(indices):
-        if index.dtype.is_floating_point:
-            raise DTypeError(f"indexing: the index must be an integer tensor, got {index.dtype}; convert it with .long()")
+        if index.dtype is not int64 and index.dtype is not int32:
+            raise DTypeError(f"indexing: the index must be an integer tensor (int64 or int32), got {index.dtype}; use .long()")
         if index.device is not x.device:
             indices[k] = mixed_devices(index_select_op, (x, index), None)[1]
     if all(map(core.host_sees, indices)):

@@ -78,11 +78,12 @@ def sample(op, case: Case, rng: np.random.Generator, dtype) -> list:
 
 
 def derived(made, dtype):
-    """What a Derived gave: floats in the element type under test, integers and flags as they are where that is a float or bytes, which
-    are no indices."""
+    """What a Derived gave: floats in the element type under test, integers and flags as they are where that is a float or a small
+    integer, which is no index."""
     if not isinstance(made, np.ndarray):
         return made
-    return made if made.dtype.kind in "ib" and (dtype.is_floating_point or dtype is volta.uint8) else as_dtype(made, dtype)
+    kept = made.dtype.kind in "ib" and dtype not in (volta.int64, volta.int32, volta.bool)
+    return made if kept else as_dtype(made, dtype)
 
 
 def values(op, shape: tuple, rng: np.random.Generator, dtype) -> np.ndarray:

@@ -12,7 +12,7 @@ from volta.selftest.cases import need
 from volta.testing import gradcheck, gradgradcheck
 
 FLOATS = (volta.float32, volta.float64, volta.float16)
-INTEGERS = (volta.int64, volta.int32, volta.uint8)
+INTEGERS = (volta.int64, volta.int32, volta.uint8, volta.int8, volta.int16)
 
 
 # ---------------------------------------------------------------- values

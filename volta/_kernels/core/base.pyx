@@ -34,6 +34,11 @@ cdef class DType:
         self.category = category
         self.is_floating_point = category == 2
 
+    @property
+    def is_signed(self):
+        """Whether it has negative numbers."""
+        return self.code != BOOL and self.code != UINT8
+
     def __repr__(self):
         return f"{package}.{self.name}"
 
