@@ -389,10 +389,19 @@ class Tensor(operators.Operators):
         out = core.alias(self).clone()
         memo[id(self)] = out
         out.grad = copy.deepcopy(self.grad, memo)
+        out.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return out.requires_grad_(self.requires_grad)
+
+    def __copy__(self) -> Tensor:
+        """A leaf over the same data, with the same attributes."""
+        if self._node is not None:
+            raise AutogradError("copy: only leaves can be copied with their graph; use detach() or clone()")
+        out = core.alias(self)
+        out.__dict__.update(self.__dict__)
         return out.requires_grad_(self.requires_grad)
 
     def __reduce_ex__(self, protocol):
-        return (_rebuild, (for_numpy(self), self.dtype, str(self.device), self.requires_grad))
+        return _rebuild, (for_numpy(self), self.dtype, str(self.device), self.requires_grad), self.__dict__ or None
 
     # ------------------------------------------------------------ places and types
     def cpu(self) -> Tensor:

@@ -1,8 +1,6 @@
 """Parameter and Buffer: tensors that a Module registers when they are assigned to it; those that have no shape yet."""
 from __future__ import annotations
 
-import copy
-
 from volta._kernels import core
 from volta.errors import ArgumentError, UninitializedError
 from volta.ops.creation import empty
@@ -35,12 +33,17 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + super().__repr__()
 
     def __deepcopy__(self, memo: dict) -> Parameter:
-        memo[id(self)] = out = type(self)(self.detach().clone(), self.requires_grad)
-        out.grad = copy.deepcopy(self.grad, memo)
+        memo[id(self)] = out = type(self)(self.detach().clone(), self.requires_grad)    # without gradient and attributes, as in PyTorch
+        return out
+
+    def __copy__(self) -> Parameter:
+        """A parameter over the same data, with the same attributes."""
+        out = type(self)(self, self.requires_grad)
+        out.__dict__.update(self.__dict__)
         return out
 
     def __reduce_ex__(self, protocol: int):
-        return _rebuild, (type(self), for_numpy(self), self.dtype, str(self.device), self.requires_grad)
+        return _rebuild, (type(self), for_numpy(self), self.dtype, str(self.device), self.requires_grad), self.__dict__ or None
 
 
 class Buffer(Tensor):

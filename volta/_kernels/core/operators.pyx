@@ -1,7 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""The operators of tensors. Another object beside a tensor (no tensor, number or array) is left to Python, by NotImplemented: it may have the
+"""The operators of tensors, and the attributes that users give them. Another object beside a tensor (no tensor, number or array) is left to Python, by NotImplemented: it may have the
 reflected operator, and `==` is false.
 """
+cimport cython
+from cpython.object cimport PyObject
+
 from volta._kernels.core.base cimport TensorBase
 from volta._kernels.core.graph cimport apply, apply2
 from volta._kernels.core.record cimport Op, Primitive
@@ -13,8 +16,20 @@ cdef extern from "Python.h":
         void* nb_subtract
         void* nb_multiply
         void* nb_true_divide
+    ctypedef int (*visitproc)(PyObject*, void*) noexcept
+    ctypedef int (*traverseproc)(PyObject*, visitproc, void*) noexcept
+    ctypedef int (*inquiry)(PyObject*) noexcept
+    ctypedef void (*destructor)(PyObject*) noexcept
     ctypedef struct PyTypeObject:
         PyNumberMethods* tp_as_number
+        Py_ssize_t tp_dictoffset
+        traverseproc tp_traverse
+        inquiry tp_clear
+        destructor tp_dealloc
+    object PyObject_GenericGetDict(object, void*)
+    int PyObject_GenericSetDict(object, object, void*) except -1
+    void PyObject_GC_UnTrack(PyObject*)
+    void Py_CLEAR(PyObject*)
 
 cdef Primitive _add = None, _sub = None, _mul = None, _div = None
 cdef object _as_operand = None              # (other, tensor, reflected) -> what an op takes, or NotImplemented
@@ -66,8 +81,20 @@ def use_c_operators(type cls not None):
     own.nb_multiply, own.nb_true_divide = base.nb_multiply, base.nb_true_divide
 
 
+@cython.auto_pickle(False)
 cdef class Operators(TensorBase):
     """A tensor with the arithmetic operators, in C so that `a + b` costs no Python frame."""
+
+    cdef PyObject* attributes               # their dict, which Python makes when one is set; Cython's would be made with every tensor
+
+    @property
+    def __dict__(self):
+        """The attributes that users have set."""
+        return PyObject_GenericGetDict(self, NULL)
+
+    @__dict__.setter
+    def __dict__(self, value):
+        PyObject_GenericSetDict(self, value, NULL)
 
     def __add__(self, other):
         return _apply(_add, self, other)
@@ -92,3 +119,34 @@ cdef class Operators(TensorBase):
 
     def __rtruediv__(self, other):
         return _apply(_div, self, other, True)
+
+
+# ---------------------------------------------------------------- the dict of attributes, as Python's type slots want it
+
+cdef PyTypeObject* _base = <PyTypeObject*>TensorBase
+
+
+cdef int _traverse(PyObject* t, visitproc visit, void* arg) noexcept:
+    cdef int stop = visit((<Operators>t).attributes, arg) if (<Operators>t).attributes != NULL else 0
+    return stop or _base.tp_traverse(t, visit, arg)
+
+
+cdef int _clear(PyObject* t) noexcept:
+    Py_CLEAR((<Operators>t).attributes)
+    return _base.tp_clear(t)
+
+
+cdef void _dealloc(PyObject* t) noexcept:
+    if (<Operators>t).attributes != NULL:
+        PyObject_GC_UnTrack(t)              # what dies with the attributes may run any code
+        Py_CLEAR((<Operators>t).attributes)
+    _base.tp_dealloc(t)
+
+
+cdef _take_attributes():
+    cdef PyTypeObject* cls = <PyTypeObject*>Operators
+    cls.tp_dictoffset = <Py_ssize_t>&(<Operators>NULL).attributes
+    cls.tp_traverse, cls.tp_clear, cls.tp_dealloc = _traverse, _clear, _dealloc
+
+
+_take_attributes()
