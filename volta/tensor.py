@@ -434,45 +434,45 @@ class Tensor(operators.Operators):
         wanted, device = type_of(dtype)
         return copies.to(self, device=self.device if device is None else device, dtype=wanted)
 
-    def half(self) -> Tensor:
+    def half(self, memory_format: Layout | None = None) -> Tensor:
         """As float16."""
-        return copies.cast(self, float16)
+        return copies.cast_as(self, float16, memory_format)
 
-    def bfloat16(self) -> Tensor:
+    def bfloat16(self, memory_format: Layout | None = None) -> Tensor:
         """As bfloat16, on the CPU."""
-        return copies.cast(self, bfloat16)
+        return copies.cast_as(self, bfloat16, memory_format)
 
-    def float(self) -> Tensor:
+    def float(self, memory_format: Layout | None = None) -> Tensor:
         """As float32."""
-        return copies.cast(self, float32)
+        return copies.cast_as(self, float32, memory_format)
 
-    def double(self) -> Tensor:
+    def double(self, memory_format: Layout | None = None) -> Tensor:
         """As float64."""
-        return copies.cast(self, float64)
+        return copies.cast_as(self, float64, memory_format)
 
-    def byte(self) -> Tensor:
+    def byte(self, memory_format: Layout | None = None) -> Tensor:
         """As uint8."""
-        return copies.cast(self, uint8)
+        return copies.cast_as(self, uint8, memory_format)
 
-    def char(self) -> Tensor:
+    def char(self, memory_format: Layout | None = None) -> Tensor:
         """As int8."""
-        return copies.cast(self, int8)
+        return copies.cast_as(self, int8, memory_format)
 
-    def short(self) -> Tensor:
+    def short(self, memory_format: Layout | None = None) -> Tensor:
         """As int16."""
-        return copies.cast(self, int16)
+        return copies.cast_as(self, int16, memory_format)
 
-    def int(self) -> Tensor:
+    def int(self, memory_format: Layout | None = None) -> Tensor:
         """As int32."""
-        return copies.cast(self, int32)
+        return copies.cast_as(self, int32, memory_format)
 
-    def long(self) -> Tensor:
+    def long(self, memory_format: Layout | None = None) -> Tensor:
         """As int64."""
-        return copies.cast(self, int64)
+        return copies.cast_as(self, int64, memory_format)
 
-    def bool(self) -> Tensor:
+    def bool(self, memory_format: Layout | None = None) -> Tensor:
         """As bool: whether an element is not 0."""
-        return copies.cast(self, bool_dtype)
+        return copies.cast_as(self, bool_dtype, memory_format)
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
         """Views of `split_size` slices each (the last may be smaller), or of the given lengths."""

@@ -5,12 +5,14 @@ import math
 
 from volta.errors import ArgumentError, ShapeError
 from volta.nn import functional
+from volta.nn.functional.linear_loss import LinearCrossEntropyOptions
 from volta.nn.functional.loss import reduction_of
 from volta.nn.linear import Linear
 from volta.nn.module import Module
 from volta.tensor import Tensor
 
-__all__ = ["BCEWithLogitsLoss", "CrossEntropyLoss", "L1Loss", "LinearCrossEntropyLoss", "MSELoss", "NLLLoss", "NLLLoss2d"]
+__all__ = ["BCEWithLogitsLoss", "CrossEntropyLoss", "L1Loss", "LinearCrossEntropyLoss", "LinearCrossEntropyOptions", "MSELoss",
+           "NLLLoss", "NLLLoss2d"]
 
 
 class _Loss(Module):
@@ -53,15 +55,13 @@ class LinearCrossEntropyLoss(_Loss):
 
     def __init__(self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (), bias: bool = False, device=None,
                  dtype=None, reduction: str = "mean", weight: Tensor | None = None, ignore_index: int | None = None,
-                 label_smoothing: float = 0.0, options: None = None) -> None:
+                 label_smoothing: float = 0.0, options: LinearCrossEntropyOptions | None = None) -> None:
         super().__init__(reduction=reduction)
         if weight is not None and weight.shape != (num_classes,):
             raise ShapeError(f"LinearCrossEntropyLoss: weight must have shape {(num_classes,)}, got {weight.shape}")
-        if options is not None:
-            raise ArgumentError("LinearCrossEntropyLoss: options, the computation in chunks, are not available; leave them out")
         self.register_buffer("weight", weight)
         self.num_classes, self.out_features = num_classes, tuple(out_features)
-        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+        self.ignore_index, self.label_smoothing, self.options = ignore_index, label_smoothing, options
         self.linear = Linear(in_features, math.prod(self.out_features, start=num_classes), bias, device, dtype)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -69,7 +69,7 @@ class LinearCrossEntropyLoss(_Loss):
         return functional.linear_cross_entropy(
             input, self.linear.weight.reshape(*shape, self.linear.in_features), target,
             linear_bias=None if bias is None else bias.reshape(shape), weight=self.weight, reduction=self.reduction,
-            ignore_index=self.ignore_index, label_smoothing=self.label_smoothing)
+            ignore_index=self.ignore_index, label_smoothing=self.label_smoothing, options=self.options)
 
 
 class NLLLoss(_Loss):

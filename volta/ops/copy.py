@@ -130,8 +130,11 @@ def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike
     >>> volta.arange(2).to("cpu", volta.float32).tolist()
     [0.0, 1.0]
     """
+    flags = []
     for a in args:
-        if type(a) is core.DType:
+        if type(a) is bool and a is not args[0]:
+            flags.append(a)                     # non_blocking, copy
+        elif type(a) is core.DType:
             dtype = a
         elif isinstance(a, core.TensorBase):
             device, dtype = a.device, a.dtype
@@ -139,6 +142,9 @@ def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike
             device = a
         elif a is not None:
             dtype = a
+    if len(flags) > 2 or flags and flags != list(args[-len(flags):]):
+        raise TypeError(f"to: takes a device, a dtype, non_blocking and copy in this order, got {args}")
+    copy = flags[1] if len(flags) == 2 else copy
     out, kind = input, None if dtype is None else as_dtype(dtype)
     place = out.device if device is None else as_device(device)
     if kind is not None and (place.is_gpu or place is out.device):
@@ -149,6 +155,12 @@ def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike
         out = cast(out, kind)
     out = arranged("to", out, memory_format)
     return clone(out) if copy and out is input else out
+
+
+def cast_as(input: Tensor, dtype: core.DType, memory_format: Layout | None) -> Tensor:
+    """As another dtype, arranged as `memory_format` says."""
+    out = cast(input, dtype)
+    return out if memory_format is None else arranged("to", out, memory_format)
 
 
 @composed(samples=(case((2, 3), Derived(lambda x: x)),), kinds="fib", function=False, numpy=lambda x, other: np.copy(x))

@@ -54,8 +54,14 @@ def _elements(t):
     return count if sum((n - 1) * s for n, s in sides) == count - 1 else 0
 
 
+_LONG = frozenset(("put", "take", "take_along_dim", "one_hot", "index_copy", "index_fill", "multi_margin_loss", "multilabel_margin_loss"))
+
+
 def check_integers(op: str, index: Tensor) -> None:
-    """Raise unless the elements are int64 or int32: masks and bytes are no indices, but as in PyTorch where there are none."""
+    """Raise unless the elements are int64 or, but for the ops where PyTorch wants that alone, int32: masks and bytes are no indices, but as
+    in PyTorch where there are none."""
+    if index.dtype is int32 and op in _LONG:
+        raise DTypeError(f"{op}: the index must be int64, got int32; convert it with .long()")
     if index.dtype not in (int64, int32) and (index._size or index.dtype is not uint8):
         raise DTypeError(f"{op}: the index must be int64 or int32, got {index.dtype}; convert it with .long()")
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -249,9 +250,9 @@ def clamp(input: Tensor, min: Number | Tensor | None = None, max: Number | Tenso
     return r.clamp_max(input, max) if min is None else r.clamp_op(input, min, max)
 
 
-@composed(out="same", samples=r.where_op.details.cases, numpy=np.where, kinds="fib", method=False, record=r.where_op)
+@composed(out="same", samples=r.where_op.details.cases, numpy=np.where, kinds="fib", elementwise=True, method=False)
 def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor | Number | None = None) -> Tensor:
-    """Elements of `input` where `condition` (bool) holds, else of `other`; the three broadcast. With the condition alone, the
+    """Elements of `input` where `condition` (bool, with a warning uint8) holds, else of `other`; all broadcast. With the condition alone, the
     positions where it holds, one vector per dimension (`nonzero`).
 
     Raises: DTypeError where the condition is not bool.
@@ -261,6 +262,9 @@ def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor
     """
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
+    if condition.dtype is dtypes.uint8:
+        warnings.warn("where: a uint8 condition holds where it is not 0, as in PyTorch; make it bool", stacklevel=3)
+        condition = condition.bool()
     return r.where_op(condition, input, other)
 
 

@@ -27,6 +27,11 @@ _FITS = {
 }
 
 
+# Functions whose `out=` comes with a further argument, as in PyTorch: a name and its place.
+_BESIDE = {"sum": ("dim", 1), "prod": ("dim", 1), "median": ("dim", 1), "nanmedian": ("dim", 1), "argsort": ("stable", 4),
+           "where": ("input", 1)}
+
+
 def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -> object:
     """Call `op` unrecorded, with its results in `out`: a tensor, or one for each result. A tensor of another shape gets that of the
     result, with a warning unless it is empty.
@@ -42,6 +47,9 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
     for i, each in enumerate(outs):
         for other in outs[:i]:
             check_apart(op.name, each, other, True)
+    name, place = _BESIDE.get(op.name, ("", 0))
+    if len(args) <= place and name not in options and not (name == "dim" and "axis" in options) and name:
+        raise TypeError(f"{op.name}() missing a required argument: out= needs {name!r} to be given too")
     record = op if isinstance(op, Primitive) else op.record
     rule, apart = op.details.out or ("cast" if record is not None and _casts(record) else "same"), op.details.apart
     if apart is not None or record is not None or op.details.elementwise:       # else the result is whole before any of it is stored

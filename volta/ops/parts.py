@@ -8,6 +8,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core import indexing
+from volta.dtypes import int64
 from volta.errors import ArgumentError, IndexRangeError
 from volta.ops.records.view import diagonal_op, permute_op, reshape_op, slice_op, unfold_op
 from volta.ops.table import case, composed
@@ -195,8 +196,8 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
     d = _dim("tensor_split", "split", input, dim)
     n, parts = input._shape[d], indices_or_sections
     if isinstance(parts, core.TensorBase):
-        if parts.ndim > 1 or parts.dtype.category != 1:
-            raise ArgumentError(f"tensor_split: needs integers of rank 0 or 1, got {parts.dtype} of shape {parts.shape}")
+        if parts.ndim > 1 or parts.dtype is not int64:
+            raise ArgumentError(f"tensor_split: needs int64 of rank 0 or 1, got {parts.dtype} of shape {parts.shape}")
         parts = parts.tolist()
     if hasattr(parts, "__index__"):
         if isinstance(parts, bool) or not 1 <= parts <= max(n, MOST_PARTS):

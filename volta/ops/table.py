@@ -21,6 +21,7 @@ from volta._kernels.core.call import run_kernel
 from volta._kernels.core.record import Composed, Op, Primitive
 from volta.device import beyond_gpu
 from volta.errors import ArgumentError, AutogradError, DeviceError
+from volta.ops.without_out import WITHOUT_OUT
 
 
 class Labels:
@@ -166,6 +167,7 @@ def publish(name: str, op: Op, places: Places) -> None:
     returned = op.function.__annotations__.get("return") if isinstance(op, Composed) else "Tensor"
     made = isinstance(op, (Composed, Primitive)) and not (op.details.view or getattr(op, "family", "") == "view")
     op.has_out = made and (places.function or not places.method or places.record) and name[-1] != "_" and returned != "bool"
+    op.has_out = op.has_out and name not in WITHOUT_OUT
     for each in (name, *places.aliases):
         if each in FUNCTIONS:
             raise ArgumentError(f"the op table has a function {each} already")

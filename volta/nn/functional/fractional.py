@@ -13,7 +13,7 @@ from volta.ops.creation import arange, rand
 from volta.ops.math import clamp
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
-from volta.ops.records.view import reshape_op
+from volta.ops.records.view import reshape_op, tied
 from volta.ops.reduce import max as max_
 from volta.ops.table import Derived, case
 from volta.shapes import per_dim
@@ -96,7 +96,7 @@ def _make_fractional(rank):
         size = _size(op, rank, x.shape[2:], kernel, output_size, output_ratio)
         planes, shape = x.shape[0] * x.shape[1], x.shape[:2] + size
         at = _places(_samples_of(op, rank, x, _random_samples), x.shape[2:], size, kernel)
-        flat = reshape_op(x, shape=(planes, math.prod(x.shape[2:])))
+        flat = reshape_op(tied(x), shape=(planes, math.prod(x.shape[2:])))
         windows = gather_op(flat.detach(), reshape_op(at, shape=(planes, at.shape[1] * at.shape[2])), dim=1)
         best = max_(reshape_op(windows, shape=at.shape), 2).indices if planes else at[..., 0]
         index = reshape_op(gather_op(at, reshape_op(best, shape=(*best.shape, 1)), dim=2), shape=best.shape) if planes else best

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta.dtypes import HALVES, bool_, int64, result_type
+from volta.dtypes import HALVES, bool_, int32, int64, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.nn.functional.activation import softplus
-from volta.nn.functional.other import linear
 from volta.ops.copy import widened
 from volta.ops.indexing import known_range
 from volta.ops.math import square
@@ -19,7 +18,7 @@ from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
 from volta.ops.records.loss import cross_entropy_op
 from volta.ops.records.math import logistic_loss, where_op
-from volta.ops.records.view import expand_op, permute_op, reshape_op
+from volta.ops.records.view import expand_op, permute_op, reshape_op, tied
 from volta.ops.reduce import log_softmax, mean, sum
 from volta.ops.table import Labels, case, composed
 from volta.shapes import broadcast_shapes
@@ -27,7 +26,7 @@ from volta.shapes import broadcast_shapes
 if TYPE_CHECKING:
     from volta.tensor import Tensor
 
-__all__ = ["binary_cross_entropy_with_logits", "cross_entropy", "l1_loss", "linear_cross_entropy", "mse_loss", "nll_loss"]
+__all__ = ["binary_cross_entropy_with_logits", "cross_entropy", "l1_loss", "mse_loss", "nll_loss"]
 
 
 def reduction_of(name: str, size_average: bool | None, reduce: bool | None, reduction: str) -> str:
@@ -58,6 +57,8 @@ def _check_target(name, input, target, ignore_index):
     `ignore_index`."""
     if target.shape != input.shape[:1] + input.shape[2:]:
         raise ShapeError(f"{name}: target must have shape {input.shape[:1] + input.shape[2:]} for input {input.shape}, got {target.shape}")
+    if target.dtype is int32:
+        raise DTypeError(f"{name}: labels must be int64 or uint8, got int32; convert them with .long()")
     known = known_range(target)
     if known is None:
         return True
@@ -153,43 +154,6 @@ def _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothi
     return _reduce("cross_entropy", losses if reduction != "none" else reshape_op(losses, shape=shape), reduction)
 
 
-def _np_linear_cross_entropy(x, linear_weight, target, **options):
-    return _np_cross_entropy((x @ linear_weight.reshape(-1, x.shape[1]).T).reshape(len(x), *linear_weight.shape[:-1]), target, **options)
-
-
-@composed(samples=(case((4, 3), (5, 3), Labels((4,), 5)), case((2, 3), (4, 2, 3), Labels((2, 2), 4), reduction="none"),
-                   case((4, 3), (5, 3), Labels((4,), 5), ignore_index=2, label_smoothing=0.2),
-                   case((2, 3), (4, 3), (2, 4), reduction="sum")), numpy=_np_linear_cross_entropy, domain=(0.1, 1.0), rtol=2e-5,
-          function=False, method=False, takes={"input": "f", "linear_weight": "=input", "target": "fi"})
-def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
-                         weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
-                         label_smoothing: float = 0.0, options: object = None) -> Tensor:
-    """`cross_entropy` of the logits input @ linear_weight.T + linear_bias.
-
-    Shape: (N, in) or (in,), linear_weight (C, ..., in), linear_bias (C, ...); target (N, ...) or, for probabilities, (N, C, ...).
-    Raises: ShapeError where they do not fit; ArgumentError for an ignore_index beside probabilities, and for options, PyTorch's chunks.
-
-    >>> volta.nn.functional.linear_cross_entropy(volta.ones(1, 2), volta.ones(4, 2), volta.tensor([0]))
-    tensor(1.3863)
-    """
-    if options is not None:
-        raise ArgumentError("linear_cross_entropy: options, the computation in chunks, are not available; leave them out")
-    if input.ndim not in (1, 2) or linear_weight.ndim < 2 or input.shape[-1] != linear_weight.shape[-1] or (
-            input.ndim == 1 and linear_weight.ndim > 2):
-        raise ShapeError(f"linear_cross_entropy: input {input.shape} does not fit linear_weight {linear_weight.shape}: needed are (N, in) "
-                         "and (C, ..., in), or (in,) and (C, in)")
-    outputs = linear_weight.shape[:-1]
-    if linear_bias is not None and linear_bias.shape != outputs:
-        raise ShapeError(f"linear_cross_entropy: linear_bias must have shape {outputs}, got {linear_bias.shape}")
-    shape = input.shape[:-1] + outputs
-    if target.shape == shape and ignore_index is not None:
-        raise ArgumentError(f"linear_cross_entropy: ignore_index={ignore_index} is a label, but the target holds probabilities")
-    bias = None if linear_bias is None else reshape_op(linear_bias, shape=(linear_bias._size,))
-    logits = linear(input, reshape_op(linear_weight, shape=(math.prod(outputs), input.shape[-1])), bias)
-    return cross_entropy(reshape_op(logits, shape=shape), target, weight, ignore_index=-100 if ignore_index is None else ignore_index,
-                         reduction=reduction, label_smoothing=label_smoothing)
-
-
 def _kept(labels, ignore_index):
     """How many labels count: a number where the host holds them, else a tensor, since reading it would be a transfer."""
     if not (labels._size and core.host_sees(labels)):
@@ -269,7 +233,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     ignoring = _check_target("nll_loss", x, labels, ignore_index)
     _check_weight("nll_loss", weight, x.shape[1])
     labels = cast(labels, int64)
-    losses, _, scale = _picked(x, labels, weight, ignore_index, ignoring)
+    losses, _, scale = _picked(tied(x), labels, weight, ignore_index, ignoring)
     return _finished("nll_loss", losses, scale, shape, reduction, weight is not None)
 
 

@@ -16,7 +16,7 @@ from volta.ops.records.index import scatter_reduce_op
 from volta.ops.records.math import relu, sign
 from volta.ops.records.pool import avg_pool_op, max_pool_op
 from volta.ops.records.reduce import mean_op
-from volta.ops.records.view import reshape_op, slice_op
+from volta.ops.records.view import reshape_op, slice_op, tied
 from volta.ops.reduce import max as max_
 from volta.ops.table import Derived, case, composed
 from volta.shapes import per_dim
@@ -109,7 +109,7 @@ def _adaptive(op, rank, sizes, output_size):
 
 def _none(x, size):
     """No outputs at all, which depend on x all the same."""
-    part = slice_op(x, starts=(0,) * x.ndim, sizes=x.shape[:2] + (0,) * (x.ndim - 2), steps=(1,) * x.ndim)
+    part = slice_op(tied(x), starts=(0,) * x.ndim, sizes=x.shape[:2] + (0,) * (x.ndim - 2), steps=(1,) * x.ndim)
     return reshape_op(part, shape=x.shape[:2] + size)
 
 
@@ -177,7 +177,7 @@ def _adaptive_max_pool(rank, input, output_size, placed=True):
     if 0 in window["size"] or not x._size:
         out = _none(x, window["size"]), zeros(x.shape[:2] + window["size"], dtype=int64, device=x.device)
     elif max(window["size"]) == 1 and not placed:   # whole planes are reductions, which place a NaN elsewhere
-        found = max_(reshape_op(x, shape=x.shape[:2] + (math.prod(x.shape[2:]),)), 2)
+        found = max_(reshape_op(tied(x), shape=x.shape[:2] + (math.prod(x.shape[2:]),)), 2)
         out = [reshape_op(o, shape=x.shape[:2] + window["size"]) for o in found]
     else:
         out = max_pool_op(x, dilation=None, **window)
@@ -256,7 +256,7 @@ def _make_adaptive_avg_pool(rank):
         if 0 in window["size"] or not x._size:
             out = _none(x, window["size"])
         elif max(window["size"]) == 1:
-            out = mean_op(x, dim=tuple(range(2, x.ndim)), keepdim=True)
+            out = mean_op(tied(x), dim=tuple(range(2, x.ndim)), keepdim=True)
         else:
             out = avg_pool_op(x, count_padding=True, divisor=None, **window)
         return _unbatched(out, batched)

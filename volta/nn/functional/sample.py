@@ -9,7 +9,7 @@ from volta.errors import ArgumentError, ShapeError
 from volta.ops.creation import linspace
 from volta.ops.math import addcmul
 from volta.ops.records.sample import MODES, PADDINGS, grid_sample_op, np_grid_sample
-from volta.ops.records.view import expand_op, reshape_op
+from volta.ops.records.view import expand_op, reshape_op, tied
 from volta.ops.table import case, composed
 
 if TYPE_CHECKING:
@@ -85,4 +85,6 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
                          f"got {input.shape} and {grid.shape}")
     if mode == "bicubic" and rank == 3:
         raise ArgumentError("grid_sample: mode 'bicubic' needs images of two dimensions")
+    if mode == "nearest":
+        input, grid = tied(input), tied(grid)
     return grid_sample_op(input, grid, None, mode=mode, padding_mode=padding_mode, align_corners=bool(align_corners))

@@ -89,6 +89,15 @@ place = register(
     cases=(case((2, 3), shape=(4, 7), starts=(1, 0), steps=(2, 3), value=0.5), case((0,), shape=(3,), starts=(0,), steps=(1,), value=1.0)))
 
 
+tied_op = register("tied", ("x",), family="view", takes="fib", tied=True, kinds="fib", numpy=lambda x: x, vjp=(lambda g: g,),
+                   view=lambda x: core.view(x, x.shape, x._strides, x.offset), cases=(case((3, 4)), case(()), case((0, 2))))
+
+
+def tied(x):
+    """x as it is; the gradient of what is made of it counts as a function of it even where it is constant, as in PyTorch."""
+    return tied_op(x) if x.requires_grad else x
+
+
 # ---------------------------------------------------------------- diagonals and windows
 def _diagonal_kernel(x, *, offset):
     """The diagonal of the last two dimensions as the last one."""
