@@ -252,8 +252,8 @@ def clamp(input: Tensor, min: Number | Tensor | None = None, max: Number | Tenso
 
 @composed(out="same", samples=r.where_op.details.cases, numpy=np.where, kinds="fib", elementwise=True, method=False)
 def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor | Number | None = None) -> Tensor:
-    """Elements of `input` where `condition` (bool, with a warning uint8) holds, else of `other`; all broadcast. With the condition alone, the
-    positions where it holds, one vector per dimension (`nonzero`).
+    """Elements of `input` where `condition` (bool, with a warning uint8) holds, else of `other`; all broadcast. With the condition alone,
+    the positions where it holds, one vector per dimension (`nonzero`).
 
     Raises: DTypeError where the condition is not bool.
 

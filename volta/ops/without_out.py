@@ -1,0 +1,30 @@
+"""Which functions take no `out=`, as in PyTorch. Of those of `nn.functional`, few do; of the others, what is made like a tensor, pairs of
+results, views and what PyTorch composes in Python. Knows no op."""
+from __future__ import annotations
+
+WITHOUT_OUT = frozenset("""
+adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d affine_grid alpha_dropout argwhere as_strided_scatter
+as_tensor asarray avg_pool1d bartlett_window batch_norm bilinear binary_cross_entropy binary_cross_entropy_with_logits bincount binomial
+blackman_window block_diag broadcast_tensors cartesian_prod cdist celu channel_shuffle clone combinations conj constant_pad_nd conv1d
+conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d corrcoef cosine_embedding_loss cosine_similarity count_nonzero cov
+cross_entropy ctc_loss cumulative_trapezoid diag_embed diagflat diagonal_scatter dist dropout dropout1d dropout2d dropout3d einsum
+embedding embedding_bag empty_like empty_strided feature_alpha_dropout feature_dropout fill flip fliplr flipud from_dlpack from_numpy
+frombuffer full_like functional.adaptive_max_pool1d functional.adaptive_max_pool2d functional.adaptive_max_pool3d
+functional.alpha_dropout functional.batch_norm functional.binary_cross_entropy_with_logits functional.cosine_embedding_loss
+functional.dropout functional.elu functional.embedding functional.feature_alpha_dropout functional.fold functional.fractional_max_pool2d
+functional.fractional_max_pool3d functional.group_norm functional.hardsigmoid functional.hardswish functional.hardtanh
+functional.hinge_embedding_loss functional.instance_norm functional.kl_div functional.layer_norm functional.leaky_relu
+functional.log_softmax functional.margin_ranking_loss functional.mish functional.one_hot functional.poisson_nll_loss functional.relu
+functional.relu6 functional.silu functional.softmax functional.softsign functional.tanhshrink functional.triplet_margin_loss
+functional.unfold gaussian_nll_loss get_device glu gradient grid_sample group_norm gumbel_softmax hamming_window hann_window hardsigmoid
+hardswish hinge_embedding_loss huber_loss index_fill index_put instance_norm interpolate isclose isfinite isinf isnan isreal
+kaiser_window kl_div l1_loss layer_norm linalg.vander linear_cross_entropy local_response_norm logdet lp_pool1d lp_pool2d lp_pool3d
+margin_ranking_loss masked_fill masked_scatter matrix_exp max_pool1d max_pool1d_with_indices max_pool2d max_pool3d max_unpool1d
+max_unpool2d max_unpool3d meshgrid mish mse_loss multi_head_attention_forward multi_margin_loss multilabel_margin_loss
+multilabel_soft_margin_loss nll_loss normalize one_hot ones_like pad pairwise_distance pca_lowrank pdist pinverse pixel_shuffle
+pixel_unshuffle poisson poisson_nll_loss positive prelu put rand_like randint_like randn_like relu repeat_interleave resolve_conj
+resolve_neg rms_norm roll rot90 rrelu rsub scalar_tensor scaled_dot_product_attention select_scatter selu smooth_l1_loss
+soft_margin_loss softmin std_mean svd_lowrank tensor tile to_dlpack trace trapezoid tril_indices triplet_margin_loss
+triplet_margin_with_distance_loss triu_indices unique unique_consecutive unravel_index upsample upsample_bilinear upsample_nearest
+vander var_mean zeros_like
+""".split())
