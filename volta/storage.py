@@ -1,4 +1,4 @@
-"""The memory under tensors, as far as it is shown: its size, and which tensors share it. It has no address that programs could use."""
+"""The memory under tensors, as far as it is shown: its size, and which tensors share it."""
 from __future__ import annotations
 
 from volta._kernels.core import Device, TensorBase
@@ -26,8 +26,9 @@ class UntypedStorage:
     __len__ = size = nbytes
 
     def data_ptr(self) -> int:
-        """A number that tells memories apart."""
-        return id(self._storage)
+        """The address of its first element on the CPU; of a GPU's memory a number that tells memories apart."""
+        whole = self._whole
+        return whole.data_ptr() - whole.offset * whole.dtype.itemsize if whole._size else 0
 
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + self.nbytes()

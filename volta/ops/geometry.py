@@ -43,6 +43,16 @@ def get_device(input: Tensor) -> int:
     return input.device.index if input.device.is_gpu else -1
 
 
+@composed(untested="tests/test_geometry_in_place.py: no values come of it")
+def is_inference(input: Tensor) -> bool:
+    """False: what is made under `inference_mode` are ordinary tensors.
+
+    >>> volta.is_inference(volta.ones(2))
+    False
+    """
+    return False
+
+
 @_fact
 def is_set_to(input: Tensor, tensor: Tensor) -> bool:
     """Whether two tensors show the same memory in the same way.

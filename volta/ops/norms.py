@@ -174,6 +174,48 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     return norm(input - other, p)
 
 
+@composed(samples=(case((2, 3), 1), case((2, 3, 4), (0, 2), keepdim=True)), domain=(0.3, 2.0), method=False,
+          numpy=lambda x, dim, keepdim=False: np.sqrt((x * x).sum(axis=dim, keepdims=keepdim)))
+def frobenius_norm(input: Tensor, dim: int | Sequence[int], keepdim: bool = False) -> Tensor:
+    """The 2-norm over one or two dimensions; of none, over all.
+
+    Raises: ShapeError for more dimensions.
+
+    >>> volta.frobenius_norm(volta.tensor([[3.0, 4.0]]), 1)
+    tensor([5.])
+    """
+    dims = (dim,) if hasattr(dim, "__index__") else tuple(dim)
+    if len(dims) > 2:
+        raise ShapeError(f"frobenius_norm: takes at most 2 dimensions, got {len(dims)}")
+    return norm(input, 2.0, dims or None, keepdim)
+
+
+@composed(samples=(case((2, 3)), case((2, 3, 4), (0, 2))), method=False, cpu_only=True, rtol=1e-4, smooth=False,
+          numpy=lambda x, dim=(0, 1), keepdim=False: np.linalg.norm(x, "nuc", dim, keepdim))
+def nuclear_norm(input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = False) -> Tensor:
+    """The sum of the singular values of the matrices in two dimensions, on the CPU.
+
+    >>> volta.nuclear_norm(volta.eye(3))
+    tensor(3.)
+    """
+    return norm(input, "nuc", (-2, -1) if isinstance(dim, bool) else tuple(dim), dim if isinstance(dim, bool) else keepdim)
+
+
+@composed(samples=(case((2, 3, 4)), case((2, 3, 4), 2, 1), case((2, 3), 1, -1)), domain=(0.3, 2.0), method=False,
+          numpy=lambda v, pow=2, dim=0: (lambda axes: (np.abs(v) ** pow).sum(axes, keepdims=dim != -1) ** (1 / pow))(
+              tuple(d for d in range(v.ndim) if d != dim)))
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
+    """The norm over all dimensions but one, which are kept with size 1; with -1 over all.
+
+    >>> volta.norm_except_dim(volta.tensor([[3.0, 4.0], [0.0, 1.0]])).flatten()
+    tensor([5., 1.])
+    """
+    if dim == -1:
+        return norm(v, float(pow))
+    d = as_dim("norm_except_dim", dim, v.ndim)
+    return norm(v, float(pow), tuple(i for i in range(v.ndim) if i != d), True)
+
+
 def _np_renorm(x, p, dim, maxnorm):
     sizes = _np_norm(x, p, tuple(d for d in range(x.ndim) if d != dim), True)
     return np.where(sizes > maxnorm, x * (maxnorm / (sizes + 1e-7)), x)
@@ -195,5 +237,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     if not p > 0 or not maxnorm >= 0:
         raise ArgumentError(f"renorm: p must be above 0 and maxnorm at least 0, got {p} and {maxnorm}")
     d = as_dim("renorm", dim, input.ndim)
-    sizes = norm(input, p, [i for i in range(input.ndim) if i != d], True)
+    over = [i for i in range(input.ndim) if i != d]
+    sizes = norm(input.detach(), p, over, True)
+    if input.requires_grad:                     # a slice that is not scaled has no part in the derivative of the norms: it may hold NaN
+        sizes = where(sizes > maxnorm, norm(where(sizes > maxnorm, input, 0.0), p, over, True), 0.0)
     return input * where(sizes > maxnorm, maxnorm / (sizes + 1e-7), 1.0)

@@ -195,6 +195,23 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DTypeLik
     return finish(core.view(memory, sizes, tuple(int(s) for s in strides), 0), requires_grad)
 
 
+@_made
+def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], *, dtype: DTypeLike = None, device: DeviceLike = None,
+                   requires_grad: bool = False) -> Tensor:
+    """Contents undefined, with the dimensions in memory in the order of `physical_layout`, the last one densest.
+
+    Raises: ShapeError unless that names each dimension once.
+
+    >>> volta.empty_permuted((2, 3, 4), (1, 0, 2)).stride()
+    (4, 8, 1)
+    """
+    sizes, order = as_shape(*size), tuple(physical_layout)
+    if sorted(order) != [d for d, _ in enumerate(sizes)]:
+        raise ShapeError(f"empty_permuted: physical_layout must name each of the {len(sizes)} dimensions once, got {order}")
+    memory = empty(tuple(sizes[d] for d in order), dtype=dtype, device=device)
+    return finish(memory.permute([order.index(d) for d in sorted(order)]), requires_grad)
+
+
 @composed(function=False, untested="as the function without new_")
 def new_empty_strided(self: Tensor, size: Sequence[int], stride: Sequence[int], *, dtype: DTypeLike = None, device: DeviceLike = None,
                       requires_grad: bool = False) -> Tensor:

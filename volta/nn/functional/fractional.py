@@ -8,7 +8,7 @@ import numpy as np
 
 from volta.dtypes import float32, float64, int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta.nn.functional.pool import _batched, _by, _op, _unbatched
+from volta.nn.functional.pool import _batched, _by, _op, _unbatched, with_indices
 from volta.ops.creation import arange, rand
 from volta.ops.math import clamp
 from volta.ops.records.copy import cast
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from volta.tensor import Tensor
 
-__all__ = ["fractional_max_pool2d", "fractional_max_pool3d"]
+__all__ = [f"fractional_max_pool{rank}d{form}" for rank in (2, 3) for form in ("", "_with_indices")]
 
 
 def _size(op, rank, sizes, kernel, output_size, output_ratio):
@@ -126,3 +126,5 @@ def _np_fractional(rank):
 
 
 fractional_max_pool2d, fractional_max_pool3d = (_make_fractional(rank) for rank in (2, 3))
+fractional_max_pool2d_with_indices = with_indices(fractional_max_pool2d)
+fractional_max_pool3d_with_indices = with_indices(fractional_max_pool3d)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 from typing import TYPE_CHECKING
 
@@ -351,6 +352,25 @@ def _make_max_unpool(rank):
     (max_unpool1d, max_unpool2d, max_unpool3d) = [
         [make(rank) for rank in (1, 2, 3)] for make in (_make_max_pool, _make_avg_pool, _make_lp_pool, _make_adaptive_max_pool,
                                                         _make_adaptive_avg_pool, _make_max_unpool)]
+
+
+def with_indices(function):
+    """The same function giving (values, places) whatever `return_indices` says."""
+    def placed(*args: object, **options: object) -> tuple[Tensor, Tensor]:
+        names = list(inspect.signature(function).parameters)
+        if len(args) > names.index("return_indices"):
+            args = (*args[:names.index("return_indices")], True, *args[names.index("return_indices") + 1:])
+            return function(*args, **options)
+        return function(*args, **{**options, "return_indices": True})
+    placed.__name__ = placed.__qualname__ = f"{function.__name__}_with_indices"
+    placed.__doc__ = f"`{function.__name__}` with `return_indices`."
+    return placed
+
+
+(max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices, adaptive_max_pool1d_with_indices,
+ adaptive_max_pool2d_with_indices, adaptive_max_pool3d_with_indices) = map(with_indices, (
+     max_pool1d, max_pool2d, max_pool3d, adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d))
+__all__ += [f"{name}{rank}d_with_indices" for name in ("max_pool", "adaptive_max_pool") for rank in (1, 2, 3)]
 
 
 @composed(name="adaptive_max_pool1d", samples=_ADAPTIVE[1], method=False,

@@ -3,14 +3,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from volta.errors import ShapeError
+from volta._kernels.core import TensorBase
+from volta.errors import ArgumentError, ShapeError
 from volta.nn.functional.dropouts import dropout
 from volta.ops.join import cat, stack
 from volta.ops.parts import unbind
 from volta.ops.records.linalg import linear_op, matmul_op, turned
 from volta.ops.records.recurrent import GATES, recurrent_op, steps
+from volta.ops.table import composed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from volta.tensor import Tensor
 
 __all__: list[str] = []
@@ -69,3 +73,110 @@ def layers(mode: str, x: Tensor, states: tuple[Tensor, ...] | None, weights: lis
         x = found[0][0] if directions == 1 else cat([out for out, *_ in found], 1)
         last += [each[1:1 + kinds] for each in found]
     return x, tuple(stack(each) for each in zip(*last))
+
+
+# ---------------------------------------------------------------- as functions of `torch`
+_UNTESTED = "tests/test_native_forms.py: by the layers"
+
+
+def _sequence(mode, input, hx, params, has_biases, num_layers, dropped, train, bidirectional, batch_first):
+    """(out, *last states) of rows of several steps: (L, N, C), (N, L, C) with `batch_first`, or (L, C)."""
+    batched, dim = input.ndim == 3, 0 if batch_first else 1
+    if input.ndim not in (2, 3):
+        raise ShapeError(f"{mode}: needs an input (L, N, C) or (L, C), got {input.shape}")
+    x = input if batched else input.unsqueeze(dim)
+    states = tuple(hx) if batched else tuple([h.unsqueeze(1) for h in hx])
+    x = x.transpose(0, 1) if batch_first else x
+    out, *last = _packed(mode, x.flatten(0, 1), (x.shape[1],) * x.shape[0], states, params, has_biases, num_layers, dropped, train,
+                         bidirectional)
+    out = out.reshape(x.shape[0], x.shape[1], out.shape[1])
+    out = out.transpose(0, 1) if batch_first else out
+    return (out, *last) if batched else (out.squeeze(dim), *[h.squeeze(1) for h in last])
+
+
+def _packed(mode, rows, batch_sizes, states, params, has_biases, num_layers, dropped, train, bidirectional):
+    directions = 2 if bidirectional else 1
+    each, rest = divmod(len(params), max(num_layers, 1) * directions)
+    names = 4 if has_biases else 2
+    if num_layers < 1 or rest or each not in (names, names + (mode == "lstm")):
+        raise ArgumentError(f"{mode}: {len(params)} weights and biases do not fit {num_layers} layers of {directions} directions")
+    if not batch_sizes or min(batch_sizes) < 1:
+        raise ShapeError(f"{mode}: needs at least one step of at least one row, got {list(batch_sizes)}")
+    for state in states:
+        if state.ndim != 3 or state.shape[:2] != (num_layers * directions, batch_sizes[0]):
+            raise ShapeError(f"{mode}: states must have shape {(num_layers * directions, batch_sizes[0])} + (H,), got {state.shape}")
+    weights = [tuple(params[i:i + each]) for i in range(0, len(params), each)]
+    if not has_biases:
+        weights = [(*w[:2], None, None, *w[2:]) for w in weights]
+    out, last = layers(mode, rows, states, weights, batch_sizes, directions, dropped if train else 0.0)
+    return out, *last
+
+
+def _make_layer(name, mode, pair):
+    def function(*args: object, **options: object) -> tuple[Tensor, ...]:
+        names = ("input", "hx", "params", "has_biases", "num_layers", "dropout", "train", "bidirectional", "batch_first")
+        packed = "batch_sizes" in options or len(args) > 2 and isinstance(args[1], TensorBase) and (pair or isinstance(args[2], TensorBase))
+        if packed:
+            names = ("data", "batch_sizes", *names[1:-1])
+        given = {**dict(zip(names, args)), **options}
+        if len(args) > len(names) or given.keys() != set(names):
+            raise TypeError(f"{name}: takes {', '.join(names)}, got {len(args)} of them and {sorted(options)}")
+        values = [given[n] for n in names]
+        place = 2 if packed else 1
+        states = tuple(values[place]) if pair else (values[place],)
+        if len(states) != 1 + pair:
+            raise ArgumentError(f"{name}: hx must be a pair of tensors, (h, c), got {len(states)}")
+        if packed:
+            return _packed(mode, values[0], tuple(values[1].tolist()), states, *values[3:])
+        return _sequence(mode, values[0], states, *values[2:])
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""`nn.{"LSTM" if pair else "GRU" if mode == "gru" else "RNN"}` as a function of its weights:
+    {name}(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first), or of a packed sequence
+    {name}(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional).
+
+    Raises: ArgumentError, ShapeError where the arguments do not fit."""
+    return composed(untested=_UNTESTED, method=False)(function)
+
+
+lstm, gru, rnn_tanh, rnn_relu = (_make_layer(name, mode, name == "lstm") for name, mode in (
+    ("lstm", "lstm"), ("gru", "gru"), ("rnn_tanh", "tanh"), ("rnn_relu", "relu")))
+
+
+def _cell(mode, input, states, w_ih, w_hh, b_ih, b_hh):
+    """State and cell after one step."""
+    if input.ndim != 2 or any(h.ndim != 2 or h.shape[0] != input.shape[0] for h in states):
+        raise ShapeError(f"{mode} cell: needs an input (N, C) and states (N, H), got {input.shape} and "
+                         f"{', '.join(str(h.shape) for h in states)}")
+    if (b_ih is None) != (b_hh is None):
+        raise ArgumentError(f"{mode} cell: needs both biases or none")
+    return recurrence(mode, input, states, (w_ih, w_hh, b_ih, b_hh), (input.shape[0],))[1:]
+
+
+@composed(untested=_UNTESTED, method=False)
+def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
+              b_hh: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """`nn.LSTMCell` as a function of its weights: (h, c) after a step.
+
+    Raises: ArgumentError, ShapeError where the arguments do not fit.
+
+    >>> volta.lstm_cell(volta.ones(1, 1), (volta.zeros(1, 1), volta.ones(1, 1)), volta.zeros(4, 1), volta.zeros(4, 1))[1]
+    tensor([[0.5000]])
+    """
+    if len(hx) != 2:
+        raise ArgumentError(f"lstm_cell: hx must be a pair of tensors, (h, c), got {len(hx)}")
+    hidden, cell = _cell("lstm", input, tuple(hx), w_ih, w_hh, b_ih, b_hh)
+    return hidden, cell
+
+
+def _make_cell(name, mode):
+    def function(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+        return _cell(mode, input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""`nn.{"GRUCell" if mode == "gru" else "RNNCell"}` as a function of its weights: the state after a step.
+
+    Raises: ArgumentError, ShapeError where the arguments do not fit."""
+    return composed(untested=_UNTESTED, method=False)(function)
+
+
+gru_cell, rnn_tanh_cell, rnn_relu_cell = (_make_cell(name, mode) for name, mode in (
+    ("gru_cell", "gru"), ("rnn_tanh_cell", "tanh"), ("rnn_relu_cell", "relu")))
