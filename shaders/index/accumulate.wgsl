@@ -4,9 +4,10 @@
 // above all magnitudes that go to the place.
 // Up to 2^14 entries of a line or bucket are added as two numbers of 17 bits each, which have room for as many; more with a carry.
 // LINES: out[line, j] = the sum of g[line, k] over the k with index[line, k] == j. Else the entries of buckets come from index_partition.
+// BLOCKS: those of a bucket are side by side in each of its blocks, of which LANES threads read one; else all of them are.
 // BASED: what `base` has is added to the sums; it is read first of all, so that nobody waits for it.
 //
-// Bindings: 0 g, 1 index, or the entries, 2 ends of buckets, any buffer with LINES, 3 base, any buffer unless BASED (read),
+// Bindings: 0 g, 1 index, or the entries, 2 ends of buckets, or of blocks, any buffer with LINES, 3 base, any buffer unless BASED (read),
 //           4 out (read_write).
 // Launch:   x = lines or buckets workgroups of THREADS.
 // Sums:     in integers: exact, but for what is below the unit; one rounding to f32.
@@ -16,6 +17,10 @@ alias I = i32;                          // of the index, or vec2<u32> of an entr
 alias A = f32;
 alias O = f32;
 const LINES: bool = true;
+const BLOCKS: bool = false;
+const BLOCK: u32 = 4096u;               // entries of a block
+const LANES: u32 = 4u;
+const EVEN: u32 = 64u;                  // entries of a bucket in a block from which all threads read them
 const FLOAT: bool = true;
 const BASED: bool = false;
 const THREADS: u32 = 256u;
@@ -24,9 +29,11 @@ const EACH: u32 = 4u;                   // entries of a thread that are on their
 const NONE: u32 = 0xffffffffu;
 const OWN: u32 = (PLACES + THREADS - 1u) / THREADS;
 const INFINITE: u32 = 0x7f800000u;
+const FEW: u32 = 16384u;                // entries that two numbers of 17 bits have room for
+const KEPT: u32 = 4u;                   // blocks of a thread of which it keeps the first entries
 
 struct Params {
-    groups: u32, entries: u32, size: u32,       // entries and places of a line, or of all buckets
+    groups: u32, entries: u32, size: u32,       // entries (of BLOCKS their number) and places of a line, or of all buckets
     g_offset: u32, index_offset: u32,
     shift: u32,                         // of the number of buckets
     base_offset: u32,
@@ -41,6 +48,9 @@ var<immediate> p: Params;
 var<workgroup> tops: array<atomic<u32>, select(1u, PLACES, FLOAT)>;     // largest magnitude, as bits
 var<workgroup> lows: array<atomic<u32>, PLACES>;
 var<workgroup> highs: array<atomic<u32>, select(1u, PLACES, FLOAT)>;
+
+var<workgroup> all: atomic<u32>;        // entries of the bucket
+var<workgroup> uneven: atomic<u32>;     // whether a block has more than EVEN of them
 
 fn finish(v: A) -> O { return O(v); }
 fn bits(v: V) -> u32 { return bitcast<u32>(v); }
@@ -111,6 +121,93 @@ fn add_all(entries: array<vec2<u32>, EACH>, few: bool) {
     }
 }
 
+// Where the entries of the bucket in a block begin and end.
+fn span_of(block: u32, group: u32) -> vec2<u32> {
+    let ends_here = ends[group * p.entries + min(block, p.entries - 1u)];
+    return select(vec2<u32>(), vec2<u32>(block * BLOCK) + vec2<u32>(ends_here & 0xffffu, ends_here >> 16u), block < p.entries);
+}
+
+fn visit(entry: vec2<u32>, adding: bool, few: bool) {
+    if (!adding) { atomicMax(&tops[entry.x], entry.y & 0x7fffffffu); } else if (FLOAT) { add(entry.x, entry.y, few); } else {
+        atomicAdd(&lows[entry.x], entry.y);
+    }
+}
+
+// The entries of blocks beyond those that are kept: what is behind the first 2 * LANES of a block, and the blocks behind the first ones.
+fn visit_others(local: u32, group: u32, adding: bool, few: bool, long: bool) {
+    for (var s = 0u; s * (THREADS / LANES) < p.entries; s++) {
+        let span = span_of(s * (THREADS / LANES) + local / LANES, group);
+        let last = min(span.y, span.x + EVEN);
+        for (var at = span.x + local % LANES + select(0u, 2u * LANES, s < KEPT); at < last; at += LANES) { visit(named(at, group), adding, few); }
+    }
+    for (var block = 0u; long && block < p.entries; block++) {
+        let span = span_of(block, group);
+        for (var at = span.x + EVEN + local; at < span.y; at += THREADS) { visit(named(at, group), adding, few); }
+    }
+}
+
+fn sum_blocks(local: u32, group: u32) -> bool {
+    var kept: array<vec2<u32>, 2u * KEPT>;
+    var spans: array<vec2<u32>, KEPT>;
+    for (var s = 0u; s < KEPT; s++) { spans[s] = span_of(s * (THREADS / LANES) + local / LANES, group); }
+    for (var j = 0u; j < 2u * KEPT; j++) {
+        let at = spans[j / 2u].x + local % LANES + (j & 1u) * LANES;
+        kept[j] = named(select(0u, at, at < spans[j / 2u].y), group);
+        if (at >= spans[j / 2u].y) { kept[j].x = NONE; }
+    }
+    var total = 0u;
+    var longest = 0u;
+    for (var s = 0u; s < KEPT; s++) { total += spans[s].y - spans[s].x; longest = max(longest, spans[s].y - spans[s].x); }
+    for (var s = KEPT; s * (THREADS / LANES) < p.entries; s++) {
+        let span = span_of(s * (THREADS / LANES) + local / LANES, group);
+        total += span.y - span.x;
+        longest = max(longest, span.y - span.x);
+    }
+    workgroupBarrier();
+    if (local % LANES == 0u) { atomicAdd(&all, total); }
+    if (longest > EVEN) { atomicStore(&uneven, 1u); }
+    if (FLOAT) {
+        for (var j = 0u; j < 2u * KEPT; j++) {
+            if (kept[j].x != NONE) { visit(kept[j], false, false); }
+        }
+    }
+    workgroupBarrier();
+    let few = atomicLoad(&all) <= FEW;
+    let long = atomicLoad(&uneven) > 0u;
+    let more = longest > 2u * LANES || KEPT * (THREADS / LANES) < p.entries || long;
+    if (FLOAT) {
+        if (more) { visit_others(local, group, false, few, long); }
+        workgroupBarrier();
+    }
+    for (var j = 0u; j < 2u * KEPT; j++) {
+        if (kept[j].x != NONE) { visit(kept[j], true, few); }
+    }
+    if (more) { visit_others(local, group, true, few, long); }
+    return few;
+}
+
+// The same of entries that are side by side.
+fn sum_line(local: u32, group: u32) -> bool {
+    var start = group * p.entries;
+    var end = start + p.entries;
+    if (!LINES) {
+        start = 0u;
+        if (group > 0u) { start = ends[group - 1u]; }
+        end = ends[group];
+    }
+    let few = end - start <= FEW;
+    let kept = entries_at(start + local, end, group);
+    workgroupBarrier();
+    if (FLOAT) {
+        compare(kept);
+        for (var first = start + THREADS * EACH; first < end; first += THREADS * EACH) { compare(entries_at(first + local, end, group)); }
+        workgroupBarrier();
+    }
+    add_all(kept, few);
+    for (var first = start + THREADS * EACH; first < end; first += THREADS * EACH) { add_all(entries_at(first + local, end, group), few); }
+    return few;
+}
+
 // Where place j of a line or bucket is in `out`, and the last one that there may be.
 fn to_of(group: u32, j: u32) -> u32 {
     if (LINES) { return group * p.size + j; }
@@ -134,23 +231,12 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
             atomicStore(&highs[j], 0u);
         }
     }
-    var start = group * p.entries;
-    var end = start + p.entries;
-    if (!LINES) {
-        start = 0u;
-        if (group > 0u) { start = ends[group - 1u]; }
-        end = ends[group];
+    if (local == 0u && BLOCKS) {
+        atomicStore(&all, 0u);
+        atomicStore(&uneven, 0u);
     }
-    let few = end - start <= 16384u;
-    let kept = entries_at(start + local, end, group);
-    workgroupBarrier();
-    if (FLOAT) {
-        compare(kept);
-        for (var first = start + THREADS * EACH; first < end; first += THREADS * EACH) { compare(entries_at(first + local, end, group)); }
-        workgroupBarrier();
-    }
-    add_all(kept, few);
-    for (var first = start + THREADS * EACH; first < end; first += THREADS * EACH) { add_all(entries_at(first + local, end, group), few); }
+    var few = false;
+    if (BLOCKS) { few = sum_blocks(local, group); } else { few = sum_line(local, group); }
     workgroupBarrier();
     for (var i = 0u; i < OWN; i++) {
         let j = local + i * THREADS;

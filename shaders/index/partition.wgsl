@@ -1,12 +1,14 @@
 // index_partition: the entries of a scattered addition, put together by the bucket of their places.
 //
-// Eight places side by side are one block, and blocks go to buckets in turn, so that a few places that many entries name are in several
-// buckets. `count` counts the entries of each bucket; sort_scan makes of that where buckets begin; `split` moves the entries there, in no
-// particular order, and leaves where buckets end. A workgroup asks for room for all its entries of a bucket at once, and first puts them
-// together in workgroup memory, so that those of a bucket are written side by side.
-// DIRECT: there are more buckets than workgroup memory counts, and each entry is counted and moved by itself.
+// Eight places side by side are one stretch, and stretches go to buckets in turn, so that a few places that many entries name are in several
+// buckets. `block`: a workgroup puts its THREADS * ITEMS entries together in workgroup memory and leaves them side by side where they are,
+// and for each bucket where its own begin and end among them: nobody waits for what others have counted.
+// Where there are more buckets than workgroup memory counts (DIRECT), each entry is counted and moved by itself: `count` counts the entries
+// of each bucket, sort_scan makes of that where buckets begin, `spread` moves the entries there, in no particular order, and leaves where
+// buckets end.
 //
-// Bindings: 0 g, 1 index (read), 2 starts of buckets, zeros before `count`, 3 entries (read_write): place in the bucket, bits of g.
+// Bindings: 0 g, 1 index (read), 2 ends (read_write): of buckets, zeros before `count`; or of each block in turn for each bucket, as
+//           begin | end << 16; 3 entries (read_write): place in the bucket, bits of g.
 // Launch:   x = ceil(total / (THREADS * ITEMS)) workgroups of THREADS, a multiple of 64 that divides BUCKETS.
 // Sums:     integers: exact in any order.
 
@@ -15,6 +17,7 @@ const THREADS: u32 = 256u;
 const ITEMS: u32 = 16u;
 const BUCKETS: u32 = 1024u;             // a power of two
 const DIRECT: bool = false;
+const STAGED: bool = true;
 const ALONE: bool = false;              // there is one line of places
 const NONE: u32 = 0xffffffffu;
 const OWNED: u32 = max(BUCKETS / THREADS, 1u);
@@ -25,17 +28,17 @@ struct Params {
     total: u32, inner: u32, entries: u32, size: u32,
     g_offset: u32, index_offset: u32,
     shift: u32,                         // of the buckets' number
+    blocks: u32,
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> g: array<V>;
 @group(0) @binding(1) var<storage, read> index: array<i32>;
-@group(0) @binding(2) var<storage, read_write> starts: array<atomic<u32>>;
+@group(0) @binding(2) var<storage, read_write> ends: array<atomic<u32>>;
 @group(0) @binding(3) var<storage, read_write> found: array<vec2<u32>>;
 
 var<workgroup> counts: array<atomic<u32>, select(BUCKETS, 1u, DIRECT)>;
-var<workgroup> shifts: array<u32, select(BUCKETS, 1u, DIRECT)>;         // of a bucket, from the places of its entries here to those in all
-var<workgroup> places_here: array<u32, select(THREADS * ITEMS, 1u, DIRECT)>;
-var<workgroup> bits_here: array<u32, select(THREADS * ITEMS, 1u, DIRECT)>;
+var<workgroup> places_here: array<u32, select(1u, THREADS * ITEMS, STAGED && !DIRECT)>;
+var<workgroup> bits_here: array<u32, select(1u, THREADS * ITEMS, STAGED && !DIRECT)>;
 
 fn bucket_of(place: u32) -> u32 { return (place >> 3u) & ((1u << p.shift) - 1u); }
 fn entry(place: u32, bits: u32) -> vec2<u32> { return vec2<u32>((((place >> 3u) >> p.shift) << 3u) | (place & 7u), bits); }
@@ -54,63 +57,68 @@ fn places_from(first: u32) -> array<u32, ITEMS> {
     return places;
 }
 
-@compute @workgroup_size(THREADS)
-fn count(grid: Grid, @builtin(local_invocation_index) local: u32) {
-    let places = places_from(group_of(grid) * THREADS * ITEMS + local);
-    for (var b = local; b < BUCKETS && !DIRECT; b += THREADS) { atomicStore(&counts[b], 0u); }
-    workgroupBarrier();
-    for (var j = 0u; j < ITEMS; j++) {
-        let bucket = bucket_of(places[j]);
-        if (DIRECT) { atomicAdd(&starts[bucket], one(places[j])); } else { atomicAdd(&counts[bucket], one(places[j])); }
-    }
-    workgroupBarrier();
-    for (var b = local; b < BUCKETS && !DIRECT; b += THREADS) { atomicAdd(&starts[b], atomicLoad(&counts[b])); }
+fn values_from(first: u32) -> array<u32, ITEMS> {
+    var values: array<u32, ITEMS>;
+    for (var j = 0u; j < ITEMS; j++) { values[j] = bits(g[p.g_offset + min(first + j * THREADS, p.total - 1u)]); }
+    return values;
 }
 
 @compute @workgroup_size(THREADS)
-fn split(grid: Grid, @builtin(local_invocation_index) local: u32) {
+fn count(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let places = places_from(group_of(grid) * THREADS * ITEMS + local);
+    for (var j = 0u; j < ITEMS; j++) { atomicAdd(&ends[bucket_of(places[j])], one(places[j])); }
+}
+
+@compute @workgroup_size(THREADS)
+fn spread(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let first = group_of(grid) * THREADS * ITEMS + local;
-    var values: array<u32, ITEMS>;
-    for (var j = 0u; j < ITEMS; j++) { values[j] = bits(g[p.g_offset + min(first + j * THREADS, p.total - 1u)]); }
+    var values = values_from(first);
     let places = places_from(first);
-    var ranks: array<u32, ITEMS>;                       // among the entries of a bucket here, DIRECT: of all
-    if (DIRECT) {
-        for (var j = 0u; j < ITEMS; j++) { ranks[j] = atomicAdd(&starts[bucket_of(places[j])], one(places[j])); }
-        for (var j = 0u; j < ITEMS; j++) {
-            if (places[j] != NONE) { found[ranks[j]] = entry(places[j], values[j]); }
-        }
-        return;
+    var ranks: array<u32, ITEMS>;
+    for (var j = 0u; j < ITEMS; j++) { ranks[j] = atomicAdd(&ends[bucket_of(places[j])], one(places[j])); }
+    for (var j = 0u; j < ITEMS; j++) {
+        if (places[j] != NONE) { found[ranks[j]] = entry(places[j], values[j]); }
     }
+}
+
+@compute @workgroup_size(THREADS)
+fn block(grid: Grid, @builtin(local_invocation_index) local: u32) {
+    let group = group_of(grid);
+    let first = group * THREADS * ITEMS + local;
+    let values = values_from(first);
+    let places = places_from(first);
+    var ranks: array<u32, ITEMS>;                       // among the entries of a bucket here
     for (var b = local; b < BUCKETS; b += THREADS) { atomicStore(&counts[b], 0u); }
     workgroupBarrier();
     for (var j = 0u; j < ITEMS; j++) { ranks[j] = atomicAdd(&counts[bucket_of(places[j])], one(places[j])); }
     workgroupBarrier();
     var own: array<u32, OWNED>;                         // buckets of this thread, side by side
-    var room: array<u32, OWNED>;
     var total = 0u;
     for (var i = 0u; i < OWNED; i++) {
         own[i] = atomicLoad(&counts[local * OWNED + i]);
-        room[i] = atomicAdd(&starts[local * OWNED + i], own[i]);
         total += own[i];
     }
     let sum = running_sum(local, total);
     var before = sum.before;
     for (var i = 0u; i < OWNED; i++) {
         atomicStore(&counts[local * OWNED + i], before);
-        shifts[local * OWNED + i] = room[i] - before;
+        if (group < p.blocks) { atomicStore(&ends[(local * OWNED + i) * p.blocks + group], before | ((before + own[i]) << 16u)); }
         before += own[i];
     }
     workgroupBarrier();
     for (var j = 0u; j < ITEMS; j++) {
         if (places[j] != NONE) {
             let to = atomicLoad(&counts[bucket_of(places[j])]) + ranks[j];
-            places_here[to] = places[j];
-            bits_here[to] = values[j];
+            let found_here = entry(places[j], values[j]);
+            if (STAGED) {
+                places_here[to] = found_here.x;
+                bits_here[to] = found_here.y;
+            } else {
+                found[first - local + to] = found_here;
+            }
         }
     }
+    if (!STAGED) { return; }
     workgroupBarrier();
-    for (var k = local; k < sum.all; k += THREADS) {
-        let place = places_here[k];
-        found[shifts[bucket_of(place)] + k] = entry(place, bits_here[k]);
-    }
+    for (var k = local; k < sum.all; k += THREADS) { found[first - local + k] = vec2<u32>(places_here[k], bits_here[k]); }
 }

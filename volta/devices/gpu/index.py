@@ -216,8 +216,8 @@ def _added_by_parts(g, index, *, dim, size):
 
 
 def _most_places(plan: Plan) -> int:
-    """A power of two: places whose sums workgroup memory holds."""
-    return min(1 << (plan.ctx.limits["max-compute-workgroup-storage-size"] // 12).bit_length() - 1, 4096)
+    """Places whose sums workgroup memory holds, a multiple of 8; it holds two words more."""
+    return min((plan.ctx.limits["max-compute-workgroup-storage-size"] - 8) // 96 * 8, 4096)
 
 
 def _bits_of(dtype) -> dict:
@@ -228,7 +228,7 @@ def _bits_of(dtype) -> dict:
 def _add_sums(plan: Plan, what: Sum, bound: tuple, groups: int, places: int, sizes: tuple, shift: int = 0, **more) -> Plan:
     """The last step of an exact addition."""
     plan.step("index/accumulate", (0, *bound, 2 if what.based else spare(plan.ctx), plan.last),
-              (groups, *sizes, At(0), At(1), shift, At(2) if what.based else 0), groups, PLACES=1 << max(places - 1, 1).bit_length(),
+              (groups, *sizes, At(0), At(1), shift, At(2) if what.based else 0), groups, PLACES=places,
               FLOAT=what.dtype.is_floating_point, BASED=what.based, **(_sums(what.dtype, 1) | _bits_of(what.dtype)), **more)
     return plan
 
@@ -241,25 +241,32 @@ def _add_lines(plan: Plan, what: Sum) -> Plan:
 
 def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
     """A workgroup adds up a bucket of places, whose entries have been put together."""
-    blocks, limits = ceil_div(places, 8), plan.ctx.limits
-    buckets = 1 << (max(ceil_div(8 * blocks, _most_places(plan)), min(BUCKETS, max(blocks, THREADS))) - 1).bit_length()
+    stretches, limits, most = ceil_div(places, 8), plan.ctx.limits, _most_places(plan)
+    buckets = 1 << (max(ceil_div(8 * stretches, most), min(BUCKETS, max(stretches, THREADS))) - 1).bit_length()
     shift, memory = buckets.bit_length() - 1, limits["max-compute-workgroup-storage-size"]
+    most_threads = limits["max-compute-invocations-per-workgroup"]
     direct = buckets > min(COUNTED, memory >> 4)
-    threads = 2 * THREADS if limits["max-compute-invocations-per-workgroup"] >= 2 * THREADS and not direct else THREADS
-    threads = min(threads, buckets)
-    items = ITEMS if direct else min((memory - 8 * buckets) // (8 * threads) - 1, ITEMS * THREADS // threads)
-    starts, found = plan.scratch(4 * buckets), plan.scratch(8 * total)
-    add_elementwise(plan, "0", (starts,), (buckets,), ((1,),), INT32)
+    threads = THREADS if direct else min(2 * THREADS, most_threads, buckets)
+    # of workgroup memory, the buckets' counts and what sums along threads take; then two words an entry
+    items = ITEMS if direct else min((memory - 4 * buckets - 5 * threads) // (8 * threads), ITEMS)
+    block = threads * items
+    blocks = ceil_div(total, block)
+    ends, found = plan.scratch(4 * buckets * (1 if direct else blocks)), plan.scratch(8 * total)
+    if direct:
+        add_elementwise(plan, "0", (ends,), (buckets,), ((1,),), INT32)
     column = {} if what.inner & what.inner - 1 else {"column": "k & (p.inner - 1u)"}
-    for entry in ("count", "split"):
-        plan.step("index/partition", (0, 1, starts, found), (total, what.inner, what.entries, what.size, At(0), At(1), shift),
-                  ceil_div(total, threads * items), entry=entry, THREADS=threads, ITEMS=items, BUCKETS=threads if direct else buckets,
+    for entry in ("count", "spread") if direct else ("block",):
+        plan.step("index/partition", (0, 1, ends, found), (total, what.inner, what.entries, what.size, At(0), At(1), shift, blocks),
+                  blocks, entry=entry, THREADS=threads, ITEMS=items, BUCKETS=threads if direct else buckets,
                   DIRECT=direct, ALONE=what.outer == 1, **column, **_bits_of(what.dtype))
         if entry == "count":
-            add_scan(plan, starts, buckets)
-    threads = min(4 * THREADS, limits["max-compute-invocations-per-workgroup"])
-    return _add_sums(plan, what, (found, starts), buckets, 8 * ceil_div(blocks, buckets), (total, places), shift,
-                     LINES=False, I="vec2<u32>", named="index[i]", THREADS=threads, EACH=min(24 * THREADS // threads, 12))
+            add_scan(plan, ends, buckets)
+    threads = min(4 * THREADS, most_threads)
+    lanes = 1 << min(max(block // buckets, 1), 32).bit_length() - 1
+    how = {} if direct else {"BLOCKS": True, "BLOCK": block, "LANES": lanes, "EVEN": 16 * lanes,
+                             "KEPT": min(ceil_div(blocks * lanes, threads), 4)}
+    return _add_sums(plan, what, (found, ends), buckets, 8 * ceil_div(stretches, buckets), (total if direct else blocks, places), shift,
+                     LINES=False, I="vec2<u32>", named="index[i]", THREADS=threads, EACH=min(24 * THREADS // threads, 12), **how)
 
 
 def _add(plan: Plan, what: Sum, total: int, windows: bool) -> Plan:
