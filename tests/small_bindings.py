@@ -127,6 +127,11 @@ OWN = {
     **dict.fromkeys(("cross_entropy", "cross_entropy_softmax"),
                     [case(s, Labels(s[:1], s[1]), ignore_index=i) for s in LOSSES for i in (-100, 0)]),
     "cross_entropy_grad": [case(s[:1], s, Labels(s[:1], s[1]), ignore_index=i) for s in LOSSES for i in (-100, 0)],
+    "nll": [case(s if not k else s[:1], Labels(s[:1], s[1]), w and (s[1],), ignore_index=i, reduction=r, picked=k)
+            for s in LOSSES for w, i, r, k in ((None, -100, "mean", False), (True, 0, "mean", False), (True, 0, "none", False),
+                                               (True, 0, "mean", True), (None, 0, "sum", True))],
+    "nll_grad": [case(s[:1], Labels(s[:1], s[1]), w and (s[1],), (0,), shape=s, ignore_index=i, reduction="none", picked=False)
+                 for s in LOSSES for w, i in ((None, -100), (True, 0))],
 }
 
 

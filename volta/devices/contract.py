@@ -62,7 +62,7 @@ index        gather(x, index, dim)                 as torch.gather; same rank
                                                    first `rank` dims of out; the last k for an i wins; values: (n, *out.shape[rank:]) or
                                                    one element for all; `unique`: no i is named twice
              Indices are in range as far as the host knows (it sees its own data and the extremes of what it uploaded); a GPU kernel
-             clamps them all the same, and cross_entropy gives NaN for a label outside the classes.
+             clamps them all the same, and cross_entropy and nll give NaN for a label outside the classes.
 
 scan         cumsum(x, dim) cumprod(x, dim) logcumsumexp(x, dim)    integers and bool give int64
              recurrence(a, b, dim)                                  y[i] = a[i] * y[i - 1] + b[i], from y[0] = b[0] on
@@ -115,6 +115,10 @@ recurrent    recurrent(x[R, gates * H], weight[gates * H, H], bias or None, h0[B
 loss         cross_entropy(x[N, C], target[N], ignore_index) -> loss[N]                0 where target == ignore_index
              cross_entropy_softmax(x, target, ignore_index) -> (loss[N], softmax[N, C] of x)
              cross_entropy_grad(g[N], softmax, target, ignore_index) -> [N, C]
+             nll(x[N, C, ...], target[N, ...], weight[C] | None, ignore_index, reduction, picked) -> (loss, total)
+                                                   -x of each label, times its weight; picked: x[N, ...] is that itself, without the sign;
+                                                   total: of a mean, the sum of the weights that count, (1,), else (0,)
+             nll_grad(g, target, weight, total, shape, ignore_index, reduction, picked) -> x's gradient, of this shape
 
 random       dropout(x, p, seed, offset)           x * mask / (1 - p), the mask from Philox(seed, offset) bits of each element
 

@@ -116,6 +116,23 @@ def _attention(g: Graph, c: Call):
 
 
 # ---------------------------------------------------------------- losses
+@translates("nll")
+def _nll(g: Graph, c: Call):
+    """(loss, sum of the weights that count)."""
+    ignored, one, nothing = g.node("Equal", c[1], g.scalar(c.ignore_index, int64)), g.scalar(1.0, c.dtype), g.scalar(0.0, c.dtype)
+    label = g.node("Where", ignored, g.scalar(0, int64), c[1])
+    weights = g.node("Where", ignored, nothing, g.node("Gather", c[2], label, axis=0) if c[2] else one)
+    losses = c[0]
+    if not c.picked:
+        found = g.node("GatherElements", c[0], g.node("Unsqueeze", label, g.ints([1])), axis=1)
+        losses = g.node("Neg", g.node("Squeeze", found, g.ints([1])))
+    losses = g.node("Where", ignored, nothing, g.node("Mul", losses, weights))
+    if c.reduction == "none":
+        return losses, weights
+    total, loss = g.node("ReduceSum", weights, keepdims=0), g.node("ReduceSum", losses, keepdims=0)
+    return (g.node("Div", loss, total) if c.reduction == "mean" else loss), total
+
+
 @translates("cross_entropy", "cross_entropy_softmax")
 def _cross_entropy(g: Graph, c: Call):
     """Per row minus the logarithm of the label's probability, 0 for `ignore_index`."""

@@ -1,10 +1,11 @@
-# Cross entropy of class scores against integer labels.
+# Cross entropy of class scores against integer labels, and negative log-likelihoods.
 #
-# Layout: x[N, C] and target[N] (int64), made contiguous. Threads: over rows. Sizes: the front end.
+# Layout: x[N, C] and target[N] (int64), made contiguous. Threads: over rows; the log-likelihoods, of which each row needs one element, take
+# one. Sizes: the front end.
 # Labels are checked here before any is used: one outside [0, C) that is not ignore_index raises.
 
 from cython.parallel cimport prange
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memset
 
 from volta._kernels.core.base cimport FLOAT32, INT64, TensorBase, address, empty_host, empty_host_like
@@ -136,4 +137,110 @@ def cross_entropy_grad(TensorBase g not None, TensorBase softmax not None, Tenso
     return out
 
 
-KERNELS = {"cross_entropy": cross_entropy, "cross_entropy_softmax": cross_entropy_softmax, "cross_entropy_grad": cross_entropy_grad}
+# ---------------------------------------------------------------- log-probabilities that labels name
+
+cdef struct Labelled:
+    # Labels (rows of `inner`), what x and the weights of classes are, and what to do with them.
+    const int64_t* target
+    Py_ssize_t count, classes, inner
+    int64_t ignored
+    bint picked, mean, each     # x[N, inner] instead of x[N, classes, inner]; one loss for each label
+
+
+cdef inline Py_ssize_t place_of(const Labelled* p, Py_ssize_t i) noexcept nogil:
+    """Where label i points in x; its entry in picked x."""
+    if p.picked:
+        return i
+    return (i // p.inner * p.classes + p.target[i]) * p.inner + i % p.inner
+
+
+cdef void nll_rows(const Labelled* p, const real* x, const real* weight, real* out, real* total) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef double sum = 0, weights = 0, w, v
+    for i in range(p.count):
+        v = w = 0
+        if p.target[i] != p.ignored:
+            w = 1.0 if weight == NULL else weight[p.target[i]]
+            v = (x[place_of(p, i)] if p.picked else -x[place_of(p, i)]) * w
+        if p.each:
+            out[i] = <real>v
+        sum += v
+        weights += w
+    if p.mean:
+        total[0] = <real>weights
+        sum = sum / weights
+    if not p.each:
+        out[0] = <real>sum
+
+
+cdef void nll_slopes(const Labelled* p, const real* g, const real* weight, const real* total, real* out) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef real v
+    for i in range(p.count):
+        if p.target[i] == p.ignored:
+            if p.picked:
+                out[i] = 0
+            continue
+        v = g[i if p.each else 0]
+        if weight != NULL:
+            v *= weight[p.target[i]]
+        if p.mean:
+            v /= total[0]
+        out[place_of(p, i)] = v if p.picked else -v
+
+
+cdef TensorBase described(Labelled* p, str name, TensorBase target, tuple shape, TensorBase weight, int64_t ignored, str reduction,
+                          bint picked):
+    """Fills in what there is to do; gives the labels, contiguous and checked."""
+    cdef Py_ssize_t n
+    p.classes = INT64_MAX if weight is None else weight.shape[0]
+    p.inner = 1
+    if not picked:
+        p.classes = shape[1]
+        for n in shape[2:]:
+            p.inner *= n
+    target = labels(name, target, p.classes, ignored)
+    p.target, p.count = <const int64_t*>address(target), target.size
+    p.ignored, p.picked, p.mean, p.each = ignored, picked, reduction == "mean", reduction == "none"
+    return target
+
+
+def nll(TensorBase x not None, TensorBase target not None, TensorBase weight, int64_t ignore_index, str reduction, bint picked):
+    """(loss, sum of the weights that count, of a mean): minus x at each label, or `picked` x, times the label's weight."""
+    cdef int code = float_code("nll", x)
+    cdef Labelled p
+    target = described(&p, "nll", target, x.shape, weight, ignore_index, reduction, picked)
+    x = packed(x)
+    if weight is not None:
+        same_type("nll", x, weight)
+        weight = packed(weight)
+    cdef TensorBase out = empty_host(target.shape if p.each else (), x.dtype), total = empty_host((1 if p.mean else 0,), x.dtype)
+    cdef void* w = NULL if weight is None else address(weight)
+    if code == FLOAT32:
+        nll_rows(&p, <const float*>address(x), <const float*>w, <float*>address(out), <float*>address(total))
+    else:
+        nll_rows(&p, <const double*>address(x), <const double*>w, <double*>address(out), <double*>address(total))
+    return out, total
+
+
+def nll_grad(TensorBase g not None, TensorBase target not None, TensorBase weight, TensorBase total not None, tuple shape,
+             int64_t ignore_index, str reduction, bint picked):
+    """The gradient of x, of this shape."""
+    cdef int code = float_code("nll_grad", g)
+    cdef Labelled p
+    target = described(&p, "nll_grad", target, shape, weight, ignore_index, reduction, picked)
+    g, total = packed(g), packed(total)
+    if weight is not None:
+        same_type("nll_grad", g, weight)
+        weight = packed(weight)
+    cdef TensorBase out = empty_host(shape, g.dtype)
+    cdef void* w = NULL if weight is None else address(weight)
+    memset(address(out), 0, out.size * out.dtype.itemsize)
+    if code == FLOAT32:
+        nll_slopes(&p, <const float*>address(g), <const float*>w, <const float*>address(total), <float*>address(out))
+    else:
+        nll_slopes(&p, <const double*>address(g), <const double*>w, <const double*>address(total), <double*>address(out))
+    return out
+
+
+KERNELS = {"nll": nll, "nll_grad": nll_grad, "cross_entropy": cross_entropy, "cross_entropy_softmax": cross_entropy_softmax, "cross_entropy_grad": cross_entropy_grad}

@@ -1,16 +1,19 @@
-"""Cross-entropy on the GPU: one dispatch forward, one backward."""
+"""Cross-entropy and the negative log-likelihood on the GPU: one dispatch forward, two where very many labels are reduced, one backward."""
 from __future__ import annotations
 
+import math
 from functools import partial
 
 from volta._kernels import core
 from volta.devices.gpu.common import FLOAT32, INT64, THREADS, ceil_div
 from volta.devices.gpu.copy import contiguous
 from volta.devices.gpu.limits import rows as cuts
-from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, unsigned
+from volta.devices.gpu.plans import At, Kernel, Plan, need_float32, spare, unsigned
 from volta.errors import DTypeError
 
 MANY = 256                  # classes whose rows are worth making longer
+EACH, ALONE = 4, 8          # labels of a thread at a time, and how often a workgroup alone takes as many
+MOST_CLASSES = 0x7fffffff   # where nothing tells how many there are
 # Elements one by one, of rows that are no multiple of four.
 PUT = ("fn put(at: u32, room: u32, v: vec4<f32>) {{ {0}[at] = v.x; "
        "if (room > 1u) {{ {0}[at + 1u] = v.y; }} if (room > 2u) {{ {0}[at + 2u] = v.z; }} if (room > 3u) {{ {0}[at + 3u] = v.w; }} }}")
@@ -95,7 +98,49 @@ def cross_entropy_grad(g, softmax, target, ignore_index):
     return _shortened(_grad(g, softmax, target, ignore_index=ignore_index), softmax.shape)
 
 
+# ---------------------------------------------------------------- log-probabilities that labels name
+
+def _sizes(x, target, picked: bool) -> tuple:
+    """(labels, classes, elements from one class to the next)."""
+    return target._size, 1 if picked else x[1], 1 if picked else math.prod(x[2:])
+
+
+def _nll(x, target, weight, *, ignore_index, reduction, picked):
+    """(loss, sum of the weights that count)."""
+    need_float32("nll", x, weight)
+    count, classes, inner = _sizes(x.shape, target, picked)
+    classes = weight.shape[0] if picked and weight is not None else MOST_CLASSES if picked else classes
+    mean, ignored = reduction == "mean", _label("nll", target, ignore_index)
+    plan = Plan(x, target, weight)
+    out, total = plan.output(target.shape if reduction == "none" else (), FLOAT32), plan.output((1,) if mean else (0,), FLOAT32)
+    threads = THREADS if reduction == "none" else min(4 * THREADS, plan.ctx.limits["max-compute-invocations-per-workgroup"])
+    groups, stages = ceil_div(count, threads * EACH), (0,) if reduction == "none" else (2,)
+    if groups > ALONE and reduction != "none":
+        stages = 1, 3
+    parts = plan.scratch(8 * groups) if len(stages) > 1 else spare(plan.ctx)
+    for stage in stages if count or reduction != "none" else ():
+        plan.step("loss/nll", (0, 1, 1 if weight is None else 2, out, total, parts),
+                  (count, classes, inner, At(0), At(1), 0 if weight is None else At(2), ignored, groups), 1 if stage > 1 else groups,
+                  PICKED=picked, WEIGHTED=weight is not None, MEAN=mean, STAGE=stage, THREADS=threads, EACH=EACH)
+    return plan
+
+
+def _nll_grad(g, target, weight, total, *, shape, ignore_index, reduction, picked):
+    """The gradient of x, of this shape."""
+    need_float32("nll_grad", g, weight)
+    count, (_, classes, inner), mean = math.prod(shape), _sizes(shape, target, picked), reduction == "mean"
+    classes = weight.shape[0] if picked and weight is not None else MOST_CLASSES if picked else classes
+    plan = Plan(g, target, weight, total)
+    out = plan.output(shape, FLOAT32)
+    values = (count, classes, inner, At(0), int(reduction == "none"), At(1), 0 if weight is None else At(2), At(3) if mean else 0,
+              _label("nll_grad", target, ignore_index))
+    plan.step("loss/nll_grad", (0, 1, 0 if weight is None else 2, 3 if mean else 0, out), values, ceil_div(count, 4 * THREADS),
+              PICKED=picked, WEIGHTED=weight is not None, MEAN=mean)
+    return plan
+
+
 KERNELS = {
+    "nll": Kernel("nll", _nll, cut=cuts.nll), "nll_grad": Kernel("nll_grad", _nll_grad, cut=cuts.nll_grad),
     "cross_entropy": Kernel("cross_entropy", partial(_cross_entropy, "cross_entropy", False), cut=partial(cuts.cross_entropy, False)),
     "cross_entropy_softmax": cross_entropy_softmax, "cross_entropy_grad": cross_entropy_grad,
 }

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels import core
 from volta.dtypes import HALVES, bool_, int32, int64, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.nn.functional.activation import softplus
@@ -16,7 +15,7 @@ from volta.ops.indexing import known_range
 from volta.ops.math import square
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
-from volta.ops.records.loss import cross_entropy_op
+from volta.ops.records.loss import cross_entropy_op, nll_op
 from volta.ops.records.math import logistic_loss, where_op
 from volta.ops.records.view import expand_op, permute_op, reshape_op, tied
 from volta.ops.reduce import log_softmax, mean, sum
@@ -146,20 +145,21 @@ def _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothi
     x, labels, shape = _rows("cross_entropy", input, target)
     ignoring = _check_target("cross_entropy", x, labels, ignore_index)
     labels = cast(labels, int64)
-    if weight is not None or label_smoothing:
+    _check_weight("cross_entropy", weight, x.shape[1])
+    if label_smoothing or not x.shape[1]:
         return _weighted(x, labels, shape, weight, ignore_index, ignoring, reduction, label_smoothing)
     losses = cross_entropy_op(x, labels, ignore_index=int(ignore_index))
-    if reduction == "mean":
-        return sum(losses) / (_kept(labels, ignore_index) if ignoring else float(labels._size))
+    _check_reduction("cross_entropy", reduction)
+    if weight is not None or ignoring and reduction == "mean":
+        losses = _of_labels(losses, labels, weight, ignore_index, reduction, True)
+        return reshape_op(losses, shape=shape) if reduction == "none" else losses
     return _reduce("cross_entropy", losses if reduction != "none" else reshape_op(losses, shape=shape), reduction)
 
 
-def _kept(labels, ignore_index):
-    """How many labels count: a number where the host holds them, else a tensor, since reading it would be a transfer."""
-    if not (labels._size and core.host_sees(labels)):
-        return sum(labels != ignore_index)
-    kept = int(np.count_nonzero(np.asarray(labels) != ignore_index))
-    return float(kept) if kept else float("nan")
+def _of_labels(x, labels, weight, ignore_index, reduction, picked):
+    """`nll_op`: log-probabilities or, `picked`, losses of labels, weighted and reduced."""
+    return nll_op(x, labels, None if weight is None else cast(weight, x.dtype), ignore_index=int(ignore_index), reduction=reduction,
+                  picked=picked)[0]
 
 
 def _check_weight(name, weight, classes):
@@ -196,7 +196,6 @@ def _finished(name, losses, weights, shape, reduction, weighted):
 
 def _weighted(x, labels, shape, weight, ignore_index, ignoring, reduction, smoothing):
     """Class weights and label smoothing, composed."""
-    _check_weight("cross_entropy", weight, x.shape[1])
     logp = log_softmax(x, 1)
     losses, kept, scale = _picked(logp, labels, weight, ignore_index, ignoring)
     if smoothing:
@@ -233,6 +232,10 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     ignoring = _check_target("nll_loss", x, labels, ignore_index)
     _check_weight("nll_loss", weight, x.shape[1])
     labels = cast(labels, int64)
+    _check_reduction("nll_loss", reduction)
+    if x.shape[1]:
+        losses = _of_labels(tied(x), labels, weight, ignore_index, reduction, False)
+        return reshape_op(losses, shape=shape) if reduction == "none" else losses
     losses, _, scale = _picked(tied(x), labels, weight, ignore_index, ignoring)
     return _finished("nll_loss", losses, scale, shape, reduction, weight is not None)
 

@@ -1,4 +1,4 @@
-"""Records of the fused cross entropy of logits and class indices."""
+"""Records of the fused cross entropy of logits and class indices, and of the log-probabilities that labels name, reduced."""
 from __future__ import annotations
 
 import numpy as np
@@ -6,10 +6,11 @@ import numpy as np
 from volta.dtypes import int64
 from volta.ops.records.copy import cast
 from volta.ops.records.create import arange_op
+from volta.ops.records.index import gather_op, index_add_op, index_select_op, scatter_add_op
 from volta.ops.records.math import where_op
-from volta.ops.records.reduce import np_softmax, softmax_grad
-from volta.ops.records.view import reshape_op
-from volta.ops.table import Labels, case, create, register
+from volta.ops.records.reduce import np_softmax, softmax_grad, sum_op
+from volta.ops.records.view import reshape_op, slice_op
+from volta.ops.table import Derived, Labels, case, create, register
 
 
 def _np_cross_entropy(x, target, ignore_index):
@@ -40,6 +41,114 @@ def _cross_entropy_vjp(g_out, g_softmax, x_dtype, softmax, target, ignore_index)
     return cast(grad, x_dtype)
 
 
+# ---------------------------------------------------------------- log-probabilities that labels name
+def _np_nll(x, target, weight, ignore_index, reduction, picked):
+    kept = target != ignore_index
+    safe = np.where(kept, target, 0)
+    weights = (np.ones(target.shape) if weight is None else weight[safe]) * kept
+    found = x if picked else -np.take_along_axis(x, safe[:, None], 1)[:, 0]
+    losses = np.where(kept, found * weights, 0.0)
+    if reduction == "none":
+        return losses, np.zeros(0)
+    return losses.sum() / (weights.sum() if reduction == "mean" else 1), weights.sum().reshape(1) if reduction == "mean" else np.zeros(0)
+
+
+def _weights(target, weight, ignore_index, like):
+    """Of each label its class's weight, or 1, and 0 where it is ignored."""
+    kept = target != ignore_index
+    if weight is None:
+        return cast(kept, like.dtype)
+    safe = reshape_op(where_op(kept, target, 0), shape=(target._size,))
+    return where_op(kept, reshape_op(index_select_op(weight, safe, dim=0), shape=target.shape), 0.0)
+
+
+def _sum_of(weights, total):
+    """The sum that is known already; higher orders see that it depends on the weights."""
+    found = sum_op(weights, dim=tuple(range(weights.ndim)), keepdim=False)
+    return found + (reshape_op(total, shape=()) - found).detach()
+
+
+def _nll(x, target, weight, ignore_index, reduction, picked):
+    """The loss in simpler ops."""
+    kept, weights = target != ignore_index, _weights(target, weight, ignore_index, x)
+    nothing = slice_op(reshape_op(x, shape=(x._size,)), starts=(0,), sizes=(0,), steps=(1,)).detach()
+    losses, shape = x, (target.shape[0], 1, *target.shape[1:])
+    if not picked:
+        losses = -reshape_op(gather_op(x, reshape_op(where_op(kept, target, 0), shape=shape), dim=1), shape=target.shape)
+    losses = where_op(kept, losses * weights, 0.0)
+    if reduction == "none":
+        return losses, nothing
+    dims = tuple(range(target.ndim))
+    losses = sum_op(losses, dim=dims, keepdim=False)
+    if reduction == "sum":
+        return losses, nothing
+    total = sum_op(weights, dim=dims, keepdim=False)
+    return losses / total, reshape_op(total, shape=(1,)).detach()
+
+
+def _np_nll_grad(g, target, weight, total, shape, ignore_index, reduction, picked):
+    kept = target != ignore_index
+    safe = np.where(kept, target, 0)
+    slopes = (np.ones(target.shape) if weight is None else weight[safe]) * kept * g / (total[0] if reduction == "mean" else 1)
+    if picked:
+        return slopes
+    out = np.zeros(shape)
+    np.put_along_axis(out, safe[:, None], -slopes[:, None], 1)
+    return out
+
+
+def _nll_grad(g, target, weight, total, shape, ignore_index, reduction, picked):
+    """The gradient in simpler ops."""
+    slopes = weights = _weights(target, weight, ignore_index, g)
+    if reduction == "mean":
+        slopes = weights / _sum_of(weights, total)
+    slopes = slopes * g
+    if picked:
+        return slopes
+    kept, line = target != ignore_index, (shape[0], 1, *shape[2:])
+    at = reshape_op(where_op(kept, target, 0), shape=line)
+    return scatter_add_op(-reshape_op(slopes, shape=line), at, dim=1, size=shape[1])
+
+
+def _nll_vjp(g, target, weight, total, x_shape, ignore_index, reduction, picked):
+    return nll_grad(g, target, weight, total, shape=x_shape, ignore_index=ignore_index, reduction=reduction, picked=picked)
+
+
+def _nll_weight_vjp(g, x, target, weight, out, total, weight_shape, ignore_index, reduction, picked):
+    kept = target != ignore_index
+    safe = where_op(kept, target, 0)
+    if not picked:
+        x = -reshape_op(gather_op(x, reshape_op(safe, shape=(target.shape[0], 1, *target.shape[1:])), dim=1), shape=target.shape)
+    if reduction == "mean":
+        x = (x - out) / _sum_of(_weights(target, weight, ignore_index, x), total)
+    slopes = where_op(kept, x, 0.0) * g
+    return index_add_op(*[reshape_op(t, shape=(target._size,)) for t in (slopes, safe)], dim=0, size=weight_shape[0])
+
+
+def _reduced(reduction, ignore_index=-100, picked=False):
+    return {"ignore_index": ignore_index, "reduction": reduction, "picked": picked}
+
+
+def _weight_sum(p):
+    """What the gradient gets of the loss: no number of its own."""
+    return Derived(lambda g, target, weight: _np_nll(np.zeros(target.shape), target, weight, p["ignore_index"], "mean", True)[1])
+
+
+_NLL = (((4, 5), (4,), 5, None, _reduced("mean")), ((6, 4), (6,), 4, (4,), _reduced("mean", 2)),
+        ((2, 3, 4), (2, 4), 3, (3,), _reduced("none", 1)), ((2, 3, 2, 2), (2, 2, 2), 3, None, _reduced("sum")),
+        ((3, 4), (3, 4), 5, (5,), _reduced("mean", 3, True)), ((5,), (5,), 3, None, _reduced("sum", 1, True)))
+nll_op = register(
+    "nll", ("x", "target", "weight"), names=("input", "target", "weight"), family="loss", outputs=("out", "total"),
+    takes={"x": "f", "target": "int64", "weight": "=x?"}, vjp=(_nll_vjp, None, _nll_weight_vjp), reference=_nll, numpy=_np_nll, domain=(0.1, 1.0),
+    cases=tuple(case(x, Labels(t, classes), w, **p) for x, t, classes, w, p in _NLL))
+nll_grad = register(
+    "nll_grad", ("g", "target", "weight", "total"), family="loss", reference=_nll_grad, numpy=_np_nll_grad, domain=(0.1, 1.0),
+    takes={"g": "f", "target": "int64", "weight": "=g?", "total": "=g"},
+    cases=tuple(case(t if p["reduction"] == "none" else (), Labels(t, classes), w, _weight_sum(p) if p["reduction"] == "mean" else (0,), shape=x, **p)
+                for x, t, classes, w, p in _NLL))
+
+
+# ---------------------------------------------------------------- scores of classes
 _CASES = (case((4, 5), Labels((4,), 5), ignore_index=-100), case((3, 1), Labels((3,), 1), ignore_index=-100),
           case((6, 4), Labels((6,), 4), ignore_index=2), case((2, 300), Labels((2,), 300), ignore_index=-100))
 _TAKES = {"x": "f", "target": "int64"}

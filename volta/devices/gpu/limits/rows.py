@@ -145,6 +145,43 @@ def cross_entropy_grad(run, g, softmax, target, ignore_index):
     return call("mul", call("sub", softmax, core.reshaped(cast(hot, softmax.dtype), softmax.shape)), core.reshaped(slope, (1, 1)))
 
 
+def _label_weights(x, target, weight, ignore_index):
+    """Of each label its class's weight, or 1, and 0 where it is ignored."""
+    weights = 1.0 if weight is None else core.reshaped(call("index_select", weight, flat(target), dim=0), target.shape)
+    ones = call("full", target.shape, 1.0, x.dtype, x.storage.device)
+    return call("where", call("eq", target, ignore_index), 0.0, call("mul", ones, weights))
+
+
+def nll(run, x, target, weight, ignore_index, reduction, picked):
+    """By rows; what is reduced is reduced afterwards; one row alone is composed."""
+    params = {"ignore_index": ignore_index, "picked": picked}
+    if reduction != "none":
+        losses, nothing = run(x, target, weight, reduction="none", **params)
+        dims = tuple(range(len(target.shape)))
+        out = call("sum", losses, dims, False)
+        if reduction == "sum":
+            return out, nothing
+        total = call("sum", _label_weights(x, target, weight, ignore_index), dims, False)
+        return call("div", out, total), core.reshaped(total, (1,))
+    if x.shape[0] > 1:
+        return halves(run, (x, target, weight), {"reduction": reduction, **params}, (0, 0, None), (0, 0))
+    found, inside = x, call("ge", target, 0)
+    if not picked:
+        found = core.reshaped(call("neg", call("gather", x, core.reshaped(contiguous(target), (1, 1, *x.shape[2:])), dim=1)), target.shape)
+        inside = call("logical_and", inside, call("lt", target, x.shape[1]))
+    found = call("mul", call("where", inside, found, math.nan), _label_weights(x, target, weight, ignore_index))
+    return call("where", call("eq", target, ignore_index), 0.0, found), call("full", (0,), 0.0, x.dtype, x.storage.device)
+
+
+def nll_grad(run, g, target, weight, total, shape, ignore_index, reduction, picked):
+    """By adding each label's slope at its place among zeros."""
+    slopes = call("mul", _label_weights(g, target, weight, ignore_index), call("div", g, total) if reduction == "mean" else g)
+    if picked:
+        return slopes
+    at = core.reshaped(call("clamp", target, 0, shape[1] - 1), (shape[0], 1, *shape[2:]))
+    return call("scatter_add", core.reshaped(call("neg", slopes), at.shape), at, dim=1, size=shape[1])
+
+
 def batch_norm(run, x, weight, bias, eps):
     """By channels; one channel alone is composed of reductions."""
     if x.shape[1] > 1:
