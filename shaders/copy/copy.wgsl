@@ -1,6 +1,7 @@
 // Transposing copy: out[batch, r, c] = a[batch, c, r], both reads and writes along their own fast dimension.
 // Launch: 256 threads a workgroup, one tile of 32 x 32; x = batches * row_tiles * column_tiles.
-// In `a` the rows are neighbours (stride 1), in `out` the columns. Up to four batch dimensions of any strides.
+// In `a` the rows are neighbours (stride 1 or -1), in `out` the columns. Up to four batch dimensions of any strides; negative ones wrap, as
+// what they are added to does.
 alias A = f32;                  // a in memory
 alias X = f32;                  // a in arithmetic
 alias O = f32;                  // out in memory
@@ -14,6 +15,7 @@ struct Params {
     o_batch: vec4<u32>,
     rows: u32,
     columns: u32,
+    a_row: u32,
     a_column: u32,              // distance of two columns in a
     o_row: u32,                 // distance of two rows in out
     a_offset: u32,
@@ -44,7 +46,7 @@ fn main(grid: Grid, @builtin(local_invocation_id) thread: vec3<u32>) {
     batch.z = rest % p.n.z;
     batch.w = rest / p.n.z;
     let outside = batch.w >= p.n.w;             // workgroups that folding the grid added
-    let a_base = p.a_offset + dot(batch, p.a_batch) + row + thread.x;
+    let a_base = p.a_offset + dot(batch, p.a_batch) + (row + thread.x) * p.a_row;
     for (var i = thread.y; i < 32u; i += 8u) {
         if (!outside && row + thread.x < p.rows && column + i < p.columns) {
             tile[i * 33u + thread.x] = stored(op(X(a[a_base + (column + i) * p.a_column])));

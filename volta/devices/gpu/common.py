@@ -63,6 +63,11 @@ def new(device, shape: tuple, dtype):
     return core.tensor(core.gpu_storage(ctx.alloc(nbytes or 4), nbytes, device), shape, None, 0, dtype)
 
 
+def unsigned(strides: tuple) -> list:
+    """Strides as unsigned parameters: a negative one wraps, and so does the index that the shader adds up with it."""
+    return [s & 0xFFFF_FFFF for s in strides]
+
+
 def pack(*words) -> bytes:
     """Parameters as 32-bit words: ints (negative or unsigned) and floats (float32)."""
     return b"".join(struct.pack("<f", w) if type(w) is float else (w & 0xFFFF_FFFF).to_bytes(4, "little") for w in words)

@@ -4,6 +4,7 @@ Knows layouts and element types. Must not know operations on values.
 """
 from __future__ import annotations
 
+import struct
 from functools import partial
 
 import numpy as np
@@ -18,7 +19,7 @@ from volta.devices.gpu.common import (
     check_dtype,
     context,
     new,
-    pack,
+    unsigned,
 )
 from volta.devices.gpu.generate import Expression
 from volta.devices.gpu.map import STORES, elementwise_step, make_plan
@@ -53,8 +54,8 @@ def _copy_step(ctx, expression, geometry, dtypes):
     """The transposing kernel where source and target run along different dims, else the elementwise one."""
     sizes, (source, target) = geometry.sizes, geometry.strides
     rank = len(sizes)
-    row = next((d for d in range(rank - 1) if source[d] == 1 and sizes[d] >= TRANSPOSE), None)
-    if row is None or rank > 6 or source[-1] in (0, 1) or target[-1] != 1 or sizes[-1] < TRANSPOSE:
+    row = next((d for d in range(rank - 1) if abs(source[d]) == 1 and sizes[d] >= TRANSPOSE), None)
+    if row is None or rank > 6 or source[-1] in (-1, 0, 1) or target[-1] != 1 or sizes[-1] < TRANSPOSE:
         return elementwise_step(ctx, expression, geometry, dtypes)
     batch = [d for d in reversed(range(rank - 1)) if d != row]
     row_tiles, column_tiles = -(-sizes[row] // TILE), -(-sizes[-1] // TILE)
@@ -63,11 +64,11 @@ def _copy_step(ctx, expression, geometry, dtypes):
         groups *= sizes[d]
     spare = 4 - len(batch)
     words = [*(sizes[d] for d in batch), *[1] * spare, *(source[d] for d in batch), *[0] * spare,
-             *(target[d] for d in batch), *[0] * spare, sizes[row], sizes[-1], source[-1], target[row],
+             *(target[d] for d in batch), *[0] * spare, sizes[row], sizes[-1], source[row], source[-1], target[row],
              *geometry.offsets, row_tiles, column_tiles]
     pipeline = ctx.pipeline("copy/copy", A=STORED[dtypes[0].code], X=COMPUTED[dtypes[0].code], O=STORED[dtypes[1].code],
                             R=COMPUTED[dtypes[1].code], op=expression.results[0], stored=STORES.get(dtypes[1], "O(r)"))
-    return pipeline, pack(*words), groups
+    return pipeline, struct.pack(pipeline.params_format, *unsigned(words)), groups
 
 
 def copy_into(out, x) -> None:

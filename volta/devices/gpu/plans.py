@@ -8,7 +8,7 @@ from __future__ import annotations
 from volta import gpu
 from volta._kernels.gpu.launch import Kernel, configure, remember
 from volta._kernels.gpu.plan import At, Plan
-from volta.devices.gpu.common import FLOAT32, context
+from volta.devices.gpu.common import FLOAT32, context, unsigned
 from volta.devices.gpu.copy import contiguous, copy_into
 from volta.errors import DTypeError
 
@@ -23,11 +23,6 @@ def need_float32(op: str, *tensors) -> None:
     for t in tensors:
         if t is not None and t.dtype is not FLOAT32:
             raise DTypeError(f"{op}: the GPU kernel takes float32, got {t.dtype.name}; cast with x.to(volta.float32)")
-
-
-def unsigned(strides: tuple) -> list:
-    """Strides as unsigned parameters: a negative one wraps, and so does the index that the shader adds up with it."""
-    return [s & 0xFFFF_FFFF for s in strides]
 
 
 def spare(ctx):

@@ -139,12 +139,13 @@ _NLL = (((4, 5), (4,), 5, None, _reduced("mean")), ((6, 4), (6,), 4, (4,), _redu
         ((3, 4), (3, 4), 5, (5,), _reduced("mean", 3, True)), ((5,), (5,), 3, None, _reduced("sum", 1, True)))
 nll_op = register(
     "nll", ("x", "target", "weight"), names=("input", "target", "weight"), family="loss", outputs=("out", "total"),
-    takes={"x": "f", "target": "int64", "weight": "=x?"}, vjp=(_nll_vjp, None, _nll_weight_vjp), reference=_nll, numpy=_np_nll, domain=(0.1, 1.0),
-    cases=tuple(case(x, Labels(t, classes), w, **p) for x, t, classes, w, p in _NLL))
+    takes={"x": "f", "target": "int64", "weight": "=x?"}, vjp=(_nll_vjp, None, _nll_weight_vjp), reference=_nll, numpy=_np_nll,
+    domain=(0.1, 1.0), cases=tuple(case(x, Labels(t, classes), w, **p) for x, t, classes, w, p in _NLL))
 nll_grad = register(
     "nll_grad", ("g", "target", "weight", "total"), family="loss", reference=_nll_grad, numpy=_np_nll_grad, domain=(0.1, 1.0),
     takes={"g": "f", "target": "int64", "weight": "=g?", "total": "=g"},
-    cases=tuple(case(t if p["reduction"] == "none" else (), Labels(t, classes), w, _weight_sum(p) if p["reduction"] == "mean" else (0,), shape=x, **p)
+    cases=tuple(case(t if p["reduction"] == "none" else (), Labels(t, classes), w, _weight_sum(p) if p["reduction"] == "mean" else (0,),
+                     shape=x, **p)
                 for x, t, classes, w, p in _NLL))
 
 
