@@ -13,6 +13,7 @@ alias T = f32;                  // in arithmetic
 alias S = f32;                  // matrix, vector and bias in memory
 alias R = f32;                  // out in memory
 alias T4 = vec4<T>;
+alias W = S;                    // of the vector: vec4<S> where its elements lie side by side and WORD is 4
 
 const ALONG_K: u32 = 1u;
 const WORD: u32 = 4u;
@@ -30,7 +31,7 @@ struct Params {
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> matrix: array<vec4<S>>;
-@group(0) @binding(1) var<storage, read> vector: array<S>;
+@group(0) @binding(1) var<storage, read> vector: array<W>;
 @group(0) @binding(2) var<storage, read> bias: array<S>;
 @group(0) @binding(3) var<storage, read_write> out: array<R>;
 
@@ -45,10 +46,14 @@ fn load(i: u32) -> T4 {
     return T4(T(matrix[i / 4u][i % 4u]), T(), T(), T());
 }
 
-fn gather(i: u32, step: u32) -> T4 {
-    if (WORD == 1u) { return T4(T(vector[i]), T(), T(), T()); }
-    return T4(T(vector[i]), T(vector[i + step]), T(vector[i + 2u * step]), T(vector[i + 3u * step]));
+// WORD elements of the vector, `step` apart.
+fn apart(i: u32, step: u32) -> T4 {
+    if (WORD == 1u) { return T4(single(i), T(), T(), T()); }
+    return T4(single(i), single(i + step), single(i + 2u * step), single(i + 3u * step));
 }
+
+fn gather(i: u32, step: u32) -> T4 { return apart(i, step); }
+fn single(i: u32) -> T { return T(vector[i]); }
 
 fn store(i: u32, o: u32, sum: T) {
     if (BIAS == 1u) {
@@ -77,12 +82,20 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     if (first < p.outer) {
         if (ALONG_K == 1u) {
             let row = m0 + first * p.matrix_stride;
-            for (var k = k_begin + lane * WORD; k < k_end; k += LANES * WORD) {
+            let step = LANES * WORD;
+            var k = k_begin + lane * WORD;
+            for (; k + 3u * step < k_end; k += 4u * step) {         // all are on their way before the first is added
+                let a = array<T4, 4>(load(row + k), load(row + k + step), load(row + k + 2u * step), load(row + k + 3u * step));
+                var b: array<T4, 4>;
+                for (var j = 0u; j < 4u; j++) { b[j] = gather(v0 + (k + j * step) * p.vector_stride, p.vector_stride); }
+                for (var j = 0u; j < 4u; j++) { sum = mad(a[j], b[j], sum); }
+            }
+            for (; k < k_end; k += step) {
                 sum = mad(load(row + k), gather(v0 + k * p.vector_stride, p.vector_stride), sum);
             }
         } else {
             for (var k = k_begin + lane; k < k_end; k += LANES) {
-                sum = mad(load(m0 + k * p.matrix_stride + first), T4(T(vector[v0 + k * p.vector_stride])), sum);
+                sum = mad(load(m0 + k * p.matrix_stride + first), T4(single(v0 + k * p.vector_stride)), sum);
             }
         }
     }

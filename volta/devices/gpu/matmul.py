@@ -199,8 +199,11 @@ def _vector_plan(m, n, k, batch, a, b, bias, element, splits) -> Plan:
     groups = splits * batch * blocks
     overrides = dict(_types(element, splits > 1), ALONG_K=int(matrix.along_k), WORD=width, LANES=lanes,
                      BIAS=int(bias is not None and splits == 1))
+    apart = 1 if vector.along_k else vector.stride
+    if matrix.along_k and width == 4 and apart == 1 and not (vector.offset | vector.batch) & 3:
+        overrides |= {"W": "vec4<S>", "gather": "T4(vector[i / 4u])", "single": "T(vector[i / 4u][i % 4u])"}
     params = struct.pack("<14I", matrix.offset, vector.offset, bias or 0, int(m == 1), outer, k, batch, blocks, matrix.stride,
-                         1 if vector.along_k else vector.stride, matrix.batch, vector.batch, chunk, groups)
+                         apart, matrix.batch, vector.batch, chunk, groups)
     inputs = (B, A) if m == 1 else (A, B)
     step = Step("matmul/matvec", overrides, params, groups, (*inputs, B, OUT), (*inputs, BIAS))
     return _finish(step, splits, m, n, batch, bias, element)
