@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from volta.types import Number
 
 
-def writing(**options: object) -> Callable:
-    """Decorator: `f_`, which writes into its first argument, is declared as such and, on a copy of it, as `f`."""
+def writing(fresh: Callable | None = None, **options: object) -> Callable:
+    """Decorator: `f_`, which writes into its first argument, is declared as such and, on a copy of it or as `fresh` of it, as `f`."""
     def make(function):
         name = function.__name__
 
         @wraps(function)
         def on_copy(input, *args, **options):
-            return function(contiguous_op(input), *args, **options)
+            return fresh(input, *args, **options) if fresh else function(contiguous_op(input), *args, **options)
 
         @wraps(function)
         def in_place(input, *args, **options):
@@ -279,8 +279,32 @@ def _np_index_fill(x, dim, index, value):
     return out.reshape(x.shape)
 
 
-@writing(samples=(case((3, 5), 1, Labels((2,), 5), 1), case((), 0, Labels((1,), 1), 1)),
-          numpy=_np_index_fill, kinds="fib")
+def _checked_fill(input, dim, index, value):
+    """The dimension."""
+    d = as_dim("index_fill", dim, input.ndim)
+    if index.ndim > 1:
+        raise ShapeError(f"index_fill: index must be a vector or one number, got shape {index.shape}")
+    check_integers("index_fill", index)
+    if isinstance(value, TensorBase) and value.ndim:
+        raise ShapeError(f"index_fill: value must be a number or a 0-d tensor, got shape {value.shape}")
+    return d
+
+
+def _fill_mask(input, d, index):
+    """The places to fill, shaped to broadcast against the input."""
+    mask = zeros(input.shape[d] if input.shape else 1, dtype=bool_, device=input.device)
+    setitem(mask, cast(as_vector(index), int64), True)
+    return reshape_op(mask, shape=(mask._size,) + (1,) * (input.ndim - 1 - d) if input.shape else ())
+
+
+def _filled(input, dim, index, value):
+    """`index_fill` in one pass over the input."""
+    mask = _fill_mask(input, _checked_fill(input, dim, index, value), index)
+    return masked_fill(input, mask, value if isinstance(value, TensorBase) else as_held(input, value))
+
+
+@writing(_filled, samples=(case((3, 5), 1, Labels((2,), 5), 1), case((), 0, Labels((1,), 1), 1)),
+         numpy=_np_index_fill, kinds="fib")
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -> Tensor:
     """`input` with `value`, a number or a 0-d tensor, in the slices along `dim` at the positions of `index`; negative ones count from
     the end.
@@ -290,17 +314,10 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -
     >>> volta.index_fill(volta.zeros(3), 0, volta.tensor([-1]), 5).tolist()
     [0.0, 0.0, 5.0]
     """
-    d = as_dim("index_fill", dim, input.ndim)
-    if index.ndim > 1:
-        raise ShapeError(f"index_fill: index must be a vector or one number, got shape {index.shape}")
-    check_integers("index_fill", index)
-    if isinstance(value, TensorBase):
-        if value.ndim:
-            raise ShapeError(f"index_fill: value must be a number or a 0-d tensor, got shape {value.shape}")
-        mask = zeros(input.shape[d] if input.shape else 1, dtype=bool_, device=input.device)
-        setitem(mask, cast(as_vector(index), int64), True)
-        return _filled_(input, reshape_op(mask, shape=(mask._size,) + (1,) * (input.ndim - 1 - d) if input.shape else ()), value)
-    setitem(as_vector(input), (slice(None),) * d + (cast(as_vector(index), int64),), as_held(input, value))
+    d = _checked_fill(input, dim, index, value)
+    if isinstance(value, TensorBase) or d == input.ndim - 1:
+        return _filled_(input, _fill_mask(input, d, index), value if isinstance(value, TensorBase) else as_held(input, value))
+    setitem(as_vector(input), (slice(None),) * d + (cast(as_vector(index), int64),), as_held(input, value))      # whole runs of elements
     return input
 
 
