@@ -308,7 +308,7 @@ def test_a_file_of_other_dtypes_and_assign(tmp_path):
 
 
 def test_other_dtypes_and_places_in_a_file(tmp_path):
-    """Small types widen; tensors that do not lie at multiples of their size are copied, also where pages of the file would serve."""
+    """Unsigned types that there are not widen; tensors that do not lie at multiples of their size are copied, also in pages of the file."""
     kinds = {"BF16": (2, b"\xc0\x3f\x80\xff", [1.5, float("-inf")]), "I8": (2, b"\xff\1", [-1, 1]),
              "BOOL": (3, b"\0\1\2", [False, True, True]),
              "U16": (1, b"\xff\xff", [65535]), "F32": (1, b"\0\0\x80\x3f", [1.0]), "I64": (1, b"\5" + bytes(7), [5])}
@@ -321,7 +321,7 @@ def test_other_dtypes_and_places_in_a_file(tmp_path):
     for mmap in (False, True):
         found = volta.load(tmp_path / "x", mmap=mmap)
         assert {kind: found[kind].tolist() for kind in kinds} == {kind: values for kind, (_, _, values) in kinds.items()}
-    assert [found[kind].dtype.name for kind in kinds] == ["bfloat16", "int32", "bool", "int32", "float32", "int64"]
+    assert [found[kind].dtype.name for kind in kinds] == ["bfloat16", "int8", "bool", "int32", "float32", "int64"]
 
 
 def test_a_checkpoint_of_an_earlier_release(tmp_path):

@@ -38,13 +38,15 @@ UNARY = """-x  ~x  abs(x)  x.sign()  x.square()  x ** 3  x.sum()  x.prod()  x.cu
     x.sum(dtype=x.dtype)  x.aminmax().max  t.isin(x, x[:2])  x.reciprocal()  x + 1.5  x + True
     x.view(-1).outer(x.view(-1))""".replace("\n", "  ")
 BINARY = """x + y  x - y  x * y  x / y  x // y  x % y  x.fmod(y)  t.maximum(x, y)  t.minimum(x, y)  x & y  x | y  x ^ y  x < y  x == y
-    x.gcd(y)  x.dot(y)  x @ y  t.where(x < y, x, y)  t.cat([x, y])  t.stack([x, y])  x.addcmul(x, y, value=3)  t.searchsorted(x.sort().values, y)
+    x.gcd(y)  x.dot(y)  x @ y  t.where(x < y, x, y)  t.cat([x, y])  t.stack([x, y])
+    x.addcmul(x, y, value=3)  t.searchsorted(x.sort().values, y)
     x.index_add(0, t.tensor([0, 0, 1, 2, 2, 2], device=x.device), y)  x.scatter_add(0, t.tensor([0, 0, 1, 2, 2, 2], device=x.device), y)
     x.index_copy(0, t.tensor([2, 1, 0, 5, 4, 3], device=x.device), y)  x.gather(0, t.tensor([2, 1], device=x.device))
     x.scatter_reduce(0, t.tensor([0, 0, 1, 2, 2, 2], device=x.device), y, "prod")
     x.put(t.tensor([1, 1], device=x.device), y[:2], accumulate=True)
     t.einsum("i,j->ij", x, y)  t.tensordot(x, y, 1)  x.take(t.tensor([0, 3], device=x.device))  x.add(y, alpha=7)""".replace("\n", "  ")
-INPLACE = ("add_(y)", "mul_(y)", "sub_(3)", "copy_(y)", "fill_(-5)", "zero_()", "masked_fill_(y > 0, 9)", "add_(t.arange(6, device=x.device) * 1000)", "bitwise_xor_(y)", "clamp_(0, 5)",
+INPLACE = ("add_(y)", "mul_(y)", "sub_(3)", "copy_(y)", "fill_(-5)", "zero_()", "masked_fill_(y > 0, 9)",
+           "add_(t.arange(6, device=x.device) * 1000)", "bitwise_xor_(y)", "clamp_(0, 5)",
            "index_fill_(0, y[:1].long() * 0, 4)", "neg_()", "__setitem__(slice(1, 3), 7)")
 
 
@@ -89,8 +91,8 @@ def test_conversions(device):
     """Integers keep their lower bits; floats are cut to int32 first, as in PyTorch."""
     torch = pytest.importorskip("torch", reason="compares with PyTorch")
     numbers = {"float32": [1.9, -1.9, 300.5, -70000.0, 1e10, float("nan"), float("inf"), -1e10], "int32": [300, -300, 70000, -(1 << 31)],
-               "int64": [300, -300, 70000, (1 << 31) - 1], "uint8": [0, 127, 128, 255], "bool": [True, False], "float16": [1.5, -300.0, 65504.0],
-               "int8": [-128, 127, -1], "int16": [-32768, 300, -1]}
+               "int64": [300, -300, 70000, (1 << 31) - 1], "uint8": [0, 127, 128, 255], "bool": [True, False],
+               "float16": [1.5, -300.0, 65504.0], "int8": [-128, 127, -1], "int16": [-32768, 300, -1]}
     for name, values in numbers.items():
         x, tx = pair(torch, values, getattr(volta, name), device)
         for target in SMALL:

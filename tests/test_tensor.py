@@ -330,8 +330,8 @@ def test_the_legacy_constructor():
     for bad in ((1.5, 2), (True, 2), ([1], 2)):
         with pytest.raises(ArgumentError, match="Tensor: needs sizes as int, or one sequence"):
             volta.Tensor(*bad)
-    with pytest.raises(DTypeError, match="there is no type 'torch.CharTensor' here"):
-        x.type("torch.CharTensor")
+    with pytest.raises(DTypeError, match="there is no type 'torch.ComplexFloatTensor' here"):
+        x.type("torch.ComplexFloatTensor")
 
 
 def test_numpy_copies_where_it_says_so():

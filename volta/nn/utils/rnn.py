@@ -81,6 +81,14 @@ class PackedSequence(_Packed):
         """The sequence in int32."""
         return self._with(lambda t: t.int())
 
+    def char(self) -> PackedSequence:
+        """The sequence in int8."""
+        return self._with(lambda t: t.char())
+
+    def short(self) -> PackedSequence:
+        """The sequence in int16."""
+        return self._with(lambda t: t.short())
+
     def byte(self) -> PackedSequence:
         """The sequence in uint8."""
         return self._with(lambda t: t.byte())
