@@ -252,6 +252,19 @@ def test_sizes(function):
         _compare(program, model, [volta.randn(size, 3)])
 
 
+@pytest.mark.parametrize("dtype", [volta.int8, volta.int16], ids=lambda d: d.name)
+def test_small_integers(dtype):
+    """They wrap as in Volta, through int32: few operators of ONNX take them."""
+    x = volta.tensor([[100, -7], [3, 127]], dtype=dtype)
+    for function in (lambda m, x: x * x + 3, lambda m, x: x @ x - x.t(), lambda m, x: x.tril().clamp(-5, 90), lambda m, x: x ** 3,
+                     lambda m, x: volta.where(x > 0, x, 5) // 3, lambda m, x: x.sum(0) + x.amax(), lambda m, x: x.float().char() << 2,
+                     lambda m, x: volta.cat([x, x.sort(1)[0]]).short() * 400, lambda m, x: nn.functional.pad(x[1:], (1, 1)) % 4):
+        model = Function(function).eval()
+        wanted = model(x).numpy()
+        (found,) = volta.onnx.export(model, (x,))(x)
+        assert found.dtype == wanted.dtype and found.tolist() == wanted.tolist()
+
+
 # ---------------------------------------------------------------- what is refused
 def _swallowed(m, x):
     try:

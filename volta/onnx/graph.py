@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 
 import numpy as np
 
@@ -11,9 +12,12 @@ from volta.dtypes import bool_, float16, float32, float64, int8, int16, int32, i
 from volta.errors import ONNXExportError
 from volta.onnx.sizes import Axes, Size, array
 from volta.onnx.trace import Entry, Value
+from volta.ops.table import RECORDS
 
 TYPES = {float32: 1, uint8: 2, int8: 3, int16: 5, int32: 6, int64: 7, bool_: 9, float16: 10, float64: 11}         # codes of TensorProto
 TO_THE_END = 2 ** 63 - 1
+SMALL = (int8, int16)
+MOVES = ("cast", "contiguous", "cat", "gather", "index_select")            # what takes elements of every type
 
 TRANSLATIONS: dict[str, Callable[[Graph, Call], object]] = {}
 
@@ -76,6 +80,7 @@ class Graph:
         self.names: dict[int, str] = {}                     # of values
         self.lengths: dict[str, tuple[str, int]] = {}       # per dynamic axis an input and its dimension
         self._known: dict[tuple, str] = {}                  # constants and sizes
+        self._kept: list[Value] = []                        # what `names` has beside the values of the trace
         self._count = 0
 
     # ------------------------------------------------------------ names
@@ -187,10 +192,33 @@ class Graph:
         if translation is None:
             raise ONNXExportError(f"onnx.export: ONNX has no operator for {entry.op}, and there is no translation of it; the result "
                                   f"depends on the model's inputs, so it cannot be a constant")
-        call = Call(self, entry, used)
-        names = translation(self, call)
-        for value, name in zip(entry.outputs, names if isinstance(names, tuple) else (names,)):
+        wide = entry if entry.op in MOVES or RECORDS[entry.op.rpartition(".")[2]].family == "view" else self._widened(entry)
+        names = translation(self, Call(self, wide, used))
+        for value, computed, name in zip(entry.outputs, wide.outputs, names if isinstance(names, tuple) else (names,)):
+            name = name if value.dtype is computed.dtype or not name else self.cast(name, value.dtype)
             self.names[id(value)], self.makers[id(value)] = name, entry
+
+    def _widened(self, entry: Entry) -> Entry:
+        """The entry with int32 in place of int8 and int16, which few operators of ONNX take: it is computed so here too."""
+        if not any(v.dtype in SMALL for v in entry.values()):
+            return entry
+
+        def wide(x):
+            if isinstance(x, (list, tuple)):
+                return [wide(each) for each in x]
+            if not isinstance(x, Value) or x.dtype not in SMALL:
+                return x
+            found = copy(x)
+            found.dtype = int32
+            self._kept.append(found)
+            return found
+
+        inputs = tuple(map(wide, entry.inputs))
+        made = type(entry)(entry.op, inputs, entry.params, [wide(v) for v in entry.outputs])
+        for old, new in zip(entry.values(), made.values()):
+            if old is not new:
+                self.names[id(new)] = self.cast(self.name(old), int32)
+        return made
 
     def drop_unused(self, outputs: Sequence[str]) -> None:
         """Leave out the nodes and initializers that the outputs do not need."""
