@@ -192,7 +192,8 @@ class Graph:
         if translation is None:
             raise ONNXExportError(f"onnx.export: ONNX has no operator for {entry.op}, and there is no translation of it; the result "
                                   f"depends on the model's inputs, so it cannot be a constant")
-        wide = entry if entry.op in MOVES or RECORDS[entry.op.rpartition(".")[2]].family == "view" else self._widened(entry)
+        record = RECORDS.get(entry.op.rpartition(".")[2])           # the trace's own entries, which show parts of a storage, have none
+        wide = entry if record is None or record.family == "view" or entry.op in MOVES else self._widened(entry)
         names = translation(self, Call(self, wide, used))
         for value, computed, name in zip(entry.outputs, wide.outputs, names if isinstance(names, tuple) else (names,)):
             name = name if value.dtype is computed.dtype or not name else self.cast(name, value.dtype)
