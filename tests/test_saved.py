@@ -72,6 +72,15 @@ def test_second_order_through_a_checkpoint(device):
     assert second(function) == second(lambda v: checkpoint(function, v))
 
 
+def test_the_older_checkpoint_gives_gradients_where_an_argument_wants_them(device):
+    x, layer = _input(device), nn.Linear(6, 4).to(device)
+    given = [volta.autograd.grad(run(x).sum(), (x, layer.weight)) for run in (
+        layer, lambda v: checkpoint(layer, v, use_reentrant=True))]
+    assert all(volta.equal(a, b) for a, b in zip(*given))
+    with pytest.warns(UserWarning, match="nothing gets a gradient where no argument requires one"):
+        assert not checkpoint(layer, x.detach(), use_reentrant=True).requires_grad
+
+
 def test_a_checkpoint_refuses(device):
     x, calls = _input(device), []
 
@@ -81,8 +90,8 @@ def test_a_checkpoint_refuses(device):
 
     with pytest.raises(AutogradError, match="checkpoint: the function kept a tensor of shape .* and when called again"):
         checkpoint(other, x).backward()
-    with pytest.raises(ArgumentError, match="checkpoint: use_reentrant=True is not supported"):
-        checkpoint(volta.sin, x, use_reentrant=True)
+    with pytest.raises(ArgumentError, match="checkpoint: use_reentrant=True passes no options on, got out"):
+        checkpoint(volta.sin, x, use_reentrant=True, out=None)
     with pytest.raises(ArgumentError, match="checkpoint_sequential: segments must be 1 to 5"):
         checkpoint_sequential(_model(device), 9, x)
 

@@ -1,8 +1,10 @@
 """Making tensors, their facts, conversion to Python and NumPy, methods and operators, copying and pickling."""
 import copy
+import gc
 import inspect
 import math
 import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -247,7 +249,8 @@ def test_casts(device):
     x = volta.tensor([-1.7, 0.0, 2.9], device=device)
     assert x.long().tolist() == [-1, 0, 2] and x.int().dtype is volta.int32 and x.bool().tolist() == [True, False, True]
     assert x.float() is x and x.type(volta.int32).tolist() == [-1, 0, 2] and x.type().endswith("FloatTensor")
-    assert x.type_as(volta.zeros(1, dtype=volta.int64, device=device)).dtype is volta.int64
+    other = volta.zeros(1, dtype=volta.int64, device=device)
+    assert x.type_as(other).dtype is volta.int64 and x.cpu().type_as(other).device is other.device
     assert volta.tensor([300, 2], device=device).byte().tolist() == [44, 2]
     assert volta.tensor([math.nan], device=device).bool().tolist() == [True]
     assert volta.tensor([True, False], device=device).float().tolist() == [1.0, 0.0]
@@ -344,10 +347,10 @@ def test_numpy_copies_where_it_says_so():
 
 
 def test_deepcopy_takes_the_gradient_along():
-    for x in (volta.ones(2, requires_grad=True), volta.nn.Parameter(volta.ones(2))):
-        (x * 3).sum().backward()
-        y = copy.deepcopy(x)
-        assert y.grad.tolist() == [3.0, 3.0] and y.grad is not x.grad and type(y) is type(x)
+    x = volta.ones(2, requires_grad=True)
+    (x * 3).sum().backward()
+    y = copy.deepcopy(x)
+    assert y.grad.tolist() == [3.0, 3.0] and y.grad is not x.grad and type(y) is type(x)
 
 
 # ---------------------------------------------------------------- in place
@@ -495,3 +498,50 @@ def test_a_leaf_hook_refuses():
         volta.ones(2).register_post_accumulate_grad_hook(print)
     with pytest.raises(ArgumentError, match="register_post_accumulate_grad_hook: needs a function of the tensor, got int"):
         x.register_post_accumulate_grad_hook(3)
+
+
+def test_attributes(device):
+    x = volta.ones(2, device=device, requires_grad=True)
+    x.tag = ["a"]
+    assert x.tag == ["a"] and vars(x) == {"tag": ["a"]} and not hasattr(x + 1, "tag") and not hasattr(x.detach(), "tag")
+    assert copy.copy(x).tag is x.tag and copy.deepcopy(x).tag == ["a"] and copy.deepcopy(x).tag is not x.tag
+    assert pickle.loads(pickle.dumps(x)).tag == ["a"] and pickle.loads(pickle.dumps(x)).requires_grad
+    assert copy.copy(x).data_ptr() == x.data_ptr() != copy.deepcopy(x).data_ptr()
+    del x.tag
+    with pytest.raises(AttributeError, match="'Tensor' object has no attribute 'tag'"):
+        getattr(x, "tag")  # noqa: B009
+    for name in ("shape", "dtype", "device", "grad_fn", "T"):
+        with pytest.raises(AttributeError):
+            setattr(x, name, 1)
+
+
+def test_attributes_of_parameters(device):
+    p = volta.nn.Parameter(volta.ones(2, device=device))
+    p.tag, p.grad = 1, volta.ones(2, device=device)
+    assert copy.copy(p).tag == pickle.loads(pickle.dumps(p)).tag == 1 and isinstance(copy.copy(p), volta.nn.Parameter)
+    again = copy.deepcopy(p)                                # as in PyTorch: its data alone
+    assert again.grad is None and not hasattr(again, "tag")
+    layer = volta.nn.Linear(2, 2)
+    layer.weight.no_weight_decay = True
+    assert layer.to(device).double().weight.no_weight_decay if device == "cpu" else layer.to(device).weight.no_weight_decay
+    assert not hasattr(layer.state_dict()["weight"], "no_weight_decay")
+
+
+def test_attributes_die_with_their_tensor():
+    class Thing:
+        pass
+
+    x, thing = volta.ones(1), Thing()
+    x.thing, x.itself, thing.x = thing, x, x
+    alive = weakref.ref(thing)
+    del x, thing
+    gc.collect()
+    assert alive() is None
+
+
+def test_data_ptr(device):
+    x = volta.ones(3, 4, device=device)
+    assert x.data_ptr() == x.detach().data_ptr() == x.data.data_ptr() == x.view(12).data_ptr() == x.untyped_storage().data_ptr()
+    assert x[1:].data_ptr() == x.data_ptr() + 16 and x.clone().data_ptr() != x.data_ptr() and volta.ones(0, device=device).data_ptr() == 0
+    if device == "cpu":
+        assert x.data_ptr() == x.numpy().ctypes.data

@@ -409,3 +409,31 @@ def test_damaged_pickles_raise_one_error():
             _load(_archive(bytes(changed), records))
         except StateDictError:
             pass
+
+
+def test_attributes_of_tensors(tmp_path):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    for lib, other in ((torch, volta), (volta, torch)):
+        t, p = lib.ones(2), lib.nn.Parameter(lib.ones(3))
+        t.tags, p.no_weight_decay = ["a", {"b": 1}], True
+        lib.save({"t": t, "p": p}, tmp_path / "a.pt")
+        for read in (lib, other):
+            found = read.load(tmp_path / "a.pt")
+            assert vars(found["t"]) == {"tags": ["a", {"b": 1}]} and vars(found["p"]) == {"no_weight_decay": True}
+            assert type(found["t"]) is read.Tensor and type(found["p"]) is read.nn.Parameter and found["p"].requires_grad
+    t.tags = [test_attributes_of_tensors, lambda: 1]
+    with pytest.raises(ArgumentError, match="save: t.tags.0 is function"):
+        volta.save({"t": t} if lib is volta else None, tmp_path / "a.pt")
+
+
+def test_attributes_hold_plain_values(tmp_path):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    t = torch.ones(2)
+    t.tags = torch.nn.functional.relu
+    torch.save(t, tmp_path / "a.pt")
+    with pytest.raises(StateDictError, match="names 'torch.nn.functional.relu'"):
+        volta.load(tmp_path / "a.pt")
+    t.tags = torch.FloatStorage
+    torch.save(t, tmp_path / "a.pt")
+    with pytest.raises(StateDictError, match="the pickle gives _Kind as a value"):
+        volta.load(tmp_path / "a.pt")

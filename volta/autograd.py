@@ -269,6 +269,23 @@ def _paths(roots: list, targets: list) -> tuple[set, dict]:
     return wanted, {(t._node, t._index): None for t in targets if t._node is not None}
 
 
+def checked_hook(hook: Callable, *like: Any) -> Callable:
+    """A hook of a gradient, whose result is checked to be one of a tensor like this."""
+    def checked(g):
+        changed = hook(g)
+        return changed if changed is None else as_gradient("register_hook: the gradient that a hook gives", changed, *like)
+    return checked
+
+
+def check_hook(name: str, t: Tensor, hook: Any) -> None:
+    """Raise where `hook` cannot be one of this tensor's gradient."""
+    if not t.requires_grad:
+        raise AutogradError(f"{name}: the tensor does not require grad")
+    if not callable(hook):
+        raise ArgumentError(f"{name}: needs a function of {'the gradient' if name == 'register_hook' else 'the tensor'}, got "
+                            f"{type(hook).__name__}")
+
+
 def as_gradient(name: str, g, shape: tuple, dtype, device):
     """What a user's backward or hook gave, as the gradient of a tensor of this shape, dtype and device.
 

@@ -254,8 +254,8 @@ class Tensor(operators.Operators):
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """Call `hook(grad)` when this tensor's gradient is known; what it returns, if not None, replaces it. Gives a handle with
         `remove()`."""
-        _check_hook("register_hook", self, hook)
-        hook = _checked_hook(hook, self.shape, self.dtype, self.device)
+        autograd.check_hook("register_hook", self, hook)
+        hook = autograd.checked_hook(hook, self.shape, self.dtype, self.device)
         if self._node is None:
             self._hooks = {} if self._hooks is None else self._hooks
             return RemovableHandle(self._hooks, hook)
@@ -268,7 +268,7 @@ class Tensor(operators.Operators):
 
         Raises: AutogradError for a tensor that is no leaf or does not require grad.
         """
-        _check_hook("register_post_accumulate_grad_hook", self, hook)
+        autograd.check_hook("register_post_accumulate_grad_hook", self, hook)
         if not self.is_leaf:
             raise AutogradError("register_post_accumulate_grad_hook: only leaves keep gradients, this tensor was computed; use "
                                 "register_hook")
@@ -389,7 +389,7 @@ class Tensor(operators.Operators):
         out = core.alias(self).clone()
         memo[id(self)] = out
         out.grad = copy.deepcopy(self.grad, memo)
-        out.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        out.__dict__.update(copy.deepcopy(self._attributes or {}, memo))
         return out.requires_grad_(self.requires_grad)
 
     def __copy__(self) -> Tensor:
@@ -397,11 +397,11 @@ class Tensor(operators.Operators):
         if self._node is not None:
             raise AutogradError("copy: only leaves can be copied with their graph; use detach() or clone()")
         out = core.alias(self)
-        out.__dict__.update(self.__dict__)
+        out.__dict__.update(self._attributes or {})
         return out.requires_grad_(self.requires_grad)
 
     def __reduce_ex__(self, protocol):
-        return _rebuild, (for_numpy(self), self.dtype, str(self.device), self.requires_grad), self.__dict__ or None
+        return _rebuild, (for_numpy(self), self.dtype, str(self.device), self.requires_grad), self._attributes or None
 
     # ------------------------------------------------------------ places and types
     def cpu(self) -> Tensor:
@@ -483,21 +483,6 @@ class Tensor(operators.Operators):
     def where(self, condition: Tensor, other: Tensor | Number) -> Tensor:
         """Elements of this tensor where `condition` holds, else of `other`."""
         return where(condition, self, other)
-
-
-def _checked_hook(hook, *like):
-    def checked(g):
-        changed = hook(g)
-        return changed if changed is None else autograd.as_gradient("register_hook: the gradient that a hook gives", changed, *like)
-    return checked
-
-
-def _check_hook(name, t, hook):
-    if not t.requires_grad:
-        raise AutogradError(f"{name}: the tensor does not require grad")
-    if not callable(hook):
-        raise ArgumentError(f"{name}: needs a function of {'the gradient' if name == 'register_hook' else 'the tensor'}, got "
-                            f"{type(hook).__name__}")
 
 
 def for_numpy(t):

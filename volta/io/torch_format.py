@@ -235,6 +235,19 @@ def _parameter(data, requires_grad, hooks=None):
     return Parameter(data, requires_grad)
 
 
+def _with_attributes(tensor, attributes):
+    if type(attributes) is not dict or not all(type(name) is str for name in attributes):
+        raise ValueError("a tensor's attributes have an unknown form")
+    tensor.__dict__.update(attributes)
+    return tensor
+
+
+def _typed_tensor(function, kind, args, attributes):
+    if not isinstance(function, Constructor) or function.make is not _tensor or kind is not _PLAIN or type(args) is not tuple:
+        raise ValueError("a tensor has an unknown form")
+    return _with_attributes(_tensor(*args), attributes)
+
+
 def _bytes(text, encoding):
     if type(text) is not str or type(encoding) is not str or encoding != "latin1":
         raise ValueError("bytes have an unknown form")
@@ -291,7 +304,7 @@ def _counter(counts):
     return Counter(counts)
 
 
-_ARRAY = object()
+_ARRAY, _PLAIN = object(), object()
 BUILDERS = {np.ndarray: _fill_array, _ElementType: _ElementType.order}
 ARRAYS = {                      # what arrays of NumPy are made of
     "_codecs.encode": Constructor(_bytes), "numpy.dtype": Constructor(_ElementType), "numpy.ndarray": _ARRAY,
@@ -304,6 +317,8 @@ _TABLE = {
     "torch.storage.UntypedStorage": _Kind(None),
     "torch._utils._rebuild_tensor": Constructor(_tensor), "torch._utils._rebuild_tensor_v2": Constructor(_tensor),
     "torch._utils._rebuild_tensor_v3": Constructor(_tensor_of_bytes), "torch._utils._rebuild_parameter": Constructor(_parameter),
+    "torch._utils._rebuild_parameter_with_state": Constructor(lambda *args: _with_attributes(_parameter(*args[:-1]), args[-1])),
+    "torch._tensor._rebuild_from_type_v2": Constructor(_typed_tensor), "torch.Tensor": _PLAIN,
     "torch.Size": Constructor(lambda sizes: Size(_sizes(sizes))), "torch.device": Constructor(_device),
     "collections.OrderedDict": Constructor(lambda: OrderedDict()), "collections.Counter": Constructor(_counter),
     "builtins.set": Constructor(_set), "builtins.bytes": Constructor(lambda: b""), **ARRAYS,

@@ -173,25 +173,41 @@ class _Pickle:
             self.parts.append(b"b")
 
     def tensor(self, value, path):
-        """A view of a storage, as it lies in memory; what has negative strides is copied."""
+        """A view of a storage, and what attributes it has."""
+        if not value._attributes:
+            self.name("torch._utils _rebuild_tensor_v2")
+            self.view(value, path)
+            self.parts.append(b"R")
+            return
+        self.name("torch._tensor _rebuild_from_type_v2")
+        self.parts.append(b"(")
+        self.name("torch._utils _rebuild_tensor_v2")
+        self.name("torch Tensor")
+        self.view(value, path)
+        self.dict(value._attributes, path)
+        self.parts.append(b"tR")
+
+    def view(self, value, path):
+        """What shows a tensor in its storage, as it lies in memory; what has negative strides is copied."""
         data = value.detach()
         if any(stride < 0 for stride in data._strides):
             data = data.clone()
         shape, empty = tuple(data.shape), not data.numel()
-        self.name("torch._utils _rebuild_tensor_v2")
         self.parts.append(b"(")
         self.storage(data)
         for part in (0 if empty else data.offset, shape, core.strides_of(shape) if empty else tuple(data._strides), value.requires_grad):
             self.put(part, path)
         self.call("collections OrderedDict")
-        self.parts.append(b"tR")
+        self.parts.append(b"t")
 
     def parameter(self, value, path):
-        self.name("torch._utils _rebuild_parameter")
+        self.name("torch._utils _rebuild_parameter" + ("_with_state" if value._attributes else ""))
         self.parts.append(b"(")
         self.tensor(value.detach(), path)
         self.put(value.requires_grad, path)
         self.call("collections OrderedDict")
+        if value._attributes:
+            self.dict(value._attributes, path)
         self.parts.append(b"tR")
 
     def storage(self, data):

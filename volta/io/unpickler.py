@@ -161,11 +161,11 @@ def hashable(key: Any, depth: int = 0) -> Any:
 def check_values(value: Any, allowed: tuple[type, ...], objects: Mapping[int, Any], depth: int = 0, seen: set[int] | None = None) -> None:
     """Raise ValueError where a value is of no type that a file gives and none of the file's `objects`, or contains itself."""
     seen = set() if seen is None else seen
-    if isinstance(value, allowed) or id(value) in seen:
+    if id(value) in seen or isinstance(value, allowed) and not getattr(value, "_attributes", None):
         return
     if depth > DEPTH:
         raise ValueError("the value contains itself, or is nested too deeply")
-    if id(value) in objects:
+    if id(value) in objects or isinstance(value, allowed):
         seen.add(id(value))                 # it may contain itself
         inner = vars(value).values()
     elif type(value) in (list, tuple, set):

@@ -39,11 +39,11 @@ class Parameter(Tensor):
     def __copy__(self) -> Parameter:
         """A parameter over the same data, with the same attributes."""
         out = type(self)(self, self.requires_grad)
-        out.__dict__.update(self.__dict__)
+        out.__dict__.update(self._attributes or {})
         return out
 
     def __reduce_ex__(self, protocol: int):
-        return _rebuild, (type(self), for_numpy(self), self.dtype, str(self.device), self.requires_grad), self.__dict__ or None
+        return _rebuild, (type(self), for_numpy(self), self.dtype, str(self.device), self.requires_grad), self._attributes or None
 
 
 class Buffer(Tensor):

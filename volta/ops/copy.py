@@ -165,12 +165,12 @@ def cast_as(input: Tensor, dtype: core.DType, memory_format: Layout | None) -> T
 
 @composed(samples=(case((2, 3), Derived(lambda x: x)),), kinds="fib", function=False, numpy=lambda x, other: np.copy(x))
 def type_as(input: Tensor, other: Tensor) -> Tensor:
-    """As the dtype of `other`.
+    """As the dtype of `other`, where `other` is.
 
     >>> volta.arange(2).type_as(volta.ones(1)).tolist()
     [0.0, 1.0]
     """
-    return cast(input, other.dtype)
+    return to(input, other)
 
 
 def replace(form, input, args, options):

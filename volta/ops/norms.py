@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta.device import beyond_gpu
 from volta.dtypes import HALVES, as_dtype
 from volta.errors import ArgumentError, DeviceError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.copy import widened
@@ -97,7 +98,9 @@ def vector_norm(x: Tensor, ord: float = 2, dim: int | Sequence[int] | None = Non
 def _singular(name, ord, A):
     """The singular values of matrices."""
     if A.device.is_gpu:
-        raise DeviceError(f"{name}: ord={ord!r} needs singular values, which are computed on the CPU alone; use A.cpu()")
+        beyond_gpu(DeviceError(f"{name}: ord={ord!r} needs singular values, which are computed on the CPU alone; use A.cpu()"),
+                   "Computed there, and copied back.")
+        return svd_op(A.cpu(), full_matrices=False)[1].to(A.device)
     return svd_op(A, full_matrices=False)[1]
 
 

@@ -1,13 +1,14 @@
 """Checkpoints: parts of a model whose intermediate values are computed again in backward, instead of being kept."""
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from volta._kernels.core import TensorBase
 from volta.amp.mode import resumed
-from volta.autograd import enable_grad, graph
+from volta.autograd import enable_grad, graph, is_grad_enabled, no_grad
 from volta.errors import ArgumentError, AutogradError
 from volta.random import default_generator, get_rng_state, set_rng_state
 
@@ -103,10 +104,19 @@ def checkpoint(function: Callable, *args: Any, use_reentrant: bool | None = None
     """`function(*args, **kwargs)`, whose intermediate values are not kept for backward but computed again there, with the same random
     numbers unless `preserve_rng_state` is False. Gradients of any order, for arguments and for parameters that the function uses.
 
-    Raises: ArgumentError for use_reentrant=True, the older way; AutogradError in backward where the second call differs from the first.
+    With use_reentrant=True, PyTorch's older way, nothing gets gradients where no argument wants them, and kwargs are refused.
+
+    Raises: AutogradError in backward where the second call differs from the first.
     """
     if use_reentrant:
-        raise ArgumentError("checkpoint: use_reentrant=True is not supported; pass use_reentrant=False, which does all that it did")
+        if kwargs:
+            raise ArgumentError(f"checkpoint: use_reentrant=True passes no options on, got {', '.join(kwargs)}; pass use_reentrant=False")
+        if not any(isinstance(x, TensorBase) and x.requires_grad for x in args):
+            if is_grad_enabled():
+                warnings.warn("checkpoint: with use_reentrant=True nothing gets a gradient where no argument requires one; pass "
+                              "use_reentrant=False", stacklevel=2)
+            with no_grad():
+                return function(*args)
     run = _Run(function, args, kwargs, preserve_rng_state, early_stop)
     with graph.saved_tensors_hooks(run.pack, lambda holder: holder.run.unpack(holder)):
         return function(*args, **kwargs)

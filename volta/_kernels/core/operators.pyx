@@ -96,6 +96,11 @@ cdef class Operators(TensorBase):
     def __dict__(self, value):
         PyObject_GenericSetDict(self, value, NULL)
 
+    @property
+    def _attributes(self):
+        """The same, None where there has been none: asking for it makes no dict."""
+        return None if self.attributes == NULL else <object>self.attributes
+
     def __add__(self, other):
         return _apply(_add, self, other)
 
