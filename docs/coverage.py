@@ -40,14 +40,13 @@ REASONS = (
      r"empty_(quantized|permuted)|segment_reduce|slice_inverse|sym_constrain.*|.*embedding_renorm.*|^conv_tbc$|norm_except_dim|"
      r"(nuclear|frobenius)_norm|^embedding_bag$",
      "an inner form of a function that is here under its public name"),
-    (r"^(lstm|gru|rnn_tanh|rnn_relu)$", "the inner forms of the layers of nn"),
-    (r"^(data_ptr|const_data_ptr|storage.*|untyped_storage|set_|share_memory_|is_shared|pin_memory|record_stream|from_file|"
+    (r"^(const_data_ptr|storage.*|untyped_storage|set_|share_memory_|is_shared|pin_memory|record_stream|from_file|"
      r"prepare_multiprocessing.*|get_file_path|is_distributed|storage_type|dim_order|output_nr)$",
      "memory is not shown as addresses, nor pinned: transfers take any"),
     (r"^(eig|eigvals)$", "eigenvalues of matrices that are not symmetric are complex"),
     (r"^(symeig|solve|lstsq|matrix_rank)$", "removed from PyTorch: these names only raise, and linalg has their functions"),
     (r"^lobpcg$", "rare: the largest eigenvalues of sparse matrices"),
-    (r"^(apply_|map_|map2_|reinforce|reinforce_|is_inference.*|typename|compile)$", "of Python loops over elements, or of tracing"),
+    (r"^(reinforce|reinforce_|is_inference_mode_enabled|typename|compile)$", "of tracing, or of modes that change nothing here"),
 )
 GROUPS = {
     "torch": (torch, volta), "Tensor": (torch.Tensor, volta.Tensor), "nn.functional": (torch.nn.functional, volta.nn.functional),

@@ -180,3 +180,13 @@ def test_splits_that_do_not_fit():
                        (lambda: volta.block_diag(volta.ones(1, 1, 1)), "block_diag: needs matrices")):
         with pytest.raises((ArgumentError, ShapeError), match=text):
             call()
+
+
+def test_copies_of_strided_views(device):
+    x = volta.arange(12.0, device=device).reshape(3, 4)
+    found = volta.as_strided_copy(x, (2, 2), (1, 4), 3)
+    assert found.tolist() == [[3, 7], [4, 8]]
+    found += 1
+    assert x.flatten().tolist() == list(range(12))
+    assert volta.view_copy(x.t(), (-1,)).tolist() == x.t().flatten().tolist()
+    assert volta.view_copy(x, volta.int32).dtype is volta.int32

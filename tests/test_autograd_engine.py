@@ -410,3 +410,26 @@ def test_a_derivative_adds_to_what_has_arrived_unless_someone_keeps_it(device):
         norm = volta.autograd.grad(volta.nn.functional.rms_norm(volta.index_select(w, 0, at), (2,)).sum(), w)[0]
         assert_close(w.grad, again + norm + 2)
     assert_close(kept[0], np.full((3, 2), 2.0))
+
+
+TIED = [
+    (lambda x: volta.nn.functional.nll_loss(x, volta.tensor([0, 1], device=x.device)), (2, 3)),
+    (lambda x: volta.nn.functional.adaptive_avg_pool2d(x, 1), (1, 2, 3, 3)),
+    (lambda x: volta.nn.functional.adaptive_max_pool2d(x, 1), (1, 2, 3, 3)),
+    (lambda x: volta.nn.functional.fractional_max_pool2d(x, 2, output_size=2), (1, 2, 4, 4)),
+    (lambda x: volta.nn.functional.grid_sample(x, volta.zeros(1, 2, 2, 2, device=x.device), "nearest", align_corners=False), (1, 2, 3, 3))]
+
+
+@pytest.mark.parametrize("function, shape", TIED)
+def test_constant_derivatives_are_functions_of_the_input(function, shape, device):
+    """Their second derivative is 0, not missing, as in PyTorch."""
+    x = volta.rand(*shape, device=device, requires_grad=True)
+    g, = volta.autograd.grad(function(x).sum(), x, create_graph=True)
+    second, = volta.autograd.grad(g.sum(), x)
+    assert (second == 0).all().item()
+
+
+def test_slices_that_renorm_leaves_have_their_own_gradient(device):
+    x = volta.tensor([[1.0, float("nan")], [3.0, 4.0], [0.1, 0.1]], device=device).requires_grad_()
+    volta.renorm(x, 2, 0, 1.0).sum().backward()
+    assert x.grad[0].tolist() == [1, 1] and x.grad[2].tolist() == [1, 1] and x.grad[1, 0].item() == pytest.approx(0.032, abs=1e-4)

@@ -88,7 +88,31 @@ def test_linear_cross_entropy_is_both_in_one(device):
     for call, text in ((lambda: layer(volta.ones(3, device=device), labels[0]), r"input \(3,\) does not fit linear_weight \(5, 2, 3\)"),
                        (lambda: F.linear_cross_entropy(x, x, labels[:, 0], linear_bias=x), r"linear_bias must have shape \(4,\)"),
                        (lambda: F.linear_cross_entropy(x, x, volta.ones(4, 4, device=device), ignore_index=1), "holds probabilities"),
-                       (lambda: F.linear_cross_entropy(x, x, labels[:, 0], options="chunks"), "options, .* are not available"),
+                       (lambda: F.linear_cross_entropy(x, x, labels[:, 0], options="chunks"), "options must be LinearCross.*got str"),
                        (lambda: nn.LinearCrossEntropyLoss(3, 5, weight=x), r"weight must have shape \(5,\)")):
         with pytest.raises((ArgumentError, ShapeError), match=text):
             call()
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("options, rows", [({"batch_chunk_size": 3}, 3), ({"chunking_method": "aspect_ratio"}, 4), ({}, 2),
+                                           ({"batch_chunk_size": 99}, 7)])
+def test_linear_cross_entropy_in_chunks(options, rows, reduction, device):
+    x, weight, bias = (volta.rand(*shape, device=device, requires_grad=True) for shape in ((7, 3), (5, 3), (5,)))
+    scale, labels = volta.rand(5, device=device), volta.tensor([0, 4, -1, 2, 3, 1, 0], device=device)
+    chosen = nn.LinearCrossEntropyOptions(**options)
+    assert chosen.rows(7, 3, 5, False) == rows
+    found = []
+    for given in (None, chosen):
+        loss = F.linear_cross_entropy(x, weight, labels, linear_bias=bias, weight=scale, reduction=reduction, ignore_index=-1,
+                                      options=given)
+        found.append([loss.detach(), *volta.autograd.grad(loss.sum(), (x, weight, bias))])
+    for a, b in zip(*found):
+        np.testing.assert_allclose(a.cpu().numpy(), b.cpu().numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("options, text", [({"acc_policy": "most"}, "acc_policy"), ({"chunking_method": "rows"}, "chunking_method"),
+                                           ({"batch_chunk_size": 0}, "batch_chunk_size"), ({"acc_dtype": "float"}, "acc_dtype")])
+def test_chunks_that_make_no_sense(options, text):
+    with pytest.raises(ArgumentError, match=text):
+        nn.LinearCrossEntropyOptions(**options)

@@ -387,3 +387,25 @@ def test_select_nonzero_one_hot(device):
     np.testing.assert_array_equal(volta.masked_select(x, x > 2).numpy(), array[array > 2])
     np.testing.assert_array_equal(volta.index_select(x, 1, volta.tensor([2, 0, 2], device=device)).numpy(), array[:, [2, 0, 2]])
     np.testing.assert_array_equal(volta.one_hot(volta.tensor([[2], [0]], device=device), 3).numpy(), [[[0, 0, 1]], [[1, 0, 0]]])
+
+
+INT64_ALONE = [
+    lambda x, i: volta.take(x, i), lambda x, i: volta.put(x, i, x[:1]), lambda x, i: volta.nn.functional.one_hot(i),
+    lambda x, i: volta.index_copy(x, 0, i, x[:1]), lambda x, i: volta.index_fill(x, 0, i, 2.0), lambda x, i: volta.take_along_dim(x, i, 0),
+    lambda x, i: volta.nn.functional.nll_loss(x[None], i), lambda x, i: volta.nn.functional.cross_entropy(x[None], i),
+    lambda x, i: volta.tensor_split(x, i), lambda x, i: volta.nn.functional.multi_margin_loss(x[None], i)]
+
+
+@pytest.mark.parametrize("call", INT64_ALONE)
+def test_what_takes_int64_alone(call, device):
+    """int32 is refused where PyTorch refuses it."""
+    x, i = volta.ones(3, device=device), volta.tensor([1], device=device)
+    call(x, i)
+    with pytest.raises((DTypeError, ArgumentError), match="int64"):
+        call(x, i.int())
+
+
+def test_where_by_bytes(device):
+    with pytest.warns(UserWarning, match="uint8 condition"):
+        found = volta.where(volta.tensor([2, 0], dtype=volta.uint8, device=device), volta.ones(2, device=device), 0.0)
+    assert found.tolist() == [1, 0]

@@ -1,10 +1,8 @@
 """Making tensors, their facts, conversion to Python and NumPy, methods and operators, copying and pickling."""
 import copy
-import gc
 import inspect
 import math
 import pickle
-import weakref
 
 import numpy as np
 import pytest
@@ -500,48 +498,11 @@ def test_a_leaf_hook_refuses():
         x.register_post_accumulate_grad_hook(3)
 
 
-def test_attributes(device):
-    x = volta.ones(2, device=device, requires_grad=True)
-    x.tag = ["a"]
-    assert x.tag == ["a"] and vars(x) == {"tag": ["a"]} and not hasattr(x + 1, "tag") and not hasattr(x.detach(), "tag")
-    assert copy.copy(x).tag is x.tag and copy.deepcopy(x).tag == ["a"] and copy.deepcopy(x).tag is not x.tag
-    assert pickle.loads(pickle.dumps(x)).tag == ["a"] and pickle.loads(pickle.dumps(x)).requires_grad
-    assert copy.copy(x).data_ptr() == x.data_ptr() != copy.deepcopy(x).data_ptr()
-    del x.tag
-    with pytest.raises(AttributeError, match="'Tensor' object has no attribute 'tag'"):
-        getattr(x, "tag")  # noqa: B009
-    for name in ("shape", "dtype", "device", "grad_fn", "T"):
-        with pytest.raises(AttributeError):
-            setattr(x, name, 1)
-
-
-def test_attributes_of_parameters(device):
-    p = volta.nn.Parameter(volta.ones(2, device=device))
-    p.tag, p.grad = 1, volta.ones(2, device=device)
-    assert copy.copy(p).tag == pickle.loads(pickle.dumps(p)).tag == 1 and isinstance(copy.copy(p), volta.nn.Parameter)
-    again = copy.deepcopy(p)                                # as in PyTorch: its data alone
-    assert again.grad is None and not hasattr(again, "tag")
-    layer = volta.nn.Linear(2, 2)
-    layer.weight.no_weight_decay = True
-    assert layer.to(device).double().weight.no_weight_decay if device == "cpu" else layer.to(device).weight.no_weight_decay
-    assert not hasattr(layer.state_dict()["weight"], "no_weight_decay")
-
-
-def test_attributes_die_with_their_tensor():
-    class Thing:
-        pass
-
-    x, thing = volta.ones(1), Thing()
-    x.thing, x.itself, thing.x = thing, x, x
-    alive = weakref.ref(thing)
-    del x, thing
-    gc.collect()
-    assert alive() is None
-
-
-def test_data_ptr(device):
-    x = volta.ones(3, 4, device=device)
-    assert x.data_ptr() == x.detach().data_ptr() == x.data.data_ptr() == x.view(12).data_ptr() == x.untyped_storage().data_ptr()
-    assert x[1:].data_ptr() == x.data_ptr() + 16 and x.clone().data_ptr() != x.data_ptr() and volta.ones(0, device=device).data_ptr() == 0
-    if device == "cpu":
-        assert x.data_ptr() == x.numpy().ctypes.data
+def test_to_with_flags_by_position():
+    x = volta.ones(2, 3)
+    assert x.to("cpu", volta.float32, True, True) is not x and x.to(volta.float32, False, False) is x
+    assert x.t().to(volta.float64, False, True).dtype is volta.float64
+    assert x.t().float(memory_format=volta.contiguous_format).is_contiguous()
+    assert x.long(memory_format=volta.preserve_format).dtype is volta.int64
+    with pytest.raises(TypeError, match="non_blocking and copy in this order"):
+        x.to("cpu", True, volta.float32)

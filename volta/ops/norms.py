@@ -177,7 +177,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     return norm(input - other, p)
 
 
-@composed(samples=(case((2, 3), 1), case((2, 3, 4), (0, 2), keepdim=True)), domain=(0.3, 2.0), method=False,
+@composed(samples=(case((2, 3), dim=1), case((2, 3, 4), dim=(0, 2), keepdim=True)), domain=(0.3, 2.0), method=False,
           numpy=lambda x, dim, keepdim=False: np.sqrt((x * x).sum(axis=dim, keepdims=keepdim)))
 def frobenius_norm(input: Tensor, dim: int | Sequence[int], keepdim: bool = False) -> Tensor:
     """The 2-norm over one or two dimensions; of none, over all.
@@ -193,7 +193,7 @@ def frobenius_norm(input: Tensor, dim: int | Sequence[int], keepdim: bool = Fals
     return norm(input, 2.0, dims or None, keepdim)
 
 
-@composed(samples=(case((2, 3)), case((2, 3, 4), (0, 2))), method=False, cpu_only=True, rtol=1e-4, smooth=False,
+@composed(samples=(case((2, 3)), case((2, 3, 4), dim=(0, 2))), method=False, cpu_only=True, rtol=1e-4, smooth=False,
           numpy=lambda x, dim=(0, 1), keepdim=False: np.linalg.norm(x, "nuc", dim, keepdim))
 def nuclear_norm(input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = False) -> Tensor:
     """The sum of the singular values of the matrices in two dimensions, on the CPU.

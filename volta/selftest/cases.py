@@ -78,12 +78,11 @@ def sample(op, case: Case, rng: np.random.Generator, dtype) -> list:
 
 
 def derived(made, dtype):
-    """What a Derived gave: floats in the element type under test, integers and flags as they are where that is a float or a small
-    integer, which is no index."""
+    """What a Derived gave: floats in the element type under test, integers and flags as they are where that is a float, or where
+    not every op takes it for indices."""
     if not isinstance(made, np.ndarray):
         return made
-    kept = made.dtype.kind in "ib" and dtype not in (volta.int64, volta.int32, volta.bool)
-    return made if kept else as_dtype(made, dtype)
+    return made if made.dtype.kind in "ib" and dtype not in (volta.int64, volta.bool) else as_dtype(made, dtype)
 
 
 def values(op, shape: tuple, rng: np.random.Generator, dtype) -> np.ndarray:

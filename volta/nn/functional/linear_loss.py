@@ -110,6 +110,8 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
         raise ArgumentError(f"linear_cross_entropy: ignore_index={ignore_index} is a label, but the target holds probabilities")
     ignore_index = -100 if ignore_index is None else ignore_index
     if options is not None:
+        if not isinstance(options, LinearCrossEntropyOptions):
+            raise ArgumentError(f"linear_cross_entropy: options must be LinearCrossEntropyOptions, got {type(options).__name__}")
         if linear_weight.ndim == 2 and reduction in ("mean", "sum", "none") and not label_smoothing and target.dtype is int64:
             rows = options.rows(input.shape[0] if input.ndim == 2 else 1, *linear_weight.shape[::-1], input.dtype in HALVES)
             if input.ndim == 2 and rows < input.shape[0] and target.shape == input.shape[:1]:

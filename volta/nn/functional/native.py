@@ -25,8 +25,7 @@ __all__: list[str] = []
 
 
 def _statistics(x, dims, shape, eps):
-    """Mean and reciprocal standard deviation, which no gradient goes through."""
-    x = x.detach()
+    """Mean and reciprocal standard deviation."""
     variance, mean = var_mean(cast(x, float32) if x.dtype in HALVES else x, dims, correction=0)
     return tuple([cast(reshape_op(v, shape=shape), x.dtype) for v in (mean, rsqrt(variance + eps))])
 
@@ -35,19 +34,19 @@ def _np_statistics(out, x, axes, shape, eps):
     return out, x.mean(axes).reshape(shape), 1 / np.sqrt(x.var(axes) + eps).reshape(shape)
 
 
-@composed(samples=(case((3, 4), 4, (4,), (4,), 1e-5), case((2, 3, 4), (3, 4), None, None, 1e-3)), method=False, rtol=1e-4,
+@composed(samples=(case((3, 4), 4, (4,), (4,), 1e-5),), method=False, rtol=1e-4, smooth=False,
           numpy=lambda x, shape, weight, bias, eps: _np_statistics(
               norm.layer_norm.details.numpy(x, shape, weight, bias, eps), x, tuple(range(1, x.ndim)), (len(x),) + (1,) * (x.ndim - 1), eps))
 def native_layer_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None, bias: Tensor | None,
                       eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """(`nn.functional.layer_norm`, mean, reciprocal standard deviation) of each row.
+    """(`nn.functional.layer_norm`, mean, reciprocal standard deviation) of each row; gradients come of the first alone.
 
     >>> volta.native_layer_norm(volta.tensor([[1.0, 3.0]]), (2,), None, None, 0.0)[1]
     tensor([[2.]])
     """
     shape = (normalized_shape,) if hasattr(normalized_shape, "__index__") else tuple(normalized_shape)
     out, rows = norm.layer_norm(input, shape, weight, bias, eps), input.ndim - len(shape)
-    return out, *_statistics(input, tuple(range(rows, input.ndim)), input.shape[:rows] + (1,) * len(shape), eps)
+    return out, *_statistics(input.detach(), tuple(range(rows, input.ndim)), input.shape[:rows] + (1,) * len(shape), eps)
 
 
 @composed(samples=(case((2, 4, 3), (4,), (4,), 2, 4, 3, 2, 1e-5), case((2, 4), None, None, 2, 4, 1, 1, 1e-3)), method=False, rtol=1e-4,
@@ -69,19 +68,20 @@ def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     return reshape_op(out, shape=input.shape), *_statistics(rows, (1,), (N, group), eps)
 
 
-@composed(samples=(case((4, 3, 5), (3,), (3,), None, None, True, 0.1, 1e-5),), method=False, rtol=1e-4,
+@composed(samples=(case((4, 3, 5), (3,), (3,), None, None, True, 0.1, 1e-5),), method=False, rtol=1e-4, smooth=False,
           numpy=lambda x, weight, bias, mean, variance, training, momentum, eps: _np_statistics(
               norm.batch_norm.details.numpy(x, mean, variance, weight, bias, training), x, (0, 2), (3,), eps))
 def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
                       training: bool, momentum: float, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """(`nn.functional.batch_norm`, mean, reciprocal standard deviation) of each channel; these two are empty unless in training.
+    """(`nn.functional.batch_norm`, mean, reciprocal standard deviation) of each channel; these two are empty unless in training, and
+    gradients come of the first alone.
 
     >>> volta.native_batch_norm(volta.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 1e-5)[1]
     tensor([2.])
     """
     statistics = empty(0, dtype=input.dtype, device=input.device), empty(0, dtype=input.dtype, device=input.device)
     if training and input.ndim > 1:
-        statistics = _statistics(input, (0, *range(2, input.ndim)), input.shape[1:2], eps)
+        statistics = _statistics(input.detach(), (0, *range(2, input.ndim)), input.shape[1:2], eps)
     return norm.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps), *statistics
 
 
@@ -136,8 +136,9 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
     return conv.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
 
 
-@composed(samples=(case((2, 3, 5), (4, 3, 2), (4,), (1,), (0,), (1,), False, (0,), 1),), rtol=1e-4, method=False,
-          numpy=lambda x, weight, bias, *rest: conv.conv1d.details.numpy(x, weight, bias))
+@composed(samples=(case((2, 3, 5), (4, 3, 2), (4,), stride=(1,), padding=(0,), dilation=(1,), transposed=False, output_padding=(0,),
+                        groups=1),), rtol=1e-4, method=False,
+          numpy=lambda x, weight, bias, **rest: conv.conv1d.details.numpy(x, weight, bias))
 def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
                 transposed: bool, output_padding: Sequence[int], groups: int) -> Tensor:
     """`nn.functional.conv1d`, 2d or 3d, or `conv_transpose1d`, 2d or 3d, by the number of dimensions.
@@ -156,8 +157,8 @@ def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequ
 
 
 # ---------------------------------------------------------------- grids
-@composed(samples=(case((2, 2, 3), (2, 1, 3, 4), True),), rtol=1e-4, method=False,
-          numpy=lambda theta, size, align: sample.affine_grid.details.numpy(theta, size, align))
+@composed(samples=(case((2, 2, 3), size=(2, 1, 3, 4), align_corners=True),), rtol=1e-4, method=False,
+          numpy=sample.affine_grid.details.numpy)
 def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
     """`nn.functional.affine_grid`.
 
@@ -177,10 +178,16 @@ def _make_grid_sampler(name, ranks, shapes):
         return sample.grid_sample(input, grid, ("bilinear", "nearest", "bicubic")[interpolation_mode],
                                   ("zeros", "border", "reflection")[padding_mode], align_corners)
     grid_sampler.__name__ = grid_sampler.__qualname__ = name
-    grid_sampler.__doc__ = """`nn.functional.grid_sample` by numbers: of the mode 0 "bilinear", 1 "nearest", 2 "bicubic", and of the padding
+    example = ", ".join(["0.0"] * ranks[-1])
+    ones = "1, " * ranks[-1]
+    grid_sampler.__doc__ = f"""`nn.functional.grid_sample` by numbers: the mode is 0 "bilinear", 1 "nearest", 2 "bicubic", and of the padding
     0 "zeros", 1 "border", 2 "reflection".
 
-    Raises: ArgumentError, ShapeError."""
+    Raises: ArgumentError, ShapeError.
+
+    >>> volta.{name}(volta.ones(1, {ones}1), volta.tensor([{example}]).reshape(1, {ones}{ranks[-1]}), 0, 0, False).item()
+    1.0
+    """
     return composed(samples=(case(*shapes, 0, 0, False), case(*shapes, 0, 1, True)), method=False, rtol=1e-4,
                     numpy=lambda x, grid, mode, padding, align: sample.grid_sample.details.numpy(
                         x, grid, "bilinear", ("zeros", "border")[padding], align))(grid_sampler)

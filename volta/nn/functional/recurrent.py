@@ -134,7 +134,12 @@ def _make_layer(name, mode, pair):
     {name}(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first), or of a packed sequence
     {name}(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional).
 
-    Raises: ArgumentError, ShapeError where the arguments do not fit."""
+    Raises: ArgumentError, ShapeError where the arguments do not fit.
+
+    >>> weights, h = (volta.zeros({GATES[mode]}, 1), volta.zeros({GATES[mode]}, 1)), volta.zeros(1, 1, 1)
+    >>> volta.{name}(volta.ones(2, 1, 1), {"(h, h)" if pair else "h"}, weights, False, 1, 0.0, False, False, False)[0].flatten()
+    tensor([0., 0.])
+    """
     return composed(untested=_UNTESTED, method=False)(function)
 
 
@@ -174,7 +179,11 @@ def _make_cell(name, mode):
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""`nn.{"GRUCell" if mode == "gru" else "RNNCell"}` as a function of its weights: the state after a step.
 
-    Raises: ArgumentError, ShapeError where the arguments do not fit."""
+    Raises: ArgumentError, ShapeError where the arguments do not fit.
+
+    >>> volta.{name}(volta.ones(1, 1), volta.zeros(1, 1), volta.zeros({GATES[mode]}, 1), volta.zeros({GATES[mode]}, 1))
+    tensor([[0.]])
+    """
     return composed(untested=_UNTESTED, method=False)(function)
 
 

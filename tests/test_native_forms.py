@@ -1,0 +1,113 @@
+"""Inner forms of functions of networks against PyTorch, where it is installed, and the layers."""
+import numpy as np
+import pytest
+
+import volta
+from volta import nn
+from volta.errors import ArgumentError, DTypeError, ShapeError
+
+
+def _weights(layer):
+    return [p for each in layer.all_weights for p in each]
+
+
+@pytest.mark.parametrize("name, layer", [("lstm", nn.LSTM), ("gru", nn.GRU), ("rnn_tanh", nn.RNN), ("rnn_relu", nn.RNN)])
+@pytest.mark.parametrize("bidirectional, bias, batch_first", [(False, True, False), (True, False, True), (True, True, False)])
+def test_recurrent_functions_are_the_layers(name, layer, bidirectional, bias, batch_first, device):
+    options = {"nonlinearity": "relu"} if name == "rnn_relu" else {}
+    made = layer(3, 4, 2, bias=bias, batch_first=batch_first, bidirectional=bidirectional, device=device, **options)
+    x = volta.randn(5, 2, 3, device=device)
+    h = volta.randn(2 * (1 + bidirectional), 5 if batch_first else 2, 4, device=device)
+    hx = (h, h * 0.5) if name == "lstm" else h
+    out, *last = getattr(volta, name)(x, hx, _weights(made), bias, 2, 0.0, False, bidirectional, batch_first)
+    expected, states = made(x, hx)
+    assert (out == expected).all()
+    for each, state in zip(last, states if name == "lstm" else (states,)):
+        assert (each == state).all()
+    rows, sizes = volta.randn(6, 3, device=device), volta.tensor([3, 2, 1])
+    hx = (h[:, :1].repeat(1, 3, 1),) * 2 if name == "lstm" else h[:, :1].repeat(1, 3, 1)
+    out, *_ = getattr(volta, name)(rows, sizes, hx, _weights(made), bias, 2, 0.0, False, bidirectional)
+    assert (out == made(nn.utils.rnn.PackedSequence(rows, sizes), hx)[0].data).all()
+
+
+@pytest.mark.parametrize("name, cell", [("lstm_cell", nn.LSTMCell), ("gru_cell", nn.GRUCell), ("rnn_tanh_cell", nn.RNNCell)])
+def test_cells_are_the_layers(name, cell, device):
+    made = cell(3, 4, device=device)
+    x, h = volta.randn(2, 3, device=device), volta.randn(2, 4, device=device)
+    hx = (h, h) if name == "lstm_cell" else h
+    found = getattr(volta, name)(x, hx, made.weight_ih, made.weight_hh, made.bias_ih, made.bias_hh)
+    for a, b in zip(*[v if isinstance(v, tuple) else (v,) for v in (found, made(x, hx))]):
+        assert (a == b).all()
+    with pytest.raises(ArgumentError, match="needs both biases or none"):
+        getattr(volta, name)(x, hx, made.weight_ih, made.weight_hh, made.bias_ih)
+    with pytest.raises(ShapeError, match="needs an input"):
+        getattr(volta, name)(x[0], hx, made.weight_ih, made.weight_hh)
+
+
+def test_wrong_recurrent_arguments():
+    layer, x, h = nn.GRU(3, 4), volta.ones(5, 2, 3), volta.zeros(1, 2, 4)
+    with pytest.raises(ArgumentError, match="3 weights and biases do not fit 1 layers"):
+        volta.gru(x, h, _weights(layer)[:3], True, 1, 0.0, False, False, False)
+    with pytest.raises(ShapeError, match="states must have shape"):
+        volta.gru(x, h[0], _weights(layer), True, 1, 0.0, False, False, False)
+    with pytest.raises(TypeError, match="gru: takes input, hx"):
+        volta.gru(x, h, _weights(layer))
+
+
+def test_rows_are_shortened_in_place(device):
+    weight = volta.tensor([[3.0, 4.0], [6.0, 8.0], [0.3, 0.4]], device=device)
+    assert volta.embedding_renorm_(weight, volta.tensor([0, 2], device=device), 1.0, 2.0) is weight
+    np.testing.assert_allclose(weight.cpu().numpy(), [[0.6, 0.8], [6, 8], [0.3, 0.4]], rtol=1e-5)
+
+
+def test_dropout_with_its_mask(device):
+    x = volta.rand(1000, device=device) + 1
+    out, kept = volta.native_dropout(x, 0.25, True)
+    np.testing.assert_allclose(out.cpu().numpy(), volta.where(kept, x / 0.75, 0.0).cpu().numpy(), rtol=1e-6)
+    assert 650 < kept.sum().item() < 850 and kept.dtype is volta.bool
+    with pytest.raises(ArgumentError, match="probability"):
+        volta.native_dropout(x, 1.5, True)
+
+
+def test_pooling_with_places(device):
+    x = volta.randn(1, 2, 6, 6, device=device)
+    for name, args in (("max_pool2d", (2,)), ("adaptive_max_pool2d", (3,))):
+        for more in ({}, {"return_indices": False}):
+            values, places = getattr(nn.functional, f"{name}_with_indices")(x, *args, **more)
+            expected = getattr(nn.functional, name)(x, *args, return_indices=True)
+            assert (values == expected[0]).all() and (places == expected[1]).all()
+    assert len(nn.functional.max_pool2d_with_indices(x, 2, None, 0, 1, False, False)) == 2
+    assert len(nn.functional.fractional_max_pool2d_with_indices(x, 2, output_size=2)) == 2
+
+
+@pytest.mark.parametrize("initial", [None, 1.5])
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min", "prod"])
+def test_segments_against_torch(reduce, initial, device):
+    torch = pytest.importorskip("torch")
+    array = np.random.default_rng(0).normal(size=(2, 4, 3)).astype(np.float32)
+    for axis, named in ((0, {"lengths": [2, 0]}), (1, {"lengths": [[1, 0, 3], [2, 2, 0]]}), (0, {"offsets": [0, 1, 2]})):
+        found = []
+        for library, place in ((torch, "cpu"), (volta, device)):
+            data = library.tensor(array, device=place).requires_grad_()
+            given = {name: library.tensor(value, device=place) for name, value in named.items()}
+            out = library.segment_reduce(data, reduce, axis=axis, initial=initial, **given)
+            library.where(library.isfinite(out), out, 0.0 * out.detach()).sum().backward()
+            found.append((out.detach().cpu().numpy(), data.grad.cpu().numpy()))
+        np.testing.assert_allclose(found[1][0], found[0][0], rtol=1e-5)
+        if axis == 0 and "offsets" in named:
+            np.testing.assert_allclose(found[1][1], found[0][1], rtol=1e-4)
+
+
+def test_segments_that_do_not_fit():
+    x = volta.ones(4)
+    with pytest.raises(ArgumentError, match="add up to the 4 elements"):
+        volta.segment_reduce(x, "sum", lengths=volta.tensor([2, 1]))
+    assert volta.segment_reduce(x, "sum", lengths=volta.tensor([2, 1]), unsafe=True).tolist() == [2, 1]
+    with pytest.raises(ArgumentError, match="either lengths or offsets"):
+        volta.segment_reduce(x, "sum")
+    with pytest.raises(ArgumentError, match="reduce must be one of"):
+        volta.segment_reduce(x, "most", lengths=volta.tensor([4]))
+    with pytest.raises(DTypeError, match="int64 or int32"):
+        volta.segment_reduce(x, "sum", lengths=volta.tensor([4.0]))
+    with pytest.raises(ShapeError, match="up to axis 1"):
+        volta.segment_reduce(volta.ones(4, 2), "sum", lengths=volta.tensor([4]), axis=1)

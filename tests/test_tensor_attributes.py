@@ -1,0 +1,56 @@
+"""Attributes that users give tensors, and where tensors lie."""
+import copy
+import gc
+import pickle
+import weakref
+
+import pytest
+
+import volta
+
+
+def test_attributes(device):
+    x = volta.ones(2, device=device, requires_grad=True)
+    x.tag = ["a"]
+    assert x.tag == ["a"] and vars(x) == {"tag": ["a"]} and not hasattr(x + 1, "tag") and not hasattr(x.detach(), "tag")
+    assert copy.copy(x).tag is x.tag and copy.deepcopy(x).tag == ["a"] and copy.deepcopy(x).tag is not x.tag
+    assert pickle.loads(pickle.dumps(x)).tag == ["a"] and pickle.loads(pickle.dumps(x)).requires_grad
+    assert copy.copy(x).data_ptr() == x.data_ptr() != copy.deepcopy(x).data_ptr()
+    del x.tag
+    with pytest.raises(AttributeError, match="'Tensor' object has no attribute 'tag'"):
+        getattr(x, "tag")  # noqa: B009
+    for name in ("shape", "dtype", "device", "grad_fn", "T"):
+        with pytest.raises(AttributeError):
+            setattr(x, name, 1)
+
+
+def test_attributes_of_parameters(device):
+    p = volta.nn.Parameter(volta.ones(2, device=device))
+    p.tag, p.grad = 1, volta.ones(2, device=device)
+    assert copy.copy(p).tag == pickle.loads(pickle.dumps(p)).tag == 1 and isinstance(copy.copy(p), volta.nn.Parameter)
+    again = copy.deepcopy(p)                                # as in PyTorch: its data alone
+    assert again.grad is None and not hasattr(again, "tag")
+    layer = volta.nn.Linear(2, 2)
+    layer.weight.no_weight_decay = True
+    assert layer.to(device).double().weight.no_weight_decay if device == "cpu" else layer.to(device).weight.no_weight_decay
+    assert not hasattr(layer.state_dict()["weight"], "no_weight_decay")
+
+
+def test_attributes_die_with_their_tensor():
+    class Thing:
+        pass
+
+    x, thing = volta.ones(1), Thing()
+    x.thing, x.itself, thing.x = thing, x, x
+    alive = weakref.ref(thing)
+    del x, thing
+    gc.collect()
+    assert alive() is None
+
+
+def test_data_ptr(device):
+    x = volta.ones(3, 4, device=device)
+    assert x.data_ptr() == x.detach().data_ptr() == x.data.data_ptr() == x.view(12).data_ptr() == x.untyped_storage().data_ptr()
+    assert x[1:].data_ptr() == x.data_ptr() + 16 and x.clone().data_ptr() != x.data_ptr() and volta.ones(0, device=device).data_ptr() == 0
+    if device == "cpu":
+        assert x.data_ptr() == x.numpy().ctypes.data
