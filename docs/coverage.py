@@ -46,7 +46,7 @@ REASONS = (
     (r"^(eig|eigvals)$", "eigenvalues of matrices that are not symmetric are complex"),
     (r"^(symeig|solve|lstsq|matrix_rank)$", "removed from PyTorch: these names only raise, and linalg has their functions"),
     (r"^lobpcg$", "rare: the largest eigenvalues of sparse matrices"),
-    (r"^(reinforce|reinforce_|is_inference_mode_enabled|typename|compile)$", "of tracing, or of modes that change nothing here"),
+    (r"^(reinforce|reinforce_|is_inference_mode_enabled|compile)$", "of tracing, or of modes that change nothing here"),
 )
 GROUPS = {
     "torch": (torch, volta), "Tensor": (torch.Tensor, volta.Tensor), "nn.functional": (torch.nn.functional, volta.nn.functional),

@@ -118,7 +118,7 @@ _LATE_NAMES = {
                      "IntTensor", "LongTensor", "ShortTensor", "set_default_tensor_type"), "volta.typed"),
     **dict.fromkeys(("are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "get_num_interop_threads",
                      "inf", "nan", "newaxis", "pi", "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads",
-                     "use_deterministic_algorithms", "version"), "volta.compat.names")}
+                     "typename", "use_deterministic_algorithms", "version"), "volta.compat.names")}
 
 
 _published = 0

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+from volta._kernels.core import TensorBase
 from volta.amp import get_autocast_dtype, is_autocast_enabled
 from volta.compat.foreach import FOREACH
 from volta.compat.modules import VERSIONS
@@ -19,7 +20,7 @@ from volta.storage import UntypedStorage
 
 __all__ = ["are_deterministic_algorithms_enabled", "compile", "e", "get_float32_matmul_precision", "get_num_interop_threads", "inf",
            "nan", "newaxis", "pi", "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads",
-           "use_deterministic_algorithms", "version"]
+           "typename", "use_deterministic_algorithms", "version"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,6 +33,16 @@ class version:
     __version__ = VERSIONS["torch"]
     cuda = hip = xpu = None
     debug = False
+
+
+def typename(obj: object) -> str:
+    """PyTorch's name of the type of a tensor, such as "torch.FloatTensor"; of anything else the name of itself or of its type, behind that
+    of its module."""
+    if isinstance(obj, TensorBase):
+        return obj.type()
+    shown = obj if hasattr(obj, "__qualname__") else type(obj)
+    module = getattr(shown, "__module__", None)
+    return shown.__qualname__ if module in (None, "builtins") else f"{module}.{shown.__qualname__}"
 
 
 def compile(model: F | None = None, **options: Any) -> Any:

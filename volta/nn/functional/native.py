@@ -180,7 +180,7 @@ def _make_grid_sampler(name, ranks, shapes):
     grid_sampler.__name__ = grid_sampler.__qualname__ = name
     example = ", ".join(["0.0"] * ranks[-1])
     ones = "1, " * ranks[-1]
-    grid_sampler.__doc__ = f"""`nn.functional.grid_sample` by numbers: the mode is 0 "bilinear", 1 "nearest", 2 "bicubic", and of the padding
+    grid_sampler.__doc__ = f"""`nn.functional.grid_sample` by numbers: the mode is 0 "bilinear", 1 "nearest", 2 "bicubic", the padding
     0 "zeros", 1 "border", 2 "reflection".
 
     Raises: ArgumentError, ShapeError.
