@@ -130,3 +130,16 @@ def test_symmetric_factors_solve():
         volta.linalg.ldl_factor(A.requires_grad_())
     with pytest.raises(volta.errors.ArgumentError, match="pivots must be between 1 and the 40 rows"):
         volta.linalg.ldl_solve(LD, pivots * 0, X)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf")])
+def test_infinite_elements_have_no_singular_values(value):
+    """They end, and give NaN as in PyTorch; the other matrices of a batch have theirs."""
+    a = volta.eye(3).expand(2, 3, 3).clone()
+    a[0, 1, 0] = value
+    for values in (volta.linalg.svdvals(a), volta.linalg.eigvalsh(a)):
+        assert volta.isnan(values[0]).all() and values[1].tolist() == [1, 1, 1]
+    assert volta.isnan(volta.linalg.pinv(a)[0]).all() and volta.linalg.matrix_rank(a).tolist() == [0, 3]
+    with pytest.raises(volta.errors.LinAlgError, match="NaN"):
+        volta.linalg.svdvals(a * 0)
+    assert volta.linalg.eigvalsh(volta.tensor([[2.0, value], [0.0, 1.0]])).tolist() == [1, 2]

@@ -1,7 +1,7 @@
 """Matrices inverted and decomposed by LAPACK, as NumPy carries it: its functions on views of the tensors' memory.
 
 Sizes are checked above. A matrix of which there is no such result gives NaN and an `info` that is not 0, as LAPACK's; an iteration that
-does not converge, which are elements that are not finite, raises.
+does not converge, or would not, as of NaN, raises.
 """
 import numpy as np
 
@@ -82,8 +82,25 @@ def _factor(a):
     return np.linalg.cholesky(a)
 
 
+def _finite(function):
+    """NaN for matrices with infinite elements, of which some of LAPACK's iterations never end, and an error for NaN, as in PyTorch."""
+    def checked(a, *others, read=lambda a: a):
+        whole = read(a)
+        if np.isnan(whole).any():
+            raise np.linalg.LinAlgError("an element is NaN")
+        wrong = np.isinf(whole).any((-2, -1))
+        if not wrong.any():
+            return tuple(function(a, *others))
+        found = function(np.where(wrong[..., None, None], np.array(0, a.dtype), a), *others)
+        return tuple([np.where(wrong.reshape(wrong.shape + (1,) * (v.ndim - wrong.ndim)), np.array(np.nan, v.dtype), v) for v in found])
+    return checked
+
+
+_singular, _proper = _finite(np.linalg.svd), _finite(np.linalg.eigh)
+
+
 def _dependent(a, k):
-    return np.linalg.matrix_rank(a[:, :k]) < k
+    return np.isfinite(a[:, :k]).all() and np.linalg.matrix_rank(a[:, :k]) < k
 
 
 def _indefinite(a, k):
@@ -104,7 +121,7 @@ def _cholesky(a):
 
 # ---------------------------------------------------------------- what always has a result
 def _svd(a, full_matrices):
-    return tuple(np.linalg.svd(a, full_matrices))
+    return _singular(a, full_matrices)
 
 
 def _qr(a, mode):
@@ -112,7 +129,7 @@ def _qr(a, mode):
 
 
 def _eigh(a, uplo):
-    return tuple(np.linalg.eigh(a, uplo))
+    return _proper(a, uplo, read=np.tril if uplo == "L" else np.triu)
 
 
 def _slogdet(a):
@@ -134,7 +151,7 @@ def _cofactor(a):
 
 
 def _pinv(a, atol, rtol):
-    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    u, s, vh = _singular(a, False)
     kept = s > np.maximum(atol, rtol * s.max(-1, keepdims=True, initial=0))
     return np.swapaxes(vh, -1, -2) @ (np.divide(1, s, out=np.zeros_like(s), where=kept)[..., None] * np.swapaxes(u, -1, -2))
 
