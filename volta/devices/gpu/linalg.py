@@ -197,10 +197,18 @@ def _cross(a, b, *, dim):
     """a x b of the vectors of 3 elements along dim."""
     plan = Plan(a, b)
     out = plan.output(a.shape, a.dtype)
-    if a._size:
-        finish = {"finish": "E(v & 255u)"} if a.dtype is UINT8 else {}
-        plan.step("products/cross", (0, 1, out), (a._size, math.prod(a.shape[dim + 1:]), At(0), At(1)), ceil_div(a._size, THREADS),
-                  E=STORED[a.dtype.code], C=COMPUTED[a.dtype.code], **finish)
+    if not a._size:
+        return plan
+    inner, types = math.prod(a.shape[dim + 1:]), {"E": STORED[a.dtype.code], "C": COMPUTED[a.dtype.code]}
+    whole = not (a._size | a.offset | b.offset | (0 if inner == 1 else inner)) & 3
+    if a.dtype is UINT8:
+        types["finish"] = "v & vec4<E>(255u)" if whole else "E(v & 255u)"
+    if whole:
+        count = a._size // 12
+        plan.step("products/cross_vectors", (0, 1, out), (count, inner // 4, At(0, 4), At(1, 4)), ceil_div(count, THREADS),
+                  entry="packed" if inner == 1 else "apart", **types)
+    else:
+        plan.step("products/cross", (0, 1, out), (a._size, inner, At(0), At(1)), ceil_div(a._size, THREADS), **types)
     return plan
 
 
