@@ -15,8 +15,7 @@ from volta._kernels import core
 from volta._kernels.core import graph, operators
 from volta.autograd import Node, RemovableHandle
 from volta.device import as_device
-from volta.dtypes import bfloat16, float16, float32, float64, get_default_dtype, int8, int16, int32, int64, to_numpy, uint8
-from volta.dtypes import bool_ as bool_dtype
+from volta.dtypes import bfloat16, float32, get_default_dtype, to_numpy
 from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
 from volta.layout import contiguous_format, strided
 from volta.methods import install
@@ -433,46 +432,6 @@ class Tensor(operators.Operators):
             return type_name(self)
         wanted, device = type_of(dtype)
         return copies.to(self, device=self.device if device is None else device, dtype=wanted)
-
-    def half(self, memory_format: Layout | None = None) -> Tensor:
-        """As float16."""
-        return copies.cast_as(self, float16, memory_format)
-
-    def bfloat16(self, memory_format: Layout | None = None) -> Tensor:
-        """As bfloat16, on the CPU."""
-        return copies.cast_as(self, bfloat16, memory_format)
-
-    def float(self, memory_format: Layout | None = None) -> Tensor:
-        """As float32."""
-        return copies.cast_as(self, float32, memory_format)
-
-    def double(self, memory_format: Layout | None = None) -> Tensor:
-        """As float64."""
-        return copies.cast_as(self, float64, memory_format)
-
-    def byte(self, memory_format: Layout | None = None) -> Tensor:
-        """As uint8."""
-        return copies.cast_as(self, uint8, memory_format)
-
-    def char(self, memory_format: Layout | None = None) -> Tensor:
-        """As int8."""
-        return copies.cast_as(self, int8, memory_format)
-
-    def short(self, memory_format: Layout | None = None) -> Tensor:
-        """As int16."""
-        return copies.cast_as(self, int16, memory_format)
-
-    def int(self, memory_format: Layout | None = None) -> Tensor:
-        """As int32."""
-        return copies.cast_as(self, int32, memory_format)
-
-    def long(self, memory_format: Layout | None = None) -> Tensor:
-        """As int64."""
-        return copies.cast_as(self, int64, memory_format)
-
-    def bool(self, memory_format: Layout | None = None) -> Tensor:
-        """As bool: whether an element is not 0."""
-        return copies.cast_as(self, bool_dtype, memory_format)
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
         """Views of `split_size` slices each (the last may be smaller), or of the given lengths."""

@@ -18,7 +18,7 @@ class Net(nn.Module):
         self.scale = nn.Parameter(torch.ones(2))
         self.scale._no_weight_decay = True
         self.scale.optim = {"lr": 0.5}
-        setattr(self.second.bias, "_no_reinit", True)
+        self.second.bias._no_reinit = True
 
     def forward(self, x):
         x = checkpoint(lambda v: torch.tanh(self.first(v)), x, use_reentrant=True)
@@ -39,7 +39,7 @@ assert [(group["lr"], group["weight_decay"], len(group["params"])) for group in 
 for parameter in net.parameters():
     parameter.register_post_accumulate_grad_hook(lambda p: setattr(p, "last_norm", p.grad.norm().item()))
 x, losses = torch.randn(16, 4, device=device, requires_grad=True), []
-for step in range(30):
+for _ in range(30):
     loss = (net(x) - x[:, :2].detach()).square().mean()
     optimizer.zero_grad()
     loss.backward()
