@@ -326,3 +326,26 @@ def test_no_form_in_place_takes_an_argument_that_it_does_not_know(name, device):
     with pytest.raises((TypeError, ArgumentError)):
         getattr(x, name)(unknown=1)
     assert x.tolist() == [[1, 1], [1, 1]]
+
+
+def test_calls_of_records_with_other_counts_are_type_errors():
+    """And ArgumentErrors, as they were."""
+    x = volta.ones(1)
+    for call in (lambda: volta.erf(), lambda: x.erf(3), lambda: volta.special.zeta(x), lambda: volta.mul(x)):
+        with pytest.raises(TypeError, match="takes .*, got"):
+            call()
+
+
+def test_fill_takes_one_number():
+    x = volta.zeros(2)
+    assert x.fill_(volta.tensor(3)).tolist() == [3, 3]
+    with pytest.raises(volta.errors.ShapeError, match="no dimensions"):
+        x.fill_(volta.ones(2))
+    assert x.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("reduction, expected", [((), [1.0, 3.0]), ((0,), [1.0, 3.0]), ((1,), 2.0), ((2,), 4.0), ((-1,), [1.0, 3.0])])
+def test_reductions_by_number(reduction, expected):
+    """Without one, the functions of `torch` reduce nothing."""
+    found = volta.margin_ranking_loss(volta.tensor([1.0, 1.0]), volta.tensor([2.0, 4.0]), volta.tensor([1, 1]), 0.0, *reduction)
+    assert found.tolist() == expected

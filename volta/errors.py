@@ -27,6 +27,10 @@ class ArgumentError(VoltaError, ValueError, RuntimeError):
     """An argument outside what the operation takes."""
 
 
+class CallError(ArgumentError, TypeError):
+    """A call with too few or too many arguments."""
+
+
 class IndexRangeError(VoltaError, IndexError, RuntimeError):
     """An index or label outside its dimension."""
 

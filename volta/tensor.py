@@ -151,9 +151,9 @@ class Tensor(operators.Operators):
         GPU where they are."""
         return sparse.to_sparse(self, sparse_dim)
 
-    def to_dense(self) -> Tensor:
-        """Itself, which has its zeros."""
-        return self
+    def to_dense(self, dtype: DTypeLike = None, *, masked_grad: bool | None = None) -> Tensor:
+        """Itself, which has its zeros, or as another dtype."""
+        return self if dtype is None else copies.to(self, dtype=dtype)
 
     def pin_memory(self, device: DeviceLike = None) -> Tensor:
         """Itself: transfers to a GPU take any memory."""
@@ -403,9 +403,9 @@ class Tensor(operators.Operators):
         return _rebuild, (for_numpy(self), self.dtype, str(self.device), self.requires_grad), self._attributes or None
 
     # ------------------------------------------------------------ places and types
-    def cpu(self) -> Tensor:
+    def cpu(self, memory_format: Layout | None = None) -> Tensor:
         """The tensor on the CPU."""
-        return copies.to(self, "cpu")
+        return copies.to(self, "cpu", memory_format=memory_format)
 
     def gpu(self, device: DeviceLike = None) -> Tensor:
         """The tensor on a GPU: the first, or that of a number or a name."""

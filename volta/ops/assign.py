@@ -47,12 +47,14 @@ def copy_(input: Tensor, src: Tensor | Number, non_blocking: bool = False) -> Te
 
 @composed()
 def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
-    """Every element `value`.
+    """Every element `value`. Raises: ShapeError for a value of any dimensions.
 
         >>> volta.zeros(2).fill_(0.5)
         tensor([0.5000, 0.5000])
     """
     if isinstance(value, TensorBase):
+        if value.ndim:
+            raise ShapeError(f"fill_: takes a number or a tensor of no dimensions, got one of shape {value.shape}")
         return copy_(input, clone(value))
     if graph.is_grad_enabled() and input.requires_grad:
         return copy_(input, full_like(input, value))

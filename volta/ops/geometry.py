@@ -65,7 +65,7 @@ def is_set_to(input: Tensor, tensor: Tensor) -> bool:
 
 
 @_fact
-def is_pinned(input: Tensor) -> bool:
+def is_pinned(input: Tensor, device: str | None = None) -> bool:
     """Whether the memory is page-locked: it never is, transfers take any.
 
     >>> volta.ones(2).is_pinned()

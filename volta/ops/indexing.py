@@ -156,7 +156,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     [[2], [4]]
     """
     if dim is None:
-        return _gather("take_along_dim", flat(input), 0, flat(indices), False)
+        return _gather("gather", flat(input), 0, flat(indices), False)
     d = as_dim("take_along_dim", dim, input.ndim)
     if indices.ndim != input.ndim:
         raise ShapeError(f"take_along_dim: indices have shape {indices.shape}, the input {input.shape}; their ranks must be the same")

@@ -215,7 +215,11 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """
     if dim == -1:
         return norm(v, float(pow))
+    if not v.ndim:
+        raise IndexRangeError("norm_except_dim: a tensor without dimensions has none to keep")
     d = as_dim("norm_except_dim", dim, v.ndim)
+    if v.ndim == 1:
+        return norm(reshape_op(v, shape=(v._size, 1)), float(pow), 1)
     return norm(v, float(pow), tuple(i for i in range(v.ndim) if i != d), True)
 
 

@@ -10,7 +10,7 @@ from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_SIZE
 from libc.stdlib cimport calloc, free
 
-from volta.errors import ArgumentError, DTypeError, VoltaError
+from volta.errors import ArgumentError, CallError, DTypeError, VoltaError
 from volta._kernels.core.base cimport BOOL_MASK, DTYPES, DType, Device, FLOAT32, FLOAT_MASK, INTEGER_MASK, TensorBase, dtype_of, is_half
 
 cdef extern from "Python.h":
@@ -412,7 +412,7 @@ cdef class Primitive(Op):
         if params and self.promotion:
             raise TypeError(f"{self.name}() got an unexpected keyword argument {next(iter(params))!r}")
         if len(inputs) < self.count or len(inputs) > self.count and not self.variadic:
-            raise ArgumentError(f"{self.name}: takes {', '.join(self.names) if self.names else 'no tensors'}, got "
+            raise CallError(f"{self.name}: takes {', '.join(self.names) if self.names else 'no tensors'}, got "
                                 f"{len(inputs)} of {self.count}")
         return _apply(self, inputs, params)
 
@@ -438,10 +438,10 @@ cdef class Primitive(Op):
             if name not in self.names:
                 rest[name] = value
             elif name in given:
-                raise ArgumentError(f"{self.name}: {name} was given twice")
+                raise CallError(f"{self.name}: {name} was given twice")
             else:
                 given[name] = value
         missing = [name for name in self.names if name not in given]
         if missing or len(inputs) > len(self.names):
-            raise ArgumentError(f"{self.name}: takes {', '.join(self.names)}, got {', '.join(given)}")
+            raise CallError(f"{self.name}: takes {', '.join(self.names)}, got {', '.join(given)}")
         return tuple([given[name] for name in self.names]), rest

@@ -1,10 +1,10 @@
 """Functions of networks in the forms that PyTorch gives them under `torch`: other orders of arguments, and a number for the reduction
-(0 "none", 1 "mean", 2 "sum"). None of these names is of `nn.functional`."""
+(1 "mean", 2 "sum", any other none, which is also
+what is computed without one). None of these names is of `nn.functional`."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from volta.errors import ArgumentError
 from volta.nn.functional import criteria, lookup, loss, norm
 from volta.ops.join import pad as pad_
 from volta.ops.table import Labels, case, composed
@@ -25,14 +25,12 @@ def _form_of(function, **changes):
 
 
 def _name(reduction):
-    if reduction not in (0, 1, 2):
-        raise ArgumentError(f"reduction must be 0 (none), 1 (mean) or 2 (sum), got {reduction!r}")
-    return ("none", "mean", "sum")[reduction]
+    return {1: "mean", 2: "sum"}.get(reduction, "none")
 
 
 @_form_of(loss.binary_cross_entropy_with_logits)
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None,
-                                     reduction: int = 1) -> Tensor:
+                                     reduction: int = 0) -> Tensor:
     """`nn.functional.binary_cross_entropy_with_logits` with a number for the reduction.
 
     >>> volta.binary_cross_entropy_with_logits(volta.zeros(2), volta.tensor([0.0, 1.0]), reduction=2)
@@ -42,17 +40,17 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
 
 
 @_form_of(criteria.cosine_embedding_loss)
-def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1) -> Tensor:
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0) -> Tensor:
     """`nn.functional.cosine_embedding_loss` with a number for the reduction.
 
     >>> volta.cosine_embedding_loss(volta.ones(1, 2), volta.ones(1, 2), volta.tensor([-1]), 0.5)
-    tensor(0.5000)
+    tensor([0.5000])
     """
     return criteria.cosine_embedding_loss(input1, input2, target, margin, reduction=_name(reduction))
 
 
 @_form_of(criteria.hinge_embedding_loss)
-def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 0) -> Tensor:
     """`nn.functional.hinge_embedding_loss` with a number for the reduction.
 
     >>> volta.hinge_embedding_loss(volta.tensor([0.5, 0.25]), volta.tensor([1, -1]), reduction=0)
@@ -62,7 +60,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
 
 
 @_form_of(criteria.kl_div)
-def kl_div(input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
+def kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False) -> Tensor:
     """`nn.functional.kl_div` with a number for the reduction.
 
     >>> volta.kl_div(volta.tensor([-1.0]), volta.tensor([1.0]), 2)
@@ -72,11 +70,11 @@ def kl_div(input: Tensor, target: Tensor, reduction: int = 1, *, log_target: boo
 
 
 @_form_of(criteria.margin_ranking_loss)
-def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1) -> Tensor:
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0) -> Tensor:
     """`nn.functional.margin_ranking_loss` with a number for the reduction.
 
     >>> volta.margin_ranking_loss(volta.tensor([1.0]), volta.tensor([3.0]), volta.tensor([1]), 0.5)
-    tensor(2.5000)
+    tensor([2.5000])
     """
     return criteria.margin_ranking_loss(input1, input2, target, margin, reduction=_name(reduction))
 
@@ -94,11 +92,11 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool,
 
 @_form_of(criteria.triplet_margin_loss)
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6,
-                        swap: bool = False, reduction: int = 1) -> Tensor:
+                        swap: bool = False, reduction: int = 0) -> Tensor:
     """`nn.functional.triplet_margin_loss` with a number for the reduction.
 
     >>> volta.triplet_margin_loss(volta.zeros(1, 2), volta.zeros(1, 2), volta.zeros(1, 2), 0.25)
-    tensor(0.2500)
+    tensor([0.2500])
     """
     return criteria.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction=_name(reduction))
 
