@@ -1,8 +1,8 @@
 """Functions of networks in the forms that PyTorch gives them under `torch`: other orders of arguments, and a number for the reduction
-(1 "mean", 2 "sum", any other none, which is also
-what is computed without one). None of these names is of `nn.functional`."""
+(1 "mean", 2 "sum", any other none, as without one). None of these names is of `nn.functional`."""
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING
 
 from volta.nn.functional import criteria, lookup, loss, norm
@@ -18,9 +18,12 @@ __all__: list[str] = []
 
 
 def _form_of(function, **changes):
-    """Decorator: an op under the bare name of a function of networks, with the first of its samples."""
+    """Decorator: an op under the bare name of a function of networks, with the first of its samples; where it reduces, to the mean."""
     details = function.details
     options = {"samples": details.cases[:1], "numpy": details.numpy, "domain": details.domain, "rtol": details.rtol, "kinds": details.kinds}
+    if "reduction" in inspect.signature(function.function).parameters and "samples" not in changes:
+        options["samples"] = tuple(case(*c.inputs, **{**c.params, "reduction": 1}) for c in details.cases[:1])
+        options["numpy"] = lambda *inputs, reduction, **params: details.numpy(*inputs, **params)
     return composed(**{**options, **changes}, method=False)
 
 
