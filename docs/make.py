@@ -45,7 +45,11 @@ from volta.types import DeviceLike, DTypeLike, Number
 # Where an annotation is a union, the signatures by case. The "input" of a method is its `self`.
 PICK = ("(input: Tensor) -> Tensor", "(input: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices",
         "(input: Tensor, other: Tensor, /) -> Tensor")
+LAYERS = [f"({first}, params: Sequence[Tensor], has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool{last})"
+          " -> tuple[Tensor, ...]" for first, last in (("input: Tensor, hx: Tensor | Sequence[Tensor]", ", batch_first: bool"),
+                                                       ("data: Tensor, batch_sizes: Tensor, hx: Tensor | Sequence[Tensor]", ""))]
 CASES = {
+    "lstm": LAYERS, "gru": LAYERS, "rnn_tanh": LAYERS, "rnn_relu": LAYERS,
     "max": PICK, "min": PICK, "median": PICK[:2], "nanmedian": PICK[:2],
     "where": ("(condition: Tensor) -> tuple[Tensor, ...]",
               "(condition: Tensor, input: Tensor | Number, other: Tensor | Number) -> Tensor"),

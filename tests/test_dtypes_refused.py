@@ -62,7 +62,7 @@ MIXED = {"batch_norm": ("running_mean", "running_var"), "layer_norm": ("weight",
 def _takes(op, name, dtype, base):
     """Whether the operand `name` of an op whose other floating operands are `base` may be `dtype`."""
     if name == "target" and op in ("cross_entropy", "nll_loss"):
-        return dtype in INTEGERS
+        return dtype in (volta.uint8, volta.int64)              # as in PyTorch
     if op == "binary_cross_entropy_with_logits" or len(_shapes(op)) == 1:
         return dtype in FLOATS or op in WINDOWS and dtype in INTEGERS
     if name in MIXED.get(op, ()) and base is volta.float16:

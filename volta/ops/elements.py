@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 def data_ptr(input: Tensor) -> int:
     """The address of the first element on the CPU, 0 of no elements; of a GPU's memory, which has no addresses for programs, a number
     that tells tensors apart that do not begin at one element. Programs may compare it, and read there what the tensor holds as long as
-    it lives."""
+    it lives.
+
+    >>> x = volta.ones(3)
+    >>> x[1:].data_ptr() - x.data_ptr()
+    4
+    """
     if not input._size:
         return 0
     if input.device is CPU:
