@@ -89,7 +89,7 @@ def _np_linear_cross_entropy(x, linear_weight, target, **options):
           function=False, method=False, takes={"input": "f", "linear_weight": "=input", "target": "fi"})
 def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
                          weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
-                         label_smoothing: float = 0.0, options: LinearCrossEntropyOptions | None = None) -> Tensor:
+                         label_smoothing: float = 0.0, options: object = None) -> Tensor:
     """`cross_entropy` of the logits input @ linear_weight.T + linear_bias.
 
     Shape: (N, in) or (in,), linear_weight (C, ..., in), linear_bias (C, ...); target (N, ...) or, for probabilities, (N, C, ...).

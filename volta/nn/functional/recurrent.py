@@ -113,22 +113,17 @@ def _packed(mode, rows, batch_sizes, states, params, has_biases, num_layers, dro
 
 
 def _make_layer(name, mode, pair):
-    def function(*args: object, **options: object) -> tuple[Tensor, ...]:
-        names = ("input", "hx", "params", "has_biases", "num_layers", "dropout", "train", "bidirectional", "batch_first")
-        packed = "batch_sizes" in options or len(args) > 2 and isinstance(args[1], TensorBase) and (pair or isinstance(args[2], TensorBase))
-        if packed:
-            names = ("data", "batch_sizes", *names[1:-1])
-        given = {**dict(zip(names, args)), **options}
-        if len(args) > len(names) or given.keys() != set(names):
-            raise TypeError(f"{name}: takes {', '.join(names)}, got {len(args)} of them and {sorted(options)}")
-        values = [given[n] for n in names]
-        place = 2 if packed else 1
-        states = tuple(values[place]) if pair else (values[place],)
+    def function(input: Tensor, hx: Tensor | Sequence[Tensor], params: Tensor | Sequence[Tensor], has_biases: bool | Sequence[Tensor],
+                 num_layers: int | bool, dropout: float, train: bool | float, bidirectional: bool, batch_first: bool) -> tuple[Tensor, ...]:
+        packed = isinstance(hx, TensorBase) and (pair or isinstance(params, TensorBase))
+        states = params if packed else hx
+        states = tuple(states) if pair else (states,)
         if len(states) != 1 + pair:
             raise ArgumentError(f"{name}: hx must be a pair of tensors, (h, c), got {len(states)}")
-        if packed:
-            return _packed(mode, values[0], tuple(values[1].tolist()), states, *values[3:])
-        return _sequence(mode, values[0], states, *values[2:])
+        if packed:                              # every argument from hx on stands one place further
+            rest = bool(num_layers), dropout, train, bidirectional, batch_first
+            return _packed(mode, input, tuple(hx.tolist()), states, has_biases, *rest)
+        return _sequence(mode, input, states, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""`nn.{"LSTM" if pair else "GRU" if mode == "gru" else "RNN"}` as a function of its weights:
     {name}(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first), or of a packed sequence
