@@ -17,7 +17,6 @@ const THREADS: u32 = 256u;
 const ITEMS: u32 = 16u;
 const BUCKETS: u32 = 1024u;             // a power of two
 const DIRECT: bool = false;
-const STAGED: bool = true;
 const ALONE: bool = false;              // there is one line of places
 const NONE: u32 = 0xffffffffu;
 const OWNED: u32 = max(BUCKETS / THREADS, 1u);
@@ -37,8 +36,8 @@ var<immediate> p: Params;
 @group(0) @binding(3) var<storage, read_write> found: array<vec2<u32>>;
 
 var<workgroup> counts: array<atomic<u32>, select(BUCKETS, 1u, DIRECT)>;
-var<workgroup> places_here: array<u32, select(1u, THREADS * ITEMS, STAGED && !DIRECT)>;
-var<workgroup> bits_here: array<u32, select(1u, THREADS * ITEMS, STAGED && !DIRECT)>;
+var<workgroup> places_here: array<u32, select(THREADS * ITEMS, 1u, DIRECT)>;
+var<workgroup> bits_here: array<u32, select(THREADS * ITEMS, 1u, DIRECT)>;
 
 fn bucket_of(place: u32) -> u32 { return (place >> 3u) & ((1u << p.shift) - 1u); }
 fn entry(place: u32, bits: u32) -> vec2<u32> { return vec2<u32>((((place >> 3u) >> p.shift) << 3u) | (place & 7u), bits); }
@@ -110,15 +109,10 @@ fn block(grid: Grid, @builtin(local_invocation_index) local: u32) {
         if (places[j] != NONE) {
             let to = atomicLoad(&counts[bucket_of(places[j])]) + ranks[j];
             let found_here = entry(places[j], values[j]);
-            if (STAGED) {
-                places_here[to] = found_here.x;
-                bits_here[to] = found_here.y;
-            } else {
-                found[first - local + to] = found_here;
-            }
+            places_here[to] = found_here.x;
+            bits_here[to] = found_here.y;
         }
     }
-    if (!STAGED) { return; }
     workgroupBarrier();
     for (var k = local; k < sum.all; k += THREADS) { found[first - local + k] = vec2<u32>(places_here[k], bits_here[k]); }
 }

@@ -246,9 +246,9 @@ def _add_buckets(plan: Plan, what: Sum, total: int, places: int) -> Plan:
     shift, memory = buckets.bit_length() - 1, limits["max-compute-workgroup-storage-size"]
     most_threads = limits["max-compute-invocations-per-workgroup"]
     direct = buckets > min(COUNTED, memory >> 4)
-    threads = THREADS if direct else min(2 * THREADS, most_threads, buckets)
+    threads = THREADS if direct else min(THREADS, buckets)
     # of workgroup memory, the buckets' counts and what sums along threads take; then two words an entry
-    items = ITEMS if direct else min((memory - 4 * buckets - 5 * threads) // (8 * threads), ITEMS)
+    items = ITEMS if direct else min((memory - 4 * buckets - 5 * threads) // (8 * threads), 3 * ITEMS // 2)
     block = threads * items
     blocks = ceil_div(total, block)
     ends, found = plan.scratch(4 * buckets * (1 if direct else blocks)), plan.scratch(8 * total)
