@@ -3,7 +3,7 @@
 # Layout: x[N, C, (D,) H, W], weight[O, C / groups, (kd,) kh, kw], out[N, O, (od,) oh, ow], all made contiguous here.
 # A tile is some output channels by some vectors of places. It reads the input of its windows where it lies in the band (conv_plan.pxd);
 #   where rows are much shorter than vectors, im2col of a few vectors and a stretch of the taps is formed first. Kernels of 3 x 3 with
-#   many channels go Winograd's way (conv_winograd.pyx).
+#   many channels go Winograd's way (conv_winograd.pyx), and so do larger ones, block by block (conv_blocks.pyx).
 # Threads: over groups, chunks of places and blocks of channels. Every sum has an order that depends on sizes only.
 # Sizes: the front end has checked them; `out` sizes are computed here.
 
@@ -16,6 +16,7 @@ from volta._kernels.cpu.conv_plan cimport (
     BAND_LIMIT, TARGET, Chunk, Piece, Plan, band_size, ceil_div, chunk_at, form_columns, items_of, join_rows, load_band, make_tables,
     pixels_in, pixels_out, set_chunk, set_geometry, threads_of, transpose)
 from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
+from volta._kernels.cpu.conv_blocks cimport convolve_by_blocks
 from volta._kernels.cpu.conv_depthwise cimport convolve_depthwise
 from volta._kernels.cpu.conv_pixels cimport convolve_by_pixels
 from volta._kernels.cpu.conv_product cimport convolve_by_product, thinned
@@ -282,7 +283,8 @@ cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias,
     """What a plan says, of contiguous tensors into `out`. Allocates."""
     cdef Storage seen = thinned(p, &x)
     if (convolve_by_product(p, x, weight, bias, out) or convolve_depthwise(p, x, weight, bias, out)
-            or convolve_by_winograd(p, x, weight, bias, out) or convolve_by_pixels(p, x, weight, bias, out)):
+            or convolve_by_winograd(p, x, weight, bias, out) or convolve_by_blocks(p, x, weight, bias, out)
+            or convolve_by_pixels(p, x, weight, bias, out)):
         return
     cdef int threads = threads_of(p)
     cdef Py_ssize_t tiles = ceil_div(p.o, TILE_ROWS), items, item, own, channels, columns, size = 0
