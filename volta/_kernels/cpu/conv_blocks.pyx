@@ -123,7 +123,8 @@ cdef void transform_share(Plan* p, Way* w, Py_ssize_t item, const real* weight, 
 cdef void multiply_part(Plan* p, Way* w, Chunk* chunk, Py_ssize_t width, Py_ssize_t part, const real* v, const real* u, const real* bias,
                         real* m) noexcept nogil:
     """What one part of the channels adds to M of a panel. IN: u, that of the part."""
-    cdef Py_ssize_t c = part * w.depth, line = p.w.places * chunk.images, point, block, row, tile
+    cdef Py_ssize_t c = part * w.depth, line = p.w.places * chunk.images, point, block, row, tile, i
+    cdef Py_ssize_t tiles = ceil_div(line, TILE_ROWS)
     cdef const real* a
     cdef const real* b
     cdef real* sums
@@ -133,12 +134,11 @@ cdef void multiply_part(Plan* p, Way* w, Chunk* chunk, Py_ssize_t width, Py_ssiz
             for row in range(chunk.rows):
                 a = v + point * w.v_plane + ((row + 2 * (block // w.wide)) * w.grid + 2 * (block % w.wide)) * chunk.images * w.room + c
                 sums = m + point * w.m_plane + row * line * width
-                tile = 0
-                while tile < line:
-                    multiply(min(w.depth, p.c - c), a + tile * w.room, w.room, 1, <int>min(TILE_ROWS, line - tile), b, width,
+                for i in range(tiles):                      # of about equal height
+                    tile = line * i // tiles
+                    multiply(min(w.depth, p.c - c), a + tile * w.room, w.room, 1, <int>(line * (i + 1) // tiles - tile), b, width,
                              sums + tile * width, width, <int>width,
                              bias if point == BIAS_POINT and block == 0 and part == 0 else <const real*>NULL, part > 0 or block > 0)
-                    tile += TILE_ROWS
 
 
 cdef bint store_outputs(Plan* p, Way* w, Chunk* chunk, Py_ssize_t width, Py_ssize_t outputs, const real* m, real* out,

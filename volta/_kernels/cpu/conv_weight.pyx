@@ -21,6 +21,7 @@ from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, emp
 from volta._kernels.cpu.conv_depthwise cimport weight_depthwise
 from volta._kernels.cpu.conv_product cimport thinned, weight_by_product
 from volta._kernels.cpu.conv_winograd_weight cimport weight_by_winograd
+from volta._kernels.cpu.conv_blocks_weight cimport weight_by_blocks
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.conv_tile cimport lines_of_taps
 from volta._kernels.cpu.gemm cimport pack, turn
@@ -346,7 +347,8 @@ cdef void grad_weight_by_panels(Plan* p, const real* g, const real* x, real* out
 cdef void grad_weight(Plan* p, const real* g, const real* x, real* out):
     """The gradient of the weight into `out`. Allocates."""
     cdef Storage seen = thinned(p, &x)
-    if weight_by_product(p, g, x, out) or weight_depthwise(p, g, x, out) or weight_by_winograd(p, g, x, out):
+    if (weight_by_product(p, g, x, out) or weight_depthwise(p, g, x, out) or weight_by_winograd(p, g, x, out)
+            or weight_by_blocks(p, g, x, out)):
         return
     join_rows(p)
     cdef bint pay = outputs_pay(p, lanes(out))
