@@ -84,6 +84,8 @@ CONVOLUTIONS = [  # n, c, h, w, o, kernel, stride, padding, dilation, groups
     (2, 6, 17, 20, 12, (5, 5), (2, 1), (2, 2), (1, 1), 6),     # depthwise, two outputs for each input
     (3, 20, 9, 5, 24, (1, 1), (2, 1), (0, 0), (1, 1), 2),
     (2, 3, 33, 30, 9, (9, 7), (7, 4), (0, 3), (1, 1), 1),      # more phases than taps along an axis
+    (3, 20, 18, 22, 40, (7, 7), (1, 1), (3, 3), (1, 1), 1),    # block by block of the kernel; more outputs than a block of rows has
+    (2, 110, 19, 17, 36, (6, 8), (1, 1), (4, 2), (1, 1), 2),
 ]
 
 
@@ -146,18 +148,20 @@ def test_convolution_ignores_what_lies_beside_its_input(rng):
                                                             *geometry))).all()
 
 
-def test_convolution_keeps_what_is_not_finite_where_it_is_seen(rng):
+@pytest.mark.parametrize("reach", [1, 3])
+def test_convolution_keeps_what_is_not_finite_where_it_is_seen(reach, rng):
     """Winograd's transforms would spread it over a tile."""
-    x, weight = rng.standard_normal((4, 33, 16, 16)).astype("f4"), rng.standard_normal((40, 33, 3, 3)).astype("f4")
+    size = 2 * reach + 1
+    x, weight = rng.standard_normal((4, 33, 16, 16)).astype("f4"), rng.standard_normal((40, 33, size, size)).astype("f4")
     x[1, 2, 3, 4], x[2, 3, 7, 8] = np.nan, np.inf
-    out = values(KERNELS["conv2d"](tensor(x), tensor(weight), None, (1, 1), (1, 1), (1, 1), 1))
+    out = values(KERNELS["conv2d"](tensor(x), tensor(weight), None, (1, 1), (reach, reach), (1, 1), 1))
     seen = np.zeros(out.shape, bool)
-    seen[1, :, 2:5, 3:6] = seen[2, :, 6:9, 7:10] = True
+    seen[1, :, max(0, 3 - reach):4 + reach, 4 - reach:5 + reach] = seen[2, :, 7 - reach:8 + reach, 8 - reach:9 + reach] = True
     np.testing.assert_array_equal(~np.isfinite(out), seen)
 
 
 def test_results_do_not_depend_on_threads(rng):
-    shapes = (16, 8, 20, 20), (8, 8, 3, 3), (300, 700), (8, 64, 16, 16), (64, 64, 3, 3), (16, 128, 4, 4), (160, 128, 3, 3)
+    shapes = (16, 8, 20, 20), (8, 8, 3, 3), (300, 700), (8, 64, 16, 16), (64, 64, 3, 3), (16, 128, 4, 4), (160, 128, 3, 3), (4, 64, 16, 16), (64, 64, 7, 7)
     x, weight, rows, *more = (tensor(rng.standard_normal(shape).astype("f4")) for shape in shapes)
     geometry = ((1, 1), (1, 1), (1, 1), 1)
 
@@ -172,9 +176,10 @@ def test_results_do_not_depend_on_threads(rng):
                    KERNELS["conv2d_grad_input"](x, weight, 20, 20, *geometry),
                    KERNELS["conv2d_grad_weight"](x, x, (3, 3), *geometry), KERNELS["softmax"](rows, 1),
                    KERNELS["logsumexp"](rows, 1), KERNELS["logsumexp"](rows, 0),
-                   *(KERNELS["conv2d"](more[i], more[i + 1], None, *geometry) for i in (0, 2)),
+                   *(KERNELS["conv2d"](more[i], more[i + 1], None, *geometry) for i in (0, 2, 4)),
                    KERNELS["conv2d_grad_input"](more[0], more[1], 16, 16, *geometry),
                    KERNELS["conv2d_grad_weight"](more[0], more[0], (3, 3), *geometry),
+                   KERNELS["conv2d_grad_weight"](more[4], more[4], (7, 7), (1, 1), (3, 3), (1, 1), 1),
                    KERNELS["softmax"](rows, 0), KERNELS["normal"]((300_001,), 0.0, 1.0, 3, 5, dtype("float32"), None)]
         return [values(t).copy() for t in tensors]
 
