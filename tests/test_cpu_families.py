@@ -161,7 +161,8 @@ def test_convolution_keeps_what_is_not_finite_where_it_is_seen(reach, rng):
 
 
 def test_results_do_not_depend_on_threads(rng):
-    shapes = (16, 8, 20, 20), (8, 8, 3, 3), (300, 700), (8, 64, 16, 16), (64, 64, 3, 3), (16, 128, 4, 4), (160, 128, 3, 3), (4, 64, 16, 16), (64, 64, 7, 7)
+    shapes = ((16, 8, 20, 20), (8, 8, 3, 3), (300, 700), (8, 64, 16, 16), (64, 64, 3, 3), (16, 128, 4, 4), (160, 128, 3, 3),
+              (4, 64, 16, 16), (64, 64, 7, 7))
     x, weight, rows, *more = (tensor(rng.standard_normal(shape).astype("f4")) for shape in shapes)
     geometry = ((1, 1), (1, 1), (1, 1), 1)
 

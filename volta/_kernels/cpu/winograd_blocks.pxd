@@ -70,7 +70,7 @@ cdef enum:
     POINTS = 25                 # products of a tile and a block
     BLOCK = 4                   # taps of a block along an axis
     LEAST_CHANNELS = 16         # read and written: the transforms are a small part then
-    LEAST_TILES = 32            # of all images, for which the weights are transformed
+    LEAST_TILES = 96            # of all images, for which the weights are transformed
     LEAST_TAPS = 36             # of a kernel
     MOST_TAPS = 81
 
