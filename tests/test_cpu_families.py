@@ -86,6 +86,8 @@ CONVOLUTIONS = [  # n, c, h, w, o, kernel, stride, padding, dilation, groups
     (2, 3, 33, 30, 9, (9, 7), (7, 4), (0, 3), (1, 1), 1),      # more phases than taps along an axis
     (3, 20, 18, 22, 40, (7, 7), (1, 1), (3, 3), (1, 1), 1),    # block by block of the kernel; more outputs than a block of rows has
     (2, 110, 19, 17, 36, (6, 8), (1, 1), (4, 2), (1, 1), 2),
+    (1, 4, 25, 25, 3, (13, 13), (1, 1), (0, 0), (2, 2), 1),    # more taps than one sum has, of a place that a tile repeats
+    (2, 6, 30, 22, 40, (9, 7), (2, 1), (1, 0), (3, 3), 2),     # few outputs of large windows: their gradient is scattered
 ]
 
 

@@ -20,6 +20,7 @@ from volta._kernels.cpu.conv_blocks cimport convolve_by_blocks
 from volta._kernels.cpu.conv_depthwise cimport convolve_depthwise
 from volta._kernels.cpu.conv_pixels cimport convolve_by_pixels
 from volta._kernels.cpu.conv_product cimport convolve_by_product, thinned
+from volta._kernels.cpu.conv_scatter cimport gradient_by_scatter
 from volta._kernels.cpu.conv_winograd cimport convolve_by_winograd
 from volta._kernels.cpu.conv_tile cimport lines_of_taps, put, tile_of_taps
 from volta._kernels.cpu.copy cimport packed
@@ -283,8 +284,8 @@ cdef void convolve(Plan* p, const real* x, const real* weight, const real* bias,
     """What a plan says, of contiguous tensors into `out`. Allocates."""
     cdef Storage seen = thinned(p, &x)
     if (convolve_by_product(p, x, weight, bias, out) or convolve_depthwise(p, x, weight, bias, out)
-            or convolve_by_winograd(p, x, weight, bias, out) or convolve_by_blocks(p, x, weight, bias, out)
-            or convolve_by_pixels(p, x, weight, bias, out)):
+            or gradient_by_scatter(p, x, weight, out) or convolve_by_winograd(p, x, weight, bias, out)
+            or convolve_by_blocks(p, x, weight, bias, out) or convolve_by_pixels(p, x, weight, bias, out)):
         return
     cdef int threads = threads_of(p)
     cdef Py_ssize_t tiles = ceil_div(p.o, TILE_ROWS), items, item, own, channels, columns, size = 0

@@ -63,6 +63,7 @@ cdef extern from *:
     static void NAME(Py_ssize_t count, const Py_ssize_t* runs, Py_ssize_t k, const T* a, const Py_ssize_t* places, const T* b, \\
                      Py_ssize_t step, const Py_ssize_t* targets, const T* bias, int add, T* out) {                  \\
         V sum[VOLTA_TILE_ROWS][N];                                                                                  \\
+        T total[VOLTA_TILE_ROWS][N];                                                                                \\
         Py_ssize_t r, p; int i, j;                                                                                  \\
         VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
             VOLTA_UNROLL for (j = 0; j < N; j++) sum[i][j] = (V){0};                                                \\
@@ -80,10 +81,10 @@ cdef extern from *:
             }                                                                                                       \\
         }                                                                                                           \\
         VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
-            VOLTA_UNROLL for (j = 0; j < N; j++) {                                                                  \\
-                T* y = out + targets[i] * N + j;                                                                    \\
-                *y = volta_total##S(sum[i][j]) + (add ? *y : bias ? bias[j] : 0);                                   \\
-            }                                                                                                       \\
+            VOLTA_UNROLL for (j = 0; j < N; j++)      /* before any is written: a place may be repeated */          \\
+                total[i][j] = volta_total##S(sum[i][j]) + (add ? out[targets[i] * N + j] : bias ? bias[j] : 0);     \\
+        VOLTA_UNROLL for (i = 0; i < VOLTA_TILE_ROWS; i++)                                                          \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) out[targets[i] * N + j] = total[i][j];                             \\
     }
     #define VOLTA_FEW_OF(S, T)                                                                                      \\
     VOLTA_FEW(volta_few##S##_1, T, volta_v##S, VOLTA_LANES##S, 1, S)                                                \\
