@@ -1,0 +1,26 @@
+# Remainders of float32 numbers by way of double, in loops that compilers vectorise; the C library's fmod takes bits one after another.
+#
+# While |a| < 2**28 |b|, the quotient in double is cut off right: a true quotient that is no integer is further from one (2**-24, by the
+# bits of b) than an error of rounding (2**-26), and what is left, a - q b, needs no more bits than a double has.
+cdef extern from *:
+    """
+    #include <float.h>
+    #include <math.h>
+    #if defined(_MSC_VER)
+      #define VOLTA_QUOTIENT static __forceinline
+    #else
+      #define VOLTA_QUOTIENT static inline __attribute__((always_inline, unused))
+    #endif
+    VOLTA_QUOTIENT int far_f32(float a, float b) { return !(fabsf(a) < 268435456.0f * fabsf(b)) | (fabsf(b) > FLT_MAX); }
+    VOLTA_QUOTIENT float fmod_near_f32(float a, float b) {
+        const double x = a, y = b, q = (double)(int)(x / y);
+        return copysignf((float)(x - q * y), a);
+    }
+    VOLTA_QUOTIENT float remainder_near_f32(float a, float b) {
+        const float m = fmod_near_f32(a, b);
+        return (m != 0) & ((b < 0) != (m < 0)) ? m + b : m;
+    }
+    """
+    int far_f32(float a, float b) noexcept nogil
+    float fmod_near_f32(float a, float b) noexcept nogil
+    float remainder_near_f32(float a, float b) noexcept nogil
