@@ -200,6 +200,26 @@ def test_signs_of_division():
         same(KERNELS["floor_divide"](upload(x), upload(y)), np.floor_divide(x, y))
 
 
+def test_float_remainders_are_exact():
+    """In vectors while the quotient is below 2**28, one after another beyond: bit for bit what the C library gives."""
+    rng = np.random.default_rng(0)
+    b = np.ldexp(rng.integers(1, 1 << 24, 20_000), rng.integers(-140, 60, 20_000)).astype(np.float32)
+    a = (b.astype(np.float64) * rng.integers(0, (1 << 28) - 1, b.size)).astype(np.float32)
+    a = np.where(rng.random(b.size) < 0.5, np.nextafter(a, np.float32(0)), a) * rng.choice(np.float32([-1, 1]), b.size)
+    special = np.float32([0, -0.0, 1, -1, 3, -6, 1e-45, 3e38, -3e38, 2.0 ** 28, np.inf, -np.inf, np.nan])
+    pairs = [(a, b), (a, -b), *((x.ravel(), y.ravel()) for x, y in [np.meshgrid(special, special)]),
+             tuple(rng.integers(0, 1 << 32, (2, 20_000), dtype=np.uint32).view(np.float32))]
+    for x, y in pairs:
+        with np.errstate(all="ignore"):
+            m = np.fmod(x, y)
+            wanted = {"fmod": m, "remainder": np.where((m != 0) & ((y < 0) != (m < 0)), m + y, m)}
+        for name, expected in wanted.items():
+            found = copy.download(KERNELS[name](upload(x), upload(y)))
+            nan = np.isnan(expected)
+            assert (np.isnan(found) == nan).all(), name
+            assert (found.view(np.int32) == expected.view(np.int32))[~nan].all(), name
+
+
 @pytest.mark.parametrize("name", ["remainder", "floor_divide", "fmod"])
 def test_integer_division_by_zero(name):
     for dtype in ("i4", "i8", "u1"):

@@ -20,7 +20,12 @@ cdef extern from *:
         const float m = fmod_near_f32(a, b);
         return (m != 0) & ((b < 0) != (m < 0)) ? m + b : m;
     }
+    VOLTA_QUOTIENT float floor_divide_near_f32(float a, float b) {
+        const float m = fmod_near_f32(a, b), d = (a - m) / b - ((m != 0) & ((b < 0) != (m < 0)) ? 1.0f : 0.0f), f = floorf(d);
+        return d == 0 ? copysignf(0, a / b) : d - f > 0.5f ? f + 1 : f;
+    }
     """
     int far_f32(float a, float b) noexcept nogil
     float fmod_near_f32(float a, float b) noexcept nogil
     float remainder_near_f32(float a, float b) noexcept nogil
+    float floor_divide_near_f32(float a, float b) noexcept nogil
