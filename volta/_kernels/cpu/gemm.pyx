@@ -92,7 +92,8 @@ cdef enum:
     FEW = 32                    # rows up to which tiles read b where it lies, if it is WIDE or k short: twice as many of a large b,
     WIDE = 256
     OUT = 65536                 # and so many elements of out at a time, which stay in the second cache
-    FETCHED = 1048576           # elements from which on b is fetched ahead there, and all rows of a elsewhere,
+    FETCHED = 1048576           # elements from which on b is fetched ahead there,
+    FETCHED_ROWS = 262144       # and rows of a elsewhere
     NEAR = 64                   # in blocks of so many of b's rows, which lie in the first cache
     SHALLOW = 32                # k up to which writing out takes longest: threads then write whole rows of it
 
@@ -186,9 +187,11 @@ cdef inline void tile(const Products* p, const Block* s, Py_ssize_t q, Py_ssize_
         a = packed(j == 0, end - i, TILE_ROWS, s.depth, a, p.a_row, p.a_column, space + (0 if s.sweep else q * TILE_ROWS * s.depth))
     if s.sweep:
         next = out + (i * p.n + last if j + 1 < s.panels else end * p.n)
-        if s.ahead and j + 1 == s.panels:
-            next, next_step = a + (end - i) * p.a_row, 192 // sizeof(real)
-            stretch = next_step // (end - i)
+        if s.ahead and j + 1 == s.panels:                                               # or a's next rows: as one run, or where each begins
+            next, next_step = a + (end - i) * p.a_row, p.a_row
+            if p.a_row == s.depth:
+                next_step = 192 // sizeof(real)
+                stretch = next_step // (end - i)
     elif s.ahead:                                                                       # or the rows of b's next panel
         next = b + (s.depth * q + s.tiles - 1) // s.tiles * p.b_row + (last - first if j + 1 < s.panels else s.depth * p.b_row - first)
         next_step, stretch = p.b_row, s.tiles
@@ -211,8 +214,8 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
     s.panels, s.k0 = (s.vectors + 2) // 3, 0
     s.turn_a, s.copy_b = p.a_column != 1 and s.panels > 1, p.b_column != 1 or not plan.few and s.tiles > (1 if p.b_row >= FAR else 2)
     s.sweep, s.ahead = not plan.few, plan.few and p.k * p.n > FETCHED
-    if s.sweep and p.a_column == 1 and p.a_row == k <= depth:
-        s.ahead = p.count * p.m * k > FETCHED
+    if s.sweep and p.a_column == 1:
+        s.ahead = p.count * p.m * k > FETCHED_ROWS
     while s.k0 < k:
         s.depth = min(depth, k - s.k0)
         if s.sweep:
@@ -272,24 +275,23 @@ cdef void inner_block(const Products* p, Py_ssize_t rows, Py_ssize_t first, Py_s
 
 
 cdef void line(Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t k, const real* x, Py_ssize_t x_row, const real* y, Py_ssize_t step,
-               Py_ssize_t across, real* sums) noexcept nogil:
-    """sums[rows][LINE] = x[rows][k] @ y[k][columns], with y read once. IN: at most THIN rows and LINE columns."""
+               Py_ssize_t across, real* out, Py_ssize_t out_row) noexcept nogil:
+    """out[rows][columns] = x[rows][k] @ y[k][columns], with y read once. IN: at most THIN rows and LINE columns."""
     cdef Py_ssize_t row, j, q, count
+    cdef real* to
     if step == 1 and (across != 1 or columns == 1):
         for j in range(0, columns, 4):
-            dots(rows, min(4, columns - j), k, x, x_row, y + j * across, across, sums + j, LINE)
+            dots(rows, min(4, columns - j), k, x, x_row, y + j * across, across, out + j, out_row)
         return
-    for row in range(rows):
-        for j in range(columns):
-            sums[row * LINE + j] = 0
     for q in range(0, k, 8):
         for row in range(rows):
+            to = out + row * out_row
             if across == 1:
-                add_rows(min(8, k - q), columns, x + row * x_row + q, y + q * step, step, sums + row * LINE)
-            else:
-                for count in range(q, min(q + 8, k)):
-                    for j in range(columns):
-                        sums[row * LINE + j] += x[row * x_row + count] * y[count * step + j * across]
+                add_rows(min(8, k - q), columns, x + row * x_row + q, y + q * step, step, to, q == 0)
+                continue
+            for count in range(q, min(q + 8, k)):
+                for j in range(columns):
+                    to[j] = (to[j] if count > 0 else 0) + x[row * x_row + count] * y[count * step + j * across]
 
 
 cdef void thin(const Products* p, Py_ssize_t first, Py_ssize_t last, Py_ssize_t k, const real* a, const real* b, const real* bias,
@@ -309,11 +311,17 @@ cdef void thin(const Products* p, Py_ssize_t first, Py_ssize_t last, Py_ssize_t 
         x, x_row = space, k
     while first < last:
         count = min(LINE, last - first)
-        line(rows, count, k, x, x_row, y + first * across, step, across, <real*>sums)
-        for row in range(rows):
-            for j in range(count):
-                q = row if turned else first + j
-                out[(first + j) * p.n + row if turned else row * p.n + q] = sums[row * LINE + j] + (bias[q] if bias != NULL else 0)
+        if turned and rows > 1:
+            line(rows, count, k, x, x_row, y + first * across, step, across, <real*>sums, LINE)
+            for row in range(rows):
+                for j in range(count):
+                    out[(first + j) * p.n + row] = sums[row * LINE + j] + (bias[row] if bias != NULL else 0)
+        else:
+            line(rows, count, k, x, x_row, y + first * across, step, across, out + first, p.n)
+            if bias != NULL:
+                for row in range(rows):
+                    for j in range(first, first + count):
+                        out[row * p.n + j] += bias[0 if turned else j]
         first += count
 
 

@@ -6,22 +6,35 @@ from volta._kernels.cpu.tile cimport real
 
 cdef extern from *:
     """
-    /* out[n] += x[0] * b[0][n] + ... + x[ROWS - 1] * b[ROWS - 1][n], in this order. */
+    /* out[n] += x[0] * b[0][n] + ... + x[ROWS - 1] * b[ROWS - 1][n], in this order; `fresh`: = instead. */
+    #define VOLTA_ADD_VECTOR(V, ROWS, S, COUNT) {                                                                   \\
+        V sum = fresh ? (V){0} : volta_part##S(out + j, COUNT);                                                     \\
+        VOLTA_UNROLL for (i = 0; i < ROWS; i++) sum = VOLTA_MADD##S(y[i], volta_part##S(b + i * b_row + j, COUNT), sum); \\
+        volta_put##S(out + j, sum, COUNT);                                                                          \\
+    }
     #define VOLTA_ADD_ROWS(NAME, ROWS, T, V, LANES, S)                                                              \\
-    static void NAME(Py_ssize_t n, const T* x, const T* b, Py_ssize_t b_row, T* out) {                              \\
+    static void NAME(Py_ssize_t n, const T* x, const T* b, Py_ssize_t b_row, T* out, int fresh) {                   \\
         V y[ROWS]; Py_ssize_t j; int i;                                                                             \\
-        VOLTA_UNROLL for (i = 0; i < ROWS; i++) y[i] = VOLTA_SAME##S(x[i]);                                          \\
-        for (j = 0; j < n; j += LANES) {                                                                            \\
-            const int count = n - j < LANES ? (int)(n - j) : LANES;                                                 \\
-            V sum = volta_part##S(out + j, count);                                                                  \\
-            VOLTA_UNROLL for (i = 0; i < ROWS; i++) sum = VOLTA_MADD##S(y[i], volta_part##S(b + i * b_row + j, count), sum);            \\
-            volta_put##S(out + j, sum, count);                                                                      \\
+        VOLTA_UNROLL for (i = 0; i < ROWS; i++) y[i] = VOLTA_SAME##S(x[i]);                                         \\
+        for (j = 0; j + LANES <= n; j += LANES) VOLTA_ADD_VECTOR(V, ROWS, S, LANES)                                 \\
+        if (j < n) VOLTA_ADD_VECTOR(V, ROWS, S, (int)(n - j))                                                       \\
+    }
+    /* The same of any number of rows. */
+    #define VOLTA_ADD_ROWS_OF(S, T)                                                                                 \\
+    VOLTA_ADD_ROWS(volta_add_rows##S##_1, 1, T, volta_v##S, VOLTA_LANES##S, S)                                      \\
+    VOLTA_ADD_ROWS(volta_add_rows##S##_2, 2, T, volta_v##S, VOLTA_LANES##S, S)                                      \\
+    VOLTA_ADD_ROWS(volta_add_rows##S##_4, 4, T, volta_v##S, VOLTA_LANES##S, S)                                      \\
+    VOLTA_ADD_ROWS(volta_add_rows##S##_8, 8, T, volta_v##S, VOLTA_LANES##S, S)                                      \\
+    static void volta_add_rows##S(Py_ssize_t rows, Py_ssize_t n, const T* x, const T* b, Py_ssize_t b_row, T* out, int fresh) { \\
+        while (rows > 0) {                                                                                          \\
+            const int count = rows >= 8 ? 8 : rows >= 4 ? 4 : rows >= 2 ? 2 : 1;                                    \\
+            (count == 8 ? volta_add_rows##S##_8 : count == 4 ? volta_add_rows##S##_4 :                              \\
+             count == 2 ? volta_add_rows##S##_2 : volta_add_rows##S##_1)(n, x, b, b_row, out, fresh);               \\
+            rows -= count, x += count, b += count * b_row, fresh = 0;                                               \\
         }                                                                                                           \\
     }
-    VOLTA_ADD_ROWS(volta_add_row32, 1, float, volta_v32, VOLTA_LANES32, 32)
-    VOLTA_ADD_ROWS(volta_add_row64, 1, double, volta_v64, VOLTA_LANES64, 64)
-    VOLTA_ADD_ROWS(volta_add_rows32, 8, float, volta_v32, VOLTA_LANES32, 32)
-    VOLTA_ADD_ROWS(volta_add_rows64, 8, double, volta_v64, VOLTA_LANES64, 64)
+    VOLTA_ADD_ROWS_OF(32, float)
+    VOLTA_ADD_ROWS_OF(64, double)
 
     /* The sum of a vector's numbers, by halves. */
     #define VOLTA_TOTAL_OF(S, T, LANES)                                                                             \\
@@ -83,29 +96,20 @@ cdef extern from *:
     VOLTA_DOTS_OF(32, float)
     VOLTA_DOTS_OF(64, double)
     """
-    void add_row32 "volta_add_row32"(Py_ssize_t, const float*, const float*, Py_ssize_t, float*) noexcept nogil
-    void add_row64 "volta_add_row64"(Py_ssize_t, const double*, const double*, Py_ssize_t, double*) noexcept nogil
-    void add_rows32 "volta_add_rows32"(Py_ssize_t, const float*, const float*, Py_ssize_t, float*) noexcept nogil
-    void add_rows64 "volta_add_rows64"(Py_ssize_t, const double*, const double*, Py_ssize_t, double*) noexcept nogil
+    void add_rows32 "volta_add_rows32"(Py_ssize_t, Py_ssize_t, const float*, const float*, Py_ssize_t, float*, bint) noexcept nogil
+    void add_rows64 "volta_add_rows64"(Py_ssize_t, Py_ssize_t, const double*, const double*, Py_ssize_t, double*, bint) noexcept nogil
     void dots32 "volta_dots32"(int, int, Py_ssize_t, const float*, Py_ssize_t, const float*, Py_ssize_t, float*, Py_ssize_t) noexcept nogil
     void dots64 "volta_dots64"(int, int, Py_ssize_t, const double*, Py_ssize_t, const double*, Py_ssize_t, double*,
                                Py_ssize_t) noexcept nogil
 
 
-cdef inline void add_rows(Py_ssize_t rows, Py_ssize_t n, const real* x, const real* b, Py_ssize_t b_row, real* out) noexcept nogil:
-    """out[n] += the sum of x[i] times row i of b; at most 8 rows."""
-    cdef Py_ssize_t i
-    if rows == 8:
-        if real is float:
-            add_rows32(n, x, b, b_row, out)
-        else:
-            add_rows64(n, x, b, b_row, out)
-        return
-    for i in range(rows):
-        if real is float:
-            add_row32(n, x + i, b + i * b_row, 0, out)
-        else:
-            add_row64(n, x + i, b + i * b_row, 0, out)
+cdef inline void add_rows(Py_ssize_t rows, Py_ssize_t n, const real* x, const real* b, Py_ssize_t b_row, real* out,
+                          bint fresh) noexcept nogil:
+    """out[n] += the sum of x[i] times row i of b, in this order; = if `fresh`."""
+    if real is float:
+        add_rows32(rows, n, x, b, b_row, out, fresh)
+    else:
+        add_rows64(rows, n, x, b, b_row, out, fresh)
 
 
 cdef inline void dots(Py_ssize_t rows, Py_ssize_t count, Py_ssize_t n, const real* x, Py_ssize_t x_row, const real* b, Py_ssize_t b_row,
