@@ -419,7 +419,7 @@ cdef void several(const Plan* plan, const Products* p, Py_ssize_t first, Py_ssiz
 cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogil:
     """Decide how products are computed: sums by their sizes alone, blocks by the threads too. `kind` only names the type."""
     cdef Py_ssize_t width = lanes(kind)
-    plan.thin = min(p.m, p.n) <= THIN
+    plan.thin = min(p.m, p.n) <= THIN and not (MASKED and p.b_column == 1 and THIN < p.n <= 3 * width)     # these fit into one tile
     plan.outer = not plan.thin and p.k == 1
     plan.inner = not plan.thin and not plan.outer and inner_pays(p, width)
     plan.few = p.b_column == 1 and p.m <= (2 * FEW if p.k * p.n > FETCHED else FEW) and (p.k <= KC or p.n >= WIDE)
