@@ -159,6 +159,8 @@ cdef inline Py_ssize_t panel_start(Py_ssize_t panel, Py_ssize_t vectors) noexcep
 # A block of a product, of which `depth` of k from `k0` on are multiplied.
 cdef struct Block:
     Py_ssize_t rows, columns, tiles, vectors, panels, k0, depth
+    Py_ssize_t height, higher               # rows of a tile, and how many tiles have one more
+    Py_ssize_t stretch, room                # of k between two lines fetched ahead; elements of what is packed of a
     bint turn_a, copy_b                     # what is packed
     bint sweep                              # each tile of a meets all panels of b; else each panel of b all tiles of a
     bint ahead                              # what is fetched ahead is not out, but b or, in a sweep's last panel, a
@@ -175,11 +177,10 @@ cdef inline const real* packed(bint fresh, Py_ssize_t width, Py_ssize_t full, Py
 cdef inline void tile(const Products* p, const Block* s, Py_ssize_t q, Py_ssize_t j, const real* a, const real* b, const real* bias,
                       real* out, real* space) noexcept nogil:
     """Tile q of a times panel j of b. A tile that is the first to read a panel copies it meanwhile."""
-    cdef Py_ssize_t i = s.rows * q // s.tiles, end = s.rows * (q + 1) // s.tiles, b_step = p.b_row, next_step = p.n
+    cdef Py_ssize_t i = q * s.height + min(q, s.higher), end = i + s.height + (q < s.higher), b_step = p.b_row, next_step = p.n
     cdef Py_ssize_t first = lanes(out) * panel_start(j, s.vectors), last = lanes(out) * panel_start(j + 1, s.vectors)
-    cdef Py_ssize_t count = min(last, s.columns) - first, stretch = (s.depth + TILE_ROWS - 1) // TILE_ROWS
-    cdef Py_ssize_t room = (s.depth * TILE_ROWS * (1 if s.sweep else s.tiles) + PAD - 1) // PAD * PAD           # of what is packed of a
-    cdef real* copy = space + room + (first * s.depth if s.sweep else 0)
+    cdef Py_ssize_t count = min(last, s.columns) - first, stretch = s.stretch
+    cdef real* copy = space + s.room + (first * s.depth if s.sweep else 0)
     cdef const real* next = out + (end * p.n + first if q + 1 < s.tiles else last)     # read next: the tile of out that follows
     a += i * p.a_row + s.k0 * p.a_column
     b += s.k0 * p.b_row + first * p.b_column
@@ -211,13 +212,15 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
     cdef Py_ssize_t blocks = (k + plan.depth - 1) // plan.depth, depth = (k + blocks - 1) // blocks, q, j
     cdef Block s
     s.rows, s.columns, s.tiles, s.vectors = rows, columns, (rows + TILE_ROWS - 1) // TILE_ROWS, (columns + lanes(out) - 1) // lanes(out)
-    s.panels, s.k0 = (s.vectors + 2) // 3, 0
+    s.panels, s.k0, s.height, s.higher = (s.vectors + 2) // 3, 0, rows // s.tiles, rows % s.tiles
     s.turn_a, s.copy_b = p.a_column != 1 and s.panels > 1, p.b_column != 1 or not plan.few and s.tiles > (1 if p.b_row >= FAR else 2)
     s.sweep, s.ahead = not plan.few, plan.few and p.k * p.n > FETCHED
     if s.sweep and p.a_column == 1:
         s.ahead = p.count * p.m * k > FETCHED_ROWS
     while s.k0 < k:
         s.depth = min(depth, k - s.k0)
+        s.stretch = s.depth if s.panels == 1 and not s.ahead else (s.depth + TILE_ROWS - 1) // TILE_ROWS    # narrow lines come by themselves
+        s.room = (s.depth * TILE_ROWS * (1 if s.sweep else s.tiles) + PAD - 1) // PAD * PAD
         if s.sweep:
             for q in range(s.tiles):
                 for j in range(s.panels):
@@ -439,7 +442,7 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
         plan.own = p.n + PAD
         plan.row_blocks = min(p.m, 1 + (plan.threads - 1) // p.count)
     else:
-        plan.threads = threads_for(p.m * ((p.n + width - 1) // width * width) * p.k * p.count // 8)
+        plan.threads = threads_for(max(p.m, TILE_ROWS // 2) * ((p.n + width - 1) // width * width) * p.k * p.count // 8)
         if plan.threads > 1:
             choose_blocks(plan, p, width)
         if plan.inner:
