@@ -14,66 +14,10 @@ from cython.parallel cimport prange
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.threads cimport threads_for
+from volta._kernels.cpu.product cimport up
 from volta._kernels.cpu.thin cimport add_rows, dots
 from volta._kernels.cpu.tile cimport MASKED, TILE_ROWS, add_lanes, copy_line, copy_run, inner, lanes, multiply_ahead, real, zero_run
-
-cdef extern from *:
-    """
-    /* out[i][j] = x[j][i] for 8 x 8 numbers; strides in elements. */
-    #if defined(__GNUC__) && (__GNUC__ >= 12 || defined(__clang__)) && (defined(__AVX__) || defined(__aarch64__))
-    typedef float volta_v8 __attribute__((vector_size(32), aligned(4), may_alias));
-    static inline void volta_turn_rows(volta_v8* r) {
-        volta_v8 s[8];
-        int i;
-        for (i = 0; i < 4; i++) {
-            s[2 * i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-            s[2 * i + 1] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
-        }
-        for (i = 0; i < 2; i++) {
-            r[4 * i] = __builtin_shufflevector(s[4 * i], s[4 * i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-            r[4 * i + 1] = __builtin_shufflevector(s[4 * i], s[4 * i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-            r[4 * i + 2] = __builtin_shufflevector(s[4 * i + 1], s[4 * i + 3], 0, 1, 8, 9, 4, 5, 12, 13);
-            r[4 * i + 3] = __builtin_shufflevector(s[4 * i + 1], s[4 * i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
-        }
-        for (i = 0; i < 4; i++) {
-            s[i] = __builtin_shufflevector(r[i], r[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-            s[i + 4] = __builtin_shufflevector(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-        }
-        for (i = 0; i < 8; i++) r[i] = s[i];
-    }
-    static inline void volta_turn8(const float* x, Py_ssize_t ldx, float* out, Py_ssize_t ldo) {
-        volta_v8 r[8];
-        int i;
-        for (i = 0; i < 8; i++) r[i] = *(const volta_v8*)(x + i * ldx);
-        volta_turn_rows(r);
-        for (i = 0; i < 8; i++) *(volta_v8*)(out + i * ldo) = r[i];
-    }
-    #else
-    static inline void volta_turn8(const float* x, Py_ssize_t ldx, float* out, Py_ssize_t ldo) {
-        int i, j;
-        for (i = 0; i < 8; i++) for (j = 0; j < 8; j++) out[i * ldo + j] = x[j * ldx + i];
-    }
-    #endif
-    /* out[j][i] = x[i][j] for up to 8 x 8. */
-    #if defined(__AVX512VL__) && defined(__GNUC__) && (__GNUC__ >= 12 || defined(__clang__))
-    static inline void volta_turn_few(Py_ssize_t rows, Py_ssize_t columns, const float* x, Py_ssize_t ldx, float* out, Py_ssize_t ldo) {
-        const __mmask8 along = (__mmask8)((1u << columns) - 1), across = (__mmask8)((1u << rows) - 1);
-        volta_v8 r[8];
-        int i;
-        for (i = 0; i < 8; i++) r[i] = i < rows ? (volta_v8)_mm256_maskz_loadu_ps(along, x + i * ldx) : (volta_v8){0};
-        volta_turn_rows(r);
-        for (i = 0; i < 8; i++) if (i < columns) _mm256_mask_storeu_ps(out + i * ldo, across, (__m256)r[i]);
-    }
-    #else
-    static inline void volta_turn_few(Py_ssize_t rows, Py_ssize_t columns, const float* x, Py_ssize_t ldx, float* out, Py_ssize_t ldo) {
-        Py_ssize_t i, j;
-        for (i = 0; i < rows; i++) for (j = 0; j < columns; j++) out[j * ldo + i] = x[i * ldx + j];
-    }
-    #endif
-    """
-    void turn8 "volta_turn8"(const float* x, Py_ssize_t ldx, float* out, Py_ssize_t ldo) noexcept nogil
-    void turn_few "volta_turn_few"(Py_ssize_t rows, Py_ssize_t columns, const float* x, Py_ssize_t ldx, float* out,
-                                   Py_ssize_t ldo) noexcept nogil
+from volta._kernels.cpu.turn cimport turn8, turn_few
 
 cdef enum:
     MC = 384                    # rows of a of inner products at a time
@@ -81,6 +25,9 @@ cdef enum:
     SWEPT = 131072              # elements of panels of b that each tile of a meets in turn: they stay in the second cache
     FAR = 2048                  # distance of rows of b from which two tiles do not read it where it lies
     PAD = 64
+    TILE_START = 12             # beginning and writing a tile takes as long as so many steps of k
+    CACHED = 4194304            # elements of b up to which it comes from a cache
+    SHORT = 8                   # columns that are written one by one rather than row by row
     DEEP = 768                  # longest part of k of inner products: rows of a tile of a stay in the first cache
     THIN = 3                    # rows or columns up to which reading the other operand is all that counts
     LINE = 1024                 # columns whose sums are held at a time
@@ -235,7 +182,13 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
 cdef void outer(const Products* p, Py_ssize_t rows, const real* a, const real* b, const real* bias, real* out, real* space) noexcept nogil:
     """out[rows] = a[rows] times the line b + bias, row by row."""
     cdef Py_ssize_t i, j
-    cdef real x
+    cdef real x, y
+    if p.n <= SHORT:
+        for j in range(p.n):
+            x, y = b[j * p.b_column], bias[j] if bias != NULL else 0
+            for i in range(rows):
+                out[i * p.n + j] = a[i * p.a_row] * x + y
+        return
     if p.b_column != 1:
         for j in range(p.n):
             space[j] = b[j * p.b_column]
@@ -422,7 +375,7 @@ cdef void several(const Plan* plan, const Products* p, Py_ssize_t first, Py_ssiz
 cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogil:
     """Decide how products are computed: sums by their sizes alone, blocks by the threads too. `kind` only names the type."""
     cdef Py_ssize_t width = lanes(kind)
-    plan.thin = min(p.m, p.n) <= THIN and not (MASKED and p.b_column == 1 and THIN < p.n <= 3 * width)     # these fit into one tile
+    plan.thin = min(p.m, p.n) <= THIN and not (p.n > THIN and tiles_pay(p, width))
     plan.outer = not plan.thin and p.k == 1
     plan.inner = not plan.thin and not plan.outer and inner_pays(p, width)
     plan.few = p.b_column == 1 and p.m <= (2 * FEW if p.k * p.n > FETCHED else FEW) and (p.k <= KC or p.n >= WIDE)
@@ -442,7 +395,7 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
         plan.own = p.n + PAD
         plan.row_blocks = min(p.m, 1 + (plan.threads - 1) // p.count)
     else:
-        plan.threads = threads_for(max(p.m, TILE_ROWS // 2) * ((p.n + width - 1) // width * width) * p.k * p.count // 8)
+        plan.threads = threads_for(max(p.m, TILE_ROWS // 2) * up(p.n, width) * (p.k + TILE_START) * p.count // 8)
         if plan.threads > 1:
             choose_blocks(plan, p, width)
         if plan.inner:
@@ -462,6 +415,12 @@ cdef Py_ssize_t parts_of(const Plan* plan, const Products* p) noexcept nogil:
     if (p.a_row if p.m > p.n else p.b_column) == 1 and p.k * wide >= LARGE:
         parts = max(parts, min(PARTS, p.k // 128))
     return parts
+
+
+cdef bint tiles_pay(const Products* p, Py_ssize_t width) noexcept nogil:
+    """Whether few rows take less time in tiles, which keep their sums in registers, than in lines: where a tile has all columns, or several
+    rows share what is read of b, unless it comes from memory."""
+    return MASKED and p.b_column == 1 and (p.n <= 3 * width or p.m > 1 and p.k >= TILE_START and p.k * p.n <= CACHED)
 
 
 cdef bint inner_pays(const Products* p, Py_ssize_t width) noexcept nogil:
