@@ -25,7 +25,8 @@ cdef enum:
     SWEPT = 131072              # elements of panels of b that each tile of a meets in turn: they stay in the second cache
     FAR = 2048                  # distance of rows of b from which two tiles do not read it where it lies
     PAD = 64
-    TILE_START = 12             # beginning and writing a tile takes as long as so many steps of k
+    TILE_START = 4              # steps of k that beginning and writing a tile counts as,
+    TILE_PAYS = 12              # and k from which on tiles of few rows pay
     CACHED = 4194304            # elements of b up to which it comes from a cache
     SHORT = 8                   # columns that are written one by one rather than row by row
     DEEP = 768                  # longest part of k of inner products: rows of a tile of a stay in the first cache
@@ -417,7 +418,7 @@ cdef Py_ssize_t parts_of(const Plan* plan, const Products* p) noexcept nogil:
 cdef bint tiles_pay(const Products* p, Py_ssize_t width) noexcept nogil:
     """Whether few rows take less time in tiles, which keep their sums in registers, than in lines: where a tile has all columns, or several
     rows share what is read of b, unless it comes from memory."""
-    return MASKED and p.b_column == 1 and (p.n <= 3 * width or p.m > 1 and p.k >= TILE_START and p.k * p.n <= CACHED)
+    return MASKED and p.b_column == 1 and (p.n <= 3 * width or p.m > 1 and p.k >= TILE_PAYS and p.k * p.n <= CACHED)
 
 
 cdef bint inner_pays(const Products* p, Py_ssize_t width) noexcept nogil:
