@@ -183,6 +183,42 @@ def test_what_a_gpu_cannot_do(gpu):
         volta.set_gpu_gaps("maybe")
 
 
+BRIDGED = {
+    "lu": lambda a: volta.linalg.lu(a), "lu_factor": lambda a: volta.linalg.lu_factor(a),
+    "lu_solve": lambda a: volta.linalg.lu_solve(*volta.linalg.lu_factor(a), a + 1), "lu_unpack": lambda a: volta.lu_unpack(*volta.lu(a)),
+    "cholesky_inverse": lambda a: volta.cholesky_inverse(a), "triangular_solve": lambda a: volta.triangular_solve(a + 1, a),
+    "orgqr": lambda a: volta.orgqr(a, a[0] / 9), "ormqr": lambda a: volta.ormqr(a, a[0] / 9, a + 1),
+    "geqrf": lambda a: volta.geqrf(a.detach()),
+    "ldl": lambda a: volta.linalg.ldl_solve(*volta.linalg.ldl_factor(a.detach()), a.detach() + 1),
+    "svd_lowrank": lambda a: volta.svd_lowrank(a, 2)[1], "pca_lowrank": lambda a: volta.pca_lowrank(a, 1)[1],
+    "matrix_norm": lambda a: volta.linalg.matrix_norm(a, 2), "nuclear": lambda a: volta.linalg.norm(a, "nuc"),
+}
+
+
+@pytest.mark.parametrize("name", BRIDGED)
+def test_what_the_cpu_computes_for_a_gpu(gpu, name):
+    found = []
+    for device in ("cpu", gpu):
+        a = volta.tensor([[4.0, 1.0], [1.0, 3.0]], device=device, requires_grad=True)
+        if device == gpu:
+            with pytest.raises(DeviceError, match="on the CPU alone"):
+                BRIDGED[name](a)
+        volta.set_gpu_gaps("warn")
+        try:
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                out = BRIDGED[name](a)
+                out = out if isinstance(out, tuple) else (out,)
+                grads = [volta.autograd.grad(o.sum(), a, retain_graph=True)[0] for o in out if o.requires_grad]
+        finally:
+            volta.set_gpu_gaps("error")
+        assert all(t.device == a.device for t in (*out, *grads))
+        assert any("Computed there" in str(w.message) for w in said) == (device == gpu)
+        found.append([t.detach().cpu().numpy() for t in (*out, *grads)])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
 # ---------------------------------------------------------------- counters
 def test_stats_count_what_happens(gpu):
     volta.gpu.synchronize()

@@ -20,7 +20,7 @@ from volta.ops.records.factor import geqrf_op, lu_op, order_of, ordered
 from volta.ops.records.linalg import turned
 from volta.ops.records.view import reshape_op
 from volta.ops.reduce import mean
-from volta.ops.table import Definite, Derived, case, composed, cpu_alone
+from volta.ops.table import Definite, Derived, bridged, case, composed
 from volta.results import Result
 from volta.shapes import broadcast_shapes
 
@@ -58,14 +58,14 @@ class TriangularSolution(Result):
 
 
 def _matrices(name, *tensors):
-    """Raise DeviceError for a tensor on a GPU, ShapeError for one of less than 2 dimensions."""
+    """Raise DeviceError for a tensor on a GPU, unless gaps are bridged there, ShapeError for one of less than 2 dimensions."""
     if any(t.device.is_gpu for t in tensors):
-        raise cpu_alone(name)
+        bridged(name)
     matrices(name, *tensors)
 
 
 def _eye(rows, columns, like):
-    return from_array(np.eye(rows, columns, dtype=to_numpy(like.dtype)))
+    return from_array(np.eye(rows, columns, dtype=to_numpy(like.dtype))).to(like.device)
 
 
 def _unit_lower(x):
@@ -153,7 +153,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     order, k = _order("lu_unpack", LU_data, LU_pivots), min(LU_data.shape[-2:])
     none = new_empty(LU_data, (0,))
     turns = np.eye(LU_data.shape[-2], dtype=to_numpy(LU_data.dtype))[order]
-    P = from_array(np.ascontiguousarray(np.swapaxes(turns, -1, -2))) if unpack_pivots else none
+    P = from_array(np.ascontiguousarray(np.swapaxes(turns, -1, -2))).to(LU_data.device) if unpack_pivots else none
     if not unpack_data:
         return PLU(P, none, none)
     return PLU(P, _unit_lower(leading(LU_data, -1, k)), triu(leading(LU_data, -2, k)))
@@ -364,7 +364,7 @@ _DRAWN = {"untested": "tests/test_linalg.py: of random draws, and of signs that 
 def _basis(A, q, niter):
     """Orthonormal columns that span nearly what the q largest singular values do. Source: Halko et al., Finding Structure with Randomness,
     2009, algorithm 4.4."""
-    Q = linalg_qr(matmul(A, randn(A.shape[-1], q, dtype=A.dtype))).Q
+    Q = linalg_qr(matmul(A, randn(A.shape[-1], q, dtype=A.dtype, device=A.device))).Q
     for _ in range(niter):
         Q = linalg_qr(matmul(A, linalg_qr(matmul(turned(A), Q)).Q)).Q
     return Q

@@ -9,7 +9,7 @@ from volta.dtypes import int32
 from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from volta.ops.inverse import matrices, square, succeeded
 from volta.ops.records.factor import ldl_op, ldl_solve_op
-from volta.ops.table import composed, cpu_alone
+from volta.ops.table import bridged, composed
 from volta.results import Result
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ class LDLInfo(Result):
 
 
 def _constant(name, *tensors):
-    """Raise DeviceError for a tensor on a GPU, AutogradError for one that wants a gradient."""
+    """Raise DeviceError for a tensor on a GPU, unless gaps are bridged there, AutogradError for one that wants a gradient."""
     if any(t.device.is_gpu for t in tensors):
-        raise cpu_alone(name)
+        bridged(name)
     if is_grad_enabled() and any(t.requires_grad for t in tensors):
         raise AutogradError(f"{name}: has no derivative; call it on x.detach(), or use linalg.solve or linalg.eigh")
 

@@ -228,16 +228,17 @@ def bind(kernels: dict[str, Callable], device: str, own: dict[int, Iterable[str]
 def _elsewhere(name):
     """The kernel on a GPU of what only the CPU computes: an error, or under `set_gpu_gaps("warn")` the CPU's, and copies."""
     def kernel(*inputs, **params):
-        beyond_gpu(cpu_alone(name), "Computed there, and copied back.")
+        bridged(name)
         device = next(x.device for x in inputs if isinstance(x, TensorBase))
         found = run_kernel(RECORDS[name], CPU, tuple(x.detach().cpu() if isinstance(x, TensorBase) else x for x in inputs), params)
         return tuple(x.to(device) for x in found) if isinstance(found, tuple) else found.to(device)
     return kernel
 
 
-def cpu_alone(name: str) -> DeviceError:
-    """What says so."""
-    return DeviceError(f"{name}: is computed on the CPU alone; move its tensors there with .cpu(), and the result back with .to(device)")
+def bridged(name: str) -> None:
+    """Say that the CPU alone computes this: raise DeviceError, or warn where gaps of GPUs are bridged."""
+    beyond_gpu(DeviceError(f"{name}: is computed on the CPU alone; move its tensors there with .cpu(), and the result back with "
+                           ".to(device)"), "Computed there, and copied back.")
 
 
 def missing_kernels() -> list[tuple[str, str]]:

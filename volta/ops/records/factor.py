@@ -16,7 +16,7 @@ from volta.ops.table import Definite, Derived, case, register
 
 def unit_lower(x):
     """The lower triangle of matrices, with ones on the diagonal."""
-    return weighted(x, 1, 0, 0) + from_array(np.eye(*x.shape[-2:], dtype=to_numpy(x.dtype)))
+    return weighted(x, 1, 0, 0) + from_array(np.eye(*x.shape[-2:], dtype=to_numpy(x.dtype))).to(x.device)
 
 
 def trailing(x, dim, start):
@@ -45,7 +45,7 @@ def order_of(name: str, pivots, rows: int) -> np.ndarray:
 def ordered(x, order: np.ndarray):
     """The rows of matrices in this order. Batches broadcast."""
     batch = np.broadcast_shapes(x.shape[:-2], order.shape[:-1])
-    index = reshape_op(from_array(np.ascontiguousarray(order)), shape=(*order.shape, 1))
+    index = reshape_op(from_array(np.ascontiguousarray(order)).to(x.device), shape=(*order.shape, 1))
     shape = (*batch, *x.shape[-2:])
     return gather_op(x if x.shape == shape else expand_op(x, shape=shape), expand_op(index, shape=shape), dim=len(shape) - 2)
 
