@@ -113,3 +113,18 @@ def test_hooks_of_steps_and_choices_of_implementation():
         volta.optim.Adam([p], foreach=3)
     with pytest.raises(TypeError, match="Adadelta: unexpected argument 'fused'"):
         volta.optim.Adadelta([p], fused=True)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD"])
+def test_a_schedule_may_lead_below_zero(name, device):
+    found = []
+    for p, lib in zip(parameters([np.arange(4, dtype=np.float32) - 1.5], device), (torch, volta)):
+        optimizer = getattr(lib.optim, name)(p, lr=0.1)
+        schedule = lib.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0 - 0.6 * step)
+        for _ in range(5):
+            p[0].grad = p[0].detach() * 0.5 + 1
+            optimizer.step()
+            schedule.step()
+        assert schedule.get_last_lr()[0] < 0
+        found.append(p[0].detach().cpu().numpy())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5, atol=1e-6)

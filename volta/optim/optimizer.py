@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import Any, TypeVar, overload
 
 from volta import gpu
@@ -81,6 +82,13 @@ class Optimizer:
         name = type(self).__name__
         return {key: rule(name, key, group[key]) for key, rule in self.rules.items()}
 
+    def _held_group(self, group):
+        """As `_check_group`, of a group that is held: a schedule may have led its rate below 0, which steps take, as in PyTorch."""
+        lr = group.get("lr")
+        if type(lr) is float and -inf < lr < 0:
+            return {**self._check_group({**group, "lr": 0.0}), "lr": lr}
+        return self._check_group(group)
+
     def _states(self, values):
         """Names of the states in use, in the order of the update's declaration."""
         return self.update.states
@@ -132,7 +140,7 @@ class Optimizer:
         """Update every parameter that has a gradient; nothing has changed where this raises."""
         work = []
         for group in self.param_groups:
-            values, sparse = self._check_group(group), []
+            values, sparse = self._held_group(group), []
             work.append((values, self._gather(group["params"], self._states(values), sparse), sparse, sparse and self._sparse_step(values)))
         for values, batches, sparse, step in work:
             for batch in batches.values():
