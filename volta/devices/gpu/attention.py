@@ -69,11 +69,19 @@ TILES = {
                256: Tile(64, 64, 16, 16, 16, 8)},
 }
 OTHERS = Tile(64, 64, 16, 8, 16, 16), Tile(32, 32, 8, 8, 8, 8)
+# Where those of TILES give each multiprocessor one workgroup at most: more threads a workgroup, or more workgroups (measured at 8 heads of
+# length 1024).
+FEW = {
+    FORWARD: {32: TILES[FORWARD][32], 64: Tile(64, 128, 16, 8, 16, 16), 96: Tile(64, 64, 8, 16, 16, 16), 128: Tile(32, 128, 16, 8, 16, 16)},
+    BACKWARD: {32: TILES[BACKWARD][32], 64: Tile(64, 64, 16, 16, 8, 16), 96: TILES[BACKWARD][128], 128: Tile(64, 64, 16, 8, 16, 8)},
+}
 
 
-def tile_of(kind: int, width: int, limit: int) -> Tile:
-    """The tile for heads of up to `width` elements. IN: limit, bytes of workgroup memory."""
+def tile_of(kind: int, width: int, limit: int, pairs: int, length: int) -> Tile:
+    """The tile for heads of up to `width` elements. IN: limit, bytes of workgroup memory; length, rows of each of the pairs."""
     first = next(t for widest, t in TILES[kind].items() if widest >= width)
+    if pairs * ceil_div(length, first.rows) <= UNITS:
+        first = next((t for widest, t in FEW[kind].items() if widest >= width), first)
     return next(t for t in (first, *OTHERS) if t.shared(kind, width) <= limit)
 
 
@@ -88,9 +96,9 @@ def _attention(q, k, v, mask, *, causal, scale):
     plan = Plan(q, k, v, mask)
     out = plan.output((batch, queries, heads, v.shape[3]), FLOAT32)
     logsumexp = plan.output((batch, heads, queries), FLOAT32)
-    step = _Step(plan, FORWARD, (q, k, v, mask, v), (0, 1, 2, 0 if mask is None else 3, 2, 0, out, logsumexp),
-                 (0, 1, 2, 3, 2), causal, scale)
-    step(batch * heads, ceil_div(queries, step.tile.rows), O="f32", put="second[i] = v.x;", held_second="return V(second[i]);")
+    step = _Step(plan, FORWARD, (q, k, v, mask, v), (0, 1, 2, 3, 2), causal, scale)
+    step((0, 1, 2, 0 if mask is None else 3, 2, 0, out, logsumexp), batch * heads, ceil_div(queries, step.tile.rows),
+         O="f32", put="second[i] = v.x;", held_second="return V(second[i]);")
     return plan
 
 
@@ -112,11 +120,12 @@ def _attention_grad(g, q, k, v, mask, out, logsumexp, *, causal, scale):
     lanes = min(16, 1 << max(1, width).bit_length() - 1)
     plan.step("attention/delta", (0, 5, 6, stats), (*_place(g, 0), At(5, 4), At(6), heads, queries, count), ceil_div(count * lanes, 256),
               W=width, LANES=lanes)
-    tile = tile_of(BACKWARD, max(q.shape[3], v.shape[3]), plan.ctx.limits["max-compute-workgroup-storage-size"])
+    step = _Step(plan, BACKWARD, (q, k, v, mask, g), (1, 2, 3, 4, 0), causal, scale)
+    tile = step.tile
     copies = tile.copies(queries, keys, batch * groups, causal, max(1, plan.limit // max(1, 4 * q._size)))
     parts = dq if copies == 1 else plan.scratch(4 * copies * q._size)
     bound = (1, 2, 3, 1 if mask is None else 4, 0, stats, both, parts)
-    _Step(plan, BACKWARD, (q, k, v, mask, g), bound, (1, 2, 3, 4, 0), causal, scale)(batch * groups, copies)
+    step(bound, batch * groups, copies)
     if copies > 1:
         plan.step("attention/collect", (parts, dq), (q._size // 4, heads * q.shape[3] // 4, queries), ceil_div(q._size // 4, 256),
                   COPIES=copies, CAUSAL=causal, TILE_R=tile.rows, TILE_C=tile.columns)
@@ -139,26 +148,26 @@ def attention_grad(g, q, k, v, mask, out, logsumexp, causal, scale):
 class _Step:
     """Launches of the shader. IN: tensors q, k, v, mask and g, at these places among the plan's operands."""
 
-    def __init__(self, plan, kind, tensors, bound, places, causal, scale):
+    def __init__(self, plan, kind, tensors, places, causal, scale):
         q, k, v, mask, g = tensors
         heads, width = q.shape[2:]
         keys, groups, values = v.shape[1:]
-        wide = max(width, values)
-        self.tile = tile_of(kind, wide, plan.ctx.limits["max-compute-workgroup-storage-size"])
+        owners, length = (groups, keys) if kind == BACKWARD else (heads, q.shape[1])
+        self.tile = tile_of(kind, max(width, values), plan.ctx.limits["max-compute-workgroup-storage-size"], q.shape[0] * owners, length)
         of_mask = (0,) * 5
         if mask is not None:
             strides = [0 if n == 1 else s for n, s in zip(mask.shape, mask._strides)]
             of_mask = At(places[3]), *unsigned(tuple(strides))
         lines = [word for t, i in zip((q, k, v, g), (*places[:3], places[4])) for word in _place(t, i)]
-        self.plan, self.bound, self.scale = plan, bound, float(scale)
+        self.plan, self.scale = plan, float(scale)
         self.sizes = (*lines, *of_mask, heads, groups, q.shape[1], keys)
         self.steps = ceil_div(width, self.tile.step), ceil_div(values, self.tile.step)
         self.overrides = dict(GRADIENT=kind == BACKWARD, CAUSAL=causal, HAS_MASK=mask is not None, W1=width // 4, W2=values // 4,
                               **{name.upper(): n for name, n in self.tile._asdict().items() if name not in ("rows", "columns")},
                               TILE_R=self.tile.rows, TILE_C=self.tile.columns)
 
-    def __call__(self, pairs, tiles, **overrides):
-        self.plan.step("attention/attention", self.bound, (*self.sizes, pairs, tiles, self.scale, *self.steps), pairs * tiles,
+    def __call__(self, bound, pairs, tiles, **overrides):
+        self.plan.step("attention/attention", bound, (*self.sizes, pairs, tiles, self.scale, *self.steps), pairs * tiles,
                        **self.overrides, **overrides)
 
 
