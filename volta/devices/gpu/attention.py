@@ -63,25 +63,25 @@ class Tile(NamedTuple):
 # memory than the adapter has, the first of OTHERS that does not serves instead; WebGPU guarantees 16 KiB.
 # All workgroups of a multiprocessor share some 50 KB there (measured), so that two at a time may take 24 each.
 TILES = {
-    FORWARD: {32: Tile(64, 64, 8, 16, 16, 32), 64: Tile(64, 64, 8, 8, 8, 16), 128: Tile(64, 128, 16, 8, 16, 16),
-              256: Tile(32, 64, 16, 8, 16, 8)},
-    BACKWARD: {32: Tile(128, 64, 8, 16, 16, 16), 64: Tile(128, 64, 16, 16, 16, 16, 2), 128: Tile(128, 64, 16, 16, 16, 16),
-               256: Tile(64, 64, 16, 16, 16, 8)},
+    FORWARD: {32: Tile(64, 64, 8, 16, 16, 32), 64: Tile(64, 128, 16, 8, 16, 16), 96: Tile(64, 64, 8, 16, 16, 16),
+              128: Tile(64, 128, 16, 8, 16, 16), 256: Tile(32, 64, 16, 8, 16, 8)},
+    BACKWARD: {32: Tile(64, 64, 8, 16, 8, 16), 64: Tile(128, 64, 16, 16, 16, 16, 2), 96: Tile(128, 64, 16, 16, 16, 16),
+               128: Tile(128, 64, 16, 16, 16, 16), 256: Tile(64, 64, 16, 16, 16, 8)},
 }
 OTHERS = Tile(64, 64, 16, 8, 16, 16), Tile(32, 32, 8, 8, 8, 8)
-# Where those of TILES give each multiprocessor one workgroup at most: more threads a workgroup, or more workgroups (measured at 8 heads of
-# length 1024).
+# Where those of TILES give too few workgroups, up to so many: smaller ones.
 FEW = {
-    FORWARD: {32: TILES[FORWARD][32], 64: Tile(64, 128, 16, 8, 16, 16), 96: Tile(64, 64, 8, 16, 16, 16), 128: Tile(32, 128, 16, 8, 16, 16)},
-    BACKWARD: {32: TILES[BACKWARD][32], 64: Tile(64, 64, 16, 16, 8, 16), 96: TILES[BACKWARD][128], 128: Tile(64, 64, 16, 8, 16, 8)},
+    FORWARD: (UNITS, {128: Tile(32, 128, 16, 8, 16, 16)}),
+    BACKWARD: (UNITS // 2, {64: Tile(64, 64, 16, 16, 8, 16), 128: Tile(64, 64, 16, 8, 16, 8)}),
 }
 
 
 def tile_of(kind: int, width: int, limit: int, pairs: int, length: int) -> Tile:
     """The tile for heads of up to `width` elements. IN: limit, bytes of workgroup memory; length, rows of each of the pairs."""
-    first = next(t for widest, t in TILES[kind].items() if widest >= width)
-    if pairs * ceil_div(length, first.rows) <= UNITS:
-        first = next((t for widest, t in FEW[kind].items() if widest >= width), first)
+    widest, first = next((widest, tile) for widest, tile in TILES[kind].items() if widest >= width)
+    workgroups, smaller = FEW[kind]
+    if pairs * ceil_div(length, first.rows) <= workgroups:
+        first = smaller.get(widest, first)
     return next(t for t in (first, *OTHERS) if t.shared(kind, width) <= limit)
 
 
