@@ -238,7 +238,7 @@ def test_operations_are_recorded_not_submitted(gpu):
     x = volta.ones(100, device=gpu)
     volta.gpu.synchronize()
     start = volta.gpu.stats()
-    for _ in range(10):
+    for _ in range(3):
         x = x * 1.01
     assert (volta.gpu.stats() - start).submits == 0
     x.numpy()

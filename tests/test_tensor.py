@@ -496,13 +496,3 @@ def test_a_leaf_hook_refuses():
         volta.ones(2).register_post_accumulate_grad_hook(print)
     with pytest.raises(ArgumentError, match="register_post_accumulate_grad_hook: needs a function of the tensor, got int"):
         x.register_post_accumulate_grad_hook(3)
-
-
-def test_to_with_flags_by_position():
-    x = volta.ones(2, 3)
-    assert x.to("cpu", volta.float32, True, True) is not x and x.to(volta.float32, False, False) is x
-    assert x.t().to(volta.float64, False, True).dtype is volta.float64
-    assert x.t().float(memory_format=volta.contiguous_format).is_contiguous()
-    assert x.long(memory_format=volta.preserve_format).dtype is volta.int64
-    with pytest.raises(TypeError, match="non_blocking and copy in this order"):
-        x.to("cpu", True, volta.float32)

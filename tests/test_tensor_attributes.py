@@ -1,4 +1,4 @@
-"""Attributes that users give tensors, and where tensors lie."""
+"""Attributes that users give tensors, where tensors lie, and what moves them by position."""
 import copy
 import gc
 import pickle
@@ -54,3 +54,13 @@ def test_data_ptr(device):
     assert x[1:].data_ptr() == x.data_ptr() + 16 and x.clone().data_ptr() != x.data_ptr() and volta.ones(0, device=device).data_ptr() == 0
     if device == "cpu":
         assert x.data_ptr() == x.numpy().ctypes.data
+
+
+def test_to_with_flags_by_position():
+    x = volta.ones(2, 3)
+    assert x.to("cpu", volta.float32, True, True) is not x and x.to(volta.float32, False, False) is x
+    assert x.t().to(volta.float64, False, True).dtype is volta.float64
+    assert x.t().float(memory_format=volta.contiguous_format).is_contiguous()
+    assert x.long(memory_format=volta.preserve_format).dtype is volta.int64
+    with pytest.raises(TypeError, match="non_blocking and copy in this order"):
+        x.to("cpu", True, volta.float32)

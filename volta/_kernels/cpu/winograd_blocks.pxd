@@ -2,8 +2,8 @@
 #
 # Along one axis, 2 outputs of 4 taps: y = At [(G w) (Bt d)], with the points 0, 1, -1, 2 and infinity, and 4 taps' gradients of
 #   2 outputs: w = Gt [(A g) (Bt d)]. The next block sees the tiles two further on, which are tiles of this grid, too: each is transformed
-#   once, and the sums over blocks are taken before the outputs are made. The error is two to four times that of
-#   direct sums in blocks, a few millionths of the outputs' size.
+#   once, and the sums over blocks are taken before the outputs are made. The mean error is two to four times that of direct sums, up to
+#   seven times in the gradient of the weight; the worst element seen was off by 3e-5 of the outputs' root mean square.
 # Layout: as in winograd.pxd, which has to be cimported before. Sizes: the caller's.
 
 from libc.string cimport memset

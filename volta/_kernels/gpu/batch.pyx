@@ -85,7 +85,7 @@ cdef class Batch:
             self.count = 0
             self.serial += 1
             self.written = self.unsent = 0
-            self.limit = min(2 * self.limit, <uint32_t>MAX_OPS)
+            self.limit = min(4 * self.limit, <uint32_t>MAX_OPS)
             try:
                 self.send(ops, count)
             finally:

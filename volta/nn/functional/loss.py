@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.dtypes import HALVES, bool_, int32, int64, result_type
+from volta.dtypes import HALVES, bool_, int8, int16, int32, int64, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.nn.functional.activation import softplus
 from volta.ops.copy import widened
@@ -56,8 +56,8 @@ def _check_target(name, input, target, ignore_index):
     `ignore_index`."""
     if target.shape != input.shape[:1] + input.shape[2:]:
         raise ShapeError(f"{name}: target must have shape {input.shape[:1] + input.shape[2:]} for input {input.shape}, got {target.shape}")
-    if target.dtype is int32:
-        raise DTypeError(f"{name}: labels must be int64 or uint8, got int32; convert them with .long()")
+    if target.dtype in (int8, int16, int32):
+        raise DTypeError(f"{name}: target must be int64 or uint8, got {target.dtype.name}; convert it with .long()")
     known = known_range(target)
     if known is None:
         return True
