@@ -156,9 +156,25 @@ def _pinv(a, atol, rtol):
     return np.swapaxes(vh, -1, -2) @ (np.divide(1, s, out=np.zeros_like(s), where=kept)[..., None] * np.swapaxes(u, -1, -2))
 
 
+def _small_triangular(a, b, upper, unitriangular):
+    """An upper triangle is its own LU decomposition, so that LAPACK only substitutes. None where it would refuse, exchange rows, or
+    multiply what is not finite by the zeros of L."""
+    a = np.triu(a if upper else a[..., ::-1, ::-1], int(unitriangular))
+    diagonal = np.einsum("...ii->...i", a)
+    if unitriangular:
+        diagonal[...] = 1
+    if not (diagonal.all() and np.isfinite(a).all() and np.isfinite(b).all()):
+        return None
+    b = b if upper else b[..., ::-1, :]
+    x = np.linalg.solve(a, np.broadcast_to(b, a.shape[:-2] + b.shape[-2:]) if b.ndim < a.ndim else b)
+    return x if upper else x[..., ::-1, :]
+
+
 def triangular(a, b, upper, unitriangular):
     """Substitution by halves: products of blocks do the work."""
     n = a.shape[-1]
+    if 1 < n <= 32 and (small := _small_triangular(a, b, upper, unitriangular)) is not None:
+        return small
     if n == 1 and not unitriangular:
         return b / a
     if n < 2:

@@ -25,9 +25,8 @@ def _beside(x, array):
 
 def weighted(x, below, diagonal, above):
     """Matrices with their elements below, on and above the diagonal multiplied by these."""
-    n, m = x.shape[-2:]
-    lower = np.tri(n, m, -1)
-    weights = below * lower + diagonal * np.eye(n, m) + above * (1 - np.tri(n, m))
+    place = np.subtract.outer(np.arange(x.shape[-2]), np.arange(x.shape[-1]))
+    weights = np.where(place > 0, below, np.where(place < 0, above, diagonal))
     return x * _beside(x, weights.astype(to_numpy(x.dtype)))
 
 
