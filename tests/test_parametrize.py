@@ -147,3 +147,12 @@ def test_wrong_orthogonal():
     layer = orthogonal(volta.nn.Linear(2, 2), orthogonal_map="cayley", use_trivialization=False)
     with pytest.raises(NotImplementedError, match="not possible to assign"):
         layer.weight = volta.eye(2)
+
+
+def test_spectral_norm_iterates_in_passes_alone():
+    layer = volta.nn.utils.spectral_norm(volta.nn.Linear(4, 3))
+    assert (layer.weight == layer.weight_orig).all()                    # until the first pass
+    layer(volta.ones(1, 4))
+    u, v, original = layer.weight_u.clone(), layer.weight_v.clone(), layer.weight_orig.detach().clone()
+    volta.nn.utils.remove_spectral_norm(layer)
+    volta.testing.assert_close(layer.weight.detach(), original / volta.dot(u, volta.mv(original, v)))

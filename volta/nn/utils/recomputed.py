@@ -92,6 +92,13 @@ class _SpectralNorm(_Recomputed):
             raise ArgumentError(f"spectral_norm: n_power_iterations must be positive, got {n_power_iterations}")
         self.iterations, self.eps, self.dim = n_power_iterations, eps, dim
         super().__init__(module, name)
+        setattr(module, name, getattr(module, name + "_orig").detach())         # until the first pass, as in PyTorch
+
+    def __call__(self, module, args):
+        if module.training:
+            weight, u, v = (getattr(module, self.name + ending) for ending in ("_orig", "_u", "_v"))
+            power_iteration(as_matrix(weight, self.dim), u, v, self.iterations, self.eps)
+        super().__call__(module, args)
 
     def start(self, module, weight):
         module.register_parameter(self.name + "_orig", Parameter(weight.detach()))
@@ -103,10 +110,7 @@ class _SpectralNorm(_Recomputed):
 
     def compute(self, module):
         weight, u, v = (getattr(module, self.name + ending) for ending in ("_orig", "_u", "_v"))
-        matrix = as_matrix(weight, self.dim)
-        if module.training:
-            power_iteration(matrix, u, v, self.iterations, self.eps)
-        return weight / dot(u.clone(), mv(matrix, v.clone()))       # the vectors may be changed before backward
+        return weight / dot(u.clone(), mv(as_matrix(weight, self.dim), v.clone()))      # the vectors may be changed before backward
 
     def finish(self, module):
         for ending in ("_orig", "_u", "_v"):
