@@ -83,7 +83,7 @@ def test_pooling_with_places(device):
 @pytest.mark.parametrize("initial", [None, 1.5])
 @pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min", "prod"])
 def test_segments_against_torch(reduce, initial, device):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
     array = np.random.default_rng(0).normal(size=(2, 4, 3)).astype(np.float32)
     for axis, named in ((0, {"lengths": [2, 0]}), (1, {"lengths": [[1, 0, 3], [2, 2, 0]]}), (0, {"offsets": [0, 1, 2]})):
         found = []

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""The operators of tensors, and the attributes that users give them. Another object beside a tensor (no tensor, number or array) is left to Python, by NotImplemented: it may have the
-reflected operator, and `==` is false.
+"""The operators of tensors, and the attributes that users give them. Another object beside a tensor (no tensor, number or array) is left
+to Python, by NotImplemented: it may have the reflected operator, and `==` is false.
 """
 cimport cython
 from cpython.object cimport PyObject

@@ -100,16 +100,17 @@ def cross_entropy_grad(g, softmax, target, ignore_index):
 
 # ---------------------------------------------------------------- log-probabilities that labels name
 
-def _sizes(x, target, picked: bool) -> tuple:
-    """(labels, classes, elements from one class to the next)."""
-    return target._size, 1 if picked else x[1], 1 if picked else math.prod(x[2:])
+def _classes(shape: tuple, weight, picked: bool) -> tuple:
+    """(classes, elements from one class to the next)"""
+    if not picked:
+        return shape[1], math.prod(shape[2:])
+    return MOST_CLASSES if weight is None else weight.shape[0], 1
 
 
 def _nll(x, target, weight, *, ignore_index, reduction, picked):
     """(loss, sum of the weights that count)."""
     need_float32("nll", x, weight)
-    count, classes, inner = _sizes(x.shape, target, picked)
-    classes = weight.shape[0] if picked and weight is not None else MOST_CLASSES if picked else classes
+    count, (classes, inner) = target._size, _classes(x.shape, weight, picked)
     mean, ignored = reduction == "mean", _label("nll", target, ignore_index)
     plan = Plan(x, target, weight)
     out, total = plan.output(target.shape if reduction == "none" else (), FLOAT32), plan.output((1,) if mean else (0,), FLOAT32)
@@ -128,8 +129,7 @@ def _nll(x, target, weight, *, ignore_index, reduction, picked):
 def _nll_grad(g, target, weight, total, *, shape, ignore_index, reduction, picked):
     """The gradient of x, of this shape."""
     need_float32("nll_grad", g, weight)
-    count, (_, classes, inner), mean = math.prod(shape), _sizes(shape, target, picked), reduction == "mean"
-    classes = weight.shape[0] if picked and weight is not None else MOST_CLASSES if picked else classes
+    count, (classes, inner), mean = math.prod(shape), _classes(shape, weight, picked), reduction == "mean"
     plan = Plan(g, target, weight, total)
     out = plan.output(shape, FLOAT32)
     values = (count, classes, inner, At(0), int(reduction == "none"), At(1), 0 if weight is None else At(2), At(3) if mean else 0,

@@ -42,8 +42,7 @@ class _Recomputed:
         if any(isinstance(hook, _Recomputed) and hook.name == name for hook, _ in module._forward_pre_hooks.values()):
             raise ArgumentError(f"{self.called}: {name!r} is computed from other parameters already")
         del module._parameters[name]
-        self.start(module, found)
-        setattr(module, name, self.compute(module))
+        setattr(module, name, self.start(module, found))
         module.register_forward_pre_hook(self)
 
     def __call__(self, module, args):
@@ -74,6 +73,7 @@ class _WeightNorm(_Recomputed):
     def start(self, module, weight):
         module.register_parameter(self.name + "_g", Parameter(norm_except_dim(weight.detach(), self.dim)))
         module.register_parameter(self.name + "_v", Parameter(weight.detach()))
+        return self.compute(module)
 
     def compute(self, module):
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
@@ -92,7 +92,6 @@ class _SpectralNorm(_Recomputed):
             raise ArgumentError(f"spectral_norm: n_power_iterations must be positive, got {n_power_iterations}")
         self.iterations, self.eps, self.dim = n_power_iterations, eps, dim
         super().__init__(module, name)
-        setattr(module, name, getattr(module, name + "_orig").detach())         # until the first pass, as in PyTorch
 
     def __call__(self, module, args):
         if module.training:
@@ -107,6 +106,7 @@ class _SpectralNorm(_Recomputed):
             for ending, n in (("_u", rows), ("_v", columns)):
                 drawn = empty(n, dtype=weight.dtype, device=weight.device).normal_(0, 1)
                 module.register_buffer(self.name + ending, normalize(drawn, dim=0, eps=self.eps))
+        return weight.detach()                  # until the first pass, as in PyTorch
 
     def compute(self, module):
         weight, u, v = (getattr(module, self.name + ending) for ending in ("_orig", "_u", "_v"))
