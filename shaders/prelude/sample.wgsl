@@ -161,3 +161,14 @@ fn tap_weighed(mode: u32, taps: Taps3, tap: vec3<u32>, orders: vec3<u32>, direct
          + direction.y * tap_product(mode, taps, tap, orders + vec3<u32>(0u, 1u, 0u))
          + direction.z * tap_product(mode, taps, tap, orders + vec3<u32>(0u, 0u, 1u));
 }
+
+// Place i of the grid, and the direction at it: of files with a grid, a direction, their offsets, RANK and DIRECTED.
+fn grid_at(i: u32) -> vec3<f32> {
+    let k = p.grid_offset + i * RANK;
+    return vec3<f32>(grid[k], grid[k + 1u], select(0.0, grid[k + RANK - 1u], RANK == 3u));
+}
+
+fn direction_at(i: u32) -> vec3<f32> {
+    let k = select(p.grid_offset, p.direction_offset, DIRECTED) + i * RANK;
+    return vec3<f32>(direction[k], direction[k + 1u], select(0.0, direction[k + RANK - 1u], RANK == 3u));
+}

@@ -24,16 +24,6 @@ var<immediate> p: Params;
 @group(0) @binding(2) var<storage, read> direction: array<f32>;
 @group(0) @binding(3) var<storage, read_write> out: array<f32>;
 
-fn grid_at(i: u32) -> vec3<f32> {
-    let k = p.grid_offset + i * RANK;
-    return vec3<f32>(grid[k], grid[k + 1u], select(0.0, grid[k + RANK - 1u], RANK == 3u));
-}
-
-fn direction_at(i: u32) -> vec3<f32> {
-    let k = select(p.grid_offset, p.direction_offset, DIRECTED) + i * RANK;
-    return vec3<f32>(direction[k], direction[k + 1u], select(0.0, direction[k + RANK - 1u], RANK == 3u));
-}
-
 @compute @workgroup_size(256)
 fn main(launch: Grid, @builtin(local_invocation_index) local: u32) {
     let group = group_of(launch);
