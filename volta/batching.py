@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from volta import batching_writes
 from volta._kernels import core
 from volta._kernels.core.call import Observer
 from volta.batching_rules import RULES, Call, Level, Sample, elementwise, one_by_one, running, sample
@@ -21,7 +22,7 @@ _lock, _readers = threading.Lock(), 0
 
 
 class _Mapping(Observer):
-    """Calls records with batches, and refuses what would read a stand-in, or change it."""
+    """Calls records with batches, and refuses what would read a stand-in."""
 
     def replace(self, op, inputs, params):
         known = running()
@@ -37,11 +38,14 @@ class _Mapping(Observer):
         result = (rule or one_by_one)(call, op, inputs, params)
         return tuple([sample(y, call.level) for y in result]) if isinstance(result, tuple) else sample(result, call.level)
 
+    compose = staticmethod(batching_writes.composed)
+
     def before(self, op, device, inputs, params, out):
         if not running():
             return
         if any(isinstance(x, core.TensorBase) and x.storage.version < 0 for x in (*inputs, out)):
-            raise ArgumentError(f"vmap: {op.name} changes a tensor in place, or needs what only a whole tensor has; use another operation")
+            raise ArgumentError(f"vmap: {op.name} writes what differs from sample to sample into a tensor that all share, or needs what "
+                                "only a whole tensor has; make it like a sample, by zeros_like() or new_zeros(), or use another operation")
         randomness = running()[-1].randomness
         if op.name in _DRAWN and randomness != "same" or op.name == "dropout" and randomness == "error":
             raise ArgumentError(f"vmap: {op.name} draws random numbers; pass randomness='same'" + (
@@ -135,8 +139,8 @@ def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = 
     """The function that gives for batches what `func` gives for samples, in one call of each operation. `in_dims` and `out_dims` say which
     dimension counts the samples, None that an argument is the same for all; `chunk_size` how many are computed at once.
 
-    Raises: ArgumentError for dimensions that do not fit, for a function that changes a sample in place or reads its values, and, unless
-    `randomness` is "same" (or, of dropout, "different"), for one that draws random numbers.
+    Raises: ArgumentError for dimensions that do not fit, for a function that reads the values of a sample or writes them into a tensor
+    that all samples share, and, unless `randomness` is "same" (or, of dropout, "different"), for one that draws random numbers.
 
     >>> volta.func.vmap(volta.dot)(volta.ones(3, 2), volta.ones(3, 2)).tolist()
     [2.0, 2.0, 2.0]

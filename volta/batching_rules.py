@@ -13,11 +13,12 @@ from typing import Any
 from volta._kernels import core
 from volta._kernels.core import graph
 from volta.errors import AutogradError
+from volta.ops.arrange import as_strided
 from volta.ops.creation import full
 from volta.ops.join import stack
 from volta.ops.records.index import gather_op, index_select_op, scatter_add_op
 from volta.ops.records.linalg import matmul_op, turned
-from volta.ops.records.view import expand_op, permute_op, reshape_op
+from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op
 from volta.tensor import Tensor
 
 
@@ -135,6 +136,10 @@ def _alike(call, op, inputs, params):
 
 def _along(call, op, inputs, params):
     dim = params["dim"]
+    if isinstance(dim, int) and not inputs[0].ndim:             # of samples without dimensions, as of vectors of one element
+        found = graph.call(op, tuple([reshape_op(call.of(x), shape=(call.size, 1)) for x in inputs]), {**params, "dim": 1})
+        several = tuple([reshape_op(y, shape=(call.size,)) for y in (found if isinstance(found, tuple) else (found,))])
+        return several if isinstance(found, tuple) else several[0]
     return _alike(call, op, inputs, {**params, "dim": dim + 1 if isinstance(dim, int) else tuple([d + 1 for d in dim])})
 
 
@@ -245,6 +250,14 @@ def _spread(call, index, shape, dim):
     return expand_op(index, shape=(call.size, *shape))
 
 
+def _as_strided(call, op, inputs, params):
+    """Strides are those of a sample, whose elements lie in order."""
+    x = inputs[0].physical
+    strides, _ = params["own"]
+    x = x if x.stride()[1:] == strides else contiguous_op(x)
+    return as_strided(x, (call.size, *params["size"]), (x.stride(0), *params["stride"]), x.storage_offset() + params["offset"])
+
+
 def _dropout(call, op, inputs, params):
     return _alike(call, op, inputs, params) if call.level.randomness == "different" else one_by_one(call, op, inputs, params)
 
@@ -268,5 +281,6 @@ RULES: dict[str, Callable] = {
                      "fold"), _folded),
     **dict.fromkeys(("conv2d", "conv3d", "conv2d_grad_input", "conv2d_grad_weight"), _convolution),
     "matmul": elementwise, "permute": _permute, "linear": _linear,
-    "batch_norm": _batch_norm, "row_norm": _row_norm, "index_select": _index_select, "index_add": _index_add, "dropout": _dropout,
+    "batch_norm": _batch_norm, "row_norm": _row_norm, "as_strided": _as_strided, "index_select": _index_select, "index_add": _index_add,
+    "dropout": _dropout,
 }

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 def copy_into(out: Tensor, x: Tensor) -> None:
     """out[...] = x with broadcasting, unrecorded."""
+    if core.stands_in(out):
+        inplace.overwrite(out, x if x.shape == out.shape else expand(x, out.shape))
+        return
     inplace.check_elements("copy", out)
     if x.shape != out.shape:
         x = expand_kernel(x, shape=out.shape)
@@ -38,6 +41,9 @@ def copy_into(out: Tensor, x: Tensor) -> None:
 
 def fill_into(out: Tensor, value: Number) -> None:
     """out[...] = number, unrecorded and without bumping the version."""
+    if core.stands_in(out):
+        inplace.in_batch(out, value)
+        return
     run_kernel(fill_into_op, out.device, (out, value))
 
 
@@ -185,7 +191,7 @@ def replace(form, input, args, options):
             inplace.check_apart(form.name, input, x, function.details.apart is not None)
     if graph.is_grad_enabled() and (input.requires_grad or any(isinstance(x, core.TensorBase) and x.requires_grad for x in args)):
         inplace.check_inplace(function.name, input)
-        source = clone(inplace.as_before(input))            # a copy: the function may save its input
+        source = clone(input if core.stands_in(input) else inplace.as_before(input))        # a copy: the function may save its input
     else:
         source = input
     result = function(source, *args, **options)

@@ -14,7 +14,7 @@ from volta._kernels.core import TensorBase, inplace
 from volta.device import mixed_devices
 from volta.dtypes import bool_, iinfo, int32, int64, uint8
 from volta.errors import ArgumentError, DTypeError, ShapeError
-from volta.ops.creation import full_like, ones_like, zeros
+from volta.ops.creation import full_like, new_zeros, ones_like
 from volta.ops.indexing import as_vector, check_index, check_integers, masked_fill, positions, scatter_add
 from volta.ops.math import div
 from volta.ops.parts import slice_view
@@ -292,7 +292,7 @@ def _checked_fill(input, dim, index, value):
 
 def _fill_mask(input, d, index):
     """The places to fill, shaped to broadcast against the input."""
-    mask = zeros(input.shape[d] if input.shape else 1, dtype=bool_, device=input.device)
+    mask = new_zeros(index, input.shape[d] if input.shape else 1, dtype=bool_, device=input.device)
     setitem(mask, cast(as_vector(index), int64), True)
     return reshape_op(mask, shape=(mask._size,) + (1,) * (input.ndim - 1 - d) if input.shape else ())
 

@@ -345,6 +345,8 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
             value = value.to(x.device)
         value = cast(value, x.dtype)            # recorded, so that its gradient comes back in its own dtype
     parsed = indexing.parse(x, key)
+    if core.stands_in(x):
+        return _set_in_batch(x, parsed, key, value)
     if type(parsed) is dict:
         if x.requires_grad or (not number and value.requires_grad):
             return _assign(x, _Slice(parsed), value)
@@ -358,6 +360,21 @@ def setitem(x: Tensor, key: object, value: Number | Tensor) -> None:
             x.device.is_gpu or key.ndim == x.ndim):
         return _assign(x, _Masked(x, key), value)
     return _assign(x, Positions(x, *parsed), value)
+
+
+def _set_in_batch(x, parsed, key, value):
+    """x[key] = value where x stands in for a batch (`vmap`)."""
+    number = not isinstance(value, core.TensorBase)
+    if type(parsed) is dict:
+        return _write_view(slice_op(x, **parsed), value)
+    if isinstance(key, core.TensorBase) and key.dtype is bool_ and (number or value._size == 1):
+        return _Masked(x, key).write(x, value)
+    part = Positions(x, *(parsed or (None, [(0, key)])))
+    view = x if part.view is None else slice_op(x, **part.view)
+    if not number:
+        value = _fitting(value, part.target(view.shape))
+        value = reshape_op(value, shape=()) if value._size == 1 else part.entries(value, view.shape)
+    inplace.put_in_batch(permute_op(view, dims=(*part.dims, *part.others)), part.rows, len(part.dims), value)
 
 
 def _assign(x, part, value):

@@ -23,6 +23,7 @@ from volta._kernels.core.base import (
     same_memory,
     set_default_device,
     set_tensor_type,
+    stands_in,
     strides_of,
     tensor,
     view,
@@ -34,6 +35,6 @@ from volta._kernels.core.memory import empty_host_cache, host_memory_stats, memo
 __all__ = [
     "CPU", "DType", "Device", "STORED", "Storage", "TensorBase", "alias", "apart", "array_storage", "assign", "borrowed_storage",
     "checked_size", "default_device", "dtype_from_code", "empty", "empty_host_cache", "gpu_storage", "host_memory_stats", "host_sees",
-    "memory_size", "plain_sizes", "read_scalar", "reshaped", "same_memory", "set_default_device", "set_tensor_type", "strides_of",
-    "tensor", "view", "watch_reads", "wider",
+    "memory_size", "plain_sizes", "read_scalar", "reshaped", "same_memory", "set_default_device", "set_tensor_type", "stands_in",
+    "strides_of", "tensor", "view", "watch_reads", "wider",
 ]

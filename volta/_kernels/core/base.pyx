@@ -385,6 +385,11 @@ def same_memory(TensorBase a not None, TensorBase b not None):
     return same_bytes(a.storage, b.storage)
 
 
+def stands_in(TensorBase t not None):
+    """Whether a tensor has no values of its own but refers to a batch (`vmap`)."""
+    return t.storage.version < 0
+
+
 def view(TensorBase t not None, shape, tuple strides, Py_ssize_t offset):
     """A view of the same storage with another geometry, no graph."""
     return make_tensor(t.storage, plain(shape), strides, offset, t.dtype)

@@ -27,6 +27,15 @@ def configure(cast, contiguous, copy_into, mixed_devices, as_operand, overwrite,
     _mixed_devices, _as_operand, _overwrite, _replace = mixed_devices, as_operand, overwrite, replace
 
 
+cdef object _written = None, _put = None, _shown = None     # set by volta.batching_writes: changes of what stands in for a batch
+
+
+def configure_batches(written, put, shown):
+    """Give this module what changes a tensor that stands in for a batch."""
+    global _written, _put, _shown
+    _written, _put, _shown = written, put, shown
+
+
 cdef class InPlace(Op):
     """The in-place form of an op, `x.exp_()`: an elementwise record's kernel writes into the tensor, a function's result is copied in. A
     function with options may have a `record` for calls without them. With `geometry` (`x.squeeze_()`) the tensor shows its data in
@@ -84,6 +93,14 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
         raise ArgumentError(f"{op.name}_: takes {op.count - 1} operands, got {len(others)}")
     others = tuple([x if isinstance(x, (TensorBase, float, int)) else _as_operand(op, x, (target,) + others) for x in others])
     cdef tuple inputs = (target,) + others
+    if target.storage.version < 0:
+        if grad_mode() and any([x.requires_grad for x in inputs if isinstance(x, TensorBase)]):
+            source = apply(_contiguous, (target,), {})              # which the node may keep
+            inputs = tuple([source if x is target else x for x in inputs])
+        result = apply(op, inputs, {})
+        check_stored(op.name, (<TensorBase>result).dtype, target)
+        check_shape(op.name, (<TensorBase>result).shape, target)
+        return overwrite(target, result)
     recorded = wants(target)
     for x in others:
         if isinstance(x, TensorBase):
@@ -102,9 +119,7 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
         dtype = dtype_of(BOOL)
     check_stored(op.name, dtype, target)
     shape = broadcast(op, inputs)
-    if shape != target.shape:
-        raise ShapeError(f"{op.name}_: the result has shape {shape} but the tensor changed in place has {target.shape}; "
-                         f"use the out-of-place {op.name}")
+    check_shape(op.name, shape, target)
     if recorded and grad_mode():
         check_inplace(op.name, target)
         source = as_before(target)
@@ -158,6 +173,13 @@ def check_stored(str name, DType dtype not None, TensorBase target not None):
     """Raise where a result of this dtype cannot be written into `target`."""
     if dtype.category > target.dtype.category:
         raise DTypeError(f"{name}_: the result is {dtype} and cannot be stored in place in {target.dtype}")
+
+
+cdef int check_shape(str name, object shape, TensorBase target) except -1:
+    if shape != target.shape:
+        raise ShapeError(f"{name}_: the result has shape {shape} but the tensor changed in place has {target.shape}; "
+                         f"use the out-of-place {name}")
+    return 0
 
 
 def check_inplace(str name, TensorBase target not None):
@@ -216,10 +238,22 @@ cdef copy_into(TensorBase target, TensorBase source):
     call_kernel(_copy, target.storage.device, (target, source), None, None)
 
 
+def in_batch(TensorBase target not None, value):
+    """target[...] = a number, or a tensor of its shape and dtype, where `target` stands in for a batch."""
+    return _written(target, value)
+
+
+def put_in_batch(TensorBase target not None, TensorBase rows not None, int rank, value):
+    """target[rows] = value, where `target` stands in for a batch and `rows` are positions in its first `rank` dimensions joined."""
+    _put(target, rows, rank, value)
+
+
 def overwrite(TensorBase target not None, TensorBase result not None):
     """Write `result` into `target` and give it the result's history: an in-place op whose value is already computed."""
     if result.dtype is not target.dtype:
         result = _cast(result, dtype=target.dtype)
+    if target.storage.version < 0:
+        return in_batch(target, result)
     copy_into(target, result)
     return take_history(target, result)
 
@@ -245,6 +279,8 @@ def as_viewed(str name, TensorBase target not None):
 
     Raises: AutogradError for a leaf that wants a gradient, and under no_grad for what has a history.
     """
+    if target.storage.version < 0:
+        return target
     if wants(target):
         if target._node is None and grad_mode():
             raise AutogradError(f"{name}: a leaf tensor that requires grad (shape {target.shape}) cannot change its shape in place; "
@@ -259,6 +295,8 @@ def show_as(TensorBase target not None, TensorBase result not None):
     """Let `target` show what `result` does, which is a view of `as_viewed(target)`: shape, strides and history."""
     if result is target:
         return target
+    if target.storage.version < 0:
+        return _shown(target, result)
     base, view = result._base, result._view
     _core.assign(target, result)
     target.storage.version += 1

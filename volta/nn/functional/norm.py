@@ -95,7 +95,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     if count < 2:
         raise ShapeError(f"batch_norm: training needs more than one value per channel, got input {input.shape}")
     out, mean, rstd = batch_norm_op(input, weight, bias, eps=float(eps))
-    if isinstance(momentum, core.TensorBase) and running_mean is not None:
+    if running_mean is not None and (isinstance(momentum, core.TensorBase) or core.stands_in(mean) or core.stands_in(running_mean)):
         _move(running_mean, running_var, mean.detach(), rstd.detach(), momentum, float(eps), count)
     elif running_mean is not None:
         run_kernel(batch_norm_update, input.device, (running_mean, running_var, mean, rstd),
@@ -105,7 +105,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
 
 @no_grad
 def _move(running_mean, running_var, mean, rstd, momentum, eps, count):
-    """`batch_norm_update` by composed ops: with a momentum that is a tensor, or statistics of each sample, (N, C)."""
+    """`batch_norm_update` by composed ops: with a momentum that is a tensor, statistics of each sample, (N, C), or under `vmap`."""
     momentum = cast(momentum, running_mean.dtype) if isinstance(momentum, core.TensorBase) else momentum
     var = (reciprocal(rstd * rstd) - eps) * (count / (count - 1))
     mean, var = (mean, var) if mean.ndim == 1 else (mean_op(v, dim=(0,), keepdim=False) for v in (mean, var))

@@ -3,11 +3,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from volta.dtypes import finfo
 from volta.ops.records.copy import cat_op
 from volta.ops.records.create import full_op
 from volta.ops.records.index import scatter_add_op
-from volta.ops.records.math import exp, log, where_op
+from volta.ops.records.math import exp, where_op
 from volta.ops.records.view import part, place, slice_op
 from volta.ops.table import case, create, register
 
@@ -53,13 +52,15 @@ def _cumprod_vjp(g, x, out, dim):
 
 
 def _logcumsumexp_vjp(g, x, out, dim):
-    """The sum over all later ones of g * exp(x - out), positive and negative g apart, by their logarithms: exp alone would overflow."""
-    lowest = finfo(x.dtype).min
-
-    def summed(positive):
-        size = log(where_op(positive, where_op(g > 0, g, -g), 1.0))
-        return exp(_to_the_end(logcumsumexp_op, where_op(positive, size - out, lowest), dim) + x)
-    return summed(g > 0) - summed(g < 0)
+    """The sum over all later ones of g * exp(x - out), as exp(x - out) * r with r = g + exp(out - next out) * next r: no factor overflows,
+    and it is linear in g, so that forward derivatives follow from it."""
+    n = x.shape[dim] if x.ndim else 1
+    if n > 1:
+        here, after = part(out, dim, 0, n - 1), part(out, dim, 1, n - 1)
+        step = where_op(here == after, 1.0, exp(here - after))              # infinite ones, too
+        following = cat_op(step, part(step, dim, 0, 1), dim=dim)            # the last one is multiplied with nothing
+        g = flipped(recurrence_op(flipped(following, dim), flipped(g, dim), dim=dim), dim)
+    return g * exp(x - out)
 
 
 def _scan(name, numpy, vjp, takes="fib", cases=(), **options):
