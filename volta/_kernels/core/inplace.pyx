@@ -94,13 +94,7 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
     others = tuple([x if isinstance(x, (TensorBase, float, int)) else _as_operand(op, x, (target,) + others) for x in others])
     cdef tuple inputs = (target,) + others
     if target.storage.version < 0:
-        if grad_mode() and any([x.requires_grad for x in inputs if isinstance(x, TensorBase)]):
-            source = apply(_contiguous, (target,), {})              # which the node may keep
-            inputs = tuple([source if x is target else x for x in inputs])
-        result = apply(op, inputs, {})
-        check_stored(op.name, (<TensorBase>result).dtype, target)
-        check_shape(op.name, (<TensorBase>result).shape, target)
-        return overwrite(target, result)
+        return _apply_in_batch(op, target, inputs)
     recorded = wants(target)
     for x in others:
         if isinstance(x, TensorBase):
@@ -119,7 +113,8 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
         dtype = dtype_of(BOOL)
     check_stored(op.name, dtype, target)
     shape = broadcast(op, inputs)
-    check_shape(op.name, shape, target)
+    if shape != target.shape:
+        refuse_shape(op, shape, target)
     if recorded and grad_mode():
         check_inplace(op.name, target)
         source = as_before(target)
@@ -136,6 +131,24 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
     else:
         copy_into(target, apply(op, inputs, {}))
     return target
+
+
+cdef object _apply_in_batch(Primitive op, TensorBase target, tuple inputs):
+    cdef object x, source
+    cdef TensorBase result
+    if grad_mode() and any([x.requires_grad for x in inputs if isinstance(x, TensorBase)]):
+        source = apply(_contiguous, (target,), {})                  # which the node may keep
+        inputs = tuple([source if x is target else x for x in inputs])
+    result = apply(op, inputs, {})
+    check_stored(op.name, result.dtype, target)
+    if result.shape != target.shape:
+        refuse_shape(op, result.shape, target)
+    return overwrite(target, result)
+
+
+cdef int refuse_shape(Primitive op, shape, TensorBase target) except -1:
+    raise ShapeError(f"{op.name}_: the result has shape {shape} but the tensor changed in place has {target.shape}; "
+                     f"use the out-of-place {op.name}")
 
 
 def into(Primitive op not None, TensorBase target not None, *others):
@@ -173,13 +186,6 @@ def check_stored(str name, DType dtype not None, TensorBase target not None):
     """Raise where a result of this dtype cannot be written into `target`."""
     if dtype.category > target.dtype.category:
         raise DTypeError(f"{name}_: the result is {dtype} and cannot be stored in place in {target.dtype}")
-
-
-cdef int check_shape(str name, object shape, TensorBase target) except -1:
-    if shape != target.shape:
-        raise ShapeError(f"{name}_: the result has shape {shape} but the tensor changed in place has {target.shape}; "
-                         f"use the out-of-place {name}")
-    return 0
 
 
 def check_inplace(str name, TensorBase target not None):
