@@ -189,10 +189,11 @@ def _joined(call, x):
 
 def _convolution(call, op, inputs, params):
     """With one weight, more rows; with a weight for each sample, more groups of channels."""
-    if not any(map(call.has, inputs[1:])) and op.name != "conv2d_grad_weight":
+    of_weight = op.name.endswith("grad_weight")
+    if not any(map(call.has, inputs[1:])) and not of_weight:
         return _folded(call, op, inputs, params, shared=len(inputs) - 1)
     params = {**params, "groups": params["groups"] * call.size}
-    if op.name == "conv2d_grad_weight":
+    if of_weight:
         found = graph.call(op, tuple([_merged(call, x) for x in inputs]), params)
         return reshape_op(found, shape=(call.size, found.shape[0] // call.size, *found.shape[1:]))
     return _unmerged(call, graph.call(op, (_merged(call, inputs[0]), *[_joined(call, x) for x in inputs[1:]]), params))
@@ -258,6 +259,16 @@ def _as_strided(call, op, inputs, params):
     return as_strided(x, (call.size, *params["size"]), (x.stride(0), *params["stride"]), x.storage_offset() + params["offset"])
 
 
+def _searchsorted(call, op, inputs, params):
+    lines, values = inputs
+    if lines.ndim > 1:
+        return _alike(call, op, inputs, params)
+    if not call.has(lines):
+        return graph.call(op, (lines, values.physical), params)
+    found = graph.call(op, (lines.physical, reshape_op(call.of(values), shape=(call.size, values._size))), params)
+    return reshape_op(found, shape=(call.size, *values.shape))
+
+
 def _dropout(call, op, inputs, params):
     return _alike(call, op, inputs, params) if call.level.randomness == "different" else one_by_one(call, op, inputs, params)
 
@@ -274,13 +285,13 @@ RULES: dict[str, Callable] = {
                      "lu", "geqrf", "ldl", "scale_gradient"), _whole),
     **dict.fromkeys(("sum", "mean", "amax", "amin", "prod", "norm2", "any", "all", "var", "argmax", "argmin", "softmax", "log_softmax",
                      "logsumexp", "cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "sort", "gather", "scatter_add", "scatter_sum",
-                     "scatter_reduce", "scatter_unique", "cat", "unfold"), _along),
+                     "scatter_reduce", "scatter_unique", "cat", "unfold", "recurrence", "cross"), _along),
     **dict.fromkeys(("reshape", "expand", "slice", "place"), _shaped),
     **dict.fromkeys(("extend", "extend_grad", "resample", "resample_grad", "max_pool", "max_pool_grad", "avg_pool", "avg_pool_grad",
                      "attention", "cross_entropy_softmax", "cross_entropy", "grid_sample", "grid_sample_input", "grid_sample_grid",
                      "fold"), _folded),
-    **dict.fromkeys(("conv2d", "conv3d", "conv2d_grad_input", "conv2d_grad_weight"), _convolution),
+    **dict.fromkeys(([name + of for name in ("conv2d", "conv3d") for of in ("", "_grad_input", "_grad_weight")], _convolution),
     "matmul": elementwise, "permute": _permute, "linear": _linear,
     "batch_norm": _batch_norm, "row_norm": _row_norm, "as_strided": _as_strided, "index_select": _index_select, "index_add": _index_add,
-    "dropout": _dropout,
+    "dropout": _dropout, "searchsorted": _searchsorted,
 }
