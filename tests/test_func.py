@@ -83,6 +83,60 @@ def test_jacobians(device):
     assert two[0].shape == (3, 2, 3) and two[1].shape == (3, 2, 2)
 
 
+def test_jacobians_by_chunks_and_of_custom_functions(device):
+    x = _x(device, 4, 3)
+
+    def f(v):
+        return (v.sin() @ v.T).softmax(1), v[0, :0]
+    wanted = func.jacrev(f)(x)
+    assert wanted[0].shape == (4, 4, 4, 3) and wanted[1].shape == (0, 4, 3)
+    for found in (func.jacrev(f, chunk_size=3)(x), func.jacfwd(f)(x)):
+        for each, other in zip(found, wanted):
+            assert each.shape == other.shape
+            _close(each, other.cpu().numpy())
+
+    class Cube(volta.autograd.Function):            # which no batch can be sent through
+        @staticmethod
+        def forward(ctx, v):
+            ctx.save_for_backward(v)
+            return v ** 3
+
+        @staticmethod
+        def backward(ctx, g):
+            v, = ctx.saved_tensors
+            return 3 * v * v * g
+    _close(func.jacrev(Cube.apply)(x[0]), np.diag(3 * x[0].cpu().numpy() ** 2))
+    with pytest.raises(ArgumentError, match="chunk_size must be None or above 0, got 0"):
+        func.jacrev(f, chunk_size=0)
+
+
+def test_linearize(device):
+    x, t = _x(device, 3), _x(device, 3)
+    calls = []
+
+    def f(a, b):
+        calls.append(1)
+        return {"a": a.sin() * b["b"], "b": b["b"].sum()}
+    value, push = func.linearize(f, x, {"b": t})
+    for along in ((t, {"b": x}), (x, {"b": t * 0})):
+        _, wanted = func.jvp(f, (x, {"b": t}), along)
+        found = push(*along)
+        for name in ("a", "b"):
+            _close(found[name], wanted[name].cpu().numpy())
+            assert not found[name].requires_grad and not value[name].requires_grad
+    assert len(calls) == 3
+    with pytest.raises(ShapeError, match="linearize: tangents must have the shapes"):
+        push(x[:2], {"b": t})
+
+
+def test_batch_norm_without_statistics(device):
+    model = func.replace_all_batch_norm_modules_(volta.nn.Sequential(volta.nn.Linear(3, 4), volta.nn.BatchNorm1d(4)).to(device)).eval()
+    params = {name: p.detach() for name, p in model.named_parameters()}
+    x = _x(device, 5, 6, 3)
+    found = func.vmap(lambda v: func.functional_call(model, params, v))(x)
+    _close(found, np.stack([model(v).detach().cpu().numpy() for v in x]))
+
+
 def test_functional_call(device):
     model = volta.nn.Sequential(volta.nn.Linear(3, 4), volta.nn.BatchNorm1d(4), volta.nn.Linear(4, 1)).to(device)
     x = _x(device, 5, 3)

@@ -191,5 +191,7 @@ def test_compositions_against_torch(device):
         yield t.vmap(t.vjp(lambda x: tanh(x @ w), x[0])[1])(library.eye(4).to(device))[0]
         yield t.vmap(lambda v: t.jvp(lambda x: tanh(x @ w), (x[0],), (v,))[1])(x)
         yield t.vmap(lambda x, v: t.vjp(library.sin, x)[1](v)[0])(x, x)
+        yield t.vmap(lambda x: t.vmap(t.vjp(lambda x: tanh(x @ w), x)[1])(library.eye(4).to(device))[0])(x)
+        yield t.vmap(lambda v: t.vmap(t.vjp(lambda x: tanh(x * v), x[0])[1])(x)[0])(x)
     for ours, theirs in zip(results(volta, volta.func, device), results(torch, torch.func, "cpu")):
         np.testing.assert_allclose(ours.detach().cpu().numpy(), theirs.numpy(), rtol=1e-4, atol=1e-5)

@@ -83,17 +83,34 @@ def levels_of(x: Any) -> list[Level]:
 
 
 def lowered(x: Tensor, levels: list[Level]) -> Tensor:
-    """The tensor of all samples of these levels, in front, each as large as it is."""
+    """The tensor of all samples of these levels, in front, each as large as it is; of other levels it stays a sample."""
     for level in reversed(levels):
-        x = Call(level).of(x)
+        x = _whole_of(x, level)
     return x
+
+
+def _whole_of(x, level):
+    if isinstance(x, Sample) and x.level is not level and level in levels_of(x):        # under another one
+        return sample(_exchanged(_whole_of(x.physical, level)), x.level)
+    return Call(level).of(x)
 
 
 def lifted(x: Tensor, levels: list[Level]) -> Tensor:
     """The sample of these levels that `lowered` makes `x` of."""
     for level in levels:
-        x = sample(x, level)
+        x = _sample_of(x, level)
     return x
+
+
+def _sample_of(x, level):
+    if isinstance(x, Sample) and running().index(x.level) > running().index(level):
+        return sample(_sample_of(_exchanged(x.physical), level), x.level)
+    return sample(x, level)
+
+
+def _exchanged(x):
+    """The first two dimensions exchanged."""
+    return permute_op(x, dims=(1, 0, *range(2, x.ndim)))
 
 
 # ---------------------------------------------------------------- rules: the call with the whole batch, by the record's name

@@ -13,14 +13,16 @@ from volta._kernels import core
 from volta._kernels.core.graph import Node
 from volta.batching import vmap
 from volta.batching_rules import levels_of, lifted, lowered, running
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from volta.nn.module import Module
+from volta.nn.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
 from volta.ops.creation import eye, ones_like, zeros_like
 from volta.ops.join import stack
-from volta.ops.view import reshape
+from volta.ops.view import movedim, reshape
 from volta.trees import flatten
 
-__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "stack_module_state", "vjp", "vmap"]
+__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+           "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap"]
 
 
 def _check_tensors(name: str, what: str, leaves: list) -> None:
@@ -166,35 +168,70 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
         raise DTypeError(f"jvp: primals and tangents must be tuples, got {type(primals).__name__} and {type(tangents).__name__}")
     own, full, _ = _arguments("jvp", primals, tuple(range(len(primals))))
-    along = flatten(tangents)[0]
-    if [t.shape for t in along] != [x.shape for x in own]:
-        raise ShapeError(f"jvp: tangents must have the shapes of the primals, {[x.shape for x in own]}, got {[t.shape for t in along]}")
+    along = _tangents("jvp", tangents, own)
     with autograd.enable_grad():
         result = func(*full)
         result, aux = result if has_aux else (result, None)
         outputs, build = flatten(result)
         _check_tensors("jvp", "what the function gives", outputs)
-        found = build(_pushed(outputs, own, along)[0])
+        pulled, seeds = _pulled(outputs, own)
+        found = build(_gradients(pulled, seeds, along))
     shown = _needed((result, found, aux), own)
     return shown if has_aux else shown[:2]
 
 
-def _pushed(outputs: list, own: list, *tangents: list) -> list:
-    """The derivative of `outputs` along each of the tangents: the pullback is linear in the cotangents, so its derivative for them is
-    the pushforward."""
+def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
+    """(func(*primals), a function from tangents of the primals to those of the result). `func` is called once; the function may be called
+    often.
+
+    >>> value, push = volta.func.linearize(volta.sin, volta.tensor(0.0))
+    >>> push(volta.tensor(2.0))
+    tensor(2.)
+    """
+    own, full, _ = _arguments("linearize", primals, tuple(range(len(primals))))
+    with autograd.enable_grad():
+        result = func(*full)
+        outputs, build = flatten(result)
+        _check_tensors("linearize", "what the function gives", outputs)
+        pulled, seeds = _pulled(outputs, own)
+
+    def push(*tangents):
+        along = _tangents("linearize", tangents, own)
+        with autograd.enable_grad():
+            found = build(_gradients(pulled, seeds, along))
+        return _needed(found, own)
+    return _needed(result, own), push
+
+
+def _tangents(name: str, given: tuple, own: list) -> list:
+    along = flatten(given)[0]
+    _check_tensors(name, "tangents", along)
+    if [t.shape for t in along] != [x.shape for x in own]:
+        raise ShapeError(f"{name}: tangents must have the shapes of the primals, {[x.shape for x in own]}, got {[t.shape for t in along]}")
+    return along
+
+
+def _pulled(outputs: list, own: list) -> tuple[list, list]:
+    """(gradients of `own`, the cotangents that they are of): the pullback is linear in these, so its derivative for them is the forward
+    derivative."""
     seeds = [_own(zeros_like(o)) for o in outputs]
-    pulled = _gradients(outputs, own, seeds)
-    return [_gradients(pulled, seeds, along) for along in tangents]
+    return _gradients(outputs, own, seeds), seeds
 
 
 # ---------------------------------------------------------------- Jacobians
-def _units(x):
-    """Tensors of the shape of `x` with a single 1, one for each of its elements."""
-    return list(reshape(eye(x._size, dtype=x.dtype, device=x.device), (x._size, *x.shape)).unbind()) if x._size else []
+def _for_units(linear: Callable, x: Any, chunk_size: int | None = None) -> list:
+    """What `linear` gives, a list of tensors, for the tensors of the shape of `x` with a single 1, one for each of its elements, stacked:
+    all at once, or one by one where a derivative cannot be batched (a custom Function)."""
+    units = reshape(eye(x._size, dtype=x.dtype, device=x.device), (x._size, *x.shape))
+    try:
+        return vmap(linear, chunk_size=chunk_size)(units)
+    except (ArgumentError, AutogradError):
+        return [stack(each) for each in zip(*map(linear, units.unbind()))]
 
 
-def jacrev(func: Callable, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False) -> Callable:
-    """The function that gives the Jacobian of `func` for its arguments `argnums`, one backward pass for each element of the result.
+def jacrev(func: Callable, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False, chunk_size: int | None = None) -> Callable:
+    """The function that gives the Jacobian of `func` for its arguments `argnums`, by a backward pass for all elements of the result, or for
+    `chunk_size` of them at a time.
 
     Shape: (*result, *argument) for each pair of a result and an argument.
 
@@ -202,6 +239,9 @@ def jacrev(func: Callable, argnums: int | tuple[int, ...] = 0, *, has_aux: bool 
     tensor([[2., 0.],
             [0., 4.]])
     """
+    if chunk_size is not None and chunk_size < 1:
+        raise ArgumentError(f"jacrev: chunk_size must be None or above 0, got {chunk_size}")
+
     def jacobian(*args, **kwargs):
         own, full, rebuild = _arguments("jacrev", args, argnums)
         with autograd.enable_grad():
@@ -211,16 +251,19 @@ def jacrev(func: Callable, argnums: int | tuple[int, ...] = 0, *, has_aux: bool 
             _check_tensors("jacrev", "what the function gives", outputs)
             blocks = []
             for output in outputs:
-                rows = [_gradients([output], own, [unit]) for unit in _units(output)]
-                blocks.append(rebuild([reshape(stack([row[i] for row in rows]), (*output.shape, *x.shape)) if rows
-                                       else x.new_zeros((*output.shape, *x.shape)) for i, x in enumerate(own)]))
+                if output._size:
+                    rows = _for_units(lambda unit, output=output: _gradients([output], own, [unit]), output, chunk_size)
+                    rows = [reshape(row, (*output.shape, *x.shape)) for row, x in zip(rows, own)]
+                else:
+                    rows = [x.new_zeros((*output.shape, *x.shape)) for x in own]
+                blocks.append(rebuild(rows))
             found = build(blocks)
         return _needed((found, aux) if has_aux else found, own)
     return jacobian
 
 
 def jacfwd(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable:
-    """As `jacrev`, one forward derivative for each element of the arguments: the better one where they have fewer than the result.
+    """As `jacrev`, by forward derivatives for all elements of the arguments: the better one where they have fewer than the result.
 
     >>> volta.func.jacfwd(lambda x: x * x)(volta.tensor([1.0, 2.0]))
     tensor([[2., 0.],
@@ -236,13 +279,12 @@ def jacfwd(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = F
             result, aux = result if has_aux else (result, None)
             outputs, build = flatten(result)
             _check_tensors("jacfwd", "what the function gives", outputs)
-            tangents = [[unit if i == k else zeros_like(y) for k, y in enumerate(own)] for i, x in enumerate(own) for unit in _units(x)]
-            columns = iter(_pushed(outputs, own, *tangents))
+            pulled, seeds = _pulled(outputs, own)
             blocks = []                             # by argument, then by output
-            for x in own:
-                taken = [next(columns) for _ in range(x._size)]
-                blocks.append([reshape(stack([column[k] for column in taken], -1), (*output.shape, *x.shape)) if taken
-                               else output.new_zeros((*output.shape, *x.shape)) for k, output in enumerate(outputs)])
+            for x, gradient in zip(own, pulled):
+                columns = _for_units(lambda unit, gradient=gradient: _gradients([gradient], seeds, [unit]), x) if x._size else outputs
+                blocks.append([reshape(movedim(column, 0, -1), (*output.shape, *x.shape)) if x._size
+                               else output.new_zeros((*output.shape, *x.shape)) for column, output in zip(columns, outputs)])
             found = build([rebuild([block[k] for block in blocks]) for k in range(len(outputs))])
         return _needed((found, aux) if has_aux else found, own)
     return jacobian
@@ -309,3 +351,17 @@ def stack_module_state(models: list[Module] | tuple[Module, ...]) -> tuple[dict,
         found.append({name: stack([t[name].detach() for t in tables]).requires_grad_(all(t[name].requires_grad for t in tables))
                       for name in tables[0]})
     return found[0], found[1]
+
+
+def replace_all_batch_norm_modules_(root: Module) -> Module:
+    """`root`, whose batch normalisations keep no running statistics any more and use those of the batch: under `vmap` each sample would
+    change the same ones.
+
+    >>> volta.func.replace_all_batch_norm_modules_(volta.nn.BatchNorm1d(2)).running_mean is None
+    True
+    """
+    for module in root.modules():
+        if isinstance(module, (BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm)):
+            module.track_running_stats = False
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+    return root
