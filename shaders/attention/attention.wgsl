@@ -36,6 +36,7 @@ const LANES_Y: u32 = 8u;
 const STEP: u32 = 8u;           // elements of a line that are multiplied between two barriers
 const DEPTH: u32 = 8u;          // and lines, when cells are multiplied; both multiples of 8
 const BUFFERS: u32 = 1u;        // for lines: with two, there is a barrier between two steps instead of two
+const STEPS: u32 = 1u;          // buffers for steps, likewise
 
 alias V = vec4<f32>;
 alias O = vec4<f32>;            // of `second`
@@ -53,13 +54,17 @@ const QUADS: u32 = STEP / 4u;
 const GAP: u32 = 8u / QUADS;                                        // V's, behind four elements of all rows or columns
 const ROW_BLOCKS: u32 = FOURS * QUADS;                              // of four lines and four elements
 const BLOCKS: u32 = ROW_BLOCKS + TILE_C / 4u * QUADS;
-const BLOCK_UNITS: u32 = (BLOCKS + THREADS - 1u) / THREADS;         // that a thread fetches
+const APART: bool = BLOCKS > THREADS;                               // whether a unit is of rows or of columns, not of either
+const ROW_UNITS: u32 = (ROW_BLOCKS + THREADS - 1u) / THREADS;
+const BLOCK_UNITS: u32 = select(1u, ROW_UNITS + (BLOCKS - ROW_BLOCKS + THREADS - 1u) / THREADS, APART);     // that a thread fetches
 const_assert 0u == FOURS % LANES_Y + COLS % 4u + QUERIES % 4u + STEP % 8u + DEPTH % 8u;     // whole units
 const DEPTH_UNITS: u32 = (DEPTH * max(W1, W2) + THREADS - 1u) / THREADS;
 const RIGHT: u32 = STEP * FOURS + 8u;                               // where the columns of a step begin
 const SHARED: u32 = select(DEPTH, TILE_C, GRADIENT);                // columns whose cells are shared at a time
-const STAGE: u32 = max(RIGHT + STEP * TILE_C / 4u + 8u, BUFFERS * DEPTH * LINE);
-const AREA: u32 = SHARED * FOURS + SHARED / 2u;                     // of cells that are shared at a time
+const STEP_AREA: u32 = RIGHT + STEP * TILE_C / 4u + 8u;
+const STAGE: u32 = max(STEPS * STEP_AREA, BUFFERS * DEPTH * LINE);
+const EVEN: bool = !GRADIENT && DEPTH % LANES_X == 0u;              // whether every thread shares as many columns of a part
+const AREA: u32 = select(SHARED * FOURS + SHARED / 2u, SHARED * (FOURS + 4u), EVEN);        // of cells that are shared at a time
 
 struct Params {
     q_offset: u32, q_batch: u32, q_row: u32, q_head: u32,
@@ -70,6 +75,7 @@ struct Params {
     mask_column: u32, heads: u32, groups: u32, queries: u32,
     keys: u32, pairs: u32, tiles: u32, scale: f32,
     steps_1: u32, steps_2: u32,                             // in STEPs of W1 and W2: loops of unknown length stay loops
+    splits: u32,                                            // workgroups that meet the tiles of columns in turn
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> q: array<V>;
@@ -125,36 +131,49 @@ fn fetch_block(lines: Lines, n: u32, u: u32, start: u32, aim: bool) {
     }
 }
 
+fn is_row_unit(n: u32, u: u32) -> bool { return select(u < ROW_BLOCKS, n < ROW_UNITS, APART); }
+
+// Which block is unit n of the thread: of rows, or behind them of columns; at least BLOCKS if none.
+fn block_of(n: u32) -> u32 {
+    if (!APART) { return lane; }
+    if (n >= ROW_UNITS) { return ROW_BLOCKS + lane + (n - ROW_UNITS) * THREADS; }
+    let u = lane + n * THREADS;
+    return select(BLOCKS, u, (n + 1u) * THREADS <= ROW_BLOCKS || u < ROW_BLOCKS);
+}
+
 fn fetch_blocks(rows: Lines, columns: Lines, start: u32, aim: bool) {
     for (var n = 0u; n < BLOCK_UNITS; n += 1u) {
-        let u = lane + n * THREADS;
-        let v = u - ROW_BLOCKS;
-        if (u < ROW_BLOCKS) { fetch_block(rows, n, u, start, aim); } else if (u < BLOCKS) { fetch_block(columns, n, v, start, aim); }
+        let u = block_of(n);
+        if (is_row_unit(n, u)) {
+            if (!APART || (n + 1u) * THREADS <= ROW_BLOCKS || u < ROW_BLOCKS) { fetch_block(rows, n, u, start, aim); }
+        } else if ((APART && (n - ROW_UNITS + 1u) * THREADS <= BLOCKS - ROW_BLOCKS) || u < BLOCKS) {
+            fetch_block(columns, n, u - ROW_BLOCKS, start, aim);
+        }
     }
 }
 
-fn stash_blocks() {
+fn stash_blocks(base: u32) {
     for (var n = 0u; n < BLOCK_UNITS; n += 1u) {
-        let u = lane + n * THREADS;
-        if (u < BLOCKS) {
-            let is_row = u < ROW_BLOCKS;
+        let u = block_of(n);
+        if ((APART && n >= ROW_UNITS && (n - ROW_UNITS + 1u) * THREADS <= BLOCKS - ROW_BLOCKS) || u < BLOCKS) {
+            let is_row = is_row_unit(n, u);
             let v = select(u - ROW_BLOCKS, u, is_row);
             let at = select(RIGHT + v % QUADS * TILE_C, v % QUADS * 4u * FOURS, is_row) + v % QUADS * GAP + v / QUADS;
             let by = select(TILE_C / 4u, FOURS, is_row);
             for (var c = 0u; c < 4u; c += 1u) {
-                stage[at + c * by] = V(held[n * 4u][c], held[n * 4u + 1u][c], held[n * 4u + 2u][c], held[n * 4u + 3u][c]);
+                stage[base + at + c * by] = V(held[n * 4u][c], held[n * 4u + 1u][c], held[n * 4u + 2u][c], held[n * 4u + 3u][c]);
             }
         }
     }
 }
 
-// cells += rows @ columns.T, for element e of a step
-fn multiply_element(e: u32) {
+// cells += rows @ columns.T, for element e of a step. IN: left and right, where the thread's rows and columns begin.
+fn multiply_element(left: u32, right: u32, e: u32) {
     let at = e / 4u * GAP;
     var a: array<V, ROWS>;
-    for (var i = 0u; i < ROWS; i += 1u) { a[i] = stage[z + (e * FOURS + at + i * 4u)]; }
+    for (var i = 0u; i < ROWS; i += 1u) { a[i] = stage[left + (e * FOURS + at + i * 4u)]; }
     for (var j = 0u; j < COLS / 4u; j += 1u) {
-        let b = stage[x + (RIGHT + e * (TILE_C / 4u) + at + j * LANES_X)];
+        let b = stage[right + (RIGHT + e * (TILE_C / 4u) + at + j * LANES_X)];
         for (var c = 0u; c < 4u; c += 1u) {
             for (var n = 0u; n < ROWS; n += 1u) {
                 let i = select(n, ROWS - 1u - n, c % 2u == 1u);
@@ -168,48 +187,79 @@ fn multiply_element(e: u32) {
 fn multiply(rows: Lines, columns: Lines) {
     for (var i = 0u; i < COLS * ROWS; i += 1u) { cells[i] = V(); }
     for (var s = 0u; s < rows.steps; s += 1u) {
-        stash_blocks();
+        let base = s % STEPS * STEP_AREA;
+        let left = base + z;
+        let right = base + x;
+        stash_blocks(base);
         workgroupBarrier();
         fetch_blocks(rows, columns, min(s + 1u, rows.steps - 1u) * QUADS, false);       // the last step twice, without a branch
         if (!GRADIENT || busy) {
             for (var e = 0u; e < STEP; e += 8u) {
-                multiply_element(e); multiply_element(e + 1u); multiply_element(e + 2u); multiply_element(e + 3u);
-                multiply_element(e + 4u); multiply_element(e + 5u); multiply_element(e + 6u); multiply_element(e + 7u);
+                multiply_element(left, right, e); multiply_element(left, right, e + 1u);
+                multiply_element(left, right, e + 2u); multiply_element(left, right, e + 3u);
+                multiply_element(left, right, e + 4u); multiply_element(left, right, e + 5u);
+                multiply_element(left, right, e + 6u); multiply_element(left, right, e + 7u);
             }
         }
-        workgroupBarrier();
+        if (STEPS == 1u) { workgroupBarrier(); }
     }
+    if (STEPS > 1u && GRADIENT) { workgroupBarrier(); }         // forward, exponentials have one before the stage is written
 }
 
 // Column j of those that a thread owns, in a tile.
 fn column_of(j: u32) -> u32 { return (x + j / 4u * LANES_X) * 4u + j % 4u; }
 
 // Where a column's cells in a four of rows are shared.
-fn place(column: u32, four: u32) -> u32 { return column * FOURS + column / 4u * 2u + four; }
+fn place(column: u32, four: u32) -> u32 {
+    if (EVEN) { return column * (FOURS + 4u) + four; }
+    return column * FOURS + column / 4u * 2u + four;
+}
+
+// The column, in a tile, that is number e of a part.
+fn column_in(part: u32, e: u32) -> u32 {
+    if (!EVEN) { return part * DEPTH + e; }
+    let j = part * (DEPTH / LANES_X) + e / LANES_X;
+    return (e % LANES_X + j / 4u * LANES_X) * 4u + j % 4u;
+}
 
 // IN: part, which SHARED columns; base, where their cells go.
 fn share_cells(part: u32, base: u32) {
     for (var j = 0u; j < COLS; j += 1u) {
-        if (GRADIENT || column_of(j) / SHARED == part) {
+        if (EVEN) {
+            if (j / (DEPTH / LANES_X) == part) {
+                for (var i = 0u; i < ROWS; i += 1u) {
+                    shared_cells[base + place(j % (DEPTH / LANES_X) * LANES_X + x, z + i * 4u)] = cells[j * ROWS + i];
+                }
+            }
+        } else if (GRADIENT || column_of(j) / SHARED == part) {
             for (var i = 0u; i < ROWS; i += 1u) { shared_cells[base + place(column_of(j) % SHARED, z + i * 4u)] = cells[j * ROWS + i]; }
         }
     }
 }
 
-fn fetch_lines(lines: Lines, start: u32) {
+// Lines of part s of a tile; one beyond the end is the last one again.
+fn fetch_lines(lines: Lines, s: u32) {
     for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
         let u = lane + n * THREADS;
-        let line = lines.begin + start + u / lines.width;
-        held[n] = V();
-        let at = lines.base + line * lines.stride + u % lines.width;
-        if (u < DEPTH * lines.width && line < lines.end) { held[n] = element(lines.name, at); }
+        if ((n + 1u) * THREADS <= DEPTH * lines.width || u < DEPTH * lines.width) {
+            let line = min(lines.begin + column_in(s, u / lines.width), lines.end - 1u);
+            held[n] = element(lines.name, lines.base + line * lines.stride + u % lines.width);
+        }
     }
 }
 
-fn stash_lines(lines: Lines, base: u32) {
+// IN: base, where they go; a line beyond the end goes there as zeros.
+fn stash_lines(lines: Lines, s: u32, base: u32) {
+    if (lines.begin + select((s + 1u) * DEPTH, TILE_C, EVEN) > lines.end) {
+        for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
+            if (lines.begin + column_in(s, (lane + n * THREADS) / lines.width) >= lines.end) { held[n] = V(); }
+        }
+    }
     for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
         let u = lane + n * THREADS;
-        if (u < DEPTH * lines.width) { stage[base + u / lines.width * LINE + u % lines.width] = held[n]; }
+        if ((n + 1u) * THREADS <= DEPTH * lines.width || u < DEPTH * lines.width) {
+            stage[base + u / lines.width * LINE + u % lines.width] = held[n];
+        }
     }
 }
 
@@ -263,14 +313,14 @@ fn accumulate_turned_lines(four: u32, base: u32) {
 // sums_1 or sums_2 += shared cells @ lines, or sums_3 += shared cells.T @ lines. The first lines are fetched, as are those of what
 // follows; lines beyond the end count as 0. IN: most, lines that take part.
 fn accumulate(number: u32, lines: Lines, most: u32, next_rows: Lines, next_columns: Lines) {
-    let steps = (min(most, lines.end - lines.begin) + DEPTH - 1u) / DEPTH;
+    let steps = (select(min(most, lines.end - lines.begin), TILE_C, EVEN) + DEPTH - 1u) / DEPTH;
     for (var s = 0u; s < steps; s += 1u) {
         let base = s % BUFFERS * (DEPTH * LINE);
         let cell = select(s % BUFFERS * AREA, s * (DEPTH * FOURS + DEPTH / 2u), GRADIENT);
         if (!GRADIENT) { share_cells(s, cell); }
-        stash_lines(lines, base);
+        stash_lines(lines, s, base);
         workgroupBarrier();
-        if (s + 1u < steps) { fetch_lines(lines, (s + 1u) * DEPTH); } else { fetch_first(next_rows, next_columns); }
+        if (s + 1u < steps) { fetch_lines(lines, s + 1u); } else { fetch_first(next_rows, next_columns); }
         if (number == 1u && (!GRADIENT || busy)) { accumulate_lines(&sums_1, cell, base); }
         if (number == 2u && busy) { accumulate_lines(&sums_2, cell, base); }
         if (number == 3u) { accumulate_turned_lines(s * DEPTH / 4u, base); }
@@ -368,7 +418,7 @@ fn share_totals() {
 fn line_of(head: u32, heads: u32, row: u32, end: u32) -> u32 { return (head / heads * end + row) * heads + head % heads; }
 
 // IN: head, the number of the (batch, head) pair that owns the rows.
-fn forward(head: u32, tile: u32) {
+fn forward(head: u32, tile: u32, split: u32) {
     let batch = head / p.heads;
     let reader = head % p.heads;
     let group = reader / (p.heads / p.groups);
@@ -379,14 +429,15 @@ fn forward(head: u32, tile: u32) {
     for (var i = 0u; i < ROWS; i += 1u) { top[i] = V(-3.0e38); total[i] = V(); }
     for (var i = 0u; i < 4u * ROWS * WIDE; i += 1u) { sums_1[i] = V(); }
     let end = select(p.keys, min(p.keys, begin + TILE_R), CAUSAL);
-    if (end > 0u) { fetch_first(rows, columns); }
-    for (var c = 0u; c < end; c += TILE_C) {
+    columns.begin = split * TILE_C;
+    if (columns.begin < end) { fetch_first(rows, columns); }
+    for (var c = split * TILE_C; c < end; c += p.splits * TILE_C) {
         values.begin = c;
         multiply(rows, columns);
         score(rows, columns, p.mask_offset + batch * p.mask_batch + reader * p.mask_head);
         fetch_lines(values, 0u);
         exponentials();
-        columns.begin = c + TILE_C;
+        columns.begin = c + p.splits * TILE_C;
         accumulate(1u, values, TILE_C, rows, columns);
     }
     share_totals();
@@ -396,8 +447,8 @@ fn forward(head: u32, tile: u32) {
             let is_there = row < p.queries;
             let sum = total[i][c];
             let factor = select(1.0 / sum, 0.0, sum == 0.0);
-            if (is_there && x == 0u) { put(head * p.queries + row, V(select(fma(top[i][c], LN2, log_accurate(sum)), inf(), sum == 0.0))); }
-            let line = line_of(head, p.heads, row, p.queries);
+            if (is_there && x == 0u) { put((split * p.pairs + head) * p.queries + row, V(select(fma(top[i][c], LN2, log_accurate(sum)), inf(), sum == 0.0))); }
+            let line = line_of(head, p.heads, row, p.queries) + split * p.pairs * p.queries;
             for (var n = 0u; n < WIDE; n += 1u) {
                 let at = x + n * LANES_X;
                 if (is_there && at < W2) { first[line * W2 + at] = sums_1[(i * 4u + c) * WIDE + n] * factor; }
@@ -407,14 +458,15 @@ fn forward(head: u32, tile: u32) {
 }
 
 // The sums of dv and dk of the tile's rows to memory.
-fn put_sums(head: u32, begin: u32) {
-    let dk = p.pairs * p.keys * W2;
+fn put_sums(head: u32, begin: u32, split: u32) {
+    let dv = split * p.pairs * p.keys * (W1 + W2);
+    let dk = dv + p.pairs * p.keys * W2;
     for (var i = 0u; i < 4u * ROWS; i += 1u) {
         let row = begin + (z + i / 4u * 4u) * 4u + i % 4u;
         let line = line_of(head, p.groups, row, p.keys);
         for (var n = 0u; n < WIDE; n += 1u) {
             let at = x + n * LANES_X;
-            if (row < p.keys && at < W2) { first[line * W2 + at] = sums_1[i * WIDE + n]; }
+            if (row < p.keys && at < W2) { first[dv + line * W2 + at] = sums_1[i * WIDE + n]; }
             if (row < p.keys && at < W1) { first[dk + line * W1 + at] = sums_2[i * WIDE + n]; }
         }
     }
@@ -440,7 +492,7 @@ fn begin_of(copy: u32, turn: u32) -> u32 {
 }
 
 // IN: head, the number of the (batch, group) pair that owns the rows; copy, of dq.
-fn backward(head: u32, copy: u32) {
+fn backward(head: u32, copy: u32, split: u32) {
     let batch = head / p.groups;
     let group = head % p.groups;
     let ratio = p.heads / p.groups;
@@ -449,7 +501,8 @@ fn backward(head: u32, copy: u32) {
     var rows_2 = Lines(VALUES, W2, p.steps_2, p.v_offset + batch * p.v_batch + group * p.v_head, p.v_row, 0u, p.keys);
     for (var turn = 0u; begin_of(copy, turn) < p.keys; turn += 1u) {
         let begin = begin_of(copy, turn);
-        let first_column = select(0u, begin / TILE_C * TILE_C, CAUSAL);
+        let first_tile = select(0u, begin / TILE_C, CAUSAL);
+        let first_column = (first_tile + (split + p.splits - first_tile % p.splits) % p.splits) * TILE_C;
         rows_1.begin = begin;
         rows_2.begin = begin;
         for (var i = 0u; i < 4u * ROWS * WIDE; i += 1u) { sums_1[i] = V(); sums_2[i] = V(); }
@@ -459,7 +512,7 @@ fn backward(head: u32, copy: u32) {
             let stats_base = (batch * p.heads + reader) * p.queries;
             let base = copy_base + batch * p.queries * p.heads + reader;
             fetch_first(rows_1, columns_1);
-            for (var c = first_column; c < p.queries; c += TILE_C) {
+            for (var c = first_column; c < p.queries; c += p.splits * TILE_C) {
                 columns_1.begin = c;
                 columns_2.begin = c;
                 busy = !CAUSAL || begin + y / 4u * (16u * ROWS) < c + TILE_C;
@@ -475,24 +528,26 @@ fn backward(head: u32, copy: u32) {
                 share_cells(0u, 0u);
                 if (WIDE == 1u) { move_queries(base, c, true, turn == 0u); }        // early, where registers allow it
                 accumulate(2u, columns_1, TILE_C, rows_1, Lines());
-                columns_1.begin = c + TILE_C;
+                columns_1.begin = c + p.splits * TILE_C;
                 if (WIDE > 1u) { move_queries(base, c, true, turn == 0u); }
                 accumulate(3u, rows_1, select(TILE_R, min(TILE_R, c + TILE_C - begin), CAUSAL), rows_1, columns_1);
                 move_queries(base, c, false, false);
             }
         }
-        put_sums(head, begin);
+        put_sums(head, begin, split);
     }
 }
 
 @compute @workgroup_size(THREADS)
 fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let group = group_of(grid);
-    if (group >= p.pairs * p.tiles) { return; }
+    if (group >= p.pairs * p.tiles * p.splits) { return; }
     let warp = local / 32u;
     lane = local;
     x = warp % (LANES_X / 8u) * 8u + local / 2u % 8u;
     y = warp / (LANES_X / 8u) * 4u + local % 32u / 16u * 2u + local % 2u;
     z = y / 4u * (4u * ROWS) + y % 4u;
-    if (GRADIENT) { backward(group % p.pairs, group / p.pairs); } else { forward(group % p.pairs, p.tiles - 1u - group / p.pairs); }
+    let owner = group / p.pairs / p.splits;
+    let split = group / p.pairs % p.splits;
+    if (GRADIENT) { backward(group % p.pairs, owner, split); } else { forward(group % p.pairs, p.tiles - 1u - owner, split); }
 }

@@ -19,6 +19,7 @@ UNITS = 132                 # multiprocessors of the GPU that tiles and copies a
 BUSY = 256                  # threads of this shader that keep one of them busy
 SUMS = 0.05                 # time to add a tile's part of dq to what there is, in that of its products
 LARGEST = 4 * UNITS         # copies of dq, of all pairs together
+MOST_SPLITS = 8             # of the tiles of columns
 
 
 class Tile(NamedTuple):
@@ -31,13 +32,15 @@ class Tile(NamedTuple):
     step: int               # elements of a line
     depth: int              # lines
     buffers: int = 1        # for them
+    steps: int = 1          # buffers for steps
 
     def shared(self, kind: int, width: int) -> int:
         """Bytes of workgroup memory."""
         line = ceil_div(width, 4 * self.lanes_x) * self.lanes_x
-        stage = max(self.step * (self.rows + self.columns) // 4 + 16, self.buffers * self.depth * line)
+        stage = max(self.steps * (self.step * (self.rows + self.columns) // 4 + 16), self.buffers * self.depth * line)
         columns = self.columns if kind == BACKWARD else self.buffers * self.depth
-        return 16 * (stage + max(columns * self.rows // 4 + columns // 2, self.lanes_x * self.rows // 4))
+        gaps = 4 * columns if kind == FORWARD and self.depth % self.lanes_x == 0 else columns // 2
+        return 16 * (stage + max(columns * self.rows // 4 + gaps, self.lanes_x * self.rows // 4))
 
     def copies(self, queries: int, keys: int, pairs: int, causal: bool, most: int) -> int:
         """Of dq, each summed by one workgroup of a pair: the fewest of nearly the least time, by a model of workgroups that begin in order
@@ -85,6 +88,12 @@ def tile_of(kind: int, width: int, limit: int, pairs: int, length: int) -> Tile:
     return next(t for t in (first, *OTHERS) if t.shared(kind, width) <= limit)
 
 
+def splits_of(kind: int, tile: Tile, workgroups: int, columns: int, most: int) -> int:
+    """Workgroups that share the tiles of columns of what would be one alone. IN: most, that memory allows."""
+    idle = UNITS * max(1, BUSY // (tile.lanes_x * tile.lanes_y)) // max(1, workgroups)
+    return max(1, min(idle, ceil_div(columns, tile.columns), most, MOST_SPLITS))
+
+
 def _attention(q, k, v, mask, *, causal, scale):
     """(out[B, L, H, V], logsumexp[B, H, L])"""
     need_float32("attention", q, k, v, mask)
@@ -97,8 +106,15 @@ def _attention(q, k, v, mask, *, causal, scale):
     out = plan.output((batch, queries, heads, v.shape[3]), FLOAT32)
     logsumexp = plan.output((batch, heads, queries), FLOAT32)
     step = _Step(plan, FORWARD, (q, k, v, mask, v), (0, 1, 2, 3, 2), causal, scale)
-    step((0, 1, 2, 0 if mask is None else 3, 2, 0, out, logsumexp), batch * heads, ceil_div(queries, step.tile.rows),
+    pairs, tiles = batch * heads, ceil_div(queries, step.tile.rows)
+    rows, width = pairs * queries, v.shape[3]
+    splits = splits_of(FORWARD, step.tile, pairs * tiles, k.shape[1], plan.limit // max(1, 4 * rows * width))
+    made = (out, logsumexp) if splits == 1 else (plan.scratch(4 * splits * rows * width), plan.scratch(4 * splits * rows))
+    step((0, 1, 2, 0 if mask is None else 3, 2, 0, *made), pairs, tiles, splits,
          O="f32", put="second[i] = v.x;", held_second="return V(second[i]);")
+    if splits > 1:
+        plan.step("attention/merge", (*made, out, logsumexp), (rows * width // 4, width // 4, heads, queries, rows),
+                  ceil_div(rows * width // 4, 256), PARTS=splits)
     return plan
 
 
@@ -123,12 +139,17 @@ def _attention_grad(g, q, k, v, mask, out, logsumexp, *, causal, scale):
     step = _Step(plan, BACKWARD, (q, k, v, mask, g), (1, 2, 3, 4, 0), causal, scale)
     tile = step.tile
     copies = tile.copies(queries, keys, batch * groups, causal, max(1, plan.limit // max(1, 4 * q._size)))
+    rest = v._size + k._size
+    splits = splits_of(BACKWARD, tile, batch * groups * copies, queries, plan.limit // max(1, 4 * rest))
     parts = dq if copies == 1 else plan.scratch(4 * copies * q._size)
-    bound = (1, 2, 3, 1 if mask is None else 4, 0, stats, both, parts)
-    step(bound, batch * groups, copies)
-    if copies > 1:
-        plan.step("attention/collect", (parts, dq), (q._size // 4, heads * q.shape[3] // 4, queries), ceil_div(q._size // 4, 256),
-                  COPIES=copies, CAUSAL=causal, TILE_R=tile.rows, TILE_C=tile.columns)
+    sums = both if splits == 1 else plan.scratch(4 * splits * rest)
+    bound = (1, 2, 3, 1 if mask is None else 4, 0, stats, sums, parts)
+    step(bound, batch * groups, copies, splits)
+    if copies > 1 or splits > 1:
+        count, rest = q._size // 4 * (copies > 1), rest // 4 * (splits > 1)
+        plan.step("attention/collect", (parts if copies > 1 else 1, sums if splits > 1 else 1, dq, both),
+                  (count, rest, heads * q.shape[3] // 4, queries), ceil_div(count + rest, 256),
+                  COPIES=copies, PARTS=splits, CAUSAL=causal, TILE_R=tile.rows, TILE_C=tile.columns)
     return plan
 
 
@@ -166,8 +187,8 @@ class _Step:
                               **{name.upper(): n for name, n in self.tile._asdict().items() if name not in ("rows", "columns")},
                               TILE_R=self.tile.rows, TILE_C=self.tile.columns)
 
-    def __call__(self, bound, pairs, tiles, **overrides):
-        self.plan.step("attention/attention", bound, (*self.sizes, pairs, tiles, self.scale, *self.steps), pairs * tiles,
+    def __call__(self, bound, pairs, tiles, splits, **overrides):
+        self.plan.step("attention/attention", bound, (*self.sizes, pairs, tiles, self.scale, *self.steps, splits), pairs * tiles * splits,
                        **self.overrides, **overrides)
 
 
