@@ -51,6 +51,37 @@ def test_masks_and_groups(groups, width, causal, mask, kind, device, rng):
         compare(found, wanted)
 
 
+@pytest.mark.parametrize("causal, masked, keys", [(False, False, 300), (True, False, 300), (False, True, 300), (False, False, 129)])
+def test_parts_of_many_keys(causal, masked, keys, device, rng):
+    """A GPU shares few heads of many keys or queries out in parts: rows that see no key of a part, or none; the same bits again."""
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in ((1, 4, 290, 20), (1, 2, keys, 20), (1, 2, keys, 12))]
+    options = {"is_causal": causal, "enable_gqa": True}
+    mask = np.ones((290, keys), bool)
+    mask[3, :140], mask[4, 60:], mask[5] = False, False, False
+    results = []
+    for repeated in (0, 0, 1):
+        theirs, ours = both(arrays, device)
+        if repeated == 0:
+            results.append(differentiated(F.scaled_dot_product_attention(
+                *ours, **options, **({"attn_mask": volta.tensor(mask, device=device)} if masked else {})), ours))
+        else:
+            results.append(differentiated(TF.scaled_dot_product_attention(
+                *theirs, **options, **({"attn_mask": torch.tensor(mask)} if masked else {})), theirs))
+    for first, again, wanted in zip(*results):
+        compare(first, wanted)
+        assert np.array_equal(first.detach().numpy(), again.detach().numpy())
+
+
+def test_parts_of_many_keys_pass_nan_on(device):
+    """NaN in one part of the keys is in every row that sees it, and in no row before."""
+    q, k, v = (np.ones((1, 1, 300, 4), np.float32) for _ in range(3))
+    k[0, 0, 280, 0] = np.nan
+    x = [volta.tensor(t, device=device) for t in (q, k, v)]
+    assert np.isnan(F.scaled_dot_product_attention(*x).numpy()).all()
+    seen = np.isnan(F.scaled_dot_product_attention(*x, is_causal=True).numpy()).all(-1)[0, 0]
+    assert not seen[:256].any() and seen[280:].all()
+
+
 @pytest.mark.parametrize("first, batch_first, activation", [(False, False, "relu"), (True, True, "gelu")])
 def test_transformer(first, batch_first, activation, device, rng):
     options = {"d_model": 8, "nhead": 2, "num_encoder_layers": 1, "num_decoder_layers": 2, "dim_feedforward": 12, "dropout": 0.0,
