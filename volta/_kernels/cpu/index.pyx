@@ -10,7 +10,7 @@ from cython.parallel cimport prange
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, INT32, INT64, MAX_RANK, UINT8, TensorBase, address, empty_host
+from volta._kernels.core.base cimport BOOL, FLOAT32, FLOAT64, INT32, INT64, MAX_RANK, UINT8, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport same_type, split_at
 from volta._kernels.cpu.copy cimport copy_data, packed
@@ -305,6 +305,8 @@ cdef struct Scatter:
     bint full                           # index[outer][n][inner], else index[n]
     Py_ssize_t outer, n, size, inner    # n entries of each [outer, inner], for places of which there are `size`
     Py_ssize_t block                    # columns that are worked at a time
+    char* fresh                         # slices from zeros on: of each entry, whether it is the first of its place; behind these, of each
+                                        # place, whether it has one. NULL: zeros are written first
 
 
 cdef inline number combined(number a, number b, int kind) noexcept nogil:
@@ -354,13 +356,42 @@ cdef void add_slice(const number* x, Py_ssize_t n, number* out) noexcept nogil:
             out[j] += x[j]
 
 
+cdef void put_slice(const number* x, Py_ssize_t n, number* out) noexcept nogil:
+    """Added to zeros: -0 becomes 0."""
+    cdef Py_ssize_t j
+    for j in range(n):
+        out[j] = <number>(x[j] + <number>0)
+
+
+cdef void add_slices(const Scatter* p, const number* x, const int64_t* index, Py_ssize_t columns, number* out) noexcept nogil:
+    """The slices of all entries, `columns` of each. What no entry names becomes 0, if it is not so already."""
+    cdef Py_ssize_t i, inner = p.inner
+    for i in range(p.n):
+        if p.fresh != NULL and p.fresh[i]:
+            put_slice(x + i * inner, columns, out + index[i] * inner)
+        else:
+            add_slice(x + i * inner, columns, out + index[i] * inner)
+    for i in range(p.size if p.fresh != NULL else 0):
+        if not p.fresh[p.n + i]:
+            memset(out + i * inner, 0, columns * sizeof(number))
+
+
+cdef void note_first(Scatter* p, const int64_t* index, char* fresh) noexcept nogil:
+    cdef Py_ssize_t i
+    p.fresh = fresh
+    memset(fresh + p.n, 0, p.size)
+    for i in range(p.n):
+        fresh[i] = not fresh[p.n + index[i]]
+        fresh[p.n + index[i]] = 1
+
+
 cdef bint scatter_item(const Scatter* p, const number* start, const number* x, const int64_t* index, Py_ssize_t item,
                        number* out) noexcept nogil:
     """One of outer and of blocks of columns, from what it starts with, or zeros. Whether an index was outside: then it is left."""
     cdef Py_ssize_t i, inner = p.inner, blocks = (inner + p.block - 1) // p.block, first = item % blocks * p.block
     cdef Py_ssize_t columns = min(p.block, inner - first), at = item // blocks * p.size * inner + first
     cdef Py_ssize_t rows = 1 if columns == inner else p.size, length = p.size * inner if columns == inner else columns
-    for i in range(rows):
+    for i in range(0 if p.fresh != NULL else rows):
         if start == NULL or p.kind == SUM:
             memset(out + at + i * inner, 0, length * sizeof(number))
         elif start != out:
@@ -370,8 +401,8 @@ cdef bint scatter_item(const Scatter* p, const number* start, const number* x, c
     if not p.full:
         if inner == 1:
             scatter_row(p, x, index, p.n, out)
-        for i in range(0 if inner == 1 else p.n):
-            add_slice(x + i * inner, columns, out + index[i] * inner)
+        else:
+            add_slices(p, x, index, columns, out)
         return False
     index += item // blocks * p.n * inner + first
     rows, length = p.n, columns
@@ -409,10 +440,14 @@ cdef TensorBase scattered(str name, int kind, bint full, TensorBase start, Tenso
     cdef int code = x.dtype.code, outside = False
     index, start, x = as_index(name, index) if full else checked(name, index, dim, size), packed(start), packed(x)
     split_at(x.shape, dim, &p.outer, &p.n, &p.inner)
-    p.kind, p.full, p.size = kind, full, size
+    p.kind, p.full, p.size, p.fresh = kind, full, size, NULL
+    cdef Storage flags
     cdef TensorBase out = start if into else empty_host(x.shape[:dim] + (size,) + x.shape[dim + 1:] if len(x.shape) else (), x.dtype)
     cdef void *first = NULL if start is None else address(start), *source = address(x), *target = address(out)
     cdef const int64_t* places = <const int64_t*>address(index)
+    if start is None and not full and p.inner >= COLUMNS and out.size:
+        flags = host_storage(p.n + p.size)
+        note_first(&p, places, flags.data)
     if out.size:
         if code == FLOAT32:
             outside = scatter_items(&p, <const float*>first, <const float*>source, places, <float*>target)

@@ -125,6 +125,16 @@ cdef void gather_line(const real* x, Axis* a, const int* index, const real* weig
     if a.plain:
         memcpy(out, x, a.size * sizeof(real))
         return
+    if a.repeats == 2:
+        for j in range(a.size):
+            out[2 * j] = x[j]
+            out[2 * j + 1] = x[j]
+        return
+    if a.repeats > 2:
+        for j in range(a.size):
+            for k in range(a.repeats):
+                out[a.repeats * j + k] = x[j]
+        return
     if a.taps == 1:
         for j in range(length):
             out[j] = x[index[j]]
@@ -192,6 +202,7 @@ cdef void resample_rows(Grid* p, const real* x, Py_ssize_t start, Py_ssize_t sto
     cdef Axis* w = &p.axis[2]
     cdef Py_ssize_t row, plane, oz, oy, i, j, k, at
     cdef const real* source
+    cdef const real* before = NULL                  # the one source of the row before
     cdef real factor
     for row in range(start, stop):
         oy, plane = row % y.length, row // y.length
@@ -210,7 +221,23 @@ cdef void resample_rows(Grid* p, const real* x, Py_ssize_t start, Py_ssize_t sto
                 elif factor != 0 or not (y.ragged or z.ragged):
                     for k in range(w.size):
                         line[k] += factor * source[k]
+        if z.taps * y.taps == 1 and source == before:
+            memcpy(out + row * w.length, out + (row - 1) * w.length, w.length * sizeof(real))
+            continue
+        before = source if z.taps * y.taps == 1 else NULL
         gather_line(source if z.taps * y.taps == 1 else <const real*>line, w, index + w.first, weight + w.first, out + row * w.length)
+
+
+cdef void add_squares(const real* g, Py_ssize_t rows, Py_ssize_t size, real* out) noexcept nogil:
+    """Rows of the source's gradient where each of its elements went to two by two, which are added column by column."""
+    cdef Py_ssize_t row, i
+    cdef const real* next
+    for row in range(rows):
+        next = g + 2 * size
+        for i in range(size):
+            out[i] = 0 + ((g[2 * i] + next[2 * i]) + (g[2 * i + 1] + next[2 * i + 1]))          # 0: no -0, as in sums that begin with it
+        g += 4 * size
+        out += size
 
 
 cdef void grad_planes(Grid* p, const real* g, Py_ssize_t start, Py_ssize_t stop, const int* index, const real* weight, real* line,
@@ -224,6 +251,9 @@ cdef void grad_planes(Grid* p, const real* g, Py_ssize_t start, Py_ssize_t stop,
     cdef const real* source
     cdef real* target
     cdef real factor
+    if z.repeats == 1 and y.repeats == 2 and w.repeats == 2:
+        add_squares(g + 4 * start * size, (stop - start) * z.size * y.size, w.size, out + start * size)
+        return
     memset(out + start * size, 0, (stop - start) * size * sizeof(real))
     for plane in range(start, stop):
         for oz in range(z.length):
@@ -255,6 +285,14 @@ cdef void grad_planes(Grid* p, const real* g, Py_ssize_t start, Py_ssize_t stop,
                             target[k] += factor * source[k]
 
 
+cdef void run_rows(Grid* p, bint transposed, const real* x, Py_ssize_t start, Py_ssize_t stop, const int* index, const real* weight,
+                   real* line, real* out) noexcept nogil:
+    if transposed:
+        grad_planes(p, x, start, stop, index, weight, line, out)
+    else:
+        resample_rows(p, x, start, stop, index, weight, line, out)
+
+
 cdef void run(Grid* p, int mode, bint align, bint rounded, double* scale, bint transposed, const real* x, real* out):
     """Allocates the tables and a line, of the source or of the output, for each thread."""
     cdef Py_ssize_t rows = p.planes if transposed else p.planes * p.axis[0].length * p.axis[1].length
@@ -270,11 +308,11 @@ cdef void run(Grid* p, int mode, bint align, bint rounded, double* scale, bint t
             fill_axis(&p.axis[d], mode, align, scale[d], index + p.axis[d].first, weight + p.axis[d].first)
             if rounded:
                 round_axis(&p.axis[d], mode, align, scale[d], index + p.axis[d].first, weight + p.axis[d].first)
-        for t in prange(threads, num_threads=threads, schedule="static"):
-            if transposed:
-                grad_planes(p, x, rows * t // threads, rows * (t + 1) // threads, index, weight, lines + t * width, out)
-            else:
-                resample_rows(p, x, rows * t // threads, rows * (t + 1) // threads, index, weight, lines + t * width, out)
+        if threads == 1:                            # a region of one thread takes half a microsecond too
+            run_rows(p, transposed, x, 0, rows, index, weight, lines, out)
+        else:
+            for t in prange(threads, num_threads=threads, schedule="static"):
+                run_rows(p, transposed, x, rows * t // threads, rows * (t + 1) // threads, index, weight, lines + t * width, out)
 
 
 cdef TensorBase resampled(str name, TensorBase x, tuple size, tuple scales, str mode, bint align, bint transposed):

@@ -27,6 +27,12 @@ cdef extern from *:
     #define VOLTA_BLOCK 256
     #if defined(__AVX512F__) && defined(__GNUC__)
       #include <immintrin.h>
+      #define VOLTA_PICK_32(x, at, n, out, j)                                                                       \\
+          for (; j + 16 <= n; j += 16) {                                                                            \\
+              __m512i i = _mm512_loadu_si512(at + j);                                                               \\
+              __mmask16 inside = _mm512_cmpge_epi32_mask(i, _mm512_setzero_si512());                                \\
+              _mm512_storeu_ps(out + j, _mm512_mask_i32gather_ps(_mm512_setzero_ps(), inside, i, x, 4));            \\
+          }
       #define VOLTA_GATHER_32(x, at, w, count, n, out, add, j)                                                      \\
           for (; j < n; j += 16) {                                                                                  \\
               __mmask16 some = n - j < 16 ? (__mmask16)((1u << (n - j)) - 1) : (__mmask16)-1;                       \\
@@ -40,11 +46,18 @@ cdef extern from *:
               _mm512_mask_storeu_ps(out + j, some, total);                                                          \\
           }
     #else
+      #define VOLTA_PICK_32(x, at, n, out, j)
       #define VOLTA_GATHER_32(x, at, w, count, n, out, add, j)
     #endif
+    #define VOLTA_PICK_64(x, at, n, out, j)
     #define VOLTA_GATHER_64(x, at, w, count, n, out, add, j)
     /* out[j] = the sum of x[at[c][j]] * w[c][j], 0 for the element -1; `add`: to what is there. Compilers make no gathers themselves. */
     #define VOLTA_SAMPLE(S, T)                                                                                      \\
+    static void volta_pick_##S(const T* VOLTA_APART x, const int* VOLTA_APART at, Py_ssize_t n, T* VOLTA_APART out) { \\
+        Py_ssize_t j = 0;                                                                                           \\
+        VOLTA_PICK_##S(x, at, n, out, j)                                                                            \\
+        for (; j < n; j++) out[j] = at[j] < 0 ? 0 : x[at[j]];                                                       \\
+    }                                                                                                               \\
     static void volta_gather_##S(const T* VOLTA_APART x, const int* VOLTA_APART at, const T* VOLTA_APART w, int count, Py_ssize_t n, \\
                                  T* VOLTA_APART out, int add) {                                                     \\
         Py_ssize_t j = 0;                                                                                           \\
@@ -61,6 +74,8 @@ cdef extern from *:
     VOLTA_SAMPLE(32, float)
     VOLTA_SAMPLE(64, double)
     """
+    void volta_pick_32(const float* x, const int* at, Py_ssize_t n, float* out) noexcept nogil      # the same of weights of 1
+    void volta_pick_64(const double* x, const int* at, Py_ssize_t n, double* out) noexcept nogil
     void volta_gather_32(const float* x, const int* at, const float* w, int count, Py_ssize_t n, float* out, bint add) noexcept nogil
     void volta_gather_64(const double* x, const int* at, const double* w, int count, Py_ssize_t n, double* out, bint add) noexcept nogil
 
@@ -130,9 +145,15 @@ cdef void fill_coordinate(Sampler* p, int d, const real* grid, Py_ssize_t n, int
     cdef real* weight
     cdef int* elements
     cdef real t, c0, c1, c2, c3, half = <real>0.5 * (last if p.aligned else size), shift = 0 if p.aligned else <real>0.5, most = last
-    for j in range(n):
-        at[j] = (grid[j * rank + d] + 1) * half - shift
-        slope[j] = half
+    if rank == 2:                                   # a step that the compiler knows
+        for j in range(n):
+            at[j] = (grid[j * 2 + d] + 1) * half - shift
+    else:
+        for j in range(n):
+            at[j] = (grid[j * 3 + d] + 1) * half - shift
+    if orders > 0 or p.padding != ZEROS:
+        for j in range(n):
+            slope[j] = half
     if p.mode != BICUBIC and p.padding != ZEROS:
         for j in range(n):
             at[j] = moved(p, size, at[j], &slope[j])
@@ -149,6 +170,8 @@ cdef void fill_coordinate(Sampler* p, int d, const real* grid, Py_ssize_t n, int
             for j in range(n):
                 t = 0
                 elements[j] = element(nearest(moved(p, size, lower(at[j]) + (k - 1), &t)), most, last)
+    if p.mode == NEAREST and orders == 0:           # which has no weights
+        return
     for k in range(p.taps):
         c0, c1, c2, c3 = WEIGHTS[p.mode][k][0], WEIGHTS[p.mode][k][1], WEIGHTS[p.mode][k][2], WEIGHTS[p.mode][k][3]
         for order in range(orders + 1):
@@ -221,6 +244,11 @@ cdef void weigh(Sampler* p, const real* table, int by, const real* direction, Py
     """The weights of each place, or their derivatives by a coordinate (-1: none), or these derived along a direction. OUT: out"""
     cdef int orders[3]
     cdef int d
+    cdef Py_ssize_t j
+    if p.mode == NEAREST and by < 0 and direction == NULL:
+        for j in range(n):
+            out[j] = 1
+        return
     orders[0], orders[1], orders[2] = by == 0, by == 1, by == 2
     if direction == NULL:
         add_weights(p, table, orders, <const real*>NULL, n, out)
@@ -246,6 +274,13 @@ cdef inline void gather(const real* x, const int* at, const real* weight, int co
         volta_gather_64(x, at, weight, count, n, out, add)
 
 
+cdef inline void pick(const real* x, const int* at, Py_ssize_t n, real* out) noexcept nogil:
+    if real is float:
+        volta_pick_32(x, at, n, out)
+    else:
+        volta_pick_64(x, at, n, out)
+
+
 cdef void sample_blocks(Sampler* p, const real* x, const real* grid, const real* direction, Py_ssize_t start, Py_ssize_t stop, real* memory,
                         int* index, real* out) noexcept nogil:
     """Blocks start .. stop of all images' places."""
@@ -257,6 +292,10 @@ cdef void sample_blocks(Sampler* p, const real* x, const real* grid, const real*
         first, n = (image * p.places + place) * p.rank, min(BLOCK, p.places - place)
         fill_tables(p, grid + first, n, 0 if direction == NULL else 1, memory, index)
         fill_elements(p, n, index, at)
+        if p.mode == NEAREST and direction == NULL:
+            for channel in range(image * p.channels, (image + 1) * p.channels):
+                pick(x + channel * p.plane, at, n, out + channel * p.places + place)
+            continue
         weigh(p, memory, -1, NULL if direction == NULL else direction + first, n, weight)
         for channel in range(image * p.channels, (image + 1) * p.channels):
             gather(x + channel * p.plane, at, weight, p.count, n, out + channel * p.places + place, False)
@@ -331,23 +370,30 @@ cdef void scatter(const real* g, Py_ssize_t step, const int* at, const real* wei
                     out[k * plane + i] += g[k * step + j] * w
 
 
+cdef void run_units(Sampler* p, int kind, const real* g, const real* x, const real* grid, const real* direction, Py_ssize_t start,
+                    Py_ssize_t stop, real* memory, int* index, real* out) noexcept nogil:
+    if kind == 0:
+        sample_blocks(p, x, grid, direction, start, stop, memory, index, out)
+    elif kind == 1:
+        input_planes(p, g, grid, direction, start, stop, memory, index, out)
+    else:
+        grid_blocks(p, g, x, grid, direction, start, stop, memory, index, out)
+
+
 cdef void run(Sampler* p, int kind, const real* g, const real* x, const real* grid, const real* direction, real* out):
     """IN: kind, 0 samples, 1 the transpose, 2 the derivative by the grid."""
     cdef Py_ssize_t units = p.images * (p.channels if kind == 1 else (p.places + BLOCK - 1) // BLOCK)
-    cdef int threads = <int>min(threads_for(p.images * p.places * p.channels * p.count * 2), max(units, 1)), t
+    cdef int threads = threads_for(p.images * p.places * p.channels * p.count * 2), t     # some may have no unit: see threads.pxd
     cdef Storage storage = host_storage(threads * (REALS * sizeof(real) + INTS * sizeof(int)))
     cdef real* memory = <real*>storage.data
     cdef int* index = <int*>(memory + threads * REALS)
-    cdef Py_ssize_t start, stop
     with nogil:
-        for t in prange(threads, num_threads=threads, schedule="static"):
-            start, stop = units * t // threads, units * (t + 1) // threads
-            if kind == 0:
-                sample_blocks(p, x, grid, direction, start, stop, memory + t * REALS, index + t * INTS, out)
-            elif kind == 1:
-                input_planes(p, g, grid, direction, start, stop, memory + t * REALS, index + t * INTS, out)
-            else:
-                grid_blocks(p, g, x, grid, direction, start, stop, memory + t * REALS, index + t * INTS, out)
+        if threads == 1:                        # a region of one thread takes half a microsecond too
+            run_units(p, kind, g, x, grid, direction, 0, units, memory, index, out)
+        else:
+            for t in prange(threads, num_threads=threads, schedule="static"):
+                run_units(p, kind, g, x, grid, direction, units * t // threads, units * (t + 1) // threads, memory + t * REALS,
+                          index + t * INTS, out)
 
 
 cdef TensorBase sampled(str name, int kind, TensorBase g, TensorBase x, TensorBase grid, TensorBase direction, tuple size, str mode,

@@ -338,7 +338,7 @@ cdef void sort_all(const Lines* p, const number* x, number* values, int64_t* ind
     if p.workers == 1:
         sort_some(p, x, values, indices, 0, lines, p.threads, <item*>memory)
         return
-    for t in prange(p.workers, num_threads=p.workers, schedule="static"):
+    for t in prange(p.workers, num_threads=p.threads, schedule="static"):
         sort_some(p, x, values, indices, lines * t // p.workers, lines * (t + 1) // p.workers, 1, <item*>(memory + t * p.needed))
 
 
