@@ -71,8 +71,12 @@ def check_index(op: str, index: Tensor, size: int, least: int = 0) -> bool:
     some may be negative and are to count from the end."""
     check_integers(op, index)
     known = known_range(index)
-    if known is None:
+    if known is None and size > 0:
         return least < 0 and index._size > 0
+    if known is None:
+        if index._size:
+            raise IndexRangeError(f"{op}: a dimension of size 0 has no elements to index, got an index of shape {index.shape}")
+        return False
     low, high = known
     if low < least or high >= size:
         raise IndexRangeError(f"{op}: index {low if low < least else high} is out of range for a dimension of size {size}")

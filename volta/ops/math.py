@@ -123,7 +123,7 @@ def angle(input: Tensor) -> Tensor:
     tensor([0.0000, 3.1416])
     """
     x = input if input.dtype.is_floating_point else cast(input, dtypes.get_default_dtype())
-    return r.where_op(x < 0, math.pi, r.where_op(x == x, 0.0, x))
+    return r.where_op(x < 0, math.pi, r.where_op(x == x, 0.0, r.ceil(x)))          # ceil: NaN of NaN, without a gradient
 
 
 _DIVISIONS = {None: r.div_op, "floor": r.floor_divide, "trunc": r.div_trunc}

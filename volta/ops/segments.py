@@ -8,6 +8,7 @@ from volta._kernels import core
 from volta.dtypes import int32, int64
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.creation import arange, full
+from volta.ops.indexing import known_range
 from volta.ops.records.copy import cast
 from volta.ops.records.math import clamp_min, where_op
 from volta.ops.records.view import expand_op, reshape_op
@@ -46,7 +47,7 @@ def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None, 
     if axis != given.ndim - 1 or axis >= data.ndim or given.shape[:-1] != data.shape[:axis]:
         raise ShapeError(f"segment_reduce: lengths or offsets {given.shape} must have the dimensions of data {data.shape} up to axis "
                          f"{axis}, its last")
-    given, steps = cast(given, int64), data.shape[axis]
+    given, steps, known = cast(given, int64), data.shape[axis], known_range(given)
     lead = math.prod(data.shape[:axis])
     if offsets is None:
         counts = reshape_op(given, shape=(lead, given.shape[-1]))
@@ -57,6 +58,9 @@ def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None, 
     if not unsafe and core.host_sees(counts) and lengths is not None and counts._size:
         if (counts < 0).any().item() or (ends[:, -1] != steps).any().item():
             raise ArgumentError(f"segment_reduce: the lengths must not be negative, and add up to the {steps} elements along axis {axis}")
+    elif not unsafe and known is not None and lengths is not None and not 0 <= known[0] <= known[1] <= steps:
+        raise ArgumentError(f"segment_reduce: the lengths must not be negative, and add up to the {steps} elements along axis {axis}, got "
+                            f"{known[0]} to {known[1]}")
     return _reduced(data, reduce, axis, counts, ends, initial)
 
 

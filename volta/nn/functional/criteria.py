@@ -16,11 +16,11 @@ from volta.nn.functional.loss import _check_reduction, _pair, _pointwise, _reduc
 from volta.ops.copy import as_wide, promoted
 from volta.ops.creation import arange
 from volta.ops.distance import pairwise_distance
-from volta.ops.indexing import check_index
+from volta.ops.indexing import check_index, known_range
 from volta.ops.records.activation import huber
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op, scatter_add_op
-from volta.ops.records.math import abs, bce_op, clamp_max, clamp_min, exp, log, log1p, minimum, positive_part, where_op, xlogy
+from volta.ops.records.math import abs, bce_op, clamp_max, clamp_min, clamp_op, exp, log, log1p, minimum, positive_part, where_op, xlogy
 from volta.ops.records.scan import cumsum_op
 from volta.ops.records.view import reshape_op
 from volta.ops.reduce import mean, sum
@@ -254,8 +254,10 @@ def _labelled(name, input, target):
     if input.ndim > 2 or target.ndim > 1 or target._size != (input.shape[0] if input.ndim == 2 else 1):
         raise ShapeError(f"{name}: needs (N, C) and (N,), or (C,) and (), got shapes {input.shape} and {target.shape}")
     classes = input.shape[-1] if input.ndim else 1
-    check_index(name, target, classes)
-    return reshape_op(input, shape=(target._size, classes)), reshape_op(cast(target, int64), shape=(target._size, 1))
+    labels = reshape_op(cast(target, int64), shape=(target._size, 1))
+    if classes and known_range(target) is None:
+        labels = clamp_op(labels, 0, classes - 1)
+    return reshape_op(input, shape=(target._size, classes)), labels
 
 
 def _np_multi_margin(x, target, p=1, margin=1.0, weight=None):

@@ -16,7 +16,7 @@ from volta.ops.math import square
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
 from volta.ops.records.loss import cross_entropy_op, nll_op
-from volta.ops.records.math import logistic_loss, where_op
+from volta.ops.records.math import logical_or, logistic_loss, where_op
 from volta.ops.records.view import expand_op, permute_op, reshape_op, tied
 from volta.ops.reduce import log_softmax, mean, sum
 from volta.ops.table import Labels, case, composed
@@ -170,11 +170,14 @@ def _check_weight(name, weight, classes):
 def _picked(logp, labels, weight, ignore_index, ignoring):
     """(minus the weighted log-probability of each label, which labels count, their weights), each (N, 1, ...), or None for all.
     `ignoring` says whether some labels may be `ignore_index`: their losses are 0, whatever the log-probabilities are."""
+    unseen, classes = ignoring and known_range(labels) is None, logp.shape[1]
     labels = reshape_op(labels, shape=(*labels.shape[:1], 1, *labels.shape[1:]))
     kept = labels != ignore_index if ignoring else None
     safe = where_op(kept, labels, 0) if ignoring else labels
-    logp = logp if logp.shape[1] else sum(logp, 1, True)               # without classes every label is one to ignore
+    logp = logp if classes else sum(logp, 1, True)                     # without classes every label is one to ignore
     losses = -gather_op(logp, safe, dim=1)
+    if unseen:                                                         # as the kernels do with a label outside the classes
+        losses = where_op(logical_or(labels < 0, labels >= classes), math.nan, losses)
     scale = cast(kept, logp.dtype) if ignoring else None
     if weight is not None:
         losses = losses * weight[safe]

@@ -177,7 +177,8 @@ bitwise_and = binary("bitwise_and", numpy=np.bitwise_and, takes="ib", family="bi
 bitwise_or = binary("bitwise_or", numpy=np.bitwise_or, takes="ib", family="bitwise", operator="or", reflected=True)
 bitwise_xor = binary("bitwise_xor", numpy=np.bitwise_xor, takes="ib", family="bitwise", operator="xor", reflected=True)
 
-wrapped = binary("wrapped", numpy=lambda i, n: np.where(i < 0, i + n, i), takes="i", family="bitwise", public=False)  # counted from an end
+wrapped = binary("wrapped", numpy=lambda i, n: np.minimum(np.maximum(np.where(i < 0, i + n, i), 0), n - 1), takes="i", family="bitwise",
+                 public=False)              # indices counted from an end; what lies outside is the nearest one inside
 
 
 # ---------------------------------------------------------------- ternary

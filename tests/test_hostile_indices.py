@@ -1,0 +1,98 @@
+"""Indices and labels that a GPU has computed, so that nobody on the host knows them, outside of what they point into: the nearest place
+inside is taken, losses are NaN, nothing else is read or changed; what the host knows is refused. And of dimensions without elements."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import volta
+import volta.nn.functional as F
+from volta.errors import ArgumentError, IndexRangeError
+
+WILD = (99, -99, 2 ** 31 - 1, -2 ** 31)
+
+
+def computed(values, device):
+    """int64 of which the host does not know what they are."""
+    return volta.tensor(np.array(values), device=device) + volta.zeros(np.shape(values), device=device).to(volta.int64)
+
+
+NEAREST = {
+    "pair": (lambda x, i: x[i, i], (0, 0), (-1, -1)),
+    "rows": (lambda x, i: x[i], (0,), (-1,)),
+    "take": (lambda x, i: volta.take(x, i), (0,), (-1,)),
+    "put": (lambda x, i: volta.put(x, i, volta.full((1,), 7.0, device=x.device)), (0,), (-1,)),
+    "index_fill": (lambda x, i: volta.index_fill(x, 0, i, 7.0), (0,), (-1,)),
+    "multi_margin_loss": (lambda x, i: F.multi_margin_loss(x[:1], i), (0,), (4,)),
+}
+
+
+@pytest.mark.parametrize("index", WILD)
+@pytest.mark.parametrize("name", NEAREST)
+def test_the_nearest_place_is_taken(gpu, name, index):
+    call, _, _ = NEAREST[name]
+    x = volta.tensor(np.random.default_rng(0).random((6, 5), np.float32), device=gpu)
+    last = {"take": 29, "put": 29, "multi_margin_loss": 4}.get(name, 5)
+    if name == "pair":
+        want = x[-1:, -1] if index > 0 else x[:1, 0]
+    else:
+        want = call(x, volta.tensor([last if index > 0 else 0], device=gpu))
+    np.testing.assert_array_equal(call(x, computed([index], gpu)).numpy(), want.numpy())
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_losses_of_labels_outside_the_classes_are_nan(gpu, smoothing):
+    x, labels = volta.rand(5, 4, device=gpu), computed([3, 4, -1, -100, 2 ** 31 - 1], gpu)
+    losses = F.cross_entropy(x, labels, label_smoothing=smoothing, reduction="none").numpy()
+    assert np.isnan(losses).tolist() == [False, True, True, False, True] and losses[3] == 0 and losses[0] > 0
+    for loss in (F.cross_entropy, F.nll_loss):
+        none = loss(volta.empty(2, 0, device=gpu), computed([0, -100], gpu), reduction="none").numpy()
+        assert np.isnan(none).tolist() == [True, False] and none[1] == 0
+
+
+EMPTY = {
+    "index_select": lambda x, i: volta.index_select(x, 0, i), "getitem": lambda x, i: x[i], "take": lambda x, i: volta.take(x, i),
+    "gather": lambda x, i: volta.gather(x, 0, i.reshape(2, 1)), "embedding": lambda x, i: F.embedding(i, x),
+    "embedding_bag": lambda x, i: F.embedding_bag(i.reshape(1, 2), x), "put": lambda x, i: volta.put(x, i, x.new_ones(2)),
+    "scatter": lambda x, i: volta.scatter(x, 0, i.reshape(2, 1), 1.0), "index_add": lambda x, i: volta.index_add(x, 0, i, x.new_ones(2, 3)),
+    "index_put": lambda x, i: volta.index_put(x, (i,), x.new_ones(2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_no_elements_to_index(device, name):
+    x = volta.empty(0, 3, device=device)
+    with pytest.raises(IndexRangeError):
+        EMPTY[name](x, computed([1, 2], device))
+    none = volta.zeros(0, dtype=volta.int64, device=device)
+    if name in ("index_select", "getitem", "embedding"):
+        assert EMPTY[name](x, none).shape == (0, 3)
+
+
+def test_lengths_of_segments_that_cannot_be(device):
+    for lengths in ([7, 1], [-1, 7]):
+        with pytest.raises(ArgumentError, match="must not be negative, and add up to the 6 elements"):
+            volta.segment_reduce(volta.ones(6, device=device), "sum", lengths=volta.tensor(lengths, device=device))
+
+
+def test_gradients_of_logcumsumexp_of_large_numbers(device):
+    for x in (np.array([1e4, 9998.0, 10003.0, -5.0]), np.array([-3e4, -2.9e4, -2.9e4 + 1])):
+        y = volta.tensor(x.astype("f4"), device=device, requires_grad=True)
+        g = np.array([1.5, -2.0, 0.5, 3.0])[:len(x)]
+        (volta.logcumsumexp(y, 0) * volta.tensor(g.astype("f4"), device=device)).sum().backward()
+        out = np.logaddexp.accumulate(x)
+        want = [sum(g[j] * np.exp(x[i] - out[j]) for j in range(i, len(x))) for i in range(len(x))]
+        # the outputs are rounded to float32: the first one is exact, the others by 2**-11 at most
+        np.testing.assert_allclose(y.grad.numpy(), want, rtol=2e-3, atol=1e-30)
+    y = volta.tensor([12345.678], device=device, requires_grad=True)
+    (volta.logcumsumexp(y, 0) * 0.7219932).sum().backward()
+    assert y.grad.item() == np.float32(0.7219932)
+    y = volta.tensor([float("-inf"), 2.0, float("-inf"), 3.0], device=device, requires_grad=True)
+    volta.logcumsumexp(y, 0).sum().backward()
+    np.testing.assert_allclose(y.grad.numpy()[1:], [2 + 1 / (1 + np.e), 0, np.e / (1 + np.e)], rtol=1e-5)
+
+
+def test_angles_of_nan_have_no_gradient(device):
+    y = volta.tensor([1.0, -2.0, float("nan")], device=device, requires_grad=True)
+    volta.angle(y).sum().backward()
+    assert y.grad.tolist() == [0.0, 0.0, 0.0] and np.isnan(volta.angle(y.detach()).numpy()[2])
