@@ -66,16 +66,16 @@ class Tile(NamedTuple):
 # memory than the adapter has, the first of OTHERS that does not serves instead; WebGPU guarantees 16 KiB.
 # All workgroups of a multiprocessor share some 50 KB there (measured), so that two at a time may take 24 each.
 TILES = {
-    FORWARD: {32: Tile(64, 64, 8, 16, 16, 32), 64: Tile(64, 128, 16, 8, 16, 16), 96: Tile(64, 64, 8, 16, 16, 16),
-              128: Tile(64, 128, 16, 8, 16, 16), 256: Tile(32, 64, 16, 8, 16, 8)},
+    FORWARD: {32: Tile(64, 64, 8, 16, 16, 32), 64: Tile(64, 64, 8, 8, 8, 16), 96: Tile(64, 64, 8, 16, 16, 16),
+              128: Tile(128, 128, 16, 16, 16, 16), 256: Tile(32, 64, 16, 8, 16, 8)},
     BACKWARD: {32: Tile(64, 64, 8, 16, 8, 16), 64: Tile(128, 64, 16, 16, 16, 16, 2), 96: Tile(128, 64, 16, 16, 16, 16),
                128: Tile(128, 64, 16, 16, 16, 16), 256: Tile(64, 64, 16, 16, 16, 8)},
 }
 OTHERS = Tile(64, 64, 16, 8, 16, 16), Tile(32, 32, 8, 8, 8, 8)
 # Where those of TILES give too few workgroups, up to so many: smaller ones.
 FEW = {
-    FORWARD: (UNITS, {128: Tile(32, 128, 16, 8, 16, 16)}),
-    BACKWARD: (UNITS // 2, {64: Tile(64, 64, 16, 16, 8, 16), 128: Tile(64, 64, 16, 8, 16, 8)}),
+    FORWARD: (UNITS // 4, {128: Tile(32, 128, 16, 8, 16, 16)}),
+    BACKWARD: (0, {}),
 }
 
 
