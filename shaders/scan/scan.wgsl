@@ -4,8 +4,9 @@
 // at a time: each thread combines ITEMS elements, and those of the threads before it, on top of what was passed.
 // ADJACENT: neighbouring threads have neighbours of a line (inner is 1), which they read and write by way of workgroup memory, so that
 // neighbouring threads touch neighbouring elements; else neighbouring lines.
-// TOTALS: gives what a part comes to, out[part, line], in place of the scan, combined in another order; CARRIED: a part begins with
-// what those before it come to. Then the last parts come first, as caches still hold what was read last.
+// TOTALS: gives what a part comes to, out[part, line], in place of the scan, combined in another order unless ORDERED, as combining needs
+// where it does not commute; CARRIED: a part begins with what those before it come to. Then the last parts come first, as caches still
+// hold what was read last.
 //
 // Bindings: 0 x, 1 totals of parts, any buffer unless CARRIED (read), 2 out (read_write).
 // Launch:   x = ceil(lines / (256 / LANES)) * parts workgroups of 256.
@@ -19,6 +20,7 @@ const ITEMS: u32 = 8u;
 const ADJACENT: bool = true;
 const TOTALS: bool = false;
 const CARRIED: bool = false;
+const ORDERED: bool = false;
 fn initial() -> V { return 0.0; }
 fn enter(x: E, i: u32) -> V { return f32(x); }
 fn combine(a: V, b: V) -> V { return a + b; }
@@ -60,13 +62,13 @@ fn across_at(first: u32, next: u32, j: u32) -> u32 {
 // Element j of those that a thread reads in a step.
 fn own_place(lane: u32, j: u32) -> u32 { return select(lane * ITEMS + j, j * LANES + lane, ADJACENT); }
 
-// What the threads of a line have, combined.
+// What the threads of a line have, combined in their order.
 fn of_line(local: u32, lane: u32, own: V) -> V {
     totals[local] = own;
-    for (var half = LANES / 2u; half > 0u; half >>= 1u) {
+    for (var near = 1u; near < LANES; near <<= 1u) {
         workgroupBarrier();
-        if (lane < half) {
-            totals[local] = combine(totals[local], totals[local + half * NEXT]);
+        if (lane % (2u * near) == 0u) {
+            totals[local] = combine(totals[local], totals[local + near * NEXT]);
         }
     }
     workgroupBarrier();
@@ -92,16 +94,22 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let lane_0 = local - lane * NEXT;
     if (TOTALS) {
         var total = initial();
-        for (var first = part * p.part + lane; first < end; first += ITEMS * LANES) {
+        for (var first = part * p.part; first < end; first += ITEMS * LANES) {
             var v: array<V, ITEMS>;                     // all are on their way before the first is added
             for (var j = 0u; j < ITEMS; j++) {
-                v[j] = load(start, first + j * LANES, stop);
+                v[j] = load(start, first + select(j * LANES + lane, lane * ITEMS + j, ORDERED), stop);
             }
-            for (var j = 0u; j < ITEMS; j++) {
-                total = combine(total, v[j]);
+            var sum = select(total, v[0], ORDERED);
+            for (var j = select(0u, 1u, ORDERED); j < ITEMS; j++) {
+                sum = combine(sum, v[j]);
+            }
+            if (ORDERED) {
+                total = combine(total, of_line(local, lane, sum));
+            } else {
+                total = sum;
             }
         }
-        total = of_line(local, lane, total);
+        if (!ORDERED) { total = of_line(local, lane, total); }
         if (lane == 0u && line < p.lines) {
             out[part * p.lines + line] = leave(total);
         }
@@ -109,7 +117,8 @@ fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     }
     var passed = initial();
     if (CARRIED) {
-        for (var i = lane; i < part; i += LANES) { passed = combine(passed, part_totals[i * p.lines + min(line, p.lines - 1u)]); }
+        let each = (part + LANES - 1u) / LANES;
+        for (var i = lane * each; i < min(part, (lane + 1u) * each); i++) { passed = combine(passed, part_totals[i * p.lines + safe]); }
         passed = of_line(local, lane, passed);
     }
     let own = banked((column * LANES + lane) * ITEMS);          // these lie side by side, whatever is left free between banks

@@ -26,6 +26,7 @@ class Rule(NamedTuple):
     combine: str
     leave: str
     result: object          # dtype
+    ordered: bool = False   # whether combining does not commute
 
 
 _FOLDS = {"cumsum": ("0", "return a + b;"), "cumprod": ("1", "return a * b;"),
@@ -45,7 +46,7 @@ def _rule(name: str, dtype) -> Rule:
         return Rule(kind, 4, f"{kind}({initial})", f"{kind}(x)", combine, f"{STORED[result.code]}(v)", result)
     if name == "recurrence":
         return Rule("vec2<f32>", 8, "vec2<f32>(1, 0)", "V(f32(select(x.x, 0, i == 0u)), f32(x.y))", _LINEAR,
-                    f"{STORED[dtype.code]}(v.y)", dtype)
+                    f"{STORED[dtype.code]}(v.y)", dtype, ordered=True)
     rank = _RANK.format("") if floating else "i32(x)"
     if name == "cummin":
         rank = _RANK.format("-") if floating else "~i32(x)"
@@ -77,7 +78,7 @@ def _scan(name: str, x, *, dim):
         launch(spare(plan.ctx), 1, stored, length, size, 1)
         return plan
     totals = plan.scratch(rule.size * parts * lines)
-    launch(spare(plan.ctx), totals, stored, length, size, parts, TOTALS=True)
+    launch(spare(plan.ctx), totals, stored, length, size, parts, TOTALS=True, ORDERED=rule.ordered)
     launch(totals, 1, stored, length, size, parts, CARRIED=True)
     return plan
 
