@@ -7,7 +7,7 @@ import pytest
 
 import volta
 from volta._kernels.core.record import Composed
-from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError, TransferError, VoltaError
+from volta.errors import ArgumentError, DTypeError, IndexRangeError, IndexTypeError, ShapeError, TransferError, VoltaError
 
 
 def make(*shape, device="cpu", dtype=volta.float32):
@@ -121,7 +121,7 @@ CASES = [
     (lambda d: make(2, 3, device=d)[2], IndexRangeError, "indexing: index 2 is out of range for dimension 0 of size 2"),
     (lambda d: make(2, 3, device=d)[0, -4], IndexRangeError, "indexing: index -4 is out of range for dimension 1 of size 3"),
     (lambda d: make(2, 3, device=d)[0, 0, 0], IndexRangeError, r"indexing: 3 indices for a tensor of shape \(2, 3\)"),
-    (lambda d: make(2, 3, device=d)["a"], ArgumentError, "indexing: str is no index; use ints, slices, None, ..."),
+    (lambda d: make(2, 3, device=d)["a"], IndexTypeError, "indexing: str is no index; use ints, slices, None, ..."),
     (lambda d: make(2, 3, device=d)[volta.tensor([True], device=d)], IndexRangeError,
      r"indexing: a mask of shape \(1,\) does not fit \(2, 3\) at dimension 0"),
     (lambda d: make(2, 3, device=d).narrow(1, 2, 2), IndexRangeError, "narrow: 2:4 lies outside dimension 1 of size 3"),

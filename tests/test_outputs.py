@@ -145,3 +145,32 @@ def test_out_beside_a_dimension_alone(name):
     found = getattr(volta, name)(x, dim=1, out=tuple(outs) if isinstance(expected, tuple) else outs[0])
     for a, b in zip(_results(found), _results(expected)):
         assert (a == b).all()
+
+
+def test_out_of_what_is_computed_straight_into_it(device):
+    x = volta.arange(4.0, device=device)
+    for call in (lambda: volta.cumsum(x[:3], 0, out=x[1:]), lambda: volta.max(x[1:], x[:3], out=x[1:]),
+                 lambda: volta.sinc(x[:3], out=x[1:])):
+        with pytest.raises(ArgumentError, match="some elements of the input tensor and the written-to tensor refer to a single memory"):
+            call()
+    assert volta.cumsum(x, 0, out=x).tolist() == [0.0, 1.0, 3.0, 6.0]
+
+
+def test_out_of_lines_keeps_a_shape_of_as_many_elements(device, recwarn):
+    grid = volta.empty(2, 2, device=device)
+    assert volta.arange(4, out=grid) is grid and grid.tolist() == [[0.0, 1.0], [2.0, 3.0]]
+    assert volta.linspace(0, 3, 4, out=grid).shape == (2, 2) and volta.zeros(3, out=grid).shape == (3,)
+    assert not recwarn.list
+
+
+def test_out_of_larger_and_smaller(device):
+    x, y = volta.tensor([1, 5], device=device), volta.tensor([3, 2], device=device)
+    for result, call in ([[3.0, 5.0], lambda out: volta.max(x, y, out=out)], [[1.0, 2.0], lambda out: volta.min(x, other=y, out=out)],
+                         [5.0, lambda out: volta.max(x, out=out)]):
+        assert call(volta.empty(0, device=device)).tolist() == result
+    with pytest.raises(DTypeError, match="max: the result is volta.int64 and cannot be stored"):
+        volta.max(x, 0, out=(volta.empty(0, device=device), volta.empty(0, dtype=volta.int64, device=device)))
+    assert volta.nn.functional.normalize(volta.tensor([[3.0, 4.0]], device=device), out=volta.empty(0, device=device)).shape == (1, 2)
+    for name, args in (("native_layer_norm", ((2,), None, None, 1e-5)), ("native_group_norm", (None, None, 1, 2, 1, 1, 1e-5))):
+        with pytest.raises(TypeError, match="out"):
+            getattr(volta, name)(volta.ones(1, 2, device=device), *args, out=volta.empty(0, device=device))

@@ -51,8 +51,9 @@ from volta.dtypes import (
 from volta.dtypes import bool_ as bool
 from volta.dtypes import float_ as float
 from volta.dtypes import int_ as int
+from volta.errors import DTypeError as _DTypeError
 from volta.errors import OutOfMemoryError
-from volta.layout import channels_last, channels_last_3d, contiguous_format, memory_format, preserve_format
+from volta.layout import channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
 from volta.ops.table import FUNCTIONS as _FUNCTIONS
 from volta.ops.table import PLACES as _PLACES
 from volta.printing import set_printoptions
@@ -66,24 +67,30 @@ def is_tensor(obj: object) -> "bool":
     return isinstance(obj, Tensor)
 
 
+def _tensor(name: str, input: object) -> Tensor:
+    if not hasattr(input, "is_floating_point"):             # a tensor, or what stands for one
+        raise _DTypeError(f"{name}: input must be a tensor, got {type(input).__name__}")
+    return input
+
+
 def is_floating_point(input: Tensor) -> "bool":
     """Whether the dtype of `input` is floating point."""
-    return input.is_floating_point()
+    return _tensor("is_floating_point", input).is_floating_point()
 
 
 def is_complex(input: Tensor) -> "bool":
     """False: there is no complex dtype."""
-    return input.is_complex()
+    return _tensor("is_complex", input).is_complex()
 
 
 def is_signed(input: Tensor) -> "bool":
     """Whether the dtype of `input` has negative numbers."""
-    return input.is_signed()
+    return _tensor("is_signed", input).is_signed()
 
 
 def is_nonzero(input: Tensor) -> "bool":
     """Whether the one element of `input` is not 0."""
-    return input.is_nonzero()
+    return _tensor("is_nonzero", input).is_nonzero()
 
 
 def broadcast_shapes(*shapes: "int | tuple[int, ...]") -> Size:
@@ -99,7 +106,7 @@ def broadcast_shapes(*shapes: "int | tuple[int, ...]") -> Size:
 
 def numel(input: Tensor) -> "int":
     """Number of elements."""
-    return input.numel()
+    return _tensor("numel", input).numel()
 
 
 # Packages and names that are loaded when they are first asked for: they would take a third of the time of `import volta`.

@@ -10,7 +10,7 @@ from volta._kernels.core import dtype_from_code, wider
 from volta._kernels.core.call import result_type
 from volta.errors import ArgumentError, DTypeError
 
-__all__ = ["as_dtype", "bfloat16", "bool_", "can_cast", "double", "dtype", "finfo", "float16", "float32", "float64", "float_",
+__all__ = ["as_dtype", "as_integer", "bfloat16", "bool_", "can_cast", "double", "dtype", "finfo", "float16", "float32", "float64", "float_",
            "from_numpy_dtype", "get_default_dtype", "half", "iinfo", "int16", "int32", "int64", "int8", "int_", "long", "promote_types",
            "result_type", "set_default_dtype", "short", "to_numpy", "uint8"]
 
@@ -129,3 +129,14 @@ class iinfo:
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+
+def as_integer(op: str, value: int | float) -> int:
+    """A number as a tensor of integers takes it, without what lies behind the point.
+
+    Raises: ArgumentError for NaN and infinity.
+    """
+    try:
+        return int(value)
+    except (OverflowError, ValueError):
+        raise ArgumentError(f"{op}: a tensor of integers cannot hold {value}; give an integer, or convert with .float()") from None

@@ -23,6 +23,14 @@ class DTypeError(VoltaError, RuntimeError, TypeError):
     """An element type that the operation does not take."""
 
 
+class RankError(ShapeError, IndexError):
+    """A tensor without the dimension that is needed."""
+
+
+class IndexTypeError(DTypeError, IndexError):
+    """A tensor whose elements are no indices, by their type."""
+
+
 class ArgumentError(VoltaError, ValueError, RuntimeError):
     """An argument outside what the operation takes."""
 

@@ -196,6 +196,8 @@ class Tensor(operators.Operators):
         """Whether the elements lie row-major, or as `memory_format` says."""
         if memory_format is contiguous_format:
             return self._contiguous
+        if not hasattr(memory_format, "value"):
+            raise DTypeError(f"is_contiguous: memory_format must be a memory format such as volta.channels_last, got {memory_format!r}")
         return self.ndim == memory_format.value and self.movedim(1, -1)._contiguous
 
     def is_floating_point(self) -> bool:
@@ -241,7 +243,12 @@ class Tensor(operators.Operators):
         return core.alias(self)
 
     def detach_(self) -> Tensor:
-        """Forget the graph of this tensor."""
+        """Forget the graph of this tensor.
+
+        Raises: AutogradError for a view.
+        """
+        if self._base is not None:
+            raise AutogradError("detach_: a view has the graph of its base and cannot forget it; use detach()")
         self._node, self._requires_grad, self._index, self._base, self._view = None, False, 0, None, None
         return self
 

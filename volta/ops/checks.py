@@ -13,7 +13,8 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core.record import BOOLEAN, ELEMENT, INTEGER, INTEGERS, NONE, PLACE, REAL, STRING, TENSOR, TENSORS, UNKNOWN
-from volta.errors import DTypeError
+from volta.errors import ArgumentError, DTypeError
+from volta.ops.old_forms import reordered
 
 
 def _is_integer(value):
@@ -81,7 +82,7 @@ def _allowed(parameter):
 
 def kinds(function: Callable) -> tuple[tuple[int, ...], int, dict[str, int]]:
     """Bits of the types that a function takes: at each position, at further ones, and by name."""
-    bits, positions, more = {}, [], UNKNOWN
+    bits, positions, more = {}, [], 0
     for name, parameter in inspect.signature(function).parameters.items():
         allowed = _allowed(parameter)
         bits[name] = UNKNOWN if allowed is None else functools.reduce(operator.or_, [kind for kind, _, _ in allowed])
@@ -108,7 +109,8 @@ def settled(function: Callable, args: tuple, options: dict) -> tuple[tuple, dict
     try:
         bound = signature.bind(*args, **options)
     except TypeError:                       # which the call says
-        return args, options
+        again = reordered(function.__name__, args, options)
+        return settled(function, *again) if again else (args, options)
     for name, value in bound.arguments.items():
         parameter = signature.parameters[name]
         allowed = _allowed(parameter)
@@ -118,7 +120,8 @@ def settled(function: Callable, args: tuple, options: dict) -> tuple[tuple, dict
         for v in value if several else (value,):
             if not any(test(v) for _, test, _ in allowed) and not (one_or_more and _is_tensor(v) and _is_index(v)):
                 words = " or ".join(dict.fromkeys(words for _, _, words in allowed))
-                raise DTypeError(f"{function.__name__}: {name} must be {words}, got {_described(v)}")
+                error = ArgumentError if name == "reduction" else DTypeError            # as in PyTorch, where it is a wrong value
+                raise error(f"{function.__name__}: {name} must be {words}, got {_described(v)}")
         whole = all(kind in _WHOLE for kind in allowed)
         bound.arguments[name] = tuple([_plain(v, whole) for v in value]) if several else _plain(value, whole)
     return bound.args, bound.kwargs

@@ -211,13 +211,13 @@ def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True,
 
 
 @composed(samples=(case((2, 3, 2), Definite((2, 3, 3)), _PIVOTS),), numpy=lambda b, a, p: _np_lu_solve(a, p, b), **DECLARED)
-def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """`linalg.lu_solve` with the right side first.
 
     >>> volta.lu_solve(volta.ones(1, 1), *volta.lu(volta.tensor([[2.0]])))
     tensor([[0.5000]])
     """
-    return linalg_lu_solve(LU_data, LU_pivots, b)
+    return linalg_lu_solve(LU_data, LU_pivots, input)
 
 
 # ---------------------------------------------------------------- by triangles
@@ -227,15 +227,15 @@ def _np_cholesky_inverse(a, upper=False):
 
 
 @composed(out="cast", samples=(*MATRICES, case(Definite((2, 3, 3)), upper=True)), numpy=_np_cholesky_inverse, **DECLARED)
-def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
+def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of a matrix that is given by its Cholesky factor, on the CPU.
 
     >>> volta.cholesky_inverse(volta.tensor([[2.0]]))
     tensor([[0.2500]])
     """
-    _matrices("cholesky_inverse", L)
-    square("cholesky_inverse", L)
-    return cholesky_solve(_eye(L.shape[-1], L.shape[-1], L), L, upper)
+    _matrices("cholesky_inverse", input)
+    square("cholesky_inverse", input)
+    return cholesky_solve(_eye(input.shape[-1], input.shape[-1], input), input, upper)
 
 
 def _np_triangular_solve(b, a, upper=True, transpose=False, unitriangular=False):
@@ -248,15 +248,16 @@ def _np_triangular_solve(b, a, upper=True, transpose=False, unitriangular=False)
                    case((3, 2), Definite((2, 3, 3)), unitriangular=True)),
           numpy=lambda b, a, **options: (lambda x, a: (x, a + np.zeros((*x.shape[:-2], 1, 1))))(*_np_triangular_solve(b, a, **options)),
           **DECLARED)
-def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> TriangularSolution:
-    """X of A X = b, or with `transpose` of A' X = b, where only the upper or the lower triangle of A is read; and a copy of A; on the
-    CPU.
+def triangular_solve(input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False,
+                     unitriangular: bool = False) -> TriangularSolution:
+    """X of A X = input, or with `transpose` of A' X = input, where only the upper or the lower triangle of A is read; and a copy of A; on
+    the CPU.
 
     >>> volta.triangular_solve(volta.ones(1, 1), volta.tensor([[2.0]])).solution
     tensor([[0.5000]])
     """
-    _matrices("triangular_solve", b, A)
-    X = solve_triangular(turned(A) if transpose else A, b, upper=upper != transpose, unitriangular=unitriangular)
+    _matrices("triangular_solve", input, A)
+    X = solve_triangular(turned(A) if transpose else A, input, upper=upper != transpose, unitriangular=unitriangular)
     return TriangularSolution(X, A.expand(*X.shape[:-2], *A.shape[-2:]).clone())
 
 

@@ -137,7 +137,7 @@ def _np_histogram(x, bins, range=None, density=False):
 
 @composed(samples=(case((60,), 5), case((3, 7), 4, range=(-1.0, 1.0)), case((60,), 5, density=True),
                    case((60,), Derived(lambda x: np.arange(-2.0, 2.5, 0.5)))), smooth=False, takes={"input": "f"}, numpy=_np_histogram)
-def histogram(input: Tensor, bins: int | Tensor, *, range: Sequence[float] | None = None, weight: Tensor | None = None,
+def histogram(input: Tensor, bins: int | Tensor = 100, *, range: Sequence[float] | None = None, weight: Tensor | None = None,
               density: bool = False) -> Histogram:
     """(hist, bin_edges): the sum of the weights of the elements between the edges, a tensor, or of so many equal parts of `range` or of the
     range of the elements; with `density` as shares per width.

@@ -10,8 +10,8 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import TensorBase, indexing
 from volta._kernels.core.call import run_kernel
-from volta.dtypes import bool_, int32, int64, uint8
-from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
+from volta.dtypes import as_integer, bool_, int32, int64, uint8
+from volta.errors import ArgumentError, DTypeError, IndexRangeError, IndexTypeError, RankError, ShapeError
 from volta.ops.creation import arange
 from volta.ops.from_data import tensor
 from volta.ops.join import pad
@@ -61,9 +61,9 @@ def check_integers(op: str, index: Tensor) -> None:
     """Raise unless the elements are int64 or, but for the ops where PyTorch wants that alone, int32: masks and bytes are no indices, but as
     in PyTorch where there are none."""
     if index.dtype is int32 and op in _LONG:
-        raise DTypeError(f"{op}: the index must be int64, got int32; convert it with .long()")
+        raise IndexTypeError(f"{op}: the index must be int64, got int32; convert it with .long()")
     if index.dtype not in (int64, int32) and (index._size or index.dtype is not uint8):
-        raise DTypeError(f"{op}: the index must be int64 or int32, got {index.dtype}; convert it with .long()")
+        raise IndexTypeError(f"{op}: the index must be int64 or int32, got {index.dtype}; convert it with .long()")
 
 
 def check_index(op: str, index: Tensor, size: int, least: int = 0) -> bool:
@@ -212,13 +212,13 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     d = as_dim("index_add", dim, input.ndim)
     needed = input.shape[:d] + (index._size,) + input.shape[d + 1:] if input.shape else ()
     if index.ndim > 1 or source.shape != needed or not input.shape and index._size != 1:
-        raise ShapeError(f"index_add: source {source.shape} must be like input {input.shape} with one slice along dimension {d} for each "
+        raise RankError(f"index_add: source {source.shape} must be like input {input.shape} with one slice along dimension {d} for each "
                          f"of the positions {index.shape}")
     if source.dtype is not input.dtype:
         raise DTypeError(f"index_add: source must be {input.dtype} as input is, got {source.dtype}; convert it with .to({input.dtype})")
     x = as_vector(input)
     index = positions("index_add", as_vector(index), x.shape[d], kernel_checks=True)
-    factor = alpha if input.dtype.is_floating_point else bool(alpha) if input.dtype is bool_ else int(alpha)
+    factor = alpha if input.dtype.is_floating_point else bool(alpha) if input.dtype is bool_ else as_integer("index_add", alpha)
     added = index_add_op(as_vector(source if factor == 1 else source * factor), index, dim=d, size=x.shape[d])
     return input + (added if input.shape else reshape_op(added, shape=()))
 
@@ -235,7 +235,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """
     d = as_dim("index_select", dim, input.ndim)
     if index.ndim > 1 or not input.shape and index._size != 1:
-        raise ShapeError(f"index_select: index must be 1-D, and of one element for a 0-d input, got shape {index.shape} for an input "
+        raise RankError(f"index_select: index must be 1-D, and of one element for a 0-d input, got shape {index.shape} for an input "
                          f"of shape {input.shape}")
     x = as_vector(input)
     out = index_select_op(x, positions("index_select", as_vector(index), x.shape[d], kernel_checks=True), dim=d)
@@ -251,7 +251,9 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """
     if num_classes == -1:
         check_integers("one_hot", input)
-        num_classes = int(amax_op(input, dim=tuple(range(input.ndim)), keepdim=False).item()) + 1 if input._size else 0
+        if not input._size:
+            raise ArgumentError("one_hot: no elements say how many classes there are; give num_classes")
+        num_classes = int(amax_op(input, dim=tuple(range(input.ndim)), keepdim=False).item()) + 1
     check_index("one_hot", input, num_classes)
     return cast(reshape_op(input, shape=input.shape + (1,)) == arange(num_classes, device=input.device), int64)
 
@@ -273,7 +275,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
             raise ShapeError(f"masked_fill: value must be a number or a 0-d tensor, got shape {value.shape}; use where()")
         value = cast(value, input.dtype)
     elif not input.dtype.is_floating_point:
-        value = bool(value) if input.dtype.code == 0 else int(value)
+        value = bool(value) if input.dtype.code == 0 else as_integer("masked_fill", value)
     return where_op(mask, value, input)
 
 

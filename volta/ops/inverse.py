@@ -14,7 +14,7 @@ from volta.ops.records.math import where_op
 from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.table import Definite, Derived, case, composed
 from volta.results import Result
-from volta.shapes import broadcast_shapes
+from volta.shapes import as_dim, broadcast_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -256,7 +256,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
     tensor([1., 1., 1., 1.])
     """
     if dims is not None:
-        last = [d % A.ndim for d in dims]
+        last = [as_dim("linalg.tensorsolve", d, A.ndim) for d in dims]
         A = permute_op(A, dims=(*[d for d in range(A.ndim) if d not in last], *last))
     shape, n = A.shape[B.ndim:], B._size
     if math.prod(shape) != n or A._size != n * n:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.dtypes import promote_types, uint8
+from volta.dtypes import as_integer, promote_types, uint8
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
 from volta.ops.parts import narrow, slice_view
 from volta.ops.records.copy import cast, cat_op
@@ -187,7 +187,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     where = {"shape": shape, "starts": tuple(before), "steps": (1,) * input.ndim}
     if input.dtype.code == 0:
         return cast(place(cast(input, uint8), value=bool(value), **where), input.dtype)
-    return place(input, value=(value or 0.0) if input.dtype.is_floating_point else int(value or 0), **where)
+    return place(input, value=(value or 0.0) if input.dtype.is_floating_point else as_integer("pad", value or 0), **where)
 
 
 def _extended(x, before, after, mode):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.dtypes import bool_, promote_types
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, RankError, ShapeError
 from volta.ops.records.copy import cast
 from volta.ops.records.linalg import matmul_op
 from volta.ops.records.math import where_op
@@ -69,7 +69,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     tensor([3., 3.])
     """
     if input.ndim != 2 or vec.ndim != 1:
-        raise ShapeError(f"mv: needs a matrix and a vector, got {input.shape} @ {vec.shape}")
+        raise RankError(f"mv: needs a matrix and a vector, got {input.shape} @ {vec.shape}")
     return matmul(input, vec)
 
 
@@ -81,7 +81,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     volta.Size([2, 1, 1])
     """
     if input.ndim != 3 or mat2.ndim != 3 or input.shape[0] != mat2.shape[0]:
-        raise ShapeError(f"bmm: needs (b, m, k) @ (b, k, n), got {input.shape} @ {mat2.shape}")
+        raise RankError(f"bmm: needs (b, m, k) @ (b, k, n), got {input.shape} @ {mat2.shape}")
     return matmul(input, mat2)
 
 
@@ -183,7 +183,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, al
     tensor([[7.]])
     """
     if batch1.ndim != 3 or batch2.ndim != 3 or batch1.shape[::2] != batch2.shape[:2]:
-        raise ShapeError(f"addbmm: needs (b, m, k) @ (b, k, n), got {batch1.shape} @ {batch2.shape}")
+        raise RankError(f"addbmm: needs (b, m, k) @ (b, k, n), got {batch1.shape} @ {batch2.shape}")
     (b, m, k), n = batch1.shape, batch2.shape[2]
     rows = reshape_op(permute_op(batch1, dims=(1, 0, 2)), shape=(m, b * k))         # one product sums over the batch as well
     return _added("addbmm", input, mm(rows, reshape_op(batch2, shape=(b * k, n))), beta, alpha)

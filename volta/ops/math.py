@@ -171,7 +171,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     >>> volta.addcmul(volta.tensor([1.0]), volta.tensor([2.0]), volta.tensor([3.0]), value=10)
     tensor([61.])
     """
-    value = value if input.dtype.is_floating_point else int(value)
+    value = value if input.dtype.is_floating_point else dtypes.as_integer("addcmul", value)
     return r.mulacc(tensor1 if value == 1 else tensor1 * value, tensor2, input)
 
 

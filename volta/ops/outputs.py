@@ -12,6 +12,7 @@ from volta._kernels.core.record import Composed, Op, Primitive
 from volta.dtypes import bool_, can_cast, uint8
 from volta.errors import ArgumentError, AutogradError, DeviceError, DTypeError
 from volta.ops.records.copy import cast_op
+from volta.ops.records.view import reshape_op
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 # Which dtypes an `out` may have, by the result's: the word that an op declares as `out`.
 _FITS = {
+    "one": can_cast,                            # of the one result; where there are several, "same"
     "same": lambda result, out: result is out,
     "cast": can_cast,                           # any that a result of this kind can be stored in
     "bool": lambda result, out: out in (bool_, uint8),
@@ -30,6 +32,17 @@ _FITS = {
 # Functions whose `out=` comes with a further argument, as in PyTorch: a name and its place.
 _BESIDE = {"sum": ("dim", 1), "prod": ("dim", 1), "median": ("dim", 1), "nanmedian": ("dim", 1), "argsort": ("stable", 4),
            "where": ("input", 1)}
+
+
+# Functions that PyTorch computes straight into `out`, which may then not overlap in part what they read; of the others the result is
+# whole before any of it is stored.
+_STRAIGHT = frozenset("""addbmm addmm addmv addr baddbmm bernoulli cumprod cumsum heaviside linalg.cross linalg.vector_norm
+logcumsumexp max min msort nextafter normal polygamma renorm sinc""".split())
+
+# Functions that give `out` the shape of the result without a warning.
+_QUIET = frozenset("""arange empty eye full linspace logsigmoid logspace mode narrow_copy ones rand randint randn randperm range
+zeros""".split())
+_LINES = frozenset("arange linspace logspace range".split())        # and keep its own where that has as many elements
 
 
 def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -> object:
@@ -52,7 +65,7 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
         raise TypeError(f"{op.name}() missing a required argument: out= needs {name!r} to be given too")
     record = op if isinstance(op, Primitive) else op.record
     rule, apart = op.details.out or ("cast" if record is not None and _casts(record) else "same"), op.details.apart
-    if apart is not None or record is not None or op.details.elementwise:       # else the result is whole before any of it is stored
+    if apart is not None or record is not None or op.details.elementwise or op.name in _STRAIGHT:
         for place, x in enumerate((*args, *options.values())):
             for read in _tensors((x,)):
                 for each in outs:
@@ -71,6 +84,7 @@ def fill(op: Op, args: tuple, options: dict, out: Tensor | tuple[Tensor, ...]) -
     if len(results) != len(outs) or isinstance(out, (tuple, list)) != several:
         raise ArgumentError(f"{op.name}: out must be {f'{len(results)} tensors, one for each result' if several else 'a tensor'}, got "
                             f"{f'{len(outs)} in a {type(out).__name__}' if isinstance(out, (tuple, list)) else 'one'}")
+    rule = "same" if rule == "one" and several else rule
     for each, value in zip(outs, results):
         _check(op.name, each, value, rule)
     for each, value in zip(outs, results):
@@ -104,8 +118,10 @@ def _check(name, out, value, rule):
 def _store(name, out, value):
     if value.dtype is not out.dtype:
         value = cast_op(value, dtype=out.dtype)
+    if out.shape != value.shape and name in _LINES and out._size == value._size:
+        value = reshape_op(value, shape=out.shape)
     if out.shape != value.shape:
-        if out._size:
+        if out._size and name not in _QUIET:
             warnings.warn(f"{name}: out of shape {out._shape} now has that of the result, {value._shape}; give an empty tensor or one of "
                           "that shape", stacklevel=4)
         out.resize_(value.shape)

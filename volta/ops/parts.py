@@ -9,7 +9,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import indexing
 from volta.dtypes import int64
-from volta.errors import ArgumentError, IndexRangeError
+from volta.errors import ArgumentError, IndexRangeError, RankError
 from volta.ops.records.view import diagonal_op, permute_op, reshape_op, slice_op, unfold_op
 from volta.ops.table import case, composed
 from volta.shapes import as_dim
@@ -28,10 +28,10 @@ def slice_view(input: Tensor, slices: tuple[slice, ...]) -> Tensor:
 
 
 def _dim(op: str, verb: str, x: Tensor, dim: int) -> int:
-    """The dimension to work on. Raises: ArgumentError for a 0-d tensor, which has none."""
+    """The dimension to work on. Raises: RankError for a 0-d tensor, which has none."""
     d = as_dim(op, dim, x.ndim)
     if not x._shape:
-        raise ArgumentError(f"{op}: a 0-d tensor has no dimension to {verb}; reshape it to (1,)")
+        raise RankError(f"{op}: a 0-d tensor has no dimension to {verb}; reshape it to (1,)")
     return d
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.dtypes import int64
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, RankError, ShapeError
 from volta.ops.creation import arange, eye
 from volta.ops.inverse import inverse, square
 from volta.ops.linalg import matmul
@@ -44,7 +44,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 def _cross(name, input, other, dim):
     sizes = input.shape[dim:][:1] + other.shape[dim:][:1]
     if sizes != (3, 3):
-        raise ShapeError(f"{name}: dimension {dim} must have size 3 in both, got {input.shape} and {other.shape}")
+        raise RankError(f"{name}: dimension {dim} must have size 3 in both, got {input.shape} and {other.shape}")
     shape = broadcast_shapes(input.shape, other.shape)
     return cross_op(expand_op(input, shape=shape), expand_op(other, shape=shape), dim=dim)
 

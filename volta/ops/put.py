@@ -80,8 +80,6 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     index, source = alike("put", input, index, source)
     if index._size != source._size:
         raise ShapeError(f"put: index {index.shape} and source {source.shape} must have equally many elements")
-    if not index._size:
-        return input
     at, source = positions("put", flat(index), input._size, wrap=True), flat(source)
     if accumulate:
         return inplace.into(add_op, input, reshape_op(index_add_op(source, at, dim=0, size=input._size), shape=input.shape))
@@ -165,10 +163,8 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     mask, source = alike("masked_scatter", input, mask, source)
     shape = broadcast_shapes(input.shape, mask.shape)
     input, mask = expand_op(input, shape=shape), expand_op(mask, shape=shape)
-    if not input._size:
-        return contiguous_op(input)
     place = cumsum(flat(mask), 0) - 1
-    if not mask.device.is_gpu and int(place[-1]) >= source._size:
+    if not mask.device.is_gpu and place._size and int(place[-1]) >= source._size:
         raise ShapeError(f"masked_scatter: the mask holds {int(place[-1]) + 1} times, but source has {source._size} elements")
     if not source._size:
         return contiguous_op(input)

@@ -8,7 +8,7 @@ import numpy as np
 
 from volta._kernels.core import graph
 from volta.dtypes import HALVES, as_dtype, bool_, float32, int64, result_type, uint8
-from volta.errors import ArgumentError, IndexRangeError
+from volta.errors import ArgumentError, CallError, IndexRangeError
 from volta.ops.copy import clone
 from volta.ops.records.copy import cast
 from volta.ops.records.index import gather_op
@@ -93,7 +93,7 @@ def need_dim(name: str, dim: int | None) -> int:
     Raises: ArgumentError for None.
     """
     if dim is None:
-        raise ArgumentError(f"{name}: give dim, the dimension that is normalised (often dim=1 or dim=-1)")
+        raise CallError(f"{name}: give dim, the dimension that is normalised (often dim=1 or dim=-1)")
     return dim
 
 
@@ -250,7 +250,7 @@ def _called(name, pick, of_all, of_two, input, dim_or_other, keepdim, dim, other
     return of_two(input, *given) if two else _pick(name, pick, input, *given, keepdim)
 
 
-@composed(samples=_ARGS, numpy=_np_pick(np.amax, np.argmax), kinds="fib")
+@composed(out="one", samples=_ARGS, numpy=_np_pick(np.amax, np.argmax), kinds="fib")
 def max(input: Tensor, dim_or_other: int | Tensor | None = None, keepdim: bool = False, *, dim: int | None = None,
         other: Tensor | None = None) -> Tensor | ValuesIndices:
     """The largest value; with an int `dim` (values, indices); with another tensor, in its place or as `other`, `maximum`.
@@ -261,7 +261,7 @@ def max(input: Tensor, dim_or_other: int | Tensor | None = None, keepdim: bool =
     return _called("max", argmax_op, amax, maximum, input, dim_or_other, keepdim, dim, other)
 
 
-@composed(samples=_ARGS, numpy=_np_pick(np.amin, np.argmin), kinds="fib")
+@composed(out="one", samples=_ARGS, numpy=_np_pick(np.amin, np.argmin), kinds="fib")
 def min(input: Tensor, dim_or_other: int | Tensor | None = None, keepdim: bool = False, *, dim: int | None = None,
         other: Tensor | None = None) -> Tensor | ValuesIndices:
     """The smallest value; with an int `dim` (values, indices); with another tensor, in its place or as `other`, `minimum`.

@@ -7,7 +7,7 @@ import numpy as np
 
 from volta._kernels.core import TensorBase
 from volta.dtypes import int32, int64
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, RankError
 from volta.ops.creation import ones_like
 from volta.ops.indexing import as_vector, flat, known_range
 from volta.ops.math import clamp
@@ -45,7 +45,7 @@ def repeat_interleave(input: Tensor, repeats: int | Tensor | None = None, dim: i
     if isinstance(repeats, TensorBase):
         repeats = expand_op(as_vector(repeats), shape=shape[d:d + 1]) if repeats._size == 1 else repeats
         if repeats.shape != shape[d:d + 1]:
-            raise ShapeError(f"repeat_interleave: repeats of shape {repeats.shape} must be one count or a vector of {shape[d]}")
+            raise RankError(f"repeat_interleave: repeats of shape {repeats.shape} must be one count or a vector of {shape[d]}")
         return index_select_op(x, _repeated(repeats, output_size), dim=d)
     if not hasattr(repeats, "__index__") or repeats < 0:
         raise ArgumentError(f"repeat_interleave: repeats must be an integer >= 0, got {repeats!r}")

@@ -12,8 +12,8 @@ import numpy as np
 
 from volta._kernels.core import TensorBase, inplace
 from volta.device import mixed_devices
-from volta.dtypes import bool_, iinfo, int32, int64, uint8
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.dtypes import as_integer, bool_, iinfo, int32, int64, uint8
+from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.ops.creation import full_like, new_zeros, ones_like
 from volta.ops.indexing import as_vector, check_index, check_integers, masked_fill, positions, scatter_add
 from volta.ops.math import div
@@ -75,7 +75,7 @@ def alike(op: str, x: Tensor, index: Tensor, source: Tensor) -> tuple[Tensor, Te
 
 def as_held(x: Tensor, value: Number) -> Number:
     """A number as x can hold it."""
-    return value if x.dtype.is_floating_point else bool(value) if x.dtype.code == 0 else int(value)
+    return value if x.dtype.is_floating_point else bool(value) if x.dtype.code == 0 else as_integer(x.dtype.name, value)
 
 
 # ---------------------------------------------------------------- scatter
@@ -242,9 +242,9 @@ def _slices(op, d, input, index, source):
     check_integers(op, index)
     index, source = alike(op, input, index, source)
     if index.ndim > 1:
-        raise ShapeError(f"{op}: index must be a vector or one number, got shape {index.shape}")
+        raise RankError(f"{op}: index must be a vector or one number, got shape {index.shape}")
     if (source.shape or (1,)) != (input.shape[:d] + (index._size,) + input.shape[d + 1:] if input.shape else (index._size,)):
-        raise ShapeError(f"{op}: source {source.shape} must be like input {input.shape} with one slice along dimension {d} for each of "
+        raise RankError(f"{op}: source {source.shape} must be like input {input.shape} with one slice along dimension {d} for each of "
                          f"the positions {index.shape}")
     return as_vector(index), source
 
@@ -283,7 +283,7 @@ def _checked_fill(input, dim, index, value):
     """The dimension."""
     d = as_dim("index_fill", dim, input.ndim)
     if index.ndim > 1:
-        raise ShapeError(f"index_fill: index must be a vector or one number, got shape {index.shape}")
+        raise RankError(f"index_fill: index must be a vector or one number, got shape {index.shape}")
     check_integers("index_fill", index)
     if isinstance(value, TensorBase) and value.ndim:
         raise ShapeError(f"index_fill: value must be a number or a 0-d tensor, got shape {value.shape}")

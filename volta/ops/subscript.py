@@ -18,7 +18,7 @@ from volta._kernels.core.call import run_kernel
 from volta._kernels.core.grad_mode import call_under
 from volta.device import mixed_devices
 from volta.dtypes import bool_, int8, int16, int32, int64
-from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, ShapeError
+from volta.errors import ArgumentError, AutogradError, DTypeError, IndexRangeError, IndexTypeError, ShapeError
 from volta.ops.copy import contiguous, copy_into, fill_into
 from volta.ops.creation import empty, full
 from volta.ops.from_data import tensor
@@ -63,7 +63,7 @@ def _integer(item):
     try:
         return operator.index(item)
     except TypeError:
-        raise ArgumentError(f"indexing: {type(item).__name__} is no index; use ints, slices, None, ..., or integer and bool "
+        raise IndexTypeError(f"indexing: {type(item).__name__} is no index; use ints, slices, None, ..., or integer and bool "
                             f"tensors") from None
 
 
@@ -74,7 +74,7 @@ def _rows(indices, lengths, shape, x):
     """Index tensors that broadcast to `shape` as one vector of positions in dimensions of these lengths, joined."""
     for k, index in enumerate(indices):
         if index.dtype is not int64 and index.dtype is not int32:
-            raise DTypeError(f"indexing: the index must be an integer tensor (int64 or int32), got {index.dtype}; use .long()")
+            raise IndexTypeError(f"indexing: the index must be an integer tensor (int64 or int32), got {index.dtype}; use .long()")
         if index.device is not x.device:
             indices[k] = mixed_devices(index_select_op, (x, index), None)[1]
     if all(map(core.host_sees, indices)):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels import core
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, CallError, DTypeError, ShapeError
 from volta.ops.records.view import expand_op, permute_op, reshape_op
 from volta.ops.table import Derived, case, composed
 from volta.shapes import as_dim, as_dims, broadcast_shapes, infer, view_strides
@@ -29,7 +29,7 @@ def listed(op: str, given: tuple, named: Sequence[int] | None) -> tuple:
             raise ArgumentError(f"{op}: the sizes were given twice, as {given} and by name as {named!r}")
         given = (named,)
     if not given:
-        raise ArgumentError(f"{op}: needs sizes or dimensions; for none of them, give ()")
+        raise CallError(f"{op}: needs sizes or dimensions; for none of them, give ()")
     if len(given) != 1 or hasattr(given[0], "__index__"):
         return given
     try:
@@ -233,7 +233,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 @composed(samples=(case((3,), (2,)), case((3,), (2,), (1,), indexing="xy")), kinds="fib", method=False,
           numpy=lambda *x, indexing="ij": tuple(np.meshgrid(*x, indexing=indexing)))
-def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple[Tensor, ...]:
+def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = "ij") -> tuple[Tensor, ...]:
     """Vectors as coordinates of a grid: the i-th result varies along dimension i; with indexing="xy" the first two are exchanged.
 
     >>> [x.tolist() for x in volta.meshgrid(volta.arange(2), volta.arange(2))]
@@ -242,6 +242,7 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple
     vectors = tensors and listed("meshgrid", tensors, None)
     if not all(isinstance(t, core.TensorBase) for t in vectors):
         raise DTypeError(f"meshgrid: needs vectors, or one list of them, got {[type(t).__name__ for t in vectors]}")
+    indexing = "ij" if indexing is None else indexing
     if indexing not in ("ij", "xy") or any(t.ndim > 1 for t in vectors):
         raise ArgumentError(f"meshgrid: needs vectors and indexing 'ij' or 'xy', got shapes {[t.shape for t in vectors]} and {indexing!r}")
     if len({t.dtype for t in vectors}) != 1:

@@ -7,7 +7,7 @@ its base gets a new history, in which the part that the view shows was overwritt
 """
 from cpython.tuple cimport PyTuple_GET_SIZE
 
-from volta.errors import ArgumentError, AutogradError, DTypeError, ShapeError, VoltaError
+from volta.errors import ArgumentError, AutogradError, CallError, DTypeError, ShapeError, VoltaError
 from volta._kernels import core as _core
 from volta._kernels.core.base cimport BOOL, DType, TensorBase, dtype_of, same_bytes
 from volta._kernels.core.call cimport broadcast, call_kernel, common_dtype, promoted, refuse_dtype
@@ -90,7 +90,7 @@ cdef object apply_into(Primitive op, TensorBase target, tuple others):
     cdef DType dtype
     cdef bint recorded
     if PyTuple_GET_SIZE(others) + 1 != op.count:
-        raise ArgumentError(f"{op.name}_: takes {op.count - 1} operands, got {len(others)}")
+        raise CallError(f"{op.name}_: takes {op.count - 1} operands, got {len(others)}")
     others = tuple([x if isinstance(x, (TensorBase, float, int)) else _as_operand(op, x, (target,) + others) for x in others])
     cdef tuple inputs = (target,) + others
     if target.storage.version < 0:

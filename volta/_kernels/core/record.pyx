@@ -59,8 +59,19 @@ def _op_named(name):
 cdef dict _SPELLINGS = {                     # NumPy's, torch.linalg's, and those of torch's overloads
     "axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "A": "input", "x1": "input", "x2": "other",
     "sections": "indices_or_sections", "indices": "indices_or_sections", "tensor_indices_or_sections": "indices_or_sections",
-    "from": "low", "to": "high", "tau": "input2", "element": "elements", "test_element": "test_elements"}
+    "from": "low", "to": "high", "tau": "input2", "element": "elements", "test_element": "test_elements", "tensor": "input",
+    "split_size": "split_size_or_sections", "other": "src"}
 cdef object _ELSEWHERE = object()           # no result yet
+
+
+cdef dict _stored(str op, dict options, names):
+    """The options of what makes a tensor without PyTorch's words for how that is stored, which may say only what is so."""
+    cdef object layout = options.get("layout")
+    if "layout" not in names and layout is not None and str(layout) != "volta.strided":
+        raise ArgumentError(f"{op}: tensors are strided, layout={layout} is not available; leave it out")
+    if options.get("pin_memory"):
+        raise ArgumentError(f"{op}: there is no pinned memory, pin_memory=True is not available; leave it out")
+    return {name: x for name, x in options.items() if name in names or name not in ("layout", "pin_memory")}
 
 
 cdef list _parameters(function):
@@ -90,6 +101,8 @@ cdef class Op:
         if self.has_out and "out" in options:
             out = options.pop("out")
             return self(*args, **options) if out is None else _fill(self, args, options, out)
+        if ("layout" in options or "pin_memory" in options) and "requires_grad" in names:
+            return self(*args, **_stored(self.name, options, names))
         for name in options:
             if name in _SPELLINGS and name not in names and _SPELLINGS[name] in names and _SPELLINGS[name] not in options:
                 return self(*args, **{_SPELLINGS.get(k, k) if k not in names else k: v for k, v in options.items()})

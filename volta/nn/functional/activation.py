@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta._kernels.core.inplace import InPlace, into
+from volta.dtypes import as_integer
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.activation import hardshrink, prelu
 from volta.ops.copy import in_float32
@@ -113,9 +114,9 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         raise ArgumentError(f"hardtanh: min_val must not be above max_val, got {min_val} and {max_val}")
     if input.dtype.is_floating_point:
         return _run(a.hardtanh, input, inplace, min_val=min_val, max_val=max_val)
-    if int(min_val) < 0 and input.dtype.name == "uint8":
+    limits = as_integer("hardtanh", min_val), as_integer("hardtanh", max_val)
+    if limits[0] < 0 and input.dtype.name == "uint8":
         raise DTypeError(f"hardtanh: uint8 has no negative limit {min_val}; convert with .long()")
-    limits = int(min_val), int(max_val)
     return into(r.clamp_op, input, *limits) if inplace else clamp(input, *limits)
 
 
@@ -269,7 +270,7 @@ def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = F
     """
     if input.dtype.is_floating_point:
         return _run(a.threshold, input, inplace, limit=threshold, value=value)
-    numbers = int(threshold), int(value)
+    numbers = as_integer("threshold", threshold), as_integer("threshold", value)
     return into(a.threshold, input, *numbers) if inplace else a.threshold(input, *numbers)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from volta._kernels import core
 from volta._kernels.core import TensorBase
-from volta.dtypes import int64
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.dtypes import as_integer, int64
+from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.nn.functional.activation import softplus
 from volta.nn.functional.loss import _check_reduction, _pair, _pointwise, _reduce, _squares, reduction_of
 from volta.ops.copy import as_wide, promoted
@@ -226,7 +226,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, siz
     """
     reduction = reduction_of("hinge_embedding_loss", size_average, reduce, reduction)
     x, floating = as_wide(input), input.dtype.is_floating_point
-    far = clamp_min((float(margin) if floating else int(margin)) - x, 0)
+    far = clamp_min((float(margin) if floating else as_integer("hinge_embedding_loss", margin)) - x, 0)
     near, far = where_op(target != -1, x, 0), where_op(target != 1, far, 0)
     losses = _reduce("hinge_embedding_loss", near + far, reduction)
     return cast(losses, input.dtype) if floating else losses
@@ -364,7 +364,7 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | 
     """
     reduction = reduction_of("multilabel_soft_margin_loss", size_average, reduce, reduction)
     if not input.ndim:
-        raise ShapeError("multilabel_soft_margin_loss: needs a dimension of classes, got a 0-d tensor")
+        raise RankError("multilabel_soft_margin_loss: needs a dimension of classes, got a 0-d tensor")
     values = target * softplus(-input) + (1 - target) * softplus(input)
     losses = sum(values if weight is None else values * weight, input.ndim - 1) / float(input.shape[-1])
     return _reduce("multilabel_soft_margin_loss", losses, reduction)

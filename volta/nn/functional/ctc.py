@@ -8,7 +8,7 @@ import numpy as np
 
 from volta._kernels.core import TensorBase
 from volta.dtypes import int64
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, RankError, ShapeError
 from volta.nn.functional.loss import _reduce
 from volta.ops.copy import to
 from volta.ops.creation import arange, zeros
@@ -73,7 +73,7 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequenc
     """
     batched = log_probs.ndim == 3
     if log_probs.ndim not in (2, 3):
-        raise ShapeError(f"ctc_loss: log_probs must be (T, N, C) or (T, C), got shape {log_probs.shape}")
+        raise RankError(f"ctc_loss: log_probs must be (T, N, C) or (T, C), got shape {log_probs.shape}")
     lp = log_probs if batched else unsqueeze(log_probs, 1)
     steps, batch, classes = lp.shape
     if not 0 <= blank < classes:

@@ -10,7 +10,7 @@ from volta._kernels.core import graph
 from volta._kernels.core.grad_mode import call_under
 from volta.autograd import Function
 from volta.dtypes import int64
-from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, IndexRangeError, RankError, ShapeError
 from volta.ops.creation import full, ones_like
 from volta.ops.indexing import flat, known_range, positions
 from volta.ops.math import clamp
@@ -41,12 +41,12 @@ def _row(op, padding_idx, rows):
     return padding_idx % rows
 
 
-def _check(op, input, weight, sparse, scale_grad_by_freq):
+def _check(op, input, weight, sparse, scale_grad_by_freq, shortened=False):
     if sparse and scale_grad_by_freq and graph.is_grad_enabled() and weight.requires_grad:
         raise ArgumentError(f"{op}: scale_grad_by_freq counts all rows, and goes with sparse=False alone")
     if weight.ndim != 2:
-        raise ShapeError(f"{op}: weight must be a matrix, got shape {weight.shape}")
-    if not weight.dtype.is_floating_point:
+        raise RankError(f"{op}: weight must be a matrix, got shape {weight.shape}")
+    if not weight.dtype.is_floating_point and (op != "embedding" or shortened):
         raise DTypeError(f"{op}: weight must be floating point, got {weight.dtype}")
     return positions(op, flat(input), weight.shape[0])
 
@@ -109,7 +109,8 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
     >>> volta.nn.functional.embedding(volta.tensor([2, 0]), volta.tensor([[1.0], [2.0], [3.0]])).tolist()
     [[3.0], [1.0]]
     """
-    at, padding = _check("embedding", input, weight, sparse, scale_grad_by_freq), _row("embedding", padding_idx, weight.shape[0])
+    at = _check("embedding", input, weight, sparse, scale_grad_by_freq, max_norm is not None)
+    padding = _row("embedding", padding_idx, weight.shape[0])
     out = _rows(at, weight, padding, max_norm, norm_type, scale_grad_by_freq, sparse)
     return out if input.ndim == 1 else reshape_op(out, shape=input.shape + weight.shape[1:])
 

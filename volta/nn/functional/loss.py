@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.dtypes import HALVES, bool_, int8, int16, int32, int64, result_type
-from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, IndexRangeError, RankError, ShapeError
 from volta.nn.functional.activation import softplus
 from volta.ops.copy import widened
 from volta.ops.indexing import known_range
@@ -77,7 +77,7 @@ def _batch(name, input, target):
     if input.ndim == 1:
         return reshape_op(input, shape=(1,) + input.shape), reshape_op(target, shape=(1,)) if target.ndim == 0 else target, ()
     if input.ndim < 1:
-        raise ShapeError(f"{name}: input needs a class dimension, got shape {input.shape}")
+        raise RankError(f"{name}: input needs a class dimension, got shape {input.shape}")
     return input, target, target.shape
 
 

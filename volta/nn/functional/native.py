@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.dtypes import HALVES, bool_, float32
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, RankError, ShapeError
 from volta.nn.functional import conv, lookup, norm, sample, windows
 from volta.ops.creation import empty, ones_like, rand, zeros_like
 from volta.ops.records.copy import cast
@@ -174,7 +174,7 @@ def _make_grid_sampler(name, ranks, shapes):
             raise ArgumentError(f"{name}: interpolation_mode and padding_mode must be 0, 1 or 2, got {interpolation_mode} and "
                                 f"{padding_mode}")
         if input.ndim - 2 not in ranks:
-            raise ShapeError(f"{name}: needs images of {' or '.join(map(str, ranks))} dimensions, got an input of shape {input.shape}")
+            raise RankError(f"{name}: needs images of {' or '.join(map(str, ranks))} dimensions, got an input of shape {input.shape}")
         return sample.grid_sample(input, grid, ("bilinear", "nearest", "bicubic")[interpolation_mode],
                                   ("zeros", "border", "reflection")[padding_mode], align_corners)
     grid_sampler.__name__ = grid_sampler.__qualname__ = name

@@ -11,7 +11,7 @@ from volta._kernels import core
 from volta._kernels.core.call import run_kernel
 from volta.autograd import no_grad
 from volta.dtypes import HALVES, finfo, float32
-from volta.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from volta.errors import ArgumentError, DeviceError, DTypeError, RankError, ShapeError
 from volta.nn.functional.pool import avg_pool2d
 from volta.ops.copy import widened
 from volta.ops.creation import full
@@ -68,7 +68,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
             [3.]])
     """
     if input.ndim < 2 and input.shape != (0,):
-        raise ShapeError(f"batch_norm: needs an input (N, C, ...), got {input.shape}")
+        raise RankError(f"batch_norm: needs an input (N, C, ...), got {input.shape}")
     if not eps > 0 and (training or not eps >= 0):
         raise ArgumentError(f"batch_norm: eps must be {'above' if training else 'at least'} 0{' in training' * training}, got {eps}")
     channels = input.shape[1:2] or input.shape
@@ -220,7 +220,7 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     if input.dtype in HALVES:
         return cast(widened(group_norm, (input, num_groups, weight, bias, eps), {}), input.dtype)
     if input.ndim < 2:
-        raise ShapeError(f"group_norm: needs an input (N, C, ...), got {input.shape}")
+        raise RankError(f"group_norm: needs an input (N, C, ...), got {input.shape}")
     if num_groups < 1 or input.shape[1] % num_groups:
         raise ArgumentError(f"group_norm: {input.shape[1]} channels of input {input.shape} do not divide into num_groups {num_groups}")
     _affine("group_norm", (input.shape[1],), weight=weight, bias=bias)
@@ -258,7 +258,7 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     if input.ndim < 3 or math.prod(input.shape[2:]) == 1:
-        raise ShapeError(f"instance_norm: needs an input (N, C, ...) of more than one value per channel, got {input.shape}")
+        raise RankError(f"instance_norm: needs an input (N, C, ...) of more than one value per channel, got {input.shape}")
     channels = input.shape[1:2]
     _affine("instance_norm", channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     if (running_mean is None) != (running_var is None):
@@ -287,7 +287,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 0.0001, beta: f
              [1.]]])
     """
     if input.ndim < 3:
-        raise ShapeError(f"local_response_norm: needs an input (N, C, ...) of rank 3 or more, got {input.shape}")
+        raise RankError(f"local_response_norm: needs an input (N, C, ...) of rank 3 or more, got {input.shape}")
     if not input._size:
         return input
     if size < 1:

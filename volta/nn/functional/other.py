@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.errors import ShapeError
+from volta.errors import RankError, ShapeError
 from volta.ops import indexing
 from volta.ops.linalg import matmul
 from volta.ops.records.linalg import linear_op
@@ -63,7 +63,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     """
     if weight.ndim != 3 or not input1.ndim or not input2.ndim or input1.shape[:-1] != input2.shape[:-1] or (
             input1.shape[-1], input2.shape[-1]) != weight.shape[1:]:
-        raise ShapeError(f"bilinear: inputs {input1.shape} and {input2.shape} do not fit weight {weight.shape}: needed are (..., n), "
+        raise RankError(f"bilinear: inputs {input1.shape} and {input2.shape} do not fit weight {weight.shape}: needed are (..., n), "
                          "(..., m) and (out, n, m)")
     outputs, n, m = weight.shape
     if bias is not None and bias.shape != (outputs,):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.dtypes import int64
-from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.nn.functional import integers
 from volta.ops.creation import zeros
 from volta.ops.indexing import check_index
@@ -51,7 +51,7 @@ def _batched(op, rank, input, empty_channels=False):
     """
     letters = LETTERS[rank]
     if input.ndim not in (rank + 1, rank + 2):
-        raise ShapeError(f"{op}: needs an input (N, C, {letters}) or (C, {letters}), got {input.shape}")
+        raise RankError(f"{op}: needs an input (N, C, {letters}) or (C, {letters}), got {input.shape}")
     batched = input.ndim == rank + 2
     if 0 in input.shape[batched + empty_channels:]:
         raise ShapeError(f"{op}: only the batch may have a size of 0, got an input {input.shape}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from volta._kernels.core import TensorBase
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, RankError, ShapeError
 from volta.nn.functional.dropouts import dropout
 from volta.ops.join import cat, stack
 from volta.ops.parts import unbind
@@ -83,7 +83,7 @@ def _sequence(mode, input, hx, params, has_biases, num_layers, dropped, train, b
     """(out, *last states) of rows of several steps: (L, N, C), (N, L, C) with `batch_first`, or (L, C)."""
     batched, dim = input.ndim == 3, 0 if batch_first else 1
     if input.ndim not in (2, 3):
-        raise ShapeError(f"{mode}: needs an input (L, N, C) or (L, C), got {input.shape}")
+        raise RankError(f"{mode}: needs an input (L, N, C) or (L, C), got {input.shape}")
     x = input if batched else input.unsqueeze(dim)
     states = tuple(hx) if batched else tuple([h.unsqueeze(1) for h in hx])
     x = x.transpose(0, 1) if batch_first else x
@@ -145,10 +145,12 @@ lstm, gru, rnn_tanh, rnn_relu = (_make_layer(name, mode, name == "lstm") for nam
 def _cell(mode, input, states, w_ih, w_hh, b_ih, b_hh):
     """State and cell after one step."""
     if input.ndim != 2 or any(h.ndim != 2 or h.shape[0] != input.shape[0] for h in states):
-        raise ShapeError(f"{mode} cell: needs an input (N, C) and states (N, H), got {input.shape} and "
+        raise RankError(f"{mode} cell: needs an input (N, C) and states (N, H), got {input.shape} and "
                          f"{', '.join(str(h.shape) for h in states)}")
     if (b_ih is None) != (b_hh is None):
         raise ArgumentError(f"{mode} cell: needs both biases or none")
+    if w_ih.ndim != 2 or w_hh.ndim != 2:
+        raise RankError(f"{mode} cell: the weights must be matrices, got {w_ih.shape} and {w_hh.shape}")
     return recurrence(mode, input, states, (w_ih, w_hh, b_ih, b_hh), (input.shape[0],))[1:]
 
 

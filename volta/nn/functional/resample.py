@@ -12,7 +12,7 @@ from volta.ops.math import clamp
 from volta.ops.records.copy import cast
 from volta.ops.records.math import floor
 from volta.ops.records.resample import np_resample, resample_op
-from volta.ops.records.view import reshape_op
+from volta.ops.records.view import reshape_op, tied
 from volta.ops.table import case, composed
 from volta.shapes import per_dim
 
@@ -103,7 +103,7 @@ def interpolate(input: Tensor, size: int | Sequence[int] | None = None, scale_fa
     sizes, factors = _sizes(input.shape[2:], size, scale_factor, recompute_scale_factor or kind == "area" and size is None)
     scales = tuple(_scale(n, length, f, kind, rank, align_corners) for n, length, f in zip(input.shape[2:], sizes, factors))
     more = 3 - rank
-    planes = reshape_op(input, shape=(input.shape[0] * input.shape[1], *(1,) * more, *input.shape[2:]))
+    planes = reshape_op(tied(input) if kind == "area" else input, shape=(input.shape[0] * input.shape[1], *(1,) * more, *input.shape[2:]))
     if input.dtype is uint8:
         out = cast(planes, float32)
         for steps in (((input.shape[2], sizes[1]), (1.0, scales[1])), (sizes, (scales[0], 1.0))):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, RankError, ShapeError
 from volta.ops.creation import linspace
 from volta.ops.math import addcmul
 from volta.ops.records.sample import MODES, PADDINGS, grid_sample_op, np_grid_sample
@@ -81,7 +81,7 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
     rank = input.ndim - 2
     if (rank not in (2, 3) or grid.ndim != input.ndim or grid.shape[0] != input.shape[0] or grid.shape[-1] != rank
             or 0 in input.shape[2:]):
-        raise ShapeError(f"grid_sample: needs images (N, C, H, W) and a grid (N, H', W', 2), or (N, C, D, H, W) and (N, D', H', W', 3), "
+        raise RankError(f"grid_sample: needs images (N, C, H, W) and a grid (N, H', W', 2), or (N, C, D, H, W) and (N, D', H', W', 3), "
                          f"got {input.shape} and {grid.shape}")
     if mode == "bicubic" and rank == 3:
         raise ArgumentError("grid_sample: mode 'bicubic' needs images of two dimensions")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, RankError, ShapeError
 from volta.ops.records.fold import columns, fold_op, np_fold
 from volta.ops.records.view import contiguous_op, permute_op, reshape_op
 from volta.ops.table import case, composed
@@ -67,7 +67,7 @@ def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequ
     volta.Size([1, 18, 4])
     """
     if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
-        raise ShapeError(f"unfold: needs images (N, C, H, W) or (C, H, W) that are not empty, got {input.shape}")
+        raise RankError(f"unfold: needs images (N, C, H, W) or (C, H, W) that are not empty, got {input.shape}")
     kernel, dilation, padding, stride, _ = _geometry("unfold", input.shape[-2:], kernel_size, dilation, padding, stride)
     found = columns(input if input.ndim == 4 else reshape_op(input, shape=(1, *input.shape)), kernel, stride, padding, dilation)
     return found if input.ndim == 4 else reshape_op(found, shape=found.shape[1:])
@@ -122,7 +122,7 @@ def _np_channel_shuffle(x, groups):
 def _factor(op, name, input, factor):
     """factor ** 2. Raises: ShapeError for an input of less than 3 dimensions; ArgumentError for a factor below 1."""
     if input.ndim < 3:
-        raise ShapeError(f"{op}: needs an input (..., C, H, W), got {input.shape}")
+        raise RankError(f"{op}: needs an input (..., C, H, W), got {input.shape}")
     if factor < 1:
         raise ArgumentError(f"{op}: {name} must be positive, got {factor}")
     return factor * factor

@@ -175,7 +175,7 @@ logaddexp2 = binary("logaddexp2", (lambda g, a, b: g * sigmoid((a - b) * math.lo
 signbit = unary("signbit", numpy=lambda x: np.signbit(np.asarray(x, np.float64)), takes="fib", tests=True, inplace=False)
 copysign = binary("copysign", (lambda g, a, out: g * where_op(a == 0, 0.0, out / a), zero), takes="f", numpy=np.copysign,
                   domain=(0.3, 3.0), tensors=1)
-nextafter_op = binary("nextafter", (lambda g, a, b: where_op(a == b, 0.0, g), lambda g, a, b: where_op(a == b, g, 0.0)), takes="f",
+nextafter_op = binary("nextafter", (lambda g, a, b: where_op(a == b, 0.0, g), zero), takes="f",
                       promote="common", numpy=np.nextafter, smooth=False, public=False)
 frexp_mantissa = unary("frexp_mantissa", lambda g, x: g / exp2(frexp_exponent(x)), promote="common", numpy=lambda x: np.frexp(x)[0],
                        smooth=False, public=False)

@@ -1,0 +1,29 @@
+"""Orders of arguments of older programs, which PyTorch still takes beside today's: factors by position, before the tensors that they
+multiply, and several dimensions without a tuple. Knows ops by their names alone."""
+from __future__ import annotations
+
+from volta._kernels.core import TensorBase
+
+_FACTOR = {"add": ("alpha", 3), "sub": ("alpha", 3), "addcmul": ("value", 4), "addcdiv": ("value", 4)}     # and how many arguments
+_PRODUCTS = {"addmm", "addmv", "addr", "addbmm", "baddbmm"}
+_SEVERAL = {"squeeze", "count_nonzero", "hsplit", "vsplit", "dsplit"}
+
+
+def reordered(name: str, args: tuple, options: dict) -> tuple[tuple, dict] | None:
+    """The arguments in today's order; None where they are in no order of old.
+
+    `add(x, alpha, y)`, `addcmul(x, value, y, z)`; `addmm(beta, x, alpha, a, b)` and, as the method, `x.addmm(beta, alpha, a, b)`, both also
+    without alpha; `x.squeeze(0, 2)`.
+    """
+    keyword, count = _FACTOR.get(name, ("", 0))
+    if keyword and len(args) == count and keyword not in options and not isinstance(args[1], TensorBase):
+        return (args[0], *args[2:]), {**options, keyword: args[1]}
+    tensors = tuple([x for x in args if isinstance(x, TensorBase)])
+    factors = [x for x in args if isinstance(x, (int, float))]
+    if name in _PRODUCTS and len(tensors) == 3 and 4 <= len(args) <= 5 and len(factors) == len(args) - 3:
+        method = args[0] is tensors[0]
+        if not (options.keys() & {"alpha", "beta"}) and (not method or args[1] is factors[0]) and args[-2] is tensors[1]:
+            return tensors, {**options, **dict(zip(("beta", "alpha"), factors))}
+    if name in _SEVERAL and len(args) > 2 and all(hasattr(x, "__index__") for x in args[1:]):
+        return (args[0], args[1:]), options
+    return None
