@@ -96,3 +96,12 @@ def test_angles_of_nan_have_no_gradient(device):
     y = volta.tensor([1.0, -2.0, float("nan")], device=device, requires_grad=True)
     volta.angle(y).sum().backward()
     assert y.grad.tolist() == [0.0, 0.0, 0.0] and np.isnan(volta.angle(y.detach()).numpy()[2])
+
+
+def test_nan_of_a_class_that_is_no_label_leaves_the_ctc_loss(device):
+    x = np.log(np.random.default_rng(0).dirichlet(np.ones(4), (6, 2)).astype("f4"))
+    targets, lengths = volta.tensor([[1, 2], [3, 1]], device=device), volta.tensor([6, 6], device=device)
+    want = F.ctc_loss(volta.tensor(x, device=device), targets, lengths, lengths - 4, reduction="none")
+    x[3, 1, 2] = np.nan
+    got = F.ctc_loss(volta.tensor(x, device=device), targets, lengths, lengths - 4, reduction="none")
+    np.testing.assert_array_equal(got.numpy(), want.numpy())

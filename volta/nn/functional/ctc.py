@@ -144,5 +144,6 @@ def _losses(lp, labels, inputs, lengths, blank):
     total = logsumexp(stack([first, where_op(lengths > 0, second, _NEVER)]), 0)
     losses = where_op(total > _NEVER / 2, -total, math.inf)
     # PyTorch's gradient counts each step's probabilities in, which log_softmax's derivative takes out again.
-    finite = where_op(used, clamp_min(lp, _NEVER), 0.0)
+    # NaN of a class that is no label's counts nowhere.
+    finite = where_op(logical_and(used, lp == lp), clamp_min(lp, _NEVER), 0.0)
     return losses + sum(where_op(used, exp(finite.detach()) * (finite - finite.detach()), 0.0), (0, 2))
