@@ -254,6 +254,7 @@ def _labelled(name, input, target):
     if input.ndim > 2 or target.ndim > 1 or target._size != (input.shape[0] if input.ndim == 2 else 1):
         raise ShapeError(f"{name}: needs (N, C) and (N,), or (C,) and (), got shapes {input.shape} and {target.shape}")
     classes = input.shape[-1] if input.ndim else 1
+    check_index(name, target, classes)
     labels = reshape_op(cast(target, int64), shape=(target._size, 1))
     if classes and known_range(target) is None:
         labels = clamp_op(labels, 0, classes - 1)
