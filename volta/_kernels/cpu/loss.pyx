@@ -1,14 +1,14 @@
 # Cross entropy of class scores against integer labels, and negative log-likelihoods.
 #
-# Layout: x[N, C] and target[N] (int64), made contiguous. Threads: over rows; the log-likelihoods, of which each row needs one element, take
-# one. Sizes: the front end.
+# Layout: x[N, C] and target[N] (int64), made contiguous. Threads: over rows; sums of log-likelihoods over blocks of labels. Sizes: the
+# front end.
 # Labels are checked here before any is used: one outside [0, C) that is not ignore_index raises.
 
 from cython.parallel cimport prange
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memset
 
-from volta._kernels.core.base cimport FLOAT32, INT64, TensorBase, address, empty_host, empty_host_like
+from volta._kernels.core.base cimport FLOAT32, INT64, Storage, TensorBase, address, empty_host, empty_host_like, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.copy cimport packed
 from volta._kernels.cpu.sums cimport line_exp_sum, line_max, log_of
@@ -19,12 +19,17 @@ from volta.errors import DTypeError, IndexRangeError
 
 cdef enum:
     EXP_COST = 4                # one exp against one element of a cheap loop
+    LABEL_COST = 4              # one label, whose element lies anywhere
+    BLOCK = 2048                # labels that are summed together
 
 
 cdef Py_ssize_t first_wrong(const int64_t* target, Py_ssize_t n, Py_ssize_t classes, int64_t ignored) noexcept nogil:
     """Position of the first label outside [0, classes) that is not `ignored`; -1 where there is none."""
     cdef Py_ssize_t i
+    cdef int64_t found = 0
     for i in range(n):
+        found |= ((target[i] < 0) | (target[i] >= classes)) & (target[i] != ignored)
+    for i in range(n if found else 0):
         if (target[i] < 0 or target[i] >= classes) and target[i] != ignored:
             return i
     return -1
@@ -151,13 +156,16 @@ cdef inline Py_ssize_t place_of(const Labelled* p, Py_ssize_t i) noexcept nogil:
     """Where label i points in x; its entry in picked x."""
     if p.picked:
         return i
+    if p.inner == 1:
+        return i * p.classes + p.target[i]
     return (i // p.inner * p.classes + p.target[i]) * p.inner + i % p.inner
 
 
-cdef void nll_rows(const Labelled* p, const real* x, const real* weight, real* out, real* total) noexcept nogil:
+cdef void nll_block(const Labelled* p, const real* x, const real* weight, Py_ssize_t block, real* out, double* sums) noexcept nogil:
+    """Labels of a block. OUT: sums, of the losses and of the weights."""
     cdef Py_ssize_t i
     cdef double sum = 0, weights = 0, w, v
-    for i in range(p.count):
+    for i in range(block * BLOCK, min((block + 1) * BLOCK, p.count)):
         v = w = 0
         if p.target[i] != p.ignored:
             w = 1.0 if weight == NULL else weight[p.target[i]]
@@ -166,6 +174,23 @@ cdef void nll_rows(const Labelled* p, const real* x, const real* weight, real* o
             out[i] = <real>v
         sum += v
         weights += w
+    sums[2 * block], sums[2 * block + 1] = sum, weights
+
+
+cdef void nll_rows(const Labelled* p, const real* x, const real* weight, real* out, real* total, double* sums) noexcept nogil:
+    """The sums of the blocks are added in their order, whoever made them."""
+    cdef Py_ssize_t blocks = (p.count + BLOCK - 1) // BLOCK, block
+    cdef double sum = 0, weights = 0
+    cdef int threads = threads_for(p.count * LABEL_COST)
+    if threads == 1:
+        for block in range(blocks):
+            nll_block(p, x, weight, block, out, sums)
+    else:
+        for block in prange(blocks, num_threads=threads, schedule="static"):
+            nll_block(p, x, weight, block, out, sums)
+    for block in range(blocks):
+        sum += sums[2 * block]
+        weights += sums[2 * block + 1]
     if p.mean:
         total[0] = <real>weights
         sum = sum / weights
@@ -173,10 +198,11 @@ cdef void nll_rows(const Labelled* p, const real* x, const real* weight, real* o
         out[0] = <real>sum
 
 
-cdef void nll_slopes(const Labelled* p, const real* g, const real* weight, const real* total, real* out) noexcept nogil:
+cdef void nll_slopes(const Labelled* p, const real* g, const real* weight, const real* total, Py_ssize_t first, Py_ssize_t last,
+                     real* out) noexcept nogil:
     cdef Py_ssize_t i
     cdef real v
-    for i in range(p.count):
+    for i in range(first, last):
         if p.target[i] == p.ignored:
             if p.picked:
                 out[i] = 0
@@ -187,6 +213,15 @@ cdef void nll_slopes(const Labelled* p, const real* g, const real* weight, const
         if p.mean:
             v /= total[0]
         out[place_of(p, i)] = v if p.picked else -v
+
+
+cdef void nll_gradient(const Labelled* p, const real* g, const real* weight, const real* total, Py_ssize_t size, real* out) noexcept nogil:
+    """IN: size, elements of out. A thread clears what its labels write: whole rows of classes, unless x was picked."""
+    cdef int threads = threads_for(size + p.count * LABEL_COST), t
+    cdef Py_ssize_t rows = p.count // max(p.inner, 1), width = size // max(rows, 1)
+    for t in prange(threads, num_threads=threads, schedule="static"):
+        memset(out + rows * t // threads * width, 0, (rows * (t + 1) // threads - rows * t // threads) * width * sizeof(real))
+        nll_slopes(p, g, weight, total, rows * t // threads * p.inner, rows * (t + 1) // threads * p.inner, out)
 
 
 cdef TensorBase described(Labelled* p, str name, TensorBase target, tuple shape, TensorBase weight, int64_t ignored, str reduction,
@@ -216,10 +251,12 @@ def nll(TensorBase x not None, TensorBase target not None, TensorBase weight, in
         weight = packed(weight)
     cdef TensorBase out = empty_host(target.shape if p.each else (), x.dtype), total = empty_host((1 if p.mean else 0,), x.dtype)
     cdef void* w = NULL if weight is None else address(weight)
+    cdef Storage memory = host_storage((p.count + BLOCK - 1) // BLOCK * 2 * sizeof(double))
+    cdef double* sums = <double*>memory.data
     if code == FLOAT32:
-        nll_rows(&p, <const float*>address(x), <const float*>w, <float*>address(out), <float*>address(total))
+        nll_rows(&p, <const float*>address(x), <const float*>w, <float*>address(out), <float*>address(total), sums)
     else:
-        nll_rows(&p, <const double*>address(x), <const double*>w, <double*>address(out), <double*>address(total))
+        nll_rows(&p, <const double*>address(x), <const double*>w, <double*>address(out), <double*>address(total), sums)
     return out, total
 
 
@@ -235,11 +272,10 @@ def nll_grad(TensorBase g not None, TensorBase target not None, TensorBase weigh
         weight = packed(weight)
     cdef TensorBase out = empty_host(shape, g.dtype)
     cdef void* w = NULL if weight is None else address(weight)
-    memset(address(out), 0, out.size * out.dtype.itemsize)
     if code == FLOAT32:
-        nll_slopes(&p, <const float*>address(g), <const float*>w, <const float*>address(total), <float*>address(out))
+        nll_gradient(&p, <const float*>address(g), <const float*>w, <const float*>address(total), out.size, <float*>address(out))
     else:
-        nll_slopes(&p, <const double*>address(g), <const double*>w, <const double*>address(total), <double*>address(out))
+        nll_gradient(&p, <const double*>address(g), <const double*>w, <const double*>address(total), out.size, <double*>address(out))
     return out
 
 

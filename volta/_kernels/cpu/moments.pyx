@@ -1,4 +1,4 @@
-# Variance and mean over a run of dimensions.
+# Variance and mean over a run of dimensions, and norms.
 #
 # Layout: x seen as [outer, length, inner], made contiguous. inner == 1: a line is a row; else lines are columns, and blocks of
 #   neighbouring columns are worked together so that loops run along memory.
@@ -10,10 +10,10 @@ from volta._kernels.cpu.elementwise import KERNELS as elementwise
 from volta._kernels.cpu.reduce import sum
 
 from cython.parallel cimport prange
-from libc.math cimport INFINITY, NAN, isfinite
+from libc.math cimport INFINITY, NAN, isfinite, sqrt
 from libc.stdlib cimport free, malloc
 
-from volta._kernels.core.base cimport FLOAT32, TensorBase, address, empty_host
+from volta._kernels.core.base cimport FLOAT32, Storage, TensorBase, address, empty_host, host_storage
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.core.views cimport float_code
 from volta._kernels.cpu.copy cimport packed
@@ -132,8 +132,49 @@ def var(TensorBase x not None, tuple dim not None, bint keepdim, double correcti
     return out, mean
 
 
+cdef void norm_pieces(const real* x, Py_ssize_t length, Py_ssize_t pieces, Py_ssize_t first, Py_ssize_t last, double* sums) noexcept nogil:
+    """Sums of squares of the pieces first .. last of all lines."""
+    cdef Py_ssize_t task, start
+    for task in range(first, last):
+        start = length * (task % pieces) // pieces
+        sums[task] = line_squares(x + task // pieces * length + start, <real>0, length * (task % pieces + 1) // pieces - start)
+
+
+cdef void norm_lines(const real* x, Py_ssize_t lines, Py_ssize_t length, Py_ssize_t pieces, double* sums, real* out) noexcept nogil:
+    cdef int threads = threads_for(lines * length), t
+    cdef Py_ssize_t tasks = lines * pieces, i, k
+    cdef double total
+    if threads == 1:                                # a region of one thread takes half a microsecond too
+        norm_pieces(x, length, pieces, 0, tasks, sums)
+    else:
+        for t in prange(threads, num_threads=threads, schedule="static"):
+            norm_pieces(x, length, pieces, tasks * t // threads, tasks * (t + 1) // threads, sums)
+    for i in range(lines):
+        total = 0
+        for k in range(pieces):
+            total += sums[i * pieces + k]
+        out[i] = <real>sqrt(total)
+
+
 def norm2(TensorBase x not None, tuple dim not None, bint keepdim):
     """The square root of the sum of squares."""
+    cdef Py_ssize_t rank = len(x.shape), kept = rank - len(dim), length = 1, lines = 1, i, pieces
+    cdef Storage memory
+    cdef TensorBase out
+    for i in range(rank):
+        if i < kept:
+            lines *= <Py_ssize_t>x.shape[i]
+        else:
+            length *= <Py_ssize_t>x.shape[i]
+    if x.contiguous and dim == tuple(range(kept, rank)) and x.dtype.category == 2 and x.dtype.itemsize >= 4 and lines and length:
+        out = empty_host(x.shape[:kept] + ((1,) * (rank - kept) if keepdim else ()), x.dtype)
+        pieces = (length + PIECE - 1) // PIECE
+        memory = host_storage(lines * pieces * sizeof(double))
+        if x.dtype.code == FLOAT32:
+            norm_lines(<const float*>address(x), lines, length, pieces, <double*>memory.data, <float*>address(out))
+        else:
+            norm_lines(<const double*>address(x), lines, length, pieces, <double*>memory.data, <double*>address(out))
+        return out
     return elementwise["sqrt"](sum(elementwise["mul"](x, x), dim, keepdim))
 
 

@@ -48,6 +48,54 @@ cdef extern from * nogil:
       }
       VOLTA_INLINE volta_v v_exp_below(volta_v x) { return v_exp_within(V_MAX(V_SET(-104), x)); }         /* for x up to 89 */
       VOLTA_INLINE volta_v v_exp(volta_v x) { return v_exp_below(V_MIN(V_SET(89), x)); }
+      VOLTA_INLINE volta_v v_exp2(volta_v x) {                          /* as exp2_f32 */
+          volta_v c = V_MAX(V_SET(-151), V_MIN(V_SET(129), x)), k = V_SUB(V_ADD(c, V_SET(VOLTA_ROUNDER)), V_SET(VOLTA_ROUNDER));
+          volta_v r = V_SUB(c, k), p = V_SET(1.52982211e-5f);
+          p = V_FMA(p, r, V_SET(1.54626105e-4f));
+          p = V_FMA(p, r, V_SET(1.33334997e-3f));
+          p = V_FMA(p, r, V_SET(9.61805414e-3f));
+          p = V_FMA(p, r, V_SET(5.55041097e-2f));
+          p = V_FMA(p, r, V_SET(2.40226507e-1f));
+          p = V_FMA(p, r, V_SET(6.93147182e-1f));
+          return V_SCALE(V_FMA(p, r, V_SET(1)), k);
+      }
+      /* x = 2**e (1 + f) as volta_split; of 0 and infinity e is infinite and f 0, of what is negative or NaN f is NaN. */
+      VOLTA_INLINE volta_v v_split(volta_v x, volta_v *e) {
+          volta_v m = _mm512_getmant_ps(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_nan), k = _mm512_getexp_ps(x);
+          __mmask16 above = _mm512_cmp_ps_mask(m, V_SET(1.41421354f), _CMP_GE_OQ);
+          *e = _mm512_mask_add_ps(k, above, k, V_SET(1));
+          return V_SUB(_mm512_mask_mul_ps(m, above, m, V_SET(0.5f)), V_SET(1));
+      }
+      VOLTA_INLINE volta_v v_log_tail(volta_v f) {                      /* log(1 + f) - f, as volta_log_tail */
+          volta_v p = V_SET(6.97161183e-2f);
+          p = V_FMA(p, f, V_SET(-1.14797339e-1f));
+          p = V_FMA(p, f, V_SET(1.16854198e-1f));
+          p = V_FMA(p, f, V_SET(-1.24256872e-1f));
+          p = V_FMA(p, f, V_SET(1.42490581e-1f));
+          p = V_FMA(p, f, V_SET(-1.66678026e-1f));
+          p = V_FMA(p, f, V_SET(2.00007156e-1f));
+          p = V_FMA(p, f, V_SET(-2.49999970e-1f));
+          p = V_FMA(p, f, V_SET(3.33333313e-1f));
+          return V_MUL(V_FMA(p, f, V_SET(-0.5f)), V_MUL(f, f));
+      }
+      VOLTA_INLINE volta_v v_log(volta_v x) {                           /* both parts of ln 2 are positive: infinities stay */
+          volta_v e, f = v_split(x, &e);
+          return V_FMA(e, V_SET(0.693145752f), V_ADD(V_FMA(e, V_SET(1.42860677e-6f), v_log_tail(f)), f));
+      }
+      VOLTA_INLINE volta_v v_log2(volta_v x) {                          /* as log2_f32 */
+          volta_v e, f = v_split(x, &e), tail = v_log_tail(f), low = V_FMA(f, V_SET(0.442695041f), V_MUL(tail, V_SET(0.442695041f)));
+          return V_ADD(V_ADD(V_ADD(low, tail), f), e);
+      }
+      /* The root is as exact as the instruction's, which takes as long as ten others; that is left what is near the ends, or negative. */
+      VOLTA_INLINE volta_v v_sqrt(volta_v x) {
+          volta_v y = _mm512_rsqrt14_ps(x), g = V_MUL(x, y), h = V_MUL(y, V_SET(0.5f)), r = V_NEG_FMA(g, h, V_SET(0.5f));
+          g = V_FMA(g, r, g);
+          h = V_FMA(h, r, h);
+          g = V_FMA(V_NEG_FMA(g, g, x), h, g);
+          __mmask16 far = _mm512_cmpge_epu32_mask(_mm512_sub_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x10000000)),
+                                                  _mm512_set1_epi32(0x60000000));
+          return __builtin_expect(far != 0, 0) ? _mm512_mask_sqrt_ps(g, far, x) : g;
+      }
       VOLTA_INLINE volta_v v_sigmoid(volta_v x) {
           volta_v e = v_exp_below(V_WITH_SIGN(x, V_SET(-1)));
           return v_ratio(V_PICK(V_NEGATIVE(x), e, V_SET(1)), V_ADD(V_SET(1), e));
@@ -175,10 +223,24 @@ cdef extern from * nogil:
           if (__builtin_expect(far != 0, 0)) p = V_PICK(far, volta_tail(a), p);
           return V_MUL(x, V_PICK(V_NEGATIVE(x), p, V_SUB(V_SET(1), p)));
       }
+      /* What is worked 1 KB later, on its way out of the second cache: processors run too few vectors ahead to hide that themselves. */
+      #define V_AHEAD(x, out, i) (__builtin_prefetch((x) + (i) + 256), __builtin_prefetch((x) + (i) + 272),            \\
+                                  __builtin_prefetch((out) + (i) + 256, 1), __builtin_prefetch((out) + (i) + 272, 1))
       #define VOLTA_LINE(NAME, ARGUMENTS, TERM)                                                                       \\
         static inline Py_ssize_t NAME(float *out, const float *x, ARGUMENTS Py_ssize_t n) {                           \\
             Py_ssize_t i = 0;                                                                                         \\
             volta_v v;                                                                                                \\
+            for (; i + 32 <= n; i += 16) {                                                                            \\
+                volta_v w;                                                                                            \\
+                V_AHEAD(x, out, i);                                                                                   \\
+                v = _mm512_loadu_ps(x + i);                                                                           \\
+                w = TERM;                                                                                             \\
+                _mm512_storeu_ps(out + i, w);                                                                         \\
+                i += 16;                                                                                              \\
+                v = _mm512_loadu_ps(x + i);                                                                           \\
+                w = TERM;                                                                                             \\
+                _mm512_storeu_ps(out + i, w);                                                                         \\
+            }                                                                                                         \\
             for (; i + 16 <= n; i += 16) {                                                                            \\
                 v = _mm512_loadu_ps(x + i);                                                                           \\
                 _mm512_storeu_ps(out + i, TERM);                                                                      \\
@@ -215,6 +277,9 @@ cdef extern from * nogil:
           return n;
       }
     #else
+      /* What is worked 1 KB later, on its way out of the second cache: processors run too few vectors ahead to hide that themselves. */
+      #define V_AHEAD(x, out, i) (__builtin_prefetch((x) + (i) + 256), __builtin_prefetch((x) + (i) + 272),            \\
+                                  __builtin_prefetch((out) + (i) + 256, 1), __builtin_prefetch((out) + (i) + 272, 1))
       #define VOLTA_LINE(NAME, ARGUMENTS, TERM)                                                                       \\
         static inline Py_ssize_t NAME(float *out, const float *x, ARGUMENTS Py_ssize_t n) { return 0; }
       static inline Py_ssize_t volta_exp_sum_line(float *out, const float *x, float shift, double *total, Py_ssize_t n) { return 0; }
@@ -234,6 +299,11 @@ cdef extern from * nogil:
     VOLTA_LINE(volta_gelu_line, , v_gelu(v))
     VOLTA_LINE(volta_sin_line, , v_sin(v))
     VOLTA_LINE(volta_cos_line, , v_cos(v))
+    VOLTA_LINE(volta_exp2_line, , v_exp2(v))
+    VOLTA_LINE(volta_log_line, , v_log(v))
+    VOLTA_LINE(volta_log2_line, , v_log2(v))
+    VOLTA_LINE(volta_log10_line, , V_MUL(v_log2(v), V_SET(0.30103f)))
+    VOLTA_LINE(volta_sqrt_line, , v_sqrt(v))
     #endif
     """
     # Several in a line, by their arguments.
@@ -245,6 +315,11 @@ cdef extern from * nogil:
     Py_ssize_t gelu_line "volta_gelu_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t sin_line "volta_sin_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t cos_line "volta_cos_line"(float* out, const float* x, Py_ssize_t n)
+    Py_ssize_t exp2_line "volta_exp2_line"(float* out, const float* x, Py_ssize_t n)
+    Py_ssize_t log_line "volta_log_line"(float* out, const float* x, Py_ssize_t n)
+    Py_ssize_t log2_line "volta_log2_line"(float* out, const float* x, Py_ssize_t n)
+    Py_ssize_t log10_line "volta_log10_line"(float* out, const float* x, Py_ssize_t n)
+    Py_ssize_t sqrt_line "volta_sqrt_line"(float* out, const float* x, Py_ssize_t n)
     Py_ssize_t exp_away_line "volta_exp_away_line"(float* out, const float* x, float shift, Py_ssize_t n)   # exp(x - shift)
     Py_ssize_t away_twice_line "volta_away_twice_line"(float* out, const float* x, float shift, float second, Py_ssize_t n)
     Py_ssize_t times_line "volta_times_line"(float* out, const float* x, float factor, Py_ssize_t n)
