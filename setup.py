@@ -207,7 +207,9 @@ class BuildExt(build_ext):
         msvc = self.compiler.compiler_type == "msvc"
         flags = list(MSVC_FLAGS if msvc else UNIX_FLAGS)
         if variant:
-            flags += VARIANTS[variant][msvc] + openmp
+            flags += VARIANTS[variant][msvc]
+        if variant or extension.name == "volta._kernels.core.threads":
+            flags += openmp
             extension.extra_link_args = [] if msvc else list(openmp)
         if not msvc:
             extension.libraries = ["m"]

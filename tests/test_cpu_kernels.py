@@ -408,6 +408,30 @@ def test_threads_follow_cores_and_quotas(monkeypatch, files, usable, cores):
     assert (processors.usable(), processors.cores()) == (usable, cores)
 
 
+@pytest.mark.parametrize("files, known, usable, cores", [
+    ({}, 8, 8, 8),
+    ({"smt/active": "1", "cpu3/topology/thread_siblings_list": "2-3"}, 8, 8, 4),
+    ({"smt/active": "1", "cpu3/topology/thread_siblings_list": "3,19,35,51"}, 6, 6, 2),
+    ({"smt/active": "1"}, 8, 8, 8),
+    ({"smt/active": "1", "cpu3/topology/thread_siblings_list": "2-3"}, 1, 1, 1),
+    ({"cpu.max": "300000 100000"}, 8, 3, 3),
+])
+def test_a_bound_thread_counts_the_processors_of_all(monkeypatch, files, known, usable, cores):
+    folders = (f"{processors.SYSTEM}/", f"{processors.GROUPS}/")
+    monkeypatch.setattr(processors, "_allowed", lambda: {3})
+    monkeypatch.setattr(processors, "_text", lambda path: next((files[name] for name in (path, *(
+        path.removeprefix(folder) for folder in folders)) if name in files), ""))
+    assert (processors.usable(known), processors.cores(known)) == (usable, cores)
+
+
+def test_binding_threads_leaves_their_number():
+    """OpenMP binds the thread that loads it to one processor, and volta.set_num_threads comes later."""
+    code = ("import volta\nfrom volta._kernels.core import threads\nvolta.zeros(3) + 1\nvolta.set_num_threads(2)\n"
+            "print(threads.usable_processors())")
+    run = subprocess.run([sys.executable, "-c", code], env=os.environ | {"OMP_PROC_BIND": "true"}, capture_output=True, text=True)
+    assert int(run.stdout) == processors.usable(), run.stderr
+
+
 @pytest.mark.parametrize("variant", ["baseline", "avx2"])
 def test_variants_agree(variant, tmp_path):
     code = (f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\nimport numpy, test_cpu_kernels as t\n"

@@ -8,7 +8,7 @@ import numpy as np
 
 import volta
 from volta._kernels import cpu
-from volta._kernels.core import processors
+from volta._kernels.core import threads
 
 __all__ = ["get_pretty_env_info"]
 
@@ -16,7 +16,7 @@ __all__ = ["get_pretty_env_info"]
 def versions_and_cpu() -> list[str]:
     """Two lines: versions, and how the CPU computes."""
     return [f"volta {volta.__version__}, Python {platform.python_version()}, NumPy {np.__version__}, {platform.platform()}",
-            f"CPU kernels: {cpu.variant}, {volta.get_num_threads()} threads on {processors.usable()} processors"]
+            f"CPU kernels: {cpu.variant}, {volta.get_num_threads()} threads on {threads.usable_processors()} processors"]
 
 
 def gpus(full: bool = True) -> list[str]:

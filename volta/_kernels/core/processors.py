@@ -33,14 +33,18 @@ def _granted(processors: int) -> int:
     return processors
 
 
-def usable() -> int:
-    """Threads that can run at the same time."""
-    return _granted(len(_allowed()))
+def usable(known: int = 0) -> int:
+    """Threads that can run at the same time. `known`: how many processors OpenMP saw before it bound this thread to one (OMP_PROC_BIND)."""
+    return _granted(max(known, len(_allowed())))
 
 
-def cores() -> int:
+def cores(known: int = 0) -> int:
     """Threads that can compute at the same time: those of one core share its arithmetic."""
     allowed = _allowed()
-    if _text(f"{SYSTEM}/smt/active") == "1":
-        return _granted(len({_text(f"{SYSTEM}/cpu{one}/topology/thread_siblings_list") or one for one in allowed}))
-    return _granted(len(allowed))
+    if _text(f"{SYSTEM}/smt/active") != "1":
+        return usable(known)
+    siblings = {_text(f"{SYSTEM}/cpu{one}/topology/thread_siblings_list") or str(one) for one in allowed}
+    if known <= len(allowed):
+        return _granted(len(siblings))
+    bounds = [part.partition("-") for part in siblings.pop().split(",")]        # the cores that this thread may not see are like its own
+    return _granted(math.ceil(known / sum(int(last or first) - int(first) + 1 for first, _, last in bounds)))

@@ -61,7 +61,14 @@ cdef extern from *:
         for (i = 0; i < 16384; i++) room[i] = word;
         return room[word & 1];
     }
+    #if defined(_OPENMP)
+      #include <omp.h>
+      static int volta_processors(void) { return omp_get_num_procs(); }
+    #else
+      static int volta_processors(void) { return 0; }
+    #endif
     """
+    int volta_processors() nogil
     int volta_cpu_level() nogil
     int volta_met_denormals() nogil
     int volta_fill_stack(int word) nogil
@@ -138,6 +145,11 @@ cdef int threads_for(Py_ssize_t work) noexcept nogil:
     return uncrowded(_team) if work >= PARALLEL_SIZE and _team > 1 else 1
 
 
+def usable_processors():
+    """Threads that can run at the same time, also where OpenMP has bound this one to a processor."""
+    return processors.usable(volta_processors())
+
+
 def get_num_threads():
     """Threads that one CPU kernel may use."""
     return _num_threads
@@ -152,7 +164,7 @@ def set_num_threads(n):
     if isinstance(n, bool) or not hasattr(n, "__index__") or not 1 <= int(n) <= 4096:
         raise ArgumentError(f"set_num_threads: needs an integer from 1 to 4096, got {n!r}")
     _num_threads = int(n)
-    _team = min(_num_threads, _assumed or processors.usable())
+    _team = min(_num_threads, _assumed or usable_processors())
 
 
 def assume_processors(n):
@@ -165,7 +177,7 @@ def assume_processors(n):
 def _default_num_threads():
     """OMP_NUM_THREADS, else the cores that this process may use."""
     text = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return min(int(text), 4096) if text.isdigit() and int(text) > 0 else processors.cores()
+    return min(int(text), 4096) if text.isdigit() and int(text) > 0 else processors.cores(volta_processors())
 
 
 set_num_threads(_default_num_threads())
