@@ -13,9 +13,9 @@ from volta.device import as_device
 from volta.dtypes import HALVES, as_dtype, bool_, float32, int64, result_type, to_numpy, uint8
 from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.layout import channels_last, channels_last_3d, contiguous_format, preserve_format
-from volta.ops.parts import narrow, slice_view
+from volta.ops.parts import narrow
 from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
-from volta.ops.records.view import contiguous_op, diagonal_op, expand_kernel, on_diagonal
+from volta.ops.records.view import contiguous_op, diagonal_op, expand_kernel, on_diagonal, slice_op
 from volta.ops.table import Derived, case, composed
 from volta.ops.view import expand, listed, reshape
 from volta.shapes import as_dims, as_shape
@@ -229,8 +229,14 @@ def flip(input: Tensor, *which: int | Sequence[int], dims: Sequence[int] | None 
     [2, 1, 0]
     """
     dims = listed("flip", which, dims)
-    chosen = as_dims("flip", dims, input.ndim) if dims else ()
-    return contiguous_op(slice_view(input, tuple(slice(None, None, -1 if d in chosen else 1) for d in range(input.ndim))))
+    shape = input._shape
+    chosen = as_dims("flip", dims, len(shape)) if dims else ()
+    if 0 in shape:
+        return contiguous_op(input)
+    starts, steps = [0] * len(shape), [1] * len(shape)
+    for d in chosen:
+        starts[d], steps[d] = shape[d] - 1, -1
+    return contiguous_op(slice_op(input, starts=tuple(starts), sizes=shape, steps=tuple(steps)))
 
 
 @composed(samples=(case((2, 3)),), kinds="fib", numpy=np.fliplr)

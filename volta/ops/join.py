@@ -8,7 +8,7 @@ import numpy as np
 
 from volta.dtypes import as_integer, promote_types, uint8
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
-from volta.ops.parts import narrow, slice_view
+from volta.ops.parts import cut, slice_view
 from volta.ops.records.copy import cast, cat_op
 from volta.ops.records.join import extend_op
 from volta.ops.records.view import contiguous_op, place, reshape_op
@@ -144,7 +144,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
         d = as_dim("roll", dim, input.ndim)
         n = input._shape[d]
         if n and shift % n:
-            out = cat([narrow(out, d, n - shift % n, shift % n), narrow(out, d, 0, n - shift % n)], d)
+            out = cat_op(*cut(out, d, ((n - shift % n, shift % n), (0, n - shift % n))), dim=d)
     return contiguous_op(input) if out is input else out
 
 

@@ -30,13 +30,16 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     >>> volta.tensor([[1.0, 2.0]]) @ volta.tensor([3.0, 4.0])
     tensor([11.])
     """
-    a, b = input.shape, other.shape
+    a, b = input._shape, other._shape
     if not a or not b:
         raise ShapeError(f"matmul: both operands need at least 1 dimension, got {a} @ {b}; use * for a scalar")
     if a[-1] != b[-2 if len(b) > 1 else 0]:
         raise ShapeError(f"matmul: inner sizes differ, got {a} @ {b}")
     if len(a) == 2 and len(b) == 2:
         return matmul_op(input, other)
+    if len(a) <= 2 and len(b) == 1:
+        left = input if len(a) == 2 else reshape_op(input, shape=(1, *a))
+        return reshape_op(matmul_op(left, reshape_op(other, shape=(*b, 1))), shape=a[:-1])
     if len(a) == 1 or len(b) == 1:
         left = input if len(a) > 1 else reshape_op(input, shape=(1, *a))
         out = matmul(left, other if len(b) > 1 else reshape_op(other, shape=(*b, 1)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.device import beyond_gpu
-from volta.dtypes import HALVES, as_dtype
+from volta.dtypes import HALVES, as_dtype, float32
 from volta.errors import ArgumentError, DeviceError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.copy import widened
 from volta.ops.math import where
@@ -156,7 +156,7 @@ def linalg_norm(A: Tensor, ord: float | str | None = None, dim: int | Sequence[i
     tensor(5.)
     """
     if ord is None:
-        return vector_norm(A, 2, dim, keepdim, dtype=dtype)
+        return _norm(A, 2, dim, keepdim) if dtype is None and A.dtype is float32 else vector_norm(A, 2, dim, keepdim, dtype=dtype)
     if dim is None and A.ndim not in (1, 2):
         raise ShapeError(f"norm: with ord but without dim the tensor must have 1 or 2 dimensions, got shape {A.shape}")
     single = A.ndim == 1 if dim is None else hasattr(dim, "__index__") or len(dim) == 1

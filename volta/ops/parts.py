@@ -35,7 +35,7 @@ def _dim(op: str, verb: str, x: Tensor, dim: int) -> int:
     return d
 
 
-def _cut(x: Tensor, d: int, parts: Iterable[tuple[int, int]]) -> tuple[Tensor, ...]:
+def cut(x: Tensor, d: int, parts: Iterable[tuple[int, int]]) -> tuple[Tensor, ...]:
     """Per (start, length) that part of dimension d."""
     shape = x._shape
     rank = len(shape)
@@ -69,7 +69,7 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     start = start + n if -n <= start < 0 else start
     if not 0 <= start <= start + length <= n:
         raise IndexRangeError(f"narrow: {start}:{start + length} lies outside dimension {dim} of size {n}")
-    return _cut(input, d, ((start, length),))[0]
+    return cut(input, d, ((start, length),))[0]
 
 
 def _whole(op: str, name: str, value: object) -> int:
@@ -133,7 +133,7 @@ def _split(op, input, size_or_sections, dim):
     if hasattr(size, "__index__"):
         if size < (n > 0):
             raise ArgumentError(f"{op}: the size must be positive, got {size}")
-        return _cut(input, d, [(a, min(size, n - a)) for a in range(0, n, size or 1)] or [(0, 0)])
+        return cut(input, d, [(a, min(size, n - a)) for a in range(0, n, size or 1)] or [(0, 0)])
     parts, start = [], 0
     for length in size:
         parts.append((start, length))
@@ -142,7 +142,7 @@ def _split(op, input, size_or_sections, dim):
         raise ArgumentError(f"{op}: the sections {list(size)} add up to {start}, dimension {dim} has {n}")
     if min(size, default=0) < 0:
         raise ArgumentError(f"{op}: the sections must not be negative, got {list(size)}")
-    return _cut(input, d, parts)
+    return cut(input, d, parts)
 
 
 @composed(samples=(case((5, 2), 2), case((2, 6), 4, dim=-1)), kinds="fib", view=True, method=False, aliases=("unsafe_split",),
@@ -205,7 +205,7 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
         least, more = divmod(n, parts)
         parts = [i * least + min(i, more) for i in range(1, parts)]
     bounds = [0, *(min(max(i + n if i < 0 else i, 0), n) for i in map(operator.index, parts)), n]
-    return _cut(input, d, [(a, max(b - a, 0)) for a, b in zip(bounds, bounds[1:])])
+    return cut(input, d, [(a, max(b - a, 0)) for a, b in zip(bounds, bounds[1:])])
 
 
 # ---------------------------------------------------------------- diagonals and windows
@@ -242,4 +242,4 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     if not 0 <= size <= n or step < 1:
         raise ArgumentError(f"unfold: size {size} must be 0 to {n}, and step {step} positive")
     x = input if input._shape else reshape_op(input, shape=(1,))
-    return unfold_op(x, dim=d, size=size, step=step) if input._shape else _cut(x, 0, ((0, size),))[0]
+    return unfold_op(x, dim=d, size=size, step=step) if input._shape else cut(x, 0, ((0, size),))[0]

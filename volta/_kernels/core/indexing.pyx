@@ -55,12 +55,18 @@ cdef fused Integer:
 
 
 cdef void _extremes(const Integer* x, Py_ssize_t n, long long* found) noexcept nogil:
-    cdef Integer low = x[0], high = x[0]
-    cdef Py_ssize_t i
-    for i in range(1, n):
-        low = min(low, x[i])
-        high = max(high, x[i])
-    found[0], found[1] = low, high
+    """Four of each side by side, so that comparisons need not wait for one another."""
+    cdef Integer[4] low, high
+    cdef Py_ssize_t i, k
+    for k in range(4):
+        low[k] = high[k] = x[0]
+    for i in range(0, n - 3, 4):
+        for k in range(4):
+            low[k] = min(low[k], x[i + k])
+            high[k] = max(high[k], x[i + k])
+    for i in range(n // 4 * 4, n):
+        low[0], high[0] = min(low[0], x[i]), max(high[0], x[i])
+    found[0], found[1] = min(min(low[0], low[1]), min(low[2], low[3])), max(max(high[0], high[1]), max(high[2], high[3]))
 
 
 def extremes(TensorBase t not None):
