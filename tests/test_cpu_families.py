@@ -9,13 +9,31 @@ import pytest
 
 from volta._kernels import core
 from volta._kernels.core import threads
-from volta._kernels.cpu import conv, conv_weight, index, linalg, loss, norm, pool, random, row_norm, softmax, update
+from volta._kernels.cpu import (
+    conv,
+    conv_weight,
+    copy,
+    index,
+    linalg,
+    loss,
+    moments,
+    norm,
+    pool,
+    random,
+    resample,
+    row_norm,
+    sample,
+    softmax,
+    sort,
+    update,
+)
 from volta.errors import DTypeError, IndexRangeError
 
 CODES = {"bool": 0, "uint8": 1, "int32": 2, "int64": 3, "float16": 4, "float32": 5, "float64": 6}
 FLOATS = ["float32", "float64"]
 KERNELS: dict = {}
-for module in (conv, conv_weight, index, linalg, loss, norm, pool, random, row_norm, softmax, update):
+for module in (conv, conv_weight, copy, index, linalg, loss, moments, norm, pool, random, resample, row_norm, sample, softmax, sort,
+               update):
     KERNELS.update(module.KERNELS)
 
 
@@ -162,6 +180,43 @@ def test_convolution_keeps_what_is_not_finite_where_it_is_seen(reach, rng):
     np.testing.assert_array_equal(~np.isfinite(out), seen)
 
 
+def _same_of_all_threads(results):
+    before = threads.get_num_threads()
+    try:
+        found = []
+        for count in (1, 2, 3, 7):
+            threads.set_num_threads(count)
+            found.append(results())
+    finally:
+        threads.set_num_threads(before)
+    for other in found[1:]:
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(found[0], other, strict=True))
+
+
+def test_moves_and_losses_do_not_depend_on_threads(rng):
+    """Nor do the shares of threads for which there is nothing left: there are fewer planes and lines than threads."""
+    images, places, rows, few = (tensor(rng.standard_normal(shape).astype("f4")) for shape in (
+        (2, 3, 80, 90), (2, 120, 90, 2), (9000, 40), (3, 40000)))
+    entries, labels = tensor(rng.integers(0, 700, 9000)), tensor(rng.integers(0, 40, 9000))
+    volume, scales = tensor(rng.standard_normal((6, 1, 80, 90)).astype("f4")), (1.0, 0.5, 0.5)
+
+    def results():
+        found = [KERNELS["norm2"](rows, (0, 1), False), KERNELS["norm2"](rows, (1,), True), *KERNELS["sort"](few, 1),
+                 *KERNELS["sort"](few, 0), KERNELS["index_add"](rows, entries, 0, 700),
+                 KERNELS["arange"](0.5, 0.1, 200_001, dtype("float32"))]
+        for mode in ("nearest", "bilinear"):
+            out = KERNELS["grid_sample"](images, places, None, mode, "zeros", False)
+            found += [out, KERNELS["grid_sample_input"](out, places, None, (80, 90), mode, "zeros", False),
+                      KERNELS["grid_sample_grid"](out, images, places, None, mode, "zeros", False)]
+        for reduction in ("none", "mean", "sum"):
+            loss, total = KERNELS["nll"](rows, labels, None, 3, reduction, False)
+            found += [loss, KERNELS["nll_grad"](loss, labels, None, total, (9000, 40), 3, reduction, False)]
+        large = KERNELS["resample"](volume, (1, 160, 180), scales, "nearest", False)
+        return [values(t).copy() for t in (*found, large, KERNELS["resample_grad"](large, (1, 80, 90), scales, "nearest", False))]
+
+    _same_of_all_threads(results)
+
+
 def test_results_do_not_depend_on_threads(rng):
     shapes = ((16, 8, 20, 20), (8, 8, 3, 3), (300, 700), (8, 64, 16, 16), (64, 64, 3, 3), (16, 128, 4, 4), (160, 128, 3, 3),
               (4, 64, 16, 16), (64, 64, 7, 7))
@@ -186,16 +241,7 @@ def test_results_do_not_depend_on_threads(rng):
                    KERNELS["softmax"](rows, 0), KERNELS["normal"]((300_001,), 0.0, 1.0, 3, 5, dtype("float32"), None)]
         return [values(t).copy() for t in tensors]
 
-    before = threads.get_num_threads()
-    try:
-        found = []
-        for count in (1, 2, 3):
-            threads.set_num_threads(count)
-            found.append(results())
-    finally:
-        threads.set_num_threads(before)
-    for other in found[1:]:
-        assert all((a == b).all() for a, b in zip(found[0], other, strict=True))
+    _same_of_all_threads(results)
 
 
 # ---------------------------------------------------------------- pooling
@@ -399,3 +445,29 @@ def test_additions_of_small_types(op, at):
         np.testing.assert_array_equal(values(found), want)
     with pytest.raises(DTypeError, match=f"{op}: the CPU kernel does not take float16"):
         KERNELS[op](tensor(x.astype("f2")), tensor(at.astype("i8")), 0, 4)
+
+
+@pytest.mark.parametrize("kind", ["float32", "int64", "bool"])
+@pytest.mark.parametrize("width", [15, 16, 40])
+def test_index_add_of_wide_slices(rng, kind, width):
+    """Places that several entries name, that one does and that none does; -0 added to 0 is 0."""
+    g, at = np.round(rng.standard_normal((60, width)) * 9).astype(kind), rng.integers(0, 50, 60)
+    if kind == "float32":
+        g[at == at[0]] = -0.0
+    expected = np.zeros((50, width), kind)
+    np.add.at(expected, at, g)
+    out = values(KERNELS["index_add"](tensor(g), tensor(at), 0, 50))
+    assert out.tobytes() == expected.tobytes()
+    stacked = values(KERNELS["index_add"](tensor(np.stack([g, g])), tensor(at), 1, 50))
+    assert (stacked == expected).all()
+
+
+@pytest.mark.parametrize("factor", [2, 3])
+def test_enlarging_by_repetition_and_back(rng, factor):
+    x = rng.standard_normal((3, 1, 7, 10)).astype("f4")
+    size, options = (1, 7 * factor, 10 * factor), ((1.0, 1 / factor, 1 / factor), "nearest", False)
+    out = values(KERNELS["resample"](tensor(x), size, *options))
+    assert (out == x.repeat(factor, 2).repeat(factor, 3)).all()
+    g = rng.standard_normal(out.shape).astype("f4")
+    back = values(KERNELS["resample_grad"](tensor(g), x.shape[1:], *options))
+    np.testing.assert_allclose(back, g.astype("f8").reshape(3, 1, 7, factor, 10, factor).sum((3, 5)), rtol=1e-5, atol=1e-5)
