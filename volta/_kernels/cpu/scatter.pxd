@@ -1,0 +1,101 @@
+# Elements and slices that are added at places, combined with what is there, or written instead of it, in the order of the indices.
+#
+# Layout: of entries [outer, n, inner] and places [outer, size, inner], one of outer and some columns at a time. Threads: none. Sizes and
+# indices: the caller's.
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.string cimport memset
+
+ctypedef fused number:
+    int8_t                              # bool, whose sum is true where any term is
+    uint8_t
+    int32_t
+    int64_t
+    float
+    double
+
+cdef enum:
+    ADD, PROD, AMAX, AMIN, LAST, SUM     # SUM: as ADD from zeros on, and what it starts with is added at the end
+
+cdef struct Scatter:
+    int kind
+    bint full                           # index[outer][n][inner], else index[n]
+    Py_ssize_t outer, n, size, inner    # n entries of each [outer, inner], for places of which there are `size`
+    Py_ssize_t block                    # columns that are worked at a time
+    char* fresh                         # slices from zeros on: of each entry, whether it is the first of its place; behind these, of each
+                                        # place, whether it has one. NULL: zeros are written first
+
+
+cdef inline number combined(number a, number b, int kind) noexcept nogil:
+    """NaN stays NaN."""
+    if kind == PROD:
+        return <number>(a * b)
+    if kind == AMAX:
+        return a if a >= b or a != a else b
+    return a if a <= b or a != a else b
+
+
+cdef inline void scatter_elements(const number* x, const int64_t* index, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t step, int kind,
+                                  number* out) noexcept nogil:
+    cdef Py_ssize_t j, at
+    for j in range(n):
+        at = index[j] * inner + j * step
+        if kind == LAST:
+            out[at] = x[j]
+        elif kind != ADD:
+            out[at] = combined(out[at], x[j], kind)
+        elif number is int8_t:
+            out[at] |= x[j]
+        else:
+            out[at] += x[j]
+
+
+cdef inline void scatter_row(const Scatter* p, const number* x, const int64_t* index, Py_ssize_t n, number* out) noexcept nogil:
+    """n neighbouring columns; entries, where there is one column. What is constant is so for the compiler."""
+    if p.inner == 1 and p.kind == LAST:
+        scatter_elements(x, index, n, 1, 0, LAST, out)
+    elif p.inner == 1 and (p.kind == ADD or p.kind == SUM):
+        scatter_elements(x, index, n, 1, 0, ADD, out)
+    elif p.kind == LAST:
+        scatter_elements(x, index, n, p.inner, 1, LAST, out)
+    elif p.kind == ADD or p.kind == SUM:
+        scatter_elements(x, index, n, p.inner, 1, ADD, out)
+    else:
+        scatter_elements(x, index, n, p.inner, 0 if p.inner == 1 else 1, p.kind, out)
+
+
+cdef inline void add_slice(const number* x, Py_ssize_t n, number* out) noexcept nogil:
+    cdef Py_ssize_t j
+    for j in range(n):
+        if number is int8_t:
+            out[j] |= x[j]
+        else:
+            out[j] += x[j]
+
+
+cdef inline void put_slice(const number* x, Py_ssize_t n, number* out) noexcept nogil:
+    """Added to zeros: -0 becomes 0."""
+    cdef Py_ssize_t j
+    for j in range(n):
+        out[j] = <number>(x[j] + <number>0)
+
+
+cdef inline void add_slices(const Scatter* p, const number* x, const int64_t* index, Py_ssize_t columns, number* out) noexcept nogil:
+    """The slices of all entries, `columns` of each. What no entry names becomes 0, if it is not so already."""
+    cdef Py_ssize_t i, inner = p.inner
+    for i in range(p.n):
+        if p.fresh != NULL and p.fresh[i]:
+            put_slice(x + i * inner, columns, out + index[i] * inner)
+        else:
+            add_slice(x + i * inner, columns, out + index[i] * inner)
+    for i in range(p.size if p.fresh != NULL else 0):
+        if not p.fresh[p.n + i]:
+            memset(out + i * inner, 0, columns * sizeof(number))
+
+
+cdef inline void note_first(Scatter* p, const int64_t* index, char* fresh) noexcept nogil:
+    cdef Py_ssize_t i
+    p.fresh = fresh
+    memset(fresh + p.n, 0, p.size)
+    for i in range(p.n):
+        fresh[i] = not fresh[p.n + index[i]]
+        fresh[p.n + index[i]] = 1
