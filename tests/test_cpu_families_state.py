@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from test_cpu_families import FLOATS, KERNELS, close, dtype, strided, tensor, values
 
+from volta._kernels.core import threads
 from volta._kernels.cpu import random
 from volta.errors import DTypeError, ShapeError
 from volta.ops.records.update import UPDATES
@@ -172,6 +173,42 @@ def test_linear(rows, inner, columns, name, make, rng):
     expected = x.astype("f8") @ weight.astype("f8").T
     close(KERNELS["linear"](make(x), make(weight), make(bias)), expected + bias)
     close(KERNELS["linear"](make(x), make(weight), None), expected)
+
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("k", range(1, 10))
+@pytest.mark.parametrize("m, n", [(4, 1), (5, 3), (37, 4), (33, 16), (20, 48), (19, 49), (50, 131), (700, 7), (300, 300)])
+def test_products_of_few_k(m, n, k, name, rng):
+    """b in registers: of whole and of broken vectors, by strips; operands as they lie and transposed."""
+    from volta._kernels import core
+    a, b, bias = (rng.standard_normal(s).astype(name) for s in ((2, m, k), (2, k, n), (n,)))
+    expected = a.astype("f8") @ b.astype("f8")
+    turned_a = core.view(tensor(a.swapaxes(1, 2).copy()), (2, m, k), (m * k, 1, m), 0)
+    turned_b = core.view(tensor(b.swapaxes(1, 2).copy()), (2, k, n), (k * n, 1, k), 0)
+    for x in (tensor(a), strided(a), turned_a):
+        for y in (tensor(b), strided(b), turned_b):
+            close(KERNELS["matmul"](x, y), expected)
+    close(KERNELS["linear"](tensor(a[0]), tensor(b[0].T.copy()), tensor(bias)), expected[0] + bias)
+    close(KERNELS["linear"](strided(a[0]), strided(b[0].T), None), expected[0])
+
+
+def test_products_do_not_depend_on_threads(rng):
+    """Large ones are dealt out in blocks as the threads come."""
+    shapes = ((1, 640, 400, 320), (3, 200, 300, 260), (16, 130, 200, 140), (1, 30, 9000, 40), (2, 500, 3, 300), (1, 3, 5000, 700))
+    pairs = [[tensor(rng.standard_normal(s).astype("f4")) for s in ((b, m, k), (b, k, n))] for b, m, k, n in shapes]
+    before = threads.get_num_threads()
+    try:
+        found = []
+        for count in (1, 2, 3, 7, 16):
+            threads.set_num_threads(count)
+            found.append([values(KERNELS["matmul"](*pair)).copy() for pair in pairs])
+    finally:
+        threads.set_num_threads(before)
+    for other in found[1:]:
+        assert all((x == y).all() for x, y in zip(found[0], other, strict=True))
+    for pair, out in zip(pairs, found[0], strict=True):
+        a, b = (values(t).astype("f8") for t in pair)
+        assert (abs(out - a @ b) <= 1e-6 * (abs(a) @ abs(b))).all()
 
 
 # ---------------------------------------------------------------- float16

@@ -15,9 +15,10 @@ cdef struct Products:
 cdef struct Plan:
     int threads
     bint thin                               # few rows, or few columns: without tiles
-    bint outer                              # a column times a row
+    bint outer                              # few k: row by row
     bint inner                              # rows of a times columns of b, as they lie
     bint few                                # few rows, b as it lies
+    bint dealt                              # threads take blocks as they come
     Py_ssize_t cuts, length                 # parts of k that are summed apart, and their length
     Py_ssize_t depth, wide                  # at most: of blocks of these; columns at a time
     Py_ssize_t row_blocks, column_blocks    # of each product

@@ -4,18 +4,18 @@
 #   lie, and panels of b (KC x 3 vectors) packed one after another, where that pays: by the first tile that reads them, or where transposed
 #   operands are turned. Each tile of a then meets SWEPT elements of them.
 #   Few rows read b where it lies, in blocks of NEAR of its rows. Where a or b is hardly more than a vector, thin.pxd reads the other one
-#   once; few rows of a by columns of b that lie at hand are inner products; a column times a row is written in lines.
+#   once; few rows of a by columns of b that lie at hand are inner products; b of few rows and columns stays in registers.
 # Threads: each product is cut into blocks of rows and columns, and into parts of k where it is long and the rest small. A sum's order
 #   follows from the sizes: k in parts, these in blocks of at most KC; blocks of out may therefore follow the number of threads.
 # Sizes: the caller's. Why not NumPy's BLAS: its threads and OpenMP's fight for the processors (a training step took 10 to 100
 #   times as long where both were busy), and this tile is faster than the BLAS of many NumPy builds.
 
-from cython.parallel cimport prange
+from cython.parallel cimport prange, threadid
 from libc.string cimport memcpy, memset
 
 from volta._kernels.core.threads cimport threads_for
 from volta._kernels.cpu.product cimport up
-from volta._kernels.cpu.thin cimport add_rows, dots
+from volta._kernels.cpu.thin cimport add_rows, dots, short_rows
 from volta._kernels.cpu.tile cimport MASKED, TILE_ROWS, add_lanes, copy_line, copy_run, inner, lanes, multiply_ahead, real, zero_run
 from volta._kernels.cpu.turn cimport turn8, turn_few
 
@@ -28,7 +28,8 @@ cdef enum:
     TILE_START = 4              # steps of k that beginning and writing a tile counts as,
     TILE_PAYS = 12              # and k from which on tiles of few rows pay
     CACHED = 4194304            # elements of b up to which it comes from a cache
-    SHORT = 8                   # columns that are written one by one rather than row by row
+    SHORT = 8                   # k up to which b stays in registers, 3 vectors of columns at a time,
+    HIGH = 16                   # for so many rows
     DEEP = 768                  # longest part of k of inner products: rows of a tile of a stay in the first cache
     THIN = 3                    # rows or columns up to which reading the other operand is all that counts
     LINE = 1024                 # columns whose sums are held at a time
@@ -42,6 +43,9 @@ cdef enum:
     OUT = 65536                 # and so many elements of out at a time, which stay in the second cache
     FETCHED = 1048576           # elements from which on b is fetched ahead there, and all rows of a elsewhere,
     NEAR = 64                   # in blocks of so many of b's rows, which lie in the first cache
+    DEALT = 4194304             # products of numbers for each thread from which on threads take blocks as they come,
+    TURNS = 4                   # about so many each, of at least
+    DEAL = 524288               # products: cores that others use, too, or that are slower then do fewer
     SHALLOW = 32                # k up to which writing out takes longest: threads then write whole rows of it
 
 
@@ -177,26 +181,29 @@ cdef void block(const Plan* plan, const Products* p, Py_ssize_t rows, Py_ssize_t
         s.k0 += s.depth
 
 
-cdef void outer(const Products* p, Py_ssize_t rows, const real* a, const real* b, const real* bias, real* out, real* space) noexcept nogil:
-    """out[rows] = a[rows] times the line b + bias, row by row."""
-    cdef Py_ssize_t i, j
-    cdef real x, y
-    if p.n <= SHORT:
-        for j in range(p.n):
-            x, y = b[j * p.b_column], bias[j] if bias != NULL else 0
-            for i in range(rows):
-                out[i * p.n + j] = a[i * p.a_row] * x + y
-        return
+cdef void outer(const Products* p, Py_ssize_t rows, Py_ssize_t columns, const real* a, const real* b, const real* bias, real* out,
+                real* space) noexcept nogil:
+    """out[rows][columns] = a[rows] @ b + bias of few k, row by row: with b in registers, by strips of columns, or else a column times a line."""
+    cdef Py_ssize_t strip = 3 * lanes(out), high = rows if columns <= strip else HIGH, strips = (columns + strip - 1) // strip
+    cdef Py_ssize_t i, j, block, b_row = p.b_row
+    cdef real x
     if p.b_column != 1:
-        for j in range(p.n):
-            space[j] = b[j * p.b_column]
-        b = space
+        pack(columns, columns, p.k, b, p.b_column, b_row, space)
+        b, b_row = space, columns
+    if MASKED and (p.k > 1 or columns <= strip):
+        for block in range((rows + high - 1) // high):
+            i = block * high
+            for j in range(strips):
+                short_rows(p.k, min(high, rows - i), min(strip, columns - j * strip), a + i * p.a_row, p.a_row, p.a_column, b + j * strip,
+                           b_row, bias + j * strip if bias != NULL else bias, out + i * p.n + j * strip, p.n,
+                           HIGH * p.n if columns <= strip else strip)
+        return
     for i in range(rows):
         x = a[i * p.a_row]
-        for j in range(p.n):
+        for j in range(columns):
             out[j] = x * b[j]
         if bias != NULL:
-            for j in range(p.n):
+            for j in range(columns):
                 out[j] += bias[j]
         out += p.n
 
@@ -303,7 +310,8 @@ cdef void task(const Plan* plan, const Products* p, Py_ssize_t number, const rea
     number %= plan.row_blocks
     row, end = p.m * number // plan.row_blocks, p.m * (number + 1) // plan.row_blocks
     if plan.outer:
-        outer(p, end - row, a + row * p.a_row, b, bias, out + row * p.n, space)
+        outer(p, end - row, last - first, a + row * p.a_row, b + first * p.b_column, bias + first if bias != NULL else bias,
+              out + row * p.n + first, space)
         return
     if plan.inner:
         while row < end:
@@ -344,6 +352,7 @@ cdef void add_parts(const Plan* plan, const Products* p, const real* parts, cons
 cdef void gemm(const Plan* plan, const Products* p, const real* a, const real* b, const real* bias, real* out, real* space) noexcept nogil:
     """All products. IN: k > 0; bias NULL for none; OUT: out[count][m][n]; space of plan.partial + plan.threads * plan.own elements."""
     cdef Py_ssize_t parts = p.count * plan.cuts, tasks = parts * plan.row_blocks * plan.column_blocks, size = p.count * p.m * p.n
+    cdef Py_ssize_t number
     cdef int t, threads = plan.threads
     cdef real* sums = space if plan.cuts > 1 else out
     cdef const real* later = bias
@@ -351,6 +360,9 @@ cdef void gemm(const Plan* plan, const Products* p, const real* a, const real* b
         bias = NULL
     if threads == 1:
         several(plan, p, 0, tasks, a, b, bias, sums, space + plan.partial)
+    elif plan.dealt:
+        for number in prange(tasks, num_threads=threads, schedule="dynamic", chunksize=1):
+            task(plan, p, number, a, b, bias, sums, space + plan.partial + threadid() * plan.own)
     else:
         for t in prange(threads, num_threads=threads, schedule="static"):
             several(plan, p, tasks * t // threads, tasks * (t + 1) // threads, a, b, bias, sums, space + plan.partial + t * plan.own)
@@ -373,8 +385,8 @@ cdef void several(const Plan* plan, const Products* p, Py_ssize_t first, Py_ssiz
 cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogil:
     """Decide how products are computed: sums by their sizes alone, blocks by the threads too. `kind` only names the type."""
     cdef Py_ssize_t width = lanes(kind)
-    plan.thin = min(p.m, p.n) <= THIN and not (p.n > THIN and tiles_pay(p, width))
-    plan.outer = not plan.thin and p.k == 1
+    plan.outer = p.m > THIN and p.k <= (SHORT if MASKED else 1) and (p.n > THIN or MASKED and p.a_row != 1)
+    plan.thin = not plan.outer and min(p.m, p.n) <= THIN and not (p.n > THIN and tiles_pay(p, width))
     plan.inner = not plan.thin and not plan.outer and inner_pays(p, width)
     plan.few = p.b_column == 1 and p.m <= (2 * FEW if p.k * p.n > FETCHED else FEW) and (p.k <= KC or p.n >= WIDE)
     plan.depth = NEAR if plan.few and p.k * p.n > FETCHED else KC
@@ -383,15 +395,17 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
     plan.length = (p.k + plan.cuts - 1) // plan.cuts
     plan.partial = (p.count * plan.cuts * p.m * p.n + PAD - 1) // PAD * PAD if plan.cuts > 1 else 0
     plan.row_blocks = plan.column_blocks = 1
+    plan.dealt = False
     if plan.thin:
         plan.threads = threads_for(p.count * p.k * max(p.m, p.n) // 2)         # less is read and written than by an addition
         plan.own = THIN * plan.length + PAD
         if plan.threads > 1:
             plan.column_blocks = min((max(p.m, p.n) + width - 1) // width, 1 + (plan.threads - 1) // (p.count * plan.cuts))
     elif plan.outer:
-        plan.threads = threads_for(p.count * p.m * p.n)
-        plan.own = p.n + PAD
-        plan.row_blocks = min(p.m, 1 + (plan.threads - 1) // p.count)
+        plan.threads = threads_for(p.count * p.m * up(p.n, width) * (p.k + 3) // 4)
+        plan.own = p.k * p.n + PAD
+        plan.row_blocks = min((p.m + TILE_ROWS - 1) // TILE_ROWS, 1 + (plan.threads - 1) // p.count)
+        plan.column_blocks = min((p.n + 3 * width - 1) // (3 * width), 1 + (plan.threads - 1) // (p.count * plan.row_blocks))
     else:
         plan.threads = threads_for(max(p.m, TILE_ROWS // 2) * up(p.n, width) * (p.k + TILE_START) * p.count // 8)
         if plan.threads > 1:
@@ -429,14 +443,16 @@ cdef bint inner_pays(const Products* p, Py_ssize_t width) noexcept nogil:
 
 
 cdef void choose_blocks(Plan* plan, const Products* p, Py_ssize_t width) noexcept nogil:
-    """The blocks by which the thread with the most work is done first."""
+    """The blocks by which the thread with the most work is done first; of large products several for each thread, to be dealt out."""
     cdef Py_ssize_t threads = plan.threads, parts = p.count * plan.cuts, vectors = (p.n + width - 1) // width
-    cdef Py_ssize_t rows, bands, turns, wide, high, tiles
+    cdef Py_ssize_t rows, bands, turns, wide, high, tiles, each = p.m * p.n * (p.k // plan.cuts)
     cdef double cost, least = -1
-    if parts % threads == 0 or parts > 8 * threads:
+    plan.dealt = each // threads * parts >= DEALT
+    if parts > 8 * threads or parts % threads == 0 and not (plan.dealt and parts < TURNS * threads):
+        plan.dealt = plan.dealt and each >= DEAL
         return
-    for rows in range(1, max(1, min(2 * p.m // TILE_ROWS, threads)) + 1):
-        for turns in range(1, 3):
+    for rows in range(1, max(1, min(2 * p.m // TILE_ROWS, 2 * threads if plan.dealt else threads)) + 1):
+        for turns in range(1, (TURNS if plan.dealt else 2) + 1):
             if p.k <= SHALLOW and rows < threads and p.m >= 4 * TILE_ROWS * threads:
                 continue
             bands = min(vectors, max(1, turns * threads // (parts * rows)))
@@ -444,9 +460,10 @@ cdef void choose_blocks(Plan* plan, const Products* p, Py_ssize_t width) noexcep
             tiles = (high + TILE_ROWS - 1) // TILE_ROWS
             # In cycles by k: a row of a tile by a vector takes 1/2, or alone 5/8, reading a tile of a 2, a vector of b 4, or turned 8.
             cost = high * wide / 2. + (high / 8. if wide == 1 else 0) + 2 * tiles + (4 if p.b_column == 1 else 8) * wide
-            cost *= (parts * rows * bands + threads - 1) // threads
+            cost *= (parts * rows * bands + threads - 1) // threads + (0.25 if plan.dealt else 0)   # a part of the last is waited for
             if least < 0 or cost < least:
                 least, plan.row_blocks, plan.column_blocks = cost, rows, bands
+    plan.dealt = plan.dealt and parts * plan.row_blocks * plan.column_blocks > threads
 
 
 cdef int gemm_threads(Py_ssize_t m, Py_ssize_t n, Py_ssize_t k) noexcept nogil:

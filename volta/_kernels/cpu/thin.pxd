@@ -36,6 +36,49 @@ cdef extern from *:
     VOLTA_ADD_ROWS_OF(32, float)
     VOLTA_ADD_ROWS_OF(64, double)
 
+    /* out[rows][n] = x[rows][K] @ b[K][n] + bias, with all of b in registers: N vectors of columns, the last of which has `last` numbers. */
+    #define VOLTA_SHORT(NAME, K, N, T, V, LANES, S)                                                                 \\
+    static void NAME(Py_ssize_t rows, int last, const T* x, Py_ssize_t x_row, Py_ssize_t x_step, const T* b, Py_ssize_t b_row, \\
+                     const T* bias, T* out, Py_ssize_t out_row, Py_ssize_t ahead) {                                 \\
+        V y[K][N], start[N];                                                                                        \\
+        int j, q;                                                                                                   \\
+        VOLTA_UNROLL for (j = 0; j < N; j++) {                                                                      \\
+            const int count = j == N - 1 ? last : LANES;                                                            \\
+            VOLTA_UNROLL for (q = 0; q < K; q++) y[q][j] = volta_part##S(b + q * b_row + j * LANES, count);         \\
+            start[j] = bias ? volta_part##S(bias + j * LANES, count) : (V){0};                                      \\
+        }                                                                                                           \\
+        for (; rows > 0; rows--, x += x_row, out += out_row) {                                                      \\
+            V sum[N];                                                                                               \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) VOLTA_PREFETCH(out + ahead + j * LANES);                           \\
+            VOLTA_UNROLL for (j = 0; j < N; j++) sum[j] = (V){0};                                                   \\
+            VOLTA_UNROLL for (q = 0; q < K; q++) {                                                                  \\
+                const V one = VOLTA_SAME##S(x[q * x_step]);                                                         \\
+                VOLTA_UNROLL for (j = 0; j < N; j++) sum[j] = VOLTA_MADD##S(one, y[q][j], sum[j]);      \\
+            }                                                                                                       \\
+            VOLTA_UNROLL for (j = 0; j < N - 1; j++) volta_put##S(out + j * LANES, sum[j] + start[j], LANES);       \\
+            volta_put##S(out + (N - 1) * LANES, sum[N - 1] + start[N - 1], last);                                   \\
+        }                                                                                                           \\
+    }
+    #define VOLTA_SHORTS(S, T, K)                                                                                   \\
+    VOLTA_SHORT(volta_short##S##_##K##_1, K, 1, T, volta_v##S, VOLTA_LANES##S, S)                                   \\
+    VOLTA_SHORT(volta_short##S##_##K##_2, K, 2, T, volta_v##S, VOLTA_LANES##S, S)                                   \\
+    VOLTA_SHORT(volta_short##S##_##K##_3, K, 3, T, volta_v##S, VOLTA_LANES##S, S)
+    #define VOLTA_SHORT_BY(S, K) {volta_short##S##_##K##_1, volta_short##S##_##K##_2, volta_short##S##_##K##_3}
+    #define VOLTA_SHORT_OF(S, T)                                                                                    \\
+    VOLTA_SHORTS(S, T, 1) VOLTA_SHORTS(S, T, 2) VOLTA_SHORTS(S, T, 3) VOLTA_SHORTS(S, T, 4)                         \\
+    VOLTA_SHORTS(S, T, 5) VOLTA_SHORTS(S, T, 6) VOLTA_SHORTS(S, T, 7) VOLTA_SHORTS(S, T, 8)                         \\
+    static void (*const volta_short##S[8][3])(Py_ssize_t, int, const T*, Py_ssize_t, Py_ssize_t, const T*, Py_ssize_t, const T*, T*, \\
+                                              Py_ssize_t, Py_ssize_t) = {                                                     \\
+        VOLTA_SHORT_BY(S, 1), VOLTA_SHORT_BY(S, 2), VOLTA_SHORT_BY(S, 3), VOLTA_SHORT_BY(S, 4),                     \\
+        VOLTA_SHORT_BY(S, 5), VOLTA_SHORT_BY(S, 6), VOLTA_SHORT_BY(S, 7), VOLTA_SHORT_BY(S, 8)};                    \\
+    static void volta_short##S##_rows(Py_ssize_t k, Py_ssize_t rows, Py_ssize_t n, const T* x, Py_ssize_t x_row, Py_ssize_t x_step, \\
+                                      const T* b, Py_ssize_t b_row, const T* bias, T* out, Py_ssize_t out_row, Py_ssize_t ahead) {    \\
+        const Py_ssize_t whole = (n - 1) / VOLTA_LANES##S;                                                          \\
+        volta_short##S[k - 1][whole](rows, (int)(n - whole * VOLTA_LANES##S), x, x_row, x_step, b, b_row, bias, out, out_row, ahead); \\
+    }
+    VOLTA_SHORT_OF(32, float)
+    VOLTA_SHORT_OF(64, double)
+
     /* The sum of a vector's numbers, by halves. */
     #define VOLTA_TOTAL_OF(S, T, LANES)                                                                             \\
     static inline T volta_total##S(volta_v##S x) {                                                                  \\
@@ -98,6 +141,10 @@ cdef extern from *:
     """
     void add_rows32 "volta_add_rows32"(Py_ssize_t, Py_ssize_t, const float*, const float*, Py_ssize_t, float*, bint) noexcept nogil
     void add_rows64 "volta_add_rows64"(Py_ssize_t, Py_ssize_t, const double*, const double*, Py_ssize_t, double*, bint) noexcept nogil
+    void short32 "volta_short32_rows"(Py_ssize_t, Py_ssize_t, Py_ssize_t, const float*, Py_ssize_t, Py_ssize_t, const float*, Py_ssize_t,
+                                      const float*, float*, Py_ssize_t, Py_ssize_t) noexcept nogil
+    void short64 "volta_short64_rows"(Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, Py_ssize_t, Py_ssize_t, const double*, Py_ssize_t,
+                                      const double*, double*, Py_ssize_t, Py_ssize_t) noexcept nogil
     void dots32 "volta_dots32"(int, int, Py_ssize_t, const float*, Py_ssize_t, const float*, Py_ssize_t, float*, Py_ssize_t) noexcept nogil
     void dots64 "volta_dots64"(int, int, Py_ssize_t, const double*, Py_ssize_t, const double*, Py_ssize_t, double*,
                                Py_ssize_t) noexcept nogil
@@ -119,3 +166,12 @@ cdef inline void dots(Py_ssize_t rows, Py_ssize_t count, Py_ssize_t n, const rea
         dots32(<int>rows, <int>count, n, x, x_row, b, b_row, out, out_row)
     else:
         dots64(<int>rows, <int>count, n, x, x_row, b, b_row, out, out_row)
+
+
+cdef inline void short_rows(Py_ssize_t k, Py_ssize_t rows, Py_ssize_t n, const real* x, Py_ssize_t x_row, Py_ssize_t x_step, const real* b,
+                            Py_ssize_t b_row, const real* bias, real* out, Py_ssize_t out_row, Py_ssize_t ahead) noexcept nogil:
+    """out[rows][n] = x[rows][k] @ b[k][n] + bias (NULL for none); k is 1 to 8, n at most 3 vectors."""
+    if real is float:
+        short32(k, rows, n, x, x_row, x_step, b, b_row, bias, out, out_row, ahead)
+    else:
+        short64(k, rows, n, x, x_row, x_step, b, b_row, bias, out, out_row, ahead)
