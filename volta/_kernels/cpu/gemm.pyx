@@ -28,8 +28,7 @@ cdef enum:
     TILE_START = 4              # steps of k that beginning and writing a tile counts as,
     TILE_PAYS = 12              # and k from which on tiles of few rows pay
     CACHED = 4194304            # elements of b up to which it comes from a cache
-    SHORT = 8                   # k up to which b stays in registers, 3 vectors of columns at a time,
-    HIGH = 16                   # for so many rows
+    HIGH = 16                   # rows at a time of strips of columns, where k is short
     DEEP = 768                  # longest part of k of inner products: rows of a tile of a stay in the first cache
     THIN = 3                    # rows or columns up to which reading the other operand is all that counts
     LINE = 1024                 # columns whose sums are held at a time
@@ -206,6 +205,11 @@ cdef void outer(const Products* p, Py_ssize_t rows, Py_ssize_t columns, const re
             for j in range(columns):
                 out[j] += bias[j]
         out += p.n
+
+
+cdef inline Py_ssize_t longest_short(const Products* p, Py_ssize_t width) noexcept nogil:
+    """The k up to which out is written row by row."""
+    return (16 if p.n <= width else 12 if p.n <= 2 * width else 8) if MASKED else 1
 
 
 cdef void inner_block(const Products* p, Py_ssize_t rows, Py_ssize_t first, Py_ssize_t last, Py_ssize_t k, const real* a, const real* b,
@@ -385,7 +389,7 @@ cdef void several(const Plan* plan, const Products* p, Py_ssize_t first, Py_ssiz
 cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogil:
     """Decide how products are computed: sums by their sizes alone, blocks by the threads too. `kind` only names the type."""
     cdef Py_ssize_t width = lanes(kind)
-    plan.outer = p.m > THIN and p.k <= (SHORT if MASKED else 1) and (p.n > THIN or MASKED and p.a_row != 1)
+    plan.outer = p.m > THIN and p.k <= longest_short(p, width) and (p.n > THIN or MASKED and p.a_row != 1)
     plan.thin = not plan.outer and min(p.m, p.n) <= THIN and not (p.n > THIN and tiles_pay(p, width))
     plan.inner = not plan.thin and not plan.outer and inner_pays(p, width)
     plan.few = p.b_column == 1 and p.m <= (2 * FEW if p.k * p.n > FETCHED else FEW) and (p.k <= KC or p.n >= WIDE)
@@ -402,7 +406,7 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
         if plan.threads > 1:
             plan.column_blocks = min((max(p.m, p.n) + width - 1) // width, 1 + (plan.threads - 1) // (p.count * plan.cuts))
     elif plan.outer:
-        plan.threads = threads_for(p.count * p.m * up(p.n, width) * (p.k + 3) // 4)
+        plan.threads = threads_for(2 * p.count * p.m * ((p.n + width - 1) // width * (p.k + 2) + 4))
         plan.own = p.k * p.n + PAD
         plan.row_blocks = min((p.m + TILE_ROWS - 1) // TILE_ROWS, 1 + (plan.threads - 1) // p.count)
         plan.column_blocks = min((p.n + 3 * width - 1) // (3 * width), 1 + (plan.threads - 1) // (p.count * plan.row_blocks))

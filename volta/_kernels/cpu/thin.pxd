@@ -36,43 +36,52 @@ cdef extern from *:
     VOLTA_ADD_ROWS_OF(32, float)
     VOLTA_ADD_ROWS_OF(64, double)
 
+    #if defined(__GNUC__) && !defined(__clang__)
+      #define VOLTA_UNROLL_ALL _Pragma("GCC unroll 16")
+    #else
+      #define VOLTA_UNROLL_ALL VOLTA_UNROLL
+    #endif
     /* out[rows][n] = x[rows][K] @ b[K][n] + bias, with all of b in registers: N vectors of columns, the last of which has `last` numbers. */
     #define VOLTA_SHORT(NAME, K, N, T, V, LANES, S)                                                                 \\
     static void NAME(Py_ssize_t rows, int last, const T* x, Py_ssize_t x_row, Py_ssize_t x_step, const T* b, Py_ssize_t b_row, \\
                      const T* bias, T* out, Py_ssize_t out_row, Py_ssize_t ahead) {                                 \\
         V y[K][N], start[N];                                                                                        \\
         int j, q;                                                                                                   \\
-        VOLTA_UNROLL for (j = 0; j < N; j++) {                                                                      \\
+        VOLTA_UNROLL_ALL for (j = 0; j < N; j++) {                                                                  \\
             const int count = j == N - 1 ? last : LANES;                                                            \\
-            VOLTA_UNROLL for (q = 0; q < K; q++) y[q][j] = volta_part##S(b + q * b_row + j * LANES, count);         \\
+            VOLTA_UNROLL_ALL for (q = 0; q < K; q++) y[q][j] = volta_part##S(b + q * b_row + j * LANES, count);     \\
             start[j] = bias ? volta_part##S(bias + j * LANES, count) : (V){0};                                      \\
         }                                                                                                           \\
         for (; rows > 0; rows--, x += x_row, out += out_row) {                                                      \\
             V sum[N];                                                                                               \\
-            VOLTA_UNROLL for (j = 0; j < N; j++) VOLTA_PREFETCH(out + ahead + j * LANES);                           \\
-            VOLTA_UNROLL for (j = 0; j < N; j++) sum[j] = (V){0};                                                   \\
-            VOLTA_UNROLL for (q = 0; q < K; q++) {                                                                  \\
+            VOLTA_UNROLL_ALL for (j = 0; j < N; j++) VOLTA_PREFETCH(out + ahead + j * LANES);                       \\
+            VOLTA_UNROLL_ALL for (j = 0; j < N; j++) sum[j] = (V){0};                                               \\
+            VOLTA_UNROLL_ALL for (q = 0; q < K; q++) {                                                              \\
                 const V one = VOLTA_SAME##S(x[q * x_step]);                                                         \\
-                VOLTA_UNROLL for (j = 0; j < N; j++) sum[j] = VOLTA_MADD##S(one, y[q][j], sum[j]);      \\
+                VOLTA_UNROLL_ALL for (j = 0; j < N; j++) sum[j] = VOLTA_MADD##S(one, y[q][j], sum[j]);              \\
             }                                                                                                       \\
-            VOLTA_UNROLL for (j = 0; j < N - 1; j++) volta_put##S(out + j * LANES, sum[j] + start[j], LANES);       \\
+            VOLTA_UNROLL_ALL for (j = 0; j < N - 1; j++) volta_put##S(out + j * LANES, sum[j] + start[j], LANES);   \\
             volta_put##S(out + (N - 1) * LANES, sum[N - 1] + start[N - 1], last);                                   \\
         }                                                                                                           \\
     }
-    #define VOLTA_SHORTS(S, T, K)                                                                                   \\
-    VOLTA_SHORT(volta_short##S##_##K##_1, K, 1, T, volta_v##S, VOLTA_LANES##S, S)                                   \\
-    VOLTA_SHORT(volta_short##S##_##K##_2, K, 2, T, volta_v##S, VOLTA_LANES##S, S)                                   \\
-    VOLTA_SHORT(volta_short##S##_##K##_3, K, 3, T, volta_v##S, VOLTA_LANES##S, S)
-    #define VOLTA_SHORT_BY(S, K) {volta_short##S##_##K##_1, volta_short##S##_##K##_2, volta_short##S##_##K##_3}
+    #define VOLTA_SHORT_1(S, T, K) VOLTA_SHORT(volta_short##S##_##K##_1, K, 1, T, volta_v##S, VOLTA_LANES##S, S)
+    #define VOLTA_SHORT_2(S, T, K) VOLTA_SHORT_1(S, T, K) VOLTA_SHORT(volta_short##S##_##K##_2, K, 2, T, volta_v##S, VOLTA_LANES##S, S)
+    #define VOLTA_SHORT_3(S, T, K) VOLTA_SHORT_2(S, T, K) VOLTA_SHORT(volta_short##S##_##K##_3, K, 3, T, volta_v##S, VOLTA_LANES##S, S)
+    #define VOLTA_AT_1(S, K) {volta_short##S##_##K##_1},
+    #define VOLTA_AT_2(S, K) {volta_short##S##_##K##_1, volta_short##S##_##K##_2},
+    #define VOLTA_AT_3(S, K) {volta_short##S##_##K##_1, volta_short##S##_##K##_2, volta_short##S##_##K##_3},
     #define VOLTA_SHORT_OF(S, T)                                                                                    \\
-    VOLTA_SHORTS(S, T, 1) VOLTA_SHORTS(S, T, 2) VOLTA_SHORTS(S, T, 3) VOLTA_SHORTS(S, T, 4)                         \\
-    VOLTA_SHORTS(S, T, 5) VOLTA_SHORTS(S, T, 6) VOLTA_SHORTS(S, T, 7) VOLTA_SHORTS(S, T, 8)                         \\
-    static void (*const volta_short##S[8][3])(Py_ssize_t, int, const T*, Py_ssize_t, Py_ssize_t, const T*, Py_ssize_t, const T*, T*, \\
-                                              Py_ssize_t, Py_ssize_t) = {                                                     \\
-        VOLTA_SHORT_BY(S, 1), VOLTA_SHORT_BY(S, 2), VOLTA_SHORT_BY(S, 3), VOLTA_SHORT_BY(S, 4),                     \\
-        VOLTA_SHORT_BY(S, 5), VOLTA_SHORT_BY(S, 6), VOLTA_SHORT_BY(S, 7), VOLTA_SHORT_BY(S, 8)};                    \\
+    VOLTA_SHORT_3(S, T, 1) VOLTA_SHORT_3(S, T, 2) VOLTA_SHORT_3(S, T, 3) VOLTA_SHORT_3(S, T, 4) VOLTA_SHORT_3(S, T, 5) \\
+    VOLTA_SHORT_3(S, T, 6) VOLTA_SHORT_3(S, T, 7) VOLTA_SHORT_3(S, T, 8) VOLTA_SHORT_2(S, T, 9) VOLTA_SHORT_2(S, T, 10) \\
+    VOLTA_SHORT_2(S, T, 11) VOLTA_SHORT_2(S, T, 12) VOLTA_SHORT_1(S, T, 13) VOLTA_SHORT_1(S, T, 14) VOLTA_SHORT_1(S, T, 15) \\
+    VOLTA_SHORT_1(S, T, 16)                                                                                         \\
+    static void (*const volta_short##S[16][3])(Py_ssize_t, int, const T*, Py_ssize_t, Py_ssize_t, const T*, Py_ssize_t, const T*, T*, \\
+                                               Py_ssize_t, Py_ssize_t) = {                                          \\
+        VOLTA_AT_3(S, 1) VOLTA_AT_3(S, 2) VOLTA_AT_3(S, 3) VOLTA_AT_3(S, 4) VOLTA_AT_3(S, 5) VOLTA_AT_3(S, 6)       \\
+        VOLTA_AT_3(S, 7) VOLTA_AT_3(S, 8) VOLTA_AT_2(S, 9) VOLTA_AT_2(S, 10) VOLTA_AT_2(S, 11) VOLTA_AT_2(S, 12)    \\
+        VOLTA_AT_1(S, 13) VOLTA_AT_1(S, 14) VOLTA_AT_1(S, 15) VOLTA_AT_1(S, 16)};                                   \\
     static void volta_short##S##_rows(Py_ssize_t k, Py_ssize_t rows, Py_ssize_t n, const T* x, Py_ssize_t x_row, Py_ssize_t x_step, \\
-                                      const T* b, Py_ssize_t b_row, const T* bias, T* out, Py_ssize_t out_row, Py_ssize_t ahead) {    \\
+                                      const T* b, Py_ssize_t b_row, const T* bias, T* out, Py_ssize_t out_row, Py_ssize_t ahead) { \\
         const Py_ssize_t whole = (n - 1) / VOLTA_LANES##S;                                                          \\
         volta_short##S[k - 1][whole](rows, (int)(n - whole * VOLTA_LANES##S), x, x_row, x_step, b, b_row, bias, out, out_row, ahead); \\
     }
@@ -170,7 +179,7 @@ cdef inline void dots(Py_ssize_t rows, Py_ssize_t count, Py_ssize_t n, const rea
 
 cdef inline void short_rows(Py_ssize_t k, Py_ssize_t rows, Py_ssize_t n, const real* x, Py_ssize_t x_row, Py_ssize_t x_step, const real* b,
                             Py_ssize_t b_row, const real* bias, real* out, Py_ssize_t out_row, Py_ssize_t ahead) noexcept nogil:
-    """out[rows][n] = x[rows][k] @ b[k][n] + bias (NULL for none); k is 1 to 8, n at most 3 vectors."""
+    """out[rows][n] = x[rows][k] @ b[k][n] + bias (NULL for none); n is at most 3 vectors, k at most 16, 12 and 8 for 1, 2 and 3."""
     if real is float:
         short32(k, rows, n, x, x_row, x_step, b, b_row, bias, out, out_row, ahead)
     else:
