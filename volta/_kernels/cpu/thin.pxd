@@ -1,4 +1,5 @@
-# Innermost loops of products of a vector and a matrix, which read the matrix once, in the direction in which it lies.
+# Innermost loops of products of a vector and a matrix, which read the matrix once, in the direction in which it lies, and of those whose
+# second matrix fits into registers.
 #
 # Threads: none. Sizes: the caller's. The order of a sum depends on its length alone.
 
