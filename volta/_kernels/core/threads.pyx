@@ -83,8 +83,8 @@ cdef extern from *:
     #if defined(__linux__)
       #include <sys/resource.h>
       #include <time.h>
-      #define VOLTA_WINDOW 50                   /* milliseconds between looks */
-      #define VOLTA_SWITCHES 2                  /* in a window, where it is crowded: two processes show 2 to 20, one alone 0.1 */
+      #define VOLTA_WINDOW 150                  /* milliseconds between looks */
+      #define VOLTA_SWITCHES 3                  /* in a window, where it is crowded: two processes show 5 to 40, one alone 0.2 */
       #define VOLTA_LEAST 400                   /* milliseconds with fewer threads; twice as long when it is still crowded then */
       #define VOLTA_MOST 6400
       static __thread struct { long looked, switches, until, length; int halvings, full; } volta_crowd;

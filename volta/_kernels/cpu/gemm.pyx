@@ -44,7 +44,7 @@ cdef enum:
     OUT = 65536                 # and so many elements of out at a time, which stay in the second cache
     FETCHED = 1048576           # elements from which on b is fetched ahead there, and all rows of a elsewhere,
     NEAR = 64                   # in blocks of so many of b's rows, which lie in the first cache
-    DEALT = 4194304             # multiplications for each thread from which on blocks are dealt out,
+    DEALT = 33554432            # multiplications for each thread from which on blocks are dealt out: below, what lies in caches counts more,
     TURNS = 4                   # at most so many for each,
     DEAL = 524288               # and where there are more products than that of at least so many multiplications
     SHALLOW = 32                # k up to which writing out takes longest: threads then write whole rows of it
@@ -408,7 +408,7 @@ cdef void plan_products(Plan* plan, const Products* p, real* kind) noexcept nogi
         if plan.threads > 1:
             plan.column_blocks = min((max(p.m, p.n) + width - 1) // width, 1 + (plan.threads - 1) // (p.count * plan.cuts))
     elif plan.outer:
-        plan.threads = threads_for(2 * p.count * p.m * ((p.n + width - 1) // width * (p.k + 2) + 4))
+        plan.threads = threads_for(3 * p.count * p.m * ((p.n + width - 1) // width * (p.k + 2) + 4) // 2)
         plan.own = p.k * p.n + PAD
         plan.row_blocks = min((p.m + TILE_ROWS - 1) // TILE_ROWS, 1 + (plan.threads - 1) // p.count)
         plan.column_blocks = min((p.n + 3 * width - 1) // (3 * width), 1 + (plan.threads - 1) // (p.count * plan.row_blocks))
