@@ -63,7 +63,7 @@ const RIGHT: u32 = STEP * FOURS + 8u;                               // where the
 const SHARED: u32 = select(DEPTH, TILE_C, GRADIENT);                // columns whose cells are shared at a time
 const STEP_AREA: u32 = RIGHT + STEP * TILE_C / 4u + 8u;
 const STAGE: u32 = max(STEPS * STEP_AREA, BUFFERS * DEPTH * LINE);
-const EVEN: bool = false;                                          // whether every thread shares as many columns of a part
+const EVEN: bool = !GRADIENT && DEPTH % LANES_X == 0u;              // whether every thread shares as many columns of a part
 const AREA: u32 = select(SHARED * FOURS + SHARED / 2u, SHARED * (FOURS + 4u), EVEN);        // of cells that are shared at a time
 
 struct Params {
