@@ -36,7 +36,6 @@ const LANES_Y: u32 = 8u;
 const STEP: u32 = 8u;           // elements of a line that are multiplied between two barriers
 const DEPTH: u32 = 8u;          // and lines, when cells are multiplied; both multiples of 8
 const BUFFERS: u32 = 1u;        // for lines: with two, there is a barrier between two steps instead of two
-const STEPS: u32 = 1u;          // buffers for steps, likewise
 
 alias V = vec4<f32>;
 alias O = vec4<f32>;            // of `second`
@@ -54,17 +53,14 @@ const QUADS: u32 = STEP / 4u;
 const GAP: u32 = 8u / QUADS;                                        // V's, behind four elements of all rows or columns
 const ROW_BLOCKS: u32 = FOURS * QUADS;                              // of four lines and four elements
 const BLOCKS: u32 = ROW_BLOCKS + TILE_C / 4u * QUADS;
-const APART: bool = BLOCKS > THREADS;                               // whether a unit is of rows or of columns, not of either
-const ROW_UNITS: u32 = (ROW_BLOCKS + THREADS - 1u) / THREADS;
-const BLOCK_UNITS: u32 = select(1u, ROW_UNITS + (BLOCKS - ROW_BLOCKS + THREADS - 1u) / THREADS, APART);     // that a thread fetches
-const_assert 0u == FOURS % LANES_Y + COLS % 4u + QUERIES % 4u + STEP % 8u + DEPTH % 8u;     // whole units
+const BLOCK_UNITS: u32 = (BLOCKS + THREADS - 1u) / THREADS;         // that a thread fetches
+const_assert 0u == FOURS % LANES_Y + COLS % 4u + QUERIES % 4u + STEP % 8u + DEPTH % 8u + select(DEPTH % LANES_X, 0u, GRADIENT);
 const DEPTH_UNITS: u32 = (DEPTH * max(W1, W2) + THREADS - 1u) / THREADS;
 const RIGHT: u32 = STEP * FOURS + 8u;                               // where the columns of a step begin
 const SHARED: u32 = select(DEPTH, TILE_C, GRADIENT);                // columns whose cells are shared at a time
-const STEP_AREA: u32 = RIGHT + STEP * TILE_C / 4u + 8u;
-const STAGE: u32 = max(STEPS * STEP_AREA, BUFFERS * DEPTH * LINE);
-const EVEN: bool = !GRADIENT && DEPTH % LANES_X == 0u;              // whether every thread shares as many columns of a part
-const AREA: u32 = select(SHARED * FOURS + SHARED / 2u, SHARED * (FOURS + 4u), EVEN);        // of cells that are shared at a time
+const STAGE: u32 = max(RIGHT + STEP * TILE_C / 4u + 8u, BUFFERS * DEPTH * LINE);
+const EACH: u32 = max(1u, DEPTH / LANES_X);                         // columns that a thread shares at a time, forward
+const AREA: u32 = SHARED * FOURS + select(SHARED * 4u, SHARED / 2u, GRADIENT);              // of cells that are shared at a time
 
 struct Params {
     q_offset: u32, q_batch: u32, q_row: u32, q_head: u32,
@@ -131,49 +127,36 @@ fn fetch_block(lines: Lines, n: u32, u: u32, start: u32, aim: bool) {
     }
 }
 
-fn is_row_unit(n: u32, u: u32) -> bool { return select(u < ROW_BLOCKS, n < ROW_UNITS, APART); }
-
-// Which block is unit n of the thread: of rows, or behind them of columns; at least BLOCKS if none.
-fn block_of(n: u32) -> u32 {
-    if (!APART) { return lane; }
-    if (n >= ROW_UNITS) { return ROW_BLOCKS + lane + (n - ROW_UNITS) * THREADS; }
-    let u = lane + n * THREADS;
-    return select(BLOCKS, u, (n + 1u) * THREADS <= ROW_BLOCKS || u < ROW_BLOCKS);
-}
-
 fn fetch_blocks(rows: Lines, columns: Lines, start: u32, aim: bool) {
     for (var n = 0u; n < BLOCK_UNITS; n += 1u) {
-        let u = block_of(n);
-        if (is_row_unit(n, u)) {
-            if (!APART || (n + 1u) * THREADS <= ROW_BLOCKS || u < ROW_BLOCKS) { fetch_block(rows, n, u, start, aim); }
-        } else if ((APART && (n - ROW_UNITS + 1u) * THREADS <= BLOCKS - ROW_BLOCKS) || u < BLOCKS) {
-            fetch_block(columns, n, u - ROW_BLOCKS, start, aim);
-        }
+        let u = lane + n * THREADS;
+        let v = u - ROW_BLOCKS;
+        if (u < ROW_BLOCKS) { fetch_block(rows, n, u, start, aim); } else if (u < BLOCKS) { fetch_block(columns, n, v, start, aim); }
     }
 }
 
-fn stash_blocks(base: u32) {
+fn stash_blocks() {
     for (var n = 0u; n < BLOCK_UNITS; n += 1u) {
-        let u = block_of(n);
-        if ((APART && n >= ROW_UNITS && (n - ROW_UNITS + 1u) * THREADS <= BLOCKS - ROW_BLOCKS) || u < BLOCKS) {
-            let is_row = is_row_unit(n, u);
+        let u = lane + n * THREADS;
+        if (u < BLOCKS) {
+            let is_row = u < ROW_BLOCKS;
             let v = select(u - ROW_BLOCKS, u, is_row);
             let at = select(RIGHT + v % QUADS * TILE_C, v % QUADS * 4u * FOURS, is_row) + v % QUADS * GAP + v / QUADS;
             let by = select(TILE_C / 4u, FOURS, is_row);
             for (var c = 0u; c < 4u; c += 1u) {
-                stage[base + at + c * by] = V(held[n * 4u][c], held[n * 4u + 1u][c], held[n * 4u + 2u][c], held[n * 4u + 3u][c]);
+                stage[at + c * by] = V(held[n * 4u][c], held[n * 4u + 1u][c], held[n * 4u + 2u][c], held[n * 4u + 3u][c]);
             }
         }
     }
 }
 
-// cells += rows @ columns.T, for element e of a step. IN: left and right, where the thread's rows and columns begin.
-fn multiply_element(left: u32, right: u32, e: u32) {
+// cells += rows @ columns.T, for element e of a step
+fn multiply_element(e: u32) {
     let at = e / 4u * GAP;
     var a: array<V, ROWS>;
-    for (var i = 0u; i < ROWS; i += 1u) { a[i] = stage[left + (e * FOURS + at + i * 4u)]; }
+    for (var i = 0u; i < ROWS; i += 1u) { a[i] = stage[z + (e * FOURS + at + i * 4u)]; }
     for (var j = 0u; j < COLS / 4u; j += 1u) {
-        let b = stage[right + (RIGHT + e * (TILE_C / 4u) + at + j * LANES_X)];
+        let b = stage[x + (RIGHT + e * (TILE_C / 4u) + at + j * LANES_X)];
         for (var c = 0u; c < 4u; c += 1u) {
             for (var n = 0u; n < ROWS; n += 1u) {
                 let i = select(n, ROWS - 1u - n, c % 2u == 1u);
@@ -187,52 +170,38 @@ fn multiply_element(left: u32, right: u32, e: u32) {
 fn multiply(rows: Lines, columns: Lines) {
     for (var i = 0u; i < COLS * ROWS; i += 1u) { cells[i] = V(); }
     for (var s = 0u; s < rows.steps; s += 1u) {
-        let base = s % STEPS * STEP_AREA;
-        let left = base + z;
-        let right = base + x;
-        stash_blocks(base);
+        stash_blocks();
         workgroupBarrier();
         fetch_blocks(rows, columns, min(s + 1u, rows.steps - 1u) * QUADS, false);       // the last step twice, without a branch
         if (!GRADIENT || busy) {
             for (var e = 0u; e < STEP; e += 8u) {
-                multiply_element(left, right, e); multiply_element(left, right, e + 1u);
-                multiply_element(left, right, e + 2u); multiply_element(left, right, e + 3u);
-                multiply_element(left, right, e + 4u); multiply_element(left, right, e + 5u);
-                multiply_element(left, right, e + 6u); multiply_element(left, right, e + 7u);
+                multiply_element(e); multiply_element(e + 1u); multiply_element(e + 2u); multiply_element(e + 3u);
+                multiply_element(e + 4u); multiply_element(e + 5u); multiply_element(e + 6u); multiply_element(e + 7u);
             }
         }
-        if (STEPS == 1u) { workgroupBarrier(); }
+        workgroupBarrier();
     }
-    if (STEPS > 1u && GRADIENT) { workgroupBarrier(); }         // forward, exponentials have one before the stage is written
 }
 
 // Column j of those that a thread owns, in a tile.
-fn column_of(j: u32) -> u32 { return (x + j / 4u * LANES_X) * 4u + j % 4u; }
+fn column_of_lane(j: u32, x: u32) -> u32 { return (x + j / 4u * LANES_X) * 4u + j % 4u; }
+fn column_of(j: u32) -> u32 { return column_of_lane(j, x); }
 
-// Where a column's cells in a four of rows are shared.
+// Where a shared column's cells in a four of rows lie: what neighbours write or read is in different banks.
 fn place(column: u32, four: u32) -> u32 {
-    if (EVEN) { return column * (FOURS + 4u) + four; }
-    return column * FOURS + column / 4u * 2u + four;
+    if (GRADIENT) { return column * FOURS + column / 4u * 2u + four; }
+    return column * (FOURS + 4u) + four;
 }
 
-// The column, in a tile, that is number e of a part.
-fn column_in(part: u32, e: u32) -> u32 {
-    if (!EVEN) { return part * DEPTH + e; }
-    let j = part * (DEPTH / LANES_X) + e / LANES_X;
-    return (e % LANES_X + j / 4u * LANES_X) * 4u + j % 4u;
-}
+// The column of a tile that is number e of part s. Forward, every thread shares as many columns of each part.
+fn column_in(s: u32, e: u32) -> u32 { return select(column_of_lane(s * EACH + e / LANES_X, e % LANES_X), s * DEPTH + e, GRADIENT); }
 
 // IN: part, which SHARED columns; base, where their cells go.
 fn share_cells(part: u32, base: u32) {
     for (var j = 0u; j < COLS; j += 1u) {
-        if (EVEN) {
-            if (j / (DEPTH / LANES_X) == part) {
-                for (var i = 0u; i < ROWS; i += 1u) {
-                    shared_cells[base + place(j % (DEPTH / LANES_X) * LANES_X + x, z + i * 4u)] = cells[j * ROWS + i];
-                }
-            }
-        } else if (GRADIENT || column_of(j) / SHARED == part) {
-            for (var i = 0u; i < ROWS; i += 1u) { shared_cells[base + place(column_of(j) % SHARED, z + i * 4u)] = cells[j * ROWS + i]; }
+        let column = select(j % EACH * LANES_X + x, column_of(j), GRADIENT);
+        if (GRADIENT || j / EACH == part) {
+            for (var i = 0u; i < ROWS; i += 1u) { shared_cells[base + place(column, z + i * 4u)] = cells[j * ROWS + i]; }
         }
     }
 }
@@ -250,7 +219,7 @@ fn fetch_lines(lines: Lines, s: u32) {
 
 // IN: base, where they go; a line beyond the end goes there as zeros.
 fn stash_lines(lines: Lines, s: u32, base: u32) {
-    if (lines.begin + select((s + 1u) * DEPTH, TILE_C, EVEN) > lines.end) {
+    if (lines.begin + select(TILE_C, (s + 1u) * DEPTH, GRADIENT) > lines.end) {
         for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
             if (lines.begin + column_in(s, (lane + n * THREADS) / lines.width) >= lines.end) { held[n] = V(); }
         }
@@ -313,7 +282,7 @@ fn accumulate_turned_lines(four: u32, base: u32) {
 // sums_1 or sums_2 += shared cells @ lines, or sums_3 += shared cells.T @ lines. The first lines are fetched, as are those of what
 // follows; lines beyond the end count as 0. IN: most, lines that take part.
 fn accumulate(number: u32, lines: Lines, most: u32, next_rows: Lines, next_columns: Lines) {
-    let steps = (select(min(most, lines.end - lines.begin), TILE_C, EVEN) + DEPTH - 1u) / DEPTH;
+    let steps = (select(TILE_C, min(most, lines.end - lines.begin), GRADIENT) + DEPTH - 1u) / DEPTH;
     for (var s = 0u; s < steps; s += 1u) {
         let base = s % BUFFERS * (DEPTH * LINE);
         let cell = select(s % BUFFERS * AREA, s * (DEPTH * FOURS + DEPTH / 2u), GRADIENT);
@@ -447,7 +416,8 @@ fn forward(head: u32, tile: u32, split: u32) {
             let is_there = row < p.queries;
             let sum = total[i][c];
             let factor = select(1.0 / sum, 0.0, sum == 0.0);
-            if (is_there && x == 0u) { put((split * p.pairs + head) * p.queries + row, V(select(fma(top[i][c], LN2, log_accurate(sum)), inf(), sum == 0.0))); }
+            let logsumexp = select(fma(top[i][c], LN2, log_accurate(sum)), inf(), sum == 0.0);
+            if (is_there && x == 0u) { put((split * p.pairs + head) * p.queries + row, V(logsumexp)); }
             let line = line_of(head, p.heads, row, p.queries) + split * p.pairs * p.queries;
             for (var n = 0u; n < WIDE; n += 1u) {
                 let at = x + n * LANES_X;

@@ -4,6 +4,7 @@ Must not know the graph. Widths that are no multiple of four are padded with zer
 """
 from __future__ import annotations
 
+import math
 from heapq import heapreplace
 from typing import NamedTuple
 
@@ -20,6 +21,10 @@ BUSY = 256                  # threads of this shader that keep one of them busy
 SUMS = 0.05                 # time to add a tile's part of dq to what there is, in that of its products
 LARGEST = 4 * UNITS         # copies of dq, of all pairs together
 MOST_SPLITS = 8             # of the tiles of columns
+MANY = 4 * UNITS            # workgroups that are not split
+START = 0.1                 # time in which a workgroup begins and ends, in that of a tile of columns
+CELLS = 7.5e4, 2.8e4        # of a tile, times the width, that a multiprocessor has done in a microsecond, forward and backward
+MERGING = 4.0, 3e-6          # microseconds to merge parts, and more for each of their elements
 
 
 class Tile(NamedTuple):
@@ -32,34 +37,65 @@ class Tile(NamedTuple):
     step: int               # elements of a line
     depth: int              # lines
     buffers: int = 1        # for them
-    steps: int = 1          # buffers for steps
 
     def shared(self, kind: int, width: int) -> int:
         """Bytes of workgroup memory."""
         line = ceil_div(width, 4 * self.lanes_x) * self.lanes_x
-        stage = max(self.steps * (self.step * (self.rows + self.columns) // 4 + 16), self.buffers * self.depth * line)
+        stage = max(self.step * (self.rows + self.columns) // 4 + 16, self.buffers * self.depth * line)
         columns = self.columns if kind == BACKWARD else self.buffers * self.depth
-        gaps = 4 * columns if kind == FORWARD and self.depth % self.lanes_x == 0 else columns // 2
+        gaps = columns // 2 if kind == BACKWARD else 4 * columns
         return 16 * (stage + max(columns * self.rows // 4 + gaps, self.lanes_x * self.rows // 4))
 
-    def copies(self, queries: int, keys: int, pairs: int, causal: bool, most: int) -> int:
-        """Of dq, each summed by one workgroup of a pair: the fewest of nearly the least time, by a model of workgroups that begin in order
-        wherever one has ended. IN: most, copies."""
-        tiles, units = ceil_div(keys, self.rows), UNITS * max(1, BUSY // (self.lanes_x * self.lanes_y))
-        met = [max(1, ceil_div(queries - (t * self.rows if causal else 0), self.columns)) for t in range(tiles)]
+    @property
+    def units(self) -> int:
+        """Workgroups that run at once."""
+        return UNITS * max(1, BUSY // (self.lanes_x * self.lanes_y))
 
-        def time(copies):
-            ends, work = [0.0] * units, [0.0] * copies
-            for t, columns in enumerate(met):
-                turn, place = divmod(t, copies)
-                work[copies - 1 - place if turn % 2 else place] += columns * (1 + SUMS * (turn > 0))
-            for each in work:
-                for _ in range(pairs):
-                    heapreplace(ends, ends[0] + each)
-            return max(ends) + SUMS * sum(met[:copies]) * pairs / units * (copies > 1)
+    def met(self, kind: int, rows: int, columns: int, causal: bool) -> list[int]:
+        """Tiles of columns that each tile of rows meets, in the order of launching."""
+        starts = range(0, rows, self.rows)
+        if kind == BACKWARD:
+            return [max(1, ceil_div(columns - (r if causal else 0), self.columns)) for r in starts]
+        return [max(1, ceil_div(min(columns, r + self.rows) if causal else columns, self.columns)) for r in reversed(starts)]
+
+    def copies(self, queries: int, keys: int, pairs: int, causal: bool, most: int) -> int:
+        """Of dq, each summed by one workgroup of a pair: the fewest of nearly the least time. IN: most, copies."""
+        met = self.met(BACKWARD, keys, queries, causal)
         most = max(1, min(most, LARGEST // pairs))
-        times = {n: time(n) for n in sorted({ceil_div(tiles, n) for n in range(1, tiles + 1)}) if n <= most}
+        times = {}
+        for n in sorted({ceil_div(len(met), n) for n in range(1, len(met) + 1)}):
+            if n <= most:
+                times[n] = time_of(owned(met, n), pairs, self.units) + SUMS * sum(met[:n]) * pairs / self.units * (n > 1)
         return next(n for n, t in times.items() if t <= 1.02 * min(times.values()))
+
+    def splits(self, works: list, pairs: int, merging: float, part: float, most: int) -> int:
+        """Workgroups that share the tiles of columns of each of `works`, likewise. IN: merging and part, time to put together what several
+        made and for each, in that of a tile of columns; most, splits."""
+        if len(works) * pairs > MANY:
+            return 1
+        times = {}
+        for n in range(1, max(1, min(most, MOST_SPLITS, math.ceil(max(works)))) + 1):
+            parts = [max(1.0, work / n) + START for work in works for _ in range(n)]
+            times[n] = time_of(parts, pairs, self.units) + (merging + part * n) * (n > 1)
+        return next(n for n, t in times.items() if t <= 1.02 * min(times.values()))
+
+
+def time_of(works: list, pairs: int, units: int) -> float:
+    """Until all are done, by a model of workgroups that begin in order wherever one has ended."""
+    ends = [0.0] * units
+    for work in works:
+        for _ in range(pairs):
+            heapreplace(ends, ends[0] + work)
+    return max(ends)
+
+
+def owned(met: list, copies: int) -> list:
+    """What the workgroups of a pair have to do that take tiles of rows in turn, to and fro."""
+    works = [0.0] * copies
+    for t, columns in enumerate(met):
+        turn, place = divmod(t, copies)
+        works[copies - 1 - place if turn % 2 else place] += columns * (1 + SUMS * (turn > 0))
+    return works
 
 
 # By pass and by the widest head that they serve: the fastest of those tried on an H200 (256: not tried). Where one takes more workgroup
@@ -67,8 +103,8 @@ class Tile(NamedTuple):
 # All workgroups of a multiprocessor share some 50 KB there (measured), so that two at a time may take 24 each.
 TILES = {
     FORWARD: {32: Tile(64, 64, 8, 16, 16, 32), 64: Tile(64, 64, 8, 8, 8, 16), 96: Tile(64, 64, 8, 16, 16, 16),
-              128: Tile(128, 128, 16, 16, 16, 16), 256: Tile(32, 64, 16, 8, 16, 8)},
-    BACKWARD: {32: Tile(64, 64, 8, 16, 8, 16), 64: Tile(128, 64, 16, 16, 16, 16, 2), 96: Tile(128, 64, 16, 16, 16, 16),
+              128: Tile(128, 128, 16, 16, 16, 32), 256: Tile(32, 64, 16, 8, 16, 16)},
+    BACKWARD: {32: Tile(64, 64, 8, 16, 8, 16), 64: Tile(128, 64, 16, 16, 16, 32), 96: Tile(128, 64, 16, 16, 16, 16),
                128: Tile(128, 64, 16, 16, 16, 16), 256: Tile(64, 64, 16, 16, 16, 8)},
 }
 OTHERS = Tile(64, 64, 16, 8, 16, 16), Tile(32, 32, 8, 8, 8, 8)
@@ -88,12 +124,6 @@ def tile_of(kind: int, width: int, limit: int, pairs: int, length: int) -> Tile:
     return next(t for t in (first, *OTHERS) if t.shared(kind, width) <= limit)
 
 
-def splits_of(kind: int, tile: Tile, workgroups: int, columns: int, most: int) -> int:
-    """Workgroups that share the tiles of columns of what would be one alone. IN: most, that memory allows."""
-    idle = UNITS * max(1, BUSY // (tile.lanes_x * tile.lanes_y)) // max(1, workgroups)
-    return max(1, min(idle, ceil_div(columns, tile.columns), most, MOST_SPLITS))
-
-
 def _attention(q, k, v, mask, *, causal, scale):
     """(out[B, L, H, V], logsumexp[B, H, L])"""
     need_float32("attention", q, k, v, mask)
@@ -108,7 +138,7 @@ def _attention(q, k, v, mask, *, causal, scale):
     step = _Step(plan, FORWARD, (q, k, v, mask, v), (0, 1, 2, 3, 2), causal, scale)
     pairs, tiles = batch * heads, ceil_div(queries, step.tile.rows)
     rows, width = pairs * queries, v.shape[3]
-    splits = splits_of(FORWARD, step.tile, pairs * tiles, k.shape[1], plan.limit // max(1, 4 * rows * width))
+    splits = step.splits(step.tile.met(FORWARD, queries, k.shape[1], causal), pairs, rows * width)
     made = (out, logsumexp) if splits == 1 else (plan.scratch(4 * splits * rows * width), plan.scratch(4 * splits * rows))
     step((0, 1, 2, 0 if mask is None else 3, 2, 0, *made), pairs, tiles, splits,
          O="f32", put="second[i] = v.x;", held_second="return V(second[i]);")
@@ -140,7 +170,8 @@ def _attention_grad(g, q, k, v, mask, out, logsumexp, *, causal, scale):
     tile = step.tile
     copies = tile.copies(queries, keys, batch * groups, causal, max(1, plan.limit // max(1, 4 * q._size)))
     rest = v._size + k._size
-    splits = splits_of(BACKWARD, tile, batch * groups * copies, queries, plan.limit // max(1, 4 * rest))
+    works = owned(tile.met(BACKWARD, keys, queries, causal), copies)
+    splits = step.splits(works, batch * groups, rest)
     parts = dq if copies == 1 else plan.scratch(4 * copies * q._size)
     sums = both if splits == 1 else plan.scratch(4 * splits * rest)
     bound = (1, 2, 3, 1 if mask is None else 4, 0, stats, sums, parts)
@@ -180,12 +211,18 @@ class _Step:
             strides = [0 if n == 1 else s for n, s in zip(mask.shape, mask._strides)]
             of_mask = At(places[3]), *unsigned(tuple(strides))
         lines = [word for t, i in zip((q, k, v, g), (*places[:3], places[4])) for word in _place(t, i)]
-        self.plan, self.scale = plan, float(scale)
+        self.plan, self.scale, self.kind, self.width = plan, float(scale), kind, max(width, values)
         self.sizes = (*lines, *of_mask, heads, groups, q.shape[1], keys)
         self.steps = ceil_div(width, self.tile.step), ceil_div(values, self.tile.step)
         self.overrides = dict(GRADIENT=kind == BACKWARD, CAUSAL=causal, HAS_MASK=mask is not None, W1=width // 4, W2=values // 4,
                               **{name.upper(): n for name, n in self.tile._asdict().items() if name not in ("rows", "columns")},
                               TILE_R=self.tile.rows, TILE_C=self.tile.columns)
+
+    def splits(self, works, pairs, size):
+        """Workgroups that share what each of `works` is for one, in tiles of columns. IN: size, elements of the result."""
+        tile = self.tile
+        each = tile.rows * tile.columns * self.width * tile.units / UNITS / CELLS[self.kind]
+        return tile.splits(works, pairs, MERGING[0] / each, MERGING[1] * size / each, self.plan.limit // max(1, 4 * size))
 
     def __call__(self, bound, pairs, tiles, splits, **overrides):
         self.plan.step("attention/attention", bound, (*self.sizes, pairs, tiles, self.scale, *self.steps, splits), pairs * tiles * splits,
