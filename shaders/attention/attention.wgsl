@@ -15,14 +15,16 @@
 // Bindings: 0 q[B, L, H, 4 W1], 1 k[B, S, G, 4 W1], 2 v[B, S, G, 4 W2], 3 mask[B, H, L, S], 4 g[B, L, H, 4 W2] (any strides, in V's;
 //           of mask in elements), 5 stats[B, H, L] = (log2 of the sum, delta), all read; 6 first: out, or dv and behind it dk, 7 second:
 //           logsumexp or dq[copies, B, L, H, 4 W1] (read_write). What is not used may be any buffer.
-// Launch:   x = pairs * tiles workgroups of LANES_X * LANES_Y, tiles being the copies for gradients; forward, long causal rows come first.
+// Launch:   x = pairs * tiles * splits workgroups of LANES_X * LANES_Y, tiles being the copies for gradients; forward, long causal rows
+//           come first. With splits, workgroups meet the tiles of columns in turn and write a part each ([splits] is `first`'s first
+//           dimension, forward also `second`'s), which merge.wgsl and collect.wgsl put together.
 // Sums:     in f32, in a fixed order; exponentials are of base 2. A row without any key gives zeros, and logsumexp +inf.
 //
 // Neighbouring lanes share x and lanes two apart y, so that most reads of a warp are broadcasts. Thread (x, y) owns the fours of rows
 // z, z + 4, ... and the fours of columns x, x + LANES_X, ...; V's of cells lie along the rows. What is multiplied to cells is
-// turned on its way into workgroup memory, in blocks of four lines and four elements, to [along the line][rows or columns]; gaps keep
-// what neighbours write in different banks. What the next products need first is fetched before the last ones end. Eight
-// elements or lines are written out, since drivers were seen to keep longer loops as loops and to wait for every read there.
+// turned on its way into workgroup memory, in blocks of four lines and four elements, to [along the line][rows or columns]; gaps keep what
+// neighbours write in different banks. What the next products need first is fetched before the last ones end. Eight elements or lines are
+// written out, since drivers were seen to keep longer loops as loops and to wait for every read there.
 
 const GRADIENT: bool = false;
 const CAUSAL: bool = false;
@@ -70,8 +72,7 @@ struct Params {
     mask_offset: u32, mask_batch: u32, mask_head: u32, mask_row: u32,
     mask_column: u32, heads: u32, groups: u32, queries: u32,
     keys: u32, pairs: u32, tiles: u32, scale: f32,
-    steps_1: u32, steps_2: u32,                             // in STEPs of W1 and W2: loops of unknown length stay loops
-    splits: u32,                                            // workgroups that meet the tiles of columns in turn
+    steps_1: u32, steps_2: u32, splits: u32,                // in STEPs of W1 and W2: loops of unknown length stay loops
 }
 var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> q: array<V>;
@@ -104,11 +105,7 @@ var<private> busy: bool;                                            // whether s
 // Lines of one head in a buffer: the first is number `begin`, those from `end` on are not there.
 struct Lines { name: u32, width: u32, steps: u32, base: u32, stride: u32, begin: u32, end: u32, }
 
-const NONE: u32 = 0u;
-const Q: u32 = 1u;
-const K: u32 = 2u;
-const VALUES: u32 = 3u;
-const G: u32 = 4u;
+const NONE: u32 = 0u; const Q: u32 = 1u; const K: u32 = 2u; const VALUES: u32 = 3u; const G: u32 = 4u;
 
 fn element(name: u32, i: u32) -> V {
     if (name == Q) { return q[i]; }
@@ -188,10 +185,7 @@ fn column_of_lane(j: u32, x: u32) -> u32 { return (x + j / 4u * LANES_X) * 4u + 
 fn column_of(j: u32) -> u32 { return column_of_lane(j, x); }
 
 // Where a shared column's cells in a four of rows lie: what neighbours write or read is in different banks.
-fn place(column: u32, four: u32) -> u32 {
-    if (GRADIENT) { return column * FOURS + column / 4u * 2u + four; }
-    return column * (FOURS + 4u) + four;
-}
+fn place(column: u32, four: u32) -> u32 { return column * FOURS + select(column * 4u, column / 4u * 2u, GRADIENT) + four; }
 
 // The column of a tile that is number e of part s. Forward, every thread shares as many columns of each part.
 fn column_in(s: u32, e: u32) -> u32 { return select(column_of_lane(s * EACH + e / LANES_X, e % LANES_X), s * DEPTH + e, GRADIENT); }
@@ -210,7 +204,7 @@ fn share_cells(part: u32, base: u32) {
 fn fetch_lines(lines: Lines, s: u32) {
     for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
         let u = lane + n * THREADS;
-        if ((n + 1u) * THREADS <= DEPTH * lines.width || u < DEPTH * lines.width) {
+        if (u < DEPTH * lines.width) {
             let line = min(lines.begin + column_in(s, u / lines.width), lines.end - 1u);
             held[n] = element(lines.name, lines.base + line * lines.stride + u % lines.width);
         }
@@ -219,16 +213,11 @@ fn fetch_lines(lines: Lines, s: u32) {
 
 // IN: base, where they go; a line beyond the end goes there as zeros.
 fn stash_lines(lines: Lines, s: u32, base: u32) {
-    if (lines.begin + select(TILE_C, (s + 1u) * DEPTH, GRADIENT) > lines.end) {
-        for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
-            if (lines.begin + column_in(s, (lane + n * THREADS) / lines.width) >= lines.end) { held[n] = V(); }
-        }
-    }
+    let is_whole = lines.begin + select(TILE_C, (s + 1u) * DEPTH, GRADIENT) <= lines.end;
     for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
         let u = lane + n * THREADS;
-        if ((n + 1u) * THREADS <= DEPTH * lines.width || u < DEPTH * lines.width) {
-            stage[base + u / lines.width * LINE + u % lines.width] = held[n];
-        }
+        if (!is_whole && lines.begin + column_in(s, u / lines.width) >= lines.end) { held[n] = V(); }
+        if (u < DEPTH * lines.width) { stage[base + u / lines.width * LINE + u % lines.width] = held[n]; }
     }
 }
 
