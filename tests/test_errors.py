@@ -157,8 +157,8 @@ CASES = [
     (lambda d: volta.nn.functional.mse_loss(make(2, device=d), make(2, device=d), reduction="avg"), ArgumentError,
      "mse_loss: reduction must be 'mean', 'sum' or 'none', got 'avg'"),
     (lambda d: volta.manual_seed(1.5), ArgumentError, "manual_seed: seed must be an integer, got 1.5"),
-    (lambda d: volta.set_default_dtype(volta.int64), ArgumentError,
-     "set_default_dtype: needs volta.float32 or volta.float64, got volta.int64"),
+    (lambda d: volta.set_default_dtype(volta.int64), DTypeError,
+     "set_default_dtype: needs a floating point dtype such as volta.float32, got volta.int64"),
 ]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from volta._kernels.core import DType as dtype
 from volta._kernels.core import dtype_from_code, wider
-from volta._kernels.core.call import result_type
+from volta._kernels.core.call import result_type, set_default
 from volta.errors import ArgumentError, DTypeError
 
 __all__ = ["as_dtype", "as_integer", "bfloat16", "bool_", "can_cast", "double", "dtype", "finfo", "float16", "float32", "float64", "float_",
@@ -64,11 +64,15 @@ def get_default_dtype() -> dtype:
 
 
 def set_default_dtype(d: dtype) -> None:
-    """Set the dtype of tensors made from Python floats (float32 or float64)."""
+    """Set the dtype of tensors made from Python floats, and of what integers become beside these and in floating point functions.
+
+    Raises: DTypeError for what is no floating point dtype.
+    """
     global _default
-    if d not in (float32, float64):
-        raise ArgumentError(f"set_default_dtype: needs volta.float32 or volta.float64, got {d!r}")
+    if not isinstance(d, dtype) or not d.is_floating_point:
+        raise DTypeError(f"set_default_dtype: needs a floating point dtype such as volta.float32, got {d!r}")
     _default = d
+    set_default(d)
 
 
 def promote_types(type1: dtype, type2: dtype) -> dtype:

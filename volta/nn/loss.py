@@ -51,7 +51,7 @@ class LinearCrossEntropyLoss(_Loss):
     Shape: (N, in_features) or (in_features,), and (N, *out_features) or, for probabilities, (N, num_classes, *out_features).
     """
 
-    _shown = ("num_classes", "out_features", "reduction", "ignore_index", "label_smoothing")
+    _shown = ("in_features", "num_classes", "out_features", "reduction", "ignore_index", "label_smoothing")
 
     def __init__(self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (), bias: bool = False, device=None,
                  dtype=None, reduction: str = "mean", weight: Tensor | None = None, ignore_index: int | None = None,

@@ -16,8 +16,9 @@ from volta.ops.copy import cast, clone, promoted
 from volta.ops.creation import ones_like
 from volta.ops.indexing import nonzero
 from volta.ops.records import math as r
+from volta.ops.records.create import full_op
 from volta.ops.records.elementwise import BINARY_CASES, TERNARY_CASES, UNARY_CASES
-from volta.ops.table import Derived, case, composed
+from volta.ops.table import Derived, case, composed, create
 
 if TYPE_CHECKING:
     from volta.tensor import Tensor
@@ -265,6 +266,8 @@ def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor
     if condition.dtype is dtypes.uint8:
         warnings.warn("where: a uint8 condition holds where it is not 0, as in PyTorch; make it bool", stacklevel=3)
         condition = condition.bool()
+    if isinstance(input, (int, float)) and isinstance(other, (int, float)):
+        input = create(full_op, (), input, dtype=result_type(input, other), device=condition.device)
     return r.where_op(condition, input, other)
 
 

@@ -173,6 +173,15 @@ cdef bint is_stored(Primitive op, tuple inputs, dict params, int own) except -1:
 
 # ---------------------------------------------------------------- dtypes
 
+cdef int _default = FLOAT32                 # the code of what Python's floats and the results of integers become
+
+
+def set_default(DType dtype not None):
+    """Let Python's floats beside integers, and what floating point functions make of integers, be of this dtype."""
+    global _default
+    _default = dtype.code
+
+
 def result_type(*tensors):
     """PyTorch's promoted dtype of tensors and numbers: a dimensioned tensor outranks a 0-d one, which outranks a number,
     within the same category; a higher category (bool < integer < floating) always wins.
@@ -197,7 +206,7 @@ cdef DType _result_type(tuple values):
             continue
         else:
             rank = 2
-            code = BOOL if isinstance(x, bool) else INT64 if isinstance(x, int) else FLOAT32
+            code = BOOL if isinstance(x, bool) else INT64 if isinstance(x, int) else _default
         best[rank] = wider(best[rank], code)
     code = best[0]
     for k in range(1, 3):
@@ -213,7 +222,7 @@ cdef DType common_dtype(Primitive op, tuple inputs):
         inputs = inputs[1:]
     dtype = _result_type(inputs)
     if op.promotion == FLOATING and not dtype.is_floating_point:
-        return dtype_of(FLOAT32)
+        return dtype_of(_default)
     return dtype
 
 
@@ -253,7 +262,7 @@ cdef tuple _promoted_by_kind(Primitive op, tuple inputs):
     for mask, group in groups.items():
         dtype = _result_type(tuple(group))
         if mask >> FLOAT32 & 1 and not dtype.is_floating_point:
-            dtype = dtype_of(FLOAT32)
+            dtype = dtype_of(_default)
         dtypes[mask] = dtype
     for i in range(op.count):
         if not op.accepts[i] >> (<DType>dtypes[op.accepts[i]]).code & 1:
