@@ -125,3 +125,13 @@ def test_calls_that_cannot_be(device):
         volta.ones(1, device=device).exp_(1)
     with pytest.raises(RankError, match="gru cell: the weights must be matrices"):
         volta.gru_cell(volta.ones(1, 1), volta.ones(1, 1), volta.ones(3, 1), volta.ones(3))
+
+
+@pytest.mark.parametrize("call, dtypes", [(lambda d: volta.triu_indices(2, 2, dtype=d), "bool uint8 int16 float32"),
+                                          (lambda d: volta.tril_indices(2, 2, dtype=d), "bool int8 float16"),
+                                          (lambda d: volta.arange(2, dtype=d), "bool"), (lambda d: volta.randperm(2, dtype=d), "bool")])
+def test_dtypes_that_hold_no_places(call, dtypes):
+    for name in dtypes.split():
+        with pytest.raises(TypeError, match="indices are int64 or int32|bool has no numbers"):
+            call(getattr(volta, name))
+    assert call(volta.int32).dtype is volta.int32

@@ -126,6 +126,8 @@ def arange(start: Number | None = None, end: Number | None = None, step: Number 
         start, end, step = number("arange", "start", start), number("arange", "end", end), number("arange", "step", step)
         whole = isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
     dtype = (int64 if whole else get_default_dtype()) if dtype is None else as_dtype(dtype)
+    if dtype is bool_:
+        raise DTypeError("arange: bool has no numbers; take an integer or a floating point dtype")
     given = start, end, step
     if dtype is int64 and not whole:        # int64 counts with whole numbers, narrower integers with the numbers as they are
         start, end, step = int(start), int(end), int(step)
@@ -286,7 +288,9 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: DTypeLike = N
     [0, 1, 2]
     """
     (n,), wanted = as_shape(n), int64 if dtype is None else as_dtype(dtype)
-    if not wanted.is_floating_point and wanted is not bool_ and n - 1 > iinfo(wanted).max:
+    if wanted is bool_:
+        raise DTypeError("randperm: bool has no numbers; take an integer or a floating point dtype")
+    if not wanted.is_floating_point and n - 1 > iinfo(wanted).max:
         raise ArgumentError(f"randperm: {n - 1} does not fit into {wanted}; take a wider dtype")
     keys = draw("randperm", randint_op, (n,), -1 << 31, 1 << 31, int32, device, generator)
     return finish(cast(sort_op(keys, dim=0)[1], wanted), requires_grad)

@@ -6,7 +6,7 @@ from volta._kernels.core import TensorBase
 
 _FACTOR = {"add": ("alpha", 3), "sub": ("alpha", 3), "addcmul": ("value", 4), "addcdiv": ("value", 4)}     # and how many arguments
 _PRODUCTS = {"addmm", "addmv", "addr", "addbmm", "baddbmm"}
-_SEVERAL = {"squeeze", "count_nonzero", "hsplit", "vsplit", "dsplit"}
+_SEVERAL = {"squeeze", "count_nonzero", "broadcast_to", "hsplit", "vsplit", "dsplit"}
 
 
 def reordered(name: str, args: tuple, options: dict) -> tuple[tuple, dict] | None:

@@ -11,8 +11,8 @@ import numpy as np
 
 from volta._kernels import core
 from volta.device import as_device
-from volta.dtypes import as_dtype, float32, float64, get_default_dtype, int64
-from volta.errors import ArgumentError, ShapeError
+from volta.dtypes import as_dtype, float32, float64, get_default_dtype, int32, int64
+from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops.creation import arange, empty, full, linspace, number
 from volta.ops.from_data import as_tensor, finish, tensor
 from volta.ops.join import stack
@@ -81,8 +81,11 @@ def _triangle(name, make, row, col, offset, dtype, device):
     for which, size in (("row", row), ("col", col)):
         if not hasattr(size, "__index__") or size < 0:
             raise ArgumentError(f"{name}: {which} must be an integer >= 0, got {size!r}")
+    dtype = int64 if dtype is None else as_dtype(dtype)
+    if dtype is not int64 and dtype is not int32:
+        raise DTypeError(f"{name}: indices are int64 or int32, got {dtype}")
     offset = max(-row, min(offset, col))                # beyond, all are in the triangle, or none
-    return tensor(np.stack(make(row, offset, col)).astype(np.int64), dtype=dtype or int64, device=device)
+    return tensor(np.stack(make(row, offset, col)).astype(np.int64), dtype=dtype, device=device)
 
 
 @_made
