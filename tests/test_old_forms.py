@@ -135,3 +135,19 @@ def test_dtypes_that_hold_no_places(call, dtypes):
         with pytest.raises(TypeError, match="indices are int64 or int32|bool has no numbers"):
             call(getattr(volta, name))
     assert call(volta.int32).dtype is volta.int32
+
+
+def test_hostile_calls_raise(device):
+    x = volta.ones(0, 3, dtype=volta.int16, device=device)
+    with pytest.raises(ValueError, match=r"bernoulli_: the numbers drawn have shape \(2, 0, 3\), by their parameters"):
+        x.bernoulli_(volta.ones(2, 0, 3, device=device))
+    tensors, numbers = [volta.ones(2, 2, device=device)], [2.0, None]
+    for call in (lambda: volta.addmm(numbers, tensors, tensors[0]), lambda: volta.lerp(numbers, tensors, 0.5),
+                 lambda: volta.nn.functional.linear(numbers, tensors), lambda: volta.nn.functional.group_norm(numbers, weight=tensors),
+                 lambda: volta.atleast_2d(tensors, tensors[0]), lambda: tensors[0].view(dtype=tensors[0]), lambda: volta.is_signed(volta.int64)):
+        with pytest.raises(TypeError):
+            call()
+    out = volta.zeros(3, device=device)
+    with pytest.raises(TypeError, match=r"add_\(\) got an unexpected keyword argument 'out'"):
+        tensors[0].add_(1, out=out)
+    assert out.tolist() == [0.0, 0.0, 0.0] and tensors[0].tolist() == [[1.0, 1.0], [1.0, 1.0]]

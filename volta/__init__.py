@@ -68,7 +68,7 @@ def is_tensor(obj: object) -> "bool":
 
 
 def _tensor(name: str, input: object) -> Tensor:
-    if not hasattr(input, "is_floating_point"):             # a tensor, or what stands for one
+    if not callable(getattr(input, name, None)):            # a tensor, or what stands for one
         raise _DTypeError(f"{name}: input must be a tensor, got {type(input).__name__}")
     return input
 

@@ -247,6 +247,8 @@ class Tensor(operators.Operators):
 
         Raises: AutogradError for a view.
         """
+        if not isinstance(self, core.TensorBase):
+            raise DTypeError(f"detach_: input must be a tensor, got {type(self).__name__}")
         if self._base is not None:
             raise AutogradError("detach_: a view has the graph of its base and cannot forget it; use detach()")
         self._node, self._requires_grad, self._index, self._base, self._view = None, False, 0, None, None

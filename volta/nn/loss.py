@@ -57,8 +57,8 @@ class LinearCrossEntropyLoss(_Loss):
                  dtype=None, reduction: str = "mean", weight: Tensor | None = None, ignore_index: int | None = None,
                  label_smoothing: float = 0.0, options: LinearCrossEntropyOptions | None = None) -> None:
         super().__init__(reduction=reduction)
-        if weight is not None and weight.shape != (num_classes,):
-            raise ShapeError(f"LinearCrossEntropyLoss: weight must have shape {(num_classes,)}, got {weight.shape}")
+        if weight is not None and getattr(weight, "shape", None) != (num_classes,):
+            raise ShapeError(f"LinearCrossEntropyLoss: weight must have shape {(num_classes,)}, got {getattr(weight, 'shape', weight)}")
         self.register_buffer("weight", weight)
         self.num_classes, self.out_features = num_classes, tuple(out_features)
         self.ignore_index, self.label_smoothing, self.options = ignore_index, label_smoothing, options

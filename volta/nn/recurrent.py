@@ -44,7 +44,7 @@ class RNNBase(_Recurrent):
     def __init__(self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
                  dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device=None, dtype=None) -> None:
         super().__init__()
-        kind = mode.lower().removeprefix("rnn_")
+        kind = str(mode).lower().removeprefix("rnn_")
         if kind not in GATES:
             raise ArgumentError(f"{self._name()}: unrecognized RNN mode {mode!r}")
         self._check(input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size)

@@ -7,7 +7,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta.dtypes import float16, result_type
-from volta.errors import ArgumentError, ShapeError
+from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.ops import reduce
 from volta.ops.assign import copy_
 from volta.ops.copy import clone, flip
@@ -87,6 +87,8 @@ def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
 # ---------------------------------------------------------------- ranks and order
 def _atleast(rank, place):
     def function(*tensors):
+        if len(tensors) > 1 and not all(isinstance(x, core.TensorBase) for x in tensors):
+            raise DTypeError(f"atleast_{rank}d: needs tensors, or one list of them, got {[type(x).__name__ for x in tensors]}")
         found = [reshape_op(x, shape=place(x.shape)) if x.ndim < rank else x for x in
                  (tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], core.TensorBase) else tensors)]
         return found[0] if len(tensors) == 1 and tensors[0] is not None and isinstance(tensors[0], core.TensorBase) else tuple(found)

@@ -53,6 +53,8 @@ def _overwritten(op, input, values, integers=False):
     """`input` with these values, unrecorded."""
     if not integers:
         floating_dtype(op, input.dtype)
+    if values.shape != input.shape:
+        raise ShapeError(f"{op}: the numbers drawn have shape {values.shape}, by their parameters, and the tensor {input.shape}")
     copy_into(input, cast(values, input.dtype))
     return input
 

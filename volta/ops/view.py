@@ -79,6 +79,8 @@ def view(input: Tensor, *shape: int | Sequence[int] | DType, size: Sequence[int]
     if len(shape) == 1 and isinstance(shape[0], core.DType):
         shape, dtype = (), shape[0]
     if dtype is not None:
+        if not isinstance(dtype, core.DType):
+            raise DTypeError(f"view: dtype must be a dtype such as volta.int32, got {type(dtype).__name__}")
         if shape or size is not None:
             raise ArgumentError(f"view: needs sizes or a dtype, got {shape or size} and {dtype}")
         return _reinterpreted(input, dtype)

@@ -342,7 +342,7 @@ cdef int _check_list(Primitive op, Py_ssize_t k, object tensors, object others) 
     """Of an op over lists of tensors: a list is of one dtype, of a kind that the op takes or that of the list `others`."""
     cdef int needed = -1
     cdef TensorBase t
-    for x in others if isinstance(others, (list, tuple)) and len(others) else tensors:
+    for x in (*others, *tensors) if isinstance(others, (list, tuple)) else tensors:
         if isinstance(x, TensorBase):
             needed = (<TensorBase>x).dtype.code
             break

@@ -55,6 +55,8 @@ cdef class InPlace(Op):
     def __call__(self, input, *args, **options):
         if not isinstance(input, TensorBase):
             raise DTypeError(f"{self.name}: input must be a tensor, got {type(input).__name__}")
+        if options and "out" in options:
+            raise TypeError(f"{self.name}() got an unexpected keyword argument 'out'")
         try:
             if self.record is not None:
                 if options and self.record is self.op:
