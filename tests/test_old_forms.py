@@ -144,9 +144,12 @@ def test_hostile_calls_raise(device):
     tensors, numbers = [volta.ones(2, 2, device=device)], [2.0, None]
     for call in (lambda: volta.addmm(numbers, tensors, tensors[0]), lambda: volta.lerp(numbers, tensors, 0.5),
                  lambda: volta.nn.functional.linear(numbers, tensors), lambda: volta.nn.functional.group_norm(numbers, weight=tensors),
-                 lambda: volta.atleast_2d(tensors, tensors[0]), lambda: tensors[0].view(dtype=tensors[0]), lambda: volta.is_signed(volta.int64)):
+                 lambda: volta.atleast_2d(tensors, tensors[0]), lambda: tensors[0].view(dtype=tensors[0]),
+                 lambda: volta.is_signed(volta.int64)):
         with pytest.raises(TypeError):
             call()
+    with pytest.raises(ValueError, match="result_type: needs tensors or numbers, got None alone"):
+        volta.result_type(None)
     out = volta.zeros(3, device=device)
     with pytest.raises(TypeError, match=r"add_\(\) got an unexpected keyword argument 'out'"):
         tensors[0].add_(1, out=out)

@@ -212,6 +212,8 @@ cdef DType _result_type(tuple values):
     for k in range(1, 3):
         if best[k] >= 0 and (code < 0 or dtype_of(best[k]).category > dtype_of(code).category):
             code = best[k]
+    if code < 0:
+        raise ArgumentError("result_type: needs tensors or numbers, got None alone")
     return dtype_of(code)
 
 
