@@ -51,7 +51,8 @@ def test_rules(dtype, device):
     for found, expected in (
             (volta.zeros(2, 3, **f), np.zeros((2, 3))), (volta.ones((2, 3), **f), np.ones((2, 3))),
             (volta.full((2,), 3, **f), np.full(2, 3)),
-            (volta.full((), 1, **f), np.ones(())), (volta.arange(5, device=device).to(dtype), np.arange(5)), (volta.zeros(0, 3, **f), np.zeros((0, 3))),
+            (volta.full((), 1, **f), np.ones(())), (volta.arange(5, device=device).to(dtype), np.arange(5)),
+            (volta.zeros(0, 3, **f), np.zeros((0, 3))),
             (volta.eye(2, 3, **f), np.eye(2, 3)), (volta.ones([3], **f), np.ones(3)), (volta.zeros((), **f), np.zeros(()))):
         assert found.dtype is dtype and found.device == volta.device(device) and found.is_contiguous()
         np.testing.assert_array_equal(found.numpy(), expected.astype(numpy))
