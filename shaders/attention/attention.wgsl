@@ -204,7 +204,7 @@ fn share_cells(part: u32, base: u32) {
 fn fetch_lines(lines: Lines, s: u32) {
     for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
         let u = lane + n * THREADS;
-        if (u < DEPTH * lines.width) {
+        if ((n + 1u) * THREADS <= DEPTH * lines.width || u < DEPTH * lines.width) {
             let line = min(lines.begin + column_in(s, u / lines.width), lines.end - 1u);
             held[n] = element(lines.name, lines.base + line * lines.stride + u % lines.width);
         }
@@ -213,11 +213,16 @@ fn fetch_lines(lines: Lines, s: u32) {
 
 // IN: base, where they go; a line beyond the end goes there as zeros.
 fn stash_lines(lines: Lines, s: u32, base: u32) {
-    let is_whole = lines.begin + select(TILE_C, (s + 1u) * DEPTH, GRADIENT) <= lines.end;
+    if (lines.begin + select(TILE_C, (s + 1u) * DEPTH, GRADIENT) > lines.end) {
+        for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
+            if (lines.begin + column_in(s, (lane + n * THREADS) / lines.width) >= lines.end) { held[n] = V(); }
+        }
+    }
     for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
         let u = lane + n * THREADS;
-        if (!is_whole && lines.begin + column_in(s, u / lines.width) >= lines.end) { held[n] = V(); }
-        if (u < DEPTH * lines.width) { stage[base + u / lines.width * LINE + u % lines.width] = held[n]; }
+        if ((n + 1u) * THREADS <= DEPTH * lines.width || u < DEPTH * lines.width) {
+            stage[base + u / lines.width * LINE + u % lines.width] = held[n];
+        }
     }
 }
 

@@ -21,10 +21,10 @@ BUSY = 256                  # threads of this shader that keep one of them busy
 SUMS = 0.05                 # time to add a tile's part of dq to what there is, in that of its products
 LARGEST = 4 * UNITS         # copies of dq, of all pairs together
 MOST_SPLITS = 8             # of the tiles of columns
-MANY = 4 * UNITS            # workgroups that are not split
+MANY = 6 * UNITS            # workgroups that are not split
 START = 0.1                 # time in which a workgroup begins and ends, in that of a tile of columns
 CELLS = 7.5e4, 2.8e4        # of a tile, times the width, that a multiprocessor has done in a microsecond, forward and backward
-MERGING = 4.0, 3e-6          # microseconds to merge parts, and more for each of their elements
+MERGING = 4.0, 3e-6         # microseconds to merge parts, and more for each of their elements
 
 
 class Tile(NamedTuple):
