@@ -44,17 +44,13 @@ alias O = vec4<f32>;            // of `second`
 fn put(i: u32, v: V) { second[i] = v; }
 fn held_second(i: u32) -> V { return second[i]; }
 
-const THREADS: u32 = LANES_X * LANES_Y;
-const FOURS: u32 = TILE_R / 4u;
-const ROWS: u32 = FOURS / LANES_Y;                                  // fours of rows that a thread owns
-const COLS: u32 = TILE_C / LANES_X;                                 // and columns
-const WIDE: u32 = (max(W1, W2) + LANES_X - 1u) / LANES_X;           // V's of a line of a result that a thread owns
-const LINE: u32 = WIDE * LANES_X;
+const THREADS: u32 = LANES_X * LANES_Y; const FOURS: u32 = TILE_R / 4u;
+const ROWS: u32 = FOURS / LANES_Y; const COLS: u32 = TILE_C / LANES_X;      // fours of rows, and columns, that a thread owns
+const WIDE: u32 = (max(W1, W2) + LANES_X - 1u) / LANES_X;           // V's of a line of a result that a thread owns,
+const LINE: u32 = WIDE * LANES_X;                                   // and that there are
 const QUERIES: u32 = select(4u, TILE_C / LANES_Y, GRADIENT);        // lines of dq that a thread owns
-const QUADS: u32 = STEP / 4u;
-const GAP: u32 = 8u / QUADS;                                        // V's, behind four elements of all rows or columns
-const ROW_BLOCKS: u32 = FOURS * QUADS;                              // of four lines and four elements
-const BLOCKS: u32 = ROW_BLOCKS + TILE_C / 4u * QUADS;
+const QUADS: u32 = STEP / 4u; const GAP: u32 = 8u / QUADS;          // V's, behind four elements of all rows or columns
+const ROW_BLOCKS: u32 = FOURS * QUADS; const BLOCKS: u32 = ROW_BLOCKS + TILE_C / 4u * QUADS;       // of four lines and four elements
 const BLOCK_UNITS: u32 = (BLOCKS + THREADS - 1u) / THREADS;         // that a thread fetches
 const_assert 0u == FOURS % LANES_Y + COLS % 4u + QUERIES % 4u + STEP % 8u + DEPTH % 8u + select(DEPTH % LANES_X, 0u, GRADIENT);
 const DEPTH_UNITS: u32 = (DEPTH * max(W1, W2) + THREADS - 1u) / THREADS;
@@ -88,17 +84,11 @@ var<workgroup> stage: array<V, STAGE>;
 var<workgroup> shared_cells: array<V, max(select(BUFFERS, 1u, GRADIENT) * AREA, LANES_X * FOURS)>;
 
 var<private> cells: array<V, COLS * ROWS>;
-var<private> sums_1: array<V, 4u * ROWS * WIDE>;
-var<private> sums_2: array<V, 4u * ROWS * WIDE>;
+var<private> sums_1: array<V, 4u * ROWS * WIDE>; var<private> sums_2: array<V, 4u * ROWS * WIDE>;
 var<private> sums_3: array<V, QUERIES * WIDE>;
-var<private> held: array<V, max(4u * BLOCK_UNITS, DEPTH_UNITS)>;
-var<private> places: array<u32, 4u * BLOCK_UNITS>;
+var<private> held: array<V, max(4u * BLOCK_UNITS, DEPTH_UNITS)>; var<private> places: array<u32, 4u * BLOCK_UNITS>;
 var<private> own: array<vec2<f32>, COLS>;                           // the stats of the thread's columns
-var<private> top: array<V, ROWS>;
-var<private> total: array<V, ROWS>;
-var<private> lane: u32;
-var<private> x: u32;
-var<private> y: u32;
+var<private> top: array<V, ROWS>; var<private> total: array<V, ROWS>; var<private> lane: u32; var<private> x: u32; var<private> y: u32;
 var<private> z: u32;                                                // the first four of rows: those of a warp lie side by side
 var<private> busy: bool;                                            // whether some of them take part in a tile of gradients
 
@@ -204,7 +194,7 @@ fn share_cells(part: u32, base: u32) {
 fn fetch_lines(lines: Lines, s: u32) {
     for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
         let u = lane + n * THREADS;
-        if ((n + 1u) * THREADS <= DEPTH * lines.width || u < DEPTH * lines.width) {
+        if (u < DEPTH * lines.width) {
             let line = min(lines.begin + column_in(s, u / lines.width), lines.end - 1u);
             held[n] = element(lines.name, lines.base + line * lines.stride + u % lines.width);
         }
@@ -213,16 +203,11 @@ fn fetch_lines(lines: Lines, s: u32) {
 
 // IN: base, where they go; a line beyond the end goes there as zeros.
 fn stash_lines(lines: Lines, s: u32, base: u32) {
-    if (lines.begin + select(TILE_C, (s + 1u) * DEPTH, GRADIENT) > lines.end) {
-        for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
-            if (lines.begin + column_in(s, (lane + n * THREADS) / lines.width) >= lines.end) { held[n] = V(); }
-        }
-    }
+    let is_whole = lines.begin + select(TILE_C, (s + 1u) * DEPTH, GRADIENT) <= lines.end;
     for (var n = 0u; n < DEPTH_UNITS; n += 1u) {
         let u = lane + n * THREADS;
-        if ((n + 1u) * THREADS <= DEPTH * lines.width || u < DEPTH * lines.width) {
-            stage[base + u / lines.width * LINE + u % lines.width] = held[n];
-        }
+        if (!is_whole && lines.begin + column_in(s, u / lines.width) >= lines.end) { held[n] = V(); }
+        if (u < DEPTH * lines.width) { stage[base + u / lines.width * LINE + u % lines.width] = held[n]; }
     }
 }
 
@@ -506,12 +491,10 @@ fn backward(head: u32, copy: u32, split: u32) {
 fn main(grid: Grid, @builtin(local_invocation_index) local: u32) {
     let group = group_of(grid);
     if (group >= p.pairs * p.tiles * p.splits) { return; }
-    let warp = local / 32u;
-    lane = local;
+    let warp = local / 32u; lane = local;
     x = warp % (LANES_X / 8u) * 8u + local / 2u % 8u;
     y = warp / (LANES_X / 8u) * 4u + local % 32u / 16u * 2u + local % 2u;
     z = y / 4u * (4u * ROWS) + y % 4u;
-    let owner = group / p.pairs / p.splits;
-    let split = group / p.pairs % p.splits;
+    let owner = group / p.pairs / p.splits; let split = group / p.pairs % p.splits;
     if (GRADIENT) { backward(group % p.pairs, owner, split); } else { forward(group % p.pairs, p.tiles - 1u - owner, split); }
 }
