@@ -1,5 +1,5 @@
 // prelude/rows: sums and maxima of what the threads of a row have. No bindings, no entry point; a file that uses them declares LANES, how
-// many neighbouring threads of a workgroup of 256 a row has, a power of two, and S, the type of what they have.
+// many neighbouring threads of a workgroup of at most 256 a row has, a power of two, and S, the type of what they have.
 
 const ROW_PART: u32 = min(LANES, select(16u, 8u, LANES < 128u));
 var<workgroup> row_values: array<S, 256>;

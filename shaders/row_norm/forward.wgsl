@@ -1,10 +1,10 @@
 // row_norm: out = (x - mean) * rstd * weight + bias of rows of x; also writes mean and rstd of each row.
 //
-// A workgroup takes 256 / LANES rows with LANES neighbouring threads each; LANES is a power of two. Row r uses the weights of r % groups.
+// A workgroup takes THREADS / LANES rows with LANES neighbouring threads each, powers of two. Row r uses the weights of r % groups.
 // With PER_RUN a weight belongs to `run` V's, else each element has its own.
 //
 // Bindings: 0 x, 1 weight, 2 bias (read; any buffer without HAS_WEIGHT, HAS_BIAS), 3 out, 4 mean, 5 rstd (read_write).
-// Launch:   x = ceil(rows / (256 / LANES)) workgroups of 256.
+// Launch:   x = ceil(rows / (THREADS / LANES)) workgroups of THREADS.
 // Sums:     in f32: a serial run per thread and element of V, then of threads; fixed order. The variance is a second pass over registers,
 //           or, of rows that are read twice, of deviations that are merged by Chan's formula.
 
@@ -12,6 +12,7 @@ alias V = vec4<f32>;
 alias S = f32;
 alias W = vec4<f32>;            // of weight and bias: a V, or with PER_RUN an element
 const WIDTH: u32 = 4u;
+const THREADS: u32 = 64u;        // at most 256
 const LANES: u32 = 64u;
 const ITEMS: u32 = 3u;          // V's of a thread
 const FITS: bool = true;        // they stay in registers; else a row is read twice
@@ -34,7 +35,7 @@ var<immediate> p: Params;
 @group(0) @binding(4) var<storage, read_write> mean: array<f32>;
 @group(0) @binding(5) var<storage, read_write> rstd: array<f32>;
 
-var<workgroup> tree: array<vec3<f32>, 256>;
+var<workgroup> tree: array<vec3<f32>, THREADS>;
 
 // A scalar V fills all four places of a vec4, of which the first is used.
 fn fold(value: V) -> f32 {
@@ -74,10 +75,10 @@ fn finish(value: V, center: f32, scale: f32, column: u32, i: u32) -> V {
     return result;
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(THREADS)
 fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
     let lane = thread % LANES;
-    let row = group_of(grid) * (256u / LANES) + thread / LANES;
+    let row = group_of(grid) * (THREADS / LANES) + thread / LANES;
     let count = select(0u, p.count, row < p.rows);
     let start = p.x_offset + min(row, p.rows - 1u) * p.count;
     let column = (row % p.groups) * p.columns;

@@ -6,13 +6,14 @@
 //
 // Bindings: 0 g, 1 x, 2 weight, 3 mean, 4 rstd, 5 arrived (read; weight any buffer without HAS_WEIGHT, arrived without ARRIVED), 6 dx,
 //           7 parts (read_write; parts any spare buffer without SUMS).
-// Launch:   x = blocks workgroups of 256; one takes 256 / LANES rows at a time, `turns` times.
+// Launch:   x = blocks workgroups of THREADS; one takes THREADS / LANES rows at a time, `turns` times.
 // Sums:     in f32: a serial run per thread and element of V, then of threads; fixed order.
 
 alias V = vec4<f32>;
 alias S = vec2<f32>;
 alias W = vec4<f32>;            // of weight: a V, or with PER_RUN an element
 const WIDTH: u32 = 4u;
+const THREADS: u32 = 64u;        // at most 256
 const LANES: u32 = 64u;
 const ITEMS: u32 = 3u;          // V's of a thread
 const FITS: bool = true;        // they stay in registers; else a row is read twice
@@ -39,10 +40,10 @@ var<immediate> p: Params;
 @group(0) @binding(6) var<storage, read_write> dx: array<V>;
 @group(0) @binding(7) var<storage, read_write> parts: array<vec2<f32>>;
 
-const ROWS: u32 = 256u / LANES;
+const ROWS: u32 = THREADS / LANES;
 
-var<workgroup> left: array<V, 256>;
-var<workgroup> right: array<V, 256>;
+var<workgroup> left: array<V, THREADS>;
+var<workgroup> right: array<V, THREADS>;
 
 fn fold(value: V) -> f32 {
     let v = vec4<f32>(value);
@@ -67,7 +68,7 @@ fn finish(h: V, normal: V, scale: f32, sums: vec2<f32>) -> V {
     return scale * (h - normal * (sums.y * per_value));
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(THREADS)
 fn main(grid: Grid, @builtin(local_invocation_index) thread: u32) {
     let group = group_of(grid);
     let lane = thread % LANES;

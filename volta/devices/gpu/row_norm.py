@@ -13,7 +13,7 @@ from volta.devices.gpu.reduce import row_lanes
 
 REGISTERS = 32              # float32 values of one buffer that a thread keeps
 LONG, FEW = 1 << 16, 64     # rows this long, when there are fewer than this, are split
-GROUPS = 264                # workgroups of the gradient at most: enough to fill a GPU, and few parts to add up
+WORKERS = 264 * 256         # threads of the gradient at most: enough to fill a GPU, and few parts to add up
 
 
 class _Rows:
@@ -23,13 +23,15 @@ class _Rows:
         each = [t.offset for t in operands if t is not None]
         self.width = width = vectors(length if inner == 1 else inner, x.offset, *each)
         self.rows, self.count, self.run = x._size // length, length // width, max(inner // width, 1)
-        self.lanes = row_lanes(self.count)
+        self.lanes = row_lanes(self.count, 2)
         items = ceil_div(self.count, self.lanes)
         self.fits = items * width <= REGISTERS
-        self.at_a_time = THREADS // self.lanes
+        self.threads = max(self.lanes, 64)          # small workgroups: few rows wait for each other
+        self.at_a_time = self.threads // self.lanes
         self.head = (self.rows, self.count, groups, length // inner // (width if inner == 1 else 1), self.run)
-        self.overrides = {"V": vector_type(width), "W": vector_type(width if inner == 1 else 1), "WIDTH": width, "LANES": self.lanes,
-                          "ITEMS": items if self.fits else 1, "FITS": self.fits, "PER_RUN": inner > 1, "CENTRED": centred}
+        self.overrides = {"V": vector_type(width), "W": vector_type(width if inner == 1 else 1), "WIDTH": width, "THREADS": self.threads,
+                          "LANES": self.lanes, "ITEMS": items if self.fits else 1, "FITS": self.fits, "PER_RUN": inner > 1,
+                          "CENTRED": centred}
 
     def at(self, operand: int, t, inner: int = 1):
         """Where an operand that need not be there begins: in V's, a weight or bias in its W's."""
@@ -62,7 +64,7 @@ def _row_norm_grad(g, x, weight, mean, rstd, arrived, *, length, groups, inner, 
     blocks = ceil_div(s.rows, s.at_a_time)
     parts, turns = s.rows // groups, 1
     if fused:
-        turns = ceil_div(blocks, GROUPS)
+        turns = ceil_div(blocks, WORKERS // s.threads)
         parts = blocks = ceil_div(blocks, turns)
     left = plan.scratch(8 * parts * columns or 8)
     plan.step("row_norm/grad", (0, 1, 0 if weight is None else 2, 3, 4, 0 if arrived is None else 5, dx, left),
