@@ -82,27 +82,6 @@ def test_like(device):
     assert volta.ones_like(f, dtype=volta.int64, requires_grad=False).dtype is volta.int64
 
 
-def test_default_dtype():
-    volta.set_default_dtype(volta.float64)
-    assert volta.tensor(1.5).dtype is volta.zeros(2).dtype is volta.rand(2).dtype is volta.float64
-    assert volta.tensor(1).dtype is volta.int64 and volta.get_default_dtype() is volta.float64
-    volta.set_default_dtype(volta.float32)
-    assert volta.tensor(1.5).dtype is volta.float32
-
-
-@pytest.mark.parametrize("name", ["float64", "float16", "bfloat16"])
-def test_default_dtype_of_what_integers_become(name):
-    dtype = getattr(volta, name)
-    volta.set_default_dtype(dtype)
-    whole, single = volta.tensor([1, 2]), volta.tensor([1.0], dtype=volta.float32)
-    for made in (whole / 2, whole + 0.5, volta.tensor(3) * 0.5, volta.exp(whole), whole.sqrt(), volta.where(whole > 1, 1.0, 0.0),
-                 volta.where(whole > 1, whole, 0.5), volta.atan2(whole, whole), whole.clamp(0.5), volta.nn.Linear(1, 1).weight):
-        assert made.dtype is dtype
-    assert (single * 0.5).dtype is volta.float32 and volta.result_type(whole, 1.5) is dtype and (whole + 1).dtype is volta.int64
-    if name == "float64":
-        assert volta.where(whole > 1, 0.1, 0.3).tolist() == [0.3, 0.1]
-
-
 def test_from_numpy():
     with pytest.raises(DTypeError, match="from_numpy: expected a NumPy array, got list; use volta.tensor"):
         volta.from_numpy([1])
