@@ -223,16 +223,12 @@ cdef extern from * nogil:
           if (__builtin_expect(far != 0, 0)) p = V_PICK(far, volta_tail(a), p);
           return V_MUL(x, V_PICK(V_NEGATIVE(x), p, V_SUB(V_SET(1), p)));
       }
-      /* What is worked 1 KB later, on its way out of the second cache: processors run too few vectors ahead to hide that themselves. */
-      #define V_AHEAD(x, out, i) (__builtin_prefetch((x) + (i) + 256), __builtin_prefetch((x) + (i) + 272),            \\
-                                  __builtin_prefetch((out) + (i) + 256, 1), __builtin_prefetch((out) + (i) + 272, 1))
       #define VOLTA_LINE(NAME, ARGUMENTS, TERM)                                                                       \\
         static inline Py_ssize_t NAME(float *out, const float *x, ARGUMENTS Py_ssize_t n) {                           \\
             Py_ssize_t i = 0;                                                                                         \\
             volta_v v;                                                                                                \\
             for (; i + 32 <= n; i += 16) {                                                                            \\
                 volta_v w;                                                                                            \\
-                V_AHEAD(x, out, i);                                                                                   \\
                 v = _mm512_loadu_ps(x + i);                                                                           \\
                 w = TERM;                                                                                             \\
                 _mm512_storeu_ps(out + i, w);                                                                         \\
@@ -277,9 +273,6 @@ cdef extern from * nogil:
           return n;
       }
     #else
-      /* What is worked 1 KB later, on its way out of the second cache: processors run too few vectors ahead to hide that themselves. */
-      #define V_AHEAD(x, out, i) (__builtin_prefetch((x) + (i) + 256), __builtin_prefetch((x) + (i) + 272),            \\
-                                  __builtin_prefetch((out) + (i) + 256, 1), __builtin_prefetch((out) + (i) + 272, 1))
       #define VOLTA_LINE(NAME, ARGUMENTS, TERM)                                                                       \\
         static inline Py_ssize_t NAME(float *out, const float *x, ARGUMENTS Py_ssize_t n) { return 0; }
       static inline Py_ssize_t volta_exp_sum_line(float *out, const float *x, float shift, double *total, Py_ssize_t n) { return 0; }
