@@ -1,5 +1,6 @@
 """Devices by name, the rule for tensors on different ones, transfers and their counters, and a machine without wgpu."""
 import copy
+import gc
 import os
 import pickle
 import shutil
@@ -246,6 +247,7 @@ def test_operations_are_recorded_not_submitted(gpu):
 
 
 def test_memory_stats(gpu):
+    gc.collect()                        # what other tests left in cycles
     before = volta.gpu.memory_stats()
     x = volta.zeros(1 << 18, device=gpu)
     now = volta.gpu.memory_stats()
