@@ -82,7 +82,7 @@ def _positive(*shape):
 
 
 OWN = {
-    "contiguous": [case(s) for s in SHAPES], "cast": [case(s, dtype=volta.int32) for s in SHAPES],
+    "contiguous": [case(s) for s in SHAPES], "clone": [case(s) for s in SHAPES], "cast": [case(s, dtype=volta.int32) for s in SHAPES],
     "triangle": [case((60, 70), diagonal=3, upper=False), case((2, 40, 50), diagonal=-2, upper=True)],
     "place": [case((1500,), shape=(5000,), starts=(7,), steps=(3,), value=1.5),
               case((30, 40), shape=(70, 50), starts=(3, 2), steps=(2, 1), value=0.0)],

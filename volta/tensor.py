@@ -12,7 +12,7 @@ import numpy as np
 
 from volta import autograd
 from volta._kernels import core
-from volta._kernels.core import graph, operators
+from volta._kernels.core import graph, operators, order
 from volta.autograd import Node, RemovableHandle
 from volta.device import as_device
 from volta.dtypes import bfloat16, float32, get_default_dtype, to_numpy
@@ -465,3 +465,4 @@ def _rebuild(array, dtype, device, requires_grad):
 install(Tensor)
 operators.use_c_operators(Tensor)
 core.set_tensor_type(Tensor)
+order.set_tensor_type(Tensor)

@@ -19,7 +19,7 @@ elementwise  A tensor operand may be replaced by a Python number (at least one o
     overlap by copying first). `into` does not bump versions; the caller does.
 
 movement     (views need no kernel)
-    contiguous(x)                                 row-major copy, always a new tensor
+    contiguous(x), clone(x)                       row-major copy, always a new tensor
     cast(x, dtype)                                C conversion as in PyTorch; bool is `!= 0`
     copy_into(out, x)                             out[...] = x: broadcast-free, same shape, dtypes may differ, any strides
     fill_into(out, value)                         any strides

@@ -16,7 +16,7 @@ from volta.ops.join import cat
 from volta.ops.parts import _split, diagonal, select, slice_view, tensor_split
 from volta.ops.records.copy import cast
 from volta.ops.records.strided import as_strided_op
-from volta.ops.records.view import on_diagonal, reshape_op
+from volta.ops.records.view import contiguous_op, on_diagonal, reshape_op
 from volta.ops.table import Many, case, composed
 from volta.ops.view import movedim, transpose
 from volta.shapes import as_dim, as_shape, broadcasts_to
@@ -156,9 +156,8 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         raise ArgumentError(f"rot90: dims must be two different dimensions, got {list(dims)}")
     k %= 4
     if k in (0, 2):
-        return flip(input, (a, b)) if k else clone(input)
-    turned = transpose(input, a, b)
-    return flip(turned, (a,)) if k == 1 else flip(turned, (b,))
+        return flip(input, (a, b)) if k else contiguous_op(input)
+    return transpose(flip(input, (b,) if k == 1 else (a,)), a, b)
 
 
 @composed(samples=(case((3, 4), 4), case((2, 3), 2, 1), case((2, 3))), kinds="fi", function=False,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from volta._kernels.core import DType
 from volta.errors import ArgumentError
 from volta.ops import arrange, parts, view
-from volta.ops.copy import clone
+from volta.ops.records.view import contiguous_op
 from volta.ops.table import case, composed
 from volta.shapes import as_dim
 
@@ -22,7 +22,7 @@ def _copies(op):
 
 
 def _each(views):
-    return tuple([clone(each) for each in views])
+    return tuple([contiguous_op(each) for each in views])
 
 
 @composed(samples=(case((3, 4)), case(()), case((0, 2))), kinds="fib", numpy=lambda x: x, method=False)
@@ -32,7 +32,7 @@ def alias_copy(input: Tensor) -> Tensor:
     >>> volta.alias_copy(volta.ones(2))
     tensor([1., 1.])
     """
-    return clone(input)
+    return contiguous_op(input)
 
 
 @composed(samples=(case((3, 4)), case(())), kinds="ib", numpy=lambda x: x, method=False)
@@ -42,7 +42,7 @@ def detach_copy(input: Tensor) -> Tensor:
     >>> volta.detach_copy(volta.ones(2, requires_grad=True)).requires_grad
     False
     """
-    return clone(input.detach())
+    return contiguous_op(input.detach())
 
 
 @composed(samples=(case((3, 4), size=(4, 3)), case((2, 3), size=(-1,))), kinds="fib", numpy=lambda x, size: x.reshape(size), method=False)
@@ -52,7 +52,7 @@ def view_copy(input: Tensor, size: Sequence[int] | DType) -> Tensor:
     >>> volta.view_copy(volta.ones(4), (2, 2)).shape
     volta.Size([2, 2])
     """
-    return clone(view.view(input, size) if isinstance(size, DType) else view.reshape(input, size))
+    return contiguous_op(view.view(input, size) if isinstance(size, DType) else view.reshape(input, size))
 
 
 @composed(untested="tests/test_arrange.py: of a storage, not of elements", method=False)
@@ -62,7 +62,7 @@ def as_strided_copy(input: Tensor, size: Sequence[int], stride: Sequence[int], s
     >>> volta.as_strided_copy(volta.arange(4), (2,), (2,)).tolist()
     [0, 2]
     """
-    return clone(arrange.as_strided(input, size, stride, storage_offset))
+    return contiguous_op(arrange.as_strided(input, size, stride, storage_offset))
 
 
 @_copies(parts.diagonal)
@@ -72,7 +72,7 @@ def diagonal_copy(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) 
     >>> volta.diagonal_copy(volta.eye(2))
     tensor([1., 1.])
     """
-    return clone(parts.diagonal(input, offset, dim1, dim2))
+    return contiguous_op(parts.diagonal(input, offset, dim1, dim2))
 
 
 @_copies(view.expand)
@@ -82,7 +82,7 @@ def expand_copy(input: Tensor, size: Sequence[int], *, implicit: bool = False) -
     >>> volta.expand_copy(volta.ones(1), (2,))
     tensor([1., 1.])
     """
-    return clone(view.expand(input, size))
+    return contiguous_op(view.expand(input, size))
 
 
 @_copies(view.permute)
@@ -92,7 +92,7 @@ def permute_copy(input: Tensor, dims: Sequence[int]) -> Tensor:
     >>> volta.permute_copy(volta.ones(2, 3), (1, 0)).shape
     volta.Size([3, 2])
     """
-    return clone(view.permute(input, dims))
+    return contiguous_op(view.permute(input, dims))
 
 
 @_copies(parts.select)
@@ -102,7 +102,7 @@ def select_copy(input: Tensor, dim: int, index: int) -> Tensor:
     >>> volta.select_copy(volta.eye(2), 0, 1)
     tensor([0., 1.])
     """
-    return clone(parts.select(input, dim, index))
+    return contiguous_op(parts.select(input, dim, index))
 
 
 @composed(samples=(case((4, 3), 0, 1, 3), case((2, 5), dim=1, step=2), case((3,), 0, -2, 9)), kinds="fib", method=False,
@@ -117,7 +117,7 @@ def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int |
     """
     if step < 1:
         raise ArgumentError(f"slice_copy: step must be positive, got {step}")
-    return clone(parts.slice_view(input, (slice(None),) * as_dim("slice_copy", dim, input.ndim) + (slice(start, end, step),)))
+    return contiguous_op(parts.slice_view(input, (slice(None),) * as_dim("slice_copy", dim, input.ndim) + (slice(start, end, step),)))
 
 
 @_copies(parts.split)
@@ -147,7 +147,7 @@ def squeeze_copy(input: Tensor, dim: int | Sequence[int] | None = None) -> Tenso
     >>> volta.squeeze_copy(volta.ones(1, 2))
     tensor([1., 1.])
     """
-    return clone(view.squeeze(input) if dim is None else view.squeeze(input, dim))
+    return contiguous_op(view.squeeze(input) if dim is None else view.squeeze(input, dim))
 
 
 @_copies(view.t)
@@ -157,7 +157,7 @@ def t_copy(input: Tensor) -> Tensor:
     >>> volta.t_copy(volta.ones(2, 3)).shape
     volta.Size([3, 2])
     """
-    return clone(view.t(input))
+    return contiguous_op(view.t(input))
 
 
 @_copies(view.transpose)
@@ -167,7 +167,7 @@ def transpose_copy(input: Tensor, dim0: int, dim1: int) -> Tensor:
     >>> volta.transpose_copy(volta.ones(2, 3), 0, 1).shape
     volta.Size([3, 2])
     """
-    return clone(view.transpose(input, dim0, dim1))
+    return contiguous_op(view.transpose(input, dim0, dim1))
 
 
 @_copies(parts.unbind)
@@ -187,7 +187,7 @@ def unfold_copy(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     >>> volta.unfold_copy(volta.arange(3), 0, 2, 1).tolist()
     [[0, 1], [1, 2]]
     """
-    return clone(parts.unfold(input, dimension, size, step))
+    return contiguous_op(parts.unfold(input, dimension, size, step))
 
 
 @_copies(view.unsqueeze)
@@ -197,4 +197,4 @@ def unsqueeze_copy(input: Tensor, dim: int) -> Tensor:
     >>> volta.unsqueeze_copy(volta.ones(2), 0).shape
     volta.Size([1, 2])
     """
-    return clone(view.unsqueeze(input, dim))
+    return contiguous_op(view.unsqueeze(input, dim))

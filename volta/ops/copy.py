@@ -15,7 +15,7 @@ from volta.errors import ArgumentError, DTypeError, ShapeError
 from volta.layout import channels_last, channels_last_3d, contiguous_format, preserve_format
 from volta.ops.parts import narrow
 from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
-from volta.ops.records.view import contiguous_op, diagonal_op, expand_kernel, on_diagonal, slice_op
+from volta.ops.records.view import clone_op, contiguous_op, diagonal_op, expand_kernel, on_diagonal, slice_op
 from volta.ops.table import Derived, case, composed
 from volta.ops.view import expand, listed, reshape
 from volta.shapes import as_dims, as_shape
@@ -105,14 +105,17 @@ def arranged(name: str, x: Tensor, memory_format: Layout | None) -> Tensor:
     return x if last._contiguous else contiguous_op(last).movedim(-1, 1)
 
 
-@composed(samples=(case((2, 3)), case(())), kinds="fib", record=contiguous_op, numpy=lambda x, **_: np.copy(x))
+@composed(samples=(case((2, 3)), case(())), kinds="fib", record=clone_op, numpy=lambda x, **_: np.copy(x))
 def clone(input: Tensor, *, memory_format: Layout | None = None) -> Tensor:
-    """A copy with its own storage, differentiable; row-major unless `memory_format` says otherwise.
+    """A copy with its own storage, differentiable; it lies in memory as the tensor does unless `memory_format` says otherwise.
 
     >>> volta.clone(volta.arange(2)).tolist()
     [0, 1]
     """
-    return arranged("clone", contiguous_op(input), memory_format)
+    if memory_format is None or memory_format is preserve_format:
+        return clone_op(input)
+    out = arranged("clone", input, memory_format)
+    return clone_op(out) if out is input else out
 
 
 @composed(samples=(case((2, 3)), case(())), kinds="fib", function=False, numpy=lambda x, **_: np.copy(x))
@@ -159,14 +162,20 @@ def to(input: Tensor, *args: object, dtype: DTypeLike = None, device: DeviceLike
         out = transfer(out, device=place)
     if kind is not None:                    # on the CPU, which has every dtype, not on the GPU that it comes from
         out = cast(out, kind)
-    out = arranged("to", out, memory_format)
+    out = _asked(input, out, memory_format)
     return clone(out) if copy and out is input else out
 
 
 def cast_as(input: Tensor, dtype: core.DType, memory_format: Layout | None) -> Tensor:
     """As another dtype, arranged as `memory_format` says."""
-    out = cast(input, dtype)
-    return out if memory_format is None else arranged("to", out, memory_format)
+    return _asked(input, cast(input, dtype), memory_format)
+
+
+def _asked(input, out, memory_format):
+    """What `to` has made of `input`, arranged: row-major elements are no other format for what is not pixel by pixel, as in PyTorch."""
+    if out is input and memory_format is contiguous_format and not any(map(input.is_contiguous, (channels_last, channels_last_3d))):
+        return out
+    return arranged("to", out, memory_format)
 
 
 @composed(samples=(case((2, 3), Derived(lambda x: x)),), kinds="fib", function=False, numpy=lambda x, other: np.copy(x))
@@ -236,7 +245,7 @@ def flip(input: Tensor, *which: int | Sequence[int], dims: Sequence[int] | None 
     starts, steps = [0] * len(shape), [1] * len(shape)
     for d in chosen:
         starts[d], steps[d] = shape[d] - 1, -1
-    return contiguous_op(slice_op(input, starts=tuple(starts), sizes=shape, steps=tuple(steps)))
+    return clone_op(slice_op(input, starts=tuple(starts), sizes=shape, steps=tuple(steps)))
 
 
 @composed(samples=(case((2, 3)),), kinds="fib", numpy=np.fliplr)

@@ -8,9 +8,11 @@ import numpy as np
 
 from volta import random
 from volta._kernels import core
+from volta._kernels.core.order import dense_strides
 from volta.device import as_device
 from volta.dtypes import as_dtype, bool_, float16, float32, float64, get_default_dtype, iinfo, int32, int64, to_numpy
 from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.layout import preserve_format
 from volta.ops.copy import arranged, copy_into
 from volta.ops.from_data import finish, tensor
 from volta.ops.join import cat
@@ -314,13 +316,21 @@ def fill_random_(t: Tensor, primitive, a: float, b: float, generator: Generator 
 
 
 # ---------------------------------------------------------------- like another
+def _laid(name, made, like, memory_format):
+    """New numbers in the memory order that is asked for, which is that of `like` unless something else is said."""
+    if memory_format is not None and memory_format is not preserve_format:
+        return arranged(name, made, memory_format)
+    strides = None if core.stands_in(like) or core.stands_in(made) else dense_strides(like)
+    return made if strides is None else core.view(made, made.shape, strides, made.offset)
+
+
 def _like(make):
     made = make.function                # its arguments need no second check
 
     def function(input: Tensor, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False,
                  memory_format: Layout | None = None) -> Tensor:
         like = made(input.shape, dtype=dtype or input.dtype, device=device or input.device)
-        return finish(arranged(function.__name__, like, memory_format), requires_grad)
+        return finish(_laid(function.__name__, like, input, memory_format), requires_grad)
     return _named_like(function, make, samples=() if make is empty else (case((2, 3)),), kinds="fib", smooth=False,
                        numpy=np.zeros_like if make is zeros else np.ones_like)
 
@@ -329,7 +339,7 @@ def _random_like(make):
     def function(input: Tensor, *, generator: Generator | None = None, dtype: DTypeLike = None, device: DeviceLike = None,
                  requires_grad: bool = False, memory_format: Layout | None = None) -> Tensor:
         like = make(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device)
-        return finish(arranged(function.__name__, like, memory_format), requires_grad)
+        return finish(_laid(function.__name__, like, input, memory_format), requires_grad)
     return _named_like(function, make)
 
 
@@ -353,7 +363,7 @@ def full_like(input: Tensor, fill_value: Number, *, dtype: DTypeLike = None, dev
     [7.0, 7.0]
     """
     like = full(input.shape, fill_value, dtype=dtype or input.dtype, device=device or input.device)
-    return finish(arranged("full_like", like, memory_format), requires_grad)
+    return finish(_laid("full_like", like, input, memory_format), requires_grad)
 
 
 @_made
@@ -367,7 +377,7 @@ def randint_like(input: Tensor, *bounds: int, low: int = 0, high: int | None = N
     """
     like = randint(*bounds, low=low, high=high, size=input.shape, generator=generator, dtype=dtype or input.dtype,
                    device=device or input.device)
-    return finish(arranged("randint_like", like, memory_format), requires_grad)
+    return finish(_laid("randint_like", like, input, memory_format), requires_grad)
 
 
 def _new(make):

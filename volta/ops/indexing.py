@@ -23,7 +23,7 @@ from volta.ops.records.math import where_op, wrapped
 from volta.ops.records.places import true_places as true_places_op
 from volta.ops.records.places import true_starts
 from volta.ops.records.reduce import amax_op
-from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op
+from volta.ops.records.view import contiguous_op, expand_op, permute_op, reshape_op, row_major
 from volta.ops.table import Flags, Labels, case, composed
 from volta.shapes import as_dim, broadcast_shapes
 
@@ -194,7 +194,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         added = slice_view(added, tuple(slice(0, n) for n in at.shape))
     if at.shape != x.shape and any(n != m for i, (n, m) in enumerate(zip(x.shape, at.shape)) if i != d):
         added = scatter_add_op(added, at, dim=d, size=x.shape[d])
-        return input + pad(added, [v for n, m in zip(reversed(x.shape), reversed(added.shape)) for v in (0, n - m)])
+        return row_major(input) + pad(added, [v for n, m in zip(reversed(x.shape), reversed(added.shape)) for v in (0, n - m)])
     out = scatter_sum_op(x, added, at, dim=d)
     return out if input.shape else reshape_op(out, shape=())
 
@@ -220,7 +220,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     index = positions("index_add", as_vector(index), x.shape[d], kernel_checks=True)
     factor = alpha if input.dtype.is_floating_point else bool(alpha) if input.dtype is bool_ else as_integer("index_add", alpha)
     added = index_add_op(as_vector(source if factor == 1 else source * factor), index, dim=d, size=x.shape[d])
-    return input + (added if input.shape else reshape_op(added, shape=()))
+    return row_major(input) + (added if input.shape else reshape_op(added, shape=()))
 
 
 @composed(apart=0, samples=(case((3, 5), 1, Labels((4,), 5)), case((), 0, Labels((1,), 1))), kinds="fib",
@@ -255,7 +255,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
             raise ArgumentError("one_hot: no elements say how many classes there are; give num_classes")
         num_classes = int(amax_op(input, dim=tuple(range(input.ndim)), keepdim=False).item()) + 1
     check_index("one_hot", input, num_classes)
-    return cast(reshape_op(input, shape=input.shape + (1,)) == arange(num_classes, device=input.device), int64)
+    return cast(reshape_op(row_major(input), shape=input.shape + (1,)) == arange(num_classes, device=input.device), int64)
 
 
 @composed(samples=(case((3, 4), Flags((4,)), 2), case((), Flags(()), 1.0)), kinds="fib", inplace=True,
@@ -276,7 +276,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Number | Tensor) -> Tensor:
         value = cast(value, input.dtype)
     elif not input.dtype.is_floating_point:
         value = bool(value) if input.dtype.code == 0 else as_integer("masked_fill", value)
-    return where_op(mask, value, input)
+    return where_op(row_major(mask), value, row_major(input))
 
 
 @composed(samples=(case((3, 4), diagonal=1), case((2, 3, 3))), kinds="fib", inplace=True, numpy=lambda x, diagonal=0: np.tril(x, diagonal))
@@ -348,7 +348,9 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
     found = np.unravel_index(np.flatnonzero(array), array.shape) if array.ndim else ()       # NumPy's nonzero is ten times slower
     if as_tuple:
         return tuple([tensor(i, device=input.device) for i in found])
-    return tensor(np.stack(found, 1) if found else np.argwhere(array), device=input.device)
+    if not found:
+        return tensor(np.argwhere(array), device=input.device)
+    return permute_op(tensor(np.stack(found), device=input.device), dims=(1, 0))            # as it lies in memory in PyTorch
 
 
 @composed(samples=(case((3, 4)), case(())), kinds="fib", smooth=False, reads=True, numpy=np.argwhere)

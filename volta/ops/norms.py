@@ -15,7 +15,7 @@ from volta.ops.records.copy import cast
 from volta.ops.records.decomposition import svd_op
 from volta.ops.records.math import floor, where_op
 from volta.ops.records.reduce import norm2_op
-from volta.ops.records.view import permute_op, reshape_op
+from volta.ops.records.view import permute_op, reshape_op, row_major
 from volta.ops.reduce import amax, amin, root, sum
 from volta.ops.table import case, composed
 from volta.shapes import as_dim, as_dims, reduced
@@ -248,4 +248,4 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     sizes = norm(input.detach(), p, over, True)
     if input.requires_grad:                     # a slice that is not scaled has no part in the derivative of the norms: it may hold NaN
         sizes = where(sizes > maxnorm, norm(where(sizes > maxnorm, input, 0.0), p, over, True), 0.0)
-    return input * where(sizes > maxnorm, maxnorm / (sizes + 1e-7), 1.0)
+    return row_major(input) * where(sizes > maxnorm, maxnorm / (sizes + 1e-7), 1.0)

@@ -14,7 +14,7 @@ from volta.ops.parts import diagonal
 from volta.ops.records.copy import cast
 from volta.ops.records.linalg import cross_op
 from volta.ops.records.math import where_op
-from volta.ops.records.view import contiguous_op, expand_op, reshape_op
+from volta.ops.records.view import contiguous_op, expand_op, reshape_op, row_major
 from volta.ops.reduce import sum
 from volta.ops.table import Many, case, composed
 from volta.ops.view import unsqueeze
@@ -160,6 +160,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     """
     square("linalg.matrix_power", input)
     if n == 0:
+        input = row_major(input)
         return where_op(input < input, input, eye(input.shape[-1], dtype=input.dtype, device=input.device))      # in the graph
     base = inverse(input) if n < 0 else input
     out = contiguous_op(base) if n == 1 else base       # a copy
@@ -183,7 +184,7 @@ def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
     if x.ndim == 0 and N is None or N is not None and N <= 1:
         raise ArgumentError(f"linalg.vander: needs N above 1, and for a tensor of no dimension N at all, got shape {x.shape} and N {N}")
     x = x if x.dtype.is_floating_point else cast(x, int64)
-    x = x if x.ndim else unsqueeze(x, 0)
+    x = row_major(x) if x.ndim else unsqueeze(x, 0)
     return unsqueeze(x, -1) ** arange(x.shape[-1] if N is None else N, dtype=x.dtype, device=x.device)
 
 

@@ -17,7 +17,7 @@ from volta.ops.records.copy import cast
 from volta.ops.records.index import index_add_op, index_select_op
 from volta.ops.records.math import add_op, where_op
 from volta.ops.records.sort import searchsorted_op
-from volta.ops.records.view import contiguous_op, expand_op, reshape_op
+from volta.ops.records.view import clone_op, contiguous_op, expand_op, reshape_op, row_major
 from volta.ops.scan import cumsum
 from volta.ops.scatter import alike, as_held, different, writing
 from volta.ops.subscript import Positions, setitem
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from volta.types import Number
 
 
-@writing(untested="tests/test_scatter.py: its indices are a tuple of tensors")
+@writing(copy=clone_op, untested="tests/test_scatter.py: its indices are a tuple of tensors")
 def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
     """input[indices] = values, where None stands for a whole dimension; with `accumulate`, values are added to what is there, as often as a
     place is named.
@@ -66,7 +66,7 @@ def _np_put(x, index, source, accumulate=False):
 
 
 @writing(samples=(case((3, 4), different(3, 12), (3,)), case((3, 4), Labels((2, 3), 4), (6,), accumulate=True)),
-          numpy=_np_put, kinds="fi")
+          copy=clone_op, numpy=_np_put, kinds="fi")
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """`source` written at the positions of `index` among the elements in their order, or with `accumulate` added to what is there; negative
     ones count from the end.
@@ -169,7 +169,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if not source._size:
         return contiguous_op(input)
     picked = index_select_op(flat(source), clamp(place, 0, source._size - 1), dim=0)
-    return where_op(mask, reshape_op(picked, shape=shape), input)
+    return where_op(row_major(mask), reshape_op(picked, shape=shape), row_major(input))
 
 
 @composed(function=False, untested="tests/test_scatter.py: it has only this form")

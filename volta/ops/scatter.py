@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from volta.types import Number
 
 
-def writing(fresh: Callable | None = None, **options: object) -> Callable:
+def writing(fresh: Callable | None = None, copy: Callable = contiguous_op, **options: object) -> Callable:
     """Decorator: `f_`, which writes into its first argument, is declared as such and, on a copy of it or as `fresh` of it, as `f`."""
     def make(function):
         name = function.__name__
 
         @wraps(function)
         def on_copy(input, *args, **options):
-            return fresh(input, *args, **options) if fresh else function(contiguous_op(input), *args, **options)
+            return fresh(input, *args, **options) if fresh else function(copy(input), *args, **options)
 
         @wraps(function)
         def in_place(input, *args, **options):
@@ -300,7 +300,7 @@ def _fill_mask(input, d, index):
 def _filled(input, dim, index, value):
     """`index_fill` in one pass over the input."""
     mask = _fill_mask(input, _checked_fill(input, dim, index, value), index)
-    return masked_fill(input, mask, value if isinstance(value, TensorBase) else as_held(input, value))
+    return where_op(mask, cast(value, input.dtype) if isinstance(value, TensorBase) else as_held(input, value), input)
 
 
 @writing(_filled, samples=(case((3, 5), 1, Labels((2,), 5), 1), case((), 0, Labels((1,), 1), 1)),

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta._kernels.core import TensorBase, graph
+from volta._kernels.core import TensorBase, graph, stands_in
+from volta._kernels.core.order import dense_strides
 from volta.dtypes import iinfo, int32, int64, result_type
 from volta.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from volta.ops.creation import arange, full
@@ -19,7 +20,7 @@ from volta.ops.records.math import isnan
 from volta.ops.records.reduce import amax_op, argmax_op
 from volta.ops.records.scan import cummax_op
 from volta.ops.records.sort import order, searchsorted_op, sort_op
-from volta.ops.records.view import reshape_op
+from volta.ops.records.view import permute_op, reshape_op
 from volta.ops.reduce import ValuesIndices, sum
 from volta.ops.table import Derived, case, composed
 from volta.shapes import as_dim, reduced
@@ -54,6 +55,12 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
     >>> volta.sort(volta.tensor([3.0, 1.0, 2.0])).indices
     tensor([1, 2, 0])
     """
+    strides = None if stands_in(input) else dense_strides(input)
+    if strides is not None:                     # as it lies in memory
+        dims = sorted(range(input.ndim), key=lambda d: -strides[d])
+        places = tuple(map(dims.index, range(input.ndim)))
+        found = _sorted("sort", permute_op(input, dims=tuple(dims)), places[as_dim("sort", dim, input.ndim)], descending)
+        return ValuesIndices(*[permute_op(x, dims=places) for x in found[:2]])
     values, indices, _ = _sorted("sort", input, dim, descending)
     return ValuesIndices(reshape_op(values, shape=input.shape), reshape_op(indices, shape=input.shape))
 

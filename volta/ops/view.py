@@ -9,7 +9,7 @@ import numpy as np
 
 from volta._kernels import core
 from volta.errors import ArgumentError, CallError, DTypeError, ShapeError
-from volta.ops.records.view import expand_op, permute_op, reshape_op
+from volta.ops.records.view import expand_op, permute_op, reshape_op, row_major
 from volta.ops.table import Derived, case, composed
 from volta.shapes import as_dim, as_dims, broadcast_shapes, infer, view_strides
 
@@ -175,7 +175,7 @@ def ravel(input: Tensor) -> Tensor:
     >>> volta.ravel(volta.ones(2, 3)).shape
     volta.Size([6])
     """
-    return reshape_op(input, shape=(input._size,))
+    return reshape_op(row_major(input), shape=(input._size,))
 
 
 @composed(samples=(case((3, 1), size=(2, -1, 4)), case((1,), size=(0,))), kinds="fib", view=True, function=False,

@@ -3,6 +3,7 @@ from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_SIZE
 
 from volta._kernels.core.base cimport BFLOAT16, FLOAT16, STORED_MASK, DType, Device, TensorBase, rare
+from volta._kernels.core.order cimport Order, order_of, restored, scattered
 from volta._kernels.core.record cimport Primitive
 
 cdef extern from "Python.h":
@@ -34,9 +35,14 @@ cdef inline object call_kernel(Primitive op, Device device, tuple inputs, dict p
     """
     cdef object kernel, result
     cdef int own
-    cdef tuple present = None
+    cdef tuple present = None, given = inputs
+    cdef Order order = None
     if watching:
         present = before((op, device, inputs, params, out))
+    if op.pointwise and out is None and scattered(inputs):
+        order = order_of(inputs)
+        if order is not None:
+            inputs = order.inputs
     if device.is_gpu:
         kernel = op.gpu
         own = op.gpu_own
@@ -52,10 +58,12 @@ cdef inline object call_kernel(Primitive op, Device device, tuple inputs, dict p
         result = kernel.into(out, <object>inputs[0], <object>inputs[1])
     else:
         result = kernel.into(out, *inputs)
+    if order is not None:
+        result = restored(order, result)
     if out is not None:
         out.storage.version += 1
     elif op.changes:
-        count_writes(op, inputs)
+        count_writes(op, given)
     if present is not None:
-        after(present, (op, device, inputs, params, out), result)
+        after(present, (op, device, given, params, out), result)
     return result

@@ -30,14 +30,14 @@ cdef Primitive _add = None
 cdef Primitive _slice = None
 cdef object _joined = None
 cdef object _sum_to = None
-cdef object _clone = None
+cdef Primitive _clone = None, _contiguous = None
 cdef object _tie = None
 
 
-def configure(add, slice, joined, sum_to, clone, tie):
+def configure(add, slice, joined, sum_to, clone, contiguous, tie):
     """Give the engine the pieces of higher layers that it calls."""
-    global _add, _slice, _joined, _sum_to, _clone, _tie
-    _add, _slice, _joined, _sum_to, _clone, _tie = add, slice, joined, sum_to, clone, tie
+    global _add, _slice, _joined, _sum_to, _clone, _contiguous, _tie
+    _add, _slice, _joined, _sum_to, _clone, _contiguous, _tie = add, slice, joined, sum_to, clone, contiguous, tie
 
 
 # ---------------------------------------------------------------- the heap
@@ -470,7 +470,8 @@ def run_backward(list roots, list gradients, bint retain_graph, bint create_grap
 
 
 cdef _set_gradient(TensorBase leaf, object gradient, bint owned, bint create_graph):
-    """leaf.grad += gradient, after the leaf's hooks. The buffer is taken over where nothing else can see it, else copied."""
+    """leaf.grad += gradient, after the leaf's hooks. The buffer is taken over where nothing else can see it, else copied; that of a
+    row-major leaf is row-major."""
     cdef TensorBase g
     if leaf._hooks is not None:
         for hook in list(leaf._hooks.values()):
@@ -489,10 +490,10 @@ cdef _set_gradient(TensorBase leaf, object gradient, bint owned, bint create_gra
                 _accumulate(<TensorBase>leaf.grad, gradient)
         elif not isinstance(gradient, TensorBase):
             leaf.grad = gradient if create_graph else gradient.clone()
-        elif create_graph or owned or Py_REFCNT(<PyObject*>g) <= 3 and _is_alone(g):
+        elif create_graph or (owned and (g.contiguous or not leaf.contiguous)) or Py_REFCNT(<PyObject*>g) <= 3 and _is_alone(g):
             leaf.grad = g
         else:
-            leaf.grad = _clone(g)
+            leaf.grad = (_contiguous if leaf.contiguous else _clone)(g)
     if leaf._arrived_hooks is not None:
         for hook in list(leaf._arrived_hooks.values()):
             hook(leaf)

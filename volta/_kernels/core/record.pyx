@@ -313,6 +313,7 @@ cdef class Primitive(Op):
         self.several = len(self.differentiable) > 1
         self.is_view = family == "view"
         self.tests = tests
+        self.pointwise = self.promotion == COMMON or self.promotion == FLOATING
         self.plans = {}
         if self.count > 62:
             raise ArgumentError(f"{name}: {self.count} named inputs, at most 62 are possible; let the last one be any number, '*name'")

@@ -185,5 +185,5 @@ def download(x):
     return array
 
 
-KERNELS = {"contiguous": contiguous, "cast": cast, "copy_into": copy_into, "fill_into": fill_into, "full": full, "arange": arange,
-           "empty": empty, "upload": upload, "download": download}
+KERNELS = {"contiguous": contiguous, "clone": contiguous, "cast": cast, "copy_into": copy_into, "fill_into": fill_into, "full": full,
+           "arange": arange, "empty": empty, "upload": upload, "download": download}

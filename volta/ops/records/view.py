@@ -1,4 +1,4 @@
-"""Records of views (reshape, permute, expand, slices, diagonals, windows) and of the two copies that belong to them: `contiguous` and
+"""Records of views (reshape, permute, expand, slices, diagonals, windows) and of the copies that belong to them: `contiguous`, `clone` and
 `place`, the inverse of slicing. A view shares its storage and costs no kernel; its derivative is another view or `place`.
 """
 from __future__ import annotations
@@ -83,6 +83,16 @@ def _np_place(x, shape, starts, steps, value):
 
 contiguous_op = register("contiguous", ("x",), family="movement", takes="fib", vjp=(lambda g: g,), numpy=lambda x: x.copy(), kinds="fib",
                        cases=(case((3, 4)), case(()), case((0, 2))))
+clone_op = register("clone", ("x",), family="movement", takes="fib", vjp=(lambda g: g,), numpy=lambda x: x.copy(), kinds="fib",
+                    cases=(case((3, 4)), case(()), case((0, 2))))
+clone_op.pointwise = True                   # it lies as x does
+
+
+def row_major(x):
+    """x, or a row-major copy of it: for elementwise functions whose results do not lie as the inputs do."""
+    return x if x._contiguous else contiguous_op(x)
+
+
 place = register(
     "place", ("x",), family="movement", numpy=_np_place, takes="fib", kinds="fib",
     vjp=(lambda g, x_shape, starts, steps: slice_op(g, starts=starts, sizes=x_shape, steps=steps),),

@@ -1,0 +1,123 @@
+"""In which order in memory results lie: as the inputs do, by PyTorch's rule; random layouts are compared with it."""
+import numpy as np
+import pytest
+
+import volta
+
+UNARY = ("neg", "exp", "relu", "sigmoid", "isnan", "sign", "square", "float", "double", "long", "bool", "half", "clone", "erf")
+BINARY = ("add", "sub", "mul", "maximum", "eq", "lt", "atan2", "logical_and", "copysign")
+LIKE = ("zeros_like", "ones_like", "empty_like", "rand_like", "randn_like")
+
+
+def laid(rng, shape):
+    """How to make a tensor of this shape lie in memory: a permutation, steps, which dimensions are repeated."""
+    order = rng.permutation(len(shape)) if rng.random() < 0.8 else np.arange(len(shape))
+    steps = [int(rng.integers(1, 3)) if rng.random() < 0.2 else 1 for _ in shape]
+    return order.tolist(), steps, [rng.random() < 0.08 for _ in shape]
+
+
+def placed(numbers, layout):
+    """The tensor over `numbers`, one-dimensional, with the shape and layout, in either library."""
+    shape, (order, steps, repeated) = layout
+    sizes = [1 if repeated[d] else shape[d] * steps[d] for d in order]
+    x = numbers[:int(np.prod(sizes))].reshape(sizes).permute([order.index(d) for d in range(len(shape))])
+    x = x[tuple(slice(None, None, 1 if r else s) for s, r in zip(steps, repeated))] if shape else x
+    return x.expand(*shape) if shape else x
+
+
+def wide(strides, shape):
+    """The strides that matter."""
+    return [s for s, n in zip(strides, shape) if n > 1]
+
+
+def random_operands(rng, count):
+    """Shapes and layouts that broadcast together."""
+    shape = [int(n) for n in rng.choice([1, 2, 3, 4], int(rng.integers(1, 6)), p=[0.15, 0.3, 0.3, 0.25])]
+    same = laid(rng, shape) if rng.random() < 0.4 else None
+    found = []
+    for i in range(count):
+        own = list(shape)
+        if i and rng.random() < 0.35:
+            own = own[int(rng.integers(0, len(own) + 1)):]
+        own = [1 if i and rng.random() < 0.15 else n for n in own]
+        found.append((own, same if same and own == shape else laid(rng, own)))
+    return found
+
+
+def test_results_lie_as_inputs_do(device):
+    x = volta.ones(2, 3, 4, 5, device=device).permute(0, 2, 3, 1)
+    assert (x.relu().stride(), (x + 1).stride(), x.double().stride() if device == "cpu" else x.long().stride()) == (x.stride(),) * 3
+    assert (x + x.relu()).stride() == x.clone().stride() == volta.zeros_like(x).stride() == x.stride()
+    assert (x + volta.ones(5, 3, device=device)).stride() == x.stride()                 # what is repeated has no say
+    assert (volta.ones(2, 4, 5, 3, device=device) + x).stride() == (60, 15, 3, 1)       # the first input decides
+    assert x.contiguous().stride() == x.clone(memory_format=volta.contiguous_format).stride() == (60, 15, 3, 1)
+    assert (volta.ones(3, 1, device=device).expand(3, 4) * 2).stride() == (4, 1)
+    assert volta.ones(6, 4, device=device)[::2].t().neg().stride() == (1, 4)             # dense, in the same order
+
+
+def test_formats(device):
+    x = volta.arange(120.0, device=device).reshape(2, 3, 4, 5)
+    y = x.to(memory_format=volta.channels_last)
+    assert y.is_contiguous(memory_format=volta.channels_last) and not y.is_contiguous() and y.stride() == (60, 1, 15, 3)
+    assert (y * 2 + 1).relu().is_contiguous(memory_format=volta.channels_last)
+    assert volta.nn.functional.silu(y).tolist() == volta.nn.functional.silu(x).tolist()
+    assert volta.empty_like(y).stride() == y.stride() and volta.empty_like(y, memory_format=volta.contiguous_format).is_contiguous()
+    assert y.clone(memory_format=volta.preserve_format).stride() == y.stride()
+
+
+def test_gradients(device):
+    """The gradient of a row-major leaf is row-major, whatever it came through."""
+    x = volta.arange(24.0, device=device).reshape(2, 3, 4).requires_grad_()
+    y = x.permute(2, 0, 1)
+    (y.sigmoid() * y + y.exp()).sum().backward()
+    z = x.detach().clone().requires_grad_()
+    (z.sigmoid() * z + z.exp()).sum().backward()
+    assert x.grad.is_contiguous() and volta.allclose(x.grad, z.grad)
+
+
+def test_in_place_and_out_keep_their_own(device):
+    x, y = volta.ones(3, 4, device=device), volta.arange(12.0, device=device).reshape(4, 3).t()
+    x += y
+    assert x.stride() == (4, 1) and x.tolist() == (y + 1).tolist()
+    out = volta.zeros(3, 4, device=device)
+    assert volta.add(y, y, out=out) is out and out.stride() == (4, 1) and out.tolist() == (y * 2).tolist()
+
+
+def test_observers_see_the_call_as_it_was_made(device):
+    from volta._kernels.core.call import Observer
+    seen = []
+
+    class Tape(Observer):
+        def after(self, op, device, inputs, params, out, result):
+            seen.append((op.name, inputs[0], result))
+    x = volta.ones(3, 4, device=device).t()
+    with Tape():
+        y = x.exp()
+    assert seen[-1][0] == "exp" and seen[-1][1] is x and seen[-1][2] is y
+
+
+def test_random_layouts_against_torch(device):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    rng = np.random.default_rng(11)
+    values = rng.standard_normal(40000).astype(np.float32)
+    theirs, ours = torch.from_numpy(values), volta.from_numpy(values).to(device)
+    seen = set()
+    for _ in range(1500 if device == "cpu" else 200):
+        count = int(rng.integers(1, 4))
+        layouts = random_operands(rng, count)
+        a, b = [placed(theirs, each) for each in layouts], [placed(ours, each) for each in layouts]
+        if count == 1:
+            name = str(rng.choice([n for n in UNARY if n != "double" or device == "cpu"] + list(LIKE)))
+            found = [getattr(lib if name in LIKE else type(x), name)(x) for lib, x in ((torch, a[0]), (volta, b[0]))]
+        elif count == 2:
+            name = str(rng.choice(BINARY))
+            found = [getattr(lib, name)(*xs) for lib, xs in ((torch, a), (volta, b))]
+        else:
+            name = str(rng.choice(["where", "lerp", "clamp"]))
+            found = [getattr(lib, name)(xs[0] > 0 if name == "where" else xs[0], *xs[1:]) for lib, xs in ((torch, a), (volta, b))]
+        told = f"{name} of {[(x.shape, x.stride()) for x in a]}: {found[1].stride()}, PyTorch's {found[0].stride()}"
+        assert wide(found[0].stride(), found[0].shape) == wide(found[1].stride(), found[1].shape), told
+        seen.add((name, found[1].is_contiguous()))
+        if name not in LIKE:
+            np.testing.assert_allclose(found[1].cpu().numpy(), found[0].numpy(), rtol=2e-4, atol=2e-4, err_msg=told)
+    assert len(seen) > 30

@@ -1,0 +1,158 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""In which order in memory the results of elementwise records lie: that of the inputs, as PyTorch's TensorIterator chooses it.
+
+Kernels make row-major results. Where an input is not row-major, `call_kernel` gives them inputs with permuted dimensions, and its caller
+sees what they make with the dimensions back in their places. What is dense in the same order becomes one row for the kernel then.
+"""
+from volta._kernels.core.base cimport MAX_RANK, TensorBase, make_tensor
+
+tensor_type = NULL
+
+
+def set_tensor_type(type cls not None):
+    """Name the class of nearly all tensors."""
+    global tensor_type
+    tensor_type = <void*>cls
+
+
+cdef enum:
+    TENSORS = 6                             # inputs of a record that are looked at; no elementwise record has more
+
+cdef struct Walk:
+    int rank
+    int count                               # tensors with dimensions
+    Py_ssize_t shape[MAX_RANK]              # common to all
+    Py_ssize_t steps[TENSORS][MAX_RANK]     # 0 where a tensor is repeated
+    int order[MAX_RANK]                     # dimensions, outermost in memory first
+
+
+cdef bint _gather(Walk* w, tuple inputs):
+    """Shape and strides of the tensors, broadcast. False where there is nothing to order."""
+    cdef Py_ssize_t i, lead, size, step
+    cdef int k
+    cdef TensorBase t
+    cdef object x
+    w.rank = w.count = 0
+    for x in inputs:
+        if isinstance(x, TensorBase) and len((<TensorBase>x).shape) > w.rank:
+            w.rank = <int>len((<TensorBase>x).shape)
+    if w.rank < 2:
+        return False
+    for i in range(w.rank):
+        w.shape[i] = 1
+    for x in inputs:
+        if not isinstance(x, TensorBase) or not len((<TensorBase>x).shape):
+            continue
+        if w.count == TENSORS:
+            return False
+        t = <TensorBase>x
+        lead = w.rank - len(t.shape)
+        for i in range(lead):
+            w.steps[w.count][i] = 0
+        for i in range(lead, w.rank):
+            size = <Py_ssize_t>t.shape[i - lead]
+            step = <Py_ssize_t>t._strides[i - lead]
+            w.steps[w.count][i] = -step if step < 0 else step
+            if size != 1:
+                w.shape[i] = size
+        w.count += 1
+    k = 0
+    for x in inputs:
+        if not isinstance(x, TensorBase) or not len((<TensorBase>x).shape):
+            continue
+        t = <TensorBase>x
+        lead = w.rank - len(t.shape)
+        for i in range(w.rank):
+            if w.shape[i] == 0:
+                return False
+            if w.shape[i] != 1 and i >= lead and <Py_ssize_t>t.shape[i - lead] == 1:
+                w.steps[k][i] = 0
+        k += 1
+    return True
+
+
+cdef int _compared(const Walk* w, int a, int b) noexcept:
+    """1 where dimension a must lie outside dimension b, -1 where it must not, 0 where no tensor tells."""
+    cdef int k
+    cdef Py_ssize_t outer, inner
+    for k in range(w.count):
+        outer, inner = w.steps[k][a], w.steps[k][b]
+        if outer == 0 or inner == 0:
+            continue
+        if outer != inner:
+            return 1 if outer > inner else -1
+        if w.shape[a] > w.shape[b]:
+            return 1
+    return 0
+
+
+cdef bint _sort(Walk* w) noexcept:
+    """Order the dimensions. PyTorch's insertion from the innermost dimension on, which where no tensor tells looks further outwards.
+    False where they stay as they are."""
+    cdef int i, j, at, found
+    cdef bint changed = False
+    cdef int* order = w.order + w.rank - 1                  # order[-j] is the j-th from inside
+    for i in range(w.rank):
+        order[-i] = w.rank - 1 - i
+    for i in range(1, w.rank):
+        at = i
+        for j in range(i - 1, -1, -1):
+            found = _compared(w, order[-j], order[-at])
+            if found > 0:
+                order[-j], order[-at] = order[-at], order[-j]
+                at = j
+                changed = True
+            elif found < 0:
+                break
+    return changed
+
+
+cdef TensorBase _permuted(const Walk* w, TensorBase t):
+    """A view of t with the dimensions in order; as many as there are."""
+    cdef Py_ssize_t lead = w.rank - len(t.shape), d
+    cdef list shape = [], strides = []
+    cdef int i
+    for i in range(w.rank):
+        d = w.order[i] - lead
+        shape.append(t.shape[d] if d >= 0 else 1)
+        strides.append(t._strides[d] if d >= 0 else 0)
+    return make_tensor(t.storage, tuple(shape), tuple(strides), t.offset, t.dtype)
+
+
+cdef Order order_of(tuple inputs):
+    """How the results of these inputs lie, None where they are row-major."""
+    cdef Walk w
+    cdef Order order
+    cdef Py_ssize_t size = 1
+    cdef int i
+    cdef list views, strides
+    if not _gather(&w, inputs) or not _sort(&w):
+        return None
+    order = Order.__new__(Order)
+    strides, order.places, views = [0] * w.rank, [0] * w.rank, []
+    for i in range(w.rank - 1, -1, -1):
+        strides[w.order[i]] = size
+        order.places[w.order[i]] = i
+        size *= w.shape[w.order[i]]
+    order.strides = tuple(strides)
+    order.shape = tuple([w.shape[i] for i in range(w.rank)])
+    for x in inputs:
+        views.append(_permuted(&w, <TensorBase>x) if isinstance(x, TensorBase) and len((<TensorBase>x).shape) else x)
+    order.inputs = tuple(views)
+    return order
+
+
+cdef object restored(Order order, object result):
+    """The result, or results, of a kernel of `order.inputs` with the dimensions in their places."""
+    cdef TensorBase t
+    if isinstance(result, tuple):
+        return tuple([restored(order, each) for each in result])
+    t = <TensorBase>result
+    return make_tensor(t.storage, order.shape, order.strides if t.contiguous else tuple([t._strides[i] for i in order.places]), t.offset,
+                       t.dtype)
+
+
+def dense_strides(TensorBase t not None):
+    """Strides of a new tensor that lies as t does (PyTorch's `preserve_format`), None for row-major ones."""
+    cdef Order order = None if t.contiguous else order_of((t,))
+    return None if order is None else order.strides
