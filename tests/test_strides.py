@@ -65,6 +65,42 @@ def test_formats(device):
     assert y.clone(memory_format=volta.preserve_format).stride() == y.stride()
 
 
+def zero(lib, x):
+    return lib.zeros(1, device=x.device).long()
+
+
+KEPT = {
+    "flip": lambda lib, x: lib.flip(x, (1,)), "sort": lambda lib, x: lib.sort(x, 2), "argsort": lambda lib, x: lib.argsort(x, 1),
+    "rot90": lambda lib, x: lib.rot90(x, 3, (1, 2)), "index_fill": lambda lib, x: lib.index_fill(x, 1, zero(lib, x), 2.0),
+    "pad": lambda lib, x: lib.nn.functional.pad(x, (1, 0, 2, -1, 1, 0), value=3.0), "cat": lambda lib, x: lib.cat([x, x], 1),
+    "stack": lambda lib, x: lib.stack([x, x], 1), "select_scatter": lambda lib, x: lib.select_scatter(x, x[:, 0], 1, 1),
+    "diagonal_scatter": lambda lib, x: lib.diagonal_scatter(x, lib.zeros(4, 5, 2).to(x.device)),
+    "masked_fill": lambda lib, x: x.masked_fill(x > 50, 1.0), "logsigmoid": lambda lib, x: lib.nn.functional.logsigmoid(x / 9),
+    "ravel": lambda lib, x: lib.ravel(x), "permute_copy": lambda lib, x: lib.permute_copy(x, (3, 2, 0, 1)),
+    "diag_embed": lambda lib, x: lib.diag_embed(x, 1, 0, 2), "nonzero": lambda lib, x: lib.nonzero(x),
+    "index_add": lambda lib, x: lib.index_add(x, 1, zero(lib, x), x[:, :1]),
+    "renorm": lambda lib, x: lib.renorm(x, 2, 1, 5.0),
+    "float": lambda lib, x: x.float(memory_format=lib.contiguous_format), "and": lambda lib, x: x.long().__rand__(x.long().contiguous()),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_others_against_torch(name, device):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    numbers = np.arange(240, dtype=np.float32) * 7 % 241
+    for gap in (1, 2):
+        for order in ((0, 3, 1, 2), (3, 1, 0, 2), (0, 1, 2, 3)):
+            sizes = [(2, 3, 4, 5)[d] * (gap if d == order[3] else 1) for d in order]
+            found = []
+            for lib, x in ((torch, torch.from_numpy(numbers)), (volta, volta.from_numpy(numbers).to(device))):
+                x = x[:int(np.prod(sizes))].reshape(sizes)[..., ::gap].permute([order.index(d) for d in range(4)])
+                result = KEPT[name](lib, x)
+                found.append(result if isinstance(result, lib.Tensor) else result[1])
+            a, b = found
+            assert wide(a.stride(), a.shape) == wide(b.stride(), b.shape), f"{name} of {order}, {gap}: {b.stride()}, PyTorch's {a.stride()}"
+            np.testing.assert_allclose(b.cpu().numpy(), a.numpy(), rtol=1e-5)
+
+
 def test_gradients(device):
     """The gradient of a row-major leaf is row-major, whatever it came through."""
     x = volta.arange(24.0, device=device).reshape(2, 3, 4).requires_grad_()

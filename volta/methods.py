@@ -51,6 +51,6 @@ def _operators(cls: type, op: Op, places: Places) -> None:
     name = places.operator
     setattr(cls, f"__{name}__", op if name in UNARY else Operator(op))
     if places.reflected:
-        setattr(cls, f"__r{name}__", Operator(op, True))
+        setattr(cls, f"__r{name}__", Operator(op, name not in ("and", "or", "xor")))      # those give the same, laid out as the tensor
     if places.inplace and name not in UNARY + COMPARISONS:
         setattr(cls, f"__i{name}__", Operator(InPlace(f"__i{name}__", op, places.record)))

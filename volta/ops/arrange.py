@@ -16,7 +16,7 @@ from volta.ops.join import cat
 from volta.ops.parts import _split, diagonal, select, slice_view, tensor_split
 from volta.ops.records.copy import cast
 from volta.ops.records.strided import as_strided_op
-from volta.ops.records.view import contiguous_op, on_diagonal, reshape_op
+from volta.ops.records.view import contiguous_op, on_diagonal, reshape_op, row_major
 from volta.ops.table import Many, case, composed
 from volta.ops.view import movedim, transpose
 from volta.shapes import as_dim, as_shape, broadcasts_to
@@ -244,7 +244,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     if not input.ndim or a == b:
         raise ArgumentError(f"diag_embed: needs at least a vector and two different dimensions, got shape {input.shape}, {dim1}, {dim2}")
     n = input.shape[-1] + abs(offset)
-    return movedim(on_diagonal(input, (n, n), offset), (-2, -1), (a, b))
+    return row_major(movedim(on_diagonal(input, (n, n), offset), (-2, -1), (a, b)))
 
 
 @composed(samples=(case((2, 2)), case((), offset=1)), kinds="fib", numpy=lambda x, offset=0: np.diagflat(x, offset))
@@ -258,9 +258,18 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 
 
 # ---------------------------------------------------------------- parts replaced
+def _with_gaps(x):
+    """A copy with the very strides of x, where they leave gaps and show no element twice."""
+    strides = x._strides
+    if x._contiguous or core.stands_in(x) or any(s <= 0 and n > 1 for s, n in zip(strides, x.shape)):
+        return clone(x)
+    memory = zeros(1 + sum((n - 1) * s for n, s in zip(x.shape, strides)), dtype=x.dtype, device=x.device)
+    return copy_(core.view(memory, x.shape, strides, 0), x)
+
+
 def _replaced(name, input, src, part):
     """A copy of `input` in which part(copy), a view, holds `src`."""
-    out = clone(input)
+    out = _with_gaps(input)
     shown = part(out)
     if shown.shape != src.shape:
         raise ShapeError(f"{name}: src must have the shape of what it replaces, {shown.shape}, got {src.shape}")

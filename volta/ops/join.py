@@ -11,9 +11,9 @@ from volta.errors import ArgumentError, IndexRangeError, ShapeError
 from volta.ops.parts import cut, slice_view
 from volta.ops.records.copy import cast, cat_op
 from volta.ops.records.join import extend_op
-from volta.ops.records.view import contiguous_op, place, reshape_op
+from volta.ops.records.view import clone_op, contiguous_op, place, reshape_op
 from volta.ops.table import Many, case, composed
-from volta.ops.view import ravel
+from volta.ops.view import by_pixels, movedim, ravel
 from volta.shapes import as_dim
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if not tensors:
         raise ArgumentError("cat: needs at least one tensor")
     if _alike(tensors):
-        return cat_op(*tensors, dim=as_dim("cat", dim, len(tensors[0].shape)))
+        return _joined(tensors, as_dim("cat", dim, len(tensors[0].shape)))
     dtype = result_dtype(tensors)
     first = next((x for x in tensors if x._shape != (0,)), tensors[0])
     d = as_dim("cat", dim, first.ndim)
@@ -66,7 +66,15 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     for i, x in enumerate(tensors):
         if x.ndim != first.ndim or x.ndim == 0 or x._shape[:d] + x._shape[d + 1:] != first._shape[:d] + first._shape[d + 1:]:
             raise ShapeError(f"cat: tensor {i} has shape {x.shape}, which differs from {first.shape} outside dimension {d}")
-    return cat_op(*[cast(x, dtype) for x in tensors], dim=d)
+    return _joined([cast(x, dtype) for x in tensors], d)
+
+
+def _joined(tensors, d):
+    """Joined along d, and pixel by pixel where all of them lie so."""
+    if not all(map(by_pixels, tensors)):
+        return cat_op(*tensors, dim=d)
+    at = tensors[0].ndim - 1 if d == 1 else d - 1 if d else 0
+    return movedim(cat_op(*[movedim(x, 1, -1) for x in tensors], dim=at), -1, 1)
 
 
 @composed(out="cast", apart=0, samples=(case(Many(((2, 3), (2, 3))), dim=1), case(Many(((), ())))), kinds="fib", method=False,
@@ -85,7 +93,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         raise ShapeError(f"stack: shapes differ: {', '.join(str(x.shape) for x in tensors)}")
     d = as_dim("stack", dim, len(shape) + 1)
     if d < len(shape) and _alike(tensors):          # joined along d, the parts seen as a dimension of their own
-        return reshape_op(cat_op(*tensors, dim=d), shape=shape[:d] + (len(tensors),) + shape[d:])
+        return reshape_op(_joined(tensors, d), shape=shape[:d] + (len(tensors),) + shape[d:])
     return cat([reshape_op(x, shape=shape[:d] + (1,) + shape[d:]) for x in tensors], d)
 
 
@@ -180,14 +188,23 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         return _extended(input, before, after, mode)
     if any(n + a + b < 0 for n, a, b in zip(input.shape, before, after)):
         raise ShapeError(f"pad: {tuple(pad)} cuts more than shape {input.shape} has")
+    return _framed(input, before, after, value)
+
+
+def _framed(x, before, after, value):
+    """x with so many of one value along each dimension; images that lie pixel by pixel stay so."""
+    if by_pixels(x):
+        return movedim(_framed(movedim(x, 1, -1), *[sizes[:1] + sizes[2:] + sizes[1:2] for sizes in (before, after)], value), -1, 1)
     if min(before + after, default=0) < 0:
-        input = slice_view(input, tuple(slice(max(-a, 0), n + min(b, 0)) for n, a, b in zip(input.shape, before, after)))
+        x = slice_view(x, tuple(slice(max(-a, 0), n + min(b, 0)) for n, a, b in zip(x.shape, before, after)))
         before, after = [max(a, 0) for a in before], [max(b, 0) for b in after]
-    shape = tuple(n + a + b for n, a, b in zip(input.shape, before, after))
-    where = {"shape": shape, "starts": tuple(before), "steps": (1,) * input.ndim}
-    if input.dtype.code == 0:
-        return cast(place(cast(input, uint8), value=bool(value), **where), input.dtype)
-    return place(input, value=(value or 0.0) if input.dtype.is_floating_point else as_integer("pad", value or 0), **where)
+    if not any(before + after):
+        return clone_op(x)
+    shape = tuple(n + a + b for n, a, b in zip(x.shape, before, after))
+    where = {"shape": shape, "starts": tuple(before), "steps": (1,) * x.ndim}
+    if x.dtype.code == 0:
+        return cast(place(cast(x, uint8), value=bool(value), **where), x.dtype)
+    return place(x, value=(value or 0.0) if x.dtype.is_floating_point else as_integer("pad", value or 0), **where)
 
 
 def _extended(x, before, after, mode):

@@ -173,7 +173,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
     dtype = promote_types(input.dtype, out.dtype)
     if not dtype.is_floating_point and (isinstance(beta, float) or isinstance(alpha, float)):
         raise ArgumentError(f"addr: of integers beta and alpha must be integers, got {beta} and {alpha}")
-    return _added("addr", cast(input, dtype), cast(out, dtype), beta, alpha)
+    return _added("addr", cast(input, dtype), cast(out, dtype), beta, alpha, first=True)
 
 
 @composed(samples=(case((3, 5), (2, 3, 4), (2, 4, 5)), case((5,), (2, 3, 4), (2, 4, 5), beta=2, alpha=3), case((), (0, 2, 3), (0, 3, 2))),
@@ -192,10 +192,12 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, al
     return _added("addbmm", input, mm(rows, reshape_op(batch2, shape=(b * k, n))), beta, alpha)
 
 
-def _added(name, input, out, beta, alpha):
+def _added(name, input, out, beta, alpha, first=False):
+    """beta * input + alpha * out; with `first` the input decides in which order in memory the sum lies."""
     if not broadcasts_to(input.shape, out.shape):
         raise ShapeError(f"{name}: input {input.shape} does not broadcast to the product's shape {out.shape}")
     if not out.dtype.is_floating_point:
         beta, alpha = (bool(n) if out.dtype is bool_ else int(n) for n in (beta, alpha))
     input = input if beta == 1 else input * beta if beta else where_op(input < input, input, 0)     # zeros, of NaN as well, in the graph
-    return (out if alpha == 1 else out * alpha) + input
+    out = out if alpha == 1 else out * alpha
+    return input + out if first else out + input

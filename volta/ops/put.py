@@ -13,6 +13,7 @@ from volta.ops.creation import arange, full
 from volta.ops.indexing import as_vector, check_integers, coordinates, flat, positions
 from volta.ops.join import stack
 from volta.ops.math import clamp
+from volta.ops.parts import unbind
 from volta.ops.records.copy import cast
 from volta.ops.records.index import index_add_op, index_select_op
 from volta.ops.records.math import add_op, where_op
@@ -114,7 +115,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     sizes = tuple(map(operator.index, (shape,) if hasattr(shape, "__index__") else shape))
     if any(not 0 <= n < 1 << 63 for n in sizes):
         raise ArgumentError(f"unravel_index: sizes must be at least 0 and fit into 64 bits, got {sizes}")
-    return tuple(coordinates(cast(indices, int64), sizes))
+    return unbind(stack(list(coordinates(cast(indices, int64), sizes)), -1), -1) if sizes else ()
 
 
 def _np_nonzero_static(x, size, fill_value=-1):

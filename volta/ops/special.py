@@ -17,6 +17,7 @@ from volta.ops.records import special as s
 from volta.ops.records.elementwise import BINARY_CASES, UNARY_CASES
 from volta.ops.records.index import index_select_op
 from volta.ops.records.sort import searchsorted_op
+from volta.ops.records.view import row_major
 from volta.ops.reduce import any as any_of
 from volta.ops.reduce import sum as sum_of
 from volta.ops.sort import sort
@@ -174,7 +175,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     >>> volta.ldexp(volta.tensor([1.0, 3.0]), volta.tensor([2, -1]))
     tensor([4.0000, 1.5000])
     """
-    return input * r.exp2(other)
+    return input * r.exp2(row_major(other))
 
 
 @composed(out="cast", inplace=True, untested="a step is the dtype's: tests/test_special_values.py")
