@@ -65,6 +65,24 @@ def test_formats(device):
     assert y.clone(memory_format=volta.preserve_format).stride() == y.stride()
 
 
+IMAGES = {
+    **{mode: lambda F, x, mode=mode: F.interpolate(x, (3, 5), mode=mode) for mode in ("nearest", "bilinear", "bicubic", "area")},
+    "max_pool2d": lambda F, x: F.max_pool2d(x, 2, return_indices=True)[1], "avg_pool2d": lambda F, x: F.avg_pool2d(x, 2),
+    "adaptive_avg_pool2d": lambda F, x: F.adaptive_avg_pool2d(x, (2, 3)), "unbatched": lambda F, x: F.max_pool2d(x[0], 2),
+    "adaptive_max_pool2d": lambda F, x: F.adaptive_max_pool2d(x, 3), "max_unpool2d": lambda F, x: F.max_unpool2d(
+        *F.max_pool2d(x, 2, return_indices=True), 2)}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_stay_pixel_by_pixel(name, device):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
+    numbers = np.arange(240, dtype=np.float32).reshape(2, 3, 4, 10) * 7 % 241
+    found = [IMAGES[name](lib.nn.functional, x.to(memory_format=lib.channels_last) if pixels else x) for pixels in (True, False)
+             for lib, x in ((torch, torch.from_numpy(numbers)), (volta, volta.from_numpy(numbers).to(device)))]
+    assert found[0].stride() == found[1].stride() and found[2].stride() == found[3].stride()
+    np.testing.assert_allclose(found[1].cpu().numpy(), found[0].numpy(), rtol=1e-4, atol=1e-3)
+
+
 def zero(lib, x):
     return lib.zeros(1, device=x.device).long()
 

@@ -9,6 +9,7 @@ import numpy as np
 from volta._kernels import core
 from volta._kernels.core import graph, inplace
 from volta._kernels.core.call import run_kernel
+from volta._kernels.core.order import by_pixels
 from volta.device import as_device
 from volta.dtypes import HALVES, as_dtype, bool_, float32, int64, result_type, to_numpy, uint8
 from volta.errors import ArgumentError, DTypeError, ShapeError
@@ -17,7 +18,7 @@ from volta.ops.parts import narrow
 from volta.ops.records.copy import cast, copy_into_op, fill_into_op, transfer
 from volta.ops.records.view import clone_op, contiguous_op, diagonal_op, expand_kernel, on_diagonal, slice_op
 from volta.ops.table import Derived, case, composed
-from volta.ops.view import expand, listed, reshape
+from volta.ops.view import expand, listed, movedim, reshape
 from volta.shapes import as_dims, as_shape
 
 if TYPE_CHECKING:
@@ -103,6 +104,11 @@ def arranged(name: str, x: Tensor, memory_format: Layout | None) -> Tensor:
         raise ArgumentError(f"{name}: {memory_format} needs {memory_format.value} dimensions, got {tuple(x.shape)}")
     last = x.movedim(1, -1)
     return x if last._contiguous else contiguous_op(last).movedim(-1, 1)
+
+
+def pixels_as(x: Tensor, out: Tensor) -> Tensor:
+    """What was made of images, row-major, with the channels of each pixel together where those of x lie so."""
+    return movedim(contiguous_op(movedim(out, 1, -1)), -1, 1) if by_pixels(x) else out
 
 
 @composed(samples=(case((2, 3)), case(())), kinds="fib", record=clone_op, numpy=lambda x, **_: np.copy(x))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta._kernels.core.order import by_pixels
 from volta.dtypes import as_integer, promote_types, uint8
 from volta.errors import ArgumentError, IndexRangeError, ShapeError
 from volta.ops.parts import cut, slice_view
@@ -13,7 +14,7 @@ from volta.ops.records.copy import cast, cat_op
 from volta.ops.records.join import extend_op
 from volta.ops.records.view import clone_op, contiguous_op, place, reshape_op
 from volta.ops.table import Many, case, composed
-from volta.ops.view import by_pixels, movedim, ravel
+from volta.ops.view import movedim, ravel
 from volta.shapes import as_dim
 
 if TYPE_CHECKING:
@@ -71,8 +72,9 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 def _joined(tensors, d):
     """Joined along d, and pixel by pixel where all of them lie so."""
-    if not all(map(by_pixels, tensors)):
-        return cat_op(*tensors, dim=d)
+    for x in tensors:
+        if not by_pixels(x):
+            return cat_op(*tensors, dim=d)
     at = tensors[0].ndim - 1 if d == 1 else d - 1 if d else 0
     return movedim(cat_op(*[movedim(x, 1, -1) for x in tensors], dim=at), -1, 1)
 

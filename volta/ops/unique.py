@@ -82,6 +82,11 @@ def _slices(name, input, dim):
     return d, reshape_op(rows, shape=(rows.shape[0], rows._size // max(rows.shape[0], 1)))
 
 
+def _picked(x, d, places):
+    """Slices along d, which lie whole in memory one after another, as in PyTorch."""
+    return index_select(x, 0, places) if d == 0 else movedim(index_select(movedim(x, d, 0), 0, places), 0, d)
+
+
 def _np_unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
     out = np.unique(x, return_index=False, return_inverse=True, return_counts=True, axis=dim)
     wanted = (out[0], out[1].reshape(x.shape if dim is None else -1) if return_inverse else None, out[2] if return_counts else None)
@@ -108,7 +113,7 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
     in_order, order = sort_op(rows.detach() if dim is None else _ranks(rows.detach()), dim=0)
     changes = _changes(in_order)
     starts = true_places(changes)
-    values = index_select(rows if dim is None else input, d, index_select_op(order, starts, dim=0))
+    values = _picked(rows if dim is None else input, d, index_select_op(order, starts, dim=0))
     inverse = scatter_unique(cumsum_op(changes, dim=0) - 1, order, dim=0, size=n) if return_inverse else None
     return _given(values, inverse if dim is not None or inverse is None else reshape_op(inverse, shape=input.shape), starts, n,
                   return_inverse, return_counts)
@@ -138,7 +143,7 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
         return _of_none(input, dim, return_inverse, return_counts)
     changes = _changes(rows.detach())
     starts = true_places(changes)
-    values = index_select(rows if dim is None else input, d, starts)
+    values = _picked(rows if dim is None else input, d, starts)
     numbers = cumsum_op(changes, dim=0) - 1 if return_inverse else None
     return _given(values, reshape_op(numbers, shape=input.shape) if return_inverse and dim is None else numbers, starts, n,
                   return_inverse, return_counts)

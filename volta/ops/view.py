@@ -356,16 +356,3 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
         raise ArgumentError(f"movedim: source {source} and destination {destination} must name as many different dimensions")
     rest = iter(d for d in range(input.ndim) if d not in sources)
     return permute(input, tuple(sources[places.index(d)] if d in places else next(rest) for d in range(input.ndim)))
-
-
-def by_pixels(x: Tensor) -> bool:
-    """Whether images or volumes lie with the channels of each pixel together, as PyTorch tells by the strides."""
-    shape, strides = x._shape, x._strides
-    if len(shape) not in (4, 5) or not strides[1] or 0 in shape:
-        return False
-    least = 0
-    for d in (1, *range(len(shape) - 1, 1, -1), 0):
-        if strides[d] < least or d == 0 and least == strides[1]:
-            return False
-        least = strides[d] * shape[d]
-    return True

@@ -156,3 +156,21 @@ def dense_strides(TensorBase t not None):
     """Strides of a new tensor that lies as t does (PyTorch's `preserve_format`), None for row-major ones."""
     cdef Order order = None if t.contiguous else order_of((t,))
     return None if order is None else order.strides
+
+
+def by_pixels(TensorBase t not None):
+    """Whether images or volumes lie with the channels of each pixel together, as PyTorch tells by the strides."""
+    cdef Py_ssize_t step, least = 0, channels, rank = len(t.shape)
+    cdef Py_ssize_t i, d
+    if rank != 4 and rank != 5:
+        return False
+    channels = <Py_ssize_t>t._strides[1]
+    if channels == 0:
+        return False
+    for i in range(rank):                       # the channels, then the others from the innermost on
+        d = 1 if i == 0 else rank - i if i < rank - 1 else 0
+        step = <Py_ssize_t>t._strides[d]
+        if step < least or t.shape[d] == 0 or d == 0 and least == channels:
+            return False
+        least = step * <Py_ssize_t>t.shape[d]
+    return True

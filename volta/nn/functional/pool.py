@@ -11,6 +11,7 @@ import numpy as np
 from volta.dtypes import int64
 from volta.errors import ArgumentError, DTypeError, RankError, ShapeError
 from volta.nn.functional import integers
+from volta.ops.copy import pixels_as
 from volta.ops.creation import zeros
 from volta.ops.indexing import check_index
 from volta.ops.records.index import scatter_reduce_op
@@ -58,8 +59,9 @@ def _batched(op, rank, input, empty_channels=False):
     return (input if batched else reshape_op(input, shape=(1,) + input.shape)), batched
 
 
-def _unbatched(out, batched):
-    return out if batched else reshape_op(out, shape=out.shape[1:])
+def _unbatched(out, batched, like=None):
+    """Without the batch that was added. A batch lies pixel by pixel where `like` does; PyTorch lets that be None for most volumes."""
+    return reshape_op(out, shape=out.shape[1:]) if not batched else out if like is None else pixels_as(like, out)
 
 
 def _by(values):
@@ -121,7 +123,7 @@ def _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode):
     x, batched = _batched(op, rank, input)
     pool = max_pool_op if x.dtype.is_floating_point else integers.max_pool
     out = pool(x, **_geometry(op, rank, x.shape[2:], kernel_size, stride, padding, dilation, ceil_mode))
-    return tuple([_unbatched(o, batched) for o in out])
+    return tuple([_unbatched(o, batched, x) for o in out])
 
 
 def _np_pooled(numpy, rank):
@@ -182,7 +184,7 @@ def _adaptive_max_pool(rank, input, output_size, placed=True):
         out = [reshape_op(o, shape=x.shape[:2] + window["size"]) for o in found]
     else:
         out = max_pool_op(x, dilation=None, **window)
-    return tuple([_unbatched(o, batched) for o in out])
+    return tuple([_unbatched(o, batched, x if rank == 2 else None) for o in out])
 
 
 def _make_adaptive_max_pool(rank):
@@ -214,7 +216,8 @@ def _avg_pool(rank, input, kernel_size, stride, padding, ceil_mode, count_includ
     window = _geometry(op, rank, x.shape[2:], kernel_size, stride, padding, 1, ceil_mode)
     del window["dilation"]
     pool = avg_pool_op if x.dtype.is_floating_point else integers.avg_pool
-    return _unbatched(pool(x, count_padding=bool(count_include_pad), divisor=divisor_override, **window), batched)
+    out = pool(x, count_padding=bool(count_include_pad), divisor=divisor_override, **window)
+    return _unbatched(out, batched, x if rank == 2 else None)
 
 
 def _make_avg_pool(rank):
@@ -260,7 +263,7 @@ def _make_adaptive_avg_pool(rank):
             out = mean_op(tied(x), dim=tuple(range(2, x.ndim)), keepdim=True)
         else:
             out = avg_pool_op(x, count_padding=True, divisor=None, **window)
-        return _unbatched(out, batched)
+        return _unbatched(out, batched, x if rank == 2 and max(window["size"]) > 1 else None)
     return _op(function, "adaptive_avg_pool", rank, _ADAPTIVE[rank],
                _np_adaptive(avg_pool_op.details.numpy, rank, count_padding=True, divisor=None), function=rank == 1)
 
@@ -336,7 +339,7 @@ def _make_max_unpool(rank):
             return reshape_op(x, shape=x.shape[:2] + size)
         values, places = [reshape_op(t, shape=(planes, x._size // planes)) for t in (x, indices)]
         out = scatter_reduce_op(zeros((planes, plane), dtype=x.dtype, device=x.device), values, places, dim=1, reduce="last")
-        return _unbatched(reshape_op(out, shape=x.shape[:2] + size), batched)
+        return _unbatched(reshape_op(out, shape=x.shape[:2] + size), batched, x if rank == 2 else None)
 
     def numpy(x, indices, kernel_size):
         out = np.zeros((*x.shape[:2], math.prod(n * kernel_size for n in x.shape[2:])))

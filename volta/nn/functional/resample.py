@@ -8,6 +8,7 @@ import numpy as np
 
 from volta.dtypes import float32, uint8
 from volta.errors import ArgumentError, DTypeError, ShapeError
+from volta.ops.copy import pixels_as
 from volta.ops.math import clamp
 from volta.ops.records.copy import cast
 from volta.ops.records.math import floor
@@ -112,7 +113,8 @@ def interpolate(input: Tensor, size: int | Sequence[int] | None = None, scale_fa
         out = cast(out, uint8)
     else:
         out = resample_op(planes, size=(1,) * more + sizes, scales=(1.0,) * more + scales, mode=kind, align_corners=bool(align_corners))
-    return reshape_op(out, shape=input.shape[:2] + sizes)
+    out = reshape_op(out, shape=input.shape[:2] + sizes)
+    return out if kind == "area" and rank == 3 else pixels_as(input, out)
 
 
 @composed(samples=(case((1, 2, 3, 4), size=(5, 3), mode="bilinear"),), numpy=_np_interpolate, function=False, method=False)
